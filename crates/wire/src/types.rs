@@ -1,0 +1,122 @@
+//! The small numbers of the protocol, each its own type so that one cannot be taken for another.
+//!
+//! Sequence numbers compare by serial number arithmetic (RFC 1982, RFC 9260 §1.6); they have no `Ord`, because
+//! that relation is not transitive over the whole number space.
+
+use core::fmt;
+
+macro_rules! number {
+    ($(#[$doc:meta])* $name:ident($inner:ty)) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+        pub struct $name(pub $inner);
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "({})"), self.0)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+macro_rules! serial {
+    ($name:ident($inner:ty, $signed:ty)) => {
+        impl $name {
+            /// The number `count` further on, wrapping around.
+            #[must_use]
+            pub const fn plus(self, count: $inner) -> Self {
+                Self(self.0.wrapping_add(count))
+            }
+
+            /// The number `count` before, wrapping around.
+            #[must_use]
+            pub const fn minus(self, count: $inner) -> Self {
+                Self(self.0.wrapping_sub(count))
+            }
+
+            /// The next number.
+            #[must_use]
+            pub const fn next(self) -> Self {
+                self.plus(1)
+            }
+
+            /// How far `self` is ahead of `other`, wrapping around: 0 when equal.
+            #[must_use]
+            pub const fn distance_from(self, other: Self) -> $inner {
+                self.0.wrapping_sub(other.0)
+            }
+
+            /// Whether `self` comes before `other` in serial number arithmetic.
+            #[must_use]
+            pub const fn is_before(self, other: Self) -> bool {
+                (self.0.wrapping_sub(other.0) as $signed) < 0
+            }
+
+            /// Whether `self` comes after `other` in serial number arithmetic.
+            #[must_use]
+            pub const fn is_after(self, other: Self) -> bool {
+                other.is_before(self)
+            }
+        }
+    };
+}
+
+number!(
+    /// A Transmission Sequence Number: numbers the DATA chunks of one direction (RFC 9260 §1.6).
+    Tsn(u32)
+);
+serial!(Tsn(u32, i32));
+
+number!(
+    /// A Stream Sequence Number: numbers the ordered messages of one stream (RFC 9260 §6.5).
+    Ssn(u16)
+);
+serial!(Ssn(u16, i16));
+
+number!(
+    /// A Message Identifier: numbers the messages of one stream under interleaving (RFC 8260 §2.1).
+    Mid(u32)
+);
+serial!(Mid(u32, i32));
+
+number!(
+    /// A Fragment Sequence Number: numbers the fragments of one message under interleaving (RFC 8260 §2.1).
+    Fsn(u32)
+);
+serial!(Fsn(u32, i32));
+
+number!(
+    /// A stream of one direction, from 0 to 65,535 (RFC 9260 §3.3.1).
+    StreamId(u16)
+);
+
+number!(
+    /// A Payload Protocol Identifier: opaque to SCTP, carried to the peer's application (RFC 9260 §3.3.1).
+    Ppid(u32)
+);
+
+number!(
+    /// A Verification Tag: proves that a packet belongs to an association (RFC 9260 §8.5). Zero only in packets
+    /// that carry an INIT.
+    VerificationTag(u32)
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn serial_numbers_compare_across_the_wrap() {
+        assert!(Tsn(u32::MAX).is_before(Tsn(0)));
+        assert!(Tsn(5).is_after(Tsn(u32::MAX - 5)));
+        assert!(!Tsn(7).is_before(Tsn(7)));
+        assert_eq!(Tsn(2).distance_from(Tsn(u32::MAX)), 3);
+        assert!(Ssn(65_535).is_before(Ssn(0)));
+    }
+}
