@@ -1,1 +1,33 @@
-//! TODO
+//! A discrete-event network for running SCTP in virtual time.
+//!
+//! Like the protocol's core, nothing here has a socket, a clock or a thread. [`Network`] moves time from event to
+//! event: nodes ([`Router`], or a [`Node`] of the caller's) exchange real bytes over [`Link`]s with rate,
+//! delay, jitter, queue, loss, reordering, duplication and corruption. One seed fixes a run, every random process
+//! has a generator of its own ([`Generator`]), and equal times are ordered by a stated rule ([`EventQueue`]).
+//!
+//! [`Link`] and [`PcapngWriter`] serve real sockets too: both are told the time.
+
+mod event_queue;
+mod ip;
+mod link;
+mod link_config;
+mod loss;
+mod network;
+mod packet;
+mod pcapng;
+mod queue;
+mod random;
+mod trace;
+mod units;
+
+pub use event_queue::EventQueue;
+pub use ip::write_packet as write_ip_packet;
+pub use link::{Fate, Link, LinkPacket, LinkStats, LossCause};
+pub use link_config::{LinkConfig, LinkConfigError, Reorder};
+pub use loss::LossModel;
+pub use network::{LinkId, Network, Node, NodeId, Route, Router};
+pub use packet::Packet;
+pub use pcapng::{InterfaceId, PcapngWriter};
+pub use queue::QueueLimit;
+pub use random::{Generator, Probability};
+pub use trace::{Record, describe};

@@ -1,0 +1,127 @@
+//! The queue in front of a link: which packets it holds and which it refuses.
+//!
+//! A packet is in the queue until its last bit has left, so the one being transmitted counts. Since a link serves
+//! in order and its rate is known, the time at which a packet leaves is known when it comes; the queue therefore
+//! keeps a list of departures, and nothing has to happen when one of them is reached.
+
+use core::fmt;
+use std::collections::VecDeque;
+use std::str::FromStr;
+
+use anabranch_proto::Timestamp;
+
+use crate::units;
+
+/// How much a link's queue holds, and by which rule it refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum QueueLimit {
+    /// Nothing is refused.
+    #[default]
+    Unlimited,
+    /// Drop-tail: a packet is refused if it would bring the queue above so many bytes.
+    Bytes(u64),
+    /// Drop-tail: a packet is refused if the queue already holds so many.
+    Packets(u64),
+}
+
+impl fmt::Display for QueueLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Unlimited => f.write_str("unlimited"),
+            Self::Bytes(bytes) => units::write_with_unit(f, bytes, units::SIZE),
+            Self::Packets(packets) => write!(f, "{packets}p"),
+        }
+    }
+}
+
+impl FromStr for QueueLimit {
+    type Err = ();
+
+    /// Reads `64kib`, `73kb`, `1500b`, `50p` or `unlimited`.
+    fn from_str(text: &str) -> Result<Self, ()> {
+        if text.eq_ignore_ascii_case("unlimited") {
+            return Ok(Self::Unlimited);
+        }
+        if let Some(bytes) = units::with_unit(text, units::SIZE) {
+            return Ok(Self::Bytes(bytes));
+        }
+        units::with_unit(text, &[("p", 1)]).map(Self::Packets).ok_or(())
+    }
+}
+
+/// What a queue holds at a time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Queue {
+    departures: VecDeque<(Timestamp, u64)>,
+    bytes: u64,
+}
+
+impl Queue {
+    /// Forgets what has left by `now`.
+    pub(crate) fn settle(&mut self, now: Timestamp) {
+        while let Some(&(departure, len)) = self.departures.front() {
+            if departure > now {
+                break;
+            }
+            self.departures.pop_front();
+            self.bytes -= len;
+        }
+    }
+
+    /// Whether a packet of `len` bytes is taken, once the queue is settled.
+    pub(crate) fn admits(&self, limit: QueueLimit, len: u64) -> bool {
+        match limit {
+            QueueLimit::Unlimited => true,
+            QueueLimit::Bytes(bytes) => self.bytes + len <= bytes,
+            QueueLimit::Packets(packets) => self.packets() < packets,
+        }
+    }
+
+    /// Takes a packet that will have left at `departure`.
+    pub(crate) fn push(&mut self, departure: Timestamp, len: u64) {
+        self.departures.push_back((departure, len));
+        self.bytes += len;
+    }
+
+    /// Bytes held.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Packets held.
+    pub(crate) fn packets(&self) -> u64 {
+        self.departures.len() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_and_packets_bound_the_queue() {
+        let mut queue = Queue::default();
+        queue.push(Timestamp(10), 600);
+        queue.push(Timestamp(20), 400);
+        assert!(queue.admits(QueueLimit::Bytes(1500), 500));
+        assert!(!queue.admits(QueueLimit::Bytes(1500), 501));
+        assert!(queue.admits(QueueLimit::Packets(3), 9000));
+        assert!(!queue.admits(QueueLimit::Packets(2), 1));
+        assert!(queue.admits(QueueLimit::Unlimited, u64::MAX / 2));
+        queue.settle(Timestamp(10));
+        assert_eq!((queue.packets(), queue.bytes()), (1, 400));
+        queue.settle(Timestamp(99));
+        assert_eq!((queue.packets(), queue.bytes()), (0, 0));
+    }
+
+    #[test]
+    fn limits_are_written_and_read_back() {
+        for text in ["unlimited", "64kib", "73kb", "1499b", "50p", "1mib"] {
+            assert_eq!(text.parse::<QueueLimit>().unwrap().to_string(), text);
+        }
+        for wrong in ["", "64", "p", "1.5p", "-1b", "64kbit"] {
+            assert!(wrong.parse::<QueueLimit>().is_err(), "{wrong}");
+        }
+    }
+}
