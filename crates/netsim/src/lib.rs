@@ -1,13 +1,14 @@
 //! A discrete-event network for running SCTP in virtual time.
 //!
 //! Like the protocol's core, nothing here has a socket, a clock or a thread. [`Network`] moves time from event to
-//! event: nodes ([`Router`], or a [`Node`] of the caller's) exchange real bytes over [`Link`]s with rate,
+//! event: nodes ([`Host`], [`Router`], or a [`Node`] of the caller's) exchange real bytes over [`Link`]s with rate,
 //! delay, jitter, queue, loss, reordering, duplication and corruption. One seed fixes a run, every random process
 //! has a generator of its own ([`Generator`]), and equal times are ordered by a stated rule ([`EventQueue`]).
 //!
 //! [`Link`] and [`PcapngWriter`] serve real sockets too: both are told the time.
 
 mod event_queue;
+mod host;
 mod ip;
 mod link;
 mod link_config;
@@ -21,6 +22,7 @@ mod trace;
 mod units;
 
 pub use event_queue::EventQueue;
+pub use host::{Application, Host, HostApi};
 pub use ip::write_packet as write_ip_packet;
 pub use link::{Fate, Link, LinkPacket, LinkStats, LossCause};
 pub use link_config::{LinkConfig, LinkConfigError, Reorder};

@@ -8,6 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use anabranch_proto::Timestamp;
 
 use crate::event_queue::EventQueue;
+use crate::host::Host;
 use crate::link::{Link, LinkStats};
 use crate::link_config::LinkConfig;
 use crate::packet::Packet;
@@ -300,6 +301,23 @@ impl Network {
         let node: &mut dyn Any = &mut *entry.node;
         node.downcast_mut()
             .unwrap_or_else(|| panic!("node {} is of another type", entry.name))
+    }
+
+    /// A node that is a host.
+    ///
+    /// # Panics
+    /// If it is none.
+    #[must_use]
+    pub fn host(&self, node: NodeId) -> &Host {
+        self.node(node)
+    }
+
+    /// A node that is a host, to be changed; what it wants to send then leaves at the next `run_`.
+    ///
+    /// # Panics
+    /// If it is none.
+    pub fn host_mut(&mut self, node: NodeId) -> &mut Host {
+        self.node_mut(node)
     }
 
     /// What a link did so far.

@@ -1,0 +1,376 @@
+//! A node that runs the protocol: an endpoint, its associations, and an application.
+//!
+//! The host is a driver of the core as a program with sockets is, and drains an association in the order that the
+//! core asks for. A test may also do without an application: it reads [`Host::take_events`] and works on
+//! [`Host::association_mut`] between the network's runs.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use anabranch_proto::{
+    Association, AssociationId, Config, ConnectError, ConnectOptions, Endpoint, EndpointError, Event,
+    Handling, Inbound, Timestamp,
+};
+use bytes::Bytes;
+
+use crate::network::Node;
+use crate::packet::Packet;
+
+/// Datagrams asked for at a time: a batch as real sockets take it (GSO).
+const BATCH: usize = 16;
+
+/// What runs on a host.
+pub trait Application: Send {
+    /// An association of the host told something. [`Event::Readable`] is told once until `recv` has answered `None`.
+    fn on_event(&mut self, api: &mut HostApi<'_>, id: AssociationId, event: Event);
+
+    /// The time set with [`HostApi::set_timer`] has come. Called once for it.
+    fn on_timer(&mut self, api: &mut HostApi<'_>) {
+        let _ = api;
+    }
+}
+
+/// What an application may do with its host.
+pub struct HostApi<'a> {
+    now: Timestamp,
+    core: &'a mut Core,
+}
+
+impl HostApi<'_> {
+    /// The time.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// Begins an association; see [`Endpoint::connect`].
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    pub fn connect(
+        &mut self,
+        remote: SocketAddr,
+        remote_port: u16,
+        options: ConnectOptions,
+    ) -> Result<AssociationId, ConnectError> {
+        self.core.connect(self.now, remote, remote_port, options)
+    }
+
+    /// An association, to be used; `None` if there is none of this id.
+    pub fn association(&mut self, id: AssociationId) -> Option<&mut Association> {
+        self.core.association_mut(id)
+    }
+
+    /// Forgets an association, which should be over: if it is not, its peer is never told.
+    pub fn forget(&mut self, id: AssociationId) {
+        self.core.forget(id);
+    }
+
+    /// Calls [`Application::on_timer`] at this time, which must be later than now; `None` calls off.
+    pub fn set_timer(&mut self, at: Option<Timestamp>) {
+        self.core.timer = at;
+    }
+}
+
+/// A host with one endpoint.
+pub struct Host {
+    core: Core,
+    application: Option<Box<dyn Application>>,
+    /// Events that no application took.
+    events: VecDeque<(Timestamp, AssociationId, Event)>,
+}
+
+struct Entry {
+    association: Box<Association>,
+    /// Its entry in `Core::timeouts`.
+    timeout: Option<Timestamp>,
+}
+
+/// All but the application, so that the application can be lent it.
+struct Core {
+    endpoint: Endpoint,
+    /// The UDP port packets leave from; 0 without encapsulation.
+    udp_port: u16,
+    associations: BTreeMap<AssociationId, Entry>,
+    timeouts: BTreeSet<(Timestamp, AssociationId)>,
+    /// Associations to be drained, each once.
+    changed: VecDeque<AssociationId>,
+    outgoing: VecDeque<Packet>,
+    timer: Option<Timestamp>,
+    buffer: Vec<u8>,
+}
+
+impl Host {
+    /// A host without an application. `udp_port` is the port of RFC 6951, or 0 for SCTP directly over IP; it has to
+    /// agree with `config.udp_encapsulation`. `seed` is all the randomness of its endpoint.
+    ///
+    /// # Errors
+    /// A setting is out of range.
+    pub fn new(config: Config, udp_port: u16, seed: [u8; 32]) -> Result<Self, EndpointError> {
+        let core = Core {
+            endpoint: Endpoint::new(config, seed)?,
+            udp_port,
+            associations: BTreeMap::new(),
+            timeouts: BTreeSet::new(),
+            changed: VecDeque::new(),
+            outgoing: VecDeque::new(),
+            timer: None,
+            buffer: Vec::new(),
+        };
+        Ok(Self {
+            core,
+            application: None,
+            events: VecDeque::new(),
+        })
+    }
+
+    /// Gives the events to an application from now on, those not taken yet included, and a first call of
+    /// [`Application::on_timer`] at `start`.
+    pub fn run(&mut self, application: impl Application + 'static, start: Timestamp) {
+        self.application = Some(Box::new(application));
+        self.core.timer = Some(start);
+    }
+
+    /// The endpoint.
+    pub fn endpoint_mut(&mut self) -> &mut Endpoint {
+        &mut self.core.endpoint
+    }
+
+    /// Begins an association; see [`Endpoint::connect`].
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    pub fn connect(
+        &mut self,
+        now: Timestamp,
+        remote: SocketAddr,
+        remote_port: u16,
+        options: ConnectOptions,
+    ) -> Result<AssociationId, ConnectError> {
+        self.core.connect(now, remote, remote_port, options)
+    }
+
+    /// The associations, in the order in which they were made. Those that are over stay until forgotten.
+    pub fn association_ids(&self) -> impl Iterator<Item = AssociationId> {
+        self.core.associations.keys().copied()
+    }
+
+    /// An association; `None` if there is none of this id.
+    #[must_use]
+    pub fn association(&self, id: AssociationId) -> Option<&Association> {
+        self.core.associations.get(&id).map(|entry| &*entry.association)
+    }
+
+    /// An association, to be used: what it wants to send leaves at the network's next run.
+    pub fn association_mut(&mut self, id: AssociationId) -> Option<&mut Association> {
+        self.core.association_mut(id)
+    }
+
+    /// Forgets an association, which should be over: if it is not, its peer is never told.
+    pub fn forget(&mut self, id: AssociationId) {
+        self.core.forget(id);
+    }
+
+    /// The events so far that no application took, with their times; takes them.
+    pub fn take_events(&mut self) -> impl Iterator<Item = (Timestamp, AssociationId, Event)> + use<> {
+        core::mem::take(&mut self.events).into_iter()
+    }
+
+    /// Loses everything but the addresses, as a reboot does: associations, timers, and what was about to be sent.
+    ///
+    /// # Errors
+    /// A setting is out of range.
+    pub fn reboot(&mut self, config: Config, seed: [u8; 32]) -> Result<(), EndpointError> {
+        *self = Self::new(config, self.core.udp_port, seed)?;
+        Ok(())
+    }
+
+    /// Drains every association that was changed, which may change others through the application.
+    fn drain(&mut self, now: Timestamp) {
+        while let Some(id) = self.core.changed.pop_front() {
+            self.core.drain_association(now, id);
+            while let Some(event) = self.core.poll_event(id) {
+                match &mut self.application {
+                    Some(application) => {
+                        application.on_event(
+                            &mut HostApi {
+                                now,
+                                core: &mut self.core,
+                            },
+                            id,
+                            event,
+                        );
+                    }
+                    None => self.events.push_back((now, id, event)),
+                }
+            }
+            self.core.note_timeout(id);
+        }
+    }
+}
+
+impl Core {
+    fn connect(
+        &mut self,
+        now: Timestamp,
+        remote: SocketAddr,
+        remote_port: u16,
+        options: ConnectOptions,
+    ) -> Result<AssociationId, ConnectError> {
+        let (id, association) = self.endpoint.connect(now, remote, remote_port, options)?;
+        self.insert(id, association);
+        Ok(id)
+    }
+
+    fn insert(&mut self, id: AssociationId, association: Box<Association>) {
+        self.associations.insert(
+            id,
+            Entry {
+                association,
+                timeout: None,
+            },
+        );
+        self.mark_changed(id);
+    }
+
+    fn association_mut(&mut self, id: AssociationId) -> Option<&mut Association> {
+        if self.associations.contains_key(&id) {
+            self.mark_changed(id);
+        }
+        self.associations
+            .get_mut(&id)
+            .map(|entry| &mut *entry.association)
+    }
+
+    fn forget(&mut self, id: AssociationId) {
+        if let Some(Entry {
+            timeout: Some(time), ..
+        }) = self.associations.remove(&id)
+        {
+            self.timeouts.remove(&(time, id));
+        }
+    }
+
+    fn mark_changed(&mut self, id: AssociationId) {
+        if !self.changed.contains(&id) {
+            self.changed.push_back(id);
+        }
+    }
+
+    fn deliver(&mut self, now: Timestamp, id: AssociationId, inbound: Inbound) {
+        if let Some(entry) = self.associations.get_mut(&id) {
+            entry.association.handle_packet(now, inbound);
+            self.mark_changed(id);
+        }
+    }
+
+    fn drain_association(&mut self, now: Timestamp, id: AssociationId) {
+        let Some(Entry { association, .. }) = self.associations.get_mut(&id) else {
+            return;
+        };
+        loop {
+            self.buffer.clear();
+            let Some(transmit) = association.poll_transmit(now, &mut self.buffer, BATCH) else {
+                break;
+            };
+            let source = SocketAddr::new(or_unspecified(transmit.source), self.udp_port);
+            let datagrams = self.buffer[..transmit.len].chunks(transmit.segment_size.unwrap_or(transmit.len));
+            self.outgoing.extend(datagrams.map(|datagram| Packet {
+                source,
+                destination: transmit.destination,
+                payload: Bytes::copy_from_slice(datagram),
+            }));
+        }
+        while let Some(event) = association.poll_endpoint_event() {
+            self.endpoint.handle_event(id, event);
+        }
+    }
+
+    fn poll_event(&mut self, id: AssociationId) -> Option<Event> {
+        self.associations.get_mut(&id)?.association.poll_event()
+    }
+
+    /// Brings `timeouts` up to date.
+    fn note_timeout(&mut self, id: AssociationId) {
+        let Some(entry) = self.associations.get_mut(&id) else {
+            return;
+        };
+        let timeout = entry.association.poll_timeout();
+        if timeout != entry.timeout {
+            if let Some(old) = entry.timeout {
+                self.timeouts.remove(&(old, id));
+            }
+            if let Some(new) = timeout {
+                self.timeouts.insert((new, id));
+            }
+            entry.timeout = timeout;
+        }
+    }
+}
+
+fn or_unspecified(address: Option<IpAddr>) -> IpAddr {
+    address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
+}
+
+impl Node for Host {
+    fn handle_packet(&mut self, now: Timestamp, packet: Packet) {
+        let core = &mut self.core;
+        if packet.destination.port() != core.udp_port {
+            return; // Nothing listens on that UDP port, or on SCTP over IP.
+        }
+        let local = Some(packet.destination.ip());
+        match core
+            .endpoint
+            .handle_datagram(now, local, packet.source, packet.payload)
+        {
+            Handling::Done => {}
+            Handling::Reply(reply) => core.outgoing.push_back(Packet {
+                source: SocketAddr::new(or_unspecified(reply.source), core.udp_port),
+                destination: reply.destination,
+                payload: reply.packet,
+            }),
+            Handling::Deliver(id, inbound) => core.deliver(now, id, inbound),
+            Handling::Accept(id, association) => core.insert(id, association),
+        }
+        self.drain(now);
+    }
+
+    fn handle_timeout(&mut self, now: Timestamp) {
+        while let Some(&(time, id)) = self.core.timeouts.first() {
+            if time > now {
+                break;
+            }
+            self.core.timeouts.pop_first();
+            if let Some(entry) = self.core.associations.get_mut(&id) {
+                entry.timeout = None;
+                entry.association.handle_timeout(now);
+                self.core.mark_changed(id);
+            }
+        }
+        if self.core.timer.is_some_and(|time| time <= now) {
+            self.core.timer = None;
+            if let Some(application) = &mut self.application {
+                application.on_timer(&mut HostApi {
+                    now,
+                    core: &mut self.core,
+                });
+            }
+        }
+        self.drain(now);
+    }
+
+    fn poll_transmit(&mut self, now: Timestamp) -> Option<Packet> {
+        if !self.core.changed.is_empty() {
+            self.drain(now);
+        }
+        self.core.outgoing.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Timestamp> {
+        let first = self.core.timeouts.first().map(|(time, _)| *time);
+        match (first, self.core.timer) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+}
