@@ -4,6 +4,7 @@
 //! core asks for. A test may also do without an application: it reads [`Host::take_events`] and works on
 //! [`Host::association_mut`] between the network's runs.
 
+use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -20,7 +21,7 @@ use crate::packet::Packet;
 const BATCH: usize = 16;
 
 /// What runs on a host.
-pub trait Application: Send {
+pub trait Application: Any + Send {
     /// An association of the host told something. [`Event::Readable`] is told once until `recv` has answered `None`.
     fn on_event(&mut self, api: &mut HostApi<'_>, id: AssociationId, event: Event);
 
@@ -124,11 +125,24 @@ impl Host {
         })
     }
 
-    /// Gives the events to an application from now on, those not taken yet included, and a first call of
-    /// [`Application::on_timer`] at `start`.
-    pub fn run(&mut self, application: impl Application + 'static, start: Timestamp) {
+    /// Gives the events from now on to an application, and calls its [`Application::on_timer`] at `start`, if given
+    /// one, which must be later than now unless the run has not begun.
+    pub fn run(&mut self, application: impl Application, start: Option<Timestamp>) {
         self.application = Some(Box::new(application));
-        self.core.timer = Some(start);
+        self.core.timer = start;
+    }
+
+    /// The application as the type it was given as; `None` if it is of another or there is none.
+    #[must_use]
+    pub fn application<T: Application>(&self) -> Option<&T> {
+        let application: &dyn Any = &**self.application.as_ref()?;
+        application.downcast_ref()
+    }
+
+    /// The application as the type it was given as, to be changed; `None` if it is of another or there is none.
+    pub fn application_mut<T: Application>(&mut self) -> Option<&mut T> {
+        let application: &mut dyn Any = &mut **self.application.as_mut()?;
+        application.downcast_mut()
     }
 
     /// The endpoint.

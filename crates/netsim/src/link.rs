@@ -275,19 +275,10 @@ impl<P: LinkPacket> Link<P> {
             packet.corrupt(&mut self.random.corrupt);
         }
         let arrival = departure + jitter;
-        for copy in [fate.duplicated.then(|| packet.clone()), Some(packet)]
-            .into_iter()
-            .flatten()
-        {
-            if fate.late {
-                self.late_turn += 1;
-                self.late
-                    .insert((arrival + self.config.reorder.extra_delay, self.late_turn), copy);
-            } else {
-                self.last_arrival = self.last_arrival.max(arrival);
-                self.in_order.push_back((self.last_arrival, copy));
-            }
+        if fate.duplicated {
+            self.carry(arrival, fate.late, packet.clone());
         }
+        self.carry(arrival, fate.late, packet);
         fate
     }
 
@@ -365,6 +356,20 @@ impl<P: LinkPacket> Link<P> {
         self.stats.queue_max_bytes = self.stats.queue_max_bytes.max(self.queue.bytes());
         self.stats.queue_max_packets = self.stats.queue_max_packets.max(self.queue.packets());
         self.idle_at
+    }
+
+    /// Puts a packet on its way.
+    fn carry(&mut self, arrival: Timestamp, late: bool, packet: P) {
+        if late {
+            self.late_turn += 1;
+            self.late.insert(
+                (arrival + self.config.reorder.extra_delay, self.late_turn),
+                packet,
+            );
+        } else {
+            self.last_arrival = self.last_arrival.max(arrival);
+            self.in_order.push_back((self.last_arrival, packet));
+        }
     }
 
     fn count(&mut self, fate: Fate) {

@@ -254,6 +254,15 @@ impl Network {
                     link,
                 },
             );
+            // As in a real host, the destination alone decides if the source belongs to another link.
+            self.add_route(
+                node,
+                Route {
+                    source: None,
+                    destination: Some(destination),
+                    link,
+                },
+            );
         }
         (there, back)
     }
@@ -421,6 +430,12 @@ impl Network {
                 return !idle;
             }
         }
+    }
+
+    /// Runs the next event, if there is one up to `limit`; whether there was.
+    pub fn run_one(&mut self, limit: Timestamp) -> bool {
+        self.drain_touched();
+        self.step(limit)
     }
 
     /// Handles the next event if it is not later than `end`.
