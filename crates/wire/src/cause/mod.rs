@@ -1,0 +1,316 @@
+//! Error causes: what ABORT and ERROR say (RFC 9260 §3.3.10).
+//!
+//! ```text
+//! |          Cause Code           |         Cause Length          |
+//! |                   Cause-Specific Information                  |
+//! ```
+
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+
+use crate::chunk::{pad, padded};
+use crate::reader::Reader;
+use crate::types::{StreamId, Tsn};
+
+const HEADER_LEN: usize = 4;
+
+/// Why a cause cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CauseError {
+    /// It claims fewer bytes than its header has, or more than are there.
+    #[error("an error cause claims {claimed} bytes where {left} are left")]
+    Length {
+        /// Bytes that the length field claims.
+        claimed: usize,
+        /// Bytes left in the chunk.
+        left: usize,
+    },
+    /// Its code is known and its content does not fit it.
+    #[error("an error cause of code {code} has a length that its content does not fit")]
+    Content {
+        /// The cause code.
+        code: u16,
+    },
+}
+
+/// A list of causes as it stands in a chunk.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Causes(Bytes);
+
+impl Causes {
+    /// None.
+    #[must_use]
+    pub const fn empty() -> Self {
+        Self(Bytes::new())
+    }
+
+    /// The list that these bytes are.
+    #[must_use]
+    pub const fn from_bytes(bytes: Bytes) -> Self {
+        Self(bytes)
+    }
+
+    /// A list of these.
+    #[must_use]
+    pub fn from_causes(causes: &[Cause]) -> Self {
+        let mut bytes = Vec::new();
+        for cause in causes {
+            pad(&mut bytes, 0);
+            cause.encode(&mut bytes);
+        }
+        Self(bytes.into())
+    }
+
+    /// As it stands in the chunk.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &Bytes {
+        &self.0
+    }
+
+    /// The causes in order; ends after one whose length is wrong.
+    pub fn iter(&self) -> impl Iterator<Item = Result<Cause, CauseError>> + use<> {
+        CauseIter { rest: self.0.clone() }
+    }
+}
+
+struct CauseIter {
+    rest: Bytes,
+}
+
+impl Iterator for CauseIter {
+    type Item = Result<Cause, CauseError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let left = self.rest.len();
+        if left == 0 {
+            return None;
+        }
+        let claimed = if left < HEADER_LEN {
+            left
+        } else {
+            usize::from(u16::from_be_bytes([self.rest[2], self.rest[3]]))
+        };
+        if left < HEADER_LEN || claimed < HEADER_LEN || claimed > left {
+            self.rest = Bytes::new();
+            return Some(Err(CauseError::Length { claimed, left }));
+        }
+        let whole = self.rest.split_to(padded(claimed).min(left));
+        let code = u16::from_be_bytes([whole[0], whole[1]]);
+        let value = whole.slice(HEADER_LEN..claimed);
+        Some(Cause::read(code, value).ok_or(CauseError::Content { code }))
+    }
+}
+
+/// An error cause.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cause {
+    /// 1: DATA for a stream that does not exist (§3.3.10.1).
+    InvalidStreamIdentifier {
+        /// The stream.
+        stream: StreamId,
+    },
+    /// 2: parameters that must be there are not (§3.3.10.2).
+    MissingMandatoryParameter(Vec<u16>),
+    /// 3: the cookie is too old (§3.3.10.3).
+    StaleCookie {
+        /// By this many microseconds.
+        staleness_us: u32,
+    },
+    /// 4: no memory or the like (§3.3.10.4).
+    OutOfResource,
+    /// 5: an address parameter that cannot be used, whole (§3.3.10.5).
+    UnresolvableAddress(Bytes),
+    /// 6: a chunk that was not recognised, whole (§3.3.10.6).
+    UnrecognizedChunkType(Bytes),
+    /// 7: a parameter of INIT or INIT ACK has a value that is not allowed (§3.3.10.7).
+    InvalidMandatoryParameter,
+    /// 8: parameters of an INIT ACK that were not recognised, whole (§3.3.10.8).
+    UnrecognizedParameters(Bytes),
+    /// 9: a DATA chunk without user data (§3.3.10.9).
+    NoUserData {
+        /// Its TSN.
+        tsn: Tsn,
+    },
+    /// 10: a COOKIE ECHO in SHUTDOWN-ACK-SENT (§3.3.10.10).
+    CookieReceivedWhileShuttingDown,
+    /// 11: a restart with addresses that were not there before, as address parameters (§3.3.10.11).
+    RestartWithNewAddresses(Bytes),
+    /// 12: the application's reason (§3.3.10.12).
+    UserInitiatedAbort(Bytes),
+    /// 13: anything else that is wrong, in words (§3.3.10.13).
+    ProtocolViolation(Bytes),
+    /// 0x0105: the authentication algorithm is not supported (RFC 4895 §4.1).
+    UnsupportedHmac {
+        /// The algorithm.
+        hmac_id: u16,
+    },
+    /// A cause of another code, RFC 5061's among them.
+    Unknown {
+        /// The cause code.
+        code: u16,
+        /// Its content.
+        value: Bytes,
+    },
+}
+
+impl Cause {
+    /// The cause code.
+    #[must_use]
+    pub fn code(&self) -> u16 {
+        match self {
+            Self::InvalidStreamIdentifier { .. } => 1,
+            Self::MissingMandatoryParameter(_) => 2,
+            Self::StaleCookie { .. } => 3,
+            Self::OutOfResource => 4,
+            Self::UnresolvableAddress(_) => 5,
+            Self::UnrecognizedChunkType(_) => 6,
+            Self::InvalidMandatoryParameter => 7,
+            Self::UnrecognizedParameters(_) => 8,
+            Self::NoUserData { .. } => 9,
+            Self::CookieReceivedWhileShuttingDown => 10,
+            Self::RestartWithNewAddresses(_) => 11,
+            Self::UserInitiatedAbort(_) => 12,
+            Self::ProtocolViolation(_) => 13,
+            Self::UnsupportedHmac { .. } => 0x0105,
+            Self::Unknown { code, .. } => *code,
+        }
+    }
+
+    fn read(code: u16, value: Bytes) -> Option<Self> {
+        let mut reader = Reader::new(value.clone());
+        let cause = match code {
+            1 => {
+                let (stream, _reserved) = (StreamId(reader.u16()?), reader.u16()?);
+                Self::InvalidStreamIdentifier { stream }
+            }
+            2 => {
+                let count = reader.u32()?;
+                let list = reader.rest();
+                let fits = u32::try_from(list.len() / 2) == Ok(count) && list.len().is_multiple_of(2);
+                let kinds = list
+                    .chunks_exact(2)
+                    .map(|entry| u16::from_be_bytes([entry[0], entry[1]]));
+                return fits.then(|| Self::MissingMandatoryParameter(kinds.collect()));
+            }
+            3 => Self::StaleCookie {
+                staleness_us: reader.u32()?,
+            },
+            4 => Self::OutOfResource,
+            5 => return Some(Self::UnresolvableAddress(value)),
+            6 => return Some(Self::UnrecognizedChunkType(value)),
+            7 => Self::InvalidMandatoryParameter,
+            8 => return Some(Self::UnrecognizedParameters(value)),
+            9 => Self::NoUserData {
+                tsn: Tsn(reader.u32()?),
+            },
+            10 => Self::CookieReceivedWhileShuttingDown,
+            11 => return Some(Self::RestartWithNewAddresses(value)),
+            12 => return Some(Self::UserInitiatedAbort(value)),
+            13 => return Some(Self::ProtocolViolation(value)),
+            0x0105 => Self::UnsupportedHmac {
+                hmac_id: reader.u16()?,
+            },
+            _ => return Some(Self::Unknown { code, value }),
+        };
+        reader.is_empty().then_some(cause)
+    }
+
+    /// Appends the cause, without padding. What would not fit a chunk is cut off at its end.
+    fn encode(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(&self.code().to_be_bytes());
+        out.extend_from_slice(&[0; 2]);
+        match self {
+            Self::InvalidStreamIdentifier { stream } => {
+                out.extend_from_slice(&stream.0.to_be_bytes());
+                out.extend_from_slice(&[0; 2]);
+            }
+            Self::MissingMandatoryParameter(kinds) => {
+                out.extend_from_slice(&(kinds.len() as u32).to_be_bytes());
+                kinds
+                    .iter()
+                    .for_each(|kind| out.extend_from_slice(&kind.to_be_bytes()));
+            }
+            Self::StaleCookie { staleness_us: number } | Self::NoUserData { tsn: Tsn(number) } => {
+                out.extend_from_slice(&number.to_be_bytes());
+            }
+            Self::UnsupportedHmac { hmac_id } => out.extend_from_slice(&hmac_id.to_be_bytes()),
+            Self::UnresolvableAddress(bytes)
+            | Self::UnrecognizedChunkType(bytes)
+            | Self::UnrecognizedParameters(bytes)
+            | Self::RestartWithNewAddresses(bytes)
+            | Self::UserInitiatedAbort(bytes)
+            | Self::ProtocolViolation(bytes)
+            | Self::Unknown { value: bytes, .. } => {
+                out.extend_from_slice(&bytes[..bytes.len().min(usize::from(u16::MAX) - 64)]);
+            }
+            Self::OutOfResource | Self::InvalidMandatoryParameter | Self::CookieReceivedWhileShuttingDown => {
+            }
+        }
+        let len = (out.len() - start) as u16;
+        out[start + 2..start + 4].copy_from_slice(&len.to_be_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    #[test]
+    fn every_cause_is_read_as_it_was_written() {
+        let bytes = Bytes::from_static(b"\0\x05\0\x08\x0A\0\0\x01");
+        let all = vec![
+            Cause::InvalidStreamIdentifier { stream: StreamId(9) },
+            Cause::MissingMandatoryParameter(vec![7]),
+            Cause::StaleCookie {
+                staleness_us: 1_000_000,
+            },
+            Cause::OutOfResource,
+            Cause::UnresolvableAddress(bytes.clone()),
+            Cause::UnrecognizedChunkType(Bytes::from_static(b"\x7F\0\0\x05!")),
+            Cause::InvalidMandatoryParameter,
+            Cause::UnrecognizedParameters(bytes.clone()),
+            Cause::NoUserData { tsn: Tsn(77) },
+            Cause::CookieReceivedWhileShuttingDown,
+            Cause::RestartWithNewAddresses(bytes.clone()),
+            Cause::UserInitiatedAbort(Bytes::from_static(b"enough")),
+            Cause::ProtocolViolation(Bytes::from_static(b"why")),
+            Cause::UnsupportedHmac { hmac_id: 2 },
+            Cause::Unknown {
+                code: 0x00A0,
+                value: bytes,
+            },
+        ];
+        let list = Causes::from_causes(&all);
+        assert_eq!(list.iter().collect::<Result<Vec<_>, _>>().unwrap(), all);
+        for len in 0..list.as_bytes().len() {
+            let _ = Causes::from_bytes(list.as_bytes().slice(..len)).iter().count();
+        }
+        let codes: Vec<_> = all.iter().map(Cause::code).collect();
+        assert_eq!(codes[..13], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]);
+    }
+
+    #[test]
+    fn wrong_lengths_are_refused() {
+        for bytes in [
+            &[0, 1, 0, 6, 0, 1][..],
+            &[0, 4, 0, 5, 0],
+            &[0, 2, 0, 10, 0, 0, 0, 2, 0, 7],
+        ] {
+            let cause = Causes::from_bytes(Bytes::copy_from_slice(bytes))
+                .iter()
+                .next()
+                .unwrap();
+            assert!(matches!(cause, Err(CauseError::Content { .. })), "{bytes:?}");
+        }
+        let short = Causes::from_bytes(Bytes::from_static(&[0, 4, 0, 9]));
+        assert_eq!(
+            short.iter().next(),
+            Some(Err(CauseError::Length { claimed: 9, left: 4 }))
+        );
+    }
+}

@@ -1,0 +1,132 @@
+//! DATA (RFC 9260 §3.3.1).
+//!
+//! ```text
+//! |   Type = 0    |  Res  |I|U|B|E|            Length             |
+//! |                              TSN                              |
+//! |      Stream Identifier S      |   Stream Sequence Number n    |
+//! |                  Payload Protocol Identifier                  |
+//! |               User Data (seq n of Stream S) ...               |
+//! ```
+
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+
+use super::{ChunkError, EncodeChunk, RawChunk, kind, put_header};
+use crate::types::{Ppid, Ssn, StreamId, Tsn};
+
+/// A fragment of a user message, or a whole one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Data {
+    /// Numbers the chunk.
+    pub tsn: Tsn,
+    /// The stream it belongs to.
+    pub stream: StreamId,
+    /// Numbers the message in its stream; says nothing if unordered.
+    pub ssn: Ssn,
+    /// For the application.
+    pub ppid: Ppid,
+    /// U: to be delivered without regard to order.
+    pub unordered: bool,
+    /// B: the first fragment of its message.
+    pub beginning: bool,
+    /// E: the last fragment of its message.
+    pub ending: bool,
+    /// I: to be acknowledged at once (RFC 7053).
+    pub immediate: bool,
+    /// At least one byte.
+    pub payload: Bytes,
+}
+
+pub(super) const ENDING: u8 = 1;
+pub(super) const BEGINNING: u8 = 2;
+pub(super) const UNORDERED: u8 = 4;
+pub(super) const IMMEDIATE: u8 = 8;
+
+/// The flag bits of DATA and I-DATA.
+pub(super) fn flags(immediate: bool, unordered: bool, beginning: bool, ending: bool) -> u8 {
+    u8::from(immediate) * IMMEDIATE
+        | u8::from(unordered) * UNORDERED
+        | u8::from(beginning) * BEGINNING
+        | u8::from(ending) * ENDING
+}
+
+impl Data {
+    /// Bytes before the user data.
+    pub const HEADER_LEN: usize = 16;
+
+    pub(super) fn decode(raw: &RawChunk) -> Result<Self, ChunkError> {
+        let whole = &raw.whole;
+        if whole.len() < Self::HEADER_LEN {
+            return Err(ChunkError::Length { kind: kind::DATA });
+        }
+        let u16_at = |at: usize| u16::from_be_bytes([whole[at], whole[at + 1]]);
+        let u32_at = |at: usize| u32::from_be_bytes([whole[at], whole[at + 1], whole[at + 2], whole[at + 3]]);
+        let tsn = Tsn(u32_at(4));
+        if whole.len() == Self::HEADER_LEN {
+            return Err(ChunkError::NoUserData { tsn });
+        }
+        Ok(Self {
+            tsn,
+            stream: StreamId(u16_at(8)),
+            ssn: Ssn(u16_at(10)),
+            ppid: Ppid(u32_at(12)),
+            unordered: raw.flags & UNORDERED != 0,
+            beginning: raw.flags & BEGINNING != 0,
+            ending: raw.flags & ENDING != 0,
+            immediate: raw.flags & IMMEDIATE != 0,
+            payload: whole.slice(Self::HEADER_LEN..),
+        })
+    }
+}
+
+impl EncodeChunk for Data {
+    fn encoded_len(&self) -> usize {
+        Self::HEADER_LEN + self.payload.len()
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        let flags = flags(self.immediate, self.unordered, self.beginning, self.ending);
+        put_header(out, kind::DATA, flags, self.encoded_len());
+        out.extend_from_slice(&self.tsn.0.to_be_bytes());
+        out.extend_from_slice(&self.stream.0.to_be_bytes());
+        out.extend_from_slice(&self.ssn.0.to_be_bytes());
+        out.extend_from_slice(&self.ppid.0.to_be_bytes());
+        out.extend_from_slice(&self.payload);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Chunk;
+    use super::super::tests::{check, check_refused};
+    use super::*;
+
+    #[test]
+    fn round_trip() {
+        let bytes = [
+            0, 0x0B, 0, 19, 1, 2, 3, 4, 0, 5, 0, 6, 0, 0, 0, 51, b'h', b'e', b'y',
+        ];
+        check(
+            &bytes,
+            &Chunk::Data(Data {
+                tsn: Tsn(0x0102_0304),
+                stream: StreamId(5),
+                ssn: Ssn(6),
+                ppid: Ppid(51),
+                unordered: false,
+                beginning: true,
+                ending: true,
+                immediate: true,
+                payload: Bytes::from_static(b"hey"),
+            }),
+        );
+    }
+
+    #[test]
+    fn user_data_is_required() {
+        let empty = [0, 3, 0, 16, 0, 0, 0, 9, 0, 5, 0, 6, 0, 0, 0, 51];
+        check_refused(&empty, ChunkError::NoUserData { tsn: Tsn(9) });
+        check_refused(&[0, 3, 0, 8, 0, 0, 0, 9], ChunkError::Length { kind: 0 });
+    }
+}

@@ -1,0 +1,134 @@
+//! I-DATA (RFC 8260 §2.1): DATA whose messages may interleave.
+//!
+//! ```text
+//! |   Type = 64   |  Res  |I|U|B|E|       Length = Variable       |
+//! |                              TSN                              |
+//! |        Stream Identifier      |           Reserved            |
+//! |                      Message Identifier                       |
+//! |    Payload Protocol Identifier / Fragment Sequence Number     |
+//! |                       User Data ...                           |
+//! ```
+
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+
+use super::data::{BEGINNING, ENDING, IMMEDIATE, UNORDERED, flags};
+use super::{ChunkError, EncodeChunk, RawChunk, kind, put_header};
+use crate::reader::Reader;
+use crate::types::{Fsn, Mid, Ppid, StreamId, Tsn};
+
+/// A fragment of a user message, or a whole one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IData {
+    /// Numbers the chunk.
+    pub tsn: Tsn,
+    /// The stream it belongs to.
+    pub stream: StreamId,
+    /// Numbers the message in its stream, ordered and unordered ones apart.
+    pub mid: Mid,
+    /// For the application; on the wire in the first fragment only, 0 in others.
+    pub ppid: Ppid,
+    /// Numbers the fragment in its message; 0 for the first.
+    pub fsn: Fsn,
+    /// U: to be delivered without regard to order.
+    pub unordered: bool,
+    /// B: the first fragment of its message.
+    pub beginning: bool,
+    /// E: the last fragment of its message.
+    pub ending: bool,
+    /// I: to be acknowledged at once (RFC 7053).
+    pub immediate: bool,
+    /// At least one byte.
+    pub payload: Bytes,
+}
+
+impl IData {
+    /// Bytes before the user data.
+    pub const HEADER_LEN: usize = 20;
+
+    pub(super) fn decode(raw: &RawChunk) -> Result<Self, ChunkError> {
+        Self::read(raw).ok_or(ChunkError::Length { kind: kind::I_DATA })?
+    }
+
+    fn read(raw: &RawChunk) -> Option<Result<Self, ChunkError>> {
+        let mut reader = Reader::new(raw.value());
+        let tsn = Tsn(reader.u32()?);
+        let stream = StreamId(reader.u16()?);
+        let _reserved = reader.u16()?;
+        let mid = Mid(reader.u32()?);
+        let shared = reader.u32()?;
+        let beginning = raw.flags & BEGINNING != 0;
+        let payload = reader.rest();
+        if payload.is_empty() {
+            return Some(Err(ChunkError::NoUserData { tsn }));
+        }
+        Some(Ok(Self {
+            tsn,
+            stream,
+            mid,
+            ppid: Ppid(if beginning { shared } else { 0 }),
+            fsn: Fsn(if beginning { 0 } else { shared }),
+            unordered: raw.flags & UNORDERED != 0,
+            beginning,
+            ending: raw.flags & ENDING != 0,
+            immediate: raw.flags & IMMEDIATE != 0,
+            payload,
+        }))
+    }
+}
+
+impl EncodeChunk for IData {
+    fn encoded_len(&self) -> usize {
+        Self::HEADER_LEN + self.payload.len()
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        let flags = flags(self.immediate, self.unordered, self.beginning, self.ending);
+        put_header(out, kind::I_DATA, flags, self.encoded_len());
+        out.extend_from_slice(&self.tsn.0.to_be_bytes());
+        out.extend_from_slice(&self.stream.0.to_be_bytes());
+        out.extend_from_slice(&[0; 2]);
+        out.extend_from_slice(&self.mid.0.to_be_bytes());
+        let shared = if self.beginning { self.ppid.0 } else { self.fsn.0 };
+        out.extend_from_slice(&shared.to_be_bytes());
+        out.extend_from_slice(&self.payload);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Chunk;
+    use super::super::tests::{check, check_refused};
+    use super::*;
+
+    #[test]
+    fn the_shared_field_is_ppid_first_and_fsn_after() {
+        let mut bytes = [
+            64, 2, 0, 22, 0, 0, 0, 1, 0, 2, 0, 0, 0, 0, 0, 3, 0, 0, 0, 4, b'a', b'b',
+        ];
+        let mut chunk = IData {
+            tsn: Tsn(1),
+            stream: StreamId(2),
+            mid: Mid(3),
+            ppid: Ppid(4),
+            fsn: Fsn(0),
+            unordered: false,
+            beginning: true,
+            ending: false,
+            immediate: false,
+            payload: Bytes::from_static(b"ab"),
+        };
+        check(&bytes, &Chunk::IData(chunk.clone()));
+        bytes[1] = 1;
+        chunk = IData {
+            beginning: false,
+            ending: true,
+            ppid: Ppid(0),
+            fsn: Fsn(4),
+            ..chunk
+        };
+        check(&bytes, &Chunk::IData(chunk));
+        check_refused(&[64, 0, 0, 6, 0, 0], ChunkError::Length { kind: 64 });
+    }
+}

@@ -1,0 +1,369 @@
+//! Chunks, a file for each kind (RFC 9260 §3.2, §3.3).
+//!
+//! ```text
+//! |  Chunk Type   |  Chunk Flags  |         Chunk Length          |
+//! |                          Chunk Value                          |
+//! ```
+
+mod authentication;
+mod cookie;
+mod data;
+mod error;
+mod forward_tsn;
+mod heartbeat;
+mod i_data;
+mod init;
+mod nr_sack;
+mod pad;
+mod reconfiguration;
+mod sack;
+mod shutdown;
+
+use alloc::vec::Vec;
+
+pub use authentication::{Asconf, AsconfAck, Auth};
+use bytes::Bytes;
+pub use cookie::CookieEcho;
+pub use data::Data;
+pub use error::{Abort, ErrorChunk};
+pub use forward_tsn::{ForwardTsn, IForwardTsn, SkippedMessage, SkippedStream};
+pub use heartbeat::{Heartbeat, HeartbeatAck};
+pub use i_data::IData;
+pub use init::{Init, InitAck};
+pub use nr_sack::{NrSack, NrSackWriter};
+pub use pad::Pad;
+pub use reconfiguration::ReConfig;
+pub use sack::{GapAckBlock, GapAckBlocks, Sack, SackWriter, TsnList};
+pub use shutdown::{Shutdown, ShutdownComplete};
+
+use crate::types::Tsn;
+
+/// Bytes of type, flags and length.
+pub const CHUNK_HEADER_LEN: usize = 4;
+
+/// A length with its padding: chunks, parameters and causes begin at multiples of 4 (§3.2).
+#[must_use]
+pub const fn padded(len: usize) -> usize {
+    (len + 3) & !3
+}
+
+/// Chunk types.
+pub mod kind {
+    /// RFC 9260 §3.3.1.
+    pub const DATA: u8 = 0;
+    /// RFC 9260 §3.3.2.
+    pub const INIT: u8 = 1;
+    /// RFC 9260 §3.3.3.
+    pub const INIT_ACK: u8 = 2;
+    /// RFC 9260 §3.3.4.
+    pub const SACK: u8 = 3;
+    /// RFC 9260 §3.3.5.
+    pub const HEARTBEAT: u8 = 4;
+    /// RFC 9260 §3.3.6.
+    pub const HEARTBEAT_ACK: u8 = 5;
+    /// RFC 9260 §3.3.7.
+    pub const ABORT: u8 = 6;
+    /// RFC 9260 §3.3.8.
+    pub const SHUTDOWN: u8 = 7;
+    /// RFC 9260 §3.3.9.
+    pub const SHUTDOWN_ACK: u8 = 8;
+    /// RFC 9260 §3.3.10.
+    pub const ERROR: u8 = 9;
+    /// RFC 9260 §3.3.11.
+    pub const COOKIE_ECHO: u8 = 10;
+    /// RFC 9260 §3.3.12.
+    pub const COOKIE_ACK: u8 = 11;
+    /// RFC 9260 §3.3.13.
+    pub const SHUTDOWN_COMPLETE: u8 = 14;
+    /// RFC 4895 §4.
+    pub const AUTH: u8 = 15;
+    /// draft-natarajan-tsvwg-sctp-nrsack, draft-tuexen-tsvwg-sctp-multipath §4.
+    pub const NR_SACK: u8 = 16;
+    /// RFC 8260 §2.1.
+    pub const I_DATA: u8 = 64;
+    /// RFC 5061 §4.1.2.
+    pub const ASCONF_ACK: u8 = 128;
+    /// RFC 6525 §3.1.
+    pub const RE_CONFIG: u8 = 130;
+    /// RFC 4820 §3.
+    pub const PAD: u8 = 132;
+    /// RFC 3758 §3.2.
+    pub const FORWARD_TSN: u8 = 192;
+    /// RFC 5061 §4.1.1.
+    pub const ASCONF: u8 = 193;
+    /// RFC 8260 §2.3.1.
+    pub const I_FORWARD_TSN: u8 = 194;
+}
+
+/// What is done with a chunk or parameter of an unknown type: its two highest bits tell (§3.2, §3.2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnknownAction {
+    /// What follows is discarded too.
+    Discard {
+        /// The sender is told.
+        report: bool,
+    },
+    /// What follows is looked at.
+    Skip {
+        /// The sender is told.
+        report: bool,
+    },
+}
+
+impl UnknownAction {
+    pub(crate) const fn from_bits(bits: u8) -> Self {
+        match bits & 3 {
+            0 => Self::Discard { report: false },
+            1 => Self::Discard { report: true },
+            2 => Self::Skip { report: false },
+            _ => Self::Skip { report: true },
+        }
+    }
+}
+
+/// What is done with a chunk of an unknown type.
+#[must_use]
+pub const fn unknown_chunk_action(kind: u8) -> UnknownAction {
+    UnknownAction::from_bits(kind >> 6)
+}
+
+/// A chunk whose length is right and whose content was not looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RawChunk {
+    /// The chunk type; see [`kind`].
+    pub kind: u8,
+    /// The chunk flags.
+    pub flags: u8,
+    whole: Bytes,
+}
+
+impl RawChunk {
+    /// `whole` has a chunk header, and the length that it says.
+    pub(crate) fn new(whole: Bytes) -> Self {
+        Self {
+            kind: whole[0],
+            flags: whole[1],
+            whole,
+        }
+    }
+
+    /// The chunk value, without header and padding.
+    #[must_use]
+    pub fn value(&self) -> Bytes {
+        self.whole.slice(CHUNK_HEADER_LEN..)
+    }
+
+    /// The chunk with its header, without padding.
+    #[must_use]
+    pub fn whole(&self) -> Bytes {
+        self.whole.clone()
+    }
+}
+
+impl EncodeChunk for RawChunk {
+    fn encoded_len(&self) -> usize {
+        self.whole.len()
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.whole);
+    }
+}
+
+/// Why a chunk of a known type cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ChunkError {
+    /// It is shorter than its fixed fields, or its counts do not fit its length.
+    #[error("a chunk of type {kind} has a length that its content does not fit")]
+    Length {
+        /// The chunk type.
+        kind: u8,
+    },
+    /// A DATA or I-DATA chunk without user data (§3.3.10.9).
+    #[error("the chunk of TSN {tsn} has no user data")]
+    NoUserData {
+        /// Its TSN.
+        tsn: Tsn,
+    },
+}
+
+/// A chunk that can be written.
+pub trait EncodeChunk {
+    /// Bytes with header, without padding.
+    fn encoded_len(&self) -> usize;
+    /// Appends the chunk, without padding.
+    fn encode(&self, out: &mut Vec<u8>);
+}
+
+/// Appends a chunk header. A chunk is never longer than its packet, so the length fits 16 bits.
+pub(crate) fn put_header(out: &mut Vec<u8>, kind: u8, flags: u8, len: usize) {
+    debug_assert!(len <= usize::from(u16::MAX), "a chunk fits a packet");
+    out.extend_from_slice(&[kind, flags]);
+    out.extend_from_slice(&(len as u16).to_be_bytes());
+}
+
+/// Adds zero bytes up to the next multiple of 4 from `start`.
+pub(crate) fn pad(out: &mut Vec<u8>, start: usize) {
+    out.resize(start + padded(out.len() - start), 0);
+}
+
+macro_rules! chunks {
+    ($($(#[$doc:meta])* $name:ident($inner:ty) = $kind:path,)* ; $($(#[$unit_doc:meta])* $unit:ident = $unit_kind:path,)*) => {
+        /// A chunk of any kind.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum Chunk {
+            $($(#[$doc])* $name($inner),)*
+            $($(#[$unit_doc])* $unit,)*
+            /// A chunk of a type that is not known here.
+            Unknown(RawChunk),
+        }
+
+        impl Chunk {
+            /// Reads the content of a chunk.
+            ///
+            /// # Errors
+            /// The type is known and the content does not fit it.
+            pub fn decode(raw: RawChunk) -> Result<Self, ChunkError> {
+                let kind = raw.kind;
+                match kind {
+                    $($kind => <$inner>::decode(&raw).map(Self::$name),)*
+                    $($unit_kind => Ok(Self::$unit),)*
+                    _ => return Ok(Self::Unknown(raw)),
+                }
+            }
+
+            /// The chunk type; see [`kind`].
+            #[must_use]
+            pub fn kind(&self) -> u8 {
+                match self {
+                    $(Self::$name(_) => $kind,)*
+                    $(Self::$unit => $unit_kind,)*
+                    Self::Unknown(raw) => raw.kind,
+                }
+            }
+        }
+
+        impl EncodeChunk for Chunk {
+            fn encoded_len(&self) -> usize {
+                match self {
+                    $(Self::$name(chunk) => chunk.encoded_len(),)*
+                    $(Self::$unit => CHUNK_HEADER_LEN,)*
+                    Self::Unknown(raw) => raw.encoded_len(),
+                }
+            }
+
+            fn encode(&self, out: &mut Vec<u8>) {
+                match self {
+                    $(Self::$name(chunk) => chunk.encode(out),)*
+                    $(Self::$unit => put_header(out, $unit_kind, 0, CHUNK_HEADER_LEN),)*
+                    Self::Unknown(raw) => raw.encode(out),
+                }
+            }
+        }
+    };
+}
+
+chunks! {
+    /// User data.
+    Data(Data) = kind::DATA,
+    /// Asks for an association.
+    Init(Init) = kind::INIT,
+    /// Answers an INIT, with a state cookie.
+    InitAck(InitAck) = kind::INIT_ACK,
+    /// Acknowledges DATA.
+    Sack(Sack) = kind::SACK,
+    /// Asks whether a path works.
+    Heartbeat(Heartbeat) = kind::HEARTBEAT,
+    /// Answers a HEARTBEAT.
+    HeartbeatAck(HeartbeatAck) = kind::HEARTBEAT_ACK,
+    /// Ends the association at once.
+    Abort(Abort) = kind::ABORT,
+    /// Begins an orderly end.
+    Shutdown(Shutdown) = kind::SHUTDOWN,
+    /// Reports errors that do not end the association.
+    Error(ErrorChunk) = kind::ERROR,
+    /// Returns the state cookie.
+    CookieEcho(CookieEcho) = kind::COOKIE_ECHO,
+    /// Completes an orderly end.
+    ShutdownComplete(ShutdownComplete) = kind::SHUTDOWN_COMPLETE,
+    /// Authenticates the chunks behind it.
+    Auth(Auth) = kind::AUTH,
+    /// Acknowledges DATA, some of it for good.
+    NrSack(NrSack) = kind::NR_SACK,
+    /// User data that may interleave.
+    IData(IData) = kind::I_DATA,
+    /// Answers an ASCONF.
+    AsconfAck(AsconfAck) = kind::ASCONF_ACK,
+    /// Changes streams.
+    ReConfig(ReConfig) = kind::RE_CONFIG,
+    /// Fills a packet.
+    Pad(Pad) = kind::PAD,
+    /// Tells the receiver not to wait for some TSNs.
+    ForwardTsn(ForwardTsn) = kind::FORWARD_TSN,
+    /// Changes addresses.
+    Asconf(Asconf) = kind::ASCONF,
+    /// FORWARD-TSN under interleaving.
+    IForwardTsn(IForwardTsn) = kind::I_FORWARD_TSN,
+    ;
+    /// Answers a SHUTDOWN.
+    ShutdownAck = kind::SHUTDOWN_ACK,
+    /// Answers a COOKIE ECHO.
+    CookieAck = kind::COOKIE_ACK,
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    /// Reads the chunk in `bytes`, checks that it is `expected`, writes back to the same bytes, and that no shorter
+    /// value of it makes the reader panic.
+    pub(crate) fn check(bytes: &[u8], expected: &Chunk) {
+        assert_eq!(
+            Chunk::decode(RawChunk::new(Bytes::copy_from_slice(bytes))).as_ref(),
+            Ok(expected)
+        );
+        let mut written = Vec::new();
+        expected.encode(&mut written);
+        assert_eq!(written, bytes);
+        assert_eq!(expected.encoded_len(), bytes.len());
+        assert_eq!(expected.kind(), bytes[0]);
+        for len in CHUNK_HEADER_LEN..bytes.len() {
+            let mut short = bytes[..len].to_vec();
+            short[2..4].copy_from_slice(&(len as u16).to_be_bytes());
+            let _ = Chunk::decode(RawChunk::new(short.into()));
+        }
+    }
+
+    /// The chunk in `bytes`, whatever its length field says, cannot be read.
+    pub(crate) fn check_refused(bytes: &[u8], error: ChunkError) {
+        assert_eq!(
+            Chunk::decode(RawChunk::new(Bytes::copy_from_slice(bytes))),
+            Err(error)
+        );
+    }
+
+    #[test]
+    fn chunks_without_content() {
+        check(&[8, 0, 0, 4], &Chunk::ShutdownAck);
+        check(&[11, 0, 0, 4], &Chunk::CookieAck);
+        let unknown = Bytes::from_static(&[0x3F, 5, 0, 7, 1, 2, 3]);
+        check(&unknown, &Chunk::Unknown(RawChunk::new(unknown.clone())));
+    }
+
+    #[test]
+    fn the_highest_bits_tell_what_to_do_with_unknown_chunks() {
+        assert_eq!(
+            unknown_chunk_action(0x3F),
+            UnknownAction::Discard { report: false }
+        );
+        assert_eq!(
+            unknown_chunk_action(0x7F),
+            UnknownAction::Discard { report: true }
+        );
+        assert_eq!(unknown_chunk_action(0xBF), UnknownAction::Skip { report: false });
+        assert_eq!(unknown_chunk_action(0xFF), UnknownAction::Skip { report: true });
+    }
+}

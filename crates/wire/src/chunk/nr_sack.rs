@@ -1,0 +1,183 @@
+//! NR-SACK (draft-tuexen-tsvwg-sctp-multipath §4): a SACK that tells what the receiver can no longer take back.
+//!
+//! ```text
+//! |   Type = 16   |  Chunk Flags  |         Chunk Length          |
+//! |                      Cumulative TSN Ack                       |
+//! |          Advertised Receiver Window Credit (a_rwnd)           |
+//! |Number of R Gap Ack Blocks = N |Number of NR Gap Ack Blocks = M|
+//! |  Number of Duplicate TSNs = X |           Reserved            |
+//! |  R Gap Ack Blocks, NR Gap Ack Blocks, Duplicate TSNs          |
+//! ```
+
+use alloc::vec::Vec;
+
+use super::sack::{GapAckBlock, GapAckBlocks, TsnList, put_block};
+use super::{CHUNK_HEADER_LEN, ChunkError, EncodeChunk, RawChunk, kind, put_header};
+use crate::reader::Reader;
+use crate::types::Tsn;
+
+/// An acknowledgement that came in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NrSack {
+    /// Everything up to here has arrived.
+    pub cumulative_tsn_ack: Tsn,
+    /// The sender's receive window in bytes.
+    pub a_rwnd: u32,
+    /// What has arrived above, and may still be dropped.
+    pub revocable: GapAckBlocks,
+    /// What has arrived above, for good.
+    pub nonrenegable: GapAckBlocks,
+    /// What has arrived more than once.
+    pub duplicate_tsns: TsnList,
+}
+
+const HEADER_LEN: usize = CHUNK_HEADER_LEN + 16;
+
+impl NrSack {
+    pub(super) fn decode(raw: &RawChunk) -> Result<Self, ChunkError> {
+        Self::read(raw).ok_or(ChunkError::Length { kind: kind::NR_SACK })
+    }
+
+    fn read(raw: &RawChunk) -> Option<Self> {
+        let mut reader = Reader::new(raw.value());
+        let cumulative_tsn_ack = Tsn(reader.u32()?);
+        let a_rwnd = reader.u32()?;
+        let revocable = usize::from(reader.u16()?);
+        let nonrenegable = usize::from(reader.u16()?);
+        let duplicates = usize::from(reader.u16()?);
+        let _reserved = reader.u16()?;
+        let revocable = GapAckBlocks::from_bytes(reader.bytes(revocable * GapAckBlocks::ENTRY_LEN)?);
+        let nonrenegable = GapAckBlocks::from_bytes(reader.bytes(nonrenegable * GapAckBlocks::ENTRY_LEN)?);
+        let duplicate_tsns = TsnList::from_bytes(reader.bytes(duplicates * TsnList::ENTRY_LEN)?);
+        let all = Self {
+            cumulative_tsn_ack,
+            a_rwnd,
+            revocable,
+            nonrenegable,
+            duplicate_tsns,
+        };
+        reader.is_empty().then_some(all)
+    }
+}
+
+impl EncodeChunk for NrSack {
+    fn encoded_len(&self) -> usize {
+        HEADER_LEN
+            + self.revocable.as_bytes().len()
+            + self.nonrenegable.as_bytes().len()
+            + self.duplicate_tsns.as_bytes().len()
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        let counts = [
+            self.revocable.len(),
+            self.nonrenegable.len(),
+            self.duplicate_tsns.len(),
+        ];
+        put_fields(
+            out,
+            self.encoded_len(),
+            self.cumulative_tsn_ack,
+            self.a_rwnd,
+            counts,
+        );
+        out.extend_from_slice(self.revocable.as_bytes());
+        out.extend_from_slice(self.nonrenegable.as_bytes());
+        out.extend_from_slice(self.duplicate_tsns.as_bytes());
+    }
+}
+
+/// An NR-SACK to be written from lists that stay where they are.
+#[derive(Clone, Copy, Debug)]
+pub struct NrSackWriter<'a> {
+    /// Everything up to here has arrived.
+    pub cumulative_tsn_ack: Tsn,
+    /// The receive window in bytes.
+    pub a_rwnd: u32,
+    /// What has arrived above, and may still be dropped.
+    pub revocable: &'a [GapAckBlock],
+    /// What has arrived above, for good.
+    pub nonrenegable: &'a [GapAckBlock],
+    /// What has arrived more than once.
+    pub duplicate_tsns: &'a [Tsn],
+}
+
+impl EncodeChunk for NrSackWriter<'_> {
+    fn encoded_len(&self) -> usize {
+        HEADER_LEN
+            + (self.revocable.len() + self.nonrenegable.len()) * GapAckBlocks::ENTRY_LEN
+            + self.duplicate_tsns.len() * TsnList::ENTRY_LEN
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        let counts = [
+            self.revocable.len(),
+            self.nonrenegable.len(),
+            self.duplicate_tsns.len(),
+        ];
+        put_fields(
+            out,
+            self.encoded_len(),
+            self.cumulative_tsn_ack,
+            self.a_rwnd,
+            counts,
+        );
+        self.revocable
+            .iter()
+            .chain(self.nonrenegable)
+            .for_each(|block| put_block(out, *block));
+        self.duplicate_tsns
+            .iter()
+            .for_each(|tsn| out.extend_from_slice(&tsn.0.to_be_bytes()));
+    }
+}
+
+fn put_fields(out: &mut Vec<u8>, len: usize, cumulative: Tsn, a_rwnd: u32, counts: [usize; 3]) {
+    put_header(out, kind::NR_SACK, 0, len);
+    out.extend_from_slice(&cumulative.0.to_be_bytes());
+    out.extend_from_slice(&a_rwnd.to_be_bytes());
+    counts
+        .iter()
+        .for_each(|count| out.extend_from_slice(&(*count as u16).to_be_bytes()));
+    out.extend_from_slice(&[0; 2]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Chunk;
+    use super::super::tests::{check, check_refused};
+    use super::*;
+
+    #[test]
+    fn round_trip() {
+        let bytes = [
+            16, 0, 0, 32, 0, 0, 0, 7, 0, 0, 0x10, 0, 0, 1, 0, 1, 0, 1, 0, 0, 0, 2, 0, 3, 0, 5, 0, 9, 0, 0, 0,
+            6,
+        ];
+        let (revocable, nonrenegable) = (GapAckBlock { start: 2, end: 3 }, GapAckBlock { start: 5, end: 9 });
+        let chunk = NrSack {
+            cumulative_tsn_ack: Tsn(7),
+            a_rwnd: 4096,
+            revocable: GapAckBlocks::from_blocks([revocable]),
+            nonrenegable: GapAckBlocks::from_blocks([nonrenegable]),
+            duplicate_tsns: TsnList::from_tsns([Tsn(6)]),
+        };
+        check(&bytes, &Chunk::NrSack(chunk));
+        let mut written = Vec::new();
+        let writer = NrSackWriter {
+            cumulative_tsn_ack: Tsn(7),
+            a_rwnd: 4096,
+            revocable: &[revocable],
+            nonrenegable: &[nonrenegable],
+            duplicate_tsns: &[Tsn(6)],
+        };
+        writer.encode(&mut written);
+        assert_eq!(
+            (written.len(), written.as_slice()),
+            (writer.encoded_len(), &bytes[..])
+        );
+        let mut more = bytes;
+        more[13] = 2;
+        check_refused(&more, ChunkError::Length { kind: 16 });
+    }
+}

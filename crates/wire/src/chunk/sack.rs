@@ -1,0 +1,251 @@
+//! SACK (RFC 9260 §3.3.4), and the lists that NR-SACK has too.
+//!
+//! ```text
+//! |   Type = 3    |  Chunk Flags  |      Chunk Length             |
+//! |                      Cumulative TSN Ack                       |
+//! |          Advertised Receiver Window Credit (a_rwnd)           |
+//! | Number of Gap Ack Blocks = N  |  Number of Duplicate TSNs = M |
+//! |    Gap Ack Block #1 Start     |     Gap Ack Block #1 End      |
+//! |                       Duplicate TSN 1                         |
+//! ```
+
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+
+use super::{CHUNK_HEADER_LEN, ChunkError, EncodeChunk, RawChunk, kind, put_header};
+use crate::reader::Reader;
+use crate::types::Tsn;
+
+/// A run of TSNs that arrived, as offsets from the cumulative TSN ack, both ends included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GapAckBlock {
+    /// Offset of the first.
+    pub start: u16,
+    /// Offset of the last.
+    pub end: u16,
+}
+
+/// Gap ack blocks as they stand in a chunk: in any order, possibly senseless.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct GapAckBlocks(Bytes);
+
+impl GapAckBlocks {
+    pub(super) const ENTRY_LEN: usize = 4;
+
+    pub(super) fn from_bytes(bytes: Bytes) -> Self {
+        Self(bytes)
+    }
+
+    /// A list of these blocks.
+    pub fn from_blocks(blocks: impl IntoIterator<Item = GapAckBlock>) -> Self {
+        let mut bytes = Vec::new();
+        blocks.into_iter().for_each(|block| put_block(&mut bytes, block));
+        Self(bytes.into())
+    }
+
+    /// The blocks, in the order of the chunk.
+    pub fn iter(&self) -> impl Iterator<Item = GapAckBlock> + '_ {
+        self.0.chunks_exact(Self::ENTRY_LEN).map(|entry| GapAckBlock {
+            start: u16::from_be_bytes([entry[0], entry[1]]),
+            end: u16::from_be_bytes([entry[2], entry[3]]),
+        })
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len() / Self::ENTRY_LEN
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn as_bytes(&self) -> &Bytes {
+        &self.0
+    }
+}
+
+/// TSNs as they stand in a chunk.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct TsnList(Bytes);
+
+impl TsnList {
+    pub(super) const ENTRY_LEN: usize = 4;
+
+    pub(super) fn from_bytes(bytes: Bytes) -> Self {
+        Self(bytes)
+    }
+
+    /// A list of these TSNs.
+    pub fn from_tsns(tsns: impl IntoIterator<Item = Tsn>) -> Self {
+        let mut bytes = Vec::new();
+        tsns.into_iter()
+            .for_each(|tsn| bytes.extend_from_slice(&tsn.0.to_be_bytes()));
+        Self(bytes.into())
+    }
+
+    /// The TSNs, in the order of the chunk.
+    pub fn iter(&self) -> impl Iterator<Item = Tsn> + '_ {
+        self.0
+            .chunks_exact(Self::ENTRY_LEN)
+            .map(|e| Tsn(u32::from_be_bytes([e[0], e[1], e[2], e[3]])))
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len() / Self::ENTRY_LEN
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn as_bytes(&self) -> &Bytes {
+        &self.0
+    }
+}
+
+pub(super) fn put_block(out: &mut Vec<u8>, block: GapAckBlock) {
+    out.extend_from_slice(&block.start.to_be_bytes());
+    out.extend_from_slice(&block.end.to_be_bytes());
+}
+
+/// An acknowledgement that came in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sack {
+    /// Everything up to here has arrived.
+    pub cumulative_tsn_ack: Tsn,
+    /// The sender's receive window in bytes.
+    pub a_rwnd: u32,
+    /// What has arrived above.
+    pub gap_ack_blocks: GapAckBlocks,
+    /// What has arrived more than once.
+    pub duplicate_tsns: TsnList,
+}
+
+impl Sack {
+    /// Bytes before the lists.
+    pub const HEADER_LEN: usize = CHUNK_HEADER_LEN + 12;
+
+    pub(super) fn decode(raw: &RawChunk) -> Result<Self, ChunkError> {
+        Self::read(raw).ok_or(ChunkError::Length { kind: kind::SACK })
+    }
+
+    fn read(raw: &RawChunk) -> Option<Self> {
+        let mut reader = Reader::new(raw.value());
+        let cumulative_tsn_ack = Tsn(reader.u32()?);
+        let a_rwnd = reader.u32()?;
+        let blocks = usize::from(reader.u16()?);
+        let duplicates = usize::from(reader.u16()?);
+        let gap_ack_blocks = GapAckBlocks::from_bytes(reader.bytes(blocks * GapAckBlocks::ENTRY_LEN)?);
+        let duplicate_tsns = TsnList::from_bytes(reader.bytes(duplicates * TsnList::ENTRY_LEN)?);
+        reader.is_empty().then_some(Self {
+            cumulative_tsn_ack,
+            a_rwnd,
+            gap_ack_blocks,
+            duplicate_tsns,
+        })
+    }
+}
+
+impl EncodeChunk for Sack {
+    fn encoded_len(&self) -> usize {
+        Self::HEADER_LEN + self.gap_ack_blocks.as_bytes().len() + self.duplicate_tsns.as_bytes().len()
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        put_header(out, kind::SACK, 0, self.encoded_len());
+        out.extend_from_slice(&self.cumulative_tsn_ack.0.to_be_bytes());
+        out.extend_from_slice(&self.a_rwnd.to_be_bytes());
+        out.extend_from_slice(&(self.gap_ack_blocks.len() as u16).to_be_bytes());
+        out.extend_from_slice(&(self.duplicate_tsns.len() as u16).to_be_bytes());
+        out.extend_from_slice(self.gap_ack_blocks.as_bytes());
+        out.extend_from_slice(self.duplicate_tsns.as_bytes());
+    }
+}
+
+/// A SACK to be written from lists that stay where they are.
+#[derive(Clone, Copy, Debug)]
+pub struct SackWriter<'a> {
+    /// Everything up to here has arrived.
+    pub cumulative_tsn_ack: Tsn,
+    /// The receive window in bytes.
+    pub a_rwnd: u32,
+    /// What has arrived above.
+    pub gap_ack_blocks: &'a [GapAckBlock],
+    /// What has arrived more than once.
+    pub duplicate_tsns: &'a [Tsn],
+}
+
+impl EncodeChunk for SackWriter<'_> {
+    fn encoded_len(&self) -> usize {
+        Sack::HEADER_LEN
+            + self.gap_ack_blocks.len() * GapAckBlocks::ENTRY_LEN
+            + self.duplicate_tsns.len() * TsnList::ENTRY_LEN
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        put_header(out, kind::SACK, 0, self.encoded_len());
+        out.extend_from_slice(&self.cumulative_tsn_ack.0.to_be_bytes());
+        out.extend_from_slice(&self.a_rwnd.to_be_bytes());
+        out.extend_from_slice(&(self.gap_ack_blocks.len() as u16).to_be_bytes());
+        out.extend_from_slice(&(self.duplicate_tsns.len() as u16).to_be_bytes());
+        self.gap_ack_blocks
+            .iter()
+            .for_each(|block| put_block(out, *block));
+        self.duplicate_tsns
+            .iter()
+            .for_each(|tsn| out.extend_from_slice(&tsn.0.to_be_bytes()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::super::Chunk;
+    use super::super::tests::{check, check_refused};
+    use super::*;
+
+    const BYTES: [u8; 28] = [
+        3, 0, 0, 28, 0, 0, 0, 7, 0, 0, 0x10, 0, 0, 2, 0, 1, 0, 2, 0, 3, 0, 5, 0, 9, 0, 0, 0, 6,
+    ];
+
+    #[test]
+    fn round_trip() {
+        let blocks = [GapAckBlock { start: 2, end: 3 }, GapAckBlock { start: 5, end: 9 }];
+        let sack = Sack {
+            cumulative_tsn_ack: Tsn(7),
+            a_rwnd: 4096,
+            gap_ack_blocks: GapAckBlocks::from_blocks(blocks),
+            duplicate_tsns: TsnList::from_tsns([Tsn(6)]),
+        };
+        assert_eq!(sack.gap_ack_blocks.iter().collect::<Vec<_>>(), blocks);
+        check(&BYTES, &Chunk::Sack(sack));
+        let mut written = Vec::new();
+        let writer = SackWriter {
+            cumulative_tsn_ack: Tsn(7),
+            a_rwnd: 4096,
+            gap_ack_blocks: &blocks,
+            duplicate_tsns: &[Tsn(6)],
+        };
+        writer.encode(&mut written);
+        assert_eq!(written, BYTES);
+    }
+
+    #[test]
+    fn counts_must_fit_the_length() {
+        for (at, count) in [(13, 1), (13, 3), (15, 0), (15, 2), (12, 0xFF)] {
+            let mut bytes = BYTES;
+            bytes[at] = count;
+            check_refused(&bytes, ChunkError::Length { kind: 3 });
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! The streams named in re-configuration parameters (RFC 6525 §4).
+
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+
+use crate::types::StreamId;
+
+/// Stream identifiers as they stand in a parameter; none means all.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct StreamList(Bytes);
+
+impl StreamList {
+    pub(super) fn from_bytes(bytes: Bytes) -> Option<Self> {
+        bytes.len().is_multiple_of(2).then_some(Self(bytes))
+    }
+
+    /// A list of these streams.
+    pub fn from_streams(streams: impl IntoIterator<Item = StreamId>) -> Self {
+        let bytes: Vec<u8> = streams
+            .into_iter()
+            .flat_map(|stream| stream.0.to_be_bytes())
+            .collect();
+        Self(bytes.into())
+    }
+
+    /// The streams, in the order of the parameter.
+    pub fn iter(&self) -> impl Iterator<Item = StreamId> + '_ {
+        self.0
+            .chunks_exact(2)
+            .map(|entry| StreamId(u16::from_be_bytes([entry[0], entry[1]])))
+    }
+
+    pub(super) fn as_bytes(&self) -> &Bytes {
+        &self.0
+    }
+}

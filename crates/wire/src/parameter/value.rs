@@ -1,0 +1,471 @@
+//! What parameters say: RFC 9260 §3.3.2.1 and §3.3.3.1, and those of the extensions.
+
+use alloc::vec::Vec;
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+use bytes::Bytes;
+
+use super::{HEADER_LEN, ParameterError, RawParameter, StreamList};
+use crate::reader::Reader;
+use crate::types::Tsn;
+
+/// A parameter of any type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Parameter {
+    /// 1: what a heartbeat brings back (RFC 9260 §3.3.5).
+    HeartbeatInfo(Bytes),
+    /// 5: an address of the sender (§3.3.2.1.1).
+    Ipv4(Ipv4Addr),
+    /// 6: an address of the sender (§3.3.2.1.2).
+    Ipv6(Ipv6Addr),
+    /// 7: the state cookie (§3.3.3.1.1).
+    StateCookie(Bytes),
+    /// 8: a parameter that was not recognised, whole (§3.3.3.1.2).
+    UnrecognizedParameter(Bytes),
+    /// 9: asks for a cookie that lives longer (§3.3.2.1.3).
+    CookiePreservative {
+        /// By this many milliseconds.
+        increment_ms: u32,
+    },
+    /// 11: no longer allowed (§3.3.2.1.4).
+    HostName(Bytes),
+    /// 12: parameter types of the addresses that the sender can use (§3.3.2.1.5).
+    SupportedAddressTypes(Vec<u16>),
+    /// 13: asks to reset outgoing streams (RFC 6525 §4.1).
+    OutgoingReset {
+        /// Numbers the request.
+        request: u32,
+        /// The request it answers.
+        response: u32,
+        /// The last TSN before the reset.
+        last_tsn: Tsn,
+        /// The streams; none means all.
+        streams: StreamList,
+    },
+    /// 14: asks the peer to reset its outgoing streams (RFC 6525 §4.2).
+    IncomingReset {
+        /// Numbers the request.
+        request: u32,
+        /// The streams; none means all.
+        streams: StreamList,
+    },
+    /// 15: asks to begin all TSNs and SSNs anew (RFC 6525 §4.3).
+    TsnReset {
+        /// Numbers the request.
+        request: u32,
+    },
+    /// 16: answers a request (RFC 6525 §4.4).
+    ReConfigResponse {
+        /// The request.
+        sequence: u32,
+        /// 0 nothing to do, 1 done, 2 denied, 3 wrong SSN, 4 already in progress, 5 bad number, 6 in progress.
+        result: u32,
+        /// The next TSNs of the one who answers and of the one who asked, after a TSN reset.
+        next_tsns: Option<(Tsn, Tsn)>,
+    },
+    /// 17: asks to add outgoing streams (RFC 6525 §4.5).
+    AddOutgoing {
+        /// Numbers the request.
+        request: u32,
+        /// How many.
+        count: u16,
+    },
+    /// 18: asks the peer to add outgoing streams (RFC 6525 §4.6).
+    AddIncoming {
+        /// Numbers the request.
+        request: u32,
+        /// How many.
+        count: u16,
+    },
+    /// 0x8001: a checksum of zero is accepted if this method finds errors (RFC 9653 §4).
+    ZeroChecksumAcceptable {
+        /// 1 is DTLS.
+        method: u32,
+    },
+    /// 0x8002: a random number for keys (RFC 4895 §3.1).
+    Random(Bytes),
+    /// 0x8003: chunk types that must be authenticated (RFC 4895 §3.2).
+    ChunkList(Bytes),
+    /// 0x8004: algorithms for authentication (RFC 4895 §3.3).
+    RequestedHmacs(Vec<u16>),
+    /// 0x8008: chunk types that the sender supports (RFC 5061 §4.2.7).
+    SupportedExtensions(Bytes),
+    /// 0xC000: the sender supports FORWARD-TSN (RFC 3758 §3.1).
+    ForwardTsnSupported,
+    /// 0xC001, 0xC002, 0xC004: asks to add, delete or prefer an address (RFC 5061 §4.2).
+    Address {
+        /// What is to be done with it.
+        action: AddressAction,
+        /// Names the request in the answer.
+        correlation: u32,
+        /// An address parameter, whole.
+        address: Bytes,
+    },
+    /// 0xC003: a request failed (RFC 5061 §4.2.3).
+    AsconfError {
+        /// The request.
+        correlation: u32,
+        /// Error causes.
+        causes: Bytes,
+    },
+    /// 0xC005: a request succeeded (RFC 5061 §4.2.5).
+    AsconfSuccess {
+        /// The request.
+        correlation: u32,
+    },
+    /// 0xC006: for the layer above (RFC 5061 §4.2.6).
+    AdaptationLayer(u32),
+    /// A parameter of a type that is not known here.
+    Unknown(RawParameter),
+}
+
+/// What is to be done with an address (RFC 5061 §4.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddressAction {
+    /// 0xC001.
+    Add,
+    /// 0xC002.
+    Delete,
+    /// 0xC004: send data there.
+    SetPrimary,
+}
+
+impl AddressAction {
+    const fn kind(self) -> u16 {
+        match self {
+            Self::Add => 0xC001,
+            Self::Delete => 0xC002,
+            Self::SetPrimary => 0xC004,
+        }
+    }
+}
+
+impl Parameter {
+    /// The parameter type.
+    #[must_use]
+    pub fn kind(&self) -> u16 {
+        match self {
+            Self::HeartbeatInfo(_) => 1,
+            Self::Ipv4(_) => 5,
+            Self::Ipv6(_) => 6,
+            Self::StateCookie(_) => 7,
+            Self::UnrecognizedParameter(_) => 8,
+            Self::CookiePreservative { .. } => 9,
+            Self::HostName(_) => 11,
+            Self::SupportedAddressTypes(_) => 12,
+            Self::OutgoingReset { .. } => 13,
+            Self::IncomingReset { .. } => 14,
+            Self::TsnReset { .. } => 15,
+            Self::ReConfigResponse { .. } => 16,
+            Self::AddOutgoing { .. } => 17,
+            Self::AddIncoming { .. } => 18,
+            Self::ZeroChecksumAcceptable { .. } => 0x8001,
+            Self::Random(_) => 0x8002,
+            Self::ChunkList(_) => 0x8003,
+            Self::RequestedHmacs(_) => 0x8004,
+            Self::SupportedExtensions(_) => 0x8008,
+            Self::ForwardTsnSupported => 0xC000,
+            Self::Address { action, .. } => action.kind(),
+            Self::AsconfError { .. } => 0xC003,
+            Self::AsconfSuccess { .. } => 0xC005,
+            Self::AdaptationLayer(_) => 0xC006,
+            Self::Unknown(raw) => raw.kind,
+        }
+    }
+
+    /// Reads the content of a parameter.
+    ///
+    /// # Errors
+    /// The type is known and the content does not fit it.
+    pub fn decode(raw: RawParameter) -> Result<Self, ParameterError> {
+        let kind = raw.kind;
+        Self::read(raw).ok_or(ParameterError::Content { kind })
+    }
+
+    fn read(raw: RawParameter) -> Option<Self> {
+        let value = raw.value();
+        let mut reader = Reader::new(value.clone());
+        let parameter = match raw.kind {
+            1 => return Some(Self::HeartbeatInfo(value)),
+            7 => return Some(Self::StateCookie(value)),
+            8 => return Some(Self::UnrecognizedParameter(value)),
+            11 => return Some(Self::HostName(value)),
+            12 => return read_u16s(&value).map(Self::SupportedAddressTypes),
+            0x8002 => return Some(Self::Random(value)),
+            0x8003 => return Some(Self::ChunkList(value)),
+            0x8004 => return read_u16s(&value).map(Self::RequestedHmacs),
+            0x8008 => return Some(Self::SupportedExtensions(value)),
+            13 => {
+                let (request, response, last_tsn) = (reader.u32()?, reader.u32()?, Tsn(reader.u32()?));
+                let streams = StreamList::from_bytes(reader.rest())?;
+                return Some(Self::OutgoingReset {
+                    request,
+                    response,
+                    last_tsn,
+                    streams,
+                });
+            }
+            14 => {
+                let request = reader.u32()?;
+                return Some(Self::IncomingReset {
+                    request,
+                    streams: StreamList::from_bytes(reader.rest())?,
+                });
+            }
+            0xC001 | 0xC002 | 0xC004 => {
+                let action = match raw.kind {
+                    0xC001 => AddressAction::Add,
+                    0xC002 => AddressAction::Delete,
+                    _ => AddressAction::SetPrimary,
+                };
+                return Some(Self::Address {
+                    action,
+                    correlation: reader.u32()?,
+                    address: reader.rest(),
+                });
+            }
+            0xC003 => {
+                return Some(Self::AsconfError {
+                    correlation: reader.u32()?,
+                    causes: reader.rest(),
+                });
+            }
+            5 => Self::Ipv4(Ipv4Addr::from(reader.u32()?)),
+            6 => Self::Ipv6(Ipv6Addr::from(<[u8; 16]>::try_from(&reader.bytes(16)?[..]).ok()?)),
+            9 => Self::CookiePreservative {
+                increment_ms: reader.u32()?,
+            },
+            15 => Self::TsnReset {
+                request: reader.u32()?,
+            },
+            16 => {
+                let (sequence, result) = (reader.u32()?, reader.u32()?);
+                let next_tsns = if reader.is_empty() {
+                    None
+                } else {
+                    Some((Tsn(reader.u32()?), Tsn(reader.u32()?)))
+                };
+                Self::ReConfigResponse {
+                    sequence,
+                    result,
+                    next_tsns,
+                }
+            }
+            17 | 18 => {
+                let (request, count, _reserved) = (reader.u32()?, reader.u16()?, reader.u16()?);
+                if raw.kind == 17 {
+                    Self::AddOutgoing { request, count }
+                } else {
+                    Self::AddIncoming { request, count }
+                }
+            }
+            0x8001 => Self::ZeroChecksumAcceptable {
+                method: reader.u32()?,
+            },
+            0xC000 => Self::ForwardTsnSupported,
+            0xC005 => Self::AsconfSuccess {
+                correlation: reader.u32()?,
+            },
+            0xC006 => Self::AdaptationLayer(reader.u32()?),
+            _ => return Some(Self::Unknown(raw)),
+        };
+        reader.is_empty().then_some(parameter)
+    }
+
+    /// Appends the parameter, without padding.
+    pub(crate) fn encode_unpadded(&self, out: &mut Vec<u8>) {
+        if let Self::Unknown(raw) = self {
+            out.extend_from_slice(&raw.whole());
+            return;
+        }
+        let start = out.len();
+        out.extend_from_slice(&self.kind().to_be_bytes());
+        out.extend_from_slice(&[0; 2]);
+        self.put_value(out);
+        let len = out.len() - start;
+        debug_assert!(
+            len <= usize::from(u16::MAX) && len >= HEADER_LEN,
+            "a parameter fits a packet"
+        );
+        out[start + 2..start + 4].copy_from_slice(&(len as u16).to_be_bytes());
+    }
+
+    fn put_value(&self, out: &mut Vec<u8>) {
+        let mut put_u32 = |number: u32| out.extend_from_slice(&number.to_be_bytes());
+        match self {
+            Self::Ipv4(ip) => put_u32(ip.to_bits()),
+            Self::Ipv6(ip) => out.extend_from_slice(&ip.octets()),
+            Self::HeartbeatInfo(bytes)
+            | Self::StateCookie(bytes)
+            | Self::UnrecognizedParameter(bytes)
+            | Self::HostName(bytes)
+            | Self::Random(bytes)
+            | Self::ChunkList(bytes)
+            | Self::SupportedExtensions(bytes) => out.extend_from_slice(bytes),
+            Self::SupportedAddressTypes(numbers) | Self::RequestedHmacs(numbers) => {
+                numbers
+                    .iter()
+                    .for_each(|number| out.extend_from_slice(&number.to_be_bytes()));
+            }
+            Self::CookiePreservative { increment_ms: number }
+            | Self::TsnReset { request: number }
+            | Self::ZeroChecksumAcceptable { method: number }
+            | Self::AsconfSuccess { correlation: number }
+            | Self::AdaptationLayer(number) => put_u32(*number),
+            Self::OutgoingReset {
+                request,
+                response,
+                last_tsn,
+                streams,
+            } => {
+                [*request, *response, last_tsn.0].into_iter().for_each(put_u32);
+                out.extend_from_slice(streams.as_bytes());
+            }
+            Self::IncomingReset { request, streams } => {
+                put_u32(*request);
+                out.extend_from_slice(streams.as_bytes());
+            }
+            Self::ReConfigResponse {
+                sequence,
+                result,
+                next_tsns,
+            } => {
+                put_u32(*sequence);
+                put_u32(*result);
+                if let Some((own, peers)) = next_tsns {
+                    put_u32(own.0);
+                    put_u32(peers.0);
+                }
+            }
+            Self::AddOutgoing { request, count } | Self::AddIncoming { request, count } => {
+                put_u32(*request);
+                put_u32(u32::from(*count) << 16);
+            }
+            Self::Address {
+                correlation,
+                address: bytes,
+                ..
+            }
+            | Self::AsconfError {
+                correlation,
+                causes: bytes,
+            } => {
+                put_u32(*correlation);
+                out.extend_from_slice(bytes);
+            }
+            Self::ForwardTsnSupported | Self::Unknown(_) => {}
+        }
+    }
+}
+
+fn read_u16s(value: &Bytes) -> Option<Vec<u16>> {
+    let whole = value.len().is_multiple_of(2);
+    whole.then(|| {
+        value
+            .chunks_exact(2)
+            .map(|entry| u16::from_be_bytes([entry[0], entry[1]]))
+            .collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+    use crate::parameter::Parameters;
+    use crate::types::StreamId;
+
+    fn check(bytes: &[u8], expected: &Parameter) {
+        let list = Parameters::from_bytes(Bytes::copy_from_slice(bytes));
+        let raw = list.iter().next().unwrap().unwrap();
+        assert_eq!(Parameter::decode(raw).as_ref(), Ok(expected));
+        let mut written = Vec::new();
+        expected.encode_unpadded(&mut written);
+        assert_eq!(written, bytes);
+    }
+
+    #[test]
+    fn round_trips() {
+        check(&[0, 5, 0, 8, 10, 0, 0, 1], &Parameter::Ipv4([10, 0, 0, 1].into()));
+        let mut ipv6 = vec![0, 6, 0, 20];
+        ipv6.extend_from_slice(&Ipv6Addr::LOCALHOST.octets());
+        check(&ipv6, &Parameter::Ipv6(Ipv6Addr::LOCALHOST));
+        check(
+            &[0, 12, 0, 8, 0, 5, 0, 6],
+            &Parameter::SupportedAddressTypes(vec![5, 6]),
+        );
+        check(
+            &[0x80, 8, 0, 6, 64, 192],
+            &Parameter::SupportedExtensions(Bytes::from_static(&[64, 192])),
+        );
+        check(&[0xC0, 0, 0, 4], &Parameter::ForwardTsnSupported);
+        check(
+            &[0, 17, 0, 12, 0, 0, 0, 1, 0, 5, 0, 0],
+            &Parameter::AddOutgoing { request: 1, count: 5 },
+        );
+        let streams = StreamList::from_streams([StreamId(4)]);
+        check(
+            &[0, 14, 0, 10, 0, 0, 0, 1, 0, 4],
+            &Parameter::IncomingReset {
+                request: 1,
+                streams: streams.clone(),
+            },
+        );
+        let bytes = [0, 13, 0, 18, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 4];
+        check(
+            &bytes,
+            &Parameter::OutgoingReset {
+                request: 1,
+                response: 2,
+                last_tsn: Tsn(3),
+                streams,
+            },
+        );
+        let bytes = [0, 16, 0, 20, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4];
+        let next_tsns = Some((Tsn(3), Tsn(4)));
+        check(
+            &bytes,
+            &Parameter::ReConfigResponse {
+                sequence: 1,
+                result: 2,
+                next_tsns,
+            },
+        );
+        let address = Bytes::from_static(&[0, 5, 0, 8, 10, 0, 0, 1]);
+        let bytes = [0xC0, 2, 0, 16, 0, 0, 0, 9, 0, 5, 0, 8, 10, 0, 0, 1];
+        check(
+            &bytes,
+            &Parameter::Address {
+                action: AddressAction::Delete,
+                correlation: 9,
+                address,
+            },
+        );
+        check(
+            &[0x80, 1, 0, 8, 0, 0, 0, 1],
+            &Parameter::ZeroChecksumAcceptable { method: 1 },
+        );
+    }
+
+    #[test]
+    fn wrong_lengths_are_refused() {
+        for bytes in [
+            &[0, 5, 0, 7, 10, 0, 0][..],
+            &[0, 5, 0, 9, 10, 0, 0, 1, 2],
+            &[0, 12, 0, 5, 0],
+            &[0xC0, 0, 0, 5, 1],
+        ] {
+            let raw = Parameters::from_bytes(Bytes::copy_from_slice(bytes))
+                .iter()
+                .next()
+                .unwrap()
+                .unwrap();
+            assert!(
+                matches!(Parameter::decode(raw), Err(ParameterError::Content { .. })),
+                "{bytes:?}"
+            );
+        }
+    }
+}
