@@ -71,13 +71,6 @@ impl EventQueue {
         }
     }
 
-    /// Takes the earliest wake, if it is not later than `end`.
-    pub fn pop_until(&mut self, end: Timestamp) -> Option<(Timestamp, u32)> {
-        let (time, part) = self.peek().filter(|&(time, _)| time <= end)?;
-        self.remove(0);
-        Some((time, part))
-    }
-
     fn next_key(&mut self, time: Timestamp) -> u128 {
         self.turn += 1;
         (u128::from(time.0) << 64) | u128::from(self.turn)
@@ -143,6 +136,14 @@ fn time_of(key: u128) -> Timestamp {
 mod tests {
     use super::*;
     use crate::random::Generator;
+
+    impl EventQueue {
+        fn pop_until(&mut self, end: Timestamp) -> Option<(Timestamp, u32)> {
+            let (time, part) = self.peek().filter(|&(time, _)| time <= end)?;
+            self.set(part, None);
+            Some((time, part))
+        }
+    }
 
     #[test]
     fn equal_times_fire_in_the_order_they_were_set() {

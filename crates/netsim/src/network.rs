@@ -440,7 +440,7 @@ impl Network {
 
     /// Handles the next event if it is not later than `end`.
     fn step(&mut self, end: Timestamp) -> bool {
-        let Some((time, part)) = self.events.pop_until(end) else {
+        let Some((time, part)) = self.events.peek().filter(|&(time, _)| time <= end) else {
             return false;
         };
         debug_assert!(time >= self.now);
@@ -450,13 +450,15 @@ impl Network {
             Part::Link(id) => {
                 let entry = &mut self.links[id.index()];
                 let packet = entry.link.poll(time);
-                let (to, part, next) = (entry.to, entry.part, entry.link.next_event());
-                self.events.set(part, next);
+                let to = entry.to;
+                // Moved rather than taken out and put back: this is the busiest line of a run.
+                self.events.set(part, entry.link.next_event());
                 if let Some(packet) = packet {
                     self.arrive(to, packet);
                 }
             }
             Part::Node(id) => {
+                self.events.set(part, None);
                 self.nodes[id.index()].node.handle_timeout(time);
                 self.drain(id);
                 let next = self.nodes[id.index()].node.poll_timeout();
