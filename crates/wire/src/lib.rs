@@ -13,6 +13,7 @@ pub mod chunk;
 pub mod packet;
 pub mod parameter;
 mod reader;
+mod tlv;
 mod types;
 
 pub use checksum::crc32c;

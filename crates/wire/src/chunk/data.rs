@@ -45,10 +45,14 @@ pub(super) const IMMEDIATE: u8 = 8;
 
 /// The flag bits of DATA and I-DATA.
 pub(super) fn flags(immediate: bool, unordered: bool, beginning: bool, ending: bool) -> u8 {
-    u8::from(immediate) * IMMEDIATE
-        | u8::from(unordered) * UNORDERED
-        | u8::from(beginning) * BEGINNING
-        | u8::from(ending) * ENDING
+    let bits = [
+        (immediate, IMMEDIATE),
+        (unordered, UNORDERED),
+        (beginning, BEGINNING),
+        (ending, ENDING),
+    ];
+    bits.into_iter()
+        .fold(0, |flags, (set, bit)| if set { flags | bit } else { flags })
 }
 
 impl Data {
