@@ -1,1 +1,15 @@
-//! TODO
+//! What the tests of the protocol share: a simulated [`Pair`] of hosts, a [`Script`] of hand-made packets against one
+//! endpoint, a [`Ledger`] that checks what arrives against what was sent, and packets drawn as [`arrows`].
+//!
+//! Everything panics with what a person needs to find the cause; nothing here is for production.
+
+pub mod arrows;
+mod ledger;
+mod pair;
+mod script;
+mod talker;
+
+pub use ledger::{Ledger, Parcel, Violation};
+pub use pair::{PORT, Pair, Setup, Side};
+pub use script::{FromEndpoint, Script, state_cookie};
+pub use talker::{Message, Talker};

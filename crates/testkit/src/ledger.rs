@@ -1,0 +1,277 @@
+//! What was sent and what arrived: nothing lost, nothing twice, nothing changed, each stream in its order.
+//!
+//! A message carries its number as payload protocol identifier, so that even a message of one byte, or one that came
+//! unordered, is known; its bytes follow from seed and number, so that nothing large has to be kept.
+
+use std::fmt;
+
+use anabranch_netsim::Generator;
+use anabranch_proto::{Ppid, SendOptions, StreamId};
+use bytes::Bytes;
+
+use crate::talker::Message;
+
+/// A message to send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parcel {
+    /// Its stream.
+    pub stream: StreamId,
+    /// Its bytes.
+    pub bytes: Bytes,
+    /// Its number as payload protocol identifier, and whether it is ordered.
+    pub options: SendOptions,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    stream: StreamId,
+    unordered: bool,
+    len: usize,
+    arrived: bool,
+}
+
+/// What an arrival broke.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Violation {
+    /// No such message was sent.
+    Unknown(u32),
+    /// It arrived before.
+    Twice(u32),
+    /// Its bytes, its stream or its order flag are not those that were sent.
+    Changed(u32),
+    /// An ordered message came before this one, which was sent first on the same stream.
+    Overtaken {
+        /// What came.
+        arrived: u32,
+        /// What should have come first.
+        before: u32,
+    },
+    /// These never arrived (the first of them, and how many).
+    Missing {
+        /// The first.
+        first: u32,
+        /// How many.
+        count: usize,
+    },
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(number) => write!(f, "message {number} was never sent"),
+            Self::Twice(number) => write!(f, "message {number} arrived twice"),
+            Self::Changed(number) => write!(f, "message {number} is not what was sent"),
+            Self::Overtaken { arrived, before } => {
+                write!(f, "message {arrived} arrived before {before} of the same stream")
+            }
+            Self::Missing { first, count } => write!(f, "{count} messages did not arrive, {first} the first"),
+        }
+    }
+}
+
+impl std::error::Error for Violation {}
+
+/// One direction of an association.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    seed: u64,
+    random: Generator,
+    entries: Vec<Entry>,
+    arrived: usize,
+}
+
+impl Ledger {
+    /// A ledger without messages. Sizes, streams and bytes follow from the seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            random: Generator::of_process(seed, "ledger"),
+            entries: Vec::new(),
+            arrived: 0,
+        }
+    }
+
+    /// A message of this length, entered as sent.
+    pub fn parcel(&mut self, stream: u16, len: usize, unordered: bool) -> Parcel {
+        let number = self.entries.len() as u32;
+        let stream = StreamId(stream);
+        self.entries.push(Entry {
+            stream,
+            unordered,
+            len,
+            arrived: false,
+        });
+        let options = SendOptions {
+            ppid: Ppid(number),
+            unordered,
+            ..SendOptions::default()
+        };
+        Parcel {
+            stream,
+            bytes: content(self.seed, number, len),
+            options,
+        }
+    }
+
+    /// A message of random length (most of them small, at most `max_len`), on a random one of `streams`, every
+    /// eighth or so unordered; entered as sent.
+    pub fn random_parcel(&mut self, streams: u16, max_len: usize) -> Parcel {
+        let stream = self.random.below(u64::from(streams)) as u16;
+        let unordered = self.random.below(8) == 0;
+        let bits = u64::from(max_len.max(1).ilog2()) + 1;
+        let bound = 1_u64 << self.random.below(bits + 1);
+        let len = 1 + self.random.below(bound.min(max_len as u64)) as usize;
+        self.parcel(stream, len, unordered)
+    }
+
+    /// Takes back the last message, which could not be sent after all.
+    pub fn retract(&mut self) {
+        self.entries.pop();
+    }
+
+    /// Messages entered.
+    #[must_use]
+    pub fn sent(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Messages that arrived.
+    #[must_use]
+    pub fn arrived(&self) -> usize {
+        self.arrived
+    }
+
+    /// Enters an arrival.
+    ///
+    /// # Errors
+    /// What it breaks.
+    pub fn check(&mut self, message: &Message) -> Result<(), Violation> {
+        let number = message.ppid.0;
+        let Some(entry) = self.entries.get(number as usize).copied() else {
+            return Err(Violation::Unknown(number));
+        };
+        if entry.arrived {
+            return Err(Violation::Twice(number));
+        }
+        let same = (entry.stream, entry.unordered, entry.len)
+            == (message.stream, message.unordered, message.bytes.len());
+        if !same || content(self.seed, number, entry.len) != message.bytes {
+            return Err(Violation::Changed(number));
+        }
+        self.entries[number as usize].arrived = true;
+        self.arrived += 1;
+        if entry.unordered {
+            return Ok(());
+        }
+        // Nearly always the message before has arrived, and this looks at few entries.
+        let earlier = self.entries[..number as usize].iter().enumerate().rev();
+        let mut same_stream = earlier.filter(|(_, other)| other.stream == entry.stream && !other.unordered);
+        match same_stream.next() {
+            Some((before, other)) if !other.arrived => Err(Violation::Overtaken {
+                arrived: number,
+                before: before as u32,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether everything has arrived.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn check_complete(&self) -> Result<(), Violation> {
+        match self.entries.iter().position(|entry| !entry.arrived) {
+            Some(first) => Err(Violation::Missing {
+                first: first as u32,
+                count: self.entries.len() - self.arrived,
+            }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The bytes of a message: a xorshift sequence from seed and number, quick enough for gigabytes.
+fn content(seed: u64, number: u32, len: usize) -> Bytes {
+    let mut state =
+        (seed ^ (u64::from(number) << 32 | u64::from(number))).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut bytes = Vec::with_capacity(len + 8);
+    while bytes.len() < len {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(&state.wrapping_mul(0x2545_f491_4f6c_dd1d).to_le_bytes());
+    }
+    bytes.truncate(len);
+    bytes.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_proto::Timestamp;
+
+    use super::*;
+
+    fn arrival(parcel: &Parcel) -> Message {
+        Message {
+            at: Timestamp::ZERO,
+            stream: parcel.stream,
+            ppid: parcel.options.ppid,
+            unordered: parcel.options.unordered,
+            bytes: parcel.bytes.clone(),
+        }
+    }
+
+    #[test]
+    fn what_arrives_in_order_is_right() {
+        let mut ledger = Ledger::new(1);
+        let parcels: Vec<_> = (0..200).map(|_| ledger.random_parcel(4, 5000)).collect();
+        assert!(
+            parcels
+                .iter()
+                .all(|parcel| (1..=5000).contains(&parcel.bytes.len()))
+        );
+        assert!(parcels.iter().any(|parcel| parcel.bytes.len() > 2500));
+        assert_eq!(
+            ledger.check_complete(),
+            Err(Violation::Missing { first: 0, count: 200 })
+        );
+        for parcel in &parcels {
+            assert_eq!(ledger.check(&arrival(parcel)), Ok(()));
+        }
+        assert_eq!(ledger.check_complete(), Ok(()));
+    }
+
+    #[test]
+    fn each_violation_is_found() {
+        let mut ledger = Ledger::new(1);
+        let first = ledger.parcel(0, 10, false);
+        let second = ledger.parcel(0, 10, false);
+        let unordered = ledger.parcel(0, 10, true);
+        let other_stream = ledger.parcel(1, 10, false);
+        assert_eq!(ledger.check(&arrival(&unordered)), Ok(()));
+        assert_eq!(ledger.check(&arrival(&other_stream)), Ok(()));
+        assert_eq!(ledger.check(&arrival(&unordered)), Err(Violation::Twice(2)));
+        assert_eq!(
+            ledger.check(&arrival(&second)),
+            Err(Violation::Overtaken {
+                arrived: 1,
+                before: 0
+            })
+        );
+        let changed = Message {
+            bytes: Bytes::from_static(b"other text"),
+            ..arrival(&first)
+        };
+        assert_eq!(ledger.check(&changed), Err(Violation::Changed(0)));
+        let unknown = Message {
+            ppid: Ppid(9),
+            ..arrival(&first)
+        };
+        assert_eq!(ledger.check(&unknown), Err(Violation::Unknown(9)));
+        assert_eq!(
+            ledger.check_complete(),
+            Err(Violation::Missing { first: 0, count: 1 })
+        );
+    }
+}

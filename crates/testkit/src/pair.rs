@@ -1,0 +1,502 @@
+//! Two hosts, A and Z, over one to three paths in virtual time.
+
+use core::time::Duration;
+use std::net::{IpAddr, SocketAddr};
+
+use anabranch_netsim::{Host, LinkConfig, LinkId, Network, NodeId};
+use anabranch_proto::{
+    Association, AssociationId, AssociationState, Config, ConnectOptions, Event, MessageId, SendOptions,
+    StreamId, Timestamp,
+};
+use bytes::Bytes;
+
+use crate::arrows;
+use crate::ledger::Parcel;
+use crate::talker::{Message, Talker};
+
+/// The SCTP port on which Z listens.
+pub const PORT: u16 = 5000;
+/// The UDP port of RFC 6951.
+const UDP_PORT: u16 = 9899;
+/// Packets kept to be drawn when a test fails.
+const RECORDS: usize = 120;
+/// How long a set-up may take, losses included.
+const SET_UP_LIMIT: Duration = Duration::from_secs(600);
+
+/// One of the hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Side {
+    /// The one that connects.
+    A,
+    /// The one that listens.
+    Z,
+}
+
+impl Side {
+    /// Both.
+    pub const BOTH: [Self; 2] = [Self::A, Self::Z];
+
+    /// The other one.
+    #[must_use]
+    pub fn other(self) -> Self {
+        match self {
+            Self::A => Self::Z,
+            Self::Z => Self::A,
+        }
+    }
+}
+
+/// What a pair is made of.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    seed: u64,
+    /// A to Z and back, for each path.
+    paths: Vec<(LinkConfig, LinkConfig)>,
+    configs: [Config; 2],
+    ipv6: bool,
+}
+
+impl Setup {
+    /// Default settings on both sides and no path yet.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            paths: Vec::new(),
+            configs: [Config::default(), Config::default()],
+            ipv6: false,
+        }
+    }
+
+    /// Adds a path that is the same both ways.
+    #[must_use]
+    pub fn path(self, link: LinkConfig) -> Self {
+        self.path_of(link.clone(), link)
+    }
+
+    /// Adds a path with the links from A to Z and from Z to A.
+    #[must_use]
+    pub fn path_of(mut self, there: LinkConfig, back: LinkConfig) -> Self {
+        self.paths.push((there, back));
+        self
+    }
+
+    /// Gives both sides these settings.
+    #[must_use]
+    pub fn config(self, config: Config) -> Self {
+        self.configs(config.clone(), config)
+    }
+
+    /// Gives each side its settings.
+    #[must_use]
+    pub fn configs(mut self, a: Config, z: Config) -> Self {
+        self.configs = [a, z];
+        self
+    }
+
+    /// Changes one side's settings.
+    #[must_use]
+    pub fn adjust(mut self, side: Side, change: impl FnOnce(&mut Config)) -> Self {
+        change(&mut self.configs[side as usize]);
+        self
+    }
+
+    /// Changes both sides' settings.
+    #[must_use]
+    pub fn adjust_both(self, change: impl Fn(&mut Config)) -> Self {
+        self.adjust(Side::A, &change).adjust(Side::Z, &change)
+    }
+
+    /// Uses IPv6 addresses.
+    #[must_use]
+    pub fn ipv6(mut self) -> Self {
+        self.ipv6 = true;
+        self
+    }
+
+    /// The hosts, not connected yet; Z listens. With several paths each side lists all its addresses, unless its
+    /// settings list some. Without a path there is one that changes nothing but takes 10 ms each way.
+    #[must_use]
+    pub fn build(mut self) -> Pair {
+        if self.paths.is_empty() {
+            self = self.path(LinkConfig::default().with_delay(Duration::from_millis(10)));
+        }
+        let addresses = Side::BOTH.map(|side| {
+            let addresses = 0..self.paths.len();
+            addresses
+                .map(|path| address(self.ipv6, path, side))
+                .collect::<Vec<_>>()
+        });
+        for side in Side::BOTH {
+            let config = &mut self.configs[side as usize];
+            if self.paths.len() > 1 && config.local_addresses.is_empty() {
+                config.local_addresses = addresses[side as usize].clone();
+            }
+        }
+        let mut network = Network::new(self.seed);
+        network.keep_records(RECORDS);
+        let hosts = Side::BOTH.map(|side| {
+            let seed = network.generator(&format!("host {side:?}")).bytes();
+            let host = new_host(&self.configs[side as usize], seed);
+            network.add_node(&format!("{side:?}"), &addresses[side as usize], host)
+        });
+        let mut links = Vec::new();
+        for (path, (there, back)) in self.paths.into_iter().enumerate() {
+            let (a, z) = ((hosts[0], addresses[0][path]), (hosts[1], addresses[1][path]));
+            links.push(network.connect(a, z, there, back));
+        }
+        let mut pair = Pair {
+            network,
+            hosts,
+            addresses,
+            links,
+            configs: self.configs,
+            associations: [None, None],
+            reboots: 0,
+        };
+        pair.listen(Side::Z);
+        pair
+    }
+
+    /// The hosts with an association between them, after set-up.
+    ///
+    /// # Panics
+    /// If set-up fails.
+    #[must_use]
+    pub fn connect(self) -> Pair {
+        let mut pair = self.build();
+        pair.establish();
+        pair
+    }
+}
+
+/// The address of a side on a path.
+fn address(ipv6: bool, path: usize, side: Side) -> IpAddr {
+    let last = side as u8 + 1;
+    if ipv6 {
+        IpAddr::from([0xfd00, 0, 0, path as u16, 0, 0, 0, u16::from(last)])
+    } else {
+        IpAddr::from([10, path as u8, 0, last])
+    }
+}
+
+fn new_host(config: &Config, seed: [u8; 32]) -> Host {
+    let udp_port = if config.udp_encapsulation { UDP_PORT } else { 0 };
+    let mut host = Host::new(config.clone(), udp_port, seed).expect("the settings are in range");
+    host.run(Talker::default(), None);
+    host
+}
+
+/// Two hosts over their network. If a test panics, the last packets are drawn.
+pub struct Pair {
+    /// The network; the hosts are in it.
+    pub network: Network,
+    hosts: [NodeId; 2],
+    addresses: [Vec<IpAddr>; 2],
+    links: Vec<(LinkId, LinkId)>,
+    configs: [Config; 2],
+    /// What each side uses; the newest if there are several.
+    associations: [Option<AssociationId>; 2],
+    reboots: u64,
+}
+
+/// Set-up and the parts.
+impl Pair {
+    /// Begins an association from A to Z on Z's first address.
+    pub fn begin(&mut self) -> AssociationId {
+        self.begin_from(Side::A, ConnectOptions::default())
+    }
+
+    /// Begins an association from one side to the other's first address and [`PORT`].
+    ///
+    /// # Panics
+    /// If the endpoint refuses.
+    pub fn begin_from(&mut self, side: Side, options: ConnectOptions) -> AssociationId {
+        let (now, remote) = (self.now(), self.remote(side, 0));
+        let id = self
+            .host_mut(side)
+            .connect(now, remote, PORT, options)
+            .expect("connect");
+        self.associations[side as usize] = Some(id);
+        id
+    }
+
+    /// Begins an association from A to Z and runs until both sides are established.
+    ///
+    /// # Panics
+    /// If that takes longer than ten minutes.
+    pub fn establish(&mut self) {
+        self.begin();
+        let limit = self.now() + SET_UP_LIMIT;
+        let both = |pair: &mut Self| {
+            Side::BOTH
+                .into_iter()
+                .all(|side| pair.state(side) == Some(AssociationState::Established))
+        };
+        assert!(self.run_to(limit, both), "set-up was not completed");
+    }
+
+    /// Makes a side accept associations on [`PORT`].
+    ///
+    /// # Panics
+    /// Never: the port is not 0.
+    pub fn listen(&mut self, side: Side) {
+        self.host_mut(side)
+            .endpoint_mut()
+            .listen(PORT)
+            .expect("not port 0");
+    }
+
+    /// Makes a side forget everything, as a reboot does, and listen again.
+    ///
+    /// # Panics
+    /// Never: the settings were in range before.
+    pub fn reboot(&mut self, side: Side) {
+        self.reboots += 1;
+        let seed = self
+            .network
+            .generator(&format!("host {side:?}, reboot {}", self.reboots))
+            .bytes();
+        let config = self.configs[side as usize].clone();
+        let host = self.host_mut(side);
+        host.reboot(config, seed).expect("the settings are in range");
+        host.run(Talker::default(), None);
+        self.associations[side as usize] = None;
+        self.listen(side);
+    }
+
+    /// A side's host.
+    #[must_use]
+    pub fn host(&self, side: Side) -> &Host {
+        self.network.host(self.hosts[side as usize])
+    }
+
+    /// A side's host, to be changed.
+    pub fn host_mut(&mut self, side: Side) -> &mut Host {
+        self.network.host_mut(self.hosts[side as usize])
+    }
+
+    /// A side's node in the network.
+    #[must_use]
+    pub fn node(&self, side: Side) -> NodeId {
+        self.hosts[side as usize]
+    }
+
+    /// A side's application.
+    ///
+    /// # Panics
+    /// If the test gave the host another.
+    pub fn talker(&mut self, side: Side) -> &mut Talker {
+        self.host_mut(side)
+            .application_mut()
+            .expect("the host runs a talker")
+    }
+
+    /// A side's addresses, one for each path.
+    #[must_use]
+    pub fn addresses(&self, side: Side) -> &[IpAddr] {
+        &self.addresses[side as usize]
+    }
+
+    /// Where a side reaches the other on a path.
+    #[must_use]
+    pub fn remote(&self, side: Side, path: usize) -> SocketAddr {
+        let port = if self.configs[side as usize].udp_encapsulation {
+            UDP_PORT
+        } else {
+            0
+        };
+        SocketAddr::new(self.addresses[side.other() as usize][path], port)
+    }
+
+    /// The id of a side's association: the one it began, or else the newest that it has.
+    #[must_use]
+    pub fn id(&self, side: Side) -> Option<AssociationId> {
+        self.associations[side as usize].or_else(|| self.host(side).association_ids().last())
+    }
+
+    /// A side's association.
+    ///
+    /// # Panics
+    /// If it has none.
+    #[must_use]
+    pub fn association(&self, side: Side) -> &Association {
+        let id = self
+            .id(side)
+            .unwrap_or_else(|| panic!("{side:?} has no association"));
+        self.host(side).association(id).expect("it is not forgotten")
+    }
+
+    /// A side's association, to be used; what it wants to send leaves at the next run.
+    ///
+    /// # Panics
+    /// If it has none.
+    pub fn association_mut(&mut self, side: Side) -> &mut Association {
+        let id = self
+            .id(side)
+            .unwrap_or_else(|| panic!("{side:?} has no association"));
+        self.host_mut(side)
+            .association_mut(id)
+            .expect("it is not forgotten")
+    }
+
+    /// The state of a side's association, if it has one.
+    #[must_use]
+    pub fn state(&self, side: Side) -> Option<AssociationState> {
+        let id = self.id(side)?;
+        self.host(side).association(id).map(Association::state)
+    }
+
+    /// The links of a path: from A to Z, and back.
+    #[must_use]
+    pub fn links(&self, path: usize) -> (LinkId, LinkId) {
+        self.links[path]
+    }
+
+    /// Takes a path down both ways, or up again.
+    pub fn cut(&mut self, path: usize, down: bool) {
+        let (there, back) = self.links[path];
+        self.network.cut(there, down);
+        self.network.cut(back, down);
+    }
+
+    /// Changes a path's links, both ways alike.
+    pub fn set_path(&mut self, path: usize, link: &LinkConfig) {
+        let (there, back) = self.links[path];
+        self.network.set_link_config(there, link.clone());
+        self.network.set_link_config(back, link.clone());
+    }
+}
+
+/// Time.
+impl Pair {
+    /// The time.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.network.now()
+    }
+
+    /// Runs for a time.
+    pub fn run_for(&mut self, duration: Duration) {
+        self.network.run_for(duration);
+    }
+
+    /// Runs for so many milliseconds.
+    pub fn run_ms(&mut self, millis: u64) {
+        self.run_for(Duration::from_millis(millis));
+    }
+
+    /// Runs until `reached`, asked before each event; false if the limit came first.
+    pub fn run_to(&mut self, limit: Timestamp, mut reached: impl FnMut(&mut Self) -> bool) -> bool {
+        loop {
+            if reached(self) {
+                return true;
+            }
+            if !self.network.run_one(limit) {
+                self.network.run_until(limit.max(self.network.now()));
+                return reached(self);
+            }
+        }
+    }
+}
+
+/// Messages and events.
+impl Pair {
+    /// Sends a message, ordered, without payload protocol identifier.
+    ///
+    /// # Panics
+    /// If the association does not take it.
+    pub fn send(&mut self, side: Side, stream: u16, message: impl Into<Bytes>) -> MessageId {
+        self.send_with(side, stream, message, SendOptions::default())
+    }
+
+    /// Sends a message.
+    ///
+    /// # Panics
+    /// If the association does not take it.
+    pub fn send_with(
+        &mut self,
+        side: Side,
+        stream: u16,
+        message: impl Into<Bytes>,
+        options: SendOptions,
+    ) -> MessageId {
+        let now = self.now();
+        self.association_mut(side)
+            .send(now, StreamId(stream), message.into(), options)
+            .expect("send")
+    }
+
+    /// Sends these messages as the buffer allows: at once, or later during the run.
+    pub fn post(&mut self, side: Side, parcels: impl IntoIterator<Item = Parcel>) {
+        self.talker(side).backlog.extend(parcels);
+        self.with_talker(side, |talker, now, _, association| {
+            talker.send_backlog(now, association)
+        });
+    }
+
+    /// Reads what has come, now; and from now on at once, if `reading`.
+    pub fn set_reading(&mut self, side: Side, reading: bool) {
+        self.talker(side).reading = reading;
+        if reading && self.id(side).is_some() {
+            self.read(side);
+        }
+    }
+
+    /// Reads what has come, now.
+    pub fn read(&mut self, side: Side) {
+        self.with_talker(side, |talker, now, id, association| {
+            talker.read(now, id, association)
+        });
+    }
+
+    /// Lends the talker its association.
+    fn with_talker(
+        &mut self,
+        side: Side,
+        act: impl FnOnce(&mut Talker, Timestamp, AssociationId, &mut Association),
+    ) {
+        let now = self.now();
+        let Some(id) = self.id(side) else { return };
+        let mut talker = core::mem::take(self.talker(side));
+        act(&mut talker, now, id, self.association_mut(side));
+        *self.talker(side) = talker;
+    }
+
+    /// The messages that arrived whole since the last call.
+    pub fn messages(&mut self, side: Side) -> Vec<Message> {
+        self.talker(side).inbox.drain(..).collect()
+    }
+
+    /// The events since the last call, without `Readable` and `Writable`.
+    pub fn events(&mut self, side: Side) -> Vec<Event> {
+        self.talker(side)
+            .events
+            .drain(..)
+            .map(|(_, _, event)| event)
+            .collect()
+    }
+
+    /// Begins an orderly shutdown.
+    pub fn shutdown(&mut self, side: Side) {
+        let now = self.now();
+        self.association_mut(side).shutdown(now);
+    }
+
+    /// The last packets, a line each.
+    #[must_use]
+    pub fn draw(&self) -> String {
+        arrows::draw(&self.network)
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the last packets:\n{}", self.draw());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

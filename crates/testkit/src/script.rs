@@ -1,0 +1,538 @@
+//! Hand-made packets against one endpoint: the test plays the peer, chunk by chunk, and sees every answer.
+//!
+//! ```no_run
+//! # use anabranch_testkit::Script;
+//! # use anabranch_wire::chunk::Chunk;
+//! let mut script = Script::new(Default::default(), 1);
+//! script.set_up(); // The four packets of RFC 9260 §5.1, the peer beginning.
+//! script.send(&[Chunk::ShutdownAck]);
+//! script.expect_silence();
+//! ```
+
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::fmt::Write;
+use std::net::{IpAddr, SocketAddr};
+
+use anabranch_netsim::{Generator, Host, Node, Packet};
+use anabranch_proto::{
+    Association, AssociationId, Config, ConnectOptions, Event, Timestamp, Tsn, VerificationTag,
+};
+use anabranch_wire::chunk::{Chunk, CookieEcho, Data, EncodeChunk, Init, InitAck};
+use anabranch_wire::packet::{CommonHeader, Packet as SctpPacket, PacketWriter};
+use anabranch_wire::parameter::{Parameter, Parameters, ParametersBuilder};
+use anabranch_wire::{Ppid, Ssn, StreamId};
+use bytes::Bytes;
+
+use crate::arrows::{describe_chunk, describe_packet};
+use crate::pair::PORT;
+use crate::talker::{Message, Talker};
+
+/// The most that a hand-made packet has.
+const MAX_PACKET: usize = 65_000;
+
+/// A packet that the endpoint sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FromEndpoint {
+    /// When.
+    pub at: Timestamp,
+    /// Where to.
+    pub destination: SocketAddr,
+    /// Ports and tag.
+    pub header: CommonHeader,
+    /// All its chunks.
+    pub chunks: Vec<Chunk>,
+}
+
+impl FromEndpoint {
+    /// Its only chunk.
+    ///
+    /// # Panics
+    /// If there are several.
+    #[must_use]
+    pub fn only(self) -> Chunk {
+        assert_eq!(self.chunks.len(), 1, "one chunk, not {:?}", self.chunks);
+        self.chunks.into_iter().next().expect("there is one")
+    }
+
+    /// The user data in it.
+    pub fn data(&self) -> impl Iterator<Item = &Data> {
+        self.chunks.iter().filter_map(|chunk| {
+            if let Chunk::Data(data) = chunk {
+                Some(data)
+            } else {
+                None
+            }
+        })
+    }
+}
+
+/// One endpoint, and a peer made of packets. See the [module's documentation](self).
+pub struct Script {
+    host: Host,
+    now: Timestamp,
+    /// The endpoint's address and UDP port.
+    local: SocketAddr,
+    /// The peer's address and UDP port, from which packets come.
+    pub remote: SocketAddr,
+    /// The peer's SCTP port.
+    pub port: u16,
+    /// The endpoint's SCTP port.
+    pub endpoint_port: u16,
+    /// The tag that the peer chose: what the endpoint has to put in its packets.
+    pub tag: VerificationTag,
+    /// The tag that the endpoint chose: what the peer puts in its packets.
+    pub endpoint_tag: VerificationTag,
+    /// The next TSN that [`Script::data`] takes.
+    pub tsn: Tsn,
+    /// The first TSN of the endpoint.
+    pub endpoint_tsn: Tsn,
+    /// The window that the peer's INIT or INIT ACK advertises, in bytes.
+    pub a_rwnd: u32,
+    answers: VecDeque<FromEndpoint>,
+    log: String,
+}
+
+impl Script {
+    /// An endpoint that listens on [`PORT`], and a peer at another address.
+    ///
+    /// # Panics
+    /// If a setting is out of range.
+    #[must_use]
+    pub fn new(config: Config, seed: u64) -> Self {
+        let udp_port = if config.udp_encapsulation { 9899 } else { 0 };
+        let seed = Generator::of_process(seed, "script").bytes();
+        let mut host = Host::new(config, udp_port, seed).expect("the settings are in range");
+        host.endpoint_mut().listen(PORT).expect("not port 0");
+        host.run(Talker::default(), None);
+        Self {
+            host,
+            now: Timestamp::from_millis(1000),
+            local: SocketAddr::new(IpAddr::from([10, 0, 0, 1]), udp_port),
+            remote: SocketAddr::new(IpAddr::from([10, 0, 0, 2]), udp_port),
+            port: 7000,
+            endpoint_port: PORT,
+            tag: VerificationTag(0x00c0_ffee),
+            endpoint_tag: VerificationTag(0),
+            tsn: Tsn(1000),
+            endpoint_tsn: Tsn(0),
+            a_rwnd: 100_000,
+            answers: VecDeque::new(),
+            log: String::new(),
+        }
+    }
+
+    /// The time.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// The endpoint's host.
+    pub fn host_mut(&mut self) -> &mut Host {
+        &mut self.host
+    }
+
+    /// The newest association of the endpoint, if there is one.
+    #[must_use]
+    pub fn id(&self) -> Option<AssociationId> {
+        self.host.association_ids().last()
+    }
+
+    /// The newest association of the endpoint.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[must_use]
+    pub fn association(&self) -> &Association {
+        self.id()
+            .and_then(|id| self.host.association(id))
+            .expect("there is an association")
+    }
+
+    /// Works on the newest association, and collects what it sends.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn act<T>(&mut self, act: impl FnOnce(&mut Association, Timestamp) -> T) -> T {
+        let id = self.id().expect("there is an association");
+        let result = act(self.host.association_mut(id).expect("it is there"), self.now);
+        self.collect();
+        result
+    }
+
+    /// The events since the last call, without `Readable` and `Writable`.
+    pub fn events(&mut self) -> Vec<Event> {
+        self.talker()
+            .events
+            .drain(..)
+            .map(|(_, _, event)| event)
+            .collect()
+    }
+
+    /// The messages that arrived whole since the last call.
+    pub fn messages(&mut self) -> Vec<Message> {
+        self.talker().inbox.drain(..).collect()
+    }
+
+    /// The endpoint's application.
+    ///
+    /// # Panics
+    /// If the test gave the host another.
+    pub fn talker(&mut self) -> &mut Talker {
+        self.host.application_mut().expect("the host runs a talker")
+    }
+}
+
+/// Packets from the peer.
+impl Script {
+    /// Sends a packet with these chunks and the endpoint's tag.
+    pub fn send(&mut self, chunks: &[Chunk]) {
+        self.send_tagged(self.endpoint_tag, chunks);
+    }
+
+    /// Sends a packet with these chunks and this tag.
+    pub fn send_tagged(&mut self, tag: VerificationTag, chunks: &[Chunk]) {
+        let packet = self.packet(tag, chunks);
+        self.send_raw(packet);
+    }
+
+    /// Sends these bytes as they are.
+    pub fn send_raw(&mut self, datagram: impl Into<Bytes>) {
+        let datagram = datagram.into();
+        self.note("peer → endpoint", &describe_packet(&datagram));
+        let packet = Packet {
+            source: self.remote,
+            destination: self.local,
+            payload: datagram,
+        };
+        self.host.handle_packet(self.now, packet);
+        self.collect();
+    }
+
+    /// A packet with these chunks and this tag, with a right checksum.
+    #[must_use]
+    pub fn packet(&self, tag: VerificationTag, chunks: &[impl EncodeChunk]) -> Vec<u8> {
+        let header = CommonHeader {
+            source_port: self.port,
+            destination_port: self.endpoint_port,
+            verification_tag: tag,
+        };
+        let mut buffer = Vec::new();
+        let mut writer = PacketWriter::new(&mut buffer, header, MAX_PACKET);
+        for chunk in chunks {
+            writer.push(chunk);
+        }
+        let _ = writer.finish();
+        buffer
+    }
+
+    /// A whole ordered message in one DATA chunk with the next TSN.
+    pub fn data(&mut self, stream: u16, ssn: u16, payload: impl Into<Bytes>) -> Chunk {
+        let tsn = self.tsn;
+        self.tsn = tsn.next();
+        Chunk::Data(Data {
+            tsn,
+            stream: StreamId(stream),
+            ssn: Ssn(ssn),
+            ppid: Ppid(0),
+            unordered: false,
+            beginning: true,
+            ending: true,
+            immediate: false,
+            payload: payload.into(),
+        })
+    }
+
+    /// The peer's INIT: ten streams each way, and these parameters.
+    #[must_use]
+    pub fn init(&self, parameters: Parameters) -> Init {
+        Init {
+            initiate_tag: self.tag,
+            a_rwnd: self.a_rwnd,
+            outbound_streams: 10,
+            inbound_streams: 10,
+            initial_tsn: self.tsn,
+            parameters,
+        }
+    }
+
+    /// The peer's INIT ACK with this cookie.
+    #[must_use]
+    pub fn init_ack(&self, cookie: &'static [u8]) -> InitAck {
+        let parameters = ParametersBuilder::new()
+            .push(&Parameter::StateCookie(Bytes::from_static(cookie)))
+            .finish();
+        let Init {
+            initiate_tag,
+            a_rwnd,
+            outbound_streams,
+            inbound_streams,
+            initial_tsn,
+            ..
+        } = self.init(Parameters::empty());
+        InitAck {
+            initiate_tag,
+            a_rwnd,
+            outbound_streams,
+            inbound_streams,
+            initial_tsn,
+            parameters,
+        }
+    }
+}
+
+/// Answers from the endpoint, and time.
+impl Script {
+    /// The next packet that the endpoint sent, if there is one.
+    pub fn next_answer(&mut self) -> Option<FromEndpoint> {
+        self.answers.pop_front()
+    }
+
+    /// The next packet that the endpoint sent.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[track_caller]
+    pub fn expect(&mut self) -> FromEndpoint {
+        self.answers.pop_front().expect("an answer from the endpoint")
+    }
+
+    /// The only chunk of the next packet that the endpoint sent.
+    ///
+    /// # Panics
+    /// If there is none, or more than one in the packet.
+    #[track_caller]
+    pub fn expect_chunk(&mut self) -> Chunk {
+        self.expect().only()
+    }
+
+    /// Checks that the endpoint has not sent anything more.
+    ///
+    /// # Panics
+    /// If it has.
+    #[track_caller]
+    pub fn expect_silence(&mut self) {
+        if let Some(answer) = self.answers.front() {
+            let chunks: Vec<_> = answer.chunks.iter().map(describe_chunk).collect();
+            panic!("silence, not {}", chunks.join(", "));
+        }
+    }
+
+    /// Forgets what the endpoint sent so far.
+    pub fn skip_answers(&mut self) {
+        self.answers.clear();
+    }
+
+    /// Lets time pass, with what happens in it.
+    ///
+    /// # Panics
+    /// If a timer fires for nothing.
+    pub fn advance(&mut self, duration: Duration) {
+        let end = self.now + duration;
+        while let Some(due) = self.host.poll_timeout().filter(|&due| due <= end) {
+            self.now = self.now.max(due);
+            self.host.handle_timeout(self.now);
+            self.collect();
+            let next = self.host.poll_timeout();
+            assert!(
+                next.is_none_or(|next| next > self.now),
+                "due at {}, handled, due at {next:?}",
+                self.now
+            );
+        }
+        self.now = end;
+    }
+
+    /// Lets time pass up to the endpoint's next timeout, and handles it; how long that took.
+    ///
+    /// # Panics
+    /// If no timer is running.
+    pub fn advance_to_timeout(&mut self) -> Duration {
+        let due = self.host.poll_timeout().expect("a timer is running");
+        let duration = due.saturating_duration_since(self.now);
+        self.advance(duration);
+        duration
+    }
+
+    /// What was sent so far, a line each.
+    #[must_use]
+    pub fn log(&self) -> &str {
+        &self.log
+    }
+
+    fn collect(&mut self) {
+        while let Some(packet) = self.host.poll_transmit(self.now) {
+            self.note("endpoint → peer", &describe_packet(&packet.payload));
+            let parsed = SctpPacket::parse(packet.payload).expect("the endpoint's packets are right");
+            let chunks = parsed.chunks().map(|raw| {
+                Chunk::decode(raw.expect("the endpoint's chunks have their length")).expect("and can be read")
+            });
+            self.answers.push_back(FromEndpoint {
+                at: self.now,
+                destination: packet.destination,
+                header: parsed.header,
+                chunks: chunks.collect(),
+            });
+        }
+    }
+
+    fn note(&mut self, direction: &str, what: &str) {
+        let _ = writeln!(self.log, "{} {direction}  {what}", self.now);
+    }
+}
+
+/// Set-up by hand (RFC 9260 §5.1).
+impl Script {
+    /// Sets up an association that the peer begins.
+    ///
+    /// # Panics
+    /// If the endpoint does not play its part.
+    pub fn set_up(&mut self) {
+        // peer → INIT → endpoint
+        self.send_tagged(VerificationTag(0), &[Chunk::Init(self.init(Parameters::empty()))]);
+        // endpoint → INIT ACK → peer
+        let answer = self.expect();
+        assert_eq!(answer.header.verification_tag, self.tag);
+        let Chunk::InitAck(ack) = answer.only() else {
+            panic!("INIT ACK")
+        };
+        self.endpoint_tag = ack.initiate_tag;
+        self.endpoint_tsn = ack.initial_tsn;
+        // peer → COOKIE ECHO → endpoint
+        self.send(&[Chunk::CookieEcho(CookieEcho {
+            cookie: state_cookie(&ack),
+        })]);
+        // endpoint → COOKIE ACK → peer
+        assert_eq!(self.expect_chunk(), Chunk::CookieAck);
+        self.expect_silence();
+    }
+
+    /// Begins an association from the endpoint to the peer; its INIT.
+    ///
+    /// # Panics
+    /// If the endpoint refuses, or sends something else.
+    pub fn connect(&mut self) -> Init {
+        let (now, remote, port) = (self.now, self.remote, self.port);
+        self.host
+            .connect(now, remote, port, ConnectOptions::default())
+            .expect("connect");
+        self.collect();
+        let answer = self.expect();
+        assert_eq!(
+            answer.header.verification_tag,
+            VerificationTag(0),
+            "INIT has tag 0 (§8.5.1)"
+        );
+        self.endpoint_port = answer.header.source_port;
+        let Chunk::Init(init) = answer.only() else {
+            panic!("INIT")
+        };
+        self.endpoint_tag = init.initiate_tag;
+        self.endpoint_tsn = init.initial_tsn;
+        init
+    }
+
+    /// Sets up an association that the endpoint begins.
+    ///
+    /// # Panics
+    /// If the endpoint does not play its part.
+    pub fn set_up_from_endpoint(&mut self) {
+        // endpoint → INIT → peer
+        self.connect();
+        // peer → INIT ACK → endpoint
+        self.send(&[Chunk::InitAck(self.init_ack(b"a cookie"))]);
+        // endpoint → COOKIE ECHO → peer
+        let answer = self.expect();
+        assert_eq!(answer.header.verification_tag, self.tag);
+        let expected = Chunk::CookieEcho(CookieEcho {
+            cookie: Bytes::from_static(b"a cookie"),
+        });
+        assert_eq!(answer.only(), expected);
+        // peer → COOKIE ACK → endpoint
+        self.send(&[Chunk::CookieAck]);
+        self.expect_silence();
+    }
+}
+
+/// The state cookie in an INIT ACK.
+///
+/// # Panics
+/// If there is none.
+#[must_use]
+pub fn state_cookie(ack: &InitAck) -> Bytes {
+    let parameters = ack
+        .parameters
+        .iter()
+        .map(|raw| Parameter::decode(raw.expect("a parameter")));
+    let cookie = parameters
+        .filter_map(Result::ok)
+        .find_map(|parameter| match parameter {
+            Parameter::StateCookie(cookie) => Some(cookie),
+            _ => None,
+        });
+    cookie.expect("a state cookie")
+}
+
+impl Drop for Script {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the packets:\n{}", self.log);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_proto::AssociationState;
+
+    use super::*;
+
+    #[test]
+    fn both_sides_can_begin() {
+        let mut script = Script::new(Config::default(), 1);
+        script.set_up();
+        assert_eq!(script.association().state(), AssociationState::Established);
+        let mut script = Script::new(Config::default(), 1);
+        script.set_up_from_endpoint();
+        assert_eq!(script.association().state(), AssociationState::Established);
+        assert!(matches!(
+            script.events()[..],
+            [Event::Established {
+                outbound_streams: 10,
+                ..
+            }]
+        ));
+    }
+
+    #[test]
+    fn data_is_answered_and_read() {
+        let mut script = Script::new(Config::default(), 1);
+        script.set_up();
+        let (first, second) = (script.data(0, 0, "one"), script.data(0, 1, "two"));
+        script.send(&[first]);
+        script.send(&[second]);
+        let Chunk::Sack(sack) = script.expect_chunk() else {
+            panic!("SACK")
+        };
+        assert_eq!(sack.cumulative_tsn_ack, script.tsn.minus(1));
+        let read: Vec<_> = script
+            .messages()
+            .into_iter()
+            .map(|message| message.bytes)
+            .collect();
+        assert_eq!(read, ["one", "two"]);
+    }
+
+    #[test]
+    fn time_passes_with_what_happens_in_it() {
+        let mut script = Script::new(Config::default(), 1);
+        script.connect();
+        let waited = script.advance_to_timeout();
+        assert_eq!(waited, Config::default().rto.initial, "T1-init");
+        assert!(matches!(script.expect_chunk(), Chunk::Init(_)));
+        script.advance(Duration::from_millis(10));
+        script.expect_silence();
+        assert!(script.log().contains("endpoint → peer  INIT tag="));
+    }
+}
