@@ -1,0 +1,181 @@
+//! Everything that can be chosen when an endpoint is bound.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anabranch_netsim::LinkConfig;
+use anabranch_proto::{Config, EndpointError};
+use tokio::net::ToSocketAddrs;
+
+use crate::capture::Capture;
+use crate::driver::{Hub, Limits};
+use crate::endpoint::Endpoint;
+use crate::error::BindError;
+use crate::socket::{Socket, Transport};
+
+/// Builds an [`Endpoint`]; start from [`Endpoint::builder`], end with [`EndpointBuilder::bind`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use anabranch::{Config, Endpoint};
+///
+/// let mut config = Config::default();
+/// config.streams.outbound = 100;
+/// let endpoint = Endpoint::builder()
+///     .config(config)
+///     .link("rate=2mbit,delay=40ms,loss=1%,queue=64kib".parse()?, 7)
+///     .bind("127.0.0.1:0")
+///     .await?;
+/// println!("UDP port {}", endpoint.local_addr().port());
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct EndpointBuilder {
+    config: Config,
+    transport: Transport,
+    limits: Limits,
+    link: Option<(LinkConfig, u64)>,
+    capture: Option<PathBuf>,
+    seed: Option<[u8; 32]>,
+}
+
+impl Default for EndpointBuilder {
+    fn default() -> Self {
+        let limits = Limits {
+            backlog: 128,
+            max_associations: 65_536,
+            max_joined_message: 16 << 20,
+            path_mtu: 0,
+        };
+        Self {
+            config: Config::default(),
+            transport: Transport::default(),
+            limits,
+            link: None,
+            capture: None,
+            seed: None,
+        }
+    }
+}
+
+impl EndpointBuilder {
+    /// The settings of the protocol. `udp_encapsulation` in them is set to what the transport is.
+    pub fn config(mut self, config: Config) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// How packets travel. Default [`Transport::Udp`].
+    pub fn transport(mut self, transport: Transport) -> Self {
+        self.transport = transport;
+        self
+    }
+
+    /// Puts an in-process link in front of the sockets, one of its kind for each direction, with its luck drawn from
+    /// `seed`. Packets sent *and* received go through it, so that one side alone has a slow and lossy path both ways.
+    /// It counts whole IP packets, headers included, and keeps times to about a millisecond.
+    pub fn link(mut self, link: LinkConfig, seed: u64) -> Self {
+        self.link = Some((link, seed));
+        self
+    }
+
+    /// Writes a pcapng capture of all packets to this file: those sent as they enter the link (if there is one),
+    /// those received as they leave it, which is what the protocol saw.
+    pub fn capture(mut self, path: impl Into<PathBuf>) -> Self {
+        self.capture = Some(path.into());
+        self
+    }
+
+    /// How many associations may wait for [`Endpoint::accept`]; further ones are aborted. At least 1, default 128.
+    pub fn backlog(mut self, associations: usize) -> Self {
+        self.limits.backlog = associations.max(1);
+        self
+    }
+
+    /// How many associations the endpoint keeps in all; further ones are aborted. At least 1, default 65,536.
+    pub fn max_associations(mut self, associations: usize) -> Self {
+        self.limits.max_associations = associations.max(1);
+        self
+    }
+
+    /// The most bytes that [`Association::recv`](crate::Association::recv) joins to messages at a time. A message
+    /// beyond it is an error there; [`Association::recv_part`](crate::Association::recv_part) has no such limit.
+    /// Default 16 MiB.
+    pub fn max_joined_message(mut self, bytes: usize) -> Self {
+        self.limits.max_joined_message = bytes;
+        self
+    }
+
+    /// Fixes all randomness of the protocol, for tests that are to repeat. Never in production: verification tags
+    /// and cookies would be known. Default: random numbers of the operating system.
+    pub fn insecure_seed(mut self, seed: [u8; 32]) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Binds a UDP socket (address and UDP port; port 0 takes any free one), or a raw one, whose port is ignored.
+    /// An unspecified address (`0.0.0.0`, `[::]`) means every local one; `[::]` carries IPv4 too.
+    ///
+    /// # Errors
+    /// See [`BindError`].
+    pub async fn bind(self, local: impl ToSocketAddrs) -> Result<Endpoint, BindError> {
+        let mut addresses = tokio::net::lookup_host(local).await.map_err(BindError::Resolve)?;
+        let address = addresses.next();
+        let address = address.ok_or_else(|| BindError::Resolve(io::ErrorKind::NotFound.into()))?;
+        self.bind_all(&[address])
+    }
+
+    /// Binds a socket on each of several addresses, for several paths. All take the UDP port of the first: SCTP over
+    /// UDP has one port (RFC 6951 §4.1). Must be called within a tokio runtime.
+    ///
+    /// To tell peers of the addresses, list them in `Config::local_addresses` as well.
+    ///
+    /// # Errors
+    /// See [`BindError`]. An empty list is an address that does not resolve.
+    pub fn bind_all(mut self, locals: &[SocketAddr]) -> Result<Endpoint, BindError> {
+        self.config.udp_encapsulation = self.transport == Transport::Udp;
+        self.config.validate()?;
+        self.limits.path_mtu = self.config.path_mtu;
+        let first = locals
+            .first()
+            .ok_or_else(|| BindError::Resolve(io::ErrorKind::NotFound.into()))?;
+        let mut sockets = Vec::with_capacity(locals.len());
+        let mut port = first.port();
+        for address in locals {
+            let socket = open(SocketAddr::new(address.ip(), port), self.transport)?;
+            port = socket.local().port();
+            sockets.push(socket);
+        }
+        let seed = match self.seed {
+            Some(seed) => seed,
+            None => {
+                let mut seed = [0; 32];
+                getrandom::fill(&mut seed).map_err(|error| BindError::Random(error.to_string()))?;
+                seed
+            }
+        };
+        let core = anabranch_proto::Endpoint::new(self.config, seed).map_err(|error| match error {
+            EndpointError::Config(error) => BindError::Config(error),
+            other => BindError::Random(other.to_string()),
+        })?;
+        let capture = match self.capture {
+            None => None,
+            Some(path) => Some(Capture::create(&path).map_err(|source| BindError::Capture { path, source })?),
+        };
+        let hub = Hub::start(core, sockets, self.transport, self.limits, self.link, capture);
+        Ok(Endpoint::new(Arc::clone(&hub)))
+    }
+}
+
+fn open(address: SocketAddr, transport: Transport) -> Result<Socket, BindError> {
+    Socket::open(address, transport).map_err(|source| {
+        if transport == Transport::RawIp && source.kind() == io::ErrorKind::PermissionDenied {
+            BindError::RawNotPermitted(address)
+        } else {
+            BindError::Bind { address, source }
+        }
+    })
+}

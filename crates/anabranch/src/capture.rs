@@ -1,0 +1,131 @@
+//! A pcapng capture of what an endpoint sent and received, for Wireshark.
+//!
+//! It shows what the protocol saw: packets sent are recorded before an in-process link, packets received after it.
+//! Headers below SCTP are made for the capture from the addresses.
+
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anabranch_netsim::{InterfaceId, PcapngWriter};
+use anabranch_proto::Timestamp;
+
+/// Destinations whose local address is remembered; then it begins anew.
+const MAX_ROUTES: usize = 1024;
+
+pub(crate) struct Capture {
+    path: PathBuf,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    writer: PcapngWriter<BufWriter<File>>,
+    interface: InterfaceId,
+    /// The local address that the system takes towards a destination.
+    routes: Vec<(IpAddr, IpAddr)>,
+    /// The first error ended the capture: a full disk does not end an association.
+    failed: bool,
+}
+
+impl std::fmt::Debug for Capture {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Capture")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Capture {
+    /// Begins a capture at `Timestamp::ZERO`, which is now.
+    pub(crate) fn create(path: &Path) -> io::Result<Self> {
+        let origin = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let origin = u64::try_from(origin.as_nanos()).unwrap_or(u64::MAX);
+        let mut writer = PcapngWriter::new(BufWriter::new(File::create(path)?), origin)?;
+        let interface = writer.add_interface("anabranch")?;
+        let inner = Inner {
+            writer,
+            interface,
+            routes: Vec::new(),
+            failed: false,
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            inner: Mutex::new(inner),
+        })
+    }
+
+    /// Records packets from `source`, whose address is found out if it is unspecified.
+    pub(crate) fn sent<'a>(
+        &self,
+        now: Timestamp,
+        mut source: SocketAddr,
+        destination: SocketAddr,
+        packets: impl Iterator<Item = &'a [u8]>,
+    ) {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        if source.ip().is_unspecified() {
+            source.set_ip(inner.route(destination.ip()));
+        }
+        for packet in packets {
+            self.record(&mut inner, now, source, destination, packet);
+        }
+    }
+
+    /// Records a packet that came to `local`.
+    pub(crate) fn received(&self, now: Timestamp, remote: SocketAddr, mut local: SocketAddr, packet: &[u8]) {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        if local.ip().is_unspecified() {
+            local.set_ip(inner.route(remote.ip()));
+        }
+        self.record(&mut inner, now, remote, local, packet);
+    }
+
+    /// Writes what is buffered.
+    pub(crate) fn flush(&self) {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let flushed = inner.writer.flush();
+        self.check(&mut inner, flushed);
+    }
+
+    fn record(&self, inner: &mut Inner, now: Timestamp, from: SocketAddr, to: SocketAddr, packet: &[u8]) {
+        if !inner.failed {
+            let written = inner.writer.write(inner.interface, now, from, to, packet, None);
+            self.check(inner, written);
+        }
+    }
+
+    fn check(&self, inner: &mut Inner, result: io::Result<()>) {
+        if let (Err(error), false) = (result, inner.failed) {
+            inner.failed = true;
+            tracing::warn!(path = %self.path.display(), %error, "the capture ends here");
+        }
+    }
+}
+
+impl Inner {
+    fn route(&mut self, destination: IpAddr) -> IpAddr {
+        if let Some((_, local)) = self.routes.iter().find(|(known, _)| *known == destination) {
+            return *local;
+        }
+        if self.routes.len() >= MAX_ROUTES {
+            self.routes.clear();
+        }
+        let local = local_address_towards(destination).unwrap_or(Ipv4Addr::UNSPECIFIED.into());
+        self.routes.push((destination, local));
+        local
+    }
+}
+
+/// Asks the routing table, by a UDP socket that sends nothing.
+fn local_address_towards(destination: IpAddr) -> io::Result<IpAddr> {
+    let any: IpAddr = match destination {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((any, 0))?;
+    socket.connect((destination, 9))?;
+    Ok(socket.local_addr()?.ip())
+}

@@ -1,0 +1,369 @@
+//! One association at work: the core's state behind a lock, and the task that keeps its timers.
+
+use std::collections::VecDeque;
+use std::io;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anabranch_proto::{
+    AssociationId, CloseReason, EndpointEvent, Event, Inbound, PathError, PathId, Timestamp, Transmit,
+};
+use tokio::sync::Notify;
+
+use super::{Hub, lock};
+use crate::error::RecvError;
+use crate::message::{Joiner, Message};
+use crate::socket::{Outgoing, Socket};
+
+/// Events kept for an application that does not ask for them; beyond it the oldest are dropped.
+const MAX_EVENTS: usize = 16_384;
+/// Errors of a socket taken in a row before other tasks get their turn.
+const MAX_ERRORS: usize = 16;
+
+/// One association, shared by its handles, its task and its endpoint.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) id: AssociationId,
+    state: Mutex<State>,
+    max_datagrams: usize,
+    /// The task is to look again: there is something to send, or an earlier timer.
+    drive: Notify,
+    /// `recv` may find something.
+    pub(crate) readable: Notify,
+    /// `send` may find room.
+    pub(crate) writable: Notify,
+    /// Established, drained, closed, or an event is there.
+    pub(crate) changed: Notify,
+}
+
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) core: Box<anabranch_proto::Association>,
+    /// Batches are made here, and stay while the socket is full.
+    buffer: Vec<u8>,
+    blocked: Option<(PathId, Outgoing)>,
+    /// When the task wakes up by itself.
+    armed: Option<Timestamp>,
+    clock: Timestamp,
+    pub(crate) events: VecDeque<Event>,
+    pub(crate) joiner: Joiner,
+    pub(crate) established: bool,
+    /// Nothing that was sent is still without acknowledgement.
+    pub(crate) dry: bool,
+    pub(crate) closed: Option<CloseReason>,
+    /// No handle is left: what comes is dropped, so that the peer can finish.
+    pub(crate) abandoned: bool,
+    /// It is in a list of associations that got packets.
+    touched: bool,
+    gone: bool,
+}
+
+/// What is left to do when the lock is released.
+#[derive(Debug, Default)]
+struct Aftermath {
+    readable: bool,
+    writable: bool,
+    changed: bool,
+    drive: bool,
+    /// The socket told errors, and there may be more to send.
+    again: bool,
+    events: Vec<EndpointEvent>,
+}
+
+/// A batch as the core made it.
+pub(super) fn outgoing(transmit: &Transmit) -> Outgoing {
+    Outgoing {
+        source: transmit.source,
+        destination: transmit.destination,
+        len: transmit.len,
+        segment: transmit.segment_size.unwrap_or(transmit.len).max(1),
+        sent: 0,
+    }
+}
+
+impl Shared {
+    pub(super) fn new(
+        hub: Arc<Hub>,
+        id: AssociationId,
+        core: Box<anabranch_proto::Association>,
+        path_mtu: u16,
+    ) -> Self {
+        let max_datagrams = hub.max_datagrams(path_mtu);
+        let state = State {
+            core,
+            buffer: Vec::new(),
+            blocked: None,
+            armed: None,
+            clock: Timestamp::ZERO,
+            events: VecDeque::new(),
+            joiner: Joiner::default(),
+            established: false,
+            dry: true,
+            closed: None,
+            abandoned: false,
+            touched: false,
+            gone: false,
+        };
+        Self {
+            hub,
+            id,
+            state: Mutex::new(state),
+            max_datagrams,
+            drive: Notify::new(),
+            readable: Notify::new(),
+            writable: Notify::new(),
+            changed: Notify::new(),
+        }
+    }
+
+    /// Works on the association, and does at once what follows of it.
+    pub(crate) fn with<R>(&self, work: impl FnOnce(&mut State, Timestamp) -> R) -> R {
+        let mut state = lock(&self.state);
+        let now = state.tick(self.hub.now());
+        let result = work(&mut state, now);
+        let aftermath = self.drain(&mut state, now);
+        drop(state);
+        self.finish(aftermath);
+        result
+    }
+
+    /// Works on the association, and leaves what follows of it to its task: messages given in a row leave together.
+    pub(crate) fn with_later<R>(&self, work: impl FnOnce(&mut State, Timestamp) -> R) -> R {
+        let mut state = lock(&self.state);
+        let now = state.tick(self.hub.now());
+        let result = work(&mut state, now);
+        drop(state);
+        self.drive.notify_one();
+        result
+    }
+
+    /// Reads the association.
+    pub(crate) fn read<R>(&self, work: impl FnOnce(&State) -> R) -> R {
+        work(&lock(&self.state))
+    }
+
+    /// Hands over a packet. The caller holds the endpoint's lock and gives it the events at once.
+    pub(super) fn handle_packet(
+        self: &Arc<Self>,
+        now: Timestamp,
+        inbound: Inbound,
+        touched: &mut Vec<Arc<Self>>,
+    ) -> Vec<EndpointEvent> {
+        let mut state = lock(&self.state);
+        let now = state.tick(now);
+        state.core.handle_packet(now, inbound);
+        if !std::mem::replace(&mut state.touched, true) {
+            touched.push(Arc::clone(self));
+        }
+        std::iter::from_fn(|| state.core.poll_endpoint_event()).collect()
+    }
+
+    /// Notes that this association has something to do after the batch.
+    pub(super) fn touch(self: &Arc<Self>, touched: &mut Vec<Arc<Self>>) {
+        if !std::mem::replace(&mut lock(&self.state).touched, true) {
+            touched.push(Arc::clone(self));
+        }
+    }
+
+    /// Does what follows of the packets handed over. The caller must not hold the endpoint's lock.
+    pub(super) fn after_packets(&self) {
+        self.with(|state, _| state.touched = false);
+    }
+
+    /// Sends, tells the application, and finds out whether the task sleeps too long.
+    fn drain(&self, state: &mut State, now: Timestamp) -> Aftermath {
+        let mut after = Aftermath::default();
+        if state.abandoned {
+            while state.core.recv(now).is_some() {}
+        }
+        after.drive = !self.transmit(state, now);
+        after.again = after.drive && state.blocked.is_none();
+        after
+            .events
+            .extend(std::iter::from_fn(|| state.core.poll_endpoint_event()));
+        while let Some(event) = state.core.poll_event() {
+            state.on_event(event, &mut after);
+        }
+        if let Some(due) = state.core.poll_timeout()
+            && state.armed.is_none_or(|armed| due < armed)
+        {
+            after.drive = true;
+        }
+        after.drive |= state.closed.is_some() && !state.gone;
+        after
+    }
+
+    fn finish(&self, after: Aftermath) {
+        self.hub.handle_events(self.id, after.events);
+        if after.drive {
+            self.drive.notify_one();
+        }
+        if after.readable {
+            self.readable.notify_waiters();
+        }
+        if after.writable {
+            self.writable.notify_waiters();
+        }
+        if after.changed {
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// Sends all that the core has for now; false if there may be more later: the socket is full or in error.
+    fn transmit(&self, state: &mut State, now: Timestamp) -> bool {
+        for _ in 0..MAX_ERRORS {
+            match self.transmit_until_error(state, now) {
+                Ok(()) => return true,
+                Err((_, error)) if error.kind() == io::ErrorKind::WouldBlock => return false,
+                Err((path, error)) => {
+                    let told = path_error(&error);
+                    tracing::debug!(association = self.id.0, %path, %error, ?told, "a packet was not sent");
+                    if let Some(told) = told {
+                        state.core.handle_path_error(now, path, told);
+                    }
+                }
+            }
+        }
+        false
+    }
+
+    fn transmit_until_error(&self, state: &mut State, now: Timestamp) -> Result<(), (PathId, io::Error)> {
+        loop {
+            let (path, mut batch) = match state.blocked.take() {
+                Some(blocked) => blocked,
+                None => {
+                    state.buffer.clear();
+                    match state
+                        .core
+                        .poll_transmit(now, &mut state.buffer, self.max_datagrams)
+                    {
+                        Some(transmit) => {
+                            let batch = outgoing(&transmit);
+                            self.hub.capture_sent(now, &batch, &state.buffer);
+                            (transmit.path, batch)
+                        }
+                        None => return Ok(()),
+                    }
+                }
+            };
+            if let Err(error) = self.hub.try_send(&mut batch, &state.buffer) {
+                if error.kind() == io::ErrorKind::WouldBlock {
+                    state.blocked = Some((path, batch));
+                }
+                return Err((path, error));
+            }
+        }
+    }
+
+    /// The association's task: timers, and what the application gave to send.
+    pub(super) async fn drive(self: Arc<Self>) {
+        let mut sleep = pin!(tokio::time::sleep(Duration::ZERO));
+        loop {
+            let (armed, full) = {
+                let mut state = lock(&self.state);
+                let now = state.tick(self.hub.now());
+                if state.core.poll_timeout().is_some_and(|due| due <= now) {
+                    state.core.handle_timeout(now);
+                }
+                let mut after = self.drain(&mut state, now);
+                let full = state.blocked.and_then(|(_, batch)| self.hub.socket_for(&batch));
+                state.armed = state.core.poll_timeout();
+                // This task is awake, and looks at timers and a full socket below.
+                after.drive = after.again;
+                state.gone = state.closed.is_some() && full.is_none();
+                let (armed, gone) = (state.armed, state.gone);
+                drop(state);
+                self.finish(after);
+                if gone {
+                    break;
+                }
+                (armed, full)
+            };
+            if let Some(due) = armed {
+                sleep.as_mut().reset(self.hub.instant(due));
+            }
+            tokio::select! {
+                () = self.drive.notified() => {}
+                () = &mut sleep, if armed.is_some() => {}
+                () = writable(full), if full.is_some() => {}
+            }
+        }
+        self.hub.forget(self.id);
+    }
+}
+
+async fn writable(socket: Option<&Socket>) {
+    if let Some(socket) = socket {
+        socket.writable().await;
+    }
+}
+
+/// What an error of a socket says of the path; `None` if nothing: then the packet is simply lost.
+fn path_error(error: &io::Error) -> Option<PathError> {
+    if quinn_udp::is_msg_size_err(error) {
+        return Some(PathError::TooLarge(None));
+    }
+    match error.kind() {
+        io::ErrorKind::NetworkUnreachable
+        | io::ErrorKind::HostUnreachable
+        | io::ErrorKind::NetworkDown
+        | io::ErrorKind::AddrNotAvailable
+        | io::ErrorKind::ConnectionRefused => Some(PathError::Unreachable),
+        _ => None,
+    }
+}
+
+impl State {
+    /// The time, which for the core must not run backwards whatever thread asks.
+    fn tick(&mut self, now: Timestamp) -> Timestamp {
+        self.clock = self.clock.max(now);
+        self.clock
+    }
+
+    /// The next whole message, or the next error of one.
+    pub(crate) fn next_message(
+        &mut self,
+        now: Timestamp,
+        limit: usize,
+    ) -> Option<Result<Message, RecvError>> {
+        loop {
+            let part = self.core.recv(now)?;
+            if let Some(answer) = self.joiner.push(part, limit) {
+                return Some(answer);
+            }
+        }
+    }
+
+    fn on_event(&mut self, event: Event, after: &mut Aftermath) {
+        match event {
+            Event::Established { .. } => {
+                self.established = true;
+                after.changed = true;
+            }
+            Event::Readable => after.readable = true,
+            Event::Writable => after.writable = true,
+            Event::Dry => {
+                self.dry = true;
+                after.changed = true;
+            }
+            Event::Closed(reason) => {
+                self.closed = Some(reason);
+                (after.readable, after.writable, after.changed) = (true, true, true);
+            }
+            event => {
+                if event == Event::Restarted {
+                    self.joiner.clear();
+                }
+                // Whoever waits for room is to learn that there will be none.
+                after.writable |= event == Event::PeerShutdown;
+                if self.events.len() >= MAX_EVENTS {
+                    self.events.pop_front();
+                }
+                self.events.push_back(event);
+                after.changed = true;
+            }
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! An in-process link in front of the sockets, one for each direction, driven in real time. One side alone thus
+//! makes the whole path slow and lossy, both ways.
+//!
+//! The runtime's timers have a resolution of a millisecond: packets come that much later than the link's delay says,
+//! and a fast link's packets leave in bursts.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use anabranch_netsim::{Link, LinkConfig, LinkStats, Packet};
+use anabranch_proto::Timestamp;
+use bytes::Bytes;
+use tokio::sync::{Notify, watch};
+
+use super::{Hub, lock, stopped};
+use crate::socket::{Datagram, MAX_BATCH, Outgoing};
+
+#[derive(Debug)]
+pub(super) struct LinkDoor {
+    ends: Mutex<Ends>,
+    /// Something was put in.
+    wake: Notify,
+}
+
+#[derive(Debug)]
+struct Ends {
+    outward: Link<Packet>,
+    inward: Link<Packet>,
+}
+
+impl LinkDoor {
+    pub(super) fn new(config: LinkConfig, seed: u64) -> Self {
+        let ends = Ends {
+            outward: Link::new(config.clone(), seed, "outward"),
+            inward: Link::new(config, seed, "inward"),
+        };
+        Self {
+            ends: Mutex::new(ends),
+            wake: Notify::new(),
+        }
+    }
+
+    pub(super) fn stats(&self) -> (LinkStats, LinkStats) {
+        let ends = lock(&self.ends);
+        (*ends.outward.stats(), *ends.inward.stats())
+    }
+
+    pub(super) fn set_config(&self, config: &LinkConfig) {
+        let mut ends = lock(&self.ends);
+        ends.outward.set_config(config.clone());
+        ends.inward.set_config(config.clone());
+    }
+
+    pub(super) fn enqueue_sent(
+        &self,
+        now: Timestamp,
+        local: SocketAddr,
+        outgoing: &mut Outgoing,
+        bytes: &[u8],
+    ) {
+        let source = outgoing
+            .source
+            .map_or(local, |address| SocketAddr::new(address, local.port()));
+        let mut ends = lock(&self.ends);
+        for packet in bytes[outgoing.sent..outgoing.len].chunks(outgoing.segment.max(1)) {
+            let payload = Bytes::copy_from_slice(packet);
+            ends.outward.enqueue(
+                now,
+                Packet {
+                    source,
+                    destination: outgoing.destination,
+                    payload,
+                },
+            );
+        }
+        outgoing.sent = outgoing.len;
+        drop(ends);
+        self.wake.notify_one();
+    }
+
+    pub(super) fn enqueue_received(
+        &self,
+        now: Timestamp,
+        local: SocketAddr,
+        datagrams: impl Iterator<Item = Datagram>,
+    ) {
+        let mut ends = lock(&self.ends);
+        for Datagram {
+            local: address,
+            remote,
+            payload,
+        } in datagrams
+        {
+            let destination = address.map_or(local, |address| SocketAddr::new(address, local.port()));
+            ends.inward.enqueue(
+                now,
+                Packet {
+                    source: remote,
+                    destination,
+                    payload,
+                },
+            );
+        }
+        drop(ends);
+        self.wake.notify_one();
+    }
+
+    /// Takes out what has arrived by `now`; answers when the next packet will.
+    fn take(&self, now: Timestamp, outward: &mut Vec<Packet>, inward: &mut Vec<Packet>) -> Option<Timestamp> {
+        let mut ends = lock(&self.ends);
+        outward.extend(std::iter::from_fn(|| ends.outward.poll(now)));
+        inward.extend(std::iter::from_fn(|| ends.inward.poll(now)));
+        [ends.outward.next_event(), ends.inward.next_event()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+}
+
+impl Hub {
+    /// Lets packets out of the link when their time has come.
+    pub(super) async fn carry(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
+        let Some(link) = &self.link else { return };
+        let (mut outward, mut inward, mut touched) = (Vec::new(), Vec::new(), Vec::new());
+        let mut buffer = Vec::new();
+        let mut stopping = false;
+        loop {
+            let next = link.take(self.now(), &mut outward, &mut inward);
+            for group in groups(&outward) {
+                self.send_group(group, &mut buffer).await;
+            }
+            outward.clear();
+            for Packet {
+                source,
+                destination,
+                payload,
+            } in inward.drain(..)
+            {
+                let local = (!destination.ip().is_unspecified()).then_some(destination.ip());
+                let datagram = Datagram {
+                    local,
+                    remote: source,
+                    payload,
+                };
+                self.handle_datagrams(std::iter::once(datagram), destination, &mut touched);
+            }
+            for association in touched.drain(..) {
+                association.after_packets();
+            }
+            // The last packets (SHUTDOWN COMPLETE, ABORT) still leave after the endpoint is closed.
+            if stopping && next.is_none() {
+                return;
+            }
+            tokio::select! {
+                () = link.wake.notified() => {}
+                () = tokio::time::sleep_until(self.instant(next.unwrap_or_default())), if next.is_some() => {}
+                () = stopped(&mut stop), if !stopping => stopping = true,
+            }
+        }
+    }
+
+    /// Sends packets that go out in one batch.
+    async fn send_group(&self, group: &[Packet], buffer: &mut Vec<u8>) {
+        let Some(first) = group.first() else { return };
+        buffer.clear();
+        group
+            .iter()
+            .for_each(|packet| buffer.extend_from_slice(&packet.payload));
+        let source = first.source.ip();
+        let mut outgoing = Outgoing {
+            source: (!source.is_unspecified()).then_some(source),
+            destination: first.destination,
+            len: buffer.len(),
+            segment: first.payload.len(),
+            sent: 0,
+        };
+        let Some(socket) = self.socket_for(&outgoing) else {
+            return;
+        };
+        while let Err(error) = socket.try_send(&mut outgoing, buffer) {
+            if error.kind() != std::io::ErrorKind::WouldBlock {
+                tracing::debug!(destination = %outgoing.destination, %error, "lost after the link");
+                return;
+            }
+            socket.writable().await;
+        }
+    }
+}
+
+/// Cuts packets, in order, into runs that can leave as one batch: same addresses and length, but for a shorter last.
+fn groups(packets: &[Packet]) -> impl Iterator<Item = &[Packet]> {
+    let mut rest = packets;
+    std::iter::from_fn(move || {
+        let first = rest.first()?;
+        let len = first.payload.len();
+        let most = (MAX_BATCH / len.max(1)).clamp(1, 64);
+        let mut count = 1;
+        while count < most
+            && let Some(packet) = rest.get(count)
+            && (packet.source, packet.destination) == (first.source, first.destination)
+            && packet.payload.len() <= len
+            && !packet.payload.is_empty()
+        {
+            count += 1;
+            if packet.payload.len() < len {
+                break;
+            }
+        }
+        let (group, after) = rest.split_at(count);
+        rest = after;
+        Some(group)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packet(destination: u16, len: usize) -> Packet {
+        let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        Packet {
+            source: at(1),
+            destination: at(destination),
+            payload: vec![0; len].into(),
+        }
+    }
+
+    #[test]
+    fn runs_of_equal_packets_leave_together() {
+        let packets = [
+            packet(5, 100),
+            packet(5, 100),
+            packet(5, 60),
+            packet(5, 60),
+            packet(6, 60),
+            packet(6, 61),
+        ];
+        let lengths: Vec<_> = groups(&packets).map(<[Packet]>::len).collect();
+        assert_eq!(lengths, [3, 1, 1, 1]);
+        let many: Vec<_> = (0..200).map(|_| packet(5, 1252)).collect();
+        let lengths: Vec<_> = groups(&many).map(<[Packet]>::len).collect();
+        assert_eq!(lengths, [52, 52, 52, 44]);
+    }
+}

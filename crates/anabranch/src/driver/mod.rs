@@ -1,0 +1,340 @@
+//! What runs beneath an [`crate::Endpoint`]: its sockets, the core's endpoint, and the associations by id.
+//!
+//! Who does what:
+//! * a task per socket receives batches, lets the core route them, hands each packet to its association, and lets
+//!   each association that got any send what it has to (`receive.rs`);
+//! * a task per association keeps its timers, sends what the application gave it, and waits when a socket is full
+//!   (`association.rs`);
+//! * a task for the in-process link, if there is one, lets packets out of it when their time has come (`link.rs`).
+//!
+//! Locks are held briefly and never across an await. The endpoint's lock may be held while an association's is
+//! taken, never the other way round.
+
+pub(crate) mod association;
+mod link;
+mod receive;
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anabranch_netsim::{LinkConfig, LinkStats};
+use anabranch_proto::{AssociationId, EndpointEvent, Handling, Reply, Timestamp};
+use bytes::Bytes;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+use crate::association::Association;
+use crate::capture::Capture;
+use crate::socket::{Datagram, MAX_BATCH, Outgoing, Socket, Transport};
+use association::Shared;
+use link::LinkDoor;
+
+/// Takes a lock; a panic elsewhere while it was held is no reason to panic here too.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits until the endpoint's tasks are to end.
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    // An error means that the sender is gone, and with it the endpoint.
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+/// Limits that the builder set.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) backlog: usize,
+    pub(crate) max_associations: usize,
+    pub(crate) max_joined_message: usize,
+    /// Of associations without settings of their own, in bytes.
+    pub(crate) path_mtu: u16,
+}
+
+/// One endpoint, shared by its handles, its tasks and its associations.
+#[derive(Debug)]
+pub(crate) struct Hub {
+    pub(crate) registry: Mutex<Registry>,
+    pub(crate) sockets: Vec<Socket>,
+    pub(crate) transport: Transport,
+    pub(crate) limits: Limits,
+    link: Option<LinkDoor>,
+    capture: Option<Capture>,
+    started: Instant,
+    /// Something came for `accept`, or never will.
+    pub(crate) acceptable: Notify,
+    /// The last association is gone.
+    pub(crate) idle: Notify,
+    stop: watch::Sender<bool>,
+}
+
+/// The core's endpoint and what belongs to it.
+#[derive(Debug)]
+pub(crate) struct Registry {
+    pub(crate) core: anabranch_proto::Endpoint,
+    pub(crate) associations: HashMap<AssociationId, Arc<Shared>>,
+    pub(crate) backlog: VecDeque<Association>,
+    pub(crate) listening: Vec<u16>,
+    /// No more associations: the endpoint was closed, or its last handle dropped.
+    pub(crate) closed: bool,
+    clock: Timestamp,
+}
+
+impl Registry {
+    /// The time, which for the core must not run backwards whatever thread asks.
+    pub(crate) fn tick(&mut self, now: Timestamp) -> Timestamp {
+        self.clock = self.clock.max(now);
+        self.clock
+    }
+}
+
+impl Hub {
+    pub(crate) fn start(
+        core: anabranch_proto::Endpoint,
+        sockets: Vec<Socket>,
+        transport: Transport,
+        limits: Limits,
+        link: Option<(LinkConfig, u64)>,
+        capture: Option<Capture>,
+    ) -> Arc<Self> {
+        let registry = Registry {
+            core,
+            associations: HashMap::new(),
+            backlog: VecDeque::new(),
+            listening: Vec::new(),
+            closed: false,
+            clock: Timestamp::ZERO,
+        };
+        let hub = Arc::new(Self {
+            registry: Mutex::new(registry),
+            sockets,
+            transport,
+            limits,
+            link: link.map(|(config, seed)| LinkDoor::new(config, seed)),
+            capture,
+            started: Instant::now(),
+            acceptable: Notify::new(),
+            idle: Notify::new(),
+            stop: watch::Sender::new(false),
+        });
+        for index in 0..hub.sockets.len() {
+            tokio::spawn(Arc::clone(&hub).receive(index, hub.stop.subscribe()));
+        }
+        if hub.link.is_some() {
+            tokio::spawn(Arc::clone(&hub).carry(hub.stop.subscribe()));
+        }
+        hub
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        Timestamp(u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    pub(crate) fn instant(&self, time: Timestamp) -> Instant {
+        self.started + std::time::Duration::from_nanos(time.0)
+    }
+
+    /// Datagrams of at most `path_mtu` bytes that fit into one batch.
+    pub(crate) fn max_datagrams(&self, path_mtu: u16) -> usize {
+        let segments = self.sockets.iter().map(Socket::max_segments).max().unwrap_or(1);
+        segments.min(MAX_BATCH / usize::from(path_mtu).max(1)).max(1)
+    }
+
+    pub(crate) fn link_stats(&self) -> Option<(LinkStats, LinkStats)> {
+        self.link.as_ref().map(LinkDoor::stats)
+    }
+
+    pub(crate) fn set_link(&self, config: &LinkConfig) -> bool {
+        self.link.as_ref().is_some_and(|link| {
+            link.set_config(config);
+            true
+        })
+    }
+
+    pub(crate) fn flush_capture(&self) {
+        if let Some(capture) = &self.capture {
+            capture.flush();
+        }
+    }
+
+    /// The socket for packets from `source`, if that is fixed, to `destination`.
+    pub(crate) fn socket_for(&self, outgoing: &Outgoing) -> Option<&Socket> {
+        let own = |socket: &&Socket| Some(socket.local().ip()) == outgoing.source;
+        let reaches = |socket: &&Socket| socket.reaches(outgoing.destination.ip());
+        self.sockets
+            .iter()
+            .find(own)
+            .or_else(|| self.sockets.iter().find(reaches))
+    }
+
+    /// Records a batch that is about to be sent.
+    pub(crate) fn capture_sent(&self, now: Timestamp, outgoing: &Outgoing, bytes: &[u8]) {
+        let Some(capture) = &self.capture else { return };
+        let Some(socket) = self.socket_for(outgoing) else {
+            return;
+        };
+        let mut source = socket.local();
+        if let Some(address) = outgoing.source {
+            source.set_ip(address);
+        }
+        let packets = bytes[..outgoing.len].chunks(outgoing.segment.max(1));
+        capture.sent(now, source, outgoing.destination, packets);
+    }
+
+    /// Sends a batch, or what is left of it: into the link, if there is one, else to its socket.
+    pub(crate) fn try_send(&self, outgoing: &mut Outgoing, bytes: &[u8]) -> io::Result<()> {
+        let socket = self
+            .socket_for(outgoing)
+            .ok_or(io::ErrorKind::NetworkUnreachable)?;
+        match &self.link {
+            Some(link) => {
+                link.enqueue_sent(self.now(), socket.local(), outgoing, bytes);
+                Ok(())
+            }
+            None => socket.try_send(outgoing, bytes),
+        }
+    }
+
+    /// Sends the endpoint's own answer to a packet; nothing keeps it, so a full socket loses it.
+    fn send_reply(&self, now: Timestamp, reply: &Reply) {
+        let len = reply.packet.len();
+        let mut outgoing = Outgoing {
+            source: reply.source,
+            destination: reply.destination,
+            len,
+            segment: len,
+            sent: 0,
+        };
+        self.capture_sent(now, &outgoing, &reply.packet);
+        if let Err(error) = self.try_send(&mut outgoing, &reply.packet) {
+            tracing::debug!(destination = %reply.destination, %error, "an answer was not sent");
+        }
+    }
+
+    /// Lets the core route datagrams, and each association take its own. Those that got any are added to `touched`:
+    /// let them send when the whole batch is through.
+    fn handle_datagrams(
+        self: &Arc<Self>,
+        datagrams: impl Iterator<Item = Datagram>,
+        local: SocketAddr,
+        touched: &mut Vec<Arc<Shared>>,
+    ) {
+        let mut registry = lock(&self.registry);
+        let now = registry.tick(self.now());
+        for Datagram {
+            local: local_ip,
+            remote,
+            payload,
+        } in datagrams
+        {
+            if let Some(capture) = &self.capture {
+                let to = SocketAddr::new(local_ip.unwrap_or(local.ip()), local.port());
+                capture.received(now, remote, to, &payload);
+            }
+            match registry.core.handle_datagram(now, local_ip, remote, payload) {
+                Handling::Done => {}
+                Handling::Reply(reply) => self.send_reply(now, &reply),
+                Handling::Deliver(id, inbound) => {
+                    let Some(association) = registry.associations.get(&id).map(Arc::clone) else {
+                        continue;
+                    };
+                    // A new verification tag must be known before the next packet is routed.
+                    for event in association.handle_packet(now, inbound, touched) {
+                        registry.core.handle_event(id, event);
+                    }
+                }
+                Handling::Accept(id, association) => {
+                    self.accept(&mut registry, now, id, association, touched)
+                }
+            }
+        }
+    }
+
+    fn accept(
+        self: &Arc<Self>,
+        registry: &mut Registry,
+        now: Timestamp,
+        id: AssociationId,
+        mut association: Box<anabranch_proto::Association>,
+        touched: &mut Vec<Arc<Shared>>,
+    ) {
+        let full = registry.backlog.len() >= self.limits.backlog
+            || registry.associations.len() >= self.limits.max_associations;
+        if full || registry.closed {
+            tracing::debug!(?id, "no room for one more association: aborted");
+            association.abort(now, Bytes::from_static(b"no room for one more association"));
+            let mut buffer = Vec::new();
+            while let Some(transmit) = association.poll_transmit(now, &mut buffer, 1) {
+                let mut outgoing = association::outgoing(&transmit);
+                self.capture_sent(now, &outgoing, &buffer);
+                // Lost if the socket is full: the peer's next packet is answered by an ABORT again.
+                let _ = self.try_send(&mut outgoing, &buffer);
+                buffer.clear();
+            }
+            while let Some(event) = association.poll_endpoint_event() {
+                registry.core.handle_event(id, event);
+            }
+            return;
+        }
+        let shared = self.adopt(registry, id, association, self.limits.path_mtu);
+        shared.touch(touched);
+        registry.backlog.push_back(Association::new(shared));
+        self.acceptable.notify_waiters();
+    }
+
+    /// Keeps an association of the core, and starts its task.
+    pub(crate) fn adopt(
+        self: &Arc<Self>,
+        registry: &mut Registry,
+        id: AssociationId,
+        association: Box<anabranch_proto::Association>,
+        path_mtu: u16,
+    ) -> Arc<Shared> {
+        let shared = Arc::new(Shared::new(Arc::clone(self), id, association, path_mtu));
+        registry.associations.insert(id, Arc::clone(&shared));
+        tokio::spawn(Arc::clone(&shared).drive());
+        shared
+    }
+
+    /// Takes what an association told the endpoint.
+    pub(crate) fn handle_events(&self, id: AssociationId, events: Vec<EndpointEvent>) {
+        if events.is_empty() {
+            return;
+        }
+        let mut registry = lock(&self.registry);
+        for event in events {
+            registry.core.handle_event(id, event);
+        }
+    }
+
+    /// Forgets an association that is over and has sent its last packet.
+    pub(crate) fn forget(&self, id: AssociationId) {
+        let mut registry = lock(&self.registry);
+        registry.associations.remove(&id);
+        if registry.associations.is_empty() {
+            self.idle.notify_waiters();
+            if registry.closed {
+                self.stop.send_replace(true);
+            }
+        }
+    }
+
+    /// Takes no more associations; stops altogether when the last one is over.
+    pub(crate) fn close(&self) {
+        let backlog = {
+            let mut registry = lock(&self.registry);
+            registry.closed = true;
+            for port in std::mem::take(&mut registry.listening) {
+                registry.core.stop_listening(port);
+            }
+            if registry.associations.is_empty() {
+                self.stop.send_replace(true);
+            }
+            std::mem::take(&mut registry.backlog)
+        };
+        self.acceptable.notify_waiters();
+        // Dropping them shuts them down, which takes the lock again.
+        drop(backlog);
+    }
+}

@@ -1,0 +1,169 @@
+//! Messages as `recv` hands them over, and the joining of those that come in parts (RFC 9260 §6.9).
+
+use anabranch_proto::{MessagePart, Payload, Ppid, SendOptions, StreamId};
+use bytes::Bytes;
+
+use crate::error::RecvError;
+
+/// A whole message from the peer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// The stream it came on.
+    pub stream: StreamId,
+    /// The payload protocol identifier, as the sender gave it.
+    pub ppid: Ppid,
+    /// Whether the sender asked for delivery out of order.
+    pub unordered: bool,
+    /// The data, in slices of the datagrams it came in; [`Message::into_bytes`] joins them.
+    pub payload: Payload,
+}
+
+impl Message {
+    /// The data in one piece: copied once if it came in several.
+    #[must_use]
+    pub fn into_bytes(self) -> Bytes {
+        self.payload.into_bytes()
+    }
+
+    /// What sends another message the same way: same payload protocol identifier, same order.
+    #[must_use]
+    pub fn options(&self) -> SendOptions {
+        SendOptions {
+            ppid: self.ppid,
+            unordered: self.unordered,
+            ..SendOptions::default()
+        }
+    }
+}
+
+/// Joins parts to messages, up to a limit over all messages that are being joined.
+#[derive(Debug, Default)]
+pub(crate) struct Joiner {
+    open: Vec<Joining>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Joining {
+    message: u64,
+    pieces: Vec<Bytes>,
+    bytes: usize,
+    /// It grew too large: what follows of it is dropped.
+    skipped: bool,
+}
+
+impl Joiner {
+    /// Takes a part; answers the message it completes, or the error it causes.
+    pub(crate) fn push(&mut self, part: MessagePart, limit: usize) -> Option<Result<Message, RecvError>> {
+        let MessagePart {
+            stream,
+            ppid,
+            unordered,
+            message,
+            beginning,
+            ending,
+            payload,
+        } = part;
+        if beginning && ending {
+            return Some(Ok(Message {
+                stream,
+                ppid,
+                unordered,
+                payload,
+            }));
+        }
+        if beginning {
+            self.open.push(Joining {
+                message,
+                pieces: Vec::new(),
+                bytes: 0,
+                skipped: false,
+            });
+        }
+        // A part without its beginning belongs to a message that `recv_part` began to read, or that a restart of
+        // the peer cut off.
+        let index = self.open.iter().position(|joining| joining.message == message)?;
+        let joining = &mut self.open[index];
+        let mut answer = None;
+        if !joining.skipped {
+            let len = payload.len();
+            joining.bytes += len;
+            self.bytes += len;
+            joining.pieces.extend(payload.pieces().iter().cloned());
+            if self.bytes > limit {
+                self.bytes -= joining.bytes;
+                joining.bytes = 0;
+                joining.pieces = Vec::new();
+                joining.skipped = true;
+                answer = Some(Err(RecvError::TooLarge { stream, limit }));
+            }
+        }
+        if ending {
+            let joined = self.open.swap_remove(index);
+            if !joined.skipped {
+                self.bytes -= joined.bytes;
+                answer = Some(Ok(Message {
+                    stream,
+                    ppid,
+                    unordered,
+                    payload: joined.pieces.into(),
+                }));
+            }
+        }
+        answer
+    }
+
+    /// Forgets what is not complete: after a restart of the peer the rest never comes.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(message: u64, beginning: bool, ending: bool, payload: &'static [u8]) -> MessagePart {
+        MessagePart {
+            stream: StreamId(message as u16),
+            ppid: Ppid(7),
+            unordered: false,
+            message,
+            beginning,
+            ending,
+            payload: Payload::from(vec![Bytes::from_static(payload)]),
+        }
+    }
+
+    #[test]
+    fn interleaved_parts_are_joined_by_message() {
+        let mut joiner = Joiner::default();
+        assert_eq!(joiner.push(part(1, true, false, b"one, "), 100), None);
+        assert_eq!(joiner.push(part(2, true, false, b"two, "), 100), None);
+        let whole = joiner.push(part(3, true, true, b"three"), 100).unwrap().unwrap();
+        assert_eq!(whole.into_bytes(), "three");
+        let first = joiner.push(part(1, false, true, b"end"), 100).unwrap().unwrap();
+        assert_eq!(
+            (first.stream, first.into_bytes()),
+            (StreamId(1), Bytes::from("one, end"))
+        );
+        let second = joiner.push(part(2, false, true, b"done"), 100).unwrap().unwrap();
+        assert_eq!(second.into_bytes(), "two, done");
+        assert_eq!((joiner.bytes, joiner.open.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_message_beyond_the_limit_is_told_once_and_skipped() {
+        let mut joiner = Joiner::default();
+        assert_eq!(joiner.push(part(1, true, false, b"12345"), 8), None);
+        let error = RecvError::TooLarge {
+            stream: StreamId(1),
+            limit: 8,
+        };
+        assert_eq!(joiner.push(part(1, false, false, b"6789"), 8), Some(Err(error)));
+        assert_eq!(joiner.push(part(1, false, false, b"more"), 8), None);
+        assert_eq!(joiner.push(part(1, false, true, b"end"), 8), None);
+        assert_eq!((joiner.bytes, joiner.open.len()), (0, 0));
+        assert_eq!(joiner.push(part(9, false, true, b"no beginning"), 8), None);
+    }
+}

@@ -1,0 +1,252 @@
+//! A socket that carries SCTP packets: in UDP (RFC 6951), or directly in IP (protocol 132). Batches go out by
+//! generic segmentation offload and come in by generic receive offload where the system has them.
+
+use std::io::{self, IoSliceMut};
+use std::net::{IpAddr, SocketAddr};
+
+use bytes::Bytes;
+use quinn_udp::{RecvMeta, UdpSocketState};
+use socket2::{Domain, Protocol, SockRef, Type};
+use tokio::io::Interest;
+use tokio::net::UdpSocket;
+
+/// How SCTP packets travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Transport {
+    /// In UDP datagrams (RFC 6951): needs no privilege and passes address translators.
+    #[default]
+    Udp,
+    /// Directly in IP, as protocol 132. Opening the socket needs root or `CAP_NET_RAW`. The machine's own SCTP, if
+    /// it is loaded, sees the same packets and aborts what it does not know: do without it.
+    RawIp,
+}
+
+/// Bytes of kernel buffer asked for in each direction; the system may give less (`net.core.rmem_max`).
+const KERNEL_BUFFER: usize = 4 << 20;
+/// Receive buffers per system call, each large enough for what receive offload makes of a batch.
+const RECEIVE_BUFFERS: usize = 8;
+const RECEIVE_BUFFER_LEN: usize = 1 << 16;
+/// No UDP datagram, and no batch for segmentation offload, is longer (65,535 less IPv6 and UDP headers).
+pub(crate) const MAX_BATCH: usize = 65_535 - 48;
+
+/// A batch on its way out; its bytes are kept by whoever made it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) source: Option<IpAddr>,
+    pub(crate) destination: SocketAddr,
+    pub(crate) len: usize,
+    /// The length of each datagram but the last; equal to `len` if there is one.
+    pub(crate) segment: usize,
+    /// Bytes the socket has taken: a full socket may take a part of a batch.
+    pub(crate) sent: usize,
+}
+
+/// A datagram that came in: an SCTP packet without the headers below it.
+#[derive(Debug)]
+pub(crate) struct Datagram {
+    pub(crate) local: Option<IpAddr>,
+    pub(crate) remote: SocketAddr,
+    pub(crate) payload: Bytes,
+}
+
+#[derive(Debug)]
+pub(crate) struct Socket {
+    io: UdpSocket,
+    state: UdpSocketState,
+    local: SocketAddr,
+    transport: Transport,
+}
+
+impl Socket {
+    /// Opens and binds a socket. Must be called within a tokio runtime.
+    pub(crate) fn open(address: SocketAddr, transport: Transport) -> io::Result<Self> {
+        let domain = Domain::for_address(address);
+        let (kind, protocol, bound) = match transport {
+            Transport::Udp => (Type::DGRAM, Protocol::UDP, address),
+            Transport::RawIp => (Type::RAW, Protocol::from(132), SocketAddr::new(address.ip(), 0)),
+        };
+        let socket = socket2::Socket::new(domain, kind, Some(protocol))?;
+        if address.is_ipv6() && address.ip().is_unspecified() {
+            // One socket for both versions of IP. Where the system does not want that, IPv6 alone is still right.
+            let _ = socket.set_only_v6(false);
+        }
+        socket.bind(&bound.into())?;
+        socket.set_nonblocking(true)?;
+        // A raw socket is no UDP socket, but bind, send and receive are the same calls for both.
+        let socket: std::net::UdpSocket = socket.into();
+        let reference = SockRef::from(&socket);
+        let _ = reference.set_recv_buffer_size(KERNEL_BUFFER);
+        let _ = reference.set_send_buffer_size(KERNEL_BUFFER);
+        let state = UdpSocketState::new((&socket).into())?;
+        let mut local = reference.local_addr()?.as_socket().unwrap_or(bound);
+        if transport == Transport::RawIp {
+            local.set_port(0);
+        }
+        Ok(Self {
+            io: UdpSocket::from_std(socket)?,
+            state,
+            local,
+            transport,
+        })
+    }
+
+    pub(crate) fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Datagrams that one system call can send.
+    pub(crate) fn max_segments(&self) -> usize {
+        self.state.max_gso_segments().max(1)
+    }
+
+    /// Whether packets to this address can leave here.
+    pub(crate) fn reaches(&self, destination: IpAddr) -> bool {
+        match (self.local.ip(), destination) {
+            (IpAddr::V4(_), IpAddr::V4(_)) | (IpAddr::V6(_), IpAddr::V6(_)) => true,
+            // An IPv6 socket on every address carries IPv4 as well; raw sockets do not.
+            (IpAddr::V6(own), IpAddr::V4(_)) => own.is_unspecified() && self.transport == Transport::Udp,
+            (IpAddr::V4(_), IpAddr::V6(_)) => false,
+        }
+    }
+
+    /// Sends what is left of a batch. `WouldBlock` leaves the rest in `outgoing`; after any other error the batch is
+    /// spent.
+    pub(crate) fn try_send(&self, outgoing: &mut Outgoing, bytes: &[u8]) -> io::Result<()> {
+        let mut destination = outgoing.destination;
+        if let (IpAddr::V4(address), true) = (destination.ip(), self.local.is_ipv6()) {
+            destination.set_ip(address.to_ipv6_mapped().into());
+        }
+        while outgoing.sent < outgoing.len {
+            let segments = self.max_segments();
+            let end = outgoing.len.min(outgoing.sent + segments * outgoing.segment);
+            let contents = &bytes[outgoing.sent..end];
+            let transmit = quinn_udp::Transmit {
+                destination,
+                ecn: None,
+                contents,
+                segment_size: (contents.len() > outgoing.segment).then_some(outgoing.segment),
+                src_ip: outgoing.source,
+            };
+            let sent = self.io.try_io(Interest::WRITABLE, || {
+                self.state.try_send((&self.io).into(), &transmit)
+            });
+            match sent {
+                Ok(()) => outgoing.sent = end,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // The interface cannot do segmentation offload, which quinn-udp has noted: one by one then.
+                Err(error)
+                    if transmit.segment_size.is_some()
+                        && error.kind() != io::ErrorKind::WouldBlock
+                        && self.max_segments() < segments => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until the socket may take more.
+    pub(crate) async fn writable(&self) {
+        // An error is told by the next attempt to send.
+        let _ = self.io.writable().await;
+    }
+
+    /// Waits until something may have come.
+    pub(crate) async fn readable(&self) -> io::Result<()> {
+        self.io.readable().await
+    }
+
+    /// Receives what one system call gives.
+    pub(crate) fn try_recv(&self, buffers: &mut ReceiveBuffers) -> io::Result<()> {
+        buffers.count = 0;
+        let mut chunks = buffers.bytes.chunks_exact_mut(RECEIVE_BUFFER_LEN);
+        let mut slices: [IoSliceMut<'_>; RECEIVE_BUFFERS] =
+            std::array::from_fn(|_| IoSliceMut::new(chunks.next().unwrap_or_default()));
+        let meta = &mut buffers.meta;
+        buffers.count = self.io.try_io(Interest::READABLE, || {
+            self.state
+                .recv((&self.io).into(), &mut slices, meta.as_mut_slice())
+        })?;
+        Ok(())
+    }
+
+    /// The datagrams of one of the buffers.
+    pub(crate) fn datagrams<'a>(
+        &self,
+        buffers: &'a ReceiveBuffers,
+        index: usize,
+    ) -> impl Iterator<Item = Datagram> + use<'a> {
+        let meta = buffers.meta[index];
+        let bytes = &buffers.bytes[index * RECEIVE_BUFFER_LEN..][..meta.len];
+        let mut remote = meta.addr;
+        if let IpAddr::V4(address) = remote.ip().to_canonical() {
+            remote = SocketAddr::new(address.into(), remote.port());
+        }
+        let raw = self.transport == Transport::RawIp;
+        if raw {
+            remote.set_port(0);
+        }
+        let local = meta.dst_ip.map(|address| address.to_canonical());
+        // IPv4 raw sockets give the IP header too, IPv6 ones do not.
+        let header = raw && self.local.is_ipv4();
+        bytes.chunks(meta.stride.max(1)).filter_map(move |packet| {
+            let payload = if header {
+                without_ip_header(packet)?
+            } else {
+                packet
+            };
+            Some(Datagram {
+                local,
+                remote,
+                payload: Bytes::copy_from_slice(payload),
+            })
+        })
+    }
+}
+
+/// What follows an IPv4 header (RFC 791); `None` if it is cut off.
+fn without_ip_header(packet: &[u8]) -> Option<&[u8]> {
+    let length = usize::from(packet.first()? & 0x0f) * 4;
+    if length < 20 { None } else { packet.get(length..) }
+}
+
+/// Where a socket receives to: used again for every call.
+#[derive(Debug)]
+pub(crate) struct ReceiveBuffers {
+    bytes: Vec<u8>,
+    meta: [RecvMeta; RECEIVE_BUFFERS],
+    count: usize,
+}
+
+impl ReceiveBuffers {
+    pub(crate) fn new() -> Self {
+        Self {
+            bytes: vec![0; RECEIVE_BUFFERS * RECEIVE_BUFFER_LEN],
+            meta: [RecvMeta::default(); RECEIVE_BUFFERS],
+            count: 0,
+        }
+    }
+
+    /// Buffers filled by the last call.
+    pub(crate) fn filled(&self) -> usize {
+        self.count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ip_header_is_taken_off() {
+        let mut packet = vec![0x45; 20];
+        packet.extend_from_slice(b"sctp");
+        assert_eq!(without_ip_header(&packet), Some(&b"sctp"[..]));
+        packet[0] = 0x46;
+        assert_eq!(without_ip_header(&packet), Some(&b""[..]));
+        packet[0] = 0x47;
+        assert_eq!(without_ip_header(&packet), None, "cut off");
+        packet[0] = 0x44;
+        assert_eq!(without_ip_header(&packet), None, "shorter than an IP header");
+        assert_eq!(without_ip_header(&[]), None);
+    }
+}
