@@ -1,1 +1,40 @@
-//! The SCTP protocol.
+//! SCTP (RFC 9260) without clock, socket or thread: the same inputs give the same outputs, byte for byte.
+//!
+//! The driver owns time and packets. It feeds datagrams to [`Endpoint::handle_datagram`], which answers what to do
+//! with each, and keeps the [`Association`]s that come of it. After every call that may have changed an
+//! association, drain it in this order:
+//!
+//! 1. [`Association::poll_transmit`] until `None`, sending each batch;
+//! 2. [`Association::poll_endpoint_event`] until `None`, handing each to [`Endpoint::handle_event`];
+//! 3. [`Association::poll_event`] until `None`, and [`Association::recv`] as the application likes;
+//! 4. [`Association::poll_timeout`]: call [`Association::handle_timeout`] when that time has come.
+//!
+//! `handle_` takes input from outside, `poll_` pulls, and `now` is given to whatever may start a timer.
+
+mod association;
+mod config;
+mod endpoint;
+mod error;
+mod event;
+mod message;
+mod path;
+mod random;
+mod receive;
+mod send;
+mod stats;
+mod time;
+
+pub use anabranch_wire as wire;
+pub use anabranch_wire::{Ppid, StreamId, Tsn, VerificationTag};
+pub use association::{Association, AssociationState, Transmit};
+pub use config::{
+    BufferConfig, Config, ConfigError, HeartbeatConfig, RetransmissionConfig, RtoConfig, SackConfig,
+    SchedulerKind, StreamConfig,
+};
+pub use endpoint::{AssociationId, ConnectOptions, Endpoint, Handling, Inbound};
+pub use error::{ConnectError, EndpointError, PathRequestError, SendError};
+pub use event::{CloseReason, EndpointEvent, Event, PathError, Reply, Undelivered};
+pub use message::{MessageId, MessagePart, Payload, SendOptions};
+pub use path::{PathId, PathState};
+pub use stats::{AssociationStats, Counters, PathStats, StreamStats};
+pub use time::Timestamp;

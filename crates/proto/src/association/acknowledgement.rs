@@ -1,0 +1,144 @@
+//! What follows from an acknowledgement (RFC 9260 §6.2.1, §6.3, §7.2, §8.1): the ring tells what it did to each path,
+//! and each path's clocks and windows are moved here.
+
+use anabranch_wire::Tsn;
+use anabranch_wire::chunk::Sack;
+
+use super::Association;
+use crate::event::CloseReason;
+use crate::path::{AckedOnPath, PathId};
+use crate::send::{AckReport, InvalidAck, PathOutcome, normalise};
+use crate::time::Timestamp;
+
+impl Association {
+    /// A SACK came in.
+    pub(super) fn on_sack(&mut self, now: Timestamp, sack: &Sack) {
+        self.counters.sacks_received += 1;
+        let mut blocks = core::mem::take(&mut self.ack_blocks);
+        normalise(sack, &mut blocks);
+        self.on_ack_report(
+            now,
+            &AckReport {
+                cumulative: sack.cumulative_tsn_ack,
+                revocable: &blocks,
+                duplicates: sack.duplicate_tsns.len(),
+                a_rwnd: sack.a_rwnd,
+            },
+        );
+        self.ack_blocks = blocks;
+    }
+
+    fn on_ack_report(&mut self, now: Timestamp, report: &AckReport<'_>) {
+        let mut outcome = core::mem::take(&mut self.outcome);
+        outcome.begin(self.paths.len());
+        let was_recovering = self.outstanding.in_fast_recovery();
+        let paths = &self.paths;
+        match self
+            .outstanding
+            .on_ack(report, |path| paths.path(path).earliest, &mut outcome)
+        {
+            Ok(()) => {
+                self.counters.reneged += u64::from(outcome.reneged);
+                self.counters.retransmissions_spurious += report.duplicates as u64;
+                self.counters.fast_recoveries += u64::from(outcome.entered_recovery);
+                self.peer_window.on_sack(report.a_rwnd, outcome.cumulative_moved);
+                for index in 0..self.paths.len() {
+                    let path = PathId(index as u8);
+                    let growth_held = was_recovering && self.outstanding.in_fast_recovery();
+                    let held = growth_held && !outcome.entered_recovery;
+                    self.apply_to_path(now, path, outcome.paths[index], outcome.cumulative_moved, held);
+                    if outcome.entered_recovery && outcome.paths[index].lost > 0 {
+                        let path = self.paths.path_mut(path);
+                        path.control.on_fast_retransmit();
+                        path.repeat_now = true;
+                    }
+                }
+                self.on_window_update();
+            }
+            Err(InvalidAck::Stale) => self.counters.sacks_stale += 1,
+            Err(InvalidAck::NeverSent) => {
+                self.abort_for_violation("a SACK acknowledges a TSN that was never sent");
+            }
+        }
+        self.outcome = outcome;
+    }
+
+    /// A SHUTDOWN acknowledges too, without a window and without blocks (§3.3.8): what gap blocks said stays said.
+    pub(super) fn on_shutdown_cumulative(&mut self, now: Timestamp, cumulative: Tsn) {
+        let blocks = self.outstanding.gap_blocks_above(cumulative);
+        let a_rwnd = self.peer_window.advertised();
+        self.on_ack_report(
+            now,
+            &AckReport {
+                cumulative,
+                revocable: &blocks,
+                duplicates: 0,
+                a_rwnd,
+            },
+        );
+    }
+
+    fn apply_to_path(
+        &mut self,
+        now: Timestamp,
+        id: PathId,
+        outcome: PathOutcome,
+        cumulative_moved: bool,
+        in_fast_recovery: bool,
+    ) {
+        let max_burst = self.config.max_burst;
+        let path = self.paths.path_mut(id);
+        let flight_before = path.flight_size;
+        path.flight_size = flight_before - outcome.left_flight + outcome.reneged;
+        if let Some(sent_at) = outcome.sample {
+            path.on_rtt_sample(now, sent_at);
+        }
+        if outcome.newly_acked > 0 {
+            path.single_packet = false;
+            path.control.on_ack(AckedOnPath {
+                newly_acked: outcome.newly_acked,
+                flight_before,
+                cumulative_moved,
+                in_fast_recovery,
+                all_acked: path.flight_size == 0 && self.outstanding.is_empty(),
+            });
+        }
+        path.open_burst(now, outcome.newly_acked, max_burst);
+        let earliest_moved = outcome.earliest_acked || outcome.lost > 0;
+        if path.flight_size == 0 {
+            path.t3 = None;
+        } else {
+            if outcome.earliest_acked || (outcome.reneged > 0 && path.t3.is_none()) {
+                path.start_t3(now);
+            }
+            if earliest_moved || outcome.reneged > 0 {
+                let from = if outcome.reneged > 0 { 0 } else { path.earliest };
+                let earliest = self.outstanding.earliest_in_flight(id, from);
+                path.earliest = earliest.unwrap_or_else(|| self.outstanding.next_index());
+            }
+        }
+        if outcome.newly_acked > 0 {
+            self.on_path_answered(id);
+        }
+    }
+
+    /// The window may have opened: a probe is no longer due.
+    fn on_window_update(&mut self) {
+        let fits = self
+            .next_payload_len()
+            .is_none_or(|len| len <= self.peer_window.left(self.outstanding.in_flight()));
+        if fits {
+            self.timers.window_probe = None;
+            self.peer_window.note_open();
+        }
+    }
+
+    /// The peer broke the protocol beyond repair: ABORT with the cause Protocol Violation (§3.3.10.13).
+    pub(super) fn abort_for_violation(&mut self, what: &'static str) {
+        let text = bytes::Bytes::from_static(what.as_bytes());
+        self.abort_with(
+            anabranch_wire::cause::Cause::ProtocolViolation(text),
+            CloseReason::ProtocolViolation(what),
+        );
+    }
+}

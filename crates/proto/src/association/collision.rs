@@ -1,0 +1,234 @@
+//! Set-up chunks that come while there is an association (RFC 9260 §5.2): both sides at once, a peer that restarted,
+//! old and doubled ones.
+
+use std::net::IpAddr;
+
+use anabranch_wire::cause::{Cause, Causes};
+use anabranch_wire::chunk::{Abort, Chunk, ErrorChunk, Init};
+use anabranch_wire::packet::CommonHeader;
+use anabranch_wire::parameter::{Parameter, ParametersBuilder};
+use anabranch_wire::{Tsn, VerificationTag};
+use bytes::Bytes;
+
+use super::handshake::{build_init_ack, cookie_lifetime};
+use super::outbound::write_packet;
+use super::peer_init::{self, InitFields, InitRefusal, PeerInit};
+use super::{Association, AssociationState};
+use crate::endpoint::{CookieError, Inbound, StateCookie};
+use crate::event::{EndpointEvent, Event, Reply};
+use crate::path::{PathId, Paths};
+use crate::send::{Outstanding, RecoveryRules};
+use crate::time::Timestamp;
+
+/// How a valid cookie relates to the association (§5.2.4, table 12).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CookieAction {
+    /// A: the peer restarted.
+    Restart,
+    /// B: both sides set up at once.
+    Collision,
+    /// D: the same set-up again.
+    Duplicate,
+    /// C, and what the table does not show.
+    Discard,
+}
+
+impl Association {
+    /// An INIT for an association that exists (§5.2.1, §5.2.2).
+    pub(super) fn on_init(&mut self, now: Timestamp, inbound: &Inbound, init: &Init) {
+        self.counters.init_collisions += 1;
+        let fields = InitFields {
+            tag: init.initiate_tag,
+            a_rwnd: init.a_rwnd,
+            outbound_streams: init.outbound_streams,
+            inbound_streams: init.inbound_streams,
+            initial_tsn: init.initial_tsn,
+        };
+        let peer = match peer_init::read(fields, &init.parameters) {
+            Ok(peer) => peer,
+            Err(InitRefusal::Silent) => return,
+            Err(InitRefusal::Abort(cause)) => {
+                self.reply_abort(inbound, fields.tag, cause);
+                return;
+            }
+        };
+        match self.state.kind() {
+            // §9.2: the SHUTDOWN ACK is sent again, the INIT is discarded.
+            AssociationState::ShutdownAckSent => {
+                self.repeat_shutdown_chunk(now);
+                return;
+            }
+            AssociationState::CookieWait => {}
+            _ => {
+                let added = self.added_addresses(inbound, &peer);
+                if !added.is_empty() {
+                    self.reply_abort(inbound, fields.tag, Cause::RestartWithNewAddresses(added));
+                    return;
+                }
+            }
+        }
+        let setting_up = self.state.is_setting_up();
+        let (tag, initial_tsn) = if setting_up {
+            (self.identity.local_tag, self.identity.local_initial_tsn)
+        } else {
+            (
+                VerificationTag(self.random.nonzero_u32()),
+                Tsn(self.random.next_u32()),
+            )
+        };
+        let tie_tags = (self.state.kind() != AssociationState::CookieWait).then_some(self.identity.tie_tags);
+        let own = self.own_fields(tag, initial_tsn);
+        let mut addresses = vec![inbound.remote.ip()];
+        addresses.extend(
+            peer.addresses
+                .iter()
+                .filter(|address| **address != inbound.remote.ip()),
+        );
+        let cookie = StateCookie {
+            created: now,
+            lifetime: cookie_lifetime(&self.mint, peer.preservative),
+            local_port: self.identity.local_port,
+            remote_port: self.identity.remote_port,
+            local_tag: tag,
+            peer_tag: fields.tag,
+            local_initial_tsn: initial_tsn,
+            peer_initial_tsn: fields.initial_tsn,
+            peer_rwnd: fields.a_rwnd,
+            outbound_streams: own.outbound_streams.min(fields.inbound_streams),
+            inbound_streams: own.inbound_streams.min(fields.outbound_streams),
+            tie_tags,
+            capabilities: peer.capabilities,
+            addresses,
+        };
+        let cookie = self.mint.mint(now, &cookie);
+        let init_ack = build_init_ack(&self.config, own, cookie, &peer);
+        self.reply(inbound, fields.tag, &[Chunk::InitAck(init_ack)]);
+    }
+
+    /// The addresses that an INIT would add, as address parameters.
+    fn added_addresses(&self, inbound: &Inbound, peer: &PeerInit) -> Bytes {
+        let all = peer.addresses.iter().copied().chain([inbound.remote.ip()]);
+        let mut added = ParametersBuilder::new();
+        for address in all.filter(|address| self.paths.find(None, *address).is_none()) {
+            added = added.push(&match address {
+                IpAddr::V4(ip) => Parameter::Ipv4(ip),
+                IpAddr::V6(ip) => Parameter::Ipv6(ip),
+            });
+        }
+        added.finish().as_bytes().clone()
+    }
+
+    /// A COOKIE ECHO for an association that exists (§5.2.4). Answers whether the chunks bundled behind it count.
+    pub(super) fn on_cookie_echo(&mut self, now: Timestamp, inbound: &Inbound, cookie: &Bytes) -> bool {
+        let cookie = match self.mint.open(now, cookie) {
+            Ok(cookie) => cookie,
+            Err(CookieError::Forged) => return false,
+            Err(CookieError::Stale { by, cookie }) => {
+                let same =
+                    (cookie.local_tag, cookie.peer_tag) == (self.identity.local_tag, self.identity.peer_tag);
+                if !same {
+                    let staleness_us = u32::try_from(by.as_micros()).unwrap_or(u32::MAX);
+                    let causes = Causes::from_causes(&[Cause::StaleCookie { staleness_us }]);
+                    self.reply(inbound, cookie.peer_tag, &[Chunk::Error(ErrorChunk { causes })]);
+                    return false;
+                }
+                *cookie
+            }
+        };
+        // §5.1.5: the packet must carry the tag that the cookie gave the peer, and come from its port.
+        let ports = (cookie.local_port, cookie.remote_port);
+        if inbound.packet.header.verification_tag != cookie.local_tag || ports != self.ports() {
+            return false;
+        }
+        match self.judge_cookie(&cookie) {
+            CookieAction::Restart => self.on_restart(now, inbound, &cookie),
+            CookieAction::Collision => {
+                self.identity.peer_tag = cookie.peer_tag;
+                if self.state.is_setting_up() {
+                    self.adopt_cookie(now, &cookie);
+                    self.become_established(now);
+                }
+                self.control.push(self.paths.last_arrival, Chunk::CookieAck);
+                true
+            }
+            CookieAction::Duplicate => {
+                if self.state.is_setting_up() {
+                    self.become_established(now);
+                }
+                self.control.push(self.paths.last_arrival, Chunk::CookieAck);
+                true
+            }
+            CookieAction::Discard => false,
+        }
+    }
+
+    fn judge_cookie(&self, cookie: &StateCookie) -> CookieAction {
+        let local = cookie.local_tag == self.identity.local_tag;
+        let peer = cookie.peer_tag == self.identity.peer_tag;
+        let ties = cookie.tie_tags == Some(self.identity.tie_tags);
+        match (local, peer) {
+            (false, false) if ties => CookieAction::Restart,
+            (true, false) => CookieAction::Collision,
+            (true, true) => CookieAction::Duplicate,
+            _ => CookieAction::Discard,
+        }
+    }
+
+    /// Action A: as if an ABORT had come and then a new COOKIE ECHO.
+    fn on_restart(&mut self, now: Timestamp, inbound: &Inbound, cookie: &StateCookie) -> bool {
+        if self.state.kind() == AssociationState::ShutdownAckSent {
+            self.repeat_shutdown_chunk(now);
+            let causes = Causes::from_causes(&[Cause::CookieReceivedWhileShuttingDown]);
+            self.control
+                .push(self.paths.last_arrival, Chunk::Error(ErrorChunk { causes }));
+            return false;
+        }
+        self.counters.restarts += 1;
+        self.control.clear_chunks();
+        self.tell_all_undelivered();
+        self.notices.tell_endpoint(EndpointEvent::LocalTagChanged {
+            from: self.identity.local_tag,
+            to: cookie.local_tag,
+        });
+        self.identity.local_tag = cookie.local_tag;
+        self.identity.local_initial_tsn = cookie.local_initial_tsn;
+        self.outstanding = Outstanding::new(cookie.local_initial_tsn, RecoveryRules::RFC9260);
+        self.timers = super::Timers::default();
+        // §5.2.4 A: congestion control begins anew, on every path; the path in use is known to work.
+        let local = inbound
+            .local
+            .filter(|_| self.paths.path(self.paths.last_arrival).local.is_some());
+        self.paths = Paths::new(local, inbound.remote, &self.config, now);
+        self.adopt_cookie(now, cookie);
+        self.notices.tell(Event::Restarted);
+        self.control.push(PathId(0), Chunk::CookieAck);
+        self.become_established(now);
+        true
+    }
+
+    /// Queues a packet in answer to another, under a tag that is not the association's.
+    pub(super) fn reply(&mut self, inbound: &Inbound, tag: VerificationTag, chunks: &[Chunk]) {
+        let header = CommonHeader {
+            source_port: self.identity.local_port,
+            destination_port: self.identity.remote_port,
+            verification_tag: tag,
+        };
+        self.control.reply(Reply {
+            source: inbound.local,
+            destination: inbound.remote,
+            packet: write_packet(header, chunks).into(),
+        });
+    }
+
+    fn reply_abort(&mut self, inbound: &Inbound, tag: VerificationTag, cause: Cause) {
+        let causes = Causes::from_causes(&[cause]);
+        self.reply(
+            inbound,
+            tag,
+            &[Chunk::Abort(Abort {
+                reflected_tag: false,
+                causes,
+            })],
+        );
+    }
+}

@@ -1,0 +1,62 @@
+//! Control chunks that wait to leave, and packets that answer others outside the association's own tags.
+
+use std::collections::VecDeque;
+
+use anabranch_wire::chunk::Chunk;
+
+use crate::event::Reply;
+use crate::path::PathId;
+
+/// Answers that one peer can make this side queue; a flood of what asks for them gets no more.
+const LIMIT: usize = 64;
+
+/// A chunk and the path it must take.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    pub(crate) path: PathId,
+    pub(crate) chunk: Chunk,
+}
+
+/// In the order they leave in.
+#[derive(Debug, Default)]
+pub(crate) struct ControlQueue {
+    chunks: VecDeque<Waiting>,
+    replies: VecDeque<Reply>,
+}
+
+impl ControlQueue {
+    /// Queues a chunk unless too many wait.
+    pub(crate) fn push(&mut self, path: PathId, chunk: Chunk) {
+        if self.chunks.len() < LIMIT {
+            self.chunks.push_back(Waiting { path, chunk });
+        }
+    }
+
+    /// Queues a whole packet unless too many wait.
+    pub(crate) fn reply(&mut self, reply: Reply) {
+        if self.replies.len() < LIMIT {
+            self.replies.push_back(reply);
+        }
+    }
+
+    pub(crate) fn peek(&self) -> Option<&Waiting> {
+        self.chunks.front()
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Waiting> {
+        self.chunks.pop_front()
+    }
+
+    pub(crate) fn pop_reply(&mut self) -> Option<Reply> {
+        self.replies.pop_front()
+    }
+
+    /// Forgets chunks that a change of state has made pointless.
+    pub(crate) fn retain(&mut self, keep: impl Fn(&Chunk) -> bool) {
+        self.chunks.retain(|waiting| keep(&waiting.chunk));
+    }
+
+    pub(crate) fn clear_chunks(&mut self) {
+        self.chunks.clear();
+    }
+}

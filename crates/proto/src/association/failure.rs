@@ -1,0 +1,171 @@
+//! Errors, and how an association ends out of order (RFC 9260 §8.1, §8.2, §9.1).
+
+use anabranch_wire::cause::{Cause, Causes};
+use anabranch_wire::chunk::{Abort, Chunk};
+use anabranch_wire::packet::CommonHeader;
+use bytes::Bytes;
+
+use super::outbound::write_packet;
+use super::{Association, State};
+use crate::event::{CloseReason, EndpointEvent, Event, Reply, Undelivered};
+use crate::message::MessageId;
+use crate::path::{PathId, PathState};
+use crate::send::UnsentMessage;
+
+/// As much of an application's reason as travels in an ABORT.
+const MOST_REASON: usize = 1024;
+
+impl Association {
+    /// A path did not answer: §8.2, and §8.1 if it is the one in use or carried data. Answers false when the
+    /// association has failed over it.
+    pub(super) fn on_path_error(&mut self, id: PathId, counts_for_association: bool) -> bool {
+        let limit = self.config.retransmissions.path_max_retrans;
+        let path = self.paths.path_mut(id);
+        path.error_count += 1;
+        if path.error_count > limit && path.state != PathState::Inactive {
+            path.state = PathState::Inactive;
+            self.tell_path(id);
+        }
+        if counts_for_association {
+            self.error_count += 1;
+        }
+        if self.error_count > self.config.retransmissions.association_max_retrans {
+            self.close(CloseReason::Unreachable);
+            return false;
+        }
+        true
+    }
+
+    /// A path answered: acknowledged data or a heartbeat, or carried a set-up (§5.4, §8.1, §8.2).
+    pub(super) fn on_path_answered(&mut self, id: PathId) {
+        self.error_count = 0;
+        let path = self.paths.path_mut(id);
+        path.error_count = 0;
+        if path.state != PathState::Active {
+            path.state = PathState::Active;
+            self.tell_path(id);
+        }
+    }
+
+    fn tell_path(&mut self, id: PathId) {
+        let path = self.paths.path(id);
+        let (remote, state) = (path.remote, path.state);
+        self.notices.tell(Event::PathChanged {
+            path: id,
+            remote,
+            state,
+        });
+    }
+
+    /// ABORT primitive (§11.1.4).
+    pub(super) fn abort_by_user(&mut self, reason: Bytes) {
+        let reason = reason.slice(..reason.len().min(MOST_REASON));
+        self.abort_with(Cause::UserInitiatedAbort(reason), CloseReason::Aborted);
+    }
+
+    /// Sends ABORT and is over.
+    pub(super) fn abort_with(&mut self, cause: Cause, reason: CloseReason) {
+        if self.state.is_closed() {
+            return;
+        }
+        // Before the peer's tag is known there is nobody to tell.
+        if self.identity.peer_tag.0 != 0 {
+            let causes = Causes::from_causes(&[cause]);
+            self.final_packet(Chunk::Abort(Abort {
+                reflected_tag: false,
+                causes,
+            }));
+        }
+        self.close(reason);
+    }
+
+    /// Queues a packet that may leave though the association is over.
+    pub(super) fn final_packet(&mut self, chunk: Chunk) {
+        let header = CommonHeader {
+            source_port: self.identity.local_port,
+            destination_port: self.identity.remote_port,
+            verification_tag: self.identity.peer_tag,
+        };
+        let path = self.paths.path(self.paths.last_arrival);
+        self.control.reply(Reply {
+            source: path.local,
+            destination: path.remote,
+            packet: write_packet(header, &[chunk]).into(),
+        });
+    }
+
+    /// An ABORT came (§9.1).
+    pub(super) fn on_abort(&mut self, abort: &Abort) {
+        self.close(CloseReason::AbortedByPeer(abort.causes.clone()));
+    }
+
+    /// Enters CLOSED and tells what was never acknowledged.
+    pub(super) fn close(&mut self, reason: CloseReason) {
+        if self.state.is_closed() {
+            return;
+        }
+        self.state = State::Closed;
+        self.timers = super::Timers::default();
+        for path in self.paths.iter_mut() {
+            path.t3 = None;
+            path.heartbeat.due = None;
+        }
+        self.control.clear_chunks();
+        self.tell_all_undelivered();
+        // What is complete can still be read.
+        self.notices.on_input(self.receiver.is_readable(), false);
+        self.notices.tell(Event::Closed(reason));
+        self.notices.tell_endpoint(EndpointEvent::Closed);
+    }
+
+    /// Tells every message that was not acknowledged whole, once, in the order of `send`.
+    pub(super) fn tell_all_undelivered(&mut self) {
+        let mut last: Option<MessageId> = None;
+        let mut failed = Vec::new();
+        for chunk in self.outstanding.drain() {
+            let fragment = chunk.fragment;
+            if last != Some(fragment.message) {
+                last = Some(fragment.message);
+                failed.push(Undelivered {
+                    message: fragment.message,
+                    stream: fragment.stream,
+                    context: fragment.context,
+                    sent: true,
+                });
+            }
+        }
+        for unsent in self.queue.drain() {
+            if last != Some(unsent.message) {
+                failed.push(Undelivered {
+                    message: unsent.message,
+                    stream: unsent.stream,
+                    context: unsent.context,
+                    sent: unsent.begun,
+                });
+            }
+        }
+        for undelivered in failed {
+            self.notices.tell(Event::Undelivered(undelivered));
+        }
+    }
+
+    pub(super) fn tell_unsent(&mut self, unsent: UnsentMessage) {
+        self.notices.tell(Event::Undelivered(Undelivered {
+            message: unsent.message,
+            stream: unsent.stream,
+            context: unsent.context,
+            sent: unsent.begun,
+        }));
+    }
+
+    /// All that is in flight is to be sent again, through no fault of the network.
+    pub(super) fn requeue_outstanding(&mut self) {
+        for index in 0..self.paths.len() {
+            let id = PathId(index as u8);
+            self.outstanding.on_timeout(id);
+            let path = self.paths.path_mut(id);
+            path.flight_size = 0;
+            path.t3 = None;
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! Setting up from the initiating side (RFC 9260 §5.1), and what both sides' set-up shares.
+
+use core::time::Duration;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use anabranch_wire::cause::{Cause, Causes};
+use anabranch_wire::chunk::{Chunk, CookieEcho, ErrorChunk, GapAckBlock, Init, InitAck};
+use anabranch_wire::parameter::{Parameter, ParametersBuilder};
+use anabranch_wire::{Tsn, VerificationTag};
+use bytes::Bytes;
+
+use super::peer_init::{self, InitFields, InitRefusal, PeerInit};
+use super::state::{SetUp, State};
+use super::{Association, Capabilities, Identity};
+use crate::config::Config;
+use crate::endpoint::{CookieMint, StateCookie, TieTags};
+use crate::event::{CloseReason, EndpointEvent, Event};
+use crate::path::{PathId, PathState, Paths};
+use crate::random::Random;
+use crate::receive::Receiver;
+use crate::send::{AckOutcome, Outstanding, RecoveryRules, SendQueue};
+use crate::stats::Counters;
+use crate::time::Timestamp;
+
+/// Times that a stale cookie is renewed before set-up fails (§5.2.6).
+const MOST_STALE: u32 = 2;
+
+/// How long a new cookie lives: what the peer asks for, at most twice `Valid.Cookie.Life` (§5.2.6).
+pub(crate) fn cookie_lifetime(mint: &CookieMint, asked: Duration) -> Duration {
+    mint.lifetime() + asked.min(mint.lifetime())
+}
+
+/// The parameters of an INIT or INIT ACK that this side sends: its addresses, if it lists any (§5.1.2).
+fn own_parameters(config: &Config) -> ParametersBuilder {
+    let mut parameters = ParametersBuilder::new();
+    for address in &config.local_addresses {
+        parameters = parameters.push(&match address {
+            IpAddr::V4(ip) => Parameter::Ipv4(*ip),
+            IpAddr::V6(ip) => Parameter::Ipv6(*ip),
+        });
+    }
+    parameters
+}
+
+/// An INIT ACK that answers `peer`, with `own` as this side's fields.
+pub(crate) fn build_init_ack(config: &Config, own: InitFields, cookie: Bytes, peer: &PeerInit) -> InitAck {
+    let mut parameters = own_parameters(config).push(&Parameter::StateCookie(cookie));
+    for parameter in &peer.unrecognized {
+        parameters = parameters.push(&Parameter::UnrecognizedParameter(parameter.clone()));
+    }
+    InitAck {
+        initiate_tag: own.tag,
+        a_rwnd: own.a_rwnd,
+        outbound_streams: own.outbound_streams,
+        inbound_streams: own.inbound_streams,
+        initial_tsn: own.initial_tsn,
+        parameters: parameters.finish(),
+    }
+}
+
+/// What the parts of an association are made from.
+pub(crate) struct Blueprint {
+    pub(crate) config: Arc<Config>,
+    pub(crate) random: Random,
+    pub(crate) mint: CookieMint,
+    pub(crate) local_port: u16,
+    pub(crate) remote_port: u16,
+    pub(crate) local_address: Option<IpAddr>,
+    pub(crate) remote: SocketAddr,
+}
+
+impl Association {
+    fn new(now: Timestamp, mut plan: Blueprint, local_tag: VerificationTag, local_initial_tsn: Tsn) -> Self {
+        let tie_tags = TieTags {
+            local: plan.random.nonzero_u32(),
+            peer: plan.random.nonzero_u32(),
+        };
+        Self {
+            identity: Identity {
+                local_port: plan.local_port,
+                remote_port: plan.remote_port,
+                local_tag,
+                peer_tag: VerificationTag(0),
+                tie_tags,
+                local_initial_tsn,
+            },
+            state: State::Closed,
+            capabilities: Capabilities::default(),
+            paths: Paths::new(plan.local_address, plan.remote, &plan.config, now),
+            queue: SendQueue::new(plan.config.streams.outbound, plan.config.scheduler),
+            outstanding: Outstanding::new(local_initial_tsn, RecoveryRules::RFC9260),
+            peer_window: super::PeerWindow::default(),
+            receiver: Receiver::new(Tsn(0), 0, &plan.config.buffers, &plan.config.sack),
+            control: super::ControlQueue::default(),
+            timers: super::Timers::default(),
+            shutdown_path: PathId(0),
+            error_count: 0,
+            notices: super::Notices::new(),
+            counters: Counters::default(),
+            outcome: AckOutcome::default(),
+            ack_blocks: Vec::<GapAckBlock>::new(),
+            mint: plan.mint,
+            random: plan.random,
+            config: plan.config,
+        }
+    }
+
+    /// ASSOCIATE (§11.1.2): sends INIT and waits.
+    pub(crate) fn initiate(now: Timestamp, mut plan: Blueprint, local_tag: VerificationTag) -> Self {
+        let initial_tsn = Tsn(plan.random.next_u32());
+        let mut association = Self::new(now, plan, local_tag, initial_tsn);
+        let config = &association.config;
+        let init = Init {
+            initiate_tag: local_tag,
+            a_rwnd: config.buffers.receive,
+            outbound_streams: config.streams.outbound,
+            inbound_streams: config.streams.max_inbound,
+            initial_tsn,
+            parameters: own_parameters(config).finish(),
+        };
+        association.state = State::CookieWait(SetUp {
+            init,
+            cookie: Bytes::new(),
+            unrecognized: Vec::new(),
+            repeats: 0,
+            stale: 0,
+            shutdown_asked: false,
+        });
+        association.send_set_up_chunk(now);
+        association
+    }
+
+    /// A peer returned a valid cookie of ours and there is no association with it yet (§5.1 D).
+    pub(crate) fn from_cookie(now: Timestamp, plan: Blueprint, cookie: &StateCookie) -> Self {
+        let mut association = Self::new(now, plan, cookie.local_tag, cookie.local_initial_tsn);
+        association.adopt_cookie(now, cookie);
+        association.control.push(PathId(0), Chunk::CookieAck);
+        association.become_established(now);
+        association
+    }
+
+    /// Takes the peer's side of an association from a cookie.
+    pub(super) fn adopt_cookie(&mut self, now: Timestamp, cookie: &StateCookie) {
+        self.identity.peer_tag = cookie.peer_tag;
+        self.capabilities = cookie.capabilities;
+        self.peer_window = super::PeerWindow::new(cookie.peer_rwnd);
+        self.receiver
+            .reset(cookie.peer_initial_tsn, cookie.inbound_streams);
+        self.adopt_streams(cookie.outbound_streams);
+        self.add_peer_addresses(now, &cookie.addresses);
+    }
+
+    fn adopt_streams(&mut self, count: u16) {
+        for unsent in self.queue.set_stream_count(count) {
+            self.tell_unsent(unsent);
+        }
+    }
+
+    /// Adds a path for each further address of the peer (§5.1.2 C).
+    pub(super) fn add_peer_addresses(&mut self, now: Timestamp, addresses: &[IpAddr]) {
+        let port = self.paths.path(PathId(0)).remote.port();
+        let ipv4 = self.paths.path(PathId(0)).remote.is_ipv4();
+        for address in addresses {
+            let local = self.local_address_for(*address);
+            if local.is_none() && address.is_ipv4() != ipv4 && self.paths.path(PathId(0)).local.is_some() {
+                // No address of this side's in that family.
+                continue;
+            }
+            let remote = SocketAddr::new(*address, port);
+            if self.paths.add(local, remote, &self.config, now).is_some() {
+                self.notices
+                    .tell_endpoint(EndpointEvent::PeerAddressAdded(remote));
+            }
+        }
+    }
+
+    /// The local address that shares most leading bits with the peer's: on the same subnet if there is one.
+    fn local_address_for(&self, remote: IpAddr) -> Option<IpAddr> {
+        let common = |local: &IpAddr| match (local, remote) {
+            (IpAddr::V4(a), IpAddr::V4(b)) => Some((a.to_bits() ^ b.to_bits()).leading_zeros()),
+            (IpAddr::V6(a), IpAddr::V6(b)) => Some((a.to_bits() ^ b.to_bits()).leading_zeros()),
+            _ => None,
+        };
+        let candidates = self
+            .config
+            .local_addresses
+            .iter()
+            .filter_map(|local| Some((common(local)?, *local)));
+        candidates.max_by_key(|(bits, _)| *bits).map(|(_, local)| local)
+    }
+
+    /// Sends INIT or COOKIE ECHO, to another address of the peer each time as far as they are known, and starts
+    /// T1-init or T1-cookie.
+    pub(super) fn send_set_up_chunk(&mut self, now: Timestamp) {
+        let (chunk, repeats) = match &self.state {
+            State::CookieWait(set_up) => (Chunk::Init(set_up.init.clone()), set_up.repeats),
+            State::CookieEchoed(set_up) => (
+                Chunk::CookieEcho(CookieEcho {
+                    cookie: set_up.cookie.clone(),
+                }),
+                set_up.repeats,
+            ),
+            _ => return,
+        };
+        let path = PathId((repeats as usize % self.paths.len()) as u8);
+        let errors = match &self.state {
+            State::CookieEchoed(set_up) if !set_up.unrecognized.is_empty() => {
+                let causes = set_up
+                    .unrecognized
+                    .iter()
+                    .cloned()
+                    .map(Cause::UnrecognizedParameters);
+                Some(Chunk::Error(ErrorChunk {
+                    causes: Causes::from_causes(&causes.collect::<Vec<_>>()),
+                }))
+            }
+            _ => None,
+        };
+        self.control.clear_chunks();
+        self.control.push(path, chunk);
+        if let Some(errors) = errors {
+            self.control.push(path, errors);
+        }
+        self.timers.control = Some(now + self.paths.path(path).rto.current());
+    }
+
+    /// T1-init or T1-cookie expired (§5.1, §6.3.3).
+    pub(super) fn on_set_up_timeout(&mut self, now: Timestamp) {
+        let limit = self.config.retransmissions.max_init_retransmits;
+        let count = self.paths.len();
+        let (State::CookieWait(set_up) | State::CookieEchoed(set_up)) = &mut self.state else {
+            return;
+        };
+        if set_up.repeats >= limit {
+            self.close(CloseReason::SetUpTimedOut);
+            return;
+        }
+        let path = PathId((set_up.repeats as usize % count) as u8);
+        set_up.repeats += 1;
+        self.paths.path_mut(path).rto.back_off();
+        self.send_set_up_chunk(now);
+    }
+
+    /// An INIT ACK came (§5.1 C).
+    pub(super) fn on_init_ack(&mut self, now: Timestamp, from: PathId, init_ack: &InitAck) {
+        // Anywhere but in COOKIE-WAIT it is old or doubled (§5.2.3).
+        if !matches!(self.state, State::CookieWait(_)) {
+            return;
+        }
+        let fields = InitFields {
+            tag: init_ack.initiate_tag,
+            a_rwnd: init_ack.a_rwnd,
+            outbound_streams: init_ack.outbound_streams,
+            inbound_streams: init_ack.inbound_streams,
+            initial_tsn: init_ack.initial_tsn,
+        };
+        let peer = match peer_init::read(fields, &init_ack.parameters) {
+            Ok(peer) => peer,
+            Err(InitRefusal::Silent) => return,
+            Err(InitRefusal::Abort(cause)) => {
+                self.refuse_init_ack(fields.tag, cause);
+                return;
+            }
+        };
+        let Some(cookie) = peer.cookie.clone() else {
+            self.refuse_init_ack(fields.tag, Cause::MissingMandatoryParameter(vec![7]));
+            return;
+        };
+        self.identity.peer_tag = fields.tag;
+        self.capabilities = peer.capabilities;
+        self.peer_window = super::PeerWindow::new(fields.a_rwnd);
+        self.receiver.reset(
+            fields.initial_tsn,
+            self.config.streams.max_inbound.min(fields.outbound_streams),
+        );
+        self.adopt_streams(self.config.streams.outbound.min(fields.inbound_streams));
+        self.add_peer_addresses(now, &peer.addresses);
+        let previous = core::mem::replace(&mut self.state, State::Closed);
+        if let State::CookieWait(set_up) = previous {
+            self.state = State::CookieEchoed(SetUp {
+                cookie,
+                unrecognized: peer.unrecognized,
+                repeats: 0,
+                ..set_up
+            });
+        }
+        self.paths.last_arrival = from;
+        self.send_set_up_chunk(now);
+    }
+
+    fn refuse_init_ack(&mut self, tag: VerificationTag, cause: Cause) {
+        self.identity.peer_tag = tag;
+        self.abort_with(
+            cause,
+            CloseReason::ProtocolViolation("the INIT ACK cannot be accepted"),
+        );
+    }
+
+    /// A COOKIE ACK came (§5.1 E); in any other state than COOKIE-ECHOED it says nothing (§5.2.5).
+    pub(super) fn on_cookie_ack(&mut self, now: Timestamp) {
+        if matches!(self.state, State::CookieEchoed(_)) {
+            self.become_established(now);
+        }
+    }
+
+    /// COMMUNICATION UP: the path of the handshake is confirmed, the others are probed (§5.4).
+    pub(super) fn become_established(&mut self, now: Timestamp) {
+        let previous = core::mem::replace(&mut self.state, State::Established);
+        self.timers.control = None;
+        self.error_count = 0;
+        self.control
+            .retain(|chunk| !matches!(chunk, Chunk::Init(_) | Chunk::CookieEcho(_)));
+        self.notices.tell(Event::Established {
+            outbound_streams: self.queue.stream_count(),
+            inbound_streams: self.receiver.inbound_streams(),
+        });
+        let shaken = self.paths.last_arrival;
+        self.on_path_answered(shaken);
+        for index in 0..self.paths.len() {
+            let path = PathId(index as u8);
+            if self.paths.path(path).state == PathState::Unconfirmed {
+                self.paths.path_mut(path).heartbeat.due = Some(now);
+            } else {
+                self.schedule_heartbeat(now, path);
+            }
+        }
+        if let State::CookieWait(set_up) | State::CookieEchoed(set_up) = previous
+            && set_up.shutdown_asked
+        {
+            self.begin_shutdown(now);
+        }
+    }
+
+    /// The peer says that the cookie it was sent is too old (§5.2.6): a new INIT asks for one that lives longer by the
+    /// time that the exchange took, and no more than a second beyond.
+    pub(super) fn on_stale_cookie(&mut self, now: Timestamp, staleness_us: u32) {
+        let previous = core::mem::replace(&mut self.state, State::Closed);
+        let State::CookieEchoed(mut set_up) = previous else {
+            self.state = previous;
+            return;
+        };
+        if set_up.stale >= MOST_STALE {
+            self.close(CloseReason::StaleCookie);
+            return;
+        }
+        let wanted = Duration::from_micros(staleness_us.into()).min(Duration::from_secs(60));
+        let more = wanted + Duration::from_secs(1);
+        set_up.stale += 1;
+        set_up.repeats = 0;
+        let increment_ms = u32::try_from(more.as_millis()).unwrap_or(u32::MAX);
+        set_up.init.parameters = own_parameters(&self.config)
+            .push(&Parameter::CookiePreservative { increment_ms })
+            .finish();
+        // What was sent with the old cookie was never taken.
+        self.identity.peer_tag = VerificationTag(0);
+        self.requeue_outstanding();
+        self.state = State::CookieWait(set_up);
+        self.send_set_up_chunk(now);
+    }
+
+    /// The own parameters again, as a restart or a collision answers with them.
+    pub(super) fn own_fields(&self, tag: VerificationTag, initial_tsn: Tsn) -> InitFields {
+        InitFields {
+            tag,
+            a_rwnd: self.config.buffers.receive,
+            outbound_streams: self.config.streams.outbound,
+            inbound_streams: self.config.streams.max_inbound,
+            initial_tsn,
+        }
+    }
+}

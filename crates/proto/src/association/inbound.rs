@@ -1,0 +1,238 @@
+//! A packet that came in (RFC 9260 §6.10, §8.5.1): whether it may be for this association, and one call for each chunk.
+
+use core::ops::ControlFlow;
+
+use anabranch_wire::cause::{Cause, Causes};
+use anabranch_wire::chunk::{
+    Chunk, ChunkError, Data, ErrorChunk, RawChunk, ShutdownComplete, UnknownAction, kind,
+    unknown_chunk_action,
+};
+
+use super::{Association, AssociationState};
+use crate::endpoint::Inbound;
+use crate::event::{CloseReason, Event};
+use crate::path::PathId;
+use crate::receive::{Fragment, Verdict};
+use crate::time::Timestamp;
+
+/// What the chunks of one packet amount to.
+#[derive(Default)]
+struct PacketNotes {
+    /// It held DATA.
+    data: bool,
+    /// The peer asks for an answer at once (RFC 7053).
+    immediate: bool,
+}
+
+/// Whether the rest of the packet is to be looked at.
+type Onward = ControlFlow<()>;
+
+impl Association {
+    pub(super) fn on_packet(&mut self, now: Timestamp, inbound: Inbound) {
+        let Some(Ok(first)) = inbound.packet.chunks().next() else {
+            return;
+        };
+        if !self.tag_is_right(&inbound, &first) {
+            return;
+        }
+        self.counters.packets_received += 1;
+        self.note_arrival(&inbound);
+        self.on_chunks(now, &inbound, 0);
+    }
+
+    fn on_chunks(&mut self, now: Timestamp, inbound: &Inbound, skip: usize) {
+        let mut notes = PacketNotes::default();
+        // A chunk that is cut off or has no length ends the packet (§6.10).
+        for raw in inbound.packet.chunks().skip(skip).map_while(Result::ok) {
+            if self.state.is_closed() || self.on_chunk(now, inbound, raw, &mut notes).is_break() {
+                break;
+            }
+        }
+        if notes.data && !self.state.is_closed() {
+            self.receiver.on_packet(now, notes.immediate);
+            self.on_data_in_shutdown_sent(now);
+        }
+    }
+
+    /// The chunks bundled behind the COOKIE ECHO that made this association.
+    pub(crate) fn handle_bundled(&mut self, now: Timestamp, inbound: &Inbound) {
+        self.counters.packets_received += 1;
+        self.on_chunks(now, inbound, 1);
+        self.after_input(now);
+    }
+
+    /// The rules of §8.5 and §8.5.1. INIT and COOKIE ECHO prove themselves in other ways.
+    fn tag_is_right(&mut self, inbound: &Inbound, first: &RawChunk) -> bool {
+        let tag = inbound.packet.header.verification_tag;
+        let own = tag == self.identity.local_tag;
+        let reflected = first.flags & 1 != 0;
+        let setting_up = self.state.is_setting_up();
+        match first.kind {
+            kind::INIT => tag.0 == 0,
+            kind::COOKIE_ECHO => true,
+            // B and C: the T bit says that the sender knew only the tag it was sent.
+            kind::ABORT | kind::SHUTDOWN_COMPLETE if reflected => {
+                tag == self.identity.peer_tag && self.identity.peer_tag.0 != 0
+            }
+            // E: in set-up it belongs to an association that is no more (§8.4 rule 5).
+            kind::SHUTDOWN_ACK if setting_up => {
+                self.reply(
+                    inbound,
+                    tag,
+                    &[Chunk::ShutdownComplete(ShutdownComplete { reflected_tag: true })],
+                );
+                false
+            }
+            _ => own,
+        }
+    }
+
+    /// Remembers where the packet came from: answers go there, to the UDP port it came from (RFC 6951 §5.4).
+    fn note_arrival(&mut self, inbound: &Inbound) {
+        let proven = inbound.packet.header.verification_tag == self.identity.local_tag;
+        if let Some(id) = self
+            .paths
+            .find(inbound.local, inbound.remote.ip())
+            .filter(|_| proven)
+        {
+            self.paths.last_arrival = id;
+            self.paths.path_mut(id).remote.set_port(inbound.remote.port());
+        }
+    }
+
+    fn on_chunk(
+        &mut self,
+        now: Timestamp,
+        inbound: &Inbound,
+        raw: RawChunk,
+        notes: &mut PacketNotes,
+    ) -> Onward {
+        let whole = raw.clone();
+        let chunk = match Chunk::decode(raw) {
+            Ok(chunk) => chunk,
+            Err(error) => return self.on_malformed(error),
+        };
+        match chunk {
+            Chunk::Data(data) => self.on_data(data, notes),
+            Chunk::Sack(sack) => {
+                if self.takes_acknowledgements() {
+                    self.on_sack(now, &sack);
+                }
+            }
+            Chunk::Heartbeat(heartbeat) => self.on_heartbeat(heartbeat.info),
+            Chunk::HeartbeatAck(ack) => self.on_heartbeat_ack(now, &ack.info),
+            Chunk::Init(init) => {
+                self.on_init(now, inbound, &init);
+                return Onward::Break(());
+            }
+            Chunk::InitAck(init_ack) => {
+                let from = self
+                    .paths
+                    .find(inbound.local, inbound.remote.ip())
+                    .unwrap_or(PathId(0));
+                self.on_init_ack(now, from, &init_ack);
+                return Onward::Break(());
+            }
+            Chunk::CookieEcho(echo) => {
+                if !self.on_cookie_echo(now, inbound, &echo.cookie) {
+                    return Onward::Break(());
+                }
+                self.note_arrival(inbound);
+            }
+            Chunk::CookieAck => self.on_cookie_ack(now),
+            Chunk::Abort(abort) => {
+                self.on_abort(&abort);
+                return Onward::Break(());
+            }
+            Chunk::Error(error) => self.on_error(now, &error),
+            Chunk::Shutdown(shutdown) => self.on_shutdown(now, shutdown.cumulative_tsn_ack),
+            Chunk::ShutdownAck => self.on_shutdown_ack(),
+            Chunk::ShutdownComplete(_) => self.on_shutdown_complete(),
+            // What was not negotiated is unknown, even where its name is known (§3.2).
+            _ => return self.on_unknown(&whole),
+        }
+        Onward::Continue(())
+    }
+
+    fn takes_acknowledgements(&self) -> bool {
+        use AssociationState as S;
+        matches!(
+            self.state(),
+            S::Established | S::ShutdownPending | S::ShutdownReceived | S::CookieEchoed
+        )
+    }
+
+    fn on_data(&mut self, data: Data, notes: &mut PacketNotes) {
+        if !self.state.takes_data() {
+            return;
+        }
+        notes.data = true;
+        notes.immediate |= data.immediate;
+        self.counters.data_chunks_received += 1;
+        let stream = data.stream;
+        let verdict = self.receiver.on_fragment(Fragment {
+            tsn: data.tsn,
+            stream,
+            unordered: data.unordered,
+            sequence: data.ssn.0.into(),
+            ppid: data.ppid,
+            beginning: data.beginning,
+            ending: data.ending,
+            payload: data.payload,
+        });
+        match verdict {
+            Verdict::Accepted => {}
+            Verdict::Duplicate => self.counters.duplicates_received += 1,
+            Verdict::NoRoom | Verdict::OutOfRange => self.counters.dropped_no_room += 1,
+            Verdict::InvalidStream => {
+                let causes = Causes::from_causes(&[Cause::InvalidStreamIdentifier { stream }]);
+                self.control
+                    .push(self.paths.last_arrival, Chunk::Error(ErrorChunk { causes }));
+            }
+            Verdict::Violation(what) => self.abort_for_violation(what),
+        }
+    }
+
+    /// An ERROR came (§3.3.10): set-up may depend on one cause, the application is told of all.
+    fn on_error(&mut self, now: Timestamp, error: &ErrorChunk) {
+        for cause in error.causes.iter() {
+            if let Ok(Cause::StaleCookie { staleness_us }) = cause {
+                self.on_stale_cookie(now, staleness_us);
+            }
+        }
+        if !self.state.is_closed() {
+            self.notices
+                .tell_peer_error(Event::PeerError(error.causes.clone()));
+        }
+    }
+
+    /// A chunk of a known type that is not what it should be.
+    fn on_malformed(&mut self, error: ChunkError) -> Onward {
+        match error {
+            ChunkError::NoUserData { tsn } => self.abort_with(
+                Cause::NoUserData { tsn },
+                CloseReason::ProtocolViolation("a DATA chunk without user data"),
+            ),
+            _ => self.abort_for_violation("a chunk is malformed"),
+        }
+        Onward::Break(())
+    }
+
+    /// §3.2: the two high-order bits of the type tell.
+    fn on_unknown(&mut self, raw: &RawChunk) -> Onward {
+        let (report, stop) = match unknown_chunk_action(raw.kind) {
+            UnknownAction::Discard { report } => (report, true),
+            UnknownAction::Skip { report } => (report, false),
+        };
+        if report {
+            let causes = Causes::from_causes(&[Cause::UnrecognizedChunkType(raw.whole())]);
+            self.control
+                .push(self.paths.last_arrival, Chunk::Error(ErrorChunk { causes }));
+        }
+        if stop {
+            Onward::Break(())
+        } else {
+            Onward::Continue(())
+        }
+    }
+}

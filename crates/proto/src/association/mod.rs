@@ -1,0 +1,356 @@
+//! One association (RFC 9260 §4): what it owns, and the order in which its parts are called. Decisions are made in the
+//! parts; the methods here are sorted as a caller meets them.
+
+mod acknowledgement;
+mod capabilities;
+mod collision;
+mod control_queue;
+mod failure;
+mod handshake;
+mod inbound;
+mod notices;
+mod outbound;
+mod peer_init;
+mod peer_window;
+mod shutdown;
+mod state;
+mod timeout;
+mod timers;
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use anabranch_wire::chunk::GapAckBlock;
+use anabranch_wire::{StreamId, Tsn, VerificationTag};
+use bytes::Bytes;
+
+pub(crate) use capabilities::Capabilities;
+pub(crate) use handshake::{Blueprint, build_init_ack, cookie_lifetime};
+pub(crate) use outbound::write_packet;
+pub(crate) use peer_init::{InitFields, InitRefusal, is_unicast, read as read_peer_init};
+pub use state::AssociationState;
+
+use crate::config::Config;
+use crate::endpoint::{CookieMint, Inbound, TieTags};
+use crate::error::{PathRequestError, SendError};
+use crate::event::{EndpointEvent, Event, PathError};
+use crate::message::{MessageId, MessagePart, SendOptions};
+use crate::path::{PathId, PathState, Paths};
+use crate::random::Random;
+use crate::receive::Receiver;
+use crate::send::{AckOutcome, Outstanding, SendQueue};
+use crate::stats::{AssociationStats, Counters, StreamStats};
+use crate::time::Timestamp;
+use control_queue::ControlQueue;
+use notices::Notices;
+use peer_window::PeerWindow;
+use state::State;
+use timers::Timers;
+
+/// A batch of datagrams for one destination, written to the buffer given to [`Association::poll_transmit`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// The path it goes by.
+    pub path: PathId,
+    /// The local address to send from, if it is fixed.
+    pub source: Option<IpAddr>,
+    /// Address and UDP port (0 without encapsulation).
+    pub destination: SocketAddr,
+    /// Bytes in the buffer.
+    pub len: usize,
+    /// If there are several datagrams: the length of each but the last, which may be shorter.
+    pub segment_size: Option<usize>,
+}
+
+/// What names an association, here and at the peer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Identity {
+    pub(crate) local_port: u16,
+    pub(crate) remote_port: u16,
+    pub(crate) local_tag: VerificationTag,
+    /// 0 until it is known.
+    pub(crate) peer_tag: VerificationTag,
+    /// Stand for the tags in cookies (§5.2.2).
+    pub(crate) tie_tags: TieTags,
+    pub(crate) local_initial_tsn: Tsn,
+}
+
+/// One association with a peer.
+#[derive(Debug)]
+pub struct Association {
+    config: Arc<Config>,
+    random: Random,
+    mint: CookieMint,
+    identity: Identity,
+    state: State,
+    capabilities: Capabilities,
+    paths: Paths,
+    queue: SendQueue,
+    outstanding: Outstanding,
+    peer_window: PeerWindow,
+    receiver: Receiver,
+    control: ControlQueue,
+    timers: Timers,
+    /// Where SHUTDOWN or SHUTDOWN ACK was sent last.
+    shutdown_path: PathId,
+    /// Errors in a row over all paths (§8.1).
+    error_count: u32,
+    notices: Notices,
+    counters: Counters,
+    /// Kept between acknowledgements for its memory.
+    outcome: AckOutcome,
+    ack_blocks: Vec<GapAckBlock>,
+}
+
+/// Sending, receiving, ending.
+impl Association {
+    /// Gives a whole message to a stream. It is taken in any state before a shutdown; before set-up is complete it
+    /// waits.
+    ///
+    /// # Errors
+    /// See [`SendError`]; nothing was taken then.
+    pub fn send(
+        &mut self,
+        now: Timestamp,
+        stream: StreamId,
+        message: Bytes,
+        options: SendOptions,
+    ) -> Result<MessageId, SendError> {
+        self.accept_message(now, stream, message, options, false, true)
+    }
+
+    /// Gives a part of a message to a stream: the first begins a message, the one with `end` ends it (explicit end
+    /// of record, RFC 6458 §8.1.26). Options count from the first part. Until the message is ended, no other can
+    /// leave; a message that is begun may be ended during a shutdown, which waits for it.
+    ///
+    /// # Errors
+    /// See [`SendError`]; the part was not taken then. An ending part may be empty unless it is the only one.
+    pub fn send_part(
+        &mut self,
+        now: Timestamp,
+        stream: StreamId,
+        part: Bytes,
+        options: SendOptions,
+        end: bool,
+    ) -> Result<MessageId, SendError> {
+        self.accept_message(now, stream, part, options, true, end)
+    }
+
+    fn accept_message(
+        &mut self,
+        now: Timestamp,
+        stream: StreamId,
+        message: Bytes,
+        options: SendOptions,
+        is_part: bool,
+        end: bool,
+    ) -> Result<MessageId, SendError> {
+        if !self.takes_messages() && !(self.ends_messages() && is_part && self.queue.has_open(stream)) {
+            return Err(SendError::Closed);
+        }
+        let limit = self.config.buffers.max_message;
+        if message.len() > limit {
+            return Err(SendError::TooLarge {
+                size: message.len(),
+                limit,
+            });
+        }
+        if self.buffered_bytes() >= self.config.buffers.send && !message.is_empty() {
+            self.notices.want_writable();
+            return Err(SendError::BufferFull);
+        }
+        let id = self.queue.push(now, stream, message, options, is_part, end)?;
+        if end {
+            self.counters.messages_sent += 1;
+        }
+        self.notices.on_data();
+        Ok(id)
+    }
+
+    /// Bytes that count against the send buffer.
+    fn buffered_bytes(&self) -> usize {
+        self.queue.bytes() + self.outstanding.bytes()
+    }
+
+    /// The next message, or part of one. Taking it opens the receive window, so drain the association after.
+    pub fn recv(&mut self, _now: Timestamp) -> Option<MessagePart> {
+        let part = self.receiver.recv();
+        if self.receiver.window_update_due() {
+            self.receiver.force_ack();
+        }
+        match &part {
+            Some(part) => self.counters.messages_received += u64::from(part.ending),
+            None => self.notices.on_read_out(),
+        }
+        part
+    }
+
+    /// Takes no more messages, and ends the association when everything is acknowledged (SHUTDOWN, RFC 9260 §9.2).
+    /// A message begun with [`Association::send_part`] must still be ended.
+    pub fn shutdown(&mut self, now: Timestamp) {
+        self.begin_shutdown(now);
+    }
+
+    /// Ends the association at once (ABORT, RFC 9260 §9.1). `reason` travels to the peer; at most 1,024 bytes of it.
+    pub fn abort(&mut self, _now: Timestamp, reason: Bytes) {
+        self.abort_by_user(reason);
+    }
+}
+
+/// Input from outside.
+impl Association {
+    /// Handles a packet that [`crate::Endpoint::handle_datagram`] said to deliver.
+    pub fn handle_packet(&mut self, now: Timestamp, inbound: Inbound) {
+        if self.state.is_closed() {
+            return;
+        }
+        self.on_packet(now, inbound);
+        self.after_input(now);
+    }
+
+    /// Handles what the operating system said of a path.
+    pub fn handle_path_error(&mut self, _now: Timestamp, path: PathId, error: PathError) {
+        if let (PathError::TooLarge(mtu), true) = (error, self.paths.contains(path)) {
+            let path = self.paths.path_mut(path);
+            path.pmtu.on_too_large(mtu);
+            path.control.on_max_data(path.pmtu.max_data());
+        }
+    }
+
+    /// Does what was due at [`Association::poll_timeout`]. Being early does nothing.
+    pub fn handle_timeout(&mut self, now: Timestamp) {
+        if self.state.is_closed() {
+            return;
+        }
+        self.on_timers(now);
+        self.after_input(now);
+    }
+
+    /// What any input may have made possible: the next step of a shutdown, room to send, something to read.
+    fn after_input(&mut self, now: Timestamp) {
+        self.advance_shutdown(now);
+        let has_room = self.buffered_bytes() < self.config.buffers.send;
+        self.notices
+            .on_input(self.receiver.is_readable(), has_room && self.takes_messages());
+        if self.queue.is_empty() && self.outstanding.is_empty() {
+            self.notices.on_dry();
+        }
+    }
+}
+
+/// Output.
+impl Association {
+    /// When to call [`Association::handle_timeout`] next.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Timestamp> {
+        self.next_deadline()
+    }
+
+    /// Appends up to `max_datagrams` datagrams of equal size (the last may be shorter) for one destination to
+    /// `buffer`; `None` when there is nothing to send now.
+    pub fn poll_transmit(
+        &mut self,
+        now: Timestamp,
+        buffer: &mut Vec<u8>,
+        max_datagrams: usize,
+    ) -> Option<Transmit> {
+        self.build_batch(now, buffer, max_datagrams)
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.notices.poll_event()
+    }
+
+    /// The next event for the endpoint.
+    pub fn poll_endpoint_event(&mut self) -> Option<EndpointEvent> {
+        self.notices.poll_endpoint_event()
+    }
+}
+
+/// Requests and readings.
+impl Association {
+    /// Sends new data on this path from now on, while it is active (RFC 9260 §6.4, SET PRIMARY §11.1.5).
+    ///
+    /// # Errors
+    /// There is no such path, or it is not confirmed.
+    pub fn set_primary_path(&mut self, path: PathId) -> Result<(), PathRequestError> {
+        if !self.paths.contains(path) {
+            return Err(PathRequestError::Unknown(path.0));
+        }
+        if self.paths.path(path).state == PathState::Unconfirmed {
+            return Err(PathRequestError::Unconfirmed(path.0));
+        }
+        self.paths.set_primary(path);
+        Ok(())
+    }
+
+    /// Sends a heartbeat on this path now (REQUEST HEARTBEAT, RFC 9260 §11.1.8).
+    ///
+    /// # Errors
+    /// There is no such path.
+    pub fn request_heartbeat(&mut self, now: Timestamp, path: PathId) -> Result<(), PathRequestError> {
+        if !self.paths.contains(path) {
+            return Err(PathRequestError::Unknown(path.0));
+        }
+        self.send_heartbeat(now, path);
+        Ok(())
+    }
+
+    /// The state it is in.
+    #[must_use]
+    pub fn state(&self) -> AssociationState {
+        self.state.kind()
+    }
+
+    /// Local and remote SCTP port.
+    #[must_use]
+    pub fn ports(&self) -> (u16, u16) {
+        (self.identity.local_port, self.identity.remote_port)
+    }
+
+    /// The verification tags: the one this side answers to, and the peer's (0 until it is known).
+    #[must_use]
+    pub fn tags(&self) -> (VerificationTag, VerificationTag) {
+        (self.identity.local_tag, self.identity.peer_tag)
+    }
+
+    /// Address and UDP port of the primary path.
+    #[must_use]
+    pub fn remote_address(&self) -> SocketAddr {
+        self.paths.path(self.paths.primary()).remote
+    }
+
+    /// Streams to the peer: before set-up those asked for.
+    #[must_use]
+    pub fn outbound_streams(&self) -> u16 {
+        self.queue.stream_count()
+    }
+
+    /// Counters since set-up.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Readings for people and programs.
+    #[must_use]
+    pub fn stats(&self) -> AssociationStats {
+        let primary = self.paths.primary();
+        AssociationStats {
+            counters: self.counters,
+            paths: self.paths.iter().map(|path| path.stats(primary)).collect(),
+            queued_bytes: self.queue.bytes(),
+            outstanding_bytes: self.outstanding.bytes(),
+            peer_rwnd: self.peer_window.left(self.outstanding.in_flight()),
+            a_rwnd: self.receiver.a_rwnd(),
+            unread_bytes: self.receiver.unread_bytes(),
+        }
+    }
+
+    /// Readings of one outbound stream; zero if nothing was sent on it.
+    #[must_use]
+    pub fn stream_stats(&self, stream: StreamId) -> StreamStats {
+        self.queue.stream_stats(stream)
+    }
+}

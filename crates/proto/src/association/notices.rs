@@ -1,0 +1,87 @@
+//! What is to be told: to the application and to the endpoint.
+
+use std::collections::VecDeque;
+
+use crate::event::{EndpointEvent, Event};
+
+/// Events that may wait before the peer can add no more.
+const MOST_WAITING: usize = 256;
+
+/// The events that wait, and what of the repeating ones was told already.
+#[derive(Debug, Default)]
+pub(crate) struct Notices {
+    events: VecDeque<Event>,
+    endpoint_events: VecDeque<EndpointEvent>,
+    readable_told: bool,
+    writable_wanted: bool,
+    dry_told: bool,
+}
+
+impl Notices {
+    /// Nothing was sent yet, so there is nothing to call dry.
+    pub(crate) fn new() -> Self {
+        Self {
+            dry_told: true,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn tell(&mut self, event: Event) {
+        self.events.push_back(event);
+    }
+
+    /// Tells of an error that the peer reported, unless the application has not taken many of them: a peer must not
+    /// fill the queue.
+    pub(crate) fn tell_peer_error(&mut self, event: Event) {
+        if self.events.len() < MOST_WAITING {
+            self.tell(event);
+        }
+    }
+
+    pub(crate) fn tell_endpoint(&mut self, event: EndpointEvent) {
+        self.endpoint_events.push_back(event);
+    }
+
+    pub(crate) fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    pub(crate) fn poll_endpoint_event(&mut self) -> Option<EndpointEvent> {
+        self.endpoint_events.pop_front()
+    }
+
+    /// The send buffer was found full.
+    pub(crate) fn want_writable(&mut self) {
+        self.writable_wanted = true;
+    }
+
+    /// A message was taken for sending.
+    pub(crate) fn on_data(&mut self) {
+        self.dry_told = false;
+    }
+
+    /// `recv` had nothing more.
+    pub(crate) fn on_read_out(&mut self) {
+        self.readable_told = false;
+    }
+
+    /// After any input: tells once what has become possible.
+    pub(crate) fn on_input(&mut self, readable: bool, writable: bool) {
+        if readable && !self.readable_told {
+            self.readable_told = true;
+            self.tell(Event::Readable);
+        }
+        if writable && self.writable_wanted {
+            self.writable_wanted = false;
+            self.tell(Event::Writable);
+        }
+    }
+
+    /// Everything sent is acknowledged.
+    pub(crate) fn on_dry(&mut self) {
+        if !self.dry_told {
+            self.dry_told = true;
+            self.tell(Event::Dry);
+        }
+    }
+}

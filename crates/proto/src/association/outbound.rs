@@ -1,0 +1,349 @@
+//! Building packets (RFC 9260 §6.1, §6.10). One order: control chunks as they were queued, SACK, repeats, new data.
+
+use std::net::IpAddr;
+
+use anabranch_wire::chunk::{Chunk, EncodeChunk, SackWriter, padded};
+use anabranch_wire::packet::{COMMON_HEADER_LEN, CommonHeader, PacketWriter};
+use anabranch_wire::{Tsn, VerificationTag};
+
+use super::{Association, State, Transmit};
+use crate::path::{Candidate, PathId};
+use crate::send::ChunkState;
+use crate::time::Timestamp;
+
+/// What the packets of one batch have in common.
+#[derive(Clone, Copy)]
+struct Batch {
+    path: PathId,
+    /// No packet may be longer than the first.
+    max_len: usize,
+}
+
+/// Writes one chunk into a packet of its own, for answers outside an association's tags.
+pub(crate) fn write_packet(header: CommonHeader, chunks: &[Chunk]) -> Vec<u8> {
+    let len = COMMON_HEADER_LEN
+        + chunks
+            .iter()
+            .map(|chunk| padded(chunk.encoded_len()))
+            .sum::<usize>();
+    let mut buffer = Vec::with_capacity(len);
+    let mut packet = PacketWriter::new(&mut buffer, header, len);
+    for chunk in chunks {
+        packet.push(chunk);
+    }
+    let _ = packet.finish();
+    buffer
+}
+
+impl Association {
+    pub(super) fn build_batch(
+        &mut self,
+        now: Timestamp,
+        buffer: &mut Vec<u8>,
+        max_datagrams: usize,
+    ) -> Option<Transmit> {
+        if let Some(reply) = self.control.pop_reply() {
+            buffer.extend_from_slice(&reply.packet);
+            self.counters.packets_sent += 1;
+            return Some(Transmit {
+                path: self.paths.last_arrival,
+                source: reply.source,
+                destination: reply.destination,
+                len: reply.packet.len(),
+                segment_size: None,
+            });
+        }
+        if self.state.is_closed() {
+            return None;
+        }
+        let (path, first) = self.build_packet(now, buffer, None)?;
+        let mut len = first;
+        let mut count = 1;
+        while count < max_datagrams.max(1) {
+            let Some((_, next)) = self.build_packet(now, buffer, Some(Batch { path, max_len: first })) else {
+                break;
+            };
+            len += next;
+            count += 1;
+            if next < first {
+                break;
+            }
+        }
+        self.counters.packets_sent += count as u64;
+        let to = self.paths.path(path);
+        let source: Option<IpAddr> = to.local;
+        let segment_size = (count > 1).then_some(first);
+        Some(Transmit {
+            path,
+            source,
+            destination: to.remote,
+            len,
+            segment_size,
+        })
+    }
+
+    /// Appends one packet, if anything is to be sent; answers its path and length.
+    fn build_packet(
+        &mut self,
+        now: Timestamp,
+        buffer: &mut Vec<u8>,
+        batch: Option<Batch>,
+    ) -> Option<(PathId, usize)> {
+        let id = self.next_path(now)?;
+        if batch.is_some_and(|batch| batch.path != id) {
+            return None;
+        }
+        let max_packet = self.paths.path(id).pmtu.max_packet();
+        let max_len = match batch {
+            Some(batch) => batch.max_len,
+            // A chunk that has its TSN already and no longer fits leaves alone, in a packet for IP to fragment.
+            None => self
+                .oversized_repeat(id)
+                .map_or(max_packet, |size| COMMON_HEADER_LEN + size),
+        };
+        let header = CommonHeader {
+            source_port: self.identity.local_port,
+            destination_port: self.identity.remote_port,
+            // An INIT leaves alone, under tag 0 (§8.5.1 A).
+            verification_tag: match self.control.peek().map(|waiting| &waiting.chunk) {
+                Some(Chunk::Init(_)) => VerificationTag(0),
+                _ => self.identity.peer_tag,
+            },
+        };
+        let mut packet = PacketWriter::new(buffer, header, max_len);
+        let control = self.push_control(id, &mut packet);
+        if control != ControlPushed::Alone {
+            let may_carry_data = match self.state {
+                State::CookieEchoed(_) => control == ControlPushed::WithCookieEcho,
+                _ => self.state.sends_data(),
+            };
+            let data_follows = may_carry_data && self.data_path(now) == Some(id);
+            self.push_sack(id, data_follows, &mut packet);
+            if data_follows {
+                self.push_data(now, id, &mut packet);
+            }
+        }
+        if packet.is_empty() {
+            packet.discard();
+            return None;
+        }
+        Some((id, packet.finish()))
+    }
+
+    /// The path of the next packet: of the first control chunk, else of a SACK that is due, else of data.
+    fn next_path(&mut self, now: Timestamp) -> Option<PathId> {
+        if let Some(waiting) = self.control.peek() {
+            return Some(waiting.path);
+        }
+        if self.receiver.ack_due() && !self.state.is_setting_up() {
+            return Some(self.paths.last_arrival);
+        }
+        if !self.state.sends_data() || self.state.is_setting_up() {
+            return None;
+        }
+        self.data_path(now)
+    }
+
+    /// Size of the next repeat for this path if it does not fit a packet there.
+    fn oversized_repeat(&self, id: PathId) -> Option<usize> {
+        let chunk = self.outstanding.chunk(self.outstanding.first_lost()?);
+        let size = chunk.fragment.wire_len();
+        (size > self.paths.path(id).pmtu.max_data()).then_some(size)
+    }
+
+    fn push_control(&mut self, id: PathId, packet: &mut PacketWriter<'_>) -> ControlPushed {
+        let mut pushed = ControlPushed::Others;
+        while let Some(waiting) = self.control.peek() {
+            let fits = padded(waiting.chunk.encoded_len()) <= packet.room() || packet.is_empty();
+            let alone = matches!(waiting.chunk, Chunk::Init(_));
+            if waiting.path != id || !fits || (alone && !packet.is_empty()) {
+                break;
+            }
+            let Some(waiting) = self.control.pop() else { break };
+            packet.push(&waiting.chunk);
+            match waiting.chunk {
+                Chunk::Init(_) => return ControlPushed::Alone,
+                Chunk::CookieEcho(_) => pushed = ControlPushed::WithCookieEcho,
+                _ => {}
+            }
+        }
+        pushed
+    }
+
+    /// Adds a SACK if it is due, or if it can ride with data on the path it would take anyway (§6.1, §6.2).
+    fn push_sack(&mut self, id: PathId, data_follows: bool, packet: &mut PacketWriter<'_>) {
+        let home = id == self.paths.last_arrival;
+        let due = self.receiver.ack_due() && home;
+        let rides = self.receiver.ack_pending() && data_follows && home;
+        let room = packet.room();
+        if !(due || rides) || self.state.is_setting_up() || room < SACK_LEN {
+            return;
+        }
+        self.receiver.build_ack(room, |ack| {
+            packet.push(&SackWriter {
+                cumulative_tsn_ack: ack.cumulative_tsn_ack,
+                a_rwnd: ack.a_rwnd,
+                gap_ack_blocks: ack.gap_ack_blocks,
+                duplicate_tsns: ack.duplicate_tsns,
+            });
+        });
+        self.counters.sacks_sent += 1;
+    }
+
+    /// The path that the next DATA chunk takes, if one may leave now (§6.1 A to E).
+    fn data_path(&mut self, now: Timestamp) -> Option<PathId> {
+        if let Some(index) = self.outstanding.first_lost() {
+            let id = self.repeat_path(index);
+            let path = self.paths.path(id);
+            // Rule C: while a repeat waits, no new data leaves.
+            return (path.repeat_now || path.has_cwnd_room()).then_some(id);
+        }
+        let len = self.next_payload_len()?;
+        let id = self.paths.choose(Candidate::New);
+        self.paths.path_mut(id).decay_when_idle(now);
+        self.may_send_new(now, id, len, true).then_some(id)
+    }
+
+    fn repeat_path(&self, index: u64) -> PathId {
+        let chunk = self.outstanding.chunk(index);
+        let timed_out = matches!(chunk.state, ChunkState::Lost { timed_out: true });
+        self.paths.choose(Candidate::Retransmission {
+            last: chunk.path,
+            timed_out,
+        })
+    }
+
+    /// Bytes of user data of the next new chunk: fragments fit every path.
+    pub(super) fn next_payload_len(&self) -> Option<usize> {
+        self.queue
+            .peek(self.paths.smallest_max_data() - self.queue.format().header_len())
+    }
+
+    /// Rules A, B and D of §6.1 and Nagle's, for a new chunk; `first` in its packet.
+    fn may_send_new(&mut self, now: Timestamp, id: PathId, len: usize, first: bool) -> bool {
+        let in_flight = self.outstanding.in_flight();
+        let window = len <= self.peer_window.left(in_flight) || self.peer_window.probe_now;
+        if !window {
+            self.note_closed_window(now, id, in_flight);
+            return false;
+        }
+        if !self.outstanding.has_room() {
+            return false;
+        }
+        if !first {
+            return true;
+        }
+        let max_burst = self.config.max_burst;
+        let full = self.queue.bytes() >= self.paths.smallest_max_data() - self.queue.format().header_len();
+        let nagle = !self.config.no_delay && !full && !self.outstanding.is_empty();
+        let path = self.paths.path_mut(id);
+        !nagle && path.has_cwnd_room() && path.has_burst_room(now, max_burst)
+    }
+
+    /// The window is too small for the next chunk: once nothing is in flight, only a probe can find out that it opened.
+    fn note_closed_window(&mut self, now: Timestamp, id: PathId, in_flight: usize) {
+        if self.peer_window.note_closed() {
+            self.counters.zero_windows += 1;
+        }
+        if in_flight == 0 && self.timers.window_probe.is_none() && self.outstanding.is_empty() {
+            let rto = self.paths.path(id).rto.current();
+            let wait = rto
+                .saturating_mul(1 << self.peer_window.probes.min(16))
+                .min(self.config.rto.max);
+            self.timers.window_probe = Some(now + wait);
+        }
+    }
+
+    fn push_data(&mut self, now: Timestamp, id: PathId, packet: &mut PacketWriter<'_>) {
+        let start = packet.len();
+        self.push_repeats(now, id, packet);
+        let mut first = packet.len() == start;
+        while self.outstanding.first_lost().is_none() {
+            let Some(len) = self.next_payload_len() else { break };
+            let fits = self.queue.format().wire_len(len) <= packet.room();
+            // Beside repeats, new data must be allowed on its own (§6.1).
+            if !fits || self.paths.choose(Candidate::New) != id || !self.may_send_new(now, id, len, first) {
+                break;
+            }
+            self.push_new(now, id, len, packet);
+            first = false;
+            if self.peer_window.probe_now {
+                self.peer_window.probe_now = false;
+                break;
+            }
+        }
+    }
+
+    fn push_repeats(&mut self, now: Timestamp, id: PathId, packet: &mut PacketWriter<'_>) {
+        let mut any = false;
+        while let Some(index) = self.outstanding.first_lost() {
+            let size = self.outstanding.chunk(index).fragment.wire_len();
+            let path = self.paths.path(id);
+            let allowed = any || path.repeat_now || path.has_cwnd_room();
+            if !allowed || size > packet.room() || self.repeat_path(index) != id {
+                break;
+            }
+            let timed_out = self.outstanding.chunk(index).state == ChunkState::Lost { timed_out: true };
+            self.outstanding.on_retransmit(index, id, now);
+            let path = self.paths.path_mut(id);
+            let earliest = path.flight_size == 0 || index <= path.earliest;
+            path.on_data_sent(now, index, size);
+            if earliest {
+                path.start_t3(now);
+            }
+            if timed_out {
+                self.counters.retransmissions_timeout += 1;
+            } else {
+                self.counters.retransmissions_fast += 1;
+            }
+            let chunk = self.outstanding.chunk(index);
+            self.queue
+                .format()
+                .write(&chunk.fragment, Tsn(index as u32), path.single_packet, packet);
+            self.counters.data_chunks_sent += 1;
+            self.counters.data_bytes_sent += chunk.fragment.payload.len() as u64;
+            any = true;
+        }
+        if any {
+            self.paths.path_mut(id).repeat_now = false;
+        }
+    }
+
+    fn push_new(&mut self, now: Timestamp, id: PathId, len: usize, packet: &mut PacketWriter<'_>) {
+        let Some(fragment) = self.queue.take(now, len) else {
+            return;
+        };
+        if len > self.peer_window.left(self.outstanding.in_flight()) {
+            self.peer_window.on_probe();
+        }
+        if self.paths.note_current(id) {
+            self.counters.failovers += 1;
+        }
+        let size = fragment.wire_len();
+        let path = self.paths.path_mut(id);
+        // The peer is asked to answer at once where its delay would hold this side up (RFC 7053 §5.1): one packet in
+        // flight, or a shutdown that waits for the last chunk.
+        let closing = !matches!(self.state, State::Established) && self.queue.is_empty();
+        let immediate = path.single_packet || closing;
+        self.queue
+            .format()
+            .write(&fragment, self.outstanding.next_tsn(), immediate, packet);
+        let index = self.outstanding.push(fragment, id, now);
+        path.on_data_sent(now, index, size);
+        self.counters.data_chunks_sent += 1;
+        self.counters.data_bytes_sent += len as u64;
+    }
+}
+
+/// A SACK without blocks.
+const SACK_LEN: usize = 16;
+
+/// What control chunks went into a packet, as far as others may follow them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ControlPushed {
+    Others,
+    /// DATA may follow it though the association is not set up yet (§5.1).
+    WithCookieEcho,
+    /// Nothing may follow.
+    Alone,
+}

@@ -1,0 +1,62 @@
+//! The peer's receive window, as this side must reckon with it (RFC 9260 §6.1 A, §6.2.1).
+
+/// `rwnd` of §6.2.1, and the probing of a closed one.
+#[derive(Debug, Default)]
+pub(crate) struct PeerWindow {
+    /// As last advertised.
+    advertised: usize,
+    /// The probe timer has expired: one chunk may leave whatever the window.
+    pub(crate) probe_now: bool,
+    /// A chunk was sent beyond the window and is not acknowledged.
+    pub(crate) probing: bool,
+    /// The peer sent a SACK since the last probe: it is alive, however long its window stays closed.
+    pub(crate) answered: bool,
+    /// Probes in a row, for the back-off.
+    pub(crate) probes: u32,
+    /// Data waited for the window when last looked at.
+    closed: bool,
+}
+
+impl PeerWindow {
+    pub(crate) fn new(advertised: u32) -> Self {
+        Self {
+            advertised: advertised as usize,
+            ..Self::default()
+        }
+    }
+
+    /// Bytes that may still be sent while `in_flight` bytes are: the peer did not count those.
+    pub(crate) fn left(&self, in_flight: usize) -> usize {
+        self.advertised.saturating_sub(in_flight)
+    }
+
+    /// The window as last advertised.
+    pub(crate) fn advertised(&self) -> u32 {
+        self.advertised as u32
+    }
+
+    pub(crate) fn on_sack(&mut self, a_rwnd: u32, cumulative_moved: bool) {
+        self.advertised = a_rwnd as usize;
+        self.answered = true;
+        if cumulative_moved {
+            self.probing = false;
+            self.probes = 0;
+        }
+    }
+
+    /// A chunk leaves beyond the window.
+    pub(crate) fn on_probe(&mut self) {
+        self.probing = true;
+        self.answered = false;
+        self.probes += 1;
+    }
+
+    /// Data waits for the window; answers whether that is news.
+    pub(crate) fn note_closed(&mut self) -> bool {
+        !core::mem::replace(&mut self.closed, true)
+    }
+
+    pub(crate) fn note_open(&mut self) {
+        self.closed = false;
+    }
+}

@@ -1,0 +1,151 @@
+//! The orderly end (RFC 9260 §9.2).
+
+use anabranch_wire::chunk::{Chunk, Shutdown, ShutdownComplete};
+use anabranch_wire::{Tsn, cause::Cause};
+
+use super::{Association, State};
+use crate::event::{CloseReason, Event};
+use crate::path::PathId;
+use crate::time::Timestamp;
+
+impl Association {
+    /// Whether `send` takes messages.
+    pub(super) fn takes_messages(&self) -> bool {
+        match &self.state {
+            State::CookieWait(set_up) | State::CookieEchoed(set_up) => !set_up.shutdown_asked,
+            State::Established => true,
+            _ => false,
+        }
+    }
+
+    /// Whether a message that was begun may still be ended.
+    pub(super) fn ends_messages(&self) -> bool {
+        matches!(
+            self.state,
+            State::CookieWait(_) | State::CookieEchoed(_) | State::ShutdownPending | State::ShutdownReceived
+        )
+    }
+
+    /// SHUTDOWN primitive (§11.1.3). Before set-up is complete it is remembered.
+    pub(super) fn begin_shutdown(&mut self, now: Timestamp) {
+        match &mut self.state {
+            State::CookieWait(set_up) | State::CookieEchoed(set_up) => set_up.shutdown_asked = true,
+            State::Established => {
+                self.state = State::ShutdownPending;
+                self.advance_shutdown(now);
+            }
+            _ => {}
+        }
+    }
+
+    /// Sends SHUTDOWN or SHUTDOWN ACK as soon as nothing is outstanding any more.
+    pub(super) fn advance_shutdown(&mut self, now: Timestamp) {
+        if !self.queue.is_empty() || !self.outstanding.is_empty() {
+            return;
+        }
+        match self.state {
+            State::ShutdownPending => {
+                self.state = State::ShutdownSent { repeats: 0 };
+                self.timers.shutdown_guard = Some(now + self.config.shutdown_guard());
+                self.send_shutdown_chunk(now);
+            }
+            State::ShutdownReceived => self.send_shutdown_ack(now),
+            _ => {}
+        }
+    }
+
+    fn send_shutdown_ack(&mut self, now: Timestamp) {
+        self.state = State::ShutdownAckSent { repeats: 0 };
+        self.timers.shutdown_guard = Some(now + self.config.shutdown_guard());
+        self.send_shutdown_chunk(now);
+    }
+
+    /// Sends SHUTDOWN or SHUTDOWN ACK, as the state asks, and starts T2-shutdown.
+    fn send_shutdown_chunk(&mut self, now: Timestamp) {
+        let (repeats, chunk) = match self.state {
+            State::ShutdownSent { repeats } => {
+                let cumulative_tsn_ack = self.receiver.cumulative_tsn();
+                (repeats, Chunk::Shutdown(Shutdown { cumulative_tsn_ack }))
+            }
+            State::ShutdownAckSent { repeats } => (repeats, Chunk::ShutdownAck),
+            _ => return,
+        };
+        let mut path = self.paths.data_path();
+        for _ in 0..repeats {
+            path = self.paths.other_than(path);
+        }
+        self.control
+            .retain(|chunk| !matches!(chunk, Chunk::Shutdown(_) | Chunk::ShutdownAck));
+        self.control.push(path, chunk);
+        self.shutdown_path = path;
+        self.timers.control = Some(now + self.paths.path(path).rto.current());
+    }
+
+    /// Sends it again because the peer asked for it in some way.
+    pub(super) fn repeat_shutdown_chunk(&mut self, now: Timestamp) {
+        self.send_shutdown_chunk(now);
+    }
+
+    /// T2-shutdown expired.
+    pub(super) fn on_shutdown_timeout(&mut self, now: Timestamp) {
+        let path: PathId = self.shutdown_path;
+        self.paths.path_mut(path).rto.back_off();
+        if !self.on_path_error(path, true) {
+            return;
+        }
+        if let State::ShutdownSent { repeats } | State::ShutdownAckSent { repeats } = &mut self.state {
+            *repeats += 1;
+        }
+        self.send_shutdown_chunk(now);
+    }
+
+    /// T5-shutdown-guard expired: the peer answers, and does not come to an end.
+    pub(super) fn on_shutdown_guard(&mut self) {
+        self.abort_with(
+            Cause::ProtocolViolation(bytes::Bytes::from_static(b"the shutdown takes too long")),
+            CloseReason::ShutdownTimedOut,
+        );
+    }
+
+    /// A SHUTDOWN came.
+    pub(super) fn on_shutdown(&mut self, now: Timestamp, cumulative: Tsn) {
+        match self.state {
+            State::Established | State::ShutdownPending => {
+                self.state = State::ShutdownReceived;
+                self.notices.tell(Event::PeerShutdown);
+                self.on_shutdown_cumulative(now, cumulative);
+            }
+            State::ShutdownReceived => self.on_shutdown_cumulative(now, cumulative),
+            // Both sides at once: each answers the other's.
+            State::ShutdownSent { .. } => self.send_shutdown_ack(now),
+            State::ShutdownAckSent { .. } => self.repeat_shutdown_chunk(now),
+            State::Closed | State::CookieWait(_) | State::CookieEchoed(_) => {}
+        }
+    }
+
+    /// DATA came after SHUTDOWN was sent: it is acknowledged and SHUTDOWN repeated at once, T2 restarted.
+    pub(super) fn on_data_in_shutdown_sent(&mut self, now: Timestamp) {
+        if matches!(self.state, State::ShutdownSent { .. }) {
+            self.receiver.force_ack();
+            self.send_shutdown_chunk(now);
+        }
+    }
+
+    /// A SHUTDOWN ACK came.
+    pub(super) fn on_shutdown_ack(&mut self) {
+        if matches!(
+            self.state,
+            State::ShutdownSent { .. } | State::ShutdownAckSent { .. }
+        ) {
+            self.final_packet(Chunk::ShutdownComplete(ShutdownComplete { reflected_tag: false }));
+            self.close(CloseReason::Shutdown);
+        }
+    }
+
+    /// A SHUTDOWN COMPLETE came.
+    pub(super) fn on_shutdown_complete(&mut self) {
+        if matches!(self.state, State::ShutdownAckSent { .. }) {
+            self.close(CloseReason::Shutdown);
+        }
+    }
+}

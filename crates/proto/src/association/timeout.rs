@@ -1,0 +1,174 @@
+//! What happens when timers expire (RFC 9260 §6.3.3, §8.3).
+
+use anabranch_wire::chunk::{Chunk, Heartbeat, HeartbeatAck};
+use bytes::Bytes;
+
+use super::timers::expired;
+use super::{Association, State};
+use crate::path::{Candidate, HeartbeatInfo, PathId, PathState};
+use crate::time::Timestamp;
+
+impl Association {
+    /// The first deadline of all timers that run.
+    pub(super) fn next_deadline(&self) -> Option<Timestamp> {
+        if self.state.is_closed() {
+            return None;
+        }
+        let heartbeats = self.sends_heartbeats();
+        self.paths
+            .iter()
+            .flat_map(|path| [path.t3, path.heartbeat.due.filter(|_| heartbeats)])
+            .chain([self.timers.next(), self.receiver.ack_deadline()])
+            .flatten()
+            .min()
+    }
+
+    /// Does what is due.
+    pub(super) fn on_timers(&mut self, now: Timestamp) {
+        if self
+            .receiver
+            .ack_deadline()
+            .is_some_and(|deadline| deadline <= now)
+        {
+            self.receiver.on_ack_timer(now);
+        }
+        if expired(&mut self.timers.control, now) {
+            if self.state.is_setting_up() {
+                self.on_set_up_timeout(now);
+            } else {
+                self.on_shutdown_timeout(now);
+            }
+        }
+        if expired(&mut self.timers.shutdown_guard, now) {
+            self.on_shutdown_guard();
+        }
+        if expired(&mut self.timers.window_probe, now) {
+            self.peer_window.probe_now = true;
+        }
+        for index in 0..self.paths.len() {
+            let id = PathId(index as u8);
+            if expired(&mut self.paths.path_mut(id).t3, now) {
+                self.on_t3(now, id);
+            }
+        }
+        if self.sends_heartbeats() {
+            self.on_heartbeat_timers(now);
+        }
+    }
+
+    /// T3-rtx expired (§6.3.3, §7.2.3, §8.1, §8.2).
+    fn on_t3(&mut self, now: Timestamp, id: PathId) {
+        self.counters.timeouts += 1;
+        let probe = self.peer_window.probing && self.peer_window.answered;
+        self.peer_window.answered = false;
+        let path = self.paths.path_mut(id);
+        path.timeouts += 1;
+        path.rto.back_off();
+        path.flight_size = 0;
+        // What the peer answers and drops because its window is closed was not lost on the way (§6.1 A).
+        if !probe {
+            path.control.on_timeout();
+            path.single_packet = true;
+        }
+        self.outstanding.on_timeout(id);
+        if !probe && !self.state.is_setting_up() && !self.on_path_error(id, true) {
+            return;
+        }
+        // E3: as much as one packet holds leaves at once, wherever it goes.
+        let to = self.paths.choose(Candidate::Retransmission {
+            last: id,
+            timed_out: true,
+        });
+        self.paths.path_mut(to).decay_when_idle(now);
+        self.paths.path_mut(to).repeat_now = true;
+    }
+
+    fn sends_heartbeats(&self) -> bool {
+        matches!(
+            self.state,
+            State::Established
+                | State::ShutdownPending
+                | State::ShutdownReceived
+                | State::ShutdownSent { .. }
+        )
+    }
+
+    fn on_heartbeat_timers(&mut self, now: Timestamp) {
+        let mut burst = self.config.heartbeat.max_burst;
+        for index in 0..self.paths.len() {
+            let id = PathId(index as u8);
+            let path = self.paths.path_mut(id);
+            if path.heartbeat.due.is_none_or(|due| due > now) {
+                continue;
+            }
+            if let Some(_unanswered) = path.heartbeat.pending.take() {
+                path.rto.back_off();
+                // §8.1: an idle path that is not in use does not bring the association down.
+                let in_use = id == self.paths.data_path();
+                if !self.on_path_error(id, in_use) {
+                    return;
+                }
+            }
+            let path = self.paths.path(id);
+            let idle = path.flight_size == 0 || path.state != PathState::Active;
+            if !idle {
+                self.schedule_heartbeat(now, id);
+            } else if burst == 0 {
+                let rto = self.paths.path(id).rto.current();
+                self.paths.path_mut(id).heartbeat.due = Some(now + rto);
+            } else {
+                burst -= 1;
+                self.send_heartbeat(now, id);
+            }
+        }
+    }
+
+    /// Sends a heartbeat and sets the time of the next.
+    pub(super) fn send_heartbeat(&mut self, now: Timestamp, id: PathId) {
+        let info = HeartbeatInfo {
+            path: id,
+            sent_at: now,
+            nonce: self.random.next_u64(),
+        };
+        self.paths.path_mut(id).heartbeat.pending = Some(info);
+        self.control
+            .push(id, Chunk::Heartbeat(Heartbeat { info: info.encode() }));
+        self.counters.heartbeats_sent += 1;
+        self.schedule_heartbeat(now, id);
+    }
+
+    pub(super) fn schedule_heartbeat(&mut self, now: Timestamp, id: PathId) {
+        let jitter = self.random.jitter();
+        let path = self.paths.path_mut(id);
+        let period = path.heartbeat_period(self.config.heartbeat.interval, jitter);
+        path.heartbeat.due = period.map(|period| now + period);
+    }
+
+    /// A HEARTBEAT came: its content goes back to where it came from (§8.3).
+    pub(super) fn on_heartbeat(&mut self, info: Bytes) {
+        if !matches!(self.state, State::CookieWait(_)) {
+            self.control.push(
+                self.paths.last_arrival,
+                Chunk::HeartbeatAck(HeartbeatAck { info }),
+            );
+        }
+    }
+
+    /// A HEARTBEAT ACK came. One that answers nothing is discarded (§8.3).
+    pub(super) fn on_heartbeat_ack(&mut self, now: Timestamp, info: &[u8]) {
+        let Some(info) = HeartbeatInfo::decode(info).filter(|info| self.paths.contains(info.path)) else {
+            return;
+        };
+        let path = self.paths.path_mut(info.path);
+        if path.heartbeat.pending != Some(info) {
+            return;
+        }
+        path.heartbeat.pending = None;
+        path.rto.on_sample(now.saturating_duration_since(info.sent_at));
+        let confirmed = path.state == PathState::Unconfirmed;
+        self.on_path_answered(info.path);
+        if confirmed {
+            self.schedule_heartbeat(now, info.path);
+        }
+    }
+}

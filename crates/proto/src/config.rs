@@ -1,0 +1,261 @@
+//! What can be set, with RFC 9260 §16 names, units, ranges and defaults.
+
+use core::time::Duration;
+use std::net::IpAddr;
+
+/// The settings of an endpoint and of the associations it makes. Start from [`Config::default`] and change what
+/// you need; [`Config::validate`] tells what does not fit together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Retransmission timeouts (RFC 9260 §6.3.1).
+    pub rto: RtoConfig,
+    /// When to give up (RFC 9260 §8.1, §8.2, §5.1).
+    pub retransmissions: RetransmissionConfig,
+    /// Heartbeats (RFC 9260 §8.3).
+    pub heartbeat: HeartbeatConfig,
+    /// Acknowledgements that this side sends (RFC 9260 §6.2).
+    pub sack: SackConfig,
+    /// Numbers of streams (RFC 9260 §5.1.1).
+    pub streams: StreamConfig,
+    /// Buffers and windows.
+    pub buffers: BufferConfig,
+    /// `Max.Burst`: packets that may leave at once on a path beyond what a SACK newly acknowledged; at least 1.
+    /// Default 4 (RFC 9260 §16).
+    pub max_burst: u32,
+    /// `Valid.Cookie.Life`: how long a state cookie may be returned. Default 60 s (RFC 9260 §16).
+    pub cookie_lifetime: Duration,
+    /// The largest IP packet sent on a path until something better is known, in bytes, 576 to 65,535. Default
+    /// 1,280: passes everywhere, IPv6 tunnels included.
+    pub path_mtu: u16,
+    /// Whether packets travel in UDP (RFC 6951), which takes 8 bytes of each. Default true.
+    pub udp_encapsulation: bool,
+    /// Whether small messages leave at once (`SCTP_NODELAY`, RFC 6458 §8.1.5). Default true, unlike the socket
+    /// API: messages here are meant to arrive in time. False bundles them while data is outstanding (Nagle).
+    pub no_delay: bool,
+    /// Which stream sends next. Default [`SchedulerKind::FirstComeFirstServed`].
+    pub scheduler: SchedulerKind,
+    /// The local addresses that the peer is told of, besides the one it sees; empty (the default) lists none,
+    /// which is right behind an address translator and wherever one address is used (RFC 9260 §5.1.2, RFC 6951).
+    pub local_addresses: Vec<IpAddr>,
+    /// Most destination addresses of one peer; further ones that it lists are ignored. 1 to 255, default 16.
+    pub max_paths: usize,
+    /// How long an orderly shutdown may take as a whole (T5-shutdown-guard); `None` derives 5 · `RTO.Max` from
+    /// RFC 9260 §9.2.
+    pub shutdown_guard: Option<Duration>,
+}
+
+/// RFC 9260 §6.3.1 and §16.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RtoConfig {
+    /// `RTO.Initial`. Default 1 s.
+    pub initial: Duration,
+    /// `RTO.Min`. Default 1 s.
+    pub min: Duration,
+    /// `RTO.Max`. Default 60 s.
+    pub max: Duration,
+}
+
+/// RFC 9260 §8.1, §8.2, §5.1 and §16.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RetransmissionConfig {
+    /// `Association.Max.Retrans`: errors in a row, over all paths, before the association fails. Default 10.
+    pub association_max_retrans: u32,
+    /// `Path.Max.Retrans`: errors in a row before a path is inactive. Default 5.
+    pub path_max_retrans: u32,
+    /// `Max.Init.Retransmits`: repeats of INIT or COOKIE ECHO before set-up fails. Default 8.
+    pub max_init_retransmits: u32,
+}
+
+/// RFC 9260 §8.3 and §16.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeartbeatConfig {
+    /// `HB.interval`: added to the RTO between heartbeats of an idle path; `None` sends none but those that
+    /// confirm a new address. Default 30 s.
+    pub interval: Option<Duration>,
+    /// `HB.Max.Burst`: heartbeats that may leave at once, at least 1. Default 1.
+    pub max_burst: u32,
+}
+
+/// RFC 9260 §6.2 and §16.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SackConfig {
+    /// `SACK.Delay`: longest wait for an acknowledgement, at most 500 ms. Default 200 ms.
+    pub delay: Duration,
+    /// Packets with data that bring a SACK without delay, at least 1. Default 2.
+    pub frequency: u32,
+}
+
+/// RFC 9260 §5.1.1.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StreamConfig {
+    /// Outbound streams asked for, at least 1. Default 16.
+    pub outbound: u16,
+    /// Inbound streams accepted at most, at least 1. Default 65,535.
+    pub max_inbound: u16,
+}
+
+/// Buffers, windows and the limits on what a peer can make this side keep.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BufferConfig {
+    /// Bytes of user data this side holds for the peer's messages: the advertised receiver window. At least
+    /// 1,500 (RFC 9260 §3.3.2), default 1 MiB.
+    pub receive: u32,
+    /// Bytes of user data queued or not yet acknowledged beyond which `send` answers that the buffer is full.
+    /// Default 1 MiB. A single message may be larger: it is taken when there is any room.
+    pub send: usize,
+    /// The largest message that `send` takes, in bytes. Default 256 MiB; parts make longer ones.
+    pub max_message: usize,
+    /// A message of more bytes than this is handed to the application in parts, before it is complete. It is
+    /// also at most half of `receive`. Default 256 KiB.
+    pub partial_delivery_point: usize,
+    /// Chunks kept at most for reassembly and order, whatever their size: bounds what a peer that sends single
+    /// bytes can make this side hold. Default 65,536.
+    pub max_chunks: usize,
+}
+
+/// The order in which streams take turns (the seam that extensions add to).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum SchedulerKind {
+    /// Messages leave in the order in which they were given to `send`.
+    #[default]
+    FirstComeFirstServed,
+    /// Streams with data take turns, a message each.
+    RoundRobin,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            rto: RtoConfig {
+                initial: Duration::from_secs(1),
+                min: Duration::from_secs(1),
+                max: Duration::from_secs(60),
+            },
+            retransmissions: RetransmissionConfig {
+                association_max_retrans: 10,
+                path_max_retrans: 5,
+                max_init_retransmits: 8,
+            },
+            heartbeat: HeartbeatConfig {
+                interval: Some(Duration::from_secs(30)),
+                max_burst: 1,
+            },
+            sack: SackConfig {
+                delay: Duration::from_millis(200),
+                frequency: 2,
+            },
+            streams: StreamConfig {
+                outbound: 16,
+                max_inbound: u16::MAX,
+            },
+            buffers: BufferConfig {
+                receive: 1 << 20,
+                send: 1 << 20,
+                max_message: 256 << 20,
+                partial_delivery_point: 256 << 10,
+                max_chunks: 65_536,
+            },
+            max_burst: 4,
+            cookie_lifetime: Duration::from_secs(60),
+            path_mtu: 1280,
+            udp_encapsulation: true,
+            no_delay: true,
+            scheduler: SchedulerKind::default(),
+            local_addresses: Vec::new(),
+            max_paths: 16,
+            shutdown_guard: None,
+        }
+    }
+}
+
+/// A setting that is out of its range, or that does not fit another.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{setting} {problem}")]
+pub struct ConfigError {
+    /// The setting, as `Config` names it.
+    pub setting: &'static str,
+    /// What is wrong with it and what is allowed.
+    pub problem: &'static str,
+}
+
+impl Config {
+    /// Checks every range.
+    ///
+    /// # Errors
+    /// Names the first setting that is out of its range.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let checks = [
+            (self.rto.min <= self.rto.max, "rto.min", "must not exceed rto.max"),
+            (
+                self.rto.min <= self.rto.initial && self.rto.initial <= self.rto.max,
+                "rto.initial",
+                "must lie between rto.min and rto.max",
+            ),
+            (!self.rto.min.is_zero(), "rto.min", "must be longer than zero"),
+            (
+                self.sack.delay <= Duration::from_millis(500),
+                "sack.delay",
+                "must be at most 500 ms",
+            ),
+            (self.sack.frequency >= 1, "sack.frequency", "must be at least 1"),
+            (
+                self.heartbeat.max_burst >= 1,
+                "heartbeat.max_burst",
+                "must be at least 1",
+            ),
+            (
+                self.streams.outbound >= 1,
+                "streams.outbound",
+                "must be at least 1",
+            ),
+            (
+                self.streams.max_inbound >= 1,
+                "streams.max_inbound",
+                "must be at least 1",
+            ),
+            (
+                self.buffers.receive >= 1500,
+                "buffers.receive",
+                "must be at least 1500 bytes",
+            ),
+            (self.buffers.send >= 1, "buffers.send", "must be at least 1 byte"),
+            (
+                self.buffers.max_message >= 1,
+                "buffers.max_message",
+                "must be at least 1 byte",
+            ),
+            (
+                self.buffers.partial_delivery_point >= 1,
+                "buffers.partial_delivery_point",
+                "must be at least 1 byte",
+            ),
+            (
+                self.buffers.max_chunks >= 16,
+                "buffers.max_chunks",
+                "must be at least 16",
+            ),
+            (self.max_burst >= 1, "max_burst", "must be at least 1"),
+            (
+                !self.cookie_lifetime.is_zero(),
+                "cookie_lifetime",
+                "must be longer than zero",
+            ),
+            (self.path_mtu >= 576, "path_mtu", "must be at least 576 bytes"),
+            (
+                (1..=255).contains(&self.max_paths),
+                "max_paths",
+                "must lie between 1 and 255",
+            ),
+        ];
+        match checks.into_iter().find(|(holds, ..)| !holds) {
+            Some((_, setting, problem)) => Err(ConfigError { setting, problem }),
+            None => Ok(()),
+        }
+    }
+
+    /// How long an orderly shutdown may take (T5-shutdown-guard, RFC 9260 §9.2).
+    #[must_use]
+    pub fn shutdown_guard(&self) -> Duration {
+        self.shutdown_guard.unwrap_or(self.rto.max * 5)
+    }
+}

@@ -1,0 +1,430 @@
+//! Demultiplexing: which association a packet belongs to, and what is answered when there is none (RFC 9260 §5.1,
+//! §8.4, §8.5).
+
+mod cookie;
+mod out_of_the_blue;
+mod table;
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use anabranch_wire::cause::{Cause, Causes};
+use anabranch_wire::chunk::{Abort, Chunk, ErrorChunk, Init, kind};
+use anabranch_wire::packet::{CommonHeader, Packet};
+use anabranch_wire::{Tsn, VerificationTag};
+use bytes::Bytes;
+
+pub(crate) use cookie::{CookieError, CookieMint, StateCookie, TieTags};
+
+use crate::association::{
+    Association, Blueprint, InitFields, InitRefusal, build_init_ack, cookie_lifetime, is_unicast,
+    read_peer_init, write_packet,
+};
+use crate::config::Config;
+use crate::error::{ConnectError, EndpointError};
+use crate::event::{EndpointEvent, Reply};
+use crate::random::Random;
+use crate::time::Timestamp;
+use table::{Peer, Table};
+
+/// Names an association within its endpoint. Not used again for another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AssociationId(pub u64);
+
+/// The choices made per association at [`Endpoint::connect`].
+#[derive(Clone, Debug, Default)]
+pub struct ConnectOptions {
+    /// The local SCTP port; `None` takes a random free one.
+    pub local_port: Option<u16>,
+    /// The local address to use; `None` leaves it to routing.
+    pub local_address: Option<IpAddr>,
+    /// Settings for this association; `None` takes the endpoint's.
+    pub config: Option<Config>,
+}
+
+/// A packet on its way to its association: length, checksum and ports are right.
+#[derive(Debug)]
+pub struct Inbound {
+    pub(crate) packet: Packet,
+    pub(crate) local: Option<IpAddr>,
+    pub(crate) remote: SocketAddr,
+}
+
+/// What to do after a datagram was handled.
+#[derive(Debug)]
+#[must_use]
+pub enum Handling {
+    /// Nothing: the packet was dropped, or is dealt with.
+    Done,
+    /// Send this answer; the endpoint keeps nothing of it.
+    Reply(Reply),
+    /// Hand the packet to this association's [`Association::handle_packet`].
+    Deliver(AssociationId, Inbound),
+    /// A peer set up this association; keep it under this id and drain it.
+    Accept(AssociationId, Box<Association>),
+}
+
+/// Owns SCTP ports and routes packets to associations. It does not own the associations: a driver may run each of
+/// them where it likes.
+#[derive(Debug)]
+pub struct Endpoint {
+    config: Arc<Config>,
+    random: Random,
+    mint: CookieMint,
+    listening: BTreeSet<u16>,
+    table: Table,
+    next_id: u64,
+}
+
+impl Endpoint {
+    /// An endpoint with these settings. `seed` is all its randomness: take it from the operating system, or fix it
+    /// in a simulation.
+    ///
+    /// # Errors
+    /// A setting is out of range.
+    pub fn new(config: Config, seed: [u8; 32]) -> Result<Self, EndpointError> {
+        config.validate()?;
+        let mut random = Random::from_seed(seed);
+        Ok(Self {
+            mint: CookieMint::new(random.bytes(), config.cookie_lifetime),
+            config: Arc::new(config),
+            random,
+            listening: BTreeSet::new(),
+            table: Table::default(),
+            next_id: 0,
+        })
+    }
+
+    /// The settings of associations that peers set up, and of those that bring none of their own.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Accepts associations on this local SCTP port from now on.
+    ///
+    /// # Errors
+    /// Port 0.
+    pub fn listen(&mut self, port: u16) -> Result<(), EndpointError> {
+        if port == 0 {
+            return Err(EndpointError::PortZero);
+        }
+        self.listening.insert(port);
+        Ok(())
+    }
+
+    /// Accepts no further associations on this port.
+    pub fn stop_listening(&mut self, port: u16) {
+        self.listening.remove(&port);
+    }
+
+    /// Associations that are not over.
+    #[must_use]
+    pub fn association_count(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Begins an association with the endpoint at `remote` (address and UDP port; port 0 without encapsulation) and
+    /// its SCTP port `remote_port`. Drain the association to send the INIT.
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    pub fn connect(
+        &mut self,
+        now: Timestamp,
+        remote: SocketAddr,
+        remote_port: u16,
+        options: ConnectOptions,
+    ) -> Result<(AssociationId, Box<Association>), ConnectError> {
+        let remote = SocketAddr::new(remote.ip().to_canonical(), remote.port());
+        if remote_port == 0 || options.local_port == Some(0) {
+            return Err(ConnectError::PortZero);
+        }
+        if !is_unicast(remote.ip()) {
+            return Err(ConnectError::InvalidAddress(remote.ip()));
+        }
+        let config = match options.config {
+            Some(config) => {
+                config.validate().map_err(ConnectError::Config)?;
+                Arc::new(config)
+            }
+            None => self.config.clone(),
+        };
+        let local_port = match options.local_port {
+            Some(port) => port,
+            None => self
+                .free_port(remote.ip(), remote_port)
+                .ok_or(ConnectError::NoFreePort)?,
+        };
+        let peer = Peer {
+            local_port,
+            address: remote.ip(),
+            remote_port,
+        };
+        if self.table.by_peer(&peer).is_some() {
+            return Err(ConnectError::Exists(remote));
+        }
+        let local_tag = self.fresh_tag();
+        let plan = Blueprint {
+            config,
+            random: self.random.fork(),
+            mint: self.mint.clone(),
+            local_port,
+            remote_port,
+            local_address: options.local_address,
+            remote,
+        };
+        let id = self.register(local_tag, peer);
+        Ok((id, Box::new(Association::initiate(now, plan, local_tag))))
+    }
+
+    /// Handles a datagram that came from `remote` (address and UDP port; 0 without encapsulation) to the address
+    /// `local`, if known. The datagram is the SCTP packet without IP and UDP headers.
+    pub fn handle_datagram(
+        &mut self,
+        now: Timestamp,
+        local: Option<IpAddr>,
+        remote: SocketAddr,
+        datagram: Bytes,
+    ) -> Handling {
+        let remote = SocketAddr::new(remote.ip().to_canonical(), remote.port());
+        // Nothing is said to what is not SCTP, or damaged, or from nobody (§6.8, §8.4 rule 1).
+        let Ok(packet) = Packet::parse(datagram) else {
+            return Handling::Done;
+        };
+        if !is_unicast(remote.ip()) || packet.header.source_port == 0 || packet.header.destination_port == 0 {
+            return Handling::Done;
+        }
+        let inbound = Inbound {
+            packet,
+            local: local.map(|ip| ip.to_canonical()),
+            remote,
+        };
+        match self.route(&inbound) {
+            Some(id) => Handling::Deliver(id, inbound),
+            None => self.handle_unrouted(now, &inbound),
+        }
+    }
+
+    /// The association of a packet: the one that answers to its tag at these ports and that address, else the one
+    /// with that address (§8.5 lets some packets carry other tags).
+    fn route(&self, inbound: &Inbound) -> Option<AssociationId> {
+        let header = inbound.packet.header;
+        let peer = Peer {
+            local_port: header.destination_port,
+            address: inbound.remote.ip(),
+            remote_port: header.source_port,
+        };
+        let by_peer = self.table.by_peer(&peer);
+        if by_peer.is_some() {
+            return by_peer;
+        }
+        self.route_by_listed_address(inbound, peer)
+    }
+
+    /// §5.1.2 D: an INIT or INIT ACK belongs to the association that any address it lists names.
+    fn route_by_listed_address(&self, inbound: &Inbound, peer: Peer) -> Option<AssociationId> {
+        use anabranch_wire::parameter::Parameter;
+        let first = inbound.packet.chunks().next()?.ok()?;
+        if first.kind != kind::INIT && first.kind != kind::INIT_ACK {
+            return None;
+        }
+        let parameters = match Chunk::decode(first).ok()? {
+            Chunk::Init(init) => init.parameters,
+            Chunk::InitAck(init_ack) => init_ack.parameters,
+            _ => return None,
+        };
+        parameters.iter().map_while(Result::ok).take(64).find_map(|raw| {
+            let address = match Parameter::decode(raw).ok()? {
+                Parameter::Ipv4(ip) => ip.into(),
+                Parameter::Ipv6(ip) => ip.into(),
+                _ => return None,
+            };
+            self.table.by_peer(&Peer { address, ..peer })
+        })
+    }
+
+    /// A packet without an association: set-up, or out of the blue.
+    fn handle_unrouted(&mut self, now: Timestamp, inbound: &Inbound) -> Handling {
+        let Some(Ok(first)) = inbound.packet.chunks().next() else {
+            return Handling::Done;
+        };
+        let listening = self.listening.contains(&inbound.packet.header.destination_port);
+        match (first.kind, Chunk::decode(first)) {
+            (_, Ok(Chunk::Init(init))) if inbound.packet.header.verification_tag.0 == 0 => {
+                // An INIT is alone in its packet (§6.10).
+                if inbound.packet.chunks().nth(1).is_some() {
+                    return Handling::Done;
+                }
+                self.handle_init(now, inbound, &init, listening)
+            }
+            (_, Ok(Chunk::CookieEcho(echo))) if listening => {
+                self.handle_cookie_echo(now, inbound, &echo.cookie)
+            }
+            _ => out_of_the_blue::answer(inbound),
+        }
+    }
+
+    /// Answers an INIT without keeping anything of it (§5.1 B).
+    fn handle_init(&mut self, now: Timestamp, inbound: &Inbound, init: &Init, listening: bool) -> Handling {
+        let fields = InitFields {
+            tag: init.initiate_tag,
+            a_rwnd: init.a_rwnd,
+            outbound_streams: init.outbound_streams,
+            inbound_streams: init.inbound_streams,
+            initial_tsn: init.initial_tsn,
+        };
+        let abort = |causes: &[Cause]| {
+            let causes = Causes::from_causes(causes);
+            reply(
+                inbound,
+                fields.tag,
+                &[Chunk::Abort(Abort {
+                    reflected_tag: false,
+                    causes,
+                })],
+            )
+        };
+        let peer = match read_peer_init(fields, &init.parameters) {
+            Ok(peer) => peer,
+            Err(InitRefusal::Silent) => return Handling::Done,
+            Err(InitRefusal::Abort(cause)) => return abort(&[cause]),
+        };
+        if !listening {
+            return abort(&[]);
+        }
+        let own = InitFields {
+            tag: self.fresh_tag(),
+            a_rwnd: self.config.buffers.receive,
+            outbound_streams: self.config.streams.outbound,
+            inbound_streams: self.config.streams.max_inbound,
+            initial_tsn: Tsn(self.random.next_u32()),
+        };
+        let remote = inbound.remote.ip();
+        let mut addresses = vec![remote];
+        addresses.extend(peer.addresses.iter().filter(|address| **address != remote));
+        addresses.truncate(self.config.max_paths);
+        let cookie = StateCookie {
+            created: now,
+            lifetime: cookie_lifetime(&self.mint, peer.preservative),
+            local_port: inbound.packet.header.destination_port,
+            remote_port: inbound.packet.header.source_port,
+            local_tag: own.tag,
+            peer_tag: fields.tag,
+            local_initial_tsn: own.initial_tsn,
+            peer_initial_tsn: fields.initial_tsn,
+            peer_rwnd: fields.a_rwnd,
+            outbound_streams: own.outbound_streams.min(fields.inbound_streams),
+            inbound_streams: own.inbound_streams.min(fields.outbound_streams),
+            tie_tags: None,
+            capabilities: peer.capabilities,
+            addresses,
+        };
+        let cookie = self.mint.mint(now, &cookie);
+        reply(
+            inbound,
+            fields.tag,
+            &[Chunk::InitAck(build_init_ack(&self.config, own, cookie, &peer))],
+        )
+    }
+
+    /// A cookie came back: if it is genuine and alive, an association begins (§5.1.5).
+    fn handle_cookie_echo(&mut self, now: Timestamp, inbound: &Inbound, cookie: &Bytes) -> Handling {
+        let cookie = match self.mint.open(now, cookie) {
+            Ok(cookie) => cookie,
+            Err(CookieError::Forged) => return Handling::Done,
+            Err(CookieError::Stale { by, cookie }) => {
+                let staleness_us = u32::try_from(by.as_micros()).unwrap_or(u32::MAX);
+                let causes = Causes::from_causes(&[Cause::StaleCookie { staleness_us }]);
+                return reply(inbound, cookie.peer_tag, &[Chunk::Error(ErrorChunk { causes })]);
+            }
+        };
+        let header = inbound.packet.header;
+        let ports = (cookie.local_port, cookie.remote_port);
+        let addressed = header.verification_tag == cookie.local_tag
+            && ports == (header.destination_port, header.source_port)
+            && cookie.addresses.contains(&inbound.remote.ip());
+        // With ties the cookie belongs to an association that has gone since.
+        if !addressed || self.table.by_tag(cookie.local_tag).is_some() {
+            return Handling::Done;
+        }
+        let peer = Peer {
+            local_port: cookie.local_port,
+            address: inbound.remote.ip(),
+            remote_port: cookie.remote_port,
+        };
+        let id = self.register(cookie.local_tag, peer);
+        let plan = Blueprint {
+            config: self.config.clone(),
+            random: self.random.fork(),
+            mint: self.mint.clone(),
+            local_port: cookie.local_port,
+            remote_port: cookie.remote_port,
+            local_address: inbound
+                .local
+                .filter(|ip| self.config.local_addresses.contains(ip)),
+            remote: inbound.remote,
+        };
+        let mut association = Association::from_cookie(now, plan, &cookie);
+        association.handle_bundled(now, inbound);
+        Handling::Accept(id, Box::new(association))
+    }
+
+    /// Takes what an association of this endpoint told.
+    pub fn handle_event(&mut self, id: AssociationId, event: EndpointEvent) {
+        match event {
+            EndpointEvent::LocalTagChanged { from, to } => self.table.change_tag(id, from, to),
+            EndpointEvent::PeerAddressAdded(address) => self.table.add_address(id, address.ip()),
+            EndpointEvent::Closed => self.table.remove(id),
+        }
+    }
+
+    fn register(&mut self, tag: VerificationTag, peer: Peer) -> AssociationId {
+        let id = AssociationId(self.next_id);
+        self.next_id += 1;
+        self.table.insert(id, tag, peer);
+        id
+    }
+
+    /// A tag that no association of this endpoint has.
+    fn fresh_tag(&mut self) -> VerificationTag {
+        loop {
+            let tag = VerificationTag(self.random.nonzero_u32());
+            if self.table.by_tag(tag).is_none() {
+                return tag;
+            }
+        }
+    }
+
+    /// A random local port from the dynamic range, so that clients behind one address translator differ.
+    fn free_port(&mut self, address: IpAddr, remote_port: u16) -> Option<u16> {
+        const FIRST: u32 = 49_152;
+        const COUNT: u32 = 65_536 - FIRST;
+        let start = self.random.next_u32() % COUNT;
+        (0..COUNT)
+            .map(|step| (FIRST + (start + step) % COUNT) as u16)
+            .find(|port| {
+                let peer = Peer {
+                    local_port: *port,
+                    address,
+                    remote_port,
+                };
+                !self.listening.contains(port) && self.table.by_peer(&peer).is_none()
+            })
+    }
+}
+
+/// A packet of the endpoint's own in answer to another.
+fn reply(inbound: &Inbound, tag: VerificationTag, chunks: &[Chunk]) -> Handling {
+    let header = CommonHeader {
+        source_port: inbound.packet.header.destination_port,
+        destination_port: inbound.packet.header.source_port,
+        verification_tag: tag,
+    };
+    Handling::Reply(Reply {
+        source: inbound.local,
+        destination: inbound.remote,
+        packet: write_packet(header, chunks).into(),
+    })
+}

@@ -1,0 +1,83 @@
+//! What a caller can do wrong, an error type for each operation. What the peer does wrong is answered by the
+//! protocol and told as an [`crate::Event`].
+
+use anabranch_wire::StreamId;
+
+/// Why a message was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SendError {
+    /// The send buffer is full; try again after [`crate::Event::Writable`].
+    #[error("the send buffer is full: wait until the association is writable")]
+    BufferFull,
+    /// The message is larger than `Config::buffers.max_message`.
+    #[error("a message of {size} bytes is larger than the limit of {limit}")]
+    TooLarge {
+        /// Bytes of the message.
+        size: usize,
+        /// `Config::buffers.max_message`.
+        limit: usize,
+    },
+    /// SCTP has no empty messages (RFC 9260 §3.3.1).
+    #[error("a message must have at least one byte")]
+    Empty,
+    /// The stream was not negotiated.
+    #[error("stream {stream:?} does not exist: the association has {streams} outbound streams")]
+    InvalidStream {
+        /// The stream asked for.
+        stream: StreamId,
+        /// Outbound streams negotiated.
+        streams: u16,
+    },
+    /// The stream has a message that was begun with `send_part` and is not ended yet.
+    #[error("stream {0:?} has an unfinished message: end it with send_part first")]
+    MessageOpen(StreamId),
+    /// The association is shutting down, or over.
+    #[error("the association takes no more messages: it is shutting down or closed")]
+    Closed,
+}
+
+/// Why an association could not be begun.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// An SCTP port must not be 0.
+    #[error("SCTP port 0 cannot be connected to")]
+    PortZero,
+    /// The remote address is unspecified, multicast or broadcast.
+    #[error("{0} is not an address of one host")]
+    InvalidAddress(std::net::IpAddr),
+    /// There is already an association between these addresses and ports.
+    #[error("there is already an association with {0} on these SCTP ports")]
+    Exists(std::net::SocketAddr),
+    /// A setting given for this association is out of range.
+    #[error(transparent)]
+    Config(crate::config::ConfigError),
+    /// No local SCTP port of the dynamic range is free.
+    #[error("no local SCTP port is free")]
+    NoFreePort,
+}
+
+/// Why an endpoint could not be made or cannot listen.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EndpointError {
+    /// A setting is out of range.
+    #[error(transparent)]
+    Config(#[from] crate::config::ConfigError),
+    /// An SCTP port must not be 0.
+    #[error("SCTP port 0 cannot be listened on")]
+    PortZero,
+}
+
+/// Why a path could not be chosen or changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PathRequestError {
+    /// No such path.
+    #[error("there is no path {0}")]
+    Unknown(u8),
+    /// The path's address has not been confirmed yet (RFC 9260 §5.4).
+    #[error("path {0} is not confirmed yet")]
+    Unconfirmed(u8),
+}

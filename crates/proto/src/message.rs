@@ -1,0 +1,115 @@
+//! User messages on their way in and out.
+
+use anabranch_wire::{Ppid, StreamId};
+use bytes::{Bytes, BytesMut};
+
+/// Names a message given to `send`, within its association; counts from 0 in the order of the calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MessageId(pub u64);
+
+/// How a message is to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct SendOptions {
+    /// Carried to the peer's application, unchanged.
+    pub ppid: Ppid,
+    /// Delivered as soon as it is complete, whatever came before it on its stream (RFC 9260 §6.6).
+    pub unordered: bool,
+    /// Asks the peer to acknowledge at once (the I bit, RFC 7053).
+    pub immediate: bool,
+    /// Any number of the application's own, given back when the message fails.
+    pub context: u64,
+}
+
+/// A message, or a part of one that is handed over before it is complete (partial delivery, RFC 9260 §6.9).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MessagePart {
+    /// The stream it came on.
+    pub stream: StreamId,
+    /// As the sender gave it.
+    pub ppid: Ppid,
+    /// As the sender asked.
+    pub unordered: bool,
+    /// Names the message among those received on this association: equal for the parts of one message, which
+    /// follow each other without other parts of the same message missing.
+    pub message: u64,
+    /// Whether it is the beginning of the message.
+    pub beginning: bool,
+    /// Whether it is the end of the message. Both are true for a whole one.
+    pub ending: bool,
+    /// The data, in slices of the datagrams it came in.
+    pub payload: Payload,
+}
+
+/// Bytes in one or several pieces, none of them empty.
+#[derive(Clone, Debug, Default)]
+pub struct Payload(Pieces);
+
+#[derive(Clone, Debug)]
+enum Pieces {
+    One(Bytes),
+    Many(Vec<Bytes>),
+}
+
+impl Default for Pieces {
+    fn default() -> Self {
+        Self::Many(Vec::new())
+    }
+}
+
+impl Payload {
+    /// Its length in bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.pieces().iter().map(Bytes::len).sum()
+    }
+
+    /// Whether there are no bytes in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pieces().is_empty()
+    }
+
+    /// The pieces, in order.
+    #[must_use]
+    pub fn pieces(&self) -> &[Bytes] {
+        match &self.0 {
+            Pieces::One(bytes) => core::slice::from_ref(bytes),
+            Pieces::Many(pieces) => pieces,
+        }
+    }
+
+    /// All of it in one piece: copied once if it is in several.
+    #[must_use]
+    pub fn into_bytes(self) -> Bytes {
+        match self.0 {
+            Pieces::One(bytes) => bytes,
+            Pieces::Many(pieces) => {
+                let mut joined = BytesMut::with_capacity(pieces.iter().map(Bytes::len).sum());
+                for piece in &pieces {
+                    joined.extend_from_slice(piece);
+                }
+                joined.freeze()
+            }
+        }
+    }
+}
+
+impl From<Bytes> for Payload {
+    fn from(bytes: Bytes) -> Self {
+        Self(Pieces::One(bytes))
+    }
+}
+
+impl From<Vec<Bytes>> for Payload {
+    fn from(pieces: Vec<Bytes>) -> Self {
+        Self(Pieces::Many(pieces))
+    }
+}
+
+impl PartialEq for Payload {
+    fn eq(&self, other: &Self) -> bool {
+        self.len() == other.len() && self.pieces().iter().flatten().eq(other.pieces().iter().flatten())
+    }
+}
+
+impl Eq for Payload {}

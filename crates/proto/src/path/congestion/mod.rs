@@ -1,0 +1,79 @@
+//! Congestion control of a path: the seam, and RFC 9260 §7.2 in it.
+
+mod rfc9260;
+
+use crate::send::RecoveryRules;
+
+pub(crate) use rfc9260::Rfc9260;
+
+/// What one acknowledgement did to one path.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AckedOnPath {
+    /// Bytes acknowledged for the first time, by the cumulative ack or a gap block.
+    pub(crate) newly_acked: usize,
+    /// Bytes of DATA chunks in flight before the acknowledgement.
+    pub(crate) flight_before: usize,
+    /// Whether the cumulative TSN ack point moved.
+    pub(crate) cumulative_moved: bool,
+    /// Whether the association is in fast recovery.
+    pub(crate) in_fast_recovery: bool,
+    /// Whether nothing is in flight on the path any more.
+    pub(crate) all_acked: bool,
+}
+
+/// The controllers; one variant each.
+#[derive(Clone, Debug)]
+pub(crate) enum Controller {
+    Rfc9260(Rfc9260),
+}
+
+impl Controller {
+    /// `max_data` is PMDCS, the largest DATA chunk that fits a packet of the path.
+    pub(crate) fn new(max_data: usize, ipv6: bool, rules: &RecoveryRules) -> Self {
+        Self::Rfc9260(Rfc9260::new(max_data, ipv6, rules))
+    }
+
+    pub(crate) fn cwnd(&self) -> usize {
+        let Self::Rfc9260(control) = self;
+        control.cwnd
+    }
+
+    pub(crate) fn ssthresh(&self) -> usize {
+        let Self::Rfc9260(control) = self;
+        control.ssthresh
+    }
+
+    pub(crate) fn partial_bytes_acked(&self) -> usize {
+        let Self::Rfc9260(control) = self;
+        control.partial_bytes_acked
+    }
+
+    pub(crate) fn on_ack(&mut self, acked: AckedOnPath) {
+        let Self::Rfc9260(control) = self;
+        control.on_ack(acked);
+    }
+
+    /// Chunks of the path were declared lost by missing reports: one cut a window (§7.2.3).
+    pub(crate) fn on_fast_retransmit(&mut self) {
+        let Self::Rfc9260(control) = self;
+        control.on_fast_retransmit();
+    }
+
+    /// T3-rtx expired (§7.2.3).
+    pub(crate) fn on_timeout(&mut self) {
+        let Self::Rfc9260(control) = self;
+        control.on_timeout();
+    }
+
+    /// Nothing was sent on the path for one RTO (§7.2.1); `first` in this pause.
+    pub(crate) fn on_idle(&mut self, first: bool) {
+        let Self::Rfc9260(control) = self;
+        control.on_idle(first);
+    }
+
+    /// The path's PMDCS changed.
+    pub(crate) fn on_max_data(&mut self, max_data: usize) {
+        let Self::Rfc9260(control) = self;
+        control.max_data = max_data;
+    }
+}

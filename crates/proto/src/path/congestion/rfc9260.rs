@@ -1,0 +1,164 @@
+//! Slow start, congestion avoidance and the cuts, as RFC 9260 §7.2 has them.
+
+use super::AckedOnPath;
+use crate::send::RecoveryRules;
+
+/// The state of RFC 9260's congestion control for one path; all in bytes of DATA chunks, headers and padding
+/// included (§1.6 and §7.2.2 count so).
+#[derive(Clone, Debug)]
+pub(crate) struct Rfc9260 {
+    pub(super) cwnd: usize,
+    pub(super) ssthresh: usize,
+    pub(super) partial_bytes_acked: usize,
+    /// PMDCS: the largest DATA chunk that fits a packet of the path.
+    pub(super) max_data: usize,
+    /// The least ssthresh after a cut, in PMDCS.
+    floor: usize,
+}
+
+impl Rfc9260 {
+    /// §7.2.1: about three full packets of 1,500 bytes; `ipv6` takes the larger header off.
+    pub(super) fn new(max_data: usize, ipv6: bool, rules: &RecoveryRules) -> Self {
+        let few = if ipv6 { 4344 } else { 4404 };
+        let cwnd = (4 * max_data).min((2 * max_data).max(few));
+        Self {
+            cwnd,
+            ssthresh: usize::MAX,
+            partial_bytes_acked: 0,
+            max_data,
+            floor: rules.ssthresh_floor,
+        }
+    }
+
+    /// §7.2.1 and §7.2.2.
+    pub(super) fn on_ack(&mut self, acked: AckedOnPath) {
+        let fully_used = acked.flight_before >= self.cwnd;
+        if self.cwnd > self.ssthresh {
+            self.avoid_congestion(acked.newly_acked, fully_used && !acked.in_fast_recovery);
+        } else if fully_used && acked.cumulative_moved && !acked.in_fast_recovery {
+            self.cwnd += acked.newly_acked.min(self.max_data);
+        }
+        if acked.all_acked {
+            self.partial_bytes_acked = 0;
+        }
+    }
+
+    /// §7.2.2: about one PMDCS a round trip.
+    fn avoid_congestion(&mut self, newly_acked: usize, fully_used: bool) {
+        self.partial_bytes_acked += newly_acked;
+        if self.partial_bytes_acked >= self.cwnd {
+            if fully_used {
+                self.partial_bytes_acked -= self.cwnd;
+                self.cwnd += self.max_data;
+            } else {
+                // Not used: credit must not pile up for a later burst of growth.
+                self.partial_bytes_acked = self.cwnd;
+            }
+        }
+    }
+
+    fn halve(&mut self) {
+        self.ssthresh = (self.cwnd / 2).max(self.floor * self.max_data);
+        self.partial_bytes_acked = 0;
+    }
+
+    pub(super) fn on_fast_retransmit(&mut self) {
+        self.halve();
+        self.cwnd = self.ssthresh;
+    }
+
+    pub(super) fn on_timeout(&mut self) {
+        self.halve();
+        self.cwnd = self.max_data;
+    }
+
+    /// §7.2.1: per RTO without data, half the window, not below four packets; what was known before the pause
+    /// stays known as ssthresh.
+    pub(super) fn on_idle(&mut self, first: bool) {
+        if first {
+            self.ssthresh = self.cwnd.max(self.floor * self.max_data);
+        }
+        self.cwnd = self.cwnd.min((self.cwnd / 2).max(4 * self.max_data));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn new(max_data: usize) -> Rfc9260 {
+        Rfc9260::new(max_data, false, &RecoveryRules::RFC9260)
+    }
+
+    fn acked(newly_acked: usize, flight_before: usize) -> AckedOnPath {
+        AckedOnPath {
+            newly_acked,
+            flight_before,
+            cumulative_moved: true,
+            in_fast_recovery: false,
+            all_acked: false,
+        }
+    }
+
+    #[test]
+    fn starts_with_the_initial_window() {
+        assert_eq!(new(1000).cwnd, 4000);
+        assert_eq!(new(1452).cwnd, 4404);
+        assert_eq!(new(9000).cwnd, 18_000);
+    }
+
+    #[test]
+    fn slow_start_grows_by_at_most_one_packet_and_only_when_full() {
+        let mut control = new(1000);
+        control.on_ack(acked(2000, 4000));
+        assert_eq!(control.cwnd, 5000);
+        control.on_ack(acked(400, 5000));
+        assert_eq!(control.cwnd, 5400);
+        control.on_ack(acked(2000, 5399));
+        assert_eq!(control.cwnd, 5400, "the window was not used");
+        control.on_ack(AckedOnPath {
+            cumulative_moved: false,
+            ..acked(2000, 9000)
+        });
+        control.on_ack(AckedOnPath {
+            in_fast_recovery: true,
+            ..acked(2000, 9000)
+        });
+        assert_eq!(control.cwnd, 5400);
+    }
+
+    #[test]
+    fn congestion_avoidance_grows_by_one_packet_a_window() {
+        let mut control = new(1000);
+        control.cwnd = 8000;
+        control.ssthresh = 4000;
+        for _ in 0..3 {
+            control.on_ack(acked(2000, 8000));
+        }
+        assert_eq!((control.cwnd, control.partial_bytes_acked), (8000, 6000));
+        control.on_ack(acked(2000, 8000));
+        assert_eq!((control.cwnd, control.partial_bytes_acked), (9000, 0));
+        control.on_ack(AckedOnPath {
+            all_acked: true,
+            ..acked(500, 9000)
+        });
+        assert_eq!(control.partial_bytes_acked, 0);
+    }
+
+    #[test]
+    fn cuts() {
+        let mut control = new(1000);
+        control.cwnd = 20_000;
+        control.on_fast_retransmit();
+        assert_eq!((control.cwnd, control.ssthresh), (10_000, 10_000));
+        control.on_timeout();
+        assert_eq!((control.cwnd, control.ssthresh), (1000, 5000));
+        control.on_timeout();
+        assert_eq!((control.cwnd, control.ssthresh), (1000, 4000));
+        control.on_idle(true);
+        assert_eq!(control.cwnd, 1000, "an idle path gains nothing");
+        control.cwnd = 20_000;
+        control.on_idle(true);
+        assert_eq!(control.cwnd, 10_000);
+    }
+}

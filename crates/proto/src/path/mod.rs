@@ -1,0 +1,242 @@
+//! The paths of an association, and what belongs to each: RTO, T3-rtx, congestion window, error counter, PMTU,
+//! heartbeat (RFC 9260 §6.3, §6.4, §7, §8).
+
+mod congestion;
+mod heartbeat;
+mod pmtu;
+mod rto;
+mod selection;
+
+use core::fmt;
+use core::time::Duration;
+use std::net::{IpAddr, SocketAddr};
+
+pub(crate) use congestion::{AckedOnPath, Controller};
+pub(crate) use heartbeat::{Heartbeat, HeartbeatInfo};
+pub(crate) use pmtu::Pmtu;
+pub(crate) use rto::Rto;
+pub(crate) use selection::{Candidate, Paths};
+
+use crate::config::Config;
+use crate::send::RecoveryRules;
+use crate::stats::PathStats;
+use crate::time::Timestamp;
+
+/// A path of an association: a pair of a local and a remote address. Numbered from 0 in the order of discovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PathId(pub u8);
+
+impl PathId {
+    pub(crate) fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+impl fmt::Display for PathId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Whether a path can be used (RFC 9260 §5.4, §8.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathState {
+    /// The peer listed the address, and has not yet shown that it is there.
+    Unconfirmed,
+    /// In use, or ready to be.
+    Active,
+    /// More than `Path.Max.Retrans` errors in a row.
+    Inactive,
+}
+
+/// One path.
+#[derive(Debug)]
+pub(crate) struct Path {
+    pub(crate) id: PathId,
+    /// The local address packets leave from; `None` leaves it to routing.
+    pub(crate) local: Option<IpAddr>,
+    /// The remote address and its encapsulation port, which may change (RFC 6951 §5.4).
+    pub(crate) remote: SocketAddr,
+    pub(crate) state: PathState,
+    pub(crate) rto: Rto,
+    pub(crate) control: Controller,
+    pub(crate) pmtu: Pmtu,
+    pub(crate) heartbeat: Heartbeat,
+    /// Bytes of DATA chunks sent here and neither acknowledged nor declared lost.
+    pub(crate) flight_size: usize,
+    /// Errors in a row (§8.2).
+    pub(crate) error_count: u32,
+    /// When T3-rtx expires, while it runs (§6.3.2).
+    pub(crate) t3: Option<Timestamp>,
+    /// The lowest index in flight on this path may not be below this one: where the search for it begins.
+    pub(crate) earliest: u64,
+    /// After T3-rtx: one packet in flight until something is acknowledged (§7.2.1).
+    pub(crate) single_packet: bool,
+    /// The next packet of repeats leaves whatever the congestion window: what fast retransmit (§7.2.4 step 3) and T3-rtx
+    /// (§6.3.3 E3) grant.
+    pub(crate) repeat_now: bool,
+    /// Bytes that may still leave in the burst of this moment (`Max.Burst`, §6.1 D).
+    pub(crate) burst: Burst,
+    /// When DATA last left, and whether the idle decay of §7.2.1 has begun since.
+    pub(crate) idle: Idle,
+    /// No chunk sent before this may give another RTT sample: one a round trip (§6.3.1 C4).
+    pub(crate) sample_after: Timestamp,
+    pub(crate) timeouts: u64,
+    pub(crate) data_bytes_sent: u64,
+}
+
+/// Since when a path has carried no DATA (§7.2.1).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Idle {
+    since: Timestamp,
+    decayed: bool,
+}
+
+/// How much may still leave at once (§6.1 D).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Burst {
+    room: usize,
+    at: Option<Timestamp>,
+}
+
+impl Path {
+    pub(crate) fn new(
+        id: PathId,
+        local: Option<IpAddr>,
+        remote: SocketAddr,
+        config: &Config,
+        now: Timestamp,
+    ) -> Self {
+        let pmtu = Pmtu::new(config, remote.is_ipv6());
+        Self {
+            id,
+            local,
+            remote,
+            state: PathState::Unconfirmed,
+            rto: Rto::new(&config.rto),
+            control: Controller::new(pmtu.max_data(), remote.is_ipv6(), &RecoveryRules::RFC9260),
+            pmtu,
+            heartbeat: Heartbeat::default(),
+            flight_size: 0,
+            error_count: 0,
+            t3: None,
+            earliest: 0,
+            single_packet: false,
+            repeat_now: false,
+            burst: Burst::default(),
+            idle: Idle {
+                since: now,
+                decayed: false,
+            },
+            sample_after: Timestamp::ZERO,
+            timeouts: 0,
+            data_bytes_sent: 0,
+        }
+    }
+
+    /// Whether the congestion window lets another packet with DATA out (§6.1 B).
+    pub(crate) fn has_cwnd_room(&self) -> bool {
+        self.flight_size < self.control.cwnd() && !(self.single_packet && self.flight_size > 0)
+    }
+
+    /// Whether the burst of this moment lets another packet with new DATA out (§6.1 D).
+    pub(crate) fn has_burst_room(&mut self, now: Timestamp, max_burst: u32) -> bool {
+        if self.burst.at != Some(now) {
+            let least = max_burst as usize * self.pmtu.max_data();
+            self.burst = Burst {
+                room: self.burst.room.max(least),
+                at: Some(now),
+            };
+        }
+        self.burst.room > 0
+    }
+
+    /// A SACK acknowledged `bytes`: that much may leave beside `Max.Burst` packets, so that one SACK for many
+    /// packets does not stall the flow.
+    pub(crate) fn open_burst(&mut self, now: Timestamp, bytes: usize, max_burst: u32) {
+        self.burst = Burst {
+            room: bytes + max_burst as usize * self.pmtu.max_data(),
+            at: Some(now),
+        };
+    }
+
+    /// A DATA chunk of `size` bytes left on this path.
+    pub(crate) fn on_data_sent(&mut self, now: Timestamp, index: u64, size: usize) {
+        if self.flight_size == 0 || index < self.earliest {
+            self.earliest = index;
+        }
+        self.flight_size += size;
+        self.burst.room = self.burst.room.saturating_sub(size);
+        self.idle = Idle {
+            since: now,
+            decayed: false,
+        };
+        self.data_bytes_sent += size as u64;
+        if self.t3.is_none() {
+            self.start_t3(now);
+        }
+    }
+
+    pub(crate) fn start_t3(&mut self, now: Timestamp) {
+        self.t3 = Some(now + self.rto.current());
+    }
+
+    /// §7.2.1: lets the window shrink for each RTO that passed without data; called before data is sent again.
+    pub(crate) fn decay_when_idle(&mut self, now: Timestamp) {
+        if self.flight_size > 0 {
+            return;
+        }
+        let rto = self.rto.current();
+        // Each step halves the window: after 64 nothing is left to halve, however long the pause was.
+        for _ in 0..64 {
+            if now.saturating_duration_since(self.idle.since) < rto {
+                return;
+            }
+            self.control.on_idle(!self.idle.decayed);
+            self.idle = Idle {
+                since: self.idle.since + rto,
+                decayed: true,
+            };
+        }
+        self.idle.since = now;
+    }
+
+    /// An RTT sample from a chunk that was sent once (Karn, §6.3.1 C5).
+    pub(crate) fn on_rtt_sample(&mut self, now: Timestamp, sent_at: Timestamp) {
+        if sent_at >= self.sample_after {
+            self.rto.on_sample(now.saturating_duration_since(sent_at));
+            self.sample_after = now;
+        }
+    }
+
+    /// How long to wait before the next heartbeat (§8.3): the RTO with a jitter of half of it, and `HB.interval`
+    /// unless the address is still to be confirmed (§5.4).
+    pub(crate) fn heartbeat_period(&self, interval: Option<Duration>, jitter: f64) -> Option<Duration> {
+        let rto = self.rto.current();
+        if self.state == PathState::Unconfirmed {
+            return Some(rto);
+        }
+        interval.map(|interval| rto.mul_f64(1.0 + jitter) + interval)
+    }
+
+    pub(crate) fn stats(&self, primary: PathId) -> PathStats {
+        PathStats {
+            id: self.id,
+            local: self.local,
+            remote: self.remote,
+            state: self.state,
+            primary: self.id == primary,
+            srtt: self.rto.srtt(),
+            rttvar: self.rto.rttvar(),
+            rto: self.rto.current(),
+            cwnd: self.control.cwnd(),
+            ssthresh: self.control.ssthresh(),
+            flight_size: self.flight_size,
+            partial_bytes_acked: self.control.partial_bytes_acked(),
+            pmtu: self.pmtu.current(),
+            error_count: self.error_count,
+            timeouts: self.timeouts,
+            data_bytes_sent: self.data_bytes_sent,
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Which path a packet takes (RFC 9260 §5.4, §6.4, §6.4.1): the primary one, and another when it fails.
+
+use std::net::{IpAddr, SocketAddr};
+
+use super::{Path, PathId, PathState};
+use crate::config::Config;
+use crate::time::Timestamp;
+
+/// What is to be sent, as far as the choice of a path depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Candidate {
+    /// DATA for the first time.
+    New,
+    /// DATA that was last sent on `last`, and lost there by T3-rtx or by missing reports.
+    Retransmission { last: PathId, timed_out: bool },
+}
+
+/// The paths of an association, and the primary one.
+#[derive(Debug)]
+pub(crate) struct Paths {
+    all: Vec<Path>,
+    primary: PathId,
+    /// Where new data went last, to notice a failover.
+    current: PathId,
+    /// The path a packet last came by: acknowledgements and other answers return there (§6.4).
+    pub(crate) last_arrival: PathId,
+}
+
+impl Paths {
+    /// Begins with the one path that set-up uses.
+    pub(crate) fn new(local: Option<IpAddr>, remote: SocketAddr, config: &Config, now: Timestamp) -> Self {
+        let first = PathId(0);
+        Self {
+            all: vec![Path::new(first, local, remote, config, now)],
+            primary: first,
+            current: first,
+            last_arrival: first,
+        }
+    }
+
+    /// Adds a path to another address of the peer unless it is known or there are enough; answers the new one.
+    pub(crate) fn add(
+        &mut self,
+        local: Option<IpAddr>,
+        remote: SocketAddr,
+        config: &Config,
+        now: Timestamp,
+    ) -> Option<PathId> {
+        if self.all.len() >= config.max_paths || self.find(None, remote.ip()).is_some() {
+            return None;
+        }
+        let id = PathId(u8::try_from(self.all.len()).ok()?);
+        self.all.push(Path::new(id, local, remote, config, now));
+        Some(id)
+    }
+
+    pub(crate) fn iter(&self) -> core::slice::Iter<'_, Path> {
+        self.all.iter()
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> core::slice::IterMut<'_, Path> {
+        self.all.iter_mut()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(crate) fn contains(&self, id: PathId) -> bool {
+        id.index() < self.all.len()
+    }
+
+    pub(crate) fn path(&self, id: PathId) -> &Path {
+        &self.all[id.index()]
+    }
+
+    pub(crate) fn path_mut(&mut self, id: PathId) -> &mut Path {
+        &mut self.all[id.index()]
+    }
+
+    /// The path of a packet that came from `remote` to `local`: the same pair, else the same remote address.
+    pub(crate) fn find(&self, local: Option<IpAddr>, remote: IpAddr) -> Option<PathId> {
+        let same_remote = || self.all.iter().filter(|path| path.remote.ip() == remote);
+        same_remote()
+            .find(|path| local.is_some() && path.local == local)
+            .or_else(|| same_remote().next())
+            .map(|path| path.id)
+    }
+
+    pub(crate) fn primary(&self) -> PathId {
+        self.primary
+    }
+
+    pub(crate) fn set_primary(&mut self, path: PathId) {
+        self.primary = path;
+    }
+
+    /// AMDCS: the largest DATA chunk that fits every path (§1.6), so that a chunk can be repeated on any.
+    pub(crate) fn smallest_max_data(&self) -> usize {
+        self.all
+            .iter()
+            .map(|path| path.pmtu.max_data())
+            .min()
+            .unwrap_or(0)
+    }
+
+    /// Chooses the path (§6.4): new data goes to the primary path while it is active, else to an active one; what
+    /// T3-rtx found lost is repeated on another active path (§6.4.1), what reports found lost where it was.
+    /// When none is active the primary is tried on (dormant association).
+    pub(crate) fn choose(&self, candidate: Candidate) -> PathId {
+        let preferred = match candidate {
+            Candidate::New => self.primary,
+            Candidate::Retransmission {
+                last,
+                timed_out: false,
+            } => last,
+            Candidate::Retransmission {
+                last,
+                timed_out: true,
+            } => self.other_than(last),
+        };
+        if self.is_active(preferred) {
+            preferred
+        } else {
+            self.first_active().unwrap_or(self.primary)
+        }
+    }
+
+    /// Notes where new data goes; answers true when it had to leave a path that failed.
+    pub(crate) fn note_current(&mut self, path: PathId) -> bool {
+        let failed_over = path != self.current && !self.is_active(self.current);
+        self.current = path;
+        failed_over
+    }
+
+    /// The path currently used for data transfer (§8.1).
+    pub(crate) fn data_path(&self) -> PathId {
+        self.choose(Candidate::New)
+    }
+
+    fn is_active(&self, id: PathId) -> bool {
+        self.path(id).state == PathState::Active
+    }
+
+    fn first_active(&self) -> Option<PathId> {
+        self.all
+            .iter()
+            .find(|path| path.state == PathState::Active)
+            .map(|path| path.id)
+    }
+
+    /// The next active path after `last`, in turn, so that repeats try all; `last` itself if there is no other.
+    pub(crate) fn other_than(&self, last: PathId) -> PathId {
+        let count = self.all.len();
+        (1..count)
+            .map(|step| PathId(((last.index() + step) % count) as u8))
+            .find(|id| self.is_active(*id))
+            .unwrap_or(last)
+    }
+}

@@ -1,0 +1,392 @@
+//! The receiving half of an association: DATA becomes a [`Fragment`], is recorded (`tsn_tracker`), joined
+//! (`reassembly`), put in order (`delivery`) and read; and what is due to be acknowledged (`ack_timing`,
+//! `receive_window`). RFC 9260 §6.2, §6.5, §6.6, §6.9.
+
+mod ack_timing;
+mod delivery;
+mod reassembly;
+mod receive_window;
+mod tsn_tracker;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+
+use anabranch_wire::chunk::{GapAckBlock, Sack};
+use anabranch_wire::{Ppid, StreamId, Tsn};
+use bytes::Bytes;
+
+use crate::config::{BufferConfig, SackConfig};
+use crate::message::{MessagePart, Payload};
+use crate::time::Timestamp;
+use ack_timing::AckTiming;
+use delivery::{Held, InboundStreams, Turn};
+use reassembly::{Assembly, Reassembly};
+use receive_window::ReceiveWindow;
+use tsn_tracker::{Arrival, Index, TsnTracker};
+
+/// A chunk of user data, whatever kind of chunk it came in.
+#[derive(Clone, Debug)]
+pub(crate) struct Fragment {
+    pub(crate) tsn: Tsn,
+    pub(crate) stream: StreamId,
+    pub(crate) unordered: bool,
+    /// The SSN.
+    pub(crate) sequence: u32,
+    pub(crate) ppid: Ppid,
+    pub(crate) beginning: bool,
+    pub(crate) ending: bool,
+    pub(crate) payload: Bytes,
+}
+
+/// What became of a fragment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Accepted,
+    Duplicate,
+    /// Dropped, and not recorded: the buffer is full.
+    NoRoom,
+    /// Dropped, and not recorded: no acknowledgement could tell of it.
+    OutOfRange,
+    /// Recorded and dropped: the peer is told that there is no such stream (§6.5).
+    InvalidStream,
+    /// It contradicts what came before: the association cannot go on.
+    Violation(&'static str),
+}
+
+/// What an acknowledgement says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AckContent<'a> {
+    pub(crate) cumulative_tsn_ack: Tsn,
+    pub(crate) a_rwnd: u32,
+    pub(crate) gap_ack_blocks: &'a [GapAckBlock],
+    pub(crate) duplicate_tsns: &'a [Tsn],
+}
+
+/// A payload of at most this size is copied when it has to wait among many, so that it does not keep its whole
+/// datagram.
+const SMALL: usize = 256;
+
+/// Chunks that may wait before small ones are copied.
+const FEW: usize = 64;
+
+/// The receiving half.
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    tracker: TsnTracker,
+    timing: AckTiming,
+    window: ReceiveWindow,
+    reassembly: Reassembly,
+    streams: InboundStreams,
+    inbound_streams: u16,
+    /// What can be read.
+    ready: VecDeque<Held>,
+    /// A message of which parts are handed over before it is complete.
+    partial: Option<Index>,
+    partial_point: usize,
+    next_message: u64,
+    /// A chunk of this packet makes an acknowledgement urgent.
+    urgent: bool,
+    sack: SackConfig,
+    /// Kept between acknowledgements for their memory.
+    blocks: Vec<GapAckBlock>,
+    duplicates: Vec<Tsn>,
+}
+
+impl Receiver {
+    pub(crate) fn new(
+        initial_tsn: Tsn,
+        inbound_streams: u16,
+        buffers: &BufferConfig,
+        sack: &SackConfig,
+    ) -> Self {
+        Self {
+            tracker: TsnTracker::new(initial_tsn),
+            timing: AckTiming::new(sack),
+            window: ReceiveWindow::new(buffers),
+            reassembly: Reassembly::default(),
+            streams: InboundStreams::default(),
+            inbound_streams,
+            ready: VecDeque::new(),
+            partial: None,
+            partial_point: buffers.partial_delivery_point.min(buffers.receive as usize / 2),
+            next_message: 0,
+            urgent: false,
+            sack: sack.clone(),
+            blocks: Vec::new(),
+            duplicates: Vec::new(),
+        }
+    }
+
+    /// Begins anew, as after a restart of the peer (§5.2.4 A): what can be read stays readable, messages that are not
+    /// complete are dropped. If parts of one were handed over, its ending part never comes.
+    pub(crate) fn reset(&mut self, initial_tsn: Tsn, inbound_streams: u16) {
+        self.tracker = TsnTracker::new(initial_tsn);
+        self.timing = AckTiming::new(&self.sack);
+        for (bytes, chunks) in [self.reassembly.clear(), self.streams.clear()] {
+            self.window.release(bytes, chunks);
+        }
+        self.partial = None;
+        self.urgent = false;
+        self.inbound_streams = inbound_streams;
+    }
+
+    /// Streams from the peer.
+    pub(crate) fn inbound_streams(&self) -> u16 {
+        self.inbound_streams
+    }
+
+    /// A chunk of user data came in.
+    pub(crate) fn on_fragment(&mut self, mut fragment: Fragment) -> Verdict {
+        let index = match self.tracker.classify(fragment.tsn) {
+            Arrival::New(index) => index,
+            Arrival::Duplicate => {
+                self.urgent = true;
+                return Verdict::Duplicate;
+            }
+            Arrival::OutOfRange => {
+                self.urgent = true;
+                return Verdict::OutOfRange;
+            }
+        };
+        let len = fragment.payload.len();
+        let next_in_order = index == self.tracker.cumulative() + 1;
+        if !self
+            .window
+            .has_room(len, next_in_order, self.tracker.has_gaps(), self.is_readable())
+        {
+            self.urgent = true;
+            return Verdict::NoRoom;
+        }
+        // A gap is open, or this makes one, or closes one: the sender wants to know (§6.7).
+        self.urgent |= !next_in_order || self.tracker.has_gaps();
+        self.tracker.record(index);
+        if fragment.stream.0 >= self.inbound_streams {
+            self.urgent = true;
+            return Verdict::InvalidStream;
+        }
+        self.window.take(len);
+        if len <= SMALL && self.window.chunks() > FEW {
+            fragment.payload = Bytes::copy_from_slice(&fragment.payload);
+        }
+        if fragment.beginning && fragment.ending {
+            if self.reassembly.expects(index) {
+                return Verdict::Violation("a message stands in the middle of another");
+            }
+            let message = self.number();
+            self.deliver(
+                fragment.sequence,
+                Held {
+                    part: MessagePart {
+                        stream: fragment.stream,
+                        ppid: fragment.ppid,
+                        unordered: fragment.unordered,
+                        message,
+                        beginning: true,
+                        ending: true,
+                        payload: fragment.payload.into(),
+                    },
+                    chunks: 1,
+                },
+            );
+            return Verdict::Accepted;
+        }
+        let tracker = &self.tracker;
+        match self
+            .reassembly
+            .insert(index, fragment, |neighbour| tracker.contains(neighbour))
+        {
+            Ok(first) => {
+                self.on_assembly(first);
+                Verdict::Accepted
+            }
+            Err(what) => Verdict::Violation(what),
+        }
+    }
+
+    fn number(&mut self) -> u64 {
+        let number = self.next_message;
+        self.next_message += 1;
+        number
+    }
+
+    /// A run of fragments has grown: it may be a message now, or be handed over in parts.
+    fn on_assembly(&mut self, first: Index) {
+        let Some(assembly) = self.reassembly.assembly(first) else {
+            return;
+        };
+        if assembly.is_complete() {
+            let Some(assembly) = self.reassembly.remove(first) else {
+                return;
+            };
+            if self.partial == Some(first) {
+                self.partial = None;
+            }
+            self.complete(assembly);
+        } else if self.partial.is_none()
+            && assembly.has_beginning()
+            && assembly.bytes >= self.partial_point
+            && self.reassembly.lowest() == Some(first)
+        {
+            let (stream, sequence, unordered) = (assembly.stream, assembly.sequence, assembly.unordered);
+            if unordered || self.streams.turn(stream, sequence) == Turn::Now {
+                self.partial = Some(first);
+            }
+        }
+    }
+
+    /// All fragments of a message are there.
+    fn complete(&mut self, assembly: Assembly) {
+        let chunks = assembly.pieces.len();
+        let message = assembly.handed_over.unwrap_or_else(|| self.number());
+        let part = MessagePart {
+            stream: assembly.stream,
+            ppid: assembly.ppid,
+            unordered: assembly.unordered,
+            message,
+            beginning: assembly.handed_over.is_none(),
+            ending: true,
+            payload: Payload::from(Vec::from(assembly.pieces)),
+        };
+        self.deliver(assembly.sequence, Held { part, chunks });
+    }
+
+    /// A message is whole: it can be read now, or waits for its turn.
+    fn deliver(&mut self, sequence: u32, held: Held) {
+        let stream = held.part.stream;
+        if held.part.unordered {
+            self.ready.push_back(held);
+            return;
+        }
+        match self.streams.turn(stream, sequence) {
+            Turn::Now => {
+                self.ready.push_back(held);
+                let ready = &mut self.ready;
+                self.streams.advance(stream, |next| ready.push_back(next));
+            }
+            Turn::Later => {
+                if let Err(second) = self.streams.keep(sequence, held) {
+                    self.drop_held(&second);
+                }
+            }
+            Turn::Past => self.drop_held(&held),
+        }
+    }
+
+    /// A message whose number was used before: the peer's fault, and nobody waits for it.
+    fn drop_held(&mut self, held: &Held) {
+        self.window.release(held.part.payload.len(), held.chunks);
+    }
+
+    /// The next message, or part of one.
+    pub(crate) fn recv(&mut self) -> Option<MessagePart> {
+        let held = match self.ready.pop_front() {
+            Some(held) => held,
+            None => self.take_partial()?,
+        };
+        self.window.release(held.part.payload.len(), held.chunks);
+        Some(held.part)
+    }
+
+    /// What is there of the message that is handed over in parts.
+    fn take_partial(&mut self) -> Option<Held> {
+        let number = self.next_message;
+        let assembly = self.reassembly.assembly_mut(self.partial?)?;
+        if assembly.pieces.is_empty() {
+            return None;
+        }
+        let beginning = assembly.handed_over.is_none();
+        let message = *assembly.handed_over.get_or_insert(number);
+        let pieces = Vec::from(core::mem::take(&mut assembly.pieces));
+        let held = Held {
+            chunks: pieces.len(),
+            part: MessagePart {
+                stream: assembly.stream,
+                ppid: assembly.ppid,
+                unordered: assembly.unordered,
+                message,
+                beginning,
+                ending: false,
+                payload: pieces.into(),
+            },
+        };
+        assembly.bytes = 0;
+        self.next_message += u64::from(beginning);
+        Some(held)
+    }
+
+    /// Whether [`Receiver::recv`] has something.
+    pub(crate) fn is_readable(&self) -> bool {
+        let partial = self.partial.and_then(|first| self.reassembly.assembly(first));
+        !self.ready.is_empty() || partial.is_some_and(|assembly| !assembly.pieces.is_empty())
+    }
+
+    /// After the last chunk of a packet with DATA.
+    pub(crate) fn on_packet(&mut self, now: Timestamp, immediate: bool) {
+        let urgent = core::mem::take(&mut self.urgent);
+        self.timing
+            .on_packet(now, urgent || immediate || self.window.a_rwnd() == 0);
+    }
+
+    /// An acknowledgement is due whatever the rules say.
+    pub(crate) fn force_ack(&mut self) {
+        self.timing.force();
+    }
+
+    /// Whether an acknowledgement must leave.
+    pub(crate) fn ack_due(&self) -> bool {
+        self.timing.is_due()
+    }
+
+    /// Whether an acknowledgement may ride with data (§6.2).
+    pub(crate) fn ack_pending(&self) -> bool {
+        self.timing.is_pending()
+    }
+
+    /// When the delay of an acknowledgement ends.
+    pub(crate) fn ack_deadline(&self) -> Option<Timestamp> {
+        self.timing.deadline()
+    }
+
+    pub(crate) fn on_ack_timer(&mut self, now: Timestamp) {
+        self.timing.on_timer(now);
+    }
+
+    /// Hands the content of an acknowledgement to `write`; it fits a chunk of `room` bytes. Gap blocks go before
+    /// duplicates, low ones before high.
+    pub(crate) fn build_ack<R>(&mut self, room: usize, write: impl FnOnce(AckContent<'_>) -> R) -> R {
+        let entries = room.saturating_sub(Sack::HEADER_LEN) / 4; // both kinds take 4 bytes
+        self.blocks.clear();
+        self.duplicates.clear();
+        self.tracker.gap_blocks(entries, &mut self.blocks);
+        self.tracker
+            .take_duplicates(entries - self.blocks.len(), &mut self.duplicates);
+        self.timing.on_sent();
+        self.window.on_advertised();
+        write(AckContent {
+            cumulative_tsn_ack: self.tracker.cumulative_tsn(),
+            a_rwnd: self.window.a_rwnd(),
+            gap_ack_blocks: &self.blocks,
+            duplicate_tsns: &self.duplicates,
+        })
+    }
+
+    /// Whether reading has made so much room that the peer should know at once.
+    pub(crate) fn window_update_due(&self) -> bool {
+        self.window.has_opened()
+    }
+
+    pub(crate) fn cumulative_tsn(&self) -> Tsn {
+        self.tracker.cumulative_tsn()
+    }
+
+    pub(crate) fn a_rwnd(&self) -> u32 {
+        self.window.a_rwnd()
+    }
+
+    /// Bytes held, complete or not.
+    pub(crate) fn unread_bytes(&self) -> usize {
+        self.window.bytes()
+    }
+}

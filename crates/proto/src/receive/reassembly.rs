@@ -1,0 +1,180 @@
+//! Fragments on their way to messages (RFC 9260 §6.9). The fragments of a message have TSNs that follow each other, so a
+//! message is a run of TSNs from one that begins to one that ends.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use anabranch_wire::{Ppid, StreamId};
+use bytes::Bytes;
+
+use super::Fragment;
+use super::tsn_tracker::Index;
+
+/// Fragments of one message whose TSNs follow each other.
+#[derive(Debug)]
+pub(super) struct Assembly {
+    first: Index,
+    last: Index,
+    pub(super) stream: StreamId,
+    pub(super) unordered: bool,
+    pub(super) sequence: u32,
+    /// Of the first fragment; the RFC wants it equal in all.
+    pub(super) ppid: Ppid,
+    has_beginning: bool,
+    pub(super) has_ending: bool,
+    pub(super) pieces: VecDeque<Bytes>,
+    pub(super) bytes: usize,
+    /// Once a part was handed over: the number the message has for the application.
+    pub(super) handed_over: Option<u64>,
+}
+
+impl Assembly {
+    fn new(index: Index, fragment: Fragment) -> Self {
+        Self {
+            first: index,
+            last: index,
+            stream: fragment.stream,
+            unordered: fragment.unordered,
+            sequence: fragment.sequence,
+            ppid: fragment.ppid,
+            has_beginning: fragment.beginning,
+            has_ending: fragment.ending,
+            bytes: fragment.payload.len(),
+            pieces: VecDeque::from([fragment.payload]),
+            handed_over: None,
+        }
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        self.has_beginning && self.has_ending
+    }
+
+    /// Whether its beginning is there, so that it can be handed over in order.
+    pub(super) fn has_beginning(&self) -> bool {
+        self.has_beginning
+    }
+
+    fn belongs_with(&self, other: &Self) -> bool {
+        self.stream == other.stream
+            && self.unordered == other.unordered
+            && (self.unordered || self.sequence == other.sequence)
+    }
+
+    /// Joins what follows to the end; the shorter side moves.
+    fn append(&mut self, mut next: Self) {
+        self.last = next.last;
+        self.has_ending = next.has_ending;
+        self.bytes += next.bytes;
+        if self.pieces.len() >= next.pieces.len() {
+            self.pieces.append(&mut next.pieces);
+        } else {
+            while let Some(piece) = self.pieces.pop_back() {
+                next.pieces.push_front(piece);
+            }
+            self.pieces = next.pieces;
+        }
+    }
+}
+
+/// The messages that are not complete.
+#[derive(Debug, Default)]
+pub(super) struct Reassembly {
+    by_first: BTreeMap<Index, Assembly>,
+}
+
+impl Reassembly {
+    /// Adds a fragment. Answers where the run begins that it is now part of.
+    ///
+    /// `arrived` tells whether a TSN has come in: a neighbour that has, and is no part of a message in the making,
+    /// belongs to a message that is whole.
+    ///
+    /// # Errors
+    /// What is wrong, if the fragment contradicts its neighbours.
+    pub(super) fn insert(
+        &mut self,
+        index: Index,
+        fragment: Fragment,
+        arrived: impl Fn(Index) -> bool,
+    ) -> Result<Index, &'static str> {
+        let mut run = Assembly::new(index, fragment);
+        let next = self.by_first.remove(&(index + 1));
+        match next {
+            Some(next) if run.has_ending == next.has_beginning => {
+                if !run.has_ending {
+                    if !run.belongs_with(&next) {
+                        return Err("fragments of one message differ in stream, order or number");
+                    }
+                    run.append(next);
+                } else {
+                    self.by_first.insert(index + 1, next);
+                }
+            }
+            Some(_) => return Err("a message ends where another fragment of it follows, or the reverse"),
+            None if !run.has_ending && arrived(index + 1) => {
+                return Err("a message without an end is followed by another");
+            }
+            None => {}
+        }
+        let before = self.by_first.range_mut(..index).next_back().map(|(_, run)| run);
+        match before.filter(|before| before.last + 1 == index) {
+            Some(before) if before.has_ending == run.has_beginning => {
+                if !before.has_ending {
+                    if !before.belongs_with(&run) {
+                        return Err("fragments of one message differ in stream, order or number");
+                    }
+                    let first = before.first;
+                    before.append(run);
+                    return Ok(first);
+                }
+            }
+            Some(_) => return Err("a message begins in the middle of another, or has no beginning"),
+            None if !run.has_beginning && arrived(index - 1) => return Err("a fragment has no beginning"),
+            None => {}
+        }
+        let first = run.first;
+        self.by_first.insert(first, run);
+        Ok(first)
+    }
+
+    /// Whether a fragment with this TSN must be a middle one: one before it has no end, or one behind no beginning.
+    pub(super) fn expects(&self, index: Index) -> bool {
+        if self.by_first.is_empty() {
+            return false;
+        }
+        let before = self.by_first.range(..index).next_back().map(|(_, run)| run);
+        let open_before = before.is_some_and(|run| run.last + 1 == index && !run.has_ending);
+        open_before
+            || self
+                .by_first
+                .get(&(index + 1))
+                .is_some_and(|run| !run.has_beginning)
+    }
+
+    pub(super) fn assembly(&self, first: Index) -> Option<&Assembly> {
+        self.by_first.get(&first)
+    }
+
+    pub(super) fn assembly_mut(&mut self, first: Index) -> Option<&mut Assembly> {
+        self.by_first.get_mut(&first)
+    }
+
+    pub(super) fn remove(&mut self, first: Index) -> Option<Assembly> {
+        self.by_first.remove(&first)
+    }
+
+    /// The message with the lowest TSNs: no other can be completed before it in order.
+    pub(super) fn lowest(&self) -> Option<Index> {
+        self.by_first.keys().next().copied()
+    }
+
+    /// Drops everything; answers bytes and chunks that were held.
+    pub(super) fn clear(&mut self) -> (usize, usize) {
+        let held = self.by_first.values().fold((0, 0), |(bytes, chunks), run| {
+            (
+                bytes + run.pieces.iter().map(Bytes::len).sum::<usize>(),
+                chunks + run.pieces.len(),
+            )
+        });
+        self.by_first.clear();
+        held
+    }
+}

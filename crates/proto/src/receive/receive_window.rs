@@ -1,0 +1,130 @@
+//! The window this side advertises, and what it holds for the application (RFC 9260 §6.2).
+
+use crate::config::BufferConfig;
+
+/// A window smaller than a full packet is advertised as none, so that the peer sends no crumbs (silly window
+/// avoidance, RFC 1122 §4.2.3.3).
+const CRUMB: usize = 1500;
+
+/// Bytes and chunks held, against what may be held.
+#[derive(Debug)]
+pub(super) struct ReceiveWindow {
+    limit: usize,
+    max_chunks: usize,
+    bytes: usize,
+    chunks: usize,
+    last_advertised: usize,
+}
+
+impl ReceiveWindow {
+    pub(super) fn new(buffers: &BufferConfig) -> Self {
+        let limit = buffers.receive as usize;
+        Self {
+            limit,
+            max_chunks: buffers.max_chunks,
+            bytes: 0,
+            chunks: 0,
+            last_advertised: limit,
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn chunks(&self) -> usize {
+        self.chunks
+    }
+
+    /// Whether a chunk can be held. `closes_gap`: it is the next in order. `readable`: the application could make room.
+    ///
+    /// What closes the lowest gap is taken beyond the limit, up to twice of it, for only that lets the rest go; and
+    /// always when nothing can be read, for then nothing else makes room.
+    pub(super) fn has_room(&self, len: usize, closes_gap: bool, has_gaps: bool, readable: bool) -> bool {
+        if self.bytes + len <= self.limit && self.chunks < self.max_chunks {
+            return true;
+        }
+        let bounded = self.bytes + len <= 2 * self.limit && self.chunks < 2 * self.max_chunks;
+        closes_gap && (!readable || (has_gaps && bounded))
+    }
+
+    pub(super) fn take(&mut self, len: usize) {
+        self.bytes += len;
+        self.chunks += 1;
+    }
+
+    pub(super) fn release(&mut self, len: usize, chunks: usize) {
+        self.bytes -= len;
+        self.chunks -= chunks;
+    }
+
+    /// `a_rwnd` now.
+    pub(super) fn a_rwnd(&self) -> u32 {
+        let left = self.limit.saturating_sub(self.bytes);
+        let crumbs = left < CRUMB.min(self.limit / 2) || self.chunks >= self.max_chunks;
+        if crumbs { 0 } else { left as u32 }
+    }
+
+    pub(super) fn on_advertised(&mut self) {
+        self.last_advertised = self.a_rwnd() as usize;
+    }
+
+    /// Whether the application has made enough room since the last SACK for the peer to be told.
+    pub(super) fn has_opened(&self) -> bool {
+        (self.a_rwnd() as usize).saturating_sub(self.last_advertised) >= self.limit / 4
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    fn window(limit: u32) -> ReceiveWindow {
+        ReceiveWindow::new(&BufferConfig {
+            receive: limit,
+            max_chunks: 16,
+            ..Config::default().buffers
+        })
+    }
+
+    #[test]
+    fn crumbs_are_not_advertised() {
+        let mut window = window(10_000);
+        window.take(8_000);
+        assert_eq!(window.a_rwnd(), 2_000);
+        window.take(600);
+        assert_eq!(window.a_rwnd(), 0);
+        window.on_advertised();
+        window.release(600, 1);
+        assert!(!window.has_opened());
+        window.release(8_000, 1);
+        assert!(window.has_opened());
+    }
+
+    #[test]
+    fn beyond_the_limit_only_what_lets_others_go() {
+        let mut window = window(10_000);
+        window.take(10_000);
+        assert!(!window.has_room(1000, false, true, true));
+        assert!(
+            !window.has_room(1000, true, false, true),
+            "the application can make room"
+        );
+        assert!(window.has_room(1000, true, true, true));
+        assert!(window.has_room(1000, true, false, false));
+        window.take(9_500);
+        assert!(
+            !window.has_room(1000, true, true, true),
+            "a hostile peer gets no further"
+        );
+    }
+
+    #[test]
+    fn chunks_are_bounded_whatever_their_size() {
+        let mut window = window(10_000);
+        (0..16).for_each(|_| window.take(1));
+        assert_eq!(window.a_rwnd(), 0);
+        assert!(!window.has_room(1, false, true, true));
+    }
+}

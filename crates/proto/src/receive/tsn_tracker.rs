@@ -1,0 +1,212 @@
+//! Which TSNs have arrived (RFC 9260 §6.2): the cumulative point, the runs above it, and what came twice.
+
+use std::collections::VecDeque;
+
+use anabranch_wire::Tsn;
+use anabranch_wire::chunk::GapAckBlock;
+
+/// A gap block tells of TSNs by 16-bit offsets (§3.3.4): nothing further ahead is kept or acknowledged.
+const MAX_AHEAD: u64 = 65_535;
+
+/// Duplicates remembered for the next SACK: more would say nothing new.
+const MOST_DUPLICATES: usize = 64;
+
+/// TSNs counted without wrapping: the low 32 bits are the TSN.
+pub(super) type Index = u64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Run {
+    first: Index,
+    last: Index,
+}
+
+/// Where a TSN stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arrival {
+    New(Index),
+    Duplicate,
+    OutOfRange,
+}
+
+/// The TSNs of one direction.
+#[derive(Debug)]
+pub(super) struct TsnTracker {
+    /// Everything up to here has arrived.
+    cumulative: Index,
+    /// What has arrived above, in order, with gaps between.
+    above: VecDeque<Run>,
+    duplicates: Vec<Tsn>,
+}
+
+impl TsnTracker {
+    pub(super) fn new(initial_tsn: Tsn) -> Self {
+        Self {
+            // One turn ahead, so that an index before the first is still positive.
+            cumulative: ((1 << 32) | Index::from(initial_tsn.0)) - 1,
+            above: VecDeque::new(),
+            duplicates: Vec::new(),
+        }
+    }
+
+    pub(super) fn cumulative(&self) -> Index {
+        self.cumulative
+    }
+
+    pub(super) fn cumulative_tsn(&self) -> Tsn {
+        Tsn(self.cumulative as u32)
+    }
+
+    pub(super) fn has_gaps(&self) -> bool {
+        !self.above.is_empty()
+    }
+
+    /// Looks a TSN up; a duplicate is remembered.
+    pub(super) fn classify(&mut self, tsn: Tsn) -> Arrival {
+        let ahead = tsn.distance_from(self.cumulative_tsn()) as i32;
+        let index = self.cumulative.wrapping_add_signed(i64::from(ahead));
+        if self.contains(index) {
+            if self.duplicates.len() < MOST_DUPLICATES {
+                self.duplicates.push(tsn);
+            }
+            Arrival::Duplicate
+        } else if index > self.cumulative + MAX_AHEAD {
+            Arrival::OutOfRange
+        } else {
+            Arrival::New(index)
+        }
+    }
+
+    /// Whether it has arrived.
+    pub(super) fn contains(&self, index: Index) -> bool {
+        if index <= self.cumulative {
+            return true;
+        }
+        let after = self.above.partition_point(|run| run.last < index);
+        self.above.get(after).is_some_and(|run| run.first <= index)
+    }
+
+    /// Notes a new one.
+    pub(super) fn record(&mut self, index: Index) {
+        if index == self.cumulative + 1 {
+            self.cumulative = index;
+            if self.above.front().is_some_and(|run| run.first == index + 1)
+                && let Some(run) = self.above.pop_front()
+            {
+                self.cumulative = run.last;
+            }
+            return;
+        }
+        // Mostly the newest: looked at first.
+        let at = match self.above.back() {
+            Some(run) if run.last < index => self.above.len(),
+            None => 0,
+            Some(_) => self.above.partition_point(|run| run.last < index),
+        };
+        let joins_before = at > 0 && self.above[at - 1].last + 1 == index;
+        let joins_after = self.above.get(at).is_some_and(|run| run.first == index + 1);
+        match (joins_before, joins_after) {
+            (true, true) => {
+                self.above[at - 1].last = self.above[at].last;
+                self.above.remove(at);
+            }
+            (true, false) => self.above[at - 1].last = index,
+            (false, true) => self.above[at].first = index,
+            (false, false) => self.above.insert(
+                at,
+                Run {
+                    first: index,
+                    last: index,
+                },
+            ),
+        }
+    }
+
+    /// Appends what is above the cumulative point to `blocks`, at most `most` of them.
+    pub(super) fn gap_blocks(&self, most: usize, blocks: &mut Vec<GapAckBlock>) {
+        let offset = |index: Index| (index - self.cumulative) as u16;
+        let runs = self.above.iter().take(most);
+        blocks.extend(runs.map(|run| GapAckBlock {
+            start: offset(run.first),
+            end: offset(run.last),
+        }));
+    }
+
+    /// The duplicates since the last call, into `duplicates`, at most `most` of them.
+    pub(super) fn take_duplicates(&mut self, most: usize, duplicates: &mut Vec<Tsn>) {
+        duplicates.extend(self.duplicates.drain(..).take(most));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn blocks(tracker: &TsnTracker) -> Vec<(u16, u16)> {
+        let mut blocks = Vec::new();
+        tracker.gap_blocks(usize::MAX, &mut blocks);
+        blocks.iter().map(|block| (block.start, block.end)).collect()
+    }
+
+    fn arrive(tracker: &mut TsnTracker, tsn: u32) -> Arrival {
+        let arrival = tracker.classify(Tsn(tsn));
+        if let Arrival::New(index) = arrival {
+            tracker.record(index);
+        }
+        arrival
+    }
+
+    #[test]
+    fn gaps_open_and_close_across_the_wrap() {
+        let mut tracker = TsnTracker::new(Tsn(u32::MAX - 1));
+        assert_eq!(tracker.cumulative_tsn(), Tsn(u32::MAX - 2));
+        arrive(&mut tracker, 1);
+        arrive(&mut tracker, u32::MAX);
+        assert_eq!(blocks(&tracker), [(2, 2), (4, 4)]);
+        arrive(&mut tracker, 0);
+        assert_eq!(blocks(&tracker), [(2, 4)]);
+        assert_eq!(arrive(&mut tracker, 0), Arrival::Duplicate);
+        arrive(&mut tracker, u32::MAX - 1);
+        assert_eq!((tracker.cumulative_tsn(), blocks(&tracker)), (Tsn(1), vec![]));
+        let mut duplicates = Vec::new();
+        tracker.take_duplicates(9, &mut duplicates);
+        assert_eq!(duplicates, [Tsn(0)]);
+    }
+
+    #[test]
+    fn nothing_beyond_what_a_gap_block_can_tell() {
+        let mut tracker = TsnTracker::new(Tsn(1));
+        assert_eq!(arrive(&mut tracker, 65_536), Arrival::OutOfRange);
+        assert!(matches!(arrive(&mut tracker, 65_535), Arrival::New(_)));
+        assert_eq!(blocks(&tracker), [(65_535, 65_535)]);
+        assert_eq!(arrive(&mut tracker, 0x7FFF_FFFF), Arrival::OutOfRange);
+        assert_eq!(
+            arrive(&mut tracker, 0x8000_0001),
+            Arrival::Duplicate,
+            "half the numbers are old"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_set(start: u32, offsets in proptest::collection::vec(0_u32..80, 0..200)) {
+            let mut tracker = TsnTracker::new(Tsn(start));
+            let mut model = BTreeSet::new();
+            for offset in offsets {
+                let expected = model.insert(offset);
+                let arrival = arrive(&mut tracker, start.wrapping_add(offset));
+                prop_assert_eq!(matches!(arrival, Arrival::New(_)), expected);
+                let below = (0..).take_while(|number| model.contains(number)).count() as u32;
+                prop_assert_eq!(tracker.cumulative_tsn(), Tsn(start.wrapping_add(below).wrapping_sub(1)));
+                let mut listed = BTreeSet::from_iter(0..below);
+                for (first, last) in blocks(&tracker) {
+                    listed.extend((first..=last).map(|offset| below + u32::from(offset) - 1));
+                }
+                prop_assert_eq!(&listed, &model);
+            }
+        }
+    }
+}

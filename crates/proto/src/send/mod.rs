@@ -1,0 +1,16 @@
+//! The sending half of an association: messages waiting (`send_queue`), chunks in flight (`outstanding`), what
+//! acknowledgements say (`ack_report`) and what they prove lost (`loss`).
+
+mod ack_report;
+mod data_format;
+mod loss;
+mod outstanding;
+mod recovery_rules;
+mod scheduler;
+mod send_queue;
+
+pub(crate) use ack_report::AckReport;
+pub(crate) use ack_report::normalise;
+pub(crate) use outstanding::{AckOutcome, ChunkState, InvalidAck, Outstanding, PathOutcome};
+pub(crate) use recovery_rules::RecoveryRules;
+pub(crate) use send_queue::{SendQueue, UnsentMessage};

@@ -1,0 +1,441 @@
+//! DATA chunks that were sent and are not cumulatively acknowledged (RFC 9260 §6.2.1, §6.3, §7.2.4).
+//!
+//! A ring in TSN order. TSNs are counted without wrapping as 64-bit *indexes*, whose low 32 bits are the TSN, so that a
+//! chunk is found by subtraction. Each chunk is in one state; see [`ChunkState`] for the transitions.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use anabranch_wire::Tsn;
+use anabranch_wire::chunk::GapAckBlock;
+
+use super::ack_report::AckReport;
+use super::loss::{Holes, Run, difference};
+use super::recovery_rules::RecoveryRules;
+use super::send_queue::Fragment;
+use crate::path::PathId;
+use crate::time::Timestamp;
+
+/// A receiver can report TSNs only as 16-bit offsets from the cumulative TSN ack (§3.3.4).
+const MAX_AHEAD: u64 = 65_535;
+
+/// Where a chunk stands.
+///
+/// `InFlight` → `Acked` by a gap block; `InFlight` → `Lost` by missing reports or T3-rtx; `Lost` → `InFlight` when it is
+/// sent again; `Lost` → `Acked` when it was only late; `Acked` → `InFlight` when the receiver reneges. The
+/// cumulative TSN ack removes a chunk in any state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChunkState {
+    InFlight,
+    Lost { timed_out: bool },
+    Acked,
+}
+
+/// A chunk that was sent.
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    pub(crate) fragment: Fragment,
+    pub(crate) state: ChunkState,
+    /// Where it was sent last.
+    pub(crate) path: PathId,
+    /// When it was sent last.
+    pub(crate) sent_at: Timestamp,
+    /// How often it was sent.
+    pub(crate) transmissions: u32,
+    fast_retransmitted: bool,
+}
+
+/// What an acknowledgement did to one path (split as `AckAccounting` of the design asks; one path is the base case).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PathOutcome {
+    /// Bytes acknowledged for the first time.
+    pub(crate) newly_acked: usize,
+    /// Bytes that left the flight, by being acknowledged or declared lost.
+    pub(crate) left_flight: usize,
+    /// Bytes that came back to the flight because the receiver reneged.
+    pub(crate) reneged: usize,
+    /// Whether the earliest chunk in flight was acknowledged (§6.3.2 R3).
+    pub(crate) earliest_acked: bool,
+    /// When the newest of the chunks acknowledged at their first transmission had left: an RTT sample (Karn).
+    pub(crate) sample: Option<Timestamp>,
+    /// Chunks declared lost by missing reports.
+    pub(crate) lost: u32,
+}
+
+/// What an acknowledgement did.
+#[derive(Debug, Default)]
+pub(crate) struct AckOutcome {
+    /// One for each path.
+    pub(crate) paths: Vec<PathOutcome>,
+    /// Whether the cumulative TSN ack point moved.
+    pub(crate) cumulative_moved: bool,
+    /// Bytes of user data cumulatively acknowledged.
+    pub(crate) released: usize,
+    /// Whether this acknowledgement began a fast recovery.
+    pub(crate) entered_recovery: bool,
+    /// Chunks that the receiver took back.
+    pub(crate) reneged: u32,
+}
+
+impl AckOutcome {
+    /// Empties it for an association of `paths` paths.
+    pub(crate) fn begin(&mut self, paths: usize) {
+        let mut kept = core::mem::take(&mut self.paths);
+        kept.clear();
+        kept.resize(paths, PathOutcome::default());
+        *self = Self {
+            paths: kept,
+            ..Self::default()
+        };
+    }
+}
+
+/// An acknowledgement that cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InvalidAck {
+    /// Older than one already handled: it was overtaken, and says nothing new.
+    Stale,
+    /// It acknowledges what was never sent.
+    NeverSent,
+}
+
+/// The ring.
+#[derive(Debug)]
+pub(crate) struct Outstanding {
+    chunks: VecDeque<Chunk>,
+    /// Index of the first chunk in the ring: one above the cumulative TSN ack point.
+    base: u64,
+    /// Runs of `Acked` chunks, in order.
+    acked: Vec<Run>,
+    holes: Holes,
+    /// Indexes of the chunks in state `Lost`.
+    lost: BTreeSet<u64>,
+    /// The exit point of fast recovery, while in it (§7.2.4).
+    recovery_exit: Option<u64>,
+    /// Bytes of user data in the ring.
+    bytes: usize,
+    /// Bytes of user data in state `InFlight`.
+    in_flight: usize,
+    rules: RecoveryRules,
+    /// Kept between acknowledgements for its memory.
+    runs: Vec<Run>,
+}
+
+impl Outstanding {
+    pub(crate) fn new(initial_tsn: Tsn, rules: RecoveryRules) -> Self {
+        Self {
+            chunks: VecDeque::new(),
+            // One turn ahead, so that an index below the first is still positive.
+            base: (1 << 32) | u64::from(initial_tsn.0),
+            acked: Vec::new(),
+            holes: Holes::default(),
+            lost: BTreeSet::new(),
+            recovery_exit: None,
+            bytes: 0,
+            in_flight: 0,
+            rules,
+            runs: Vec::new(),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
+    /// Bytes of user data that are not cumulatively acknowledged.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Bytes of user data in flight, on all paths.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    pub(crate) fn next_index(&self) -> u64 {
+        self.base + self.chunks.len() as u64
+    }
+
+    pub(crate) fn next_tsn(&self) -> Tsn {
+        Tsn(self.next_index() as u32)
+    }
+
+    /// Whether another chunk could still be reported by a gap block.
+    pub(crate) fn has_room(&self) -> bool {
+        (self.chunks.len() as u64) < MAX_AHEAD
+    }
+
+    pub(crate) fn in_fast_recovery(&self) -> bool {
+        self.recovery_exit.is_some()
+    }
+
+    pub(crate) fn chunk(&self, index: u64) -> &Chunk {
+        &self.chunks[(index - self.base) as usize]
+    }
+
+    /// Takes a fragment that is being sent for the first time; answers its index.
+    pub(crate) fn push(&mut self, fragment: Fragment, path: PathId, now: Timestamp) -> u64 {
+        let index = self.next_index();
+        self.bytes += fragment.payload.len();
+        self.in_flight += fragment.payload.len();
+        self.chunks.push_back(Chunk {
+            fragment,
+            state: ChunkState::InFlight,
+            path,
+            sent_at: now,
+            transmissions: 1,
+            fast_retransmitted: false,
+        });
+        index
+    }
+
+    /// The earliest chunk that is to be sent again.
+    pub(crate) fn first_lost(&self) -> Option<u64> {
+        self.lost.first().copied()
+    }
+
+    /// The lost chunk `index` is being sent again.
+    pub(crate) fn on_retransmit(&mut self, index: u64, path: PathId, now: Timestamp) {
+        self.lost.remove(&index);
+        let chunk = &mut self.chunks[(index - self.base) as usize];
+        chunk.state = ChunkState::InFlight;
+        chunk.path = path;
+        chunk.sent_at = now;
+        chunk.transmissions += 1;
+        self.in_flight += chunk.fragment.payload.len();
+    }
+
+    /// T3-rtx expired for `path` (§6.3.3 E3): everything in flight on it is lost. Answers how many chunks.
+    pub(crate) fn on_timeout(&mut self, path: PathId) -> u32 {
+        let mut count = 0;
+        for (offset, chunk) in self.chunks.iter_mut().enumerate() {
+            if chunk.path == path && chunk.state == ChunkState::InFlight {
+                chunk.state = ChunkState::Lost { timed_out: true };
+                // A new chance for fast retransmit: the count begins again.
+                chunk.fast_retransmitted = false;
+                self.in_flight -= chunk.fragment.payload.len();
+                self.lost.insert(self.base + offset as u64);
+                count += 1;
+            }
+        }
+        self.holes.reset_counts();
+        self.recovery_exit = None;
+        count
+    }
+
+    /// Whether a chunk of `path` from index `from` on is in flight; the first such index.
+    pub(crate) fn earliest_in_flight(&self, path: PathId, from: u64) -> Option<u64> {
+        let skip = from.saturating_sub(self.base) as usize;
+        self.chunks
+            .iter()
+            .enumerate()
+            .skip(skip)
+            .find(|(_, chunk)| chunk.path == path && chunk.state == ChunkState::InFlight)
+            .map(|(offset, _)| self.base + offset as u64)
+    }
+
+    /// The index of a TSN near the ring.
+    fn index_of(&self, tsn: Tsn) -> u64 {
+        let ahead = tsn.distance_from(Tsn(self.base as u32)) as i32;
+        self.base.wrapping_add_signed(i64::from(ahead))
+    }
+
+    /// What is known to be gap-acknowledged above a cumulative TSN ack, as blocks.
+    pub(crate) fn gap_blocks_above(&self, cumulative: Tsn) -> Vec<GapAckBlock> {
+        let cumulative = self.index_of(cumulative);
+        let above = self.acked.iter().filter(|run| run.last > cumulative);
+        let offset = |index: u64| index.saturating_sub(cumulative).clamp(1, MAX_AHEAD) as u16;
+        above
+            .map(|run| GapAckBlock {
+                start: offset(run.first),
+                end: offset(run.last),
+            })
+            .collect()
+    }
+
+    /// Handles an acknowledgement. `earliest` tells for each path the earliest index that may be in flight there.
+    ///
+    /// # Errors
+    /// The acknowledgement is stale or impossible; nothing has changed then.
+    pub(crate) fn on_ack(
+        &mut self,
+        report: &AckReport<'_>,
+        earliest: impl Fn(PathId) -> u64,
+        outcome: &mut AckOutcome,
+    ) -> Result<(), InvalidAck> {
+        let cumulative = self.index_of(report.cumulative);
+        if cumulative + 1 < self.base {
+            return Err(InvalidAck::Stale);
+        }
+        let highest = cumulative + report.revocable.last().map_or(0, |block| u64::from(block.end));
+        if highest >= self.next_index() {
+            return Err(InvalidAck::NeverSent);
+        }
+        outcome.cumulative_moved = cumulative >= self.base;
+        let mut highest_newly_acked = self.on_cumulative(cumulative, &earliest, outcome);
+        if !report.revocable.is_empty() || !self.acked.is_empty() {
+            let newly = self.on_gaps(cumulative, report, &earliest, outcome);
+            highest_newly_acked = highest_newly_acked.max(newly);
+        }
+        self.end_recovery(cumulative);
+        if !self.holes.is_empty() {
+            self.on_missing(highest_newly_acked, outcome);
+        }
+        Ok(())
+    }
+
+    /// Removes what is cumulatively acknowledged; answers the highest newly acknowledged index.
+    fn on_cumulative(
+        &mut self,
+        cumulative: u64,
+        earliest: &impl Fn(PathId) -> u64,
+        outcome: &mut AckOutcome,
+    ) -> Option<u64> {
+        let mut highest = None;
+        while self.base <= cumulative {
+            let Some(chunk) = self.chunks.pop_front() else {
+                break;
+            };
+            self.bytes -= chunk.fragment.payload.len();
+            outcome.released += chunk.fragment.payload.len();
+            if chunk.state != ChunkState::Acked {
+                if chunk.state == ChunkState::InFlight {
+                    self.in_flight -= chunk.fragment.payload.len();
+                } else {
+                    self.lost.remove(&self.base);
+                }
+                note_acked(&chunk, self.base, earliest, outcome);
+                highest = Some(self.base);
+            }
+            self.base += 1;
+        }
+        highest
+    }
+
+    /// Compares the gap blocks with what was known; answers the highest newly acknowledged index.
+    fn on_gaps(
+        &mut self,
+        cumulative: u64,
+        report: &AckReport<'_>,
+        earliest: &impl Fn(PathId) -> u64,
+        outcome: &mut AckOutcome,
+    ) -> Option<u64> {
+        let base = self.base;
+        self.acked.retain_mut(|run| {
+            run.first = run.first.max(base);
+            run.first <= run.last
+        });
+        let mut runs = core::mem::take(&mut self.runs);
+        runs.clear();
+        runs.extend(report.revocable.iter().map(|block| Run {
+            first: cumulative + u64::from(block.start),
+            last: cumulative + u64::from(block.end),
+        }));
+        let mut highest = None;
+        let Self {
+            chunks,
+            lost,
+            in_flight,
+            acked,
+            ..
+        } = self;
+        difference(&runs, acked, |run| {
+            for index in run.first..=run.last {
+                let chunk = &mut chunks[(index - base) as usize];
+                note_acked(chunk, index, earliest, outcome);
+                if chunk.state == ChunkState::InFlight {
+                    *in_flight -= chunk.fragment.payload.len();
+                } else {
+                    lost.remove(&index);
+                }
+                chunk.state = ChunkState::Acked;
+                highest = Some(index);
+            }
+        });
+        difference(acked, &runs, |run| {
+            for index in run.first..=run.last {
+                let chunk = &mut chunks[(index - base) as usize];
+                chunk.state = ChunkState::InFlight;
+                *in_flight += chunk.fragment.payload.len();
+                outcome.reneged += 1;
+                outcome.paths[chunk.path.index()].reneged += chunk.fragment.wire_len();
+            }
+        });
+        self.holes.update(base, &runs);
+        self.runs = core::mem::replace(&mut self.acked, runs);
+        highest
+    }
+
+    fn end_recovery(&mut self, cumulative: u64) {
+        if self.recovery_exit.is_some_and(|exit| cumulative >= exit) {
+            self.recovery_exit = None;
+        }
+    }
+
+    /// Counts missing reports by the HTNA rule (§7.2.4) and declares what reached the limit lost.
+    fn on_missing(&mut self, highest_newly_acked: Option<u64>, outcome: &mut AckOutcome) {
+        let below = if self.in_fast_recovery() && outcome.cumulative_moved {
+            u64::MAX
+        } else if let Some(highest) = highest_newly_acked {
+            highest
+        } else {
+            return;
+        };
+        let Self {
+            holes,
+            chunks,
+            lost,
+            base,
+            in_flight,
+            ..
+        } = self;
+        let mut any = false;
+        holes.count_report(below, self.rules.missing_reports, |run| {
+            for index in run.first..=run.last {
+                let chunk = &mut chunks[(index - *base) as usize];
+                if chunk.state != ChunkState::InFlight || chunk.fast_retransmitted {
+                    continue;
+                }
+                chunk.state = ChunkState::Lost { timed_out: false };
+                chunk.fast_retransmitted = true;
+                lost.insert(index);
+                *in_flight -= chunk.fragment.payload.len();
+                let path = &mut outcome.paths[chunk.path.index()];
+                path.lost += 1;
+                path.left_flight += chunk.fragment.wire_len();
+                any = true;
+            }
+        });
+        if any && !self.in_fast_recovery() {
+            outcome.entered_recovery = true;
+            if self.rules.fast_recovery {
+                self.recovery_exit = Some(self.next_index() - 1);
+            }
+        }
+    }
+
+    /// Everything that was not acknowledged, in order, as the association ends or restarts.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Chunk> {
+        self.base = self.next_index();
+        self.bytes = 0;
+        self.in_flight = 0;
+        self.acked.clear();
+        self.holes.clear();
+        self.lost.clear();
+        self.recovery_exit = None;
+        self.chunks.drain(..)
+    }
+}
+
+/// A chunk is acknowledged for the first time.
+fn note_acked(chunk: &Chunk, index: u64, earliest: &impl Fn(PathId) -> u64, outcome: &mut AckOutcome) {
+    let path = &mut outcome.paths[chunk.path.index()];
+    let size = chunk.fragment.wire_len();
+    path.newly_acked += size;
+    if chunk.state == ChunkState::InFlight {
+        path.left_flight += size;
+        path.earliest_acked |= index <= earliest(chunk.path);
+    }
+    if chunk.transmissions == 1 {
+        path.sample = path.sample.max(Some(chunk.sent_at));
+    }
+}

@@ -1,0 +1,134 @@
+//! Counters and readings that answer "why is it slow".
+
+use core::time::Duration;
+use std::net::{IpAddr, SocketAddr};
+
+use crate::path::{PathId, PathState};
+
+/// Counters of one association since it was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Counters {
+    /// SCTP packets sent and received.
+    pub packets_sent: u64,
+    /// SCTP packets received for this association.
+    pub packets_received: u64,
+    /// DATA chunks sent, repeats included.
+    pub data_chunks_sent: u64,
+    /// Bytes of user data sent, repeats included.
+    pub data_bytes_sent: u64,
+    /// DATA chunks received, duplicates included.
+    pub data_chunks_received: u64,
+    /// Messages accepted by `send`.
+    pub messages_sent: u64,
+    /// Messages handed over by `recv`, counted at their end.
+    pub messages_received: u64,
+    /// Chunks repeated after T3-rtx expired (RFC 9260 §6.3.3).
+    pub retransmissions_timeout: u64,
+    /// Chunks repeated by fast retransmit (RFC 9260 §7.2.4).
+    pub retransmissions_fast: u64,
+    /// Repeats that the peer reported as duplicates: the original had arrived.
+    pub retransmissions_spurious: u64,
+    /// T3-rtx expirations.
+    pub timeouts: u64,
+    /// Times fast recovery was entered.
+    pub fast_recoveries: u64,
+    /// SACKs sent.
+    pub sacks_sent: u64,
+    /// SACKs received.
+    pub sacks_received: u64,
+    /// SACKs older than one already seen.
+    pub sacks_stale: u64,
+    /// DATA chunks received twice.
+    pub duplicates_received: u64,
+    /// DATA chunks dropped because the buffer was full.
+    pub dropped_no_room: u64,
+    /// Chunks that the peer had gap-acknowledged and took back (RFC 9260 §6.2.1).
+    pub reneged: u64,
+    /// Times the peer's window closed while data was waiting.
+    pub zero_windows: u64,
+    /// Heartbeats sent.
+    pub heartbeats_sent: u64,
+    /// Times the data moved to another path because one failed.
+    pub failovers: u64,
+    /// INITs from the peer that crossed our own or came later (RFC 9260 §5.2.1, §5.2.2).
+    pub init_collisions: u64,
+    /// Restarts of the peer (RFC 9260 §5.2.4 A).
+    pub restarts: u64,
+}
+
+/// Readings of one path.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct PathStats {
+    /// The path.
+    pub id: PathId,
+    /// The local address, if it is fixed.
+    pub local: Option<IpAddr>,
+    /// The remote address and UDP port.
+    pub remote: SocketAddr,
+    /// Active, inactive or unconfirmed.
+    pub state: PathState,
+    /// Whether new data goes here.
+    pub primary: bool,
+    /// Smoothed round-trip time, once measured.
+    pub srtt: Option<Duration>,
+    /// Round-trip time variation.
+    pub rttvar: Duration,
+    /// Retransmission timeout, back-off included.
+    pub rto: Duration,
+    /// Congestion window in bytes.
+    pub cwnd: usize,
+    /// Slow start threshold in bytes.
+    pub ssthresh: usize,
+    /// Bytes of user data in flight.
+    pub flight_size: usize,
+    /// `partial_bytes_acked` (RFC 9260 §7.2.2).
+    pub partial_bytes_acked: usize,
+    /// Largest IP packet in bytes.
+    pub pmtu: u16,
+    /// Errors in a row.
+    pub error_count: u32,
+    /// T3-rtx expirations on this path.
+    pub timeouts: u64,
+    /// Bytes of user data sent here, repeats included.
+    pub data_bytes_sent: u64,
+}
+
+/// Readings of one association.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct AssociationStats {
+    /// Counters since set-up.
+    pub counters: Counters,
+    /// A reading for each path.
+    pub paths: Vec<PathStats>,
+    /// Bytes given to `send` that have not been sent once.
+    pub queued_bytes: usize,
+    /// Bytes sent and not acknowledged.
+    pub outstanding_bytes: usize,
+    /// The peer's window as far as known, in bytes (RFC 9260 §6.2.1).
+    pub peer_rwnd: usize,
+    /// The window this side advertises, in bytes.
+    pub a_rwnd: u32,
+    /// Bytes received that the application has not taken.
+    pub unread_bytes: usize,
+}
+
+/// Readings of one outbound stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct StreamStats {
+    /// Bytes waiting for their first transmission.
+    pub queued_bytes: usize,
+    /// Messages waiting for their first transmission, one in the middle of it included.
+    pub queued_messages: usize,
+    /// Messages accepted since set-up.
+    pub messages: u64,
+    /// Bytes accepted since set-up.
+    pub bytes: u64,
+    /// Time from `send` to the first transmission of the last fragment: sum over messages.
+    pub queue_delay_total: Duration,
+    /// The longest of them.
+    pub queue_delay_max: Duration,
+}
