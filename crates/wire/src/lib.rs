@@ -13,7 +13,6 @@ pub mod chunk;
 pub mod packet;
 pub mod parameter;
 mod reader;
-mod tlv;
 mod types;
 
 pub use checksum::crc32c;

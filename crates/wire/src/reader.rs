@@ -12,7 +12,7 @@ impl Reader {
         Self { rest: bytes }
     }
 
-    pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let array = self.rest.get(..N)?.try_into().ok()?;
         let _ = self.rest.split_to(N);
         Some(array)
@@ -32,10 +32,6 @@ impl Reader {
 
     pub(crate) fn rest(self) -> Bytes {
         self.rest
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.rest.len()
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -1,121 +1,80 @@
-//! Error causes of ABORT, ERROR and ASCONF-ACK (RFC 9260 §3.3.10, RFC 4895 §4.2, RFC 5061 §4.3).
+//! Error causes: what ABORT and ERROR say (RFC 9260 §3.3.10).
 //!
 //! ```text
-//! |           Cause Code          |       Cause Length            |
-//! |                    Cause-Specific Information                 |
+//! |          Cause Code           |         Cause Length          |
+//! |                   Cause-Specific Information                  |
 //! ```
 
 use alloc::vec::Vec;
 
 use bytes::Bytes;
 
-use crate::chunk::pad;
+use crate::chunk::{pad, padded};
 use crate::reader::Reader;
-use crate::tlv::{HEADER_LEN, put, split_first};
 use crate::types::{StreamId, Tsn};
 
-/// Cause codes.
-pub mod code {
-    /// RFC 9260 §3.3.10.1.
-    pub const INVALID_STREAM_IDENTIFIER: u16 = 1;
-    /// RFC 9260 §3.3.10.2.
-    pub const MISSING_MANDATORY_PARAMETER: u16 = 2;
-    /// RFC 9260 §3.3.10.3.
-    pub const STALE_COOKIE: u16 = 3;
-    /// RFC 9260 §3.3.10.4.
-    pub const OUT_OF_RESOURCE: u16 = 4;
-    /// RFC 9260 §3.3.10.5.
-    pub const UNRESOLVABLE_ADDRESS: u16 = 5;
-    /// RFC 9260 §3.3.10.6.
-    pub const UNRECOGNIZED_CHUNK_TYPE: u16 = 6;
-    /// RFC 9260 §3.3.10.7.
-    pub const INVALID_MANDATORY_PARAMETER: u16 = 7;
-    /// RFC 9260 §3.3.10.8.
-    pub const UNRECOGNIZED_PARAMETERS: u16 = 8;
-    /// RFC 9260 §3.3.10.9.
-    pub const NO_USER_DATA: u16 = 9;
-    /// RFC 9260 §3.3.10.10.
-    pub const COOKIE_RECEIVED_WHILE_SHUTTING_DOWN: u16 = 10;
-    /// RFC 9260 §3.3.10.11.
-    pub const RESTART_WITH_NEW_ADDRESSES: u16 = 11;
-    /// RFC 9260 §3.3.10.12.
-    pub const USER_INITIATED_ABORT: u16 = 12;
-    /// RFC 9260 §3.3.10.13.
-    pub const PROTOCOL_VIOLATION: u16 = 13;
-    /// RFC 5061 §4.3.1.
-    pub const DELETE_LAST_ADDRESS: u16 = 0x00A0;
-    /// RFC 5061 §4.3.2.
-    pub const OPERATION_REFUSED: u16 = 0x00A1;
-    /// RFC 5061 §4.3.3.
-    pub const DELETE_SOURCE_ADDRESS: u16 = 0x00A2;
-    /// RFC 5061 §4.3.4.
-    pub const ILLEGAL_ASCONF_ACK: u16 = 0x00A3;
-    /// RFC 5061 §4.3.5.
-    pub const NO_AUTHORIZATION: u16 = 0x00A4;
-    /// RFC 4895 §4.2.
-    pub const UNSUPPORTED_HMAC: u16 = 0x0105;
-}
+const HEADER_LEN: usize = 4;
 
-/// Why bytes are no error cause, or a cause of a known code cannot be read.
+/// Why a cause cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CauseError {
-    /// A cause claims fewer bytes than its header has, or more than are there; what follows cannot be found.
-    #[error("an error cause has an impossible length where {left} bytes are left")]
-    Framing {
-        /// Bytes left in the list.
+    /// It claims fewer bytes than its header has, or more than are there.
+    #[error("an error cause claims {claimed} bytes where {left} are left")]
+    Length {
+        /// Bytes that the length field claims.
+        claimed: usize,
+        /// Bytes left in the chunk.
         left: usize,
     },
-    /// The information is longer or shorter than the code says.
-    #[error("an error cause of code {code} has information that its code does not allow")]
+    /// Its code is known and its content does not fit it.
+    #[error("an error cause of code {code} has a length that its content does not fit")]
     Content {
         /// The cause code.
         code: u16,
     },
 }
 
-/// A list of error causes, each read when it is asked for. Equal lists have equal bytes.
+/// A list of causes as it stands in a chunk.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Causes(Bytes);
 
 impl Causes {
-    pub(crate) fn from_bytes(bytes: Bytes) -> Self {
-        Self(bytes)
-    }
-
-    /// A list without causes.
+    /// None.
     #[must_use]
     pub const fn empty() -> Self {
         Self(Bytes::new())
     }
 
-    /// A list of these, which together fit a chunk of 65,535 bytes. All but the last are padded.
+    /// The list that these bytes are.
+    #[must_use]
+    pub const fn from_bytes(bytes: Bytes) -> Self {
+        Self(bytes)
+    }
+
+    /// A list of these.
     #[must_use]
     pub fn from_causes(causes: &[Cause]) -> Self {
         let mut bytes = Vec::new();
         for cause in causes {
             pad(&mut bytes, 0);
-            put(&mut bytes, cause.code(), |out| cause.encode_information(out));
+            cause.encode(&mut bytes);
         }
         Self(bytes.into())
     }
 
-    /// The causes in order. One whose information does not fit its code is an error among others; a length that is
-    /// impossible ends the list.
+    /// As it stands in the chunk.
     #[must_use]
-    pub fn iter(&self) -> CauseIter {
-        CauseIter { rest: self.0.clone() }
+    pub const fn as_bytes(&self) -> &Bytes {
+        &self.0
     }
 
-    /// The list as it is on the wire.
-    #[must_use]
-    pub fn as_bytes(&self) -> &Bytes {
-        &self.0
+    /// The causes in order; ends after one whose length is wrong.
+    pub fn iter(&self) -> impl Iterator<Item = Result<Cause, CauseError>> + use<> {
+        CauseIter { rest: self.0.clone() }
     }
 }
 
-/// The causes of a list.
-#[derive(Clone, Debug)]
-pub struct CauseIter {
+struct CauseIter {
     rest: Bytes,
 }
 
@@ -127,160 +86,143 @@ impl Iterator for CauseIter {
         if left == 0 {
             return None;
         }
-        let Some((code, whole)) = split_first(&mut self.rest) else {
-            self.rest = Bytes::new();
-            return Some(Err(CauseError::Framing { left }));
+        let claimed = if left < HEADER_LEN {
+            left
+        } else {
+            usize::from(u16::from_be_bytes([self.rest[2], self.rest[3]]))
         };
-        Some(Cause::read(code, whole.slice(HEADER_LEN..)).ok_or(CauseError::Content { code }))
+        if left < HEADER_LEN || claimed < HEADER_LEN || claimed > left {
+            self.rest = Bytes::new();
+            return Some(Err(CauseError::Length { claimed, left }));
+        }
+        let whole = self.rest.split_to(padded(claimed).min(left));
+        let code = u16::from_be_bytes([whole[0], whole[1]]);
+        let value = whole.slice(HEADER_LEN..claimed);
+        Some(Cause::read(code, value).ok_or(CauseError::Content { code }))
     }
 }
 
-/// What went wrong.
+/// An error cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cause {
-    /// A DATA chunk for a stream that does not exist.
+    /// 1: DATA for a stream that does not exist (§3.3.10.1).
     InvalidStreamIdentifier {
         /// The stream.
         stream: StreamId,
     },
-    /// An INIT or INIT ACK lacks parameters of these types.
+    /// 2: parameters that must be there are not (§3.3.10.2).
     MissingMandatoryParameter(Vec<u16>),
-    /// The state cookie came too late.
+    /// 3: the cookie is too old (§3.3.10.3).
     StaleCookie {
-        /// By how many microseconds.
+        /// By this many microseconds.
         staleness_us: u32,
     },
-    /// The sender lacks memory or the like.
+    /// 4: no memory or the like (§3.3.10.4).
     OutOfResource,
-    /// An address parameter, whole, that cannot be used.
+    /// 5: an address parameter that cannot be used, whole (§3.3.10.5).
     UnresolvableAddress(Bytes),
-    /// A chunk, whole, of a type that is not known.
+    /// 6: a chunk that was not recognised, whole (§3.3.10.6).
     UnrecognizedChunkType(Bytes),
-    /// A field of an INIT or INIT ACK has a value that is not allowed.
+    /// 7: a parameter of INIT or INIT ACK has a value that is not allowed (§3.3.10.7).
     InvalidMandatoryParameter,
-    /// Parameters of the INIT ACK, whole, that were not understood.
+    /// 8: parameters of an INIT ACK that were not recognised, whole (§3.3.10.8).
     UnrecognizedParameters(Bytes),
-    /// A DATA chunk without data.
+    /// 9: a DATA chunk without user data (§3.3.10.9).
     NoUserData {
         /// Its TSN.
         tsn: Tsn,
     },
-    /// A COOKIE ECHO came in SHUTDOWN-ACK-SENT.
+    /// 10: a COOKIE ECHO in SHUTDOWN-ACK-SENT (§3.3.10.10).
     CookieReceivedWhileShuttingDown,
-    /// The address parameters, whole, that an INIT added to an association that exists.
+    /// 11: a restart with addresses that were not there before, as address parameters (§3.3.10.11).
     RestartWithNewAddresses(Bytes),
-    /// The application ended the association, and says this.
+    /// 12: the application's reason (§3.3.10.12).
     UserInitiatedAbort(Bytes),
-    /// The peer broke a rule that has no cause of its own; words about it.
+    /// 13: anything else that is wrong, in words (§3.3.10.13).
     ProtocolViolation(Bytes),
-    /// The request, whole, would delete the last address.
-    DeleteLastAddress(Bytes),
-    /// The request, whole, needs more than there is.
-    OperationRefused(Bytes),
-    /// The request, whole, would delete the address it came from.
-    DeleteSourceAddress(Bytes),
-    /// An ASCONF-ACK that nothing asked for.
-    IllegalAsconfAck,
-    /// The request, whole, is not allowed.
-    NoAuthorization(Bytes),
-    /// An AUTH chunk with an algorithm that was not offered.
+    /// 0x0105: the authentication algorithm is not supported (RFC 4895 §4.1).
     UnsupportedHmac {
         /// The algorithm.
         hmac_id: u16,
     },
-    /// A cause of a code that is not known here.
+    /// A cause of another code, RFC 5061's among them.
     Unknown {
         /// The cause code.
         code: u16,
-        /// The information, without header.
+        /// Its content.
         value: Bytes,
     },
 }
 
 impl Cause {
-    fn read(code: u16, value: Bytes) -> Option<Self> {
-        let mut reader = Reader::new(value);
-        let cause = match code {
-            code::INVALID_STREAM_IDENTIFIER => {
-                let stream = StreamId(reader.u16()?);
-                let _reserved = reader.u16()?;
-                Self::InvalidStreamIdentifier { stream }
-            }
-            code::MISSING_MANDATORY_PARAMETER => {
-                let count = usize::try_from(reader.u32()?).ok()?;
-                let kinds = reader.bytes(count.checked_mul(2)?)?;
-                let kinds = kinds
-                    .chunks_exact(2)
-                    .map(|kind| u16::from_be_bytes([kind[0], kind[1]]));
-                Self::MissingMandatoryParameter(kinds.collect())
-            }
-            code::STALE_COOKIE => Self::StaleCookie {
-                staleness_us: reader.u32()?,
-            },
-            code::OUT_OF_RESOURCE => Self::OutOfResource,
-            code::UNRESOLVABLE_ADDRESS => return Some(Self::UnresolvableAddress(reader.rest())),
-            code::UNRECOGNIZED_CHUNK_TYPE => return Some(Self::UnrecognizedChunkType(reader.rest())),
-            code::INVALID_MANDATORY_PARAMETER => Self::InvalidMandatoryParameter,
-            code::UNRECOGNIZED_PARAMETERS => return Some(Self::UnrecognizedParameters(reader.rest())),
-            code::NO_USER_DATA => Self::NoUserData {
-                tsn: Tsn(reader.u32()?),
-            },
-            code::COOKIE_RECEIVED_WHILE_SHUTTING_DOWN => Self::CookieReceivedWhileShuttingDown,
-            code::RESTART_WITH_NEW_ADDRESSES => return Some(Self::RestartWithNewAddresses(reader.rest())),
-            code::USER_INITIATED_ABORT => return Some(Self::UserInitiatedAbort(reader.rest())),
-            code::PROTOCOL_VIOLATION => return Some(Self::ProtocolViolation(reader.rest())),
-            code::DELETE_LAST_ADDRESS => return Some(Self::DeleteLastAddress(reader.rest())),
-            code::OPERATION_REFUSED => return Some(Self::OperationRefused(reader.rest())),
-            code::DELETE_SOURCE_ADDRESS => return Some(Self::DeleteSourceAddress(reader.rest())),
-            code::ILLEGAL_ASCONF_ACK => Self::IllegalAsconfAck,
-            code::NO_AUTHORIZATION => return Some(Self::NoAuthorization(reader.rest())),
-            code::UNSUPPORTED_HMAC => Self::UnsupportedHmac {
-                hmac_id: reader.u16()?,
-            },
-            _ => {
-                return Some(Self::Unknown {
-                    code,
-                    value: reader.rest(),
-                });
-            }
-        };
-        reader.is_empty().then_some(cause)
-    }
-
-    /// The cause code; see [`code`](mod@code).
+    /// The cause code.
     #[must_use]
     pub fn code(&self) -> u16 {
         match self {
-            Self::InvalidStreamIdentifier { .. } => code::INVALID_STREAM_IDENTIFIER,
-            Self::MissingMandatoryParameter(_) => code::MISSING_MANDATORY_PARAMETER,
-            Self::StaleCookie { .. } => code::STALE_COOKIE,
-            Self::OutOfResource => code::OUT_OF_RESOURCE,
-            Self::UnresolvableAddress(_) => code::UNRESOLVABLE_ADDRESS,
-            Self::UnrecognizedChunkType(_) => code::UNRECOGNIZED_CHUNK_TYPE,
-            Self::InvalidMandatoryParameter => code::INVALID_MANDATORY_PARAMETER,
-            Self::UnrecognizedParameters(_) => code::UNRECOGNIZED_PARAMETERS,
-            Self::NoUserData { .. } => code::NO_USER_DATA,
-            Self::CookieReceivedWhileShuttingDown => code::COOKIE_RECEIVED_WHILE_SHUTTING_DOWN,
-            Self::RestartWithNewAddresses(_) => code::RESTART_WITH_NEW_ADDRESSES,
-            Self::UserInitiatedAbort(_) => code::USER_INITIATED_ABORT,
-            Self::ProtocolViolation(_) => code::PROTOCOL_VIOLATION,
-            Self::DeleteLastAddress(_) => code::DELETE_LAST_ADDRESS,
-            Self::OperationRefused(_) => code::OPERATION_REFUSED,
-            Self::DeleteSourceAddress(_) => code::DELETE_SOURCE_ADDRESS,
-            Self::IllegalAsconfAck => code::ILLEGAL_ASCONF_ACK,
-            Self::NoAuthorization(_) => code::NO_AUTHORIZATION,
-            Self::UnsupportedHmac { .. } => code::UNSUPPORTED_HMAC,
+            Self::InvalidStreamIdentifier { .. } => 1,
+            Self::MissingMandatoryParameter(_) => 2,
+            Self::StaleCookie { .. } => 3,
+            Self::OutOfResource => 4,
+            Self::UnresolvableAddress(_) => 5,
+            Self::UnrecognizedChunkType(_) => 6,
+            Self::InvalidMandatoryParameter => 7,
+            Self::UnrecognizedParameters(_) => 8,
+            Self::NoUserData { .. } => 9,
+            Self::CookieReceivedWhileShuttingDown => 10,
+            Self::RestartWithNewAddresses(_) => 11,
+            Self::UserInitiatedAbort(_) => 12,
+            Self::ProtocolViolation(_) => 13,
+            Self::UnsupportedHmac { .. } => 0x0105,
             Self::Unknown { code, .. } => *code,
         }
     }
 
-    fn encode_information(&self, out: &mut Vec<u8>) {
+    fn read(code: u16, value: Bytes) -> Option<Self> {
+        let mut reader = Reader::new(value.clone());
+        let cause = match code {
+            1 => {
+                let (stream, _reserved) = (StreamId(reader.u16()?), reader.u16()?);
+                Self::InvalidStreamIdentifier { stream }
+            }
+            2 => {
+                let count = reader.u32()?;
+                let list = reader.rest();
+                let fits = u32::try_from(list.len() / 2) == Ok(count) && list.len().is_multiple_of(2);
+                let kinds = list
+                    .chunks_exact(2)
+                    .map(|entry| u16::from_be_bytes([entry[0], entry[1]]));
+                return fits.then(|| Self::MissingMandatoryParameter(kinds.collect()));
+            }
+            3 => Self::StaleCookie {
+                staleness_us: reader.u32()?,
+            },
+            4 => Self::OutOfResource,
+            5 => return Some(Self::UnresolvableAddress(value)),
+            6 => return Some(Self::UnrecognizedChunkType(value)),
+            7 => Self::InvalidMandatoryParameter,
+            8 => return Some(Self::UnrecognizedParameters(value)),
+            9 => Self::NoUserData {
+                tsn: Tsn(reader.u32()?),
+            },
+            10 => Self::CookieReceivedWhileShuttingDown,
+            11 => return Some(Self::RestartWithNewAddresses(value)),
+            12 => return Some(Self::UserInitiatedAbort(value)),
+            13 => return Some(Self::ProtocolViolation(value)),
+            0x0105 => Self::UnsupportedHmac {
+                hmac_id: reader.u16()?,
+            },
+            _ => return Some(Self::Unknown { code, value }),
+        };
+        reader.is_empty().then_some(cause)
+    }
+
+    /// Appends the cause, without padding. What would not fit a chunk is cut off at its end.
+    fn encode(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(&self.code().to_be_bytes());
+        out.extend_from_slice(&[0; 2]);
         match self {
-            Self::OutOfResource
-            | Self::InvalidMandatoryParameter
-            | Self::CookieReceivedWhileShuttingDown
-            | Self::IllegalAsconfAck => {}
             Self::InvalidStreamIdentifier { stream } => {
                 out.extend_from_slice(&stream.0.to_be_bytes());
                 out.extend_from_slice(&[0; 2]);
@@ -301,14 +243,74 @@ impl Cause {
             | Self::RestartWithNewAddresses(bytes)
             | Self::UserInitiatedAbort(bytes)
             | Self::ProtocolViolation(bytes)
-            | Self::DeleteLastAddress(bytes)
-            | Self::OperationRefused(bytes)
-            | Self::DeleteSourceAddress(bytes)
-            | Self::NoAuthorization(bytes)
-            | Self::Unknown { value: bytes, .. } => out.extend_from_slice(bytes),
+            | Self::Unknown { value: bytes, .. } => {
+                out.extend_from_slice(&bytes[..bytes.len().min(usize::from(u16::MAX) - 64)]);
+            }
+            Self::OutOfResource | Self::InvalidMandatoryParameter | Self::CookieReceivedWhileShuttingDown => {
+            }
         }
+        let len = (out.len() - start) as u16;
+        out[start + 2..start + 4].copy_from_slice(&len.to_be_bytes());
     }
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    #[test]
+    fn every_cause_is_read_as_it_was_written() {
+        let bytes = Bytes::from_static(b"\0\x05\0\x08\x0A\0\0\x01");
+        let all = vec![
+            Cause::InvalidStreamIdentifier { stream: StreamId(9) },
+            Cause::MissingMandatoryParameter(vec![7]),
+            Cause::StaleCookie {
+                staleness_us: 1_000_000,
+            },
+            Cause::OutOfResource,
+            Cause::UnresolvableAddress(bytes.clone()),
+            Cause::UnrecognizedChunkType(Bytes::from_static(b"\x7F\0\0\x05!")),
+            Cause::InvalidMandatoryParameter,
+            Cause::UnrecognizedParameters(bytes.clone()),
+            Cause::NoUserData { tsn: Tsn(77) },
+            Cause::CookieReceivedWhileShuttingDown,
+            Cause::RestartWithNewAddresses(bytes.clone()),
+            Cause::UserInitiatedAbort(Bytes::from_static(b"enough")),
+            Cause::ProtocolViolation(Bytes::from_static(b"why")),
+            Cause::UnsupportedHmac { hmac_id: 2 },
+            Cause::Unknown {
+                code: 0x00A0,
+                value: bytes,
+            },
+        ];
+        let list = Causes::from_causes(&all);
+        assert_eq!(list.iter().collect::<Result<Vec<_>, _>>().unwrap(), all);
+        for len in 0..list.as_bytes().len() {
+            let _ = Causes::from_bytes(list.as_bytes().slice(..len)).iter().count();
+        }
+        let codes: Vec<_> = all.iter().map(Cause::code).collect();
+        assert_eq!(codes[..13], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]);
+    }
+
+    #[test]
+    fn wrong_lengths_are_refused() {
+        for bytes in [
+            &[0, 1, 0, 6, 0, 1][..],
+            &[0, 4, 0, 5, 0],
+            &[0, 2, 0, 10, 0, 0, 0, 2, 0, 7],
+        ] {
+            let cause = Causes::from_bytes(Bytes::copy_from_slice(bytes))
+                .iter()
+                .next()
+                .unwrap();
+            assert!(matches!(cause, Err(CauseError::Content { .. })), "{bytes:?}");
+        }
+        let short = Causes::from_bytes(Bytes::from_static(&[0, 4, 0, 9]));
+        assert_eq!(
+            short.iter().next(),
+            Some(Err(CauseError::Length { claimed: 9, left: 4 }))
+        );
+    }
+}
