@@ -1,0 +1,431 @@
+//! What holds for any bytes and any values: reading never panics, what was read writes back, what is written is read.
+
+use anabranch_wire::cause::{Cause, Causes};
+use anabranch_wire::chunk::{
+    Abort, Auth, Chunk, CookieEcho, Data, EncodeChunk, ErrorChunk, ForwardTsn, GapAckBlock, GapAckBlocks,
+    Heartbeat, IData, IForwardTsn, Init, NrSack, NrSackWriter, Pad, ReConfig, Sack, SackWriter, Shutdown,
+    SkippedMessage, SkippedStream, TsnList,
+};
+use anabranch_wire::packet::{CommonHeader, Packet, PacketWriter};
+use anabranch_wire::parameter::{AddressAction, Parameter, Parameters, ParametersBuilder, StreamList};
+use anabranch_wire::{Fsn, Mid, Ppid, Ssn, StreamId, Tsn, VerificationTag};
+use bytes::Bytes;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+/// Every chunk type that is read, and some that are not.
+const KINDS: [u8; 28] = [
+    0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 64, 65, 127, 128, 130, 132, 192, 193, 194, 195,
+    255,
+];
+
+/// Looks at everything that a chunk holds; what it holds writes back to what is read as the same.
+fn explore(chunk: &Chunk) {
+    match chunk {
+        Chunk::Init(init) => explore_parameters(&init.parameters),
+        Chunk::InitAck(init_ack) => explore_parameters(&init_ack.parameters),
+        Chunk::Asconf(asconf) => explore_parameters(&asconf.parameters),
+        Chunk::AsconfAck(asconf_ack) => explore_parameters(&asconf_ack.parameters),
+        Chunk::ReConfig(re_config) => explore_parameters(&re_config.parameters),
+        Chunk::Abort(abort) => explore_causes(&abort.causes),
+        Chunk::Error(error) => explore_causes(&error.causes),
+        Chunk::Sack(sack) => {
+            assert_eq!(sack.gap_ack_blocks.iter().count(), sack.gap_ack_blocks.len());
+            assert_eq!(sack.duplicate_tsns.iter().count(), sack.duplicate_tsns.len());
+        }
+        Chunk::NrSack(sack) => {
+            assert_eq!(sack.revocable.iter().count(), sack.revocable.len());
+            assert_eq!(sack.nonrenegable.iter().count(), sack.nonrenegable.len());
+            assert_eq!(sack.duplicate_tsns.iter().count(), sack.duplicate_tsns.len());
+        }
+        Chunk::ForwardTsn(forward) => {
+            assert_eq!(
+                ForwardTsn::new(forward.new_cumulative_tsn, forward.skipped()),
+                *forward
+            );
+        }
+        Chunk::IForwardTsn(forward) => {
+            let again = IForwardTsn::new(forward.new_cumulative_tsn, forward.skipped());
+            assert!(again.skipped().eq(forward.skipped()));
+        }
+        _ => {}
+    }
+}
+
+fn explore_parameters(list: &Parameters) {
+    for raw in list.iter().filter_map(Result::ok) {
+        let Ok(parameter) = Parameter::decode(raw.clone()) else {
+            continue;
+        };
+        assert_eq!(parameter.kind(), raw.kind);
+        let written = ParametersBuilder::new().push(&parameter).finish();
+        assert_eq!(written.as_bytes().len(), raw.whole().len());
+        assert_eq!(
+            Parameter::decode(written.iter().next().unwrap().unwrap()),
+            Ok(parameter)
+        );
+    }
+}
+
+fn explore_causes(list: &Causes) {
+    for cause in list.iter().filter_map(Result::ok) {
+        let written = Causes::from_causes(std::slice::from_ref(&cause));
+        assert_eq!(written.iter().collect::<Vec<_>>(), [Ok(cause)]);
+    }
+}
+
+/// Answers how many chunks could be decoded.
+fn explore_datagram(datagram: Bytes) -> usize {
+    let _ = Packet::parse(datagram.clone());
+    let Ok(packet) = Packet::parse_unchecked(datagram) else {
+        return 0;
+    };
+    let decoded = packet.chunks().filter_map(Result::ok).filter_map(|raw| {
+        let (kind, len) = (raw.kind, raw.whole().len());
+        let chunk = Chunk::decode(raw).ok()?;
+        assert_eq!(chunk.kind(), kind);
+        explore(&chunk);
+        // Some senders count padding, and a few chunks ignore what follows their fields: never longer than it was.
+        assert!(chunk.encoded_len() <= len);
+        assert_eq!(written_and_read(&chunk), chunk);
+        Some(())
+    });
+    decoded.count()
+}
+
+const HEADER: CommonHeader = CommonHeader {
+    source_port: 1,
+    destination_port: 2,
+    verification_tag: VerificationTag(3),
+};
+
+fn written_and_read(chunk: &Chunk) -> Chunk {
+    let mut buffer = Vec::new();
+    let mut writer = PacketWriter::new(&mut buffer, HEADER, 70_000);
+    writer.push(chunk);
+    let len = writer.finish();
+    assert_eq!(len, buffer.len());
+    let packet = Packet::parse(buffer.into()).unwrap();
+    let mut chunks = packet.chunks();
+    let read = Chunk::decode(chunks.next().unwrap().unwrap()).unwrap();
+    assert!(chunks.next().is_none());
+    read
+}
+
+fn bytes(len: impl Into<proptest::collection::SizeRange>) -> impl Strategy<Value = Bytes> {
+    vec(any::<u8>(), len).prop_map(Bytes::from)
+}
+
+/// Entries with a header of type and length, mostly of the right length.
+fn entries(types: impl Strategy<Value = u16>) -> impl Strategy<Value = Vec<u8>> {
+    let wrong = prop_oneof![9 => Just(0_u16), 1 => 0_u16..40];
+    vec((types, vec(any::<u8>(), 0..24), wrong), 0..6).prop_map(|entries| {
+        let mut list = Vec::new();
+        for (kind, value, wrong) in entries {
+            list.extend_from_slice(&kind.to_be_bytes());
+            list.extend_from_slice(&(4 + value.len() as u16).wrapping_add(wrong).to_be_bytes());
+            list.extend_from_slice(&value);
+            list.resize(list.len().next_multiple_of(4), 0xAA);
+        }
+        list
+    })
+}
+
+/// The value of a chunk: noise, or its fixed fields and a list behind them.
+fn chunk_value() -> impl Strategy<Value = Vec<u8>> {
+    let parameter = prop_oneof![0_u16..20, 0x8000_u16..0x800A, 0xC000_u16..0xC008, any::<u16>()];
+    let cause = prop_oneof![0_u16..15, 0x00A0_u16..0x00A6, 0x0104_u16..0x0107];
+    let counted = (
+        vec(any::<u8>(), 8),
+        0_u8..4,
+        0_u8..4,
+        0_u8..4,
+        vec(any::<u8>(), 0..40),
+    )
+        .prop_map(|(head, a, b, c, rest)| [head, vec![0, a, 0, b, 0, c, 0, 0], rest].concat());
+    let behind = |skip| move |list: Vec<u8>| [vec![9; skip], list].concat();
+    prop_oneof![
+        vec(any::<u8>(), 0..60),
+        counted,
+        entries(parameter.clone()),
+        entries(parameter.clone()).prop_map(behind(4)),
+        entries(parameter).prop_map(behind(16)),
+        entries(cause),
+    ]
+}
+
+fn datagram_of_chunks() -> impl Strategy<Value = Vec<u8>> {
+    let chunk = (proptest::sample::select(&KINDS[..]), any::<u8>(), chunk_value());
+    vec(chunk, 1..5).prop_map(|chunks| {
+        let mut datagram = vec![0; 12];
+        for (kind, flags, value) in chunks {
+            datagram.extend_from_slice(&[kind, flags]);
+            datagram.extend_from_slice(&(4 + value.len() as u16).to_be_bytes());
+            datagram.extend_from_slice(&value);
+            datagram.resize(datagram.len().next_multiple_of(4), 0);
+        }
+        datagram
+    })
+}
+
+fn any_cause() -> impl Strategy<Value = Cause> {
+    prop_oneof![
+        any::<u16>().prop_map(|stream| Cause::InvalidStreamIdentifier {
+            stream: StreamId(stream)
+        }),
+        vec(any::<u16>(), 0..5).prop_map(Cause::MissingMandatoryParameter),
+        any::<u32>().prop_map(|staleness_us| Cause::StaleCookie { staleness_us }),
+        any::<u32>().prop_map(|tsn| Cause::NoUserData { tsn: Tsn(tsn) }),
+        Just(Cause::OutOfResource),
+        bytes(0..20).prop_map(Cause::UnrecognizedChunkType),
+        bytes(0..20).prop_map(Cause::UserInitiatedAbort),
+        (0x00A0_u16..0x00A5, bytes(0..20)).prop_map(|(code, value)| Cause::Unknown { code, value }),
+    ]
+}
+
+fn any_parameter() -> impl Strategy<Value = Parameter> {
+    let streams = || {
+        vec(any::<u16>(), 0..5)
+            .prop_map(|streams| StreamList::from_streams(streams.into_iter().map(StreamId)))
+    };
+    let action = proptest::sample::select(
+        &[
+            AddressAction::Add,
+            AddressAction::Delete,
+            AddressAction::SetPrimary,
+        ][..],
+    );
+    prop_oneof![
+        any::<[u8; 4]>().prop_map(|ip| Parameter::Ipv4(ip.into())),
+        any::<[u8; 16]>().prop_map(|ip| Parameter::Ipv6(ip.into())),
+        bytes(0..50).prop_map(Parameter::StateCookie),
+        bytes(0..9).prop_map(Parameter::SupportedExtensions),
+        vec(any::<u16>(), 0..5).prop_map(Parameter::RequestedHmacs),
+        any::<u32>().prop_map(|increment_ms| Parameter::CookiePreservative { increment_ms }),
+        Just(Parameter::ForwardTsnSupported),
+        (any::<u32>(), streams())
+            .prop_map(|(request, streams)| Parameter::IncomingReset { request, streams }),
+        (any::<[u32; 3]>(), streams()).prop_map(|([request, response, tsn], streams)| {
+            Parameter::OutgoingReset {
+                request,
+                response,
+                last_tsn: Tsn(tsn),
+                streams,
+            }
+        }),
+        (any::<[u32; 2]>(), any::<Option<(u32, u32)>>()).prop_map(|([sequence, result], next)| {
+            let next_tsns = next.map(|(own, peers)| (Tsn(own), Tsn(peers)));
+            Parameter::ReConfigResponse {
+                sequence,
+                result,
+                next_tsns,
+            }
+        }),
+        (any::<u32>(), any::<u16>()).prop_map(|(request, count)| Parameter::AddIncoming { request, count }),
+        (action, any::<u32>(), bytes(8)).prop_map(|(action, correlation, address)| {
+            Parameter::Address {
+                action,
+                correlation,
+                address,
+            }
+        }),
+    ]
+}
+
+fn any_blocks() -> impl Strategy<Value = Vec<GapAckBlock>> {
+    vec(
+        any::<(u16, u16)>().prop_map(|(start, end)| GapAckBlock { start, end }),
+        0..9,
+    )
+}
+
+fn any_data() -> impl Strategy<Value = Data> {
+    (
+        any::<u32>(),
+        any::<u16>(),
+        any::<u16>(),
+        any::<u32>(),
+        any::<[bool; 4]>(),
+        bytes(1..1400),
+    )
+        .prop_map(
+            |(tsn, stream, ssn, ppid, [unordered, beginning, ending, immediate], payload)| Data {
+                tsn: Tsn(tsn),
+                stream: StreamId(stream),
+                ssn: Ssn(ssn),
+                ppid: Ppid(ppid),
+                unordered,
+                beginning,
+                ending,
+                immediate,
+                payload,
+            },
+        )
+}
+
+/// The same message as I-DATA: its shared field is the PPID in the first fragment, the FSN in the others.
+fn as_i_data(data: Data) -> IData {
+    let (ppid, fsn) = if data.beginning {
+        (data.ppid, Fsn(0))
+    } else {
+        (Ppid(0), Fsn(data.ppid.0))
+    };
+    IData {
+        tsn: data.tsn,
+        stream: data.stream,
+        mid: Mid(u32::from(data.ssn.0) << 9),
+        ppid,
+        fsn,
+        unordered: data.unordered,
+        beginning: data.beginning,
+        ending: data.ending,
+        immediate: data.immediate,
+        payload: data.payload,
+    }
+}
+
+fn any_init() -> impl Strategy<Value = Chunk> {
+    (any::<[u32; 3]>(), any::<[u16; 2]>(), any_parameters()).prop_map(
+        |([tag, a_rwnd, tsn], [out, inb], parameters)| {
+            Chunk::Init(Init {
+                initiate_tag: VerificationTag(tag),
+                a_rwnd,
+                outbound_streams: out,
+                inbound_streams: inb,
+                initial_tsn: Tsn(tsn),
+                parameters,
+            })
+        },
+    )
+}
+
+fn any_parameters() -> impl Strategy<Value = Parameters> {
+    vec(any_parameter(), 0..6).prop_map(|list| {
+        list.iter()
+            .fold(ParametersBuilder::new(), ParametersBuilder::push)
+            .finish()
+    })
+}
+
+fn any_chunk() -> impl Strategy<Value = Chunk> {
+    let causes = || vec(any_cause(), 0..4).prop_map(|causes| Causes::from_causes(&causes));
+    let skipped_streams = vec(any::<(u16, u16)>(), 0..5).prop_map(|list| {
+        list.into_iter().map(|(stream, ssn)| SkippedStream {
+            stream: StreamId(stream),
+            ssn: Ssn(ssn),
+        })
+    });
+    let skipped_messages = vec(any::<(u16, bool, u32)>(), 0..5).prop_map(|list| {
+        list.into_iter().map(|(stream, unordered, mid)| SkippedMessage {
+            stream: StreamId(stream),
+            unordered,
+            mid: Mid(mid),
+        })
+    });
+    prop_oneof![
+        any_data().prop_map(Chunk::Data),
+        any_data().prop_map(|data| Chunk::IData(as_i_data(data))),
+        any_init(),
+        any_parameters().prop_map(|parameters| Chunk::ReConfig(ReConfig { parameters })),
+        (any::<bool>(), causes()).prop_map(|(tag, causes)| Chunk::Abort(Abort {
+            reflected_tag: tag,
+            causes
+        })),
+        causes().prop_map(|causes| Chunk::Error(ErrorChunk { causes })),
+        bytes(0..200).prop_map(|info| Chunk::Heartbeat(Heartbeat { info })),
+        bytes(0..200).prop_map(|cookie| Chunk::CookieEcho(CookieEcho { cookie })),
+        any::<u32>().prop_map(|tsn| Chunk::Shutdown(Shutdown {
+            cumulative_tsn_ack: Tsn(tsn)
+        })),
+        any::<(u16, u16)>().prop_flat_map(|(shared_key_id, hmac_id)| {
+            bytes(0..33).prop_map(move |hmac| {
+                Chunk::Auth(Auth {
+                    shared_key_id,
+                    hmac_id,
+                    hmac,
+                })
+            })
+        }),
+        (0_u16..1400).prop_map(|len| Chunk::Pad(Pad { len })),
+        (any::<u32>(), skipped_streams)
+            .prop_map(|(tsn, skipped)| Chunk::ForwardTsn(ForwardTsn::new(Tsn(tsn), skipped))),
+        (any::<u32>(), skipped_messages)
+            .prop_map(|(tsn, skipped)| Chunk::IForwardTsn(IForwardTsn::new(Tsn(tsn), skipped))),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn noise_never_panics(datagram in vec(any::<u8>(), 0..200)) {
+        explore_datagram(datagram.into());
+    }
+
+    #[test]
+    fn chunks_of_noise_never_panic_and_write_back(datagram in datagram_of_chunks(), cut in any::<prop::sample::Index>()) {
+        let short = datagram[..cut.index(datagram.len())].to_vec();
+        explore_datagram(datagram.into());
+        explore_datagram(short.into());
+    }
+
+    #[test]
+    fn what_is_written_is_read(chunk in any_chunk()) {
+        prop_assert_eq!(written_and_read(&chunk), chunk);
+    }
+
+    #[test]
+    fn lists_that_stay_where_they_are_write_the_same(
+        numbers in any::<[u32; 2]>(), revocable in any_blocks(), nonrenegable in any_blocks(),
+        duplicates in vec(any::<u32>().prop_map(Tsn), 0..9),
+    ) {
+        let (cumulative_tsn_ack, a_rwnd) = (Tsn(numbers[0]), numbers[1]);
+        let (mut parsed, mut hot) = (Vec::new(), Vec::new());
+        let duplicate_tsns = TsnList::from_tsns(duplicates.iter().copied());
+        let gap_ack_blocks = GapAckBlocks::from_blocks(revocable.iter().copied());
+        let sack = Sack {
+            cumulative_tsn_ack,
+            a_rwnd,
+            gap_ack_blocks: gap_ack_blocks.clone(),
+            duplicate_tsns: duplicate_tsns.clone(),
+        };
+        sack.encode(&mut parsed);
+        SackWriter { cumulative_tsn_ack, a_rwnd, gap_ack_blocks: &revocable, duplicate_tsns: &duplicates }
+            .encode(&mut hot);
+        prop_assert_eq!(&parsed, &hot);
+        prop_assert_eq!(written_and_read(&Chunk::Sack(sack.clone())), Chunk::Sack(sack));
+        parsed.clear();
+        hot.clear();
+        let sack = NrSack {
+            cumulative_tsn_ack,
+            a_rwnd,
+            revocable: gap_ack_blocks,
+            nonrenegable: GapAckBlocks::from_blocks(nonrenegable.iter().copied()),
+            duplicate_tsns,
+        };
+        sack.encode(&mut parsed);
+        NrSackWriter {
+            cumulative_tsn_ack,
+            a_rwnd,
+            revocable: &revocable,
+            nonrenegable: &nonrenegable,
+            duplicate_tsns: &duplicates,
+        }
+        .encode(&mut hot);
+        prop_assert_eq!(&parsed, &hot);
+        prop_assert_eq!(written_and_read(&Chunk::NrSack(sack.clone())), Chunk::NrSack(sack));
+    }
+}
+
+/// The generator above reaches what it is there for.
+#[test]
+fn chunks_of_noise_are_often_readable() {
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
+    let mut runner = TestRunner::deterministic();
+    let strategy = datagram_of_chunks();
+    let decoded: usize = (0..500)
+        .map(|_| explore_datagram(strategy.new_tree(&mut runner).unwrap().current().into()))
+        .sum();
+    assert!(decoded > 500, "{decoded} chunks of 500 datagrams");
+}
