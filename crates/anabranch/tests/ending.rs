@@ -1,0 +1,259 @@
+//! How associations and endpoints end.
+
+mod common;
+
+use std::time::Duration;
+
+use anabranch::{
+    AssociationState, BindError, CloseReason, Config, ConnectError, Endpoint, Event, ListenError,
+};
+use anabranch::{RecvError, SendError, StreamId};
+use common::{PORT, bytes, listening, pair, serve, within};
+
+#[tokio::test]
+async fn a_shutdown_from_either_side_loses_nothing() {
+    for client_ends in [true, false] {
+        let pair = pair(Config::default()).await;
+        let (first, second) = if client_ends {
+            (pair.ours, pair.theirs)
+        } else {
+            (pair.theirs, pair.ours)
+        };
+        for number in 0..100 {
+            first
+                .send(StreamId(number % 16), bytes(5000, u32::from(number)))
+                .await
+                .unwrap();
+        }
+        let shutdown = {
+            let first = first.clone();
+            tokio::spawn(async move { first.shutdown().await })
+        };
+        let mut received = 0;
+        while let Some(message) = within(20, second.recv()).await.unwrap() {
+            assert_eq!(message.payload.len(), 5000);
+            received += 1;
+        }
+        assert_eq!(received, 100);
+        within(20, shutdown).await.unwrap().unwrap();
+        assert_eq!(within(20, second.closed()).await, CloseReason::Shutdown);
+        assert_eq!(second.next_event().await, Some(Event::PeerShutdown));
+        assert_eq!(second.next_event().await, None);
+        assert_eq!(second.state(), AssociationState::Closed);
+        let error = second.send(StreamId(0), "too late").await.unwrap_err();
+        assert_eq!(error, SendError::Closed(CloseReason::Shutdown));
+    }
+}
+
+#[tokio::test]
+async fn an_abort_ends_the_other_side_too() {
+    let pair = pair(Config::default()).await;
+    let waiting = {
+        let theirs = pair.theirs.clone();
+        tokio::spawn(async move { theirs.recv().await })
+    };
+    pair.ours.abort("enough");
+    let error = within(5, waiting).await.unwrap().unwrap_err();
+    assert!(
+        matches!(error, RecvError::Closed(CloseReason::AbortedByPeer(_))),
+        "{error:?}"
+    );
+    assert_eq!(within(5, pair.ours.closed()).await, CloseReason::Aborted);
+    assert!(
+        pair.ours
+            .shutdown()
+            .await
+            .unwrap_err()
+            .to_string()
+            .contains("this side aborted")
+    );
+    within(5, async {
+        tokio::join!(pair.client.close(), pair.server.close())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn nobody_there_is_said_clearly() {
+    // A socket that is bound and never answers.
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut config = Config::default();
+    config.rto.initial = Duration::from_millis(50);
+    config.rto.min = Duration::from_millis(50);
+    config.retransmissions.max_init_retransmits = 2;
+    let client = Endpoint::builder()
+        .config(config)
+        .bind("127.0.0.1:0")
+        .await
+        .unwrap();
+    let address = silent.local_addr().unwrap();
+    let error = within(10, client.connect(address, PORT)).await.unwrap_err();
+    assert!(matches!(error, ConnectError::TimedOut { .. }), "{error:?}");
+    assert!(
+        error
+            .to_string()
+            .contains(&format!("{address} does not answer for SCTP port 7")),
+        "{error}"
+    );
+    within(5, client.idle()).await;
+}
+
+#[tokio::test]
+async fn a_port_without_listener_is_refused_at_once() {
+    let server = listening(Config::default()).await;
+    let client = Endpoint::bind("127.0.0.1:0").await.unwrap();
+    let error = within(5, client.connect(server.local_addr(), PORT + 1))
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(error, ConnectError::Refused { port: 8, .. }),
+        "{error:?}"
+    );
+    server.stop_listening(PORT);
+    let error = within(5, client.connect(server.local_addr(), PORT))
+        .await
+        .unwrap_err();
+    assert!(error.to_string().contains("SCTP port 7"), "{error}");
+    let error = within(5, client.connect(server.local_addr(), 0))
+        .await
+        .unwrap_err();
+    assert!(matches!(error, ConnectError::Invalid(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn giving_up_a_connect_leaves_nothing() {
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let client = Endpoint::bind("127.0.0.1:0").await.unwrap();
+    let attempt = client.connect(silent.local_addr().unwrap(), PORT);
+    assert!(
+        tokio::time::timeout(Duration::from_millis(50), attempt)
+            .await
+            .is_err()
+    );
+    within(5, client.idle()).await;
+}
+
+#[tokio::test]
+async fn dropping_the_last_handle_shuts_down_in_order() {
+    let pair = pair(Config::default()).await;
+    let copy = pair.ours.clone();
+    drop(pair.ours);
+    copy.send(StreamId(0), "still there").await.unwrap();
+    drop(copy);
+    assert_eq!(
+        within(5, pair.theirs.recv()).await.unwrap().unwrap().into_bytes(),
+        "still there"
+    );
+    assert_eq!(within(5, pair.theirs.recv()).await, Ok(None));
+    within(5, pair.client.idle()).await;
+}
+
+#[tokio::test]
+async fn a_dropped_reader_does_not_hold_up_the_peer() {
+    let pair = pair(Config::default()).await;
+    // More than the window holds.
+    let sender = {
+        let theirs = pair.theirs.clone();
+        tokio::spawn(async move {
+            for number in 0..60 {
+                if theirs.send(StreamId(0), bytes(100_000, number)).await.is_err() {
+                    break;
+                }
+            }
+        })
+    };
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    drop(pair.ours);
+    within(10, sender).await.unwrap();
+    assert_eq!(within(10, pair.theirs.closed()).await, CloseReason::Shutdown);
+}
+
+#[tokio::test]
+async fn dropping_an_endpoint_leaves_its_associations() {
+    let pair = pair(Config::default()).await;
+    drop(pair.client);
+    drop(pair.server);
+    pair.ours.send(StreamId(0), "still there").await.unwrap();
+    assert_eq!(
+        within(5, pair.theirs.recv()).await.unwrap().unwrap().into_bytes(),
+        "still there"
+    );
+    within(5, pair.theirs.shutdown()).await.unwrap();
+    assert_eq!(within(5, pair.ours.recv()).await, Ok(None));
+}
+
+#[tokio::test]
+async fn closing_an_endpoint_shuts_all_down_and_ends_accept() {
+    let server = listening(Config::default()).await;
+    let serving = tokio::spawn(serve(server.clone()));
+    let client = Endpoint::bind("127.0.0.1:0").await.unwrap();
+    let mut associations = Vec::new();
+    for _ in 0..5 {
+        associations.push(
+            within(5, client.connect(server.local_addr(), PORT))
+                .await
+                .unwrap(),
+        );
+    }
+    within(10, server.close()).await;
+    within(5, serving).await.unwrap();
+    for association in associations {
+        assert_eq!(within(5, association.recv()).await, Ok(None));
+    }
+    assert_eq!(server.listen(9), Err(ListenError::Closed));
+    assert!(matches!(
+        server.connect(client.local_addr(), 9).await,
+        Err(ConnectError::Closed)
+    ));
+}
+
+#[tokio::test]
+async fn a_full_backlog_aborts_newcomers() {
+    let server = Endpoint::builder().backlog(2).bind("127.0.0.1:0").await.unwrap();
+    server.listen(PORT).unwrap();
+    let client = Endpoint::bind("127.0.0.1:0").await.unwrap();
+    let first = within(5, client.connect(server.local_addr(), PORT))
+        .await
+        .unwrap();
+    let second = within(5, client.connect(server.local_addr(), PORT))
+        .await
+        .unwrap();
+    // The newcomer may see its cookie answered by the ABORT, or the ABORT right after set-up.
+    match within(5, client.connect(server.local_addr(), PORT)).await {
+        Err(error) => assert!(matches!(error, ConnectError::Refused { .. }), "{error:?}"),
+        Ok(third) => assert!(matches!(
+            within(5, third.closed()).await,
+            CloseReason::AbortedByPeer(_)
+        )),
+    }
+    assert_eq!((first.close_reason(), second.close_reason()), (None, None));
+    let accepted = within(5, server.accept()).await.unwrap();
+    first.send(StreamId(0), "hello").await.unwrap();
+    assert_eq!(
+        within(5, accepted.recv()).await.unwrap().unwrap().into_bytes(),
+        "hello"
+    );
+    assert!(
+        within(5, client.connect(server.local_addr(), PORT)).await.is_ok(),
+        "there is room again"
+    );
+}
+
+#[tokio::test]
+async fn a_used_port_and_bad_settings_are_errors_of_bind() {
+    let first = Endpoint::bind("127.0.0.1:0").await.unwrap();
+    let error = Endpoint::bind(first.local_addr()).await.unwrap_err();
+    assert!(error.to_string().contains("is the port in use"), "{error}");
+    let mut config = Config::default();
+    config.path_mtu = 100;
+    let error = Endpoint::builder()
+        .config(config)
+        .bind("127.0.0.1:0")
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(&error, BindError::Config(_)) && error.to_string().contains("path_mtu"),
+        "{error}"
+    );
+    assert_eq!(first.listen(0), Err(ListenError::PortZero));
+}

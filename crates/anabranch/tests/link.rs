@@ -1,0 +1,136 @@
+//! The in-process link and the capture.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use anabranch::{Config, Endpoint, LinkConfig, StreamId};
+use common::{PORT, bytes, connect, serve, within};
+
+async fn behind_a_link(link: &str, config: Config) -> common::Pair {
+    let link: LinkConfig = link.parse().unwrap();
+    let server = common::listening(config.clone()).await;
+    let client = Endpoint::builder()
+        .config(config)
+        .link(link, 11)
+        .bind("127.0.0.1:0")
+        .await
+        .unwrap();
+    connect(client, server).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_lost_through_a_link_that_loses() {
+    let mut config = Config::default();
+    config.rto.min = Duration::from_millis(100);
+    let pair = behind_a_link(
+        "loss=1%,delay=2ms,reorder=1%:3ms,duplicate=1%,corrupt=0.5%",
+        config,
+    )
+    .await;
+    let echo = tokio::spawn(common::echo(pair.theirs));
+    let sender = {
+        let ours = pair.ours.clone();
+        tokio::spawn(async move {
+            for number in 0..300 {
+                ours.send(StreamId(1), bytes(5000, number)).await.unwrap();
+            }
+        })
+    };
+    for number in 0..300 {
+        let message = within(60, pair.ours.recv()).await.unwrap().unwrap();
+        assert!(message.into_bytes() == bytes(5000, number), "message {number}");
+    }
+    within(5, sender).await.unwrap();
+    let (out, inward) = pair.client.link_stats().unwrap();
+    assert!(out.lost_model > 0 && inward.lost_model > 0, "{out:?} {inward:?}");
+    assert!(
+        out.corrupted > 0 && out.duplicated > 0 && out.reordered > 0,
+        "{out:?}"
+    );
+    assert!(pair.ours.stats().counters.retransmissions_fast > 0);
+    assert_eq!(pair.server.link_stats(), None);
+    within(30, pair.ours.shutdown()).await.unwrap();
+    within(30, echo).await.unwrap();
+}
+
+#[tokio::test]
+async fn one_side_alone_delays_both_ways() {
+    let pair = behind_a_link("delay=30ms", Config::default()).await;
+    tokio::spawn(common::echo(pair.theirs));
+    let begin = Instant::now();
+    pair.ours.send(StreamId(0), "there and back").await.unwrap();
+    within(5, pair.ours.recv()).await.unwrap().unwrap();
+    let elapsed = begin.elapsed();
+    assert!(
+        elapsed >= Duration::from_millis(60) && elapsed < Duration::from_millis(200),
+        "{elapsed:?}"
+    );
+    assert!(pair.client.set_link(&LinkConfig::default()));
+    let begin = Instant::now();
+    pair.ours.send(StreamId(0), "again").await.unwrap();
+    within(5, pair.ours.recv()).await.unwrap().unwrap();
+    assert!(
+        begin.elapsed() < Duration::from_millis(50),
+        "{:?}",
+        begin.elapsed()
+    );
+}
+
+#[tokio::test]
+async fn the_rate_is_kept() {
+    let mut config = Config::default();
+    config.rto.min = Duration::from_millis(200);
+    let pair = behind_a_link("rate=8mbit,delay=1ms,queue=100kib", config).await;
+    let begin = Instant::now();
+    pair.ours.send(StreamId(0), bytes(1_000_000, 3)).await.unwrap();
+    within(30, pair.theirs.recv()).await.unwrap().unwrap();
+    let elapsed = begin.elapsed();
+    // A second for the data alone, and some for headers and losses of the queue.
+    assert!(
+        elapsed > Duration::from_secs(1) && elapsed < Duration::from_secs(4),
+        "{elapsed:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_capture_holds_the_packets_of_both_directions() {
+    let path = std::env::temp_dir().join(format!("anabranch-capture-{}.pcapng", std::process::id()));
+    let server = common::listening(Config::default()).await;
+    let address = server.local_addr();
+    tokio::spawn(serve(server));
+    let client = Endpoint::builder()
+        .capture(&path)
+        .bind("127.0.0.1:0")
+        .await
+        .unwrap();
+    let association = within(5, client.connect(address, PORT)).await.unwrap();
+    association
+        .send(StreamId(0), "a message to be found")
+        .await
+        .unwrap();
+    within(5, association.recv()).await.unwrap().unwrap();
+    within(5, client.close()).await;
+    let capture = std::fs::read(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(capture[..4], [0x0a, 0x0d, 0x0d, 0x0a]);
+    let (ours, theirs) = (
+        client.local_addr().port().to_be_bytes(),
+        address.port().to_be_bytes(),
+    );
+    let count = |wanted: &[u8]| {
+        capture
+            .windows(wanted.len())
+            .filter(|window| *window == wanted)
+            .count()
+    };
+    assert_eq!(count(b"a message to be found"), 2, "there and back");
+    // INIT, COOKIE ECHO, DATA, SHUTDOWN or its answers, and about as many the other way.
+    assert!(count(&[ours, theirs].concat()) >= 4 && count(&[theirs, ours].concat()) >= 4);
+    let error = Endpoint::builder()
+        .capture("/nowhere/x.pcapng")
+        .bind("127.0.0.1:0")
+        .await
+        .unwrap_err();
+    assert!(error.to_string().contains("/nowhere/x.pcapng"), "{error}");
+}
