@@ -11,6 +11,9 @@ use bytes::Bytes;
 
 use crate::talker::Message;
 
+/// The first payload protocol identifier used: far from registered ones, whose payload Wireshark would try to read.
+const FIRST_PPID: u32 = 0x4100_0000;
+
 /// A message to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parcel {
@@ -103,7 +106,7 @@ impl Ledger {
             arrived: false,
         });
         let options = SendOptions {
-            ppid: Ppid(number),
+            ppid: Ppid(FIRST_PPID + number),
             unordered,
             ..SendOptions::default()
         };
@@ -147,7 +150,7 @@ impl Ledger {
     /// # Errors
     /// What it breaks.
     pub fn check(&mut self, message: &Message) -> Result<(), Violation> {
-        let number = message.ppid.0;
+        let number = message.ppid.0.wrapping_sub(FIRST_PPID);
         let Some(entry) = self.entries.get(number as usize).copied() else {
             return Err(Violation::Unknown(number));
         };
@@ -265,7 +268,7 @@ mod tests {
         };
         assert_eq!(ledger.check(&changed), Err(Violation::Changed(0)));
         let unknown = Message {
-            ppid: Ppid(9),
+            ppid: Ppid(FIRST_PPID + 9),
             ..arrival(&first)
         };
         assert_eq!(ledger.check(&unknown), Err(Violation::Unknown(9)));
