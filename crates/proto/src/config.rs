@@ -3,6 +3,8 @@
 use core::time::Duration;
 use std::net::IpAddr;
 
+use anabranch_wire::Tsn;
+
 /// The settings of an endpoint and of the associations it makes. Start from [`Config::default`] and change what
 /// you need; [`Config::validate`] tells what does not fit together.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,6 +44,9 @@ pub struct Config {
     /// How long an orderly shutdown may take as a whole (T5-shutdown-guard); `None` derives 5 · `RTO.Max` from
     /// RFC 9260 §9.2.
     pub shutdown_guard: Option<Duration>,
+    /// The first TSN that this side uses. `None`, the default, draws one at random for each association, as RFC 9260
+    /// §3.3.2 wants; a fixed one is for tests, of wrap-around first of all.
+    pub initial_tsn: Option<Tsn>,
 }
 
 /// RFC 9260 §6.3.1 and §16.
@@ -164,6 +169,7 @@ impl Default for Config {
             local_addresses: Vec::new(),
             max_paths: 16,
             shutdown_guard: None,
+            initial_tsn: None,
         }
     }
 }

@@ -3,14 +3,14 @@
 
 use std::net::IpAddr;
 
+use anabranch_wire::VerificationTag;
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{Abort, Chunk, ErrorChunk, Init};
 use anabranch_wire::packet::CommonHeader;
 use anabranch_wire::parameter::{Parameter, ParametersBuilder};
-use anabranch_wire::{Tsn, VerificationTag};
 use bytes::Bytes;
 
-use super::handshake::{build_init_ack, cookie_lifetime};
+use super::handshake::{build_init_ack, cookie_lifetime, first_tsn};
 use super::outbound::write_packet;
 use super::peer_init::{self, InitFields, InitRefusal, PeerInit};
 use super::{Association, AssociationState};

@@ -26,6 +26,11 @@ use crate::time::Timestamp;
 /// Times that a stale cookie is renewed before set-up fails (§5.2.6).
 const MOST_STALE: u32 = 2;
 
+/// The first TSN of this side (§3.3.2).
+pub(crate) fn first_tsn(config: &Config, random: &mut Random) -> Tsn {
+    config.initial_tsn.unwrap_or_else(|| Tsn(random.next_u32()))
+}
+
 /// How long a new cookie lives: what the peer asks for, at most twice `Valid.Cookie.Life` (§5.2.6).
 pub(crate) fn cookie_lifetime(mint: &CookieMint, asked: Duration) -> Duration {
     mint.lifetime() + asked.min(mint.lifetime())
@@ -108,7 +113,7 @@ impl Association {
 
     /// ASSOCIATE (§11.1.2): sends INIT and waits.
     pub(crate) fn initiate(now: Timestamp, mut plan: Blueprint, local_tag: VerificationTag) -> Self {
-        let initial_tsn = Tsn(plan.random.next_u32());
+        let initial_tsn = first_tsn(&plan.config, &mut plan.random);
         let mut association = Self::new(now, plan, local_tag, initial_tsn);
         let config = &association.config;
         let init = Init {

@@ -9,16 +9,16 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use anabranch_wire::VerificationTag;
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{Abort, Chunk, ErrorChunk, Init, kind};
 use anabranch_wire::packet::{CommonHeader, Packet};
-use anabranch_wire::{Tsn, VerificationTag};
 use bytes::Bytes;
 
 pub(crate) use cookie::{CookieError, CookieMint, StateCookie, TieTags};
 
 use crate::association::{
-    Association, Blueprint, InitFields, InitRefusal, build_init_ack, cookie_lifetime, is_unicast,
+    Association, Blueprint, InitFields, InitRefusal, build_init_ack, cookie_lifetime, first_tsn, is_unicast,
     read_peer_init, write_packet,
 };
 use crate::config::Config;
@@ -299,7 +299,7 @@ impl Endpoint {
             a_rwnd: self.config.buffers.receive,
             outbound_streams: self.config.streams.outbound,
             inbound_streams: self.config.streams.max_inbound,
-            initial_tsn: Tsn(self.random.next_u32()),
+            initial_tsn: first_tsn(&self.config, &mut self.random),
         };
         let remote = inbound.remote.ip();
         let mut addresses = vec![remote];
