@@ -73,7 +73,7 @@ impl Association {
         } else {
             (
                 VerificationTag(self.random.nonzero_u32()),
-                Tsn(self.random.next_u32()),
+                first_tsn(&self.config, &mut self.random),
             )
         };
         let tie_tags = (self.state.kind() != AssociationState::CookieWait).then_some(self.identity.tie_tags);
