@@ -235,10 +235,18 @@ impl Pair {
     /// # Panics
     /// If the endpoint refuses.
     pub fn begin_from(&mut self, side: Side, options: ConnectOptions) -> AssociationId {
+        self.begin_to(side, PORT, options)
+    }
+
+    /// Begins an association from one side to the other's first address and this SCTP port.
+    ///
+    /// # Panics
+    /// If the endpoint refuses.
+    pub fn begin_to(&mut self, side: Side, port: u16, options: ConnectOptions) -> AssociationId {
         let (now, remote) = (self.now(), self.remote(side, 0));
         let id = self
             .host_mut(side)
-            .connect(now, remote, PORT, options)
+            .connect(now, remote, port, options)
             .expect("connect");
         self.associations[side as usize] = Some(id);
         id

@@ -1,0 +1,368 @@
+//! The swarm: from one seed come paths, settings, traffic and faults; then the faults heal, and everything that is
+//! reliable must arrive, once and in order, and the association must end in order.
+//!
+//! `SWARM_SEEDS=100..200` (or one number) chooses the seeds; a failure prints the command that repeats it.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anabranch_netsim::{Generator, LinkConfig, LossModel, Probability, QueueLimit};
+use anabranch_proto::{
+    AssociationState, CloseReason, Config, ConnectOptions, Counters, Event, SchedulerKind, Tsn,
+};
+use anabranch_testkit::{Ledger, PORT, Pair, Setup, Side, Violation};
+use bytes::Bytes;
+
+/// Seeds that run in CI.
+const SEEDS: Range<u64> = 0..500;
+
+/// Virtual time that everything may take once the faults have healed: several backed-off timeouts.
+const HEALED_LIMIT: Duration = Duration::from_secs(1800);
+
+/// What the swarm must meet to be worth its name.
+const MUST_REACH: [&str; 9] = [
+    "restart",
+    "INIT collision",
+    "failover",
+    "zero window",
+    "T3",
+    "fast retransmit",
+    "spurious repeat",
+    "wrap-around",
+    "ABORT",
+];
+
+fn seeds() -> Range<u64> {
+    let Ok(text) = std::env::var("SWARM_SEEDS") else { return SEEDS };
+    let number = |text: &str| text.trim().parse::<u64>().expect("SWARM_SEEDS is FROM..TO or one number");
+    match text.split_once("..") {
+        Some((from, to)) => number(from)..number(to),
+        None => number(&text)..number(&text) + 1,
+    }
+}
+
+#[test]
+fn everything_arrives_once_the_faults_heal() {
+    let seeds = seeds();
+    let next = AtomicU64::new(seeds.start);
+    let coverage = Mutex::new(BTreeMap::<&str, u64>::new());
+    let failed = Mutex::new(Vec::new());
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds.end {
+                return;
+            }
+            if let Ok(reached) = catch_unwind(AssertUnwindSafe(|| run(seed))) {
+                let mut coverage = coverage.lock().expect("no panic holds it");
+                reached.into_iter().for_each(|what| *coverage.entry(what).or_default() += 1);
+            } else {
+                eprintln!("again: SWARM_SEEDS={seed} cargo test -p anabranch-testkit --test swarm");
+                failed.lock().expect("no panic holds it").push(seed);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
+        }
+    });
+    let coverage = coverage.into_inner().expect("no panic holds it");
+    println!("seeds {seeds:?} reached:");
+    for (what, count) in &coverage {
+        println!("  {what:<16} {count}");
+    }
+    let failed = failed.into_inner().expect("no panic holds it");
+    assert!(failed.is_empty(), "{} seeds failed: {failed:?}", failed.len());
+    if seeds == SEEDS {
+        for what in MUST_REACH {
+            assert!(coverage.contains_key(what), "no seed reached {what}");
+        }
+    }
+}
+
+/// One run. Panics if anything is wrong; answers what it met.
+fn run(seed: u64) -> Vec<&'static str> {
+    let mut random = Generator::of_process(seed, "swarm");
+    let mut story = Story::begin(seed, &mut random);
+    story.set_up(&mut random);
+    story.trouble(&mut random);
+    if random.below(8) == 0 {
+        story.restart(&mut random);
+        story.trouble(&mut random);
+    }
+    if random.below(16) == 0 {
+        story.abort(&mut random);
+    } else {
+        story.heal();
+        story.end(&mut random);
+    }
+    story.reached
+}
+
+struct Story {
+    seed: u64,
+    pair: Pair,
+    paths: usize,
+    /// What A and Z sent.
+    sent: [Ledger; 2],
+    near_wrap: bool,
+    reached: Vec<&'static str>,
+}
+
+fn pick<T: Copy>(random: &mut Generator, of: &[T]) -> T {
+    of[random.below(of.len() as u64) as usize]
+}
+
+fn millis(random: &mut Generator, from: u64, to: u64) -> Duration {
+    Duration::from_millis(from + random.below(to - from + 1))
+}
+
+fn random_link(random: &mut Generator) -> LinkConfig {
+    let mut link = LinkConfig::default()
+        .with_delay(millis(random, 0, 100))
+        .with_queue(QueueLimit::Bytes(pick(random, &[20_000, 64_000, 1_000_000])));
+    if random.below(4) > 0 {
+        link = link.with_rate(pick(random, &[200_000, 2_000_000, 20_000_000]));
+    }
+    if random.below(2) == 0 {
+        link = link.with_jitter(millis(random, 1, 30));
+    }
+    link = match random.below(4) {
+        0 => link,
+        1 => link.with_loss(LossModel::bursts(0.01, 0.3)),
+        _ => link.with_loss(LossModel::bernoulli(random.fraction() * 0.15)),
+    };
+    if random.below(3) == 0 {
+        link = link.with_reorder(Probability::new(0.05), millis(random, 1, 300));
+    }
+    if random.below(3) == 0 {
+        link = link.with_duplicate(Probability::new(0.03));
+    }
+    if random.below(3) == 0 {
+        link = link.with_corrupt(Probability::new(0.02));
+    }
+    link
+}
+
+fn random_config(random: &mut Generator, near_wrap: bool) -> Config {
+    let mut config = Config::default();
+    config.rto.min = Duration::from_millis(pick(random, &[100, 1_000]));
+    config.rto.max = Duration::from_secs(pick(random, &[2, 10, 60]));
+    config.sack.frequency = pick(random, &[1, 2, 4]);
+    config.buffers.receive = pick(random, &[4_000, 65_536, 1 << 20]);
+    config.buffers.send = pick(random, &[10_000, 65_536, 1 << 20]);
+    config.buffers.partial_delivery_point = pick(random, &[1_000, 50_000, 256 << 10]);
+    config.path_mtu = pick(random, &[576, 1280, 1500, 9000]);
+    config.no_delay = random.below(2) == 0;
+    config.max_burst = pick(random, &[1, 4, 16]);
+    config.heartbeat.interval = Some(millis(random, 500, 10_000));
+    config.retransmissions.path_max_retrans = pick(random, &[0, 1, 5]);
+    // The association itself must live through the faults.
+    config.retransmissions.association_max_retrans = 10_000;
+    config.retransmissions.max_init_retransmits = 10_000;
+    config.shutdown_guard = Some(HEALED_LIMIT);
+    config.scheduler = pick(random, &[SchedulerKind::FirstComeFirstServed, SchedulerKind::RoundRobin]);
+    if near_wrap {
+        config.initial_tsn = Some(Tsn(u32::MAX - random.below(20) as u32));
+    }
+    config
+}
+
+impl Story {
+    fn begin(seed: u64, random: &mut Generator) -> Self {
+        let paths = 1 + random.below(3) as usize;
+        let near_wrap = random.below(4) == 0;
+        let mut setup = Setup::new(seed).configs(random_config(random, near_wrap), random_config(random, near_wrap));
+        for _ in 0..paths {
+            setup = setup.path_of(random_link(random), random_link(random));
+        }
+        let sent = [Ledger::new(seed * 2), Ledger::new(seed * 2 + 1)];
+        Self { seed, pair: setup.build(), paths, sent, near_wrap, reached: Vec::new() }
+    }
+
+    fn reach(&mut self, what: &'static str) {
+        if !self.reached.contains(&what) {
+            self.reached.push(what);
+        }
+    }
+
+    /// From one side, or from both at once.
+    fn set_up(&mut self, random: &mut Generator) {
+        if random.below(4) == 0 {
+            self.pair.listen(Side::A);
+            for side in Side::BOTH {
+                self.pair.begin_from(side, ConnectOptions { local_port: Some(PORT), ..Default::default() });
+            }
+        } else {
+            self.pair.begin();
+        }
+        self.wait_established();
+    }
+
+    fn wait_established(&mut self) {
+        let limit = self.pair.now() + HEALED_LIMIT;
+        let both = |pair: &mut Pair| {
+            Side::BOTH.into_iter().all(|side| pair.state(side) == Some(AssociationState::Established))
+        };
+        assert!(self.pair.run_to(limit, both), "seed {}: set-up was not completed", self.seed);
+    }
+
+    /// Traffic both ways while paths fail and readers pause.
+    fn trouble(&mut self, random: &mut Generator) {
+        for step in 0..3 + random.below(10) {
+            if step == 0 || random.below(3) == 0 {
+                let side = pick(random, &Side::BOTH);
+                self.post(random, side);
+            }
+            let path = random.below(self.paths as u64) as usize;
+            let side = pick(random, &Side::BOTH);
+            let off = random.below(2) == 0;
+            match random.below(6) {
+                0 => self.pair.cut(path, off),
+                1 => self.pair.set_reading(side, !off),
+                2 => self.pair.set_path(path, &random_link(random)),
+                _ => {}
+            }
+            self.pair.run_for(millis(random, 10, 8_000));
+            self.check_arrivals();
+        }
+    }
+
+    fn post(&mut self, random: &mut Generator, side: Side) {
+        let streams = self.pair.association(side).outbound_streams().min(1 + random.below(16) as u16);
+        let most = pick(random, &[10, 1_000, 100_000]);
+        let count = 1 + random.below(40);
+        let ledger = &mut self.sent[side as usize];
+        let parcels: Vec<_> = (0..count).map(|_| ledger.random_parcel(streams, most)).collect();
+        self.pair.post(side, parcels);
+    }
+
+    /// What has arrived must be what was sent, once and in order.
+    fn check_arrivals(&mut self) {
+        for side in Side::BOTH {
+            for message in self.pair.messages(side) {
+                if let Err(violation) = self.sent[side.other() as usize].check(&message) {
+                    panic!("seed {}: {violation}", self.seed);
+                }
+            }
+        }
+    }
+
+    /// All paths work and lose nothing, and everybody reads: what is reliable must arrive.
+    fn heal(&mut self) {
+        self.mend();
+        let limit = self.pair.now() + HEALED_LIMIT;
+        let missing = |ledger: &Ledger| matches!(ledger.check_complete(), Err(Violation::Missing { .. }));
+        while self.sent.iter().any(missing) {
+            assert!(
+                self.pair.now() < limit,
+                "seed {}: {:?}, A {:?}, Z {:?}",
+                self.seed,
+                self.sent.iter().map(Ledger::check_complete).collect::<Vec<_>>(),
+                self.pair.association(Side::A).stats(),
+                self.pair.association(Side::Z).stats(),
+            );
+            self.pair.run_for(Duration::from_millis(500));
+            self.check_arrivals();
+        }
+        self.note_counters();
+    }
+
+    fn mend(&mut self) {
+        let clean = LinkConfig::default().with_delay(Duration::from_millis(10)).with_rate(10_000_000);
+        for path in 0..self.paths {
+            self.pair.set_path(path, &clean);
+            self.pair.cut(path, false);
+        }
+        for side in Side::BOTH {
+            self.pair.set_reading(side, true);
+        }
+    }
+
+    fn note_counters(&mut self) {
+        let sides = Side::BOTH.map(|side| *self.pair.association(side).counters());
+        let any = |of: fn(&Counters) -> u64| sides.iter().any(|counters| of(counters) > 0);
+        let met = [
+            ("failover", any(|counters| counters.failovers)),
+            ("zero window", any(|counters| counters.zero_windows)),
+            ("T3", any(|counters| counters.timeouts)),
+            ("fast retransmit", any(|counters| counters.retransmissions_fast)),
+            ("spurious repeat", any(|counters| counters.retransmissions_spurious)),
+            ("INIT collision", any(|counters| counters.init_collisions)),
+        ];
+        met.into_iter().filter(|(_, met)| *met).for_each(|(what, _)| self.reach(what));
+        // The first TSN was less than 20 before the wrap.
+        let wrapped = |counters: &Counters| {
+            let repeats = counters.retransmissions_fast + counters.retransmissions_timeout;
+            counters.data_chunks_sent - repeats > 20
+        };
+        if self.near_wrap && sides.iter().any(wrapped) {
+            self.reach("wrap-around");
+        }
+    }
+
+    /// One side forgets everything and sets up again; both begin new ledgers once they know.
+    fn restart(&mut self, random: &mut Generator) {
+        self.mend();
+        let side = pick(random, &Side::BOTH);
+        let survivor = side.other();
+        self.check_arrivals();
+        self.note_counters();
+        // The survivor knows the other by its port: the one who comes back must use it again.
+        let (survivor_port, own_port) = self.pair.association(survivor).ports();
+        self.pair.talker(survivor).backlog.clear();
+        let before = self.pair.association(survivor).counters().restarts;
+        self.pair.reboot(side);
+        let options = ConnectOptions { local_port: Some(own_port), ..Default::default() };
+        self.pair.begin_to(side, survivor_port, options);
+        let limit = self.pair.now() + HEALED_LIMIT;
+        let restarted = self.pair.run_to(limit, |pair| pair.association(survivor).counters().restarts > before);
+        assert!(restarted, "seed {}: the restart was not noticed", self.seed);
+        // What the old association still brought; whatever of it is missing is lost.
+        self.check_arrivals();
+        self.wait_established();
+        let fresh = self.seed * 2 + 1_000_000;
+        self.sent = [Ledger::new(fresh), Ledger::new(fresh + 1)];
+        assert!(self.pair.events(survivor).contains(&Event::Restarted), "the application is told");
+        self.reach("restart");
+    }
+
+    /// One side aborts: the other is told.
+    fn abort(&mut self, random: &mut Generator) {
+        self.mend();
+        let side = pick(random, &Side::BOTH);
+        self.note_counters();
+        let now = self.pair.now();
+        self.pair.association_mut(side).abort(now, Bytes::from_static(b"enough"));
+        self.pair.run_for(Duration::from_secs(5));
+        self.check_arrivals();
+        let told = |event: &Event| matches!(event, Event::Closed(CloseReason::AbortedByPeer(_)));
+        assert!(
+            self.pair.events(side.other()).iter().any(told),
+            "seed {}: the ABORT did not arrive over a clean path",
+            self.seed
+        );
+        self.reach("ABORT");
+    }
+
+    /// An orderly end, from one side or both.
+    fn end(&mut self, random: &mut Generator) {
+        match random.below(3) {
+            0 => self.pair.shutdown(Side::A),
+            1 => self.pair.shutdown(Side::Z),
+            _ => Side::BOTH.into_iter().for_each(|side| self.pair.shutdown(side)),
+        }
+        let limit = self.pair.now() + HEALED_LIMIT;
+        let closed = |event: &Event| matches!(event, Event::Closed(CloseReason::Shutdown));
+        let over = |pair: &mut Pair| {
+            Side::BOTH.into_iter().all(|side| pair.talker(side).events.iter().any(|(_, _, event)| closed(event)))
+        };
+        assert!(self.pair.run_to(limit, over), "seed {}: the shutdown did not end", self.seed);
+        self.check_arrivals();
+    }
+}
