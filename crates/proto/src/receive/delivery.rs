@@ -32,6 +32,8 @@ pub(super) enum Turn {
     Later,
     /// A message of that number was delivered before.
     Past,
+    /// Numbers were left out: what is to come before it can no longer come.
+    Skipped,
 }
 
 /// All inbound streams.
@@ -51,20 +53,29 @@ impl InboundStreams {
         &mut page[slot]
     }
 
-    /// Whether the turn of the message with this SSN has come.
-    pub(super) fn turn(&mut self, id: StreamId, sequence: u32) -> Turn {
-        let stream = self.stream_mut(id);
-        match ahead(stream.next, sequence) {
-            0 => Turn::Now,
-            1.. => Turn::Later,
-            _ => Turn::Past,
+    /// Whether the turn of the message with this SSN has come. `missing_below`: TSNs from the lowest that is missing up
+    /// to the message's first.
+    ///
+    /// A message of the same stream has lower TSNs if it has a lower SSN, so what this one waits for takes its TSNs from
+    /// these, one each at least. With that bound the 16 bits are never ambiguous: 40,000 messages may be ahead of a lost
+    /// one, which serial number arithmetic alone would take for old ones.
+    pub(super) fn turn(&mut self, id: StreamId, sequence: u32, missing_below: u64) -> Turn {
+        let ahead = ahead(self.stream_mut(id).next, sequence);
+        if ahead == 0 {
+            Turn::Now
+        } else if u64::from(ahead) <= missing_below {
+            Turn::Later
+        } else if (ahead as i16) < 0 {
+            Turn::Past
+        } else {
+            Turn::Skipped
         }
     }
 
     /// Keeps a message whose turn comes later; answers it if one of its number is there already.
     pub(super) fn keep(&mut self, sequence: u32, held: Held) -> Result<(), Held> {
         let stream = self.stream_mut(held.part.stream);
-        let number = stream.next.wrapping_add_signed(ahead(stream.next, sequence));
+        let number = stream.next + u64::from(ahead(stream.next, sequence));
         match stream.waiting.entry(number) {
             std::collections::btree_map::Entry::Vacant(entry) => {
                 entry.insert(held);
@@ -98,9 +109,9 @@ impl InboundStreams {
     }
 }
 
-/// How far a wrapping SSN is ahead of the next one; negative if behind.
-fn ahead(next: u64, sequence: u32) -> i64 {
-    i64::from(Ssn(sequence as u16).distance_from(Ssn(next as u16)) as i16)
+/// How far an SSN is ahead of the next one.
+fn ahead(next: u64, sequence: u32) -> u16 {
+    Ssn(sequence as u16).distance_from(Ssn(next as u16))
 }
 
 #[cfg(test)]
@@ -130,9 +141,15 @@ mod tests {
         for _ in 0..65_534 {
             streams.advance(id, |_| panic!("nothing waits"));
         }
-        assert_eq!(streams.turn(id, 65_534), Turn::Now);
-        assert_eq!(streams.turn(id, 1), Turn::Later);
-        assert_eq!(streams.turn(id, 65_533), Turn::Past);
+        assert_eq!(streams.turn(id, 65_534, 0), Turn::Now);
+        assert_eq!(streams.turn(id, 1, 3), Turn::Later);
+        assert_eq!(
+            streams.turn(id, 1, 2),
+            Turn::Skipped,
+            "three are to come on two TSNs"
+        );
+        assert_eq!(streams.turn(id, 65_533, 9), Turn::Past);
+        assert_eq!(streams.turn(id, 40_000, 40_002), Turn::Later, "far ahead");
         for (ssn, message) in [(1, 3), (65_535, 1), (0, 2)] {
             streams.keep(ssn, held(id.0, message)).unwrap();
         }
@@ -140,6 +157,6 @@ mod tests {
         let mut delivered = Vec::new();
         streams.advance(id, |held| delivered.push(held.part.message));
         assert_eq!(delivered, [1, 2, 3]);
-        assert_eq!(streams.turn(id, 2), Turn::Now);
+        assert_eq!(streams.turn(id, 2, 0), Turn::Now);
     }
 }

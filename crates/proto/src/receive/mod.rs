@@ -84,7 +84,9 @@ pub(crate) struct Receiver {
     ready: VecDeque<Held>,
     /// A message of which parts are handed over before it is complete.
     partial: Option<Index>,
+    /// Bytes of a message, and chunks, from which it is handed over in parts.
     partial_point: usize,
+    partial_chunks: usize,
     next_message: u64,
     /// A chunk of this packet makes an acknowledgement urgent.
     urgent: bool,
@@ -111,6 +113,7 @@ impl Receiver {
             ready: VecDeque::new(),
             partial: None,
             partial_point: buffers.partial_delivery_point.min(buffers.receive as usize / 2),
+            partial_chunks: (buffers.max_chunks / 2).max(1),
             next_message: 0,
             urgent: false,
             sack: sack.clone(),
@@ -162,7 +165,12 @@ impl Receiver {
         // A gap is open, or this makes one, or closes one: the sender wants to know (§6.7).
         self.urgent |= !next_in_order || self.tracker.has_gaps();
         self.tracker.record(index);
-        if fragment.stream.0 >= self.inbound_streams {
+        let whole = fragment.beginning && fragment.ending;
+        let known_stream = fragment.stream.0 < self.inbound_streams;
+        if (whole || !known_stream) && self.reassembly.expects(index) {
+            return Verdict::Violation("a message stands in the middle of another");
+        }
+        if !known_stream {
             self.urgent = true;
             return Verdict::InvalidStream;
         }
@@ -170,37 +178,26 @@ impl Receiver {
         if len <= SMALL && self.window.chunks() > FEW {
             fragment.payload = Bytes::copy_from_slice(&fragment.payload);
         }
-        if fragment.beginning && fragment.ending {
-            if self.reassembly.expects(index) {
-                return Verdict::Violation("a message stands in the middle of another");
-            }
-            let message = self.number();
-            self.deliver(
-                fragment.sequence,
-                Held {
-                    part: MessagePart {
-                        stream: fragment.stream,
-                        ppid: fragment.ppid,
-                        unordered: fragment.unordered,
-                        message,
-                        beginning: true,
-                        ending: true,
-                        payload: fragment.payload.into(),
-                    },
-                    chunks: 1,
-                },
-            );
-            return Verdict::Accepted;
+        if whole {
+            let part = MessagePart {
+                stream: fragment.stream,
+                ppid: fragment.ppid,
+                unordered: fragment.unordered,
+                message: self.number(),
+                beginning: true,
+                ending: true,
+                payload: fragment.payload.into(),
+            };
+            let verdict = self.deliver(index, fragment.sequence, Held { part, chunks: 1 });
+            self.seek_partial();
+            return verdict;
         }
         let tracker = &self.tracker;
         match self
             .reassembly
             .insert(index, fragment, |neighbour| tracker.contains(neighbour))
         {
-            Ok(first) => {
-                self.on_assembly(first);
-                Verdict::Accepted
-            }
+            Ok(first) => self.on_assembly(first),
             Err(what) => Verdict::Violation(what),
         }
     }
@@ -212,32 +209,37 @@ impl Receiver {
     }
 
     /// A run of fragments has grown: it may be a message now, or be handed over in parts.
-    fn on_assembly(&mut self, first: Index) {
-        let Some(assembly) = self.reassembly.assembly(first) else {
+    fn on_assembly(&mut self, first: Index) -> Verdict {
+        let complete = self.reassembly.assembly(first).is_some_and(Assembly::is_complete);
+        let assembly = complete.then(|| self.reassembly.remove(first)).flatten();
+        let verdict = match assembly {
+            Some(assembly) => {
+                self.partial = self.partial.filter(|partial| *partial != first);
+                self.complete(assembly)
+            }
+            None => Verdict::Accepted,
+        };
+        self.seek_partial();
+        verdict
+    }
+
+    /// Begins to hand over the lowest message in parts if it is large and its turn has come. None other needs it: whatever
+    /// comes next in order makes the lowest grow.
+    fn seek_partial(&mut self) {
+        let Some(lowest) = self.reassembly.lowest().filter(|_| self.partial.is_none()) else {
             return;
         };
-        if assembly.is_complete() {
-            let Some(assembly) = self.reassembly.remove(first) else {
-                return;
-            };
-            if self.partial == Some(first) {
-                self.partial = None;
-            }
-            self.complete(assembly);
-        } else if self.partial.is_none()
-            && assembly.has_beginning()
-            && assembly.bytes >= self.partial_point
-            && self.reassembly.lowest() == Some(first)
+        let large = lowest.bytes >= self.partial_point || lowest.pieces.len() >= self.partial_chunks;
+        if large
+            && lowest.has_beginning()
+            && (lowest.unordered || self.streams.turn(lowest.stream, lowest.sequence, 0) == Turn::Now)
         {
-            let (stream, sequence, unordered) = (assembly.stream, assembly.sequence, assembly.unordered);
-            if unordered || self.streams.turn(stream, sequence) == Turn::Now {
-                self.partial = Some(first);
-            }
+            self.partial = Some(lowest.first);
         }
     }
 
     /// All fragments of a message are there.
-    fn complete(&mut self, assembly: Assembly) {
+    fn complete(&mut self, assembly: Assembly) -> Verdict {
         let chunks = assembly.pieces.len();
         let message = assembly.handed_over.unwrap_or_else(|| self.number());
         let part = MessagePart {
@@ -249,17 +251,18 @@ impl Receiver {
             ending: true,
             payload: Payload::from(Vec::from(assembly.pieces)),
         };
-        self.deliver(assembly.sequence, Held { part, chunks });
+        self.deliver(assembly.first, assembly.sequence, Held { part, chunks })
     }
 
-    /// A message is whole: it can be read now, or waits for its turn.
-    fn deliver(&mut self, sequence: u32, held: Held) {
+    /// A message is whole, its first TSN is `first`: it can be read now, or waits for its turn.
+    fn deliver(&mut self, first: Index, sequence: u32, held: Held) -> Verdict {
         let stream = held.part.stream;
         if held.part.unordered {
             self.ready.push_back(held);
-            return;
+            return Verdict::Accepted;
         }
-        match self.streams.turn(stream, sequence) {
+        let missing_below = first.saturating_sub(self.tracker.cumulative() + 1);
+        match self.streams.turn(stream, sequence, missing_below) {
             Turn::Now => {
                 self.ready.push_back(held);
                 let ready = &mut self.ready;
@@ -271,7 +274,9 @@ impl Receiver {
                 }
             }
             Turn::Past => self.drop_held(&held),
+            Turn::Skipped => return Verdict::Violation("an ordered message was left out"),
         }
+        Verdict::Accepted
     }
 
     /// A message whose number was used before: the peer's fault, and nobody waits for it.

@@ -12,7 +12,7 @@ use super::tsn_tracker::Index;
 /// Fragments of one message whose TSNs follow each other.
 #[derive(Debug)]
 pub(super) struct Assembly {
-    first: Index,
+    pub(super) first: Index,
     last: Index,
     pub(super) stream: StreamId,
     pub(super) unordered: bool,
@@ -97,16 +97,15 @@ impl Reassembly {
     ) -> Result<Index, &'static str> {
         let mut run = Assembly::new(index, fragment);
         let next = self.by_first.remove(&(index + 1));
-        match next {
-            Some(next) if run.has_ending == next.has_beginning => {
-                if !run.has_ending {
-                    if !run.belongs_with(&next) {
-                        return Err("fragments of one message differ in stream, order or number");
-                    }
-                    run.append(next);
-                } else {
-                    self.by_first.insert(index + 1, next);
+        match next.map(|next| (next.has_beginning, next)) {
+            Some((true, next)) if run.has_ending => {
+                self.by_first.insert(index + 1, next);
+            }
+            Some((false, next)) if !run.has_ending => {
+                if !run.belongs_with(&next) {
+                    return Err("fragments of one message differ in stream, order or number");
                 }
+                run.append(next);
             }
             Some(_) => return Err("a message ends where another fragment of it follows, or the reverse"),
             None if !run.has_ending && arrived(index + 1) => {
@@ -115,16 +114,16 @@ impl Reassembly {
             None => {}
         }
         let before = self.by_first.range_mut(..index).next_back().map(|(_, run)| run);
-        match before.filter(|before| before.last + 1 == index) {
-            Some(before) if before.has_ending == run.has_beginning => {
-                if !before.has_ending {
-                    if !before.belongs_with(&run) {
-                        return Err("fragments of one message differ in stream, order or number");
-                    }
-                    let first = before.first;
-                    before.append(run);
-                    return Ok(first);
+        let before = before.filter(|before| before.last + 1 == index);
+        match before.map(|before| (before.has_ending, before)) {
+            Some((true, _)) if run.has_beginning => {}
+            Some((false, before)) if !run.has_beginning => {
+                if !before.belongs_with(&run) {
+                    return Err("fragments of one message differ in stream, order or number");
                 }
+                let first = before.first;
+                before.append(run);
+                return Ok(first);
             }
             Some(_) => return Err("a message begins in the middle of another, or has no beginning"),
             None if !run.has_beginning && arrived(index - 1) => return Err("a fragment has no beginning"),
@@ -161,9 +160,9 @@ impl Reassembly {
         self.by_first.remove(&first)
     }
 
-    /// The message with the lowest TSNs: no other can be completed before it in order.
-    pub(super) fn lowest(&self) -> Option<Index> {
-        self.by_first.keys().next().copied()
+    /// The run with the lowest TSNs.
+    pub(super) fn lowest(&self) -> Option<&Assembly> {
+        self.by_first.values().next()
     }
 
     /// Drops everything; answers bytes and chunks that were held.

@@ -38,14 +38,17 @@ impl ReceiveWindow {
 
     /// Whether a chunk can be held. `closes_gap`: it is the next in order. `readable`: the application could make room.
     ///
-    /// What closes the lowest gap is taken beyond the limit, up to twice of it, for only that lets the rest go; and
-    /// always when nothing can be read, for then nothing else makes room.
+    /// What closes the lowest gap is taken beyond the limit, up to twice of it, for only that lets the rest go; also when
+    /// nothing can be read, for then nothing else makes room. No peer that keeps the rules comes to twice the limit so:
+    /// what lies above the gap was taken within the limit, and a message below it that is not complete is handed over in
+    /// parts from half of the limit on. A single chunk may be larger than all that.
     pub(super) fn has_room(&self, len: usize, closes_gap: bool, has_gaps: bool, readable: bool) -> bool {
         if self.bytes + len <= self.limit && self.chunks < self.max_chunks {
             return true;
         }
-        let bounded = self.bytes + len <= 2 * self.limit && self.chunks < 2 * self.max_chunks;
-        closes_gap && (!readable || (has_gaps && bounded))
+        let added = if readable { len } else { 1 };
+        let bounded = self.bytes + added <= 2 * self.limit && self.chunks < 2 * self.max_chunks;
+        closes_gap && bounded && (has_gaps || !readable)
     }
 
     pub(super) fn take(&mut self, len: usize) {
@@ -118,6 +121,21 @@ mod tests {
             !window.has_room(1000, true, true, true),
             "a hostile peer gets no further"
         );
+        assert!(window.has_room(1000, true, true, false));
+        window.take(1000);
+        assert!(
+            !window.has_room(1000, true, true, false),
+            "nor where it sees to it that nothing can be read"
+        );
+    }
+
+    #[test]
+    fn a_chunk_larger_than_the_buffer_passes_when_nothing_else_can() {
+        let mut window = window(1500);
+        assert!(!window.has_room(60_000, false, true, false));
+        assert!(window.has_room(60_000, true, false, false));
+        window.take(1000);
+        assert!(window.has_room(60_000, true, true, false));
     }
 
     #[test]

@@ -133,6 +133,99 @@ fn a_message_larger_than_the_window_comes_in_parts() {
     assert_eq!(receiver.unread_bytes(), 0);
 }
 
+#[test]
+fn many_messages_ahead_of_a_lost_one_are_not_taken_for_old_ones() {
+    let mut receiver = receiver(1, 1 << 20);
+    for number in 1..50_000_u32 {
+        let verdict = receiver.on_fragment(fragment(1 + number, 0, number, "BE", b"x"));
+        assert_eq!(verdict, Verdict::Accepted);
+    }
+    assert!(!receiver.is_readable());
+    receiver.on_fragment(fragment(1, 0, 0, "BE", b"x"));
+    assert_eq!(read_all(&mut receiver).len(), 50_000);
+}
+
+#[test]
+fn a_peer_that_leaves_messages_out_cannot_make_this_side_keep_the_rest() {
+    let mut receiver = receiver(1, 10_000);
+    let verdict = receiver.on_fragment(fragment(1, 0, 1, "BE", &[0; 1000]));
+    assert!(matches!(verdict, Verdict::Violation(_)), "{verdict:?}");
+    let mut receiver = self::receiver(1, 10_000);
+    receiver.on_fragment(fragment(1, 0, 0, "BE", b"x"));
+    receiver.recv().unwrap();
+    receiver.on_fragment(fragment(2, 0, 0, "BE", b"again"));
+    assert_eq!((receiver.recv(), receiver.unread_bytes()), (None, 0));
+}
+
+#[test]
+fn the_next_large_message_comes_in_parts_when_the_first_is_done() {
+    let mut receiver = receiver(1, 10_000);
+    receiver.on_fragment(fragment(1, 0, 0, "B", &[1; 5_000]));
+    assert!(receiver.recv().is_some_and(|part| !part.ending));
+    receiver.on_fragment(fragment(3, 1, 0, "B", &[2; 5_000]));
+    assert!(!receiver.is_readable());
+    receiver.on_fragment(fragment(2, 0, 0, "E", &[1; 10]));
+    assert!(receiver.recv().is_some_and(|part| part.ending));
+    let part = receiver.recv().unwrap();
+    assert_eq!(
+        (part.stream, part.beginning, part.ending),
+        (StreamId(1), true, false)
+    );
+}
+
+#[test]
+fn many_tiny_fragments_are_a_large_message() {
+    let config = Config::default();
+    let buffers = BufferConfig {
+        max_chunks: 20,
+        ..config.buffers
+    };
+    let mut receiver = Receiver::new(Tsn(1), 1, &buffers, &config.sack);
+    let mut received = 0;
+    for number in 0..1000_u32 {
+        let flag = if number == 0 { "B" } else { "" };
+        let verdict = receiver.on_fragment(fragment(1 + number, 0, 0, flag, b"x"));
+        assert_eq!(verdict, Verdict::Accepted);
+        received += receiver.recv().map_or(0, |part| part.payload.len());
+    }
+    assert!(received >= 990, "{received}");
+}
+
+#[test]
+fn a_restart_keeps_what_can_be_read_and_drops_the_rest() {
+    let mut receiver = receiver(1, 10_000);
+    receiver.on_fragment(fragment(1, 0, 0, "BE", b"whole"));
+    receiver.on_fragment(fragment(2, 0, 1, "B", b"half"));
+    receiver.on_fragment(fragment(4, 0, 2, "BE", b"later"));
+    receiver.reset(Tsn(900), 10);
+    assert_eq!(
+        (receiver.cumulative_tsn(), receiver.unread_bytes()),
+        (Tsn(899), 5)
+    );
+    receiver.on_fragment(fragment(900, 0, 0, "BE", b"anew"));
+    assert_eq!(
+        read_all(&mut receiver),
+        [(0, b"whole".to_vec()), (0, b"anew".to_vec())]
+    );
+    assert_eq!(receiver.unread_bytes(), 0);
+}
+
+#[test]
+fn an_acknowledgement_fits_its_room() {
+    let mut receiver = receiver(1, 10_000);
+    for tsn in [3, 5, 7, 7, 9] {
+        receiver.on_fragment(fragment(tsn, 0, 0, "UBE", b"x"));
+    }
+    receiver.on_packet(Timestamp::ZERO, false);
+    assert!(receiver.ack_due());
+    let (blocks, duplicates) = receiver.build_ack(Sack::HEADER_LEN + 14, |ack| {
+        let starts: Vec<_> = ack.gap_ack_blocks.iter().map(|block| block.start).collect();
+        (starts, ack.duplicate_tsns.len())
+    });
+    assert_eq!((blocks, duplicates), (vec![3, 5, 7], 0));
+    assert!(!receiver.ack_due() && !receiver.ack_pending());
+}
+
 /// Messages as a sender would number and cut them.
 fn cut(messages: &[(u16, bool, usize)], initial_tsn: u32, first_ssn: u32) -> Vec<Fragment> {
     let mut tsn = initial_tsn;
@@ -169,7 +262,8 @@ proptest! {
         duplicates: bool,
     ) {
         let initial = if near_wrap { u32::MAX - 20 } else { 77 };
-        let fragments = cut(&messages, initial, 0);
+        let first_ssn = if near_wrap { 65_530 } else { 0 };
+        let fragments = cut(&messages, initial, first_ssn);
         let mut shuffled: Vec<_> = fragments.iter().chain(duplicates.then_some(&fragments).into_iter().flatten()).collect();
         let mut state = order | 1;
         for at in (1..shuffled.len()).rev() {
@@ -177,6 +271,9 @@ proptest! {
             shuffled.swap(at, (state >> 33) as usize % (at + 1));
         }
         let mut receiver = receiver(initial, 100_000);
+        for stream in 0..4 {
+            (0..first_ssn).for_each(|_| receiver.streams.advance(StreamId(stream), |_| ()));
+        }
         let mut received = Vec::new();
         for fragment in shuffled {
             let verdict = receiver.on_fragment(fragment.clone());
@@ -200,5 +297,61 @@ proptest! {
         }
         seen.sort_unstable();
         prop_assert_eq!(seen, (0..messages.len()).collect::<Vec<_>>());
+    }
+
+    /// A sender that keeps to the window, a network that loses and reorders, an application that reads when it likes:
+    /// nothing gets stuck, nothing is held beyond the bound, everything arrives.
+    #[test]
+    fn a_small_window_passes_everything(
+        messages in proptest::collection::vec((0_u16..4, any::<bool>(), 1_usize..40), 1..20),
+        mut state in 1_u64..,
+        max_chunks in 4_usize..40,
+    ) {
+        let fragments: Vec<_> = cut(&messages, 1, 0)
+            .into_iter()
+            .map(|fragment| Fragment { payload: Bytes::from(fragment.payload.repeat(150)), ..fragment })
+            .collect();
+        let config = Config::default();
+        let buffers = BufferConfig { receive: 4_000, max_chunks, ..config.buffers };
+        let mut receiver = Receiver::new(Tsn(1), 10, &buffers, &config.sack);
+        let mut random = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % below
+        };
+        let (mut sent, mut received, mut rounds) = (0, 0, 0);
+        let mut acked = vec![false; fragments.len()];
+        while received < fragments.iter().map(|fragment| fragment.payload.len()).sum::<usize>() {
+            rounds += 1;
+            prop_assert!(rounds < 20_000, "stuck with {} held, {:?}", receiver.unread_bytes(), receiver.cumulative_tsn());
+            let mut packets: Vec<usize> = (0..sent).filter(|at| !acked[*at]).collect();
+            let mut room = (receiver.a_rwnd() as usize).saturating_sub(packets.len() * 300);
+            // A probe of a zero window is one chunk.
+            while sent < fragments.len() && (room >= 300 || packets.is_empty()) {
+                packets.push(sent);
+                sent += 1;
+                room = room.saturating_sub(300);
+            }
+            for at in (1..packets.len()).rev() {
+                packets.swap(at, random(at as u64 + 1) as usize);
+            }
+            for at in packets {
+                if random(3) > 0 {
+                    let verdict = receiver.on_fragment(fragments[at].clone());
+                    prop_assert!(!matches!(verdict, Verdict::Violation(_)), "{:?}", verdict);
+                    prop_assert!(receiver.unread_bytes() <= 8_300);
+                }
+            }
+            receiver.build_ack(1000, |ack| {
+                let below = ack.cumulative_tsn_ack.0 as usize;
+                acked[..below].fill(true);
+                for block in ack.gap_ack_blocks {
+                    acked[below + usize::from(block.start) - 1..below + usize::from(block.end)].fill(true);
+                }
+            });
+            for _ in 0..random(4) {
+                received += receiver.recv().map_or(0, |part| part.payload.len());
+            }
+        }
+        prop_assert!(receiver.recv().is_none() && receiver.unread_bytes() == 0);
     }
 }
