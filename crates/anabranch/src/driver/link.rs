@@ -130,23 +130,23 @@ impl Hub {
                 self.send_group(group, &mut buffer).await;
             }
             outward.clear();
-            for Packet {
-                source,
-                destination,
-                payload,
-            } in inward.drain(..)
-            {
-                let local = (!destination.ip().is_unspecified()).then_some(destination.ip());
-                let datagram = Datagram {
-                    local,
-                    remote: source,
-                    payload,
-                };
-                self.handle_datagrams(std::iter::once(datagram), destination, &mut touched);
-            }
-            for association in touched.drain(..) {
-                association.after_packets();
-            }
+            let count = inward.len();
+            let datagrams = inward.drain(..).map(
+                |Packet {
+                     source,
+                     destination,
+                     payload,
+                 }| {
+                    let local = (!destination.ip().is_unspecified()).then_some(destination.ip());
+                    Datagram {
+                        local,
+                        remote: source,
+                        payload,
+                    }
+                },
+            );
+            // Sockets share the port; addresses are in the datagrams.
+            self.handle_batch(datagrams, count, self.sockets[0].local(), &mut touched);
             // The last packets (SHUTDOWN COMPLETE, ABORT) still leave after the endpoint is closed.
             if stopping && next.is_none() {
                 return;

@@ -2,6 +2,7 @@
 //! batches too.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,10 +10,12 @@ use tokio::sync::watch;
 
 use super::association::Shared;
 use super::{Hub, stopped};
-use crate::socket::ReceiveBuffers;
+use crate::socket::{Datagram, ReceiveBuffers};
 
 /// System calls in a row before other tasks get their turn.
 const CALLS_IN_A_ROW: usize = 8;
+/// How often associations may answer while a batch is handled.
+const ANSWERS_PER_BATCH: usize = 8;
 /// Pause after an error, so that a broken socket does not take a processor.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -41,6 +44,25 @@ impl Hub {
         }
     }
 
+    /// Handles `count` datagrams that came together, and lets the associations answer a few times meanwhile. An answer
+    /// to each would cost a system call for every second packet; one to all of them would tell a sender of a loss
+    /// once, where it waits to be told three times (RFC 9260 §7.2.4).
+    pub(super) fn handle_batch(
+        self: &Arc<Self>,
+        mut datagrams: impl Iterator<Item = Datagram>,
+        count: usize,
+        local: SocketAddr,
+        touched: &mut Vec<Arc<Shared>>,
+    ) {
+        let step = count.div_ceil(ANSWERS_PER_BATCH).max(1);
+        for _ in 0..count.div_ceil(step) {
+            self.handle_datagrams(datagrams.by_ref().take(step), local, touched);
+            for association in touched.drain(..) {
+                association.after_packets();
+            }
+        }
+    }
+
     fn receive_batch(
         self: &Arc<Self>,
         index: usize,
@@ -49,15 +71,13 @@ impl Hub {
     ) -> io::Result<()> {
         let socket = &self.sockets[index];
         socket.try_recv(buffers)?;
-        for buffer in 0..buffers.filled() {
-            let datagrams = socket.datagrams(buffers, buffer);
-            match &self.link {
-                Some(link) => link.enqueue_received(self.now(), socket.local(), datagrams),
-                None => self.handle_datagrams(datagrams, socket.local(), touched),
-            }
-        }
-        for association in touched.drain(..) {
-            association.after_packets();
+        let count = (0..buffers.filled())
+            .map(|buffer| buffers.datagrams(buffer))
+            .sum();
+        let datagrams = (0..buffers.filled()).flat_map(|buffer| socket.datagrams(buffers, buffer));
+        match &self.link {
+            Some(link) => link.enqueue_received(self.now(), socket.local(), datagrams),
+            None => self.handle_batch(datagrams, count, socket.local(), touched),
         }
         Ok(())
     }
