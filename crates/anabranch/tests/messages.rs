@@ -136,6 +136,7 @@ async fn sixteen_mebibytes_pass_a_small_window() {
 async fn a_message_goes_and_comes_in_parts() {
     let mut config = Config::default();
     config.buffers.partial_delivery_point = 10_000;
+    config.buffers.receive = 64 << 10;
     let pair = pair(config).await;
     let whole = bytes(1 << 20, 9);
     let sender = {

@@ -1,0 +1,66 @@
+//! A message larger than the buffers of either side, sent and received in parts: `cargo run --example large_message`.
+//!
+//! 64 MiB pass two buffers of 256 KiB. Neither side ever holds more of the message than that.
+
+use anabranch::{Config, Endpoint, Ppid, SendOptions, StreamId};
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+const PARTS: u64 = 1024;
+const PART: usize = 64 << 10;
+
+/// A checksum that any order of bytes but the right one changes.
+fn add(sum: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(sum, |sum, &byte| {
+        sum.wrapping_mul(31).wrapping_add(u64::from(byte))
+    })
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let mut config = Config::default();
+    config.buffers.send = 256 << 10;
+    config.buffers.receive = 256 << 10;
+    let server = Endpoint::builder()
+        .config(config.clone())
+        .bind("127.0.0.1:0")
+        .await?;
+    server.listen(7)?;
+    let client = Endpoint::builder().config(config).bind("127.0.0.1:0").await?;
+    let (ours, theirs) = tokio::join!(client.connect(server.local_addr(), 7), server.accept());
+    let (ours, theirs) = (ours?, theirs.ok_or("the server is closed")?);
+
+    let sender = tokio::spawn(async move {
+        let options = SendOptions {
+            ppid: Ppid(1),
+            ..SendOptions::default()
+        };
+        let mut sum = 0;
+        for number in 1..=PARTS {
+            let part = vec![number as u8; PART];
+            sum = add(sum, &part);
+            // Waits while the send buffer is full: that is all the flow control there is to do.
+            ours.send_part(StreamId(0), part, options, number == PARTS)
+                .await?;
+        }
+        ours.shutdown().await?;
+        Result::Ok(sum)
+    });
+
+    let (mut bytes, mut parts, mut sum) = (0, 0, 0);
+    while let Some(part) = theirs.recv_part().await? {
+        for piece in part.payload.pieces() {
+            sum = add(sum, piece);
+        }
+        bytes += part.payload.len();
+        parts += 1;
+        if part.ending {
+            println!("one message of {} MiB came in {parts} parts", bytes >> 20);
+        }
+    }
+    if sender.await?? != sum {
+        return Err("the message arrived changed".into());
+    }
+    println!("and is the one that was sent");
+    Ok(())
+}
