@@ -174,7 +174,8 @@ impl Endpoint {
 
     /// Closes the endpoint in order: no more associations, each one is shut down
     /// ([`Association::shutdown`](crate::Association::shutdown)), and all are awaited. Whoever holds one should still
-    /// read it to its end. Takes no longer than `Config::shutdown_guard`.
+    /// read it to its end. Takes no longer than `Config::shutdown_guard` and
+    /// [`EndpointBuilder::linger`].
     pub async fn close(&self) {
         let hub = &self.handle.hub;
         hub.close();
@@ -183,6 +184,7 @@ impl Endpoint {
             association.with(|state, now| state.core.shutdown(now));
         }
         self.idle().await;
+        tokio::time::sleep(hub.limits.linger).await;
         hub.flush_capture();
     }
 

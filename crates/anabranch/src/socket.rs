@@ -17,7 +17,9 @@ pub enum Transport {
     #[default]
     Udp,
     /// Directly in IP, as protocol 132. Opening the socket needs root or `CAP_NET_RAW`. The machine's own SCTP, if
-    /// it is loaded, sees the same packets and aborts what it does not know: do without it.
+    /// it is loaded, sees the same packets and aborts what it does not know: do without it. Programs on one machine
+    /// share its addresses but no SCTP ports: packets for ports that are not this endpoint's are left to the others,
+    /// so that connecting to a port without listener times out instead of being refused.
     RawIp,
 }
 

@@ -262,3 +262,41 @@ async fn a_used_port_and_bad_settings_are_errors_of_bind() {
     );
     assert_eq!(first.listen(0), Err(ListenError::PortZero));
 }
+
+#[tokio::test]
+async fn a_lost_goodbye_is_repeated_while_the_endpoint_lingers() {
+    let mut config = Config::default();
+    config.rto.initial = Duration::from_millis(100);
+    config.rto.min = Duration::from_millis(100);
+    let server = listening(config.clone()).await;
+    let builder = Endpoint::builder()
+        .config(config)
+        .linger(Duration::from_millis(500));
+    let client = builder
+        .link(Default::default(), 1)
+        .bind("127.0.0.1:0")
+        .await
+        .unwrap();
+    let pair = common::connect(client, server).await;
+    // The fourth packet of each direction is lost: after INIT, COOKIE ECHO and SHUTDOWN that is SHUTDOWN COMPLETE;
+    // after INIT ACK, COOKIE ACK and SHUTDOWN ACK it is the second SHUTDOWN ACK. The third one is answered.
+    assert!(pair.client.set_link(&"loss=script:3".parse().unwrap()));
+    within(5, pair.ours.shutdown()).await.unwrap();
+    let (client, theirs) = (pair.client.clone(), pair.theirs);
+    let ((), reason) = within(5, async { tokio::join!(client.close(), theirs.closed()) }).await;
+    assert_eq!(reason, CloseReason::Shutdown);
+    let (out, inward) = client.link_stats().unwrap();
+    assert_eq!((out.lost_model, inward.lost_model), (1, 1));
+}
+
+#[test]
+fn handles_may_outlive_their_runtime() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let pair = runtime.block_on(pair(Config::default()));
+    drop(runtime);
+    let sent = pair
+        .ours
+        .try_send(StreamId(0), "nobody carries this", Default::default());
+    assert!(sent.is_ok(), "it is in the buffer, and stays there");
+    drop(pair);
+}

@@ -285,16 +285,19 @@ async fn raw_ip_carries_associations_or_says_what_it_needs() {
     };
     server.listen(PORT).unwrap();
     tokio::spawn(serve(server));
-    let client = raw("127.0.0.2:0").await.unwrap();
-    let association = within(10, client.connect("127.0.0.1:0", PORT)).await.unwrap();
-    association.send(StreamId(0), bytes(100_000, 1)).await.unwrap();
-    assert_eq!(
-        within(10, association.recv())
-            .await
-            .unwrap()
-            .unwrap()
-            .into_bytes(),
-        bytes(100_000, 1)
-    );
-    within(10, association.shutdown()).await.unwrap();
+    // From an address of its own, and from the server's: there both sockets see every packet.
+    for local in ["127.0.0.2:0", "127.0.0.1:0", "0.0.0.0:0"] {
+        let client = raw(local).await.unwrap();
+        let association = within(10, client.connect("127.0.0.1:0", PORT)).await.unwrap();
+        association.send(StreamId(0), bytes(100_000, 1)).await.unwrap();
+        assert_eq!(
+            within(10, association.recv())
+                .await
+                .unwrap()
+                .unwrap()
+                .into_bytes(),
+            bytes(100_000, 1)
+        );
+        within(10, association.shutdown()).await.unwrap();
+    }
 }

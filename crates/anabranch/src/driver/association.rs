@@ -290,7 +290,8 @@ impl Shared {
                 () = writable(full), if full.is_some() => {}
             }
         }
-        self.hub.forget(self.id);
+        let (port, _) = self.read(|state| state.core.ports());
+        self.hub.forget(self.id, port);
     }
 }
 

@@ -14,10 +14,12 @@ pub(crate) mod association;
 mod link;
 mod receive;
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use anabranch_netsim::{LinkConfig, LinkStats};
 use anabranch_proto::{AssociationId, EndpointEvent, Handling, Reply, Timestamp};
@@ -48,6 +50,7 @@ pub(crate) struct Limits {
     pub(crate) backlog: usize,
     pub(crate) max_associations: usize,
     pub(crate) max_joined_message: usize,
+    pub(crate) linger: Duration,
     /// Of associations without settings of their own, in bytes.
     pub(crate) path_mtu: u16,
 }
@@ -76,6 +79,8 @@ pub(crate) struct Registry {
     pub(crate) associations: HashMap<AssociationId, Arc<Shared>>,
     pub(crate) backlog: VecDeque<Association>,
     pub(crate) listening: Vec<u16>,
+    /// Local SCTP ports of associations, with how many each has.
+    ports: HashMap<u16, usize>,
     /// No more associations: the endpoint was closed, or its last handle dropped.
     pub(crate) closed: bool,
     clock: Timestamp,
@@ -86,6 +91,15 @@ impl Registry {
     pub(crate) fn tick(&mut self, now: Timestamp) -> Timestamp {
         self.clock = self.clock.max(now);
         self.clock
+    }
+
+    /// Whether a packet is for a port of this endpoint.
+    fn owns_port_of(&self, packet: &[u8]) -> bool {
+        let Some(&[high, low]) = packet.get(2..4) else {
+            return false;
+        };
+        let port = u16::from_be_bytes([high, low]);
+        self.listening.contains(&port) || self.ports.contains_key(&port)
     }
 }
 
@@ -103,6 +117,7 @@ impl Hub {
             associations: HashMap::new(),
             backlog: VecDeque::new(),
             listening: Vec::new(),
+            ports: HashMap::new(),
             closed: false,
             clock: Timestamp::ZERO,
         };
@@ -132,7 +147,7 @@ impl Hub {
     }
 
     pub(crate) fn instant(&self, time: Timestamp) -> Instant {
-        self.started + std::time::Duration::from_nanos(time.0)
+        self.started + Duration::from_nanos(time.0)
     }
 
     /// Datagrams of at most `path_mtu` bytes that fit into one batch.
@@ -232,6 +247,10 @@ impl Hub {
                 let to = SocketAddr::new(local_ip.unwrap_or(local.ip()), local.port());
                 capture.received(now, remote, to, &payload);
             }
+            // Raw sockets see the packets of all programs on this machine: those for others' ports are theirs to answer.
+            if self.transport == Transport::RawIp && !registry.owns_port_of(&payload) {
+                continue;
+            }
             match registry.core.handle_datagram(now, local_ip, remote, payload) {
                 Handling::Done => {}
                 Handling::Reply(reply) => self.send_reply(now, &reply),
@@ -291,6 +310,8 @@ impl Hub {
         association: Box<anabranch_proto::Association>,
         path_mtu: u16,
     ) -> Arc<Shared> {
+        let (port, _) = association.ports();
+        *registry.ports.entry(port).or_default() += 1;
         let shared = Arc::new(Shared::new(Arc::clone(self), id, association, path_mtu));
         registry.associations.insert(id, Arc::clone(&shared));
         tokio::spawn(Arc::clone(&shared).drive());
@@ -309,13 +330,35 @@ impl Hub {
     }
 
     /// Forgets an association that is over and has sent its last packet.
-    pub(crate) fn forget(&self, id: AssociationId) {
+    pub(crate) fn forget(&self, id: AssociationId, port: u16) {
         let mut registry = lock(&self.registry);
         registry.associations.remove(&id);
+        if let Entry::Occupied(mut entry) = registry.ports.entry(port) {
+            *entry.get_mut() -= 1;
+            if *entry.get() == 0 {
+                entry.remove();
+            }
+        }
         if registry.associations.is_empty() {
             self.idle.notify_waiters();
             if registry.closed {
-                self.stop.send_replace(true);
+                self.stop_after_linger();
+            }
+        }
+    }
+
+    fn stop_after_linger(&self) {
+        let (stop, linger) = (self.stop.clone(), self.limits.linger);
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) if !linger.is_zero() => {
+                runtime.spawn(async move {
+                    tokio::time::sleep(linger).await;
+                    stop.send_replace(true);
+                });
+            }
+            // Without a runtime the tasks are gone already.
+            _ => {
+                stop.send_replace(true);
             }
         }
     }
@@ -329,7 +372,7 @@ impl Hub {
                 registry.core.stop_listening(port);
             }
             if registry.associations.is_empty() {
-                self.stop.send_replace(true);
+                self.stop_after_linger();
             }
             std::mem::take(&mut registry.backlog)
         };
