@@ -1,0 +1,417 @@
+// The usrsctp peer of the interop tests: one association, SCTP over UDP (RFC 6951) on loopback, both SCTP ports 5000.
+// The command line, the message generator and the closing JSON line are those of ../README.md; ../pion/main.go
+// does the same with another library. usrsctp keeps its state in the process, so a process plays one role only.
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+#include <usrsctp.h>
+
+#define SCTP_PORT 5000
+#define PPID_BASE 0x41000000u
+#define MAX_MESSAGE (1u << 20)
+#define SOCKET_BUFFER (1 << 20)
+#define MAX_STREAMS 1024
+
+static struct {
+    bool listen, send, log, shutdown_first;
+    unsigned udp_port, local_udp_port, streams, unordered_every, timeout_s, linger_s, mtu;
+    uint64_t seed, messages, expect;
+    uint32_t max_size;
+} opt = {.send = true, .streams = 8, .timeout_s = 120, .mtu = 1400, .seed = 1, .messages = 100, .max_size = 262144};
+
+static int json_fd;
+static pthread_mutex_t verdict_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t received, received_bytes, sent;
+static bool shutdown_seen, shutdown_complete;
+static pthread_mutex_t halves_lock = PTHREAD_MUTEX_INITIALIZER;
+static unsigned halves_done; // 1: all is sent, 2: all has come, 3: both
+static struct timespec started;
+
+// --- the end ---------------------------------------------------------------------------------------------------
+
+static double seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)(t.tv_sec - started.tv_sec) + (double)(t.tv_nsec - started.tv_nsec) * 1e-9;
+}
+
+// Writes the one JSON line and leaves. The lock is never released: the first verdict, of whichever thread, stands.
+static void finish(const char *error) {
+    pthread_mutex_lock(&verdict_lock);
+    char quoted[600] = "null";
+    if (error) {
+        size_t at = 0;
+        quoted[at++] = '"';
+        for (const char *c = error; *c && at < sizeof quoted - 3; c++) quoted[at++] = *c == '"' || *c == '\\' || *c < ' ' ? ' ' : *c;
+        quoted[at++] = '"';
+        quoted[at] = 0;
+    }
+    dprintf(json_fd,
+            "{\"ok\":%s,\"received\":%llu,\"sent\":%llu,\"bytes\":%llu,\"error\":%s,\"peer\":\"usrsctp\",\"shutdown\":%s,"
+            "\"seconds\":%.3f}\n",
+            error ? "false" : "true", (unsigned long long)received, (unsigned long long)sent,
+            (unsigned long long)received_bytes, quoted, shutdown_complete ? "true" : "false", seconds());
+    // Not exit(): usrsctp's threads still run and its atexit work may wait for them.
+    _exit(error ? 1 : 0);
+}
+
+__attribute__((format(printf, 1, 2))) static void fail(const char *format, ...) {
+    char text[400];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    finish(text);
+}
+
+__attribute__((format(printf, 1, 2))) static void usage_error(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    fputs("usrsctp-peer: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    exit(2);
+}
+
+static void *watchdog(void *unused) {
+    (void)unused;
+    uint64_t last_in = 0, last_out = 0;
+    while (seconds() < opt.timeout_s) {
+        struct timespec nap = {.tv_nsec = 100 * 1000 * 1000};
+        nanosleep(&nap, NULL);
+        if (opt.log && (received != last_in || sent != last_out)) fprintf(stderr, "%.1f s: received %llu, sent %llu\n", seconds(), (unsigned long long)received, (unsigned long long)sent);
+        last_in = received;
+        last_out = sent;
+    }
+    fail("timeout after %u s: received %llu of %llu, sent %llu of %llu, shutdown %s", opt.timeout_s,
+         (unsigned long long)received, (unsigned long long)opt.expect, (unsigned long long)sent,
+         (unsigned long long)(opt.send ? opt.messages : 0), shutdown_seen ? "seen but not completed" : "not seen");
+    return NULL;
+}
+
+static void debug_line(const char *format, ...) {
+    if (!opt.log) return;
+    va_list args;
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+}
+
+// --- the messages ----------------------------------------------------------------------------------------------
+
+struct message {
+    uint32_t stream, size;
+    bool unordered;
+    uint64_t state; // where the payload's words go on from
+};
+
+static uint64_t mix(uint64_t z) {
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+static uint64_t next(uint64_t *state) { return mix(*state += 0x9e3779b97f4a7c15u); }
+
+// Message `index` of the direction that the listening (1) or the connecting (0) side sends.
+static struct message describe(unsigned direction, uint64_t index) {
+    static const struct { uint32_t below, low, high; } classes[] = {
+        {700, 1, 256}, {900, 257, 4096}, {987, 4097, 16384}, {996, 16385, 65536}, {1000, 65537, 262144}};
+    struct message m = {.state = mix(mix(2 * opt.seed + direction) + index)};
+    uint64_t class_draw = next(&m.state) % 1000, size_draw = next(&m.state), stream_draw = next(&m.state);
+    unsigned c = 0;
+    while (class_draw >= classes[c].below) c++;
+    m.size = classes[c].low + (uint32_t)(size_draw % (classes[c].high - classes[c].low + 1));
+    if (index == 0) m.size = 1;
+    if (index == 1 || m.size > opt.max_size) m.size = opt.max_size;
+    m.stream = (uint32_t)(stream_draw % opt.streams);
+    m.unordered = opt.unordered_every && index % opt.unordered_every == opt.unordered_every - 1;
+    return m;
+}
+
+static void fill(struct message m, uint8_t *out) {
+    for (uint32_t at = 0; at < m.size; at += 8) {
+        uint64_t word = next(&m.state);
+        for (uint32_t i = 0; i < 8 && at + i < m.size; i++) out[at + i] = (uint8_t)(word >> (8 * i));
+    }
+}
+
+// Both directions must be complete before a shutdown: whichever ends last starts it, where this side is the first.
+static void half_done(struct socket *s, unsigned half) {
+    pthread_mutex_lock(&halves_lock);
+    unsigned before = halves_done;
+    halves_done |= half;
+    if (opt.shutdown_first && before != 3 && halves_done == 3 && usrsctp_shutdown(s, SHUT_WR) < 0) fail("shutdown: %s", strerror(errno));
+    pthread_mutex_unlock(&halves_lock);
+}
+
+static bool half_is_done(unsigned half) {
+    pthread_mutex_lock(&halves_lock);
+    bool done = halves_done & half;
+    pthread_mutex_unlock(&halves_lock);
+    return done;
+}
+
+// --- sending ---------------------------------------------------------------------------------------------------
+
+static void *send_all(void *argument) {
+    struct socket *s = argument;
+    uint8_t *payload = malloc(opt.max_size);
+    if (!payload) fail("no memory");
+    for (uint64_t i = 0; opt.send && i < opt.messages; i++) {
+        struct message m = describe(opt.listen, i);
+        fill(m, payload);
+        struct sctp_sndinfo info = {.snd_sid = (uint16_t)m.stream, .snd_ppid = htonl(PPID_BASE + (uint32_t)i),
+                                    .snd_flags = m.unordered ? SCTP_UNORDERED : 0};
+        ssize_t n = usrsctp_sendv(s, payload, m.size, NULL, 0, &info, sizeof info, SCTP_SENDV_SNDINFO, 0);
+        if (n != (ssize_t)m.size) fail("sending message %llu (%u bytes, stream %u) returned %zd: %s", (unsigned long long)i, m.size, m.stream, n, strerror(errno));
+        __atomic_store_n(&sent, i + 1, __ATOMIC_RELAXED);
+    }
+    free(payload);
+    half_done(s, 1);
+    return NULL;
+}
+
+// --- receiving -------------------------------------------------------------------------------------------------
+
+// A message that is coming in parts. usrsctp hands over parts of large messages (partial delivery) and whatever
+// fits the buffer that recv was given; ordered and unordered messages of a stream are kept apart.
+struct partial {
+    uint8_t *data;
+    size_t length, capacity;
+    uint32_t ppid;
+};
+static struct partial partials[MAX_STREAMS][2];
+static int64_t last_ordered[MAX_STREAMS];
+static uint8_t *seen;
+static uint8_t *expected;
+
+static void check(uint32_t stream, bool unordered, const struct partial *p) {
+    uint64_t index = (uint64_t)(p->ppid - PPID_BASE);
+    if (p->ppid < PPID_BASE || index >= opt.expect) fail("payload protocol identifier 0x%08x is of no message", p->ppid);
+    struct message m = describe(!opt.listen, index);
+    if (seen[index]++) fail("message %llu arrived twice", (unsigned long long)index);
+    if (stream != m.stream) fail("message %llu arrived on stream %u, not %u", (unsigned long long)index, stream, m.stream);
+    if (p->length != m.size) fail("message %llu has %zu bytes, not %u", (unsigned long long)index, p->length, m.size);
+    if (unordered != m.unordered) fail("message %llu arrived %s", (unsigned long long)index, unordered ? "unordered" : "ordered");
+    fill(m, expected);
+    for (uint32_t at = 0; at < m.size; at++)
+        if (p->data[at] != expected[at]) fail("message %llu differs at byte %u of %u", (unsigned long long)index, at, m.size);
+    if (!unordered) {
+        if ((int64_t)index <= last_ordered[stream]) fail("message %llu arrived after %lld on stream %u", (unsigned long long)index, (long long)last_ordered[stream], stream);
+        last_ordered[stream] = (int64_t)index;
+    }
+    received++;
+    received_bytes += m.size;
+}
+
+static void on_data(const struct sctp_rcvinfo *info, const uint8_t *data, size_t n, bool end) {
+    if (info->rcv_sid >= opt.streams) fail("data on stream %u of %u", info->rcv_sid, opt.streams);
+    bool unordered = info->rcv_flags & SCTP_UNORDERED;
+    struct partial *p = &partials[info->rcv_sid][unordered];
+    if (p->length == 0) p->ppid = ntohl(info->rcv_ppid);
+    if (p->length + n > MAX_MESSAGE) fail("a message on stream %u is longer than %u bytes", info->rcv_sid, MAX_MESSAGE);
+    if (p->length + n > p->capacity) {
+        p->capacity = (p->length + n) * 2;
+        if (!(p->data = realloc(p->data, p->capacity))) fail("no memory");
+    }
+    memcpy(p->data + p->length, data, n);
+    p->length += n;
+    if (end) {
+        check(info->rcv_sid, unordered, p);
+        p->length = 0;
+    }
+}
+
+static void on_notification(const union sctp_notification *n, size_t length) {
+    if (length < sizeof n->sn_header) fail("a notification of %zu bytes", length);
+    switch (n->sn_header.sn_type) {
+    case SCTP_ASSOC_CHANGE:
+        debug_line("association change %u\n", n->sn_assoc_change.sac_state);
+        if (n->sn_assoc_change.sac_state == SCTP_COMM_LOST) fail("communication lost (aborted, or too many retransmissions)");
+        if (n->sn_assoc_change.sac_state == SCTP_CANT_STR_ASSOC) fail("the association could not be set up");
+        if (n->sn_assoc_change.sac_state == SCTP_RESTART) fail("the peer restarted the association");
+        if (n->sn_assoc_change.sac_state == SCTP_SHUTDOWN_COMP) shutdown_complete = true;
+        break;
+    case SCTP_SHUTDOWN_EVENT: shutdown_seen = true; break;
+    case SCTP_REMOTE_ERROR: fail("the peer sent ERROR with cause %u", ntohs(n->sn_remote_error.sre_error)); break;
+    case SCTP_SEND_FAILED_EVENT: fail("a message could not be sent (error %u)", n->sn_send_failed_event.ssfe_error); break;
+    case SCTP_PARTIAL_DELIVERY_EVENT: fail("a partial delivery was aborted"); break;
+    default: break;
+    }
+}
+
+// Reads until the association is over. The side told to be first shuts down once both directions are complete.
+static void receive_all(struct socket *s) {
+    static uint8_t buffer[1 << 16];
+    if (received == opt.expect) half_done(s, 2);
+    for (;;) {
+        struct sctp_rcvinfo info = {0};
+        socklen_t info_length = sizeof info, from_length = 0;
+        unsigned info_type = 0;
+        int flags = 0;
+        ssize_t n = usrsctp_recvv(s, buffer, sizeof buffer, NULL, &from_length, &info, &info_length, &info_type, &flags);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) fail("receiving: %s", strerror(errno));
+        if (n == 0) break;
+        if (flags & MSG_NOTIFICATION) on_notification((const union sctp_notification *)buffer, (size_t)n);
+        else if (info_type != SCTP_RECVV_RCVINFO) fail("data without its receive information");
+        else on_data(&info, buffer, (size_t)n, flags & MSG_EOR);
+        if (received == opt.expect && !half_is_done(2)) half_done(s, 2);
+        if (shutdown_complete) break;
+    }
+    if (received != opt.expect) fail("the association ended after %llu of %llu messages", (unsigned long long)received, (unsigned long long)opt.expect);
+    if (!half_is_done(1)) fail("the association ended while messages were being sent");
+    if (!opt.shutdown_first && !shutdown_seen && !shutdown_complete) fail("the association ended without a SHUTDOWN of the peer");
+}
+
+// --- set-up ----------------------------------------------------------------------------------------------------
+
+static struct sockaddr_in loopback(unsigned port) {
+    return (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+}
+
+// usrsctp takes port 0 as "no encapsulation", so a free port is asked of the system beforehand.
+static unsigned free_udp_port(void) {
+    struct sockaddr_in a = loopback(0);
+    socklen_t length = sizeof a;
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof a) < 0 || getsockname(fd, (struct sockaddr *)&a, &length) < 0) fail("no free UDP port: %s", strerror(errno));
+    close(fd);
+    return ntohs(a.sin_port);
+}
+
+// usrsctp_init returns nothing and goes on without a UDP socket when the port is taken; ask first.
+static void require_free(unsigned port) {
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_ANY)};
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof a) < 0) fail("UDP port %u: %s", port, strerror(errno));
+    close(fd);
+}
+
+static void set(struct socket *s, int level, int name, const void *value, socklen_t length, const char *what) {
+    if (usrsctp_setsockopt(s, level, name, value, length) < 0) fail("setting %s: %s", what, strerror(errno));
+}
+
+static void configure(struct socket *s) {
+    int size = SOCKET_BUFFER, on = 1;
+    // A message must fit the send buffer as a whole.
+    set(s, SOL_SOCKET, SO_SNDBUF, &size, sizeof size, "SO_SNDBUF");
+    set(s, SOL_SOCKET, SO_RCVBUF, &size, sizeof size, "SO_RCVBUF");
+    set(s, IPPROTO_SCTP, SCTP_RECVRCVINFO, &on, sizeof on, "SCTP_RECVRCVINFO");
+    set(s, IPPROTO_SCTP, SCTP_NODELAY, &on, sizeof on, "SCTP_NODELAY");
+    struct sctp_initmsg init = {.sinit_num_ostreams = (uint16_t)opt.streams, .sinit_max_instreams = (uint16_t)opt.streams};
+    set(s, IPPROTO_SCTP, SCTP_INITMSG, &init, sizeof init, "SCTP_INITMSG");
+    // Without a fixed MTU the loopback device's would be used, and pion reads at most 8192 bytes of a datagram.
+    struct sctp_paddrparams path = {.spp_assoc_id = SCTP_FUTURE_ASSOC, .spp_flags = SPP_PMTUD_DISABLE, .spp_pathmtu = opt.mtu};
+    set(s, IPPROTO_SCTP, SCTP_PEER_ADDR_PARAMS, &path, sizeof path, "SCTP_PEER_ADDR_PARAMS");
+    static const uint16_t events[] = {SCTP_ASSOC_CHANGE, SCTP_SHUTDOWN_EVENT, SCTP_REMOTE_ERROR, SCTP_SEND_FAILED_EVENT, SCTP_PARTIAL_DELIVERY_EVENT};
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++) {
+        struct sctp_event event = {.se_assoc_id = SCTP_FUTURE_ASSOC, .se_type = events[i], .se_on = 1};
+        set(s, IPPROTO_SCTP, SCTP_EVENT, &event, sizeof event, "SCTP_EVENT");
+    }
+    struct sockaddr_in local = loopback(SCTP_PORT);
+    if (usrsctp_bind(s, (struct sockaddr *)&local, sizeof local) < 0) fail("bind: %s", strerror(errno));
+}
+
+static struct socket *set_up(void) {
+    unsigned *own = opt.listen ? &opt.udp_port : &opt.local_udp_port;
+    if (*own == 0) *own = free_udp_port();
+    require_free(*own);
+    usrsctp_init((uint16_t)*own, NULL, debug_line);
+    // Where it runs as root usrsctp also opens a raw SCTP socket: it must not ABORT what belongs to other programs.
+    usrsctp_sysctl_set_sctp_blackhole(2);
+    usrsctp_sysctl_set_sctp_sendspace(SOCKET_BUFFER);
+    usrsctp_sysctl_set_sctp_recvspace(SOCKET_BUFFER);
+    struct socket *s = usrsctp_socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP, NULL, NULL, 0, NULL);
+    if (!s) fail("socket: %s", strerror(errno));
+    configure(s);
+    if (opt.listen) {
+        if (usrsctp_listen(s, 1) < 0) fail("listen: %s", strerror(errno));
+        fprintf(stderr, "ready udp-port=%u\n", *own);
+        struct socket *accepted = usrsctp_accept(s, NULL, NULL);
+        if (!accepted) fail("accept: %s", strerror(errno));
+        return accepted;
+    }
+    struct sctp_udpencaps encaps = {.sue_assoc_id = SCTP_FUTURE_ASSOC, .sue_address.ss_family = AF_INET, .sue_port = htons((uint16_t)opt.udp_port)};
+    set(s, IPPROTO_SCTP, SCTP_REMOTE_UDP_ENCAPS_PORT, &encaps, sizeof encaps, "SCTP_REMOTE_UDP_ENCAPS_PORT");
+    struct sockaddr_in remote = loopback(SCTP_PORT);
+    if (usrsctp_connect(s, (struct sockaddr *)&remote, sizeof remote) < 0) fail("connect: %s", strerror(errno));
+    return s;
+}
+
+static uint64_t number(const char *name, const char *text, uint64_t low, uint64_t high) {
+    char *end = NULL;
+    errno = 0;
+    uint64_t v = text ? strtoull(text, &end, 0) : 0;
+    if (!text || errno || end == text || *end || *text == '-' || v < low || v > high) usage_error("%s takes a number from %llu to %llu", name, (unsigned long long)low, (unsigned long long)high);
+    return v;
+}
+
+static void read_options(int n, char **v) {
+    bool expect_given = false, shutdown_given = false;
+    if (n < 2 || (strcmp(v[1], "listen") && strcmp(v[1], "connect"))) usage_error("usage: usrsctp-peer listen|connect --udp-port P [options], see interop/README.md");
+    opt.listen = !strcmp(v[1], "listen");
+    for (int i = 2; i < n; i++) {
+        const char *k = v[i];
+        if (!strcmp(k, "--send")) { opt.send = true; continue; }
+        if (!strcmp(k, "--no-send")) { opt.send = false; continue; }
+        if (!strcmp(k, "--log")) { opt.log = true; continue; }
+        const char *x = i + 1 < n ? v[++i] : NULL;
+        if (!strcmp(k, "--udp-port")) opt.udp_port = (unsigned)number(k, x, 0, 65535);
+        else if (!strcmp(k, "--local-udp-port")) opt.local_udp_port = (unsigned)number(k, x, 0, 65535);
+        else if (!strcmp(k, "--messages")) opt.messages = number(k, x, 0, 0xffffff);
+        else if (!strcmp(k, "--expect")) { opt.expect = number(k, x, 0, 0xffffff); expect_given = true; }
+        else if (!strcmp(k, "--seed")) opt.seed = number(k, x, 0, UINT64_MAX);
+        else if (!strcmp(k, "--streams")) opt.streams = (unsigned)number(k, x, 1, MAX_STREAMS);
+        else if (!strcmp(k, "--max-size")) opt.max_size = (uint32_t)number(k, x, 1, 262144);
+        else if (!strcmp(k, "--unordered-every")) opt.unordered_every = (unsigned)number(k, x, 0, 1 << 24);
+        else if (!strcmp(k, "--timeout")) opt.timeout_s = (unsigned)number(k, x, 1, 86400);
+        else if (!strcmp(k, "--linger")) opt.linger_s = (unsigned)number(k, x, 0, 3600);
+        else if (!strcmp(k, "--mtu")) opt.mtu = (unsigned)number(k, x, 576, 8192);
+        else if (!strcmp(k, "--loss")) { if (number(k, x, 0, 1000)) usage_error("--loss: usrsctp owns its UDP socket; put the loss in between, or on the other side"); }
+        else if (!strcmp(k, "--shutdown") && x && (!strcmp(x, "first") || !strcmp(x, "second"))) { opt.shutdown_first = !strcmp(x, "first"); shutdown_given = true; }
+        else usage_error("unknown option, or no value: %s", k);
+    }
+    if (!opt.listen && !opt.udp_port) usage_error("connect needs --udp-port, the remote's");
+    if (!expect_given) opt.expect = opt.messages;
+    if (!shutdown_given) opt.shutdown_first = !opt.listen;
+}
+
+int main(int n, char **v) {
+    clock_gettime(CLOCK_MONOTONIC, &started);
+    read_options(n, v);
+    // Nothing but the JSON line reaches standard output, whatever the library prints.
+    json_fd = dup(STDOUT_FILENO);
+    if (json_fd < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) return 2;
+    if (!opt.log) {
+        int null = open("/dev/null", O_WRONLY);
+        if (null < 0 || dup2(null, STDOUT_FILENO) < 0) return 2;
+    }
+    seen = calloc(opt.expect + 1, 1);
+    expected = malloc(opt.max_size);
+    for (size_t i = 0; i < MAX_STREAMS; i++) last_ordered[i] = -1;
+    pthread_t dog, sender;
+    if (!seen || !expected || pthread_create(&dog, NULL, watchdog, NULL)) return 2;
+
+    struct socket *s = set_up();
+    if (pthread_create(&sender, NULL, send_all, s)) fail("no thread");
+    receive_all(s);
+    pthread_join(sender, NULL);
+    usrsctp_close(s);
+    // A lost SHUTDOWN COMPLETE is repeated only while somebody answers the SHUTDOWN ACK (RFC 9260 §8.4).
+    sleep(opt.linger_s);
+    finish(NULL);
+}
