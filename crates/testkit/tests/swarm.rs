@@ -37,8 +37,14 @@ const MUST_REACH: [&str; 9] = [
 ];
 
 fn seeds() -> Range<u64> {
-    let Ok(text) = std::env::var("SWARM_SEEDS") else { return SEEDS };
-    let number = |text: &str| text.trim().parse::<u64>().expect("SWARM_SEEDS is FROM..TO or one number");
+    let Ok(text) = std::env::var("SWARM_SEEDS") else {
+        return SEEDS;
+    };
+    let number = |text: &str| {
+        text.trim()
+            .parse::<u64>()
+            .expect("SWARM_SEEDS is FROM..TO or one number")
+    };
     match text.split_once("..") {
         Some((from, to)) => number(from)..number(to),
         None => number(&text)..number(&text) + 1,
@@ -59,7 +65,9 @@ fn everything_arrives_once_the_faults_heal() {
             }
             if let Ok(reached) = catch_unwind(AssertUnwindSafe(|| run(seed))) {
                 let mut coverage = coverage.lock().expect("no panic holds it");
-                reached.into_iter().for_each(|what| *coverage.entry(what).or_default() += 1);
+                reached
+                    .into_iter()
+                    .for_each(|what| *coverage.entry(what).or_default() += 1);
             } else {
                 eprintln!("again: SWARM_SEEDS={seed} cargo test -p anabranch-testkit --test swarm");
                 failed.lock().expect("no panic holds it").push(seed);
@@ -92,7 +100,9 @@ fn run(seed: u64) -> Vec<&'static str> {
     story.set_up(&mut random);
     story.trouble(&mut random);
     if random.below(8) == 0 {
-        story.restart(&mut random);
+        if !story.restart(&mut random) {
+            return story.reached;
+        }
         story.trouble(&mut random);
     }
     if random.below(16) == 0 {
@@ -166,7 +176,10 @@ fn random_config(random: &mut Generator, near_wrap: bool) -> Config {
     config.retransmissions.association_max_retrans = 10_000;
     config.retransmissions.max_init_retransmits = 10_000;
     config.shutdown_guard = Some(HEALED_LIMIT);
-    config.scheduler = pick(random, &[SchedulerKind::FirstComeFirstServed, SchedulerKind::RoundRobin]);
+    config.scheduler = pick(
+        random,
+        &[SchedulerKind::FirstComeFirstServed, SchedulerKind::RoundRobin],
+    );
     if near_wrap {
         config.initial_tsn = Some(Tsn(u32::MAX - random.below(20) as u32));
     }
@@ -177,12 +190,20 @@ impl Story {
     fn begin(seed: u64, random: &mut Generator) -> Self {
         let paths = 1 + random.below(3) as usize;
         let near_wrap = random.below(4) == 0;
-        let mut setup = Setup::new(seed).configs(random_config(random, near_wrap), random_config(random, near_wrap));
+        let mut setup =
+            Setup::new(seed).configs(random_config(random, near_wrap), random_config(random, near_wrap));
         for _ in 0..paths {
             setup = setup.path_of(random_link(random), random_link(random));
         }
         let sent = [Ledger::new(seed * 2), Ledger::new(seed * 2 + 1)];
-        Self { seed, pair: setup.build(), paths, sent, near_wrap, reached: Vec::new() }
+        Self {
+            seed,
+            pair: setup.build(),
+            paths,
+            sent,
+            near_wrap,
+            reached: Vec::new(),
+        }
     }
 
     fn reach(&mut self, what: &'static str) {
@@ -196,7 +217,13 @@ impl Story {
         if random.below(4) == 0 {
             self.pair.listen(Side::A);
             for side in Side::BOTH {
-                self.pair.begin_from(side, ConnectOptions { local_port: Some(PORT), ..Default::default() });
+                self.pair.begin_from(
+                    side,
+                    ConnectOptions {
+                        local_port: Some(PORT),
+                        ..Default::default()
+                    },
+                );
             }
         } else {
             self.pair.begin();
@@ -207,9 +234,15 @@ impl Story {
     fn wait_established(&mut self) {
         let limit = self.pair.now() + HEALED_LIMIT;
         let both = |pair: &mut Pair| {
-            Side::BOTH.into_iter().all(|side| pair.state(side) == Some(AssociationState::Established))
+            Side::BOTH
+                .into_iter()
+                .all(|side| pair.state(side) == Some(AssociationState::Established))
         };
-        assert!(self.pair.run_to(limit, both), "seed {}: set-up was not completed", self.seed);
+        assert!(
+            self.pair.run_to(limit, both),
+            "seed {}: set-up was not completed",
+            self.seed
+        );
     }
 
     /// Traffic both ways while paths fail and readers pause.
@@ -234,7 +267,11 @@ impl Story {
     }
 
     fn post(&mut self, random: &mut Generator, side: Side) {
-        let streams = self.pair.association(side).outbound_streams().min(1 + random.below(16) as u16);
+        let streams = self
+            .pair
+            .association(side)
+            .outbound_streams()
+            .min(1 + random.below(16) as u16);
         let most = pick(random, &[10, 1_000, 100_000]);
         let count = 1 + random.below(40);
         let ledger = &mut self.sent[side as usize];
@@ -274,7 +311,9 @@ impl Story {
     }
 
     fn mend(&mut self) {
-        let clean = LinkConfig::default().with_delay(Duration::from_millis(10)).with_rate(10_000_000);
+        let clean = LinkConfig::default()
+            .with_delay(Duration::from_millis(10))
+            .with_rate(10_000_000);
         for path in 0..self.paths {
             self.pair.set_path(path, &clean);
             self.pair.cut(path, false);
@@ -292,10 +331,15 @@ impl Story {
             ("zero window", any(|counters| counters.zero_windows)),
             ("T3", any(|counters| counters.timeouts)),
             ("fast retransmit", any(|counters| counters.retransmissions_fast)),
-            ("spurious repeat", any(|counters| counters.retransmissions_spurious)),
+            (
+                "spurious repeat",
+                any(|counters| counters.retransmissions_spurious),
+            ),
             ("INIT collision", any(|counters| counters.init_collisions)),
         ];
-        met.into_iter().filter(|(_, met)| *met).for_each(|(what, _)| self.reach(what));
+        met.into_iter()
+            .filter(|(_, met)| *met)
+            .for_each(|(what, _)| self.reach(what));
         // The first TSN was less than 20 before the wrap.
         let wrapped = |counters: &Counters| {
             let repeats = counters.retransmissions_fast + counters.retransmissions_timeout;
@@ -306,8 +350,10 @@ impl Story {
         }
     }
 
-    /// One side forgets everything and sets up again; both begin new ledgers once they know.
-    fn restart(&mut self, random: &mut Generator) {
+    /// One side forgets everything and sets up again; both begin new ledgers once they know. Answers false if the
+    /// survivor's association ended instead: a packet of it that comes by an address which the one who rebooted does
+    /// not know yet is out of the blue there, and answered by ABORT (§8.4).
+    fn restart(&mut self, random: &mut Generator) -> bool {
         self.mend();
         let side = pick(random, &Side::BOTH);
         let survivor = side.other();
@@ -318,18 +364,38 @@ impl Story {
         self.pair.talker(survivor).backlog.clear();
         let before = self.pair.association(survivor).counters().restarts;
         self.pair.reboot(side);
-        let options = ConnectOptions { local_port: Some(own_port), ..Default::default() };
+        let options = ConnectOptions {
+            local_port: Some(own_port),
+            ..Default::default()
+        };
         self.pair.begin_to(side, survivor_port, options);
         let limit = self.pair.now() + HEALED_LIMIT;
-        let restarted = self.pair.run_to(limit, |pair| pair.association(survivor).counters().restarts > before);
-        assert!(restarted, "seed {}: the restart was not noticed", self.seed);
+        let aborted = |pair: &mut Pair| {
+            let closed = |event: &Event| matches!(event, Event::Closed(CloseReason::AbortedByPeer(_)));
+            pair.talker(survivor)
+                .events
+                .iter()
+                .any(|(_, _, event)| closed(event))
+        };
+        let noticed = self.pair.run_to(limit, |pair| {
+            aborted(pair) || pair.association(survivor).counters().restarts > before
+        });
+        assert!(noticed, "seed {}: the restart was not noticed", self.seed);
+        if aborted(&mut self.pair) {
+            self.reach("ABORT");
+            return false;
+        }
         // What the old association still brought; whatever of it is missing is lost.
         self.check_arrivals();
         self.wait_established();
         let fresh = self.seed * 2 + 1_000_000;
         self.sent = [Ledger::new(fresh), Ledger::new(fresh + 1)];
-        assert!(self.pair.events(survivor).contains(&Event::Restarted), "the application is told");
+        assert!(
+            self.pair.events(survivor).contains(&Event::Restarted),
+            "the application is told"
+        );
         self.reach("restart");
+        true
     }
 
     /// One side aborts: the other is told.
@@ -338,7 +404,9 @@ impl Story {
         let side = pick(random, &Side::BOTH);
         self.note_counters();
         let now = self.pair.now();
-        self.pair.association_mut(side).abort(now, Bytes::from_static(b"enough"));
+        self.pair
+            .association_mut(side)
+            .abort(now, Bytes::from_static(b"enough"));
         self.pair.run_for(Duration::from_secs(5));
         self.check_arrivals();
         let told = |event: &Event| matches!(event, Event::Closed(CloseReason::AbortedByPeer(_)));
@@ -360,9 +428,15 @@ impl Story {
         let limit = self.pair.now() + HEALED_LIMIT;
         let closed = |event: &Event| matches!(event, Event::Closed(CloseReason::Shutdown));
         let over = |pair: &mut Pair| {
-            Side::BOTH.into_iter().all(|side| pair.talker(side).events.iter().any(|(_, _, event)| closed(event)))
+            Side::BOTH
+                .into_iter()
+                .all(|side| pair.talker(side).events.iter().any(|(_, _, event)| closed(event)))
         };
-        assert!(self.pair.run_to(limit, over), "seed {}: the shutdown did not end", self.seed);
+        assert!(
+            self.pair.run_to(limit, over),
+            "seed {}: the shutdown did not end",
+            self.seed
+        );
         self.check_arrivals();
     }
 }

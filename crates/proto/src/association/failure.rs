@@ -95,8 +95,17 @@ impl Association {
     }
 
     /// An ABORT came (§9.1).
+    ///
+    /// In SHUTDOWN-ACK-SENT everything is acknowledged both ways. One with the T bit then comes from a peer that has
+    /// completed the shutdown and forgotten it: its SHUTDOWN COMPLETE was lost or overtaken, and a late packet of this
+    /// side was answered as out of the blue (§8.4 rule 8).
     pub(super) fn on_abort(&mut self, abort: &Abort) {
-        self.close(CloseReason::AbortedByPeer(abort.causes.clone()));
+        let completed = abort.reflected_tag && matches!(self.state, State::ShutdownAckSent { .. });
+        self.close(if completed {
+            CloseReason::Shutdown
+        } else {
+            CloseReason::AbortedByPeer(abort.causes.clone())
+        });
     }
 
     /// Enters CLOSED and tells what was never acknowledged.
