@@ -145,7 +145,8 @@ impl Association {
         is_part: bool,
         end: bool,
     ) -> Result<MessageId, SendError> {
-        if !self.takes_messages() && !(self.ends_messages() && is_part && self.queue.has_open(stream)) {
+        let ends_one = is_part && self.ends_messages() && self.queue.has_open(stream);
+        if !(self.takes_messages() || ends_one) {
             return Err(SendError::Closed);
         }
         let limit = self.config.buffers.max_message;

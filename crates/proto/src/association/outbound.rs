@@ -283,11 +283,13 @@ impl Association {
             if !allowed || size > packet.room() || self.repeat_path(index) != id {
                 break;
             }
-            let timed_out = self.outstanding.chunk(index).state == ChunkState::Lost { timed_out: true };
+            let chunk = self.outstanding.chunk(index);
+            let timed_out = chunk.state == ChunkState::Lost { timed_out: true };
+            let payload = chunk.fragment.payload.len();
             self.outstanding.on_retransmit(index, id, now);
             let path = self.paths.path_mut(id);
             let earliest = path.flight_size == 0 || index <= path.earliest;
-            path.on_data_sent(now, index, size);
+            path.on_data_sent(now, index, size, payload);
             if earliest {
                 path.start_t3(now);
             }
@@ -329,7 +331,7 @@ impl Association {
             .format()
             .write(&fragment, self.outstanding.next_tsn(), immediate, packet);
         let index = self.outstanding.push(fragment, id, now);
-        path.on_data_sent(now, index, size);
+        path.on_data_sent(now, index, size, len);
         self.counters.data_chunks_sent += 1;
         self.counters.data_bytes_sent += len as u64;
     }

@@ -1,6 +1,7 @@
 //! Which association answers to a tag, and which has a peer at an address.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry as MapEntry;
 use std::net::IpAddr;
 
 use anabranch_wire::VerificationTag;
@@ -69,8 +70,8 @@ impl Table {
         };
         let Some(first) = entry.peers.first() else { return };
         let peer = Peer { address, ..*first };
-        if !self.by_peer.contains_key(&peer) {
-            self.by_peer.insert(peer, id);
+        if let MapEntry::Vacant(vacant) = self.by_peer.entry(peer) {
+            vacant.insert(id);
             entry.peers.push(peer);
         }
     }

@@ -160,8 +160,8 @@ impl Path {
         };
     }
 
-    /// A DATA chunk of `size` bytes left on this path.
-    pub(crate) fn on_data_sent(&mut self, now: Timestamp, index: u64, size: usize) {
+    /// A DATA chunk of `size` bytes, `payload` of them user data, left on this path.
+    pub(crate) fn on_data_sent(&mut self, now: Timestamp, index: u64, size: usize, payload: usize) {
         if self.flight_size == 0 || index < self.earliest {
             self.earliest = index;
         }
@@ -171,7 +171,7 @@ impl Path {
             since: now,
             decayed: false,
         };
-        self.data_bytes_sent += size as u64;
+        self.data_bytes_sent += payload as u64;
         if self.t3.is_none() {
             self.start_t3(now);
         }
