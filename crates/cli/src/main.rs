@@ -1,2 +1,137 @@
-//! The `anabranch` command.
-fn main() {}
+//! The `anabranch` command: SCTP over UDP or raw IP from a shell.
+//!
+//! `demo` shows the protocol at work on one machine; `listen`, `send` and `ping` carry messages between two. Here is
+//! the command line as a whole; each subcommand has its file in `commands`.
+
+mod commands;
+mod connect;
+mod delays;
+mod failure;
+mod interrupt;
+mod options;
+mod output;
+mod table;
+mod units;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+
+use crate::commands::{demo, listen, ping, send};
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::options::Observe;
+
+/// SCTP (RFC 9260) between two programs: streams of messages over UDP, without root.
+///
+/// Nothing is encrypted: whoever sees the packets reads the messages.
+#[derive(Debug, Parser)]
+#[command(name = "anabranch", version, after_help = EXAMPLES, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  See it work, on this machine alone, in under a minute:
+    anabranch demo
+  Answer every message on UDP port 9899, and measure it from another shell:
+    anabranch listen --echo
+    anabranch ping 127.0.0.1
+  Receive files into a directory, and send one through a lossy link:
+    anabranch listen --output received
+    anabranch send 127.0.0.1 FILE --link rate=100mbit,delay=5ms,loss=0.1%
+  Write what was sent and received for Wireshark:
+    anabranch ping 127.0.0.1 --pcap ping.pcapng
+
+`anabranch help COMMAND` tells all about a command.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Carry a file, a chat and telemetry at once over a slow, lossy link within this machine
+    Demo(demo::DemoArgs),
+    /// Wait for associations: print, store or echo what they bring
+    Listen(listen::ListenArgs),
+    /// Send lines of standard input as messages, or a file
+    Send(send::SendArgs),
+    /// Send messages to an echo server and compare what comes back
+    Ping(ping::PingArgs),
+}
+
+impl Command {
+    fn observe(&self) -> &Observe {
+        match self {
+            Self::Demo(args) => &args.observe,
+            Self::Listen(args) => &args.observe,
+            Self::Send(args) => &args.observe,
+            Self::Ping(args) => &args.observe,
+        }
+    }
+
+    async fn run(self, interrupt: Interrupt) -> Result<(), Failure> {
+        match self {
+            Self::Demo(args) => demo::run(args, interrupt).await,
+            Self::Listen(args) => listen::run(args, interrupt).await,
+            Self::Send(args) => send::run(args, interrupt).await,
+            Self::Ping(args) => ping::run(args, interrupt).await,
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let command = Cli::parse().command;
+    command.observe().start_log();
+    let output = command.observe().output();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            return Failure::new(format!("the program cannot start its threads: {error}")).report(output);
+        }
+    };
+    let result = runtime.block_on(async {
+        let interrupt = Interrupt::install();
+        command.run(interrupt).await
+    });
+    // A read of standard input that still waits must not keep the program.
+    runtime.shutdown_timeout(Duration::from_millis(100));
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(output),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_flag_is_explained_and_every_command_has_an_example() {
+        for command in Cli::command().get_subcommands() {
+            let name = command.get_name();
+            let example = command
+                .get_after_help()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            assert!(
+                example.contains(&format!("anabranch {name}")),
+                "{name} has no example"
+            );
+            for argument in command.get_arguments() {
+                assert!(
+                    argument.get_help().is_some(),
+                    "{name}: {} is not explained",
+                    argument.get_id()
+                );
+            }
+        }
+    }
+}

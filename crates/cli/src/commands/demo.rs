@@ -1,0 +1,382 @@
+//! `anabranch demo`: a file, a chat and telemetry at once, between two endpoints in this process, over real UDP
+//! sockets and a slow, lossy link; at the end a table of what was delivered and how late.
+//!
+//! A [`Setting`] is one way to run it: each becomes a group of columns.
+
+mod board;
+mod progress;
+mod traffic;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anabranch::{Association, Config, Counters, Endpoint, LinkConfig, LinkStats, SchedulerKind};
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use crate::delays::Summary;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::options::{Observe, bind_failure};
+use crate::output::{note, peak_resident};
+use crate::table::{Group, Table};
+use crate::units;
+use board::{Board, Kind};
+use progress::Progress;
+use traffic::FileSource;
+
+/// The SCTP port of the receiving side.
+const PORT: u16 = 7;
+/// How long set-up may take, and how long the end.
+const SET_UP: Duration = Duration::from_secs(15);
+const ENDING: Duration = Duration::from_secs(15);
+
+/// Arguments of `demo`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  anabranch demo
+  anabranch demo --size 1mib --link rate=1mbit,delay=100ms,loss=3%,queue=32kib
+  anabranch demo --file FILE --seconds 120 --pcap demo.pcapng
+
+Two endpoints in this process talk over UDP on 127.0.0.1; no root is needed. The file and the chat are ordered, each
+on a stream of its own; telemetry is unordered. Delay is the time from the call of `send` to the message's delivery.
+The status is 0 only if everything that was sent was delivered, and the file's checksum is right.")]
+pub(crate) struct DemoArgs {
+    /// Send this file
+    #[arg(long, value_name = "FILE", conflicts_with = "size")]
+    file: Option<PathBuf>,
+    /// Bytes of the file that is made up if none is given
+    #[arg(long, value_name = "SIZE", default_value = "4mib", value_parser = units::parse_size)]
+    size: u64,
+    /// Stop sending after so many seconds, even if the file is not through
+    #[arg(long, value_name = "SECONDS", default_value_t = 45, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    seconds: u64,
+    /// The link between the two, in each direction
+    #[arg(
+        long,
+        value_name = "SETTINGS",
+        default_value = "rate=2mbit,delay=40ms,loss=1%,queue=64kib"
+    )]
+    link: LinkConfig,
+    /// Fixes the luck of the link and what is in the messages
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    /// Which stream sends next: `fair` lets streams take turns, `fcfs` is first come, first served
+    #[arg(
+        long,
+        value_enum,
+        value_name = "fair|fcfs",
+        default_value = "fair",
+        hide_possible_values = true
+    )]
+    scheduler: Scheduler,
+    #[command(flatten)]
+    pub(crate) observe: Observe,
+}
+
+/// The order of streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Scheduler {
+    /// Streams take turns, a message each
+    Fair,
+    /// Messages leave in the order in which they were sent
+    Fcfs,
+}
+
+/// One way to run the demonstration.
+#[derive(Clone, Debug)]
+struct Setting {
+    name: &'static str,
+    config: Config,
+}
+
+/// What came of one run.
+#[derive(Debug)]
+struct Run {
+    name: &'static str,
+    took: Duration,
+    board: Board,
+    counters: Counters,
+    link: Option<(LinkStats, LinkStats)>,
+    /// Why it did not end in order.
+    problem: Option<String>,
+}
+
+/// Runs the command.
+pub(crate) async fn run(args: DemoArgs, interrupt: Interrupt) -> Result<(), Failure> {
+    let mut config = Config::default();
+    config.scheduler = match args.scheduler {
+        Scheduler::Fair => SchedulerKind::RoundRobin,
+        Scheduler::Fcfs => SchedulerKind::FirstComeFirstServed,
+    };
+    let settings = [Setting {
+        name: "RFC 9260",
+        config,
+    }];
+    let mut runs = Vec::new();
+    for setting in settings {
+        runs.push(carry(&args, setting, &interrupt).await?);
+        if interrupt.is_set() {
+            break;
+        }
+    }
+    report(&args, &runs);
+    match runs.iter().find_map(Run::trouble) {
+        Some(trouble) => Err(Failure::new(trouble)),
+        None => Ok(()),
+    }
+}
+
+/// Two endpoints with the link between them.
+async fn endpoints(args: &DemoArgs, config: Config) -> Result<(Endpoint, Endpoint), Failure> {
+    let receiver = Endpoint::builder()
+        .config(config.clone())
+        .bind("127.0.0.1:0")
+        .await;
+    let receiver = receiver.map_err(|error| bind_failure(&error))?;
+    receiver
+        .listen(PORT)
+        .map_err(|error| Failure::new(error.to_string()))?;
+    let mut builder = Endpoint::builder()
+        .config(config)
+        .link(args.link.clone(), args.seed);
+    if let Some(pcap) = &args.observe.pcap {
+        builder = builder.capture(pcap);
+    }
+    let sender = builder
+        .bind("127.0.0.1:0")
+        .await
+        .map_err(|error| bind_failure(&error))?;
+    Ok((sender, receiver))
+}
+
+async fn connect(
+    args: &DemoArgs,
+    sender: &Endpoint,
+    receiver: &Endpoint,
+) -> Result<(Association, Association), Failure> {
+    let both = async { tokio::join!(sender.connect(receiver.local_addr(), PORT), receiver.accept()) };
+    match timeout(SET_UP, both).await {
+        Ok((Ok(outgoing), Some(incoming))) => Ok((outgoing, incoming)),
+        Ok((Err(error), _)) => Err(Failure::new(format!(
+            "the two endpoints did not find each other: {error}"
+        ))),
+        Ok((Ok(_), None)) | Err(_) => Err(Failure::new(format!(
+            "no association within {} over --link {}: give a link that lets more through",
+            units::duration(SET_UP),
+            args.link
+        ))),
+    }
+}
+
+async fn carry(args: &DemoArgs, setting: Setting, interrupt: &Interrupt) -> Result<Run, Failure> {
+    let file = FileSource::open(args.file.as_deref(), args.size, args.seed)?;
+    let (sender, receiver) = endpoints(args, setting.config).await?;
+    let connecting = connect(args, &sender, &receiver);
+    let (outgoing, incoming) = tokio::select! {
+        connected = connecting => connected?,
+        () = interrupt.wait() => return Err(Failure::interrupted("interrupted before anything was sent")),
+    };
+    let begun = Instant::now();
+    let board = Arc::new(Mutex::new(Board::new(begun, file.length(), args.seed)));
+    let receiving = tokio::spawn(traffic::receive(incoming, Arc::clone(&board)));
+    let (stop, stopped) = watch::channel(false);
+    let sources = traffic::start(&outgoing, file, &board, &stopped);
+    let mut progress = Progress::new(args.observe.json);
+    let mut ticks = tokio::time::interval(Duration::from_millis(100));
+    let end = begun + Duration::from_secs(args.seconds);
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            () = interrupt.wait() => break,
+            _ = outgoing.closed() => break,
+        }
+        let done = {
+            let board = board.lock().unwrap_or_else(PoisonError::into_inner);
+            progress.show(&board, begun.elapsed());
+            board.file_through()
+        };
+        if done || Instant::now() >= end {
+            break;
+        }
+    }
+    stop.send_replace(true);
+    let mut problem = None;
+    for source in sources {
+        if let Err(error) = source.await.unwrap_or_else(|_| Err("a sender ended".to_owned())) {
+            problem.get_or_insert(error);
+        }
+    }
+    let ending = async {
+        outgoing.drained().await?;
+        outgoing.shutdown().await
+    };
+    match timeout(ENDING, ending).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => problem = Some(error.to_string()),
+        Err(_) => {
+            problem = Some(format!(
+                "the link did not carry the rest within {}",
+                units::duration(ENDING)
+            ))
+        }
+    }
+    if problem.is_some() {
+        outgoing.abort("the demonstration is over");
+    }
+    let _ = timeout(ENDING, receiving).await;
+    progress.finish();
+    let (counters, link) = (outgoing.stats().counters, sender.link_stats());
+    let _ = timeout(Duration::from_secs(2), async {
+        tokio::join!(sender.close(), receiver.close())
+    })
+    .await;
+    let board = board.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    Ok(Run {
+        name: setting.name,
+        took: begun.elapsed(),
+        board,
+        counters,
+        link,
+        problem,
+    })
+}
+
+impl Run {
+    /// Why the run is not what it should be.
+    fn trouble(&self) -> Option<String> {
+        if let Some(problem) = &self.problem {
+            return Some(format!("{}: {problem}", self.name));
+        }
+        for (kind, stream) in self.board.streams() {
+            if stream.delivered != stream.sent {
+                let (name, sent) = (kind.name(), stream.sent);
+                return Some(format!(
+                    "{}: {name}: {} of {sent} messages delivered",
+                    self.name, stream.delivered
+                ));
+            }
+            if stream.damaged > 0 {
+                return Some(format!(
+                    "{}: {}: {} messages differ",
+                    self.name,
+                    kind.name(),
+                    stream.damaged
+                ));
+            }
+        }
+        let (sent, received) = self.board.checksums();
+        (sent != received).then(|| format!("{}: the file's checksum is wrong", self.name))
+    }
+
+    fn repeats(&self) -> u64 {
+        self.counters.retransmissions_fast + self.counters.retransmissions_timeout
+    }
+
+    fn to_json(&self) -> Value {
+        let streams: Vec<Value> = self
+            .board
+            .streams()
+            .map(|(kind, stream)| {
+                json!({
+                    "stream": kind.name(), "sent": stream.sent, "delivered": stream.delivered,
+                    "damaged": stream.damaged, "bytes": stream.bytes,
+                    "delay": stream.delays.summary().map(Summary::to_json),
+                })
+            })
+            .collect();
+        let (sent, received) = self.board.checksums();
+        let link = |stats: &LinkStats| {
+            json!({
+                "packets": stats.offered, "lost_by_chance": stats.lost_model, "lost_in_queue": stats.lost_queue,
+                "queue_max_bytes": stats.queue_max_bytes,
+            })
+        };
+        json!({
+            "name": self.name, "seconds": self.took.as_secs_f64(), "streams": streams,
+            "file": {
+                "bytes": self.board.file_bytes(), "of": self.board.file_length(), "sha256_sent": sent,
+                "sha256_received": received, "equal": sent == received,
+            },
+            "link": self.link.as_ref().map(|(there, back)| json!({ "there": link(there), "back": link(back) })),
+            "data_chunks": self.counters.data_chunks_sent, "retransmissions": self.repeats(),
+            "retransmissions_fast": self.counters.retransmissions_fast,
+            "retransmissions_timeout": self.counters.retransmissions_timeout,
+            "problem": self.problem,
+        })
+    }
+
+    fn cells(&self, kind: Kind) -> Vec<String> {
+        let stream = self.board.stream(kind);
+        let mut cells = vec![stream.sent.to_string(), stream.delivered.to_string()];
+        cells.extend(match stream.delays.summary() {
+            Some(delays) => [delays.median, delays.p99, delays.max].map(units::duration),
+            None => [const { String::new() }; 3],
+        });
+        cells
+    }
+}
+
+/// The table: a row for each stream, a group of columns for each run.
+fn table(runs: &[Run]) -> Table {
+    let columns = ["sent", "delivered", "median", "p99", "max"];
+    let groups = runs.iter().map(|run| Group {
+        title: format!("{}: messages and delays", run.name),
+        columns: columns.map(str::to_owned).to_vec(),
+    });
+    let mut table = Table::new("stream", groups.collect());
+    for kind in Kind::ALL {
+        let mut row = vec![kind.name().to_owned()];
+        row.extend(runs.iter().flat_map(|run| run.cells(kind)));
+        table.row(row);
+    }
+    table
+}
+
+fn report(args: &DemoArgs, runs: &[Run]) {
+    let mut text = format!("\nlink: {} (each way)\n\n{}\n", args.link, table(runs).render());
+    for run in runs {
+        let (sent, received) = run.board.checksums();
+        let verdict = if sent == received {
+            "received equal"
+        } else {
+            "RECEIVED DIFFERENT"
+        };
+        let bytes = run.board.file_bytes();
+        text.push_str(&format!(
+            "\n{}: file {} of {} in {} ({})\n  sha256 {sent}, {verdict}\n",
+            run.name,
+            units::size(bytes),
+            units::size(run.board.file_length()),
+            units::duration(run.took),
+            units::rate(bytes, run.took)
+        ));
+        if let Some((there, _)) = &run.link {
+            text.push_str(&format!(
+                "  the link lost {} of {} packets by chance and {} for want of room\n",
+                there.lost_model, there.offered, there.lost_queue
+            ));
+        }
+        text.push_str(&format!(
+            "  {} of {} data chunks sent again, {} of them after a timeout",
+            run.repeats(),
+            run.counters.data_chunks_sent,
+            run.counters.retransmissions_timeout
+        ));
+    }
+    let record = json!({
+        "event": "demo", "link": args.link.to_string(), "seed": args.seed,
+        "runs": runs.iter().map(Run::to_json).collect::<Vec<_>>(), "peak_resident_bytes": peak_resident(),
+    });
+    args.observe.output().fact(text, &record);
+    if runs
+        .iter()
+        .any(|run| run.board.file_bytes() < run.board.file_length())
+    {
+        note("the file was not sent to its end: --seconds allows more time, --size makes it smaller");
+    }
+}

@@ -1,0 +1,201 @@
+//! What was sent and delivered, by stream; sender and receiver write to it, the progress and the table read it.
+
+use std::time::{Duration, Instant};
+
+use anabranch::{Bytes, StreamId};
+use sha2::{Digest, Sha256};
+
+use super::traffic;
+use crate::delays::Delays;
+use crate::output::hex;
+
+/// Bytes in front of each message: its number, and the nanoseconds since the begin at which it was sent.
+pub(super) const HEADER: usize = 16;
+
+/// What a stream carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    File,
+    Chat,
+    Telemetry,
+}
+
+impl Kind {
+    pub(super) const ALL: [Self; 3] = [Self::File, Self::Chat, Self::Telemetry];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Chat => "chat",
+            Self::Telemetry => "telemetry",
+        }
+    }
+
+    /// Each has a stream of its own.
+    pub(super) fn stream(self) -> StreamId {
+        StreamId(self as u16)
+    }
+
+    fn of(stream: StreamId) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.stream() == stream)
+    }
+}
+
+/// One stream's messages.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stream {
+    pub(super) sent: u64,
+    pub(super) delivered: u64,
+    /// Delivered, but not what was sent.
+    pub(super) damaged: u64,
+    /// Delivered, headers apart.
+    pub(super) bytes: u64,
+    pub(super) delays: Delays,
+    /// The delay of the last one.
+    pub(super) latest: Duration,
+}
+
+/// All of a run.
+#[derive(Clone, Debug)]
+pub(super) struct Board {
+    begun: Instant,
+    seed: u64,
+    streams: [Stream; 3],
+    file_length: u64,
+    /// The sender of the file is at its end.
+    pub(super) file_read: bool,
+    pub(super) digest_sent: Sha256,
+    digest_received: Sha256,
+}
+
+impl Board {
+    pub(super) fn new(begun: Instant, file_length: u64, seed: u64) -> Self {
+        Self {
+            begun,
+            seed,
+            streams: Default::default(),
+            file_length,
+            file_read: false,
+            digest_sent: Sha256::new(),
+            digest_received: Sha256::new(),
+        }
+    }
+
+    /// What the telemetry is drawn from.
+    pub(super) fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    pub(super) fn stream(&self, kind: Kind) -> &Stream {
+        &self.streams[kind as usize]
+    }
+
+    pub(super) fn streams(&self) -> impl Iterator<Item = (Kind, &Stream)> {
+        Kind::ALL.into_iter().zip(&self.streams)
+    }
+
+    /// Bytes of the file, and how many of them were delivered.
+    pub(super) fn file_length(&self) -> u64 {
+        self.file_length
+    }
+
+    pub(super) fn file_bytes(&self) -> u64 {
+        self.stream(Kind::File).bytes
+    }
+
+    /// Whether all of the file was delivered.
+    pub(super) fn file_through(&self) -> bool {
+        let file = self.stream(Kind::File);
+        self.file_read && file.delivered == file.sent
+    }
+
+    /// Of what was sent and of what was delivered of the file.
+    pub(super) fn checksums(&self) -> (String, String) {
+        (
+            hex(&self.digest_sent.clone().finalize()),
+            hex(&self.digest_received.clone().finalize()),
+        )
+    }
+
+    /// Counts a message that is about to be sent, and puts the header in front of it.
+    pub(super) fn stamp(&mut self, kind: Kind, payload: &[u8]) -> Bytes {
+        let stream = &mut self.streams[kind as usize];
+        let mut message = Vec::with_capacity(HEADER + payload.len());
+        message.extend_from_slice(&stream.sent.to_be_bytes());
+        let now = u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        message.extend_from_slice(&now.to_be_bytes());
+        message.extend_from_slice(payload);
+        stream.sent += 1;
+        message.into()
+    }
+
+    /// Takes back the count of a message that was not taken.
+    pub(super) fn unsent(&mut self, kind: Kind) {
+        self.streams[kind as usize].sent -= 1;
+    }
+
+    /// Takes a message as it was delivered.
+    pub(super) fn deliver(&mut self, stream: StreamId, message: &[u8]) {
+        let Some(kind) = Kind::of(stream) else { return };
+        let now = self.begun.elapsed();
+        let counted = &mut self.streams[kind as usize];
+        let Some((header, payload)) = message.split_at_checked(HEADER) else {
+            counted.damaged += 1;
+            return;
+        };
+        let word = |bytes: &[u8]| {
+            bytes
+                .iter()
+                .fold(0_u64, |word, &byte| word << 8 | u64::from(byte))
+        };
+        let (number, sent) = (word(&header[..8]), word(&header[8..]));
+        counted.latest = now.saturating_sub(Duration::from_nanos(sent));
+        counted.delays.push(counted.latest);
+        let expected = match kind {
+            Kind::File => {
+                self.digest_received.update(payload);
+                // Ordered: the content is compared by its checksum.
+                number == counted.delivered
+            }
+            Kind::Chat => number == counted.delivered && payload == traffic::chat(number).as_bytes(),
+            Kind::Telemetry => payload == traffic::telemetry(self.seed, number),
+        };
+        counted.damaged += u64::from(!expected);
+        counted.delivered += 1;
+        counted.bytes += payload.len() as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_arrives_changed_is_noticed() {
+        let mut board = Board::new(Instant::now(), 4, 1);
+        let message = board.stamp(Kind::Chat, traffic::chat(0).as_bytes());
+        board.deliver(Kind::Chat.stream(), &message);
+        assert_eq!(
+            (
+                board.stream(Kind::Chat).delivered,
+                board.stream(Kind::Chat).damaged
+            ),
+            (1, 0)
+        );
+        let mut message = board.stamp(Kind::Telemetry, &traffic::telemetry(1, 0)).to_vec();
+        message[HEADER] ^= 1;
+        board.deliver(Kind::Telemetry.stream(), &message);
+        assert_eq!(board.stream(Kind::Telemetry).damaged, 1);
+        board.digest_sent.update(b"data");
+        let message = board.stamp(Kind::File, b"data");
+        assert!(!board.file_through());
+        board.file_read = true;
+        board.deliver(Kind::File.stream(), &message);
+        assert!(board.file_through());
+        let (sent, received) = board.checksums();
+        assert_eq!(sent, received);
+        board.deliver(Kind::File.stream(), &message);
+        assert_eq!(board.stream(Kind::File).damaged, 1);
+        assert_ne!(board.checksums().0, board.checksums().1);
+    }
+}

@@ -1,0 +1,382 @@
+//! `anabranch listen`: prints, stores or echoes what associations bring, many at once.
+
+mod echo;
+mod sink;
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anabranch::{Association, Config, DEFAULT_UDP_PORT, Endpoint, Explained, MessagePart};
+use clap::Args;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::options::{Carry, Observe, TransportKind};
+use crate::output::{Output, peak_resident, printable};
+use crate::units;
+use echo::Echo;
+use sink::Sink;
+
+/// What associations are given to end in order when the user asked to stop.
+const HURRY: Duration = Duration::from_secs(3);
+
+/// Arguments of `listen`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  anabranch listen
+  anabranch listen --echo
+  anabranch listen --output received --once
+
+The first line tells when it is ready, and where. With neither --echo nor --output, messages of text are printed
+as lines. It runs until Ctrl-C, or with --once until the first association is over.")]
+pub(crate) struct ListenArgs {
+    /// UDP port to bind; 0 takes any free one and prints it
+    #[arg(long, value_name = "PORT", default_value_t = DEFAULT_UDP_PORT)]
+    udp_port: u16,
+    /// SCTP port to listen on
+    #[arg(long, value_name = "PORT", default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
+    port: u16,
+    /// Local address to bind [default: every one]
+    #[arg(long, value_name = "ADDRESS")]
+    bind: Option<IpAddr>,
+    /// Send every message back on its stream, with its payload protocol identifier and order flag
+    #[arg(long)]
+    echo: bool,
+    /// Write the data of each association to a file of its own in this directory, in the order in which it arrives
+    #[arg(long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// End after the first association
+    #[arg(long)]
+    once: bool,
+    #[command(flatten)]
+    pub(crate) carry: Carry,
+    #[command(flatten)]
+    pub(crate) observe: Observe,
+}
+
+/// What all associations share.
+#[derive(Debug)]
+struct Job {
+    output: Output,
+    echo: bool,
+    directory: Option<PathBuf>,
+    counter: AtomicU64,
+}
+
+/// What an association brought.
+#[derive(Debug, Default)]
+struct Tally {
+    messages: u64,
+    bytes: u64,
+    echoed: u64,
+    /// First and last data.
+    first: Option<Instant>,
+    last: Option<Instant>,
+}
+
+/// What all of them did.
+#[derive(Debug, Default)]
+struct Totals {
+    associations: u64,
+    failed: u64,
+    messages: u64,
+    bytes: u64,
+}
+
+/// Runs the command.
+pub(crate) async fn run(args: ListenArgs, interrupt: Interrupt) -> Result<(), Failure> {
+    if let Some(directory) = &args.output {
+        std::fs::create_dir_all(directory).map_err(|error| {
+            let directory = directory.display();
+            Failure::new(format!(
+                "--output {directory}: cannot be made: {error}; give a directory you may write to"
+            ))
+        })?;
+    }
+    let endpoint = bind(&args)?;
+    endpoint
+        .listen(args.port)
+        .map_err(|error| Failure::new(format!("--port {}: {error}", args.port)))?;
+    announce(&args, &endpoint);
+    let begun = Instant::now();
+    let job = Arc::new(Job {
+        output: args.observe.output(),
+        echo: args.echo,
+        directory: args.output.clone(),
+        counter: AtomicU64::new(1),
+    });
+    let totals = serve(&args, &endpoint, &job, &interrupt).await;
+    // Those that ended have been awaited; this ends the rest and writes the capture.
+    let _ = tokio::time::timeout(HURRY, endpoint.close()).await;
+    report(&totals, begun.elapsed(), job.output);
+    match totals.failed {
+        0 => Ok(()),
+        failed if interrupt.is_set() && !args.once => {
+            tracing_note(failed);
+            Ok(())
+        }
+        failed => Err(Failure::new(format!(
+            "{} did not end in order",
+            units::counted(failed, "association")
+        ))),
+    }
+}
+
+/// A server that was stopped has done its work; what its peers did wrong was told when it happened.
+fn tracing_note(failed: u64) {
+    crate::output::note(format!(
+        "{} did not end in order",
+        units::counted(failed, "association")
+    ));
+}
+
+fn bind(args: &ListenArgs) -> Result<Endpoint, Failure> {
+    let mut config = Config::default();
+    // An echo goes back on any stream that the peer chooses.
+    config.streams.outbound = u16::MAX;
+    let bind = |address: IpAddr| {
+        args.carry.bind(
+            SocketAddr::new(address, args.udp_port),
+            config.clone(),
+            args.observe.pcap.as_deref(),
+            1 << 20,
+        )
+    };
+    match (args.bind, args.carry.transport) {
+        (Some(address), _) => bind(address),
+        // A raw socket serves one version of IP only.
+        (None, TransportKind::Ip) => bind(Ipv4Addr::UNSPECIFIED.into()),
+        // Both versions of IP, where there are both.
+        (None, TransportKind::Udp) => {
+            bind(Ipv6Addr::UNSPECIFIED.into()).or_else(|_| bind(Ipv4Addr::UNSPECIFIED.into()))
+        }
+    }
+}
+
+fn announce(args: &ListenArgs, endpoint: &Endpoint) {
+    let local = endpoint.local_addr();
+    let (transport, udp_port) = match args.carry.transport {
+        TransportKind::Udp => ("udp", Some(local.port())),
+        TransportKind::Ip => ("ip", None),
+    };
+    let udp = udp_port.map_or(", raw IP".to_owned(), |port| format!(", UDP port {port}"));
+    let record = json!({
+        "event": "listening", "address": local.ip().to_string(), "transport": transport, "udp_port": udp_port,
+        "port": args.port,
+    });
+    args.observe.output().fact(
+        format!("listening on {}{udp}, SCTP port {}", local.ip(), args.port),
+        &record,
+    );
+}
+
+/// Accepts until the user asks to stop, or until the only association is over.
+async fn serve(args: &ListenArgs, endpoint: &Endpoint, job: &Arc<Job>, interrupt: &Interrupt) -> Totals {
+    let mut totals = Totals::default();
+    let mut tasks = JoinSet::new();
+    loop {
+        let accepting = !(args.once && totals.associations > 0);
+        tokio::select! {
+            accepted = endpoint.accept(), if accepting => {
+                let Some(association) = accepted else { break };
+                totals.associations += 1;
+                if args.once {
+                    endpoint.stop_listening(args.port);
+                }
+                tasks.spawn(Arc::clone(job).receive(association));
+            }
+            Some(ended) = tasks.join_next() => {
+                totals.add(ended);
+                if args.once {
+                    return totals;
+                }
+            }
+            () = interrupt.wait() => break,
+        }
+    }
+    // In order if the peers play along, at once if they do not; what is there is read meanwhile.
+    let close = endpoint.clone();
+    let closing = tokio::spawn(async move { close.close().await });
+    let end = tokio::time::Instant::now() + HURRY;
+    while let Ok(Some(ended)) = tokio::time::timeout_at(end, tasks.join_next()).await {
+        totals.add(ended);
+    }
+    closing.abort();
+    totals.failed += tasks.len() as u64;
+    tasks.shutdown().await;
+    totals
+}
+
+impl Totals {
+    fn add(&mut self, ended: Result<(Tally, bool), tokio::task::JoinError>) {
+        match ended {
+            Ok((tally, orderly)) => {
+                self.messages += tally.messages;
+                self.bytes += tally.bytes;
+                self.failed += u64::from(!orderly);
+            }
+            Err(_) => self.failed += 1,
+        }
+    }
+}
+
+impl Job {
+    /// Serves one association to its end; answers what it did and whether it ended in order.
+    async fn receive(self: Arc<Self>, association: Association) -> (Tally, bool) {
+        let remote = association.remote_addr();
+        let number = self.counter.fetch_add(1, Ordering::Relaxed);
+        let mut tally = Tally::default();
+        let mut sink = None;
+        let result = self
+            .receive_all(&association, remote, number, &mut tally, &mut sink)
+            .await;
+        let stored = match sink {
+            Some(sink) => sink.finish().map(Some),
+            None => Ok(None),
+        };
+        let (stored, result) = match (stored, result) {
+            (Ok(stored), result) => (stored, result),
+            (Err(error), Ok(())) => (None, Err(error)),
+            (Err(_), Err(error)) => (None, Err(error)),
+        };
+        self.tell(
+            remote,
+            &tally,
+            stored.as_ref(),
+            result.as_ref().err().map(String::as_str),
+        );
+        (tally, result.is_ok())
+    }
+
+    async fn receive_all(
+        &self,
+        association: &Association,
+        remote: SocketAddr,
+        number: u64,
+        tally: &mut Tally,
+        sink: &mut Option<Sink>,
+    ) -> Result<(), String> {
+        let refuse = |error: String| {
+            association.abort("the receiver cannot go on");
+            error
+        };
+        if let Some(directory) = &self.directory {
+            *sink = Some(Sink::create(directory, remote, number).map_err(refuse)?);
+        }
+        let mut echo = self.echo.then(Echo::default);
+        loop {
+            let part = match association.recv_part().await {
+                Ok(Some(part)) => part,
+                Ok(None) => return Ok(()),
+                Err(anabranch::RecvError::Closed(reason)) => return Err(Explained(&reason).to_string()),
+                Err(error) => return Err(error.to_string()),
+            };
+            tally.count(&part);
+            if let Some(sink) = sink {
+                sink.write(&part.payload).map_err(refuse)?;
+            }
+            match &mut echo {
+                Some(echo) => {
+                    echo.send(association, part).await.map_err(refuse)?;
+                    tally.echoed = echo.messages();
+                }
+                None if self.directory.is_none() => self.print(remote, part),
+                None => {}
+            }
+        }
+    }
+
+    /// Prints a message, if it came whole, or that a large one ended.
+    fn print(&self, remote: SocketAddr, part: MessagePart) {
+        if !part.ending {
+            return;
+        }
+        let whole = part.beginning.then(|| part.payload.into_bytes());
+        let text = whole.as_deref().and_then(printable);
+        let bytes = whole.as_ref().map(|bytes| bytes.len());
+        let shown = match (&text, bytes) {
+            (Some(text), _) => text.clone(),
+            (None, Some(bytes)) => format!("({} that are no text)", units::counted(bytes as u64, "byte")),
+            (None, None) => "(a large message, in parts)".to_owned(),
+        };
+        let record = json!({
+            "event": "message", "remote": remote.to_string(), "stream": part.stream.0, "ppid": part.ppid.0,
+            "unordered": part.unordered, "bytes": bytes, "text": text,
+        });
+        self.output
+            .fact(format!("{remote} stream {}: {shown}", part.stream.0), &record);
+    }
+
+    fn tell(&self, remote: SocketAddr, tally: &Tally, stored: Option<&sink::Stored>, problem: Option<&str>) {
+        let took = tally.took();
+        let mut text = format!(
+            "{remote}: received {}, {} in {} ({})",
+            units::counted(tally.messages, "message"),
+            units::size(tally.bytes),
+            units::duration(took),
+            units::rate(tally.bytes, took)
+        );
+        if self.echo {
+            text.push_str(&format!(", sent {} back", tally.echoed));
+        }
+        if let Some(stored) = stored {
+            text.push_str(&format!("\n{}: sha256 {}", stored.path.display(), stored.sha256));
+        }
+        if let Some(problem) = problem {
+            text.push_str(&format!("\n{remote}: not complete: {problem}"));
+        }
+        let record = json!({
+            "event": "association", "remote": remote.to_string(), "messages": tally.messages, "bytes": tally.bytes,
+            "echoed": self.echo.then_some(tally.echoed), "seconds": took.as_secs_f64(),
+            "bits_per_second": units::bits_per_second(tally.bytes, took),
+            "file": stored.map(|stored| stored.path.display().to_string()),
+            "sha256": stored.map(|stored| stored.sha256.as_str()),
+            "orderly": problem.is_none(), "problem": problem,
+        });
+        self.output.fact(text, &record);
+    }
+}
+
+impl Tally {
+    fn count(&mut self, part: &MessagePart) {
+        let now = Instant::now();
+        self.first.get_or_insert(now);
+        self.last = Some(now);
+        self.bytes += part.payload.len() as u64;
+        self.messages += u64::from(part.ending);
+    }
+
+    /// From the first data to the last.
+    fn took(&self) -> Duration {
+        match (self.first, self.last) {
+            (Some(first), Some(last)) => last.duration_since(first),
+            _ => Duration::ZERO,
+        }
+    }
+}
+
+fn report(totals: &Totals, took: Duration, output: Output) {
+    let peak = peak_resident();
+    let mut text = format!(
+        "{}, {}, {} in {}",
+        units::counted(totals.associations, "association"),
+        units::counted(totals.messages, "message"),
+        units::size(totals.bytes),
+        units::duration(took)
+    );
+    if let Some(peak) = peak {
+        text.push_str(&format!(", peak resident memory {}", units::size(peak)));
+    }
+    let record: Value = json!({
+        "event": "summary", "associations": totals.associations, "failed": totals.failed,
+        "messages": totals.messages, "bytes": totals.bytes, "seconds": took.as_secs_f64(),
+        "peak_resident_bytes": peak,
+    });
+    output.fact(text, &record);
+}

@@ -1,0 +1,222 @@
+//! Sends messages back as they came, large ones part by part.
+//!
+//! A stream carries one message at a time, but what the peer sends may be delivered otherwise: while a large message
+//! lacks a part, an unordered one on the same stream can overtake it. Its echo waits until the large one has ended.
+
+use std::collections::{HashMap, VecDeque};
+
+use anabranch::{Association, MessagePart, SendError, SendOptions, StreamId};
+
+/// Bytes that may wait behind a message that is not complete; what brings more is cut off.
+const MAX_WAITING: usize = 8 << 20;
+
+/// The echoes of one association.
+#[derive(Debug, Default)]
+pub(super) struct Echo {
+    streams: HashMap<StreamId, Line>,
+    waiting_bytes: usize,
+    messages: u64,
+    /// The peer takes no more.
+    ended: bool,
+}
+
+/// One stream that has a message begun and not ended.
+#[derive(Debug)]
+struct Line {
+    open: u64,
+    waiting: VecDeque<MessagePart>,
+}
+
+impl Echo {
+    /// Messages sent back to their end.
+    pub(super) fn messages(&self) -> u64 {
+        self.messages
+    }
+
+    /// Sends a part back, or keeps it until its stream is free. That the peer shuts down is no error.
+    pub(super) async fn send(&mut self, association: &Association, part: MessagePart) -> Result<(), String> {
+        if self.ended {
+            return Ok(());
+        }
+        match self.arrange(part)? {
+            Some(part) => self.pass_on(association, part).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Answers the part if it is its turn.
+    fn arrange(&mut self, part: MessagePart) -> Result<Option<MessagePart>, String> {
+        match self.streams.get_mut(&part.stream) {
+            Some(line) if line.open != part.message => {
+                self.waiting_bytes += part.payload.len();
+                line.waiting.push_back(part);
+                if self.waiting_bytes > MAX_WAITING {
+                    return Err(format!(
+                        "more than {MAX_WAITING} bytes wait behind a message that does not end"
+                    ));
+                }
+                Ok(None)
+            }
+            _ => Ok(Some(part)),
+        }
+    }
+
+    async fn pass_on(&mut self, association: &Association, first: MessagePart) -> Result<(), String> {
+        let mut next = Some(first);
+        while let Some(part) = next.take() {
+            let MessagePart {
+                stream,
+                ppid,
+                unordered,
+                message,
+                beginning,
+                ending,
+                payload,
+            } = part;
+            let options = SendOptions {
+                ppid,
+                unordered,
+                ..SendOptions::default()
+            };
+            let payload = payload.into_bytes();
+            let sent = if beginning && ending {
+                association.send_with(stream, payload, options).await
+            } else {
+                association.send_part(stream, payload, options, ending).await
+            };
+            match sent {
+                Ok(_) => {}
+                Err(SendError::ShuttingDown | SendError::Closed(_)) => {
+                    // How it ended is told by `recv_part`.
+                    *self = Self {
+                        ended: true,
+                        messages: self.messages,
+                        ..Self::default()
+                    };
+                    return Ok(());
+                }
+                Err(error) => return Err(format!("stream {}: no echo: {error}", stream.0)),
+            }
+            self.messages += u64::from(ending);
+            next = self.follow(stream, message, ending);
+        }
+        Ok(())
+    }
+
+    /// Notes that a part of `message` was sent; answers the part whose turn it is now.
+    fn follow(&mut self, stream: StreamId, message: u64, ending: bool) -> Option<MessagePart> {
+        if !ending {
+            let line = self.streams.entry(stream).or_insert_with(|| Line {
+                open: message,
+                waiting: VecDeque::new(),
+            });
+            line.open = message;
+        }
+        let line = self.streams.get_mut(&stream)?;
+        // The next one that waits, or the next part of the message that is open.
+        let index = if ending {
+            0
+        } else {
+            line.waiting.iter().position(|part| part.message == message)?
+        };
+        match line.waiting.remove(index) {
+            Some(part) => {
+                self.waiting_bytes -= part.payload.len();
+                line.open = part.message;
+                Some(part)
+            }
+            None => {
+                self.streams.remove(&stream);
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch::{Bytes, Payload, Ppid};
+
+    use super::*;
+
+    fn part(message: u64, beginning: bool, ending: bool) -> MessagePart {
+        let payload = Payload::from(Bytes::from_static(b"data"));
+        MessagePart {
+            stream: StreamId(1),
+            ppid: Ppid(0),
+            unordered: false,
+            message,
+            beginning,
+            ending,
+            payload,
+        }
+    }
+
+    /// The order in which parts are sent.
+    fn order(parts: &[(u64, bool, bool)]) -> Vec<(u64, bool)> {
+        let mut echo = Echo::default();
+        let mut sent = Vec::new();
+        for &(message, beginning, ending) in parts {
+            let mut next = echo.arrange(part(message, beginning, ending)).unwrap();
+            while let Some(part) = next.take() {
+                sent.push((part.message, part.ending));
+                next = echo.follow(part.stream, part.message, part.ending);
+            }
+        }
+        assert_eq!((echo.waiting_bytes, echo.streams.len()), (0, 0));
+        sent
+    }
+
+    #[test]
+    fn whole_messages_do_not_wait_for_each_other() {
+        assert_eq!(order(&[(1, true, true), (2, true, true)]), [(1, true), (2, true)]);
+    }
+
+    #[test]
+    fn a_message_that_overtakes_a_large_one_waits_for_its_end() {
+        let came = [
+            (1, true, false),
+            (2, true, true),
+            (1, false, false),
+            (3, true, true),
+            (1, false, true),
+        ];
+        assert_eq!(
+            order(&came),
+            [(1, false), (1, false), (1, true), (2, true), (3, true)]
+        );
+    }
+
+    #[test]
+    fn two_large_messages_are_told_apart() {
+        let came = [
+            (1, true, false),
+            (2, true, false),
+            (1, false, true),
+            (3, true, true),
+            (2, false, false),
+            (2, false, true),
+        ];
+        assert_eq!(
+            order(&came),
+            [
+                (1, false),
+                (1, true),
+                (2, false),
+                (2, false),
+                (2, true),
+                (3, true)
+            ]
+        );
+    }
+
+    #[test]
+    fn what_waits_is_bounded() {
+        let mut echo = Echo::default();
+        let first = echo.arrange(part(0, true, false)).unwrap().unwrap();
+        assert!(echo.follow(first.stream, first.message, false).is_none());
+        let result = (1..).find_map(|message| echo.arrange(part(message, true, true)).err());
+        assert!(result.unwrap().contains("does not end"));
+        assert!(echo.waiting_bytes <= MAX_WAITING + 4);
+    }
+}

@@ -1,0 +1,6 @@
+//! One file for each subcommand.
+
+pub(crate) mod demo;
+pub(crate) mod listen;
+pub(crate) mod ping;
+pub(crate) mod send;

@@ -1,0 +1,322 @@
+//! `anabranch ping`: messages to an echo server, each echo compared with what was sent.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use anabranch::{Association, Message, Ppid, SendError, SendOptions, StreamId};
+use clap::Args;
+use serde_json::json;
+
+use crate::connect::{Client, Target};
+use crate::delays::{Delays, millis};
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::options::{Carry, Observe};
+use crate::output::Output;
+use crate::units;
+
+/// The largest message, in bytes: an echo is joined in memory to be compared.
+const MAX_SIZE: u64 = 64 << 20;
+/// How long echoes are still awaited when the user asked to stop.
+const GRACE: Duration = Duration::from_secs(1);
+/// Marks the messages, so that a capture shows what they are: "ping" in ASCII.
+const PPID: Ppid = Ppid(0x7069_6e67);
+
+/// Arguments of `ping`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  anabranch ping 127.0.0.1
+  anabranch ping 127.0.0.1 --count 100 --size 64kib --interval 20ms --link delay=40ms,loss=1%
+
+The other side is `anabranch listen --echo`, or any SCTP echo server. The status is 0 only if every echo came and
+was equal to what was sent: same bytes, stream, order flag and payload protocol identifier.")]
+pub(crate) struct PingArgs {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// How many messages; 0 goes on until Ctrl-C
+    #[arg(long, value_name = "NUMBER", default_value_t = 5)]
+    count: u64,
+    /// Bytes of each message, 1 to 64mib
+    #[arg(long, value_name = "SIZE", default_value = "64", value_parser = message_size)]
+    size: u64,
+    /// Time between two messages
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = units::parse_duration)]
+    interval: Duration,
+    /// The stream to send on
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..65_535))]
+    stream: u16,
+    /// How long the last echo may take
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = units::parse_duration)]
+    wait: Duration,
+    #[command(flatten)]
+    pub(crate) carry: Carry,
+    #[command(flatten)]
+    pub(crate) observe: Observe,
+}
+
+fn message_size(text: &str) -> Result<u64, String> {
+    let size = units::parse_size(text)?;
+    if (1..=MAX_SIZE).contains(&size) {
+        Ok(size)
+    } else {
+        Err("a message has 1 byte to 64mib".to_owned())
+    }
+}
+
+/// Messages on their way, and what came of the others.
+#[derive(Debug, Default)]
+struct Board {
+    waiting: VecDeque<(u64, Instant)>,
+    sent: u64,
+    equal: u64,
+    different: u64,
+    delays: Delays,
+}
+
+/// Runs the command.
+pub(crate) async fn run(args: PingArgs, interrupt: Interrupt) -> Result<(), Failure> {
+    let output = args.observe.output();
+    let room = usize::try_from(args.size)
+        .unwrap_or(usize::MAX)
+        .saturating_add(1 << 20);
+    let client = args
+        .target
+        .connect(&args.carry, &args.observe, args.stream, room, &interrupt)
+        .await?;
+    let begun = Instant::now();
+    let board = Mutex::new(Board::default());
+    let trouble = exchange(&args, &client, &board, &interrupt).await;
+    let ending = if trouble.is_none() {
+        client.finish(&interrupt).await
+    } else {
+        client.association.abort("gave up");
+        client.endpoint.close().await;
+        Ok(())
+    };
+    let board = lock(&board);
+    report(&args, &board, begun.elapsed(), output);
+    let missing = board.sent - board.equal - board.different;
+    let problem = match (trouble, ending) {
+        (Some(trouble), _) => Some(trouble),
+        (None, Err(ending)) => Some(format!("no orderly shutdown: {ending}")),
+        (None, Ok(())) if missing > 0 => Some(format!(
+            "{} did not come back within {} (--wait waits longer)",
+            units::counted(missing, "message"),
+            units::duration(args.wait)
+        )),
+        (None, Ok(())) if board.different > 0 => Some(format!(
+            "{} came back different",
+            units::counted(board.different, "message")
+        )),
+        (None, Ok(())) => None,
+    };
+    match problem {
+        Some(problem) => Err(Failure::new(format!("{}: {problem}", args.target.host))),
+        None if board.sent == 0 => Err(Failure::interrupted("interrupted before the first message")),
+        None => Ok(()),
+    }
+}
+
+fn lock(board: &Mutex<Board>) -> MutexGuard<'_, Board> {
+    board.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Sends and receives until all is there, time is over or the user asks to stop; answers what went wrong.
+async fn exchange(
+    args: &PingArgs,
+    client: &Client,
+    board: &Mutex<Board>,
+    interrupt: &Interrupt,
+) -> Option<String> {
+    let all_sent = tokio::sync::Notify::new();
+    let sending = async {
+        let result = tokio::select! {
+            result = send_all(args, &client.association, board) => result,
+            () = interrupt.wait() => Ok(()),
+        };
+        all_sent.notify_one();
+        if let Err(error) = result {
+            return Some(format!("a message could not be sent: {error}"));
+        }
+        std::future::pending().await
+    };
+    let receiving = async {
+        loop {
+            match client.association.recv().await {
+                Ok(Some(message)) => compare(args, board, message),
+                Ok(None) => return Some("the peer ended the association".to_owned()),
+                Err(error) => return Some(error.to_string()),
+            }
+        }
+    };
+    let waiting = async {
+        all_sent.notified().await;
+        let limit = if interrupt.is_set() { GRACE } else { args.wait };
+        let end = tokio::time::Instant::now() + limit;
+        let mut soon = false;
+        while !lock(board).waiting.is_empty() && tokio::time::Instant::now() < end {
+            if interrupt.is_set() && std::mem::replace(&mut soon, true) {
+                break;
+            }
+            let nap = if soon { GRACE } else { Duration::from_millis(5) };
+            tokio::time::sleep(nap).await;
+        }
+        None
+    };
+    tokio::select! {
+        trouble = sending => trouble,
+        trouble = receiving => trouble,
+        trouble = waiting => trouble,
+    }
+}
+
+async fn send_all(args: &PingArgs, association: &Association, board: &Mutex<Board>) -> Result<(), SendError> {
+    let mut ticks = tokio::time::interval(args.interval.max(Duration::from_nanos(1)));
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let options = SendOptions {
+        ppid: PPID,
+        ..SendOptions::default()
+    };
+    let mut number = 0;
+    while args.count == 0 || number < args.count {
+        ticks.tick().await;
+        {
+            let mut board = lock(board);
+            board.waiting.push_back((number, Instant::now()));
+            board.sent += 1;
+        }
+        association
+            .send_with(StreamId(args.stream), payload(number, args.size), options)
+            .await?;
+        number += 1;
+    }
+    Ok(())
+}
+
+/// The message with this number: other bytes in each, the same in every run.
+fn payload(number: u64, size: u64) -> Vec<u8> {
+    let mut state = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let size = usize::try_from(size).unwrap_or(usize::MAX);
+    let mut bytes = Vec::with_capacity(size);
+    while bytes.len() < size {
+        // xorshift64 (Marsaglia 2003).
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let word = state.to_be_bytes();
+        bytes.extend_from_slice(&word[..word.len().min(size - bytes.len())]);
+    }
+    bytes
+}
+
+/// Takes an echo. The stream keeps their order, so it belongs to the oldest message that waits.
+fn compare(args: &PingArgs, board: &Mutex<Board>, echo: Message) {
+    let came = Instant::now();
+    let output = args.observe.output();
+    let (stream, ppid, unordered) = (echo.stream, echo.ppid, echo.unordered);
+    let bytes = echo.into_bytes();
+    let waiting = lock(board).waiting.pop_front();
+    let Some((number, sent)) = waiting else {
+        let text = format!(
+            "{} on stream {} that nobody sent",
+            units::counted(bytes.len() as u64, "byte"),
+            stream.0
+        );
+        output.fact(
+            text,
+            &json!({ "event": "unexpected", "bytes": bytes.len(), "stream": stream.0 }),
+        );
+        return;
+    };
+    let mut wrong = Vec::new();
+    if bytes != payload(number, args.size) {
+        wrong.push(format!("its {} bytes differ", bytes.len()));
+    }
+    if stream.0 != args.stream {
+        wrong.push(format!("it came on stream {}", stream.0));
+    }
+    if ppid != PPID {
+        wrong.push(format!("its payload protocol identifier is {}", ppid.0));
+    }
+    if unordered {
+        wrong.push("it came unordered".to_owned());
+    }
+    let delay = came.duration_since(sent);
+    let mut board = lock(board);
+    if wrong.is_empty() {
+        board.equal += 1;
+        board.delays.push(delay);
+    } else {
+        board.different += 1;
+    }
+    drop(board);
+    let mut text = format!(
+        "echo {number}: {} on stream {}, {}",
+        units::counted(bytes.len() as u64, "byte"),
+        stream.0,
+        units::duration(delay)
+    );
+    if !wrong.is_empty() {
+        text.push_str(&format!(" WRONG: {}", wrong.join(", ")));
+    }
+    let record = json!({
+        "event": "echo", "number": number, "bytes": bytes.len(), "stream": stream.0, "delay_ms": millis(delay),
+        "equal": wrong.is_empty(), "wrong": wrong,
+    });
+    output.fact(text, &record);
+}
+
+fn report(args: &PingArgs, board: &Board, took: Duration, output: Output) {
+    let missing = board.sent - board.equal - board.different;
+    let loss = if board.sent == 0 {
+        0.0
+    } else {
+        missing as f64 * 100.0 / board.sent as f64
+    };
+    let mut text = format!(
+        "{}: {} sent, {} came back equal, {} different, {missing} missing ({loss:.1} %) in {}",
+        args.target.host,
+        units::counted(board.sent, "message"),
+        board.equal,
+        board.different,
+        units::duration(took)
+    );
+    let summary = board.delays.summary();
+    if let Some(delays) = summary {
+        let [min, median, p99, max] =
+            [delays.min, delays.median, delays.p99, delays.max].map(units::duration);
+        text.push_str(&format!(
+            "\ndelay: min {min}, median {median}, p99 {p99}, max {max}"
+        ));
+    }
+    let record = json!({
+        "event": "summary", "host": args.target.host, "sent": board.sent, "equal": board.equal,
+        "different": board.different, "missing": missing, "loss_percent": loss, "seconds": took.as_secs_f64(),
+        "delay": summary.map(crate::delays::Summary::to_json),
+    });
+    output.fact(text, &record);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_differ_and_repeat() {
+        assert_eq!(payload(3, 13).len(), 13);
+        assert_eq!(payload(3, 4096), payload(3, 4096));
+        assert_ne!(payload(3, 64), payload(4, 64));
+        assert_eq!(payload(3, 13), payload(3, 64)[..13]);
+    }
+
+    #[test]
+    fn sizes_have_bounds() {
+        assert_eq!(message_size("1"), Ok(1));
+        assert_eq!(message_size("64mib"), Ok(64 << 20));
+        for wrong in ["0", "65mib", "1x"] {
+            assert!(message_size(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! `anabranch send`: lines of standard input as messages, or a file.
+
+use std::fs::File;
+use std::io::{IsTerminal, Read};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anabranch::{Association, Ppid, SendError, SendOptions, StreamId};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+use sha2::{Digest, Sha256};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+
+use crate::connect::{Client, Target};
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::options::{Carry, Observe};
+use crate::output::{Output, hex, peak_resident, printable};
+use crate::units;
+
+/// What is read of a file at a time, in bytes: larger messages are sent in parts of this size.
+const PART: usize = 64 << 10;
+/// The longest reply that is joined to be printed, in bytes.
+const MAX_REPLY: usize = 1 << 20;
+
+/// Arguments of `send`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  anabranch send 127.0.0.1 FILE
+  echo hello | anabranch send 127.0.0.1 --stream 3 --ppid 46
+  anabranch send 127.0.0.1 FILE --link rate=1gbit,delay=5ms,loss=0.1%
+
+A file is sent in messages of --message-size, in order on one stream; `anabranch listen --output DIR` puts them
+together again. Each line of standard input is a message, its line feed included; a longer line is cut. What the
+peer sends back meanwhile is printed.
+The status is 0 only if the peer acknowledged everything and the association ended in order.")]
+pub(crate) struct SendArgs {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// The file to send; - or nothing sends lines of standard input
+    file: Option<PathBuf>,
+    /// The stream to send on
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..65_535))]
+    stream: u16,
+    /// Payload protocol identifier of the messages
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    ppid: u32,
+    /// Let messages be delivered out of order; a file then goes as a single message, unless --message-size is given
+    #[arg(long)]
+    unordered: bool,
+    /// Bytes of each message of a file, and most bytes of a line's; `whole` makes a file one message [default: 64kib]
+    #[arg(long, value_name = "SIZE|whole", value_parser = message_size)]
+    message_size: Option<MessageSize>,
+    #[command(flatten)]
+    pub(crate) carry: Carry,
+    #[command(flatten)]
+    pub(crate) observe: Observe,
+}
+
+/// How a file is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MessageSize {
+    Bytes(u64),
+    Whole,
+}
+
+fn message_size(text: &str) -> Result<MessageSize, String> {
+    if text.eq_ignore_ascii_case("whole") {
+        return Ok(MessageSize::Whole);
+    }
+    match units::parse_size(text)? {
+        0 => Err("a message has at least 1 byte".to_owned()),
+        bytes => Ok(MessageSize::Bytes(bytes)),
+    }
+}
+
+/// What was given to the association.
+#[derive(Debug, Default)]
+struct Given {
+    messages: u64,
+    bytes: u64,
+    digest: Sha256,
+}
+
+/// What came back.
+#[derive(Debug, Default)]
+struct Received {
+    messages: u64,
+    bytes: u64,
+}
+
+/// Why the sending ended early.
+enum Stop {
+    Interrupted,
+    Send(SendError),
+    Read(std::io::Error),
+}
+
+/// Runs the command.
+pub(crate) async fn run(args: SendArgs, interrupt: Interrupt) -> Result<(), Failure> {
+    let path = args.file.as_deref().filter(|path| *path != Path::new("-"));
+    let file = path.map(open).transpose()?;
+    let client = args
+        .target
+        .connect(&args.carry, &args.observe, args.stream, MAX_REPLY, &interrupt)
+        .await?;
+    let begun = Instant::now();
+    let output = args.observe.output();
+    let show = file.is_none();
+    let replies = tokio::spawn(drain(client.association.clone(), show.then_some(output)));
+    let mut given = Given::default();
+    let sent = match file {
+        Some((file, length)) => {
+            send_file(&args, &client.association, file, length, &mut given, &interrupt).await
+        }
+        None => send_lines(&args, &client.association, &mut given, &interrupt).await,
+    };
+    let ending = client.finish(&interrupt).await;
+    let took = begun.elapsed();
+    let received = replies.await.unwrap_or_default();
+    report(
+        &args,
+        &client,
+        given,
+        &received,
+        took,
+        ending.is_ok() && sent.is_ok(),
+    );
+    let name = path.map_or("standard input".to_owned(), |path| path.display().to_string());
+    match (sent, ending) {
+        (Err(Stop::Interrupted), _) => Err(Failure::interrupted(format!(
+            "interrupted before the end of {name}"
+        ))),
+        (Err(Stop::Read(error)), _) => {
+            Err(Failure::new(format!("{name} cannot be read to its end: {error}")))
+        }
+        (Err(Stop::Send(error)), _) => Err(Failure::new(format!(
+            "{}: {name} was not sent to its end: {error}",
+            args.target.host
+        ))),
+        (Ok(()), Err(error)) => Err(Failure::new(format!(
+            "{}: not everything was acknowledged: {error}; what the peer has of {name} may be incomplete",
+            args.target.host
+        ))),
+        (Ok(()), Ok(())) => Ok(()),
+    }
+}
+
+fn open(path: &Path) -> Result<(File, u64), Failure> {
+    let problem = |error: String| {
+        Failure::new(format!(
+            "FILE {}: cannot be read: {error}; check name and permission",
+            path.display()
+        ))
+    };
+    let file = File::open(path).map_err(|error| problem(error.to_string()))?;
+    let metadata = file.metadata().map_err(|error| problem(error.to_string()))?;
+    if metadata.is_dir() {
+        return Err(problem("it is a directory".to_owned()));
+    }
+    Ok((file, metadata.len()))
+}
+
+impl SendArgs {
+    fn options(&self) -> SendOptions {
+        SendOptions {
+            ppid: Ppid(self.ppid),
+            unordered: self.unordered,
+            ..SendOptions::default()
+        }
+    }
+
+    fn size(&self) -> MessageSize {
+        let default = if self.unordered {
+            MessageSize::Whole
+        } else {
+            MessageSize::Bytes(PART as u64)
+        };
+        self.message_size.unwrap_or(default)
+    }
+}
+
+/// Fills up to `limit` bytes from a file: fewer only at its end. Hashes them on the way.
+fn read_part(file: &mut File, limit: usize, digest: &mut Sha256) -> std::io::Result<Vec<u8>> {
+    tokio::task::block_in_place(|| {
+        let mut part = Vec::with_capacity(limit);
+        file.take(limit as u64).read_to_end(&mut part)?;
+        digest.update(&part);
+        Ok(part)
+    })
+}
+
+async fn send_file(
+    args: &SendArgs,
+    association: &Association,
+    mut file: File,
+    length: u64,
+    given: &mut Given,
+    interrupt: &Interrupt,
+) -> Result<(), Stop> {
+    let bar = bar(length, args.observe.output());
+    let whole = match args.size() {
+        MessageSize::Bytes(bytes) => bytes,
+        MessageSize::Whole => u64::MAX,
+    };
+    let (stream, options) = (StreamId(args.stream), args.options());
+    // Bytes that the message begun still takes.
+    let mut left = whole;
+    let room = |left: u64| usize::try_from(left).unwrap_or(usize::MAX).min(PART);
+    let mut part = read_part(&mut file, room(left), &mut given.digest).map_err(Stop::Read)?;
+    while !part.is_empty() {
+        let len = part.len() as u64;
+        let (first, full) = (left == whole, left == len);
+        left = if full { whole } else { left - len };
+        // Whether a part is a message's last one shows only when the file's next one is there.
+        let next = read_part(&mut file, room(left), &mut given.digest).map_err(Stop::Read)?;
+        let last = full || next.is_empty();
+        let sending = async {
+            if first && last {
+                association.send_with(stream, part, options).await
+            } else {
+                association.send_part(stream, part, options, last).await
+            }
+        };
+        tokio::select! {
+            result = sending => result.map_err(Stop::Send)?,
+            () = interrupt.wait() => {
+                bar.abandon();
+                return Err(Stop::Interrupted);
+            }
+        };
+        given.bytes += len;
+        given.messages += u64::from(last);
+        bar.set_position(given.bytes);
+        part = next;
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+async fn send_lines(
+    args: &SendArgs,
+    association: &Association,
+    given: &mut Given,
+    interrupt: &Interrupt,
+) -> Result<(), Stop> {
+    let longest = match args.message_size {
+        Some(MessageSize::Bytes(bytes)) => bytes.min(MAX_REPLY as u64),
+        _ => PART as u64,
+    };
+    let mut input = BufReader::new(tokio::io::stdin());
+    loop {
+        let mut line = Vec::new();
+        let mut limited = (&mut input).take(longest);
+        let read = tokio::select! {
+            read = limited.read_until(b'\n', &mut line) => read.map_err(Stop::Read)?,
+            () = interrupt.wait() => return Err(Stop::Interrupted),
+            reason = association.closed() => return Err(Stop::Send(SendError::Closed(reason))),
+        };
+        if read == 0 {
+            return Ok(());
+        }
+        given.digest.update(&line);
+        tokio::select! {
+            result = association.send_with(StreamId(args.stream), line, args.options()) => result.map_err(Stop::Send)?,
+            () = interrupt.wait() => return Err(Stop::Interrupted),
+        };
+        given.messages += 1;
+        given.bytes += read as u64;
+    }
+}
+
+fn bar(length: u64, output: Output) -> ProgressBar {
+    if output == Output::Json || !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style =
+        ProgressStyle::with_template("{bar:30} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left");
+    ProgressBar::new(length).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+/// Takes what the peer sends, so that its window never closes, and prints it if asked.
+async fn drain(association: Association, show: Option<Output>) -> Received {
+    let mut received = Received::default();
+    // An association that ended badly is told by who sends.
+    while let Ok(Some(part)) = association.recv_part().await {
+        received.bytes += part.payload.len() as u64;
+        received.messages += u64::from(part.ending);
+        let (Some(output), true, true) = (show, part.beginning, part.ending) else {
+            continue;
+        };
+        let bytes = part.payload.into_bytes();
+        let text = printable(&bytes);
+        let shown = text
+            .clone()
+            .unwrap_or_else(|| units::counted(bytes.len() as u64, "byte"));
+        let record = json!({
+            "event": "message", "stream": part.stream.0, "ppid": part.ppid.0, "unordered": part.unordered,
+            "bytes": bytes.len(), "text": text,
+        });
+        output.fact(format!("stream {}: {shown}", part.stream.0), &record);
+    }
+    received
+}
+
+fn report(
+    args: &SendArgs,
+    client: &Client,
+    given: Given,
+    received: &Received,
+    took: Duration,
+    complete: bool,
+) {
+    let counters = client.association.stats().counters;
+    let repeats = counters.retransmissions_fast + counters.retransmissions_timeout;
+    let digest = hex(&given.digest.finalize());
+    let peak = peak_resident();
+    let mut text = format!(
+        "sent {}, {} in {} ({}), {}\nsha256 {digest}",
+        units::counted(given.messages, "message"),
+        units::size(given.bytes),
+        units::duration(took),
+        units::rate(given.bytes, took),
+        if complete {
+            "all acknowledged"
+        } else {
+            "not all acknowledged"
+        },
+    );
+    if received.messages > 0 {
+        let (messages, bytes) = (
+            units::counted(received.messages, "message"),
+            units::size(received.bytes),
+        );
+        text.push_str(&format!("\nreceived {messages}, {bytes}"));
+    }
+    let spurious = counters.retransmissions_spurious;
+    text.push_str(&format!(
+        "\n{} of {} sent again, {spurious} of them for nothing",
+        units::counted(repeats, "chunk"),
+        counters.data_chunks_sent
+    ));
+    if let Some(peak) = peak {
+        text.push_str(&format!("\npeak resident memory {}", units::size(peak)));
+    }
+    let record = json!({
+        "event": "summary", "host": args.target.host, "remote": client.remote.to_string(),
+        "messages": given.messages, "bytes": given.bytes, "seconds": took.as_secs_f64(),
+        "bits_per_second": units::bits_per_second(given.bytes, took), "sha256": digest, "complete": complete,
+        "received_messages": received.messages, "received_bytes": received.bytes,
+        "retransmissions": repeats, "retransmissions_spurious": spurious,
+        "timeouts": counters.timeouts, "peak_resident_bytes": peak,
+    });
+    args.observe.output().fact(text, &record);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn message_sizes_are_read() {
+        assert_eq!(message_size("whole"), Ok(MessageSize::Whole));
+        assert_eq!(message_size("64kib"), Ok(MessageSize::Bytes(65_536)));
+        assert!(message_size("0").unwrap_err().contains("at least 1 byte"));
+        assert!(message_size("all").is_err());
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_file_is_read_in_full_parts() {
+        let path = std::env::temp_dir().join(format!("anabranch-read-part-{}", std::process::id()));
+        let content: Vec<u8> = (0..2500_u32).map(|n| n as u8).collect();
+        std::fs::write(&path, &content).unwrap();
+        let (mut file, length) = open(&path).unwrap();
+        assert_eq!(length, 2500);
+        let mut digest = Sha256::new();
+        let mut parts = Vec::new();
+        loop {
+            let part = read_part(&mut file, 1000, &mut digest).unwrap();
+            if part.is_empty() {
+                break;
+            }
+            parts.push(part);
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(parts.iter().map(Vec::len).collect::<Vec<_>>(), [1000, 1000, 500]);
+        assert_eq!(parts.concat(), content);
+        assert_eq!(digest.finalize(), Sha256::digest(&content));
+    }
+}

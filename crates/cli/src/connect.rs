@@ -1,0 +1,187 @@
+//! The client's side of `send` and `ping`: where to, how to get there, and an orderly end.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use anabranch::{Association, Config, ConnectError, DEFAULT_UDP_PORT, Endpoint, Explained};
+use clap::Args;
+use tokio::time::timeout;
+
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::options::{Carry, Observe, TransportKind};
+use crate::units;
+
+/// Streams asked for, at least; the protocol's default.
+const MIN_STREAMS: u16 = 16;
+/// What is left for an orderly end once the user asked to stop.
+const HURRY: Duration = Duration::from_secs(3);
+
+/// The peer.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Target {
+    /// Name or IP address of the peer
+    pub(crate) host: String,
+    /// UDP port of the peer
+    #[arg(long, value_name = "PORT", default_value_t = DEFAULT_UDP_PORT, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) udp_port: u16,
+    /// SCTP port of the peer
+    #[arg(long, value_name = "PORT", default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) port: u16,
+    /// How long setting up the association may take
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = units::parse_duration)]
+    pub(crate) timeout: Duration,
+}
+
+/// An association and the endpoint beneath it.
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) association: Association,
+    pub(crate) remote: SocketAddr,
+}
+
+impl Target {
+    /// Sets up an association on which `stream` exists.
+    pub(crate) async fn connect(
+        &self,
+        carry: &Carry,
+        observe: &Observe,
+        stream: u16,
+        max_joined_message: usize,
+        interrupt: &Interrupt,
+    ) -> Result<Client, Failure> {
+        let remote = self.resolve().await?;
+        let local: IpAddr = match remote {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let mut config = Config::default();
+        config.streams.outbound = stream.saturating_add(1).max(MIN_STREAMS);
+        let local = SocketAddr::new(local, 0);
+        let endpoint = carry.bind(local, config, observe.pcap.as_deref(), max_joined_message)?;
+        let attempt = timeout(self.timeout, endpoint.connect(remote, self.port));
+        let attempt = tokio::select! {
+            attempt = attempt => attempt,
+            () = interrupt.wait() => {
+                return Err(Failure::interrupted(format!("interrupted while waiting for {}", self.peer(carry, remote))));
+            }
+        };
+        let association = match attempt {
+            Ok(Ok(association)) => association,
+            Ok(Err(ConnectError::TimedOut { .. })) | Err(_) => {
+                return Err(self.silence(carry, remote));
+            }
+            Ok(Err(ConnectError::Refused { reason, .. })) => {
+                let peer = self.peer(carry, remote);
+                return Err(Failure::new(format!(
+                    "{peer} refused: {}; is --port right?",
+                    Explained(&reason)
+                )));
+            }
+            Ok(Err(error)) => return Err(Failure::new(format!("{}: {error}", self.peer(carry, remote)))),
+        };
+        if association.outbound_streams() <= stream {
+            let streams = association.outbound_streams();
+            association.abort("the stream wanted does not exist");
+            endpoint.close().await;
+            return Err(Failure::new(format!(
+                "--stream {stream}: the peer accepts {streams} streams; give a number from 0 to {}",
+                streams.saturating_sub(1)
+            )));
+        }
+        Ok(Client {
+            endpoint,
+            association,
+            remote,
+        })
+    }
+
+    async fn resolve(&self) -> Result<SocketAddr, Failure> {
+        let bare = self
+            .host
+            .strip_prefix('[')
+            .and_then(|host| host.strip_suffix(']'))
+            .unwrap_or(&self.host);
+        if let Ok(address) = bare.parse::<IpAddr>() {
+            return Ok(SocketAddr::new(address, self.udp_port));
+        }
+        if let Ok(both) = self.host.parse::<SocketAddr>() {
+            return Err(Failure::new(format!(
+                "HOST {:?} has a port in it: write {} --udp-port {}",
+                self.host,
+                both.ip(),
+                both.port()
+            )));
+        }
+        let problem = |why: String| {
+            Failure::new(format!(
+                "HOST {:?} cannot be resolved: {why}; check the name, or give an IP address",
+                self.host
+            ))
+        };
+        let found = tokio::net::lookup_host((bare, self.udp_port))
+            .await
+            .map_err(|error| problem(error.to_string()))?;
+        // Names of this machine often have an IPv6 address that a listener on 127.0.0.1 does not see.
+        found
+            .min_by_key(SocketAddr::is_ipv6)
+            .ok_or_else(|| problem("it has no address".to_owned()))
+    }
+
+    fn peer(&self, carry: &Carry, remote: SocketAddr) -> String {
+        match carry.transport {
+            TransportKind::Udp => format!(
+                "{}, UDP port {}, SCTP port {}",
+                remote.ip(),
+                remote.port(),
+                self.port
+            ),
+            TransportKind::Ip => format!("{}, SCTP port {}", remote.ip(), self.port),
+        }
+    }
+
+    fn silence(&self, carry: &Carry, remote: SocketAddr) -> Failure {
+        let ports = match carry.transport {
+            TransportKind::Udp => "--udp-port and --port",
+            TransportKind::Ip => "--port and --transport",
+        };
+        Failure::new(format!(
+            "{} did not answer within {}: is `anabranch listen` running there, and are {ports} right? \
+             (--timeout waits longer)",
+            self.peer(carry, remote),
+            units::duration(self.timeout)
+        ))
+    }
+}
+
+impl Client {
+    /// Ends the association in order once all is acknowledged. Waits as long as the protocol does, but not for long
+    /// when the user asked to stop.
+    pub(crate) async fn finish(&self, interrupt: &Interrupt) -> Result<(), String> {
+        let orderly = async {
+            // First this: the guard timer of a shutdown should not run while much data is still on its way.
+            self.association
+                .drained()
+                .await
+                .map_err(|error| error.to_string())?;
+            self.association
+                .shutdown()
+                .await
+                .map_err(|error| error.to_string())
+        };
+        let hurry = async {
+            interrupt.wait().await;
+            tokio::time::sleep(HURRY).await;
+        };
+        let result = tokio::select! {
+            result = orderly => result,
+            () = hurry => {
+                self.association.abort("interrupted");
+                Err(format!("the peer did not acknowledge all within {}", units::duration(HURRY)))
+            }
+        };
+        self.endpoint.close().await;
+        result
+    }
+}

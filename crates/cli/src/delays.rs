@@ -1,0 +1,121 @@
+//! Delays of messages, and their percentiles, in bounded memory.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// Samples kept; with more, every second one is dropped and from then on only each second (fourth, …) is taken.
+const MAX_SAMPLES: usize = 1 << 18;
+
+/// A collection of delays.
+#[derive(Clone, Debug)]
+pub(crate) struct Delays {
+    samples: Vec<Duration>,
+    /// One delay of so many is kept.
+    stride: u64,
+    count: u64,
+    min: Duration,
+    max: Duration,
+}
+
+impl Default for Delays {
+    fn default() -> Self {
+        Self {
+            samples: Vec::new(),
+            stride: 1,
+            count: 0,
+            min: Duration::MAX,
+            max: Duration::ZERO,
+        }
+    }
+}
+
+/// Percentiles as they are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Summary {
+    pub(crate) min: Duration,
+    pub(crate) median: Duration,
+    pub(crate) p99: Duration,
+    pub(crate) max: Duration,
+}
+
+impl Delays {
+    pub(crate) fn push(&mut self, delay: Duration) {
+        (self.min, self.max) = (self.min.min(delay), self.max.max(delay));
+        if self.count.is_multiple_of(self.stride) {
+            if self.samples.len() >= MAX_SAMPLES {
+                let mut index = 0;
+                self.samples.retain(|_| {
+                    index += 1;
+                    index % 2 == 1
+                });
+                self.stride *= 2;
+            }
+            self.samples.push(delay);
+        }
+        self.count += 1;
+    }
+
+    /// `None` while there are none.
+    pub(crate) fn summary(&self) -> Option<Summary> {
+        if self.samples.is_empty() {
+            return None;
+        }
+        let mut sorted = self.samples.clone();
+        sorted.sort_unstable();
+        // Nearest rank: the smallest sample that is not below this share of them.
+        let rank = |percent: usize| sorted[(sorted.len() * percent).div_ceil(100).max(1) - 1];
+        Some(Summary {
+            min: self.min,
+            median: rank(50),
+            p99: rank(99),
+            max: self.max,
+        })
+    }
+}
+
+impl Summary {
+    /// For `--json`: in milliseconds.
+    pub(crate) fn to_json(self) -> Value {
+        json!({
+            "min_ms": millis(self.min),
+            "median_ms": millis(self.median),
+            "p99_ms": millis(self.p99),
+            "max_ms": millis(self.max),
+        })
+    }
+}
+
+/// A duration in milliseconds, to the microsecond.
+pub(crate) fn millis(delay: Duration) -> f64 {
+    delay.as_micros() as f64 / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_those_of_the_nearest_rank() {
+        let mut delays = Delays::default();
+        assert_eq!(delays.summary(), None);
+        (1..=200)
+            .rev()
+            .for_each(|n| delays.push(Duration::from_millis(n)));
+        let summary = delays.summary().unwrap();
+        let shown = [summary.min, summary.median, summary.p99, summary.max].map(|d| d.as_millis());
+        assert_eq!(shown, [1, 100, 198, 200]);
+    }
+
+    #[test]
+    fn many_samples_are_thinned_out_and_extremes_kept() {
+        let mut delays = Delays::default();
+        let many = 5 * MAX_SAMPLES as u64;
+        (0..many).for_each(|n| delays.push(Duration::from_nanos(n)));
+        assert!(delays.samples.len() <= MAX_SAMPLES);
+        let summary = delays.summary().unwrap();
+        assert_eq!(summary.max, Duration::from_nanos(many - 1));
+        let error = summary.median.as_nanos().abs_diff(u128::from(many / 2));
+        assert!(error < u128::from(many / 100), "the median is {error} off");
+    }
+}

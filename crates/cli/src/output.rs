@@ -1,0 +1,94 @@
+//! What the command says: lines for people, or one JSON object a line with `--json`. Facts go to standard output,
+//! progress and errors to standard error.
+
+use std::fmt::Display;
+use std::fs;
+use std::io::{self, Write};
+
+use serde_json::Value;
+
+/// How facts are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Output {
+    /// Lines of text.
+    Text,
+    /// A JSON object a line.
+    Json,
+}
+
+impl Output {
+    /// Tells a fact. A reader that went away is no reason to stop: the work goes on.
+    pub(crate) fn fact(self, text: impl Display, record: &Value) {
+        let mut stdout = io::stdout().lock();
+        let _ = match self {
+            Self::Text => writeln!(stdout, "{text}"),
+            Self::Json => writeln!(stdout, "{record}"),
+        };
+    }
+
+    /// Tells what went wrong: to standard error, and as a record too.
+    pub(crate) fn error(self, text: &str, record: &Value) {
+        let _ = writeln!(io::stderr().lock(), "error: {text}");
+        if self == Self::Json {
+            let _ = writeln!(io::stdout().lock(), "{record}");
+        }
+    }
+}
+
+/// Tells how the work goes, on standard error.
+pub(crate) fn note(text: impl Display) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// The most memory that this process had resident, in bytes; `None` where the system does not tell (not Linux).
+pub(crate) fn peak_resident() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}
+
+/// Text from a peer, without what would control the terminal; `None` if it is no text.
+pub(crate) fn printable(bytes: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    let text = text.strip_suffix('\n').unwrap_or(text);
+    let text = text.strip_suffix('\r').unwrap_or(text);
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() && c != '\t' {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    Some(shown)
+}
+
+/// Bytes in hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_cannot_control_the_terminal() {
+        assert_eq!(printable(b"hello\tyou\r\n").as_deref(), Some("hello\tyou"));
+        assert_eq!(printable("grüße".as_bytes()).as_deref(), Some("grüße"));
+        assert_eq!(printable(b"\x1b[2J\nx").as_deref(), Some("\\u{1b}[2J\\nx"));
+        assert_eq!(printable(b"\xff\xfe"), None);
+    }
+
+    #[test]
+    fn hexadecimal_has_two_digits_a_byte() {
+        assert_eq!(hex(&[0, 10, 255]), "000aff");
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn linux_tells_the_peak_of_memory() {
+        assert!(peak_resident().unwrap() > 100_000);
+    }
+}

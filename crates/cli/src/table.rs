@@ -1,0 +1,148 @@
+//! A table for the terminal: a first column, and groups of columns under a title each. A second run with other
+//! settings is another group.
+
+/// Columns that belong together.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    /// Stands above its columns.
+    pub(crate) title: String,
+    /// Their heads.
+    pub(crate) columns: Vec<String>,
+}
+
+/// Rows under groups of columns.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    corner: String,
+    groups: Vec<Group>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// An empty table; `corner` is the head of the first column.
+    pub(crate) fn new(corner: &str, groups: Vec<Group>) -> Self {
+        Self {
+            corner: corner.to_owned(),
+            groups,
+            rows: Vec::new(),
+        }
+    }
+
+    /// Adds a row: the first column's cell and the others' from left to right. Missing ones stay empty.
+    pub(crate) fn row(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
+    }
+
+    /// Its lines. The first column is flush left, the others flush right.
+    pub(crate) fn render(&self) -> String {
+        let heads: Vec<&str> = std::iter::once(self.corner.as_str())
+            .chain(
+                self.groups
+                    .iter()
+                    .flat_map(|group| group.columns.iter().map(String::as_str)),
+            )
+            .collect();
+        let mut widths: Vec<usize> = heads.iter().map(|head| head.chars().count()).collect();
+        for row in &self.rows {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.chars().count());
+            }
+        }
+        // A title that is wider than its columns widens the first of them.
+        let mut first = 1;
+        for group in &self.groups {
+            let last = first + group.columns.len();
+            let taken = widths[first..last]
+                .iter()
+                .map(|width| width + 2)
+                .sum::<usize>()
+                .saturating_sub(2);
+            if let Some(width) = widths.get_mut(first..last).and_then(<[usize]>::first_mut) {
+                *width += group.title.chars().count().saturating_sub(taken);
+            }
+            first = last;
+        }
+        let mut lines = vec![self.titles(&widths), self.line(&heads, &widths)];
+        let total = |widths: &[usize]| widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
+        lines.push("─".repeat(total(&widths) + 2 * self.groups.len().saturating_sub(1)));
+        for row in &self.rows {
+            let cells: Vec<&str> = row.iter().map(String::as_str).collect();
+            lines.push(self.line(&cells, &widths));
+        }
+        lines.retain(|line| !line.is_empty());
+        lines.join("\n")
+    }
+
+    fn titles(&self, widths: &[usize]) -> String {
+        let mut line = " ".repeat(widths[0]);
+        let mut first = 1;
+        for (index, group) in self.groups.iter().enumerate() {
+            let last = first + group.columns.len();
+            let room = widths[first..last]
+                .iter()
+                .map(|width| width + 2)
+                .sum::<usize>()
+                .saturating_sub(2);
+            line.push_str(if index == 0 { "  " } else { "    " });
+            line.push_str(&format!("{:^room$}", group.title));
+            first = last;
+        }
+        line.trim_end().to_owned()
+    }
+
+    fn line(&self, cells: &[&str], widths: &[usize]) -> String {
+        let mut line = format!("{:<width$}", cells.first().unwrap_or(&""), width = widths[0]);
+        let mut column = 1;
+        for (index, group) in self.groups.iter().enumerate() {
+            for place in 0..group.columns.len() {
+                line.push_str(if place == 0 && index > 0 { "    " } else { "  " });
+                line.push_str(&format!(
+                    "{:>width$}",
+                    cells.get(column).unwrap_or(&""),
+                    width = widths[column]
+                ));
+                column += 1;
+            }
+        }
+        line.trim_end().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(title: &str) -> Group {
+        Group {
+            title: title.to_owned(),
+            columns: vec!["sent".to_owned(), "median".to_owned()],
+        }
+    }
+
+    fn cells(row: &str) -> Vec<String> {
+        row.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn groups_stand_side_by_side() {
+        let mut table = Table::new("stream", vec![group("off"), group("on")]);
+        table.row(cells("telemetry 1200 40ms 1201 4ms"));
+        table.row(cells("chat 7 1s"));
+        let expected = [
+            "                off              on",
+            "stream     sent  median    sent  median",
+            "───────────────────────────────────────",
+            "telemetry  1200    40ms    1201     4ms",
+            "chat          7      1s",
+        ];
+        assert_eq!(table.render().lines().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_long_title_has_room() {
+        let mut table = Table::new("stream", vec![group("everything as in RFC 9260")]);
+        table.row(cells("chat 7 1s"));
+        let widths: Vec<_> = table.render().lines().map(|line| line.chars().count()).collect();
+        assert_eq!(widths, [33, 33, 33, 33]);
+    }
+}

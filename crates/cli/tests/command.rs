@@ -1,0 +1,372 @@
+//! The command as a user runs it: the built program, real sockets on loopback, ports that the system picks.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// No run takes longer.
+const LIMIT: Duration = Duration::from_secs(90);
+
+fn anabranch(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+    command
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// Ends the program when the test is over, however that is.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Running {
+    /// Waits for the end, and takes what it said (which fits the pipe).
+    fn output(mut self) -> Output {
+        let end = Instant::now() + LIMIT;
+        let status = loop {
+            match self.0.try_wait().unwrap() {
+                Some(status) => break status,
+                None if Instant::now() > end => panic!("the program does not end"),
+                None => std::thread::sleep(Duration::from_millis(10)),
+            }
+        };
+        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        if let Some(mut pipe) = self.0.stdout.take() {
+            pipe.read_to_end(&mut stdout).unwrap();
+        }
+        if let Some(mut pipe) = self.0.stderr.take() {
+            pipe.read_to_end(&mut stderr).unwrap();
+        }
+        Output {
+            status,
+            stdout,
+            stderr,
+        }
+    }
+}
+
+fn run(args: &[&str]) -> Output {
+    Running(anabranch(args).spawn().unwrap()).output()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn records(stdout: &str) -> Vec<Value> {
+    stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+fn event<'a>(records: &'a [Value], name: &str) -> &'a Value {
+    records
+        .iter()
+        .find(|record| record["event"] == name)
+        .unwrap_or_else(|| panic!("no {name} in {records:?}"))
+}
+
+/// A listener on a free port of 127.0.0.1.
+struct Listener {
+    program: Running,
+    lines: BufReader<ChildStdout>,
+    udp_port: String,
+}
+
+fn listen(args: &[&str]) -> Listener {
+    let mut all = vec!["listen", "--bind", "127.0.0.1", "--udp-port", "0", "--json"];
+    all.extend(args);
+    let mut child = anabranch(&all).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    let mut first = String::new();
+    lines.read_line(&mut first).unwrap();
+    let ready: Value = serde_json::from_str(&first).unwrap();
+    assert_eq!(ready["event"], "listening");
+    assert_eq!(ready["port"], 7);
+    let port = ready["udp_port"].as_u64().unwrap();
+    assert_ne!(port, 0);
+    Listener {
+        program: Running(child),
+        lines,
+        udp_port: port.to_string(),
+    }
+}
+
+impl Listener {
+    /// What it says until it ends by itself.
+    fn rest(mut self) -> (bool, Vec<Value>) {
+        let mut said = String::new();
+        self.lines.read_to_string(&mut said).unwrap();
+        (self.program.output().status.success(), records(&said))
+    }
+}
+
+fn directory(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&path);
+    fs::create_dir_all(&path).unwrap();
+    path
+}
+
+/// Sends a file to a listener that stores it, and compares.
+fn transfer(name: &str, more: &[&str]) {
+    let directory = directory(name);
+    let content: Vec<u8> = (0..8_u32 << 20)
+        .map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8)
+        .collect();
+    let source = directory.join("source");
+    fs::write(&source, &content).unwrap();
+    let store = directory.join("store");
+    let listener = listen(&["--once", "--output", store.to_str().unwrap()]);
+    let port = listener.udp_port.clone();
+    let mut args = vec![
+        "send",
+        "127.0.0.1",
+        source.to_str().unwrap(),
+        "--json",
+        "--udp-port",
+        &port,
+    ];
+    args.extend(more);
+    let sent = run(&args);
+    assert!(sent.status.success(), "{}", text(&sent.stderr));
+    let (success, said) = listener.rest();
+    assert!(success, "{said:?}");
+    let sent = records(&text(&sent.stdout));
+    let (sent, received) = (event(&sent, "summary"), event(&said, "association"));
+    assert_eq!(sent["sha256"], received["sha256"]);
+    assert_eq!(received["bytes"], 8 << 20);
+    assert_eq!(sent["complete"], true);
+    assert!(
+        sent["peak_resident_bytes"]
+            .as_u64()
+            .is_none_or(|bytes| bytes < 64 << 20),
+        "{sent}"
+    );
+    assert_eq!(fs::read(received["file"].as_str().unwrap()).unwrap(), content);
+    fs::remove_dir_all(&directory).unwrap();
+}
+
+#[test]
+fn a_file_arrives_equal() {
+    transfer("plain", &[]);
+}
+
+#[test]
+fn a_file_arrives_equal_through_a_lossy_link() {
+    transfer("lossy", &["--link", "loss=1%"]);
+}
+
+#[test]
+fn a_file_arrives_equal_as_one_message() {
+    transfer("whole", &["--message-size", "whole"]);
+}
+
+#[test]
+fn echoes_are_compared_by_ping() {
+    let listener = listen(&["--echo"]);
+    for more in [["--size", "1"], ["--size", "300kib"], ["--stream", "999"]] {
+        let mut args = vec![
+            "ping",
+            "127.0.0.1",
+            "--json",
+            "--count",
+            "4",
+            "--interval",
+            "10ms",
+        ];
+        args.extend(["--udp-port", &listener.udp_port]);
+        args.extend(more);
+        let pinged = run(&args);
+        assert!(pinged.status.success(), "{}", text(&pinged.stderr));
+        let said = records(&text(&pinged.stdout));
+        let summary = event(&said, "summary");
+        assert_eq!(
+            (&summary["sent"], &summary["equal"]),
+            (&4.into(), &4.into()),
+            "{summary}"
+        );
+        assert!(summary["delay"]["median_ms"].as_f64().unwrap() > 0.0);
+    }
+}
+
+#[test]
+fn lines_are_messages_and_printed() {
+    let listener = listen(&["--once"]);
+    let mut sender = anabranch(&[
+        "send",
+        "127.0.0.1",
+        "--stream",
+        "3",
+        "--ppid",
+        "46",
+        "--udp-port",
+        &listener.udp_port,
+    ]);
+    let mut child = sender.stdin(Stdio::piped()).spawn().unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(b"hello\n\nlast, without a line feed")
+        .unwrap();
+    let sent = Running(child).output();
+    assert!(sent.status.success(), "{}", text(&sent.stderr));
+    let said = text(&sent.stdout);
+    assert!(
+        said.contains("sent 3 messages") && said.contains("all acknowledged"),
+        "{said}"
+    );
+    let (success, said) = listener.rest();
+    assert!(success);
+    let messages: Vec<_> = said
+        .iter()
+        .filter(|record| record["event"] == "message")
+        .collect();
+    let texts: Vec<_> = messages
+        .iter()
+        .map(|message| message["text"].as_str().unwrap())
+        .collect();
+    assert_eq!(texts, ["hello", "", "last, without a line feed"]);
+    assert!(
+        messages
+            .iter()
+            .all(|message| message["stream"] == 3 && message["ppid"] == 46)
+    );
+}
+
+#[test]
+fn the_demo_delivers_everything() {
+    let capture = directory("demo").join("demo.pcapng");
+    let link = "rate=2mbit,delay=10ms,loss=1%,queue=64kib";
+    let args = [
+        "demo",
+        "--json",
+        "--size",
+        "200kib",
+        "--seconds",
+        "20",
+        "--link",
+        link,
+        "--pcap",
+    ];
+    let mut args = args.to_vec();
+    args.push(capture.to_str().unwrap());
+    let output = run(&args);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let said = records(&text(&output.stdout));
+    let run = &event(&said, "demo")["runs"][0];
+    assert_eq!(run["file"]["equal"], true);
+    assert_eq!(run["file"]["bytes"], 200 << 10);
+    for stream in run["streams"].as_array().unwrap() {
+        assert!(stream["sent"].as_u64().unwrap() > 0, "{stream}");
+        assert_eq!(stream["sent"], stream["delivered"], "{stream}");
+        assert!(
+            stream["delay"]["median_ms"].as_f64().unwrap() >= 10.0,
+            "the link's delay: {stream}"
+        );
+    }
+    assert!(fs::metadata(&capture).unwrap().len() > 200 << 10);
+}
+
+#[test]
+fn help_teaches() {
+    let help = text(&run(&["--help"]).stdout);
+    for part in [
+        "demo",
+        "listen",
+        "send",
+        "ping",
+        "Nothing is encrypted",
+        "anabranch listen --echo",
+    ] {
+        assert!(help.contains(part), "{part} is missing in {help}");
+    }
+    for command in ["demo", "listen", "send", "ping"] {
+        let help = text(&run(&[command, "--help"]).stdout);
+        for part in ["Examples:", "--pcap", "--log", "--json", "--link"] {
+            assert!(help.contains(part), "{command}: {part} is missing in {help}");
+        }
+    }
+}
+
+#[test]
+fn errors_name_what_is_wrong() {
+    let wrong: [(&[&str], &str); 8] = [
+        (&["ping", "127.0.0.1", "--speed"], "--speed"),
+        (&["ping", "127.0.0.1", "--link", "loss=lots"], "--link"),
+        (&["ping", "127.0.0.1", "--interval", "5"], "--interval"),
+        (&["ping", "127.0.0.1:9899"], "--udp-port 9899"),
+        (&["ping", "no.such.host.invalid"], "no.such.host.invalid"),
+        (
+            &["ping", "127.0.0.1", "--udp-port", "9", "--timeout", "300ms"],
+            "UDP port 9",
+        ),
+        (&["send", "127.0.0.1", "no-such-file"], "no-such-file"),
+        (
+            &["listen", "--udp-port", "0", "--pcap", "no-such-directory/x"],
+            "no-such-directory/x",
+        ),
+    ];
+    for (args, part) in wrong {
+        let output = run(args);
+        let said = text(&output.stderr);
+        assert!(!output.status.success(), "{args:?}");
+        assert!(
+            said.contains("error: ") && said.contains(part),
+            "{args:?}: {said}"
+        );
+        assert!(!said.contains("panicked"), "{said}");
+    }
+}
+
+#[test]
+fn a_port_in_use_is_told() {
+    let listener = listen(&[]);
+    let output = run(&["listen", "--bind", "127.0.0.1", "--udp-port", &listener.udp_port]);
+    let said = text(&output.stderr);
+    assert!(!output.status.success());
+    assert!(
+        said.contains(&listener.udp_port) && said.contains("--udp-port"),
+        "{said}"
+    );
+}
+
+#[test]
+#[cfg(unix)]
+fn an_interrupted_listener_says_what_it_did() {
+    let listener = listen(&["--echo"]);
+    let pinged = run(&[
+        "ping",
+        "127.0.0.1",
+        "--count",
+        "1",
+        "--udp-port",
+        &listener.udp_port,
+    ]);
+    assert!(pinged.status.success(), "{}", text(&pinged.stderr));
+    let pid = listener.program.0.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &pid])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let (success, said) = listener.rest();
+    assert!(success);
+    assert_eq!(event(&said, "summary")["messages"], 1);
+}
