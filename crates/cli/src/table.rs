@@ -129,7 +129,7 @@ mod tests {
         table.row(cells("telemetry 1200 40ms 1201 4ms"));
         table.row(cells("chat 7 1s"));
         let expected = [
-            "                off              on",
+            "               off              on",
             "stream     sent  median    sent  median",
             "───────────────────────────────────────",
             "telemetry  1200    40ms    1201     4ms",

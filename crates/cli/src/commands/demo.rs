@@ -108,10 +108,13 @@ struct Run {
 
 /// Runs the command.
 pub(crate) async fn run(args: DemoArgs, interrupt: Interrupt) -> Result<(), Failure> {
-    let mut config = Config::default();
-    config.scheduler = match args.scheduler {
+    let scheduler = match args.scheduler {
         Scheduler::Fair => SchedulerKind::RoundRobin,
         Scheduler::Fcfs => SchedulerKind::FirstComeFirstServed,
+    };
+    let config = Config {
+        scheduler,
+        ..Config::default()
     };
     let settings = [Setting {
         name: "RFC 9260",

@@ -15,8 +15,9 @@ use tokio::task::JoinHandle;
 use super::board::{Board, Kind};
 use crate::failure::Failure;
 
-/// Bytes of the file in a message.
-const FILE_MESSAGE: usize = 8 << 10;
+/// Bytes of the file in a message: fits a packet. Streams take turns a message each, so larger ones would take more
+/// than the file's share and starve the telemetry.
+const FILE_MESSAGE: usize = 1 << 10;
 /// The file leaves room in the send buffer: no more than this waits there, in bytes.
 const FILE_AHEAD: usize = 64 << 10;
 /// How often it is looked whether there is less.
