@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use anabranch::{Association, Config, DEFAULT_UDP_PORT, Endpoint, Explained, MessagePart};
 use clap::Args;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::failure::Failure;
@@ -67,6 +68,8 @@ struct Job {
     echo: bool,
     directory: Option<PathBuf>,
     counter: AtomicU64,
+    /// Set when an orderly end has taken too long.
+    give_up: watch::Sender<bool>,
 }
 
 /// What an association brought.
@@ -110,6 +113,7 @@ pub(crate) async fn run(args: ListenArgs, interrupt: Interrupt) -> Result<(), Fa
         echo: args.echo,
         directory: args.output.clone(),
         counter: AtomicU64::new(1),
+        give_up: watch::Sender::new(false),
     });
     let totals = serve(&args, &endpoint, &job, &interrupt).await;
     // Those that ended have been awaited; this ends the rest and writes the capture.
@@ -207,9 +211,11 @@ async fn serve(args: &ListenArgs, endpoint: &Endpoint, job: &Arc<Job>, interrupt
     while let Ok(Some(ended)) = tokio::time::timeout_at(end, tasks.join_next()).await {
         totals.add(ended);
     }
+    job.give_up.send_replace(true);
+    while let Some(ended) = tasks.join_next().await {
+        totals.add(ended);
+    }
     closing.abort();
-    totals.failed += tasks.len() as u64;
-    tasks.shutdown().await;
     totals
 }
 
@@ -233,9 +239,14 @@ impl Job {
         let number = self.counter.fetch_add(1, Ordering::Relaxed);
         let mut tally = Tally::default();
         let mut sink = None;
-        let result = self
-            .receive_all(&association, remote, number, &mut tally, &mut sink)
-            .await;
+        let mut give_up = self.give_up.subscribe();
+        let result = tokio::select! {
+            result = self.receive_all(&association, remote, number, &mut tally, &mut sink) => result,
+            _ = give_up.wait_for(|give_up| *give_up) => {
+                association.abort("the receiver was stopped");
+                Err("stopped before the peer had ended it".to_owned())
+            }
+        };
         let stored = match sink {
             Some(sink) => sink.finish().map(Some),
             None => Ok(None),

@@ -88,15 +88,16 @@ pub(crate) async fn run(args: PingArgs, interrupt: Interrupt) -> Result<(), Fail
     let begun = Instant::now();
     let board = Mutex::new(Board::default());
     let trouble = exchange(&args, &client, &board, &interrupt).await;
+    let took = begun.elapsed();
     let ending = if trouble.is_none() {
-        client.finish(&interrupt).await
+        client.finish(&interrupt).await.result
     } else {
         client.association.abort("gave up");
         client.endpoint.close().await;
         Ok(())
     };
     let board = lock(&board);
-    report(&args, &board, begun.elapsed(), output);
+    report(&args, &board, took, output);
     let missing = board.sent - board.equal - board.different;
     let problem = match (trouble, ending) {
         (Some(trouble), _) => Some(trouble),

@@ -118,7 +118,8 @@ pub(crate) async fn run(args: SendArgs, interrupt: Interrupt) -> Result<(), Fail
         None => send_lines(&args, &client.association, &mut given, &interrupt).await,
     };
     let ending = client.finish(&interrupt).await;
-    let took = begun.elapsed();
+    let took = ending.at.duration_since(begun);
+    let ending = ending.result;
     let received = replies.await.unwrap_or_default();
     report(
         &args,
