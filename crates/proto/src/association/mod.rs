@@ -233,7 +233,8 @@ impl Association {
         let has_room = self.buffered_bytes() < self.config.buffers.send;
         self.notices
             .on_input(self.receiver.is_readable(), has_room && self.takes_messages());
-        if self.queue.is_empty() && self.outstanding.is_empty() {
+        // An end that leaves messages behind empties both, and nothing follows `Closed`.
+        if !self.state.is_closed() && self.queue.is_empty() && self.outstanding.is_empty() {
             self.notices.on_dry();
         }
     }
