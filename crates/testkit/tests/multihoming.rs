@@ -1,0 +1,234 @@
+//! Several paths (RFC 9260 §5.4, §6.4, §8): each scenario with its packets drawn.
+
+use core::time::Duration;
+
+use anabranch_netsim::LinkConfig;
+use anabranch_proto::{Config, Event, PathId, PathState, PathStats, SendOptions, StreamId};
+use anabranch_testkit::{Ledger, Pair, Script, Setup, Side};
+use anabranch_wire::chunk::{Chunk, Heartbeat, HeartbeatAck};
+use bytes::Bytes;
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+fn link() -> LinkConfig {
+    LinkConfig::default().with_rate(10_000_000).with_delay(10 * MS)
+}
+
+fn paths(seed: u64, count: usize) -> Pair {
+    let setup = (0..count).fold(Setup::new(seed), |setup, _| setup.path(link()));
+    setup.connect()
+}
+
+fn path(pair: &Pair, side: Side, index: usize) -> PathStats {
+    pair.association(side).stats().paths.swap_remove(index)
+}
+
+fn established() -> Script {
+    let mut script = Script::new(Config::default(), 1);
+    script.set_up();
+    script.events();
+    script
+}
+
+fn info(chunk: Chunk) -> Bytes {
+    match chunk {
+        Chunk::Heartbeat(heartbeat) => heartbeat.info,
+        other => panic!("HEARTBEAT, not {other:?}"),
+    }
+}
+
+// A → HEARTBEAT (path 1) → Z
+// A ← HEARTBEAT ACK ← Z
+/// §5.4: the address that set-up used is confirmed by it, the others by a heartbeat; one that is never answered is not.
+#[test]
+fn addresses_are_confirmed() {
+    let mut pair = Setup::new(1).path(link()).path(link()).path(link()).build();
+    pair.cut(2, true);
+    pair.establish();
+    assert_eq!(path(&pair, Side::A, 0).state, PathState::Active);
+    assert_eq!(path(&pair, Side::A, 1).state, PathState::Unconfirmed);
+    let refused = pair.association_mut(Side::A).set_primary_path(PathId(1));
+    assert_eq!(refused, Err(anabranch_proto::PathRequestError::Unconfirmed(1)));
+    pair.run_for(5 * SECOND);
+    for side in Side::BOTH {
+        assert_eq!(path(&pair, side, 1).state, PathState::Active, "{side:?}");
+        assert_ne!(path(&pair, side, 2).state, PathState::Active, "{side:?}");
+    }
+}
+
+// A → HEARTBEAT → Z, every HB.interval + RTO ± half of it
+// A ← HEARTBEAT ACK ← Z
+/// §8.3: the interval with its jitter; an answer keeps the error counter at zero.
+#[test]
+fn heartbeats_of_an_idle_path() {
+    let mut script = established();
+    let mut waits = Vec::new();
+    for _ in 0..20 {
+        waits.push(script.advance_to_timeout());
+        let info = info(script.expect_chunk());
+        script.send(&[Chunk::HeartbeatAck(HeartbeatAck { info })]);
+        assert_eq!(script.association().stats().paths[0].error_count, 0);
+    }
+    let range = 30 * SECOND + SECOND / 2..=30 * SECOND + 3 * SECOND / 2;
+    assert!(waits[1..].iter().all(|wait| range.contains(wait)), "{waits:?}");
+    assert!(waits[1..].iter().any(|wait| *wait != waits[1]), "there is jitter");
+}
+
+// A → HEARTBEAT → Z
+// A ← HEARTBEAT ACK (another nonce) ← Z
+/// §5.4, §8.3: an answer to nothing is discarded, and the path becomes inactive after Path.Max.Retrans errors.
+#[test]
+fn a_wrong_nonce_is_no_answer() {
+    let mut script = established();
+    for errors in 0..=6 {
+        let now = script.association().stats().paths.swap_remove(0);
+        assert_eq!(now.error_count, errors.max(1) - 1);
+        let expected = if now.error_count > 5 {
+            PathState::Inactive
+        } else {
+            PathState::Active
+        };
+        assert_eq!(now.state, expected);
+        script.advance_to_timeout();
+        let mut info = info(script.expect_chunk()).to_vec();
+        *info.last_mut().expect("it is not empty") ^= 1;
+        script.send(&[Chunk::HeartbeatAck(HeartbeatAck { info: info.into() })]);
+    }
+    let now = script.association().stats().paths.swap_remove(0);
+    assert_eq!((now.error_count, now.state), (6, PathState::Inactive));
+    // The right answer brings it back (§8.2).
+    script.advance_to_timeout();
+    let info = info(script.expect_chunk());
+    script.send(&[Chunk::HeartbeatAck(HeartbeatAck { info })]);
+    let now = script.association().stats().paths.swap_remove(0);
+    assert_eq!((now.error_count, now.state), (0, PathState::Active));
+}
+
+// A ← HEARTBEAT ← Z
+// A → HEARTBEAT ACK (the same info) → Z
+/// §8.3: whatever the info is, it comes back.
+#[test]
+fn a_heartbeat_is_echoed() {
+    let mut script = established();
+    let info = Bytes::from_static(b"of no meaning here");
+    script.send(&[Chunk::Heartbeat(Heartbeat { info: info.clone() })]);
+    assert_eq!(script.expect_chunk(), Chunk::HeartbeatAck(HeartbeatAck { info }));
+}
+
+// A ← HEARTBEAT from another UDP port, first with a wrong tag, then with the right one ← Z
+// A → HEARTBEAT ACK, DATA to the new port → Z
+/// RFC 6951 §5.4: the port follows packets with a valid tag only.
+#[test]
+fn the_udp_port_of_a_path_changes() {
+    let mut script = established();
+    let before = script.remote;
+    let heartbeat = Chunk::Heartbeat(Heartbeat {
+        info: Bytes::from_static(b"here"),
+    });
+    script.remote.set_port(40_000);
+    let mut wrong = script.endpoint_tag;
+    wrong.0 ^= 1;
+    script.send_tagged(wrong, core::slice::from_ref(&heartbeat));
+    script.skip_answers();
+    assert_eq!(script.association().remote_address(), before);
+    script.send(&[heartbeat]);
+    assert_eq!(script.expect().destination, script.remote);
+    script.act(|association, now| {
+        association
+            .send(now, StreamId(0), "x".into(), SendOptions::default())
+            .expect("send");
+    });
+    assert_eq!(script.expect().destination.port(), 40_000);
+}
+
+/// §6.4: new data takes the primary path, and another one once that is made primary.
+#[test]
+fn data_takes_the_primary_path() {
+    let mut pair = paths(2, 2);
+    pair.run_for(5 * SECOND);
+    let sent = |pair: &Pair| [0, 1].map(|index| path(pair, Side::A, index).data_bytes_sent);
+    pair.send(Side::A, 0, vec![1; 100]);
+    pair.run_for(SECOND);
+    assert_eq!(sent(&pair), [100, 0]);
+    pair.association_mut(Side::A)
+        .set_primary_path(PathId(1))
+        .expect("it is confirmed");
+    pair.send(Side::A, 0, vec![1; 100]);
+    pair.run_for(SECOND);
+    assert_eq!(sent(&pair), [100, 100]);
+}
+
+// A → DATA (path 0) → (cut)
+// A → DATA (path 1, T3-rtx) → Z
+/// §6.4.1, §8.1, §8.2: what timed out is repeated on another active path; each path counts its own errors.
+#[test]
+fn a_timeout_is_repeated_on_another_path() {
+    let mut pair = paths(3, 2);
+    pair.run_for(5 * SECOND);
+    pair.cut(0, true);
+    pair.send(Side::A, 0, vec![1; 100]);
+    pair.run_for(3 * SECOND);
+    assert_eq!(pair.messages(Side::Z).len(), 1);
+    let (first, second) = (path(&pair, Side::A, 0), path(&pair, Side::A, 1));
+    assert_eq!((first.data_bytes_sent, second.data_bytes_sent), (100, 100));
+    assert_eq!((first.error_count, second.error_count), (1, 0));
+    assert_eq!((first.timeouts, second.timeouts), (1, 0));
+    assert_eq!(pair.association(Side::A).counters().retransmissions_timeout, 1);
+}
+
+// A → DATA (path 0) → (cut); A → DATA (another path) → Z
+// A: path 0 inactive; its HEARTBEATs go on; path 0 is whole again
+// A → HEARTBEAT (path 0) → Z, A ← HEARTBEAT ACK ← Z, A → DATA (path 0) → Z
+/// §8.2, §6.4: failover and return over two and three paths, and nothing is lost.
+#[test]
+fn failover_and_return() {
+    for count in [2, 3] {
+        let mut pair = paths(4, count);
+        pair.run_for(5 * SECOND);
+        pair.events(Side::A);
+        let mut ledger = Ledger::new(4);
+        let talk = |pair: &mut Pair, seconds: u32, ledger: &mut Ledger| {
+            for _ in 0..seconds {
+                let parcels: Vec<_> = (0..4).map(|_| ledger.parcel(1, 3000, false)).collect();
+                pair.post(Side::A, parcels);
+                pair.run_for(SECOND);
+                for message in pair.messages(Side::Z) {
+                    ledger.check(&message).expect("as it was sent");
+                }
+            }
+        };
+        pair.cut(0, true);
+        talk(&mut pair, 180, &mut ledger);
+        assert_eq!(
+            path(&pair, Side::A, 0).state,
+            PathState::Inactive,
+            "{count} paths"
+        );
+        assert!(pair.association(Side::A).counters().failovers >= 1);
+        let (elsewhere, here) = (path(&pair, Side::A, 1), path(&pair, Side::A, 0));
+        assert!(elsewhere.data_bytes_sent > 100 * here.data_bytes_sent / 10);
+        pair.cut(0, false);
+        talk(&mut pair, 180, &mut ledger);
+        let back = path(&pair, Side::A, 0);
+        assert_eq!(back.state, PathState::Active);
+        assert!(
+            back.data_bytes_sent > here.data_bytes_sent + 100_000,
+            "data returned to the primary"
+        );
+        ledger.check_complete().expect("nothing was lost");
+        let states: Vec<_> = pair
+            .events(Side::A)
+            .into_iter()
+            .filter_map(|event| match event {
+                Event::PathChanged {
+                    path: PathId(0),
+                    state,
+                    ..
+                } => Some(state),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(states, [PathState::Inactive, PathState::Active]);
+    }
+}
