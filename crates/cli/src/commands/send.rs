@@ -5,7 +5,7 @@ use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anabranch::{Association, Ppid, SendError, SendOptions, StreamId};
+use anabranch::{Association, Bytes, Ppid, SendError, SendOptions, StreamId};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
@@ -127,7 +127,7 @@ pub(crate) async fn run(args: SendArgs, interrupt: Interrupt) -> Result<(), Fail
         given,
         &received,
         took,
-        ending.is_ok() && sent.is_ok(),
+        (ending.is_ok(), sent.is_ok()),
     );
     let name = path.map_or("standard input".to_owned(), |path| path.display().to_string());
     match (sent, ending) {
@@ -183,12 +183,11 @@ impl SendArgs {
     }
 }
 
-/// Fills up to `limit` bytes from a file: fewer only at its end. Hashes them on the way.
-fn read_part(file: &mut File, limit: usize, digest: &mut Sha256) -> std::io::Result<Vec<u8>> {
+/// Fills up to `limit` bytes from a file: fewer only at its end.
+fn read_part(file: &mut File, limit: usize) -> std::io::Result<Vec<u8>> {
     tokio::task::block_in_place(|| {
         let mut part = Vec::with_capacity(limit);
         file.take(limit as u64).read_to_end(&mut part)?;
-        digest.update(&part);
         Ok(part)
     })
 }
@@ -210,19 +209,21 @@ async fn send_file(
     // Bytes that the message begun still takes.
     let mut left = whole;
     let room = |left: u64| usize::try_from(left).unwrap_or(usize::MAX).min(PART);
-    let mut part = read_part(&mut file, room(left), &mut given.digest).map_err(Stop::Read)?;
+    let mut part = read_part(&mut file, room(left)).map_err(Stop::Read)?;
     while !part.is_empty() {
         let len = part.len() as u64;
         let (first, full) = (left == whole, left == len);
         left = if full { whole } else { left - len };
         // Whether a part is a message's last one shows only when the file's next one is there.
-        let next = read_part(&mut file, room(left), &mut given.digest).map_err(Stop::Read)?;
+        let next = read_part(&mut file, room(left)).map_err(Stop::Read)?;
         let last = full || next.is_empty();
+        let message = Bytes::from(part);
+        let taken = message.clone();
         let sending = async {
             if first && last {
-                association.send_with(stream, part, options).await
+                association.send_with(stream, message, options).await
             } else {
-                association.send_part(stream, part, options, last).await
+                association.send_part(stream, message, options, last).await
             }
         };
         tokio::select! {
@@ -232,6 +233,7 @@ async fn send_file(
                 return Err(Stop::Interrupted);
             }
         };
+        tokio::task::block_in_place(|| given.digest.update(&taken));
         given.bytes += len;
         given.messages += u64::from(last);
         bar.set_position(given.bytes);
@@ -263,11 +265,13 @@ async fn send_lines(
         if read == 0 {
             return Ok(());
         }
-        given.digest.update(&line);
+        let line = Bytes::from(line);
+        let taken = line.clone();
         tokio::select! {
             result = association.send_with(StreamId(args.stream), line, args.options()) => result.map_err(Stop::Send)?,
             () = interrupt.wait() => return Err(Stop::Interrupted),
         };
+        given.digest.update(&taken);
         given.messages += 1;
         given.bytes += read as u64;
     }
@@ -312,7 +316,7 @@ fn report(
     given: Given,
     received: &Received,
     took: Duration,
-    complete: bool,
+    (acknowledged, complete): (bool, bool),
 ) {
     let counters = client.association.stats().counters;
     let repeats = counters.retransmissions_fast + counters.retransmissions_timeout;
@@ -324,7 +328,7 @@ fn report(
         units::size(given.bytes),
         units::duration(took),
         units::rate(given.bytes, took),
-        if complete {
+        if acknowledged {
             "all acknowledged"
         } else {
             "not all acknowledged"
@@ -349,7 +353,7 @@ fn report(
     let record = json!({
         "event": "summary", "host": args.target.host, "remote": client.remote.to_string(),
         "messages": given.messages, "bytes": given.bytes, "seconds": took.as_secs_f64(),
-        "bits_per_second": units::bits_per_second(given.bytes, took), "sha256": digest, "complete": complete,
+        "bits_per_second": units::bits_per_second(given.bytes, took), "sha256": digest, "complete": complete && acknowledged,
         "received_messages": received.messages, "received_bytes": received.bytes,
         "retransmissions": repeats, "retransmissions_spurious": spurious,
         "timeouts": counters.timeouts, "peak_resident_bytes": peak,
@@ -376,10 +380,9 @@ mod tests {
         std::fs::write(&path, &content).unwrap();
         let (mut file, length) = open(&path).unwrap();
         assert_eq!(length, 2500);
-        let mut digest = Sha256::new();
         let mut parts = Vec::new();
         loop {
-            let part = read_part(&mut file, 1000, &mut digest).unwrap();
+            let part = read_part(&mut file, 1000).unwrap();
             if part.is_empty() {
                 break;
             }
@@ -388,6 +391,5 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         assert_eq!(parts.iter().map(Vec::len).collect::<Vec<_>>(), [1000, 1000, 500]);
         assert_eq!(parts.concat(), content);
-        assert_eq!(digest.finalize(), Sha256::digest(&content));
     }
 }
