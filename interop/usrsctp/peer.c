@@ -246,7 +246,10 @@ static void on_notification(const union sctp_notification *n, size_t length) {
         if (n->sn_assoc_change.sac_state == SCTP_SHUTDOWN_COMP) shutdown_complete = true;
         break;
     case SCTP_SHUTDOWN_EVENT: shutdown_seen = true; break;
-    case SCTP_REMOTE_ERROR: fail("the peer sent ERROR with cause %u", ntohs(n->sn_remote_error.sre_error)); break;
+    case SCTP_REMOTE_ERROR:
+        // Cause 8 only tells that a peer does not speak the extensions offered to it (RFC 9260 §3.3.10.8).
+        if (ntohs(n->sn_remote_error.sre_error) != 8 && n->sn_remote_error.sre_error != 8) fail("the peer sent ERROR with cause %u", n->sn_remote_error.sre_error);
+        break;
     case SCTP_SEND_FAILED_EVENT: fail("a message could not be sent (error %u)", n->sn_send_failed_event.ssfe_error); break;
     case SCTP_PARTIAL_DELIVERY_EVENT: fail("a partial delivery was aborted"); break;
     default: break;
