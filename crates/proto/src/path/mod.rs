@@ -92,6 +92,10 @@ pub(crate) struct Idle {
     decayed: bool,
 }
 
+/// How long what a SACK granted may be used: a driver sends a little later than it was told. What is not used by then
+/// is gone, so that a pause never ends in a large burst (§6.1 D).
+const BURST_MOMENT: Duration = Duration::from_millis(1);
+
 /// How much may still leave at once (§6.1 D).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Burst {
@@ -143,8 +147,14 @@ impl Path {
     pub(crate) fn has_burst_room(&mut self, now: Timestamp, max_burst: u32) -> bool {
         if self.burst.at != Some(now) {
             let least = max_burst as usize * self.pmtu.max_data();
+            let fresh = |at: Timestamp| now.saturating_duration_since(at) <= BURST_MOMENT;
+            let left = if self.burst.at.is_some_and(fresh) {
+                self.burst.room
+            } else {
+                0
+            };
             self.burst = Burst {
-                room: self.burst.room.max(least),
+                room: left.max(least),
                 at: Some(now),
             };
         }
