@@ -200,6 +200,7 @@ fn any_parameter() -> impl Strategy<Value = Parameter> {
         any::<[u8; 16]>().prop_map(|ip| Parameter::Ipv6(ip.into())),
         bytes(0..50).prop_map(Parameter::StateCookie),
         bytes(0..9).prop_map(Parameter::SupportedExtensions),
+        bytes(0..9).prop_map(Parameter::Padding),
         vec(any::<u16>(), 0..5).prop_map(Parameter::RequestedHmacs),
         any::<u32>().prop_map(|increment_ms| Parameter::CookiePreservative { increment_ms }),
         Just(Parameter::ForwardTsnSupported),

@@ -10,7 +10,7 @@ use anabranch_wire::packet::CommonHeader;
 use anabranch_wire::parameter::{Parameter, ParametersBuilder};
 use bytes::Bytes;
 
-use super::handshake::{build_init_ack, cookie_lifetime, first_tsn};
+use super::handshake::{answer_init, first_tsn};
 use super::outbound::write_packet;
 use super::peer_init::{self, InitFields, InitRefusal, PeerInit};
 use super::{Association, AssociationState};
@@ -78,31 +78,8 @@ impl Association {
         };
         let tie_tags = (self.state.kind() != AssociationState::CookieWait).then_some(self.identity.tie_tags);
         let own = self.own_fields(tag, initial_tsn);
-        let mut addresses = vec![inbound.remote.ip()];
-        addresses.extend(
-            peer.addresses
-                .iter()
-                .filter(|address| **address != inbound.remote.ip()),
-        );
-        let cookie = StateCookie {
-            created: now,
-            lifetime: cookie_lifetime(&self.mint, peer.preservative),
-            local_port: self.identity.local_port,
-            remote_port: self.identity.remote_port,
-            local_tag: tag,
-            peer_tag: fields.tag,
-            local_initial_tsn: initial_tsn,
-            peer_initial_tsn: fields.initial_tsn,
-            peer_rwnd: fields.a_rwnd,
-            outbound_streams: own.outbound_streams.min(fields.inbound_streams),
-            inbound_streams: own.inbound_streams.min(fields.outbound_streams),
-            tie_tags,
-            capabilities: peer.capabilities,
-            addresses,
-        };
-        let cookie = self.mint.mint(now, &cookie);
-        let init_ack = build_init_ack(&self.config, own, cookie, &peer);
-        self.reply(inbound, fields.tag, &[Chunk::InitAck(init_ack)]);
+        let init_ack = answer_init(now, &self.config, &mut self.mint, inbound, &peer, own, tie_tags);
+        self.reply(inbound, fields.tag, &[init_ack]);
     }
 
     /// The addresses that an INIT would add, as address parameters.
@@ -120,7 +97,7 @@ impl Association {
 
     /// A COOKIE ECHO for an association that exists (§5.2.4). Answers whether the chunks bundled behind it count.
     pub(super) fn on_cookie_echo(&mut self, now: Timestamp, inbound: &Inbound, cookie: &Bytes) -> bool {
-        let cookie = match self.mint.open(now, cookie) {
+        let cookie = match self.mint.open(now, inbound.packet.header, cookie) {
             Ok(cookie) => cookie,
             Err(CookieError::Forged) => return false,
             Err(CookieError::Stale { by, cookie }) => {
@@ -135,11 +112,6 @@ impl Association {
                 *cookie
             }
         };
-        // §5.1.5: the packet must carry the tag that the cookie gave the peer, and come from its port.
-        let ports = (cookie.local_port, cookie.remote_port);
-        if inbound.packet.header.verification_tag != cookie.local_tag || ports != self.ports() {
-            return false;
-        }
         match self.judge_cookie(&cookie) {
             CookieAction::Restart => self.on_restart(now, inbound, &cookie),
             CookieAction::Collision => {

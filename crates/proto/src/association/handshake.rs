@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{Chunk, CookieEcho, ErrorChunk, GapAckBlock, Init, InitAck};
-use anabranch_wire::parameter::{Parameter, ParametersBuilder};
+use anabranch_wire::parameter::{Parameter, Parameters, ParametersBuilder};
 use anabranch_wire::{Tsn, VerificationTag};
 use bytes::Bytes;
 
@@ -14,7 +14,7 @@ use super::peer_init::{self, InitFields, InitRefusal, PeerInit};
 use super::state::{SetUp, State};
 use super::{Association, Capabilities, Identity};
 use crate::config::Config;
-use crate::endpoint::{CookieMint, StateCookie, TieTags};
+use crate::endpoint::{CookieMint, Inbound, StateCookie, TieTags};
 use crate::event::{CloseReason, EndpointEvent, Event};
 use crate::path::{PathId, PathState, Paths};
 use crate::random::Random;
@@ -32,11 +32,26 @@ pub(crate) fn first_tsn(config: &Config, random: &mut Random) -> Tsn {
 }
 
 /// How long a new cookie lives: what the peer asks for, at most twice `Valid.Cookie.Life` (§5.2.6).
-pub(crate) fn cookie_lifetime(mint: &CookieMint, asked: Duration) -> Duration {
+fn cookie_lifetime(mint: &CookieMint, asked: Duration) -> Duration {
     mint.lifetime() + asked.min(mint.lifetime())
 }
 
-/// The parameters of an INIT or INIT ACK that this side sends: its addresses, if it lists any (§5.1.2).
+/// The parameters of an INIT: padded (RFC 4820 §4), so that the answer, which goes to an address that nobody has
+/// vouched for, need not be larger than it. It has room for a cookie and for as many addresses as this side lists.
+fn init_parameters(config: &Config, preservative: Option<u32>) -> Parameters {
+    let mut parameters = own_parameters(config);
+    if let Some(increment_ms) = preservative {
+        parameters = parameters.push(&Parameter::CookiePreservative { increment_ms });
+    }
+    // The cookie holds the address that the INIT came from, of whichever family, beside those that are listed.
+    let unlisted = [IpAddr::from([0; 16])];
+    let room = StateCookie::len_with(config.local_addresses.iter().chain(&unlisted));
+    parameters
+        .push(&Parameter::Padding(vec![0; room].into()))
+        .finish()
+}
+
+/// The parameters that INIT and INIT ACK share: this side's addresses, if it lists any (§5.1.2).
 fn own_parameters(config: &Config) -> ParametersBuilder {
     let mut parameters = ParametersBuilder::new();
     for address in &config.local_addresses {
@@ -48,20 +63,49 @@ fn own_parameters(config: &Config) -> ParametersBuilder {
     parameters
 }
 
-/// An INIT ACK that answers `peer`, with `own` as this side's fields.
-pub(crate) fn build_init_ack(config: &Config, own: InitFields, cookie: Bytes, peer: &PeerInit) -> InitAck {
-    let mut parameters = own_parameters(config).push(&Parameter::StateCookie(cookie));
+/// The INIT ACK that answers the INIT of `peer` in `inbound` (§5.1.3, §5.2.1, §5.2.2), with `own` as this side's
+/// fields. Its cookie is all that is kept.
+pub(crate) fn answer_init(
+    now: Timestamp,
+    config: &Config,
+    mint: &mut CookieMint,
+    inbound: &Inbound,
+    peer: &PeerInit,
+    own: InitFields,
+    tie_tags: Option<TieTags>,
+) -> Chunk {
+    let remote = inbound.remote.ip();
+    let mut addresses = vec![remote];
+    addresses.extend(peer.addresses.iter().filter(|address| **address != remote));
+    addresses.truncate(config.max_paths);
+    let cookie = StateCookie {
+        created: now,
+        lifetime: cookie_lifetime(mint, peer.preservative),
+        local_port: inbound.packet.header.destination_port,
+        remote_port: inbound.packet.header.source_port,
+        local_tag: own.tag,
+        peer_tag: peer.fields.tag,
+        local_initial_tsn: own.initial_tsn,
+        peer_initial_tsn: peer.fields.initial_tsn,
+        peer_rwnd: peer.fields.a_rwnd,
+        outbound_streams: own.outbound_streams.min(peer.fields.inbound_streams),
+        inbound_streams: own.inbound_streams.min(peer.fields.outbound_streams),
+        tie_tags,
+        capabilities: peer.capabilities,
+        addresses,
+    };
+    let mut parameters = own_parameters(config).push(&Parameter::StateCookie(mint.mint(now, &cookie)));
     for parameter in &peer.unrecognized {
         parameters = parameters.push(&Parameter::UnrecognizedParameter(parameter.clone()));
     }
-    InitAck {
+    Chunk::InitAck(InitAck {
         initiate_tag: own.tag,
         a_rwnd: own.a_rwnd,
         outbound_streams: own.outbound_streams,
         inbound_streams: own.inbound_streams,
         initial_tsn: own.initial_tsn,
         parameters: parameters.finish(),
-    }
+    })
 }
 
 /// What the parts of an association are made from.
@@ -122,7 +166,7 @@ impl Association {
             outbound_streams: config.streams.outbound,
             inbound_streams: config.streams.max_inbound,
             initial_tsn,
-            parameters: own_parameters(config).finish(),
+            parameters: init_parameters(config, None),
         };
         association.state = State::CookieWait(SetUp {
             init,
@@ -354,9 +398,7 @@ impl Association {
         set_up.stale += 1;
         set_up.repeats = 0;
         let increment_ms = u32::try_from(more.as_millis()).unwrap_or(u32::MAX);
-        set_up.init.parameters = own_parameters(&self.config)
-            .push(&Parameter::CookiePreservative { increment_ms })
-            .finish();
+        set_up.init.parameters = init_parameters(&self.config, Some(increment_ms));
         // What was sent with the old cookie was never taken.
         self.identity.peer_tag = VerificationTag(0);
         self.requeue_outstanding();

@@ -25,7 +25,7 @@ use anabranch_wire::{StreamId, Tsn, VerificationTag};
 use bytes::Bytes;
 
 pub(crate) use capabilities::Capabilities;
-pub(crate) use handshake::{Blueprint, build_init_ack, cookie_lifetime, first_tsn};
+pub(crate) use handshake::{Blueprint, answer_init, first_tsn};
 pub(crate) use outbound::write_packet;
 pub(crate) use peer_init::{InitFields, InitRefusal, is_unicast, read as read_peer_init};
 pub use state::AssociationState;

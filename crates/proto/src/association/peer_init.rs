@@ -13,7 +13,7 @@ use bytes::Bytes;
 use super::capabilities::Capabilities;
 
 /// The fixed fields that INIT and INIT ACK share.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct InitFields {
     pub(crate) tag: VerificationTag,
     pub(crate) a_rwnd: u32,
@@ -25,6 +25,7 @@ pub(crate) struct InitFields {
 /// What a peer offers.
 #[derive(Clone, Debug)]
 pub(crate) struct PeerInit {
+    pub(crate) fields: InitFields,
     /// The addresses it lists, without the one the packet came from.
     pub(crate) addresses: Vec<IpAddr>,
     pub(crate) capabilities: Capabilities,
@@ -60,6 +61,7 @@ pub(crate) fn read(fields: InitFields, parameters: &Parameters) -> Result<PeerIn
         return Err(InitRefusal::Abort(Cause::InvalidMandatoryParameter));
     }
     let mut peer = PeerInit {
+        fields,
         addresses: Vec::new(),
         capabilities: Capabilities::default(),
         cookie: None,
@@ -67,11 +69,7 @@ pub(crate) fn read(fields: InitFields, parameters: &Parameters) -> Result<PeerIn
         unrecognized: Vec::new(),
     };
     for raw in parameters.iter() {
-        let malformed = || {
-            InitRefusal::Abort(Cause::ProtocolViolation(Bytes::from_static(
-                b"malformed parameter",
-            )))
-        };
+        let malformed = || InitRefusal::Abort(Cause::ProtocolViolation(Bytes::from_static(b"parameter")));
         let raw = raw.map_err(|_| malformed())?;
         match Parameter::decode(raw.clone()).map_err(|_| malformed())? {
             Parameter::Ipv4(ip) => peer.add_address(ip.into()),

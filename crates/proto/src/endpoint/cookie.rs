@@ -1,9 +1,14 @@
 //! The state cookie (RFC 9260 §5.1.3): everything an association needs, in the peer's keeping until it has shown that
 //! it is where it says. Covered whole by an HMAC under a key that changes and is then forgotten.
+//!
+//! It is small, because the INIT ACK that carries it goes to an address which nobody has vouched for yet: what the
+//! packet that brings it back says anyway, ports and tag, is covered by the HMAC without being in it; times are
+//! milliseconds in 32 bits; the HMAC is cut to 128 bits (RFC 2104 §5 asks for 80 at least).
 
 use core::time::Duration;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use anabranch_wire::packet::CommonHeader;
 use anabranch_wire::{Tsn, VerificationTag};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use hmac::{Hmac, KeyInit, Mac};
@@ -12,7 +17,10 @@ use sha2::Sha256;
 use crate::association::Capabilities;
 use crate::time::Timestamp;
 
-const MAC_LEN: usize = 32;
+const MAC_LEN: usize = 16;
+
+/// Bytes of a cookie without addresses and ties.
+const FIXED_LEN: usize = MAC_LEN + 33;
 
 /// What a cookie holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,24 +119,30 @@ impl CookieMint {
         let mut bytes = BytesMut::with_capacity(128);
         bytes.put_bytes(0, MAC_LEN);
         cookie.encode(&mut bytes);
-        let tag = mac(&self.current, &bytes[MAC_LEN..]);
-        bytes[..MAC_LEN].copy_from_slice(&tag);
+        let tag = seal(&self.current, &cookie.carrier(), &bytes[MAC_LEN..])
+            .finalize()
+            .into_bytes();
+        bytes[..MAC_LEN].copy_from_slice(&tag[..MAC_LEN]);
         bytes.freeze()
     }
 
-    /// Checks a cookie (§5.1.5 steps 1 to 3).
-    pub(crate) fn open(&mut self, now: Timestamp, bytes: &Bytes) -> Result<StateCookie, CookieError> {
+    /// Checks a cookie and the ports and tag of the packet that brought it (§5.1.5 steps 1 to 3).
+    pub(crate) fn open(
+        &mut self,
+        now: Timestamp,
+        header: CommonHeader,
+        bytes: &Bytes,
+    ) -> Result<StateCookie, CookieError> {
         self.turn(now);
         if bytes.len() <= MAC_LEN {
             return Err(CookieError::Forged);
         }
         let (tag, body) = bytes.split_at(MAC_LEN);
-        let genuine = [&self.current, &self.previous].into_iter().any(|key| {
-            let mut check = keyed(key);
-            check.update(body);
-            check.verify_slice(tag).is_ok()
-        });
-        let cookie = if genuine { StateCookie::decode(body) } else { None }.ok_or(CookieError::Forged)?;
+        let genuine = [&self.current, &self.previous]
+            .into_iter()
+            .any(|key| seal(key, &header, body).verify_truncated_left(tag).is_ok());
+        let cookie = genuine.then(|| StateCookie::decode(now, header, body)).flatten();
+        let cookie = cookie.ok_or(CookieError::Forged)?;
         let age = now.saturating_duration_since(cookie.created);
         if age > cookie.lifetime {
             let by = age - cookie.lifetime;
@@ -148,6 +162,16 @@ fn keyed(key: &[u8; 32]) -> Hmac<Sha256> {
     Hmac::new(&block.into())
 }
 
+/// The HMAC over a cookie and what its packet says of it.
+fn seal(key: &[u8; 32], header: &CommonHeader, body: &[u8]) -> Hmac<Sha256> {
+    let mut mac = keyed(key);
+    mac.update(&header.source_port.to_be_bytes());
+    mac.update(&header.destination_port.to_be_bytes());
+    mac.update(&header.verification_tag.0.to_be_bytes());
+    mac.update(body);
+    mac
+}
+
 fn mac(key: &[u8; 32], data: &[u8]) -> [u8; 32] {
     let mut mac = keyed(key);
     mac.update(data);
@@ -155,22 +179,38 @@ fn mac(key: &[u8; 32], data: &[u8]) -> [u8; 32] {
 }
 
 impl StateCookie {
+    /// Bytes of a cookie for a peer with these addresses, without ties.
+    pub(crate) fn len_with<'a>(addresses: impl Iterator<Item = &'a IpAddr>) -> usize {
+        FIXED_LEN
+            + addresses
+                .map(|ip| if ip.is_ipv4() { 5 } else { 17 })
+                .sum::<usize>()
+    }
+
+    /// What the common header of the packet that brings the cookie back must be.
+    fn carrier(&self) -> CommonHeader {
+        CommonHeader {
+            source_port: self.remote_port,
+            destination_port: self.local_port,
+            verification_tag: self.local_tag,
+        }
+    }
+
     fn encode(&self, out: &mut BytesMut) {
-        out.put_u64(self.created.0);
-        out.put_u64(u64::try_from(self.lifetime.as_nanos()).unwrap_or(u64::MAX));
-        out.put_u16(self.local_port);
-        out.put_u16(self.remote_port);
-        out.put_u32(self.local_tag.0);
+        out.put_u32(as_millis(self.created));
+        out.put_u32(u32::try_from(self.lifetime.as_millis()).unwrap_or(u32::MAX));
         out.put_u32(self.peer_tag.0);
         out.put_u32(self.local_initial_tsn.0);
         out.put_u32(self.peer_initial_tsn.0);
         out.put_u32(self.peer_rwnd);
         out.put_u16(self.outbound_streams);
         out.put_u16(self.inbound_streams);
-        let ties = self.tie_tags.unwrap_or(TieTags { local: 0, peer: 0 });
-        out.put_u32(ties.local);
-        out.put_u32(ties.peer);
         out.put_u32(self.capabilities.to_bits());
+        out.put_u8(u8::from(self.tie_tags.is_some()));
+        if let Some(ties) = self.tie_tags {
+            out.put_u32(ties.local);
+            out.put_u32(ties.peer);
+        }
         for address in &self.addresses {
             match address {
                 IpAddr::V4(ip) => {
@@ -186,28 +226,32 @@ impl StateCookie {
     }
 
     /// The bytes are our own, so their length was right when they left; a forged MAC is the only other way in.
-    fn decode(mut from: &[u8]) -> Option<Self> {
+    fn decode(now: Timestamp, header: CommonHeader, mut from: &[u8]) -> Option<Self> {
         let from = &mut from;
         Some(Self {
-            created: Timestamp(from.try_get_u64().ok()?),
-            lifetime: Duration::from_nanos(from.try_get_u64().ok()?),
-            local_port: from.try_get_u16().ok()?,
-            remote_port: from.try_get_u16().ok()?,
-            local_tag: VerificationTag(from.try_get_u32().ok()?),
+            created: {
+                let age_ms = as_millis(now).wrapping_sub(from.try_get_u32().ok()?);
+                let now_ms = Timestamp(now.0 - now.0 % NANOS_PER_MILLI);
+                Timestamp(now_ms.0.checked_sub(u64::from(age_ms) * NANOS_PER_MILLI)?)
+            },
+            lifetime: Duration::from_millis(from.try_get_u32().ok()?.into()),
+            local_port: header.destination_port,
+            remote_port: header.source_port,
+            local_tag: header.verification_tag,
             peer_tag: VerificationTag(from.try_get_u32().ok()?),
             local_initial_tsn: Tsn(from.try_get_u32().ok()?),
             peer_initial_tsn: Tsn(from.try_get_u32().ok()?),
             peer_rwnd: from.try_get_u32().ok()?,
             outbound_streams: from.try_get_u16().ok()?,
             inbound_streams: from.try_get_u16().ok()?,
-            tie_tags: {
-                let ties = TieTags {
+            capabilities: Capabilities::from_bits(from.try_get_u32().ok()?),
+            tie_tags: match from.try_get_u8().ok()? {
+                0 => None,
+                _ => Some(TieTags {
                     local: from.try_get_u32().ok()?,
                     peer: from.try_get_u32().ok()?,
-                };
-                (ties != TieTags { local: 0, peer: 0 }).then_some(ties)
+                }),
             },
-            capabilities: Capabilities::from_bits(from.try_get_u32().ok()?),
             addresses: {
                 let mut addresses = Vec::new();
                 while from.has_remaining() {
@@ -220,6 +264,13 @@ impl StateCookie {
             },
         })
     }
+}
+
+const NANOS_PER_MILLI: u64 = 1_000_000;
+
+/// A time in a cookie. It wraps around after 49 days, long after the keys of its time are forgotten.
+fn as_millis(at: Timestamp) -> u32 {
+    (at.0 / NANOS_PER_MILLI) as u32
 }
 
 #[cfg(test)]
@@ -254,15 +305,16 @@ mod tests {
         let (mut mint, cookie) = (mint(), cookie());
         let bytes = mint.mint(cookie.created, &cookie);
         assert_eq!(
-            mint.open(cookie.created + Duration::from_secs(60), &bytes),
+            mint.open(cookie.created + Duration::from_secs(60), cookie.carrier(), &bytes),
             Ok(cookie.clone())
         );
         let late = cookie.created + Duration::from_secs(61);
+        let header = cookie.carrier();
         let stale = CookieError::Stale {
             by: Duration::from_secs(1),
             cookie: Box::new(cookie),
         };
-        assert_eq!(mint.open(late, &bytes), Err(stale));
+        assert_eq!(mint.open(late, header, &bytes), Err(stale));
     }
 
     #[test]
@@ -273,17 +325,53 @@ mod tests {
             let mut forged = bytes.to_vec();
             forged[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(
-                mint.open(cookie.created, &forged.into()),
+                mint.open(cookie.created, cookie.carrier(), &forged.into()),
                 Err(CookieError::Forged),
                 "bit {bit}"
             );
         }
         for len in 0..bytes.len() {
             assert_eq!(
-                mint.open(cookie.created, &bytes.slice(..len)),
+                mint.open(cookie.created, cookie.carrier(), &bytes.slice(..len)),
                 Err(CookieError::Forged)
             );
         }
+    }
+
+    #[test]
+    fn another_packet_does_not_open_it() {
+        let (mut mint, cookie) = (mint(), cookie());
+        let bytes = mint.mint(cookie.created, &cookie);
+        let right = cookie.carrier();
+        let others = [
+            CommonHeader {
+                source_port: 1,
+                ..right
+            },
+            CommonHeader {
+                destination_port: 1,
+                ..right
+            },
+            CommonHeader {
+                verification_tag: VerificationTag(9),
+                ..right
+            },
+        ];
+        for header in others {
+            assert_eq!(
+                mint.open(cookie.created, header, &bytes),
+                Err(CookieError::Forged),
+                "{header:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn its_length_is_known_beforehand() {
+        let (mut mint, mut cookie) = (mint(), cookie());
+        cookie.tie_tags = None;
+        let len = StateCookie::len_with(cookie.addresses.iter());
+        assert_eq!(mint.mint(cookie.created, &cookie).len(), len);
     }
 
     #[test]
@@ -296,12 +384,13 @@ mod tests {
         };
         let bytes = mint.mint(cookie.created, &cookie);
         assert!(
-            copy.open(Timestamp::from_millis(241_000), &bytes).is_ok(),
+            copy.open(Timestamp::from_millis(241_000), cookie.carrier(), &bytes)
+                .is_ok(),
             "made with the key before"
         );
         let much_later = Timestamp::from_millis(3_600_000);
         assert_eq!(
-            copy.open(much_later, &bytes),
+            copy.open(much_later, cookie.carrier(), &bytes),
             Err(CookieError::Forged),
             "that key is forgotten"
         );

@@ -18,8 +18,8 @@ use bytes::Bytes;
 pub(crate) use cookie::{CookieError, CookieMint, StateCookie, TieTags};
 
 use crate::association::{
-    Association, Blueprint, InitFields, InitRefusal, build_init_ack, cookie_lifetime, first_tsn, is_unicast,
-    read_peer_init, write_packet,
+    Association, Blueprint, InitFields, InitRefusal, answer_init, first_tsn, is_unicast, read_peer_init,
+    write_packet,
 };
 use crate::config::Config;
 use crate::error::{ConnectError, EndpointError};
@@ -301,37 +301,13 @@ impl Endpoint {
             inbound_streams: self.config.streams.max_inbound,
             initial_tsn: first_tsn(&self.config, &mut self.random),
         };
-        let remote = inbound.remote.ip();
-        let mut addresses = vec![remote];
-        addresses.extend(peer.addresses.iter().filter(|address| **address != remote));
-        addresses.truncate(self.config.max_paths);
-        let cookie = StateCookie {
-            created: now,
-            lifetime: cookie_lifetime(&self.mint, peer.preservative),
-            local_port: inbound.packet.header.destination_port,
-            remote_port: inbound.packet.header.source_port,
-            local_tag: own.tag,
-            peer_tag: fields.tag,
-            local_initial_tsn: own.initial_tsn,
-            peer_initial_tsn: fields.initial_tsn,
-            peer_rwnd: fields.a_rwnd,
-            outbound_streams: own.outbound_streams.min(fields.inbound_streams),
-            inbound_streams: own.inbound_streams.min(fields.outbound_streams),
-            tie_tags: None,
-            capabilities: peer.capabilities,
-            addresses,
-        };
-        let cookie = self.mint.mint(now, &cookie);
-        reply(
-            inbound,
-            fields.tag,
-            &[Chunk::InitAck(build_init_ack(&self.config, own, cookie, &peer))],
-        )
+        let init_ack = answer_init(now, &self.config, &mut self.mint, inbound, &peer, own, None);
+        reply(inbound, fields.tag, &[init_ack])
     }
 
     /// A cookie came back: if it is genuine and alive, an association begins (§5.1.5).
     fn handle_cookie_echo(&mut self, now: Timestamp, inbound: &Inbound, cookie: &Bytes) -> Handling {
-        let cookie = match self.mint.open(now, cookie) {
+        let cookie = match self.mint.open(now, inbound.packet.header, cookie) {
             Ok(cookie) => cookie,
             Err(CookieError::Forged) => return Handling::Done,
             Err(CookieError::Stale { by, cookie }) => {
@@ -340,13 +316,8 @@ impl Endpoint {
                 return reply(inbound, cookie.peer_tag, &[Chunk::Error(ErrorChunk { causes })]);
             }
         };
-        let header = inbound.packet.header;
-        let ports = (cookie.local_port, cookie.remote_port);
-        let addressed = header.verification_tag == cookie.local_tag
-            && ports == (header.destination_port, header.source_port)
-            && cookie.addresses.contains(&inbound.remote.ip());
-        // With ties the cookie belongs to an association that has gone since.
-        if !addressed || self.table.by_tag(cookie.local_tag).is_some() {
+        let listed = cookie.addresses.contains(&inbound.remote.ip());
+        if !listed || self.table.by_tag(cookie.local_tag).is_some() {
             return Handling::Done;
         }
         let peer = Peer {

@@ -89,6 +89,8 @@ pub enum Parameter {
     ChunkList(Bytes),
     /// 0x8004: algorithms for authentication (RFC 4895 §3.3).
     RequestedHmacs(Vec<u16>),
+    /// 0x8005: fills a chunk up; says nothing (RFC 4820 §4).
+    Padding(Bytes),
     /// 0x8008: chunk types that the sender supports (RFC 5061 §4.2.7).
     SupportedExtensions(Bytes),
     /// 0xC000: the sender supports FORWARD-TSN (RFC 3758 §3.1).
@@ -164,6 +166,7 @@ impl Parameter {
             Self::Random(_) => 0x8002,
             Self::ChunkList(_) => 0x8003,
             Self::RequestedHmacs(_) => 0x8004,
+            Self::Padding(_) => 0x8005,
             Self::SupportedExtensions(_) => 0x8008,
             Self::ForwardTsnSupported => 0xC000,
             Self::Address { action, .. } => action.kind(),
@@ -195,6 +198,7 @@ impl Parameter {
             0x8002 => return Some(Self::Random(value)),
             0x8003 => return Some(Self::ChunkList(value)),
             0x8004 => return read_u16s(&value).map(Self::RequestedHmacs),
+            0x8005 => return Some(Self::Padding(value)),
             0x8008 => return Some(Self::SupportedExtensions(value)),
             13 => {
                 let (request, response, last_tsn) = (reader.u32()?, reader.u32()?, Tsn(reader.u32()?));
@@ -302,6 +306,7 @@ impl Parameter {
             | Self::HostName(bytes)
             | Self::Random(bytes)
             | Self::ChunkList(bytes)
+            | Self::Padding(bytes)
             | Self::SupportedExtensions(bytes) => out.extend_from_slice(bytes),
             Self::SupportedAddressTypes(numbers) | Self::RequestedHmacs(numbers) => {
                 numbers

@@ -1,0 +1,186 @@
+//! Before an address is validated nobody can make this endpoint send more than it was sent (RFC 9260 §5.1, §12.2.4):
+//! an attacker who writes a victim's address on small packets must not gain by it.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use anabranch_proto::{Config, ConnectOptions, Endpoint, Handling, Timestamp, VerificationTag};
+use anabranch_testkit::PORT;
+use anabranch_wire::chunk::{Abort, Chunk, CookieEcho, EncodeChunk, Init, Shutdown};
+use anabranch_wire::packet::{CommonHeader, PacketWriter};
+use anabranch_wire::parameter::{Parameter, Parameters, ParametersBuilder};
+use anabranch_wire::{Tsn, cause::Causes};
+use bytes::Bytes;
+
+fn address(last: u8) -> IpAddr {
+    Ipv4Addr::new(10, 0, 0, last).into()
+}
+
+fn endpoint(local_addresses: Vec<IpAddr>) -> Endpoint {
+    let config = Config {
+        local_addresses,
+        ..Config::default()
+    };
+    let mut endpoint = Endpoint::new(config, [1; 32]).expect("the settings are in range");
+    endpoint.listen(PORT).expect("not port 0");
+    endpoint
+}
+
+fn packet(tag: u32, port: u16, chunks: &[impl EncodeChunk]) -> Vec<u8> {
+    let header = CommonHeader {
+        source_port: 7000,
+        destination_port: port,
+        verification_tag: VerificationTag(tag),
+    };
+    let mut buffer = Vec::new();
+    let mut writer = PacketWriter::new(&mut buffer, header, 65_000);
+    for chunk in chunks {
+        writer.push(chunk);
+    }
+    let _ = writer.finish();
+    buffer
+}
+
+/// Bytes of the answer to a packet; 0 for silence.
+fn answer_len(endpoint: &mut Endpoint, packet: Vec<u8>) -> usize {
+    let remote = SocketAddr::new(address(2), 9899);
+    match endpoint.handle_datagram(Timestamp::from_millis(1000), None, remote, packet.into()) {
+        Handling::Reply(reply) => reply.packet.len(),
+        Handling::Done => 0,
+        other => panic!("an answer without an association, not {other:?}"),
+    }
+}
+
+fn init(parameters: Parameters) -> Init {
+    Init {
+        initiate_tag: VerificationTag(5),
+        a_rwnd: 100_000,
+        outbound_streams: 10,
+        inbound_streams: 10,
+        initial_tsn: Tsn(1),
+        parameters,
+    }
+}
+
+/// A ── INIT, padded (RFC 4820 §4) ──→ Z, not larger ←── INIT ACK ── Z
+#[test]
+fn the_answer_to_an_init_of_ours_is_not_larger_than_it() {
+    let v6 = |last| IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, last]);
+    let families: [&dyn Fn(u8) -> IpAddr; 2] = [&address, &|last| v6(last.into())];
+    for listed in families {
+        for count in 0..=8 {
+            let mut client = endpoint((1..=count).map(listed).collect());
+            let mut server = endpoint((11..11 + count).map(listed).collect());
+            let now = Timestamp::from_millis(0);
+            let to = SocketAddr::new(listed(11), 9899);
+            let (_, mut association) = client
+                .connect(now, to, PORT, ConnectOptions::default())
+                .expect("connect");
+            let mut bytes = Vec::new();
+            association.poll_transmit(now, &mut bytes, 1).expect("an INIT");
+            let sent = bytes.len();
+            let from = SocketAddr::new(listed(1), 9899);
+            let Handling::Reply(reply) = server.handle_datagram(now, None, from, bytes.into()) else {
+                panic!("an INIT ACK");
+            };
+            assert!(
+                reply.packet.len() <= sent,
+                "{count} addresses: INIT {sent}, INIT ACK {} bytes",
+                reply.packet.len()
+            );
+        }
+    }
+}
+
+/// An INIT without padding, of another implementation or an attacker, must be answered with a cookie, which is larger.
+/// The least INIT of all is answered with three times its length at most.
+#[test]
+fn a_foreign_init_is_answered_with_less_than_three_times_its_length() {
+    let unknown = |kind: u16| {
+        let [high, low] = kind.to_be_bytes();
+        let raw = Parameters::from_bytes(Bytes::from(vec![high, low, 0, 4]));
+        let raw = raw.iter().next().expect("one").expect("well-formed");
+        Parameter::decode(raw).expect("unknown")
+    };
+    for reported in [0, 1, 10, 1000] {
+        let parameters = (0..reported).fold(ParametersBuilder::new(), |list, _| list.push(&unknown(0xC0DE)));
+        let init = packet(0, PORT, &[Chunk::Init(init(parameters.finish()))]);
+        let (sent, answered) = (init.len(), answer_len(&mut endpoint(Vec::new()), init));
+        assert!(answered > 0, "it is answered");
+        assert!(
+            answered < 3 * sent,
+            "{reported} reports: INIT {sent}, INIT ACK {answered} bytes"
+        );
+    }
+}
+
+/// Whatever else comes from an address that was not validated: the answer is not larger.
+#[test]
+fn no_other_answer_is_larger_than_what_it_answers() {
+    let refused = [
+        // Nobody listens there: ABORT.
+        packet(0, PORT + 1, &[Chunk::Init(init(Parameters::empty()))]),
+        // No streams: ABORT with cause 7.
+        packet(
+            0,
+            PORT,
+            &[Chunk::Init(Init {
+                outbound_streams: 0,
+                ..init(Parameters::empty())
+            })],
+        ),
+        // A host name: ABORT with cause 5.
+        packet(
+            0,
+            PORT,
+            &[Chunk::Init(init(
+                ParametersBuilder::new()
+                    .push(&Parameter::HostName(Bytes::from_static(b"a")))
+                    .finish(),
+            ))],
+        ),
+        // A parameter of a bare header's half: ABORT with cause 13.
+        packet(
+            0,
+            PORT,
+            &[Chunk::Init(init(Parameters::from_bytes(Bytes::from_static(&[
+                9,
+            ]))))],
+        ),
+        // Out of the blue (§8.4).
+        packet(9, PORT, &[Chunk::CookieAck]),
+        packet(9, PORT, &[Chunk::ShutdownAck]),
+        packet(
+            9,
+            PORT,
+            &[Chunk::Shutdown(Shutdown {
+                cumulative_tsn_ack: Tsn(0),
+            })],
+        ),
+        packet(
+            9,
+            PORT,
+            &[Chunk::Abort(Abort {
+                reflected_tag: false,
+                causes: Causes::empty(),
+            })],
+        ),
+        packet(
+            9,
+            PORT,
+            &[Chunk::CookieEcho(CookieEcho {
+                cookie: Bytes::from_static(b"made up"),
+            })],
+        ),
+    ];
+    let mut answered = 0;
+    for (index, packet) in refused.into_iter().enumerate() {
+        let sent = packet.len();
+        let reply = answer_len(&mut endpoint(Vec::new()), packet);
+        assert!(
+            reply <= sent,
+            "packet {index}: {sent} bytes are answered with {reply}"
+        );
+        answered += usize::from(reply > 0);
+    }
+    assert!(answered >= 6, "most of them are answered: {answered}");
+}
