@@ -174,8 +174,8 @@ impl Endpoint {
 
     /// Closes the endpoint in order: no more associations, each one is shut down
     /// ([`Association::shutdown`](crate::Association::shutdown)), and all are awaited. Whoever holds one should still
-    /// read it to its end. Takes no longer than `Config::shutdown_guard` and
-    /// [`EndpointBuilder::linger`].
+    /// read it to its end. When it returns, the last packets have left, through the in-process link too if there is
+    /// one. Takes no longer than `Config::shutdown_guard`, [`EndpointBuilder::linger`] and the link's delay.
     pub async fn close(&self) {
         let hub = &self.handle.hub;
         hub.close();
@@ -185,6 +185,7 @@ impl Endpoint {
         }
         self.idle().await;
         tokio::time::sleep(hub.limits.linger).await;
+        hub.link_empty().await;
         hub.flush_capture();
     }
 

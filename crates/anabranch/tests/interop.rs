@@ -89,7 +89,7 @@ async fn receive_all(association: &Association, direction: u64) {
             assert!(before < Some(index), "message {index} came after {before:?}");
         }
         assert!(
-            message.into_bytes() == Bytes::from(bytes),
+            message.into_bytes() == bytes,
             "message {index} is not what was sent"
         );
     }

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use anabranch::{Association, Config, ConnectError, DEFAULT_UDP_PORT, Endpoint, Explained, LinkConfig};
+use anabranch::{Association, Config, ConnectError, DEFAULT_UDP_PORT, Endpoint, Explained};
 use clap::Args;
 use tokio::time::timeout;
 
@@ -16,11 +16,6 @@ use crate::units;
 const MIN_STREAMS: u16 = 16;
 /// What is left for an orderly end once the user asked to stop.
 const HURRY: Duration = Duration::from_secs(3);
-
-/// A link keeps times to about a millisecond; this is generous.
-const LINK_TICK: Duration = Duration::from_millis(20);
-/// After this a peer that waits for the last packet has asked for it again: RTO.Min and a little.
-const PEER_ASKS_AGAIN: Duration = Duration::from_millis(1200);
 
 /// The peer.
 #[derive(Clone, Debug, Args)]
@@ -44,8 +39,6 @@ pub(crate) struct Client {
     pub(crate) endpoint: Endpoint,
     pub(crate) association: Association,
     pub(crate) remote: SocketAddr,
-    /// How long the endpoint stays once the association is over.
-    linger: Duration,
 }
 
 /// How an association ended, and when.
@@ -105,12 +98,10 @@ impl Target {
                 streams.saturating_sub(1)
             )));
         }
-        let linger = carry.link.as_ref().map_or(Duration::ZERO, linger);
         Ok(Client {
             endpoint,
             association,
             remote,
-            linger,
         })
     }
 
@@ -172,17 +163,6 @@ impl Target {
     }
 }
 
-/// The last packet, SHUTDOWN COMPLETE, has to get through the link; if that loses it, the peer asks again after its
-/// retransmission timeout (at least a second) and is answered only while the endpoint is there (RFC 9260 §8.4).
-fn linger(link: &LinkConfig) -> Duration {
-    let through = link.delay + link.jitter + LINK_TICK;
-    if link.loss == LinkConfig::default().loss {
-        through
-    } else {
-        2 * through + PEER_ASKS_AGAIN
-    }
-}
-
 impl Client {
     /// Ends the association in order once all is acknowledged. Waits as long as the protocol does, but not for long
     /// when the user asked to stop.
@@ -210,7 +190,6 @@ impl Client {
             }
         };
         let at = Instant::now();
-        tokio::time::sleep(self.linger.min(HURRY)).await;
         self.endpoint.close().await;
         Ending { at, result }
     }

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anabranch::{BindError, Config, Endpoint, LinkConfig, Transport};
 use clap::{Args, ValueEnum};
@@ -9,6 +10,11 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::failure::Failure;
 use crate::output::Output;
+
+/// After this a peer that waits for the last packet has asked for it again: RTO.Min and a little.
+const PEER_ASKS_AGAIN: Duration = Duration::from_millis(1200);
+/// Nobody should have to wait longer for a goodbye.
+const MOST_LINGER: Duration = Duration::from_secs(3);
 
 /// What is shown of the work, and written down.
 #[derive(Clone, Debug, Args)]
@@ -86,12 +92,22 @@ impl Carry {
             .transport(transport)
             .max_joined_message(max_joined_message);
         if let Some(link) = &self.link {
-            builder = builder.link(link.clone(), self.seed);
+            builder = builder.link(link.clone(), self.seed).linger(linger(link));
         }
         if let Some(pcap) = pcap {
             builder = builder.capture(pcap);
         }
         builder.bind_all(&[local]).map_err(|error| bind_failure(&error))
+    }
+}
+
+/// How long an endpoint stays after its last association: if the link loses the last packet, SHUTDOWN COMPLETE, the
+/// peer asks again after its retransmission timeout and is answered only while the endpoint is there (RFC 9260 §8.4).
+fn linger(link: &LinkConfig) -> Duration {
+    if link.loss == LinkConfig::default().loss {
+        Duration::ZERO
+    } else {
+        (2 * (link.delay + link.jitter) + PEER_ASKS_AGAIN).min(MOST_LINGER)
     }
 }
 

@@ -209,6 +209,27 @@ fn lost_shutdowns_are_repeated_until_the_association_fails() {
 }
 
 // A ← SHUTDOWN ← Z
+// A → SHUTDOWN ACK →  (Z has gone)
+// A → SHUTDOWN ACK →  … until Association.Max.Retrans
+/// §9.2: who waits for SHUTDOWN COMPLETE has nothing left to lose; a peer that left without it leaves an orderly end.
+#[test]
+fn a_peer_that_leaves_after_its_shutdown_was_acknowledged_left_in_order() {
+    let mut config = quiet();
+    config.retransmissions.association_max_retrans = 2;
+    let mut script = established(config);
+    let cumulative = script.endpoint_tsn.minus(1);
+    script.send(&[shutdown_chunk(cumulative)]);
+    assert_eq!(script.expect_chunk(), Chunk::ShutdownAck);
+    for wait in [1, 2] {
+        assert_eq!(script.advance_to_timeout(), wait * SECOND);
+        assert_eq!(script.expect_chunk(), Chunk::ShutdownAck);
+    }
+    assert_eq!(script.advance_to_timeout(), 4 * SECOND);
+    script.expect_silence();
+    expect_closed(&mut script, CloseReason::Shutdown);
+}
+
+// A ← SHUTDOWN ← Z
 // A → SHUTDOWN ACK → (lost)
 // A → SHUTDOWN ACK (T2) → (lost)
 // A ← SHUTDOWN (repeated) ← Z

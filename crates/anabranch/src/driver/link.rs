@@ -6,6 +6,7 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use anabranch_netsim::{Link, LinkConfig, LinkStats, Packet};
 use anabranch_proto::Timestamp;
@@ -14,6 +15,9 @@ use tokio::sync::{Notify, watch};
 
 use super::{Hub, lock, stopped};
 use crate::socket::{Datagram, MAX_BATCH, Outgoing};
+
+/// The resolution of the runtime's timers.
+const TICK: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
 pub(super) struct LinkDoor {
@@ -118,6 +122,18 @@ impl LinkDoor {
 }
 
 impl Hub {
+    /// Waits until all that was sent has left the link.
+    pub(crate) async fn link_empty(&self) {
+        let next = || {
+            self.link
+                .as_ref()
+                .and_then(|link| lock(&link.ends).outward.next_event())
+        };
+        while let Some(next) = next() {
+            tokio::time::sleep_until(self.instant(next) + TICK).await;
+        }
+    }
+
     /// Lets packets out of the link when their time has come.
     pub(super) async fn carry(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
         let Some(link) = &self.link else { return };

@@ -30,7 +30,14 @@ impl Association {
             self.error_count += 1;
         }
         if self.error_count > self.config.retransmissions.association_max_retrans {
-            self.close(CloseReason::Unreachable);
+            // A peer that asked for the shutdown and was told that all is acknowledged may leave without a word: only
+            // its SHUTDOWN COMPLETE is missing.
+            let complete = matches!(self.state, State::ShutdownAckSent { .. });
+            self.close(if complete {
+                CloseReason::Shutdown
+            } else {
+                CloseReason::Unreachable
+            });
             return false;
         }
         true
