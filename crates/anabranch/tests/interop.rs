@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use anabranch::{Association, Bytes, Endpoint, Message, Ppid, SendOptions, StreamId};
+use anabranch::{Association, Endpoint, Message, Ppid, SendOptions, StreamId};
 
 const PORT: u16 = 5000;
 const PPID_BASE: u32 = 0x4100_0000;
@@ -127,9 +127,13 @@ fn start(peer: &str, role: &str, udp_port: u16, first: bool) -> Child {
 
 /// One exchange: the peer in this role, and whether it ends the association.
 async fn exchange(peer: &str, peer_listens: bool, peer_ends: bool) {
-    let builder = Endpoint::builder()
+    let mut builder = Endpoint::builder()
         .link("delay=2ms,loss=0.2%".parse().expect("a link"), 3)
         .linger(Duration::from_secs(2));
+    if let Some(directory) = std::env::var_os("ANABRANCH_CAPTURES") {
+        let name = format!("interop-{peer}-listens-{peer_listens}-ends-{peer_ends}.pcapng");
+        builder = builder.capture(PathBuf::from(directory).join(name));
+    }
     let endpoint = builder.bind("127.0.0.1:0").await.expect("bind");
     let (mut child, association) = if peer_listens {
         let mut child = start(peer, "listen", 0, peer_ends);

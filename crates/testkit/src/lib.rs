@@ -4,6 +4,7 @@
 //! Everything panics with what a person needs to find the cause; nothing here is for production.
 
 pub mod arrows;
+mod capture;
 mod ledger;
 mod pair;
 mod script;

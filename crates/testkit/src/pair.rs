@@ -1,10 +1,7 @@
 //! Two hosts, A and Z, over one to three paths in virtual time.
 
 use core::time::Duration;
-use std::fs::File;
-use std::io::{self, BufWriter};
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
 
 use anabranch_netsim::{Host, LinkConfig, LinkId, Network, NodeId};
 use anabranch_proto::{
@@ -14,6 +11,7 @@ use anabranch_proto::{
 use bytes::Bytes;
 
 use crate::arrows;
+use crate::capture::capture_file;
 use crate::ledger::Parcel;
 use crate::talker::{Message, Talker};
 
@@ -23,8 +21,6 @@ pub const PORT: u16 = 5000;
 const UDP_PORT: u16 = 9899;
 /// Packets kept to be drawn when a test fails.
 const RECORDS: usize = 120;
-/// If this variable of the environment names a folder, every pair writes a capture of all its packets there.
-const CAPTURES: &str = "ANABRANCH_CAPTURES";
 /// How long a set-up may take, losses included.
 const SET_UP_LIMIT: Duration = Duration::from_secs(600);
 
@@ -140,9 +136,8 @@ impl Setup {
         }
         let mut network = Network::new(self.seed);
         network.keep_records(RECORDS);
-        if let Some(directory) = std::env::var_os(CAPTURES) {
-            let file = capture_file(Path::new(&directory), self.seed).expect("a capture file can be made");
-            network.capture(BufWriter::new(file)).expect("and written");
+        if let Some(file) = capture_file(self.seed) {
+            network.capture(file).expect("a capture can be written");
         }
         let hosts = Side::BOTH.map(|side| {
             let seed = network.generator(&format!("host {side:?}")).bytes();
@@ -187,20 +182,6 @@ fn address(ipv6: bool, path: usize, side: Side) -> IpAddr {
     } else {
         IpAddr::from([10, path as u8, 0, last])
     }
-}
-
-/// A new file named after the test that runs, its seed, and a number if the test has several pairs of one seed.
-fn capture_file(directory: &Path, seed: u64) -> io::Result<File> {
-    std::fs::create_dir_all(directory)?;
-    let test = std::thread::current().name().unwrap_or("pair").replace("::", ".");
-    for number in 0.. {
-        let path = directory.join(format!("{test}-{seed}-{number}.pcapng"));
-        match File::create_new(path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            result => return result,
-        }
-    }
-    unreachable!("the loop has no end")
 }
 
 fn new_host(config: &Config, seed: [u8; 32]) -> Host {

@@ -12,9 +12,11 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::fmt::Write;
+use std::fs::File;
+use std::io::BufWriter;
 use std::net::{IpAddr, SocketAddr};
 
-use anabranch_netsim::{Generator, Host, Node, Packet};
+use anabranch_netsim::{Generator, Host, InterfaceId, Node, Packet, PcapngWriter};
 use anabranch_proto::{
     Association, AssociationId, Config, ConnectOptions, Event, Timestamp, Tsn, VerificationTag,
 };
@@ -25,6 +27,7 @@ use anabranch_wire::{Ppid, Ssn, StreamId};
 use bytes::Bytes;
 
 use crate::arrows::{describe_chunk, describe_packet};
+use crate::capture::capture_file;
 use crate::pair::PORT;
 use crate::talker::{Message, Talker};
 
@@ -91,6 +94,7 @@ pub struct Script {
     pub a_rwnd: u32,
     answers: VecDeque<FromEndpoint>,
     log: String,
+    capture: Option<(PcapngWriter<BufWriter<File>>, InterfaceId)>,
 }
 
 impl Script {
@@ -101,8 +105,8 @@ impl Script {
     #[must_use]
     pub fn new(config: Config, seed: u64) -> Self {
         let udp_port = if config.udp_encapsulation { 9899 } else { 0 };
-        let seed = Generator::of_process(seed, "script").bytes();
-        let mut host = Host::new(config, udp_port, seed).expect("the settings are in range");
+        let random = Generator::of_process(seed, "script").bytes();
+        let mut host = Host::new(config, udp_port, random).expect("the settings are in range");
         host.endpoint_mut().listen(PORT).expect("not port 0");
         host.run(Talker::default(), None);
         Self {
@@ -119,6 +123,13 @@ impl Script {
             a_rwnd: 100_000,
             answers: VecDeque::new(),
             log: String::new(),
+            capture: capture_file(seed).map(|file| {
+                let mut writer = PcapngWriter::new(file, 0).expect("a capture can be written");
+                let interface = writer
+                    .add_interface("endpoint")
+                    .expect("a capture can be written");
+                (writer, interface)
+            }),
         }
     }
 
@@ -364,6 +375,18 @@ impl Script {
     fn collect(&mut self) {
         while let Some(packet) = self.host.poll_transmit(self.now) {
             self.note("endpoint → peer", &describe_packet(&packet.payload));
+            if let Some((writer, interface)) = &mut self.capture {
+                writer
+                    .write(
+                        *interface,
+                        self.now,
+                        packet.source,
+                        packet.destination,
+                        &packet.payload,
+                        None,
+                    )
+                    .expect("a capture can be written");
+            }
             let parsed = SctpPacket::parse(packet.payload).expect("the endpoint's packets are right");
             let chunks = parsed.chunks().map(|raw| {
                 Chunk::decode(raw.expect("the endpoint's chunks have their length")).expect("and can be read")
