@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{demo, listen, ping, send};
+use crate::commands::{bench, demo, listen, ping, send};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::Observe;
@@ -58,6 +58,8 @@ enum Command {
     Send(send::SendArgs),
     /// Send messages to an echo server and compare what comes back
     Ping(ping::PingArgs),
+    /// Measure what the stack can do on this machine
+    Bench(bench::BenchArgs),
 }
 
 impl Command {
@@ -67,6 +69,7 @@ impl Command {
             Self::Listen(args) => &args.observe,
             Self::Send(args) => &args.observe,
             Self::Ping(args) => &args.observe,
+            Self::Bench(args) => &args.observe,
         }
     }
 
@@ -76,6 +79,7 @@ impl Command {
             Self::Listen(args) => listen::run(args, interrupt).await,
             Self::Send(args) => send::run(args, interrupt).await,
             Self::Ping(args) => ping::run(args, interrupt).await,
+            Self::Bench(args) => bench::run(args, interrupt).await,
         }
     }
 }

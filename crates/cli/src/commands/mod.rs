@@ -1,5 +1,6 @@
 //! One file for each subcommand.
 
+pub(crate) mod bench;
 pub(crate) mod demo;
 pub(crate) mod listen;
 pub(crate) mod ping;

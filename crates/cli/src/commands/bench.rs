@@ -1,0 +1,140 @@
+//! `anabranch bench`: what the stack can do on this machine, without a network in the way.
+
+mod loopback;
+mod memory;
+mod meter;
+
+use clap::Args;
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::options::Observe;
+use crate::units;
+use meter::{Meter, Report};
+
+/// The largest message, in bytes: it is to fit the default windows.
+const MAX_SIZE: u64 = 256 << 10;
+
+/// Arguments of `bench`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  anabranch bench
+  anabranch bench --size 72 --mib 64 --quantum 1
+  anabranch bench --udp --size 64kib
+
+In memory, both ends and the packets between them share one thread: what is left is the cost of the protocol. Over
+UDP, each end has an endpoint of its own on 127.0.0.1, as two programs would.")]
+pub(crate) struct BenchArgs {
+    /// Bytes of each message, 1 to 256kib
+    #[arg(long, value_name = "SIZE", default_value = "1024", value_parser = message_size)]
+    size: u64,
+    /// How much to carry, in MiB
+    #[arg(long, value_name = "NUMBER", default_value_t = 512, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    mib: u64,
+    /// In memory: packets that the receiver takes before it may answer
+    #[arg(long, value_name = "NUMBER", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=4096))]
+    quantum: u64,
+    /// Deliver messages as they come
+    #[arg(long)]
+    unordered: bool,
+    /// Largest SCTP packet in bytes, without the headers of UDP and IP
+    #[arg(long, value_name = "BYTES", default_value_t = 1200, value_parser = clap::value_parser!(u16).range(548..=65_507))]
+    packet: u16,
+    /// Over UDP on this machine, in place of memory
+    #[arg(long, conflicts_with = "quantum")]
+    udp: bool,
+    #[command(flatten)]
+    pub(crate) observe: Observe,
+}
+
+fn message_size(text: &str) -> Result<u64, String> {
+    let size = units::parse_size(text)?;
+    if (1..=MAX_SIZE).contains(&size) {
+        Ok(size)
+    } else {
+        Err("a message has 1 byte to 256kib here".to_owned())
+    }
+}
+
+impl BenchArgs {
+    /// Messages to carry.
+    fn messages(&self) -> u64 {
+        ((self.mib << 20) / self.size).max(1)
+    }
+
+    fn config(&self) -> anabranch::Config {
+        anabranch::Config {
+            path_mtu: self.packet + IP_AND_UDP,
+            ..anabranch::Config::default()
+        }
+    }
+}
+
+/// Bytes of the headers of IPv4 and UDP.
+const IP_AND_UDP: u16 = 28;
+
+/// Messages carry their number in front, as much of it as fits.
+fn stamp(message: &mut [u8], number: u64) {
+    let len = message.len().min(8);
+    message[..len].copy_from_slice(&number.to_le_bytes()[..len]);
+}
+
+/// Whether this is message `number`.
+fn is_stamped(message: &[u8], number: u64) -> bool {
+    let len = message.len().min(8);
+    message[..len] == number.to_le_bytes()[..len]
+}
+
+/// Runs the command.
+pub(crate) async fn run(args: BenchArgs, interrupt: Interrupt) -> Result<(), Failure> {
+    let report = if args.udp {
+        loopback::run(&args, &interrupt).await?
+    } else {
+        let (args, interrupt) = (args.clone(), interrupt.clone());
+        tokio::task::spawn_blocking(move || memory::run(&args, &interrupt))
+            .await
+            .map_err(|error| Failure::new(format!("the benchmark ended early: {error}")))??
+    };
+    tell(&args, &report);
+    if report.messages < args.messages() {
+        return Err(Failure::interrupted("interrupted before all was carried"));
+    }
+    Ok(())
+}
+
+fn tell(args: &BenchArgs, report: &Report) {
+    let mode = if args.udp { "udp" } else { "memory" };
+    let text = format!(
+        "{mode}, {} messages of {}{}, packets of {} B: {}, {:.0} messages/s, {:.3} us cpu a message, {} resident",
+        report.messages,
+        units::size(args.size),
+        if args.unordered { ", unordered" } else { "" },
+        args.packet,
+        units::rate(report.bytes, report.wall),
+        report.messages_per_second(),
+        report.cpu_per_message_us(),
+        report.resident.map_or("unknown".to_owned(), units::size),
+    );
+    let record = json!({
+        "event": "bench",
+        "lib": "anabranch",
+        "mode": mode,
+        "size": args.size,
+        "order": if args.unordered { "U" } else { "O" },
+        "quantum": args.quantum,
+        "packet": args.packet,
+        "bytes": report.bytes,
+        "msgs": report.messages,
+        "wall": report.wall.as_secs_f64(),
+        "cpu": report.cpu.as_secs_f64(),
+        "mbit": report.megabits(),
+        "msgps": report.messages_per_second(),
+        "cpu_us_per_msg": report.cpu_per_message_us(),
+        "rss_kib": report.resident.map(|bytes| bytes / 1024),
+        "pkts": report.packets,
+        "acks": report.answers,
+    });
+    args.observe.output().fact(text, &record);
+}

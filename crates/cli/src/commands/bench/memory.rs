@@ -1,0 +1,220 @@
+//! Both ends of an association in one thread, packets handed over in memory.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anabranch_proto::{
+    Association, AssociationId, ConnectOptions, Endpoint, Handling, SendOptions, StreamId, Timestamp,
+};
+use bytes::Bytes;
+
+use super::{BenchArgs, Meter, Report, is_stamped, stamp};
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+
+/// Datagrams that a side may build at once, as with segmentation offload.
+const BATCH: usize = 64;
+/// Virtual time between two rounds.
+const ROUND: Duration = Duration::from_micros(10);
+const PORT: u16 = 7;
+
+/// One end.
+struct Side {
+    endpoint: Endpoint,
+    association: Option<(AssociationId, Box<Association>)>,
+    /// Where the other one is.
+    peer: SocketAddr,
+    buffer: Vec<u8>,
+}
+
+impl Side {
+    fn new(args: &BenchArgs, peer: SocketAddr, seed: u8) -> Result<Self, Failure> {
+        let endpoint = Endpoint::new(args.config(), [seed; 32])
+            .map_err(|error| Failure::new(format!("the benchmark's settings: {error}")))?;
+        Ok(Self {
+            endpoint,
+            association: None,
+            peer,
+            buffer: Vec::new(),
+        })
+    }
+
+    /// Takes a packet from the other end.
+    fn input(&mut self, now: Timestamp, packet: Bytes, answers: &mut VecDeque<Bytes>) {
+        match self.endpoint.handle_datagram(now, None, self.peer, packet) {
+            Handling::Done => {}
+            Handling::Reply(reply) => answers.push_back(reply.packet),
+            Handling::Deliver(_, inbound) => {
+                if let Some((_, association)) = &mut self.association {
+                    association.handle_packet(now, inbound);
+                }
+            }
+            Handling::Accept(id, association) => self.association = Some((id, association)),
+        }
+    }
+
+    /// Lets it send all it has to.
+    fn output(&mut self, now: Timestamp, packets: &mut VecDeque<Bytes>) {
+        let Some((id, association)) = &mut self.association else {
+            return;
+        };
+        while let Some(transmit) = association.poll_transmit(now, &mut self.buffer, BATCH) {
+            let size = transmit.segment_size.unwrap_or(transmit.len);
+            let capacity = self.buffer.len();
+            let mut batch = Bytes::from(std::mem::replace(&mut self.buffer, Vec::with_capacity(capacity)));
+            while batch.len() > size {
+                packets.push_back(batch.split_to(size));
+            }
+            packets.push_back(batch);
+        }
+        while let Some(event) = association.poll_endpoint_event() {
+            self.endpoint.handle_event(*id, event);
+        }
+        while association.poll_event().is_some() {}
+    }
+
+    fn on_time(&mut self, now: Timestamp) {
+        if let Some((_, association)) = &mut self.association
+            && association.poll_timeout().is_some_and(|due| due <= now)
+        {
+            association.handle_timeout(now);
+        }
+    }
+
+    fn next_timeout(&self) -> Option<Timestamp> {
+        self.association
+            .as_ref()
+            .and_then(|(_, association)| association.poll_timeout())
+    }
+}
+
+/// The two ends and the time.
+struct Pair {
+    sender: Side,
+    receiver: Side,
+    now: Timestamp,
+    there: VecDeque<Bytes>,
+    back: VecDeque<Bytes>,
+    packets: u64,
+    answers: u64,
+}
+
+impl Pair {
+    fn set_up(args: &BenchArgs) -> Result<Self, Failure> {
+        let [a, z] = [1, 2].map(|last| SocketAddr::from(([10, 0, 0, last], 9899)));
+        let now = Timestamp::from_millis(1);
+        let mut sender = Side::new(args, z, 1)?;
+        let mut receiver = Side::new(args, a, 2)?;
+        let failed = |error: &dyn std::fmt::Display| Failure::new(format!("no association: {error}"));
+        receiver.endpoint.listen(PORT).map_err(|error| failed(&error))?;
+        let connected = sender.endpoint.connect(now, z, PORT, ConnectOptions::default());
+        sender.association = Some(connected.map_err(|error| failed(&error))?);
+        let mut pair = Self {
+            sender,
+            receiver,
+            now,
+            there: VecDeque::new(),
+            back: VecDeque::new(),
+            packets: 0,
+            answers: 0,
+        };
+        // The four packets of the handshake.
+        for _ in 0..4 {
+            pair.exchange(1, |_| {});
+        }
+        pair.packets = 0;
+        pair.answers = 0;
+        Ok(pair)
+    }
+
+    /// Carries all that the sender has to send now; the receiver gets `quantum` packets before it may answer.
+    fn exchange(&mut self, quantum: u64, mut read: impl FnMut(&mut Association)) {
+        let now = self.now;
+        self.sender.output(now, &mut self.there);
+        while !self.there.is_empty() {
+            for packet in (0..quantum).map_while(|_| self.there.pop_front()) {
+                self.packets += 1;
+                self.receiver.input(now, packet, &mut self.back);
+            }
+            if let Some((_, association)) = &mut self.receiver.association {
+                read(association);
+            }
+            self.answer(now);
+            self.sender.output(now, &mut self.there);
+        }
+        self.answer(now);
+        self.now = now + ROUND;
+        self.sender.on_time(self.now);
+        self.receiver.on_time(self.now);
+    }
+
+    fn answer(&mut self, now: Timestamp) {
+        self.receiver.output(now, &mut self.back);
+        while let Some(packet) = self.back.pop_front() {
+            self.answers += 1;
+            self.sender.input(now, packet, &mut self.there);
+        }
+    }
+
+    /// Nothing moved: goes to when something will.
+    fn wait(&mut self) -> Result<(), Failure> {
+        let next = [self.sender.next_timeout(), self.receiver.next_timeout()];
+        let next = next.into_iter().flatten().min();
+        self.now = next
+            .ok_or_else(|| Failure::new("the benchmark stands still: this is a bug"))?
+            .max(self.now);
+        self.sender.on_time(self.now);
+        self.receiver.on_time(self.now);
+        Ok(())
+    }
+}
+
+/// Carries the messages.
+pub(super) fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<Report, Failure> {
+    let mut pair = Pair::set_up(args)?;
+    let total = args.messages();
+    let mut template = vec![0x5a; usize::try_from(args.size).unwrap_or(usize::MAX)];
+    let options = SendOptions {
+        unordered: args.unordered,
+        ..SendOptions::default()
+    };
+    let (mut sent, mut received, mut wrong) = (0, 0, 0);
+    let meter = Meter::start();
+    while received < total && !interrupt.is_set() {
+        let Some((_, association)) = &mut pair.sender.association else {
+            return Err(Failure::new("no association: this is a bug"));
+        };
+        while sent < total {
+            stamp(&mut template, sent);
+            let message = Bytes::copy_from_slice(&template);
+            if association.send(pair.now, StreamId(0), message, options).is_err() {
+                break;
+            }
+            sent += 1;
+        }
+        let before = (pair.packets, pair.answers);
+        let now = pair.now;
+        pair.exchange(args.quantum, |association| {
+            while let Some(part) = association.recv(now) {
+                let whole = part.beginning && part.ending && part.payload.len() == template.len();
+                let right = part
+                    .payload
+                    .pieces()
+                    .first()
+                    .is_some_and(|first| is_stamped(first, received));
+                wrong += u64::from(!(whole && right));
+                received += 1;
+            }
+        });
+        if before == (pair.packets, pair.answers) && received < total {
+            pair.wait()?;
+        }
+    }
+    if wrong > 0 {
+        return Err(Failure::new(format!(
+            "{wrong} messages came out of order or cut: this is a bug"
+        )));
+    }
+    Ok(meter.report(received, received * args.size, pair.packets, pair.answers))
+}

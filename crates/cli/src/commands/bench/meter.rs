@@ -1,0 +1,75 @@
+//! What a run cost.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use crate::output;
+
+/// Measures from when it is made.
+#[derive(Debug)]
+pub(super) struct Meter {
+    begun: Instant,
+    cpu: Duration,
+}
+
+/// A run and its cost.
+#[derive(Clone, Debug)]
+pub(super) struct Report {
+    pub(super) messages: u64,
+    pub(super) bytes: u64,
+    pub(super) wall: Duration,
+    /// Of all threads; zero where the system does not tell.
+    pub(super) cpu: Duration,
+    /// The most memory resident, in bytes.
+    pub(super) resident: Option<u64>,
+    /// Packets to the receiver, and back.
+    pub(super) packets: u64,
+    pub(super) answers: u64,
+}
+
+impl Meter {
+    pub(super) fn start() -> Self {
+        Self {
+            begun: Instant::now(),
+            cpu: cpu_time(),
+        }
+    }
+
+    pub(super) fn report(&self, messages: u64, bytes: u64, packets: u64, answers: u64) -> Report {
+        Report {
+            messages,
+            bytes,
+            wall: self.begun.elapsed(),
+            cpu: cpu_time().saturating_sub(self.cpu),
+            resident: output::peak_resident(),
+            packets,
+            answers,
+        }
+    }
+}
+
+impl Report {
+    pub(super) fn megabits(&self) -> f64 {
+        self.bytes as f64 * 8e-6 / self.wall.as_secs_f64()
+    }
+
+    pub(super) fn messages_per_second(&self) -> f64 {
+        self.messages as f64 / self.wall.as_secs_f64()
+    }
+
+    pub(super) fn cpu_per_message_us(&self) -> f64 {
+        self.cpu.as_secs_f64() * 1e6 / self.messages.max(1) as f64
+    }
+}
+
+/// Time on a processor of this process's threads, as Linux counts it: nanoseconds, first in each `schedstat`.
+fn cpu_time() -> Duration {
+    let Ok(tasks) = fs::read_dir("/proc/self/task") else {
+        return Duration::ZERO;
+    };
+    let nanos = tasks.flatten().filter_map(|task| {
+        let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
+        text.split_whitespace().next()?.parse::<u64>().ok()
+    });
+    Duration::from_nanos(nanos.sum())
+}
