@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use anabranch_netsim::{Network, Record, describe};
 use anabranch_wire::cause::Causes;
-use anabranch_wire::chunk::{Chunk, Data, GapAckBlock, IData};
+use anabranch_wire::chunk::{Chunk, Data, EncodeChunk, GapAckBlock, IData};
 use anabranch_wire::packet::Packet;
 use anabranch_wire::parameter::Parameters;
 use bytes::Bytes;
@@ -112,7 +112,7 @@ pub fn describe_chunk(chunk: &Chunk) -> String {
         }
         Chunk::ForwardTsn(forward) => format!("FORWARD-TSN cum={}", forward.new_cumulative_tsn.0),
         Chunk::IForwardTsn(forward) => format!("I-FORWARD-TSN cum={}", forward.new_cumulative_tsn.0),
-        Chunk::Unknown(raw) => format!("chunk type {} {}B", raw.kind, raw.value().len()),
+        Chunk::Unknown(unknown) => format!("chunk type {} {}B", unknown.kind(), unknown.encoded_len()),
         other => format!("{other:?}"),
     }
 }

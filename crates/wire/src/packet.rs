@@ -98,11 +98,12 @@ impl Packet {
         Ok(Self { header, datagram })
     }
 
-    /// The chunks, as slices of the datagram.
+    /// The chunks, in order.
     #[must_use]
-    pub fn chunks(&self) -> Chunks {
+    pub fn chunks(&self) -> Chunks<'_> {
         Chunks {
-            rest: self.datagram.slice(COMMON_HEADER_LEN..),
+            packet: &self.datagram,
+            at: COMMON_HEADER_LEN,
         }
     }
 
@@ -121,31 +122,32 @@ impl Packet {
 
 /// The chunks of a packet; ends after the first error.
 #[derive(Clone, Debug)]
-pub struct Chunks {
-    rest: Bytes,
+pub struct Chunks<'a> {
+    packet: &'a Bytes,
+    at: usize,
 }
 
-impl Iterator for Chunks {
-    type Item = Result<RawChunk, PacketError>;
+impl<'a> Iterator for Chunks<'a> {
+    type Item = Result<RawChunk<'a>, PacketError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let left = self.rest.len();
+        let rest = self.packet.get(self.at..)?;
+        let left = rest.len();
         if left == 0 {
             return None;
         }
-        let claimed = if left < CHUNK_HEADER_LEN {
-            left
-        } else {
-            usize::from(u16::from_be_bytes([self.rest[2], self.rest[3]]))
+        let claimed = match rest {
+            [_, _, high, low, ..] => usize::from(u16::from_be_bytes([*high, *low])),
+            _ => left,
         };
-        if left < CHUNK_HEADER_LEN || claimed < CHUNK_HEADER_LEN || claimed > left {
-            self.rest = Bytes::new();
+        if claimed < CHUNK_HEADER_LEN || claimed > left {
+            self.at = self.packet.len();
             return Some(Err(PacketError::ChunkLength { claimed, left }));
         }
+        let start = self.at;
         // The padding of the last chunk may be missing (§3.2).
-        let mut whole = self.rest.split_to(padded(claimed).min(left));
-        whole.truncate(claimed);
-        Some(Ok(RawChunk::new(whole)))
+        self.at = start + padded(claimed);
+        Some(Ok(RawChunk::new(self.packet, start, start + claimed)))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Taking numbers off the front of bytes, without panic.
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 
 /// Bytes that are being read.
 pub(crate) struct Reader {
@@ -14,7 +14,7 @@ impl Reader {
 
     fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let array = self.rest.get(..N)?.try_into().ok()?;
-        let _ = self.rest.split_to(N);
+        self.rest.advance(N);
         Some(array)
     }
 

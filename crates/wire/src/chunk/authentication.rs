@@ -30,11 +30,11 @@ pub struct Auth {
 }
 
 impl Auth {
-    pub(super) fn decode(raw: &RawChunk) -> Result<Self, ChunkError> {
+    pub(super) fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
         Self::read(raw).ok_or(ChunkError::Length { kind: kind::AUTH })
     }
 
-    fn read(raw: &RawChunk) -> Option<Self> {
+    fn read(raw: &RawChunk<'_>) -> Option<Self> {
         let mut reader = Reader::new(raw.value());
         Some(Self {
             shared_key_id: reader.u16()?,
@@ -69,7 +69,7 @@ macro_rules! asconf_chunk {
         }
 
         impl $name {
-            pub(super) fn decode(raw: &RawChunk) -> Result<Self, ChunkError> {
+            pub(super) fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
                 let mut reader = Reader::new(raw.value());
                 let serial = reader.u32().ok_or(ChunkError::Length { kind: $kind })?;
                 Ok(Self { serial, parameters: Parameters::from_bytes(reader.rest()) })

@@ -19,7 +19,7 @@ pub struct CookieEcho {
 }
 
 impl CookieEcho {
-    pub(super) fn decode(raw: &RawChunk) -> Result<Self, ChunkError> {
+    pub(super) fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
         Ok(Self { cookie: raw.value() })
     }
 }

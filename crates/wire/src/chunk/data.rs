@@ -59,8 +59,8 @@ impl Data {
     /// Bytes before the user data.
     pub const HEADER_LEN: usize = 16;
 
-    pub(super) fn decode(raw: &RawChunk) -> Result<Self, ChunkError> {
-        let whole = &raw.whole;
+    pub(super) fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
+        let whole = raw.as_slice();
         if whole.len() < Self::HEADER_LEN {
             return Err(ChunkError::Length { kind: kind::DATA });
         }
@@ -79,7 +79,7 @@ impl Data {
             beginning: raw.flags & BEGINNING != 0,
             ending: raw.flags & ENDING != 0,
             immediate: raw.flags & IMMEDIATE != 0,
-            payload: whole.slice(Self::HEADER_LEN..),
+            payload: raw.after(Self::HEADER_LEN),
         })
     }
 }

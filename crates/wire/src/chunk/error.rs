@@ -20,7 +20,7 @@ pub struct Abort {
 }
 
 impl Abort {
-    pub(super) fn decode(raw: &RawChunk) -> Result<Self, ChunkError> {
+    pub(super) fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
         Ok(Self {
             reflected_tag: raw.flags & 1 != 0,
             causes: Causes::from_bytes(raw.value()),
@@ -47,7 +47,7 @@ pub struct ErrorChunk {
 }
 
 impl ErrorChunk {
-    pub(super) fn decode(raw: &RawChunk) -> Result<Self, ChunkError> {
+    pub(super) fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
         Ok(Self {
             causes: Causes::from_bytes(raw.value()),
         })

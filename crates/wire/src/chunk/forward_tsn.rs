@@ -69,7 +69,7 @@ impl ForwardTsn {
         })
     }
 
-    pub(super) fn decode(raw: &RawChunk) -> Result<Self, ChunkError> {
+    pub(super) fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
         let (new_cumulative_tsn, skipped) = read(raw, 4)?;
         Ok(Self {
             new_cumulative_tsn,
@@ -122,7 +122,7 @@ impl IForwardTsn {
         })
     }
 
-    pub(super) fn decode(raw: &RawChunk) -> Result<Self, ChunkError> {
+    pub(super) fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
         let (new_cumulative_tsn, skipped) = read(raw, 8)?;
         // Written anew, so that reserved bits come out as zero.
         let entries = Self {
@@ -145,7 +145,7 @@ impl EncodeChunk for IForwardTsn {
     }
 }
 
-fn read(raw: &RawChunk, entry_len: usize) -> Result<(Tsn, Bytes), ChunkError> {
+fn read(raw: &RawChunk<'_>, entry_len: usize) -> Result<(Tsn, Bytes), ChunkError> {
     let length = ChunkError::Length { kind: raw.kind };
     let mut reader = Reader::new(raw.value());
     let tsn = Tsn(reader.u32().ok_or(length)?);

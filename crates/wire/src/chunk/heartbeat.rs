@@ -23,7 +23,7 @@ macro_rules! heartbeat_chunk {
         }
 
         impl $name {
-            pub(super) fn decode(raw: &RawChunk) -> Result<Self, ChunkError> {
+            pub(super) fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
                 read_info(raw).map(|info| Self { info }).ok_or(ChunkError::Length { kind: $kind })
             }
         }
@@ -53,7 +53,7 @@ heartbeat_chunk!(
 );
 
 /// The one parameter; its padding, which some senders count in the chunk's length, is not kept.
-fn read_info(raw: &RawChunk) -> Option<Bytes> {
+fn read_info(raw: &RawChunk<'_>) -> Option<Bytes> {
     let value = raw.value();
     let claimed = usize::from(u16::from_be_bytes([*value.get(2)?, *value.get(3)?]));
     let is_info = value[..2] == [0, 1] && claimed >= HEADER_LEN && claimed <= value.len();

@@ -47,11 +47,11 @@ impl IData {
     /// Bytes before the user data.
     pub const HEADER_LEN: usize = 20;
 
-    pub(super) fn decode(raw: &RawChunk) -> Result<Self, ChunkError> {
+    pub(super) fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
         Self::read(raw).ok_or(ChunkError::Length { kind: kind::I_DATA })?
     }
 
-    fn read(raw: &RawChunk) -> Option<Result<Self, ChunkError>> {
+    fn read(raw: &RawChunk<'_>) -> Option<Result<Self, ChunkError>> {
         let mut reader = Reader::new(raw.value());
         let tsn = Tsn(reader.u32()?);
         let stream = StreamId(reader.u16()?);

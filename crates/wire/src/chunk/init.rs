@@ -36,11 +36,11 @@ macro_rules! init_chunk {
         }
 
         impl $name {
-            pub(super) fn decode(raw: &RawChunk) -> Result<Self, ChunkError> {
+            pub(super) fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
                 Self::read(raw).ok_or(ChunkError::Length { kind: $kind })
             }
 
-            fn read(raw: &RawChunk) -> Option<Self> {
+            fn read(raw: &RawChunk<'_>) -> Option<Self> {
                 let mut reader = Reader::new(raw.value());
                 Some(Self {
                     initiate_tag: VerificationTag(reader.u32()?),

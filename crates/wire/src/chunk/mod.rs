@@ -127,40 +127,80 @@ pub const fn unknown_chunk_action(kind: u8) -> UnknownAction {
     UnknownAction::from_bits(kind >> 6)
 }
 
-/// A chunk whose length is right and whose content was not looked at.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RawChunk {
+/// A chunk in its packet, whose length is right and whose content was not looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct RawChunk<'a> {
     /// The chunk type; see [`kind`].
     pub kind: u8,
     /// The chunk flags.
     pub flags: u8,
-    whole: Bytes,
+    packet: &'a Bytes,
+    /// Where it is in the packet, from header to end without padding.
+    start: usize,
+    end: usize,
 }
 
-impl RawChunk {
-    /// `whole` has a chunk header, and the length that it says.
-    pub(crate) fn new(whole: Bytes) -> Self {
+impl<'a> RawChunk<'a> {
+    /// What is in `packet` from `start` to `end` has a chunk header, and the length that it says.
+    pub(crate) fn new(packet: &'a Bytes, start: usize, end: usize) -> Self {
         Self {
-            kind: whole[0],
-            flags: whole[1],
-            whole,
+            kind: packet[start],
+            flags: packet[start + 1],
+            packet,
+            start,
+            end,
         }
+    }
+
+    /// The chunk with its header, without padding, as it stands in the packet.
+    #[must_use]
+    pub fn as_slice(&self) -> &'a [u8] {
+        &self.packet[self.start..self.end]
+    }
+
+    /// What follows the first `skip` bytes, without padding.
+    pub(crate) fn after(&self, skip: usize) -> Bytes {
+        self.packet.slice((self.start + skip).min(self.end)..self.end)
     }
 
     /// The chunk value, without header and padding.
     #[must_use]
     pub fn value(&self) -> Bytes {
-        self.whole.slice(CHUNK_HEADER_LEN..)
+        self.after(CHUNK_HEADER_LEN)
     }
 
     /// The chunk with its header, without padding.
     #[must_use]
     pub fn whole(&self) -> Bytes {
-        self.whole.clone()
+        self.after(0)
     }
 }
 
-impl EncodeChunk for RawChunk {
+/// A chunk of a type that is not known here, whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownChunk {
+    whole: Bytes,
+}
+
+impl UnknownChunk {
+    fn new(raw: &RawChunk<'_>) -> Self {
+        Self { whole: raw.whole() }
+    }
+
+    /// The chunk type.
+    #[must_use]
+    pub fn kind(&self) -> u8 {
+        self.whole[0]
+    }
+
+    /// The chunk with its header, without padding.
+    #[must_use]
+    pub fn whole(&self) -> &Bytes {
+        &self.whole
+    }
+}
+
+impl EncodeChunk for UnknownChunk {
     fn encoded_len(&self) -> usize {
         self.whole.len()
     }
@@ -216,7 +256,7 @@ macro_rules! chunks {
             $($(#[$doc])* $name($inner),)*
             $($(#[$unit_doc])* $unit,)*
             /// A chunk of a type that is not known here.
-            Unknown(RawChunk),
+            Unknown(UnknownChunk),
         }
 
         impl Chunk {
@@ -224,12 +264,12 @@ macro_rules! chunks {
             ///
             /// # Errors
             /// The type is known and the content does not fit it.
-            pub fn decode(raw: RawChunk) -> Result<Self, ChunkError> {
+            pub fn decode(raw: RawChunk<'_>) -> Result<Self, ChunkError> {
                 let kind = raw.kind;
                 match kind {
                     $($kind => <$inner>::decode(&raw).map(Self::$name),)*
                     $($unit_kind => Ok(Self::$unit),)*
-                    _ => return Ok(Self::Unknown(raw)),
+                    _ => Ok(Self::Unknown(UnknownChunk::new(&raw))),
                 }
             }
 
@@ -239,7 +279,7 @@ macro_rules! chunks {
                 match self {
                     $(Self::$name(_) => $kind,)*
                     $(Self::$unit => $unit_kind,)*
-                    Self::Unknown(raw) => raw.kind,
+                    Self::Unknown(unknown) => unknown.kind(),
                 }
             }
         }
@@ -249,7 +289,7 @@ macro_rules! chunks {
                 match self {
                     $(Self::$name(chunk) => chunk.encoded_len(),)*
                     $(Self::$unit => CHUNK_HEADER_LEN,)*
-                    Self::Unknown(raw) => raw.encoded_len(),
+                    Self::Unknown(unknown) => unknown.encoded_len(),
                 }
             }
 
@@ -257,7 +297,7 @@ macro_rules! chunks {
                 match self {
                     $(Self::$name(chunk) => chunk.encode(out),)*
                     $(Self::$unit => put_header(out, $unit_kind, 0, CHUNK_HEADER_LEN),)*
-                    Self::Unknown(raw) => raw.encode(out),
+                    Self::Unknown(unknown) => unknown.encode(out),
                 }
             }
         }
@@ -318,13 +358,15 @@ pub(crate) mod tests {
 
     use super::*;
 
+    fn decode(bytes: &[u8]) -> Result<Chunk, ChunkError> {
+        let packet = Bytes::copy_from_slice(bytes);
+        Chunk::decode(RawChunk::new(&packet, 0, packet.len()))
+    }
+
     /// Reads the chunk in `bytes`, checks that it is `expected`, writes back to the same bytes, and that no shorter
     /// value of it makes the reader panic.
     pub(crate) fn check(bytes: &[u8], expected: &Chunk) {
-        assert_eq!(
-            Chunk::decode(RawChunk::new(Bytes::copy_from_slice(bytes))).as_ref(),
-            Ok(expected)
-        );
+        assert_eq!(decode(bytes).as_ref(), Ok(expected));
         let mut written = Vec::new();
         expected.encode(&mut written);
         assert_eq!(written, bytes);
@@ -333,16 +375,13 @@ pub(crate) mod tests {
         for len in CHUNK_HEADER_LEN..bytes.len() {
             let mut short = bytes[..len].to_vec();
             short[2..4].copy_from_slice(&(len as u16).to_be_bytes());
-            let _ = Chunk::decode(RawChunk::new(short.into()));
+            let _ = decode(&short);
         }
     }
 
     /// The chunk in `bytes`, whatever its length field says, cannot be read.
     pub(crate) fn check_refused(bytes: &[u8], error: ChunkError) {
-        assert_eq!(
-            Chunk::decode(RawChunk::new(Bytes::copy_from_slice(bytes))),
-            Err(error)
-        );
+        assert_eq!(decode(bytes), Err(error));
     }
 
     #[test]
@@ -350,7 +389,12 @@ pub(crate) mod tests {
         check(&[8, 0, 0, 4], &Chunk::ShutdownAck);
         check(&[11, 0, 0, 4], &Chunk::CookieAck);
         let unknown = Bytes::from_static(&[0x3F, 5, 0, 7, 1, 2, 3]);
-        check(&unknown, &Chunk::Unknown(RawChunk::new(unknown.clone())));
+        check(
+            &unknown,
+            &Chunk::Unknown(UnknownChunk {
+                whole: unknown.clone(),
+            }),
+        );
     }
 
     #[test]

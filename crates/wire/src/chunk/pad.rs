@@ -17,7 +17,7 @@ pub struct Pad {
 }
 
 impl Pad {
-    pub(super) fn decode(raw: &RawChunk) -> Result<Self, ChunkError> {
+    pub(super) fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
         Ok(Self {
             len: raw.value().len() as u16,
         })

@@ -18,7 +18,7 @@ pub struct ReConfig {
 }
 
 impl ReConfig {
-    pub(super) fn decode(raw: &RawChunk) -> Result<Self, ChunkError> {
+    pub(super) fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
         Ok(Self {
             parameters: Parameters::from_bytes(raw.value()),
         })

@@ -134,11 +134,11 @@ impl Sack {
     /// Bytes before the lists.
     pub const HEADER_LEN: usize = CHUNK_HEADER_LEN + 12;
 
-    pub(super) fn decode(raw: &RawChunk) -> Result<Self, ChunkError> {
+    pub(super) fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
         Self::read(raw).ok_or(ChunkError::Length { kind: kind::SACK })
     }
 
-    fn read(raw: &RawChunk) -> Option<Self> {
+    fn read(raw: &RawChunk<'_>) -> Option<Self> {
         let mut reader = Reader::new(raw.value());
         let cumulative_tsn_ack = Tsn(reader.u32()?);
         let a_rwnd = reader.u32()?;

@@ -21,7 +21,7 @@ pub struct Shutdown {
 }
 
 impl Shutdown {
-    pub(super) fn decode(raw: &RawChunk) -> Result<Self, ChunkError> {
+    pub(super) fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
         let tsn = Reader::new(raw.value())
             .u32()
             .ok_or(ChunkError::Length { kind: kind::SHUTDOWN })?;
@@ -50,7 +50,7 @@ pub struct ShutdownComplete {
 }
 
 impl ShutdownComplete {
-    pub(super) fn decode(raw: &RawChunk) -> Result<Self, ChunkError> {
+    pub(super) fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
         Ok(Self {
             reflected_tag: raw.flags & 1 != 0,
         })
