@@ -89,7 +89,8 @@ impl Association {
         buffer: &mut Vec<u8>,
         batch: Option<Batch>,
     ) -> Option<(PathId, usize)> {
-        let id = self.next_path(now)?;
+        let turn = self.data_turn(now);
+        let id = self.next_path(turn)?;
         if batch.is_some_and(|batch| batch.path != id) {
             return None;
         }
@@ -117,10 +118,10 @@ impl Association {
                 State::CookieEchoed(_) => control == ControlPushed::WithCookieEcho,
                 _ => self.state.sends_data(),
             };
-            let data_follows = may_carry_data && self.data_path(now) == Some(id);
-            self.push_sack(id, data_follows, &mut packet);
-            if data_follows {
-                self.push_data(now, id, &mut packet);
+            let turn = turn.filter(|turn| may_carry_data && turn.path == id);
+            self.push_sack(id, turn.is_some(), &mut packet);
+            if let Some(turn) = turn {
+                self.push_data(now, turn, &mut packet);
             }
         }
         if packet.is_empty() {
@@ -131,17 +132,14 @@ impl Association {
     }
 
     /// The path of the next packet: of the first control chunk, else of a SACK that is due, else of data.
-    fn next_path(&mut self, now: Timestamp) -> Option<PathId> {
+    fn next_path(&self, turn: Option<DataTurn>) -> Option<PathId> {
         if let Some(waiting) = self.control.peek() {
             return Some(waiting.path);
         }
         if self.receiver.ack_due() && !self.state.is_setting_up() {
             return Some(self.paths.last_arrival);
         }
-        if !self.state.sends_data() || self.state.is_setting_up() {
-            return None;
-        }
-        self.data_path(now)
+        turn.filter(|_| !self.state.is_setting_up()).map(|turn| turn.path)
     }
 
     /// Size of the next repeat for this path if it does not fit a packet there.
@@ -190,18 +188,24 @@ impl Association {
         self.counters.sacks_sent += 1;
     }
 
-    /// The path that the next DATA chunk takes, if one may leave now (§6.1 A to E).
-    fn data_path(&mut self, now: Timestamp) -> Option<PathId> {
+    /// Whether a DATA chunk may leave now, and where it goes (§6.1 A to E).
+    fn data_turn(&mut self, now: Timestamp) -> Option<DataTurn> {
+        if !self.state.sends_data() {
+            return None;
+        }
         if let Some(index) = self.outstanding.first_lost() {
             let id = self.repeat_path(index);
             let path = self.paths.path(id);
             // Rule C: while a repeat waits, no new data leaves.
-            return (path.repeat_now || path.has_cwnd_room()).then_some(id);
+            return (path.repeat_now || path.has_cwnd_room()).then_some(DataTurn { path: id, new: None });
         }
         let len = self.next_payload_len()?;
         let id = self.paths.choose(Candidate::New);
         self.paths.path_mut(id).decay_when_idle(now);
-        self.may_send_new(now, id, len, true).then_some(id)
+        self.may_send_new(now, id, len, true).then_some(DataTurn {
+            path: id,
+            new: Some(len),
+        })
     }
 
     fn repeat_path(&self, index: u64) -> PathId {
@@ -254,24 +258,33 @@ impl Association {
         }
     }
 
-    fn push_data(&mut self, now: Timestamp, id: PathId, packet: &mut PacketWriter<'_>) {
-        let start = packet.len();
-        self.push_repeats(now, id, packet);
-        let mut first = packet.len() == start;
-        while self.outstanding.first_lost().is_none() {
-            let Some(len) = self.next_payload_len() else { break };
-            let fits = self.queue.format().wire_len(len) <= packet.room();
-            // Beside repeats, new data must be allowed on its own (§6.1).
-            if !fits || self.paths.choose(Candidate::New) != id || !self.may_send_new(now, id, len, first) {
-                break;
+    fn push_data(&mut self, now: Timestamp, turn: DataTurn, packet: &mut PacketWriter<'_>) {
+        let DataTurn { path: id, new } = turn;
+        let mut next = match new {
+            Some(len) => Some(len),
+            None => {
+                self.push_repeats(now, id, packet);
+                // Beside repeats, new data must be allowed on its own (§6.1).
+                self.next_beside(now, id)
             }
+        };
+        while let Some(len) = next.filter(|len| self.queue.format().wire_len(*len) <= packet.room()) {
             self.push_new(now, id, len, packet);
-            first = false;
             if self.peer_window.probe_now {
                 self.peer_window.probe_now = false;
                 break;
             }
+            next = self.next_beside(now, id);
         }
+    }
+
+    /// The length of the next new chunk, if it may share a packet to `id` with those already in it.
+    fn next_beside(&mut self, now: Timestamp, id: PathId) -> Option<usize> {
+        let len = self.next_payload_len()?;
+        let may = self.outstanding.first_lost().is_none()
+            && self.paths.choose(Candidate::New) == id
+            && self.may_send_new(now, id, len, false);
+        may.then_some(len)
     }
 
     fn push_repeats(&mut self, now: Timestamp, id: PathId, packet: &mut PacketWriter<'_>) {
@@ -335,6 +348,14 @@ impl Association {
         self.counters.data_chunks_sent += 1;
         self.counters.data_bytes_sent += len as u64;
     }
+}
+
+/// A DATA chunk that may leave.
+#[derive(Clone, Copy)]
+struct DataTurn {
+    path: PathId,
+    /// Bytes of user data of a new chunk; `None` for a repeat.
+    new: Option<usize>,
 }
 
 /// A SACK without blocks.

@@ -216,9 +216,12 @@ impl Endpoint {
             address: inbound.remote.ip(),
             remote_port: header.source_port,
         };
-        let by_peer = self.table.by_peer(&peer);
-        if by_peer.is_some() {
-            return by_peer;
+        let found = self
+            .table
+            .by_tag(header.verification_tag, &peer)
+            .or_else(|| self.table.by_peer(&peer));
+        if found.is_some() {
+            return found;
         }
         self.route_by_listed_address(inbound, peer)
     }
@@ -317,7 +320,7 @@ impl Endpoint {
             }
         };
         let listed = cookie.addresses.contains(&inbound.remote.ip());
-        if !listed || self.table.by_tag(cookie.local_tag).is_some() {
+        if !listed || self.table.has_tag(cookie.local_tag) {
             return Handling::Done;
         }
         let peer = Peer {
@@ -345,7 +348,7 @@ impl Endpoint {
     /// Takes what an association of this endpoint told.
     pub fn handle_event(&mut self, id: AssociationId, event: EndpointEvent) {
         match event {
-            EndpointEvent::LocalTagChanged { from, to } => self.table.change_tag(id, from, to),
+            EndpointEvent::LocalTagChanged { to, .. } => self.table.change_tag(id, to),
             EndpointEvent::PeerAddressAdded(address) => self.table.add_address(id, address.ip()),
             EndpointEvent::Closed => self.table.remove(id),
         }
@@ -362,7 +365,7 @@ impl Endpoint {
     fn fresh_tag(&mut self) -> VerificationTag {
         loop {
             let tag = VerificationTag(self.random.nonzero_u32());
-            if self.table.by_tag(tag).is_none() {
+            if !self.table.has_tag(tag) {
                 return tag;
             }
         }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as MapEntry;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::net::IpAddr;
 
 use anabranch_wire::VerificationTag;
@@ -18,25 +19,34 @@ pub(super) struct Peer {
 
 #[derive(Debug)]
 struct Entry {
-    tag: VerificationTag,
+    id: AssociationId,
+    /// The addresses of its peer; rarely more than one or two.
     peers: Vec<Peer>,
 }
 
 /// The associations of an endpoint. The maps are only ever looked up, never walked, so their order does not matter.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    entries: HashMap<AssociationId, Entry>,
-    by_tag: HashMap<VerificationTag, AssociationId>,
+    /// Most packets carry the tag of their association: this map finds it.
+    by_tag: HashMap<VerificationTag, Entry, BuildHasherDefault<TagHasher>>,
+    tags: HashMap<AssociationId, VerificationTag>,
+    /// For those that do not, and to find out which addresses are taken.
     by_peer: HashMap<Peer, AssociationId>,
 }
 
 impl Table {
     pub(super) fn len(&self) -> usize {
-        self.entries.len()
+        self.by_tag.len()
     }
 
-    pub(super) fn by_tag(&self, tag: VerificationTag) -> Option<AssociationId> {
-        self.by_tag.get(&tag).copied()
+    pub(super) fn has_tag(&self, tag: VerificationTag) -> bool {
+        self.by_tag.contains_key(&tag)
+    }
+
+    /// The association that has this tag and this peer.
+    pub(super) fn by_tag(&self, tag: VerificationTag, peer: &Peer) -> Option<AssociationId> {
+        let entry = self.by_tag.get(&tag)?;
+        entry.peers.contains(peer).then_some(entry.id)
     }
 
     pub(super) fn by_peer(&self, peer: &Peer) -> Option<AssociationId> {
@@ -44,28 +54,23 @@ impl Table {
     }
 
     pub(super) fn insert(&mut self, id: AssociationId, tag: VerificationTag, peer: Peer) {
-        self.by_tag.insert(tag, id);
         self.by_peer.insert(peer, id);
-        self.entries.insert(
-            id,
-            Entry {
-                tag,
-                peers: vec![peer],
-            },
-        );
+        self.tags.insert(id, tag);
+        let peers = vec![peer];
+        self.by_tag.insert(tag, Entry { id, peers });
     }
 
-    pub(super) fn change_tag(&mut self, id: AssociationId, from: VerificationTag, to: VerificationTag) {
-        if let Some(entry) = self.entries.get_mut(&id) {
-            self.by_tag.remove(&from);
-            self.by_tag.insert(to, id);
-            entry.tag = to;
+    pub(super) fn change_tag(&mut self, id: AssociationId, to: VerificationTag) {
+        if let Some(from) = self.tags.insert(id, to)
+            && let Some(entry) = self.by_tag.remove(&from)
+        {
+            self.by_tag.insert(to, entry);
         }
     }
 
     /// An address that another association has already stays with that one.
     pub(super) fn add_address(&mut self, id: AssociationId, address: IpAddr) {
-        let Some(entry) = self.entries.get_mut(&id) else {
+        let Some(entry) = self.tags.get(&id).and_then(|tag| self.by_tag.get_mut(tag)) else {
             return;
         };
         let Some(first) = entry.peers.first() else { return };
@@ -77,11 +82,28 @@ impl Table {
     }
 
     pub(super) fn remove(&mut self, id: AssociationId) {
-        if let Some(entry) = self.entries.remove(&id) {
-            self.by_tag.remove(&entry.tag);
-            for peer in entry.peers {
-                self.by_peer.remove(&peer);
-            }
+        let entry = self.tags.remove(&id).and_then(|tag| self.by_tag.remove(&tag));
+        for peer in entry.into_iter().flat_map(|entry| entry.peers) {
+            self.by_peer.remove(&peer);
         }
+    }
+}
+
+/// Hashes verification tags. Those in the map are random and chosen by this side, so that nobody can make them collide.
+#[derive(Clone, Copy, Debug, Default)]
+struct TagHasher(u64);
+
+impl Hasher for TagHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u32((*byte).into()));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        // The map looks at the highest bits too: an odd number with many ones spreads the tag over all.
+        self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
     }
 }

@@ -1,6 +1,6 @@
 //! How a fragment is written to the wire: the seam, and DATA in it (RFC 9260 §3.3.1).
 
-use anabranch_wire::chunk::{Data, padded};
+use anabranch_wire::chunk::{Data, DataWriter, padded};
 use anabranch_wire::packet::PacketWriter;
 use anabranch_wire::{Ssn, Tsn};
 
@@ -28,7 +28,7 @@ impl DataFormat {
     /// Writes the chunk.
     pub(crate) fn write(self, fragment: &Fragment, tsn: Tsn, immediate: bool, packet: &mut PacketWriter<'_>) {
         match self {
-            Self::Data => packet.push(&Data {
+            Self::Data => packet.push(&DataWriter {
                 tsn,
                 stream: fragment.stream,
                 ssn: Ssn(fragment.sequence as u16),
@@ -37,7 +37,7 @@ impl DataFormat {
                 beginning: fragment.beginning,
                 ending: fragment.ending,
                 immediate: immediate || fragment.immediate,
-                payload: fragment.payload.clone(),
+                payload: &fragment.payload,
             }),
         }
     }

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 
-use super::{ChunkError, EncodeChunk, RawChunk, kind, put_header};
+use super::{ChunkError, EncodeChunk, RawChunk, kind};
 use crate::types::{Ppid, Ssn, StreamId, Tsn};
 
 /// A fragment of a user message, or a whole one.
@@ -90,13 +90,52 @@ impl EncodeChunk for Data {
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
-        let flags = flags(self.immediate, self.unordered, self.beginning, self.ending);
-        put_header(out, kind::DATA, flags, self.encoded_len());
-        out.extend_from_slice(&self.tsn.0.to_be_bytes());
-        out.extend_from_slice(&self.stream.0.to_be_bytes());
-        out.extend_from_slice(&self.ssn.0.to_be_bytes());
-        out.extend_from_slice(&self.ppid.0.to_be_bytes());
-        out.extend_from_slice(&self.payload);
+        let writer = DataWriter {
+            tsn: self.tsn,
+            stream: self.stream,
+            ssn: self.ssn,
+            ppid: self.ppid,
+            unordered: self.unordered,
+            beginning: self.beginning,
+            ending: self.ending,
+            immediate: self.immediate,
+            payload: &self.payload,
+        };
+        writer.encode(out);
+    }
+}
+
+/// A DATA chunk to be written from user data that stays where it is. The fields are those of [`Data`].
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "the fields are those of `Data`")]
+pub struct DataWriter<'a> {
+    pub tsn: Tsn,
+    pub stream: StreamId,
+    pub ssn: Ssn,
+    pub ppid: Ppid,
+    pub unordered: bool,
+    pub beginning: bool,
+    pub ending: bool,
+    pub immediate: bool,
+    pub payload: &'a [u8],
+}
+
+impl EncodeChunk for DataWriter<'_> {
+    fn encoded_len(&self) -> usize {
+        Data::HEADER_LEN + self.payload.len()
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        let mut header = [0; Data::HEADER_LEN];
+        header[0] = kind::DATA;
+        header[1] = flags(self.immediate, self.unordered, self.beginning, self.ending);
+        header[2..4].copy_from_slice(&(self.encoded_len() as u16).to_be_bytes());
+        header[4..8].copy_from_slice(&self.tsn.0.to_be_bytes());
+        header[8..10].copy_from_slice(&self.stream.0.to_be_bytes());
+        header[10..12].copy_from_slice(&self.ssn.0.to_be_bytes());
+        header[12..16].copy_from_slice(&self.ppid.0.to_be_bytes());
+        out.extend_from_slice(&header);
+        out.extend_from_slice(self.payload);
     }
 }
 

@@ -24,7 +24,7 @@ use alloc::vec::Vec;
 pub use authentication::{Asconf, AsconfAck, Auth};
 use bytes::Bytes;
 pub use cookie::CookieEcho;
-pub use data::Data;
+pub use data::{Data, DataWriter};
 pub use error::{Abort, ErrorChunk};
 pub use forward_tsn::{ForwardTsn, IForwardTsn, SkippedMessage, SkippedStream};
 pub use heartbeat::{Heartbeat, HeartbeatAck};
