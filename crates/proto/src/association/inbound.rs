@@ -4,12 +4,13 @@ use core::ops::ControlFlow;
 
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{
-    Chunk, ChunkError, Data, ErrorChunk, RawChunk, ShutdownComplete, UnknownAction, kind,
+    Chunk, ChunkError, Data, EncodeChunk, ErrorChunk, HeartbeatAck, RawChunk, UnknownAction, kind, padded,
     unknown_chunk_action,
 };
+use anabranch_wire::packet::COMMON_HEADER_LEN;
 
 use super::{Association, AssociationState};
-use crate::endpoint::Inbound;
+use crate::endpoint::{Handling, Inbound, answer_out_of_the_blue, contains, is_lone_init};
 use crate::event::{CloseReason, Event};
 use crate::path::PathId;
 use crate::receive::{Fragment, Verdict};
@@ -22,6 +23,8 @@ struct PacketNotes {
     data: bool,
     /// The peer asks for an answer at once (RFC 7053).
     immediate: bool,
+    /// Bytes of the control chunks that answer it.
+    answered: usize,
 }
 
 /// Whether the rest of the packet is to be looked at.
@@ -63,28 +66,30 @@ impl Association {
 
     /// The rules of §8.5 and §8.5.1. INIT and COOKIE ECHO prove themselves in other ways.
     fn tag_is_right(&mut self, inbound: &Inbound, first: &RawChunk) -> bool {
-        let tag = inbound.packet.header.verification_tag;
-        let own = tag == self.identity.local_tag;
-        let reflected = first.flags & 1 != 0;
-        let setting_up = self.state.is_setting_up();
-        match first.kind {
-            kind::INIT => tag.0 == 0,
-            kind::COOKIE_ECHO => true,
-            // B and C: the T bit says that the sender knew only the tag it was sent.
-            kind::ABORT | kind::SHUTDOWN_COMPLETE if reflected => {
-                tag == self.identity.peer_tag && self.identity.peer_tag.0 != 0
+        // E: in set-up a SHUTDOWN ACK belongs to an association that is no more.
+        if self.state.is_setting_up() && contains(inbound, kind::SHUTDOWN_ACK) {
+            if let Handling::Reply(reply) = answer_out_of_the_blue(inbound) {
+                self.control.reply(reply);
             }
-            // E: in set-up it belongs to an association that is no more (§8.4 rule 5).
-            kind::SHUTDOWN_ACK if setting_up => {
-                self.reply(
-                    inbound,
-                    tag,
-                    &[Chunk::ShutdownComplete(ShutdownComplete { reflected_tag: true })],
-                );
-                false
-            }
-            _ => own,
+            return false;
         }
+        match first.kind {
+            kind::INIT => is_lone_init(inbound),
+            kind::COOKIE_ECHO => true,
+            kind::ABORT | kind::SHUTDOWN_COMPLETE => self.is_last_word(inbound, first.flags & 1 != 0),
+            _ => inbound.packet.header.verification_tag == self.identity.local_tag,
+        }
+    }
+
+    /// B and C, for an ABORT or a SHUTDOWN COMPLETE: the T bit says that its sender knew only the tag it was sent.
+    fn is_last_word(&self, inbound: &Inbound, reflected: bool) -> bool {
+        let tag = inbound.packet.header.verification_tag;
+        let expected = if reflected {
+            self.identity.peer_tag
+        } else {
+            self.identity.local_tag
+        };
+        tag == expected && tag.0 != 0
     }
 
     /// Remembers where the packet came from: answers go there, to the UDP port it came from (RFC 6951 §5.4).
@@ -110,7 +115,7 @@ impl Association {
         let whole = raw.clone();
         let chunk = match Chunk::decode(raw) {
             Ok(chunk) => chunk,
-            Err(error) => return self.on_malformed(error),
+            Err(error) => return self.on_malformed(inbound, error),
         };
         match chunk {
             Chunk::Data(data) => self.on_data(data, notes),
@@ -119,10 +124,14 @@ impl Association {
                     self.on_sack(now, &sack);
                 }
             }
-            Chunk::Heartbeat(heartbeat) => self.on_heartbeat(heartbeat.info),
+            Chunk::Heartbeat(heartbeat) => {
+                self.answer(Chunk::HeartbeatAck(HeartbeatAck { info: heartbeat.info }), notes)
+            }
             Chunk::HeartbeatAck(ack) => self.on_heartbeat_ack(now, &ack.info),
             Chunk::Init(init) => {
-                self.on_init(now, inbound, &init);
+                if is_lone_init(inbound) {
+                    self.on_init(now, inbound, &init);
+                }
                 return Onward::Break(());
             }
             Chunk::InitAck(init_ack) => {
@@ -141,15 +150,22 @@ impl Association {
             }
             Chunk::CookieAck => self.on_cookie_ack(now),
             Chunk::Abort(abort) => {
-                self.on_abort(&abort);
+                if self.is_last_word(inbound, abort.reflected_tag) {
+                    self.on_abort(&abort);
+                }
                 return Onward::Break(());
             }
             Chunk::Error(error) => self.on_error(now, &error),
             Chunk::Shutdown(shutdown) => self.on_shutdown(now, shutdown.cumulative_tsn_ack),
             Chunk::ShutdownAck => self.on_shutdown_ack(),
-            Chunk::ShutdownComplete(_) => self.on_shutdown_complete(),
+            Chunk::ShutdownComplete(complete) => {
+                if self.is_last_word(inbound, complete.reflected_tag) {
+                    self.on_shutdown_complete();
+                }
+                return Onward::Break(());
+            }
             // What was not negotiated is unknown, even where its name is known (§3.2).
-            _ => return self.on_unknown(&whole),
+            _ => return self.on_unknown(&whole, notes),
         }
         Onward::Continue(())
     }
@@ -186,8 +202,7 @@ impl Association {
             Verdict::NoRoom | Verdict::OutOfRange => self.counters.dropped_no_room += 1,
             Verdict::InvalidStream => {
                 let causes = Causes::from_causes(&[Cause::InvalidStreamIdentifier { stream }]);
-                self.control
-                    .push(self.paths.last_arrival, Chunk::Error(ErrorChunk { causes }));
+                self.answer(Chunk::Error(ErrorChunk { causes }), notes);
             }
             Verdict::Violation(what) => self.abort_for_violation(what),
         }
@@ -206,9 +221,22 @@ impl Association {
         }
     }
 
-    /// A chunk of a known type that is not what it should be.
-    fn on_malformed(&mut self, error: ChunkError) -> Onward {
+    /// Queues an answer to a chunk of this packet. All of them leave in one packet: what would need a second one is not
+    /// said (§12.4). Nothing is said to a peer whose tag is not known yet.
+    fn answer(&mut self, chunk: Chunk, notes: &mut PacketNotes) {
+        let to = self.paths.last_arrival;
+        let room = self.paths.path(to).pmtu.max_packet() - COMMON_HEADER_LEN;
+        let len = padded(chunk.encoded_len());
+        if self.identity.peer_tag.0 != 0 && (notes.answered == 0 || notes.answered + len <= room) {
+            notes.answered += len;
+            self.control.push(to, chunk);
+        }
+    }
+
+    /// A chunk of a known type that is not what it should be. An INIT comes without a tag, so anyone may have sent it.
+    fn on_malformed(&mut self, inbound: &Inbound, error: ChunkError) -> Onward {
         match error {
+            _ if inbound.packet.header.verification_tag != self.identity.local_tag => {}
             ChunkError::NoUserData { tsn } => self.abort_with(
                 Cause::NoUserData { tsn },
                 CloseReason::ProtocolViolation("a DATA chunk without user data"),
@@ -219,15 +247,14 @@ impl Association {
     }
 
     /// §3.2: the two high-order bits of the type tell.
-    fn on_unknown(&mut self, raw: &RawChunk) -> Onward {
+    fn on_unknown(&mut self, raw: &RawChunk, notes: &mut PacketNotes) -> Onward {
         let (report, stop) = match unknown_chunk_action(raw.kind) {
             UnknownAction::Discard { report } => (report, true),
             UnknownAction::Skip { report } => (report, false),
         };
         if report {
             let causes = Causes::from_causes(&[Cause::UnrecognizedChunkType(raw.whole())]);
-            self.control
-                .push(self.paths.last_arrival, Chunk::Error(ErrorChunk { causes }));
+            self.answer(Chunk::Error(ErrorChunk { causes }), notes);
         }
         if stop {
             Onward::Break(())

@@ -1,7 +1,6 @@
 //! What happens when timers expire (RFC 9260 §6.3.3, §8.3).
 
-use anabranch_wire::chunk::{Chunk, Heartbeat, HeartbeatAck};
-use bytes::Bytes;
+use anabranch_wire::chunk::{Chunk, Heartbeat};
 
 use super::timers::expired;
 use super::{Association, State};
@@ -142,16 +141,6 @@ impl Association {
         let path = self.paths.path_mut(id);
         let period = path.heartbeat_period(self.config.heartbeat.interval, jitter);
         path.heartbeat.due = period.map(|period| now + period);
-    }
-
-    /// A HEARTBEAT came: its content goes back to where it came from (§8.3).
-    pub(super) fn on_heartbeat(&mut self, info: Bytes) {
-        if !matches!(self.state, State::CookieWait(_)) {
-            self.control.push(
-                self.paths.last_arrival,
-                Chunk::HeartbeatAck(HeartbeatAck { info }),
-            );
-        }
     }
 
     /// A HEARTBEAT ACK came. One that answers nothing is discarded (§8.3).

@@ -16,6 +16,7 @@ use anabranch_wire::packet::{CommonHeader, Packet};
 use bytes::Bytes;
 
 pub(crate) use cookie::{CookieError, CookieMint, StateCookie, TieTags};
+pub(crate) use out_of_the_blue::{answer as answer_out_of_the_blue, contains};
 
 use crate::association::{
     Association, Blueprint, InitFields, InitRefusal, answer_init, first_tsn, is_unicast, read_peer_init,
@@ -189,16 +190,18 @@ impl Endpoint {
         datagram: Bytes,
     ) -> Handling {
         let remote = SocketAddr::new(remote.ip().to_canonical(), remote.port());
-        // Nothing is said to what is not SCTP, or damaged, or from nobody (§6.8, §8.4 rule 1).
+        let local = local.map(|ip| ip.to_canonical());
+        // Nothing is said to what is not SCTP, or damaged, or from nobody or to many (§6.8, §8.4 rule 1).
         let Ok(packet) = Packet::parse(datagram) else {
             return Handling::Done;
         };
-        if !is_unicast(remote.ip()) || packet.header.source_port == 0 || packet.header.destination_port == 0 {
+        let unicast = is_unicast(remote.ip()) && local.is_none_or(is_unicast);
+        if !unicast || packet.header.source_port == 0 || packet.header.destination_port == 0 {
             return Handling::Done;
         }
         let inbound = Inbound {
             packet,
-            local: local.map(|ip| ip.to_canonical()),
+            local,
             remote,
         };
         match self.route(&inbound) {
@@ -253,24 +256,23 @@ impl Endpoint {
         let Some(Ok(first)) = inbound.packet.chunks().next() else {
             return Handling::Done;
         };
-        let listening = self.listening.contains(&inbound.packet.header.destination_port);
-        match (first.kind, Chunk::decode(first)) {
-            (_, Ok(Chunk::Init(init))) if inbound.packet.header.verification_tag.0 == 0 => {
-                // An INIT is alone in its packet (§6.10).
-                if inbound.packet.chunks().nth(1).is_some() {
-                    return Handling::Done;
-                }
-                self.handle_init(now, inbound, &init, listening)
-            }
-            (_, Ok(Chunk::CookieEcho(echo))) if listening => {
-                self.handle_cookie_echo(now, inbound, &echo.cookie)
-            }
+        // §8.4 rule 2 stands before the others.
+        if out_of_the_blue::contains(inbound, kind::ABORT) {
+            return Handling::Done;
+        }
+        match Chunk::decode(first) {
+            Ok(Chunk::Init(init)) if is_lone_init(inbound) => self.handle_init(now, inbound, &init),
+            Ok(Chunk::CookieEcho(echo)) => self.handle_cookie_echo(now, inbound, &echo.cookie),
             _ => out_of_the_blue::answer(inbound),
         }
     }
 
+    fn listens(&self, inbound: &Inbound) -> bool {
+        self.listening.contains(&inbound.packet.header.destination_port)
+    }
+
     /// Answers an INIT without keeping anything of it (§5.1 B).
-    fn handle_init(&mut self, now: Timestamp, inbound: &Inbound, init: &Init, listening: bool) -> Handling {
+    fn handle_init(&mut self, now: Timestamp, inbound: &Inbound, init: &Init) -> Handling {
         let fields = InitFields {
             tag: init.initiate_tag,
             a_rwnd: init.a_rwnd,
@@ -278,24 +280,13 @@ impl Endpoint {
             inbound_streams: init.inbound_streams,
             initial_tsn: init.initial_tsn,
         };
-        let abort = |causes: &[Cause]| {
-            let causes = Causes::from_causes(causes);
-            reply(
-                inbound,
-                fields.tag,
-                &[Chunk::Abort(Abort {
-                    reflected_tag: false,
-                    causes,
-                })],
-            )
-        };
         let peer = match read_peer_init(fields, &init.parameters) {
             Ok(peer) => peer,
             Err(InitRefusal::Silent) => return Handling::Done,
-            Err(InitRefusal::Abort(cause)) => return abort(&[cause]),
+            Err(InitRefusal::Abort(cause)) => return refuse(inbound, fields.tag, &[cause]),
         };
-        if !listening {
-            return abort(&[]);
+        if !self.listens(inbound) {
+            return refuse(inbound, fields.tag, &[]);
         }
         let own = InitFields {
             tag: self.fresh_tag(),
@@ -322,6 +313,10 @@ impl Endpoint {
         let listed = cookie.addresses.contains(&inbound.remote.ip());
         if !listed || self.table.has_tag(cookie.local_tag) {
             return Handling::Done;
+        }
+        // Listening has ended since the INIT.
+        if !self.listens(inbound) {
+            return refuse(inbound, cookie.peer_tag, &[]);
         }
         let peer = Peer {
             local_port: cookie.local_port,
@@ -387,6 +382,20 @@ impl Endpoint {
                 !self.listening.contains(port) && self.table.by_peer(&peer).is_none()
             })
     }
+}
+
+/// §8.5.1 A, §12.3: an INIT has tag 0 and no company.
+pub(crate) fn is_lone_init(inbound: &Inbound) -> bool {
+    inbound.packet.header.verification_tag.0 == 0 && inbound.packet.chunks().nth(1).is_none()
+}
+
+/// The ABORT to a peer that wants an association and is known by its tag (§8.4 rule 3).
+fn refuse(inbound: &Inbound, tag: VerificationTag, causes: &[Cause]) -> Handling {
+    let abort = Abort {
+        reflected_tag: false,
+        causes: Causes::from_causes(causes),
+    };
+    reply(inbound, tag, &[Chunk::Abort(abort)])
 }
 
 /// A packet of the endpoint's own in answer to another.

@@ -1,49 +1,50 @@
 //! Packets that belong to no association (RFC 9260 §8.4).
 
 use anabranch_wire::cause::{Cause, Causes};
-use anabranch_wire::chunk::{Abort, Chunk, ShutdownComplete, kind};
+use anabranch_wire::chunk::{Abort, Chunk, RawChunk, ShutdownComplete, kind};
 
 use super::{Handling, Inbound, reply};
 
-/// The answer to such a packet: rules 2 to 8. Rule 1 (who sent it) was looked at, and INIT and a COOKIE ECHO for a port
-/// that accepts have been dealt with (rules 3 and 4).
-pub(super) fn answer(inbound: &Inbound) -> Handling {
+/// The answer to such a packet: rules 2 to 8. Rule 1 (who sent it, and to whom) was looked at, and an INIT and a COOKIE
+/// ECHO that are as they should be have been dealt with (rules 3 and 4).
+pub(crate) fn answer(inbound: &Inbound) -> Handling {
     let tag = inbound.packet.header.verification_tag;
-    let mut chunks = 0;
-    for raw in inbound.packet.chunks().map_while(Result::ok) {
-        let first = chunks == 0;
-        chunks += 1;
-        match raw.kind {
-            kind::ABORT | kind::SHUTDOWN_COMPLETE => return Handling::Done,
-            kind::SHUTDOWN_ACK if first => {
-                return reply(
-                    inbound,
-                    tag,
-                    &[Chunk::ShutdownComplete(ShutdownComplete { reflected_tag: true })],
-                );
-            }
-            // An INIT that came here had a tag, or company: it is no INIT (§8.5.1 A).
-            kind::COOKIE_ACK | kind::INIT => return Handling::Done,
-            kind::ERROR if is_stale_cookie(&raw) => return Handling::Done,
-            _ => {}
-        }
-    }
-    // Nothing readable is answered by nothing; tag 0 names nobody.
-    if chunks == 0 || tag.0 == 0 {
+    let contains = |kind| contains(inbound, kind);
+    // Tag 0 is for an INIT alone (§8.5.1 A), and an INIT that is not ends the packet (§12.3): nothing is left here that
+    // could be answered, as with a first chunk that is cut off.
+    let begins_readable = chunks(inbound).next().is_some_and(|raw| raw.kind != kind::INIT);
+    if tag.0 == 0 || !begins_readable || contains(kind::ABORT) {
         return Handling::Done;
     }
-    reply(
-        inbound,
-        tag,
-        &[Chunk::Abort(Abort {
-            reflected_tag: true,
-            causes: Causes::empty(),
-        })],
-    )
+    if contains(kind::SHUTDOWN_ACK) {
+        let complete = ShutdownComplete { reflected_tag: true };
+        return reply(inbound, tag, &[Chunk::ShutdownComplete(complete)]);
+    }
+    let stale_cookie = chunks(inbound).any(is_stale_cookie);
+    if contains(kind::SHUTDOWN_COMPLETE) || contains(kind::COOKIE_ACK) || stale_cookie {
+        return Handling::Done;
+    }
+    let abort = Abort {
+        reflected_tag: true,
+        causes: Causes::empty(),
+    };
+    reply(inbound, tag, &[Chunk::Abort(abort)])
 }
 
-fn is_stale_cookie(raw: &anabranch_wire::chunk::RawChunk) -> bool {
-    let Ok(Chunk::Error(error)) = Chunk::decode(raw.clone()) else {
+/// Whether a chunk of this type is anywhere in the packet.
+pub(crate) fn contains(inbound: &Inbound, kind: u8) -> bool {
+    chunks(inbound).any(|raw| raw.kind == kind)
+}
+
+fn chunks(inbound: &Inbound) -> impl Iterator<Item = RawChunk<'_>> {
+    inbound.packet.chunks().map_while(Result::ok)
+}
+
+fn is_stale_cookie(raw: RawChunk<'_>) -> bool {
+    if raw.kind != kind::ERROR {
+        return false;
+    }
+    let Ok(Chunk::Error(error)) = Chunk::decode(raw) else {
         return false;
     };
     error
