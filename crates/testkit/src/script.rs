@@ -23,7 +23,7 @@ use anabranch_proto::{
 use anabranch_wire::chunk::{Chunk, CookieEcho, Data, EncodeChunk, Init, InitAck};
 use anabranch_wire::packet::{CommonHeader, Packet as SctpPacket, PacketWriter};
 use anabranch_wire::parameter::{Parameter, Parameters, ParametersBuilder};
-use anabranch_wire::{Ppid, Ssn, StreamId};
+use anabranch_wire::{Ppid, Ssn, StreamId, crc32c};
 use bytes::Bytes;
 
 use crate::arrows::{describe_chunk, describe_packet};
@@ -74,8 +74,8 @@ impl FromEndpoint {
 pub struct Script {
     host: Host,
     now: Timestamp,
-    /// The endpoint's address and UDP port.
-    local: SocketAddr,
+    /// The endpoint's address and UDP port, to which packets go.
+    pub local: SocketAddr,
     /// The peer's address and UDP port, from which packets come.
     pub remote: SocketAddr,
     /// The peer's SCTP port.
@@ -236,6 +236,16 @@ impl Script {
         }
         let _ = writer.finish();
         buffer
+    }
+
+    /// A packet with these bytes behind its header, whatever they are, and a right checksum.
+    #[must_use]
+    pub fn packet_of_bytes(&self, tag: VerificationTag, bytes: &[u8]) -> Vec<u8> {
+        let mut packet = self.packet(tag, &[] as &[Chunk]);
+        packet.extend_from_slice(bytes);
+        let checksum = crc32c(&packet);
+        packet[8..12].copy_from_slice(&checksum.to_le_bytes());
+        packet
     }
 
     /// A whole ordered message in one DATA chunk with the next TSN.
