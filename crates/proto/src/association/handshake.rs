@@ -384,15 +384,17 @@ impl Association {
     /// The peer says that the cookie it was sent is too old (§5.2.6): a new INIT asks for one that lives longer by the
     /// time that the exchange took, and no more than a second beyond.
     pub(super) fn on_stale_cookie(&mut self, now: Timestamp, staleness_us: u32) {
-        let previous = core::mem::replace(&mut self.state, State::Closed);
-        let State::CookieEchoed(mut set_up) = previous else {
-            self.state = previous;
+        match &self.state {
+            State::CookieEchoed(set_up) if set_up.stale >= MOST_STALE => {
+                self.close(CloseReason::StaleCookie);
+                return;
+            }
+            State::CookieEchoed(_) => {}
+            _ => return,
+        }
+        let State::CookieEchoed(mut set_up) = core::mem::replace(&mut self.state, State::Closed) else {
             return;
         };
-        if set_up.stale >= MOST_STALE {
-            self.close(CloseReason::StaleCookie);
-            return;
-        }
         let wanted = Duration::from_micros(staleness_us.into()).min(Duration::from_secs(60));
         let more = wanted + Duration::from_secs(1);
         set_up.stale += 1;
