@@ -100,11 +100,10 @@ impl Association {
         let cookie = match self.mint.open(now, inbound.packet.header, cookie) {
             Ok(cookie) => cookie,
             Err(CookieError::Forged) => return false,
-            Err(CookieError::Stale { by, cookie }) => {
+            Err(CookieError::Stale { staleness_us, cookie }) => {
                 let same =
                     (cookie.local_tag, cookie.peer_tag) == (self.identity.local_tag, self.identity.peer_tag);
                 if !same {
-                    let staleness_us = u32::try_from(by.as_micros()).unwrap_or(u32::MAX);
                     let causes = Causes::from_causes(&[Cause::StaleCookie { staleness_us }]);
                     self.reply(inbound, cookie.peer_tag, &[Chunk::Error(ErrorChunk { causes })]);
                     return false;

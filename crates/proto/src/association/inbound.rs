@@ -112,7 +112,6 @@ impl Association {
         raw: RawChunk,
         notes: &mut PacketNotes,
     ) -> Onward {
-        let whole = raw.clone();
         let chunk = match Chunk::decode(raw) {
             Ok(chunk) => chunk,
             Err(error) => return self.on_malformed(inbound, error),
@@ -165,7 +164,7 @@ impl Association {
                 return Onward::Break(());
             }
             // What was not negotiated is unknown, even where its name is known (§3.2).
-            _ => return self.on_unknown(&whole, notes),
+            _ => return self.on_unknown(&raw, notes),
         }
         Onward::Continue(())
     }

@@ -55,10 +55,10 @@ pub(crate) struct TieTags {
 pub(crate) enum CookieError {
     /// Not ours, or altered: silence (§5.1.5 steps 1 and 2).
     Forged,
-    /// Ours, and too old by this much (§5.1.5 step 3).
+    /// Ours, and too old (§5.1.5 step 3).
     Stale {
-        /// How long ago it expired.
-        by: Duration,
+        /// How long ago it expired, in microseconds rounded up (§3.3.10.3).
+        staleness_us: u32,
         /// What it says all the same: it counts if both its tags are those of an association (§5.2.4).
         cookie: Box<StateCookie>,
     },
@@ -145,9 +145,9 @@ impl CookieMint {
         let cookie = cookie.ok_or(CookieError::Forged)?;
         let age = now.saturating_duration_since(cookie.created);
         if age > cookie.lifetime {
-            let by = age - cookie.lifetime;
+            let by = (age - cookie.lifetime).as_nanos().div_ceil(1000);
             return Err(CookieError::Stale {
-                by,
+                staleness_us: u32::try_from(by).unwrap_or(u32::MAX),
                 cookie: Box::new(cookie),
             });
         }
@@ -311,7 +311,7 @@ mod tests {
         let late = cookie.created + Duration::from_secs(61);
         let header = cookie.carrier();
         let stale = CookieError::Stale {
-            by: Duration::from_secs(1),
+            staleness_us: 1_000_000,
             cookie: Box::new(cookie),
         };
         assert_eq!(mint.open(late, header, &bytes), Err(stale));

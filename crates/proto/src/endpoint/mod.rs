@@ -304,8 +304,7 @@ impl Endpoint {
         let cookie = match self.mint.open(now, inbound.packet.header, cookie) {
             Ok(cookie) => cookie,
             Err(CookieError::Forged) => return Handling::Done,
-            Err(CookieError::Stale { by, cookie }) => {
-                let staleness_us = u32::try_from(by.as_micros()).unwrap_or(u32::MAX);
+            Err(CookieError::Stale { staleness_us, cookie }) => {
                 let causes = Causes::from_causes(&[Cause::StaleCookie { staleness_us }]);
                 return reply(inbound, cookie.peer_tag, &[Chunk::Error(ErrorChunk { causes })]);
             }
