@@ -16,6 +16,9 @@ mod config;
 mod endpoint;
 mod error;
 mod event;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod message;
 mod path;
 mod random;

@@ -1,15 +1,17 @@
 //! What holds for any bytes and any values: reading never panics, what was read writes back, what is written is read.
 
+mod explore;
+
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{
     Abort, Auth, Chunk, CookieEcho, Data, EncodeChunk, ErrorChunk, ForwardTsn, GapAckBlock, GapAckBlocks,
     Heartbeat, IData, IForwardTsn, Init, NrSack, NrSackWriter, Pad, ReConfig, Sack, SackWriter, Shutdown,
     SkippedMessage, SkippedStream, TsnList,
 };
-use anabranch_wire::packet::{CommonHeader, Packet, PacketWriter};
 use anabranch_wire::parameter::{AddressAction, Parameter, Parameters, ParametersBuilder, StreamList};
 use anabranch_wire::{Fsn, Mid, Ppid, Ssn, StreamId, Tsn, VerificationTag};
 use bytes::Bytes;
+use explore::{explore_datagram, written_and_read};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -18,99 +20,6 @@ const KINDS: [u8; 28] = [
     0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 64, 65, 127, 128, 130, 132, 192, 193, 194, 195,
     255,
 ];
-
-/// Looks at everything that a chunk holds; what it holds writes back to what is read as the same.
-fn explore(chunk: &Chunk) {
-    match chunk {
-        Chunk::Init(init) => explore_parameters(&init.parameters),
-        Chunk::InitAck(init_ack) => explore_parameters(&init_ack.parameters),
-        Chunk::Asconf(asconf) => explore_parameters(&asconf.parameters),
-        Chunk::AsconfAck(asconf_ack) => explore_parameters(&asconf_ack.parameters),
-        Chunk::ReConfig(re_config) => explore_parameters(&re_config.parameters),
-        Chunk::Abort(abort) => explore_causes(&abort.causes),
-        Chunk::Error(error) => explore_causes(&error.causes),
-        Chunk::Sack(sack) => {
-            assert_eq!(sack.gap_ack_blocks.iter().count(), sack.gap_ack_blocks.len());
-            assert_eq!(sack.duplicate_tsns.iter().count(), sack.duplicate_tsns.len());
-        }
-        Chunk::NrSack(sack) => {
-            assert_eq!(sack.revocable.iter().count(), sack.revocable.len());
-            assert_eq!(sack.nonrenegable.iter().count(), sack.nonrenegable.len());
-            assert_eq!(sack.duplicate_tsns.iter().count(), sack.duplicate_tsns.len());
-        }
-        Chunk::ForwardTsn(forward) => {
-            assert_eq!(
-                ForwardTsn::new(forward.new_cumulative_tsn, forward.skipped()),
-                *forward
-            );
-        }
-        Chunk::IForwardTsn(forward) => {
-            let again = IForwardTsn::new(forward.new_cumulative_tsn, forward.skipped());
-            assert!(again.skipped().eq(forward.skipped()));
-        }
-        _ => {}
-    }
-}
-
-fn explore_parameters(list: &Parameters) {
-    for raw in list.iter().filter_map(Result::ok) {
-        let Ok(parameter) = Parameter::decode(raw.clone()) else {
-            continue;
-        };
-        assert_eq!(parameter.kind(), raw.kind);
-        let written = ParametersBuilder::new().push(&parameter).finish();
-        assert_eq!(written.as_bytes().len(), raw.whole().len());
-        assert_eq!(
-            Parameter::decode(written.iter().next().unwrap().unwrap()),
-            Ok(parameter)
-        );
-    }
-}
-
-fn explore_causes(list: &Causes) {
-    for cause in list.iter().filter_map(Result::ok) {
-        let written = Causes::from_causes(std::slice::from_ref(&cause));
-        assert_eq!(written.iter().collect::<Vec<_>>(), [Ok(cause)]);
-    }
-}
-
-/// Answers how many chunks could be decoded.
-fn explore_datagram(datagram: Bytes) -> usize {
-    let _ = Packet::parse(datagram.clone());
-    let Ok(packet) = Packet::parse_unchecked(datagram) else {
-        return 0;
-    };
-    let decoded = packet.chunks().filter_map(Result::ok).filter_map(|raw| {
-        let (kind, len) = (raw.kind, raw.whole().len());
-        let chunk = Chunk::decode(raw).ok()?;
-        assert_eq!(chunk.kind(), kind);
-        explore(&chunk);
-        // Some senders count padding, and a few chunks ignore what follows their fields: never longer than it was.
-        assert!(chunk.encoded_len() <= len);
-        assert_eq!(written_and_read(&chunk), chunk);
-        Some(())
-    });
-    decoded.count()
-}
-
-const HEADER: CommonHeader = CommonHeader {
-    source_port: 1,
-    destination_port: 2,
-    verification_tag: VerificationTag(3),
-};
-
-fn written_and_read(chunk: &Chunk) -> Chunk {
-    let mut buffer = Vec::new();
-    let mut writer = PacketWriter::new(&mut buffer, HEADER, 70_000);
-    writer.push(chunk);
-    let len = writer.finish();
-    assert_eq!(len, buffer.len());
-    let packet = Packet::parse(buffer.into()).unwrap();
-    let mut chunks = packet.chunks();
-    let read = Chunk::decode(chunks.next().unwrap().unwrap()).unwrap();
-    assert!(chunks.next().is_none());
-    read
-}
 
 fn bytes(len: impl Into<proptest::collection::SizeRange>) -> impl Strategy<Value = Bytes> {
     vec(any::<u8>(), len).prop_map(Bytes::from)

@@ -5,8 +5,12 @@
 mod ack_timing;
 mod delivery;
 mod reassembly;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod reassembly_model;
 mod receive_window;
 mod tsn_tracker;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod tsn_tracker_model;
 
 #[cfg(test)]
 mod tests;

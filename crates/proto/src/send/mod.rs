@@ -5,6 +5,8 @@ mod ack_report;
 mod data_format;
 mod loss;
 mod outstanding;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod outstanding_model;
 mod recovery_rules;
 mod scheduler;
 mod send_queue;

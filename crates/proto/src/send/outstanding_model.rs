@@ -1,0 +1,404 @@
+//! [`Outstanding`] against a list of chunks, each with its own count of missing reports.
+
+use core::time::Duration;
+use std::collections::BTreeSet;
+
+use anabranch_wire::chunk::{GapAckBlock, GapAckBlocks, Sack, TsnList};
+use anabranch_wire::{StreamId, Tsn};
+use bytes::Bytes;
+
+use super::outstanding::{AckOutcome, Chunk, ChunkState, InvalidAck, Outstanding, PathOutcome};
+use super::{AckReport, RecoveryRules, SendQueue, normalise};
+use crate::config::SchedulerKind;
+use crate::fuzzing::Commands;
+use crate::message::SendOptions;
+use crate::path::PathId;
+use crate::time::Timestamp;
+
+const PATHS: u8 = 3;
+
+/// Most chunks: the model looks at all of them.
+const MOST: usize = 300;
+
+#[derive(Clone, Debug)]
+struct Entry {
+    state: ChunkState,
+    path: PathId,
+    sent_at: Timestamp,
+    transmissions: u32,
+    payload: usize,
+    wire: usize,
+    fast_retransmitted: bool,
+    /// It is missing while a later one is acknowledged.
+    in_hole: bool,
+    reports: u8,
+    declared: bool,
+}
+
+struct Model {
+    ring: Outstanding,
+    queue: SendQueue,
+    entries: Vec<Entry>,
+    /// The TSN of the first entry.
+    base: Tsn,
+    /// While in fast recovery, how many of the entries must go to end it.
+    recovery_exit: Option<usize>,
+    now: Timestamp,
+}
+
+impl Model {
+    /// The index that the ring has for an entry.
+    fn index(&self, offset: usize) -> u64 {
+        self.ring.next_index() - (self.entries.len() - offset) as u64
+    }
+
+    fn push(&mut self, path: PathId, len: usize) {
+        if self.entries.len() == MOST {
+            return;
+        }
+        let message = Bytes::from(vec![1; len]);
+        let options = SendOptions::default();
+        self.queue
+            .push(self.now, StreamId(0), message, options, false, true)
+            .expect("it is taken");
+        let fragment = self.queue.take(self.now, len).expect("it waits");
+        let entry = Entry {
+            state: ChunkState::InFlight,
+            path,
+            sent_at: self.now,
+            transmissions: 1,
+            payload: len,
+            wire: fragment.wire_len(),
+            fast_retransmitted: false,
+            in_hole: false,
+            reports: 0,
+            declared: false,
+        };
+        let next = self.base.plus(self.entries.len() as u32);
+        assert_eq!(self.ring.next_tsn(), next);
+        let index = self.ring.push(fragment, path, self.now);
+        assert_eq!(index as u32, next.0);
+        self.entries.push(entry);
+    }
+
+    fn retransmit(&mut self, path: PathId) {
+        let first = self
+            .entries
+            .iter()
+            .position(|entry| matches!(entry.state, ChunkState::Lost { .. }));
+        let index = first.map(|offset| self.index(offset));
+        assert_eq!(self.ring.first_lost(), index);
+        let (Some(index), Some(offset)) = (index, first) else {
+            return;
+        };
+        self.ring.on_retransmit(index, path, self.now);
+        let entry = &mut self.entries[offset];
+        entry.state = ChunkState::InFlight;
+        entry.path = path;
+        entry.sent_at = self.now;
+        entry.transmissions += 1;
+    }
+
+    fn time_out(&mut self, path: PathId) {
+        let mut count = 0;
+        for entry in &mut self.entries {
+            if entry.path == path && entry.state == ChunkState::InFlight {
+                entry.state = ChunkState::Lost { timed_out: true };
+                entry.fast_retransmitted = false;
+                count += 1;
+            }
+            entry.reports = 0;
+            entry.declared = false;
+        }
+        self.recovery_exit = None;
+        assert_eq!(self.ring.on_timeout(path), count);
+    }
+
+    fn earliest(&self, path: PathId) -> Option<usize> {
+        let in_flight = |entry: &Entry| entry.path == path && entry.state == ChunkState::InFlight;
+        self.entries.iter().position(in_flight)
+    }
+
+    /// An acknowledgement with blocks as a peer may list them.
+    fn acknowledge(&mut self, cumulative: Tsn, blocks: &[GapAckBlock]) {
+        let sack = Sack {
+            cumulative_tsn_ack: cumulative,
+            a_rwnd: 0,
+            gap_ack_blocks: GapAckBlocks::from_blocks(blocks.iter().copied()),
+            duplicate_tsns: TsnList::from_tsns([]),
+        };
+        let mut normal = Vec::new();
+        normalise(&sack, &mut normal);
+        let sound = blocks.iter().filter(|block| block.start > 0);
+        let offsets: BTreeSet<u16> = sound.flat_map(|block| block.start..=block.end).collect();
+        let normal_offsets: Vec<u16> = normal.iter().flat_map(|block| block.start..=block.end).collect();
+        assert!(normal_offsets.iter().eq(&offsets), "{normal:?} for {offsets:?}");
+        self.acknowledge_in_order(cumulative, &normal, &offsets);
+    }
+
+    fn acknowledge_in_order(&mut self, cumulative: Tsn, blocks: &[GapAckBlock], offsets: &BTreeSet<u16>) {
+        let earliest: [u64; PATHS as usize] = core::array::from_fn(|path| {
+            let offset = self.earliest(PathId(path as u8));
+            offset.map_or(self.ring.next_index(), |offset| self.index(offset))
+        });
+        let report = AckReport {
+            cumulative,
+            revocable: blocks,
+            duplicates: 0,
+            a_rwnd: 0,
+        };
+        let mut outcome = AckOutcome::default();
+        outcome.begin(PATHS.into());
+        let result = self
+            .ring
+            .on_ack(&report, |path| earliest[path.index()], &mut outcome);
+        // Chunks that the cumulative TSN ack takes away; one fewer than none is stale.
+        let taken = cumulative.distance_from(self.base.minus(1)) as i32;
+        let highest = i64::from(taken) + offsets.last().map_or(0, |offset| i64::from(*offset));
+        if taken < 0 {
+            assert_eq!(result, Err(InvalidAck::Stale));
+        } else if highest > self.entries.len() as i64 {
+            assert_eq!(result, Err(InvalidAck::NeverSent));
+        } else {
+            assert_eq!(result, Ok(()));
+            let acked: BTreeSet<usize> = offsets
+                .iter()
+                .map(|offset| taken as usize + usize::from(*offset) - 1)
+                .collect();
+            let expected = self.expect_ack(taken as usize, &acked);
+            assert_eq!(format!("{outcome:?}"), format!("{expected:?}"));
+        }
+    }
+
+    /// What an acknowledgement does: the first `taken` entries go, exactly the entries `acked` are gap-acknowledged.
+    fn expect_ack(&mut self, taken: usize, acked: &BTreeSet<usize>) -> AckOutcome {
+        let mut outcome = AckOutcome::default();
+        outcome.begin(PATHS.into());
+        outcome.cumulative_moved = taken > 0;
+        outcome.released = self.entries[..taken].iter().map(|entry| entry.payload).sum();
+        let earliest: Vec<_> = (0..PATHS).map(|path| self.earliest(PathId(path))).collect();
+        let mut highest_new = None;
+        for (offset, entry) in self.entries.iter_mut().enumerate() {
+            let path = &mut outcome.paths[entry.path.index()];
+            let now_acked = offset < taken || acked.contains(&offset);
+            if now_acked && entry.state != ChunkState::Acked {
+                note_acked(entry, path, Some(offset) == earliest[entry.path.index()]);
+                entry.state = ChunkState::Acked;
+                highest_new = Some(offset);
+            } else if !now_acked && entry.state == ChunkState::Acked {
+                entry.state = ChunkState::InFlight;
+                path.reneged += entry.wire;
+                outcome.reneged += 1;
+            }
+        }
+        self.recovery_exit = self.recovery_exit.filter(|exit| *exit > taken);
+        self.find_holes(taken);
+        if self.entries.iter().skip(taken).any(|entry| entry.in_hole) {
+            self.count_missing(taken, highest_new, &mut outcome);
+        }
+        self.entries.drain(..taken);
+        self.base = self.base.plus(taken as u32);
+        self.recovery_exit = self.recovery_exit.map(|exit| exit - taken);
+        outcome
+    }
+
+    /// All chunks of a hole were reported equally often. A hole that grew together has the count of its lowest part.
+    fn find_holes(&mut self, taken: usize) {
+        let end = self
+            .entries
+            .iter()
+            .rposition(|entry| entry.state == ChunkState::Acked)
+            .unwrap_or(0);
+        let mut offset = taken;
+        while offset < self.entries.len() {
+            let rest = &mut self.entries[offset..];
+            let len = rest
+                .iter()
+                .take_while(|entry| entry.state != ChunkState::Acked)
+                .count();
+            let hole = &mut rest[..len];
+            let is_hole = offset < end;
+            let known = hole.iter().find(|entry| entry.in_hole && is_hole);
+            let (reports, declared) = known.map_or((0, false), |entry| (entry.reports, entry.declared));
+            for entry in hole {
+                (entry.in_hole, entry.reports, entry.declared) = (is_hole, reports, declared);
+            }
+            offset += len;
+            if let Some(acked) = self.entries.get_mut(offset) {
+                acked.in_hole = false;
+                offset += 1;
+            }
+        }
+    }
+
+    fn count_missing(&mut self, taken: usize, highest_new: Option<usize>, outcome: &mut AckOutcome) {
+        let below = match highest_new {
+            _ if self.recovery_exit.is_some() && taken > 0 => usize::MAX,
+            Some(highest) => highest,
+            None => return,
+        };
+        let mut any = false;
+        for (offset, entry) in self.entries.iter_mut().enumerate().skip(taken) {
+            if !entry.in_hole || offset >= below {
+                continue;
+            }
+            entry.reports += 1;
+            if entry.reports < RecoveryRules::RFC9260.missing_reports || entry.declared {
+                continue;
+            }
+            entry.declared = true;
+            if entry.state == ChunkState::InFlight && !entry.fast_retransmitted {
+                entry.state = ChunkState::Lost { timed_out: false };
+                entry.fast_retransmitted = true;
+                let path = &mut outcome.paths[entry.path.index()];
+                path.lost += 1;
+                path.left_flight += entry.wire;
+                any = true;
+            }
+        }
+        if any && self.recovery_exit.is_none() {
+            outcome.entered_recovery = true;
+            self.recovery_exit = Some(self.entries.len());
+        }
+    }
+
+    fn drain(&mut self) {
+        self.base = self.base.plus(self.entries.len() as u32);
+        let drained: Vec<Chunk> = self.ring.drain().collect();
+        assert_eq!(drained.len(), self.entries.len());
+        for (chunk, entry) in drained.iter().zip(self.entries.drain(..)) {
+            check_chunk(chunk, &entry);
+        }
+        self.recovery_exit = None;
+    }
+
+    fn check(&self) {
+        assert_eq!(self.ring.is_empty(), self.entries.is_empty());
+        assert_eq!(self.ring.next_tsn(), self.base.plus(self.entries.len() as u32));
+        assert_eq!(
+            self.ring.bytes(),
+            self.entries.iter().map(|entry| entry.payload).sum::<usize>()
+        );
+        let in_flight = self
+            .entries
+            .iter()
+            .filter(|entry| entry.state == ChunkState::InFlight);
+        assert_eq!(
+            self.ring.in_flight(),
+            in_flight.map(|entry| entry.payload).sum::<usize>()
+        );
+        assert_eq!(self.ring.in_fast_recovery(), self.recovery_exit.is_some());
+        assert!(self.ring.has_room());
+        for (offset, entry) in self.entries.iter().enumerate() {
+            check_chunk(self.ring.chunk(self.index(offset)), entry);
+        }
+        for path in (0..PATHS).map(PathId) {
+            let earliest = self.earliest(path).map(|offset| self.index(offset));
+            assert_eq!(self.ring.earliest_in_flight(path, 0), earliest);
+        }
+    }
+
+    /// What a SHUTDOWN with this cumulative TSN ack leaves said by gap blocks.
+    fn check_blocks_above(&self, taken: usize) {
+        let blocks = self.ring.gap_blocks_above(self.base.minus(1).plus(taken as u32));
+        let told = blocks.iter().flat_map(|block| block.start..=block.end);
+        let told: Vec<_> = told.map(|offset| taken + usize::from(offset) - 1).collect();
+        let acked =
+            (taken..self.entries.len()).filter(|&offset| self.entries[offset].state == ChunkState::Acked);
+        assert_eq!(told, acked.collect::<Vec<_>>());
+    }
+}
+
+fn note_acked(entry: &Entry, path: &mut PathOutcome, earliest: bool) {
+    path.newly_acked += entry.wire;
+    if entry.state == ChunkState::InFlight {
+        path.left_flight += entry.wire;
+        path.earliest_acked |= earliest;
+    }
+    if entry.transmissions == 1 {
+        path.sample = path.sample.max(Some(entry.sent_at));
+    }
+}
+
+fn check_chunk(chunk: &Chunk, entry: &Entry) {
+    assert_eq!(
+        (
+            chunk.state,
+            chunk.path,
+            chunk.sent_at,
+            chunk.transmissions,
+            chunk.fragment.payload.len()
+        ),
+        (
+            entry.state,
+            entry.path,
+            entry.sent_at,
+            entry.transmissions,
+            entry.payload
+        )
+    );
+}
+
+pub(crate) fn run(mut commands: Commands<'_>) {
+    let base = Tsn(commands.u32());
+    let mut model = Model {
+        ring: Outstanding::new(base, RecoveryRules::RFC9260),
+        queue: SendQueue::new(1, SchedulerKind::FirstComeFirstServed),
+        entries: Vec::new(),
+        base,
+        recovery_exit: None,
+        now: Timestamp::ZERO,
+    };
+    while let Some(command) = commands.next(9) {
+        model.now += Duration::from_millis(1);
+        match command {
+            0 => model.push(PathId(commands.u8() % PATHS), 1 + usize::from(commands.u8())),
+            1 => {
+                let path = PathId(commands.u8() % PATHS);
+                (0..commands.u8() % 40).for_each(|_| model.push(path, 100));
+            }
+            2 => model.retransmit(PathId(commands.u8() % PATHS)),
+            3 => model.time_out(PathId(commands.u8() % PATHS)),
+            // What a peer may well say.
+            4..7 => {
+                let taken = commands.u8().saturating_sub(100) % 16;
+                let mut blocks = Vec::new();
+                let mut end = 0_u16;
+                for _ in 0..commands.u8() % 8 {
+                    let bits = commands.u8();
+                    let start = end + 2 + u16::from(bits & 7);
+                    end = start + u16::from(bits >> 3 & 7);
+                    blocks.push(GapAckBlock { start, end });
+                }
+                let left = model.entries.len().saturating_sub(taken.into());
+                blocks.retain(|block| usize::from(block.end) <= left || bits_of_lies(&mut commands));
+                model.acknowledge(model.base.minus(1).plus(taken.into()), &blocks);
+            }
+            // What it should not.
+            7 => {
+                let cumulative = match commands.u8() {
+                    0..8 => Tsn(commands.u32()),
+                    near => model.base.plus(u32::from(near)).minus(64),
+                };
+                let count = commands.u8() % 6;
+                let blocks: Vec<_> = (0..count)
+                    .map(|_| GapAckBlock {
+                        start: commands.u8().into(),
+                        end: commands.u8().into(),
+                    })
+                    .collect();
+                model.acknowledge(cumulative, &blocks);
+            }
+            _ => match commands.u8() {
+                0..8 => model.drain(),
+                taken => model.check_blocks_above(usize::from(taken).min(model.entries.len())),
+            },
+        }
+        model.check();
+    }
+}
+
+/// Seldom: the peer acknowledges what was never sent.
+fn bits_of_lies(commands: &mut Commands<'_>) -> bool {
+    commands.u8() == 255
+}
