@@ -7,7 +7,7 @@ use std::time::Duration;
 use anabranch_proto::{
     Association, AssociationId, ConnectOptions, Endpoint, Handling, SendOptions, StreamId, Timestamp,
 };
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 use super::{BenchArgs, Meter, Report, is_stamped, stamp};
 use crate::failure::Failure;
@@ -18,6 +18,22 @@ const BATCH: usize = 64;
 /// Virtual time between two rounds.
 const ROUND: Duration = Duration::from_micros(10);
 const PORT: u16 = 7;
+/// Bytes that an arena allocates at once.
+const ARENA: usize = 256 << 10;
+
+/// Copies of bytes, many in one allocation, as an application that cares for speed makes them.
+#[derive(Default)]
+struct Arena(BytesMut);
+
+impl Arena {
+    fn copy(&mut self, bytes: &[u8]) -> Bytes {
+        if self.0.capacity() < bytes.len() {
+            self.0.reserve(bytes.len().max(ARENA));
+        }
+        self.0.extend_from_slice(bytes);
+        self.0.split().freeze()
+    }
+}
 
 /// One end.
 struct Side {
@@ -26,6 +42,7 @@ struct Side {
     /// Where the other one is.
     peer: SocketAddr,
     buffer: Vec<u8>,
+    network: Arena,
 }
 
 impl Side {
@@ -37,6 +54,7 @@ impl Side {
             association: None,
             peer,
             buffer: Vec::new(),
+            network: Arena::default(),
         })
     }
 
@@ -61,12 +79,9 @@ impl Side {
         };
         while let Some(transmit) = association.poll_transmit(now, &mut self.buffer, BATCH) {
             let size = transmit.segment_size.unwrap_or(transmit.len);
-            let capacity = self.buffer.len();
-            let mut batch = Bytes::from(std::mem::replace(&mut self.buffer, Vec::with_capacity(capacity)));
-            while batch.len() > size {
-                packets.push_back(batch.split_to(size));
-            }
-            packets.push_back(batch);
+            // This copy stands for that of the network.
+            packets.extend(self.buffer.chunks(size).map(|packet| self.network.copy(packet)));
+            self.buffer.clear();
         }
         while let Some(event) = association.poll_endpoint_event() {
             self.endpoint.handle_event(*id, event);
@@ -180,6 +195,7 @@ pub(super) fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<Report, Fai
         ..SendOptions::default()
     };
     let (mut sent, mut received, mut wrong) = (0, 0, 0);
+    let mut application = Arena::default();
     let meter = Meter::start();
     while received < total && !interrupt.is_set() {
         let Some((_, association)) = &mut pair.sender.association else {
@@ -187,7 +203,7 @@ pub(super) fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<Report, Fai
         };
         while sent < total {
             stamp(&mut template, sent);
-            let message = Bytes::copy_from_slice(&template);
+            let message = application.copy(&template);
             if association.send(pair.now, StreamId(0), message, options).is_err() {
                 break;
             }
