@@ -16,7 +16,7 @@ use super::peer_init::{self, InitFields, InitRefusal, PeerInit};
 use super::{Association, AssociationState};
 use crate::endpoint::{CookieError, Inbound, StateCookie};
 use crate::event::{EndpointEvent, Event, Reply};
-use crate::path::{PathId, Paths};
+use crate::path::Paths;
 use crate::send::{Outstanding, RecoveryRules};
 use crate::time::Timestamp;
 
@@ -119,14 +119,14 @@ impl Association {
                     self.adopt_cookie(now, &cookie);
                     self.become_established(now);
                 }
-                self.control.push(self.paths.last_arrival, Chunk::CookieAck);
+                self.send_cookie_ack(now, inbound);
                 true
             }
             CookieAction::Duplicate => {
                 if self.state.is_setting_up() {
                     self.become_established(now);
                 }
-                self.control.push(self.paths.last_arrival, Chunk::CookieAck);
+                self.send_cookie_ack(now, inbound);
                 true
             }
             CookieAction::Discard => false,
@@ -151,7 +151,7 @@ impl Association {
             self.repeat_shutdown_chunk(now);
             let causes = Causes::from_causes(&[Cause::CookieReceivedWhileShuttingDown]);
             self.control
-                .push(self.paths.last_arrival, Chunk::Error(ErrorChunk { causes }));
+                .push(self.paths.answer_path(), Chunk::Error(ErrorChunk { causes }));
             return false;
         }
         self.counters.restarts += 1;
@@ -169,11 +169,11 @@ impl Association {
         let local = inbound
             .local
             .filter(|_| self.paths.path(self.paths.last_arrival).local.is_some());
-        self.paths = Paths::new(local, inbound.remote, &self.config, now);
+        self.paths = Paths::new(local, cookie.confirmed(inbound.remote), &self.config, now);
         self.adopt_cookie(now, cookie);
         self.notices.tell(Event::Restarted);
-        self.control.push(PathId(0), Chunk::CookieAck);
         self.become_established(now);
+        self.send_cookie_ack(now, inbound);
         true
     }
 

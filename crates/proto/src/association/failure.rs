@@ -93,7 +93,7 @@ impl Association {
             destination_port: self.identity.remote_port,
             verification_tag: self.identity.peer_tag,
         };
-        let path = self.paths.path(self.paths.last_arrival);
+        let path = self.paths.path(self.paths.answer_path());
         self.control.reply(Reply {
             source: path.local,
             destination: path.remote,

@@ -5,7 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use anabranch_wire::cause::{Cause, Causes};
-use anabranch_wire::chunk::{Chunk, CookieEcho, ErrorChunk, GapAckBlock, Init, InitAck};
+use anabranch_wire::chunk::{
+    CHUNK_HEADER_LEN, Chunk, CookieEcho, ErrorChunk, GapAckBlock, Init, InitAck, padded,
+};
 use anabranch_wire::parameter::{Parameter, Parameters, ParametersBuilder};
 use anabranch_wire::{Tsn, VerificationTag};
 use bytes::Bytes;
@@ -16,7 +18,7 @@ use super::{Association, Capabilities, Identity};
 use crate::config::Config;
 use crate::endpoint::{CookieMint, Inbound, StateCookie, TieTags};
 use crate::event::{CloseReason, EndpointEvent, Event};
-use crate::path::{PathId, PathState, Paths};
+use crate::path::{HeartbeatInfo, PathId, PathState, Paths};
 use crate::random::Random;
 use crate::receive::Receiver;
 use crate::send::{AckOutcome, Outstanding, RecoveryRules, SendQueue};
@@ -184,9 +186,18 @@ impl Association {
     pub(crate) fn from_cookie(now: Timestamp, plan: Blueprint, cookie: &StateCookie) -> Self {
         let mut association = Self::new(now, plan, cookie.local_tag, cookie.local_initial_tsn);
         association.adopt_cookie(now, cookie);
-        association.control.push(PathId(0), Chunk::CookieAck);
         association.become_established(now);
         association
+    }
+
+    /// Answers a COOKIE ECHO where it came from (§6.4), with a heartbeat if that address is not confirmed yet (§5.4).
+    pub(super) fn send_cookie_ack(&mut self, now: Timestamp, inbound: &Inbound) {
+        let path = self.paths.find(inbound.local, inbound.remote.ip());
+        let path = path.unwrap_or(PathId(0));
+        self.control.push(path, Chunk::CookieAck);
+        if self.paths.path(path).state == PathState::Unconfirmed {
+            self.send_heartbeat(now, path);
+        }
     }
 
     /// Takes the peer's side of an association from a cookie.
@@ -239,20 +250,28 @@ impl Association {
         candidates.max_by_key(|(bits, _)| *bits).map(|(_, local)| local)
     }
 
-    /// Sends INIT or COOKIE ECHO, to another address of the peer each time as far as they are known, and starts
-    /// T1-init or T1-cookie.
+    /// Where the next INIT or COOKIE ECHO goes: an INIT to the address that the application named, a COOKIE ECHO to
+    /// another address of the peer each time if a heartbeat fits beside it (§5.4).
+    fn set_up_path(&self) -> PathId {
+        let State::CookieEchoed(set_up) = &self.state else {
+            return PathId(0);
+        };
+        let path = PathId((set_up.repeats as usize % self.paths.len()) as u8);
+        let room = self.paths.path(path).pmtu.max_data();
+        let fits = padded(CHUNK_HEADER_LEN + set_up.cookie.len()) + HeartbeatInfo::CHUNK_LEN <= room;
+        if fits { path } else { PathId(0) }
+    }
+
+    /// Sends INIT or COOKIE ECHO and starts T1-init or T1-cookie.
     pub(super) fn send_set_up_chunk(&mut self, now: Timestamp) {
-        let (chunk, repeats) = match &self.state {
-            State::CookieWait(set_up) => (Chunk::Init(set_up.init.clone()), set_up.repeats),
-            State::CookieEchoed(set_up) => (
-                Chunk::CookieEcho(CookieEcho {
-                    cookie: set_up.cookie.clone(),
-                }),
-                set_up.repeats,
-            ),
+        let chunk = match &self.state {
+            State::CookieWait(set_up) => Chunk::Init(set_up.init.clone()),
+            State::CookieEchoed(set_up) => Chunk::CookieEcho(CookieEcho {
+                cookie: set_up.cookie.clone(),
+            }),
             _ => return,
         };
-        let path = PathId((repeats as usize % self.paths.len()) as u8);
+        let path = self.set_up_path();
         let errors = match &self.state {
             State::CookieEchoed(set_up) if !set_up.unrecognized.is_empty() => {
                 let causes = set_up
@@ -268,7 +287,9 @@ impl Association {
         };
         self.control.clear_chunks();
         self.control.push(path, chunk);
-        if let Some(errors) = errors {
+        if path != PathId(0) {
+            self.send_heartbeat(now, path);
+        } else if let Some(errors) = errors {
             self.control.push(path, errors);
         }
         self.timers.control = Some(now + self.paths.path(path).rto.current());
@@ -277,7 +298,7 @@ impl Association {
     /// T1-init or T1-cookie expired (§5.1, §6.3.3).
     pub(super) fn on_set_up_timeout(&mut self, now: Timestamp) {
         let limit = self.config.retransmissions.max_init_retransmits;
-        let count = self.paths.len();
+        let path = self.set_up_path();
         let (State::CookieWait(set_up) | State::CookieEchoed(set_up)) = &mut self.state else {
             return;
         };
@@ -285,7 +306,6 @@ impl Association {
             self.close(CloseReason::SetUpTimedOut);
             return;
         }
-        let path = PathId((set_up.repeats as usize % count) as u8);
         set_up.repeats += 1;
         self.paths.path_mut(path).rto.back_off();
         self.send_set_up_chunk(now);
@@ -353,7 +373,8 @@ impl Association {
         }
     }
 
-    /// COMMUNICATION UP: the path of the handshake is confirmed, the others are probed (§5.4).
+    /// COMMUNICATION UP: the first path is confirmed, being the application's choice or where the INIT ACK went to; the
+    /// others are probed (§5.4).
     pub(super) fn become_established(&mut self, now: Timestamp) {
         let previous = core::mem::replace(&mut self.state, State::Established);
         self.timers.control = None;
@@ -364,12 +385,15 @@ impl Association {
             outbound_streams: self.queue.stream_count(),
             inbound_streams: self.receiver.inbound_streams(),
         });
-        let shaken = self.paths.last_arrival;
-        self.on_path_answered(shaken);
+        self.on_path_answered(PathId(0));
         for index in 0..self.paths.len() {
             let path = PathId(index as u8);
             if self.paths.path(path).state == PathState::Unconfirmed {
-                self.paths.path_mut(path).heartbeat.due = Some(now);
+                let heartbeat = &mut self.paths.path_mut(path).heartbeat;
+                // The one that went with a COOKIE ECHO has its own time to be answered.
+                if heartbeat.pending.is_none() {
+                    heartbeat.due = Some(now);
+                }
             } else {
                 self.schedule_heartbeat(now, path);
             }

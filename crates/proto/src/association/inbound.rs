@@ -40,6 +40,7 @@ impl Association {
         }
         self.counters.packets_received += 1;
         self.note_arrival(&inbound);
+        self.on_packet_in_shutdown_sent(now, &inbound);
         self.on_chunks(now, &inbound, 0);
     }
 
@@ -57,9 +58,11 @@ impl Association {
         }
     }
 
-    /// The chunks bundled behind the COOKIE ECHO that made this association.
-    pub(crate) fn handle_bundled(&mut self, now: Timestamp, inbound: &Inbound) {
+    /// The packet with the COOKIE ECHO that made this association: its answer, and the chunks bundled behind it.
+    pub(crate) fn handle_cookie_packet(&mut self, now: Timestamp, inbound: &Inbound) {
         self.counters.packets_received += 1;
+        self.note_arrival(inbound);
+        self.send_cookie_ack(now, inbound);
         self.on_chunks(now, inbound, 1);
         self.after_input(now);
     }
@@ -223,7 +226,11 @@ impl Association {
     /// Queues an answer to a chunk of this packet. All of them leave in one packet: what would need a second one is not
     /// said (§12.4). Nothing is said to a peer whose tag is not known yet.
     fn answer(&mut self, chunk: Chunk, notes: &mut PacketNotes) {
-        let to = self.paths.last_arrival;
+        // A HEARTBEAT ACK alone may go to an address that is not confirmed (§5.4).
+        let to = match chunk {
+            Chunk::HeartbeatAck(_) => self.paths.last_arrival,
+            _ => self.paths.answer_path(),
+        };
         let room = self.paths.path(to).pmtu.max_packet() - COMMON_HEADER_LEN;
         let len = padded(chunk.encoded_len());
         if self.identity.peer_tag.0 != 0 && (notes.answered == 0 || notes.answered + len <= room) {

@@ -137,7 +137,7 @@ impl Association {
             return Some(waiting.path);
         }
         if self.receiver.ack_due() && !self.state.is_setting_up() {
-            return Some(self.paths.last_arrival);
+            return Some(self.paths.answer_path());
         }
         turn.filter(|_| !self.state.is_setting_up()).map(|turn| turn.path)
     }
@@ -170,7 +170,7 @@ impl Association {
 
     /// Adds a SACK if it is due, or if it can ride with data on the path it would take anyway (§6.1, §6.2).
     fn push_sack(&mut self, id: PathId, data_follows: bool, packet: &mut PacketWriter<'_>) {
-        let home = id == self.paths.last_arrival;
+        let home = id == self.paths.answer_path();
         let due = self.receiver.ack_due() && home;
         let rides = self.receiver.ack_pending() && data_follows && home;
         let room = packet.room();

@@ -4,6 +4,7 @@ use anabranch_wire::chunk::{Chunk, Shutdown, ShutdownComplete};
 use anabranch_wire::{Tsn, cause::Cause};
 
 use super::{Association, State};
+use crate::endpoint::Inbound;
 use crate::event::{CloseReason, Event};
 use crate::path::PathId;
 use crate::time::Timestamp;
@@ -120,6 +121,15 @@ impl Association {
             State::ShutdownSent { .. } => self.send_shutdown_ack(now),
             State::ShutdownAckSent { .. } => self.repeat_shutdown_chunk(now),
             State::Closed | State::CookieWait(_) | State::CookieEchoed(_) => {}
+        }
+    }
+
+    /// A packet came after SHUTDOWN was sent: the peer is there, and gets its time to send what it still has.
+    pub(super) fn on_packet_in_shutdown_sent(&mut self, now: Timestamp, inbound: &Inbound) {
+        let proven = inbound.packet.header.verification_tag == self.identity.local_tag;
+        if proven && matches!(self.state, State::ShutdownSent { .. }) {
+            self.error_count = 0;
+            self.timers.control = Some(now + self.paths.path(self.shutdown_path).rto.current());
         }
     }
 

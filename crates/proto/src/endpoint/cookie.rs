@@ -6,7 +6,7 @@
 //! milliseconds in 32 bits; the HMAC is cut to 128 bits (RFC 2104 §5 asks for 80 at least).
 
 use core::time::Duration;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use anabranch_wire::packet::CommonHeader;
 use anabranch_wire::{Tsn, VerificationTag};
@@ -185,6 +185,13 @@ impl StateCookie {
             + addresses
                 .map(|ip| if ip.is_ipv4() { 5 } else { 17 })
                 .sum::<usize>()
+    }
+
+    /// The address that the INIT ACK went to and that the cookie came back from: the only one that is confirmed (§5.4),
+    /// with the UDP port of the packet that brought the cookie.
+    pub(crate) fn confirmed(&self, carrier: SocketAddr) -> SocketAddr {
+        let address = self.addresses.first().copied();
+        SocketAddr::new(address.unwrap_or(carrier.ip()), carrier.port())
     }
 
     /// What the common header of the packet that brings the cookie back must be.

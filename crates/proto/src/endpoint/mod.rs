@@ -317,9 +317,10 @@ impl Endpoint {
         if !self.listens(inbound) {
             return refuse(inbound, cookie.peer_tag, &[]);
         }
+        let remote = cookie.confirmed(inbound.remote);
         let peer = Peer {
             local_port: cookie.local_port,
-            address: inbound.remote.ip(),
+            address: remote.ip(),
             remote_port: cookie.remote_port,
         };
         let id = self.register(cookie.local_tag, peer);
@@ -331,11 +332,11 @@ impl Endpoint {
             remote_port: cookie.remote_port,
             local_address: inbound
                 .local
-                .filter(|ip| self.config.local_addresses.contains(ip)),
-            remote: inbound.remote,
+                .filter(|ip| remote == inbound.remote && self.config.local_addresses.contains(ip)),
+            remote,
         };
         let mut association = Association::from_cookie(now, plan, &cookie);
-        association.handle_bundled(now, inbound);
+        association.handle_cookie_packet(now, inbound);
         Handling::Accept(id, Box::new(association))
     }
 

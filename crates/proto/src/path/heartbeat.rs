@@ -1,5 +1,6 @@
 //! Heartbeats of a path: reachability and confirmation of addresses (RFC 9260 §5.4, §8.3).
 
+use anabranch_wire::chunk::padded;
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::PathId;
@@ -26,6 +27,9 @@ pub(crate) struct HeartbeatInfo {
 const INFO_LEN: usize = 17;
 
 impl HeartbeatInfo {
+    /// Bytes of a HEARTBEAT with it: the headers of chunk and parameter, and the padding.
+    pub(crate) const CHUNK_LEN: usize = padded(4 + 4 + INFO_LEN);
+
     pub(crate) fn encode(&self) -> Bytes {
         let mut info = BytesMut::with_capacity(INFO_LEN);
         info.put_u8(self.path.0);

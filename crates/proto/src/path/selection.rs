@@ -22,7 +22,7 @@ pub(crate) struct Paths {
     primary: PathId,
     /// Where new data went last, to notice a failover.
     current: PathId,
-    /// The path a packet last came by: acknowledgements and other answers return there (§6.4).
+    /// The path a packet last came by.
     pub(crate) last_arrival: PathId,
 }
 
@@ -136,6 +136,16 @@ impl Paths {
     /// The path currently used for data transfer (§8.1).
     pub(crate) fn data_path(&self) -> PathId {
         self.choose(Candidate::New)
+    }
+
+    /// Where acknowledgements and other answers go: back to where the last packet came from (§6.4), unless that address
+    /// may not be the peer's (§5.4).
+    pub(crate) fn answer_path(&self) -> PathId {
+        if self.path(self.last_arrival).state == PathState::Unconfirmed {
+            self.data_path()
+        } else {
+            self.last_arrival
+        }
     }
 
     fn is_active(&self, id: PathId) -> bool {
