@@ -212,11 +212,9 @@ fn second(script: &Script) -> SocketAddr {
 fn answers_return_to_where_they_were_asked() {
     let mut script = two_addresses(true);
     let (one, two) = (script.remote, second(&script));
-    let mut ssn = 0;
-    for from in [one, two, two, one, two] {
+    for (ssn, from) in (0..).zip([one, two, two, one, two]) {
         script.remote = from;
         let mut data = script.data(0, ssn, "hello");
-        ssn += 1;
         if let Chunk::Data(data) = &mut data {
             data.immediate = true;
         }
