@@ -1,0 +1,271 @@
+//! An endpoint with its associations, driven as the documentation of `anabranch_proto` says, and what must hold of
+//! everything that it says and does.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+
+use anabranch_proto::{
+    Association, AssociationId, CloseReason, Config, ConnectOptions, Endpoint, Event, Handling, SendOptions,
+    StreamId, Timestamp,
+};
+use anabranch_testkit::{Message, Talker};
+use anabranch_wire::packet::Packet;
+use bytes::Bytes;
+
+/// Most datagrams that one input may set off: the send buffer in the smallest packets, and answers.
+const MOST_DATAGRAMS: usize = 4000;
+
+/// A datagram that the endpoint sends.
+#[derive(Clone, Debug)]
+pub(crate) struct Sent {
+    /// The local address, if it matters.
+    pub(crate) source: Option<IpAddr>,
+    pub(crate) destination: SocketAddr,
+    pub(crate) datagram: Bytes,
+}
+
+/// What is known of one association.
+#[derive(Default)]
+struct Record {
+    /// Messages that `send` took.
+    taken: u64,
+    undelivered: BTreeSet<u64>,
+    closed: Option<CloseReason>,
+}
+
+/// See the [module's documentation](self).
+pub(crate) struct Node {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) associations: BTreeMap<AssociationId, Box<Association>>,
+    records: BTreeMap<AssociationId, Record>,
+    /// Datagrams to be taken.
+    pub(crate) sent: Vec<Sent>,
+    /// Reads, and holds what was read.
+    pub(crate) talker: Talker,
+    /// How associations ended, in order.
+    pub(crate) ended: Vec<CloseReason>,
+    buffer: Vec<u8>,
+}
+
+impl Node {
+    /// An endpoint that listens on this SCTP port.
+    pub(crate) fn new(config: Config, seed: u8, port: u16) -> Self {
+        let mut endpoint = Endpoint::new(config, [seed; 32]).expect("the settings are in range");
+        endpoint.listen(port).expect("not port 0");
+        Self {
+            endpoint,
+            associations: BTreeMap::new(),
+            records: BTreeMap::new(),
+            sent: Vec::new(),
+            talker: Talker::default(),
+            ended: Vec::new(),
+            buffer: Vec::new(),
+        }
+    }
+
+    pub(crate) fn connect(&mut self, now: Timestamp, remote: SocketAddr, port: u16) -> AssociationId {
+        let connected = self
+            .endpoint
+            .connect(now, remote, port, ConnectOptions::default());
+        let (id, association) = connected.expect("it can be begun");
+        self.keep(now, id, association);
+        id
+    }
+
+    fn keep(&mut self, now: Timestamp, id: AssociationId, association: Box<Association>) {
+        self.associations.insert(id, association);
+        self.records.insert(id, Record::default());
+        self.drain(now, id);
+    }
+
+    /// A datagram came in.
+    pub(crate) fn handle_datagram(
+        &mut self,
+        now: Timestamp,
+        local: IpAddr,
+        remote: SocketAddr,
+        datagram: Bytes,
+    ) {
+        let len = datagram.len();
+        match self.endpoint.handle_datagram(now, Some(local), remote, datagram) {
+            Handling::Done => {}
+            Handling::Reply(reply) => {
+                // Nothing is known of who sent it: no more than three times of what came goes there.
+                assert!(
+                    reply.packet.len() <= 3 * len,
+                    "{} bytes answer {len}",
+                    reply.packet.len()
+                );
+                self.sent.push(Sent {
+                    source: reply.source,
+                    destination: reply.destination,
+                    datagram: reply.packet,
+                });
+            }
+            Handling::Deliver(id, inbound) => {
+                let association = self.associations.get_mut(&id).expect("the endpoint knows it");
+                association.handle_packet(now, inbound);
+                self.drain(now, id);
+            }
+            Handling::Accept(id, association) => self.keep(now, id, association),
+        }
+    }
+
+    /// The newest association that is not over.
+    pub(crate) fn newest(&self) -> Option<AssociationId> {
+        self.associations.keys().next_back().copied()
+    }
+
+    /// Works on an association, if it is not over.
+    pub(crate) fn act(&mut self, now: Timestamp, id: AssociationId, act: impl FnOnce(&mut Association)) {
+        if let Some(association) = self.associations.get_mut(&id) {
+            act(association);
+            self.drain(now, id);
+        }
+    }
+
+    /// Gives a message, or a part of one; whether it was taken.
+    pub(crate) fn send(
+        &mut self,
+        now: Timestamp,
+        id: AssociationId,
+        (stream, message, options): (StreamId, Bytes, SendOptions),
+        part: Option<bool>,
+    ) -> bool {
+        let mut taken = None;
+        self.act(now, id, |association| {
+            taken = match part {
+                None => association.send(now, stream, message, options).ok(),
+                Some(end) => association.send_part(now, stream, message, options, end).ok(),
+            };
+        });
+        if let Some(message) = taken
+            && let Some(record) = self.records.get_mut(&id)
+        {
+            record.taken = record.taken.max(message.0 + 1);
+        }
+        taken.is_some()
+    }
+
+    /// Takes all that the association has to say.
+    fn drain(&mut self, now: Timestamp, id: AssociationId) {
+        let Some(association) = self.associations.get_mut(&id) else {
+            return;
+        };
+        let record = self.records.entry(id).or_default();
+        let mut left = MOST_DATAGRAMS;
+        loop {
+            self.buffer.clear();
+            while let Some(transmit) = association.poll_transmit(now, &mut self.buffer, 8) {
+                assert_eq!(transmit.len, self.buffer.len());
+                assert!(transmit.len > 0);
+                for datagram in self.buffer.chunks(transmit.segment_size.unwrap_or(transmit.len)) {
+                    left = left.checked_sub(1).expect("output has an end");
+                    self.sent.push(Sent {
+                        source: transmit.source,
+                        destination: transmit.destination,
+                        datagram: checked(datagram),
+                    });
+                }
+                self.buffer.clear();
+            }
+            while let Some(event) = association.poll_endpoint_event() {
+                self.endpoint.handle_event(id, event);
+            }
+            while let Some(event) = association.poll_event() {
+                assert_eq!(record.closed, None, "nothing follows the end, not {event:?}");
+                match event {
+                    Event::Undelivered(undelivered) => {
+                        assert!(
+                            record.undelivered.insert(undelivered.message.0),
+                            "told twice: {undelivered:?}"
+                        );
+                    }
+                    Event::Closed(reason) => record.closed = Some(reason),
+                    _ => {}
+                }
+            }
+            let read = self.talker.parts_read;
+            if self.talker.reading || record.closed.is_some() {
+                self.talker.read(now, id, association);
+            }
+            if read == self.talker.parts_read {
+                break;
+            }
+        }
+        if let Some(reason) = record.closed.take() {
+            assert_eq!(association.poll_timeout(), None);
+            self.associations.remove(&id);
+            self.records.remove(&id);
+            self.ended.push(reason);
+        }
+        assert_eq!(self.endpoint.association_count(), self.associations.len());
+    }
+
+    /// Takes what was found undelivered: each message was taken by `send` before.
+    pub(crate) fn check(&self) {
+        let limit = self.endpoint.config().buffers.receive as usize;
+        let most_sent = self.endpoint.config().buffers.send + self.endpoint.config().buffers.max_message;
+        for (id, association) in &self.associations {
+            let record = &self.records[id];
+            assert!(record.undelivered.last().is_none_or(|last| *last < record.taken));
+            let stats = association.stats();
+            assert!(
+                stats.unread_bytes <= 2 * limit + 65_535,
+                "{} bytes unread",
+                stats.unread_bytes
+            );
+            assert!(stats.a_rwnd as usize <= limit);
+            assert!(stats.queued_bytes + stats.outstanding_bytes <= most_sent);
+            assert!(stats.paths.len() <= self.endpoint.config().max_paths);
+        }
+    }
+
+    /// The first deadline.
+    pub(crate) fn poll_timeout(&self) -> Option<Timestamp> {
+        self.associations
+            .values()
+            .filter_map(|association| association.poll_timeout())
+            .min()
+    }
+
+    /// Does what is due.
+    pub(crate) fn handle_timeout(&mut self, now: Timestamp) {
+        let is_due = |association: &Association| association.poll_timeout().is_some_and(|due| due <= now);
+        let due: Vec<_> = self
+            .associations
+            .iter()
+            .filter(|(_, association)| is_due(association))
+            .collect();
+        let due: Vec<_> = due.into_iter().map(|(id, _)| *id).collect();
+        for id in due {
+            self.act(now, id, |association| association.handle_timeout(now));
+            let next = self
+                .associations
+                .get(&id)
+                .and_then(|association| association.poll_timeout());
+            assert!(
+                next.is_none_or(|next| next > now),
+                "at {now}, handled, due at {next:?}"
+            );
+        }
+    }
+
+    /// The messages that were read whole.
+    pub(crate) fn messages(&mut self) -> impl Iterator<Item = Message> {
+        self.talker.inbox.drain(..)
+    }
+}
+
+/// A datagram of the endpoint: it can be read.
+fn checked(datagram: &[u8]) -> Bytes {
+    let datagram = Bytes::copy_from_slice(datagram);
+    let packet = Packet::parse(datagram.clone()).expect("its checksum is right");
+    let mut chunks = 0;
+    for raw in packet.chunks() {
+        anabranch_wire::chunk::Chunk::decode(raw.expect("its lengths are right")).expect("it can be read");
+        chunks += 1;
+    }
+    assert!(chunks > 0);
+    datagram
+}

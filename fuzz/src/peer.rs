@@ -1,0 +1,242 @@
+//! The peer of the target `association`: it knows what a genuine peer would know, and writes what it is told to.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+
+use anabranch_testkit::state_cookie;
+use anabranch_wire::chunk::{Chunk, EncodeChunk, GapAckBlock, SackWriter};
+use anabranch_wire::packet::Packet;
+use anabranch_wire::{Tsn, VerificationTag, crc32c};
+use bytes::Bytes;
+
+use crate::input::Input;
+use crate::node::Sent;
+
+/// The SCTP port of the endpoint.
+pub(crate) const PORT: u16 = 5000;
+/// The addresses of the peer: 10.0.0.2 and following.
+pub(crate) const ADDRESSES: u8 = 4;
+
+/// See the [module's documentation](self).
+pub(crate) struct Peer {
+    /// Where its packets come from.
+    pub(crate) remote: SocketAddr,
+    pub(crate) port: u16,
+    pub(crate) endpoint_port: u16,
+    /// The tag that the endpoint has to use.
+    pub(crate) tag: u32,
+    /// The tag that the peer has to use.
+    pub(crate) endpoint_tag: u32,
+    /// The next TSN, and the next SSN of a few streams.
+    pub(crate) tsn: Tsn,
+    pub(crate) ssns: [u16; 4],
+    /// The highest TSN that the endpoint has sent, and the one that is acknowledged.
+    pub(crate) highest: Tsn,
+    pub(crate) acked: Tsn,
+    pub(crate) cookie: Bytes,
+    /// Heartbeats that can be answered.
+    heartbeats: VecDeque<Bytes>,
+    /// The chunks that the endpoint has sent since the last look, by type.
+    pub(crate) seen: Vec<u8>,
+}
+
+impl Peer {
+    pub(crate) fn new(port: u16, tsn: Tsn) -> Self {
+        Self {
+            remote: SocketAddr::new(address(0), 9899),
+            port,
+            endpoint_port: PORT,
+            tag: 0x00c0_ffee,
+            endpoint_tag: 0,
+            tsn,
+            ssns: [0; 4],
+            highest: Tsn(0),
+            acked: Tsn(0),
+            cookie: Bytes::new(),
+            heartbeats: VecDeque::new(),
+            seen: Vec::new(),
+        }
+    }
+
+    /// A packet with these chunks, padded, under this tag.
+    pub(crate) fn packet(&self, tag: u32, chunks: &[u8]) -> Bytes {
+        let mut packet = Vec::with_capacity(12 + chunks.len());
+        packet.extend_from_slice(&self.port.to_be_bytes());
+        packet.extend_from_slice(&self.endpoint_port.to_be_bytes());
+        packet.extend_from_slice(&tag.to_be_bytes());
+        packet.extend_from_slice(&[0; 4]);
+        packet.extend_from_slice(chunks);
+        let sum = crc32c(&packet);
+        packet[8..12].copy_from_slice(&sum.to_le_bytes());
+        packet.into()
+    }
+
+    /// Looks at what the endpoint sent.
+    pub(crate) fn observe(&mut self, sent: Sent) {
+        let packet = Packet::parse_unchecked(sent.datagram).expect("it was checked");
+        if packet.header.destination_port != self.port {
+            return;
+        }
+        for raw in packet.chunks().flatten() {
+            self.seen.push(raw.kind);
+            match Chunk::decode(raw) {
+                Ok(Chunk::Data(data)) if data.tsn.is_after(self.highest) => self.highest = data.tsn,
+                Ok(Chunk::Heartbeat(heartbeat)) => {
+                    self.heartbeats.truncate(7);
+                    self.heartbeats.push_front(heartbeat.info);
+                }
+                Ok(Chunk::Init(init)) => {
+                    self.endpoint_port = packet.header.source_port;
+                    self.meet(init.initiate_tag, init.initial_tsn);
+                }
+                Ok(Chunk::InitAck(ack)) => {
+                    self.meet(ack.initiate_tag, ack.initial_tsn);
+                    self.cookie = state_cookie(&ack);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn meet(&mut self, tag: VerificationTag, tsn: Tsn) {
+        self.endpoint_tag = tag.0;
+        self.highest = tsn.minus(1);
+        self.acked = tsn.minus(1);
+    }
+
+    /// INIT (1) or INIT ACK (2) with a few of the peer's addresses.
+    pub(crate) fn init(&self, kind: u8, addresses: u8, streams: u16, a_rwnd: u32, extra: &[u8]) -> Vec<u8> {
+        let mut value = self.tag.to_be_bytes().to_vec();
+        value.extend_from_slice(&a_rwnd.to_be_bytes());
+        value.extend_from_slice(&streams.to_be_bytes());
+        value.extend_from_slice(&streams.to_be_bytes());
+        value.extend_from_slice(&self.tsn.0.to_be_bytes());
+        for number in 0..addresses {
+            let IpAddr::V4(ip) = address(number) else { continue };
+            value.extend_from_slice(&[0, 5, 0, 8]);
+            value.extend_from_slice(&ip.octets());
+        }
+        if kind == 2 {
+            value.extend_from_slice(&[0, 7, 0, 12, 1, 2, 3, 4, 5, 6, 7, 8]);
+        }
+        // An INIT of a fair size: what answers it may not be much larger.
+        if kind == 1 {
+            value.extend_from_slice(&[0x80, 5, 0, 64]);
+            value.resize(value.len() + 60, 0);
+        }
+        value.extend_from_slice(extra);
+        chunk(kind, 0, &value)
+    }
+
+    /// DATA: TSN near the next, SSN near the next of its stream.
+    pub(crate) fn data(&mut self, input: &mut Input<'_>) -> Vec<u8> {
+        let bits = input.u8();
+        // The most usual: the next whole message.
+        let (tsn_ahead, stream, ssn_ahead, flags) = if bits & 0x80 == 0 {
+            (0, u16::from(bits & 3), 0, 3 | bits >> 2 & 4)
+        } else {
+            (input.u8(), u16::from(input.u8()), input.u8(), bits)
+        };
+        let len = 1 + match bits >> 4 & 3 {
+            0 => u16::from(input.u8() & 15),
+            1 => u16::from(input.u8()),
+            _ => input.u16() % 1400,
+        };
+        let tsn = self
+            .tsn
+            .plus(tsn_ahead.into())
+            .minus(u32::from(tsn_ahead & 0x80 != 0) << 8);
+        let next = &mut self.ssns[usize::from(stream % 4)];
+        let ssn = next.wrapping_add((ssn_ahead as i8) as u16);
+        let ordered_end = flags & 5 == 1;
+        if tsn_ahead == 0 {
+            self.tsn = self.tsn.next();
+        }
+        if ordered_end && ssn_ahead == 0 {
+            *next = next.wrapping_add(1);
+        }
+        let mut value = tsn.0.to_be_bytes().to_vec();
+        value.extend_from_slice(&stream.to_be_bytes());
+        value.extend_from_slice(&ssn.to_be_bytes());
+        value.extend_from_slice(&[0; 4]);
+        value.resize(value.len() + usize::from(len), bits);
+        chunk(0, flags & 15, &value)
+    }
+
+    /// SACK: everything, or near it, with blocks.
+    pub(crate) fn sack(&mut self, input: &mut Input<'_>) -> Vec<u8> {
+        let bits = input.u8();
+        let outstanding = self.highest.distance_from(self.acked);
+        let cumulative = match bits & 3 {
+            0 => self.highest,
+            1 => self.acked,
+            2 => self
+                .acked
+                .plus(u32::from(input.u8()) % outstanding.wrapping_add(1).max(1)),
+            _ => self.acked.plus(input.u8().into()).minus(64),
+        };
+        if cumulative.is_after(self.acked) && !cumulative.is_after(self.highest) {
+            self.acked = cumulative;
+        }
+        let a_rwnd = [100_000, 0, 2000, u32::MAX][usize::from(bits >> 2 & 3)];
+        let mut end = 0_u16;
+        let mut blocks = Vec::new();
+        for _ in 0..bits >> 4 & 7 {
+            let bits = input.u8();
+            let start = end.wrapping_add(2 + u16::from(bits & 7));
+            end = start.wrapping_add(u16::from(bits >> 3 & 7));
+            blocks.push(GapAckBlock { start, end });
+        }
+        if bits & 0x80 != 0 {
+            blocks.push(GapAckBlock {
+                start: input.u16(),
+                end: input.u16(),
+            });
+        } else {
+            // What it truly may have.
+            let left = self.highest.distance_from(cumulative);
+            blocks.retain(|block| u32::from(block.end) <= left);
+        }
+        let mut chunk = Vec::new();
+        SackWriter {
+            cumulative_tsn_ack: cumulative,
+            a_rwnd,
+            gap_ack_blocks: &blocks,
+            duplicate_tsns: &[cumulative][..usize::from(bits >> 6 & 1)],
+        }
+        .encode(&mut chunk);
+        chunk
+    }
+
+    /// HEARTBEAT ACK for one of the last heartbeats, whole or damaged.
+    pub(crate) fn heartbeat_ack(&self, input: &mut Input<'_>) -> Vec<u8> {
+        let bits = input.u8();
+        let heartbeat = self
+            .heartbeats
+            .get(usize::from(bits & 7))
+            .or(self.heartbeats.front());
+        let mut info = heartbeat.map_or(Vec::new(), |info| info.to_vec());
+        if bits & 0x80 != 0 && !info.is_empty() {
+            let at = usize::from(input.u8()) % info.len();
+            info[at] ^= 1 << (bits >> 4 & 7);
+        }
+        let mut value = vec![0, 1];
+        value.extend_from_slice(&(info.len() as u16 + 4).to_be_bytes());
+        value.extend_from_slice(&info);
+        chunk(5, 0, &value)
+    }
+}
+
+/// One of the peer's addresses.
+pub(crate) fn address(number: u8) -> IpAddr {
+    IpAddr::from([10, 0, 0, 2 + number % ADDRESSES])
+}
+
+/// A chunk with its header and padding.
+pub(crate) fn chunk(kind: u8, flags: u8, value: &[u8]) -> Vec<u8> {
+    let mut chunk = vec![kind, flags];
+    chunk.extend_from_slice(&(value.len() as u16 + 4).to_be_bytes());
+    chunk.extend_from_slice(value);
+    chunk.resize(chunk.len().next_multiple_of(4), 0);
+    chunk
+}
