@@ -120,7 +120,7 @@ impl Association {
             Err(error) => return self.on_malformed(inbound, error),
         };
         match chunk {
-            Chunk::Data(data) => self.on_data(data, notes),
+            Chunk::Data(data) => self.on_data(data, inbound, notes),
             Chunk::Sack(sack) => {
                 if self.takes_acknowledgements() {
                     self.on_sack(now, &sack);
@@ -180,7 +180,7 @@ impl Association {
         )
     }
 
-    fn on_data(&mut self, data: Data, notes: &mut PacketNotes) {
+    fn on_data(&mut self, data: Data, inbound: &Inbound, notes: &mut PacketNotes) {
         if !self.state.takes_data() {
             return;
         }
@@ -197,6 +197,7 @@ impl Association {
             beginning: data.beginning,
             ending: data.ending,
             payload: data.payload,
+            datagram: inbound.packet.len(),
         });
         match verdict {
             Verdict::Accepted => {}

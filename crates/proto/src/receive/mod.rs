@@ -42,6 +42,8 @@ pub(crate) struct Fragment {
     pub(crate) beginning: bool,
     pub(crate) ending: bool,
     pub(crate) payload: Bytes,
+    /// Bytes of the datagram that the payload is a slice of: as long as it is kept, so are they.
+    pub(crate) datagram: usize,
 }
 
 /// What became of a fragment.
@@ -72,8 +74,14 @@ pub(crate) struct AckContent<'a> {
 /// datagram.
 const SMALL: usize = 256;
 
-/// Chunks that may wait before small ones are copied.
+/// Chunks that may wait before small ones, and those of datagrams that are mostly something else, are copied.
 const FEW: usize = 64;
+
+/// For datagrams larger than [`LARGE`], how many packets may wait: a peer may send much in which little is to be kept.
+const FEW_OF_LARGE: usize = 8;
+
+/// Larger than a packet on most networks.
+const LARGE: usize = 4096;
 
 /// The receiving half.
 #[derive(Debug)]
@@ -92,6 +100,8 @@ pub(crate) struct Receiver {
     partial_point: usize,
     partial_chunks: usize,
     next_message: u64,
+    /// Packets with DATA since nothing was held.
+    packets: usize,
     /// A chunk of this packet makes an acknowledgement urgent.
     urgent: bool,
     sack: SackConfig,
@@ -119,6 +129,7 @@ impl Receiver {
             partial_point: buffers.partial_delivery_point.min(buffers.receive as usize / 2),
             partial_chunks: (buffers.max_chunks / 2).max(1),
             next_message: 0,
+            packets: 0,
             urgent: false,
             sack: sack.clone(),
             blocks: Vec::new(),
@@ -178,8 +189,16 @@ impl Receiver {
             self.urgent = true;
             return Verdict::InvalidStream;
         }
+        if self.window.chunks() == 0 {
+            self.packets = 0;
+        }
         self.window.take(len);
-        if len <= SMALL && self.window.chunks() > FEW {
+        let many = if fragment.datagram > LARGE {
+            self.packets >= FEW_OF_LARGE
+        } else {
+            self.window.chunks() > FEW
+        };
+        if many && (len <= SMALL || len * 4 < fragment.datagram) {
             fragment.payload = Bytes::copy_from_slice(&fragment.payload);
         }
         if whole {
@@ -333,6 +352,7 @@ impl Receiver {
 
     /// After the last chunk of a packet with DATA.
     pub(crate) fn on_packet(&mut self, now: Timestamp, immediate: bool) {
+        self.packets += 1;
         let urgent = core::mem::take(&mut self.urgent);
         self.timing
             .on_packet(now, urgent || immediate || self.window.a_rwnd() == 0);

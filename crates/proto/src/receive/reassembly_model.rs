@@ -115,6 +115,7 @@ impl Model {
             ppid: Ppid(index as u32),
             beginning: piece.beginning,
             ending: piece.ending,
+            datagram: piece.payload.len(),
             payload: piece.payload.clone(),
         };
         let pieces = &self.pieces;

@@ -24,6 +24,7 @@ fn fragment(tsn: u32, stream: u16, sequence: u32, flags: &str, payload: &[u8]) -
         beginning: flags.contains('B'),
         ending: flags.contains('E'),
         payload: Bytes::copy_from_slice(payload),
+        datagram: payload.len(),
     }
 }
 
@@ -354,4 +355,27 @@ proptest! {
         }
         prop_assert!(receiver.recv().is_none() && receiver.unread_bytes() == 0);
     }
+}
+
+/// A peer that puts little to keep into large datagrams does not make this side keep them whole.
+#[test]
+fn large_datagrams_are_not_kept_for_small_payloads() {
+    let mut receiver = receiver(1, 100_000);
+    let datagram = Bytes::from(vec![1; 60_000]);
+    for tsn in 0..100 {
+        let fragment = Fragment {
+            payload: datagram.slice(..300),
+            datagram: datagram.len(),
+            ..fragment(3 + 2 * tsn, 0, tsn, "UBE", b"")
+        };
+        assert_eq!(receiver.on_fragment(fragment), Verdict::Accepted);
+        receiver.on_packet(Timestamp::ZERO, false);
+    }
+    let kept: Vec<_> = std::iter::from_fn(|| receiver.recv()).collect();
+    let slices = kept.iter().filter(|part| {
+        datagram
+            .as_ptr_range()
+            .contains(&part.payload.pieces()[0].as_ptr())
+    });
+    assert_eq!((kept.len(), slices.count()), (100, FEW_OF_LARGE));
 }
