@@ -4,8 +4,8 @@
 use core::time::Duration;
 use std::net::IpAddr;
 
-use anabranch_proto::{AssociationState as State, CloseReason, Config, Event, SendOptions, StreamId, Tsn};
-use anabranch_testkit::{PORT, Script, state_cookie};
+use anabranch_proto::{AssociationState as State, CloseReason, Event, SendOptions, StreamId, Tsn};
+use anabranch_testkit::{PORT, Script, quiet, state_cookie};
 use anabranch_wire::VerificationTag;
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{
@@ -88,12 +88,6 @@ fn encoded(chunks: &[Chunk]) -> Vec<u8> {
         bytes.resize(bytes.len().next_multiple_of(4), 0);
     }
     bytes
-}
-
-fn quiet() -> Config {
-    let mut config = Config::default();
-    config.heartbeat.interval = None;
-    config
 }
 
 fn nobody() -> Script {
@@ -181,6 +175,7 @@ fn expect_answer(script: &mut Script, tag: VerificationTag, chunk: &Chunk, what:
 fn expect_dropped(script: &mut Script, what: &str) {
     assert_eq!(script.next_answer(), None, "{what}");
     assert_eq!(associations(script), 0, "{what}");
+    assert_eq!(script.events(), [], "{what}: no association came and went");
 }
 
 /// A valid cookie of the endpoint, and the tag to return it under.
