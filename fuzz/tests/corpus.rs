@@ -1,0 +1,36 @@
+//! Everything that was kept once, without coverage: the corpora, and what was a finding.
+
+use std::fs;
+use std::path::Path;
+
+/// A name and a function of bytes.
+type Target = (&'static str, fn(&[u8]));
+
+const TARGETS: [Target; 6] = [
+    ("parse", anabranch_fuzz::parse),
+    ("association", anabranch_fuzz::association),
+    ("pair", anabranch_fuzz::pair),
+    ("outstanding", anabranch_fuzz::outstanding),
+    ("reassembly", anabranch_fuzz::reassembly),
+    ("tsn_tracker", anabranch_fuzz::tsn_tracker),
+];
+
+/// One test, because the memory that is allocated is counted for the whole process.
+#[test]
+fn every_input_passes() {
+    for (name, target) in TARGETS {
+        let mut count = 0;
+        for kind in ["regressions", "corpus"] {
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(kind).join(name);
+            let Ok(files) = fs::read_dir(&folder) else { continue };
+            for file in files {
+                let path = file.expect("the folder can be read").path();
+                let input = fs::read(&path).expect("the file can be read");
+                let result = std::panic::catch_unwind(|| target(&input));
+                assert!(result.is_ok(), "{name}: {}", path.display());
+                count += 1;
+            }
+        }
+        assert!(count > 0, "there are inputs of {name}");
+    }
+}
