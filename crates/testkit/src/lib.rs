@@ -10,7 +10,17 @@ mod pair;
 mod script;
 mod talker;
 
+use anabranch_proto::Config;
+
 pub use ledger::{Ledger, Parcel, Violation};
 pub use pair::{PORT, Pair, Setup, Side};
 pub use script::{FromEndpoint, Script, state_cookie};
 pub use talker::{Message, Talker};
+
+/// Settings of an endpoint that says nothing unasked: no heartbeats.
+#[must_use]
+pub fn quiet() -> Config {
+    let mut config = Config::default();
+    config.heartbeat.interval = None;
+    config
+}
