@@ -1,4 +1,4 @@
-//! The client's side of `send` and `ping`: where to, how to get there, and an orderly end.
+//! The client's side of `send`, `ping` and `perf`: where to, how to get there, and an orderly end.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -33,6 +33,17 @@ pub(crate) struct Target {
     pub(crate) timeout: Duration,
 }
 
+/// What a client needs of its association.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wish {
+    /// The command that answers at the peer, for the user who forgot it.
+    pub(crate) server: &'static str,
+    /// Outbound streams.
+    pub(crate) streams: u16,
+    /// The largest message to be joined, in bytes.
+    pub(crate) max_joined_message: usize,
+}
+
 /// An association and the endpoint beneath it.
 #[derive(Debug)]
 pub(crate) struct Client {
@@ -50,7 +61,7 @@ pub(crate) struct Ending {
 }
 
 impl Target {
-    /// Sets up an association on which `stream` exists.
+    /// Sets up an association with a listener, on which `stream` exists.
     pub(crate) async fn connect(
         &self,
         carry: &Carry,
@@ -59,15 +70,41 @@ impl Target {
         max_joined_message: usize,
         interrupt: &Interrupt,
     ) -> Result<Client, Failure> {
+        let wish = Wish {
+            server: "anabranch listen",
+            streams: stream.saturating_add(1),
+            max_joined_message,
+        };
+        let client = self.open(carry, observe, &wish, interrupt).await?;
+        let streams = client.association.outbound_streams();
+        if streams <= stream {
+            client.association.abort("the stream wanted does not exist");
+            client.endpoint.close().await;
+            return Err(Failure::new(format!(
+                "--stream {stream}: the peer accepts {streams} streams; give a number from 0 to {}",
+                streams.saturating_sub(1)
+            )));
+        }
+        Ok(client)
+    }
+
+    /// Sets up an association. The peer may accept fewer streams than are wished for.
+    pub(crate) async fn open(
+        &self,
+        carry: &Carry,
+        observe: &Observe,
+        wish: &Wish,
+        interrupt: &Interrupt,
+    ) -> Result<Client, Failure> {
         let remote = self.resolve().await?;
         let local: IpAddr = match remote {
             SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
             SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
         let mut config = Config::default();
-        config.streams.outbound = stream.saturating_add(1).max(MIN_STREAMS);
+        config.streams.outbound = wish.streams.max(MIN_STREAMS);
         let local = SocketAddr::new(local, 0);
-        let endpoint = carry.bind(local, config, observe.pcap.as_deref(), max_joined_message)?;
+        let endpoint = carry.bind(local, config, observe.pcap.as_deref(), wish.max_joined_message)?;
         let attempt = timeout(self.timeout, endpoint.connect(remote, self.port));
         let attempt = tokio::select! {
             attempt = attempt => attempt,
@@ -75,34 +112,22 @@ impl Target {
                 return Err(Failure::interrupted(format!("interrupted while waiting for {}", self.peer(carry, remote))));
             }
         };
-        let association = match attempt {
-            Ok(Ok(association)) => association,
-            Ok(Err(ConnectError::TimedOut { .. })) | Err(_) => {
-                return Err(self.silence(carry, remote));
-            }
+        match attempt {
+            Ok(Ok(association)) => Ok(Client {
+                endpoint,
+                association,
+                remote,
+            }),
+            Ok(Err(ConnectError::TimedOut { .. })) | Err(_) => Err(self.silence(carry, remote, wish.server)),
             Ok(Err(ConnectError::Refused { reason, .. })) => {
                 let peer = self.peer(carry, remote);
-                return Err(Failure::new(format!(
+                Err(Failure::new(format!(
                     "{peer} refused: {}; is --port right?",
                     Explained(&reason)
-                )));
+                )))
             }
-            Ok(Err(error)) => return Err(Failure::new(format!("{}: {error}", self.peer(carry, remote)))),
-        };
-        if association.outbound_streams() <= stream {
-            let streams = association.outbound_streams();
-            association.abort("the stream wanted does not exist");
-            endpoint.close().await;
-            return Err(Failure::new(format!(
-                "--stream {stream}: the peer accepts {streams} streams; give a number from 0 to {}",
-                streams.saturating_sub(1)
-            )));
+            Ok(Err(error)) => Err(Failure::new(format!("{}: {error}", self.peer(carry, remote)))),
         }
-        Ok(Client {
-            endpoint,
-            association,
-            remote,
-        })
     }
 
     async fn resolve(&self) -> Result<SocketAddr, Failure> {
@@ -149,13 +174,13 @@ impl Target {
         }
     }
 
-    fn silence(&self, carry: &Carry, remote: SocketAddr) -> Failure {
+    fn silence(&self, carry: &Carry, remote: SocketAddr, server: &str) -> Failure {
         let ports = match carry.transport {
             TransportKind::Udp => "--udp-port and --port",
             TransportKind::Ip => "--port and --transport",
         };
         Failure::new(format!(
-            "{} did not answer within {}: is `anabranch listen` running there, and are {ports} right? \
+            "{} did not answer within {}: is `{server}` running there, and are {ports} right? \
              (--timeout waits longer)",
             self.peer(carry, remote),
             units::duration(self.timeout)

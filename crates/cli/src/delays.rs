@@ -35,6 +35,7 @@ impl Default for Delays {
 pub(crate) struct Summary {
     pub(crate) min: Duration,
     pub(crate) median: Duration,
+    pub(crate) p90: Duration,
     pub(crate) p99: Duration,
     pub(crate) max: Duration,
 }
@@ -68,6 +69,7 @@ impl Delays {
         Some(Summary {
             min: self.min,
             median: rank(50),
+            p90: rank(90),
             p99: rank(99),
             max: self.max,
         })
@@ -80,8 +82,24 @@ impl Summary {
         json!({
             "min_ms": millis(self.min),
             "median_ms": millis(self.median),
+            "p90_ms": millis(self.p90),
             "p99_ms": millis(self.p99),
             "max_ms": millis(self.max),
+        })
+    }
+
+    /// Reads what [`Summary::to_json`] writes; `None` if it is something else.
+    pub(crate) fn from_json(value: &Value) -> Option<Self> {
+        let read = |name: &str| {
+            let seconds = value.get(name)?.as_f64()? / 1000.0;
+            Duration::try_from_secs_f64(seconds).ok()
+        };
+        Some(Self {
+            min: read("min_ms")?,
+            median: read("median_ms")?,
+            p90: read("p90_ms")?,
+            p99: read("p99_ms")?,
+            max: read("max_ms")?,
         })
     }
 }
@@ -103,8 +121,10 @@ mod tests {
             .rev()
             .for_each(|n| delays.push(Duration::from_millis(n)));
         let summary = delays.summary().unwrap();
-        let shown = [summary.min, summary.median, summary.p99, summary.max].map(|d| d.as_millis());
-        assert_eq!(shown, [1, 100, 198, 200]);
+        let shown =
+            [summary.min, summary.median, summary.p90, summary.p99, summary.max].map(|d| d.as_millis());
+        assert_eq!(shown, [1, 100, 180, 198, 200]);
+        assert_eq!(Summary::from_json(&summary.to_json()), Some(summary));
     }
 
     #[test]

@@ -1,13 +1,15 @@
 //! The `anabranch` command: SCTP over UDP or raw IP from a shell.
 //!
-//! `demo` shows the protocol at work on one machine; `listen`, `send` and `ping` carry messages between two. Here is
-//! the command line as a whole; each subcommand has its file in `commands`.
+//! `demo` shows the protocol at work on one machine; `listen`, `send` and `ping` carry messages between two; `perf`
+//! measures the path between them, `bench` this machine. Here is the command line as a whole; each subcommand has its
+//! file in `commands`.
 
 mod commands;
 mod connect;
 mod delays;
 mod failure;
 mod interrupt;
+mod local;
 mod options;
 mod output;
 mod table;
@@ -18,7 +20,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{bench, demo, listen, ping, send};
+use crate::commands::{bench, demo, listen, perf, ping, send};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::Observe;
@@ -43,6 +45,8 @@ Examples:
   Receive files into a directory, and send one through a lossy link:
     anabranch listen --output received
     anabranch send 127.0.0.1 FILE --link rate=100mbit,delay=5ms,loss=0.1%
+  Measure the path to another machine, on which `anabranch perf server` runs:
+    anabranch perf client 127.0.0.1
   Write what was sent and received for Wireshark:
     anabranch ping 127.0.0.1 --pcap ping.pcapng
 
@@ -58,6 +62,8 @@ enum Command {
     Send(send::SendArgs),
     /// Send messages to an echo server and compare what comes back
     Ping(ping::PingArgs),
+    /// Measure the path to another machine: goodput, delays, losses
+    Perf(perf::PerfArgs),
     /// Measure what the stack can do on this machine
     Bench(bench::BenchArgs),
 }
@@ -69,6 +75,7 @@ impl Command {
             Self::Listen(args) => &args.observe,
             Self::Send(args) => &args.observe,
             Self::Ping(args) => &args.observe,
+            Self::Perf(args) => args.observe(),
             Self::Bench(args) => &args.observe,
         }
     }
@@ -79,6 +86,7 @@ impl Command {
             Self::Listen(args) => listen::run(args, interrupt).await,
             Self::Send(args) => send::run(args, interrupt).await,
             Self::Ping(args) => ping::run(args, interrupt).await,
+            Self::Perf(args) => perf::run(args, interrupt).await,
             Self::Bench(args) => bench::run(args, interrupt).await,
         }
     }
@@ -119,14 +127,17 @@ mod tests {
 
     #[test]
     fn every_flag_is_explained_and_every_command_has_an_example() {
-        for command in Cli::command().get_subcommands() {
+        let cli = Cli::command();
+        let nested = cli.get_subcommands().flat_map(clap::Command::get_subcommands);
+        for command in cli.get_subcommands().chain(nested) {
             let name = command.get_name();
             let example = command
                 .get_after_help()
                 .map(ToString::to_string)
                 .unwrap_or_default();
             assert!(
-                example.contains(&format!("anabranch {name}")),
+                example.contains(&format!("anabranch {name}"))
+                    || example.contains(&format!("anabranch perf {name}")),
                 "{name} has no example"
             );
             for argument in command.get_arguments() {

@@ -11,6 +11,12 @@ const SIZES: &[(&str, u64)] = &[
     ("gb", 1_000_000_000),
     ("gib", 1 << 30),
 ];
+const RATES: &[(&str, u64)] = &[
+    ("bit", 1),
+    ("kbit", 1_000),
+    ("mbit", 1_000_000),
+    ("gbit", 1_000_000_000),
+];
 const TIMES: &[(&str, u64)] = &[
     ("ns", 1),
     ("us", 1_000),
@@ -37,6 +43,23 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     with_unit(text, TIMES)
         .map(Duration::from_nanos)
         .ok_or_else(|| "a duration is a number with a unit, like 200us, 40ms, 1.5s or 2min".to_owned())
+}
+
+/// Reads a duration like [`parse_duration`], or a plain number of seconds.
+pub(crate) fn parse_seconds(text: &str) -> Result<Duration, String> {
+    with_unit(text, TIMES)
+        .or_else(|| with_unit(&format!("{text}s"), TIMES))
+        .map(Duration::from_nanos)
+        .ok_or_else(|| {
+            "a time is a number of seconds, or one with a unit, like 10, 1.5s, 200ms or 2min".to_owned()
+        })
+}
+
+/// Reads a rate like `10mbit` in bits per second.
+pub(crate) fn parse_rate(text: &str) -> Result<u64, String> {
+    with_unit(text, RATES)
+        .filter(|&rate| rate > 0)
+        .ok_or_else(|| "a rate is a number with a unit, like 500kbit, 10mbit or 1.5gbit".to_owned())
 }
 
 /// A decimal number and one of the units; fractions below the smallest unit are an error, as is what is too large.
@@ -154,6 +177,19 @@ mod tests {
         }
         for wrong in ["", "5", "ms", "-5ms", "5 parsecs", "9999999999999h"] {
             assert!(parse_duration(wrong).unwrap_err().contains("40ms"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn seconds_and_rates_are_read() {
+        assert_eq!(parse_seconds("10"), Ok(Duration::from_secs(10)));
+        assert_eq!(parse_seconds("0.5"), Ok(Duration::from_millis(500)));
+        assert_eq!(parse_seconds("40ms"), Ok(Duration::from_millis(40)));
+        assert!(parse_seconds("soon").unwrap_err().contains("200ms"));
+        assert_eq!(parse_rate("10mbit"), Ok(10_000_000));
+        assert_eq!(parse_rate("1.5Gbit"), Ok(1_500_000_000));
+        for wrong in ["", "10", "0mbit", "10mb", "-1mbit", "unlimited"] {
+            assert!(parse_rate(wrong).unwrap_err().contains("10mbit"), "{wrong}");
         }
     }
 

@@ -3,13 +3,13 @@
 mod echo;
 mod sink;
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use anabranch::{Association, Config, DEFAULT_UDP_PORT, Endpoint, Explained, MessagePart};
+use anabranch::{Association, Endpoint, Explained, MessagePart};
 use clap::Args;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -17,12 +17,15 @@ use tokio::task::JoinSet;
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::options::{Carry, Observe, TransportKind};
+use crate::local::Local;
+use crate::options::{Carry, Observe};
 use crate::output::{Output, peak_resident, printable};
 use crate::units;
 use echo::Echo;
 use sink::Sink;
 
+/// The largest message that is joined, in bytes; parts are taken as they come.
+const MAX_JOINED: usize = 1 << 20;
 /// What associations are given to end in order when the user asked to stop.
 const HURRY: Duration = Duration::from_secs(3);
 
@@ -37,15 +40,8 @@ Examples:
 The first line tells when it is ready, and where. With neither --echo nor --output, messages of text are printed
 as lines. It runs until Ctrl-C, or with --once until the first association is over.")]
 pub(crate) struct ListenArgs {
-    /// UDP port to bind; 0 takes any free one and prints it
-    #[arg(long, value_name = "PORT", default_value_t = DEFAULT_UDP_PORT)]
-    udp_port: u16,
-    /// SCTP port to listen on
-    #[arg(long, value_name = "PORT", default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
-    port: u16,
-    /// Local address to bind [default: every one]
-    #[arg(long, value_name = "ADDRESS")]
-    bind: Option<IpAddr>,
+    #[command(flatten)]
+    local: Local,
     /// Send every message back on its stream, with its payload protocol identifier and order flag
     #[arg(long)]
     echo: bool,
@@ -102,11 +98,7 @@ pub(crate) async fn run(args: ListenArgs, interrupt: Interrupt) -> Result<(), Fa
             ))
         })?;
     }
-    let endpoint = bind(&args)?;
-    endpoint
-        .listen(args.port)
-        .map_err(|error| Failure::new(format!("--port {}: {error}", args.port)))?;
-    announce(&args, &endpoint);
+    let endpoint = args.local.listen(&args.carry, &args.observe, MAX_JOINED)?;
     let begun = Instant::now();
     let job = Arc::new(Job {
         output: args.observe.output(),
@@ -140,46 +132,6 @@ fn tracing_note(failed: u64) {
     ));
 }
 
-fn bind(args: &ListenArgs) -> Result<Endpoint, Failure> {
-    let mut config = Config::default();
-    // An echo goes back on any stream that the peer chooses.
-    config.streams.outbound = u16::MAX;
-    let bind = |address: IpAddr| {
-        args.carry.bind(
-            SocketAddr::new(address, args.udp_port),
-            config.clone(),
-            args.observe.pcap.as_deref(),
-            1 << 20,
-        )
-    };
-    match (args.bind, args.carry.transport) {
-        (Some(address), _) => bind(address),
-        // A raw socket serves one version of IP only.
-        (None, TransportKind::Ip) => bind(Ipv4Addr::UNSPECIFIED.into()),
-        // Both versions of IP, where there are both.
-        (None, TransportKind::Udp) => {
-            bind(Ipv6Addr::UNSPECIFIED.into()).or_else(|_| bind(Ipv4Addr::UNSPECIFIED.into()))
-        }
-    }
-}
-
-fn announce(args: &ListenArgs, endpoint: &Endpoint) {
-    let local = endpoint.local_addr();
-    let (transport, udp_port) = match args.carry.transport {
-        TransportKind::Udp => ("udp", Some(local.port())),
-        TransportKind::Ip => ("ip", None),
-    };
-    let udp = udp_port.map_or(", raw IP".to_owned(), |port| format!(", UDP port {port}"));
-    let record = json!({
-        "event": "listening", "address": local.ip().to_string(), "transport": transport, "udp_port": udp_port,
-        "port": args.port,
-    });
-    args.observe.output().fact(
-        format!("listening on {}{udp}, SCTP port {}", local.ip(), args.port),
-        &record,
-    );
-}
-
 /// Accepts until the user asks to stop, or until the only association is over.
 async fn serve(args: &ListenArgs, endpoint: &Endpoint, job: &Arc<Job>, interrupt: &Interrupt) -> Totals {
     let mut totals = Totals::default();
@@ -191,7 +143,7 @@ async fn serve(args: &ListenArgs, endpoint: &Endpoint, job: &Arc<Job>, interrupt
                 let Some(association) = accepted else { break };
                 totals.associations += 1;
                 if args.once {
-                    endpoint.stop_listening(args.port);
+                    endpoint.stop_listening(args.local.port);
                 }
                 tasks.spawn(Arc::clone(job).receive(association));
             }

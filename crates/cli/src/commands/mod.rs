@@ -3,5 +3,6 @@
 pub(crate) mod bench;
 pub(crate) mod demo;
 pub(crate) mod listen;
+pub(crate) mod perf;
 pub(crate) mod ping;
 pub(crate) mod send;

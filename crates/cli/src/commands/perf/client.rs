@@ -1,0 +1,179 @@
+//! `anabranch perf client`: asks a server for a measurement and tells what both sides found.
+
+use std::time::Instant;
+
+use anabranch::{Association, Explained, RecvError};
+use serde_json::json;
+use tokio::time::timeout;
+
+use super::ClientArgs;
+use super::clock::{Clock, Comparison};
+use super::control::Control;
+use super::plan::{MAX_JOINED, Plan, Role};
+use super::report::Voice;
+use super::session::Session;
+use crate::connect::{Client, Wish};
+use crate::delays::millis;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::units;
+
+/// Round trips to compare the clocks; the shortest counts.
+const ROUND_TRIPS: u64 = 8;
+/// How the user starts the other side.
+const SERVER: &str = "anabranch perf server";
+
+/// Runs the command.
+pub(super) async fn run(args: ClientArgs, interrupt: Interrupt) -> Result<(), Failure> {
+    let plan = args.plan();
+    let wish = Wish {
+        server: SERVER,
+        streams: plan.streams + 1,
+        max_joined_message: MAX_JOINED,
+    };
+    let client = args
+        .target
+        .open(&args.carry, &args.observe, &wish, &interrupt)
+        .await?;
+    let result = measure(&args, &plan, &client, &interrupt).await;
+    if result.is_err() {
+        // Does nothing where the association has ended already.
+        client.association.abort("gave up");
+        client.endpoint.close().await;
+    }
+    result
+}
+
+async fn measure(
+    args: &ClientArgs,
+    plan: &Plan,
+    client: &Client,
+    interrupt: &Interrupt,
+) -> Result<(), Failure> {
+    let host = &args.target.host;
+    let streams = client.association.outbound_streams();
+    if streams <= plan.streams {
+        return Err(Failure::new(format!(
+            "--streams {}: {host} accepts {} streams of data; give at most that",
+            plan.streams,
+            streams.saturating_sub(1)
+        )));
+    }
+    let voice = Voice {
+        output: args.observe.output(),
+        interval: super::interval(args.interval),
+        client: None,
+    };
+    let clock = Clock::start();
+    let agreed = tokio::select! {
+        agreed = timeout(args.target.timeout, agree(&client.association, plan, clock)) => agreed,
+        () = interrupt.wait() => return Err(Failure::interrupted("interrupted before the measurement")),
+    };
+    let clocks = match agreed {
+        Ok(Ok(clocks)) => clocks,
+        Ok(Err(problem)) => return Err(Failure::new(format!("{host}: {problem}"))),
+        Err(_) => {
+            return Err(Failure::new(format!(
+                "{host} accepts associations, but does not answer what `anabranch perf` asks within {}: is it \
+                 `{SERVER}` that runs there, and is --port right? (--timeout waits longer)",
+                units::duration(args.target.timeout)
+            )));
+        }
+    };
+    let text = format!(
+        "{}: {}\nclocks compared by {ROUND_TRIPS} round trips, the shortest {}",
+        client.remote,
+        plan.describe(),
+        units::duration(clocks.round_trip)
+    );
+    let record = json!({
+        "event": "start", "host": host, "remote": client.remote.to_string(), "plan": plan.to_json(),
+        "round_trip_ms": millis(clocks.round_trip),
+    });
+    voice.fact(&text, record);
+    let session = Session::new(
+        &client.association,
+        plan,
+        Role::Client,
+        clock.with_peer_ahead(clocks.ahead),
+    );
+    let outcome = session.run(&voice, interrupt).await;
+    voice.results("summary", plan, clocks, &outcome);
+    if let Some(fault) = outcome.fault(plan) {
+        return Err(Failure::new(format!("{host}: {fault}")));
+    }
+    match outcome.trouble {
+        Some(trouble) if interrupt.is_set() => {
+            return Err(Failure::interrupted(format!("{host}: {trouble}")));
+        }
+        Some(trouble) => {
+            return Err(Failure::new(format!(
+                "{host}: the measurement ended early: {trouble}; what stands above is what this side saw"
+            )));
+        }
+        None => {}
+    }
+    let ending = client.finish(interrupt).await.result;
+    ending.map_err(|error| Failure::new(format!("{host}: no orderly shutdown: {error}")))?;
+    if outcome.stopped && !interrupt.is_set() {
+        return Err(Failure::new(format!(
+            "{host}: the server was stopped before the end; what stands above was measured until then"
+        )));
+    }
+    Ok(())
+}
+
+/// Compares the clocks and asks for the run; answers when data may flow.
+async fn agree(association: &Association, plan: &Plan, clock: Clock) -> Result<Comparison, String> {
+    let mut best: Option<Comparison> = None;
+    for number in 0..ROUND_TRIPS {
+        let begun = clock.show(Instant::now());
+        say(&Control::Echo { number }, association).await?;
+        let theirs = match hear(association).await? {
+            Control::Echoed {
+                number: answered,
+                clock,
+            } if answered == number => clock,
+            Control::Echo { .. } => {
+                return Err(format!(
+                    "it sends back what it gets, so it is an echo server and not `{SERVER}`; is --port right?"
+                ));
+            }
+            other => return Err(unexpected(other)),
+        };
+        let comparison = Comparison::of(begun, theirs, clock.show(Instant::now()));
+        if best.is_none_or(|best| comparison.round_trip < best.round_trip) {
+            best = Some(comparison);
+        }
+    }
+    let clocks = best.ok_or("the clocks could not be compared")?;
+    say(&Control::Start { plan: *plan, clocks }, association).await?;
+    match hear(association).await? {
+        Control::Ready => Ok(clocks),
+        other => Err(unexpected(other)),
+    }
+}
+
+fn unexpected(control: Control) -> String {
+    match control {
+        Control::Refused { why } => format!("it refused: {why}"),
+        Control::Stop => "it is being stopped".to_owned(),
+        _ => format!("its control message does not belong here; use the same version of `{SERVER}`"),
+    }
+}
+
+async fn say(control: &Control, association: &Association) -> Result<(), String> {
+    control.send(association).await.map_err(|error| error.to_string())
+}
+
+async fn hear(association: &Association) -> Result<Control, String> {
+    let message = match association.recv().await {
+        Ok(Some(message)) => message,
+        Ok(None) => return Err(format!("it ended the association; is it `{SERVER}`?")),
+        Err(RecvError::Closed(reason)) => {
+            return Err(format!("{}; is it `{SERVER}`?", Explained(&reason)));
+        }
+        Err(error) => return Err(error.to_string()),
+    };
+    Control::of(&message).ok_or_else(|| "it sent data before it was asked to".to_owned())?
+}

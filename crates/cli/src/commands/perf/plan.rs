@@ -1,0 +1,245 @@
+//! What is to be measured: the same on both sides, told by the client.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::units;
+
+/// A message has at least room for its number and its time, in bytes.
+pub(super) const MIN_SIZE: u64 = 16;
+/// The largest message, in bytes: it is joined in memory.
+pub(super) const MAX_SIZE: u64 = 16 << 20;
+/// What is joined at most, in bytes: parts of several messages may wait.
+pub(super) const MAX_JOINED: usize = 4 * MAX_SIZE as usize;
+/// The longest run.
+pub(super) const MAX_TIME: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Streams of data at most: stream 0 is for control.
+pub(super) const MAX_STREAMS: u16 = 65_534;
+
+/// Which way the data goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    /// From the client to the server.
+    Forward,
+    /// From the server to the client.
+    Reverse,
+}
+
+/// Who one is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    Client,
+    Server,
+}
+
+/// When a sender is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Until {
+    /// After this time.
+    Time(Duration),
+    /// When so many bytes are sent, rounded up to whole messages.
+    Bytes(u64),
+}
+
+/// A measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// Bytes of each message.
+    pub(super) size: u64,
+    /// Streams of data, numbered from 1; messages take them in turn.
+    pub(super) streams: u16,
+    pub(super) unordered: bool,
+    pub(super) forward: bool,
+    pub(super) reverse: bool,
+    pub(super) until: Until,
+    /// Most bits per second of messages, of each direction.
+    pub(super) rate: Option<u64>,
+}
+
+impl Direction {
+    pub(super) const BOTH: [Self; 2] = [Self::Forward, Self::Reverse];
+
+    /// As it is shown.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Forward => "forward",
+            Self::Reverse => "reverse",
+        }
+    }
+}
+
+impl Role {
+    /// The direction in which it sends.
+    pub(super) fn outbound(self) -> Direction {
+        match self {
+            Self::Client => Direction::Forward,
+            Self::Server => Direction::Reverse,
+        }
+    }
+
+    /// The direction in which it receives.
+    pub(super) fn inbound(self) -> Direction {
+        match self {
+            Self::Client => Direction::Reverse,
+            Self::Server => Direction::Forward,
+        }
+    }
+}
+
+impl Plan {
+    /// Whether data goes this way.
+    pub(super) fn has(&self, direction: Direction) -> bool {
+        match direction {
+            Direction::Forward => self.forward,
+            Direction::Reverse => self.reverse,
+        }
+    }
+
+    /// Messages after which a sender is done.
+    pub(super) fn messages(&self) -> u64 {
+        match self.until {
+            Until::Time(_) => u64::MAX,
+            Until::Bytes(bytes) => bytes.div_ceil(self.size),
+        }
+    }
+
+    /// Of so many messages, how many go on the data stream with this index.
+    pub(super) fn share(&self, messages: u64, index: u16) -> u64 {
+        let streams = u64::from(self.streams);
+        messages / streams + u64::from(u64::from(index) < messages % streams)
+    }
+
+    /// In words.
+    pub(super) fn describe(&self) -> String {
+        let directions = match (self.forward, self.reverse) {
+            (true, true) => "both directions at once",
+            (false, _) => "from the server to the client",
+            (true, false) => "from the client to the server",
+        };
+        let until = match self.until {
+            Until::Time(time) => format!("for {}", units::duration(time)),
+            Until::Bytes(bytes) => format!("until {} are there", units::size(bytes)),
+        };
+        let rate = self.rate.map_or(String::new(), |rate| {
+            format!(", at most {}", units::rate(rate, Duration::from_secs(8)))
+        });
+        format!(
+            "{directions}, messages of {} on {}, {}{rate}, {until}",
+            units::size(self.size),
+            units::counted(self.streams.into(), "stream"),
+            if self.unordered { "unordered" } else { "ordered" },
+        )
+    }
+
+    /// For the peer and for `--json`.
+    pub(super) fn to_json(self) -> Value {
+        let (seconds, bytes) = match self.until {
+            Until::Time(time) => (Some(time.as_secs_f64()), None),
+            Until::Bytes(bytes) => (None, Some(bytes)),
+        };
+        json!({
+            "size": self.size, "streams": self.streams, "unordered": self.unordered, "forward": self.forward,
+            "reverse": self.reverse, "seconds": seconds, "bytes": bytes, "rate": self.rate,
+        })
+    }
+
+    /// Reads what [`Plan::to_json`] writes, and checks every range.
+    pub(super) fn from_json(value: &Value) -> Result<Self, String> {
+        let flag = |name: &str| {
+            value[name]
+                .as_bool()
+                .ok_or_else(|| format!("no {name} in the plan"))
+        };
+        let size = value["size"].as_u64().unwrap_or(0);
+        if !(MIN_SIZE..=MAX_SIZE).contains(&size) {
+            return Err(format!("messages of {size} bytes are not served here"));
+        }
+        let streams = value["streams"].as_u64().and_then(|n| u16::try_from(n).ok());
+        let streams = streams
+            .filter(|n| (1..=MAX_STREAMS).contains(n))
+            .ok_or("that number of streams is not served here")?;
+        let time = value["seconds"]
+            .as_f64()
+            .and_then(|s| Duration::try_from_secs_f64(s).ok());
+        let until = match (time, value["bytes"].as_u64()) {
+            (Some(time), None) if time <= MAX_TIME => Until::Time(time),
+            (None, Some(bytes)) if bytes > 0 => Until::Bytes(bytes),
+            _ => return Err("the plan has no end that is served here".to_owned()),
+        };
+        let (forward, reverse) = (flag("forward")?, flag("reverse")?);
+        if !forward && !reverse {
+            return Err("the plan has no direction".to_owned());
+        }
+        Ok(Self {
+            size,
+            streams,
+            unordered: flag("unordered")?,
+            forward,
+            reverse,
+            until,
+            rate: value["rate"].as_u64(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(crate) fn plan() -> Plan {
+        Plan {
+            size: 1000,
+            streams: 3,
+            unordered: false,
+            forward: true,
+            reverse: false,
+            until: Until::Bytes(9_001),
+            rate: Some(10_000_000),
+        }
+    }
+
+    #[test]
+    fn messages_are_shared_in_turn() {
+        let plan = plan();
+        assert_eq!(plan.messages(), 10);
+        assert_eq!([0, 1, 2].map(|index| plan.share(10, index)), [4, 3, 3]);
+        assert!(
+            plan.describe().contains("at most 10.00 Mbit/s"),
+            "{}",
+            plan.describe()
+        );
+    }
+
+    #[test]
+    fn a_plan_travels_and_a_bad_one_is_refused() {
+        let plans = [
+            plan(),
+            Plan {
+                until: Until::Time(Duration::from_millis(1500)),
+                reverse: true,
+                rate: None,
+                ..plan()
+            },
+        ];
+        for plan in plans {
+            assert_eq!(Plan::from_json(&plan.to_json()), Ok(plan));
+        }
+        let wrong = [
+            ("size", json!(15)),
+            ("size", json!(1_u64 << 40)),
+            ("streams", json!(0)),
+            ("streams", json!(65_535)),
+            ("bytes", json!(0)),
+            ("bytes", Value::Null),
+            ("seconds", json!(1e12)),
+            ("forward", json!(false)),
+            ("unordered", json!("yes")),
+        ];
+        for (name, value) in wrong {
+            let mut record = plan().to_json();
+            record[name] = value;
+            assert!(Plan::from_json(&record).is_err(), "{record}");
+        }
+    }
+}

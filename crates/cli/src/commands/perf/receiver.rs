@@ -1,0 +1,208 @@
+//! One direction at its receiver: every message is checked and timed.
+
+use std::time::{Duration, Instant};
+
+use anabranch::Message;
+
+use super::clock::Clock;
+use super::plan::Plan;
+use super::sender::Stamp;
+use super::sequence::{Sequence, Verdict};
+use super::tally::Received;
+use crate::delays::{Delays, Summary};
+
+/// What arrived so far.
+#[derive(Debug)]
+pub(super) struct Arrivals {
+    plan: Plan,
+    clock: Clock,
+    streams: Vec<Sequence>,
+    /// When the first message was sent, as far as the clocks tell, and the last one came.
+    first: Option<Instant>,
+    last: Option<Instant>,
+    messages: u64,
+    bytes: u64,
+    doubled: u64,
+    late: u64,
+    cut: u64,
+    /// On a stream that is not in the plan.
+    strange: u64,
+    delays: Delays,
+    /// Since the last interval was told.
+    recent: Recent,
+}
+
+/// What arrived in an interval.
+#[derive(Debug, Default)]
+pub(super) struct Recent {
+    pub(super) messages: u64,
+    pub(super) bytes: u64,
+    delays: Delays,
+}
+
+impl Recent {
+    pub(super) fn delay(&self) -> Option<Summary> {
+        self.delays.summary()
+    }
+}
+
+impl Arrivals {
+    pub(super) fn new(plan: &Plan, clock: Clock) -> Self {
+        Self {
+            plan: *plan,
+            clock,
+            streams: vec![Sequence::default(); plan.streams.into()],
+            first: None,
+            last: None,
+            messages: 0,
+            bytes: 0,
+            doubled: 0,
+            late: 0,
+            cut: 0,
+            strange: 0,
+            delays: Delays::default(),
+            recent: Recent::default(),
+        }
+    }
+
+    /// Takes a message that is here since `now`.
+    pub(super) fn take(&mut self, message: &Message, now: Instant) -> Result<(), String> {
+        let bytes = message.payload.len() as u64;
+        self.messages += 1;
+        self.bytes += bytes;
+        self.recent.messages += 1;
+        self.recent.bytes += bytes;
+        self.last = Some(now);
+        if bytes != self.plan.size || message.unordered != self.plan.unordered {
+            self.cut += 1;
+        }
+        let Some(stamp) = Stamp::read(message.payload.pieces()) else {
+            return Ok(());
+        };
+        let delay = self.clock.since_peer(stamp.made, now);
+        self.first
+            .get_or_insert_with(|| now.checked_sub(delay).unwrap_or(now));
+        self.delays.push(delay);
+        self.recent.delays.push(delay);
+        let stream = usize::from(message.stream.0).checked_sub(1);
+        let Some(sequence) = stream.and_then(|index| self.streams.get_mut(index)) else {
+            self.strange += 1;
+            return Ok(());
+        };
+        match sequence.take(stamp.number) {
+            Verdict::New => {}
+            Verdict::Late => self.late += 1,
+            Verdict::Doubled => self.doubled += 1,
+            Verdict::TooFar => return Err("its messages leave gaps that never close".to_owned()),
+        }
+        Ok(())
+    }
+
+    /// What arrived since this was asked before.
+    pub(super) fn recent(&mut self) -> Recent {
+        std::mem::take(&mut self.recent)
+    }
+
+    /// What arrived, of so many messages sent; `None`: it is not known how many.
+    pub(super) fn received(&self, sent: Option<u64>, cpu: Option<Duration>) -> Received {
+        let (mut missing, mut extra) = (0, self.strange);
+        if let Some(sent) = sent {
+            for (index, sequence) in (0..self.plan.streams).zip(&self.streams) {
+                let (lacks, exceeds) = sequence.compare(self.plan.share(sent, index));
+                missing += lacks;
+                extra += exceeds;
+            }
+        }
+        let took = match (self.first, self.last) {
+            (Some(first), Some(last)) => last.saturating_duration_since(first),
+            _ => Duration::ZERO,
+        };
+        Received {
+            messages: self.messages,
+            bytes: self.bytes,
+            took,
+            missing,
+            doubled: self.doubled,
+            late: self.late,
+            extra,
+            cut: self.cut,
+            delay: self.delays.summary(),
+            cpu,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch::{Bytes, Payload, Ppid, StreamId};
+
+    use super::super::plan::Until;
+    use super::*;
+
+    fn message(stream: u16, number: u64, size: usize) -> Message {
+        let mut bytes = number.to_be_bytes().to_vec();
+        bytes.resize(size, 0);
+        Message {
+            stream: StreamId(stream),
+            ppid: Ppid(1),
+            unordered: false,
+            payload: Payload::from(vec![Bytes::from(bytes)]),
+        }
+    }
+
+    fn arrivals() -> Arrivals {
+        let plan = Plan {
+            size: 20,
+            streams: 2,
+            unordered: false,
+            forward: true,
+            reverse: false,
+            until: Until::Bytes(1),
+            rate: None,
+        };
+        Arrivals::new(&plan, Clock::start())
+    }
+
+    #[test]
+    fn what_is_whole_is_found_whole() {
+        let mut arrivals = arrivals();
+        for (stream, number) in [(1, 0), (2, 0), (1, 1), (2, 1), (1, 2)] {
+            arrivals
+                .take(&message(stream, number, 20), Instant::now())
+                .unwrap();
+        }
+        let received = arrivals.received(Some(5), None);
+        assert_eq!((received.messages, received.bytes), (5, 100));
+        assert_eq!(received.problem(false), None);
+        assert_eq!(arrivals.recent().messages, 5);
+        assert_eq!(arrivals.recent().messages, 0);
+    }
+
+    #[test]
+    fn every_fault_is_found() {
+        let mut arrivals = arrivals();
+        for (stream, number, size) in [
+            (1, 0, 20),
+            (1, 0, 20),
+            (2, 1, 20),
+            (2, 0, 20),
+            (1, 1, 19),
+            (9, 0, 20),
+        ] {
+            arrivals
+                .take(&message(stream, number, size), Instant::now())
+                .unwrap();
+        }
+        let received = arrivals.received(Some(7), None);
+        let counts = [
+            received.missing,
+            received.doubled,
+            received.late,
+            received.cut,
+            received.extra,
+        ];
+        assert_eq!(counts, [3, 1, 1, 1, 1]);
+        assert_eq!(arrivals.received(Some(2), None).extra, 3);
+        assert_eq!(arrivals.received(None, None).missing, 0);
+    }
+}

@@ -1,0 +1,362 @@
+//! What is told of a run: a line for each interval, and a table at its end.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::clock::Comparison;
+use super::plan::{Direction, Plan};
+use super::session::{Flow, Outcome};
+use super::tally::{Received, Sent, per_second};
+use crate::delays::{Summary, millis};
+use crate::output::Output;
+use crate::table::{Group, Table};
+use crate::units;
+
+/// How a side tells of a run.
+#[derive(Clone, Debug)]
+pub(super) struct Voice {
+    pub(super) output: Output,
+    /// `None`: no lines between begin and end.
+    pub(super) interval: Option<Duration>,
+    /// The number of the client, at a server.
+    pub(super) client: Option<u64>,
+}
+
+/// What happened between two points in time since the begin.
+#[derive(Debug)]
+pub(super) struct Interval {
+    pub(super) from: Duration,
+    pub(super) to: Duration,
+    pub(super) seen: Vec<(Direction, Seen)>,
+}
+
+/// What a side saw of a direction.
+#[derive(Clone, Debug)]
+pub(super) enum Seen {
+    /// It sent: bytes acknowledged, chunks sent again, and the path as it is now.
+    Sent {
+        bytes: u64,
+        size: u64,
+        timeout: u64,
+        fast: u64,
+        srtt: Option<Duration>,
+        cwnd: u64,
+    },
+    /// It received.
+    Received {
+        messages: u64,
+        bytes: u64,
+        delay: Option<Summary>,
+    },
+}
+
+impl Seen {
+    fn text(&self, took: Duration) -> String {
+        match self {
+            Self::Sent {
+                bytes,
+                size,
+                timeout,
+                fast,
+                srtt,
+                cwnd,
+            } => format!(
+                "{:>12}, {:>9} acknowledged, {} sent again, window {}, round trip {}",
+                units::rate(*bytes, took),
+                messages_per_second(bytes / size, took),
+                units::counted(timeout + fast, "chunk"),
+                units::size(*cwnd),
+                srtt.map_or("unknown".to_owned(), units::duration)
+            ),
+            Self::Received {
+                messages,
+                bytes,
+                delay,
+            } => {
+                let delay = delay.map_or(String::new(), |delay| {
+                    let [median, p99, max] = [delay.median, delay.p99, delay.max].map(units::duration);
+                    format!(", delay median {median}, p99 {p99}, max {max}")
+                });
+                format!(
+                    "{:>12}, {:>9} received{delay}",
+                    units::rate(*bytes, took),
+                    messages_per_second(*messages, took)
+                )
+            }
+        }
+    }
+
+    fn to_json(&self, took: Duration) -> Value {
+        match self {
+            Self::Sent {
+                bytes,
+                size,
+                timeout,
+                fast,
+                srtt,
+                cwnd,
+            } => json!({
+                "side": "sender", "bytes": bytes, "messages": bytes / size,
+                "bits_per_second": units::bits_per_second(*bytes, took),
+                "messages_per_second": per_second(bytes / size, took),
+                "retransmissions": { "timeout": timeout, "fast": fast },
+                "srtt_ms": srtt.map(millis), "cwnd_bytes": cwnd,
+            }),
+            Self::Received {
+                messages,
+                bytes,
+                delay,
+            } => json!({
+                "side": "receiver", "bytes": bytes, "messages": messages,
+                "bits_per_second": units::bits_per_second(*bytes, took),
+                "messages_per_second": per_second(*messages, took),
+                "delay": delay.map(Summary::to_json),
+            }),
+        }
+    }
+}
+
+fn messages_per_second(messages: u64, took: Duration) -> String {
+    per_second(messages, took).map_or("-".to_owned(), |rate| format!("{rate:.0}/s"))
+}
+
+impl Voice {
+    fn label(&self) -> String {
+        self.client
+            .map_or(String::new(), |client| format!("client {client}: "))
+    }
+
+    /// Tells a fact of this run; the record is marked with the client's number.
+    pub(super) fn fact(&self, text: &str, mut record: Value) {
+        if let (Some(client), Some(record)) = (self.client, record.as_object_mut()) {
+            record.insert("client".to_owned(), client.into());
+        }
+        self.output.fact(format!("{}{text}", self.label()), &record);
+    }
+
+    /// Tells an interval: a line for each direction, or one record.
+    pub(super) fn interval(&self, interval: &Interval) {
+        let took = interval.to.saturating_sub(interval.from);
+        let span = format!(
+            "{:>6.2} to {:>6.2} s",
+            interval.from.as_secs_f64(),
+            interval.to.as_secs_f64()
+        );
+        let mut record = Map::new();
+        record.insert("event".to_owned(), "interval".into());
+        record.insert("from".to_owned(), interval.from.as_secs_f64().into());
+        record.insert("to".to_owned(), interval.to.as_secs_f64().into());
+        let mut lines = Vec::new();
+        for (direction, seen) in &interval.seen {
+            record.insert(direction.name().to_owned(), seen.to_json(took));
+            lines.push(format!("{span} {} {}", direction.name(), seen.text(took)));
+        }
+        self.fact(&lines.join(&format!("\n{}", self.label())), record.into());
+    }
+
+    /// Tells the results.
+    pub(super) fn results(&self, event: &str, plan: &Plan, clocks: Comparison, outcome: &Outcome) {
+        let mut text = table(outcome).render();
+        if outcome
+            .flows()
+            .any(|(_, flow)| flow.received.as_ref().is_some_and(|r| r.delay.is_some()))
+        {
+            text.push_str(&format!(
+                "\ndelays are from send to receipt, by two clocks: each may be off by {} either way",
+                units::duration(clocks.uncertainty())
+            ));
+        }
+        for (direction, flow) in outcome.flows() {
+            let verdict = flow
+                .problem(plan)
+                .unwrap_or_else(|| "every message arrived once, and in order".to_owned());
+            let verdict = if plan.unordered {
+                verdict.replace("once, and in order", "once")
+            } else {
+                verdict
+            };
+            text.push_str(&format!("\n{}: {verdict}", direction.name()));
+        }
+        let flow = |flow: &Option<Flow>| flow.as_ref().map(|flow| flow.to_json(plan));
+        let record = json!({
+            "event": event, "plan": plan.to_json(), "forward": flow(&outcome.forward),
+            "reverse": flow(&outcome.reverse), "stopped": outcome.stopped, "problem": outcome.trouble,
+            "clocks": {
+                "round_trip_ms": millis(clocks.round_trip), "uncertainty_ms": millis(clocks.uncertainty()),
+            },
+        });
+        let text = if self.client.is_some() {
+            format!("results\n{text}")
+        } else {
+            text
+        };
+        self.fact(&text, record);
+    }
+}
+
+impl Flow {
+    /// Why it cannot be said that every message arrived as it should.
+    pub(super) fn problem(&self, plan: &Plan) -> Option<String> {
+        let (Some(sent), Some(received)) = (&self.sent, &self.received) else {
+            return Some("not known whether everything arrived".to_owned());
+        };
+        received
+            .problem(plan.unordered)
+            .or_else(|| (!sent.acknowledged).then(|| "not everything was acknowledged".to_owned()))
+    }
+
+    /// What a receiver found that can never be, however early the run ended.
+    pub(super) fn fault(&self, plan: &Plan) -> Option<String> {
+        self.received.as_ref()?.problem(plan.unordered)
+    }
+
+    fn to_json(&self, plan: &Plan) -> Value {
+        json!({
+            "sender": self.sent.as_ref().map(Sent::to_json),
+            "receiver": self.received.as_ref().map(Received::to_json),
+            "intact": self.problem(plan).is_none(),
+        })
+    }
+}
+
+impl Outcome {
+    /// The directions there are.
+    pub(super) fn flows(&self) -> impl Iterator<Item = (Direction, &Flow)> {
+        let all = [&self.forward, &self.reverse];
+        Direction::BOTH
+            .into_iter()
+            .zip(all)
+            .filter_map(|(direction, flow)| Some((direction, flow.as_ref()?)))
+    }
+
+    /// The first fault of any direction.
+    pub(super) fn fault(&self, plan: &Plan) -> Option<String> {
+        self.flows().find_map(|(direction, flow)| {
+            flow.fault(plan)
+                .map(|fault| format!("{}: {fault}", direction.name()))
+        })
+    }
+}
+
+fn table(outcome: &Outcome) -> Table {
+    let title = |direction| match direction {
+        Direction::Forward => "forward, to the server",
+        Direction::Reverse => "reverse, from the server",
+    };
+    let groups = outcome.flows().map(|(direction, _)| Group {
+        title: title(direction).to_owned(),
+        columns: vec!["sender".to_owned(), "receiver".to_owned()],
+    });
+    let mut table = Table::new("", groups.collect());
+    let mut row = |name: &str, sent: &dyn Fn(&Sent) -> String, received: &dyn Fn(&Received) -> String| {
+        let mut cells = vec![name.to_owned()];
+        for (_, flow) in outcome.flows() {
+            cells.push(flow.sent.as_ref().map_or("?".to_owned(), sent));
+            cells.push(flow.received.as_ref().map_or("?".to_owned(), received));
+        }
+        table.row(cells);
+    };
+    let delay = |received: &Received, pick: fn(Summary) -> Duration| {
+        received
+            .delay
+            .map_or(String::new(), |delay| units::duration(pick(delay)))
+    };
+    let cpu = |cpu: Option<Duration>, took: Duration| match cpu {
+        Some(cpu) if !took.is_zero() => format!("{:.0} %", cpu.as_secs_f64() * 100.0 / took.as_secs_f64()),
+        _ => "?".to_owned(),
+    };
+    row("messages", &|s| s.messages.to_string(), &|r| {
+        r.messages.to_string()
+    });
+    row("data", &|s| units::size(s.bytes), &|r| units::size(r.bytes));
+    row("time", &|s| units::duration(s.took), &|r| units::duration(r.took));
+    row("goodput", &|s| units::rate(s.bytes, s.took), &|r| {
+        units::rate(r.bytes, r.took)
+    });
+    row("messages/s", &|s| messages_per_second(s.messages, s.took), &|r| {
+        messages_per_second(r.messages, r.took)
+    });
+    let none = |_: &Sent| String::new();
+    row("delay, median", &none, &|r| delay(r, |d| d.median));
+    row("delay, p90", &none, &|r| delay(r, |d| d.p90));
+    row("delay, p99", &none, &|r| delay(r, |d| d.p99));
+    row("delay, max", &none, &|r| delay(r, |d| d.max));
+    let none = |_: &Received| String::new();
+    row("sent again after a timeout", &|s| s.timeout.to_string(), &none);
+    row("sent again by fast retransmit", &|s| s.fast.to_string(), &none);
+    row("sent again needlessly", &|s| s.spurious.to_string(), &none);
+    row(
+        "round trip, smoothed",
+        &|s| s.srtt.map_or("?".to_owned(), units::duration),
+        &none,
+    );
+    row("congestion window", &|s| units::size(s.cwnd), &none);
+    row("processor", &|s| cpu(s.cpu, s.took), &|r| cpu(r.cpu, r.took));
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::Until;
+    use super::*;
+
+    const PLAN: Plan = Plan {
+        size: 100,
+        streams: 1,
+        unordered: false,
+        forward: true,
+        reverse: false,
+        until: Until::Bytes(100),
+        rate: None,
+    };
+
+    fn outcome(sent: Option<Sent>, received: Option<Received>) -> Outcome {
+        Outcome {
+            forward: Some(Flow { sent, received }),
+            reverse: None,
+            trouble: None,
+            stopped: false,
+        }
+    }
+
+    #[test]
+    fn only_what_both_sides_know_is_intact() {
+        let sent = Sent {
+            acknowledged: true,
+            ..Sent::default()
+        };
+        let whole = outcome(Some(sent.clone()), Some(Received::default()));
+        let flow = whole.forward.as_ref().unwrap();
+        assert_eq!((flow.problem(&PLAN), whole.fault(&PLAN)), (None, None));
+        assert_eq!(flow.to_json(&PLAN)["intact"], true);
+        let one_sided = outcome(Some(sent.clone()), None);
+        assert!(one_sided.forward.as_ref().unwrap().problem(&PLAN).is_some());
+        assert_eq!(one_sided.fault(&PLAN), None);
+        let late = Received {
+            late: 1,
+            ..Received::default()
+        };
+        let late = outcome(Some(sent), Some(late));
+        assert_eq!(
+            late.fault(&PLAN).as_deref(),
+            Some("forward: 1 message out of order")
+        );
+    }
+
+    #[test]
+    fn a_table_has_a_column_for_each_side() {
+        let sent = Sent {
+            messages: 10,
+            bytes: 1_250_000,
+            took: Duration::from_secs(1),
+            ..Sent::default()
+        };
+        let text = table(&outcome(Some(sent), None)).render();
+        let goodput = text.lines().find(|line| line.starts_with("goodput")).unwrap();
+        assert!(
+            goodput.contains("10.00 Mbit/s") && goodput.ends_with('?'),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,198 @@
+//! One direction at its sender: messages with a number and a time, as fast as the peer takes them or as `--rate` says.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use anabranch::{Association, Bytes, SendError, SendOptions, StreamId};
+use bytes::BytesMut;
+use tokio::sync::watch;
+use tokio::time::sleep_until;
+
+use super::clock::Clock;
+use super::control::DATA_PPID;
+use super::pace::Pacer;
+use super::plan::{MIN_SIZE, Plan, Until};
+
+/// Memory is taken for so many bytes of messages at a time.
+const SLAB: usize = 128 << 10;
+/// What messages are filled with: "Z", easily seen in a capture.
+const FILL: u8 = 0x5a;
+/// The front of a message.
+const FRONT: usize = MIN_SIZE as usize;
+
+/// The front of each message: its number on its stream and when it was made on the sender's clock, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    pub(super) number: u64,
+    pub(super) made: u64,
+}
+
+impl Stamp {
+    fn to_bytes(self) -> [u8; FRONT] {
+        ((u128::from(self.number) << 64) | u128::from(self.made)).to_be_bytes()
+    }
+
+    /// Reads the front of a message, which may lie in several pieces; `None` if it is too short.
+    pub(super) fn read(pieces: &[Bytes]) -> Option<Self> {
+        let front = match pieces.first()?.first_chunk::<FRONT>() {
+            Some(front) => *front,
+            None => {
+                let mut bytes = pieces.iter().flatten();
+                let mut front = [0; FRONT];
+                for place in &mut front {
+                    *place = *bytes.next()?;
+                }
+                front
+            }
+        };
+        let both = u128::from_be_bytes(front);
+        Some(Self {
+            number: (both >> 64) as u64,
+            made: both as u64,
+        })
+    }
+}
+
+/// Makes messages, many to an allocation.
+#[derive(Debug)]
+struct Maker {
+    size: usize,
+    slab: BytesMut,
+}
+
+impl Maker {
+    fn new(size: u64) -> Self {
+        Self {
+            size: usize::try_from(size).unwrap_or(usize::MAX).max(FRONT),
+            slab: BytesMut::new(),
+        }
+    }
+
+    fn make(&mut self, stamp: Stamp) -> Bytes {
+        if self.slab.capacity() < self.size {
+            // Not `reserve`, which would look for the old one's end: that one goes with its last message.
+            self.slab = BytesMut::with_capacity(self.size.max(SLAB));
+        }
+        self.slab.extend_from_slice(&stamp.to_bytes());
+        self.slab.resize(self.size, FILL);
+        self.slab.split().freeze()
+    }
+}
+
+/// Sends until the plan is fulfilled or `stop` is set, and counts in `given`.
+pub(super) async fn send_all(
+    association: &Association,
+    plan: &Plan,
+    clock: Clock,
+    given: &AtomicU64,
+    mut stop: watch::Receiver<bool>,
+) -> Result<(), SendError> {
+    let begun = Instant::now();
+    let end = match plan.until {
+        Until::Time(time) => begun.checked_add(time),
+        Until::Bytes(_) => None,
+    };
+    let mut pacer = plan.rate.map(|rate| Pacer::new(rate, begun));
+    let mut maker = Maker::new(plan.size);
+    let options = SendOptions {
+        ppid: DATA_PPID,
+        unordered: plan.unordered,
+        ..SendOptions::default()
+    };
+    let streams = u64::from(plan.streams);
+    let mut count = 0;
+    while count < plan.messages() && !*stop.borrow() {
+        // Without it a sender that never waits would keep a thread from all other tasks.
+        tokio::task::consume_budget().await;
+        let now = Instant::now();
+        if end.is_some_and(|end| now >= end) {
+            break;
+        }
+        if let Some(Err(due)) = pacer.as_mut().map(|pacer| pacer.admit(now, plan.size)) {
+            tokio::select! {
+                () = sleep_until(due.into()) => {}
+                () = ended(end, &mut stop) => break,
+            }
+            continue;
+        }
+        let stamp = Stamp {
+            number: count / streams,
+            made: clock.show(now),
+        };
+        // Always below 65,535.
+        let stream = StreamId((1 + count % streams) as u16);
+        let message = maker.make(stamp);
+        match association.try_send(stream, message.clone(), options) {
+            Ok(_) => {}
+            Err(SendError::BufferFull) => tokio::select! {
+                biased;
+                sent = association.send_with(stream, message, options) => { sent?; }
+                () = ended(end, &mut stop) => break,
+            },
+            Err(error) => return Err(error),
+        }
+        count += 1;
+        given.store(count, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// Waits until the time is over or `stop` is set.
+async fn ended(end: Option<Instant>, stop: &mut watch::Receiver<bool>) {
+    let over = async {
+        match end {
+            Some(end) => sleep_until(end.into()).await,
+            None => std::future::pending().await,
+        }
+    };
+    let stopped = async {
+        if stop.wait_for(|stop| *stop).await.is_err() {
+            // Nobody is left to set it.
+            std::future::pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        () = over => {}
+        () = stopped => {}
+    }
+}
+
+/// What of `given` bytes is acknowledged by now, as far as the association's readings tell.
+pub(super) fn acknowledged(association: &Association, given: u64) -> u64 {
+    let stats = association.stats();
+    given.saturating_sub((stats.queued_bytes + stats.outstanding_bytes) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stamps_are_read_across_pieces() {
+        let stamp = Stamp {
+            number: 1 << 40,
+            made: u64::MAX - 1,
+        };
+        let message = Maker::new(40).make(stamp);
+        assert_eq!(message.len(), 40);
+        assert_eq!(Stamp::read(std::slice::from_ref(&message)), Some(stamp));
+        let pieces = [message.slice(..3), message.slice(3..15), message.slice(15..)];
+        assert_eq!(Stamp::read(&pieces), Some(stamp));
+        assert_eq!(Stamp::read(&[message.slice(..15)]), None);
+        assert_eq!(Stamp::read(&[]), None);
+    }
+
+    #[test]
+    fn messages_of_one_slab_differ() {
+        let mut maker = Maker::new(1000);
+        let messages: Vec<Bytes> = (0..300)
+            .map(|number| maker.make(Stamp { number, made: 0 }))
+            .collect();
+        for (number, message) in messages.iter().enumerate() {
+            assert_eq!(message.len(), 1000);
+            let stamp = Stamp::read(std::slice::from_ref(message)).unwrap();
+            assert_eq!(stamp.number, number as u64);
+            assert!(message[FRONT..].iter().all(|&byte| byte == FILL));
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! What arrived of one stream, by number: whether anything is missing, doubled or late.
+
+use std::collections::BTreeSet;
+
+/// Numbers kept at most beyond a gap. A window of the smallest messages is far below; a peer that leaves a gap for
+/// ever must not fill the memory.
+const MAX_AHEAD: usize = 1 << 20;
+
+/// What a number means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Not seen before, and none above it was.
+    New,
+    /// Not seen before, but one above it was.
+    Late,
+    /// Seen before.
+    Doubled,
+    /// Too far beyond a gap to be remembered.
+    TooFar,
+}
+
+/// The numbers of one stream, from 0.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sequence {
+    /// All below it arrived.
+    next: u64,
+    /// Above the highest one that arrived.
+    end: u64,
+    /// Those above `next` that arrived.
+    ahead: BTreeSet<u64>,
+}
+
+impl Sequence {
+    /// Takes a number.
+    pub(super) fn take(&mut self, number: u64) -> Verdict {
+        if number == self.next && self.ahead.is_empty() {
+            self.next += 1;
+            self.end = self.next;
+            return Verdict::New;
+        }
+        if number < self.next || self.ahead.contains(&number) {
+            return Verdict::Doubled;
+        }
+        if number != self.next && self.ahead.len() >= MAX_AHEAD {
+            return Verdict::TooFar;
+        }
+        self.ahead.insert(number);
+        while self.ahead.remove(&self.next) {
+            self.next += 1;
+        }
+        if number >= self.end {
+            self.end = number.saturating_add(1);
+            Verdict::New
+        } else {
+            Verdict::Late
+        }
+    }
+
+    /// Of `sent` numbers, how many did not arrive, and how many arrived that were never sent.
+    pub(super) fn compare(&self, sent: u64) -> (u64, u64) {
+        let below = self.next.min(sent) + self.ahead.range(..sent).count() as u64;
+        let all = self.next + self.ahead.len() as u64;
+        (sent - below, all - below)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_gaps_and_repeats_are_told_apart() {
+        let mut sequence = Sequence::default();
+        let verdicts = [0, 1, 4, 2, 4, 0, 3, 5].map(|number| sequence.take(number));
+        use Verdict::{Doubled, Late, New};
+        assert_eq!(verdicts, [New, New, New, Late, Doubled, Doubled, Late, New]);
+        assert_eq!(sequence.compare(6), (0, 0));
+        assert!(sequence.ahead.is_empty());
+        assert_eq!(sequence.compare(8), (2, 0));
+        assert_eq!(sequence.compare(4), (0, 2));
+    }
+
+    #[test]
+    fn what_is_beyond_a_gap_counts() {
+        let mut sequence = Sequence::default();
+        assert_eq!(sequence.take(2), Verdict::New);
+        assert_eq!(sequence.take(9), Verdict::New);
+        assert_eq!(sequence.compare(3), (2, 1));
+        assert_eq!(sequence.take(u64::MAX), Verdict::New);
+        assert_eq!(sequence.compare(10), (8, 1));
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut sequence = Sequence::default();
+        for number in 1..=MAX_AHEAD as u64 {
+            assert_eq!(sequence.take(number), Verdict::New);
+        }
+        assert_eq!(sequence.take(MAX_AHEAD as u64 + 1), Verdict::TooFar);
+        assert_eq!(sequence.take(0), Verdict::Late);
+        assert_eq!(sequence.next, MAX_AHEAD as u64 + 1);
+    }
+}

@@ -1,0 +1,227 @@
+//! `anabranch perf server`: measures with whoever asks, many at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anabranch::{Association, Endpoint, Explained, RecvError};
+use serde_json::json;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::ServerArgs;
+use super::clock::{Clock, Comparison};
+use super::control::Control;
+use super::plan::{MAX_JOINED, Plan, Role};
+use super::report::Voice;
+use super::session::Session;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::output::Output;
+use crate::units;
+
+/// How long a client may take to say what it wants, and to end the association after its results.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// What clients are given to end in order when the user asked to stop: a little more than a run is.
+const HURRY: Duration = Duration::from_secs(4);
+
+/// What all clients share.
+#[derive(Debug)]
+struct Server {
+    output: Output,
+    interval: Option<Duration>,
+    counter: AtomicU64,
+    interrupt: Interrupt,
+}
+
+/// How a client was served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Served {
+    Well,
+    /// It went away, or was no client of this.
+    Badly,
+    /// Messages were lost, doubled or out of order.
+    Faulty,
+}
+
+#[derive(Debug, Default)]
+struct Totals {
+    clients: u64,
+    failed: u64,
+    faulty: u64,
+}
+
+/// Runs the command.
+pub(super) async fn run(args: ServerArgs, interrupt: Interrupt) -> Result<(), Failure> {
+    let endpoint = args.local.listen(&args.carry, &args.observe, MAX_JOINED)?;
+    let output = args.observe.output();
+    let server = Arc::new(Server {
+        output,
+        interval: super::interval(args.interval),
+        counter: AtomicU64::new(1),
+        interrupt,
+    });
+    let totals = server.serve(&args, &endpoint).await;
+    let _ = timeout(HURRY, endpoint.close()).await;
+    let text = format!(
+        "{} served, {} not to the end, {} with messages lost, doubled or out of order",
+        units::counted(totals.clients, "client"),
+        totals.failed,
+        totals.faulty
+    );
+    let record = json!({
+        "event": "summary", "clients": totals.clients, "failed": totals.failed, "faulty": totals.faulty,
+    });
+    output.fact(text, &record);
+    if totals.faulty > 0 {
+        return Err(Failure::new(
+            "messages were lost, doubled or out of order: see above",
+        ));
+    }
+    if args.one_off && totals.failed > 0 {
+        return Err(Failure::new("the client was not served to the end: see above"));
+    }
+    Ok(())
+}
+
+impl Totals {
+    fn add(&mut self, served: Served) {
+        self.failed += u64::from(served == Served::Badly);
+        self.faulty += u64::from(served == Served::Faulty);
+    }
+}
+
+impl Server {
+    async fn serve(self: &Arc<Self>, args: &ServerArgs, endpoint: &Endpoint) -> Totals {
+        let mut totals = Totals::default();
+        let mut tasks = JoinSet::new();
+        loop {
+            tokio::select! {
+                accepted = endpoint.accept(), if !(args.one_off && totals.clients > 0) => {
+                    let Some(association) = accepted else { break };
+                    totals.clients += 1;
+                    if args.one_off {
+                        endpoint.stop_listening(args.local.port);
+                    }
+                    tasks.spawn(Arc::clone(self).client(association));
+                }
+                Some(served) = tasks.join_next() => {
+                    totals.add(served.unwrap_or(Served::Badly));
+                    if args.one_off {
+                        return totals;
+                    }
+                }
+                () = self.interrupt.wait() => break,
+            }
+        }
+        endpoint.stop_listening(args.local.port);
+        // The runs have been asked to stop too; each ends within its own limit.
+        while let Some(served) = tasks.join_next().await {
+            totals.add(served.unwrap_or(Served::Badly));
+        }
+        totals
+    }
+
+    /// Serves a client to its end.
+    async fn client(self: Arc<Self>, association: Association) -> Served {
+        let voice = Voice {
+            output: self.output,
+            interval: self.interval,
+            client: Some(self.counter.fetch_add(1, Ordering::Relaxed)),
+        };
+        let remote = association.remote_addr();
+        let failed = |problem: String| {
+            association.abort(problem.clone());
+            let record = json!({ "event": "failed", "remote": remote.to_string(), "problem": problem });
+            voice.fact(&format!("{remote}: {problem}"), record);
+            Served::Badly
+        };
+        let clock = Clock::start();
+        let (plan, clocks) = tokio::select! {
+            asked = timeout(PATIENCE, asked(&association, clock)) => match asked {
+                Ok(Ok(asked)) => asked,
+                Ok(Err(problem)) => return failed(problem),
+                Err(_) => return failed("it did not say what to measure".to_owned()),
+            },
+            () = self.interrupt.wait() => return failed("the server was stopped".to_owned()),
+        };
+        let record = json!({ "event": "client", "remote": remote.to_string(), "plan": plan.to_json() });
+        voice.fact(&format!("{remote}: {}", plan.describe()), record);
+        if let Err(error) = Control::Ready.send(&association).await {
+            return failed(error.to_string());
+        }
+        // The client told what the server's clock shows more; here it counts the other way.
+        let clock = clock.with_peer_ahead(clocks.ahead.saturating_neg());
+        let session = Session::new(&association, &plan, Role::Server, clock);
+        let outcome = session.run(&voice, &self.interrupt).await;
+        voice.results("result", &plan, clocks, &outcome);
+        match (outcome.fault(&plan), &outcome.trouble) {
+            (Some(_), _) => Served::Faulty,
+            (None, Some(trouble)) => failed(trouble.clone()),
+            (None, None) => match timeout(PATIENCE, ended(&association)).await {
+                Ok(Ok(())) => Served::Well,
+                Ok(Err(problem)) => failed(problem),
+                Err(_) => failed("it did not end the association".to_owned()),
+            },
+        }
+    }
+}
+
+/// Answers echoes until the client says what it wants.
+async fn asked(association: &Association, clock: Clock) -> Result<(Plan, Comparison), String> {
+    loop {
+        let message = match association.recv().await {
+            Ok(Some(message)) => message,
+            Ok(None) => return Err("it left before it said what to measure".to_owned()),
+            Err(RecvError::Closed(reason)) => return Err(Explained(&reason).to_string()),
+            Err(error) => return Err(error.to_string()),
+        };
+        let now = Instant::now();
+        let control = Control::of(&message).ok_or("it sent data before it said what to measure")?;
+        match control? {
+            Control::Echo { number } => {
+                let clock = clock.show(now);
+                let answer = Control::Echoed { number, clock };
+                answer
+                    .send(association)
+                    .await
+                    .map_err(|error| error.to_string())?;
+            }
+            Control::Start { plan, clocks } => {
+                // What the client sends on is its choice; here as many streams must exist.
+                let there = association.outbound_streams();
+                if plan.reverse && there <= plan.streams {
+                    let why = format!(
+                        "--streams {}: your side accepts {} streams of data",
+                        plan.streams,
+                        there.saturating_sub(1)
+                    );
+                    refuse(association, &why).await;
+                    return Err(why);
+                }
+                return Ok((plan, clocks));
+            }
+            _ => return Err("its control message does not belong here".to_owned()),
+        }
+    }
+}
+
+/// Tells the client, and gives it the time to hear it.
+async fn refuse(association: &Association, why: &str) {
+    let refusal = Control::Refused { why: why.to_owned() };
+    if refusal.send(association).await.is_ok() {
+        let _ = timeout(PATIENCE, ended(association)).await;
+    }
+}
+
+/// Waits for the client to end the association.
+async fn ended(association: &Association) -> Result<(), String> {
+    loop {
+        match association.recv().await {
+            Ok(Some(_)) => {}
+            Ok(None) => return Ok(()),
+            Err(RecvError::Closed(reason)) => return Err(Explained(&reason).to_string()),
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! A run as one side sees it: sends, receives, tells every interval, and ends when both sides know the results.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use anabranch::{Association, Explained, Message, RecvError};
+use tokio::sync::watch;
+use tokio::time::MissedTickBehavior;
+
+use super::clock::Clock;
+use super::control::Control;
+use super::plan::{Plan, Role};
+use super::receiver::Arrivals;
+use super::report::{Interval, Seen, Voice};
+use super::sender::{acknowledged, send_all};
+use super::tally::{Received, Sent, cpu_time};
+use crate::interrupt::Interrupt;
+use crate::units;
+
+/// What is left for an orderly end once somebody asked to stop.
+const HURRY: Duration = Duration::from_secs(3);
+/// A last interval that is shorter than this has no line.
+const WORTH_A_LINE: Duration = Duration::from_millis(10);
+/// Messages taken at a time, while there are so many.
+const BATCH: usize = 64;
+
+/// One side of a run.
+#[derive(Debug)]
+pub(super) struct Session {
+    association: Association,
+    plan: Plan,
+    role: Role,
+    clock: Clock,
+    begun: Instant,
+    /// At the begin.
+    cpu: Option<Duration>,
+    /// Messages given to the association.
+    given: AtomicU64,
+    stop: watch::Sender<bool>,
+    board: Mutex<Board>,
+}
+
+/// What is known.
+#[derive(Debug)]
+struct Board {
+    arrivals: Arrivals,
+    sent_here: Option<Sent>,
+    received_here: Option<Received>,
+    sent_there: Option<Sent>,
+    received_there: Option<Received>,
+    asked_to_stop: bool,
+}
+
+/// What both sides know of a direction.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Flow {
+    pub(super) sent: Option<Sent>,
+    pub(super) received: Option<Received>,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug)]
+pub(super) struct Outcome {
+    pub(super) forward: Option<Flow>,
+    pub(super) reverse: Option<Flow>,
+    /// Why it is not complete.
+    pub(super) trouble: Option<String>,
+    /// Somebody asked to stop before its end.
+    pub(super) stopped: bool,
+}
+
+impl Session {
+    /// Prepares a run; its time begins now.
+    pub(super) fn new(association: &Association, plan: &Plan, role: Role, clock: Clock) -> Arc<Self> {
+        let board = Board {
+            arrivals: Arrivals::new(plan, clock),
+            sent_here: None,
+            received_here: None,
+            sent_there: None,
+            received_there: None,
+            asked_to_stop: false,
+        };
+        Arc::new(Self {
+            association: association.clone(),
+            plan: *plan,
+            role,
+            clock,
+            begun: Instant::now(),
+            cpu: cpu_time(),
+            given: AtomicU64::new(0),
+            stop: watch::Sender::new(false),
+            board: Mutex::new(board),
+        })
+    }
+
+    fn board(&self) -> MutexGuard<'_, Board> {
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs to the end. Afterwards the association has no more data on its way, or is aborted.
+    pub(super) async fn run(self: Arc<Self>, voice: &Voice, interrupt: &Interrupt) -> Outcome {
+        let sends = self.plan.has(self.role.outbound());
+        let sending = sends.then(|| tokio::spawn(Arc::clone(&self).send()));
+        let mut ticker = Ticker::new(self.begun);
+        let trouble = tokio::select! {
+            ended = self.receive() => ended.err(),
+            () = self.tell_intervals(&mut ticker, voice) => None,
+            trouble = self.stop_when_asked(interrupt) => Some(trouble),
+        };
+        if trouble.is_some() {
+            self.association.abort("the measurement ended early");
+            if let Some(sending) = &sending {
+                sending.abort();
+            }
+        } else if ticker.last.elapsed() >= WORTH_A_LINE {
+            self.tell_interval(&mut ticker, voice);
+        }
+        self.outcome(trouble)
+    }
+
+    fn outcome(&self, trouble: Option<String>) -> Outcome {
+        let board = self.board();
+        let flow = |direction| {
+            self.plan.has(direction).then(|| {
+                if direction == self.role.outbound() {
+                    let sent = board.sent_here.clone().unwrap_or_else(|| self.sent());
+                    Flow {
+                        sent: Some(sent),
+                        received: board.received_there.clone(),
+                    }
+                } else {
+                    let received = board.received_here.clone();
+                    Flow {
+                        sent: board.sent_there.clone(),
+                        received: Some(
+                            received.unwrap_or_else(|| board.arrivals.received(None, self.cpu_spent())),
+                        ),
+                    }
+                }
+            })
+        };
+        Outcome {
+            forward: flow(super::plan::Direction::Forward),
+            reverse: flow(super::plan::Direction::Reverse),
+            trouble,
+            stopped: board.asked_to_stop,
+        }
+    }
+
+    fn cpu_spent(&self) -> Option<Duration> {
+        Some(cpu_time()?.saturating_sub(self.cpu?))
+    }
+
+    /// What was sent up to now.
+    fn sent(&self) -> Sent {
+        let given = self.given.load(Ordering::Relaxed);
+        Sent {
+            cpu: self.cpu_spent(),
+            ..Sent::read(&self.association, given, self.plan.size, self.begun.elapsed())
+        }
+    }
+
+    /// Sends all, waits for the acknowledgement and says so. What goes wrong is told by the association's end.
+    async fn send(self: Arc<Self>) {
+        let stop = self.stop.subscribe();
+        let sent = send_all(&self.association, &self.plan, self.clock, &self.given, stop).await;
+        if sent.is_err() || Control::Last.send(&self.association).await.is_err() {
+            return;
+        }
+        if self.association.drained().await.is_err() {
+            return;
+        }
+        let sent = Sent {
+            acknowledged: true,
+            ..self.sent()
+        };
+        self.board().sent_here = Some(sent.clone());
+        let _ = Control::Sent(sent).send(&self.association).await;
+    }
+
+    /// Receives until both sides know all results.
+    async fn receive(&self) -> Result<(), String> {
+        while !self.complete() {
+            let first = match self.association.recv().await {
+                Ok(Some(message)) => message,
+                Ok(None) => return Err("the peer ended the association before the results".to_owned()),
+                Err(RecvError::Closed(reason)) => return Err(Explained(&reason).to_string()),
+                Err(error) => return Err(error.to_string()),
+            };
+            let mut next = Some(first);
+            let mut batch = 0;
+            while let Some(message) = next.take() {
+                self.take(&message).await?;
+                batch += 1;
+                if batch < BATCH && !self.complete() {
+                    // What is wrong with the association comes again from `recv`.
+                    next = self.association.try_recv().ok().flatten();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn complete(&self) -> bool {
+        let board = self.board();
+        let sent = !self.plan.has(self.role.outbound()) || board.received_there.is_some();
+        let received = !self.plan.has(self.role.inbound()) || board.received_here.is_some();
+        sent && received
+    }
+
+    async fn take(&self, message: &Message) -> Result<(), String> {
+        let Some(control) = Control::of(message) else {
+            return self.board().arrivals.take(message, Instant::now());
+        };
+        match control? {
+            Control::Sent(sent) => {
+                let received = {
+                    let mut board = self.board();
+                    let received = board.arrivals.received(Some(sent.messages), self.cpu_spent());
+                    board.sent_there = Some(sent);
+                    board.received_here = Some(received.clone());
+                    received
+                };
+                let answer = Control::Received(received);
+                answer
+                    .send(&self.association)
+                    .await
+                    .map_err(|error| error.to_string())
+            }
+            // It did its work by being there: it is acknowledged at once, and the data with it.
+            Control::Last => Ok(()),
+            Control::Received(received) => {
+                self.board().received_there = Some(received);
+                Ok(())
+            }
+            Control::Stop => {
+                self.board().asked_to_stop = true;
+                self.stop.send_replace(true);
+                Ok(())
+            }
+            _ => Err("the peer's control message does not belong here".to_owned()),
+        }
+    }
+
+    /// Ends both senders when the user asks to; answers only if that takes too long.
+    async fn stop_when_asked(&self, interrupt: &Interrupt) -> String {
+        interrupt.wait().await;
+        self.board().asked_to_stop = true;
+        self.stop.send_replace(true);
+        let asking = async {
+            let _ = Control::Stop.send(&self.association).await;
+            std::future::pending::<()>().await;
+        };
+        let _ = tokio::time::timeout(HURRY, asking).await;
+        format!(
+            "stopped; the results did not come within {}",
+            units::duration(HURRY)
+        )
+    }
+
+    async fn tell_intervals(&self, ticker: &mut Ticker, voice: &Voice) {
+        let Some(period) = voice.interval else {
+            return std::future::pending().await;
+        };
+        let mut ticks = tokio::time::interval_at((self.begun + period).into(), period);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        loop {
+            ticks.tick().await;
+            self.tell_interval(ticker, voice);
+        }
+    }
+
+    fn tell_interval(&self, ticker: &mut Ticker, voice: &Voice) {
+        if voice.interval.is_none() {
+            return;
+        }
+        let now = Instant::now();
+        let mut seen = Vec::new();
+        let outbound = self.role.outbound();
+        if self.plan.has(outbound) {
+            seen.push((outbound, ticker.sent(self)));
+        }
+        let inbound = self.role.inbound();
+        if self.plan.has(inbound) {
+            let recent = self.board().arrivals.recent();
+            seen.push((
+                inbound,
+                Seen::Received {
+                    messages: recent.messages,
+                    bytes: recent.bytes,
+                    delay: recent.delay(),
+                },
+            ));
+        }
+        let from = std::mem::replace(&mut ticker.last, now);
+        voice.interval(&Interval {
+            from: from.duration_since(self.begun),
+            to: now.duration_since(self.begun),
+            seen,
+        });
+    }
+}
+
+/// What was known when the last interval was told.
+#[derive(Debug)]
+struct Ticker {
+    last: Instant,
+    acknowledged: u64,
+    timeout: u64,
+    fast: u64,
+}
+
+impl Ticker {
+    fn new(begun: Instant) -> Self {
+        Self {
+            last: begun,
+            acknowledged: 0,
+            timeout: 0,
+            fast: 0,
+        }
+    }
+
+    fn sent(&mut self, session: &Session) -> Seen {
+        let sent = session.sent();
+        // Control messages are counted too: a few hundred bytes.
+        let acknowledged = acknowledged(&session.association, sent.bytes).max(self.acknowledged);
+        Seen::Sent {
+            bytes: acknowledged - std::mem::replace(&mut self.acknowledged, acknowledged),
+            size: session.plan.size,
+            timeout: sent.timeout - std::mem::replace(&mut self.timeout, sent.timeout),
+            fast: sent.fast - std::mem::replace(&mut self.fast, sent.fast),
+            srtt: sent.srtt,
+            cwnd: sent.cwnd,
+        }
+    }
+}

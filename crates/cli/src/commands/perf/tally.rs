@@ -1,0 +1,234 @@
+//! What each side of a direction found, as it travels and as it is told.
+
+use std::time::Duration;
+
+use anabranch::Association;
+use serde_json::{Value, json};
+
+use crate::delays::{Summary, millis};
+use crate::units;
+
+/// What a sender did.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub(super) struct Sent {
+    /// Messages taken by the send buffer, and their bytes.
+    pub(super) messages: u64,
+    pub(super) bytes: u64,
+    /// Until all of it was acknowledged.
+    pub(super) took: Duration,
+    /// Whether all of it was acknowledged.
+    pub(super) acknowledged: bool,
+    /// Chunks sent again: after T3-rtx expired, after missing reports, and needlessly.
+    pub(super) timeout: u64,
+    pub(super) fast: u64,
+    pub(super) spurious: u64,
+    /// Of the primary path, at the end; the window in bytes.
+    pub(super) srtt: Option<Duration>,
+    pub(super) cwnd: u64,
+    /// Time on a processor, of the whole program.
+    pub(super) cpu: Option<Duration>,
+}
+
+/// What a receiver found.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub(super) struct Received {
+    pub(super) messages: u64,
+    pub(super) bytes: u64,
+    /// From the sending of the first message, as far as the clocks tell, to the arrival of the last.
+    pub(super) took: Duration,
+    /// Messages that never came, that came twice, after a later one of their stream, without having been sent, or
+    /// with another length.
+    pub(super) missing: u64,
+    pub(super) doubled: u64,
+    pub(super) late: u64,
+    pub(super) extra: u64,
+    pub(super) cut: u64,
+    /// From `send` to receipt.
+    pub(super) delay: Option<Summary>,
+    /// Time on a processor, of the whole program.
+    pub(super) cpu: Option<Duration>,
+}
+
+impl Sent {
+    /// Reads the association's counters.
+    pub(super) fn read(association: &Association, messages: u64, size: u64, took: Duration) -> Self {
+        let stats = association.stats();
+        let path = stats
+            .paths
+            .iter()
+            .find(|path| path.primary)
+            .or(stats.paths.first());
+        Self {
+            messages,
+            bytes: messages.saturating_mul(size),
+            took,
+            acknowledged: false,
+            timeout: stats.counters.retransmissions_timeout,
+            fast: stats.counters.retransmissions_fast,
+            spurious: stats.counters.retransmissions_spurious,
+            srtt: path.and_then(|path| path.srtt),
+            cwnd: path.map_or(0, |path| path.cwnd as u64),
+            cpu: None,
+        }
+    }
+
+    pub(super) fn to_json(&self) -> Value {
+        json!({
+            "messages": self.messages, "bytes": self.bytes, "seconds": self.took.as_secs_f64(),
+            "bits_per_second": units::bits_per_second(self.bytes, self.took),
+            "messages_per_second": per_second(self.messages, self.took),
+            "acknowledged": self.acknowledged,
+            "retransmissions": { "timeout": self.timeout, "fast": self.fast, "spurious": self.spurious },
+            "srtt_ms": self.srtt.map(millis), "cwnd_bytes": self.cwnd,
+            "cpu_seconds": self.cpu.map(|cpu| cpu.as_secs_f64()),
+        })
+    }
+
+    pub(super) fn from_json(value: &Value) -> Option<Self> {
+        let repeats = &value["retransmissions"];
+        Some(Self {
+            messages: value["messages"].as_u64()?,
+            bytes: value["bytes"].as_u64()?,
+            took: seconds(&value["seconds"])?,
+            acknowledged: value["acknowledged"].as_bool()?,
+            timeout: repeats["timeout"].as_u64()?,
+            fast: repeats["fast"].as_u64()?,
+            spurious: repeats["spurious"].as_u64()?,
+            srtt: value["srtt_ms"]
+                .as_f64()
+                .and_then(|ms| Duration::try_from_secs_f64(ms / 1e3).ok()),
+            cwnd: value["cwnd_bytes"].as_u64()?,
+            cpu: seconds(&value["cpu_seconds"]),
+        })
+    }
+}
+
+impl Received {
+    /// What is wrong with it, if anything.
+    pub(super) fn problem(&self, unordered: bool) -> Option<String> {
+        let late = if unordered { 0 } else { self.late };
+        let problems: Vec<String> = [
+            (self.missing, "missing"),
+            (self.doubled, "doubled"),
+            (late, "out of order"),
+            (self.extra, "never sent"),
+            (self.cut, "of a wrong length"),
+        ]
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{} {what}", units::counted(*count, "message")))
+        .collect();
+        (!problems.is_empty()).then(|| problems.join(", "))
+    }
+
+    pub(super) fn to_json(&self) -> Value {
+        json!({
+            "messages": self.messages, "bytes": self.bytes, "seconds": self.took.as_secs_f64(),
+            "bits_per_second": units::bits_per_second(self.bytes, self.took),
+            "messages_per_second": per_second(self.messages, self.took),
+            "missing": self.missing, "doubled": self.doubled, "late": self.late, "extra": self.extra,
+            "cut": self.cut, "delay": self.delay.map(Summary::to_json),
+            "cpu_seconds": self.cpu.map(|cpu| cpu.as_secs_f64()),
+        })
+    }
+
+    pub(super) fn from_json(value: &Value) -> Option<Self> {
+        let number = |name: &str| value[name].as_u64();
+        Some(Self {
+            messages: number("messages")?,
+            bytes: number("bytes")?,
+            took: seconds(&value["seconds"])?,
+            missing: number("missing")?,
+            doubled: number("doubled")?,
+            late: number("late")?,
+            extra: number("extra")?,
+            cut: number("cut")?,
+            delay: Summary::from_json(&value["delay"]),
+            cpu: seconds(&value["cpu_seconds"]),
+        })
+    }
+}
+
+fn seconds(value: &Value) -> Option<Duration> {
+    Duration::try_from_secs_f64(value.as_f64()?).ok()
+}
+
+/// `None` if no time passed.
+pub(super) fn per_second(count: u64, took: Duration) -> Option<f64> {
+    (!took.is_zero()).then(|| count as f64 / took.as_secs_f64())
+}
+
+/// Time on a processor of all of this program's threads so far; `None` where the system does not tell.
+#[cfg(unix)]
+pub(super) fn cpu_time() -> Option<Duration> {
+    use rustix::time::{ClockId, clock_gettime};
+    Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).ok()
+}
+
+/// Time on a processor of all of this program's threads so far; `None` where the system does not tell.
+#[cfg(not(unix))]
+pub(super) fn cpu_time() -> Option<Duration> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let fine = Received {
+            late: 3,
+            ..Received::default()
+        };
+        assert_eq!(fine.problem(true), None);
+        assert_eq!(fine.problem(false).as_deref(), Some("3 messages out of order"));
+        let bad = Received {
+            missing: 1,
+            doubled: 2,
+            ..Received::default()
+        };
+        assert_eq!(
+            bad.problem(true).as_deref(),
+            Some("1 message missing, 2 messages doubled")
+        );
+    }
+
+    #[test]
+    fn results_travel() {
+        let delay = json!({"min_ms": 1.0, "median_ms": 2.0, "p90_ms": 3.0, "p99_ms": 4.0, "max_ms": 5.5});
+        let received = Received {
+            messages: 7,
+            bytes: 1 << 40,
+            took: Duration::from_millis(1250),
+            cut: 1,
+            delay: Summary::from_json(&delay),
+            cpu: Some(Duration::from_millis(500)),
+            ..Received::default()
+        };
+        assert!(received.delay.is_some());
+        assert_eq!(Received::from_json(&received.to_json()), Some(received));
+        let sent = Sent {
+            messages: 7,
+            took: Duration::from_secs(2),
+            acknowledged: true,
+            fast: 4,
+            srtt: Some(Duration::from_micros(1500)),
+            cwnd: 4380,
+            ..Sent::default()
+        };
+        assert_eq!(Sent::from_json(&sent.to_json()), Some(sent));
+        assert_eq!(Sent::from_json(&json!({})), None);
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn work_takes_processor_time() {
+        let before = cpu_time().unwrap();
+        let mut sum = 0_u64;
+        while cpu_time().unwrap() < before + Duration::from_millis(2) {
+            sum = std::hint::black_box(sum.wrapping_mul(3) + 1);
+        }
+        assert!(cpu_time().unwrap() > before);
+    }
+}

@@ -1,0 +1,81 @@
+//! The server's side of `listen` and `perf`: where to listen, and the line that tells it.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use anabranch::{Config, DEFAULT_UDP_PORT, Endpoint};
+use clap::Args;
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::options::{Carry, Observe, TransportKind};
+
+/// Where to listen.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Local {
+    /// UDP port to bind; 0 takes any free one and prints it
+    #[arg(long, value_name = "PORT", default_value_t = DEFAULT_UDP_PORT)]
+    pub(crate) udp_port: u16,
+    /// SCTP port to listen on
+    #[arg(long, value_name = "PORT", default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) port: u16,
+    /// Local address to bind [default: every one]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) bind: Option<IpAddr>,
+}
+
+impl Local {
+    /// Binds, listens and says so.
+    pub(crate) fn listen(
+        &self,
+        carry: &Carry,
+        observe: &Observe,
+        max_joined_message: usize,
+    ) -> Result<Endpoint, Failure> {
+        let endpoint = self.bind(carry, observe, max_joined_message)?;
+        endpoint
+            .listen(self.port)
+            .map_err(|error| Failure::new(format!("--port {}: {error}", self.port)))?;
+        self.announce(carry, observe, &endpoint);
+        Ok(endpoint)
+    }
+
+    fn bind(&self, carry: &Carry, observe: &Observe, max_joined_message: usize) -> Result<Endpoint, Failure> {
+        let mut config = Config::default();
+        // The peer chooses the streams that it is answered on.
+        config.streams.outbound = u16::MAX;
+        let bind = |address: IpAddr| {
+            carry.bind(
+                SocketAddr::new(address, self.udp_port),
+                config.clone(),
+                observe.pcap.as_deref(),
+                max_joined_message,
+            )
+        };
+        match (self.bind, carry.transport) {
+            (Some(address), _) => bind(address),
+            // A raw socket serves one version of IP only.
+            (None, TransportKind::Ip) => bind(Ipv4Addr::UNSPECIFIED.into()),
+            // Both versions of IP, where there are both.
+            (None, TransportKind::Udp) => {
+                bind(Ipv6Addr::UNSPECIFIED.into()).or_else(|_| bind(Ipv4Addr::UNSPECIFIED.into()))
+            }
+        }
+    }
+
+    fn announce(&self, carry: &Carry, observe: &Observe, endpoint: &Endpoint) {
+        let local = endpoint.local_addr();
+        let (transport, udp_port) = match carry.transport {
+            TransportKind::Udp => ("udp", Some(local.port())),
+            TransportKind::Ip => ("ip", None),
+        };
+        let udp = udp_port.map_or(", raw IP".to_owned(), |port| format!(", UDP port {port}"));
+        let record = json!({
+            "event": "listening", "address": local.ip().to_string(), "transport": transport, "udp_port": udp_port,
+            "port": self.port,
+        });
+        observe.output().fact(
+            format!("listening on {}{udp}, SCTP port {}", local.ip(), self.port),
+            &record,
+        );
+    }
+}

@@ -1,0 +1,468 @@
+//! `anabranch perf` as a user runs it: two programs, real sockets on loopback, ports that the system picks.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// No run takes longer.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Ends the program when the test is over, however that is.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Running {
+    fn start(args: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+        command
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        Self(command.spawn().expect("the command starts"))
+    }
+
+    /// Waits for the end, and takes what it said (which fits the pipe).
+    fn output(mut self) -> Output {
+        let end = Instant::now() + LIMIT;
+        let status = loop {
+            match self.0.try_wait().unwrap() {
+                Some(status) => break status,
+                None if Instant::now() > end => panic!("the program does not end"),
+                None => std::thread::sleep(Duration::from_millis(5)),
+            }
+        };
+        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        if let Some(mut pipe) = self.0.stdout.take() {
+            pipe.read_to_end(&mut stdout).unwrap();
+        }
+        if let Some(mut pipe) = self.0.stderr.take() {
+            pipe.read_to_end(&mut stderr).unwrap();
+        }
+        Output {
+            status,
+            stdout,
+            stderr,
+        }
+    }
+
+    #[cfg(unix)]
+    fn interrupt(&self) {
+        let pid = self.0.id().to_string();
+        let killed = Command::new("kill").args(["-INT", &pid]).status().unwrap();
+        assert!(killed.success());
+    }
+
+    fn lines(&mut self) -> BufReader<ChildStdout> {
+        BufReader::new(self.0.stdout.take().unwrap())
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn records(said: &str) -> Vec<Value> {
+    said.lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect()
+}
+
+fn event<'a>(records: &'a [Value], name: &str) -> &'a Value {
+    records
+        .iter()
+        .find(|record| record["event"] == name)
+        .unwrap_or_else(|| panic!("no {name} in {records:?}"))
+}
+
+fn next_record(lines: &mut BufReader<ChildStdout>) -> Value {
+    let mut line = String::new();
+    lines.read_line(&mut line).unwrap();
+    serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
+}
+
+/// A program that listens on a free port of 127.0.0.1.
+struct Server {
+    program: Running,
+    lines: BufReader<ChildStdout>,
+    udp_port: String,
+}
+
+impl Server {
+    fn start(command: &[&str], more: &[&str]) -> Self {
+        let mut args = command.to_vec();
+        args.extend(["--bind", "127.0.0.1", "--udp-port", "0", "--json"]);
+        args.extend(more);
+        let mut program = Running::start(&args);
+        let mut lines = program.lines();
+        let ready = next_record(&mut lines);
+        assert_eq!(ready["event"], "listening");
+        let udp_port = ready["udp_port"].to_string();
+        Self {
+            program,
+            lines,
+            udp_port,
+        }
+    }
+
+    /// What it says until it ends.
+    fn rest(mut self) -> (Output, Vec<Value>) {
+        let mut said = String::new();
+        self.lines.read_to_string(&mut said).unwrap();
+        (self.program.output(), records(&said))
+    }
+
+    fn client<'a>(&'a self, more: &[&'a str]) -> Running {
+        let mut args = vec![
+            "perf",
+            "client",
+            "127.0.0.1",
+            "--json",
+            "--udp-port",
+            &self.udp_port,
+        ];
+        args.extend(more);
+        Running::start(&args)
+    }
+}
+
+fn perf_server(more: &[&str]) -> Server {
+    Server::start(&["perf", "server"], more)
+}
+
+/// Runs a client and its server to their ends; answers what both said.
+fn measure(more: &[&str]) -> (Vec<Value>, Vec<Value>) {
+    let server = perf_server(&["--one-off", "--interval", "0.1"]);
+    let client = server.client(more).output();
+    assert!(client.status.success(), "{}", text(&client.stderr));
+    let (served, said) = server.rest();
+    assert!(served.status.success(), "{}", text(&served.stderr));
+    (records(&text(&client.stdout)), said)
+}
+
+/// Both sides of a direction agree that all is there; answers how many messages that are.
+fn intact(flow: &Value) -> u64 {
+    assert_eq!(flow["intact"], true, "{flow}");
+    let (sender, receiver) = (&flow["sender"], &flow["receiver"]);
+    assert_eq!(sender["acknowledged"], true);
+    assert_eq!(sender["messages"], receiver["messages"], "{flow}");
+    assert_eq!(sender["bytes"], receiver["bytes"], "{flow}");
+    for none in ["missing", "doubled", "extra", "cut"] {
+        assert_eq!(receiver[none], 0, "{flow}");
+    }
+    let delay = &receiver["delay"];
+    let percentiles =
+        ["min_ms", "median_ms", "p90_ms", "p99_ms", "max_ms"].map(|name| delay[name].as_f64().unwrap());
+    assert!(percentiles.is_sorted() && percentiles[4] > 0.0, "{delay}");
+    assert!(receiver["bits_per_second"].as_f64().unwrap() > 0.0);
+    sender["messages"].as_u64().unwrap()
+}
+
+#[test]
+fn bytes_go_forward() {
+    let (said, served) = measure(&[
+        "--bytes",
+        "1mb",
+        "--size",
+        "1000",
+        "--streams",
+        "3",
+        "--interval",
+        "0",
+    ]);
+    let summary = event(&said, "summary");
+    assert_eq!(intact(&summary["forward"]), 1000);
+    assert_eq!(summary["forward"]["receiver"]["bytes"], 1_000_000);
+    assert_eq!(
+        summary["forward"]["receiver"]["late"], 0,
+        "each stream is in order"
+    );
+    assert_eq!(summary["reverse"], Value::Null);
+    assert_eq!(summary["stopped"], false);
+    assert!(
+        !said.iter().any(|record| record["event"] == "interval"),
+        "--interval 0 prints none"
+    );
+    // Both sides tell the same.
+    assert_eq!(event(&served, "result")["forward"], summary["forward"]);
+    assert_eq!(event(&served, "client")["plan"]["streams"], 3);
+    let totals = event(&served, "summary");
+    assert_eq!(
+        (&totals["clients"], &totals["failed"], &totals["faulty"]),
+        (&1.into(), &0.into(), &0.into())
+    );
+}
+
+#[test]
+fn intervals_add_up_in_reverse() {
+    let (said, _) = measure(&["--time", "0.5", "--reverse", "--interval", "0.1"]);
+    let summary = event(&said, "summary");
+    let messages = intact(&summary["reverse"]);
+    assert_eq!(summary["forward"], Value::Null);
+    let intervals: Vec<_> = said
+        .iter()
+        .filter(|record| record["event"] == "interval")
+        .collect();
+    assert!(intervals.len() >= 2, "{intervals:?}");
+    let sum: u64 = intervals
+        .iter()
+        .map(|interval| interval["reverse"]["messages"].as_u64().unwrap())
+        .sum();
+    // What comes in the last milliseconds may have no line.
+    assert!(sum <= messages && sum * 2 > messages, "{sum} of {messages}");
+    for pair in intervals.windows(2) {
+        assert_eq!(pair[0]["to"], pair[1]["from"]);
+    }
+    assert_eq!(intervals[0]["reverse"]["side"], "receiver");
+}
+
+#[test]
+fn both_directions_at_once_unordered_and_large() {
+    let (said, served) = measure(&[
+        "--time",
+        "0.3",
+        "--bidir",
+        "--unordered",
+        "--size",
+        "300kib",
+        "--streams",
+        "2",
+    ]);
+    let summary = event(&said, "summary");
+    assert!(intact(&summary["forward"]) > 0);
+    assert!(intact(&summary["reverse"]) > 0);
+    let result = event(&served, "result");
+    assert_eq!(result["forward"], summary["forward"]);
+    assert_eq!(result["reverse"], summary["reverse"]);
+}
+
+#[test]
+fn nothing_is_lost_on_a_link_that_loses() {
+    let (said, _) = measure(&[
+        "--bytes",
+        "2mib",
+        "--streams",
+        "4",
+        "--bidir",
+        "--link",
+        "delay=2ms,loss=1%",
+    ]);
+    let summary = event(&said, "summary");
+    assert_eq!(intact(&summary["forward"]), 2048);
+    assert_eq!(intact(&summary["reverse"]), 2048);
+    let repeats = &summary["forward"]["sender"]["retransmissions"];
+    let repeats = repeats["fast"].as_u64().unwrap() + repeats["timeout"].as_u64().unwrap();
+    assert!(repeats > 0, "about 20 packets of the forward way are lost");
+    let median = summary["reverse"]["receiver"]["delay"]["median_ms"].as_f64();
+    let error = summary["clocks"]["uncertainty_ms"].as_f64();
+    assert!(
+        median.unwrap() + error.unwrap() > 2.0,
+        "the link's delay: {summary}"
+    );
+}
+
+#[test]
+fn the_rate_is_a_limit() {
+    // 2 Mbit/s for 0.8 s are 200 messages of 1,000 bytes.
+    let (said, _) = measure(&["--time", "0.8", "--rate", "2mbit", "--size", "1000", "--bidir"]);
+    let summary = event(&said, "summary");
+    for direction in ["forward", "reverse"] {
+        let messages = intact(&summary[direction]);
+        // Above is an error of the program; below may be a slow machine.
+        assert!((20..=210).contains(&messages), "{direction}: {messages}");
+    }
+}
+
+#[test]
+fn a_server_serves_many_at_once() {
+    let server = perf_server(&["--interval", "0"]);
+    let clients = [0, 1, 2].map(|_| server.client(&["--bytes", "500kb", "--interval", "0"]));
+    for client in clients {
+        let client = client.output();
+        assert!(client.status.success(), "{}", text(&client.stderr));
+        assert_eq!(
+            intact(&event(&records(&text(&client.stdout)), "summary")["forward"]),
+            489
+        );
+    }
+    let Server {
+        program, mut lines, ..
+    } = server;
+    let mut results = 0;
+    let mut numbers = Vec::new();
+    while results < 3 {
+        let record = next_record(&mut lines);
+        if record["event"] == "result" {
+            results += 1;
+            numbers.push(record["client"].as_u64().unwrap());
+        }
+    }
+    numbers.sort_unstable();
+    assert_eq!(numbers, [1, 2, 3]);
+    drop(program);
+}
+
+#[test]
+#[cfg(unix)]
+fn an_interrupted_client_and_its_server_tell_what_they_measured() {
+    let server = perf_server(&["--one-off", "--interval", "0"]);
+    let mut client = server.client(&["--time", "60", "--bidir", "--rate", "5mbit", "--interval", "0.1"]);
+    let mut lines = client.lines();
+    assert_eq!(next_record(&mut lines)["event"], "start");
+    assert_eq!(next_record(&mut lines)["event"], "interval");
+    client.interrupt();
+    let mut said = String::new();
+    lines.read_to_string(&mut said).unwrap();
+    let ended = client.output();
+    assert!(ended.status.success(), "{}", text(&ended.stderr));
+    let said = records(&said);
+    let summary = event(&said, "summary");
+    assert_eq!(summary["stopped"], true);
+    assert!(intact(&summary["forward"]) > 0);
+    assert!(intact(&summary["reverse"]) > 0);
+    let (served, told) = server.rest();
+    assert!(served.status.success(), "{}", text(&served.stderr));
+    let result = event(&told, "result");
+    assert_eq!(result["stopped"], true);
+    assert_eq!(result["forward"], summary["forward"]);
+}
+
+#[test]
+#[cfg(unix)]
+fn an_interrupted_server_ends_its_clients_with_their_results() {
+    let server = perf_server(&["--interval", "0"]);
+    let mut client = server.client(&["--time", "60", "--rate", "5mbit", "--interval", "0.1"]);
+    let mut lines = client.lines();
+    assert_eq!(next_record(&mut lines)["event"], "start");
+    assert_eq!(next_record(&mut lines)["event"], "interval");
+    server.program.interrupt();
+    let mut said = String::new();
+    lines.read_to_string(&mut said).unwrap();
+    let ended = client.output();
+    assert!(
+        text(&ended.stderr).contains("the server was stopped"),
+        "{}",
+        text(&ended.stderr)
+    );
+    assert!(!ended.status.success(), "the run was cut short");
+    let said = records(&said);
+    assert!(intact(&event(&said, "summary")["forward"]) > 0);
+    let (served, told) = server.rest();
+    assert!(served.status.success(), "{}", text(&served.stderr));
+    assert!(intact(&event(&told, "result")["forward"]) > 0);
+    assert_eq!(event(&told, "summary")["failed"], 0);
+}
+
+#[test]
+fn people_read_a_table() {
+    let server = perf_server(&["--one-off"]);
+    let client = Running::start(&[
+        "perf",
+        "client",
+        "127.0.0.1",
+        "--udp-port",
+        &server.udp_port,
+        "--time",
+        "0.3",
+        "--interval",
+        "100ms",
+    ]);
+    let client = client.output();
+    let said = text(&client.stdout);
+    assert!(client.status.success(), "{}", text(&client.stderr));
+    for part in [
+        "for 300 ms",
+        "0.10 s",
+        "goodput",
+        "delay, p99",
+        "sent again by fast retransmit",
+        "may be off by",
+        "forward: every message arrived once, and in order",
+    ] {
+        assert!(said.contains(part), "{part} is missing in {said}");
+    }
+}
+
+#[test]
+fn errors_name_what_is_wrong() {
+    let wrong: [(&[&str], &str); 9] = [
+        (&["--size", "15"], "--size"),
+        (&["--size", "17mib"], "16mib"),
+        (&["--rate", "fast"], "10mbit"),
+        (&["--streams", "65535"], "--streams"),
+        (&["--time", "0"], "--time"),
+        (&["--time", "1", "--bytes", "1mb"], "--bytes"),
+        (&["--reverse", "--bidir"], "--bidir"),
+        (&["--interval", "1ms"], "--interval"),
+        (
+            &["--udp-port", "9", "--timeout", "300ms"],
+            "is `anabranch perf server` running there",
+        ),
+    ];
+    for (more, part) in wrong {
+        let mut args = vec!["perf", "client", "127.0.0.1"];
+        args.extend(more);
+        let output = Running::start(&args).output();
+        let said = text(&output.stderr);
+        assert!(!output.status.success(), "{args:?}");
+        assert!(
+            said.contains("error: ") && said.contains(part),
+            "{args:?}: {said}"
+        );
+    }
+    let output = Running::start(&["perf", "client", "no.such.host.invalid"]).output();
+    assert!(!output.status.success());
+    assert!(text(&output.stderr).contains("no.such.host.invalid"));
+}
+
+#[test]
+fn what_is_no_server_of_this_is_told() {
+    let echo = Server::start(&["listen"], &["--echo"]);
+    let client = echo.client(&["--time", "1"]).output();
+    assert!(!client.status.success());
+    let said = text(&client.stderr);
+    assert!(
+        said.contains("echo server") && said.contains("anabranch perf server"),
+        "{said}"
+    );
+    let silent = Server::start(&["listen"], &[]);
+    let client = silent.client(&["--time", "1", "--timeout", "400ms"]).output();
+    assert!(!client.status.success());
+    let said = text(&client.stderr);
+    assert!(
+        said.contains("does not answer what `anabranch perf` asks"),
+        "{said}"
+    );
+    let closed = perf_server(&[]);
+    let client = closed.client(&["--port", "8"]).output();
+    assert!(!client.status.success());
+    assert!(
+        text(&client.stderr).contains("--port"),
+        "{}",
+        text(&client.stderr)
+    );
+}
+
+#[test]
+fn a_client_that_is_none_does_not_harm_the_server() {
+    let server = perf_server(&[]);
+    let pinged = Running::start(&[
+        "ping",
+        "127.0.0.1",
+        "--udp-port",
+        &server.udp_port,
+        "--count",
+        "1",
+    ]);
+    assert!(!pinged.output().status.success());
+    let client = server.client(&["--bytes", "10kb"]).output();
+    assert!(client.status.success(), "{}", text(&client.stderr));
+}
