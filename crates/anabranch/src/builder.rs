@@ -50,7 +50,6 @@ impl Default for EndpointBuilder {
             max_associations: 65_536,
             max_joined_message: 16 << 20,
             linger: Duration::ZERO,
-            path_mtu: 0,
         };
         Self {
             config: Config::default(),
@@ -149,7 +148,6 @@ impl EndpointBuilder {
     pub fn bind_all(mut self, locals: &[SocketAddr]) -> Result<Endpoint, BindError> {
         self.config.udp_encapsulation = self.transport == Transport::Udp;
         self.config.validate()?;
-        self.limits.path_mtu = self.config.path_mtu;
         let first = locals
             .first()
             .ok_or_else(|| BindError::Resolve(io::ErrorKind::NotFound.into()))?;

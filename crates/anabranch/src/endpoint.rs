@@ -157,12 +157,8 @@ impl Endpoint {
                 return Err(ConnectError::Closed);
             }
             let now = registry.tick(hub.now());
-            let path_mtu = options
-                .config
-                .as_ref()
-                .map_or(hub.limits.path_mtu, |config| config.path_mtu);
             let (id, core) = registry.core.connect(now, remote, port, options)?;
-            hub.adopt(&mut registry, id, core, path_mtu)
+            hub.adopt(&mut registry, id, core)
         };
         let association = Association::new(shared);
         match association.established().await {

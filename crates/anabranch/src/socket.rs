@@ -39,6 +39,8 @@ pub(crate) struct Outgoing {
     pub(crate) len: usize,
     /// The length of each datagram but the last; equal to `len` if there is one.
     pub(crate) segment: usize,
+    /// Whether the packet may be cut up on its way; only single ones may.
+    pub(crate) may_fragment: bool,
     /// Bytes the socket has taken: a full socket may take a part of a batch.
     pub(crate) sent: usize,
 }
@@ -114,6 +116,35 @@ impl Socket {
     /// Sends what is left of a batch. `WouldBlock` leaves the rest in `outgoing`; after any other error the batch is
     /// spent.
     pub(crate) fn try_send(&self, outgoing: &mut Outgoing, bytes: &[u8]) -> io::Result<()> {
+        if !outgoing.may_fragment {
+            return self.send_unfragmented(outgoing, bytes);
+        }
+        // Rare: a path has become smaller than chunks that have their TSNs already. What other tasks send meanwhile may
+        // be cut up too, which does no harm.
+        self.allow_fragments(true);
+        let result = self.send_unfragmented(outgoing, bytes);
+        self.allow_fragments(false);
+        result
+    }
+
+    /// Whether packets leave without "don't fragment", which quinn-udp has set.
+    #[cfg(target_os = "linux")]
+    fn allow_fragments(&self, allow: bool) {
+        use rustix::net::sockopt::{
+            Ipv4PathMtuDiscovery as V4, Ipv6PathMtuDiscovery as V6, set_ip_mtu_discover,
+            set_ipv6_mtu_discover,
+        };
+        // Where the system refuses, the packet is lost, and its timeout tells the path.
+        let _ = set_ip_mtu_discover(&self.io, if allow { V4::DONT } else { V4::PROBE });
+        if self.local.is_ipv6() {
+            let _ = set_ipv6_mtu_discover(&self.io, if allow { V6::DONT } else { V6::PROBE });
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn allow_fragments(&self, _allow: bool) {}
+
+    fn send_unfragmented(&self, outgoing: &mut Outgoing, bytes: &[u8]) -> io::Result<()> {
         let mut destination = outgoing.destination;
         if let (IpAddr::V4(address), true) = (destination.ip(), self.local.is_ipv6()) {
             destination.set_ip(address.to_ipv6_mapped().into());

@@ -293,6 +293,7 @@ impl Core {
                 source,
                 destination: transmit.destination,
                 payload: Bytes::copy_from_slice(datagram),
+                may_fragment: transmit.may_fragment,
             }));
         }
         while let Some(event) = association.poll_endpoint_event() {
@@ -342,6 +343,7 @@ impl Node for Host {
                 source: SocketAddr::new(or_unspecified(reply.source), core.udp_port),
                 destination: reply.destination,
                 payload: reply.packet,
+                may_fragment: true,
             }),
             Handling::Deliver(id, inbound) => core.deliver(now, id, inbound),
             Handling::Accept(id, association) => core.insert(id, association),

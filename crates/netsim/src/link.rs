@@ -30,6 +30,11 @@ pub trait LinkPacket: Clone {
     /// Its length in bytes where the link is: what takes time and room.
     fn wire_len(&self) -> usize;
 
+    /// Whether it passes a link with a smaller MTU, in pieces; they share its fate.
+    fn may_fragment(&self) -> bool {
+        true
+    }
+
     /// Changes some of its bits, as a bad line would; must not change other copies of it.
     fn corrupt(&mut self, random: &mut Generator);
 }
@@ -82,6 +87,8 @@ pub enum LossCause {
     Model,
     /// The link was down.
     Down,
+    /// It was larger than the link's MTU.
+    TooLarge,
 }
 
 /// What became of a packet given to a link.
@@ -115,6 +122,8 @@ pub struct LinkStats {
     pub lost_model: u64,
     /// Packets lost because the link was down.
     pub lost_down: u64,
+    /// Packets larger than the link's MTU.
+    pub lost_too_large: u64,
     /// Copies made.
     pub duplicated: u64,
     /// Packets damaged.
@@ -131,7 +140,7 @@ impl LinkStats {
     /// Packets lost, whatever the cause.
     #[must_use]
     pub fn lost(&self) -> u64 {
-        self.lost_queue + self.lost_model + self.lost_down
+        self.lost_queue + self.lost_model + self.lost_down + self.lost_too_large
     }
 }
 
@@ -256,13 +265,21 @@ impl<P: LinkPacket> Link<P> {
                 lost: Some(LossCause::Down),
                 ..Fate::default()
             };
+        } else if len > self.config.mtu.into() && !packet.may_fragment() {
+            fate = Fate {
+                lost: Some(LossCause::TooLarge),
+                ..Fate::default()
+            };
         } else if !self.queue.admits(self.config.queue, len) {
             fate = Fate {
                 lost: Some(LossCause::Queue),
                 ..Fate::default()
             };
         }
-        if matches!(fate.lost, Some(LossCause::Down | LossCause::Queue)) {
+        if matches!(
+            fate.lost,
+            Some(LossCause::Down | LossCause::Queue | LossCause::TooLarge)
+        ) {
             self.count(fate);
             return fate;
         }
@@ -377,6 +394,7 @@ impl<P: LinkPacket> Link<P> {
             Some(LossCause::Queue) => self.stats.lost_queue += 1,
             Some(LossCause::Model) => self.stats.lost_model += 1,
             Some(LossCause::Down) => self.stats.lost_down += 1,
+            Some(LossCause::TooLarge) => self.stats.lost_too_large += 1,
             None => {}
         }
         self.stats.duplicated += u64::from(fate.duplicated);

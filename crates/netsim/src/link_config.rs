@@ -9,7 +9,11 @@ use crate::queue::QueueLimit;
 use crate::random::Probability;
 use crate::units;
 
-/// What a link does to packets in one direction. The default changes nothing: no limit, no delay, no loss.
+/// What every link must carry (RFC 791).
+const SMALLEST_MTU: u16 = 576;
+
+/// What a link does to packets in one direction. The default changes nothing: no limit but Ethernet's MTU, no delay, no
+/// loss.
 ///
 /// As text, `key=value` pairs separated by commas; what is left out has its default:
 ///
@@ -17,13 +21,14 @@ use crate::units;
 /// | --- | --- |
 /// | `rate` | `2mbit`, `1gbit`, `9600bit`, `unlimited` |
 /// | `delay`, `jitter` | `40ms`, `1.5s`, `200us` |
+/// | `mtu` | `1500b`: larger packets are lost unless IP may cut them up |
 /// | `queue` | `64kib`, `73kb`, `50p` (packets), `unlimited` |
 /// | `loss` | `0.1%`, `burst:P/R` or `burst:P/R/GOOD/BAD`, `script:3/17`, `outage:2s-3s`, `none` |
 /// | `reorder` | `1%:20ms`: this share comes so much later, and is overtaken |
 /// | `duplicate`, `corrupt` | `0.1%` |
 ///
 /// [`Display`](fmt::Display) writes the same form, and what it writes reads back as the same value.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkConfig {
     /// Bits per second, at least 1; `None` is infinitely fast, and then the queue never fills.
     pub rate: Option<u64>,
@@ -32,6 +37,8 @@ pub struct LinkConfig {
     /// How much the delay varies: uniformly from `delay - jitter` to `delay + jitter`, never below 0. It changes
     /// no order: a packet comes no earlier than the one before it.
     pub jitter: Duration,
+    /// Bytes of the largest IP packet, at least 576; 1,500 by default.
+    pub mtu: u16,
     /// The queue in front of the link.
     pub queue: QueueLimit,
     /// Losses other than those of the queue.
@@ -42,6 +49,22 @@ pub struct LinkConfig {
     pub duplicate: Probability,
     /// The share of packets in which some bits come wrong.
     pub corrupt: Probability,
+}
+
+impl Default for LinkConfig {
+    fn default() -> Self {
+        Self {
+            rate: None,
+            delay: Duration::ZERO,
+            jitter: Duration::ZERO,
+            mtu: 1500,
+            queue: QueueLimit::default(),
+            loss: LossModel::default(),
+            reorder: Reorder::default(),
+            duplicate: Probability::default(),
+            corrupt: Probability::default(),
+        }
+    }
 }
 
 /// Packets that come later than their place in the order.
@@ -55,10 +78,11 @@ pub struct Reorder {
 
 impl LinkConfig {
     /// The keys of the text form.
-    pub const KEYS: [&str; 8] = [
+    pub const KEYS: [&str; 9] = [
         "rate",
         "delay",
         "jitter",
+        "mtu",
         "queue",
         "loss",
         "reorder",
@@ -88,6 +112,20 @@ impl LinkConfig {
     #[must_use]
     pub fn with_jitter(mut self, jitter: Duration) -> Self {
         self.jitter = jitter;
+        self
+    }
+
+    /// Sets the largest IP packet in bytes.
+    ///
+    /// # Panics
+    /// If it is below 576, which IPv4 wants of every link (RFC 791).
+    #[must_use]
+    pub fn with_mtu(mut self, mtu: u16) -> Self {
+        assert!(
+            mtu >= SMALLEST_MTU,
+            "a link's MTU is at least {SMALLEST_MTU} bytes"
+        );
+        self.mtu = mtu;
         self
     }
 
@@ -135,6 +173,10 @@ impl LinkConfig {
             "rate" => self.rate = Some(units::with_unit(value, units::RATE).filter(|&rate| rate > 0)?),
             "delay" => self.delay = units::duration(value)?,
             "jitter" => self.jitter = units::duration(value)?,
+            "mtu" => {
+                let mtu = units::with_unit(value, units::SIZE).or_else(|| value.parse().ok())?;
+                self.mtu = u16::try_from(mtu).ok().filter(|mtu| *mtu >= SMALLEST_MTU)?;
+            }
             "queue" => self.queue = value.parse().ok()?,
             "loss" => self.loss = value.parse().ok()?,
             "reorder" => {
@@ -156,6 +198,7 @@ fn allowed(key: &str) -> &'static str {
     match key {
         "rate" => "a rate of at least 1 bit/s like 2mbit, 1gbit, 500kbit or 9600bit, or unlimited",
         "delay" | "jitter" => "a duration like 40ms, 1.5s or 200us",
+        "mtu" => "a number of bytes from 576 to 65535",
         "queue" => "a size like 64kib, 73kb or 1500b, a number of packets like 50p, or unlimited",
         "loss" => {
             "a share like 0.1%, burst:P/R, burst:P/R/GOOD/BAD, script:3/17 (ascending), outage:2s-3s/5s-6s, or none"
@@ -233,6 +276,9 @@ impl fmt::Display for LinkConfig {
             f.write_str(",jitter=")?;
             units::write_with_unit(f, units::nanos(self.jitter), units::TIME)?;
         }
+        if self.mtu != default.mtu {
+            write!(f, ",mtu={}", self.mtu)?;
+        }
         if self.queue != default.queue {
             write!(f, ",queue={}", self.queue)?;
         }
@@ -263,6 +309,7 @@ mod tests {
             .with_rate(1_500_000)
             .with_delay(Duration::from_micros(40_500))
             .with_jitter(Duration::from_millis(3))
+            .with_mtu(1400)
             .with_queue(QueueLimit::Bytes(73_000))
             .with_loss(LossModel::bursts(0.01, 0.2))
             .with_reorder(0.01, Duration::from_millis(20))
@@ -271,7 +318,7 @@ mod tests {
         let text = config.to_string();
         assert_eq!(
             text,
-            "rate=1500kbit,delay=40500us,jitter=3ms,queue=73kb,loss=burst:1%/20%/0%/100%,reorder=1%:20ms,\
+            "rate=1500kbit,delay=40500us,jitter=3ms,mtu=1400,queue=73kb,loss=burst:1%/20%/0%/100%,reorder=1%:20ms,\
              duplicate=0.1%,corrupt=0.2%"
         );
         assert_eq!(text.parse(), Ok(config));

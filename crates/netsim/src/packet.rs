@@ -18,6 +18,8 @@ pub struct Packet {
     pub destination: SocketAddr,
     /// The SCTP packet.
     pub payload: Bytes,
+    /// Whether IP may cut it up where it is too large for a link; otherwise it is lost there.
+    pub may_fragment: bool,
 }
 
 impl Packet {
@@ -35,6 +37,10 @@ impl Packet {
 impl LinkPacket for Packet {
     fn wire_len(&self) -> usize {
         self.header_len() + self.payload.len()
+    }
+
+    fn may_fragment(&self) -> bool {
+        self.may_fragment
     }
 
     /// Damages the payload: a damaged IP header would only be lost.

@@ -43,6 +43,10 @@ pub fn describe(fate: Fate) -> Option<&'static str> {
             ..
         } => Some("lost: link down"),
         Fate {
+            lost: Some(LossCause::TooLarge),
+            ..
+        } => Some("lost: larger than the MTU"),
+        Fate {
             corrupted: true,
             duplicated: true,
             ..

@@ -29,6 +29,9 @@ pub struct Config {
     /// The largest IP packet sent on a path until something better is known, in bytes, 576 to 65,535. Default
     /// 1,280: passes everywhere, IPv6 tunnels included.
     pub path_mtu: u16,
+    /// The largest IP packet that is sought by probing (RFC 8899) once packets are filled, in bytes, from `path_mtu` to
+    /// 65,535. Default 65,535, which local interfaces carry; `path_mtu` itself seeks nothing.
+    pub path_mtu_limit: u16,
     /// Whether packets travel in UDP (RFC 6951), which takes 8 bytes of each. Default true.
     pub udp_encapsulation: bool,
     /// Whether small messages leave at once (`SCTP_NODELAY`, RFC 6458 §8.1.5). Default true, unlike the socket
@@ -163,6 +166,7 @@ impl Default for Config {
             max_burst: 4,
             cookie_lifetime: Duration::from_secs(60),
             path_mtu: 1280,
+            path_mtu_limit: 65_535,
             udp_encapsulation: true,
             no_delay: true,
             scheduler: SchedulerKind::default(),
@@ -247,6 +251,11 @@ impl Config {
                 "must be longer than zero",
             ),
             (self.path_mtu >= 576, "path_mtu", "must be at least 576 bytes"),
+            (
+                self.path_mtu <= self.path_mtu_limit,
+                "path_mtu_limit",
+                "must not be less than path_mtu",
+            ),
             (
                 (1..=255).contains(&self.max_paths),
                 "max_paths",

@@ -49,6 +49,10 @@ pub struct Counters {
     pub zero_windows: u64,
     /// Heartbeats sent.
     pub heartbeats_sent: u64,
+    /// Probes for a larger path MTU sent (RFC 8899).
+    pub mtu_probes_sent: u64,
+    /// Times that large packets seemed to vanish, and a path's packets became small again (RFC 8899 §4.3).
+    pub mtu_black_holes: u64,
     /// Times the data moved to another path because one failed.
     pub failovers: u64,
     /// INITs from the peer that crossed our own or came later (RFC 9260 §5.2.1, §5.2.2).

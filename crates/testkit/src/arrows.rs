@@ -255,6 +255,7 @@ mod tests {
             source: "10.0.0.1:0".parse().unwrap(),
             destination: "10.0.0.2:0".parse().unwrap(),
             payload: datagram().into(),
+            may_fragment: false,
         };
         let fate = anabranch_netsim::Fate {
             late: true,

@@ -216,6 +216,7 @@ impl Script {
             source: self.remote,
             destination: self.local,
             payload: datagram,
+            may_fragment: true,
         };
         self.host.handle_packet(self.now, packet);
         self.collect();

@@ -3,8 +3,8 @@
 use core::time::Duration;
 use std::net::{IpAddr, Ipv4Addr};
 
-use anabranch_proto::{AssociationState as State, CloseReason, Config, Event, SendOptions, StreamId, Tsn};
-use anabranch_testkit::{Script, state_cookie};
+use anabranch_proto::{AssociationState as State, CloseReason, Event, SendOptions, StreamId, Tsn};
+use anabranch_testkit::{Script, quiet, state_cookie};
 use anabranch_wire::VerificationTag;
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{
@@ -42,12 +42,6 @@ fn sack(cumulative_tsn_ack: Tsn) -> Chunk {
 
 fn shutdown_chunk(cumulative_tsn_ack: Tsn) -> Chunk {
     Chunk::Shutdown(Shutdown { cumulative_tsn_ack })
-}
-
-fn quiet() -> Config {
-    let mut config = Config::default();
-    config.heartbeat.interval = None;
-    config
 }
 
 fn nobody() -> Script {

@@ -20,8 +20,7 @@ const FULL: usize = 1224;
 const PMDCS: usize = FULL + 16;
 
 fn quiet() -> Config {
-    let mut config = Config::default();
-    config.heartbeat.interval = None;
+    let mut config = anabranch_testkit::quiet();
     config.buffers.send = 8 << 20;
     config
 }

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use anabranch_netsim::LinkConfig;
 use anabranch_proto::{AssociationState as State, CloseReason, Config, Event, SendOptions, StreamId, Tsn};
-use anabranch_testkit::{Ledger, PORT, Script, Setup, Side, state_cookie};
+use anabranch_testkit::{Ledger, PORT, Script, Setup, Side, quiet, state_cookie};
 use anabranch_wire::VerificationTag;
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{
@@ -15,12 +15,6 @@ use bytes::Bytes;
 
 const SECOND: Duration = Duration::from_secs(1);
 const COMPLETE: Chunk = Chunk::ShutdownComplete(ShutdownComplete { reflected_tag: false });
-
-fn quiet() -> Config {
-    let mut config = Config::default();
-    config.heartbeat.interval = None;
-    config
-}
 
 fn established(config: Config) -> Script {
     let mut script = Script::new(config, 1);

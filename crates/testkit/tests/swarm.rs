@@ -24,7 +24,7 @@ const SEEDS: Range<u64> = 0..500;
 const HEALED_LIMIT: Duration = Duration::from_secs(1800);
 
 /// What the swarm must meet to be worth its name.
-const MUST_REACH: [&str; 9] = [
+const MUST_REACH: [&str; 10] = [
     "restart",
     "INIT collision",
     "failover",
@@ -34,6 +34,7 @@ const MUST_REACH: [&str; 9] = [
     "spurious repeat",
     "wrap-around",
     "ABORT",
+    "MTU black hole",
 ];
 
 fn seeds() -> Range<u64> {
@@ -135,6 +136,7 @@ fn millis(random: &mut Generator, from: u64, to: u64) -> Duration {
 fn random_link(random: &mut Generator) -> LinkConfig {
     let mut link = LinkConfig::default()
         .with_delay(millis(random, 0, 100))
+        .with_mtu(pick(random, &[1500, 9000, 65_535]))
         .with_queue(QueueLimit::Bytes(pick(random, &[20_000, 64_000, 1_000_000])));
     if random.below(4) > 0 {
         link = link.with_rate(pick(random, &[200_000, 2_000_000, 20_000_000]));
@@ -167,7 +169,8 @@ fn random_config(random: &mut Generator, near_wrap: bool) -> Config {
     config.buffers.receive = pick(random, &[4_000, 65_536, 1 << 20]);
     config.buffers.send = pick(random, &[10_000, 65_536, 1 << 20]);
     config.buffers.partial_delivery_point = pick(random, &[1_000, 50_000, 256 << 10]);
-    config.path_mtu = pick(random, &[576, 1280, 1500, 9000]);
+    config.path_mtu = pick(random, &[576, 1280, 1500]);
+    config.path_mtu_limit = pick(random, &[1500, 9000, 65_535]);
     config.no_delay = random.below(2) == 0;
     config.max_burst = pick(random, &[1, 4, 16]);
     config.heartbeat.interval = Some(millis(random, 500, 10_000));
@@ -336,6 +339,7 @@ impl Story {
                 any(|counters| counters.retransmissions_spurious),
             ),
             ("INIT collision", any(|counters| counters.init_collisions)),
+            ("MTU black hole", any(|counters| counters.mtu_black_holes)),
         ];
         met.into_iter()
             .filter(|(_, met)| *met)

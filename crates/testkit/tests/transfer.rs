@@ -6,7 +6,7 @@ use anabranch_netsim::LinkConfig;
 use anabranch_proto::{
     AssociationState, Config, Event, MessageId, Ppid, SendError, SendOptions, StreamId, Tsn,
 };
-use anabranch_testkit::{Ledger, Pair, Script, Setup, Side};
+use anabranch_testkit::{Ledger, Pair, Script, Setup, Side, quiet};
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{
     Chunk, ErrorChunk, GapAckBlock, GapAckBlocks, Heartbeat, HeartbeatAck, Sack, TsnList,
@@ -17,12 +17,6 @@ const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 /// User data of a chunk that fills a packet of 1,280 bytes (20 IPv4, 8 UDP, 12 common header, 16 DATA).
 const FULL: usize = 1224;
-
-fn quiet() -> Config {
-    let mut config = Config::default();
-    config.heartbeat.interval = None;
-    config
-}
 
 fn established(config: Config) -> Script {
     let mut script = Script::new(config, 1);

@@ -79,18 +79,14 @@ pub(super) fn outgoing(transmit: &Transmit) -> Outgoing {
         destination: transmit.destination,
         len: transmit.len,
         segment: transmit.segment_size.unwrap_or(transmit.len).max(1),
+        may_fragment: transmit.may_fragment,
         sent: 0,
     }
 }
 
 impl Shared {
-    pub(super) fn new(
-        hub: Arc<Hub>,
-        id: AssociationId,
-        core: Box<anabranch_proto::Association>,
-        path_mtu: u16,
-    ) -> Self {
-        let max_datagrams = hub.max_datagrams(path_mtu);
+    pub(super) fn new(hub: Arc<Hub>, id: AssociationId, core: Box<anabranch_proto::Association>) -> Self {
+        let max_datagrams = hub.max_datagrams();
         let state = State {
             core,
             buffer: Vec::new(),

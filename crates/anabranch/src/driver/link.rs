@@ -74,6 +74,7 @@ impl LinkDoor {
                     source,
                     destination: outgoing.destination,
                     payload,
+                    may_fragment: outgoing.may_fragment,
                 },
             );
         }
@@ -102,6 +103,8 @@ impl LinkDoor {
                     source: remote,
                     destination,
                     payload,
+                    // Whether its sender allowed it cannot be seen any more.
+                    may_fragment: false,
                 },
             );
         }
@@ -152,6 +155,7 @@ impl Hub {
                      source,
                      destination,
                      payload,
+                     ..
                  }| {
                     let local = (!destination.ip().is_unspecified()).then_some(destination.ip());
                     Datagram {
@@ -188,6 +192,7 @@ impl Hub {
             destination: first.destination,
             len: buffer.len(),
             segment: first.payload.len(),
+            may_fragment: first.may_fragment,
             sent: 0,
         };
         let Some(socket) = self.socket_for(&outgoing) else {
@@ -214,6 +219,8 @@ fn groups(packets: &[Packet]) -> impl Iterator<Item = &[Packet]> {
         while count < most
             && let Some(packet) = rest.get(count)
             && (packet.source, packet.destination) == (first.source, first.destination)
+            && !packet.may_fragment
+            && !first.may_fragment
             && packet.payload.len() <= len
             && !packet.payload.is_empty()
         {
@@ -238,6 +245,7 @@ mod tests {
             source: at(1),
             destination: at(destination),
             payload: vec![0; len].into(),
+            may_fragment: false,
         }
     }
 

@@ -29,7 +29,7 @@ use tokio::time::Instant;
 
 use crate::association::Association;
 use crate::capture::Capture;
-use crate::socket::{Datagram, MAX_BATCH, Outgoing, Socket, Transport};
+use crate::socket::{Datagram, Outgoing, Socket, Transport};
 use association::Shared;
 use link::LinkDoor;
 
@@ -51,9 +51,10 @@ pub(crate) struct Limits {
     pub(crate) max_associations: usize,
     pub(crate) max_joined_message: usize,
     pub(crate) linger: Duration,
-    /// Of associations without settings of their own, in bytes.
-    pub(crate) path_mtu: u16,
 }
+
+/// A packet of this length fits every path (1,280 bytes of IPv6, less its header and that of UDP).
+const SURELY_FITS: usize = 1232;
 
 /// One endpoint, shared by its handles, its tasks and its associations.
 #[derive(Debug)]
@@ -150,10 +151,9 @@ impl Hub {
         self.started + Duration::from_nanos(time.0)
     }
 
-    /// Datagrams of at most `path_mtu` bytes that fit into one batch.
-    pub(crate) fn max_datagrams(&self, path_mtu: u16) -> usize {
-        let segments = self.sockets.iter().map(Socket::max_segments).max().unwrap_or(1);
-        segments.min(MAX_BATCH / usize::from(path_mtu).max(1)).max(1)
+    /// Datagrams that fit into one batch.
+    pub(crate) fn max_datagrams(&self) -> usize {
+        self.sockets.iter().map(Socket::max_segments).max().unwrap_or(1)
     }
 
     pub(crate) fn link_stats(&self) -> Option<(LinkStats, LinkStats)> {
@@ -219,6 +219,7 @@ impl Hub {
             destination: reply.destination,
             len,
             segment: len,
+            may_fragment: len > SURELY_FITS,
             sent: 0,
         };
         self.capture_sent(now, &outgoing, &reply.packet);
@@ -296,7 +297,7 @@ impl Hub {
             }
             return;
         }
-        let shared = self.adopt(registry, id, association, self.limits.path_mtu);
+        let shared = self.adopt(registry, id, association);
         shared.touch(touched);
         registry.backlog.push_back(Association::new(shared));
         self.acceptable.notify_waiters();
@@ -308,11 +309,10 @@ impl Hub {
         registry: &mut Registry,
         id: AssociationId,
         association: Box<anabranch_proto::Association>,
-        path_mtu: u16,
     ) -> Arc<Shared> {
         let (port, _) = association.ports();
         *registry.ports.entry(port).or_default() += 1;
-        let shared = Arc::new(Shared::new(Arc::clone(self), id, association, path_mtu));
+        let shared = Arc::new(Shared::new(Arc::clone(self), id, association));
         registry.associations.insert(id, Arc::clone(&shared));
         tokio::spawn(Arc::clone(&shared).drive());
         shared

@@ -39,9 +39,10 @@ pub(crate) struct BenchArgs {
     /// Deliver messages as they come
     #[arg(long)]
     unordered: bool,
-    /// Largest SCTP packet in bytes, without the headers of UDP and IP
-    #[arg(long, value_name = "BYTES", default_value_t = 1200, value_parser = clap::value_parser!(u16).range(548..=65_507))]
-    packet: u16,
+    /// Largest SCTP packet in bytes, without the headers of UDP and IP; left out, memory takes 1200, and UDP what
+    /// probing finds
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(548..=65_507))]
+    packet: Option<u16>,
     /// Over UDP on this machine, in place of memory
     #[arg(long, conflicts_with = "quantum")]
     udp: bool,
@@ -65,12 +66,17 @@ impl BenchArgs {
     }
 
     fn config(&self) -> anabranch::Config {
-        anabranch::Config {
-            path_mtu: self.packet + IP_AND_UDP,
-            ..anabranch::Config::default()
+        let mut config = anabranch::Config::default();
+        if let Some(packet) = self.packet.or((!self.udp).then_some(MEMORY_PACKET)) {
+            config.path_mtu = packet + IP_AND_UDP;
+            config.path_mtu_limit = config.path_mtu;
         }
+        config
     }
 }
+
+/// Bytes of a packet in memory, as other stacks' benchmarks have it.
+const MEMORY_PACKET: u16 = 1200;
 
 /// Bytes of the headers of IPv4 and UDP.
 const IP_AND_UDP: u16 = 28;
@@ -111,7 +117,7 @@ fn tell(args: &BenchArgs, report: &Report) {
         report.messages,
         units::size(args.size),
         if args.unordered { ", unordered" } else { "" },
-        args.packet,
+        report.packet,
         units::rate(report.bytes, report.wall),
         report.messages_per_second(),
         report.cpu_per_message_us(),
@@ -124,7 +130,7 @@ fn tell(args: &BenchArgs, report: &Report) {
         "size": args.size,
         "order": if args.unordered { "U" } else { "O" },
         "quantum": args.quantum,
-        "packet": args.packet,
+        "packet": report.packet,
         "bytes": report.bytes,
         "msgs": report.messages,
         "wall": report.wall.as_secs_f64(),

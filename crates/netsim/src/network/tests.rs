@@ -43,6 +43,7 @@ fn packet(to: IpAddr, number: u32) -> Packet {
         source: SocketAddr::new(unspecified, 0),
         destination: SocketAddr::new(to, 0),
         payload: payload.into(),
+        may_fragment: false,
     }
 }
 

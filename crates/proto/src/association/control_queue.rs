@@ -22,6 +22,7 @@ pub(crate) struct Waiting {
 pub(crate) struct ControlQueue {
     chunks: VecDeque<Waiting>,
     replies: VecDeque<Reply>,
+    probes: VecDeque<(PathId, Vec<u8>)>,
 }
 
 impl ControlQueue {
@@ -37,6 +38,16 @@ impl ControlQueue {
         if self.replies.len() < LIMIT {
             self.replies.push_back(reply);
         }
+    }
+
+    /// Queues a packet that is larger than others on its path: one for each path at most.
+    pub(crate) fn probe(&mut self, path: PathId, packet: Vec<u8>) {
+        self.probes.retain(|(other, _)| *other != path);
+        self.probes.push_back((path, packet));
+    }
+
+    pub(crate) fn pop_probe(&mut self) -> Option<(PathId, Vec<u8>)> {
+        self.probes.pop_front()
     }
 
     pub(crate) fn peek(&self) -> Option<&Waiting> {

@@ -10,6 +10,7 @@ mod handshake;
 mod inbound;
 mod notices;
 mod outbound;
+mod path_probe;
 mod peer_init;
 mod peer_window;
 mod shutdown;
@@ -60,6 +61,9 @@ pub struct Transmit {
     pub len: usize,
     /// If there are several datagrams: the length of each but the last, which may be shorter.
     pub segment_size: Option<usize>,
+    /// Whether routers, or the system itself, may cut the packet up (RFC 9260 §7.3): a chunk that has its TSN already and
+    /// no longer fits the path. All others are to be sent with "don't fragment", as path MTU discovery wants.
+    pub may_fragment: bool,
 }
 
 /// What names an association, here and at the peer.
@@ -210,10 +214,10 @@ impl Association {
     }
 
     /// Handles what the operating system said of a path.
-    pub fn handle_path_error(&mut self, _now: Timestamp, path: PathId, error: PathError) {
+    pub fn handle_path_error(&mut self, now: Timestamp, path: PathId, error: PathError) {
         if let (PathError::TooLarge(mtu), true) = (error, self.paths.contains(path)) {
             let path = self.paths.path_mut(path);
-            path.pmtu.on_too_large(mtu);
+            path.pmtu.on_too_large(now, mtu);
             path.control.on_max_data(path.pmtu.max_data());
         }
     }

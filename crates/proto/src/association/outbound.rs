@@ -11,6 +11,9 @@ use crate::path::{Candidate, PathId};
 use crate::send::ChunkState;
 use crate::time::Timestamp;
 
+/// Bytes of a batch at most: what segmentation offload takes as one datagram, less the headers of IPv6 and UDP.
+const MAX_BATCH: usize = 65_535 - 48;
+
 /// What the packets of one batch have in common.
 #[derive(Clone, Copy)]
 struct Batch {
@@ -51,15 +54,30 @@ impl Association {
                 destination: reply.destination,
                 len: reply.packet.len(),
                 segment_size: None,
+                may_fragment: reply.packet.len() > self.paths.path(self.paths.last_arrival).pmtu.max_packet(),
             });
         }
         if self.state.is_closed() {
             return None;
         }
+        self.send_due_probes(now);
+        if let Some((path, packet)) = self.control.pop_probe() {
+            buffer.extend_from_slice(&packet);
+            self.counters.packets_sent += 1;
+            let to = self.paths.path(path);
+            return Some(Transmit {
+                path,
+                source: to.local,
+                destination: to.remote,
+                len: packet.len(),
+                segment_size: None,
+                may_fragment: false,
+            });
+        }
         let (path, first) = self.build_packet(now, buffer, None)?;
         let mut len = first;
         let mut count = 1;
-        while count < max_datagrams.max(1) {
+        while count < max_datagrams.max(1) && len + first <= MAX_BATCH {
             let Some((_, next)) = self.build_packet(now, buffer, Some(Batch { path, max_len: first })) else {
                 break;
             };
@@ -79,6 +97,7 @@ impl Association {
             destination: to.remote,
             len,
             segment_size,
+            may_fragment: first > to.pmtu.max_packet(),
         })
     }
 
@@ -272,9 +291,13 @@ impl Association {
             self.push_new(now, id, len, packet);
             if self.peer_window.probe_now {
                 self.peer_window.probe_now = false;
-                break;
+                return;
             }
             next = self.next_beside(now, id);
+        }
+        if next.is_some() {
+            // It did not fit: larger packets would be of use.
+            self.paths.path_mut(id).pmtu.on_full_packet(now);
         }
     }
 

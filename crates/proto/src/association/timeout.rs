@@ -16,7 +16,13 @@ impl Association {
         let heartbeats = self.sends_heartbeats();
         self.paths
             .iter()
-            .flat_map(|path| [path.t3, path.heartbeat.due.filter(|_| heartbeats)])
+            .flat_map(|path| {
+                [
+                    path.t3,
+                    path.heartbeat.due.filter(|_| heartbeats),
+                    self.probe_due(path),
+                ]
+            })
             .chain([self.timers.next(), self.receiver.ack_deadline()])
             .flatten()
             .min()
@@ -72,6 +78,11 @@ impl Association {
         self.outstanding.on_timeout(id);
         if !probe && !self.state.is_setting_up() && !self.on_path_error(id, true) {
             return;
+        }
+        let path = self.paths.path_mut(id);
+        if !probe && path.pmtu.on_timeout(now, path.error_count) {
+            path.control.on_max_data(path.pmtu.max_data());
+            self.counters.mtu_black_holes += 1;
         }
         // E3: as much as one packet holds leaves at once, wherever it goes.
         let to = self.paths.choose(Candidate::Retransmission {
@@ -148,6 +159,10 @@ impl Association {
         let Some(info) = HeartbeatInfo::decode(info).filter(|info| self.paths.contains(info.path)) else {
             return;
         };
+        if self.on_probe_answer(now, &info) {
+            self.on_path_answered(info.path);
+            return;
+        }
         let path = self.paths.path_mut(info.path);
         if path.heartbeat.pending != Some(info) {
             return;

@@ -2,7 +2,7 @@
 
 use anabranch::{Association, Bytes, Endpoint, SendOptions, StreamId};
 
-use super::{BenchArgs, Meter, Report, is_stamped, stamp};
+use super::{BenchArgs, IP_AND_UDP, Meter, Report, is_stamped, stamp};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 
@@ -32,11 +32,12 @@ pub(super) async fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<Repor
         () = interrupt.wait() => (0, 0),
     };
     let packets = inbound.stats().counters;
+    let mtu = outbound.stats().paths.first().map_or(0, |path| path.pmtu);
     let report = meter.report(
         received,
         received * args.size,
-        packets.packets_received,
-        packets.packets_sent,
+        mtu.saturating_sub(IP_AND_UDP),
+        [packets.packets_received, packets.packets_sent],
     );
     if received == args.messages() {
         sending

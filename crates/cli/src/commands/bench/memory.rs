@@ -9,7 +9,7 @@ use anabranch_proto::{
 };
 use bytes::{Bytes, BytesMut};
 
-use super::{BenchArgs, Meter, Report, is_stamped, stamp};
+use super::{BenchArgs, MEMORY_PACKET, Meter, Report, is_stamped, stamp};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 
@@ -232,5 +232,11 @@ pub(super) fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<Report, Fai
             "{wrong} messages came out of order or cut: this is a bug"
         )));
     }
-    Ok(meter.report(received, received * args.size, pair.packets, pair.answers))
+    let packet = args.packet.unwrap_or(MEMORY_PACKET);
+    Ok(meter.report(
+        received,
+        received * args.size,
+        packet,
+        [pair.packets, pair.answers],
+    ))
 }

@@ -23,6 +23,8 @@ pub(super) struct Report {
     /// The most memory resident, in bytes.
     pub(super) resident: Option<u64>,
     /// Packets to the receiver, and back.
+    /// Bytes of the largest packet, without the headers of UDP and IP.
+    pub(super) packet: u16,
     pub(super) packets: u64,
     pub(super) answers: u64,
 }
@@ -35,13 +37,15 @@ impl Meter {
         }
     }
 
-    pub(super) fn report(&self, messages: u64, bytes: u64, packets: u64, answers: u64) -> Report {
+    pub(super) fn report(&self, messages: u64, bytes: u64, packet: u16, packets: [u64; 2]) -> Report {
+        let [packets, answers] = packets;
         Report {
             messages,
             bytes,
             wall: self.begun.elapsed(),
             cpu: cpu_time().saturating_sub(self.cpu),
             resident: output::peak_resident(),
+            packet,
             packets,
             answers,
         }

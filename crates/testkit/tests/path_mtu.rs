@@ -1,0 +1,147 @@
+//! Packet sizes found by probing (RFC 8899, §6.2 of it for SCTP; RFC 9260 §7.3), and paths that become smaller.
+
+use core::time::Duration;
+
+use anabranch_netsim::LinkConfig;
+use anabranch_proto::{Config, SendOptions, StreamId};
+use anabranch_testkit::{Ledger, Pair, Script, Setup, Side};
+use anabranch_wire::chunk::{Chunk, Heartbeat, HeartbeatAck, Pad, Sack, TsnList};
+
+const SECOND: Duration = Duration::from_secs(1);
+const DELAY: Duration = Duration::from_millis(40);
+
+fn link(mtu: u16) -> LinkConfig {
+    LinkConfig::default()
+        .with_rate(100_000_000)
+        .with_delay(DELAY)
+        .with_mtu(mtu)
+}
+
+fn pmtu(pair: &Pair) -> u16 {
+    pair.association(Side::A).stats().paths[0].pmtu
+}
+
+/// Carries `mib` MiB from A to Z; everything must arrive once and in order.
+fn carry(pair: &mut Pair, ledger: &mut Ledger, mib: usize) {
+    let parcels: Vec<_> = (0..mib * 16).map(|_| ledger.parcel(0, 1 << 16, false)).collect();
+    pair.post(Side::A, parcels);
+    let limit = pair.now() + 600 * SECOND;
+    let arrived = pair.run_to(limit, |pair| {
+        for message in pair.messages(Side::Z) {
+            ledger.check(&message).expect("as it was sent");
+        }
+        ledger.arrived() == ledger.sent()
+    });
+    assert!(arrived, "{} of {} arrived", ledger.arrived(), ledger.sent());
+}
+
+// A → HEARTBEAT, PAD (1,400 bytes) → Z
+// A ← HEARTBEAT ACK ← Z
+// A → HEARTBEAT, PAD (1,420 bytes) → Z    … until one is not answered
+/// RFC 8899 §5.3: the search ends at the largest size that passes, and data uses it.
+#[test]
+fn the_search_finds_the_size_of_the_path() {
+    for (mtu, found) in [
+        (1280, 1280),
+        (1400, 1400),
+        (1500, 1500),
+        (9000, 9000),
+        (65_535, 65_535),
+    ] {
+        let mut pair = Setup::new(1).path(link(mtu)).connect();
+        carry(&mut pair, &mut Ledger::new(1), 4);
+        assert_eq!(pmtu(&pair), found, "on a path of {mtu}");
+        let counters = *pair.association(Side::A).counters();
+        assert_eq!(counters.timeouts, 0, "a probe that is lost is no loss of data");
+        assert_eq!(counters.retransmissions_fast, 0);
+    }
+}
+
+/// Who sends small messages is not bothered.
+#[test]
+fn nothing_is_sought_for_small_messages() {
+    let mut pair = Setup::new(1).path(link(1500)).connect();
+    for _ in 0..200 {
+        pair.send(Side::A, 0, vec![1; 100]);
+        pair.run_ms(20);
+    }
+    assert_eq!(pair.association(Side::A).counters().mtu_probes_sent, 0);
+}
+
+// A → DATA (9,000 bytes) → (the path carries 1,400 from now on)
+// A → DATA (9,000 bytes, T3-rtx, alone, may be cut up) → Z
+// A → DATA (1,280 bytes) … HEARTBEAT, PAD (1,400) → Z
+/// RFC 8899 §4.3: large packets that vanish make a path small again; what has its TSN already goes in pieces
+/// (RFC 9260 §7.3), and nothing is lost.
+#[test]
+fn a_path_that_becomes_smaller_in_the_middle_of_a_transfer() {
+    let mut pair = Setup::new(2).path(link(9000)).connect();
+    let mut ledger = Ledger::new(1);
+    carry(&mut pair, &mut ledger, 4);
+    assert_eq!(pmtu(&pair), 9000);
+    let parcels: Vec<_> = (0..64).map(|_| ledger.parcel(0, 1 << 16, false)).collect();
+    pair.post(Side::A, parcels);
+    pair.run_ms(100);
+    pair.set_path(0, &link(1400));
+    let cut = pair.now();
+    carry(&mut pair, &mut ledger, 4);
+    let counters = *pair.association(Side::A).counters();
+    assert_eq!(counters.mtu_black_holes, 1);
+    assert_eq!(pmtu(&pair), 1400, "found again");
+    let took = pair.now().saturating_duration_since(cut);
+    assert!(took < 60 * SECOND, "{took:?}");
+}
+
+// A → HEARTBEAT, PAD → Z
+/// The probe of RFC 8899 §6.2.1.1: its size on the wire, what is in it, and whose answer counts.
+#[test]
+fn a_probe_and_its_answer() {
+    let mut script = Script::new(
+        Config {
+            path_mtu_limit: 1500,
+            ..Config::default()
+        },
+        1,
+    );
+    script.a_rwnd = 1 << 20;
+    script.set_up();
+    script.act(|association, now| {
+        let options = SendOptions::default();
+        association
+            .send(now, StreamId(0), vec![1; 8000].into(), options)
+            .expect("send");
+    });
+    let mut tsns = 0;
+    let mut probe = None;
+    for round in 0..10 {
+        while let Some(answer) = script.next_answer() {
+            tsns += answer.data().count() as u32;
+            if let [Chunk::Heartbeat(Heartbeat { info }), Chunk::Pad(Pad { len })] = &answer.chunks[..] {
+                // 20 IPv4, 8 UDP, 12 common header, 28 HEARTBEAT, 4 of PAD.
+                assert_eq!(usize::from(*len), 1400 - 20 - 8 - 12 - 28 - 4);
+                probe = Some(info.clone());
+            }
+        }
+        if probe.is_some() {
+            break;
+        }
+        assert!(round < 9, "a probe after some full packets");
+        let sack = Sack {
+            cumulative_tsn_ack: script.endpoint_tsn.plus(tsns).minus(1),
+            a_rwnd: 1 << 20,
+            gap_ack_blocks: Default::default(),
+            duplicate_tsns: TsnList::default(),
+        };
+        script.send(&[Chunk::Sack(sack)]);
+    }
+    let right = probe.expect("a probe");
+    let mut wrong = right.to_vec();
+    *wrong.last_mut().expect("not empty") ^= 1;
+    let mtu = |script: &Script| script.association().stats().paths[0].pmtu;
+    script.send(&[Chunk::HeartbeatAck(HeartbeatAck { info: wrong.into() })]);
+    assert_eq!(mtu(&script), 1280, "an answer that nobody was asked for");
+    script.send(&[Chunk::HeartbeatAck(HeartbeatAck { info: right.clone() })]);
+    assert_eq!(mtu(&script), 1400);
+    script.send(&[Chunk::HeartbeatAck(HeartbeatAck { info: right })]);
+    assert_eq!(mtu(&script), 1400, "the same answer again");
+}
