@@ -79,6 +79,8 @@ fn config(input: &mut Input<'_>, side: usize, paths: u8) -> Config {
     config.retransmissions.association_max_retrans = 10_000;
     config.retransmissions.max_init_retransmits = 10_000;
     config.shutdown_guard = Some(HEALED_LIMIT);
+    // Some eight minutes on, a cookie cannot even be told to be stale: those who repeat it longer do so in vain.
+    config.cookie_lifetime = Duration::from_secs(1_000_000);
     if paths > 1 {
         config.local_addresses = (0..usize::from(paths)).map(|path| address(side, path)).collect();
     }
