@@ -392,6 +392,43 @@ fn people_read_a_table() {
 }
 
 #[test]
+fn help_teaches_both_sides() {
+    let help = |side: &str| text(&Running::start(&["perf", side, "--help"]).output().stdout);
+    let flags = [
+        "--udp-port",
+        "--port",
+        "--transport",
+        "--link",
+        "--pcap",
+        "--log",
+        "--json",
+        "--interval",
+        "Examples:",
+    ];
+    let of_client = [
+        "--time",
+        "--bytes",
+        "--size",
+        "--streams",
+        "--unordered",
+        "--reverse",
+        "--bidir",
+        "--rate",
+    ];
+    let (client, server) = (help("client"), help("server"));
+    for flag in flags {
+        assert!(
+            client.contains(flag) && server.contains(flag),
+            "{flag} is missing"
+        );
+    }
+    for flag in of_client {
+        assert!(client.contains(flag), "{flag} is missing in {client}");
+    }
+    assert!(server.contains("--one-off"), "{server}");
+}
+
+#[test]
 fn errors_name_what_is_wrong() {
     let wrong: [(&[&str], &str); 9] = [
         (&["--size", "15"], "--size"),
@@ -465,4 +502,37 @@ fn a_client_that_is_none_does_not_harm_the_server() {
     assert!(!pinged.output().status.success());
     let client = server.client(&["--bytes", "10kb"]).output();
     assert!(client.status.success(), "{}", text(&client.stderr));
+}
+
+/// A megabyte in the send buffer takes longer over this link than an interrupted client waits.
+#[test]
+#[cfg(unix)]
+fn a_client_that_gives_up_tells_what_both_sides_know() {
+    let server = perf_server(&["--one-off", "--interval", "0"]);
+    let mut client = server.client(&["--time", "60", "--link", "rate=500kbit", "--interval", "0.5"]);
+    let mut lines = client.lines();
+    for expected in ["start", "interval", "interval", "interval"] {
+        assert_eq!(next_record(&mut lines)["event"], expected);
+    }
+    client.interrupt();
+    let mut said = String::new();
+    lines.read_to_string(&mut said).unwrap();
+    let ended = client.output();
+    assert_eq!(ended.status.code(), Some(130), "{}", text(&ended.stderr));
+    assert!(
+        text(&ended.stderr).contains("the results did not come"),
+        "{}",
+        text(&ended.stderr)
+    );
+    let summary = records(&said);
+    let forward = &event(&summary, "summary")["forward"];
+    assert_eq!(forward["intact"], false);
+    for side in ["sender", "receiver"] {
+        // 500 kbit/s for at most six seconds, and not what waits in the buffer.
+        let bytes = forward[side]["bytes"].as_u64().unwrap();
+        assert!((1..400_000).contains(&bytes), "{side}: {forward}");
+    }
+    let (served, told) = server.rest();
+    assert!(!served.status.success());
+    assert!(event(&told, "result")["problem"].is_string());
 }

@@ -1,8 +1,8 @@
 //! What client and server tell each other on stream 0 besides the data: four bytes that mark it, a version, JSON.
 //!
 //! The client asks for a few echoes to compare the clocks, then for the run; the server is ready or refuses. Each
-//! sender tells when it is done, and when all of its data is acknowledged; each receiver answers what it found. Either
-//! side may ask for an early end.
+//! sender tells when it is done, and when all of its data is acknowledged; each receiver answers what it found, and
+//! tells meanwhile what it has found up to then. Either side may ask for an early end.
 
 use anabranch::{Association, Bytes, Message, Ppid, SendError, SendOptions, StreamId};
 use serde_json::{Value, json};
@@ -42,6 +42,8 @@ pub(super) enum Control {
     Last,
     /// All of a sender's data is acknowledged.
     Sent(Sent),
+    /// What a receiver has seen up to now, in case that the run does not come to its end.
+    SoFar(Received),
     /// A receiver has seen what was sent.
     Received(Received),
     /// Whoever sends should be done now.
@@ -60,6 +62,7 @@ impl Control {
             Self::Refused { why } => json!({ "say": "refused", "why": why }),
             Self::Last => json!({ "say": "last" }),
             Self::Sent(sent) => json!({ "say": "sent", "sent": sent.to_json() }),
+            Self::SoFar(received) => json!({ "say": "so far", "received": received.to_json() }),
             Self::Received(received) => json!({ "say": "received", "received": received.to_json() }),
             Self::Stop => json!({ "say": "stop" }),
         };
@@ -103,22 +106,35 @@ impl Control {
             }
             "last" => Self::Last,
             "sent" => Self::Sent(Sent::from_json(&body["sent"]).ok_or_else(unknown)?),
+            "so far" => Self::SoFar(Received::from_json(&body["received"]).ok_or_else(unknown)?),
             "received" => Self::Received(Received::from_json(&body["received"]).ok_or_else(unknown)?),
             "stop" => Self::Stop,
             _ => return Err(unknown()),
         })
     }
 
-    /// Says it to the peer.
-    pub(super) async fn send(&self, association: &Association) -> Result<(), SendError> {
-        let options = SendOptions {
+    /// Nothing follows that would bring an acknowledgement, and somebody waits for it.
+    fn options() -> SendOptions {
+        SendOptions {
             ppid: PPID,
-            // Nothing follows that would bring an acknowledgement, and somebody waits for it.
             immediate: true,
             ..SendOptions::default()
-        };
+        }
+    }
+
+    /// Says it to the peer.
+    pub(super) async fn send(&self, association: &Association) -> Result<(), SendError> {
         let bytes = Bytes::from(self.encode());
-        association.send_with(STREAM, bytes, options).await.map(|_| ())
+        association
+            .send_with(STREAM, bytes, Self::options())
+            .await
+            .map(|_| ())
+    }
+
+    /// Says it to the peer if there is room for it.
+    pub(super) fn try_send(&self, association: &Association) -> Result<(), SendError> {
+        let bytes = Bytes::from(self.encode());
+        association.try_send(STREAM, bytes, Self::options()).map(|_| ())
     }
 
     /// The control message in a message; `None` if it is data.
@@ -168,6 +184,7 @@ mod tests {
             },
             Control::Last,
             Control::Sent(Sent::default()),
+            Control::SoFar(Received::default()),
             Control::Received(Received::default()),
             Control::Stop,
         ];

@@ -103,16 +103,8 @@ impl Arrivals {
         std::mem::take(&mut self.recent)
     }
 
-    /// What arrived, of so many messages sent; `None`: it is not known how many.
-    pub(super) fn received(&self, sent: Option<u64>, cpu: Option<Duration>) -> Received {
-        let (mut missing, mut extra) = (0, self.strange);
-        if let Some(sent) = sent {
-            for (index, sequence) in (0..self.plan.streams).zip(&self.streams) {
-                let (lacks, exceeds) = sequence.compare(self.plan.share(sent, index));
-                missing += lacks;
-                extra += exceeds;
-            }
-        }
+    /// What arrived so far, without the delays, which take some work.
+    pub(super) fn so_far(&self) -> Received {
         let took = match (self.first, self.last) {
             (Some(first), Some(last)) => last.saturating_duration_since(first),
             _ => Duration::ZERO,
@@ -121,14 +113,26 @@ impl Arrivals {
             messages: self.messages,
             bytes: self.bytes,
             took,
-            missing,
             doubled: self.doubled,
             late: self.late,
-            extra,
+            extra: self.strange,
             cut: self.cut,
-            delay: self.delays.summary(),
-            cpu,
+            ..Received::default()
         }
+    }
+
+    /// What arrived, of so many messages sent; `None`: it is not known how many.
+    pub(super) fn received(&self, sent: Option<u64>) -> Received {
+        let mut received = self.so_far();
+        received.delay = self.delays.summary();
+        if let Some(sent) = sent {
+            for (index, sequence) in (0..self.plan.streams).zip(&self.streams) {
+                let (missing, extra) = sequence.compare(self.plan.share(sent, index));
+                received.missing += missing;
+                received.extra += extra;
+            }
+        }
+        received
     }
 }
 
@@ -171,7 +175,7 @@ mod tests {
                 .take(&message(stream, number, 20), Instant::now())
                 .unwrap();
         }
-        let received = arrivals.received(Some(5), None);
+        let received = arrivals.received(Some(5));
         assert_eq!((received.messages, received.bytes), (5, 100));
         assert_eq!(received.problem(false), None);
         assert_eq!(arrivals.recent().messages, 5);
@@ -193,7 +197,7 @@ mod tests {
                 .take(&message(stream, number, size), Instant::now())
                 .unwrap();
         }
-        let received = arrivals.received(Some(7), None);
+        let received = arrivals.received(Some(7));
         let counts = [
             received.missing,
             received.doubled,
@@ -202,7 +206,7 @@ mod tests {
             received.extra,
         ];
         assert_eq!(counts, [3, 1, 1, 1, 1]);
-        assert_eq!(arrivals.received(Some(2), None).extra, 3);
-        assert_eq!(arrivals.received(None, None).missing, 0);
+        assert_eq!(arrivals.received(Some(2)).extra, 3);
+        assert_eq!(arrivals.received(None).missing, 0);
     }
 }

@@ -292,7 +292,7 @@ fn table(outcome: &Outcome) -> Table {
         &none,
     );
     row("congestion window", &|s| units::size(s.cwnd), &none);
-    row("processor", &|s| cpu(s.cpu, s.took), &|r| cpu(r.cpu, r.took));
+    row("processor", &|s| cpu(s.cpu, s.took), &|r| cpu(r.cpu, r.elapsed));
     table
 }
 

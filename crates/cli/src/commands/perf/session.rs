@@ -20,6 +20,8 @@ use crate::units;
 
 /// What is left for an orderly end once somebody asked to stop.
 const HURRY: Duration = Duration::from_secs(3);
+/// How often a receiver tells the sender what it has, in case that the run does not come to its end.
+const SO_FAR: Duration = Duration::from_secs(1);
 /// A last interval that is shorter than this has no line.
 const WORTH_A_LINE: Duration = Duration::from_millis(10);
 /// Messages taken at a time, while there are so many.
@@ -49,6 +51,7 @@ struct Board {
     received_here: Option<Received>,
     sent_there: Option<Sent>,
     received_there: Option<Received>,
+    so_far_there: Option<Received>,
     asked_to_stop: bool,
 }
 
@@ -79,6 +82,7 @@ impl Session {
             received_here: None,
             sent_there: None,
             received_there: None,
+            so_far_there: None,
             asked_to_stop: false,
         };
         Arc::new(Self {
@@ -106,9 +110,14 @@ impl Session {
         let trouble = tokio::select! {
             ended = self.receive() => ended.err(),
             () = self.tell_intervals(&mut ticker, voice) => None,
+            () = self.tell_peer() => None,
             trouble = self.stop_when_asked(interrupt) => Some(trouble),
         };
         if trouble.is_some() {
+            if sends {
+                let so_far = self.sent_so_far(&ticker);
+                self.board().sent_here.get_or_insert(so_far);
+            }
             self.association.abort("the measurement ended early");
             if let Some(sending) = &sending {
                 sending.abort();
@@ -124,18 +133,17 @@ impl Session {
         let flow = |direction| {
             self.plan.has(direction).then(|| {
                 if direction == self.role.outbound() {
-                    let sent = board.sent_here.clone().unwrap_or_else(|| self.sent());
+                    let received = board.received_there.as_ref();
                     Flow {
-                        sent: Some(sent),
-                        received: board.received_there.clone(),
+                        sent: board.sent_here.clone(),
+                        received: received.or(board.so_far_there.as_ref()).cloned(),
                     }
                 } else {
                     let received = board.received_here.clone();
+                    let so_far = || self.timed(board.arrivals.received(None));
                     Flow {
                         sent: board.sent_there.clone(),
-                        received: Some(
-                            received.unwrap_or_else(|| board.arrivals.received(None, self.cpu_spent())),
-                        ),
+                        received: Some(received.unwrap_or_else(so_far)),
                     }
                 }
             })
@@ -150,6 +158,31 @@ impl Session {
 
     fn cpu_spent(&self) -> Option<Duration> {
         Some(cpu_time()?.saturating_sub(self.cpu?))
+    }
+
+    /// With the time and the work it took here.
+    fn timed(&self, received: Received) -> Received {
+        Received {
+            elapsed: self.begun.elapsed(),
+            cpu: self.cpu_spent(),
+            ..received
+        }
+    }
+
+    /// What of all that was sent is acknowledged, of a run that did not come to its end.
+    fn sent_so_far(&self, ticker: &Ticker) -> Sent {
+        let mut sent = self.sent();
+        sent.bytes = match self.association.close_reason() {
+            None => acknowledged(&self.association, sent.bytes),
+            // Its queues may be gone, and with them what is known of them.
+            Some(_) => {
+                let board = self.board();
+                let told = board.so_far_there.as_ref().map_or(0, |received| received.bytes);
+                ticker.acknowledged.max(told)
+            }
+        };
+        sent.messages = sent.bytes / self.plan.size;
+        sent
     }
 
     /// What was sent up to now.
@@ -217,7 +250,7 @@ impl Session {
             Control::Sent(sent) => {
                 let received = {
                     let mut board = self.board();
-                    let received = board.arrivals.received(Some(sent.messages), self.cpu_spent());
+                    let received = self.timed(board.arrivals.received(Some(sent.messages)));
                     board.sent_there = Some(sent);
                     board.received_here = Some(received.clone());
                     received
@@ -234,9 +267,17 @@ impl Session {
                 self.board().received_there = Some(received);
                 Ok(())
             }
+            Control::SoFar(received) => {
+                self.board().so_far_there = Some(received);
+                Ok(())
+            }
             Control::Stop => {
                 self.board().asked_to_stop = true;
                 self.stop.send_replace(true);
+                if self.plan.has(self.role.inbound()) {
+                    let so_far = self.timed(self.board().arrivals.received(None));
+                    let _ = Control::SoFar(so_far).try_send(&self.association);
+                }
                 Ok(())
             }
             _ => Err("the peer's control message does not belong here".to_owned()),
@@ -257,6 +298,19 @@ impl Session {
             "stopped; the results did not come within {}",
             units::duration(HURRY)
         )
+    }
+
+    /// Tells the sender at the peer what arrived up to now.
+    async fn tell_peer(&self) {
+        if !self.plan.has(self.role.inbound()) {
+            return std::future::pending().await;
+        }
+        loop {
+            tokio::time::sleep(SO_FAR).await;
+            let so_far = self.timed(self.board().arrivals.so_far());
+            // What finds no room now would be old when it does.
+            let _ = Control::SoFar(so_far).try_send(&self.association);
+        }
     }
 
     async fn tell_intervals(&self, ticker: &mut Ticker, voice: &Voice) {

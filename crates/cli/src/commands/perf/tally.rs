@@ -11,7 +11,7 @@ use crate::units;
 /// What a sender did.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub(super) struct Sent {
-    /// Messages taken by the send buffer, and their bytes.
+    /// Messages given to the association, and their bytes; if not all is acknowledged, those that are.
     pub(super) messages: u64,
     pub(super) bytes: u64,
     /// Until all of it was acknowledged.
@@ -45,7 +45,9 @@ pub(super) struct Received {
     pub(super) cut: u64,
     /// From `send` to receipt.
     pub(super) delay: Option<Summary>,
-    /// Time on a processor, of the whole program.
+    /// Since the run began here.
+    pub(super) elapsed: Duration,
+    /// Time on a processor since then, of the whole program.
     pub(super) cpu: Option<Duration>,
 }
 
@@ -128,6 +130,7 @@ impl Received {
             "messages_per_second": per_second(self.messages, self.took),
             "missing": self.missing, "doubled": self.doubled, "late": self.late, "extra": self.extra,
             "cut": self.cut, "delay": self.delay.map(Summary::to_json),
+            "elapsed_seconds": self.elapsed.as_secs_f64(),
             "cpu_seconds": self.cpu.map(|cpu| cpu.as_secs_f64()),
         })
     }
@@ -144,6 +147,7 @@ impl Received {
             extra: number("extra")?,
             cut: number("cut")?,
             delay: Summary::from_json(&value["delay"]),
+            elapsed: seconds(&value["elapsed_seconds"])?,
             cpu: seconds(&value["cpu_seconds"]),
         })
     }
@@ -203,6 +207,7 @@ mod tests {
             took: Duration::from_millis(1250),
             cut: 1,
             delay: Summary::from_json(&delay),
+            elapsed: Duration::from_millis(1500),
             cpu: Some(Duration::from_millis(500)),
             ..Received::default()
         };
