@@ -141,7 +141,8 @@ impl World {
         let command = input.u8();
         let chunk = match command & 0x1f {
             0..6 => self.peer.data(input),
-            6..9 => self.peer.sack(input),
+            6..8 => self.peer.sack(input),
+            8 => self.peer.gap_sack(input),
             9 => self.peer.heartbeat_ack(input),
             10..12 => {
                 let kind = [
@@ -401,7 +402,8 @@ pub(crate) fn run(input: &[u8]) {
     }
     let id = world.assert_established();
     if bits & 0x80 != 0 {
-        let message = (StreamId(0), Bytes::from(vec![1; 9000]), SendOptions::default());
+        let len = [9000, 30_000][usize::from(bits >> 6 & 1)];
+        let message = (StreamId(0), Bytes::from(vec![1; len]), SendOptions::default());
         world.node.send(world.now, id, message, None);
         world.observe();
     }

@@ -19,8 +19,9 @@ const UDP_PORT: u16 = 9899;
 const DELAY: Duration = Duration::from_millis(10);
 /// How long everything may take once the paths have healed: several backed-off timeouts.
 const HEALED_LIMIT: Duration = Duration::from_secs(1800);
-/// Messages of one input.
-const MOST_MESSAGES: usize = 200;
+/// Messages of one input, and bytes of them on each side: small windows take many packets for each.
+const MOST_MESSAGES: usize = 100;
+const MOST_BYTES: usize = 100_000;
 
 /// A datagram under way; the earliest first, and those of one time in the order of sending.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -38,6 +39,8 @@ struct Side {
     id: Option<AssociationId>,
     sent: Ledger,
     backlog: VecDeque<Parcel>,
+    /// Bytes that may still be sent.
+    left: usize,
 }
 
 struct World<'a> {
@@ -95,6 +98,7 @@ impl<'a> World<'a> {
             id: None,
             sent: Ledger::new(side as u64),
             backlog: VecDeque::new(),
+            left: MOST_BYTES,
         });
         // The shorter part of what is left says what is done, the longer one what becomes of the packets.
         let len = input.0.len() / 3;
@@ -222,7 +226,8 @@ impl<'a> World<'a> {
                 let count = [1, 1, 5, 20][usize::from(command >> 5 & 3)];
                 let side = &mut self.sides[from];
                 for _ in 0..count {
-                    if side.sent.sent() < MOST_MESSAGES {
+                    if side.sent.sent() < MOST_MESSAGES && len <= side.left {
+                        side.left -= len;
                         let parcel = side.sent.parcel(u16::from(bits >> 3 & 3), len, bits & 0x20 != 0);
                         side.backlog.push_back(parcel);
                     }
@@ -282,7 +287,7 @@ impl<'a> World<'a> {
         };
         self.began
             && self.sides.iter().all(|side| {
-                side.sent.check_complete().is_ok()
+                side.sent.arrived() == side.sent.sent()
                     && side
                         .node
                         .associations

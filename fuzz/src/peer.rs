@@ -208,6 +208,24 @@ impl Peer {
         chunk
     }
 
+    /// SACK of one block that may well be: three of them, each longer than the one before, prove a loss.
+    pub(crate) fn gap_sack(&mut self, input: &mut Input<'_>) -> Vec<u8> {
+        let bits = input.u8();
+        let start = 2 + u16::from(bits & 3);
+        let left = self.highest.distance_from(self.acked).min(100) as u16;
+        let end = left.min(start + u16::from(bits >> 2 & 31));
+        let block = GapAckBlock { start, end };
+        let mut chunk = Vec::new();
+        SackWriter {
+            cumulative_tsn_ack: self.acked,
+            a_rwnd: 100_000,
+            gap_ack_blocks: &[block][..usize::from(start <= end)],
+            duplicate_tsns: &[],
+        }
+        .encode(&mut chunk);
+        chunk
+    }
+
     /// HEARTBEAT ACK for one of the last heartbeats, whole or damaged.
     pub(crate) fn heartbeat_ack(&self, input: &mut Input<'_>) -> Vec<u8> {
         let bits = input.u8();
