@@ -1,9 +1,11 @@
 //! `anabranch bench`: what the stack can do on this machine, without a network in the way.
 
+mod idle;
 mod loopback;
 mod memory;
 mod meter;
 
+use anabranch::StreamId;
 use clap::Args;
 use serde_json::json;
 
@@ -11,6 +13,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::Observe;
 use crate::units;
+use idle::IdleReport;
 use meter::{Meter, Report};
 
 /// The largest message, in bytes: it is to fit the default windows.
@@ -23,6 +26,7 @@ Examples:
   anabranch bench
   anabranch bench --size 72 --mib 64 --quantum 1
   anabranch bench --udp --size 64kib
+  anabranch bench --associations 10000
 
 In memory, both ends and the packets between them share one thread: what is left is the cost of the protocol. Over
 UDP, each end has an endpoint of its own on 127.0.0.1, as two programs would.")]
@@ -43,8 +47,17 @@ pub(crate) struct BenchArgs {
     /// probing finds
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(548..=65_507))]
     packet: Option<u16>,
+    /// In memory: streams that the messages go round
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    streams: u16,
+    /// In memory: messages under way all the time, each a chunk
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=65_000))]
+    outstanding: u32,
+    /// In memory: this many associations, which say nothing
+    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["udp", "quantum", "size", "mib"], value_parser = clap::value_parser!(u64).range(1..=16_000))]
+    associations: Option<u64>,
     /// Over UDP on this machine, in place of memory
-    #[arg(long, conflicts_with = "quantum")]
+    #[arg(long, conflicts_with_all = ["quantum", "streams", "outstanding"])]
     udp: bool,
     #[command(flatten)]
     pub(crate) observe: Observe,
@@ -71,12 +84,35 @@ impl BenchArgs {
             config.path_mtu = packet + IP_AND_UDP;
             config.path_mtu_limit = config.path_mtu;
         }
+        config.streams.outbound = self.streams.max(config.streams.outbound);
+        let window = 4 * self.held_bytes();
+        config.buffers.send = config.buffers.send.max(window);
+        config.buffers.receive = config
+            .buffers
+            .receive
+            .max(u32::try_from(window).unwrap_or(u32::MAX));
+        config.buffers.max_chunks = config.buffers.max_chunks.max(4 * self.outstanding as usize);
         config
+    }
+
+    /// Bytes of packets that hold the messages which are to be under way.
+    fn held_bytes(&self) -> usize {
+        self.outstanding as usize * (self.size as usize + DATA_HEADER)
+    }
+
+    fn stream_of(&self, message: u64) -> StreamId {
+        StreamId((message % u64::from(self.streams)) as u16)
     }
 }
 
 /// Bytes of a packet in memory, as other stacks' benchmarks have it.
 const MEMORY_PACKET: u16 = 1200;
+
+/// Bytes of a DATA chunk's header (RFC 9260 §3.3.1).
+const DATA_HEADER: usize = 16;
+
+/// The SCTP port of the receiver.
+const PORT: u16 = 7;
 
 /// Bytes of the headers of IPv4 and UDP.
 const IP_AND_UDP: u16 = 28;
@@ -95,6 +131,17 @@ fn is_stamped(message: &[u8], number: u64) -> bool {
 
 /// Runs the command.
 pub(crate) async fn run(args: BenchArgs, interrupt: Interrupt) -> Result<(), Failure> {
+    if let Some(count) = args.associations {
+        let (args, interrupt) = (args.clone(), interrupt.clone());
+        let report = tokio::task::spawn_blocking(move || {
+            let report = idle::run(&args, count, &interrupt)?;
+            tell_idle(&args, &report);
+            Ok(())
+        });
+        return report
+            .await
+            .map_err(|error| Failure::new(format!("the benchmark ended early: {error}")))?;
+    }
     let report = if args.udp {
         loopback::run(&args, &interrupt).await?
     } else {
@@ -108,6 +155,28 @@ pub(crate) async fn run(args: BenchArgs, interrupt: Interrupt) -> Result<(), Fai
         return Err(Failure::interrupted("interrupted before all was carried"));
     }
     Ok(())
+}
+
+fn tell_idle(args: &BenchArgs, report: &IdleReport) {
+    let text = format!(
+        "{} associations: {:.0} set up in a second, {} resident each, {:.1} us cpu a minute each at rest",
+        report.associations,
+        report.per_second,
+        report
+            .bytes_each
+            .map_or("unknown".to_owned(), |bytes| units::size(bytes as u64)),
+        report.cpu_per_minute.as_secs_f64() * 1e6,
+    );
+    let record = json!({
+        "event": "bench",
+        "lib": "anabranch",
+        "mode": "idle",
+        "associations": report.associations,
+        "set_up_per_s": report.per_second,
+        "bytes_each": report.bytes_each,
+        "cpu_us_per_minute_each": report.cpu_per_minute.as_secs_f64() * 1e6,
+    });
+    args.observe.output().fact(text, &record);
 }
 
 fn tell(args: &BenchArgs, report: &Report) {
@@ -130,6 +199,8 @@ fn tell(args: &BenchArgs, report: &Report) {
         "size": args.size,
         "order": if args.unordered { "U" } else { "O" },
         "quantum": args.quantum,
+        "streams": args.streams,
+        "outstanding": args.outstanding,
         "packet": report.packet,
         "bytes": report.bytes,
         "msgs": report.messages,

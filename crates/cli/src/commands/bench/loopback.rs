@@ -2,11 +2,9 @@
 
 use anabranch::{Association, Bytes, Endpoint, SendOptions, StreamId};
 
-use super::{BenchArgs, IP_AND_UDP, Meter, Report, is_stamped, stamp};
+use super::{BenchArgs, IP_AND_UDP, Meter, PORT, Report, is_stamped, stamp};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-
-const PORT: u16 = 7;
 
 /// Carries the messages.
 pub(super) async fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<Report, Failure> {

@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anabranch_proto::{
-    Association, AssociationId, ConnectOptions, Endpoint, Handling, SendOptions, StreamId, Timestamp,
+    Association, AssociationId, ConnectOptions, Endpoint, Handling, SendOptions, Timestamp,
 };
 use bytes::{Bytes, BytesMut};
 
-use super::{BenchArgs, MEMORY_PACKET, Meter, Report, is_stamped, stamp};
+use super::{BenchArgs, MEMORY_PACKET, Meter, PORT, Report, is_stamped, stamp};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 
@@ -17,7 +17,6 @@ use crate::interrupt::Interrupt;
 const BATCH: usize = 64;
 /// Virtual time between two rounds.
 const ROUND: Duration = Duration::from_micros(10);
-const PORT: u16 = 7;
 /// Bytes that an arena allocates at once.
 const ARENA: usize = 256 << 10;
 
@@ -110,6 +109,8 @@ struct Pair {
     receiver: Side,
     now: Timestamp,
     there: VecDeque<Bytes>,
+    /// Bytes of packets that are to be under way to the receiver all the time, as far as the sender sends so many.
+    hold: usize,
     back: VecDeque<Bytes>,
     packets: u64,
     answers: u64,
@@ -130,6 +131,7 @@ impl Pair {
             receiver,
             now,
             there: VecDeque::new(),
+            hold: 0,
             back: VecDeque::new(),
             packets: 0,
             answers: 0,
@@ -146,8 +148,10 @@ impl Pair {
     /// Carries all that the sender has to send now; the receiver gets `quantum` packets before it may answer.
     fn exchange(&mut self, quantum: u64, mut read: impl FnMut(&mut Association)) {
         let now = self.now;
+        let before = self.there.len();
         self.sender.output(now, &mut self.there);
-        while !self.there.is_empty() {
+        let filling = self.there.len() > before && self.is_short();
+        while !self.there.is_empty() && !filling {
             for packet in (0..quantum).map_while(|_| self.there.pop_front()) {
                 self.packets += 1;
                 self.receiver.input(now, packet, &mut self.back);
@@ -157,11 +161,19 @@ impl Pair {
             }
             self.answer(now);
             self.sender.output(now, &mut self.there);
+            if self.is_short() {
+                break;
+            }
         }
         self.answer(now);
         self.now = now + ROUND;
         self.sender.on_time(self.now);
         self.receiver.on_time(self.now);
+    }
+
+    /// Whether less is under way than there should be.
+    fn is_short(&self) -> bool {
+        self.hold > 0 && self.there.len() * usize::from(MEMORY_PACKET) < self.hold
     }
 
     fn answer(&mut self, now: Timestamp) {
@@ -188,6 +200,7 @@ impl Pair {
 /// Carries the messages.
 pub(super) fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<Report, Failure> {
     let mut pair = Pair::set_up(args)?;
+    pair.hold = args.held_bytes();
     let total = args.messages();
     let mut template = vec![0x5a; usize::try_from(args.size).unwrap_or(usize::MAX)];
     let options = SendOptions {
@@ -201,10 +214,16 @@ pub(super) fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<Report, Fai
         let Some((_, association)) = &mut pair.sender.association else {
             return Err(Failure::new("no association: this is a bug"));
         };
+        if sent == total {
+            pair.hold = 0;
+        }
         while sent < total {
             stamp(&mut template, sent);
             let message = application.copy(&template);
-            if association.send(pair.now, StreamId(0), message, options).is_err() {
+            if association
+                .send(pair.now, args.stream_of(sent), message, options)
+                .is_err()
+            {
                 break;
             }
             sent += 1;

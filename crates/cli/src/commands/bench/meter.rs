@@ -67,7 +67,7 @@ impl Report {
 }
 
 /// Time on a processor of this process's threads, as Linux counts it: nanoseconds, first in each `schedstat`.
-fn cpu_time() -> Duration {
+pub(super) fn cpu_time() -> Duration {
     let Ok(tasks) = fs::read_dir("/proc/self/task") else {
         return Duration::ZERO;
     };
