@@ -70,6 +70,11 @@ pub struct RetransmissionConfig {
     pub association_max_retrans: u32,
     /// `Path.Max.Retrans`: errors in a row before a path is inactive. Default 5.
     pub path_max_retrans: u32,
+    /// `PotentiallyFailed.Max.Retrans`: errors in a row before a path is potentially failed (RFC 7829 §3.2), after which
+    /// data takes another path and heartbeats ask for this one every RTO. `None`, the default, has no such state: data
+    /// stays until the path is inactive, as RFC 9260 §8.2 has it. RFC 7829 §6 recommends 0 to those who want it; from
+    /// `path_max_retrans` on it changes nothing (§3.2, item 1).
+    pub potentially_failed_max_retrans: Option<u32>,
     /// `Max.Init.Retransmits`: repeats of INIT or COOKIE ECHO before set-up fails. Default 8.
     pub max_init_retransmits: u32,
 }
@@ -142,6 +147,7 @@ impl Default for Config {
             retransmissions: RetransmissionConfig {
                 association_max_retrans: 10,
                 path_max_retrans: 5,
+                potentially_failed_max_retrans: None,
                 max_init_retransmits: 8,
             },
             heartbeat: HeartbeatConfig {
@@ -266,6 +272,33 @@ impl Config {
             Some((_, setting, problem)) => Err(ConfigError { setting, problem }),
             None => Ok(()),
         }
+    }
+
+    /// The same settings with those changed that decide how soon a dead path is left: for several paths, where a pause of
+    /// a second is too long and one of a few hundred milliseconds is not.
+    ///
+    /// | setting | value | why |
+    /// | --- | --- | --- |
+    /// | `retransmissions.potentially_failed_max_retrans` | 0 | data leaves the path at its first timeout (RFC 7829 §6) |
+    /// | `rto.min`, `rto.initial`, `rto.max` | 200 ms, 500 ms, 2 s | the first timeout comes 200 ms after the last answer, or a round trip and its variation; a path that is back is found within about 3 s |
+    /// | `sack.delay` | 20 ms | the peer of a short `rto.min` must answer sooner than it; both sides want these settings |
+    /// | `heartbeat.interval` | 500 ms | a path that is idle is found dead before it is needed |
+    /// | `retransmissions.association_max_retrans` | 30 | when every path is dead, the association still lives for a minute |
+    ///
+    /// A shorter `rto.min` still, down to 50 ms, is right where round trips are shorter than that: it must leave room for
+    /// the variation of the delay, or paths are left for nothing.
+    #[must_use]
+    pub fn with_fast_failover(mut self) -> Self {
+        self.retransmissions.potentially_failed_max_retrans = Some(0);
+        self.retransmissions.association_max_retrans = 30;
+        self.rto = RtoConfig {
+            initial: Duration::from_millis(500),
+            min: Duration::from_millis(200),
+            max: Duration::from_secs(2),
+        };
+        self.sack.delay = Duration::from_millis(20);
+        self.heartbeat.interval = Some(Duration::from_millis(500));
+        self
     }
 
     /// How long an orderly shutdown may take (T5-shutdown-guard, RFC 9260 §9.2).

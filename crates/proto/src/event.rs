@@ -28,7 +28,8 @@ pub enum Event {
     Writable,
     /// All that was sent is acknowledged (SENDER DRY, RFC 6458 §6.1.9). Told once per run of data.
     Dry,
-    /// A path became active, inactive or confirmed (NETWORK STATUS CHANGE, RFC 9260 §11.2.3).
+    /// A path became active, potentially failed, inactive or confirmed (NETWORK STATUS CHANGE, RFC 9260 §11.2.3;
+    /// RFC 7829 §7.1).
     PathChanged {
         /// The path.
         path: PathId,

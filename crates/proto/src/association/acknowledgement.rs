@@ -89,12 +89,14 @@ impl Association {
         let max_burst = self.config.max_burst;
         let path = self.paths.path_mut(id);
         let flight_before = path.flight_size;
-        path.flight_size = flight_before - outcome.left_flight + outcome.reneged;
+        // In this order: what was taken back may be declared lost by the same acknowledgement.
+        path.flight_size = flight_before + outcome.reneged - outcome.left_flight;
         if let Some(sent_at) = outcome.sample {
             path.on_rtt_sample(now, sent_at);
         }
         if outcome.newly_acked > 0 {
             path.single_packet = false;
+            path.silent_timeouts = 0;
             path.control.on_ack(AckedOnPath {
                 newly_acked: outcome.newly_acked,
                 flight_before,
@@ -117,8 +119,10 @@ impl Association {
                 path.earliest = earliest.unwrap_or_else(|| self.outstanding.next_index());
             }
         }
-        if outcome.newly_acked > 0 {
+        if outcome.proven {
             self.on_path_answered(id);
+        } else if outcome.newly_acked > 0 {
+            self.on_path_may_have_answered(id);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Errors, and how an association ends out of order (RFC 9260 §8.1, §8.2, §9.1).
+//! Errors, and how an association ends out of order (RFC 9260 §8.1, §8.2, §9.1; RFC 7829 §3.2).
 
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{Abort, Chunk};
@@ -11,6 +11,7 @@ use crate::event::{CloseReason, EndpointEvent, Event, Reply, Undelivered};
 use crate::message::MessageId;
 use crate::path::{PathId, PathState};
 use crate::send::UnsentMessage;
+use crate::time::Timestamp;
 
 /// As much of an application's reason as travels in an ABORT.
 const MOST_REASON: usize = 1024;
@@ -18,13 +19,22 @@ const MOST_REASON: usize = 1024;
 impl Association {
     /// A path did not answer: §8.2, and §8.1 if it is the one in use or carried data. Answers false when the
     /// association has failed over it.
-    pub(super) fn on_path_error(&mut self, id: PathId, counts_for_association: bool) -> bool {
-        let limit = self.config.retransmissions.path_max_retrans;
+    pub(super) fn on_path_error(&mut self, now: Timestamp, id: PathId, counts_for_association: bool) -> bool {
+        let limits = &self.config.retransmissions;
         let path = self.paths.path_mut(id);
         path.error_count += 1;
-        if path.error_count > limit && path.state != PathState::Inactive {
-            path.state = PathState::Inactive;
+        let doubtful = |limit: u32| path.error_count > limit && path.state == PathState::Active;
+        let state = if path.error_count > limits.path_max_retrans {
+            PathState::Inactive
+        } else if limits.potentially_failed_max_retrans.is_some_and(doubtful) {
+            PathState::PotentiallyFailed
+        } else {
+            path.state
+        };
+        if state != path.state {
+            path.state = state;
             self.tell_path(id);
+            self.on_path_doubted(now, id);
         }
         if counts_for_association {
             self.error_count += 1;
@@ -41,6 +51,41 @@ impl Association {
             return false;
         }
         true
+    }
+
+    /// RFC 7829 §3.2, items 5, 6 and 8: heartbeats ask at once for a path that is potentially failed, unless data has to
+    /// go on asking for want of another; for one that became inactive at the usual pace.
+    fn on_path_doubted(&mut self, now: Timestamp, id: PathId) {
+        let path = self.paths.path_mut(id);
+        if path.state == PathState::PotentiallyFailed {
+            path.heartbeat.pending = None;
+            let rto = path.rto.current();
+            let data_leaves = self.paths.data_path() != id;
+            if self.config.heartbeat.interval.is_some() && self.sends_heartbeats() {
+                let due = if data_leaves { now } else { now + rto };
+                self.paths.path_mut(id).heartbeat.due = Some(due);
+            }
+        }
+    }
+
+    /// Acknowledged was data that may have gone by other paths too: the peer is there, but this says nothing of a path
+    /// in doubt (RFC 7829 §3.2, item 9).
+    pub(super) fn on_path_may_have_answered(&mut self, id: PathId) {
+        let in_doubt = matches!(
+            self.paths.path(id).state,
+            PathState::PotentiallyFailed | PathState::Inactive
+        );
+        if in_doubt
+            && self
+                .config
+                .retransmissions
+                .potentially_failed_max_retrans
+                .is_some()
+        {
+            self.error_count = 0;
+        } else {
+            self.on_path_answered(id);
+        }
     }
 
     /// A path answered: acknowledged data or a heartbeat, or carried a set-up (§5.4, §8.1, §8.2).

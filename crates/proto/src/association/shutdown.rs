@@ -91,7 +91,7 @@ impl Association {
     pub(super) fn on_shutdown_timeout(&mut self, now: Timestamp) {
         let path: PathId = self.shutdown_path;
         self.paths.path_mut(path).rto.back_off();
-        if !self.on_path_error(path, true) {
+        if !self.on_path_error(now, path, true) {
             return;
         }
         if let State::ShutdownSent { repeats } | State::ShutdownAckSent { repeats } = &mut self.state {

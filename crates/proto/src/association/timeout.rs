@@ -1,4 +1,4 @@
-//! What happens when timers expire (RFC 9260 §6.3.3, §8.3).
+//! What happens when timers expire (RFC 9260 §6.3.3, §8.3; RFC 7829 §3.2).
 
 use anabranch_wire::chunk::{Chunk, Heartbeat};
 
@@ -68,6 +68,7 @@ impl Association {
         self.peer_window.answered = false;
         let path = self.paths.path_mut(id);
         path.timeouts += 1;
+        path.silent_timeouts += 1;
         path.rto.back_off();
         path.flight_size = 0;
         // What the peer answers and drops because its window is closed was not lost on the way (§6.1 A).
@@ -76,11 +77,11 @@ impl Association {
             path.single_packet = true;
         }
         self.outstanding.on_timeout(id);
-        if !probe && !self.state.is_setting_up() && !self.on_path_error(id, true) {
+        if !probe && !self.state.is_setting_up() && !self.on_path_error(now, id, true) {
             return;
         }
         let path = self.paths.path_mut(id);
-        if !probe && path.pmtu.on_timeout(now, path.error_count) {
+        if !probe && path.pmtu.on_timeout(now, path.silent_timeouts) {
             path.control.on_max_data(path.pmtu.max_data());
             self.counters.mtu_black_holes += 1;
         }
@@ -93,7 +94,7 @@ impl Association {
         self.paths.path_mut(to).repeat_now = true;
     }
 
-    fn sends_heartbeats(&self) -> bool {
+    pub(super) fn sends_heartbeats(&self) -> bool {
         matches!(
             self.state,
             State::Established
@@ -115,12 +116,21 @@ impl Association {
                 path.rto.back_off();
                 // §8.1: an idle path that is not in use does not bring the association down.
                 let in_use = id == self.paths.data_path();
-                if !self.on_path_error(id, in_use) {
+                if !self.on_path_error(now, id, in_use) {
                     return;
+                }
+                if self.rests_after_error(id) {
+                    self.schedule_heartbeat(now, id);
+                    continue;
                 }
             }
             let path = self.paths.path(id);
-            let idle = path.flight_size == 0 || path.state != PathState::Active;
+            let idle = match path.state {
+                PathState::Active => path.flight_size == 0,
+                // What becomes of data that went there for want of another path says as much (RFC 7829 §3.2 item 6).
+                PathState::PotentiallyFailed => path.flight_size == 0 || self.paths.data_path() != id,
+                PathState::Unconfirmed | PathState::Inactive => true,
+            };
             if !idle {
                 self.schedule_heartbeat(now, id);
             } else if burst == 0 {
@@ -131,6 +141,20 @@ impl Association {
                 self.send_heartbeat(now, id);
             }
         }
+    }
+
+    /// RFC 7829 §3.2 tells a heartbeat unanswered an RTO after it left, not when the next one is due; that next one still
+    /// waits for its time, but on a path that is potentially failed.
+    fn rests_after_error(&self, id: PathId) -> bool {
+        self.times_heartbeats()
+            && matches!(self.paths.path(id).state, PathState::Active | PathState::Inactive)
+    }
+
+    fn times_heartbeats(&self) -> bool {
+        self.config
+            .retransmissions
+            .potentially_failed_max_retrans
+            .is_some()
     }
 
     /// Sends a heartbeat and sets the time of the next.
@@ -144,12 +168,22 @@ impl Association {
         self.control
             .push(id, Chunk::Heartbeat(Heartbeat { info: info.encode() }));
         self.counters.heartbeats_sent += 1;
-        self.schedule_heartbeat(now, id);
+        if self.times_heartbeats() {
+            let path = self.paths.path_mut(id);
+            path.heartbeat.due = Some(now + path.rto.current());
+        } else {
+            self.schedule_heartbeat(now, id);
+        }
     }
 
     pub(super) fn schedule_heartbeat(&mut self, now: Timestamp, id: PathId) {
         let jitter = self.random.jitter();
+        let potentially_failed = self.paths.path(id).state == PathState::PotentiallyFailed;
         let path = self.paths.path_mut(id);
+        if potentially_failed {
+            path.heartbeat.due = self.config.heartbeat.interval.map(|_| now + path.rto.current());
+            return;
+        }
         let period = path.heartbeat_period(self.config.heartbeat.interval, jitter);
         path.heartbeat.due = period.map(|period| now + period);
     }
@@ -171,7 +205,7 @@ impl Association {
         path.rto.on_sample(now.saturating_duration_since(info.sent_at));
         let confirmed = path.state == PathState::Unconfirmed;
         self.on_path_answered(info.path);
-        if confirmed {
+        if confirmed || self.times_heartbeats() {
             self.schedule_heartbeat(now, info.path);
         }
     }

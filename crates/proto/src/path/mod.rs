@@ -38,13 +38,16 @@ impl fmt::Display for PathId {
     }
 }
 
-/// Whether a path can be used (RFC 9260 §5.4, §8.2).
+/// Whether a path can be used (RFC 9260 §5.4, §8.2; RFC 7829).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathState {
     /// The peer listed the address, and has not yet shown that it is there.
     Unconfirmed,
     /// In use, or ready to be.
     Active,
+    /// More than `PotentiallyFailed.Max.Retrans` errors in a row: nothing is sent here while another path is active
+    /// (RFC 7829). Only with that setting.
+    PotentiallyFailed,
     /// More than `Path.Max.Retrans` errors in a row.
     Inactive,
 }
@@ -81,6 +84,8 @@ pub(crate) struct Path {
     pub(crate) idle: Idle,
     /// No chunk sent before this may give another RTT sample: one a round trip (§6.3.1 C4).
     pub(crate) sample_after: Timestamp,
+    /// Times that T3-rtx expired since data was last acknowledged here: unlike errors, no heartbeat ends their row.
+    pub(crate) silent_timeouts: u32,
     pub(crate) timeouts: u64,
     pub(crate) data_bytes_sent: u64,
 }
@@ -133,6 +138,7 @@ impl Path {
                 decayed: false,
             },
             sample_after: Timestamp::ZERO,
+            silent_timeouts: 0,
             timeouts: 0,
             data_bytes_sent: 0,
         }

@@ -1,4 +1,5 @@
-//! Which path a packet takes (RFC 9260 §5.4, §6.4, §6.4.1): the primary one, and another when it fails.
+//! Which path a packet takes (RFC 9260 §5.4, §6.4, §6.4.1; RFC 7829 §3.2, §4.1): the primary one, and another
+//! when it fails.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -22,6 +23,8 @@ pub(crate) struct Paths {
     primary: PathId,
     /// Where new data went last, to notice a failover.
     current: PathId,
+    /// Whether paths can be potentially failed (RFC 7829), and those that are not active are told apart.
+    quick: bool,
     /// The path a packet last came by.
     pub(crate) last_arrival: PathId,
 }
@@ -34,6 +37,7 @@ impl Paths {
             all: vec![Path::new(first, local, remote, config, now)],
             primary: first,
             current: first,
+            quick: config.retransmissions.potentially_failed_max_retrans.is_some(),
             last_arrival: first,
         }
     }
@@ -106,7 +110,8 @@ impl Paths {
 
     /// Chooses the path (§6.4): new data goes to the primary path while it is active, else to an active one; what
     /// T3-rtx found lost is repeated on another active path (§6.4.1), what reports found lost where it was.
-    /// When none is active the primary is tried on (dormant association).
+    /// When none is active the primary is tried on (dormant association); under RFC 7829 one that is potentially failed
+    /// before one that is inactive, and of those the one with the fewest errors (§3.2 item 4, §4.1).
     pub(crate) fn choose(&self, candidate: Candidate) -> PathId {
         let preferred = match candidate {
             Candidate::New => self.primary,
@@ -122,8 +127,30 @@ impl Paths {
         if self.is_active(preferred) {
             preferred
         } else {
-            self.first_active().unwrap_or(self.primary)
+            self.first_active().unwrap_or_else(|| self.least_bad(candidate))
         }
+    }
+
+    /// Of several paths with as few errors: the next after the one where the data was lost, as that is the most
+    /// different that is known; for new data the primary one.
+    fn least_bad(&self, candidate: Candidate) -> PathId {
+        if !self.quick {
+            return self.primary;
+        }
+        let from = match candidate {
+            Candidate::New => self.primary.index(),
+            Candidate::Retransmission { last, timed_out } => last.index() + usize::from(timed_out),
+        };
+        let count = self.all.len();
+        let with = |state: PathState| {
+            (0..count)
+                .map(|step| &self.all[(from + step) % count])
+                .filter(|path| path.state == state)
+                .min_by_key(|path| path.error_count)
+        };
+        with(PathState::PotentiallyFailed)
+            .or_else(|| with(PathState::Inactive))
+            .map_or(self.primary, |path| path.id)
     }
 
     /// Notes where new data goes; answers true when it had to leave a path that failed.

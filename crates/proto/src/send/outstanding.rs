@@ -42,6 +42,8 @@ pub(crate) struct Chunk {
     /// How often it was sent.
     pub(crate) transmissions: u32,
     fast_retransmitted: bool,
+    /// Whether it went by one path only, however often: an acknowledgement then speaks for that path.
+    one_path: bool,
 }
 
 /// What an acknowledgement did to one path (split as `AckAccounting` of the design asks; one path is the base case).
@@ -57,6 +59,8 @@ pub(crate) struct PathOutcome {
     pub(crate) earliest_acked: bool,
     /// When the newest of the chunks acknowledged at their first transmission had left: an RTT sample (Karn).
     pub(crate) sample: Option<Timestamp>,
+    /// Whether a chunk that never took another path was among them (RFC 7829 §3.2, items 9 and 10).
+    pub(crate) proven: bool,
     /// Chunks declared lost by missing reports.
     pub(crate) lost: u32,
 }
@@ -184,6 +188,7 @@ impl Outstanding {
             sent_at: now,
             transmissions: 1,
             fast_retransmitted: false,
+            one_path: true,
         });
         index
     }
@@ -198,6 +203,7 @@ impl Outstanding {
         self.lost.remove(&index);
         let chunk = &mut self.chunks[(index - self.base) as usize];
         chunk.state = ChunkState::InFlight;
+        chunk.one_path &= chunk.path == path;
         chunk.path = path;
         chunk.sent_at = now;
         chunk.transmissions += 1;
@@ -431,6 +437,7 @@ fn note_acked(chunk: &Chunk, index: u64, earliest: &impl Fn(PathId) -> u64, outc
     let path = &mut outcome.paths[chunk.path.index()];
     let size = chunk.fragment.wire_len();
     path.newly_acked += size;
+    path.proven |= chunk.one_path;
     if chunk.state == ChunkState::InFlight {
         path.left_flight += size;
         path.earliest_acked |= index <= earliest(chunk.path);

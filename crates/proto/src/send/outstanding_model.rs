@@ -26,6 +26,7 @@ struct Entry {
     path: PathId,
     sent_at: Timestamp,
     transmissions: u32,
+    paths: Vec<PathId>,
     payload: usize,
     wire: usize,
     fast_retransmitted: bool,
@@ -67,6 +68,7 @@ impl Model {
             path,
             sent_at: self.now,
             transmissions: 1,
+            paths: vec![path],
             payload: len,
             wire: fragment.wire_len(),
             fast_retransmitted: false,
@@ -97,6 +99,7 @@ impl Model {
         entry.path = path;
         entry.sent_at = self.now;
         entry.transmissions += 1;
+        entry.paths.push(path);
     }
 
     fn time_out(&mut self, path: PathId) {
@@ -311,6 +314,7 @@ impl Model {
 
 fn note_acked(entry: &Entry, path: &mut PathOutcome, earliest: bool) {
     path.newly_acked += entry.wire;
+    path.proven |= entry.paths.iter().all(|other| *other == entry.path);
     if entry.state == ChunkState::InFlight {
         path.left_flight += entry.wire;
         path.earliest_acked |= earliest;

@@ -1,0 +1,307 @@
+//! The potentially failed state (RFC 7829) and the settings for a fast failover: each scenario with its packets drawn.
+
+use core::time::Duration;
+
+use anabranch_netsim::LinkConfig;
+use anabranch_proto::{Config, Event, PathId, PathState, PathStats, Timestamp};
+use anabranch_testkit::{Ledger, Pair, Script, Setup, Side};
+use anabranch_wire::chunk::{Chunk, HeartbeatAck};
+
+use PathState::{Active, Inactive, PotentiallyFailed};
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// 40 ms each way.
+fn link() -> LinkConfig {
+    LinkConfig::default().with_rate(10_000_000).with_delay(40 * MS)
+}
+
+fn pair(seed: u64, count: usize, change: impl Fn(&mut Config)) -> Pair {
+    let setup = (0..count).fold(Setup::new(seed), |setup, _| setup.path(link()));
+    let setup = setup.adjust_both(|config| {
+        *config = config.clone().with_fast_failover();
+        change(config);
+    });
+    let mut pair = setup.connect();
+    pair.run_for(5 * SECOND);
+    pair.events(Side::A);
+    pair
+}
+
+fn path(pair: &Pair, index: usize) -> PathStats {
+    pair.association(Side::A).stats().paths.swap_remove(index)
+}
+
+/// The states that a path of A's went through.
+fn states(pair: &mut Pair, id: PathId) -> Vec<PathState> {
+    let of = |event| match event {
+        Event::PathChanged { path, state, .. } if path == id => Some(state),
+        _ => None,
+    };
+    pair.events(Side::A).into_iter().filter_map(of).collect()
+}
+
+// A → DATA (path 0) → (cut); A: T3-rtx, path 0 is potentially failed
+// A → HEARTBEAT (path 0) → (cut), and A → DATA (path 1) → Z at the same time
+// A → DATA (new, path 1) → Z
+// A → HEARTBEAT (path 0) → (cut), every RTO, which doubles; then path 0 is inactive, and they are rarer
+/// §3.2 items 2, 3, 5, 6, 8: the first timeout moves the data; the path is asked for at once and every RTO.
+#[test]
+fn the_first_timeout_moves_the_data() {
+    let mut pair = pair(1, 2, |_| ());
+    pair.cut(0, true);
+    pair.send(Side::A, 0, vec![1; 100]);
+    let since = pair.now();
+    let limit = since + SECOND;
+    let heartbeats = |pair: &Pair| pair.association(Side::A).counters().heartbeats_sent;
+    let mut before = 0;
+    assert!(pair.run_to(limit, |pair| {
+        let noticed = path(pair, 0).state == PotentiallyFailed;
+        if !noticed {
+            before = heartbeats(pair);
+        }
+        noticed
+    }));
+    let noticed = pair.now().saturating_duration_since(since);
+    assert!(noticed <= 300 * MS, "{noticed:?}");
+    assert_eq!(heartbeats(&pair), before + 1, "at once");
+    pair.run_ms(100);
+    assert_eq!(pair.messages(Side::Z).len(), 1, "repeated on path 1");
+    pair.send(Side::A, 0, vec![1; 100]);
+    pair.run_ms(100);
+    assert_eq!(pair.messages(Side::Z).len(), 1, "new data takes path 1 at once");
+    assert_eq!(path(&pair, 1).data_bytes_sent, 200);
+    assert_eq!(pair.association(Side::A).counters().failovers, 1);
+    pair.run_for(12 * SECOND);
+    assert_eq!(states(&mut pair, PathId(0)), [PotentiallyFailed, Inactive]);
+    assert_eq!(path(&pair, 1).state, Active);
+    assert_eq!(path(&pair, 1).error_count, 0);
+}
+
+// A → DATA (path 0) → (cut); A: path 0 is potentially failed, DATA goes by path 1; path 0 is whole again
+// A → HEARTBEAT (path 0) → Z, A ← HEARTBEAT ACK ← Z
+// A → DATA (path 0) → Z
+/// §3.2 item 7: one heartbeat answered brings the path back, and the primary path has the data again.
+#[test]
+fn one_answer_brings_it_back() {
+    let mut pair = pair(2, 2, |_| ());
+    pair.cut(0, true);
+    pair.send(Side::A, 0, vec![1; 100]);
+    pair.run_ms(500);
+    assert_eq!(path(&pair, 0).state, PotentiallyFailed);
+    assert!(path(&pair, 0).error_count >= 1);
+    pair.cut(0, false);
+    pair.run_for(2 * SECOND);
+    assert_eq!((path(&pair, 0).state, path(&pair, 0).error_count), (Active, 0));
+    let before = path(&pair, 0).data_bytes_sent;
+    pair.send(Side::A, 0, vec![1; 100]);
+    pair.run_for(SECOND);
+    assert_eq!(path(&pair, 0).data_bytes_sent, before + 100);
+    assert_eq!(states(&mut pair, PathId(0)), [PotentiallyFailed, Active]);
+}
+
+// A → DATA, as much as the window allows (path 0) → Z; path 0 is cut, and up again 20 s later
+/// A stream of data, two and three paths: the reader's longest pause is under half a second, nothing is lost, and the data
+/// returns to the primary path.
+#[test]
+fn a_cut_in_the_middle_of_a_transfer() {
+    for count in [2, 3] {
+        let mut pair = pair(3, count, |_| ());
+        let mut ledger = Ledger::new(4);
+        let mut last: Option<Timestamp> = None;
+        let mut longest = Duration::ZERO;
+        for round in 0..400 {
+            match round {
+                50 => pair.cut(0, true),
+                250 => pair.cut(0, false),
+                _ => {}
+            }
+            let parcels: Vec<_> = (0..4).map(|_| ledger.parcel(1, 3000, false)).collect();
+            pair.post(Side::A, parcels);
+            for _ in 0..20 {
+                pair.run_ms(5);
+                for message in pair.messages(Side::Z) {
+                    ledger.check(&message).expect("as it was sent");
+                    let now = pair.now();
+                    let before = last.replace(now).unwrap_or(now);
+                    longest = longest.max(now.saturating_duration_since(before));
+                }
+            }
+        }
+        pair.run_for(2 * SECOND);
+        for message in pair.messages(Side::Z) {
+            ledger.check(&message).expect("as it was sent");
+        }
+        ledger.check_complete().expect("nothing was lost");
+        println!("{count} paths: the longest pause was {longest:?}");
+        assert!(longest < 500 * MS, "{count} paths: {longest:?}");
+        assert_eq!(path(&pair, 0).state, Active);
+        // In between it may seem to be back: what Z had received before the cut is acknowledged over the other path
+        // (item 10).
+        let changes = states(&mut pair, PathId(0));
+        assert_eq!(changes[0], PotentiallyFailed, "{changes:?}");
+        assert_eq!(changes[changes.len() - 2..], [Inactive, Active], "{changes:?}");
+        let back = path(&pair, 0).data_bytes_sent;
+        assert!(back > 15 * 12_000, "the data returned: {back}");
+    }
+}
+
+// A → HEARTBEAT (path 1) → (cut)
+// A: an RTO later path 1 is potentially failed; A → HEARTBEAT (path 1) → (cut), every RTO
+/// §3.2 item 2: a path without data is found out by its heartbeats, an RTO after one left.
+#[test]
+fn an_idle_path_is_found_out() {
+    let mut pair = pair(4, 2, |_| ());
+    pair.cut(1, true);
+    let since = pair.now();
+    assert!(pair.run_to(since + 3 * SECOND, |pair| path(pair, 1).state
+        == PotentiallyFailed));
+    let noticed = pair.now().saturating_duration_since(since);
+    assert!(noticed < 1200 * MS, "{noticed:?}");
+    pair.run_for(60 * SECOND);
+    assert_eq!(path(&pair, 1).state, Inactive);
+    assert!(
+        pair.state(Side::A).is_some(),
+        "the other path keeps the association"
+    );
+    pair.cut(1, false);
+    pair.run_for(5 * SECOND);
+    assert_eq!(path(&pair, 1).state, Active);
+}
+
+// A → DATA (path 0) → Z, A ← SACK ← (late): the timeout was for nothing
+/// §3.2 item 10: the acknowledgement of a chunk that took this path only brings it back.
+#[test]
+fn a_late_acknowledgement_brings_it_back() {
+    let mut pair = pair(5, 1, |_| ());
+    pair.set_path(0, &link().with_delay(400 * MS));
+    pair.send(Side::A, 0, vec![1; 100]);
+    pair.run_for(3 * SECOND);
+    let changes = states(&mut pair, PathId(0));
+    assert_eq!(changes[..2], [PotentiallyFailed, Active], "{changes:?}");
+    assert_eq!(pair.messages(Side::Z).len(), 1);
+}
+
+// A → DATA (path 0) → (late); A: T3-rtx; A → DATA (path 1) → Z
+// A ← SACK ← Z
+/// §3.2 item 9: what was acknowledged took both paths, so it says nothing of path 0, which stays in doubt until its
+/// heartbeat is answered.
+#[test]
+fn an_ambiguous_acknowledgement_does_not() {
+    let mut pair = pair(6, 2, |_| ());
+    pair.cut(0, true);
+    pair.send(Side::A, 0, vec![1; 100]);
+    pair.run_ms(800);
+    assert_eq!(pair.messages(Side::Z).len(), 1);
+    assert_eq!(pair.association(Side::A).stats().outstanding_bytes, 0);
+    let doubtful = path(&pair, 0);
+    assert_eq!(doubtful.state, PotentiallyFailed);
+    assert!(doubtful.error_count >= 1);
+}
+
+// A → DATA (path 0) → (cut); A → DATA (path 1) → (cut); both potentially failed: the one with fewer errors is tried
+/// §3.2 item 4 and §4.1: when all are cut for 20 s the association lives on, tries the paths in turn, and what was sent
+/// arrives as soon as one of them is back.
+#[test]
+fn all_paths_in_doubt() {
+    for back in [0, 1] {
+        let mut pair = pair(7, 2, |_| ());
+        pair.cut(0, true);
+        pair.cut(1, true);
+        pair.send(Side::A, 0, vec![1; 100]);
+        pair.run_ms(900);
+        let in_doubt = [0, 1].map(|index| path(&pair, index).state);
+        assert_eq!(in_doubt, [PotentiallyFailed; 2]);
+        pair.run_for(20 * SECOND);
+        let (first, second) = (path(&pair, 0), path(&pair, 1));
+        assert_eq!([first.state, second.state], [Inactive; 2]);
+        assert!(first.timeouts >= 2 && second.timeouts >= 2, "both are tried");
+        pair.cut(back, false);
+        pair.run_for(7 * SECOND);
+        assert_eq!(pair.messages(Side::Z).len(), 1, "path {back} is back");
+        assert_eq!(path(&pair, back).state, Active);
+    }
+}
+
+// A → HEARTBEAT → Z (silent); A: potentially failed; A → HEARTBEAT → Z, at once and after each RTO
+// A ← HEARTBEAT ACK ← Z
+/// §3.2 items 5 and 6, packet by packet: each RTO is twice the one before, up to RTO.Max; HB.Interval does not count.
+#[test]
+fn heartbeats_by_the_clock() {
+    let mut config = Config::default().with_fast_failover();
+    config.heartbeat.interval = Some(10 * SECOND);
+    let mut script = Script::new(config, 1);
+    script.set_up();
+    script.events();
+    // The usual one, after HB.Interval.
+    assert!(script.advance_to_timeout() >= 10 * SECOND);
+    script.expect_chunk();
+    let rto = |script: &Script| script.association().stats().paths[0].rto;
+    let mut expected = rto(&script);
+    // The only path has nowhere to send data to instead: the next heartbeat is an RTO away.
+    for errors in 1..=5 {
+        assert_eq!(script.advance_to_timeout(), expected, "error {errors}");
+        expected = (expected * 2).min(2 * SECOND);
+        let now = script.association().stats().paths.swap_remove(0);
+        assert_eq!(
+            (now.state, now.error_count, now.rto),
+            (PotentiallyFailed, errors, expected)
+        );
+        let Chunk::Heartbeat(_) = script.expect_chunk() else {
+            panic!("a heartbeat leaves at once")
+        };
+    }
+    script.advance_to_timeout();
+    assert_eq!(script.association().stats().paths[0].state, Inactive);
+    script.expect_silence();
+    assert!(
+        script.advance_to_timeout() >= 10 * SECOND,
+        "HB.Interval counts again"
+    );
+    let Chunk::Heartbeat(heartbeat) = script.expect_chunk() else {
+        panic!("HEARTBEAT")
+    };
+    let info = heartbeat.info;
+    script.send(&[Chunk::HeartbeatAck(HeartbeatAck { info })]);
+    let now = script.association().stats().paths.swap_remove(0);
+    assert_eq!((now.state, now.error_count), (Active, 0));
+}
+
+// A → DATA (path 0) → (cut), T3-rtx six times; as RFC 9260 alone has it
+/// Without the setting no path is ever potentially failed, and from `Path.Max.Retrans` on it changes nothing (§3.2 item 1).
+#[test]
+fn only_with_the_setting() {
+    for setting in [None, Some(5), Some(0)] {
+        let mut pair = pair(8, 2, |config| {
+            config.retransmissions.potentially_failed_max_retrans = setting;
+        });
+        pair.cut(0, true);
+        for _ in 0..300 {
+            pair.send(Side::A, 0, vec![1; 100]);
+            pair.run_ms(100);
+        }
+        pair.run_for(5 * SECOND);
+        assert_eq!(pair.messages(Side::Z).len(), 300);
+        let expected = if setting == Some(0) {
+            vec![PotentiallyFailed, Inactive]
+        } else {
+            vec![Inactive]
+        };
+        assert_eq!(states(&mut pair, PathId(0)), expected, "{setting:?}");
+    }
+}
+
+// A → DATA (path 0) → (cut); A: path 0 is potentially failed; no HEARTBEAT leaves
+/// §3.2 item 5: where heartbeats are off, they stay off.
+#[test]
+fn heartbeats_that_are_off_stay_off() {
+    let mut pair = pair(9, 2, |config| config.heartbeat.interval = None);
+    let before = pair.association(Side::A).counters().heartbeats_sent;
+    pair.cut(0, true);
+    pair.send(Side::A, 0, vec![1; 100]);
+    pair.run_for(20 * SECOND);
+    assert_eq!(path(&pair, 0).state, PotentiallyFailed);
+    assert_eq!(pair.association(Side::A).counters().heartbeats_sent, before);
+    assert_eq!(pair.messages(Side::Z).len(), 1);
+}
