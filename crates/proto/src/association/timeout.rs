@@ -66,10 +66,14 @@ impl Association {
         self.counters.timeouts += 1;
         let probe = self.peer_window.probing && self.peer_window.answered;
         self.peer_window.answered = false;
+        let setting_up = self.state.is_setting_up();
         let path = self.paths.path_mut(id);
         path.timeouts += 1;
         path.silent_timeouts += 1;
-        path.rto.back_off();
+        // What rode with a COOKIE ECHO was lost with it: T1-cookie backs off for both.
+        if !setting_up {
+            path.rto.back_off();
+        }
         path.flight_size = 0;
         // What the peer answers and drops because its window is closed was not lost on the way (§6.1 A).
         if !probe {
@@ -77,7 +81,7 @@ impl Association {
             path.single_packet = true;
         }
         self.outstanding.on_timeout(id);
-        if !probe && !self.state.is_setting_up() && !self.on_path_error(now, id, true) {
+        if !probe && !setting_up && !self.on_path_error(now, id, true) {
             return;
         }
         let path = self.paths.path_mut(id);

@@ -105,7 +105,7 @@ impl Pmtu {
 
     /// A packet left which the next chunk no longer fitted: enough of them begin the search.
     pub(crate) fn on_full_packet(&mut self, now: Timestamp) {
-        if self.due.is_some() || self.probe.is_some() {
+        if self.due.is_some() || self.probe.is_some() || self.mtu >= self.limit {
             return;
         }
         self.full_packets = self.full_packets.saturating_add(1);
