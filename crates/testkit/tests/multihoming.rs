@@ -142,6 +142,35 @@ fn the_udp_port_of_a_path_changes() {
     assert_eq!(script.expect().destination.port(), 40_000);
 }
 
+// A ← INIT, COOKIE ECHO ← Z; A ← the same from another UDP port, as another client behind the same translator has it ← Z
+// A → COOKIE ACK → both
+/// RFC 6951 §3: two peers with one address and equal SCTP ports are two associations, told apart by tag and UDP port; a
+/// set-up from the UDP port that an association has is its restart (§5.2.4 A), as ever.
+#[test]
+fn two_peers_behind_one_translator() {
+    let mut script = established();
+    let first = script.id();
+    let first_port = script.remote.port();
+    script.remote.set_port(40_000);
+    script.set_up();
+    assert_ne!(script.id(), first, "an association of its own");
+    let restarted = |script: &mut Script| script.events().contains(&Event::Restarted);
+    assert!(!restarted(&mut script));
+    let second = script.id();
+    script.tag.0 ^= 1;
+    script.set_up();
+    assert_eq!(script.id(), second, "a restart");
+    assert!(restarted(&mut script));
+    script.remote.set_port(first_port);
+    script.tag.0 ^= 2;
+    script.set_up();
+    assert_eq!(
+        script.id(),
+        second,
+        "a restart of the first: no third association"
+    );
+}
+
 /// §6.4: new data takes the primary path, and another one once that is made primary.
 #[test]
 fn data_takes_the_primary_path() {

@@ -163,7 +163,7 @@ impl Endpoint {
             address: remote.ip(),
             remote_port,
         };
-        if self.table.by_peer(&peer).is_some() {
+        if self.table.has_peer(&peer) {
             return Err(ConnectError::Exists(remote));
         }
         let local_tag = self.fresh_tag();
@@ -176,7 +176,7 @@ impl Endpoint {
             local_address: options.local_address,
             remote,
         };
-        let id = self.register(local_tag, peer);
+        let id = self.register(local_tag, peer, remote.port());
         Ok((id, Box::new(Association::initiate(now, plan, local_tag))))
     }
 
@@ -211,20 +211,27 @@ impl Endpoint {
     }
 
     /// The association of a packet: the one that answers to its tag at these ports and that address, else the one
-    /// with that address (§8.5 lets some packets carry other tags).
-    fn route(&self, inbound: &Inbound) -> Option<AssociationId> {
+    /// with that address (§8.5 lets some packets carry other tags). Set-up chunks from another UDP port than that one's
+    /// are of another peer behind the same address translator, or of the same after a restart there: in either case an
+    /// association that goes on is not theirs to end.
+    fn route(&mut self, inbound: &Inbound) -> Option<AssociationId> {
         let header = inbound.packet.header;
         let peer = Peer {
             local_port: header.destination_port,
             address: inbound.remote.ip(),
             remote_port: header.source_port,
         };
+        let udp_port = inbound.remote.port();
         let found = self
             .table
-            .by_tag(header.verification_tag, &peer)
-            .or_else(|| self.table.by_peer(&peer));
+            .by_tag(header.verification_tag, &peer, udp_port)
+            .or_else(|| self.table.by_peer(&peer, udp_port));
         if found.is_some() {
             return found;
+        }
+        let first = inbound.packet.chunks().next()?.ok()?;
+        if self.table.has_peer(&peer) && !matches!(first.kind, kind::INIT | kind::COOKIE_ECHO) {
+            return self.table.by_lone_peer(&peer);
         }
         self.route_by_listed_address(inbound, peer)
     }
@@ -247,7 +254,8 @@ impl Endpoint {
                 Parameter::Ipv6(ip) => ip.into(),
                 _ => return None,
             };
-            self.table.by_peer(&Peer { address, ..peer })
+            self.table
+                .by_peer(&Peer { address, ..peer }, inbound.remote.port())
         })
     }
 
@@ -323,7 +331,7 @@ impl Endpoint {
             address: remote.ip(),
             remote_port: cookie.remote_port,
         };
-        let id = self.register(cookie.local_tag, peer);
+        let id = self.register(cookie.local_tag, peer, remote.port());
         let plan = Blueprint {
             config: self.config.clone(),
             random: self.random.fork(),
@@ -344,15 +352,17 @@ impl Endpoint {
     pub fn handle_event(&mut self, id: AssociationId, event: EndpointEvent) {
         match event {
             EndpointEvent::LocalTagChanged { to, .. } => self.table.change_tag(id, to),
-            EndpointEvent::PeerAddressAdded(address) => self.table.add_address(id, address.ip()),
+            EndpointEvent::PeerAddressAdded(address) => {
+                self.table.add_address(id, address.ip(), address.port())
+            }
             EndpointEvent::Closed => self.table.remove(id),
         }
     }
 
-    fn register(&mut self, tag: VerificationTag, peer: Peer) -> AssociationId {
+    fn register(&mut self, tag: VerificationTag, peer: Peer, udp_port: u16) -> AssociationId {
         let id = AssociationId(self.next_id);
         self.next_id += 1;
-        self.table.insert(id, tag, peer);
+        self.table.insert(id, tag, peer, udp_port);
         id
     }
 
@@ -379,7 +389,7 @@ impl Endpoint {
                     address,
                     remote_port,
                 };
-                !self.listening.contains(port) && self.table.by_peer(&peer).is_none()
+                !self.listening.contains(port) && !self.table.has_peer(&peer)
             })
     }
 }

@@ -10,6 +10,9 @@ use anabranch_wire::VerificationTag;
 use super::AssociationId;
 
 /// A peer's transport address as seen from one local port (RFC 9260 §1.3): the UDP port is no part of it (RFC 6951 §5).
+///
+/// But behind an address translator several peers share an address, and some of them a port: those differ in nothing but
+/// the UDP port. A packet with a valid tag says whose it is; for a set-up chunk, which has none, the UDP port decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Peer {
     pub(super) local_port: u16,
@@ -20,8 +23,15 @@ pub(super) struct Peer {
 #[derive(Debug)]
 struct Entry {
     id: AssociationId,
-    /// The addresses of its peer; rarely more than one or two.
-    peers: Vec<Peer>,
+    /// The addresses of its peer, with the UDP port each was last heard from; rarely more than one or two.
+    peers: Vec<(Peer, u16)>,
+}
+
+impl Entry {
+    fn udp_port(&self, peer: &Peer) -> Option<u16> {
+        let known = self.peers.iter().find(|(known, _)| known == peer);
+        known.map(|(_, udp_port)| *udp_port)
+    }
 }
 
 /// The associations of an endpoint. The maps are only ever looked up, never walked, so their order does not matter.
@@ -30,8 +40,8 @@ pub(super) struct Table {
     /// Most packets carry the tag of their association: this map finds it.
     by_tag: HashMap<VerificationTag, Entry, BuildHasherDefault<TagHasher>>,
     tags: HashMap<AssociationId, VerificationTag>,
-    /// For those that do not, and to find out which addresses are taken.
-    by_peer: HashMap<Peer, AssociationId>,
+    /// For those that do not, and to find out which addresses are taken. Mostly one; never none.
+    by_peer: HashMap<Peer, Vec<AssociationId>>,
 }
 
 impl Table {
@@ -43,20 +53,48 @@ impl Table {
         self.by_tag.contains_key(&tag)
     }
 
-    /// The association that has this tag and this peer.
-    pub(super) fn by_tag(&self, tag: VerificationTag, peer: &Peer) -> Option<AssociationId> {
-        let entry = self.by_tag.get(&tag)?;
-        entry.peers.contains(peer).then_some(entry.id)
+    pub(super) fn has_peer(&self, peer: &Peer) -> bool {
+        self.by_peer.contains_key(peer)
     }
 
-    pub(super) fn by_peer(&self, peer: &Peer) -> Option<AssociationId> {
-        self.by_peer.get(peer).copied()
+    /// The association that has this tag and this peer; where the packet came from is where the peer is now (RFC 6951
+    /// §5.4).
+    pub(super) fn by_tag(
+        &mut self,
+        tag: VerificationTag,
+        peer: &Peer,
+        udp_port: u16,
+    ) -> Option<AssociationId> {
+        let entry = self.by_tag.get_mut(&tag)?;
+        let (_, known) = entry.peers.iter_mut().find(|(known, _)| known == peer)?;
+        *known = udp_port;
+        Some(entry.id)
     }
 
-    pub(super) fn insert(&mut self, id: AssociationId, tag: VerificationTag, peer: Peer) {
-        self.by_peer.insert(peer, id);
+    /// The association with this peer at this UDP port.
+    pub(super) fn by_peer(&self, peer: &Peer, udp_port: u16) -> Option<AssociationId> {
+        let mut owners = self.by_peer.get(peer)?.iter();
+        owners
+            .find(|id| self.entry(**id).and_then(|entry| entry.udp_port(peer)) == Some(udp_port))
+            .copied()
+    }
+
+    /// The only association with this peer, at whatever UDP port.
+    pub(super) fn by_lone_peer(&self, peer: &Peer) -> Option<AssociationId> {
+        match self.by_peer.get(peer)?.as_slice() {
+            [id] => Some(*id),
+            _ => None,
+        }
+    }
+
+    fn entry(&self, id: AssociationId) -> Option<&Entry> {
+        self.by_tag.get(self.tags.get(&id)?)
+    }
+
+    pub(super) fn insert(&mut self, id: AssociationId, tag: VerificationTag, peer: Peer, udp_port: u16) {
+        self.by_peer.entry(peer).or_default().push(id);
         self.tags.insert(id, tag);
-        let peers = vec![peer];
+        let peers = vec![(peer, udp_port)];
         self.by_tag.insert(tag, Entry { id, peers });
     }
 
@@ -69,22 +107,29 @@ impl Table {
     }
 
     /// An address that another association has already stays with that one.
-    pub(super) fn add_address(&mut self, id: AssociationId, address: IpAddr) {
+    pub(super) fn add_address(&mut self, id: AssociationId, address: IpAddr, udp_port: u16) {
         let Some(entry) = self.tags.get(&id).and_then(|tag| self.by_tag.get_mut(tag)) else {
             return;
         };
-        let Some(first) = entry.peers.first() else { return };
+        let Some((first, _)) = entry.peers.first() else {
+            return;
+        };
         let peer = Peer { address, ..*first };
         if let MapEntry::Vacant(vacant) = self.by_peer.entry(peer) {
-            vacant.insert(id);
-            entry.peers.push(peer);
+            vacant.insert(vec![id]);
+            entry.peers.push((peer, udp_port));
         }
     }
 
     pub(super) fn remove(&mut self, id: AssociationId) {
         let entry = self.tags.remove(&id).and_then(|tag| self.by_tag.remove(&tag));
-        for peer in entry.into_iter().flat_map(|entry| entry.peers) {
-            self.by_peer.remove(&peer);
+        for (peer, _) in entry.into_iter().flat_map(|entry| entry.peers) {
+            if let MapEntry::Occupied(mut owners) = self.by_peer.entry(peer) {
+                owners.get_mut().retain(|owner| *owner != id);
+                if owners.get().is_empty() {
+                    owners.remove();
+                }
+            }
         }
     }
 }
