@@ -1,7 +1,7 @@
 //! Everything that can be chosen when an endpoint is bound.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,6 +41,7 @@ pub struct EndpointBuilder {
     link: Option<(LinkConfig, u64)>,
     capture: Option<PathBuf>,
     seed: Option<[u8; 32]>,
+    interfaces: Vec<(IpAddr, String)>,
 }
 
 impl Default for EndpointBuilder {
@@ -58,6 +59,7 @@ impl Default for EndpointBuilder {
             link: None,
             capture: None,
             seed: None,
+            interfaces: Vec::new(),
         }
     }
 }
@@ -126,6 +128,14 @@ impl EndpointBuilder {
         self
     }
 
+    /// Lets the socket on this local address send and receive by this network interface only (`SO_BINDTODEVICE`), whatever
+    /// the routing table says: two paths then never share one. The address need not be the interface's; an unspecified one
+    /// takes the socket that is bound to every address. Linux only.
+    pub fn interface(mut self, local: IpAddr, name: impl Into<String>) -> Self {
+        self.interfaces.push((local, name.into()));
+        self
+    }
+
     /// Binds a UDP socket (address and UDP port; port 0 takes any free one), or a raw one, whose port is ignored.
     /// An unspecified address (`0.0.0.0`, `[::]`) means every local one; `[::]` carries IPv4 too.
     ///
@@ -139,7 +149,8 @@ impl EndpointBuilder {
     }
 
     /// Binds a socket on each of several addresses, for several paths. All take the UDP port of the first: SCTP over
-    /// UDP has one port (RFC 6951 §4.1). Must be called within a tokio runtime.
+    /// UDP has one port (RFC 6951 §4.1). IPv4 and IPv6 addresses may be mixed; beside IPv4 ones, `[::]` is IPv6 only.
+    /// Must be called within a tokio runtime.
     ///
     /// To tell peers of the addresses, list them in `Config::local_addresses` as well.
     ///
@@ -153,8 +164,12 @@ impl EndpointBuilder {
             .ok_or_else(|| BindError::Resolve(io::ErrorKind::NotFound.into()))?;
         let mut sockets = Vec::with_capacity(locals.len());
         let mut port = first.port();
+        let only_v6 = locals.iter().any(SocketAddr::is_ipv4);
         for address in locals {
-            let socket = open(SocketAddr::new(address.ip(), port), self.transport)?;
+            let own = |(local, _): &&(IpAddr, String)| *local == address.ip();
+            let interface = self.interfaces.iter().find(own).map(|(_, name)| name.as_str());
+            let address = SocketAddr::new(address.ip(), port);
+            let socket = open(address, self.transport, only_v6, interface)?;
             port = socket.local().port();
             sockets.push(socket);
         }
@@ -179,12 +194,28 @@ impl EndpointBuilder {
     }
 }
 
-fn open(address: SocketAddr, transport: Transport) -> Result<Socket, BindError> {
-    Socket::open(address, transport).map_err(|source| {
+fn open(
+    address: SocketAddr,
+    transport: Transport,
+    only_v6: bool,
+    interface: Option<&str>,
+) -> Result<Socket, BindError> {
+    Socket::open(address, transport, only_v6, interface).map_err(|source| {
         if transport == Transport::RawIp && source.kind() == io::ErrorKind::PermissionDenied {
-            BindError::RawNotPermitted(address)
-        } else {
-            BindError::Bind { address, source }
+            return BindError::RawNotPermitted(address);
+        }
+        match interface {
+            // Nothing else about opening a socket can miss a device.
+            Some(name) if is_about_interface(&source) => BindError::Interface {
+                interface: name.to_owned(),
+                source,
+            },
+            _ => BindError::Bind { address, source },
         }
     })
+}
+
+fn is_about_interface(error: &io::Error) -> bool {
+    const ENODEV: i32 = 19;
+    error.raw_os_error() == Some(ENODEV) || error.kind() == io::ErrorKind::Unsupported
 }

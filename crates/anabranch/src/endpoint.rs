@@ -151,6 +151,9 @@ impl Endpoint {
             config.udp_encapsulation = hub.transport == Transport::Udp;
             config.validate()?;
         }
+        if options.local_address.is_none() {
+            options.local_address = hub.local_address_towards(remote);
+        }
         let shared = {
             let mut registry = lock(&hub.registry);
             if registry.closed {

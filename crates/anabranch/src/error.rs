@@ -26,6 +26,14 @@ pub enum BindError {
         /// What the operating system answered.
         source: io::Error,
     },
+    /// A socket cannot be bound to the network interface.
+    #[error("cannot use the network interface {interface:?}: {source}")]
+    Interface {
+        /// Its name.
+        interface: String,
+        /// What the operating system answered.
+        source: io::Error,
+    },
     /// The program may not open raw sockets.
     #[error(
         "raw IP needs root or CAP_NET_RAW to open a socket of protocol 132 on {0}: grant it, or use UDP, which needs neither"

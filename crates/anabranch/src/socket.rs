@@ -59,11 +59,18 @@ pub(crate) struct Socket {
     state: UdpSocketState,
     local: SocketAddr,
     transport: Transport,
+    only_v6: bool,
 }
 
 impl Socket {
-    /// Opens and binds a socket. Must be called within a tokio runtime.
-    pub(crate) fn open(address: SocketAddr, transport: Transport) -> io::Result<Self> {
+    /// Opens and binds a socket; `only_v6` keeps `[::]` from carrying IPv4, and `interface` is the only one it uses. Must be
+    /// called within a tokio runtime.
+    pub(crate) fn open(
+        address: SocketAddr,
+        transport: Transport,
+        only_v6: bool,
+        interface: Option<&str>,
+    ) -> io::Result<Self> {
         let domain = Domain::for_address(address);
         let (kind, protocol, bound) = match transport {
             Transport::Udp => (Type::DGRAM, Protocol::UDP, address),
@@ -72,7 +79,10 @@ impl Socket {
         let socket = socket2::Socket::new(domain, kind, Some(protocol))?;
         if address.is_ipv6() && address.ip().is_unspecified() {
             // One socket for both versions of IP. Where the system does not want that, IPv6 alone is still right.
-            let _ = socket.set_only_v6(false);
+            let _ = socket.set_only_v6(only_v6);
+        }
+        if let Some(name) = interface {
+            bind_device(&socket, name)?;
         }
         socket.bind(&bound.into())?;
         socket.set_nonblocking(true)?;
@@ -91,6 +101,7 @@ impl Socket {
             state,
             local,
             transport,
+            only_v6,
         })
     }
 
@@ -108,7 +119,9 @@ impl Socket {
         match (self.local.ip(), destination) {
             (IpAddr::V4(_), IpAddr::V4(_)) | (IpAddr::V6(_), IpAddr::V6(_)) => true,
             // An IPv6 socket on every address carries IPv4 as well; raw sockets do not.
-            (IpAddr::V6(own), IpAddr::V4(_)) => own.is_unspecified() && self.transport == Transport::Udp,
+            (IpAddr::V6(own), IpAddr::V4(_)) => {
+                own.is_unspecified() && !self.only_v6 && self.transport == Transport::Udp
+            }
             (IpAddr::V4(_), IpAddr::V6(_)) => false,
         }
     }
@@ -234,6 +247,16 @@ impl Socket {
             })
         })
     }
+}
+
+#[cfg(any(target_os = "android", target_os = "linux"))]
+fn bind_device(socket: &socket2::Socket, name: &str) -> io::Result<()> {
+    socket.bind_device(Some(name.as_bytes()))
+}
+
+#[cfg(not(any(target_os = "android", target_os = "linux")))]
+fn bind_device(_socket: &socket2::Socket, _name: &str) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// What follows an IPv4 header (RFC 791); `None` if it is cut off.

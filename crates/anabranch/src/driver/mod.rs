@@ -17,7 +17,7 @@ mod receive;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -181,6 +181,27 @@ impl Hub {
             .iter()
             .find(own)
             .or_else(|| self.sockets.iter().find(reaches))
+    }
+
+    /// Of several sockets, the address of the one that the system would send from to there: the others are on other
+    /// networks. `None` if there is no choice to be made, or none that the system knows.
+    pub(crate) fn local_address_towards(&self, remote: SocketAddr) -> Option<IpAddr> {
+        let reaching = || self.sockets.iter().filter(|socket| socket.reaches(remote.ip()));
+        if reaching().count() < 2 {
+            return None;
+        }
+        let any = if remote.is_ipv4() {
+            IpAddr::from([0; 4])
+        } else {
+            IpAddr::from([0; 16])
+        };
+        // Connecting a UDP socket sends nothing; it looks up the route.
+        let probe = std::net::UdpSocket::bind((any, 0)).ok()?;
+        probe.connect((remote.ip(), remote.port().max(1))).ok()?;
+        let chosen = probe.local_addr().ok()?.ip();
+        reaching()
+            .map(|socket| socket.local().ip())
+            .find(|own| *own == chosen)
     }
 
     /// Records a batch that is about to be sent.
