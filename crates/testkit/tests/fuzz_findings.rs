@@ -1,0 +1,68 @@
+//! What the fuzz targets found (`scripts/fuzz`), as scenarios that can be read.
+
+use anabranch_proto::{AssociationState, Config, Event, SendOptions, StreamId};
+use anabranch_testkit::Script;
+use anabranch_wire::Tsn;
+use anabranch_wire::chunk::{Chunk, GapAckBlock, GapAckBlocks, Sack, TsnList};
+
+fn sack(cumulative_tsn_ack: Tsn, blocks: &[(u16, u16)]) -> Chunk {
+    let blocks = blocks.iter().map(|&(start, end)| GapAckBlock { start, end });
+    Chunk::Sack(Sack {
+        cumulative_tsn_ack,
+        a_rwnd: 100_000,
+        gap_ack_blocks: GapAckBlocks::from_blocks(blocks),
+        duplicate_tsns: TsnList::from_tsns([]),
+    })
+}
+
+/// The TSNs that the endpoint has sent since the last look.
+fn sent(script: &mut Script) -> Vec<Tsn> {
+    let packets = core::iter::from_fn(|| script.next_answer());
+    packets
+        .flat_map(|packet| packet.data().map(|data| data.tsn).collect::<Vec<_>>())
+        .collect()
+}
+
+/// §6.2.1, §7.2.4: a SACK takes a chunk back that an earlier one acknowledged, and is the third to report it missing: it
+/// returns to the flight and leaves it at once.
+#[test]
+fn taken_back_and_proved_lost_by_one_sack() {
+    let mut script = Script::new(Config::default(), 1);
+    script.set_up();
+    // endpoint → DATA 1, 2, 3, 4, … → peer, as many as the first window holds.
+    script.act(|association, now| {
+        let message = vec![7; 9000].into();
+        association
+            .send(now, StreamId(0), message, SendOptions::default())
+            .expect("send");
+    });
+    let mut highest = *sent(&mut script).last().expect("a few chunks");
+    let before = script.endpoint_tsn.minus(1);
+    let offset = |tsn: Tsn| u16::try_from(tsn.distance_from(before)).expect("a few chunks");
+    let first_window = offset(highest);
+    assert!(first_window >= 4, "{first_window} chunks");
+    // peer → SACK 4 to the last → endpoint: 1, 2 and 3 are missing. What left the flight makes room for new chunks.
+    script.send(&[sack(before, &[(4, first_window)])]);
+    highest = sent(&mut script).last().copied().unwrap_or(highest);
+    // peer → SACK 2 → endpoint: 4 to the last are taken back; 1 is missing for the second time.
+    script.send(&[sack(before, &[(2, 2)])]);
+    // peer → SACK 3 to the last → endpoint: 2 is taken back, into the hole of 1, missing for the third time.
+    script.send(&[sack(before, &[(3, offset(highest))])]);
+    let counters = *script.association().counters();
+    assert_eq!(
+        (counters.fast_recoveries, counters.reneged),
+        (1, u64::from(first_window - 3) + 1)
+    );
+    // endpoint → DATA 1, 2, … → peer, by fast retransmit.
+    let mut answer = sent(&mut script);
+    assert_eq!(answer[..2], [before.plus(1), before.plus(2)]);
+    // peer → SACK of everything, until all is sent.
+    while let Some(last) = answer.last() {
+        highest = if last.is_after(highest) { *last } else { highest };
+        script.send(&[sack(highest, &[])]);
+        answer = sent(&mut script);
+    }
+    assert!(script.events().contains(&Event::Dry));
+    assert_eq!(script.association().stats().paths[0].flight_size, 0);
+    assert_eq!(script.association().state(), AssociationState::Established);
+}
