@@ -1,0 +1,177 @@
+//! Network namespaces for a test: made by `ip`, joined by pairs of virtual Ethernet devices, and gone when it ends.
+
+use std::fs::File;
+use std::future::Future;
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+/// Nothing here takes longer.
+pub(crate) const LIMIT: Duration = Duration::from_secs(50);
+
+/// Tests that measure time run one after the other.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// The namespaces of one test, each known by its role.
+pub(crate) struct Bed {
+    test: &'static str,
+    roles: Vec<&'static str>,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Bed {
+    /// Makes a namespace for each role. Where that is not possible, or one of the programs is missing, tells why, past the
+    /// harness, which would keep it to itself.
+    pub(crate) fn build(test: &'static str, roles: &[&'static str], programs: &[&str]) -> Option<Self> {
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bed = Self {
+            test,
+            roles: Vec::new(),
+            _turn: turn,
+        };
+        for program in ["ip"].iter().chain(programs) {
+            if Command::new(program).arg("-V").output().is_err() {
+                skip(
+                    test,
+                    &format!("there is no `{program}` (scripts/setup installs it)"),
+                );
+                return None;
+            }
+        }
+        for role in roles {
+            let made = output("ip", &["netns", "add", &bed.name(role)]);
+            if !made.status.success() {
+                let told = String::from_utf8_lossy(&made.stderr);
+                skip(
+                    test,
+                    &format!("no network namespace can be made here: {}", told.trim()),
+                );
+                return None;
+            }
+            bed.roles.push(role);
+            bed.ip(role, "link set lo up");
+        }
+        Some(bed)
+    }
+
+    fn name(&self, role: &str) -> String {
+        format!("anabranch-{}-{}-{role}", std::process::id(), self.test)
+    }
+
+    /// Runs `ip` on a namespace with these arguments, which must succeed.
+    pub(crate) fn ip(&self, role: &str, arguments: &str) {
+        let name = self.name(role);
+        let arguments: Vec<_> = ["-n", &name].into_iter().chain(arguments.split(' ')).collect();
+        succeeded(&output("ip", &arguments), &format!("ip {arguments:?}"));
+    }
+
+    /// A command that runs in a namespace.
+    pub(crate) fn command(&self, role: &str, program: impl AsRef<Path>) -> Command {
+        let mut command = Command::new("ip");
+        command
+            .args(["netns", "exec", &self.name(role)])
+            .arg(program.as_ref());
+        command
+    }
+
+    /// Runs a line of a shell in a namespace; it must succeed.
+    pub(crate) fn shell(&self, role: &str, line: &str) {
+        let output = self
+            .command(role, "sh")
+            .args(["-c", line])
+            .output()
+            .expect("a shell");
+        succeeded(&output, line);
+    }
+
+    /// Joins two namespaces by a pair of devices of this name, each end with its addresses (`address/prefix`).
+    pub(crate) fn join(&self, device: &str, ends: [(&str, &[&str]); 2]) {
+        let [one, other] = ends.map(|(role, _)| self.name(role));
+        let arguments = [
+            "link", "add", device, "netns", &one, "type", "veth", "peer", "name", device, "netns", &other,
+        ];
+        succeeded(&output("ip", &arguments), &format!("ip {arguments:?}"));
+        for (role, addresses) in ends {
+            for address in addresses {
+                // Otherwise an IPv6 address is of no use for a second (duplicate address detection).
+                let nodad = if address.contains(':') { " nodad" } else { "" };
+                self.ip(role, &format!("addr add {address} dev {device}{nodad}"));
+            }
+            self.ip(role, &format!("link set {device} up"));
+        }
+    }
+
+    /// Runs a future in a namespace, on a thread of its own; what it opens stays there.
+    pub(crate) fn inside<T, F>(&self, role: &str, make: impl FnOnce() -> F + Send + 'static) -> JoinHandle<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = T>,
+    {
+        let name = self.name(role);
+        std::thread::spawn(move || {
+            enter(&name);
+            tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .expect("a runtime")
+                .block_on(async { tokio::time::timeout(LIMIT, make()).await.expect("in time") })
+        })
+    }
+
+    /// Runs something that opens sockets in a namespace, on a thread that ends with it.
+    pub(crate) fn open<T: Send + 'static>(&self, role: &str, make: impl FnOnce() -> T + Send + 'static) -> T {
+        let name = self.name(role);
+        let thread = std::thread::spawn(move || {
+            enter(&name);
+            make()
+        });
+        thread.join().expect("it is opened")
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        for role in &self.roles {
+            let _ = Command::new("ip")
+                .args(["netns", "del", &self.name(role)])
+                .output();
+        }
+    }
+}
+
+/// Moves this thread into a namespace.
+fn enter(name: &str) {
+    let file = File::open(Path::new("/run/netns").join(name)).expect("the namespace is there");
+    move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).expect("the thread moves");
+}
+
+pub(crate) fn skip(test: &str, why: &str) {
+    let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why}");
+}
+
+fn output(program: &str, arguments: &[&str]) -> Output {
+    Command::new(program).args(arguments).output().expect("it starts")
+}
+
+fn succeeded(output: &Output, what: &str) {
+    assert!(
+        output.status.success(),
+        "{what}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// Waits until something is so.
+pub(crate) fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
+    let since = Instant::now();
+    while !so() {
+        assert!(since.elapsed() < LIMIT / 2, "{what}: not within {:?}", LIMIT / 2);
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

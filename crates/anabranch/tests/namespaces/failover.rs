@@ -1,0 +1,226 @@
+//! A path is cut in the middle of a transfer (RFC 9260 §8.2, RFC 7829), and comes back.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+use anabranch::{Association, Config, Endpoint, PathState, PathStats, StreamId};
+
+use crate::bed::{Bed, LIMIT, wait_until};
+
+const UDP_PORT: u16 = 9899;
+const PORT: u16 = 5000;
+const MIB: u64 = 1 << 20;
+/// Bytes of each message.
+const SIZE: usize = 8192;
+
+/// Message `index`: all its bytes depend on it.
+fn message(index: u64) -> Vec<u8> {
+    let words = (0..SIZE as u64 / 8).map(|at| {
+        (index << 20 | at)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .to_le_bytes()
+    });
+    words.flatten().collect()
+}
+
+/// What has come so far, and the longest time between two messages.
+#[derive(Default)]
+struct Progress(Mutex<Arrivals>);
+
+#[derive(Default)]
+struct Arrivals {
+    bytes: u64,
+    last: Option<Instant>,
+    longest: Duration,
+}
+
+impl Progress {
+    fn note(&self, bytes: usize) {
+        let mut arrivals = self.0.lock().expect("no panic");
+        let now = Instant::now();
+        let before = arrivals.last.replace(now).unwrap_or(now);
+        arrivals.longest = arrivals.longest.max(now - before);
+        arrivals.bytes += bytes as u64;
+    }
+
+    fn bytes(&self) -> u64 {
+        self.0.lock().expect("no panic").bytes
+    }
+
+    /// Begins the measurement anew.
+    fn restart(&self) {
+        self.0.lock().expect("no panic").longest = Duration::ZERO;
+    }
+
+    fn longest(&self) -> Duration {
+        self.0.lock().expect("no panic").longest
+    }
+}
+
+fn endpoint(config: &Config, addresses: &[IpAddr], delay: Option<&str>) -> Endpoint {
+    let mut config = config.clone();
+    config.local_addresses = addresses.to_vec();
+    let locals: Vec<_> = addresses
+        .iter()
+        .map(|address| SocketAddr::new(*address, UDP_PORT))
+        .collect();
+    let mut builder = Endpoint::builder().config(config);
+    for (index, address) in addresses.iter().enumerate() {
+        builder = builder.interface(*address, format!("path{index}"));
+    }
+    if let Some(delay) = delay {
+        builder = builder.link(delay.parse().expect("a link"), 1);
+    }
+    builder.bind_all(&locals).expect("bind")
+}
+
+/// Takes messages in order until the end; how many.
+async fn receive(endpoint: Endpoint, progress: Arc<Progress>) -> u64 {
+    let association = endpoint.accept().await.expect("an association");
+    let mut count = 0;
+    while let Some(received) = association.recv().await.expect("recv") {
+        assert!(
+            received.into_bytes() == message(count),
+            "message {count} is not what was sent"
+        );
+        progress.note(SIZE);
+        count += 1;
+    }
+    endpoint.close().await;
+    count
+}
+
+/// Sends messages until told to stop; how many.
+async fn send(
+    endpoint: Endpoint,
+    to: SocketAddr,
+    stop: Arc<AtomicBool>,
+    told: mpsc::Sender<Association>,
+) -> u64 {
+    let association = endpoint.connect(to, PORT).await.expect("connect");
+    told.send(association.clone()).expect("it is awaited");
+    let mut count = 0;
+    while !stop.load(Ordering::Relaxed) {
+        association.send(StreamId(0), message(count)).await.expect("send");
+        count += 1;
+    }
+    association.shutdown().await.expect("an orderly end");
+    endpoint.close().await;
+    count
+}
+
+fn path(association: &Association, index: usize) -> PathStats {
+    association.stats().paths.swap_remove(index)
+}
+
+/// Two subnets; the first is cut in the middle of a transfer, and comes back. The reader's longest pause.
+fn cut_and_return(test: &'static str, config: &Config, subnets: [[&'static str; 2]; 2]) -> Option<Duration> {
+    let bed = Bed::build(test, &["a", "z"], &[])?;
+    let mut addresses: [Vec<IpAddr>; 2] = [Vec::new(), Vec::new()];
+    for (index, subnet) in subnets.into_iter().enumerate() {
+        bed.join(
+            &format!("path{index}"),
+            [("a", &[subnet[0]]), ("z", &[subnet[1]])],
+        );
+        for side in 0..2 {
+            let (address, _) = subnet[side].split_once('/').expect("a prefix");
+            addresses[side].push(address.parse().expect("an address"));
+        }
+    }
+    let progress = Arc::new(Progress::default());
+    let stop = Arc::new(AtomicBool::new(false));
+    let (ready, is_ready) = mpsc::channel();
+    let (told, association) = mpsc::channel();
+    let remote = SocketAddr::new(addresses[1][0], UDP_PORT);
+    let [ours, theirs] = addresses;
+    let receiver = bed.inside("z", {
+        let (config, progress) = (config.clone(), Arc::clone(&progress));
+        move || async move {
+            let endpoint = endpoint(&config, &theirs, None);
+            endpoint.listen(PORT).expect("listen");
+            ready.send(()).expect("it is awaited");
+            receive(endpoint, progress).await
+        }
+    });
+    is_ready.recv_timeout(LIMIT).expect("it listens");
+    let sender = bed.inside("a", {
+        let (config, stop) = (config.clone(), Arc::clone(&stop));
+        move || async move { send(endpoint(&config, &ours, Some("delay=40ms")), remote, stop, told).await }
+    });
+    let association = association.recv_timeout(LIMIT).expect("connected");
+    wait_until("both paths are confirmed", || {
+        let paths = association.stats().paths;
+        paths.len() == 2 && paths.iter().all(|path| path.state == PathState::Active)
+    });
+    wait_until("4 MiB have come", || progress.bytes() > 4 * MIB);
+
+    progress.restart();
+    let cut = Instant::now();
+    bed.ip("z", "link set path0 down");
+    wait_until("the path is in doubt", || {
+        path(&association, 0).state != PathState::Active
+    });
+    let noticed = cut.elapsed();
+    let at_cut = progress.bytes();
+    wait_until("4 MiB more have come", || progress.bytes() > at_cut + 4 * MIB);
+    let pause = progress.longest();
+    println!("{test}: dead path noticed after {noticed:?}, the reader's longest pause {pause:?}");
+
+    bed.ip("z", "link set path0 up");
+    let back = Instant::now();
+    wait_until("the path is active again", || {
+        path(&association, 0).state == PathState::Active
+    });
+    println!("{test}: in use again {:?} after it came back", back.elapsed());
+    let before = path(&association, 0).data_bytes_sent;
+    wait_until("data returns to the primary path", || {
+        path(&association, 0).data_bytes_sent > before + MIB / 2
+    });
+    stop.store(true, Ordering::Relaxed);
+    let sent = sender.join().expect("the sender");
+    let received = receiver.join().expect("the receiver");
+    assert_eq!(received, sent, "nothing is lost");
+    Some(pause)
+}
+
+const IPV4: [[&str; 2]; 2] = [["10.81.1.1/24", "10.81.1.2/24"], ["10.81.2.1/24", "10.81.2.2/24"]];
+const BOTH: [[&str; 2]; 2] = [["10.81.1.1/24", "10.81.1.2/24"], ["fd81:2::1/64", "fd81:2::2/64"]];
+
+#[test]
+fn fast_detection() {
+    let config = Config::default().with_fast_failover();
+    if let Some(pause) = cut_and_return("fast", &config, IPV4) {
+        assert!(pause < Duration::from_secs(1), "{pause:?}");
+    }
+}
+
+#[test]
+fn fast_detection_from_ipv4_to_ipv6() {
+    let config = Config::default().with_fast_failover();
+    if let Some(pause) = cut_and_return("v4v6", &config, BOTH) {
+        assert!(pause < Duration::from_secs(1), "{pause:?}");
+    }
+}
+
+/// Nothing but RFC 7829's recommendation: the timeouts are RFC 9260's.
+#[test]
+fn potentially_failed_with_the_timeouts_of_rfc_9260() {
+    let mut config = Config::default();
+    config.retransmissions.potentially_failed_max_retrans = Some(0);
+    if let Some(pause) = cut_and_return("pf", &config, IPV4) {
+        assert!(pause < Duration::from_secs(10), "{pause:?}");
+    }
+}
+
+#[test]
+fn an_interface_that_is_not_there_is_an_error() {
+    let builder = Endpoint::builder().interface(IpAddr::from([127, 0, 0, 1]), "nosuchdevice");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let answer = runtime.expect("a runtime").block_on(builder.bind("127.0.0.1:0"));
+    assert!(
+        matches!(&answer, Err(anabranch::BindError::Interface { interface, .. }) if interface == "nosuchdevice"),
+        "{answer:?}"
+    );
+}
