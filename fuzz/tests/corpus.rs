@@ -22,7 +22,9 @@ fn every_input_passes() {
         let mut count = 0;
         for kind in ["regressions", "corpus"] {
             let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(kind).join(name);
-            let Ok(files) = fs::read_dir(&folder) else { continue };
+            let Ok(files) = fs::read_dir(&folder) else {
+                continue;
+            };
             for file in files {
                 let path = file.expect("the folder can be read").path();
                 let input = fs::read(&path).expect("the file can be read");
