@@ -1,6 +1,6 @@
 //! Many associations on one endpoint that say nothing: what setting them up, keeping and resting them costs.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -34,8 +34,15 @@ pub(super) struct IdleReport {
 struct End {
     endpoint: Endpoint,
     address: SocketAddr,
-    associations: BTreeMap<AssociationId, Box<Association>>,
+    associations: BTreeMap<AssociationId, Entry>,
+    timeouts: BTreeSet<(Timestamp, AssociationId)>,
     buffer: Vec<u8>,
+}
+
+/// An association, and its place among the timeouts.
+struct Entry {
+    association: Box<Association>,
+    timeout: Option<Timestamp>,
 }
 
 /// A packet under way: when it arrives, where from, where to, what.
@@ -49,12 +56,13 @@ impl End {
             endpoint,
             address,
             associations: BTreeMap::new(),
+            timeouts: BTreeSet::new(),
             buffer: Vec::new(),
         })
     }
 
     fn send(&mut self, now: Timestamp, id: AssociationId, wire: &mut VecDeque<Carried>) {
-        let Some(association) = self.associations.get_mut(&id) else {
+        let Some(Entry { association, timeout }) = self.associations.get_mut(&id) else {
             return;
         };
         self.buffer.clear();
@@ -67,6 +75,16 @@ impl End {
             self.endpoint.handle_event(id, event);
         }
         while association.poll_event().is_some() {}
+        if let Some(old) = timeout.take() {
+            self.timeouts.remove(&(old, id));
+        }
+        *timeout = association.poll_timeout();
+        self.timeouts.extend(timeout.map(|due| (due, id)));
+    }
+
+    fn keep(&mut self, id: AssociationId, association: Box<Association>) {
+        let timeout = None;
+        self.associations.insert(id, Entry { association, timeout });
     }
 
     fn input(&mut self, now: Timestamp, from: SocketAddr, packet: Bytes, wire: &mut VecDeque<Carried>) {
@@ -76,29 +94,24 @@ impl End {
                 wire.push_back((now + DELAY, self.address, reply.destination, reply.packet));
             }
             Handling::Deliver(id, inbound) => {
-                if let Some(association) = self.associations.get_mut(&id) {
-                    association.handle_packet(now, inbound);
+                if let Some(entry) = self.associations.get_mut(&id) {
+                    entry.association.handle_packet(now, inbound);
                 }
                 self.send(now, id, wire);
             }
             Handling::Accept(id, association) => {
-                self.associations.insert(id, association);
+                self.keep(id, association);
                 self.send(now, id, wire);
             }
         }
     }
 
     fn on_time(&mut self, now: Timestamp, wire: &mut VecDeque<Carried>) {
-        let due = |association: &Association| association.poll_timeout().is_some_and(|due| due <= now);
-        let ids: Vec<_> = self
-            .associations
-            .iter()
-            .filter(|(_, association)| due(association))
-            .map(|(id, _)| *id)
-            .collect();
-        for id in ids {
-            if let Some(association) = self.associations.get_mut(&id) {
-                association.handle_timeout(now);
+        while let Some(&(due, id)) = self.timeouts.first()
+            && due <= now
+        {
+            if let Some(entry) = self.associations.get_mut(&id) {
+                entry.association.handle_timeout(now);
             }
             self.send(now, id, wire);
         }
@@ -135,7 +148,7 @@ pub(super) fn run(args: &BenchArgs, count: u64, interrupt: &Interrupt) -> Result
             .endpoint
             .connect(now, address(2), PORT, ConnectOptions::default());
         let (id, association) = connected.map_err(|error| failed(&error))?;
-        ends[0].associations.insert(id, association);
+        ends[0].keep(id, association);
         ends[0].send(now, id, &mut wire);
         for _ in 0..4 {
             now = now + DELAY;

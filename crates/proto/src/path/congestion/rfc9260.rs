@@ -73,12 +73,17 @@ impl Rfc9260 {
     }
 
     /// §7.2.1: per RTO without data, half the window, not below four packets; what was known before the pause
-    /// stays known as ssthresh.
+    /// stays known as ssthresh. A window that is not lowered adjusts nothing: else a path on which nothing was sent yet,
+    /// as all but the primary one, would begin in congestion avoidance, with four packets.
     pub(super) fn on_idle(&mut self, first: bool) {
+        let lowered = (self.cwnd / 2).max(4 * self.max_data);
+        if lowered >= self.cwnd {
+            return;
+        }
         if first {
             self.ssthresh = self.cwnd.max(self.floor * self.max_data);
         }
-        self.cwnd = self.cwnd.min((self.cwnd / 2).max(4 * self.max_data));
+        self.cwnd = lowered;
     }
 }
 
@@ -156,9 +161,13 @@ mod tests {
         control.on_timeout();
         assert_eq!((control.cwnd, control.ssthresh), (1000, 4000));
         control.on_idle(true);
-        assert_eq!(control.cwnd, 1000, "an idle path gains nothing");
+        assert_eq!(
+            (control.cwnd, control.ssthresh),
+            (1000, 4000),
+            "an idle path gains nothing"
+        );
         control.cwnd = 20_000;
         control.on_idle(true);
-        assert_eq!(control.cwnd, 10_000);
+        assert_eq!((control.cwnd, control.ssthresh), (10_000, 20_000));
     }
 }
