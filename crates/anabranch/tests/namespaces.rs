@@ -4,7 +4,6 @@
 #![cfg(target_os = "linux")]
 
 #[path = "namespaces/bed.rs"]
-#[allow(dead_code)]
 mod bed;
 #[path = "namespaces/failover.rs"]
 mod failover;
