@@ -49,7 +49,7 @@ fn the_search_finds_the_size_of_the_path() {
         (65_535, 65_535),
     ] {
         let mut pair = Setup::new(1).path(link(mtu)).connect();
-        carry(&mut pair, &mut Ledger::new(1), 4);
+        carry(&mut pair, &mut Ledger::new(1), 16);
         assert_eq!(pmtu(&pair), found, "on a path of {mtu}");
         let counters = *pair.association(Side::A).counters();
         assert_eq!(counters.timeouts, 0, "a probe that is lost is no loss of data");

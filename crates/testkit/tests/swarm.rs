@@ -168,6 +168,7 @@ fn random_config(random: &mut Generator, near_wrap: bool) -> Config {
     config.sack.frequency = pick(random, &[1, 2, 4]);
     config.buffers.receive = pick(random, &[4_000, 65_536, 1 << 20]);
     config.buffers.send = pick(random, &[10_000, 65_536, 1 << 20]);
+    config.buffers.growth = pick(random, &[1, 32]);
     config.buffers.partial_delivery_point = pick(random, &[1_000, 50_000, 256 << 10]);
     config.path_mtu = pick(random, &[576, 1280, 1500]);
     config.path_mtu_limit = pick(random, &[1500, 9000, 65_535]);

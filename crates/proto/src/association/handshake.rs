@@ -140,6 +140,7 @@ impl Association {
             capabilities: Capabilities::default(),
             paths: Paths::new(plan.local_address, plan.remote, &plan.config, now),
             queue: SendQueue::new(plan.config.streams.outbound, plan.config.scheduler),
+            send_limit: plan.config.buffers.send,
             outstanding: Outstanding::new(local_initial_tsn, RecoveryRules::RFC9260),
             peer_window: super::PeerWindow::default(),
             receiver: Receiver::new(Tsn(0), 0, &plan.config.buffers, &plan.config.sack),

@@ -90,6 +90,8 @@ pub struct Association {
     capabilities: Capabilities,
     paths: Paths,
     queue: SendQueue,
+    /// Bytes beyond which `send` takes nothing.
+    send_limit: usize,
     outstanding: Outstanding,
     peer_window: PeerWindow,
     receiver: Receiver,
@@ -160,7 +162,7 @@ impl Association {
                 limit,
             });
         }
-        if self.buffered_bytes() >= self.config.buffers.send && !message.is_empty() {
+        if self.buffered_bytes() >= self.send_limit && !message.is_empty() && !self.grow_send_buffer() {
             self.notices.want_writable();
             return Err(SendError::BufferFull);
         }
@@ -172,14 +174,25 @@ impl Association {
         Ok(id)
     }
 
+    /// Where half of the send buffer is in flight the network could take more: the buffer grows.
+    fn grow_send_buffer(&mut self) -> bool {
+        let buffers = &self.config.buffers;
+        let most = buffers.send.saturating_mul(buffers.growth as usize);
+        let grows = self.send_limit < most && self.outstanding.in_flight() >= self.send_limit / 2;
+        if grows {
+            self.send_limit = (2 * self.send_limit).min(most);
+        }
+        grows
+    }
+
     /// Bytes that count against the send buffer.
     fn buffered_bytes(&self) -> usize {
         self.queue.bytes() + self.outstanding.bytes()
     }
 
     /// The next message, or part of one. Taking it opens the receive window, so drain the association after.
-    pub fn recv(&mut self, _now: Timestamp) -> Option<MessagePart> {
-        let part = self.receiver.recv();
+    pub fn recv(&mut self, now: Timestamp) -> Option<MessagePart> {
+        let part = self.receiver.recv(now);
         if self.receiver.window_update_due() {
             self.receiver.force_ack();
         }
@@ -234,7 +247,7 @@ impl Association {
     /// What any input may have made possible: the next step of a shutdown, room to send, something to read.
     fn after_input(&mut self, now: Timestamp) {
         self.advance_shutdown(now);
-        let has_room = self.buffered_bytes() < self.config.buffers.send;
+        let has_room = self.buffered_bytes() < self.send_limit;
         self.notices
             .on_input(self.receiver.is_readable(), has_room && self.takes_messages());
         // An end that leaves messages behind empties both, and nothing follows `Closed`.

@@ -308,12 +308,13 @@ impl Receiver {
     }
 
     /// The next message, or part of one.
-    pub(crate) fn recv(&mut self) -> Option<MessagePart> {
+    pub(crate) fn recv(&mut self, now: Timestamp) -> Option<MessagePart> {
         let held = match self.ready.pop_front() {
             Some(held) => held,
             None => self.take_partial()?,
         };
         self.window.release(held.part.payload.len(), held.chunks);
+        self.window.on_read(now, held.part.payload.len());
         Some(held.part)
     }
 

@@ -1,15 +1,26 @@
 //! The window this side advertises, and what it holds for the application (RFC 9260 §6.2).
 
+use core::time::Duration;
+
 use crate::config::BufferConfig;
+use crate::time::Timestamp;
 
 /// A window smaller than a full packet is advertised as none, so that the peer sends no crumbs (silly window
 /// avoidance, RFC 1122 §4.2.3.3).
 const CRUMB: usize = 1500;
 
+/// An application that reads a whole window within this time would be held up by it over any longer round trip: the
+/// window grows.
+const GROWS_WITHIN: Duration = Duration::from_millis(500);
+
 /// Bytes and chunks held, against what may be held.
 #[derive(Debug)]
 pub(super) struct ReceiveWindow {
     limit: usize,
+    /// What `limit` grows to at most.
+    most: usize,
+    /// Bytes read since that time.
+    read: (Timestamp, usize),
     max_chunks: usize,
     bytes: usize,
     chunks: usize,
@@ -21,6 +32,10 @@ impl ReceiveWindow {
         let limit = buffers.receive as usize;
         Self {
             limit,
+            most: limit
+                .saturating_mul(buffers.growth as usize)
+                .min(u32::MAX as usize),
+            read: (Timestamp::ZERO, 0),
             max_chunks: buffers.max_chunks,
             bytes: 0,
             chunks: 0,
@@ -59,6 +74,21 @@ impl ReceiveWindow {
     pub(super) fn release(&mut self, len: usize, chunks: usize) {
         self.bytes -= len;
         self.chunks -= chunks;
+    }
+
+    /// The application took `len` bytes: it makes the window grow by reading fast, so that one that does not read never
+    /// holds more than it was given at first.
+    pub(super) fn on_read(&mut self, now: Timestamp, len: usize) {
+        let (since, read) = self.read;
+        if now.saturating_duration_since(since) > GROWS_WITHIN {
+            self.read = (now, len);
+            return;
+        }
+        self.read.1 = read + len;
+        if self.read.1 >= self.limit && self.bytes <= self.limit / 4 {
+            self.limit = (2 * self.limit).min(self.most);
+            self.read = (now, 0);
+        }
     }
 
     /// `a_rwnd` now.

@@ -9,6 +9,7 @@ fn receiver(initial_tsn: u32, receive: u32) -> Receiver {
     let config = Config::default();
     let buffers = BufferConfig {
         receive,
+        growth: 1,
         ..config.buffers
     };
     Receiver::new(Tsn(initial_tsn), 10, &buffers, &config.sack)
@@ -29,7 +30,7 @@ fn fragment(tsn: u32, stream: u16, sequence: u32, flags: &str, payload: &[u8]) -
 }
 
 fn read_all(receiver: &mut Receiver) -> Vec<(u16, Vec<u8>)> {
-    std::iter::from_fn(|| receiver.recv())
+    std::iter::from_fn(|| receiver.recv(Timestamp::ZERO))
         .map(|part| (part.stream.0, part.payload.into_bytes().to_vec()))
         .collect()
 }
@@ -95,7 +96,7 @@ fn unknown_streams_duplicates_and_full_buffers() {
         Verdict::NoRoom
     );
     assert_eq!(receiver.a_rwnd(), 0);
-    assert_eq!(receiver.recv().unwrap().payload.len(), 2_900);
+    assert_eq!(receiver.recv(Timestamp::ZERO).unwrap().payload.len(), 2_900);
     assert_eq!(
         receiver.on_fragment(fragment(3, 0, 1, "BE", &[0; 200])),
         Verdict::Accepted
@@ -117,7 +118,7 @@ fn a_message_larger_than_the_window_comes_in_parts() {
             receiver.on_fragment(fragment(1 + number, 3, 0, flag, &[number as u8; 1000])),
             Verdict::Accepted
         );
-        while let Some(part) = receiver.recv() {
+        while let Some(part) = receiver.recv(Timestamp::ZERO) {
             flags.push((part.message, part.beginning, part.ending));
             received.extend_from_slice(&part.payload.into_bytes());
         }
@@ -153,21 +154,24 @@ fn a_peer_that_leaves_messages_out_cannot_make_this_side_keep_the_rest() {
     assert!(matches!(verdict, Verdict::Violation(_)), "{verdict:?}");
     let mut receiver = self::receiver(1, 10_000);
     receiver.on_fragment(fragment(1, 0, 0, "BE", b"x"));
-    receiver.recv().unwrap();
+    receiver.recv(Timestamp::ZERO).unwrap();
     receiver.on_fragment(fragment(2, 0, 0, "BE", b"again"));
-    assert_eq!((receiver.recv(), receiver.unread_bytes()), (None, 0));
+    assert_eq!(
+        (receiver.recv(Timestamp::ZERO), receiver.unread_bytes()),
+        (None, 0)
+    );
 }
 
 #[test]
 fn the_next_large_message_comes_in_parts_when_the_first_is_done() {
     let mut receiver = receiver(1, 10_000);
     receiver.on_fragment(fragment(1, 0, 0, "B", &[1; 5_000]));
-    assert!(receiver.recv().is_some_and(|part| !part.ending));
+    assert!(receiver.recv(Timestamp::ZERO).is_some_and(|part| !part.ending));
     receiver.on_fragment(fragment(3, 1, 0, "B", &[2; 5_000]));
     assert!(!receiver.is_readable());
     receiver.on_fragment(fragment(2, 0, 0, "E", &[1; 10]));
-    assert!(receiver.recv().is_some_and(|part| part.ending));
-    let part = receiver.recv().unwrap();
+    assert!(receiver.recv(Timestamp::ZERO).is_some_and(|part| part.ending));
+    let part = receiver.recv(Timestamp::ZERO).unwrap();
     assert_eq!(
         (part.stream, part.beginning, part.ending),
         (StreamId(1), true, false)
@@ -179,6 +183,7 @@ fn many_tiny_fragments_are_a_large_message() {
     let config = Config::default();
     let buffers = BufferConfig {
         max_chunks: 20,
+        growth: 1,
         ..config.buffers
     };
     let mut receiver = Receiver::new(Tsn(1), 1, &buffers, &config.sack);
@@ -187,7 +192,9 @@ fn many_tiny_fragments_are_a_large_message() {
         let flag = if number == 0 { "B" } else { "" };
         let verdict = receiver.on_fragment(fragment(1 + number, 0, 0, flag, b"x"));
         assert_eq!(verdict, Verdict::Accepted);
-        received += receiver.recv().map_or(0, |part| part.payload.len());
+        received += receiver
+            .recv(Timestamp::ZERO)
+            .map_or(0, |part| part.payload.len());
     }
     assert!(received >= 990, "{received}");
 }
@@ -279,7 +286,7 @@ proptest! {
         for fragment in shuffled {
             let verdict = receiver.on_fragment(fragment.clone());
             prop_assert!(matches!(verdict, Verdict::Accepted | Verdict::Duplicate), "{:?}", verdict);
-            received.extend(std::iter::from_fn(|| receiver.recv()));
+            received.extend(std::iter::from_fn(|| receiver.recv(Timestamp::ZERO)));
         }
         prop_assert_eq!(received.len(), messages.len());
         prop_assert_eq!(receiver.unread_bytes(), 0);
@@ -313,7 +320,7 @@ proptest! {
             .map(|fragment| Fragment { payload: Bytes::from(fragment.payload.repeat(150)), ..fragment })
             .collect();
         let config = Config::default();
-        let buffers = BufferConfig { receive: 4_000, max_chunks, ..config.buffers };
+        let buffers = BufferConfig { receive: 4_000, max_chunks, growth: 1, ..config.buffers };
         let mut receiver = Receiver::new(Tsn(1), 10, &buffers, &config.sack);
         let mut random = |below: u64| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -350,10 +357,10 @@ proptest! {
                 }
             });
             for _ in 0..random(4) {
-                received += receiver.recv().map_or(0, |part| part.payload.len());
+                received += receiver.recv(Timestamp::ZERO).map_or(0, |part| part.payload.len());
             }
         }
-        prop_assert!(receiver.recv().is_none() && receiver.unread_bytes() == 0);
+        prop_assert!(receiver.recv(Timestamp::ZERO).is_none() && receiver.unread_bytes() == 0);
     }
 }
 
@@ -371,7 +378,7 @@ fn large_datagrams_are_not_kept_for_small_payloads() {
         assert_eq!(receiver.on_fragment(fragment), Verdict::Accepted);
         receiver.on_packet(Timestamp::ZERO, false);
     }
-    let kept: Vec<_> = std::iter::from_fn(|| receiver.recv()).collect();
+    let kept: Vec<_> = std::iter::from_fn(|| receiver.recv(Timestamp::ZERO)).collect();
     let slices = kept.iter().filter(|part| {
         datagram
             .as_ptr_range()
