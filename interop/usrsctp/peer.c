@@ -22,12 +22,17 @@
 #define MAX_MESSAGE (1u << 20)
 #define SOCKET_BUFFER (1 << 20)
 #define MAX_STREAMS 1024
+#define MAX_LOCALS 4
 
 static struct {
     bool listen, send, log, shutdown_first;
     unsigned udp_port, local_udp_port, streams, unordered_every, timeout_s, linger_s, mtu;
     uint64_t seed, messages, expect;
     uint32_t max_size;
+    // Instead of loopback: the addresses of several paths, and where to connect to.
+    bool fast_failover;
+    int locals;
+    struct in_addr local[MAX_LOCALS], remote;
 } opt = {.send = true, .streams = 8, .timeout_s = 120, .mtu = 1400, .seed = 1, .messages = 100, .max_size = 262144};
 
 static int json_fd;
@@ -325,8 +330,13 @@ static void configure(struct socket *s) {
         struct sctp_event event = {.se_assoc_id = SCTP_FUTURE_ASSOC, .se_type = events[i], .se_on = 1};
         set(s, IPPROTO_SCTP, SCTP_EVENT, &event, sizeof event, "SCTP_EVENT");
     }
-    struct sockaddr_in local = loopback(SCTP_PORT);
-    if (usrsctp_bind(s, (struct sockaddr *)&local, sizeof local) < 0) fail("bind: %s", strerror(errno));
+    struct sockaddr_in local[MAX_LOCALS] = {loopback(SCTP_PORT)};
+    for (int i = 0; i < opt.locals; i++) {
+        local[i] = loopback(SCTP_PORT);
+        local[i].sin_addr = opt.local[i];
+    }
+    if (opt.locals == 0 && usrsctp_bind(s, (struct sockaddr *)local, sizeof *local) < 0) fail("bind: %s", strerror(errno));
+    if (opt.locals > 0 && usrsctp_bindx(s, (struct sockaddr *)local, opt.locals, SCTP_BINDX_ADD_ADDR) < 0) fail("bindx: %s", strerror(errno));
 }
 
 static struct socket *set_up(void) {
@@ -336,6 +346,15 @@ static struct socket *set_up(void) {
     usrsctp_init((uint16_t)*own, NULL, debug_line);
     // Where it runs as root usrsctp also opens a raw SCTP socket: it must not ABORT what belongs to other programs.
     usrsctp_sysctl_set_sctp_blackhole(2);
+    if (opt.fast_failover) {
+        // Milliseconds all. The threshold of RFC 7829: potentially failed after the first error.
+        usrsctp_sysctl_set_sctp_rto_initial_default(500);
+        usrsctp_sysctl_set_sctp_rto_min_default(200);
+        usrsctp_sysctl_set_sctp_rto_max_default(2000);
+        usrsctp_sysctl_set_sctp_heartbeat_interval_default(500);
+        usrsctp_sysctl_set_sctp_delayed_sack_time_default(20);
+        usrsctp_sysctl_set_sctp_path_pf_threshold(0);
+    }
     usrsctp_sysctl_set_sctp_sendspace(SOCKET_BUFFER);
     usrsctp_sysctl_set_sctp_recvspace(SOCKET_BUFFER);
     struct socket *s = usrsctp_socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP, NULL, NULL, 0, NULL);
@@ -351,6 +370,7 @@ static struct socket *set_up(void) {
     struct sctp_udpencaps encaps = {.sue_assoc_id = SCTP_FUTURE_ASSOC, .sue_address.ss_family = AF_INET, .sue_port = htons((uint16_t)opt.udp_port)};
     set(s, IPPROTO_SCTP, SCTP_REMOTE_UDP_ENCAPS_PORT, &encaps, sizeof encaps, "SCTP_REMOTE_UDP_ENCAPS_PORT");
     struct sockaddr_in remote = loopback(SCTP_PORT);
+    if (opt.remote.s_addr) remote.sin_addr = opt.remote;
     if (usrsctp_connect(s, (struct sockaddr *)&remote, sizeof remote) < 0) fail("connect: %s", strerror(errno));
     return s;
 }
@@ -363,6 +383,12 @@ static uint64_t number(const char *name, const char *text, uint64_t low, uint64_
     return v;
 }
 
+static struct in_addr address(const char *name, const char *text) {
+    struct in_addr a;
+    if (!text || inet_pton(AF_INET, text, &a) != 1) usage_error("%s takes an IPv4 address", name);
+    return a;
+}
+
 static void read_options(int n, char **v) {
     bool expect_given = false, shutdown_given = false;
     if (n < 2 || (strcmp(v[1], "listen") && strcmp(v[1], "connect"))) usage_error("usage: usrsctp-peer listen|connect --udp-port P [options], see interop/README.md");
@@ -372,9 +398,15 @@ static void read_options(int n, char **v) {
         if (!strcmp(k, "--send")) { opt.send = true; continue; }
         if (!strcmp(k, "--no-send")) { opt.send = false; continue; }
         if (!strcmp(k, "--log")) { opt.log = true; continue; }
+        if (!strcmp(k, "--fast-failover")) { opt.fast_failover = true; continue; }
         const char *x = i + 1 < n ? v[++i] : NULL;
         if (!strcmp(k, "--udp-port")) opt.udp_port = (unsigned)number(k, x, 0, 65535);
         else if (!strcmp(k, "--local-udp-port")) opt.local_udp_port = (unsigned)number(k, x, 0, 65535);
+        else if (!strcmp(k, "--remote")) opt.remote = address(k, x);
+        else if (!strcmp(k, "--local")) {
+            if (opt.locals == MAX_LOCALS) usage_error("--local: at most %d", MAX_LOCALS);
+            opt.local[opt.locals++] = address(k, x);
+        }
         else if (!strcmp(k, "--messages")) opt.messages = number(k, x, 0, 0xffffff);
         else if (!strcmp(k, "--expect")) { opt.expect = number(k, x, 0, 0xffffff); expect_given = true; }
         else if (!strcmp(k, "--seed")) opt.seed = number(k, x, 0, UINT64_MAX);

@@ -7,5 +7,9 @@
 mod bed;
 #[path = "namespaces/failover.rs"]
 mod failover;
+#[path = "common/peer_messages.rs"]
+mod peer_messages;
 #[path = "namespaces/translator.rs"]
 mod translator;
+#[path = "namespaces/usrsctp.rs"]
+mod usrsctp;

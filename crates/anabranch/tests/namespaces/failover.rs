@@ -27,7 +27,7 @@ fn message(index: u64) -> Vec<u8> {
 
 /// What has come so far, and the longest time between two messages.
 #[derive(Default)]
-struct Progress(Mutex<Arrivals>);
+pub(crate) struct Progress(Mutex<Arrivals>);
 
 #[derive(Default)]
 struct Arrivals {
@@ -37,7 +37,7 @@ struct Arrivals {
 }
 
 impl Progress {
-    fn note(&self, bytes: usize) {
+    pub(crate) fn note(&self, bytes: usize) {
         let mut arrivals = self.0.lock().expect("no panic");
         let now = Instant::now();
         let before = arrivals.last.replace(now).unwrap_or(now);
@@ -45,21 +45,21 @@ impl Progress {
         arrivals.bytes += bytes as u64;
     }
 
-    fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.0.lock().expect("no panic").bytes
     }
 
     /// Begins the measurement anew.
-    fn restart(&self) {
+    pub(crate) fn restart(&self) {
         self.0.lock().expect("no panic").longest = Duration::ZERO;
     }
 
-    fn longest(&self) -> Duration {
+    pub(crate) fn longest(&self) -> Duration {
         self.0.lock().expect("no panic").longest
     }
 }
 
-fn endpoint(config: &Config, addresses: &[IpAddr], delay: Option<&str>) -> Endpoint {
+pub(crate) fn endpoint(config: &Config, addresses: &[IpAddr], delay: Option<&str>) -> Endpoint {
     let mut config = config.clone();
     config.local_addresses = addresses.to_vec();
     let locals: Vec<_> = addresses
@@ -111,7 +111,7 @@ async fn send(
     count
 }
 
-fn path(association: &Association, index: usize) -> PathStats {
+pub(crate) fn path(association: &Association, index: usize) -> PathStats {
     association.stats().paths.swap_remove(index)
 }
 

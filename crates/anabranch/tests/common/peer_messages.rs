@@ -1,0 +1,104 @@
+//! The messages that the interop peers send and expect (interop/README.md).
+
+use std::path::PathBuf;
+
+use anabranch::{Association, Message, Ppid, SendOptions, StreamId};
+
+const PPID_BASE: u32 = 0x4100_0000;
+pub(crate) const STREAMS: u64 = 8;
+pub(crate) const UNORDERED_EVERY: u64 = 10;
+pub(crate) const SEED: u64 = 1;
+const MAX_SIZE: u64 = 262_144;
+
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+fn next(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mix(*state)
+}
+
+/// Message `index` of the side that listens (1) or connects (0): stream, order flag, bytes.
+fn describe(direction: u64, index: u64) -> (StreamId, bool, Vec<u8>) {
+    let classes = [
+        (700, 1, 256),
+        (900, 257, 4096),
+        (987, 4097, 16_384),
+        (996, 16_385, 65_536),
+        (1000, 65_537, 262_144),
+    ];
+    let mut state = mix(mix(2 * SEED + direction).wrapping_add(index));
+    let (class, size, stream) = (next(&mut state) % 1000, next(&mut state), next(&mut state));
+    let (_, low, high) = classes
+        .into_iter()
+        .find(|(below, ..)| class < *below)
+        .expect("all are below 1000");
+    let size = match index {
+        0 => 1,
+        1 => MAX_SIZE,
+        _ => low + size % (high - low + 1),
+    };
+    let unordered = index % UNORDERED_EVERY == UNORDERED_EVERY - 1;
+    let mut bytes = Vec::with_capacity(size as usize + 8);
+    while bytes.len() < size as usize {
+        bytes.extend_from_slice(&next(&mut state).to_le_bytes());
+    }
+    bytes.truncate(size as usize);
+    (StreamId((stream % STREAMS) as u16), unordered, bytes)
+}
+
+/// Sends those of one direction with these numbers.
+pub(crate) async fn send_all(association: &Association, direction: u64, indexes: std::ops::Range<u64>) {
+    for index in indexes {
+        let (stream, unordered, bytes) = describe(direction, index);
+        let options = SendOptions {
+            ppid: Ppid(PPID_BASE + index as u32),
+            unordered,
+            ..SendOptions::default()
+        };
+        association.send_with(stream, bytes, options).await.expect("send");
+    }
+}
+
+/// Receives the first `count` of one direction, and checks each; `note` is told as they come.
+pub(crate) async fn receive_all(
+    association: &Association,
+    direction: u64,
+    count: u64,
+    mut note: impl FnMut(usize),
+) {
+    let mut seen = vec![false; count as usize];
+    let mut last = [None; STREAMS as usize];
+    for _ in 0..count {
+        let message: Message = association.recv().await.expect("recv").expect("another message");
+        let index = u64::from(message.ppid.0 - PPID_BASE);
+        let (stream, unordered, bytes) = describe(direction, index);
+        assert_eq!(
+            (message.stream, message.unordered),
+            (stream, unordered),
+            "message {index}"
+        );
+        assert!(
+            !std::mem::replace(&mut seen[index as usize], true),
+            "message {index} came twice"
+        );
+        if !unordered {
+            let before = last[usize::from(stream.0)].replace(index);
+            assert!(before < Some(index), "message {index} came after {before:?}");
+        }
+        note(bytes.len());
+        assert!(
+            message.into_bytes() == bytes,
+            "message {index} is not what was sent"
+        );
+    }
+}
+
+/// The program of a peer, which may not have been built.
+pub(crate) fn program(peer: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/interop");
+    folder.join(format!("{peer}-peer"))
+}

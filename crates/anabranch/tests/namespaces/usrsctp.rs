@@ -1,0 +1,207 @@
+//! usrsctp at the other end, with two addresses: a path is cut in the middle of a transfer, whichever side sends.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::{IpAddr, SocketAddr};
+use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use anabranch::{Association, Config, Endpoint, PathState};
+
+use crate::bed::{Bed, LIMIT, skip, wait_until};
+use crate::failover::{Progress, endpoint, path};
+use crate::peer_messages::{SEED, STREAMS, UNORDERED_EVERY, program, receive_all, send_all};
+
+const PORT: u16 = 5000;
+const UDP_PORT: u16 = 9899;
+/// About 20 MB.
+const MESSAGES: u64 = 8000;
+/// About 2 MB: at a round trip of 80 ms usrsctp sends half a megabyte a second, cut or no cut.
+const FROM_USRSCTP: u64 = 700;
+/// Sent after the path is back.
+const LAST: u64 = 1000;
+
+/// Two subnets, and usrsctp listening on both of its addresses. Its SCTP runs in UDP without privilege, but it reads all
+/// addresses of its namespace.
+fn start(test: &'static str, sends: bool) -> Option<(Bed, Child)> {
+    let program = program("usrsctp");
+    if !program.exists() {
+        skip(
+            test,
+            "target/interop/usrsctp-peer is not there (scripts/setup builds it)",
+        );
+        return None;
+    }
+    let bed = Bed::build(test, &["a", "z"], &[])?;
+    bed.join("path0", [("a", &["10.83.1.1/24"]), ("z", &["10.83.1.2/24"])]);
+    bed.join("path1", [("a", &["10.83.2.1/24"]), ("z", &["10.83.2.2/24"])]);
+    let (messages, expect) = if sends { (FROM_USRSCTP, 0) } else { (0, MESSAGES) };
+    let mut child = bed
+        .command("z", program)
+        .args([
+            "listen",
+            "--udp-port",
+            &UDP_PORT.to_string(),
+            "--fast-failover",
+            "--timeout",
+            "45",
+        ])
+        .args([
+            "--local",
+            "10.83.1.2",
+            "--local",
+            "10.83.2.2",
+            "--shutdown",
+            "second",
+        ])
+        .args([
+            "--messages",
+            &messages.to_string(),
+            "--expect",
+            &expect.to_string(),
+        ])
+        .args([
+            "--streams",
+            &STREAMS.to_string(),
+            "--unordered-every",
+            &UNORDERED_EVERY.to_string(),
+        ])
+        .args(["--seed", &SEED.to_string()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the peer starts");
+    let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
+    let ready = lines.find(|line| line.as_ref().is_ok_and(|line| line.starts_with("ready")));
+    assert!(ready.is_some(), "the peer listens");
+    std::thread::spawn(move || lines.count());
+    Some((bed, child))
+}
+
+fn verdict(mut child: Child) -> String {
+    let mut verdict = String::new();
+    let mut out = child.stdout.take().expect("piped");
+    out.read_to_string(&mut verdict).expect("text");
+    assert!(child.wait().expect("it ends").success(), "{verdict}");
+    verdict
+}
+
+async fn connect() -> (Endpoint, Association) {
+    let config = Config::default().with_fast_failover();
+    let addresses = [IpAddr::from([10, 83, 1, 1]), IpAddr::from([10, 83, 2, 1])];
+    let endpoint = endpoint(&config, &addresses, Some("delay=40ms"));
+    let remote = SocketAddr::from(([10, 83, 1, 2], UDP_PORT));
+    let association = endpoint.connect(remote, PORT).await.expect("connect");
+    (endpoint, association)
+}
+
+fn both_active(association: &Association) -> bool {
+    let paths = association.stats().paths;
+    paths.len() == 2 && paths.iter().all(|path| path.state == PathState::Active)
+}
+
+/// This side sends. What usrsctp has is seen in its acknowledgements.
+#[test]
+fn we_send_to_usrsctp() {
+    let Some((bed, child)) = start("tousrsctp", false) else {
+        return;
+    };
+    let (told, association) = mpsc::channel();
+    let (resume, resumed) = mpsc::channel::<()>();
+    let taken = Arc::new(AtomicU64::new(0));
+    let sender = bed.inside("a", {
+        let taken = Arc::clone(&taken);
+        move || async move {
+            let (endpoint, association) = connect().await;
+            told.send(association.clone()).expect("it is awaited");
+            for index in 0..MESSAGES - LAST {
+                send_all(&association, 0, index..index + 1).await;
+                taken.store(index + 1, Ordering::Relaxed);
+            }
+            tokio::task::spawn_blocking(move || resumed.recv())
+                .await
+                .expect("no panic")
+                .expect("told");
+            send_all(&association, 0, MESSAGES - LAST..MESSAGES).await;
+            association.drained().await.expect("all is acknowledged");
+            association.shutdown().await.expect("an orderly end");
+            endpoint.close().await;
+        }
+    });
+    let association = association.recv_timeout(LIMIT).expect("connected");
+    wait_until("both paths are confirmed", || both_active(&association));
+    wait_until("a part is sent", || taken.load(Ordering::Relaxed) > MESSAGES / 4);
+
+    let cut = Instant::now();
+    bed.ip("z", "link set path0 down");
+    // Acknowledged is what left and is not outstanding: bytes sent for the first time, less those.
+    let acknowledged = || {
+        let stats = association.stats();
+        let counters = stats.counters;
+        let repeats = counters.retransmissions_timeout + counters.retransmissions_fast;
+        (counters.data_chunks_sent - repeats, stats.outstanding_bytes)
+    };
+    let (mut before, mut last, mut longest) = (acknowledged(), Instant::now(), Duration::ZERO);
+    let mut doubted = None;
+    while taken.load(Ordering::Relaxed) < MESSAGES - LAST || before.1 > 0 {
+        assert!(cut.elapsed() < LIMIT / 2, "the transfer goes on");
+        let now = acknowledged();
+        // New chunks leave, or fewer are outstanding, only when something is acknowledged: the windows were full.
+        if now.0 > before.0 || now.1 < before.1 {
+            longest = longest.max(last.elapsed());
+            last = Instant::now();
+        }
+        before = now;
+        if doubted.is_none() && path(&association, 0).state != PathState::Active {
+            doubted = Some(cut.elapsed());
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    println!("to usrsctp: dead path noticed after {doubted:?}, the longest pause {longest:?}");
+    assert!(doubted.is_some());
+    assert!(longest < Duration::from_secs(1), "{longest:?}");
+
+    bed.ip("z", "link set path0 up");
+    wait_until("the path is active again", || {
+        path(&association, 0).state == PathState::Active
+    });
+    let sent = path(&association, 0).data_bytes_sent;
+    resume.send(()).expect("it is awaited");
+    wait_until("data returns to the primary path", || {
+        path(&association, 0).data_bytes_sent > sent
+    });
+    sender.join().expect("the sender");
+    println!("to usrsctp: {}", verdict(child));
+}
+
+/// usrsctp sends: how soon it leaves the path is its own doing, under the same settings.
+#[test]
+fn usrsctp_sends_to_us() {
+    let Some((bed, child)) = start("fromusrsctp", true) else {
+        return;
+    };
+    let progress = Arc::new(Progress::default());
+    let (told, association) = mpsc::channel();
+    let receiver = bed.inside("a", {
+        let progress = Arc::clone(&progress);
+        move || async move {
+            let (endpoint, association) = connect().await;
+            told.send(association.clone()).expect("it is awaited");
+            receive_all(&association, 1, FROM_USRSCTP, |bytes| progress.note(bytes)).await;
+            association.shutdown().await.expect("an orderly end");
+            endpoint.close().await;
+        }
+    });
+    let association = association.recv_timeout(LIMIT).expect("connected");
+    wait_until("both paths are confirmed", || both_active(&association));
+    wait_until("half a MiB has come", || progress.bytes() > 1 << 19);
+    progress.restart();
+    bed.ip("a", "link set path0 down");
+    receiver.join().expect("nothing is lost");
+    println!(
+        "from usrsctp: the longest pause {:?}; {}",
+        progress.longest(),
+        verdict(child)
+    );
+}
