@@ -214,6 +214,64 @@ fn potentially_failed_with_the_timeouts_of_rfc_9260() {
     }
 }
 
+/// RFC 8899: larger packets are found by probing, and when a router in the middle suddenly passes only smaller ones, and
+/// nobody is told (its ICMP messages are dropped), the transfer goes on with those.
+#[test]
+fn a_path_that_becomes_smaller() {
+    let Some(bed) = Bed::build("smaller", &["a", "r", "z"], &["nft"]) else {
+        return;
+    };
+    bed.join("near", [("a", &["10.84.1.1/24"]), ("r", &["10.84.1.2/24"])]);
+    bed.join("far", [("r", &["10.84.2.1/24"]), ("z", &["10.84.2.2/24"])]);
+    bed.ip("a", "route add default via 10.84.1.2");
+    bed.ip("z", "route add default via 10.84.2.1");
+    bed.shell("r", "echo 1 > /proc/sys/net/ipv4/ip_forward");
+    let progress = Arc::new(Progress::default());
+    let stop = Arc::new(AtomicBool::new(false));
+    let (ready, is_ready) = mpsc::channel();
+    let (told, association) = mpsc::channel();
+    let receiver = bed.inside("z", {
+        let progress = Arc::clone(&progress);
+        move || async move {
+            let endpoint = Endpoint::bind(("10.84.2.2", UDP_PORT)).await.expect("bind");
+            endpoint.listen(PORT).expect("listen");
+            ready.send(()).expect("it is awaited");
+            receive(endpoint, progress).await
+        }
+    });
+    is_ready.recv_timeout(LIMIT).expect("it listens");
+    let sender = bed.inside("a", {
+        let stop = Arc::clone(&stop);
+        move || async move {
+            let builder = Endpoint::builder().link("rate=40mbit,delay=10ms".parse().expect("a link"), 1);
+            let endpoint = builder.bind("10.84.1.1:0").await.expect("bind");
+            send(endpoint, SocketAddr::from(([10, 84, 2, 2], UDP_PORT)), stop, told).await
+        }
+    });
+    let association = association.recv_timeout(LIMIT).expect("connected");
+    wait_until("1500 bytes are found", || path(&association, 0).pmtu == 1500);
+    bed.shell(
+        "r",
+        "nft 'add table ip f; add chain ip f out { type filter hook output priority 0; }; \
+         add rule ip f out ip protocol icmp drop'",
+    );
+    progress.restart();
+    bed.ip("r", "link set far mtu 1400");
+    let at = progress.bytes();
+    wait_until("the path is found smaller", || path(&association, 0).pmtu < 1500);
+    wait_until("1 MiB more has come", || progress.bytes() > at + MIB);
+    wait_until("1400 bytes are found", || path(&association, 0).pmtu == 1400);
+    let black_holes = association.stats().counters.mtu_black_holes;
+    println!(
+        "smaller: {black_holes} black hole, the longest pause {:?}",
+        progress.longest()
+    );
+    assert_eq!(black_holes, 1);
+    stop.store(true, Ordering::Relaxed);
+    let sent = sender.join().expect("the sender");
+    assert_eq!(receiver.join().expect("the receiver"), sent, "nothing is lost");
+}
+
 #[test]
 fn an_interface_that_is_not_there_is_an_error() {
     let builder = Endpoint::builder().interface(IpAddr::from([127, 0, 0, 1]), "nosuchdevice");
