@@ -52,6 +52,7 @@ mod driver;
 mod endpoint;
 mod error;
 mod message;
+mod pool;
 mod socket;
 
 pub use anabranch_netsim::{LinkConfig, LinkConfigError, LinkStats};

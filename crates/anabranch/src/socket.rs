@@ -10,6 +10,8 @@ use socket2::{Domain, Protocol, SockRef, Type};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
+use crate::pool::Pool;
+
 /// How SCTP packets travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Transport {
@@ -243,7 +245,7 @@ impl Socket {
             Some(Datagram {
                 local,
                 remote,
-                payload: Bytes::copy_from_slice(payload),
+                payload: buffers.pool.copy(payload),
             })
         })
     }
@@ -271,6 +273,7 @@ pub(crate) struct ReceiveBuffers {
     bytes: Vec<u8>,
     meta: [RecvMeta; RECEIVE_BUFFERS],
     count: usize,
+    pool: Pool,
 }
 
 impl ReceiveBuffers {
@@ -279,6 +282,7 @@ impl ReceiveBuffers {
             bytes: vec![0; RECEIVE_BUFFERS * RECEIVE_BUFFER_LEN],
             meta: [RecvMeta::default(); RECEIVE_BUFFERS],
             count: 0,
+            pool: Pool::default(),
         }
     }
 
