@@ -108,7 +108,8 @@ pub enum EndpointEvent {
 pub enum PathError {
     /// A packet was too large (EMSGSIZE, ICMP): the largest IP packet that may pass, if known.
     TooLarge(Option<u16>),
-    /// The network, host or port is not reachable.
+    /// The system says, of its own knowledge, that nothing can be sent to there: an interface or a route is gone. What
+    /// others say, as ICMP messages do, must not be told as this: anybody can send them (RFC 6951 §5.5).
     Unreachable,
 }
 

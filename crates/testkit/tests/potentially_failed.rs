@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use anabranch_netsim::LinkConfig;
-use anabranch_proto::{Config, Event, PathId, PathState, PathStats, Timestamp};
+use anabranch_proto::{Config, Event, PathError, PathId, PathState, PathStats, Timestamp};
 use anabranch_testkit::{Ledger, Pair, Script, Setup, Side};
 use anabranch_wire::chunk::{Chunk, HeartbeatAck};
 
@@ -289,6 +289,38 @@ fn only_with_the_setting() {
             vec![Inactive]
         };
         assert_eq!(states(&mut pair, PathId(0)), expected, "{setting:?}");
+    }
+}
+
+// A → DATA (path 0) → (cut); the system: no route; A → DATA (path 1) → Z
+/// What the system knows needs no timeout: with the setting, and another path to go to. It counts as one error.
+#[test]
+fn an_unreachable_path_is_left_at_once() {
+    for (count, setting) in [(2, Some(0)), (2, None), (1, Some(0))] {
+        let mut pair = pair(10, count, |config| {
+            config.retransmissions.potentially_failed_max_retrans = setting;
+        });
+        pair.cut(0, true);
+        pair.send(Side::A, 0, vec![1; 100]);
+        pair.run_ms(1);
+        let now = pair.now();
+        for _ in 0..5 {
+            let association = pair.association_mut(Side::A);
+            association.handle_path_error(now, PathId(0), PathError::Unreachable);
+        }
+        pair.run_ms(60);
+        let leaves = count == 2 && setting.is_some();
+        assert_eq!(
+            pair.messages(Side::Z).len(),
+            usize::from(leaves),
+            "{count} paths, {setting:?}"
+        );
+        let expected = if leaves {
+            (PotentiallyFailed, 1)
+        } else {
+            (Active, 0)
+        };
+        assert_eq!((path(&pair, 0).state, path(&pair, 0).error_count), expected);
     }
 }
 

@@ -306,8 +306,7 @@ fn path_error(error: &io::Error) -> Option<PathError> {
         io::ErrorKind::NetworkUnreachable
         | io::ErrorKind::HostUnreachable
         | io::ErrorKind::NetworkDown
-        | io::ErrorKind::AddrNotAvailable
-        | io::ErrorKind::ConnectionRefused => Some(PathError::Unreachable),
+        | io::ErrorKind::AddrNotAvailable => Some(PathError::Unreachable),
         _ => None,
     }
 }

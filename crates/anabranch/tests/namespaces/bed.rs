@@ -22,18 +22,17 @@ static TURN: Mutex<()> = Mutex::new(());
 pub(crate) struct Bed {
     test: &'static str,
     roles: Vec<&'static str>,
-    _turn: MutexGuard<'static, ()>,
+    _turn: Option<MutexGuard<'static, ()>>,
 }
 
 impl Bed {
     /// Makes a namespace for each role. Where that is not possible, or one of the programs is missing, tells why, past the
     /// harness, which would keep it to itself.
     pub(crate) fn build(test: &'static str, roles: &[&'static str], programs: &[&str]) -> Option<Self> {
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let mut bed = Self {
             test,
             roles: Vec::new(),
-            _turn: turn,
+            _turn: None,
         };
         for program in ["ip"].iter().chain(programs) {
             if Command::new(program).arg("-V").output().is_err() {
@@ -58,6 +57,12 @@ impl Bed {
             bed.ip(role, "link set lo up");
         }
         Some(bed)
+    }
+
+    /// For a test that measures time: waits until no other one does.
+    pub(crate) fn in_turn(mut self) -> Self {
+        self._turn = Some(TURN.lock().unwrap_or_else(PoisonError::into_inner));
+        self
     }
 
     fn name(&self, role: &str) -> String {

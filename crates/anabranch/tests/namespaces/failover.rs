@@ -59,7 +59,8 @@ impl Progress {
     }
 }
 
-pub(crate) fn endpoint(config: &Config, addresses: &[IpAddr], delay: Option<&str>) -> Endpoint {
+/// An endpoint on these addresses, each bound to its interface if `bound`.
+pub(crate) fn endpoint(config: &Config, addresses: &[IpAddr], bound: bool, link: Option<&str>) -> Endpoint {
     let mut config = config.clone();
     config.local_addresses = addresses.to_vec();
     let locals: Vec<_> = addresses
@@ -67,11 +68,11 @@ pub(crate) fn endpoint(config: &Config, addresses: &[IpAddr], delay: Option<&str
         .map(|address| SocketAddr::new(*address, UDP_PORT))
         .collect();
     let mut builder = Endpoint::builder().config(config);
-    for (index, address) in addresses.iter().enumerate() {
+    for (index, address) in addresses.iter().enumerate().filter(|_| bound) {
         builder = builder.interface(*address, format!("path{index}"));
     }
-    if let Some(delay) = delay {
-        builder = builder.link(delay.parse().expect("a link"), 1);
+    if let Some(link) = link {
+        builder = builder.link(link.parse().expect("a link"), 1);
     }
     builder.bind_all(&locals).expect("bind")
 }
@@ -115,9 +116,43 @@ pub(crate) fn path(association: &Association, index: usize) -> PathStats {
     association.stats().paths.swap_remove(index)
 }
 
+/// What is cut, and how far away it is.
+struct Scene {
+    test: &'static str,
+    config: Config,
+    subnets: [[&'static str; 2]; 2],
+    /// The in-process link at the sender.
+    link: Option<&'static str>,
+    /// Whether each socket is bound to its interface.
+    bound: bool,
+    /// Whose device goes down.
+    cut_at: &'static str,
+}
+
+impl Scene {
+    fn new(test: &'static str, config: Config) -> Self {
+        Self {
+            test,
+            config,
+            subnets: IPV4,
+            link: Some("delay=40ms"),
+            bound: true,
+            cut_at: "z",
+        }
+    }
+}
+
 /// Two subnets; the first is cut in the middle of a transfer, and comes back. The reader's longest pause.
-fn cut_and_return(test: &'static str, config: &Config, subnets: [[&'static str; 2]; 2]) -> Option<Duration> {
-    let bed = Bed::build(test, &["a", "z"], &[])?;
+fn cut_and_return(scene: Scene) -> Option<Duration> {
+    let Scene {
+        test,
+        config,
+        subnets,
+        link,
+        bound,
+        cut_at,
+    } = scene;
+    let bed = Bed::build(test, &["a", "z"], &[])?.in_turn();
     let mut addresses: [Vec<IpAddr>; 2] = [Vec::new(), Vec::new()];
     for (index, subnet) in subnets.into_iter().enumerate() {
         bed.join(
@@ -138,7 +173,7 @@ fn cut_and_return(test: &'static str, config: &Config, subnets: [[&'static str; 
     let receiver = bed.inside("z", {
         let (config, progress) = (config.clone(), Arc::clone(&progress));
         move || async move {
-            let endpoint = endpoint(&config, &theirs, None);
+            let endpoint = endpoint(&config, &theirs, bound, None);
             endpoint.listen(PORT).expect("listen");
             ready.send(()).expect("it is awaited");
             receive(endpoint, progress).await
@@ -147,7 +182,7 @@ fn cut_and_return(test: &'static str, config: &Config, subnets: [[&'static str; 
     is_ready.recv_timeout(LIMIT).expect("it listens");
     let sender = bed.inside("a", {
         let (config, stop) = (config.clone(), Arc::clone(&stop));
-        move || async move { send(endpoint(&config, &ours, Some("delay=40ms")), remote, stop, told).await }
+        move || async move { send(endpoint(&config, &ours, bound, link), remote, stop, told).await }
     });
     let association = association.recv_timeout(LIMIT).expect("connected");
     wait_until("both paths are confirmed", || {
@@ -158,7 +193,7 @@ fn cut_and_return(test: &'static str, config: &Config, subnets: [[&'static str; 
 
     progress.restart();
     let cut = Instant::now();
-    bed.ip("z", "link set path0 down");
+    bed.ip(cut_at, "link set path0 down");
     wait_until("the path is in doubt", || {
         path(&association, 0).state != PathState::Active
     });
@@ -168,7 +203,7 @@ fn cut_and_return(test: &'static str, config: &Config, subnets: [[&'static str; 
     let pause = progress.longest();
     println!("{test}: dead path noticed after {noticed:?}, the reader's longest pause {pause:?}");
 
-    bed.ip("z", "link set path0 up");
+    bed.ip(cut_at, "link set path0 up");
     let back = Instant::now();
     wait_until("the path is active again", || {
         path(&association, 0).state == PathState::Active
@@ -190,17 +225,48 @@ const BOTH: [[&str; 2]; 2] = [["10.81.1.1/24", "10.81.1.2/24"], ["fd81:2::1/64",
 
 #[test]
 fn fast_detection() {
-    let config = Config::default().with_fast_failover();
-    if let Some(pause) = cut_and_return("fast", &config, IPV4) {
+    let scene = Scene::new("fast", Config::default().with_fast_failover());
+    if let Some(pause) = cut_and_return(scene) {
         assert!(pause < Duration::from_secs(1), "{pause:?}");
     }
 }
 
 #[test]
 fn fast_detection_from_ipv4_to_ipv6() {
-    let config = Config::default().with_fast_failover();
-    if let Some(pause) = cut_and_return("v4v6", &config, BOTH) {
+    let mut scene = Scene::new("v4v6", Config::default().with_fast_failover());
+    scene.subnets = BOTH;
+    if let Some(pause) = cut_and_return(scene) {
         assert!(pause < Duration::from_secs(1), "{pause:?}");
+    }
+}
+
+/// The sender's own device goes down: the system says so, and no timer has to.
+#[test]
+fn an_own_device_goes_down() {
+    let mut config = Config::default().with_fast_failover();
+    config.rto.min = Duration::from_millis(1500);
+    config.rto.initial = config.rto.min;
+    let mut scene = Scene::new("own", config);
+    scene.cut_at = "a";
+    // The in-process link would keep the error of the socket to itself; and a socket that is bound to a device is told
+    // nothing when that goes down.
+    scene.link = None;
+    scene.bound = false;
+    if let Some(pause) = cut_and_return(scene) {
+        assert!(pause < Duration::from_secs(1), "{pause:?}");
+    }
+}
+
+/// A short path can have a short `RTO.Min`: then a dead one is found in milliseconds.
+#[test]
+fn milliseconds_where_the_delay_is_none() {
+    let mut config = Config::default().with_fast_failover();
+    config.rto.min = Duration::from_millis(20);
+    config.sack.delay = Duration::from_millis(5);
+    let mut scene = Scene::new("short", config);
+    scene.link = None;
+    if let Some(pause) = cut_and_return(scene) {
+        assert!(pause < Duration::from_millis(500), "{pause:?}");
     }
 }
 
@@ -209,7 +275,7 @@ fn fast_detection_from_ipv4_to_ipv6() {
 fn potentially_failed_with_the_timeouts_of_rfc_9260() {
     let mut config = Config::default();
     config.retransmissions.potentially_failed_max_retrans = Some(0);
-    if let Some(pause) = cut_and_return("pf", &config, IPV4) {
+    if let Some(pause) = cut_and_return(Scene::new("pf", config)) {
         assert!(pause < Duration::from_secs(10), "{pause:?}");
     }
 }

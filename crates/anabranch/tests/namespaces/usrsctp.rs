@@ -33,7 +33,7 @@ fn start(test: &'static str, sends: bool) -> Option<(Bed, Child)> {
         );
         return None;
     }
-    let bed = Bed::build(test, &["a", "z"], &[])?;
+    let bed = Bed::build(test, &["a", "z"], &[])?.in_turn();
     bed.join("path0", [("a", &["10.83.1.1/24"]), ("z", &["10.83.1.2/24"])]);
     bed.join("path1", [("a", &["10.83.2.1/24"]), ("z", &["10.83.2.2/24"])]);
     let (messages, expect) = if sends { (FROM_USRSCTP, 0) } else { (0, MESSAGES) };
@@ -90,7 +90,7 @@ fn verdict(mut child: Child) -> String {
 async fn connect() -> (Endpoint, Association) {
     let config = Config::default().with_fast_failover();
     let addresses = [IpAddr::from([10, 83, 1, 1]), IpAddr::from([10, 83, 2, 1])];
-    let endpoint = endpoint(&config, &addresses, Some("delay=40ms"));
+    let endpoint = endpoint(&config, &addresses, true, Some("delay=40ms"));
     let remote = SocketAddr::from(([10, 83, 1, 2], UDP_PORT));
     let association = endpoint.connect(remote, PORT).await.expect("connect");
     (endpoint, association)
@@ -135,20 +135,13 @@ fn we_send_to_usrsctp() {
 
     let cut = Instant::now();
     bed.ip("z", "link set path0 down");
-    // Acknowledged is what left and is not outstanding: bytes sent for the first time, less those.
-    let acknowledged = || {
-        let stats = association.stats();
-        let counters = stats.counters;
-        let repeats = counters.retransmissions_timeout + counters.retransmissions_fast;
-        (counters.data_chunks_sent - repeats, stats.outstanding_bytes)
-    };
-    let (mut before, mut last, mut longest) = (acknowledged(), Instant::now(), Duration::ZERO);
+    let acknowledgements = || association.stats().counters.sacks_received;
+    let (mut before, mut last, mut longest) = (acknowledgements(), Instant::now(), Duration::ZERO);
     let mut doubted = None;
-    while taken.load(Ordering::Relaxed) < MESSAGES - LAST || before.1 > 0 {
+    while taken.load(Ordering::Relaxed) < MESSAGES - LAST || association.stats().outstanding_bytes > 0 {
         assert!(cut.elapsed() < LIMIT / 2, "the transfer goes on");
-        let now = acknowledged();
-        // New chunks leave, or fewer are outstanding, only when something is acknowledged: the windows were full.
-        if now.0 > before.0 || now.1 < before.1 {
+        let now = acknowledgements();
+        if now > before {
             longest = longest.max(last.elapsed());
             last = Instant::now();
         }

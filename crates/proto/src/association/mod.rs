@@ -228,10 +228,16 @@ impl Association {
 
     /// Handles what the operating system said of a path.
     pub fn handle_path_error(&mut self, now: Timestamp, path: PathId, error: PathError) {
-        if let (PathError::TooLarge(mtu), true) = (error, self.paths.contains(path)) {
-            let path = self.paths.path_mut(path);
-            path.pmtu.on_too_large(now, mtu);
-            path.control.on_max_data(path.pmtu.max_data());
+        if self.state.is_closed() || !self.paths.contains(path) {
+            return;
+        }
+        match error {
+            PathError::TooLarge(mtu) => {
+                let path = self.paths.path_mut(path);
+                path.pmtu.on_too_large(now, mtu);
+                path.control.on_max_data(path.pmtu.max_data());
+            }
+            PathError::Unreachable => self.on_unreachable(now, path),
         }
     }
 

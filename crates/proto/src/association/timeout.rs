@@ -98,6 +98,16 @@ impl Association {
         self.paths.path_mut(to).repeat_now = true;
     }
 
+    /// The system cannot send on this path. Under RFC 7829 that is as good as a timeout, if another path can take over: the
+    /// heartbeats that then ask for it bring it back. Otherwise nothing follows; the timers tell what comes of it.
+    pub(super) fn on_unreachable(&mut self, now: Timestamp, id: PathId) {
+        let in_use = self.paths.path(id).state == PathState::Active && self.sends_heartbeats();
+        if in_use && self.times_heartbeats() && self.paths.other_than(id) != id {
+            self.on_t3(now, id);
+            self.after_input(now);
+        }
+    }
+
     pub(super) fn sends_heartbeats(&self) -> bool {
         matches!(
             self.state,
