@@ -24,6 +24,9 @@ pub struct Config {
     /// `Max.Burst`: packets that may leave at once on a path beyond what a SACK newly acknowledged; at least 1.
     /// Default 4 (RFC 9260 §16).
     pub max_burst: u32,
+    /// The first congestion window of a path in full packets, at least 2. `None`, the default, is RFC 9260 §7.2.1's, about
+    /// three; 10 is RFC 6928's.
+    pub initial_window: Option<u32>,
     /// `Valid.Cookie.Life`: how long a state cookie may be returned. Default 60 s (RFC 9260 §16).
     pub cookie_lifetime: Duration,
     /// The largest IP packet sent on a path until something better is known, in bytes, 576 to 65,535. Default
@@ -175,6 +178,7 @@ impl Default for Config {
                 max_chunks: 65_536,
             },
             max_burst: 4,
+            initial_window: None,
             cookie_lifetime: Duration::from_secs(60),
             path_mtu: 1280,
             path_mtu_limit: 65_535,
@@ -257,6 +261,11 @@ impl Config {
                 "must be at least 16",
             ),
             (self.max_burst >= 1, "max_burst", "must be at least 1"),
+            (
+                self.initial_window.is_none_or(|packets| packets >= 2),
+                "initial_window",
+                "must be at least 2 packets",
+            ),
             (
                 !self.cookie_lifetime.is_zero(),
                 "cookie_lifetime",

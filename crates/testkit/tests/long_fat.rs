@@ -47,3 +47,21 @@ fn a_gigabit_over_a_hundred_milliseconds_is_filled() {
     let best = rates.iter().max().copied().unwrap_or(0);
     assert!(best >= 900, "{rates:?}");
 }
+
+/// RFC 6928 as an option: ten packets leave before the first acknowledgement.
+#[test]
+fn the_initial_window_may_be_ten_packets() {
+    for (initial_window, packets) in [(None, 4), (Some(10), 10)] {
+        let link = LinkConfig::default().with_delay(ONE_WAY);
+        let config = Config {
+            initial_window,
+            // What may leave at once is another limit (§6.1 D).
+            max_burst: 100,
+            ..anabranch_testkit::quiet()
+        };
+        let mut pair = Setup::new(1).config(config).path(link).connect();
+        pair.send(Side::A, 0, vec![7; 100_000]);
+        pair.run_ms(20);
+        assert_eq!(pair.association(Side::A).counters().data_chunks_sent, packets);
+    }
+}

@@ -123,7 +123,12 @@ impl Path {
             remote,
             state: PathState::Unconfirmed,
             rto: Rto::new(&config.rto),
-            control: Controller::new(pmtu.max_data(), remote.is_ipv6(), &RecoveryRules::RFC9260),
+            control: Controller::new(
+                pmtu.max_data(),
+                remote.is_ipv6(),
+                &RecoveryRules::RFC9260,
+                config.initial_window,
+            ),
             pmtu,
             heartbeat: Heartbeat::default(),
             flight_size: 0,

@@ -29,8 +29,18 @@ pub(crate) enum Controller {
 
 impl Controller {
     /// `max_data` is PMDCS, the largest DATA chunk that fits a packet of the path.
-    pub(crate) fn new(max_data: usize, ipv6: bool, rules: &RecoveryRules) -> Self {
-        Self::Rfc9260(Rfc9260::new(max_data, ipv6, rules))
+    /// `initial_window` is in packets, if not RFC 9260's.
+    pub(crate) fn new(
+        max_data: usize,
+        ipv6: bool,
+        rules: &RecoveryRules,
+        initial_window: Option<u32>,
+    ) -> Self {
+        let mut control = Rfc9260::new(max_data, ipv6, rules);
+        if let Some(packets) = initial_window {
+            control.cwnd = packets as usize * max_data;
+        }
+        Self::Rfc9260(control)
     }
 
     pub(crate) fn cwnd(&self) -> usize {
