@@ -151,7 +151,7 @@ pub(super) fn run(args: &BenchArgs, count: u64, interrupt: &Interrupt) -> Result
         ends[0].keep(id, association);
         ends[0].send(now, id, &mut wire);
         for _ in 0..4 {
-            now = now + DELAY;
+            now += DELAY;
             carry(&mut ends, now, &mut wire);
         }
     }
@@ -168,7 +168,7 @@ pub(super) fn run(args: &BenchArgs, count: u64, interrupt: &Interrupt) -> Result
     let cpu = cpu_time();
     let end = now + REST;
     while now < end && !interrupt.is_set() {
-        now = now + 20 * DELAY;
+        now += 20 * DELAY;
         carry(&mut ends, now, &mut wire);
         ends.iter_mut().for_each(|end| end.on_time(now, &mut wire));
     }
