@@ -43,6 +43,7 @@ impl Bed {
                 return None;
             }
         }
+        remove_left_behind();
         for role in roles {
             let made = output("ip", &["netns", "add", &bed.name(role)]);
             if !made.status.success() {
@@ -146,6 +147,24 @@ impl Drop for Bed {
             let _ = Command::new("ip")
                 .args(["netns", "del", &self.name(role)])
                 .output();
+        }
+    }
+}
+
+/// Removes namespaces of earlier runs that were killed.
+fn remove_left_behind() {
+    let Ok(entries) = std::fs::read_dir("/run/netns") else {
+        return;
+    };
+    for name in entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok())
+    {
+        let process = name
+            .strip_prefix("anabranch-")
+            .and_then(|rest| rest.split('-').next());
+        if process.is_some_and(|id| id.parse::<u32>().is_ok() && !Path::new("/proc").join(id).exists()) {
+            let _ = Command::new("ip").args(["netns", "del", &name]).output();
         }
     }
 }
