@@ -3,66 +3,16 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{ChildStdout, Command, Output, Stdio};
 
 use serde_json::Value;
 
-/// No run takes longer.
-const LIMIT: Duration = Duration::from_secs(90);
+mod common;
 
-fn anabranch(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
-    command
-        .args(args)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    command
-}
-
-/// Ends the program when the test is over, however that is.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Running {
-    /// Waits for the end, and takes what it said (which fits the pipe).
-    fn output(mut self) -> Output {
-        let end = Instant::now() + LIMIT;
-        let status = loop {
-            match self.0.try_wait().unwrap() {
-                Some(status) => break status,
-                None if Instant::now() > end => panic!("the program does not end"),
-                None => std::thread::sleep(Duration::from_millis(10)),
-            }
-        };
-        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-        if let Some(mut pipe) = self.0.stdout.take() {
-            pipe.read_to_end(&mut stdout).unwrap();
-        }
-        if let Some(mut pipe) = self.0.stderr.take() {
-            pipe.read_to_end(&mut stderr).unwrap();
-        }
-        Output {
-            status,
-            stdout,
-            stderr,
-        }
-    }
-}
+use common::{Running, anabranch, text};
 
 fn run(args: &[&str]) -> Output {
     Running(anabranch(args).spawn().unwrap()).output()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 fn records(stdout: &str) -> Vec<Value> {

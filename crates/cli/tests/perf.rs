@@ -1,73 +1,27 @@
 //! `anabranch perf` as a user runs it: two programs, real sockets on loopback, ports that the system picks.
 
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{ChildStdout, Command, Output};
 
 use serde_json::Value;
 
-/// No run takes longer.
-const LIMIT: Duration = Duration::from_secs(60);
+mod common;
 
-/// Ends the program when the test is over, however that is.
-struct Running(Child);
+use common::{Running, anabranch, text};
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+fn start(args: &[&str]) -> Running {
+    Running(anabranch(args).spawn().expect("the command starts"))
 }
 
-impl Running {
-    fn start(args: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
-        command
-            .args(args)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        Self(command.spawn().expect("the command starts"))
-    }
-
-    /// Waits for the end, and takes what it said (which fits the pipe).
-    fn output(mut self) -> Output {
-        let end = Instant::now() + LIMIT;
-        let status = loop {
-            match self.0.try_wait().unwrap() {
-                Some(status) => break status,
-                None if Instant::now() > end => panic!("the program does not end"),
-                None => std::thread::sleep(Duration::from_millis(5)),
-            }
-        };
-        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-        if let Some(mut pipe) = self.0.stdout.take() {
-            pipe.read_to_end(&mut stdout).unwrap();
-        }
-        if let Some(mut pipe) = self.0.stderr.take() {
-            pipe.read_to_end(&mut stderr).unwrap();
-        }
-        Output {
-            status,
-            stdout,
-            stderr,
-        }
-    }
-
-    #[cfg(unix)]
-    fn interrupt(&self) {
-        let pid = self.0.id().to_string();
-        let killed = Command::new("kill").args(["-INT", &pid]).status().unwrap();
-        assert!(killed.success());
-    }
-
-    fn lines(&mut self) -> BufReader<ChildStdout> {
-        BufReader::new(self.0.stdout.take().unwrap())
-    }
+#[cfg(unix)]
+fn interrupt(running: &Running) {
+    let pid = running.0.id().to_string();
+    let killed = Command::new("kill").args(["-INT", &pid]).status().unwrap();
+    assert!(killed.success());
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+fn lines(running: &mut Running) -> BufReader<ChildStdout> {
+    BufReader::new(running.0.stdout.take().unwrap())
 }
 
 fn records(said: &str) -> Vec<Value> {
@@ -101,8 +55,8 @@ impl Server {
         let mut args = command.to_vec();
         args.extend(["--bind", "127.0.0.1", "--udp-port", "0", "--json"]);
         args.extend(more);
-        let mut program = Running::start(&args);
-        let mut lines = program.lines();
+        let mut program = start(&args);
+        let mut lines = lines(&mut program);
         let ready = next_record(&mut lines);
         assert_eq!(ready["event"], "listening");
         let udp_port = ready["udp_port"].to_string();
@@ -130,7 +84,7 @@ impl Server {
             &self.udp_port,
         ];
         args.extend(more);
-        Running::start(&args)
+        start(&args)
     }
 }
 
@@ -315,10 +269,10 @@ fn a_server_serves_many_at_once() {
 fn an_interrupted_client_and_its_server_tell_what_they_measured() {
     let server = perf_server(&["--one-off", "--interval", "0"]);
     let mut client = server.client(&["--time", "60", "--bidir", "--rate", "5mbit", "--interval", "0.1"]);
-    let mut lines = client.lines();
+    let mut lines = lines(&mut client);
     assert_eq!(next_record(&mut lines)["event"], "start");
     assert_eq!(next_record(&mut lines)["event"], "interval");
-    client.interrupt();
+    interrupt(&client);
     let mut said = String::new();
     lines.read_to_string(&mut said).unwrap();
     let ended = client.output();
@@ -340,10 +294,10 @@ fn an_interrupted_client_and_its_server_tell_what_they_measured() {
 fn an_interrupted_server_ends_its_clients_with_their_results() {
     let server = perf_server(&["--interval", "0"]);
     let mut client = server.client(&["--time", "60", "--rate", "5mbit", "--interval", "0.1"]);
-    let mut lines = client.lines();
+    let mut lines = lines(&mut client);
     assert_eq!(next_record(&mut lines)["event"], "start");
     assert_eq!(next_record(&mut lines)["event"], "interval");
-    server.program.interrupt();
+    interrupt(&server.program);
     let mut said = String::new();
     lines.read_to_string(&mut said).unwrap();
     let ended = client.output();
@@ -364,7 +318,7 @@ fn an_interrupted_server_ends_its_clients_with_their_results() {
 #[test]
 fn people_read_a_table() {
     let server = perf_server(&["--one-off"]);
-    let client = Running::start(&[
+    let client = start(&[
         "perf",
         "client",
         "127.0.0.1",
@@ -393,7 +347,7 @@ fn people_read_a_table() {
 
 #[test]
 fn help_teaches_both_sides() {
-    let help = |side: &str| text(&Running::start(&["perf", side, "--help"]).output().stdout);
+    let help = |side: &str| text(&start(&["perf", side, "--help"]).output().stdout);
     let flags = [
         "--udp-port",
         "--port",
@@ -447,7 +401,7 @@ fn errors_name_what_is_wrong() {
     for (more, part) in wrong {
         let mut args = vec!["perf", "client", "127.0.0.1"];
         args.extend(more);
-        let output = Running::start(&args).output();
+        let output = start(&args).output();
         let said = text(&output.stderr);
         assert!(!output.status.success(), "{args:?}");
         assert!(
@@ -455,7 +409,7 @@ fn errors_name_what_is_wrong() {
             "{args:?}: {said}"
         );
     }
-    let output = Running::start(&["perf", "client", "no.such.host.invalid"]).output();
+    let output = start(&["perf", "client", "no.such.host.invalid"]).output();
     assert!(!output.status.success());
     assert!(text(&output.stderr).contains("no.such.host.invalid"));
 }
@@ -491,7 +445,7 @@ fn what_is_no_server_of_this_is_told() {
 #[test]
 fn a_client_that_is_none_does_not_harm_the_server() {
     let server = perf_server(&[]);
-    let pinged = Running::start(&[
+    let pinged = start(&[
         "ping",
         "127.0.0.1",
         "--udp-port",
@@ -510,11 +464,11 @@ fn a_client_that_is_none_does_not_harm_the_server() {
 fn a_client_that_gives_up_tells_what_both_sides_know() {
     let server = perf_server(&["--one-off", "--interval", "0"]);
     let mut client = server.client(&["--time", "60", "--link", "rate=500kbit", "--interval", "0.5"]);
-    let mut lines = client.lines();
+    let mut lines = lines(&mut client);
     for expected in ["start", "interval", "interval", "interval"] {
         assert_eq!(next_record(&mut lines)["event"], expected);
     }
-    client.interrupt();
+    interrupt(&client);
     let mut said = String::new();
     lines.read_to_string(&mut said).unwrap();
     let ended = client.output();

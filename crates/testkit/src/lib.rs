@@ -5,6 +5,7 @@
 
 pub mod arrows;
 mod capture;
+mod chunks;
 mod ledger;
 mod pair;
 mod script;
@@ -12,6 +13,7 @@ mod talker;
 
 use anabranch_proto::Config;
 
+pub use chunks::{sack, shutdown_chunk};
 pub use ledger::{Ledger, Parcel, Violation};
 pub use pair::{PORT, Pair, Setup, Side};
 pub use script::{FromEndpoint, Script, state_cookie};

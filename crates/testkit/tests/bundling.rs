@@ -9,12 +9,12 @@ use anabranch_proto::{
     AssociationId, AssociationState as State, CloseReason, Config, Event, MessagePart, PathState, SendError,
     SendOptions, StreamId, Tsn,
 };
-use anabranch_testkit::{FromEndpoint, Script, quiet, state_cookie};
+use anabranch_testkit::{FromEndpoint, Script, quiet, shutdown_chunk, state_cookie};
 use anabranch_wire::VerificationTag;
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{
     Chunk, CookieEcho, Data, EncodeChunk, ErrorChunk, GapAckBlock, GapAckBlocks, Heartbeat, HeartbeatAck,
-    Sack, Shutdown, TsnList, kind,
+    Sack, TsnList, kind,
 };
 use anabranch_wire::parameter::{Parameter, Parameters, ParametersBuilder};
 use bytes::Bytes;
@@ -52,10 +52,6 @@ fn sack(cumulative_tsn_ack: Tsn, a_rwnd: u32, gap_ends: u16) -> Chunk {
         gap_ack_blocks: GapAckBlocks::from_blocks(blocks),
         duplicate_tsns: TsnList::from_tsns([]),
     })
-}
-
-fn shutdown_chunk(cumulative_tsn_ack: Tsn) -> Chunk {
-    Chunk::Shutdown(Shutdown { cumulative_tsn_ack })
 }
 
 fn send(script: &mut Script, len: usize) -> Result<(), SendError> {

@@ -7,8 +7,8 @@ use anabranch_netsim::LinkConfig;
 use anabranch_proto::{
     AssociationState as State, ConnectOptions, Event, SendOptions, StreamId, Tsn, VerificationTag,
 };
-use anabranch_testkit::{PORT, Script, Setup, Side, quiet, state_cookie};
-use anabranch_wire::chunk::{Chunk, CookieEcho, Init, InitAck, Sack, Shutdown, kind};
+use anabranch_testkit::{PORT, Script, Setup, Side, quiet, sack, state_cookie};
+use anabranch_wire::chunk::{Chunk, CookieEcho, Init, InitAck, Shutdown, kind};
 use anabranch_wire::parameter::Parameters;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -84,15 +84,6 @@ fn answer_to_own_init(script: &mut Script) -> InitAck {
 fn return_cookie(script: &mut Script, ack: &InitAck) {
     let cookie = state_cookie(ack);
     script.send_tagged(ack.initiate_tag, &[Chunk::CookieEcho(CookieEcho { cookie })]);
-}
-
-fn sack(cumulative_tsn_ack: Tsn) -> Chunk {
-    Chunk::Sack(Sack {
-        cumulative_tsn_ack,
-        a_rwnd: 100_000,
-        gap_ack_blocks: Default::default(),
-        duplicate_tsns: Default::default(),
-    })
 }
 
 fn send(script: &mut Script, text: &'static str, context: u64) {

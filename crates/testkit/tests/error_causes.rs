@@ -4,12 +4,10 @@ use core::time::Duration;
 use std::net::{IpAddr, Ipv4Addr};
 
 use anabranch_proto::{AssociationState as State, CloseReason, Event, SendOptions, StreamId, Tsn};
-use anabranch_testkit::{Script, quiet, state_cookie};
+use anabranch_testkit::{Script, quiet, sack, shutdown_chunk, state_cookie};
 use anabranch_wire::VerificationTag;
 use anabranch_wire::cause::{Cause, Causes};
-use anabranch_wire::chunk::{
-    Abort, Chunk, CookieEcho, ErrorChunk, GapAckBlocks, Init, InitAck, Sack, Shutdown, TsnList, kind,
-};
+use anabranch_wire::chunk::{Abort, Chunk, CookieEcho, ErrorChunk, Init, InitAck, kind};
 use anabranch_wire::parameter::{Parameter, Parameters, ParametersBuilder};
 use bytes::Bytes;
 
@@ -29,19 +27,6 @@ fn error(causes: &[Cause]) -> Chunk {
     Chunk::Error(ErrorChunk {
         causes: Causes::from_causes(causes),
     })
-}
-
-fn sack(cumulative_tsn_ack: Tsn) -> Chunk {
-    Chunk::Sack(Sack {
-        cumulative_tsn_ack,
-        a_rwnd: 100_000,
-        gap_ack_blocks: GapAckBlocks::from_blocks([]),
-        duplicate_tsns: TsnList::from_tsns([]),
-    })
-}
-
-fn shutdown_chunk(cumulative_tsn_ack: Tsn) -> Chunk {
-    Chunk::Shutdown(Shutdown { cumulative_tsn_ack })
 }
 
 fn nobody() -> Script {

@@ -5,12 +5,11 @@ use core::time::Duration;
 use std::net::IpAddr;
 
 use anabranch_proto::{AssociationState as State, CloseReason, Event, SendOptions, StreamId, Tsn};
-use anabranch_testkit::{PORT, Script, quiet, state_cookie};
+use anabranch_testkit::{PORT, Script, quiet, sack, shutdown_chunk, state_cookie};
 use anabranch_wire::VerificationTag;
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{
-    Abort, Chunk, CookieEcho, EncodeChunk, ErrorChunk, GapAckBlocks, Heartbeat, HeartbeatAck, Sack, Shutdown,
-    ShutdownComplete, TsnList, kind,
+    Abort, Chunk, CookieEcho, EncodeChunk, ErrorChunk, Heartbeat, HeartbeatAck, ShutdownComplete, kind,
 };
 use anabranch_wire::parameter::Parameters;
 use bytes::Bytes;
@@ -55,19 +54,6 @@ fn heartbeat() -> Chunk {
 fn heartbeat_ack() -> Chunk {
     Chunk::HeartbeatAck(HeartbeatAck {
         info: Bytes::from_static(b"\0\x01\0\x08yoho"),
-    })
-}
-
-fn shutdown_chunk(cumulative_tsn_ack: Tsn) -> Chunk {
-    Chunk::Shutdown(Shutdown { cumulative_tsn_ack })
-}
-
-fn sack(cumulative_tsn_ack: Tsn) -> Chunk {
-    Chunk::Sack(Sack {
-        cumulative_tsn_ack,
-        a_rwnd: 100_000,
-        gap_ack_blocks: GapAckBlocks::from_blocks([]),
-        duplicate_tsns: TsnList::from_tsns([]),
     })
 }
 

@@ -7,7 +7,7 @@ use anabranch_netsim::{LinkConfig, LossModel};
 use anabranch_proto::{
     AssociationState as State, CloseReason, Config, Event, SendError, SendOptions, StreamId, VerificationTag,
 };
-use anabranch_testkit::{Script, Setup, Side, quiet, state_cookie};
+use anabranch_testkit::{Script, Setup, Side, quiet, sack, state_cookie};
 use anabranch_wire::chunk::{Chunk, CookieEcho, InitAck, kind};
 use anabranch_wire::parameter::{Parameter, Parameters, ParametersBuilder};
 use bytes::Bytes;
@@ -154,15 +154,18 @@ fn a_cookie_in_the_wrong_packet_is_dropped() {
     let mut script = nobody();
     let ack = init_ack(&mut script, Parameters::empty());
     let echo = cookie_echo(&ack);
-    script.send_tagged(VerificationTag(ack.initiate_tag.0 ^ 1), &[echo.clone()]);
+    script.send_tagged(
+        VerificationTag(ack.initiate_tag.0 ^ 1),
+        core::slice::from_ref(&echo),
+    );
     script.expect_silence();
     let port = core::mem::replace(&mut script.port, 7001);
-    script.send(&[echo.clone()]);
+    script.send(core::slice::from_ref(&echo));
     script.expect_silence();
     script.port = port;
     let remote = script.remote;
     script.remote.set_ip(IpAddr::from([10, 0, 0, 99]));
-    script.send(&[echo.clone()]);
+    script.send(core::slice::from_ref(&echo));
     script.expect_silence();
     script.remote = remote;
     assert_eq!(associations(&mut script), 0);
@@ -319,12 +322,8 @@ fn a_shutdown_asked_for_during_set_up() {
             .map(|answer| answer.data().count())
             .sum();
         assert_eq!(rode + later, 1, "the message left");
-        script.send(&[anabranch_wire::chunk::Chunk::Sack(anabranch_wire::chunk::Sack {
-            cumulative_tsn_ack: script.endpoint_tsn,
-            a_rwnd: 100_000,
-            gap_ack_blocks: Default::default(),
-            duplicate_tsns: Default::default(),
-        })]);
+        let all = sack(script.endpoint_tsn);
+        script.send(&[all]);
         assert_eq!(script.expect_chunk().kind(), kind::SHUTDOWN);
         assert_eq!(state(&script), State::ShutdownSent);
     }

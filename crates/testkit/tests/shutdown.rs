@@ -3,13 +3,11 @@
 use core::time::Duration;
 
 use anabranch_netsim::LinkConfig;
-use anabranch_proto::{AssociationState as State, CloseReason, Config, Event, SendOptions, StreamId, Tsn};
-use anabranch_testkit::{Ledger, PORT, Script, Setup, Side, quiet, state_cookie};
+use anabranch_proto::{AssociationState as State, CloseReason, Config, Event, SendOptions, StreamId};
+use anabranch_testkit::{Ledger, PORT, Script, Setup, Side, quiet, sack, shutdown_chunk, state_cookie};
 use anabranch_wire::VerificationTag;
 use anabranch_wire::cause::{Cause, Causes};
-use anabranch_wire::chunk::{
-    Abort, Chunk, CookieEcho, ErrorChunk, GapAckBlocks, Sack, Shutdown, ShutdownComplete, TsnList,
-};
+use anabranch_wire::chunk::{Abort, Chunk, CookieEcho, ErrorChunk, ShutdownComplete};
 use anabranch_wire::parameter::Parameters;
 use bytes::Bytes;
 
@@ -21,19 +19,6 @@ fn established(config: Config) -> Script {
     script.set_up();
     script.events();
     script
-}
-
-fn shutdown_chunk(cumulative_tsn_ack: Tsn) -> Chunk {
-    Chunk::Shutdown(Shutdown { cumulative_tsn_ack })
-}
-
-fn sack(cumulative_tsn_ack: Tsn) -> Chunk {
-    Chunk::Sack(Sack {
-        cumulative_tsn_ack,
-        a_rwnd: 100_000,
-        gap_ack_blocks: GapAckBlocks::from_blocks([]),
-        duplicate_tsns: TsnList::from_tsns([]),
-    })
 }
 
 fn send(script: &mut Script, message: &'static [u8], context: u64) {
