@@ -170,6 +170,26 @@ fn an_idle_path_is_found_out() {
     assert_eq!(path(&pair, 1).state, Active);
 }
 
+// A → HEARTBEAT (path 0) → (lost); A → DATA (path 0) → Z
+/// §3.2 item 6: a heartbeat that is not answered while data is under way says nothing.
+#[test]
+fn a_lost_heartbeat_beside_data_is_none() {
+    let mut pair = pair(11, 2, |_| ());
+    pair.cut(0, true);
+    let now = pair.now();
+    let asked = pair.association_mut(Side::A).request_heartbeat(now, PathId(0));
+    asked.expect("there is such a path");
+    pair.run_ms(1);
+    pair.cut(0, false);
+    let until = pair.now() + 600 * MS;
+    while pair.now() < until {
+        pair.send(Side::A, 0, vec![1; 1000]);
+        pair.run_ms(10);
+    }
+    assert_eq!(states(&mut pair, PathId(0)), []);
+    assert_eq!(path(&pair, 0).error_count, 0);
+}
+
 // A → DATA (path 0) → Z, A ← SACK ← (late): the timeout was for nothing
 /// §3.2 item 10: the acknowledgement of a chunk that took this path only brings it back.
 #[test]

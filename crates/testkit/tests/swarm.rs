@@ -176,6 +176,7 @@ fn random_config(random: &mut Generator, near_wrap: bool) -> Config {
     config.max_burst = pick(random, &[1, 4, 16]);
     config.heartbeat.interval = Some(millis(random, 500, 10_000));
     config.retransmissions.path_max_retrans = pick(random, &[0, 1, 5]);
+    config.retransmissions.potentially_failed_max_retrans = pick(random, &[None, Some(0), Some(0), Some(1)]);
     // The association itself must live through the faults.
     config.retransmissions.association_max_retrans = 10_000;
     config.retransmissions.max_init_retransmits = 10_000;

@@ -127,6 +127,12 @@ impl Association {
                 continue;
             }
             if let Some(_unanswered) = path.heartbeat.pending.take() {
+                // Data under way says more, and sooner (RFC 7829 §3.2 item 6).
+                if path.flight_size > 0 && self.times_heartbeats() {
+                    self.schedule_heartbeat(now, id);
+                    continue;
+                }
+                let path = self.paths.path_mut(id);
                 path.rto.back_off();
                 // §8.1: an idle path that is not in use does not bring the association down.
                 let in_use = id == self.paths.data_path();
