@@ -23,7 +23,6 @@ use std::time::Duration;
 
 use anabranch_netsim::{LinkConfig, LinkStats};
 use anabranch_proto::{AssociationId, EndpointEvent, Handling, Reply, Timestamp};
-use bytes::Bytes;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
@@ -304,7 +303,7 @@ impl Hub {
             || registry.associations.len() >= self.limits.max_associations;
         if full || registry.closed {
             tracing::debug!(?id, "no room for one more association: aborted");
-            association.abort(now, Bytes::from_static(b"no room for one more association"));
+            association.refuse(now);
             let mut buffer = Vec::new();
             while let Some(transmit) = association.poll_transmit(now, &mut buffer, 1) {
                 let mut outgoing = association::outgoing(&transmit);

@@ -327,7 +327,13 @@ impl Association {
         };
         let peer = match peer_init::read(fields, &init_ack.parameters) {
             Ok(peer) => peer,
-            Err(InitRefusal::Silent) => return,
+            // Tag 0: the association is destroyed, and nobody can be told under that tag (§3.3.3).
+            Err(InitRefusal::Silent) => {
+                self.close(CloseReason::ProtocolViolation(
+                    "an INIT ACK has the Initiate Tag 0",
+                ));
+                return;
+            }
             Err(InitRefusal::Abort(cause)) => {
                 self.refuse_init_ack(fields.tag, cause);
                 return;

@@ -213,6 +213,15 @@ impl Association {
     pub fn abort(&mut self, _now: Timestamp, reason: Bytes) {
         self.abort_by_user(reason);
     }
+
+    /// Ends the association at once because this side has no room for it: the peer's ABORT has the cause Out of Resource
+    /// (RFC 9260 §3.3.10.4).
+    pub fn refuse(&mut self, _now: Timestamp) {
+        self.abort_with(
+            anabranch_wire::cause::Cause::OutOfResource,
+            crate::event::CloseReason::Aborted,
+        );
+    }
 }
 
 /// Input from outside.
