@@ -45,6 +45,7 @@ fn config(input: &mut Input<'_>) -> Config {
     let (first, second) = (input.u8(), input.u8());
     config.buffers.receive = [1500, 4000, 16_000, 60_000][usize::from(first & 3)];
     config.buffers.send = [1, 4000, 10_000, 10_000][usize::from(first >> 2 & 3)];
+    config.buffers.growth = 1;
     config.buffers.max_message = 30_000;
     config.buffers.max_chunks = [16, 300][usize::from(first >> 4 & 1)];
     config.buffers.partial_delivery_point = [700, 50_000][usize::from(first >> 5 & 1)];

@@ -204,8 +204,9 @@ impl Node {
 
     /// Takes what was found undelivered: each message was taken by `send` before.
     pub(crate) fn check(&self) {
-        let limit = self.endpoint.config().buffers.receive as usize;
-        let most_sent = self.endpoint.config().buffers.send + self.endpoint.config().buffers.max_message;
+        let buffers = &self.endpoint.config().buffers;
+        let limit = (buffers.receive * buffers.growth) as usize;
+        let most_sent = buffers.send * buffers.growth as usize + buffers.max_message;
         for (id, association) in &self.associations {
             let record = &self.records[id];
             assert!(record.undelivered.last().is_none_or(|last| *last < record.taken));
