@@ -252,8 +252,8 @@ fn association_redirection() {
 
 // M → unknown chunks to report, HEARTBEATs, DATA on no stream: as many as a packet holds → A
 // A → one packet, not larger than its path carries → M
-/// §8 and §10 Bombing 3 and 5: many chunks that want an answer are answered in few packets; small packets asked for by
-/// forged ICMP cannot multiply them, for nothing from outside lowers the PMTU.
+/// §8 Bombing 3: many chunks that want an answer are answered in few packets. (Forged reports of a smaller path MTU, §10, have no
+/// way in: the endpoint is told of sizes by its own system only.)
 #[test]
 fn many_chunks_that_want_an_answer() {
     let unknown: Vec<u8> = [0xc0 | 0x3e, 0, 0, 4].repeat(300);

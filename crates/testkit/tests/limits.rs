@@ -40,7 +40,7 @@ fn unread_messages() {
     assert_eq!(script.association().state(), State::Established);
 }
 
-// M → DATA with SSN 1, 2, 3, … (SSN 0 never comes); DATA without beginning or end → A
+// M → DATA with SSN 1, 2, 3, … (SSN 0 never comes) → A
 /// `buffers.receive` and `buffers.max_chunks`: messages that wait for their turn.
 #[test]
 fn messages_out_of_order() {
@@ -84,7 +84,7 @@ fn fragments_and_gaps() {
     assert_eq!(script.association().state(), State::Established);
 }
 
-// M → DATA (the same one, 10,000 times in a packet's time) → A
+// M → DATA (the same one, 1,000 times in one packet) → A
 // A → SACK (some duplicates) → M
 /// Duplicates: 64 are remembered for a SACK.
 #[test]
