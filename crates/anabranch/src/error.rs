@@ -6,6 +6,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use anabranch_proto::wire::cause::{Cause, Causes};
 use anabranch_proto::{CloseReason, ConfigError, StreamId};
 
 /// Why an endpoint could not be bound.
@@ -150,6 +151,26 @@ pub enum RecvError {
 #[error("the association did not end in order: {}", Explained(.0))]
 pub struct ShutdownError(pub CloseReason);
 
+/// The causes in an ABORT. What the peer's application wrote is shown without what would control a terminal.
+fn in_words(causes: &Causes) -> String {
+    let words = causes.iter().map(|cause| match cause {
+        Ok(Cause::UserInitiatedAbort(text)) if text.is_empty() => "its application asked for it".to_owned(),
+        Ok(Cause::UserInitiatedAbort(text)) => format!("{:?}", String::from_utf8_lossy(&text)),
+        Ok(Cause::ProtocolViolation(text)) => {
+            format!("protocol violation: {:?}", String::from_utf8_lossy(&text))
+        }
+        Ok(Cause::OutOfResource) => "it has no room".to_owned(),
+        Ok(cause) => format!("{cause:?}"),
+        Err(_) => "a malformed cause".to_owned(),
+    });
+    let words = words.collect::<Vec<_>>().join(", ");
+    if words.is_empty() {
+        "without a reason".to_owned()
+    } else {
+        words
+    }
+}
+
 /// A [`CloseReason`] in words.
 #[derive(Clone, Copy, Debug)]
 pub struct Explained<'a>(pub &'a CloseReason);
@@ -158,7 +179,7 @@ impl fmt::Display for Explained<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             CloseReason::Shutdown => f.write_str("orderly shutdown"),
-            CloseReason::AbortedByPeer(causes) => write!(f, "the peer aborted it ({causes:?})"),
+            CloseReason::AbortedByPeer(causes) => write!(f, "the peer aborted it ({})", in_words(causes)),
             CloseReason::Aborted => f.write_str("this side aborted it"),
             CloseReason::ProtocolViolation(what) => write!(f, "the peer broke the protocol: {what}"),
             CloseReason::Unreachable => f.write_str("the peer stopped answering"),
@@ -167,5 +188,22 @@ impl fmt::Display for Explained<'_> {
             CloseReason::ShutdownTimedOut => f.write_str("the shutdown took too long"),
             other => write!(f, "{other:?}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_peer_writes_cannot_control_the_terminal() {
+        let causes = Causes::from_causes(&[
+            Cause::UserInitiatedAbort(b"\x1b[2Jbye"[..].to_vec().into()),
+            Cause::OutOfResource,
+        ]);
+        let told = Explained(&CloseReason::AbortedByPeer(causes)).to_string();
+        assert_eq!(told, "the peer aborted it (\"\\u{1b}[2Jbye\", it has no room)");
+        let none = Explained(&CloseReason::AbortedByPeer(Causes::empty())).to_string();
+        assert_eq!(none, "the peer aborted it (without a reason)");
     }
 }

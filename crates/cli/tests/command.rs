@@ -36,10 +36,15 @@ struct Listener {
     udp_port: String,
 }
 
+const LISTEN: [&str; 6] = ["listen", "--bind", "127.0.0.1", "--udp-port", "0", "--json"];
+
 fn listen(args: &[&str]) -> Listener {
-    let mut all = vec!["listen", "--bind", "127.0.0.1", "--udp-port", "0", "--json"];
-    all.extend(args);
-    let mut child = anabranch(&all).spawn().unwrap();
+    ready(anabranch(&[&LISTEN, args].concat()))
+}
+
+/// Waits until it listens.
+fn ready(mut command: Command) -> Listener {
+    let mut child = command.spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap());
     let mut first = String::new();
     lines.read_line(&mut first).unwrap();
@@ -319,4 +324,52 @@ fn an_interrupted_listener_says_what_it_did() {
     let (success, said) = listener.rest();
     assert!(success);
     assert_eq!(event(&said, "summary")["messages"], 1);
+}
+
+/// A file of a mebibyte is the most that the listener may write, as on a disk that fills up: both sides say so.
+#[test]
+#[cfg(unix)]
+fn a_full_disk_is_told_to_both_sides() {
+    let directory = directory("full-disk");
+    let file = directory.join("large");
+    fs::write(&file, vec![7; 8 << 20]).unwrap();
+    let output = directory.join("received");
+    fs::create_dir(&output).unwrap();
+    // A shell's limit, and its signal ignored: then writing fails as it does on a full disk.
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "trap '' XFSZ; ulimit -f 2048; exec \"$@\"", "sh"])
+        .arg(env!("CARGO_BIN_EXE_anabranch"))
+        .args(LISTEN)
+        .args(["--output", output.to_str().unwrap()])
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    let listener = ready(command);
+    let sent = run(&[
+        "send",
+        "127.0.0.1",
+        file.to_str().unwrap(),
+        "--udp-port",
+        &listener.udp_port,
+    ]);
+    assert!(!sent.status.success(), "{}", text(&sent.stdout));
+    let said = text(&sent.stderr);
+    assert!(
+        said.contains("was not sent to its end") && said.contains("the receiver cannot go on"),
+        "{said}"
+    );
+    let pid = listener.program.0.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &pid])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let (_, said) = listener.rest();
+    let told = said
+        .iter()
+        .any(|record| record.to_string().contains("cannot be written"));
+    assert!(told, "{said:?}");
 }
