@@ -1,5 +1,6 @@
 //! Sizes and durations as they are written on the command line and in reports.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 const SIZES: &[(&str, u64)] = &[
@@ -36,6 +37,19 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     plain
         .or_else(|| with_unit(text, SIZES))
         .ok_or_else(|| "a size is a number of bytes, or one with a unit, like 64kib, 10mb or 1gib".to_owned())
+}
+
+/// Reads a size that must lie in `range`; otherwise `allowed` tells what does.
+pub(crate) fn parse_size_within(
+    text: &str,
+    range: RangeInclusive<u64>,
+    allowed: &str,
+) -> Result<u64, String> {
+    let size = parse_size(text)?;
+    range
+        .contains(&size)
+        .then_some(size)
+        .ok_or_else(|| allowed.to_owned())
 }
 
 /// Reads a duration like `40ms`, `1.5s` or `2min`.

@@ -64,12 +64,7 @@ pub(crate) struct BenchArgs {
 }
 
 fn message_size(text: &str) -> Result<u64, String> {
-    let size = units::parse_size(text)?;
-    if (1..=MAX_SIZE).contains(&size) {
-        Ok(size)
-    } else {
-        Err("a message has 1 byte to 256kib here".to_owned())
-    }
+    units::parse_size_within(text, 1..=MAX_SIZE, "a message has 1 byte to 256kib here")
 }
 
 impl BenchArgs {

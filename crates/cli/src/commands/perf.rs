@@ -14,6 +14,8 @@ mod server;
 mod session;
 mod tally;
 
+pub(crate) use tally::cpu_time;
+
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -148,12 +150,11 @@ fn amount(text: &str) -> Result<u64, String> {
 }
 
 fn message_size(text: &str) -> Result<u64, String> {
-    let size = units::parse_size(text)?;
-    if (MIN_SIZE..=MAX_SIZE).contains(&size) {
-        Ok(size)
-    } else {
-        Err("a message has 16 bytes (its number and its time) to 16mib".to_owned())
-    }
+    units::parse_size_within(
+        text,
+        MIN_SIZE..=MAX_SIZE,
+        "a message has 16 bytes (its number and its time) to 16mib",
+    )
 }
 
 /// The time between two lines; `None` for none.

@@ -57,12 +57,7 @@ pub(crate) struct PingArgs {
 }
 
 fn message_size(text: &str) -> Result<u64, String> {
-    let size = units::parse_size(text)?;
-    if (1..=MAX_SIZE).contains(&size) {
-        Ok(size)
-    } else {
-        Err("a message has 1 byte to 64mib".to_owned())
-    }
+    units::parse_size_within(text, 1..=MAX_SIZE, "a message has 1 byte to 64mib")
 }
 
 /// Messages on their way, and what came of the others.

@@ -1,8 +1,8 @@
 //! What a run cost.
 
-use std::fs;
 use std::time::{Duration, Instant};
 
+use crate::commands::perf;
 use crate::output;
 
 /// Measures from when it is made.
@@ -66,14 +66,7 @@ impl Report {
     }
 }
 
-/// Time on a processor of this process's threads, as Linux counts it: nanoseconds, first in each `schedstat`.
+/// Time on a processor of all threads; zero where the system does not tell.
 pub(super) fn cpu_time() -> Duration {
-    let Ok(tasks) = fs::read_dir("/proc/self/task") else {
-        return Duration::ZERO;
-    };
-    let nanos = tasks.flatten().filter_map(|task| {
-        let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
-        text.split_whitespace().next()?.parse::<u64>().ok()
-    });
-    Duration::from_nanos(nanos.sum())
+    perf::cpu_time().unwrap_or_default()
 }

@@ -164,14 +164,14 @@ pub(super) fn per_second(count: u64, took: Duration) -> Option<f64> {
 
 /// Time on a processor of all of this program's threads so far; `None` where the system does not tell.
 #[cfg(unix)]
-pub(super) fn cpu_time() -> Option<Duration> {
+pub(crate) fn cpu_time() -> Option<Duration> {
     use rustix::time::{ClockId, clock_gettime};
     Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).ok()
 }
 
 /// Time on a processor of all of this program's threads so far; `None` where the system does not tell.
 #[cfg(not(unix))]
-pub(super) fn cpu_time() -> Option<Duration> {
+pub(crate) fn cpu_time() -> Option<Duration> {
     None
 }
 
