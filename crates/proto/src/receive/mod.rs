@@ -246,14 +246,16 @@ impl Receiver {
         verdict
     }
 
-    /// Begins to hand over the lowest message in parts if it is large and its turn has come. None other needs it: whatever
-    /// comes next in order makes the lowest grow.
+    /// Begins to hand over the lowest message in parts if it is large, its turn has come and nothing below it is missing.
+    /// None other needs it: whatever comes next in order makes this one grow. One beyond a gap must not be begun, for the
+    /// message in the gap may need the room more, and two are never handed over at a time.
     fn seek_partial(&mut self) {
         let Some(lowest) = self.reassembly.lowest().filter(|_| self.partial.is_none()) else {
             return;
         };
         let large = lowest.bytes >= self.partial_point || lowest.pieces.len() >= self.partial_chunks;
         if large
+            && lowest.first <= self.tracker.cumulative()
             && lowest.has_beginning()
             && (lowest.unordered || self.streams.turn(lowest.stream, lowest.sequence, 0) == Turn::Now)
         {

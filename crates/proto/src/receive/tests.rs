@@ -179,6 +179,29 @@ fn the_next_large_message_comes_in_parts_when_the_first_is_done() {
 }
 
 #[test]
+fn a_message_beyond_a_gap_is_not_begun_before_the_one_in_the_gap() {
+    let mut receiver = receiver(1, 4_000);
+    let piece = [0; 1000];
+    for tsn in 5..8 {
+        let flags = if tsn == 5 { "UB" } else { "U" };
+        receiver.on_fragment(fragment(tsn, 1, 0, flags, &piece));
+    }
+    assert!(
+        !receiver.is_readable(),
+        "another large message may come in the gap"
+    );
+    receiver.on_fragment(fragment(1, 0, 0, "B", &piece));
+    receiver.on_fragment(fragment(2, 0, 0, "", &piece));
+    assert_eq!(read_all(&mut receiver), [(0, [0; 2000].to_vec())], "the lowest");
+    receiver.on_fragment(fragment(3, 0, 0, "", &piece));
+    receiver.on_fragment(fragment(4, 0, 0, "E", &piece));
+    assert_eq!(
+        read_all(&mut receiver),
+        [(0, [0; 2000].to_vec()), (1, [0; 3000].to_vec())]
+    );
+}
+
+#[test]
 fn many_tiny_fragments_are_a_large_message() {
     let config = Config::default();
     let buffers = BufferConfig {
