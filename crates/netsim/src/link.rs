@@ -134,9 +134,21 @@ pub struct LinkStats {
     pub queue_max_bytes: u64,
     /// The most packets likewise.
     pub queue_max_packets: u64,
+    /// Bytes in the queue summed over time, in byte nanoseconds, the packet in transmission included. A packet counts
+    /// when it is taken, for all the time until it will have left.
+    pub queue_byte_nanos: u128,
 }
 
 impl LinkStats {
+    /// Bytes in the queue, on average over `elapsed` since the link was made; 0 for no time.
+    #[must_use]
+    pub fn queue_mean_bytes(&self, elapsed: Duration) -> f64 {
+        match elapsed.as_nanos() {
+            0 => 0.0,
+            nanos => self.queue_byte_nanos as f64 / nanos as f64,
+        }
+    }
+
     /// Packets lost, whatever the cause.
     #[must_use]
     pub fn lost(&self) -> u64 {
@@ -370,6 +382,8 @@ impl<P: LinkPacket> Link<P> {
         self.idle_remainder = work % rate;
         self.idle_at += Duration::from_nanos(work / rate);
         self.queue.push(self.idle_at, len);
+        let stay = self.idle_at.saturating_duration_since(now);
+        self.stats.queue_byte_nanos += u128::from(len) * stay.as_nanos();
         self.stats.queue_max_bytes = self.stats.queue_max_bytes.max(self.queue.bytes());
         self.stats.queue_max_packets = self.stats.queue_max_packets.max(self.queue.packets());
         self.idle_at
@@ -484,6 +498,8 @@ mod tests {
         let stats = *link.stats();
         assert_eq!((stats.offered, stats.delivered, stats.lost_queue), (6, 4, 2));
         assert_eq!((stats.queue_max_bytes, stats.queue_max_packets), (3000, 3));
+        // Stays of 1, 2, 3 and 3 ms.
+        assert_eq!(stats.queue_mean_bytes(4 * MS), 2250.0);
     }
 
     #[test]

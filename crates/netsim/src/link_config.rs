@@ -22,7 +22,7 @@ const SMALLEST_MTU: u16 = 576;
 /// | `rate` | `2mbit`, `1gbit`, `9600bit`, `unlimited` |
 /// | `delay`, `jitter` | `40ms`, `1.5s`, `200us` |
 /// | `mtu` | `1500b`: larger packets are lost unless IP may cut them up |
-/// | `queue` | `64kib`, `73kb`, `50p` (packets), `unlimited` |
+/// | `queue` | `64kib`, `73kb`, `50p` (packets), `dummynet:73kb` ([dummynet's rule](QueueLimit::Dummynet)), `unlimited` |
 /// | `loss` | `0.1%`, `burst:P/R` or `burst:P/R/GOOD/BAD`, `script:3/17`, `outage:2s-3s`, `none` |
 /// | `reorder` | `1%:20ms`: this share comes so much later, and is overtaken |
 /// | `duplicate`, `corrupt` | `0.1%` |
@@ -199,7 +199,9 @@ fn allowed(key: &str) -> &'static str {
         "rate" => "a rate of at least 1 bit/s like 2mbit, 1gbit, 500kbit or 9600bit, or unlimited",
         "delay" | "jitter" => "a duration like 40ms, 1.5s or 200us",
         "mtu" => "a number of bytes from 576 to 65535",
-        "queue" => "a size like 64kib, 73kb or 1500b, a number of packets like 50p, or unlimited",
+        "queue" => {
+            "a size like 64kib, 73kb or 1500b, a number of packets like 50p, a size by dummynet's rule like dummynet:73kb, or unlimited"
+        }
         "loss" => {
             "a share like 0.1%, burst:P/R, burst:P/R/GOOD/BAD, script:3/17 (ascending), outage:2s-3s/5s-6s, or none"
         }

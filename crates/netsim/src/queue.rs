@@ -23,7 +23,13 @@ pub enum QueueLimit {
     Bytes(u64),
     /// Drop-tail: a packet is refused if the queue already holds so many.
     Packets(u64),
+    /// As the emulator dummynet counts bytes: a packet is refused only if the queue *already* holds more than so many.
+    /// Its own length does not matter, so that small and large packets are lost alike.
+    Dummynet(u64),
 }
+
+/// What a limit by dummynet's rule begins with, as text.
+const DUMMYNET: &str = "dummynet:";
 
 impl fmt::Display for QueueLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -31,6 +37,10 @@ impl fmt::Display for QueueLimit {
             Self::Unlimited => f.write_str("unlimited"),
             Self::Bytes(bytes) => units::write_with_unit(f, bytes, units::SIZE),
             Self::Packets(packets) => write!(f, "{packets}p"),
+            Self::Dummynet(bytes) => {
+                f.write_str(DUMMYNET)?;
+                units::write_with_unit(f, bytes, units::SIZE)
+            }
         }
     }
 }
@@ -38,13 +48,16 @@ impl fmt::Display for QueueLimit {
 impl FromStr for QueueLimit {
     type Err = ();
 
-    /// Reads `64kib`, `73kb`, `1500b`, `50p` or `unlimited`.
+    /// Reads `64kib`, `73kb`, `1500b`, `50p`, `dummynet:73kb` or `unlimited`.
     fn from_str(text: &str) -> Result<Self, ()> {
         if text.eq_ignore_ascii_case("unlimited") {
             return Ok(Self::Unlimited);
         }
         if let Some(bytes) = units::with_unit(text, units::SIZE) {
             return Ok(Self::Bytes(bytes));
+        }
+        if let Some(bytes) = text.strip_prefix(DUMMYNET) {
+            return units::with_unit(bytes, units::SIZE).map(Self::Dummynet).ok_or(());
         }
         units::with_unit(text, &[("p", 1)]).map(Self::Packets).ok_or(())
     }
@@ -75,6 +88,7 @@ impl Queue {
             QueueLimit::Unlimited => true,
             QueueLimit::Bytes(bytes) => self.bytes + len <= bytes,
             QueueLimit::Packets(packets) => self.packets() < packets,
+            QueueLimit::Dummynet(bytes) => self.bytes <= bytes,
         }
     }
 
@@ -116,11 +130,42 @@ mod tests {
     }
 
     #[test]
+    fn dummynet_asks_only_whether_the_limit_is_exceeded_already() {
+        let mut queue = Queue::default();
+        let limit = QueueLimit::Dummynet(1000);
+        queue.push(Timestamp(10), 1000);
+        assert!(queue.admits(limit, 1500), "the limit is reached, not exceeded");
+        queue.push(Timestamp(20), 1500);
+        assert!(!queue.admits(limit, 1));
+        queue.settle(Timestamp(10));
+        assert!(!queue.admits(limit, 1));
+        queue.settle(Timestamp(20));
+        assert!(queue.admits(limit, 1));
+    }
+
+    #[test]
     fn limits_are_written_and_read_back() {
-        for text in ["unlimited", "64kib", "73kb", "1499b", "50p", "1mib"] {
+        for text in [
+            "unlimited",
+            "64kib",
+            "73kb",
+            "1499b",
+            "50p",
+            "1mib",
+            "dummynet:73kb",
+        ] {
             assert_eq!(text.parse::<QueueLimit>().unwrap().to_string(), text);
         }
-        for wrong in ["", "64", "p", "1.5p", "-1b", "64kbit"] {
+        for wrong in [
+            "",
+            "64",
+            "p",
+            "1.5p",
+            "-1b",
+            "64kbit",
+            "dummynet:",
+            "dummynet:50p",
+        ] {
             assert!(wrong.parse::<QueueLimit>().is_err(), "{wrong}");
         }
     }
