@@ -15,7 +15,7 @@ use anabranch_proto::{
 use bytes::Bytes;
 
 use crate::network::Node;
-use crate::packet::Packet;
+use crate::packet::{Packet, Payload};
 
 /// Datagrams asked for at a time: a batch as real sockets take it (GSO).
 const BATCH: usize = 16;
@@ -292,7 +292,7 @@ impl Core {
             self.outgoing.extend(datagrams.map(|datagram| Packet {
                 source,
                 destination: transmit.destination,
-                payload: Bytes::copy_from_slice(datagram),
+                payload: Bytes::copy_from_slice(datagram).into(),
                 may_fragment: transmit.may_fragment,
             }));
         }
@@ -333,16 +333,16 @@ impl Node for Host {
         if packet.destination.port() != core.udp_port {
             return; // Nothing listens on that UDP port, or on SCTP over IP.
         }
+        let Payload::Sctp(datagram) = packet.payload else {
+            return; // The host has no TCP.
+        };
         let local = Some(packet.destination.ip());
-        match core
-            .endpoint
-            .handle_datagram(now, local, packet.source, packet.payload)
-        {
+        match core.endpoint.handle_datagram(now, local, packet.source, datagram) {
             Handling::Done => {}
             Handling::Reply(reply) => core.outgoing.push_back(Packet {
                 source: SocketAddr::new(or_unspecified(reply.source), core.udp_port),
                 destination: reply.destination,
-                payload: reply.packet,
+                payload: reply.packet.into(),
                 may_fragment: true,
             }),
             Handling::Deliver(id, inbound) => core.deliver(now, id, inbound),

@@ -1,7 +1,8 @@
-//! IPv4, IPv6 and UDP headers around SCTP packets, for captures (RFC 791, RFC 8200, RFC 768, RFC 6951).
+//! IPv4, IPv6 and UDP headers around SCTP packets, and IP headers around others, for captures (RFC 791, RFC 8200, RFC 768, RFC 6951).
 
 use std::net::{IpAddr, SocketAddr};
 
+pub(crate) const PROTOCOL_TCP: u8 = 6;
 const PROTOCOL_UDP: u8 = 17;
 const PROTOCOL_SCTP: u8 = 132;
 const HOP_LIMIT: u8 = 64;
@@ -12,7 +13,34 @@ pub fn write_packet(buffer: &mut Vec<u8>, source: SocketAddr, destination: Socke
     let in_udp = source.port() != 0 || destination.port() != 0;
     let len = payload.len() + if in_udp { 8 } else { 0 };
     let protocol = if in_udp { PROTOCOL_UDP } else { PROTOCOL_SCTP };
-    let pseudo_header_sum = match (source.ip().to_canonical(), destination.ip().to_canonical()) {
+    let pseudo_header_sum = write_header(buffer, source.ip(), destination.ip(), protocol, len);
+    if in_udp {
+        let mut header = [0; 8];
+        header[..2].copy_from_slice(&source.port().to_be_bytes());
+        header[2..4].copy_from_slice(&destination.port().to_be_bytes());
+        header[4..6].copy_from_slice(&length(len).to_be_bytes());
+        let total = pseudo_header_sum + sum(&header) + sum(payload);
+        // 0 means "no checksum", so a sum of 0 is sent as its other form (RFC 768).
+        let checksum = match fold(total) {
+            0 => u16::MAX,
+            checksum => checksum,
+        };
+        header[6..].copy_from_slice(&checksum.to_be_bytes());
+        buffer.extend_from_slice(&header);
+    }
+    buffer.extend_from_slice(payload);
+}
+
+/// Appends the header of an IP packet that carries `len` bytes of a protocol; answers the sum of the pseudo header that
+/// checksums of UDP and TCP begin with.
+pub(crate) fn write_header(
+    buffer: &mut Vec<u8>,
+    source: IpAddr,
+    destination: IpAddr,
+    protocol: u8,
+    len: usize,
+) -> u64 {
+    let addresses_sum = match (source.to_canonical(), destination.to_canonical()) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
             write_ipv4(buffer, from.octets(), to.octets(), protocol, len);
             sum(&from.octets()) + sum(&to.octets())
@@ -23,21 +51,7 @@ pub fn write_packet(buffer: &mut Vec<u8>, source: SocketAddr, destination: Socke
             sum(&from) + sum(&to)
         }
     };
-    if in_udp {
-        let mut header = [0; 8];
-        header[..2].copy_from_slice(&source.port().to_be_bytes());
-        header[2..4].copy_from_slice(&destination.port().to_be_bytes());
-        header[4..6].copy_from_slice(&length(len).to_be_bytes());
-        let total = pseudo_header_sum + u64::from(protocol) + len as u64 + sum(&header) + sum(payload);
-        // 0 means "no checksum", so a sum of 0 is sent as its other form (RFC 768).
-        let checksum = match fold(total) {
-            0 => u16::MAX,
-            checksum => checksum,
-        };
-        header[6..].copy_from_slice(&checksum.to_be_bytes());
-        buffer.extend_from_slice(&header);
-    }
-    buffer.extend_from_slice(payload);
+    addresses_sum + u64::from(protocol) + len as u64
 }
 
 fn write_ipv4(buffer: &mut Vec<u8>, from: [u8; 4], to: [u8; 4], protocol: u8, len: usize) {
@@ -75,14 +89,15 @@ fn length(len: usize) -> u16 {
 }
 
 /// The sum of the 16-bit words of RFC 1071, not folded yet.
-fn sum(bytes: &[u8]) -> u64 {
+pub(crate) fn sum(bytes: &[u8]) -> u64 {
     bytes
         .chunks(2)
         .map(|word| u64::from(word[0]) << 8 | word.get(1).map_or(0, |&low| u64::from(low)))
         .sum()
 }
 
-fn fold(mut sum: u64) -> u16 {
+/// The checksum of RFC 1071 that a sum of words gives.
+pub(crate) fn fold(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }

@@ -18,6 +18,7 @@ mod packet;
 mod pcapng;
 mod queue;
 mod random;
+mod tcp;
 mod trace;
 mod units;
 
@@ -28,8 +29,9 @@ pub use link::{Fate, Link, LinkPacket, LinkStats, LossCause};
 pub use link_config::{LinkConfig, LinkConfigError, Reorder};
 pub use loss::LossModel;
 pub use network::{LinkId, Network, Node, NodeId, Route, Router};
-pub use packet::Packet;
+pub use packet::{Packet, Payload};
 pub use pcapng::{InterfaceId, PcapngWriter};
 pub use queue::QueueLimit;
 pub use random::{Generator, Probability};
+pub use tcp::{SackBlocks, Segment, SynOptions};
 pub use trace::{Record, describe};

@@ -1,4 +1,4 @@
-//! What crosses the links: an IP packet with an SCTP packet in it, directly or in UDP (RFC 6951).
+//! What crosses the links: an IP packet with an SCTP packet in it, directly or in UDP (RFC 6951), or a TCP segment.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -6,20 +6,71 @@ use bytes::Bytes;
 
 use crate::link::LinkPacket;
 use crate::random::Generator;
+use crate::tcp::Segment;
 
-/// A packet on the simulated network. The payload is the real bytes that the core made; of the headers around it
-/// only addresses and length matter, and [`crate::ip`] writes them when a capture wants to see them.
+/// A packet on the simulated network. Of the headers around the payload only addresses and length matter, and
+/// [`crate::ip`] writes them when a capture wants to see them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Where from: address and UDP port, 0 without encapsulation. An unspecified address is filled in by the
-    /// node's routing.
+    /// Where from: address and port of UDP (0 without encapsulation) or TCP. An unspecified address is filled in by
+    /// the node's routing.
     pub source: SocketAddr,
-    /// Where to: address and UDP port, 0 without encapsulation.
+    /// Where to: address and port of UDP (0 without encapsulation) or TCP.
     pub destination: SocketAddr,
-    /// The SCTP packet.
-    pub payload: Bytes,
+    /// What the IP packet carries.
+    pub payload: Payload,
     /// Whether IP may cut it up where it is too large for a link; otherwise it is lost there.
     pub may_fragment: bool,
+}
+
+/// What an IP packet carries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Payload {
+    /// An SCTP packet: the real bytes that the core made.
+    Sctp(Bytes),
+    /// A segment of TCP, which is cross traffic: its fields, from which its bytes are made when a capture wants them.
+    Tcp(Segment),
+}
+
+impl Payload {
+    /// Its length in bytes, TCP's header included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Sctp(packet) => packet.len(),
+            Self::Tcp(segment) => segment.wire_len(),
+        }
+    }
+
+    /// Whether there is nothing in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The SCTP packet; empty if it is none.
+    #[must_use]
+    pub fn sctp(&self) -> &[u8] {
+        match self {
+            Self::Sctp(packet) => packet,
+            Self::Tcp(_) => &[],
+        }
+    }
+
+    /// The SCTP packet; empty if it is none.
+    #[must_use]
+    pub fn into_sctp(self) -> Bytes {
+        match self {
+            Self::Sctp(packet) => packet,
+            Self::Tcp(_) => Bytes::new(),
+        }
+    }
+}
+
+impl<T: Into<Bytes>> From<T> for Payload {
+    fn from(packet: T) -> Self {
+        Self::Sctp(packet.into())
+    }
 }
 
 impl Packet {
@@ -30,7 +81,8 @@ impl Packet {
             IpAddr::V4(_) => 20,
             IpAddr::V6(_) => 40,
         };
-        ip + if self.destination.port() == 0 { 0 } else { 8 }
+        let in_udp = matches!(self.payload, Payload::Sctp(_)) && self.destination.port() != 0;
+        ip + if in_udp { 8 } else { 0 }
     }
 }
 
@@ -43,8 +95,11 @@ impl LinkPacket for Packet {
         self.may_fragment
     }
 
-    /// Damages the payload: a damaged IP header would only be lost.
+    /// Damages the payload: a damaged IP header would only be lost. TCP's checksum is taken to find all damage.
     fn corrupt(&mut self, random: &mut Generator) {
-        self.payload.corrupt(random);
+        match &mut self.payload {
+            Payload::Sctp(packet) => packet.corrupt(random),
+            Payload::Tcp(segment) => segment.damaged = true,
+        }
     }
 }

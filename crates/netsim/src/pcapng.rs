@@ -87,9 +87,22 @@ impl<W: Write> PcapngWriter<W> {
         payload: &[u8],
         comment: Option<&str>,
     ) -> io::Result<()> {
+        self.write_with(interface, now, comment, |packet| {
+            ip::write_packet(packet, source, destination, payload);
+        })
+    }
+
+    /// Writes the IP packet that `write_packet` appends to the buffer it is given.
+    pub(crate) fn write_with(
+        &mut self,
+        interface: InterfaceId,
+        now: Timestamp,
+        comment: Option<&str>,
+        write_packet: impl FnOnce(&mut Vec<u8>),
+    ) -> io::Result<()> {
         let mut packet = core::mem::take(&mut self.packet);
         packet.clear();
-        ip::write_packet(&mut packet, source, destination, payload);
+        write_packet(&mut packet);
         let time = self.origin.saturating_add(now.0);
         self.begin(ENHANCED_PACKET);
         let fields = [

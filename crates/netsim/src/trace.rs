@@ -8,9 +8,10 @@ use std::io::{self, Write};
 
 use anabranch_proto::Timestamp;
 
+use crate::ip;
 use crate::link::{Fate, LossCause};
 use crate::network::LinkId;
-use crate::packet::Packet;
+use crate::packet::{Packet, Payload};
 use crate::pcapng::{InterfaceId, PcapngWriter};
 
 /// A packet that entered a link.
@@ -144,9 +145,13 @@ impl Trace {
             let interface = capture.interfaces[record.link.index()];
             let comment = describe(record.fate);
             let (from, to) = (packet.source, packet.destination);
-            let written = capture
-                .writer
-                .write(interface, record.at, from, to, &packet.payload, comment);
+            let written =
+                capture
+                    .writer
+                    .write_with(interface, record.at, comment, |bytes| match &packet.payload {
+                        Payload::Sctp(packet) => ip::write_packet(bytes, from, to, packet),
+                        Payload::Tcp(segment) => segment.write_packet(bytes, from, to),
+                    });
             capture.error = written.err();
         }
         if self.keep > 0 {

@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use anabranch_netsim::{Network, Record, describe};
+use anabranch_netsim::{Network, Payload, Record, describe};
 use anabranch_wire::cause::Causes;
 use anabranch_wire::chunk::{Chunk, Data, EncodeChunk, GapAckBlock, IData};
 use anabranch_wire::packet::Packet;
@@ -32,12 +32,19 @@ fn draw_record(network: &Network, record: &Record) -> String {
         network.node_name(from),
         network.node_name(to),
         record.packet.destination.ip(),
-        describe_packet(&record.packet.payload),
+        describe_payload(&record.packet.payload),
     );
     if let Some(fate) = describe(record.fate) {
         let _ = write!(line, "   ✗ {fate}");
     }
     line
+}
+
+fn describe_payload(payload: &Payload) -> String {
+    match payload {
+        Payload::Sctp(datagram) => describe_packet(datagram),
+        Payload::Tcp(segment) => format!("TCP {segment:?}"),
+    }
 }
 
 /// The chunks of an SCTP packet in words.

@@ -215,7 +215,7 @@ impl Script {
         let packet = Packet {
             source: self.remote,
             destination: self.local,
-            payload: datagram,
+            payload: datagram.into(),
             may_fragment: true,
         };
         self.host.handle_packet(self.now, packet);
@@ -385,7 +385,8 @@ impl Script {
 
     fn collect(&mut self) {
         while let Some(packet) = self.host.poll_transmit(self.now) {
-            self.note("endpoint → peer", &describe_packet(&packet.payload));
+            let datagram = packet.payload.into_sctp();
+            self.note("endpoint → peer", &describe_packet(&datagram));
             if let Some((writer, interface)) = &mut self.capture {
                 writer
                     .write(
@@ -393,12 +394,12 @@ impl Script {
                         self.now,
                         packet.source,
                         packet.destination,
-                        &packet.payload,
+                        &datagram,
                         None,
                     )
                     .expect("a capture can be written");
             }
-            let parsed = SctpPacket::parse(packet.payload).expect("the endpoint's packets are right");
+            let parsed = SctpPacket::parse(datagram).expect("the endpoint's packets are right");
             let chunks = parsed.chunks().map(|raw| {
                 Chunk::decode(raw.expect("the endpoint's chunks have their length")).expect("and can be read")
             });

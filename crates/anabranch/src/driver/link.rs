@@ -73,7 +73,7 @@ impl LinkDoor {
                 Packet {
                     source,
                     destination: outgoing.destination,
-                    payload,
+                    payload: payload.into(),
                     may_fragment: outgoing.may_fragment,
                 },
             );
@@ -102,7 +102,7 @@ impl LinkDoor {
                 Packet {
                     source: remote,
                     destination,
-                    payload,
+                    payload: payload.into(),
                     // Whether its sender allowed it cannot be seen any more.
                     may_fragment: false,
                 },
@@ -161,7 +161,7 @@ impl Hub {
                     Datagram {
                         local,
                         remote: source,
-                        payload,
+                        payload: payload.into_sctp(),
                     }
                 },
             );
@@ -185,7 +185,7 @@ impl Hub {
         buffer.clear();
         group
             .iter()
-            .for_each(|packet| buffer.extend_from_slice(&packet.payload));
+            .for_each(|packet| buffer.extend_from_slice(packet.payload.sctp()));
         let source = first.source.ip();
         let mut outgoing = Outgoing {
             source: (!source.is_unspecified()).then_some(source),

@@ -49,8 +49,10 @@ fn packet(to: IpAddr, number: u32) -> Packet {
 
 impl Node for Source {
     fn handle_packet(&mut self, now: Timestamp, packet: Packet) {
-        self.arrivals
-            .push((now, u32::from_be_bytes(packet.payload[..4].try_into().unwrap())));
+        self.arrivals.push((
+            now,
+            u32::from_be_bytes(packet.payload.sctp()[..4].try_into().unwrap()),
+        ));
         if self.echo {
             self.outgoing.push(Packet {
                 source: packet.destination,
@@ -315,7 +317,7 @@ fn three_million_events() {
     let payload = Bytes::from(vec![0; 980]);
     let flood = (0..500)
         .map(|_| Packet {
-            payload: payload.clone(),
+            payload: payload.clone().into(),
             ..packet(ip(2), 0)
         })
         .collect();

@@ -1,0 +1,5 @@
+//! TCP as cross traffic.
+
+mod segment;
+
+pub use segment::{SackBlocks, Segment, SynOptions};
