@@ -35,7 +35,7 @@ fn digest(pair: &Pair) -> u64 {
     for record in pair.network.records() {
         add(&record.at.0.to_be_bytes());
         add(record.packet.destination.to_string().as_bytes());
-        add(&record.packet.payload);
+        add(record.packet.payload.sctp());
     }
     hash
 }
