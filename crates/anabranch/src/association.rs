@@ -234,14 +234,14 @@ impl Association {
     /// The next event: a path changed, a message was not delivered, the peer restarted, shut down or sent an ERROR.
     /// `None` when the association is over and all are told. What the other methods tell
     /// ([`Event::Established`], `Readable`, `Writable`, `Dry`, `Closed`) does not come here. The last 16,384 events are kept for
-    /// whoever asks. Cancel safe.
+    /// whoever asks, and of the peer's ERRORs the first 64 KiB. Cancel safe.
     pub async fn next_event(&self) -> Option<Event> {
         loop {
             let mut changed = pin!(self.shared().changed.notified());
             changed.as_mut().enable();
             let (event, closed) = self
                 .shared()
-                .with(|state, _| (state.events.pop_front(), state.closed.is_some()));
+                .with(|state, _| (state.events.pop(), state.closed.is_some()));
             if event.is_some() || closed {
                 return event;
             }

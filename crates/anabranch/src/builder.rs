@@ -79,7 +79,8 @@ impl EndpointBuilder {
 
     /// Puts an in-process link in front of the sockets, one of its kind for each direction, with its luck drawn from
     /// `seed`. Packets sent *and* received go through it, so that one side alone has a slow and lossy path both ways.
-    /// It counts whole IP packets, headers included, and keeps times to about a millisecond.
+    /// It counts whole IP packets, headers included, and keeps times to about a millisecond. At most 64 MiB are under way
+    /// in it at a time, whatever its queue holds; what would be more is lost.
     pub fn link(mut self, link: LinkConfig, seed: u64) -> Self {
         self.link = Some((link, seed));
         self

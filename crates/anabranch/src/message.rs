@@ -36,6 +36,26 @@ impl Message {
     }
 }
 
+/// A piece of at most this size is copied behind others: a slice would take several times its own size.
+const SMALL: usize = 256;
+
+impl Joining {
+    fn append(&mut self, piece: &Bytes) {
+        if piece.len() <= SMALL {
+            self.tail.extend_from_slice(piece);
+        } else {
+            self.end_tail();
+            self.pieces.push(piece.clone());
+        }
+    }
+
+    fn end_tail(&mut self) {
+        if !self.tail.is_empty() {
+            self.pieces.push(std::mem::take(&mut self.tail).into());
+        }
+    }
+}
+
 /// Joins parts to messages, up to a limit over all messages that are being joined.
 #[derive(Debug, Default)]
 pub(crate) struct Joiner {
@@ -47,6 +67,8 @@ pub(crate) struct Joiner {
 struct Joining {
     message: u64,
     pieces: Vec<Bytes>,
+    /// The small pieces at the end.
+    tail: Vec<u8>,
     bytes: usize,
     /// It grew too large: what follows of it is dropped.
     skipped: bool,
@@ -76,6 +98,7 @@ impl Joiner {
             self.open.push(Joining {
                 message,
                 pieces: Vec::new(),
+                tail: Vec::new(),
                 bytes: 0,
                 skipped: false,
             });
@@ -89,17 +112,18 @@ impl Joiner {
             let len = payload.len();
             joining.bytes += len;
             self.bytes += len;
-            joining.pieces.extend(payload.pieces().iter().cloned());
+            payload.pieces().iter().for_each(|piece| joining.append(piece));
             if self.bytes > limit {
                 self.bytes -= joining.bytes;
                 joining.bytes = 0;
-                joining.pieces = Vec::new();
+                (joining.pieces, joining.tail) = (Vec::new(), Vec::new());
                 joining.skipped = true;
                 answer = Some(Err(RecvError::TooLarge { stream, limit }));
             }
         }
         if ending {
-            let joined = self.open.swap_remove(index);
+            let mut joined = self.open.swap_remove(index);
+            joined.end_tail();
             if !joined.skipped {
                 self.bytes -= joined.bytes;
                 answer = Some(Ok(Message {
@@ -150,6 +174,22 @@ mod tests {
         let second = joiner.push(part(2, false, true, b"done"), 100).unwrap().unwrap();
         assert_eq!(second.into_bytes(), "two, done");
         assert_eq!((joiner.bytes, joiner.open.len()), (0, 0));
+    }
+
+    #[test]
+    fn small_pieces_are_joined_as_they_come() {
+        let mut joiner = Joiner::default();
+        let large = [7; SMALL + 1];
+        joiner.push(part(1, true, false, b"a"), 10_000);
+        for _ in 0..1000 {
+            joiner.push(part(1, false, false, b"b"), 10_000);
+        }
+        assert!(joiner.open[0].pieces.is_empty());
+        joiner.push(part(1, false, false, Box::leak(Box::new(large))), 10_000);
+        let message = joiner.push(part(1, false, true, b"c"), 10_000).unwrap().unwrap();
+        assert_eq!(message.payload.pieces().len(), 3);
+        let expected = [&b"a"[..], &[b'b'; 1000], &large, b"c"].concat();
+        assert_eq!(message.into_bytes(), expected);
     }
 
     #[test]

@@ -4,9 +4,11 @@ use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
 
 use anabranch_proto::{AssociationState as State, CloseReason, Event, PathState, SendOptions, StreamId, Tsn};
-use anabranch_testkit::{FromEndpoint, Script, quiet, sack, state_cookie};
+use anabranch_testkit::{FromEndpoint, Script, quiet, sack, shutdown_chunk, state_cookie};
 use anabranch_wire::VerificationTag;
-use anabranch_wire::chunk::{Abort, Chunk, CookieEcho, EncodeChunk, Heartbeat, HeartbeatAck, InitAck, kind};
+use anabranch_wire::chunk::{
+    Abort, Chunk, CookieEcho, EncodeChunk, GapAckBlock, GapAckBlocks, Heartbeat, HeartbeatAck, InitAck, kind,
+};
 use anabranch_wire::parameter::{Parameter, Parameters, ParametersBuilder};
 use bytes::Bytes;
 
@@ -186,21 +188,73 @@ fn no_data_to_the_victim() {
 // A → DATA 1 → M
 // M → SACK (TSN 2) → A
 // A → ABORT (Protocol Violation) → M
-/// §5.3: who acknowledges what it cannot have seen is cut off at the first guess beyond what was sent.
+/// §5.3, RFC 9260 §12.4: who acknowledges what it cannot have seen is cut off at the first guess beyond what was sent,
+/// whether it says so by the cumulative TSN ack, in a gap block or in a SHUTDOWN.
 #[test]
 fn optimistic_acknowledgement() {
-    for ahead in [1, 2, 1000, 0x7fff_0000] {
+    let cumulative = [1, 2, 1000, 0x7fff_0000].map(|ahead| (ahead, 0));
+    let gaps = [1, 2, 65_535].map(|end| (0, end));
+    for ((ahead, gap), shutdown) in cumulative
+        .into_iter()
+        .flat_map(|guess| [(guess, false), (guess, true)])
+        .chain(gaps.map(|guess| (guess, false)))
+    {
         let mut script = nobody();
         script.set_up();
         send(&mut script, 1);
         script.skip_answers();
         script.events();
-        script.send(&[sack(script.endpoint_tsn.plus(ahead))]);
+        let tsn = script.endpoint_tsn.plus(ahead);
+        let mut guess = if shutdown { shutdown_chunk(tsn) } else { sack(tsn) };
+        if let Chunk::Sack(sack) = &mut guess
+            && gap > 0
+        {
+            sack.gap_ack_blocks = GapAckBlocks::from_blocks([GapAckBlock { start: gap, end: gap }]);
+        }
+        script.send(&[guess]);
         assert!(matches!(script.expect_chunk(), Chunk::Abort(_)), "{ahead}");
         let events = script.events();
         let closed = |event: &Event| matches!(event, Event::Closed(CloseReason::ProtocolViolation(_)));
         assert!(events.iter().any(closed), "{events:?}");
     }
+}
+
+// A → DATA …; M → SACK of all that was sent, as if it had it; again
+/// What no stack can tell from a fast network: who acknowledges all that was sent, whether it has it or not. The flow
+/// stays bounded: by twice what was acknowledged and Max.Burst at each SACK, by the window that M advertised, and by
+/// `buffers.send`; and what M never had is lost to M alone.
+#[test]
+fn acknowledgement_of_what_was_sent_but_not_received() {
+    let mut script = nobody();
+    script.set_up();
+    send(&mut script, 4);
+    let mut acknowledged = 0;
+    let mut sent: Vec<_> = answers(&mut script);
+    for _ in 0..40 {
+        let chunks: Vec<_> = sent.iter().flat_map(FromEndpoint::data).collect();
+        let Some(last) = chunks.last() else { break };
+        let (tsn, bytes) = (
+            last.tsn,
+            chunks.iter().map(|data| data.payload.len()).sum::<usize>(),
+        );
+        acknowledged += bytes;
+        let stats = script.association().stats();
+        if stats.queued_bytes < 500_000 {
+            send(&mut script, 500);
+        }
+        script.skip_answers();
+        script.send(&[sack(tsn)]);
+        sent = answers(&mut script);
+        let released: usize = sent
+            .iter()
+            .flat_map(FromEndpoint::data)
+            .map(|data| data.payload.len())
+            .sum();
+        assert!(released <= 2 * bytes + 4 * 1252, "{released} bytes for {bytes}");
+        assert!(released <= 100_000, "the window");
+    }
+    assert!(acknowledged > 1_000_000, "the flow goes on: {acknowledged}");
+    assert_eq!(script.association().state(), State::Established);
 }
 
 // M → COOKIE ECHO (addresses of V) → A, again and again

@@ -1,6 +1,5 @@
 //! One association at work: the core's state behind a lock, and the task that keeps its timers.
 
-use std::collections::VecDeque;
 use std::io;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
@@ -11,13 +10,12 @@ use anabranch_proto::{
 };
 use tokio::sync::Notify;
 
+use super::events::Events;
 use super::{Hub, lock};
 use crate::error::RecvError;
 use crate::message::{Joiner, Message};
 use crate::socket::{Outgoing, Socket};
 
-/// Events kept for an application that does not ask for them; beyond it the oldest are dropped.
-const MAX_EVENTS: usize = 16_384;
 /// Errors of a socket taken in a row before other tasks get their turn.
 const MAX_ERRORS: usize = 16;
 
@@ -47,7 +45,7 @@ pub(crate) struct State {
     /// When the task wakes up by itself.
     armed: Option<Timestamp>,
     clock: Timestamp,
-    pub(crate) events: VecDeque<Event>,
+    pub(crate) events: Events,
     pub(crate) joiner: Joiner,
     pub(crate) established: bool,
     /// Nothing that was sent is still without acknowledgement.
@@ -93,7 +91,7 @@ impl Shared {
             blocked: None,
             armed: None,
             clock: Timestamp::ZERO,
-            events: VecDeque::new(),
+            events: Events::default(),
             joiner: Joiner::default(),
             established: false,
             dry: true,
@@ -354,10 +352,7 @@ impl State {
                 }
                 // Whoever waits for room is to learn that there will be none.
                 after.writable |= event == Event::PeerShutdown;
-                if self.events.len() >= MAX_EVENTS {
-                    self.events.pop_front();
-                }
-                self.events.push_back(event);
+                self.events.push(event);
                 after.changed = true;
             }
         }

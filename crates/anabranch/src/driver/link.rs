@@ -18,6 +18,8 @@ use crate::socket::{Datagram, MAX_BATCH, Outgoing};
 
 /// The resolution of the runtime's timers.
 const TICK: Duration = Duration::from_millis(1);
+/// Bytes under way in one direction: a link without a rate or a queue would else hold whatever somebody sends.
+const MOST_UNDER_WAY: usize = 64 << 20;
 
 #[derive(Debug)]
 pub(super) struct LinkDoor {
@@ -28,15 +30,53 @@ pub(super) struct LinkDoor {
 
 #[derive(Debug)]
 struct Ends {
-    outward: Link<Packet>,
-    inward: Link<Packet>,
+    outward: Way,
+    inward: Way,
+}
+
+/// One direction.
+#[derive(Debug)]
+struct Way {
+    link: Link<Packet>,
+    /// Under way.
+    bytes: usize,
+}
+
+impl Way {
+    fn new(config: LinkConfig, seed: u64, label: &str) -> Self {
+        Self {
+            link: Link::new(config, seed, label),
+            bytes: 0,
+        }
+    }
+
+    fn enqueue(&mut self, now: Timestamp, packet: Packet) {
+        let len = packet.payload.len();
+        if self.bytes + len > MOST_UNDER_WAY {
+            tracing::debug!(
+                bytes = self.bytes,
+                "too much is under way in the link: a packet is lost"
+            );
+            return;
+        }
+        let fate = self.link.enqueue(now, packet);
+        if fate.lost.is_none() {
+            self.bytes += len * (1 + usize::from(fate.duplicated));
+        }
+    }
+
+    fn poll(&mut self, now: Timestamp) -> Option<Packet> {
+        let packet = self.link.poll(now)?;
+        self.bytes -= packet.payload.len();
+        Some(packet)
+    }
 }
 
 impl LinkDoor {
     pub(super) fn new(config: LinkConfig, seed: u64) -> Self {
         let ends = Ends {
-            outward: Link::new(config.clone(), seed, "outward"),
-            inward: Link::new(config, seed, "inward"),
+            outward: Way::new(config.clone(), seed, "outward"),
+            inward: Way::new(config, seed, "inward"),
         };
         Self {
             ends: Mutex::new(ends),
@@ -46,13 +86,13 @@ impl LinkDoor {
 
     pub(super) fn stats(&self) -> (LinkStats, LinkStats) {
         let ends = lock(&self.ends);
-        (*ends.outward.stats(), *ends.inward.stats())
+        (*ends.outward.link.stats(), *ends.inward.link.stats())
     }
 
     pub(super) fn set_config(&self, config: &LinkConfig) {
         let mut ends = lock(&self.ends);
-        ends.outward.set_config(config.clone());
-        ends.inward.set_config(config.clone());
+        ends.outward.link.set_config(config.clone());
+        ends.inward.link.set_config(config.clone());
     }
 
     pub(super) fn enqueue_sent(
@@ -117,7 +157,7 @@ impl LinkDoor {
         let mut ends = lock(&self.ends);
         outward.extend(std::iter::from_fn(|| ends.outward.poll(now)));
         inward.extend(std::iter::from_fn(|| ends.inward.poll(now)));
-        [ends.outward.next_event(), ends.inward.next_event()]
+        [ends.outward.link.next_event(), ends.inward.link.next_event()]
             .into_iter()
             .flatten()
             .min()
@@ -130,7 +170,7 @@ impl Hub {
         let next = || {
             self.link
                 .as_ref()
-                .and_then(|link| lock(&link.ends).outward.next_event())
+                .and_then(|link| lock(&link.ends).outward.link.next_event())
         };
         while let Some(next) = next() {
             tokio::time::sleep_until(self.instant(next) + TICK).await;
@@ -247,6 +287,20 @@ mod tests {
             payload: vec![0; len].into(),
             may_fragment: false,
         }
+    }
+
+    #[test]
+    fn a_link_without_limits_does_not_hold_everything() {
+        let config = "delay=10s,duplicate=100%".parse().unwrap();
+        let mut way = Way::new(config, 1, "test");
+        let mut count = 0;
+        while way.link.stats().offered == count {
+            way.enqueue(Timestamp::ZERO, packet(1, 60_000));
+            count += 1;
+        }
+        assert!(way.bytes <= MOST_UNDER_WAY + 60_000 && way.bytes > MOST_UNDER_WAY - 60_000);
+        while way.poll(Timestamp::from_millis(10_000)).is_some() {}
+        assert_eq!(way.bytes, 0);
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! taken, never the other way round.
 
 pub(crate) mod association;
+mod events;
 mod link;
 mod receive;
 

@@ -11,7 +11,7 @@ use anabranch_wire::packet::COMMON_HEADER_LEN;
 
 use super::{Association, AssociationState};
 use crate::endpoint::{Handling, Inbound, answer_out_of_the_blue, contains, is_lone_init};
-use crate::event::{CloseReason, Event};
+use crate::event::CloseReason;
 use crate::path::PathId;
 use crate::receive::{Fragment, Verdict};
 use crate::time::Timestamp;
@@ -219,8 +219,7 @@ impl Association {
             }
         }
         if !self.state.is_closed() {
-            self.notices
-                .tell_peer_error(Event::PeerError(error.causes.clone()));
+            self.notices.tell_peer_error(&error.causes);
         }
     }
 

@@ -2,15 +2,22 @@
 
 use std::collections::VecDeque;
 
+use anabranch_wire::cause::Causes;
+use bytes::Bytes;
+
 use crate::event::{EndpointEvent, Event};
 
 /// Events that may wait before the peer can add no more.
 const MOST_WAITING: usize = 256;
+/// Bytes of causes in them.
+const MOST_CAUSES: usize = 1 << 16;
 
 /// The events that wait, and what of the repeating ones was told already.
 #[derive(Debug, Default)]
 pub(crate) struct Notices {
     events: VecDeque<Event>,
+    /// Bytes of causes that the peer has put there.
+    causes: usize,
     endpoint_events: VecDeque<EndpointEvent>,
     readable_told: bool,
     writable_wanted: bool,
@@ -31,10 +38,13 @@ impl Notices {
     }
 
     /// Tells of an error that the peer reported, unless the application has not taken many of them: a peer must not
-    /// fill the queue.
-    pub(crate) fn tell_peer_error(&mut self, event: Event) {
-        if self.events.len() < MOST_WAITING {
-            self.tell(event);
+    /// fill the queue. The causes are copied, so that few bytes do not keep a large datagram.
+    pub(crate) fn tell_peer_error(&mut self, causes: &Causes) {
+        let bytes = causes.as_bytes();
+        if self.events.len() < MOST_WAITING && self.causes + bytes.len() <= MOST_CAUSES {
+            self.causes += bytes.len();
+            let copy = Causes::from_bytes(Bytes::copy_from_slice(bytes));
+            self.tell(Event::PeerError(copy));
         }
     }
 
@@ -43,7 +53,11 @@ impl Notices {
     }
 
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        let event = self.events.pop_front();
+        if let Some(Event::PeerError(causes)) = &event {
+            self.causes -= causes.as_bytes().len();
+        }
+        event
     }
 
     pub(crate) fn poll_endpoint_event(&mut self) -> Option<EndpointEvent> {

@@ -5,8 +5,8 @@ use core::time::Duration;
 use std::net::IpAddr;
 
 use anabranch_wire::cause::Cause;
-use anabranch_wire::chunk::UnknownAction;
-use anabranch_wire::parameter::{Parameter, Parameters, unknown_parameter_action};
+use anabranch_wire::chunk::{UnknownAction, padded};
+use anabranch_wire::parameter::{HEADER_LEN, Parameter, Parameters, unknown_parameter_action};
 use anabranch_wire::{Tsn, VerificationTag};
 use bytes::Bytes;
 
@@ -52,6 +52,10 @@ const LEAST_RWND: u32 = 1500;
 /// Addresses of one peer that are looked at; further ones are ignored.
 const MOST_ADDRESSES: usize = 64;
 
+/// Bytes of reports about unrecognized parameters, each with its own header, so that the packet with them stays small: what
+/// would be more is not said (§12.4 allows it).
+const MOST_REPORTED: usize = 512;
+
 /// Reads the parameters. Those after one that says to stop are not looked at (§3.2.1).
 pub(crate) fn read(fields: InitFields, parameters: &Parameters) -> Result<PeerInit, InitRefusal> {
     if fields.tag.0 == 0 {
@@ -89,13 +93,13 @@ pub(crate) fn read(fields: InitFields, parameters: &Parameters) -> Result<PeerIn
             _ => match unknown_parameter_action(raw.kind) {
                 UnknownAction::Discard { report } => {
                     if report {
-                        peer.unrecognized.push(raw.whole());
+                        peer.report(raw.whole());
                     }
                     break;
                 }
                 UnknownAction::Skip { report } => {
                     if report {
-                        peer.unrecognized.push(raw.whole());
+                        peer.report(raw.whole());
                     }
                 }
             },
@@ -105,6 +109,14 @@ pub(crate) fn read(fields: InitFields, parameters: &Parameters) -> Result<PeerIn
 }
 
 impl PeerInit {
+    fn report(&mut self, parameter: Bytes) {
+        let len = |parameter: &Bytes| HEADER_LEN + padded(parameter.len());
+        let before: usize = self.unrecognized.iter().map(len).sum();
+        if before + len(&parameter) <= MOST_REPORTED {
+            self.unrecognized.push(parameter);
+        }
+    }
+
     fn add_address(&mut self, address: IpAddr) {
         let address = address.to_canonical();
         if is_unicast(address) && !self.addresses.contains(&address) && self.addresses.len() < MOST_ADDRESSES

@@ -70,8 +70,8 @@ pub(crate) struct AckContent<'a> {
     pub(crate) duplicate_tsns: &'a [Tsn],
 }
 
-/// A payload of at most this size is copied when it has to wait among many, so that it does not keep its whole
-/// datagram.
+/// A payload of at most this size is copied when it has to wait, among many or for the rest of its message, so that it
+/// does not keep its whole datagram.
 const SMALL: usize = 256;
 
 /// Chunks that may wait before small ones, and those of datagrams that are mostly something else, are copied.
@@ -198,7 +198,8 @@ impl Receiver {
         } else {
             self.window.chunks() > FEW
         };
-        if many && (len <= SMALL || len * 4 < fragment.datagram) {
+        // Parts of a message wait with the application too, for as long as it joins them.
+        if (many && len <= SMALL) || ((many || !whole) && len * 4 < fragment.datagram) {
             fragment.payload = Bytes::copy_from_slice(&fragment.payload);
         }
         if whole {
