@@ -4,8 +4,8 @@ use core::ops::ControlFlow;
 
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{
-    Chunk, ChunkError, Data, EncodeChunk, ErrorChunk, HeartbeatAck, RawChunk, UnknownAction, kind, padded,
-    unknown_chunk_action,
+    Chunk, ChunkError, Data, EncodeChunk, ErrorChunk, HeartbeatAck, RawChunk, Sack, UnknownAction, kind,
+    padded, unknown_chunk_action,
 };
 use anabranch_wire::packet::COMMON_HEADER_LEN;
 
@@ -115,17 +115,34 @@ impl Association {
         raw: RawChunk,
         notes: &mut PacketNotes,
     ) -> Onward {
-        let chunk = match Chunk::decode(raw) {
-            Ok(chunk) => chunk,
-            Err(error) => return self.on_malformed(inbound, error),
-        };
-        match chunk {
-            Chunk::Data(data) => self.on_data(data, inbound, notes),
-            Chunk::Sack(sack) => {
+        // Nearly all chunks are of these two kinds, and smaller than the largest that `Chunk` has room for.
+        let read = match raw.kind {
+            kind::DATA => Data::decode(&raw).map(|data| self.on_data(data, inbound, notes)),
+            kind::SACK => Sack::decode(&raw).map(|sack| {
                 if self.takes_acknowledgements() {
                     self.on_sack(now, &sack);
                 }
-            }
+            }),
+            _ => match Chunk::decode(raw) {
+                Ok(chunk) => return self.on_control_chunk(now, inbound, &raw, chunk, notes),
+                Err(error) => Err(error),
+            },
+        };
+        match read {
+            Ok(()) => Onward::Continue(()),
+            Err(error) => self.on_malformed(inbound, error),
+        }
+    }
+
+    fn on_control_chunk(
+        &mut self,
+        now: Timestamp,
+        inbound: &Inbound,
+        raw: &RawChunk,
+        chunk: Chunk,
+        notes: &mut PacketNotes,
+    ) -> Onward {
+        match chunk {
             Chunk::Heartbeat(heartbeat) => {
                 self.answer(Chunk::HeartbeatAck(HeartbeatAck { info: heartbeat.info }), notes)
             }
@@ -167,7 +184,7 @@ impl Association {
                 return Onward::Break(());
             }
             // What was not negotiated is unknown, even where its name is known (§3.2).
-            _ => return self.on_unknown(&raw, notes),
+            _ => return self.on_unknown(raw, notes),
         }
         Onward::Continue(())
     }

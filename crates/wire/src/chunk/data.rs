@@ -59,7 +59,11 @@ impl Data {
     /// Bytes before the user data.
     pub const HEADER_LEN: usize = 16;
 
-    pub(super) fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
+    /// Reads the content of a chunk of this type.
+    ///
+    /// # Errors
+    /// The chunk is too short, or has no user data.
+    pub fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
         let whole = raw.as_slice();
         if whole.len() < Self::HEADER_LEN {
             return Err(ChunkError::Length { kind: kind::DATA });

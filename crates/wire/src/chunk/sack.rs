@@ -14,7 +14,6 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 
 use super::{CHUNK_HEADER_LEN, ChunkError, EncodeChunk, RawChunk, kind, put_header};
-use crate::reader::Reader;
 use crate::types::Tsn;
 
 /// A run of TSNs that arrived, as offsets from the cumulative TSN ack, both ends included.
@@ -134,23 +133,28 @@ impl Sack {
     /// Bytes before the lists.
     pub const HEADER_LEN: usize = CHUNK_HEADER_LEN + 12;
 
-    pub(super) fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
-        Self::read(raw).ok_or(ChunkError::Length { kind: kind::SACK })
-    }
-
-    fn read(raw: &RawChunk<'_>) -> Option<Self> {
-        let mut reader = Reader::new(raw.value());
-        let cumulative_tsn_ack = Tsn(reader.u32()?);
-        let a_rwnd = reader.u32()?;
-        let blocks = usize::from(reader.u16()?);
-        let duplicates = usize::from(reader.u16()?);
-        let gap_ack_blocks = GapAckBlocks::from_bytes(reader.bytes(blocks * GapAckBlocks::ENTRY_LEN)?);
-        let duplicate_tsns = TsnList::from_bytes(reader.bytes(duplicates * TsnList::ENTRY_LEN)?);
-        reader.is_empty().then_some(Self {
-            cumulative_tsn_ack,
-            a_rwnd,
-            gap_ack_blocks,
-            duplicate_tsns,
+    /// Reads the content of a chunk of this type.
+    ///
+    /// # Errors
+    /// The chunk is too short, or its counts do not fit its length.
+    pub fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
+        let whole = raw.as_slice();
+        let Some(fields) = whole.first_chunk::<{ Self::HEADER_LEN }>() else {
+            return Err(ChunkError::Length { kind: kind::SACK });
+        };
+        let u16_at = |at: usize| usize::from(u16::from_be_bytes([fields[at], fields[at + 1]]));
+        let u32_at =
+            |at: usize| u32::from_be_bytes([fields[at], fields[at + 1], fields[at + 2], fields[at + 3]]);
+        let blocks_end = Self::HEADER_LEN + u16_at(12) * GapAckBlocks::ENTRY_LEN;
+        if blocks_end + u16_at(14) * TsnList::ENTRY_LEN != whole.len() {
+            return Err(ChunkError::Length { kind: kind::SACK });
+        }
+        let mut lists = raw.after(Self::HEADER_LEN);
+        Ok(Self {
+            cumulative_tsn_ack: Tsn(u32_at(4)),
+            a_rwnd: u32_at(8),
+            gap_ack_blocks: GapAckBlocks::from_bytes(lists.split_to(blocks_end - Self::HEADER_LEN)),
+            duplicate_tsns: TsnList::from_bytes(lists),
         })
     }
 }

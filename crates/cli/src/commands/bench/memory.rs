@@ -1,6 +1,7 @@
 //! Both ends of an association in one thread, packets handed over in memory.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -17,20 +18,42 @@ use crate::interrupt::Interrupt;
 const BATCH: usize = 64;
 /// Virtual time between two rounds.
 const ROUND: Duration = Duration::from_micros(10);
-/// Bytes that an arena allocates at once.
+/// Bytes of a block.
 const ARENA: usize = 256 << 10;
 
-/// Copies of bytes, many in one allocation, as an application that cares for speed makes them.
-#[derive(Default)]
-struct Arena(BytesMut);
+/// Copies of bytes, many in one block, as an application that cares for speed makes them: a block that nothing refers
+/// to any more is used again.
+struct Arena {
+    filling: BytesMut,
+    /// In the order of use.
+    full: VecDeque<BytesMut>,
+}
 
 impl Arena {
-    fn copy(&mut self, bytes: &[u8]) -> Bytes {
-        if self.0.capacity() < bytes.len() {
-            self.0.reserve(bytes.len().max(ARENA));
+    fn new() -> Self {
+        Self {
+            filling: BytesMut::with_capacity(ARENA),
+            full: VecDeque::new(),
         }
-        self.0.extend_from_slice(bytes);
-        self.0.split().freeze()
+    }
+
+    fn copy(&mut self, bytes: &[u8]) -> Bytes {
+        if self.filling.capacity() < bytes.len() {
+            self.begin_block(bytes.len());
+        }
+        self.filling.extend_from_slice(bytes);
+        self.filling.split().freeze()
+    }
+
+    fn begin_block(&mut self, least: usize) {
+        let oldest = self.full.front_mut();
+        let block = if oldest.is_some_and(|oldest| oldest.try_reclaim(least)) {
+            self.full.pop_front()
+        } else {
+            None
+        };
+        let block = block.unwrap_or_else(|| BytesMut::with_capacity(least.max(ARENA)));
+        self.full.push_back(mem::replace(&mut self.filling, block));
     }
 }
 
@@ -53,7 +76,7 @@ impl Side {
             association: None,
             peer,
             buffer: Vec::new(),
-            network: Arena::default(),
+            network: Arena::new(),
         })
     }
 
@@ -208,7 +231,7 @@ pub(super) fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<Report, Fai
         ..SendOptions::default()
     };
     let (mut sent, mut received, mut wrong) = (0, 0, 0);
-    let mut application = Arena::default();
+    let mut application = Arena::new();
     let meter = Meter::start();
     while received < total && !interrupt.is_set() {
         let Some((_, association)) = &mut pair.sender.association else {
