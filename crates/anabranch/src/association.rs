@@ -291,6 +291,11 @@ impl Association {
         .await
     }
 
+    /// Why the system sends nothing to there, if it sent nothing since.
+    pub(crate) fn refused(&self) -> Option<std::io::Error> {
+        self.shared().with(|state, _| state.refused.take())
+    }
+
     async fn when_changed<R>(&self, answer: impl Fn(&State) -> Option<R>) -> R {
         loop {
             let mut changed = pin!(self.shared().changed.notified());

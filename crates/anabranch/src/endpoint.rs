@@ -166,7 +166,10 @@ impl Endpoint {
         let association = Association::new(shared);
         match association.established().await {
             Ok(()) => Ok(association),
-            Err(CloseReason::SetUpTimedOut) => Err(ConnectError::TimedOut { remote, port }),
+            Err(CloseReason::SetUpTimedOut) => Err(match association.refused() {
+                Some(source) => ConnectError::Unsent { remote, source },
+                None => ConnectError::TimedOut { remote, port },
+            }),
             Err(reason) => Err(ConnectError::Refused { remote, port, reason }),
         }
     }

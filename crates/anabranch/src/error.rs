@@ -96,6 +96,14 @@ pub enum ConnectError {
         /// The SCTP port.
         port: u16,
     },
+    /// Nothing answered, and nothing left: the operating system refused to send.
+    #[error("cannot send to {remote}: {source}")]
+    Unsent {
+        /// Where to.
+        remote: SocketAddr,
+        /// What the operating system answered last.
+        source: io::Error,
+    },
     /// The other side, or the protocol, ended it before it began.
     #[error("{remote} did not set up an association on SCTP port {port}: {reason}", reason = Explained(reason))]
     Refused {

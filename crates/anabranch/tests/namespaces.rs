@@ -9,6 +9,8 @@ mod bed;
 mod failover;
 #[path = "common/peer_messages.rs"]
 mod peer_messages;
+#[path = "namespaces/refusals.rs"]
+mod refusals;
 #[path = "namespaces/translator.rs"]
 mod translator;
 #[path = "namespaces/usrsctp.rs"]

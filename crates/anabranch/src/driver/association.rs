@@ -53,6 +53,8 @@ pub(crate) struct State {
     pub(crate) closed: Option<CloseReason>,
     /// No handle is left: what comes is dropped, so that the peer can finish.
     pub(crate) abandoned: bool,
+    /// Why the system sends nothing, if it sent nothing since.
+    pub(crate) refused: Option<io::Error>,
     /// It is in a list of associations that got packets.
     touched: bool,
     gone: bool,
@@ -97,6 +99,7 @@ impl Shared {
             dry: true,
             closed: None,
             abandoned: false,
+            refused: None,
             touched: false,
             gone: false,
         };
@@ -217,6 +220,7 @@ impl Shared {
                     if let Some(told) = told {
                         state.core.handle_path_error(now, path, told);
                     }
+                    state.refused = Some(error);
                 }
             }
         }
@@ -242,11 +246,14 @@ impl Shared {
                     }
                 }
             };
-            if let Err(error) = self.hub.try_send(&mut batch, &state.buffer) {
-                if error.kind() == io::ErrorKind::WouldBlock {
-                    state.blocked = Some((path, batch));
+            match self.hub.try_send(&mut batch, &state.buffer) {
+                Ok(()) => state.refused = None,
+                Err(error) => {
+                    if error.kind() == io::ErrorKind::WouldBlock {
+                        state.blocked = Some((path, batch));
+                    }
+                    return Err((path, error));
                 }
-                return Err((path, error));
             }
         }
     }
