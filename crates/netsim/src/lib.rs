@@ -5,8 +5,11 @@
 //! delay, jitter, queue, loss, reordering, duplication and corruption. One seed fixes a run, every random process
 //! has a generator of its own ([`Generator`]), and equal times are ordered by a stated rule ([`EventQueue`]).
 //!
+//! What SCTP shares links with is TCP ([`TcpSource`], [`TcpSink`]); a [`Dumbbell`] is the usual place for that.
+//!
 //! [`Link`] and [`PcapngWriter`] serve real sockets too: both are told the time.
 
+mod dumbbell;
 mod event_queue;
 mod host;
 mod ip;
@@ -22,6 +25,7 @@ mod tcp;
 mod trace;
 mod units;
 
+pub use dumbbell::{Dumbbell, DumbbellPair};
 pub use event_queue::EventQueue;
 pub use host::{Application, Host, HostApi};
 pub use ip::write_packet as write_ip_packet;
@@ -33,5 +37,7 @@ pub use packet::{Packet, Payload};
 pub use pcapng::{InterfaceId, PcapngWriter};
 pub use queue::QueueLimit;
 pub use random::{Generator, Probability};
-pub use tcp::{SackBlocks, Segment, SynOptions};
+pub use tcp::{
+    Recovery, SackBlocks, Segment, SynOptions, TcpConfig, TcpSink, TcpSinkStats, TcpSource, TcpStats, Traffic,
+};
 pub use trace::{Record, describe};

@@ -48,6 +48,12 @@ impl Generator {
         (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
+    /// A number of the exponential distribution with mean 1, as the times between the events of a Poisson process are.
+    pub fn exponential(&mut self) -> f64 {
+        // The logarithm's argument is above 0.
+        -(1.0 - self.fraction()).ln()
+    }
+
     /// True with the given probability. Draws nothing if the answer is certain.
     pub fn chance(&mut self, probability: Probability) -> bool {
         match probability {
@@ -151,6 +157,16 @@ mod tests {
         }
         assert!(seen.iter().all(|&n| (900..1100).contains(&n)), "{seen:?}");
         assert_eq!(generator.below(0), 0);
+    }
+
+    #[test]
+    fn exponential_numbers_have_their_mean_and_their_tail() {
+        let mut generator = Generator::of_process(7, "exponential");
+        let numbers: Vec<_> = (0..100_000).map(|_| generator.exponential()).collect();
+        let mean = numbers.iter().sum::<f64>() / 1e5;
+        assert!((0.99..1.01).contains(&mean), "{mean}");
+        let above = numbers.iter().filter(|&&number| number > 2.0).count();
+        assert!((13_000..14_100).contains(&above), "{above} of e^-2 = 13,534");
     }
 
     #[test]

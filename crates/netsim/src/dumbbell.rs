@@ -1,0 +1,182 @@
+//! Pairs of hosts that share one bottleneck:
+//!
+//! ```text
+//! left hosts ── left router ══ bottleneck ══ right router ── right hosts
+//! ```
+
+use core::time::Duration;
+use std::net::IpAddr;
+
+use anabranch_proto::Timestamp;
+
+use crate::link_config::LinkConfig;
+use crate::network::{LinkId, Network, Node, NodeId, Route, Router};
+use crate::tcp::{TcpConfig, TcpSink, TcpSource, Traffic};
+
+const TCP_PORT: u16 = 5001;
+/// The rate of the links between hosts and routers unless set: 100 Mbit/s.
+const ACCESS_RATE: u64 = 100_000_000;
+/// Their delay unless set.
+const ACCESS_DELAY: Duration = Duration::from_micros(10);
+
+/// Two routers with a bottleneck between them, to which pairs of hosts are added.
+#[derive(Clone, Debug)]
+pub struct Dumbbell {
+    /// The router on the left.
+    pub left: NodeId,
+    /// The router on the right.
+    pub right: NodeId,
+    /// The bottleneck from left to right.
+    pub forward: LinkId,
+    /// The way back.
+    pub backward: LinkId,
+    access: LinkConfig,
+    pairs: u16,
+}
+
+/// A host on the left and its peer on the right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DumbbellPair {
+    /// The host on the left: the sender of a pair made by [`Dumbbell::add_tcp`].
+    pub left: NodeId,
+    /// The host on the right.
+    pub right: NodeId,
+    /// The address of the one on the left.
+    pub left_address: IpAddr,
+    /// The address of the one on the right.
+    pub right_address: IpAddr,
+}
+
+impl Dumbbell {
+    /// The routers and the links between them. Every host added is linked to its router at 100 Mbit/s with a delay of
+    /// 10 µs and no limit to the queue.
+    #[must_use]
+    pub fn new(network: &mut Network, forward: LinkConfig, backward: LinkConfig) -> Self {
+        let left = network.add_node("left", &[], Router);
+        let right = network.add_node("right", &[], Router);
+        let forward = network.add_link(left, right, forward);
+        let backward = network.add_link(right, left, backward);
+        for (router, link) in [(left, forward), (right, backward)] {
+            network.add_route(router, anywhere_by(link));
+        }
+        Self {
+            left,
+            right,
+            forward,
+            backward,
+            access: LinkConfig::default()
+                .with_rate(ACCESS_RATE)
+                .with_delay(ACCESS_DELAY),
+            pairs: 0,
+        }
+    }
+
+    /// Sets the links between the hosts to come and their routers, the same in both directions.
+    #[must_use]
+    pub fn with_access(mut self, access: LinkConfig) -> Self {
+        self.access = access;
+        self
+    }
+
+    /// The addresses that the next pair will have, left and right: for nodes that want to know their peer's.
+    #[must_use]
+    pub fn next_addresses(&self) -> (IpAddr, IpAddr) {
+        let [high, low] = (self.pairs + 1).to_be_bytes();
+        (IpAddr::from([10, 1, high, low]), IpAddr::from([10, 2, high, low]))
+    }
+
+    /// Adds a host on each side. Their names are `name` with an arrow from the left host to the right one.
+    pub fn add_pair(
+        &mut self,
+        network: &mut Network,
+        name: &str,
+        left: impl Node,
+        right: impl Node,
+    ) -> DumbbellPair {
+        let (left_address, right_address) = self.next_addresses();
+        self.pairs += 1;
+        let left = network.add_node(&format!("{name}→"), &[left_address], left);
+        let right = network.add_node(&format!("→{name}"), &[right_address], right);
+        for (host, address, router) in [
+            (left, left_address, self.left),
+            (right, right_address, self.right),
+        ] {
+            let up = network.add_link(host, router, self.access.clone());
+            let down = network.add_link(router, host, self.access.clone());
+            network.add_route(host, anywhere_by(up));
+            network.add_route(
+                router,
+                Route {
+                    source: None,
+                    destination: Some(address),
+                    link: down,
+                },
+            );
+        }
+        DumbbellPair {
+            left,
+            right,
+            left_address,
+            right_address,
+        }
+    }
+
+    /// Adds a connection of TCP from left to right: a [`TcpSource`] that connects at `start`, and a [`TcpSink`].
+    pub fn add_tcp(
+        &mut self,
+        network: &mut Network,
+        name: &str,
+        config: &TcpConfig,
+        traffic: Traffic,
+        start: Timestamp,
+    ) -> DumbbellPair {
+        let (_, peer) = self.next_addresses();
+        let random = network.generator(&format!("tcp {name}"));
+        let source = TcpSource::new(
+            config.clone(),
+            TCP_PORT,
+            (peer, TCP_PORT).into(),
+            traffic,
+            start,
+            random,
+        );
+        let sink = TcpSink::new(config.clone(), TCP_PORT);
+        self.add_pair(network, name, source, sink)
+    }
+}
+
+fn anywhere_by(link: LinkId) -> Route {
+    Route {
+        source: None,
+        destination: None,
+        link,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_share_the_bottleneck_in_both_directions() {
+        let mut network = Network::new(1);
+        let line = LinkConfig::default()
+            .with_rate(1_000_000)
+            .with_delay(Duration::from_millis(10));
+        let mut dumbbell = Dumbbell::new(&mut network, line.clone(), line);
+        let config = TcpConfig::default();
+        let flows = ["one", "two"]
+            .map(|name| dumbbell.add_tcp(&mut network, name, &config, Traffic::Greedy, Timestamp::ZERO));
+        network.run_until(Timestamp::from_millis(10_000));
+        let [one, two] = flows.map(|flow| network.node::<TcpSource>(flow.left).stats().bytes_acked);
+        let received = flows.map(|flow| network.node::<TcpSink>(flow.right).stats().bytes);
+        assert!(received[0] >= one && received[1] >= two);
+        assert!(one > 100_000 && two > 100_000, "{one}, {two}");
+        // 40 bytes of headers to 1,460 of data: all that is received has crossed the bottleneck.
+        let carried = network.link_stats(dumbbell.forward).delivered_bytes;
+        assert!(carried >= (received[0] + received[1]) * 1500 / 1460 && carried <= 1_250_000);
+        let acks = network.link_stats(dumbbell.backward).delivered;
+        assert!(acks > 300, "{acks}");
+        assert_eq!(network.unroutable(), 0);
+    }
+}
