@@ -164,10 +164,11 @@ impl<'a> PacketWriter<'a> {
     pub fn new(buffer: &'a mut Vec<u8>, header: CommonHeader, max_len: usize) -> Self {
         let start = buffer.len();
         buffer.reserve(max_len);
-        buffer.extend_from_slice(&header.source_port.to_be_bytes());
-        buffer.extend_from_slice(&header.destination_port.to_be_bytes());
-        buffer.extend_from_slice(&header.verification_tag.0.to_be_bytes());
-        buffer.extend_from_slice(&[0; 4]);
+        let mut fields = [0; COMMON_HEADER_LEN];
+        fields[..2].copy_from_slice(&header.source_port.to_be_bytes());
+        fields[2..4].copy_from_slice(&header.destination_port.to_be_bytes());
+        fields[4..8].copy_from_slice(&header.verification_tag.0.to_be_bytes());
+        buffer.extend_from_slice(&fields);
         Self {
             buffer,
             start,

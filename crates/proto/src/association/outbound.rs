@@ -218,6 +218,9 @@ impl Association {
             // Rule C: while a repeat waits, no new data leaves.
             return (path.repeat_now || path.has_cwnd_room()).then_some(DataTurn { path: id, new: None });
         }
+        if self.queue.is_empty() {
+            return None;
+        }
         let len = self.next_payload_len()?;
         let id = self.paths.choose(Candidate::New);
         self.paths.path_mut(id).decay_when_idle(now);
@@ -257,8 +260,9 @@ impl Association {
             return true;
         }
         let max_burst = self.config.max_burst;
-        let full = self.queue.bytes() >= self.paths.smallest_max_data() - self.queue.format().header_len();
-        let nagle = !self.config.no_delay && !full && !self.outstanding.is_empty();
+        let nagle = !self.config.no_delay
+            && !self.outstanding.is_empty()
+            && self.queue.bytes() < self.paths.smallest_max_data() - self.queue.format().header_len();
         let path = self.paths.path_mut(id);
         !nagle && path.has_cwnd_room() && path.has_burst_room(now, max_burst)
     }
@@ -291,6 +295,11 @@ impl Association {
             self.push_new(now, id, len, packet);
             if self.peer_window.probe_now {
                 self.peer_window.probe_now = false;
+                return;
+            }
+            if packet.room() <= self.queue.format().header_len()
+                && !self.paths.path(id).pmtu.counts_full_packets()
+            {
                 return;
             }
             next = self.next_beside(now, id);

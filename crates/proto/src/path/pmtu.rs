@@ -103,9 +103,14 @@ impl Pmtu {
         self.due
     }
 
+    /// Whether [`Pmtu::on_full_packet`] wants to be told: there is a larger size to search for, and no search yet.
+    pub(crate) fn counts_full_packets(&self) -> bool {
+        self.due.is_none() && self.probe.is_none() && self.mtu < self.limit
+    }
+
     /// A packet left which the next chunk no longer fitted: enough of them begin the search.
     pub(crate) fn on_full_packet(&mut self, now: Timestamp) {
-        if self.due.is_some() || self.probe.is_some() || self.mtu >= self.limit {
+        if !self.counts_full_packets() {
             return;
         }
         self.full_packets = self.full_packets.saturating_add(1);

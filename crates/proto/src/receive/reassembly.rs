@@ -54,9 +54,27 @@ impl Assembly {
     }
 
     fn belongs_with(&self, other: &Self) -> bool {
-        self.stream == other.stream
-            && self.unordered == other.unordered
-            && (self.unordered || self.sequence == other.sequence)
+        self.is_of(other.stream, other.unordered, other.sequence)
+    }
+
+    fn is_of(&self, stream: StreamId, unordered: bool, sequence: u32) -> bool {
+        self.stream == stream && self.unordered == unordered && (unordered || self.sequence == sequence)
+    }
+
+    /// Whether this fragment, whose TSN is `index`, goes on where the run ends.
+    fn goes_on_with(&self, index: Index, fragment: &Fragment) -> bool {
+        self.last + 1 == index
+            && !self.has_ending
+            && !fragment.beginning
+            && self.is_of(fragment.stream, fragment.unordered, fragment.sequence)
+    }
+
+    /// Adds a fragment that goes on where the run ends.
+    fn push(&mut self, fragment: Fragment) {
+        self.last += 1;
+        self.has_ending = fragment.ending;
+        self.bytes += fragment.payload.len();
+        self.pieces.push_back(fragment.payload);
     }
 
     /// Joins what follows to the end; the shorter side moves.
@@ -95,6 +113,14 @@ impl Reassembly {
         fragment: Fragment,
         arrived: impl Fn(Index) -> bool,
     ) -> Result<Index, &'static str> {
+        // In order, as nearly all come: what came last grows.
+        if let Some(mut highest) = self.by_first.last_entry()
+            && highest.get().goes_on_with(index, &fragment)
+            && (fragment.ending || !arrived(index + 1))
+        {
+            highest.get_mut().push(fragment);
+            return Ok(highest.get().first);
+        }
         let mut run = Assembly::new(index, fragment);
         let next = self.by_first.remove(&(index + 1));
         match next.map(|next| (next.has_beginning, next)) {

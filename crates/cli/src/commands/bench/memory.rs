@@ -14,8 +14,9 @@ use super::{BenchArgs, MEMORY_PACKET, Meter, PORT, Report, is_stamped, stamp};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 
-/// Datagrams that a side may build at once, as with segmentation offload.
-const BATCH: usize = 64;
+/// Datagrams that a side may build at once, as with segmentation offload: as many as stay in the nearest cache until they
+/// are copied.
+const BATCH: usize = 16;
 /// Virtual time between two rounds.
 const ROUND: Duration = Duration::from_micros(10);
 /// Bytes of a block.
