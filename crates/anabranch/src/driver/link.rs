@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn a_link_without_limits_does_not_hold_everything() {
-        let config = "delay=10s,duplicate=100%".parse().unwrap();
+        let config = "delay=10s,duplicate=100%,mtu=65535".parse().unwrap();
         let mut way = Way::new(config, 1, "test");
         let mut count = 0;
         while way.link.stats().offered == count {
