@@ -84,6 +84,7 @@ impl Joiner {
             message,
             beginning,
             ending,
+            truncated,
             payload,
         } = part;
         if beginning && ending {
@@ -126,6 +127,8 @@ impl Joiner {
             joined.end_tail();
             if !joined.skipped {
                 self.bytes -= joined.bytes;
+            }
+            if !joined.skipped && !truncated {
                 answer = Some(Ok(Message {
                     stream,
                     ppid,
@@ -155,6 +158,7 @@ mod tests {
             message,
             beginning,
             ending,
+            truncated: false,
             payload: Payload::from(vec![Bytes::from_static(payload)]),
         }
     }

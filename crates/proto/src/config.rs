@@ -5,6 +5,8 @@ use std::net::IpAddr;
 
 use anabranch_wire::Tsn;
 
+pub use crate::send::{RecoveryRules, T3Restart};
+
 /// The settings of an endpoint and of the associations it makes. Start from [`Config::default`] and change what
 /// you need; [`Config::validate`] tells what does not fit together.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,6 +52,12 @@ pub struct Config {
     /// How long an orderly shutdown may take as a whole (T5-shutdown-guard); `None` derives 5 · `RTO.Max` from
     /// RFC 9260 §9.2.
     pub shutdown_guard: Option<Duration>,
+    /// Messages that may be given up (RFC 3758).
+    pub partial_reliability: PartialReliabilityConfig,
+    /// Acknowledgements that tell what cannot be taken back (NR-SACK).
+    pub nr_sack: NrSackConfig,
+    /// How losses are found and answered. Default [`RecoveryRules::RFC9260`].
+    pub recovery: RecoveryRules,
     /// The first TSN that this side uses. `None`, the default, draws one at random for each association, as RFC 9260
     /// §3.3.2 wants; a fixed one is for tests, of wrap-around first of all.
     pub initial_tsn: Option<Tsn>,
@@ -133,6 +141,40 @@ pub struct BufferConfig {
     pub max_chunks: usize,
 }
 
+/// Partial reliability (RFC 3758, RFC 7496) and what makes it fast (Basto and Freitas, *SCTP extensions for time
+/// sensitive traffic*). Which message may be given up, and when, is said with each: [`crate::Reliability`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartialReliabilityConfig {
+    /// Whether FORWARD-TSN is offered to the peer. Default true. Without it on both sides, what was sent once is repeated
+    /// until it is acknowledged.
+    pub offer: bool,
+    /// Whether a message is given up while it waits for its first transmission. Default true. False is for experiments: such
+    /// a message is sent once, however late, as the stack of Rajiullah and Brunstrom did.
+    pub discard_unsent: bool,
+    /// *Early discard*: a chunk that its message's reliability would not let be repeated is given up at the first missing
+    /// report, not the last one needed. It is a loss for congestion control then as it would have been later. Default
+    /// false, because reordering alone causes first missing reports.
+    pub early_discard: bool,
+    /// *Selective forward TSN*: offered to the peer, and used if it offers it too. So many packets after one with a message
+    /// that will not be repeated, a notice of it tells the receiver not to hold back what follows on the stream. At most
+    /// half the congestion window counts. `None`, the default, offers nothing; 1 is what the paper used.
+    pub selective_forward_tsn: Option<u32>,
+}
+
+/// NR-SACK (draft-tuexen-tsvwg-sctp-multipath §4; Natarajan and others, *NR-SACKs for SCTP*).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NrSackConfig {
+    /// Whether it is offered; used in place of SACK if both sides do. Default true.
+    pub offer: bool,
+    /// Whether this side may take back what it acknowledged by gap blocks, when its buffer is full and what closes the lowest
+    /// gap needs the room. Default false: everything held is declared non-renegable, and the buffer may grow beyond its limit
+    /// instead, up to twice.
+    pub may_renege: bool,
+    /// Whether FORWARD-TSN passes chunks that the peer can no longer take back (Rajiullah and Brunstrom, *Optimizing PR-SCTP
+    /// Performance using NR-SACKs*). Default true; false is for comparison.
+    pub forward_past_nonrenegable: bool,
+}
+
 /// The order in which streams take turns (the seam that extensions add to).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SchedulerKind {
@@ -188,6 +230,18 @@ impl Default for Config {
             local_addresses: Vec::new(),
             max_paths: 16,
             shutdown_guard: None,
+            partial_reliability: PartialReliabilityConfig {
+                offer: true,
+                discard_unsent: true,
+                early_discard: false,
+                selective_forward_tsn: None,
+            },
+            nr_sack: NrSackConfig {
+                offer: true,
+                may_renege: false,
+                forward_past_nonrenegable: true,
+            },
+            recovery: RecoveryRules::RFC9260,
             initial_tsn: None,
         }
     }
@@ -278,6 +332,21 @@ impl Config {
                 "must not be less than path_mtu",
             ),
             (
+                self.recovery.missing_reports >= 1,
+                "recovery.missing_reports",
+                "must be at least 1",
+            ),
+            (
+                self.recovery.ssthresh_floor >= 1,
+                "recovery.ssthresh_floor",
+                "must be at least 1 packet",
+            ),
+            (
+                self.partial_reliability.selective_forward_tsn != Some(0),
+                "partial_reliability.selective_forward_tsn",
+                "must be at least 1 packet",
+            ),
+            (
                 (1..=255).contains(&self.max_paths),
                 "max_paths",
                 "must lie between 1 and 255",
@@ -287,6 +356,15 @@ impl Config {
             Some((_, setting, problem)) => Err(ConfigError { setting, problem }),
             None => Ok(()),
         }
+    }
+
+    /// The same settings with no extension offered: RFC 9260 and nothing else on the wire.
+    #[must_use]
+    pub fn without_extensions(mut self) -> Self {
+        self.partial_reliability.offer = false;
+        self.partial_reliability.selective_forward_tsn = None;
+        self.nr_sack.offer = false;
+        self
     }
 
     /// The same settings with those changed that decide how soon a dead path is left: for several paths, where a pause of

@@ -41,6 +41,9 @@ pub enum Event {
     /// A message that the peer did not acknowledge before the association ended, restarted or gave it up (SEND
     /// FAILURE, RFC 9260 §11.2.2).
     Undelivered(Undelivered),
+    /// A message was given up as its [`crate::Reliability`] says (RFC 3758, RFC 6458 §6.1.11). If any of it was sent, the
+    /// peer may have received it all the same.
+    Abandoned(Undelivered),
     /// The peer sent an ERROR chunk (RFC 9260 §3.3.10).
     PeerError(Causes),
     /// The peer began an orderly shutdown: it takes no more messages (RFC 6458 §6.1.5).

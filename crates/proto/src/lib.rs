@@ -16,6 +16,7 @@ mod config;
 mod endpoint;
 mod error;
 mod event;
+mod extension;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -31,13 +32,13 @@ pub use anabranch_wire as wire;
 pub use anabranch_wire::{Ppid, StreamId, Tsn, VerificationTag};
 pub use association::{Association, AssociationState, Transmit};
 pub use config::{
-    BufferConfig, Config, ConfigError, HeartbeatConfig, RetransmissionConfig, RtoConfig, SackConfig,
-    SchedulerKind, StreamConfig,
+    BufferConfig, Config, ConfigError, HeartbeatConfig, NrSackConfig, PartialReliabilityConfig,
+    RecoveryRules, RetransmissionConfig, RtoConfig, SackConfig, SchedulerKind, StreamConfig, T3Restart,
 };
 pub use endpoint::{AssociationId, ConnectOptions, Endpoint, Handling, Inbound};
 pub use error::{ConnectError, EndpointError, PathRequestError, SendError};
 pub use event::{CloseReason, EndpointEvent, Event, PathError, Reply, Undelivered};
-pub use message::{MessageId, MessagePart, Payload, SendOptions};
+pub use message::{MessageId, MessagePart, Payload, Reliability, SendOptions};
 pub use path::{PathId, PathState};
 pub use stats::{AssociationStats, Counters, PathStats, StreamStats};
 pub use time::Timestamp;

@@ -1,11 +1,30 @@
 //! User messages on their way in and out.
 
+use core::time::Duration;
+
 use anabranch_wire::{Ppid, StreamId};
 use bytes::{Bytes, BytesMut};
 
 /// Names a message given to `send`, within its association; counts from 0 in the order of the calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId(pub u64);
+
+/// How hard a message is tried to be delivered (RFC 3758 §4, RFC 7496 §3). What gives up takes effect for data that was
+/// sent only where the peer speaks RFC 3758; unsent messages are dropped whatever the peer speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Reliability {
+    /// Until it is acknowledged or the association ends.
+    #[default]
+    Reliable,
+    /// For this long after `send` (timed reliability, RFC 3758 §4.1): later it is neither sent for the first time nor
+    /// repeated. Time in flight counts, but a chunk in flight is given up only once it is found lost.
+    Lifetime(Duration),
+    /// Each of its chunks is repeated at most so often (RFC 7496 §3.1); 0 sends everything once.
+    Retransmissions(u32),
+    /// Dropped, before anything of it was sent, when the send buffer is full and a message of a lower number, or one
+    /// that is not of this kind, needs the room (RFC 7496 §3.2). 0 is the most important.
+    Priority(u32),
+}
 
 /// How a message is to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -18,6 +37,8 @@ pub struct SendOptions {
     pub immediate: bool,
     /// Any number of the application's own, given back when the message fails.
     pub context: u64,
+    /// When to give it up.
+    pub reliability: Reliability,
 }
 
 /// A message, or a part of one that is handed over before it is complete (partial delivery, RFC 9260 §6.9).
@@ -36,6 +57,9 @@ pub struct MessagePart {
     pub beginning: bool,
     /// Whether it is the end of the message. Both are true for a whole one.
     pub ending: bool,
+    /// Whether the message ends here because its sender gave it up: the rest never comes, and there are no bytes in this
+    /// part (RFC 3758 §3.6). Only after parts that came before, never for a whole one.
+    pub truncated: bool,
     /// The data, in slices of the datagrams it came in.
     pub payload: Payload,
 }

@@ -47,6 +47,27 @@ pub struct Counters {
     pub reneged: u64,
     /// Times the peer's window closed while data was waiting.
     pub zero_windows: u64,
+    /// Messages given up of which nothing was sent (RFC 7496 §4.3, `SCTP_PR_ASSOC_STATUS`).
+    pub abandoned_unsent: u64,
+    /// Messages given up of which something was sent (RFC 7496 §4.3).
+    pub abandoned_sent: u64,
+    /// Chunks given up at their first missing report instead of waiting for fast retransmit (early discard).
+    pub early_discards: u64,
+    /// FORWARD-TSN chunks sent, repeats included (RFC 3758).
+    pub forward_tsns_sent: u64,
+    /// FORWARD-TSN chunks received, those that came too late included.
+    pub forward_tsns_received: u64,
+    /// Selective forward TSNs sent: notices of one message that will not be repeated.
+    pub selective_notices_sent: u64,
+    /// Selective forward TSNs received.
+    pub selective_notices_received: u64,
+    /// Ordered messages that came after their stream had gone on without them.
+    pub late_messages: u64,
+    /// Bytes of user data freed because the peer can no longer take them back, before they were cumulatively
+    /// acknowledged (NR-SACK).
+    pub freed_early_bytes: u64,
+    /// Chunks that this side had gap-acknowledged and dropped again for want of room.
+    pub chunks_reneged: u64,
     /// Heartbeats sent.
     pub heartbeats_sent: u64,
     /// Probes for a larger path MTU sent (RFC 8899).

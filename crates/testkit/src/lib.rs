@@ -19,11 +19,11 @@ pub use pair::{PORT, Pair, Setup, Side};
 pub use script::{FromEndpoint, Script, state_cookie};
 pub use talker::{Message, Talker};
 
-/// Settings of an endpoint that says nothing unasked: no heartbeats, no probes for a larger path MTU; its
+/// Settings of an endpoint that says nothing unasked: no heartbeats, no probes for a larger path MTU, no extension; its
 /// buffers stay as they are.
 #[must_use]
 pub fn quiet() -> Config {
-    let mut config = Config::default();
+    let mut config = Config::default().without_extensions();
     config.heartbeat.interval = None;
     config.path_mtu_limit = config.path_mtu;
     config.buffers.growth = 1;

@@ -102,6 +102,9 @@ impl Talker {
         for piece in part.payload.pieces() {
             bytes.extend_from_slice(piece);
         }
+        if part.truncated {
+            return;
+        }
         if part.ending {
             let MessagePart {
                 stream,

@@ -246,7 +246,7 @@ fn options_are_carried() {
             ppid: Ppid(51),
             unordered: true,
             immediate: true,
-            context: 0,
+            ..SendOptions::default()
         };
         association
             .send(now, StreamId(4), "x".into(), options)

@@ -93,6 +93,7 @@ serial!(Fsn(u32, i32));
 
 number!(
     /// A stream of one direction, from 0 to 65,535 (RFC 9260 §3.3.1).
+    #[derive(PartialOrd, Ord)]
     StreamId(u16)
 );
 

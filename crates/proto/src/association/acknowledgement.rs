@@ -2,12 +2,12 @@
 //! and each path's clocks and windows are moved here.
 
 use anabranch_wire::Tsn;
-use anabranch_wire::chunk::Sack;
+use anabranch_wire::chunk::{NrSack, Sack};
 
 use super::Association;
 use crate::event::CloseReason;
 use crate::path::{AckedOnPath, PathId};
-use crate::send::{AckReport, InvalidAck, PathOutcome, normalise};
+use crate::send::{AckReport, InvalidAck, PathOutcome, T3Restart, normalise};
 use crate::time::Timestamp;
 
 impl Association {
@@ -15,12 +15,32 @@ impl Association {
     pub(super) fn on_sack(&mut self, now: Timestamp, sack: &Sack) {
         self.counters.sacks_received += 1;
         let mut blocks = core::mem::take(&mut self.ack_blocks);
-        normalise(sack, &mut blocks);
+        normalise(&sack.gap_ack_blocks, &mut blocks[0]);
         self.on_ack_report(
             now,
             &AckReport {
                 cumulative: sack.cumulative_tsn_ack,
-                revocable: &blocks,
+                revocable: &blocks[0],
+                nonrenegable: &[],
+                duplicates: sack.duplicate_tsns.len(),
+                a_rwnd: sack.a_rwnd,
+            },
+        );
+        self.ack_blocks = blocks;
+    }
+
+    /// An NR-SACK came in (draft-tuexen-tsvwg-sctp-multipath §4).
+    pub(super) fn on_nr_sack(&mut self, now: Timestamp, sack: &NrSack) {
+        self.counters.sacks_received += 1;
+        let mut blocks = core::mem::take(&mut self.ack_blocks);
+        normalise(&sack.revocable, &mut blocks[0]);
+        normalise(&sack.nonrenegable, &mut blocks[1]);
+        self.on_ack_report(
+            now,
+            &AckReport {
+                cumulative: sack.cumulative_tsn_ack,
+                revocable: &blocks[0],
+                nonrenegable: &blocks[1],
                 duplicates: sack.duplicate_tsns.len(),
                 a_rwnd: sack.a_rwnd,
             },
@@ -32,13 +52,14 @@ impl Association {
         let mut outcome = core::mem::take(&mut self.outcome);
         outcome.begin(self.paths.len());
         let was_recovering = self.outstanding.in_fast_recovery();
+        let judge = self.judge(now);
         let paths = &self.paths;
-        match self
-            .outstanding
-            .on_ack(report, |path| paths.path(path).earliest, &mut outcome)
-        {
+        let earliest = |path| paths.path(path).earliest;
+        match self.outstanding.on_ack(report, earliest, &judge, &mut outcome) {
             Ok(()) => {
                 self.counters.reneged += u64::from(outcome.reneged);
+                self.counters.early_discards += u64::from(outcome.early_discards);
+                self.counters.freed_early_bytes += outcome.freed_early as u64;
                 self.counters.retransmissions_spurious += report.duplicates as u64;
                 self.counters.fast_recoveries += u64::from(outcome.entered_recovery);
                 self.peer_window.on_sack(report.a_rwnd, outcome.cumulative_moved);
@@ -50,9 +71,10 @@ impl Association {
                     if outcome.entered_recovery && outcome.paths[index].lost > 0 {
                         let path = self.paths.path_mut(path);
                         path.control.on_fast_retransmit();
-                        path.repeat_now = true;
+                        path.repeat_now = self.outstanding.first_lost().is_some();
                     }
                 }
+                self.after_acknowledgement(now, &outcome.given_up);
                 self.on_window_update();
             }
             Err(InvalidAck::Stale) => self.counters.sacks_stale += 1,
@@ -72,6 +94,7 @@ impl Association {
             &AckReport {
                 cumulative,
                 revocable: &blocks,
+                nonrenegable: &[],
                 duplicates: 0,
                 a_rwnd,
             },
@@ -106,11 +129,16 @@ impl Association {
             });
         }
         path.open_burst(now, outcome.newly_acked, max_burst);
-        let earliest_moved = outcome.earliest_acked || outcome.lost > 0;
+        let restart = match self.config.recovery.t3_restart {
+            T3Restart::EarliestInFlight => outcome.earliest_acked,
+            T3Restart::CumulativeMoved => cumulative_moved,
+            T3Restart::CumulativeInFlight => outcome.cumulative_in_flight,
+        };
+        let earliest_moved = outcome.earliest_acked || outcome.lost > 0 || outcome.discarded;
         if path.flight_size == 0 {
             path.t3 = None;
         } else {
-            if outcome.earliest_acked || (outcome.reneged > 0 && path.t3.is_none()) {
+            if restart || (outcome.reneged > 0 && path.t3.is_none()) {
                 path.start_t3(now);
             }
             if earliest_moved || outcome.reneged > 0 {

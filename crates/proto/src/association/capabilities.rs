@@ -1,10 +1,79 @@
 //! What both ends agreed to use beyond the base protocol; it travels in the state cookie.
 
+use anabranch_wire::chunk::{kind, own_kind};
+use anabranch_wire::parameter::{Parameter, ParametersBuilder};
+
+use crate::config::Config;
+
 /// The extensions negotiated: one bit each. The base needs none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Capabilities(u32);
 
 impl Capabilities {
+    /// FORWARD-TSN (RFC 3758).
+    pub(crate) const PARTIAL_RELIABILITY: Self = Self(1);
+    /// NR-SACK (draft-tuexen-tsvwg-sctp-multipath §4).
+    pub(crate) const NR_SACK: Self = Self(1 << 1);
+    /// Selective forward TSN, which needs FORWARD-TSN beside it.
+    pub(crate) const SELECTIVE_FORWARD_TSN: Self = Self(1 << 2);
+
+    /// The chunk type whose listing offers each (RFC 5061 §4.2.7).
+    const CHUNKS: [(u8, Self); 3] = [
+        (kind::FORWARD_TSN, Self::PARTIAL_RELIABILITY),
+        (kind::NR_SACK, Self::NR_SACK),
+        (own_kind::SELECTIVE_FORWARD_TSN, Self::SELECTIVE_FORWARD_TSN),
+    ];
+
+    /// What this side offers.
+    pub(crate) fn offered(config: &Config) -> Self {
+        let partial = &config.partial_reliability;
+        let offers = [
+            (partial.offer, Self::PARTIAL_RELIABILITY),
+            (config.nr_sack.offer, Self::NR_SACK),
+            (
+                partial.offer && partial.selective_forward_tsn.is_some(),
+                Self::SELECTIVE_FORWARD_TSN,
+            ),
+        ];
+        let offered = offers.into_iter().filter(|(offered, _)| *offered);
+        Self(offered.fold(0, |bits, (_, one)| bits | one.0))
+    }
+
+    pub(crate) fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    #[must_use]
+    pub(crate) fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// What `self` and `other` have in common.
+    #[must_use]
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// What a list of chunk types offers.
+    pub(crate) fn from_chunk_types(types: &[u8]) -> Self {
+        let listed = Self::CHUNKS.into_iter().filter(|(kind, _)| types.contains(kind));
+        listed.fold(Self::default(), |all, (_, one)| all.with(one))
+    }
+
+    /// Adds the parameters that offer it to an INIT or INIT ACK; none if there is nothing to offer.
+    pub(crate) fn push_parameters(self, mut parameters: ParametersBuilder) -> ParametersBuilder {
+        if self == Self::default() {
+            return parameters;
+        }
+        let types = Self::CHUNKS.iter().filter(|(_, one)| self.has(*one));
+        let types: Vec<u8> = types.map(|(kind, _)| *kind).collect();
+        parameters = parameters.push(&Parameter::SupportedExtensions(types.into()));
+        if self.has(Self::PARTIAL_RELIABILITY) {
+            parameters = parameters.push(&Parameter::ForwardTsnSupported);
+        }
+        parameters
+    }
+
     pub(crate) fn to_bits(self) -> u32 {
         self.0
     }

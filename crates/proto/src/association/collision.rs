@@ -13,11 +13,12 @@ use bytes::Bytes;
 use super::handshake::{answer_init, first_tsn};
 use super::outbound::write_packet;
 use super::peer_init::{self, InitFields, InitRefusal, PeerInit};
-use super::{Association, AssociationState};
+use super::{Association, AssociationState, Capabilities};
 use crate::endpoint::{CookieError, Inbound, StateCookie};
 use crate::event::{EndpointEvent, Event, Reply};
+use crate::extension::ControlSources;
 use crate::path::Paths;
-use crate::send::{Outstanding, RecoveryRules};
+use crate::send::Outstanding;
 use crate::time::Timestamp;
 
 /// How a valid cookie relates to the association (§5.2.4, table 12).
@@ -44,7 +45,7 @@ impl Association {
             inbound_streams: init.inbound_streams,
             initial_tsn: init.initial_tsn,
         };
-        let peer = match peer_init::read(fields, &init.parameters) {
+        let peer = match peer_init::read(fields, &init.parameters, Capabilities::offered(&self.config)) {
             Ok(peer) => peer,
             Err(InitRefusal::Silent) => return,
             Err(InitRefusal::Abort(cause)) => {
@@ -163,13 +164,14 @@ impl Association {
         });
         self.identity.local_tag = cookie.local_tag;
         self.identity.local_initial_tsn = cookie.local_initial_tsn;
-        self.outstanding = Outstanding::new(cookie.local_initial_tsn, RecoveryRules::RFC9260);
+        self.outstanding = Outstanding::new(cookie.local_initial_tsn, self.config.recovery);
         self.timers = super::Timers::default();
         // §5.2.4 A: congestion control begins anew, on every path; the path in use is known to work.
         let local = inbound
             .local
             .filter(|_| self.paths.path(self.paths.last_arrival).local.is_some());
         self.paths = Paths::new(local, cookie.confirmed(inbound.remote), &self.config, now);
+        self.sources = ControlSources::new(&self.config);
         self.adopt_cookie(now, cookie);
         self.notices.tell(Event::Restarted);
         self.become_established(now);

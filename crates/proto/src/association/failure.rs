@@ -183,7 +183,8 @@ impl Association {
     pub(super) fn tell_all_undelivered(&mut self) {
         let mut last: Option<MessageId> = None;
         let mut failed = Vec::new();
-        for chunk in self.outstanding.drain() {
+        // What was given up was told then.
+        for chunk in self.outstanding.drain().filter(|chunk| !chunk.abandoned) {
             let fragment = chunk.fragment;
             if last != Some(fragment.message) {
                 last = Some(fragment.message);

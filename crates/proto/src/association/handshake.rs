@@ -5,9 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use anabranch_wire::cause::{Cause, Causes};
-use anabranch_wire::chunk::{
-    CHUNK_HEADER_LEN, Chunk, CookieEcho, ErrorChunk, GapAckBlock, Init, InitAck, padded,
-};
+use anabranch_wire::chunk::{CHUNK_HEADER_LEN, Chunk, CookieEcho, ErrorChunk, Init, InitAck, padded};
 use anabranch_wire::parameter::{Parameter, Parameters, ParametersBuilder};
 use anabranch_wire::{Tsn, VerificationTag};
 use bytes::Bytes;
@@ -18,10 +16,11 @@ use super::{Association, Capabilities, Identity};
 use crate::config::Config;
 use crate::endpoint::{CookieMint, Inbound, StateCookie, TieTags};
 use crate::event::{CloseReason, EndpointEvent, Event};
+use crate::extension::ControlSources;
 use crate::path::{HeartbeatInfo, PathId, PathState, Paths};
 use crate::random::Random;
 use crate::receive::Receiver;
-use crate::send::{AckOutcome, Outstanding, RecoveryRules, SendQueue};
+use crate::send::{AbandonPolicy, AckOutcome, Outstanding, SendQueue};
 use crate::stats::Counters;
 use crate::time::Timestamp;
 
@@ -41,7 +40,7 @@ fn cookie_lifetime(mint: &CookieMint, asked: Duration) -> Duration {
 /// The parameters of an INIT: padded (RFC 4820 §4), so that the answer, which goes to an address that nobody has
 /// vouched for, need not be larger than it. It has room for a cookie and for as many addresses as this side lists.
 fn init_parameters(config: &Config, preservative: Option<u32>) -> Parameters {
-    let mut parameters = own_parameters(config);
+    let mut parameters = own_parameters(config, Capabilities::offered(config));
     if let Some(increment_ms) = preservative {
         parameters = parameters.push(&Parameter::CookiePreservative { increment_ms });
     }
@@ -53,8 +52,9 @@ fn init_parameters(config: &Config, preservative: Option<u32>) -> Parameters {
         .finish()
 }
 
-/// The parameters that INIT and INIT ACK share: this side's addresses, if it lists any (§5.1.2).
-fn own_parameters(config: &Config) -> ParametersBuilder {
+/// The parameters that INIT and INIT ACK share: this side's addresses, if it lists any (§5.1.2), and
+/// what it offers; in an INIT ACK only that of it which the peer offers too, so that no answer is the larger for nothing.
+fn own_parameters(config: &Config, offered: Capabilities) -> ParametersBuilder {
     let mut parameters = ParametersBuilder::new();
     for address in &config.local_addresses {
         parameters = parameters.push(&match address {
@@ -62,7 +62,7 @@ fn own_parameters(config: &Config) -> ParametersBuilder {
             IpAddr::V6(ip) => Parameter::Ipv6(*ip),
         });
     }
-    parameters
+    offered.push_parameters(parameters)
 }
 
 /// The INIT ACK that answers the INIT of `peer` in `inbound` (§5.1.3, §5.2.1, §5.2.2), with `own` as this side's
@@ -96,7 +96,8 @@ pub(crate) fn answer_init(
         capabilities: peer.capabilities,
         addresses,
     };
-    let mut parameters = own_parameters(config).push(&Parameter::StateCookie(mint.mint(now, &cookie)));
+    let mut parameters =
+        own_parameters(config, peer.capabilities).push(&Parameter::StateCookie(mint.mint(now, &cookie)));
     for parameter in &peer.unrecognized {
         parameters = parameters.push(&Parameter::UnrecognizedParameter(parameter.clone()));
     }
@@ -138,12 +139,14 @@ impl Association {
             },
             state: State::Closed,
             capabilities: Capabilities::default(),
+            abandon_policy: AbandonPolicy::default(),
+            sources: ControlSources::new(&plan.config),
             paths: Paths::new(plan.local_address, plan.remote, &plan.config, now),
             queue: SendQueue::new(plan.config.streams.outbound, plan.config.scheduler),
             send_limit: plan.config.buffers.send,
-            outstanding: Outstanding::new(local_initial_tsn, RecoveryRules::RFC9260),
+            outstanding: Outstanding::new(local_initial_tsn, plan.config.recovery),
             peer_window: super::PeerWindow::default(),
-            receiver: Receiver::new(Tsn(0), 0, &plan.config.buffers, &plan.config.sack),
+            receiver: Receiver::new(Tsn(0), 0, &plan.config),
             control: super::ControlQueue::default(),
             timers: super::Timers::default(),
             shutdown_path: PathId(0),
@@ -151,7 +154,7 @@ impl Association {
             notices: super::Notices::new(),
             counters: Counters::default(),
             outcome: AckOutcome::default(),
-            ack_blocks: Vec::<GapAckBlock>::new(),
+            ack_blocks: Default::default(),
             mint: plan.mint,
             random: plan.random,
             config: plan.config,
@@ -204,7 +207,7 @@ impl Association {
     /// Takes the peer's side of an association from a cookie.
     pub(super) fn adopt_cookie(&mut self, now: Timestamp, cookie: &StateCookie) {
         self.identity.peer_tag = cookie.peer_tag;
-        self.capabilities = cookie.capabilities;
+        self.adopt_capabilities(cookie.capabilities);
         self.peer_window = super::PeerWindow::new(cookie.peer_rwnd);
         self.receiver
             .reset(cookie.peer_initial_tsn, cookie.inbound_streams);
@@ -325,7 +328,7 @@ impl Association {
             inbound_streams: init_ack.inbound_streams,
             initial_tsn: init_ack.initial_tsn,
         };
-        let peer = match peer_init::read(fields, &init_ack.parameters) {
+        let peer = match peer_init::read(fields, &init_ack.parameters, Capabilities::offered(&self.config)) {
             Ok(peer) => peer,
             // Tag 0: the association is destroyed, and nobody can be told under that tag (§3.3.3).
             Err(InitRefusal::Silent) => {
@@ -344,7 +347,7 @@ impl Association {
             return;
         };
         self.identity.peer_tag = fields.tag;
-        self.capabilities = peer.capabilities;
+        self.adopt_capabilities(peer.capabilities);
         self.peer_window = super::PeerWindow::new(fields.a_rwnd);
         self.receiver.reset(
             fields.initial_tsn,

@@ -4,12 +4,12 @@ use core::ops::ControlFlow;
 
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{
-    Chunk, ChunkError, Data, EncodeChunk, ErrorChunk, HeartbeatAck, RawChunk, Sack, UnknownAction, kind,
-    padded, unknown_chunk_action,
+    Chunk, ChunkError, Data, EncodeChunk, ErrorChunk, ForwardTsn, HeartbeatAck, RawChunk, Sack,
+    SelectiveForwardTsn, UnknownAction, kind, padded, unknown_chunk_action,
 };
 use anabranch_wire::packet::COMMON_HEADER_LEN;
 
-use super::{Association, AssociationState};
+use super::{Association, AssociationState, Capabilities};
 use crate::endpoint::{Handling, Inbound, answer_out_of_the_blue, contains, is_lone_init};
 use crate::event::CloseReason;
 use crate::path::PathId;
@@ -183,6 +183,19 @@ impl Association {
                 }
                 return Onward::Break(());
             }
+            Chunk::NrSack(sack) if self.capabilities.has(Capabilities::NR_SACK) => {
+                if self.takes_acknowledgements() {
+                    self.on_nr_sack(now, &sack);
+                }
+            }
+            Chunk::ForwardTsn(forward) if self.capabilities.has(Capabilities::PARTIAL_RELIABILITY) => {
+                self.on_forward_tsn(&forward, notes);
+            }
+            Chunk::SelectiveForwardTsn(notice)
+                if self.capabilities.has(Capabilities::SELECTIVE_FORWARD_TSN) =>
+            {
+                self.on_selective_forward_tsn(notice);
+            }
             // What was not negotiated is unknown, even where its name is known (§3.2).
             _ => return self.on_unknown(raw, notes),
         }
@@ -220,11 +233,36 @@ impl Association {
             Verdict::Accepted => {}
             Verdict::Duplicate => self.counters.duplicates_received += 1,
             Verdict::NoRoom | Verdict::OutOfRange => self.counters.dropped_no_room += 1,
+            Verdict::Late => self.counters.late_messages += 1,
             Verdict::InvalidStream => {
                 let causes = Causes::from_causes(&[Cause::InvalidStreamIdentifier { stream }]);
                 self.answer(Chunk::Error(ErrorChunk { causes }), notes);
             }
             Verdict::Violation(what) => self.abort_for_violation(what),
+        }
+        self.counters.chunks_reneged = self.receiver.reneged();
+    }
+
+    /// RFC 3758 §3.6: acknowledged by the same rules as DATA.
+    fn on_forward_tsn(&mut self, forward: &ForwardTsn, notes: &mut PacketNotes) {
+        if !self.state.takes_data() {
+            return;
+        }
+        notes.data = true;
+        self.counters.forward_tsns_received += 1;
+        let skipped = forward
+            .skipped()
+            .map(|skipped| (skipped.stream, skipped.ssn.0.into()));
+        if let Err(what) = self.receiver.on_forward(forward.new_cumulative_tsn, skipped) {
+            self.abort_for_violation(what);
+        }
+    }
+
+    fn on_selective_forward_tsn(&mut self, notice: SelectiveForwardTsn) {
+        if self.state.takes_data() {
+            self.counters.selective_notices_received += 1;
+            self.receiver
+                .on_selective_forward(notice.tsn, notice.stream, notice.ssn.0.into());
         }
     }
 

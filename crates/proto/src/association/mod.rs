@@ -1,6 +1,7 @@
 //! One association (RFC 9260 §4): what it owns, and the order in which its parts are called. Decisions are made in the
 //! parts; the methods here are sorted as a caller meets them.
 
+mod abandonment;
 mod acknowledgement;
 mod capabilities;
 mod collision;
@@ -35,11 +36,12 @@ use crate::config::Config;
 use crate::endpoint::{CookieMint, Inbound, TieTags};
 use crate::error::{PathRequestError, SendError};
 use crate::event::{EndpointEvent, Event, PathError};
+use crate::extension::ControlSources;
 use crate::message::{MessageId, MessagePart, SendOptions};
 use crate::path::{PathId, PathState, Paths};
 use crate::random::Random;
 use crate::receive::Receiver;
-use crate::send::{AckOutcome, Outstanding, SendQueue};
+use crate::send::{AbandonPolicy, AckOutcome, Outstanding, Persistence, SendQueue};
 use crate::stats::{AssociationStats, Counters, StreamStats};
 use crate::time::Timestamp;
 use control_queue::ControlQueue;
@@ -96,6 +98,9 @@ pub struct Association {
     peer_window: PeerWindow,
     receiver: Receiver,
     control: ControlQueue,
+    /// When messages are given up.
+    abandon_policy: AbandonPolicy,
+    sources: ControlSources,
     timers: Timers,
     /// Where SHUTDOWN or SHUTDOWN ACK was sent last.
     shutdown_path: PathId,
@@ -105,7 +110,7 @@ pub struct Association {
     counters: Counters,
     /// Kept between acknowledgements for its memory.
     outcome: AckOutcome,
-    ack_blocks: Vec<GapAckBlock>,
+    ack_blocks: [Vec<GapAckBlock>; 2],
 }
 
 /// Sending, receiving, ending.
@@ -162,7 +167,11 @@ impl Association {
                 limit,
             });
         }
-        if self.buffered_bytes() >= self.send_limit && !message.is_empty() && !self.grow_send_buffer() {
+        let full = self.buffered_bytes() >= self.send_limit && !message.is_empty();
+        if full
+            && !self.grow_send_buffer()
+            && !self.make_room(now, Persistence::new(options.reliability, now))
+        {
             self.notices.want_writable();
             return Err(SendError::BufferFull);
         }

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use anabranch_wire::chunk::{Chunk, EncodeChunk, SackWriter, padded};
+use anabranch_wire::chunk::{Chunk, EncodeChunk, NrSackWriter, SackWriter, padded};
 use anabranch_wire::packet::{COMMON_HEADER_LEN, CommonHeader, PacketWriter};
 use anabranch_wire::{Tsn, VerificationTag};
 
@@ -108,6 +108,7 @@ impl Association {
         buffer: &mut Vec<u8>,
         batch: Option<Batch>,
     ) -> Option<(PathId, usize)> {
+        self.drop_expired(now);
         let turn = self.data_turn(now);
         let id = self.next_path(turn)?;
         if batch.is_some_and(|batch| batch.path != id) {
@@ -139,6 +140,7 @@ impl Association {
             };
             let turn = turn.filter(|turn| may_carry_data && turn.path == id);
             self.push_sack(id, turn.is_some(), &mut packet);
+            self.push_sources(now, id, turn.map(|turn| self.wire_len(turn)), &mut packet);
             if let Some(turn) = turn {
                 self.push_data(now, turn, &mut packet);
             }
@@ -157,6 +159,9 @@ impl Association {
         }
         if self.receiver.ack_due() && !self.state.is_setting_up() {
             return Some(self.paths.answer_path());
+        }
+        if self.forward_due() {
+            return Some(self.paths.data_path());
         }
         turn.filter(|_| !self.state.is_setting_up()).map(|turn| turn.path)
     }
@@ -193,14 +198,24 @@ impl Association {
         let due = self.receiver.ack_due() && home;
         let rides = self.receiver.ack_pending() && data_follows && home;
         let room = packet.room();
-        if !(due || rides) || self.state.is_setting_up() || room < SACK_LEN {
+        if !(due || rides) || self.state.is_setting_up() || room < NrSackWriter::HEADER_LEN {
             return;
         }
         self.receiver.build_ack(room, |ack| {
+            if ack.is_nr_sack {
+                packet.push(&NrSackWriter {
+                    cumulative_tsn_ack: ack.cumulative_tsn_ack,
+                    a_rwnd: ack.a_rwnd,
+                    revocable: ack.revocable,
+                    nonrenegable: ack.nonrenegable,
+                    duplicate_tsns: ack.duplicate_tsns,
+                });
+                return;
+            }
             packet.push(&SackWriter {
                 cumulative_tsn_ack: ack.cumulative_tsn_ack,
                 a_rwnd: ack.a_rwnd,
-                gap_ack_blocks: ack.gap_ack_blocks,
+                gap_ack_blocks: ack.revocable,
                 duplicate_tsns: ack.duplicate_tsns,
             });
         });
@@ -212,7 +227,7 @@ impl Association {
         if !self.state.sends_data() {
             return None;
         }
-        if let Some(index) = self.outstanding.first_lost() {
+        if let Some(index) = self.next_repeat(now) {
             let id = self.repeat_path(index);
             let path = self.paths.path(id);
             // Rule C: while a repeat waits, no new data leaves.
@@ -241,8 +256,21 @@ impl Association {
 
     /// Bytes of user data of the next new chunk: fragments fit every path.
     pub(super) fn next_payload_len(&self) -> Option<usize> {
-        self.queue
-            .peek(self.paths.smallest_max_data() - self.queue.format().header_len())
+        self.queue.peek(self.payload_limit())
+    }
+
+    /// Bytes of user data that fit a chunk on every path, beside what rides with data.
+    fn payload_limit(&self) -> usize {
+        self.paths.smallest_max_data() - self.queue.format().header_len() - self.sources.notices.reserve()
+    }
+
+    /// Bytes in a packet of the first chunk of a turn.
+    fn wire_len(&self, turn: DataTurn) -> usize {
+        match (turn.new, self.outstanding.first_lost()) {
+            (Some(len), _) => self.queue.format().wire_len(len),
+            (None, Some(index)) => self.outstanding.chunk(index).fragment.wire_len(),
+            (None, None) => 0,
+        }
     }
 
     /// Rules A, B and D of §6.1 and Nagle's, for a new chunk; `first` in its packet.
@@ -262,7 +290,7 @@ impl Association {
         let max_burst = self.config.max_burst;
         let nagle = !self.config.no_delay
             && !self.outstanding.is_empty()
-            && self.queue.bytes() < self.paths.smallest_max_data() - self.queue.format().header_len();
+            && self.queue.bytes() < self.payload_limit();
         let path = self.paths.path_mut(id);
         !nagle && path.has_cwnd_room() && path.has_burst_room(now, max_burst)
     }
@@ -321,7 +349,7 @@ impl Association {
 
     fn push_repeats(&mut self, now: Timestamp, id: PathId, packet: &mut PacketWriter<'_>) {
         let mut any = false;
-        while let Some(index) = self.outstanding.first_lost() {
+        while let Some(index) = self.next_repeat(now) {
             let size = self.outstanding.chunk(index).fragment.wire_len();
             let path = self.paths.path(id);
             let allowed = any || path.repeat_now || path.has_cwnd_room();
@@ -349,6 +377,7 @@ impl Association {
                 .write(&chunk.fragment, Tsn(index as u32), path.single_packet, packet);
             self.counters.data_chunks_sent += 1;
             self.counters.data_bytes_sent += chunk.fragment.payload.len() as u64;
+            self.note_last_transmission(now, index);
             any = true;
         }
         if any {
@@ -379,6 +408,7 @@ impl Association {
         path.on_data_sent(now, index, size, len);
         self.counters.data_chunks_sent += 1;
         self.counters.data_bytes_sent += len as u64;
+        self.note_last_transmission(now, index);
     }
 }
 
@@ -389,9 +419,6 @@ struct DataTurn {
     /// Bytes of user data of a new chunk; `None` for a repeat.
     new: Option<usize>,
 }
-
-/// A SACK without blocks.
-const SACK_LEN: usize = 16;
 
 /// What control chunks went into a packet, as far as others may follow them.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -56,8 +56,13 @@ const MOST_ADDRESSES: usize = 64;
 /// would be more is not said (§12.4 allows it).
 const MOST_REPORTED: usize = 512;
 
-/// Reads the parameters. Those after one that says to stop are not looked at (§3.2.1).
-pub(crate) fn read(fields: InitFields, parameters: &Parameters) -> Result<PeerInit, InitRefusal> {
+/// Reads the parameters, of which this side knows the extensions that it offers itself. Those after one
+/// that says to stop are not looked at (§3.2.1).
+pub(crate) fn read(
+    fields: InitFields,
+    parameters: &Parameters,
+    own: Capabilities,
+) -> Result<PeerInit, InitRefusal> {
     if fields.tag.0 == 0 {
         return Err(InitRefusal::Silent);
     }
@@ -85,8 +90,14 @@ pub(crate) fn read(fields: InitFields, parameters: &Parameters) -> Result<PeerIn
             Parameter::HostName(_) => {
                 return Err(InitRefusal::Abort(Cause::UnresolvableAddress(raw.whole())));
             }
+            Parameter::SupportedExtensions(types) => {
+                let offered = Capabilities::from_chunk_types(&types).and(own);
+                peer.capabilities = peer.capabilities.with(offered);
+            }
+            Parameter::ForwardTsnSupported if own.has(Capabilities::PARTIAL_RELIABILITY) => {
+                peer.capabilities = peer.capabilities.with(Capabilities::PARTIAL_RELIABILITY);
+            }
             Parameter::SupportedAddressTypes(_)
-            | Parameter::SupportedExtensions(_)
             | Parameter::UnrecognizedParameter(_)
             | Parameter::HeartbeatInfo(_) => {}
             // What this side does not speak is unknown to it, even where the name of it is known.

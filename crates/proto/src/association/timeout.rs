@@ -23,7 +23,7 @@ impl Association {
                     self.probe_due(path),
                 ]
             })
-            .chain([self.timers.next(), self.receiver.ack_deadline()])
+            .chain([self.timers.next(), self.receiver.ack_deadline(), self.expiry()])
             .flatten()
             .min()
     }
@@ -37,6 +37,7 @@ impl Association {
         {
             self.receiver.on_ack_timer(now);
         }
+        self.drop_expired(now);
         if expired(&mut self.timers.control, now) {
             if self.state.is_setting_up() {
                 self.on_set_up_timeout(now);
@@ -81,6 +82,8 @@ impl Association {
             path.single_packet = true;
         }
         self.outstanding.on_timeout(id);
+        self.advance_forward_point(now);
+        self.sources.forward.on_timeout(&self.outstanding);
         if !probe && !setting_up && !self.on_path_error(now, id, true) {
             return;
         }
@@ -95,7 +98,7 @@ impl Association {
             timed_out: true,
         });
         self.paths.path_mut(to).decay_when_idle(now);
-        self.paths.path_mut(to).repeat_now = true;
+        self.paths.path_mut(to).repeat_now = self.outstanding.first_lost().is_some();
     }
 
     /// The system cannot send on this path. Under RFC 7829 that is as good as a timeout, if another path can take over: the

@@ -18,7 +18,6 @@ pub(crate) use rto::Rto;
 pub(crate) use selection::{Candidate, Paths};
 
 use crate::config::Config;
-use crate::send::RecoveryRules;
 use crate::stats::PathStats;
 use crate::time::Timestamp;
 
@@ -126,7 +125,7 @@ impl Path {
             control: Controller::new(
                 pmtu.max_data(),
                 remote.is_ipv6(),
-                &RecoveryRules::RFC9260,
+                &config.recovery,
                 config.initial_window,
             ),
             pmtu,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use anabranch_wire::{Ssn, StreamId};
 
+use super::tsn_tracker::Index;
 use crate::message::MessagePart;
 
 /// Streams are kept in pages, so that the use of a high number costs one page and not all below it.
@@ -15,13 +16,23 @@ struct InboundStream {
     /// The number of the next message, counted without wrapping; the low 16 bits are the SSN.
     next: u64,
     /// Messages that came before their turn, with the chunks each was in.
-    waiting: BTreeMap<u64, Held>,
+    waiting: BTreeMap<u64, Slot>,
+}
+
+/// What stands for a message whose turn has not come.
+#[derive(Debug)]
+enum Slot {
+    Waits(Held),
+    /// It will not come: its stream goes on without it.
+    Skipped,
 }
 
 /// A message and how many chunks it came in.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) part: MessagePart,
+    /// The index of its first TSN.
+    pub(super) first: Index,
     pub(super) chunks: usize,
 }
 
@@ -40,6 +51,8 @@ pub(super) enum Turn {
 #[derive(Debug, Default)]
 pub(super) struct InboundStreams {
     pages: Vec<Option<Box<[InboundStream; PAGE]>>>,
+    /// Slots that are skipped: a peer must not make more of them than chunks.
+    skipped: usize,
 }
 
 impl InboundStreams {
@@ -78,7 +91,7 @@ impl InboundStreams {
         let number = stream.next + u64::from(ahead(stream.next, sequence));
         match stream.waiting.entry(number) {
             std::collections::btree_map::Entry::Vacant(entry) => {
-                entry.insert(held);
+                entry.insert(Slot::Waits(held));
                 Ok(())
             }
             std::collections::btree_map::Entry::Occupied(_) => Err(held),
@@ -87,23 +100,108 @@ impl InboundStreams {
 
     /// The message whose turn it was is delivered: hands out those whose turn it is then.
     pub(super) fn advance(&mut self, id: StreamId, mut deliver: impl FnMut(Held)) {
+        self.stream_mut(id).next += 1;
+        self.go_on(id, &mut deliver);
+    }
+
+    /// Hands out the messages whose turn it is.
+    fn go_on(&mut self, id: StreamId, deliver: &mut impl FnMut(Held)) {
         let stream = self.stream_mut(id);
-        stream.next += 1;
+        let mut skipped = 0;
         while let Some(entry) = stream.waiting.first_entry()
             && *entry.key() == stream.next
         {
-            deliver(entry.remove());
+            match entry.remove() {
+                Slot::Waits(held) => deliver(held),
+                Slot::Skipped => skipped += 1,
+            }
             stream.next += 1;
         }
+        self.skipped -= skipped;
+    }
+
+    /// The stream goes on behind the message with this SSN (RFC 3758 §3.6): hands out what waited before it and what can
+    /// follow. Each message that is passed took one TSN at least of the `span` that are skipped, which tells SSNs ahead
+    /// from those behind.
+    pub(super) fn skip_to(&mut self, id: StreamId, sequence: u32, span: u64, mut deliver: impl FnMut(Held)) {
+        let stream = self.stream_mut(id);
+        let ahead = u64::from(ahead(stream.next, sequence));
+        if ahead >= span {
+            return;
+        }
+        let last = stream.next + ahead;
+        let mut skipped = 0;
+        while let Some(entry) = stream.waiting.first_entry()
+            && *entry.key() <= last
+        {
+            match entry.remove() {
+                Slot::Waits(held) => deliver(held),
+                Slot::Skipped => skipped += 1,
+            }
+        }
+        stream.next = last + 1;
+        self.skipped -= skipped;
+        self.go_on(id, &mut deliver);
+    }
+
+    /// The message with this SSN will not come: hands out what waited for it alone. `missing_below` as in
+    /// [`InboundStreams::turn`]; at most `most` such messages are remembered until their turn.
+    pub(super) fn skip_one(
+        &mut self,
+        id: StreamId,
+        sequence: u32,
+        missing_below: u64,
+        most: usize,
+        mut deliver: impl FnMut(Held),
+    ) {
+        let room = self.skipped < most;
+        let stream = self.stream_mut(id);
+        let ahead = u64::from(ahead(stream.next, sequence));
+        if ahead == 0 {
+            self.advance(id, deliver);
+        } else if ahead <= missing_below && room {
+            let slot = stream.waiting.entry(stream.next + ahead);
+            if let std::collections::btree_map::Entry::Vacant(slot) = slot {
+                slot.insert(Slot::Skipped);
+                self.skipped += 1;
+            }
+            self.go_on(id, &mut deliver);
+        }
+    }
+
+    /// First index and number of chunks of every message that waits, in no order.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = (Index, usize)> + '_ {
+        let streams = self.pages.iter().flatten().flat_map(|page| page.iter());
+        streams
+            .flat_map(|stream| stream.waiting.values())
+            .filter_map(|slot| match slot {
+                Slot::Waits(held) => Some((held.first, held.chunks)),
+                Slot::Skipped => None,
+            })
+    }
+
+    /// Takes out the message that waits with its first TSN at `first`.
+    pub(super) fn take_waiting(&mut self, first: Index) -> Option<Held> {
+        let streams = self.pages.iter_mut().flatten().flat_map(|page| page.iter_mut());
+        streams.into_iter().find_map(|stream| {
+            let is_it = |slot: &Slot| matches!(slot, Slot::Waits(held) if held.first == first);
+            let number = *stream.waiting.iter().find(|(_, slot)| is_it(slot))?.0;
+            match stream.waiting.remove(&number) {
+                Some(Slot::Waits(held)) => Some(held),
+                _ => None,
+            }
+        })
     }
 
     /// Forgets everything; answers bytes and chunks that were held.
     pub(super) fn clear(&mut self) -> (usize, usize) {
         let streams = self.pages.iter().flatten().flat_map(|page| page.iter());
-        let held = streams.flat_map(|stream| stream.waiting.values());
-        let sums = held.fold((0, 0), |(bytes, chunks), held| {
-            (bytes + held.part.payload.len(), chunks + held.chunks)
+        let slots = streams.flat_map(|stream| stream.waiting.values());
+        let sums = slots.fold((0, 0), |(bytes, chunks), slot| match slot {
+            Slot::Waits(held) => (bytes + held.part.payload.len(), chunks + held.chunks),
+            Slot::Skipped => (bytes, chunks),
         });
+        self.skipped = 0;
         self.pages.clear();
         sums
     }
@@ -129,9 +227,14 @@ mod tests {
             message,
             beginning: true,
             ending: true,
+            truncated: false,
             payload: Bytes::from_static(b"x").into(),
         };
-        Held { part, chunks: 1 }
+        Held {
+            part,
+            first: 1,
+            chunks: 1,
+        }
     }
 
     #[test]

@@ -4,10 +4,12 @@
 
 mod ack_timing;
 mod delivery;
+mod forward;
 mod reassembly;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod reassembly_model;
 mod receive_window;
+mod renege;
 mod tsn_tracker;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod tsn_tracker_model;
@@ -17,11 +19,11 @@ mod tests;
 
 use std::collections::VecDeque;
 
-use anabranch_wire::chunk::{GapAckBlock, Sack};
+use anabranch_wire::chunk::{GapAckBlock, NrSackWriter, Sack};
 use anabranch_wire::{Ppid, StreamId, Tsn};
 use bytes::Bytes;
 
-use crate::config::{BufferConfig, SackConfig};
+use crate::config::{Config, SackConfig};
 use crate::message::{MessagePart, Payload};
 use crate::time::Timestamp;
 use ack_timing::AckTiming;
@@ -55,6 +57,8 @@ pub(crate) enum Verdict {
     NoRoom,
     /// Dropped, and not recorded: no acknowledgement could tell of it.
     OutOfRange,
+    /// Recorded and dropped: its stream went on without it.
+    Late,
     /// Recorded and dropped: the peer is told that there is no such stream (§6.5).
     InvalidStream,
     /// It contradicts what came before: the association cannot go on.
@@ -66,7 +70,12 @@ pub(crate) enum Verdict {
 pub(crate) struct AckContent<'a> {
     pub(crate) cumulative_tsn_ack: Tsn,
     pub(crate) a_rwnd: u32,
-    pub(crate) gap_ack_blocks: &'a [GapAckBlock],
+    /// What arrived above and may be taken back; all of it in a SACK, which knows no difference.
+    pub(crate) revocable: &'a [GapAckBlock],
+    /// What arrived above for good: for an NR-SACK only.
+    pub(crate) nonrenegable: &'a [GapAckBlock],
+    /// Whether it is to be an NR-SACK.
+    pub(crate) is_nr_sack: bool,
     pub(crate) duplicate_tsns: &'a [Tsn],
 }
 
@@ -105,18 +114,23 @@ pub(crate) struct Receiver {
     /// A chunk of this packet makes an acknowledgement urgent.
     urgent: bool,
     sack: SackConfig,
+    /// NR-SACK was negotiated.
+    nr_sack: bool,
+    /// What was acknowledged by gap blocks may be dropped when its room is needed.
+    may_renege: bool,
+    reneged: u64,
+    /// The highest index that counts as arrived because the sender gave it up.
+    forwarded: Index,
+    max_chunks: usize,
     /// Kept between acknowledgements for their memory.
     blocks: Vec<GapAckBlock>,
     duplicates: Vec<Tsn>,
 }
 
 impl Receiver {
-    pub(crate) fn new(
-        initial_tsn: Tsn,
-        inbound_streams: u16,
-        buffers: &BufferConfig,
-        sack: &SackConfig,
-    ) -> Self {
+    pub(crate) fn new(initial_tsn: Tsn, inbound_streams: u16, config: &Config) -> Self {
+        let buffers = &config.buffers;
+        let sack = &config.sack;
         Self {
             tracker: TsnTracker::new(initial_tsn),
             timing: AckTiming::new(sack),
@@ -132,6 +146,11 @@ impl Receiver {
             packets: 0,
             urgent: false,
             sack: sack.clone(),
+            nr_sack: false,
+            may_renege: config.nr_sack.may_renege,
+            reneged: 0,
+            forwarded: 0,
+            max_chunks: buffers.max_chunks,
             blocks: Vec::new(),
             duplicates: Vec::new(),
         }
@@ -148,6 +167,13 @@ impl Receiver {
         self.partial = None;
         self.urgent = false;
         self.inbound_streams = inbound_streams;
+        self.nr_sack = false;
+        self.forwarded = 0;
+    }
+
+    /// Acknowledges by NR-SACK from now on.
+    pub(crate) fn use_nr_sack(&mut self) {
+        self.nr_sack = true;
     }
 
     /// Streams from the peer.
@@ -170,6 +196,9 @@ impl Receiver {
         };
         let len = fragment.payload.len();
         let next_in_order = index == self.tracker.cumulative() + 1;
+        if next_in_order && self.may_renege {
+            self.renege_for(len);
+        }
         if !self
             .window
             .has_room(len, next_in_order, self.tracker.has_gaps(), self.is_readable())
@@ -188,6 +217,10 @@ impl Receiver {
         if !known_stream {
             self.urgent = true;
             return Verdict::InvalidStream;
+        }
+        if !fragment.beginning && self.reassembly.is_orphan(index, self.forwarded) {
+            self.drop_orphan(index);
+            return Verdict::Accepted;
         }
         if self.window.chunks() == 0 {
             self.packets = 0;
@@ -210,9 +243,15 @@ impl Receiver {
                 message: self.number(),
                 beginning: true,
                 ending: true,
+                truncated: false,
                 payload: fragment.payload.into(),
             };
-            let verdict = self.deliver(index, fragment.sequence, Held { part, chunks: 1 });
+            let held = Held {
+                part,
+                first: index,
+                chunks: 1,
+            };
+            let verdict = self.deliver(index, fragment.sequence, held);
             self.seek_partial();
             return verdict;
         }
@@ -275,9 +314,15 @@ impl Receiver {
             message,
             beginning: assembly.handed_over.is_none(),
             ending: true,
+            truncated: false,
             payload: Payload::from(Vec::from(assembly.pieces)),
         };
-        self.deliver(assembly.first, assembly.sequence, Held { part, chunks })
+        let held = Held {
+            part,
+            first: assembly.first,
+            chunks,
+        };
+        self.deliver(assembly.first, assembly.sequence, held)
     }
 
     /// A message is whole, its first TSN is `first`: it can be read now, or waits for its turn.
@@ -299,7 +344,10 @@ impl Receiver {
                     self.drop_held(&second);
                 }
             }
-            Turn::Past => self.drop_held(&held),
+            Turn::Past => {
+                self.drop_held(&held);
+                return Verdict::Late;
+            }
             Turn::Skipped => return Verdict::Violation("an ordered message was left out"),
         }
         Verdict::Accepted
@@ -332,6 +380,7 @@ impl Receiver {
         let message = *assembly.handed_over.get_or_insert(number);
         let pieces = Vec::from(core::mem::take(&mut assembly.pieces));
         let held = Held {
+            first: assembly.first,
             chunks: pieces.len(),
             part: MessagePart {
                 stream: assembly.stream,
@@ -340,6 +389,7 @@ impl Receiver {
                 message,
                 beginning,
                 ending: false,
+                truncated: false,
                 payload: pieces.into(),
             },
         };
@@ -389,7 +439,12 @@ impl Receiver {
     /// Hands the content of an acknowledgement to `write`; it fits a chunk of `room` bytes. Gap blocks go before
     /// duplicates, low ones before high.
     pub(crate) fn build_ack<R>(&mut self, room: usize, write: impl FnOnce(AckContent<'_>) -> R) -> R {
-        let entries = room.saturating_sub(Sack::HEADER_LEN) / 4; // both kinds take 4 bytes
+        let header = if self.nr_sack {
+            NrSackWriter::HEADER_LEN
+        } else {
+            Sack::HEADER_LEN
+        };
+        let entries = room.saturating_sub(header) / 4; // all kinds take 4 bytes
         self.blocks.clear();
         self.duplicates.clear();
         self.tracker.gap_blocks(entries, &mut self.blocks);
@@ -397,10 +452,19 @@ impl Receiver {
             .take_duplicates(entries - self.blocks.len(), &mut self.duplicates);
         self.timing.on_sent();
         self.window.on_advertised();
+        // Who never takes anything back holds everything for good.
+        let revocable = match (self.nr_sack, self.may_renege) {
+            (false, _) => self.blocks.len(),
+            (true, false) => 0,
+            (true, true) => self.sort_revocable(entries),
+        };
+        let (revocable, nonrenegable) = self.blocks.split_at(revocable);
         write(AckContent {
             cumulative_tsn_ack: self.tracker.cumulative_tsn(),
             a_rwnd: self.window.a_rwnd(),
-            gap_ack_blocks: &self.blocks,
+            revocable,
+            nonrenegable,
+            is_nr_sack: self.nr_sack,
             duplicate_tsns: &self.duplicates,
         })
     }

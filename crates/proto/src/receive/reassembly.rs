@@ -13,7 +13,7 @@ use super::tsn_tracker::Index;
 #[derive(Debug)]
 pub(super) struct Assembly {
     pub(super) first: Index,
-    last: Index,
+    pub(super) last: Index,
     pub(super) stream: StreamId,
     pub(super) unordered: bool,
     pub(super) sequence: u32,
@@ -158,6 +158,26 @@ impl Reassembly {
         let first = run.first;
         self.by_first.insert(first, run);
         Ok(first)
+    }
+
+    /// Whether a fragment that does not begin a message has none to join, because what came before it, up to `forwarded`,
+    /// will not come (RFC 3758 §3.6).
+    pub(super) fn is_orphan(&self, index: Index, forwarded: Index) -> bool {
+        let before = self.by_first.range(..index).next_back().map(|(_, run)| run);
+        index <= forwarded + 1 && before.is_none_or(|run| run.last + 1 != index)
+    }
+
+    /// Takes out a run that misses a TSN up to `forwarded`, which will not come (RFC 3758 §3.6).
+    pub(super) fn take_cut_off(&mut self, forwarded: Index) -> Option<Assembly> {
+        let mut runs = self.by_first.range(..=forwarded + 1);
+        let cut_off = |run: &Assembly| run.last < forwarded || !run.has_beginning;
+        let first = *runs.find(|(_, run)| cut_off(run))?.0;
+        self.by_first.remove(&first)
+    }
+
+    /// First and last index of every run.
+    pub(super) fn runs(&self) -> impl DoubleEndedIterator<Item = (Index, Index)> + '_ {
+        self.by_first.values().map(|run| (run.first, run.last))
     }
 
     /// Whether a fragment with this TSN must be a middle one: one before it has no end, or one behind no beginning.

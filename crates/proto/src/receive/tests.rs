@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::config::Config;
+use crate::config::{BufferConfig, Config};
 
 fn receiver(initial_tsn: u32, receive: u32) -> Receiver {
     let config = Config::default();
@@ -12,7 +12,7 @@ fn receiver(initial_tsn: u32, receive: u32) -> Receiver {
         growth: 1,
         ..config.buffers
     };
-    Receiver::new(Tsn(initial_tsn), 10, &buffers, &config.sack)
+    Receiver::new(Tsn(initial_tsn), 10, &Config { buffers, ..config })
 }
 
 fn fragment(tsn: u32, stream: u16, sequence: u32, flags: &str, payload: &[u8]) -> Fragment {
@@ -209,7 +209,7 @@ fn many_tiny_fragments_are_a_large_message() {
         growth: 1,
         ..config.buffers
     };
-    let mut receiver = Receiver::new(Tsn(1), 1, &buffers, &config.sack);
+    let mut receiver = Receiver::new(Tsn(1), 1, &Config { buffers, ..config });
     let mut received = 0;
     for number in 0..1000_u32 {
         let flag = if number == 0 { "B" } else { "" };
@@ -250,7 +250,7 @@ fn an_acknowledgement_fits_its_room() {
     receiver.on_packet(Timestamp::ZERO, false);
     assert!(receiver.ack_due());
     let (blocks, duplicates) = receiver.build_ack(Sack::HEADER_LEN + 14, |ack| {
-        let starts: Vec<_> = ack.gap_ack_blocks.iter().map(|block| block.start).collect();
+        let starts: Vec<_> = ack.revocable.iter().map(|block| block.start).collect();
         (starts, ack.duplicate_tsns.len())
     });
     assert_eq!((blocks, duplicates), (vec![3, 5, 7], 0));
@@ -344,7 +344,7 @@ proptest! {
             .collect();
         let config = Config::default();
         let buffers = BufferConfig { receive: 4_000, max_chunks, growth: 1, ..config.buffers };
-        let mut receiver = Receiver::new(Tsn(1), 10, &buffers, &config.sack);
+        let mut receiver = Receiver::new(Tsn(1), 10, &Config { buffers, ..config });
         let mut random = |below: u64| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (state >> 33) % below
@@ -375,7 +375,7 @@ proptest! {
             receiver.build_ack(1000, |ack| {
                 let below = ack.cumulative_tsn_ack.0 as usize;
                 acked[..below].fill(true);
-                for block in ack.gap_ack_blocks {
+                for block in ack.revocable {
                     acked[below + usize::from(block.start) - 1..below + usize::from(block.end)].fill(true);
                 }
             });

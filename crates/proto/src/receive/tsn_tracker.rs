@@ -121,6 +121,56 @@ impl TsnTracker {
         }
     }
 
+    /// Everything up to this TSN counts as arrived (RFC 3758 §3.6), and what has arrived next to it. Answers its index, and
+    /// how far that was ahead; `None` if it is not ahead at all.
+    pub(super) fn skip_to(&mut self, tsn: Tsn) -> Option<(Index, u64)> {
+        let ahead = tsn.distance_from(self.cumulative_tsn());
+        if ahead == 0 || (ahead as i32) < 0 {
+            return None;
+        }
+        let index = self.cumulative + Index::from(ahead);
+        self.cumulative = index;
+        while self
+            .above
+            .front()
+            .is_some_and(|run| run.first <= self.cumulative + 1)
+            && let Some(run) = self.above.pop_front()
+        {
+            self.cumulative = self.cumulative.max(run.last);
+        }
+        Some((index, ahead.into()))
+    }
+
+    /// Where a TSN above the cumulative point stands that has not arrived; `None` of any other.
+    pub(super) fn missing(&self, tsn: Tsn) -> Option<Index> {
+        let ahead = u64::from(tsn.distance_from(self.cumulative_tsn()));
+        let index = self.cumulative + ahead;
+        (ahead <= MAX_AHEAD && !self.contains(index)).then_some(index)
+    }
+
+    /// Takes back that a run of TSNs above the cumulative point has arrived (§6.2, reneging).
+    pub(super) fn take_back(&mut self, first: Index, last: Index) {
+        let at = self.above.partition_point(|run| run.last < first);
+        let Some(run) = self
+            .above
+            .get_mut(at)
+            .filter(|run| run.first <= first && last <= run.last)
+        else {
+            return;
+        };
+        let (before, behind) = (run.first..first, last + 1..run.last + 1);
+        self.above.remove(at);
+        for rest in [behind, before] {
+            if !rest.is_empty() {
+                let run = Run {
+                    first: rest.start,
+                    last: rest.end - 1,
+                };
+                self.above.insert(at, run);
+            }
+        }
+    }
+
     /// Appends what is above the cumulative point to `blocks`, at most `most` of them.
     pub(super) fn gap_blocks(&self, most: usize, blocks: &mut Vec<GapAckBlock>) {
         let offset = |index: Index| (index - self.cumulative) as u16;

@@ -1,9 +1,9 @@
 //! What an acknowledgement says, whatever chunk it came in (RFC 9260 §6.2.1).
 
 use anabranch_wire::Tsn;
-use anabranch_wire::chunk::{GapAckBlock, Sack};
+use anabranch_wire::chunk::{GapAckBlock, GapAckBlocks};
 
-/// One acknowledgement. A SACK fills in the first four; an extension adds fields of its own here.
+/// One acknowledgement. A SACK leaves `nonrenegable` empty; an extension adds fields of its own here.
 #[derive(Debug)]
 pub(crate) struct AckReport<'a> {
     /// Everything up to here has arrived.
@@ -11,18 +11,20 @@ pub(crate) struct AckReport<'a> {
     /// Arrived too, but the receiver may still take it back; offsets from `cumulative`, in order, apart from each
     /// other.
     pub(crate) revocable: &'a [GapAckBlock],
+    /// Arrived too, and the receiver promises not to take it back; as `revocable`.
+    pub(crate) nonrenegable: &'a [GapAckBlock],
     /// Chunks that arrived more than once: how many TSNs were listed.
     pub(crate) duplicates: usize,
     /// The receiver's window in bytes.
     pub(crate) a_rwnd: u32,
 }
 
-/// Gap ack blocks as a SACK lists them, put in order and joined where they touch, into `blocks`: a receiver lists them
+/// Gap ack blocks as an acknowledgement lists them, put in order and joined where they touch, into `blocks`: a receiver lists them
 /// in order, but nothing obliges it. Blocks that make no sense (start 0, or start beyond the end) are left out.
-pub(crate) fn normalise(sack: &Sack, blocks: &mut Vec<GapAckBlock>) {
+pub(crate) fn normalise(listed: &GapAckBlocks, blocks: &mut Vec<GapAckBlock>) {
     blocks.clear();
     let sound = |block: &GapAckBlock| block.start > 0 && block.start <= block.end;
-    blocks.extend(sack.gap_ack_blocks.iter().filter(sound));
+    blocks.extend(listed.iter().filter(sound));
     if !blocks.is_sorted_by_key(|block| block.start) {
         blocks.sort_unstable_by_key(|block| block.start);
     }

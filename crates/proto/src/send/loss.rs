@@ -52,6 +52,14 @@ impl Holes {
         }
     }
 
+    /// Hands every hole below `below` whose chunks may still be declared lost by reports.
+    pub(crate) fn each_open(&self, below: u64, mut each: impl FnMut(Run)) {
+        let holes = self.holes.iter().take_while(|hole| hole.run.last < below);
+        holes
+            .filter(|hole| !hole.declared)
+            .for_each(|hole| each(hole.run));
+    }
+
     /// Counts one report against every hole below `below` and hands those to `lost` that reach `limit` by it.
     pub(crate) fn count_report(&mut self, below: u64, limit: u8, mut lost: impl FnMut(Run)) {
         for hole in self.holes.iter_mut().take_while(|hole| hole.run.last < below) {
@@ -77,6 +85,25 @@ impl Holes {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.holes.is_empty()
+    }
+}
+
+/// Writes the maximal runs of what is in `these` or in `those` to `all`; each in order and apart.
+pub(crate) fn union(these: &[Run], those: &[Run], all: &mut Vec<Run>) {
+    all.clear();
+    let (mut these, mut those) = (these.iter().peekable(), those.iter().peekable());
+    loop {
+        let next = match (these.peek(), those.peek()) {
+            (Some(one), Some(other)) if one.first <= other.first => these.next(),
+            (_, Some(_)) => those.next(),
+            (Some(_), None) => these.next(),
+            (None, None) => return,
+        };
+        let Some(next) = next else { return };
+        match all.last_mut() {
+            Some(run) if next.first <= run.last + 1 => run.last = run.last.max(next.last),
+            _ => all.push(*next),
+        }
     }
 }
 
@@ -138,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn difference_agrees_with_sets() {
+    fn difference_and_union_agree_with_sets() {
         // All pairs of subsets of eight numbers.
         let to_runs = |bits: u32| {
             let mut result: Vec<Run> = Vec::new();
@@ -158,6 +185,8 @@ mod tests {
                 let mut found = Vec::new();
                 difference(&to_runs(these), &to_runs(those), |run| found.push(run));
                 assert_eq!(found, to_runs(these & !those), "{these:b} {those:b}");
+                union(&to_runs(these), &to_runs(those), &mut found);
+                assert_eq!(found, to_runs(these | those), "{these:b} {those:b}");
             }
         }
     }

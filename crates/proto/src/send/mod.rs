@@ -1,6 +1,7 @@
 //! The sending half of an association: messages waiting (`send_queue`), chunks in flight (`outstanding`), what
 //! acknowledgements say (`ack_report`) and what they prove lost (`loss`).
 
+mod abandonment;
 mod ack_report;
 mod data_format;
 mod loss;
@@ -11,8 +12,9 @@ mod recovery_rules;
 mod scheduler;
 mod send_queue;
 
+pub(crate) use abandonment::{AbandonPolicy, Moment, Persistence};
 pub(crate) use ack_report::AckReport;
 pub(crate) use ack_report::normalise;
-pub(crate) use outstanding::{AckOutcome, ChunkState, InvalidAck, Outstanding, PathOutcome};
-pub(crate) use recovery_rules::RecoveryRules;
-pub(crate) use send_queue::{SendQueue, UnsentMessage};
+pub(crate) use outstanding::{AckOutcome, ChunkState, InvalidAck, Judge, Outstanding, PathOutcome};
+pub use recovery_rules::{RecoveryRules, T3Restart};
+pub(crate) use send_queue::{Fragment, SendQueue, UnsentMessage};

@@ -3,13 +3,16 @@
 //! A ring in TSN order. TSNs are counted without wrapping as 64-bit *indexes*, whose low 32 bits are the TSN, so that a
 //! chunk is found by subtraction. Each chunk is in one state; see [`ChunkState`] for the transitions.
 
+mod given_up;
+
 use std::collections::{BTreeSet, VecDeque};
 
 use anabranch_wire::Tsn;
 use anabranch_wire::chunk::GapAckBlock;
 
+use super::abandonment::{AbandonPolicy, Moment};
 use super::ack_report::AckReport;
-use super::loss::{Holes, Run, difference};
+use super::loss::{Holes, Run, difference, union};
 use super::recovery_rules::RecoveryRules;
 use super::send_queue::Fragment;
 use crate::path::PathId;
@@ -21,13 +24,18 @@ const MAX_AHEAD: u64 = 65_535;
 /// Where a chunk stands.
 ///
 /// `InFlight` → `Acked` by a gap block; `InFlight` → `Lost` by missing reports or T3-rtx; `Lost` → `InFlight` when it is
-/// sent again; `Lost` → `Acked` when it was only late; `Acked` → `InFlight` when the receiver reneges. The
-/// cumulative TSN ack removes a chunk in any state.
+/// sent again; `Lost` → `Acked` when it was only late; `Acked` → `InFlight` when the receiver reneges. Where messages may be
+/// given up, `InFlight` and `Lost` → `GivenUp`, and `GivenUp` → `Acked` when it was only late. The cumulative TSN ack
+/// removes a chunk in any state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChunkState {
     InFlight,
-    Lost { timed_out: bool },
+    Lost {
+        timed_out: bool,
+    },
     Acked,
+    /// Lost, and not to be sent again.
+    GivenUp,
 }
 
 /// A chunk that was sent.
@@ -44,6 +52,32 @@ pub(crate) struct Chunk {
     fast_retransmitted: bool,
     /// Whether it went by one path only, however often: an acknowledgement then speaks for that path.
     one_path: bool,
+    /// Its message was given up. While it is `InFlight` all the same, it counts as such until it is acknowledged or lost.
+    pub(crate) abandoned: bool,
+    /// The receiver can no longer take it back: it stays `Acked`, and its user data is freed.
+    pub(crate) for_good: bool,
+}
+
+impl Chunk {
+    /// Frees its user data, which nobody needs any more; answers how much that was.
+    fn free(&mut self) -> usize {
+        core::mem::take(&mut self.fragment.payload).len()
+    }
+}
+
+/// Who says whether a chunk that is missing is given up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Judge {
+    pub(crate) policy: AbandonPolicy,
+    pub(crate) now: Timestamp,
+}
+
+impl Judge {
+    pub(crate) fn gives_up(&self, chunk: &Chunk, moment: Moment) -> bool {
+        let persistence = chunk.fragment.persistence;
+        self.policy
+            .gives_up(self.now, persistence, chunk.transmissions, moment)
+    }
 }
 
 /// What an acknowledgement did to one path (split as `AckAccounting` of the design asks; one path is the base case).
@@ -55,6 +89,8 @@ pub(crate) struct PathOutcome {
     pub(crate) left_flight: usize,
     /// Bytes that came back to the flight because the receiver reneged.
     pub(crate) reneged: usize,
+    /// Whether the cumulative TSN ack point passed a chunk that was in flight and not given up.
+    pub(crate) cumulative_in_flight: bool,
     /// Whether the earliest chunk in flight was acknowledged (§6.3.2 R3).
     pub(crate) earliest_acked: bool,
     /// When the newest of the chunks acknowledged at their first transmission had left: an RTT sample (Karn).
@@ -63,6 +99,8 @@ pub(crate) struct PathOutcome {
     pub(crate) proven: bool,
     /// Chunks declared lost by missing reports.
     pub(crate) lost: u32,
+    /// Whether chunks were given up that do not count as lost.
+    pub(crate) discarded: bool,
 }
 
 /// What an acknowledgement did.
@@ -78,16 +116,25 @@ pub(crate) struct AckOutcome {
     pub(crate) entered_recovery: bool,
     /// Chunks that the receiver took back.
     pub(crate) reneged: u32,
+    /// Chunks that were given up: the messages they are of must be, whole.
+    pub(crate) given_up: Vec<u64>,
+    /// How many of them at a first missing report.
+    pub(crate) early_discards: u32,
+    /// Bytes of user data freed because the receiver can no longer take them back.
+    pub(crate) freed_early: usize,
 }
 
 impl AckOutcome {
     /// Empties it for an association of `paths` paths.
     pub(crate) fn begin(&mut self, paths: usize) {
         let mut kept = core::mem::take(&mut self.paths);
+        let mut given_up = core::mem::take(&mut self.given_up);
         kept.clear();
         kept.resize(paths, PathOutcome::default());
+        given_up.clear();
         *self = Self {
             paths: kept,
+            given_up,
             ..Self::default()
         };
     }
@@ -110,6 +157,12 @@ pub(crate) struct Outstanding {
     base: u64,
     /// Runs of `Acked` chunks, in order.
     acked: Vec<Run>,
+    /// Those of them that the receiver can no longer take back.
+    for_good: Vec<Run>,
+    /// What the last acknowledgement added to them.
+    newly_for_good: Vec<Run>,
+    /// Chunks in the ring whose message was given up.
+    abandoned: usize,
     holes: Holes,
     /// Indexes of the chunks in state `Lost`.
     lost: BTreeSet<u64>,
@@ -131,6 +184,9 @@ impl Outstanding {
             // One turn ahead, so that an index below the first is still positive.
             base: (1 << 32) | u64::from(initial_tsn.0),
             acked: Vec::new(),
+            for_good: Vec::new(),
+            newly_for_good: Vec::new(),
+            abandoned: 0,
             holes: Holes::default(),
             lost: BTreeSet::new(),
             recovery_exit: None,
@@ -153,6 +209,11 @@ impl Outstanding {
     /// Bytes of user data in flight, on all paths.
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight
+    }
+
+    /// Index of the first chunk that is not cumulatively acknowledged.
+    pub(crate) fn base(&self) -> u64 {
+        self.base
     }
 
     pub(crate) fn next_index(&self) -> u64 {
@@ -189,6 +250,8 @@ impl Outstanding {
             transmissions: 1,
             fast_retransmitted: false,
             one_path: true,
+            abandoned: false,
+            for_good: false,
         });
         index
     }
@@ -215,11 +278,16 @@ impl Outstanding {
         let mut count = 0;
         for (offset, chunk) in self.chunks.iter_mut().enumerate() {
             if chunk.path == path && chunk.state == ChunkState::InFlight {
-                chunk.state = ChunkState::Lost { timed_out: true };
+                self.in_flight -= chunk.fragment.payload.len();
                 // A new chance for fast retransmit: the count begins again.
                 chunk.fast_retransmitted = false;
-                self.in_flight -= chunk.fragment.payload.len();
-                self.lost.insert(self.base + offset as u64);
+                if chunk.abandoned {
+                    chunk.state = ChunkState::GivenUp;
+                    self.bytes -= chunk.free();
+                } else {
+                    chunk.state = ChunkState::Lost { timed_out: true };
+                    self.lost.insert(self.base + offset as u64);
+                }
                 count += 1;
             }
         }
@@ -258,7 +326,8 @@ impl Outstanding {
             .collect()
     }
 
-    /// Handles an acknowledgement. `earliest` tells for each path the earliest index that may be in flight there.
+    /// Handles an acknowledgement. `earliest` tells for each path the earliest index that may be in flight there; `judge`
+    /// says of a chunk that is found missing whether it is given up.
     ///
     /// # Errors
     /// The acknowledgement is stale or impossible; nothing has changed then.
@@ -266,25 +335,27 @@ impl Outstanding {
         &mut self,
         report: &AckReport<'_>,
         earliest: impl Fn(PathId) -> u64,
+        judge: &Judge,
         outcome: &mut AckOutcome,
     ) -> Result<(), InvalidAck> {
         let cumulative = self.index_of(report.cumulative);
         if cumulative + 1 < self.base {
             return Err(InvalidAck::Stale);
         }
-        let highest = cumulative + report.revocable.last().map_or(0, |block| u64::from(block.end));
+        let end = |blocks: &[GapAckBlock]| blocks.last().map_or(0, |block| u64::from(block.end));
+        let highest = cumulative + end(report.revocable).max(end(report.nonrenegable));
         if highest >= self.next_index() {
             return Err(InvalidAck::NeverSent);
         }
         outcome.cumulative_moved = cumulative >= self.base;
         let mut highest_newly_acked = self.on_cumulative(cumulative, &earliest, outcome);
-        if !report.revocable.is_empty() || !self.acked.is_empty() {
+        if highest > cumulative || !self.acked.is_empty() {
             let newly = self.on_gaps(cumulative, report, &earliest, outcome);
             highest_newly_acked = highest_newly_acked.max(newly);
         }
         self.end_recovery(cumulative);
         if !self.holes.is_empty() {
-            self.on_missing(highest_newly_acked, outcome);
+            self.on_missing(highest_newly_acked, judge, outcome);
         }
         Ok(())
     }
@@ -302,10 +373,12 @@ impl Outstanding {
                 break;
             };
             self.bytes -= chunk.fragment.payload.len();
+            self.abandoned -= usize::from(chunk.abandoned);
             outcome.released += chunk.fragment.payload.len();
             if chunk.state != ChunkState::Acked {
                 if chunk.state == ChunkState::InFlight {
                     self.in_flight -= chunk.fragment.payload.len();
+                    outcome.paths[chunk.path.index()].cumulative_in_flight |= !chunk.abandoned;
                 } else {
                     self.lost.remove(&self.base);
                 }
@@ -332,10 +405,8 @@ impl Outstanding {
         });
         let mut runs = core::mem::take(&mut self.runs);
         runs.clear();
-        runs.extend(report.revocable.iter().map(|block| Run {
-            first: cumulative + u64::from(block.start),
-            last: cumulative + u64::from(block.end),
-        }));
+        runs.extend(runs_above(cumulative, report.revocable));
+        let newly_for_good = self.note_for_good(cumulative, report, &mut runs);
         let mut highest = None;
         let Self {
             chunks,
@@ -360,14 +431,21 @@ impl Outstanding {
         difference(acked, &runs, |run| {
             for index in run.first..=run.last {
                 let chunk = &mut chunks[(index - base) as usize];
+                outcome.reneged += 1;
+                if chunk.abandoned {
+                    chunk.state = ChunkState::GivenUp;
+                    continue;
+                }
                 chunk.state = ChunkState::InFlight;
                 *in_flight += chunk.fragment.payload.len();
-                outcome.reneged += 1;
                 outcome.paths[chunk.path.index()].reneged += chunk.fragment.wire_len();
             }
         });
         self.holes.update(base, &runs);
         self.runs = core::mem::replace(&mut self.acked, runs);
+        if newly_for_good {
+            self.free_for_good(outcome);
+        }
         highest
     }
 
@@ -378,7 +456,7 @@ impl Outstanding {
     }
 
     /// Counts missing reports by the HTNA rule (§7.2.4) and declares what reached the limit lost.
-    fn on_missing(&mut self, highest_newly_acked: Option<u64>, outcome: &mut AckOutcome) {
+    fn on_missing(&mut self, highest_newly_acked: Option<u64>, judge: &Judge, outcome: &mut AckOutcome) {
         let below = if self.in_fast_recovery() && outcome.cumulative_moved {
             u64::MAX
         } else if let Some(highest) = highest_newly_acked {
@@ -386,25 +464,32 @@ impl Outstanding {
         } else {
             return;
         };
+        let mut any = judge.policy.judges_early() && self.discard_early(below, judge, outcome);
         let Self {
             holes,
             chunks,
             lost,
             base,
             in_flight,
+            bytes,
             ..
         } = self;
-        let mut any = false;
         holes.count_report(below, self.rules.missing_reports, |run| {
             for index in run.first..=run.last {
                 let chunk = &mut chunks[(index - *base) as usize];
                 if chunk.state != ChunkState::InFlight || chunk.fast_retransmitted {
                     continue;
                 }
-                chunk.state = ChunkState::Lost { timed_out: false };
-                chunk.fast_retransmitted = true;
-                lost.insert(index);
                 *in_flight -= chunk.fragment.payload.len();
+                chunk.fast_retransmitted = true;
+                if chunk.abandoned || judge.gives_up(chunk, Moment::Lost) {
+                    chunk.state = ChunkState::GivenUp;
+                    *bytes -= chunk.free();
+                    outcome.given_up.push(index);
+                } else {
+                    chunk.state = ChunkState::Lost { timed_out: false };
+                    lost.insert(index);
+                }
                 let path = &mut outcome.paths[chunk.path.index()];
                 path.lost += 1;
                 path.left_flight += chunk.fragment.wire_len();
@@ -425,6 +510,8 @@ impl Outstanding {
         self.bytes = 0;
         self.in_flight = 0;
         self.acked.clear();
+        self.for_good.clear();
+        self.abandoned = 0;
         self.holes.clear();
         self.lost.clear();
         self.recovery_exit = None;
@@ -436,13 +523,24 @@ impl Outstanding {
 fn note_acked(chunk: &Chunk, index: u64, earliest: &impl Fn(PathId) -> u64, outcome: &mut AckOutcome) {
     let path = &mut outcome.paths[chunk.path.index()];
     let size = chunk.fragment.wire_len();
-    path.newly_acked += size;
-    path.proven |= chunk.one_path;
     if chunk.state == ChunkState::InFlight {
         path.left_flight += size;
         path.earliest_acked |= index <= earliest(chunk.path);
     }
+    // What was given up may have been skipped: it proves nothing and opens no window (RFC 3758 §3.5 A2).
+    if chunk.abandoned {
+        return;
+    }
+    path.newly_acked += size;
+    path.proven |= chunk.one_path;
     if chunk.transmissions == 1 {
         path.sample = path.sample.max(Some(chunk.sent_at));
     }
+}
+
+fn runs_above(cumulative: u64, blocks: &[GapAckBlock]) -> impl Iterator<Item = Run> + '_ {
+    blocks.iter().map(move |block| Run {
+        first: cumulative + u64::from(block.start),
+        last: cumulative + u64::from(block.end),
+    })
 }

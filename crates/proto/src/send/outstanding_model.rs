@@ -8,7 +8,7 @@ use anabranch_wire::{StreamId, Tsn};
 use bytes::Bytes;
 
 use super::outstanding::{AckOutcome, Chunk, ChunkState, InvalidAck, Outstanding, PathOutcome};
-use super::{AckReport, RecoveryRules, SendQueue, normalise};
+use super::{AbandonPolicy, AckReport, Judge, RecoveryRules, SendQueue, normalise};
 use crate::config::SchedulerKind;
 use crate::fuzzing::Commands;
 use crate::message::SendOptions;
@@ -131,7 +131,7 @@ impl Model {
             duplicate_tsns: TsnList::from_tsns([]),
         };
         let mut normal = Vec::new();
-        normalise(&sack, &mut normal);
+        normalise(&sack.gap_ack_blocks, &mut normal);
         let sound = blocks.iter().filter(|block| block.start > 0);
         let offsets: BTreeSet<u16> = sound.flat_map(|block| block.start..=block.end).collect();
         let normal_offsets: Vec<u16> = normal.iter().flat_map(|block| block.start..=block.end).collect();
@@ -147,14 +147,18 @@ impl Model {
         let report = AckReport {
             cumulative,
             revocable: blocks,
+            nonrenegable: &[],
             duplicates: 0,
             a_rwnd: 0,
         };
         let mut outcome = AckOutcome::default();
         outcome.begin(PATHS.into());
-        let result = self
-            .ring
-            .on_ack(&report, |path| earliest[path.index()], &mut outcome);
+        let judge = Judge {
+            policy: AbandonPolicy::Never,
+            now: self.now,
+        };
+        let earliest = |path: PathId| earliest[path.index()];
+        let result = self.ring.on_ack(&report, earliest, &judge, &mut outcome);
         // Chunks that the cumulative TSN ack takes away; one fewer than none is stale.
         let taken = cumulative.distance_from(self.base.minus(1)) as i32;
         let highest = i64::from(taken) + offsets.last().map_or(0, |offset| i64::from(*offset));
@@ -186,6 +190,7 @@ impl Model {
             let now_acked = offset < taken || acked.contains(&offset);
             if now_acked && entry.state != ChunkState::Acked {
                 note_acked(entry, path, Some(offset) == earliest[entry.path.index()]);
+                path.cumulative_in_flight |= offset < taken && entry.state == ChunkState::InFlight;
                 entry.state = ChunkState::Acked;
                 highest_new = Some(offset);
             } else if !now_acked && entry.state == ChunkState::Acked {

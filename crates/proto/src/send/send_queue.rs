@@ -2,11 +2,13 @@
 //!
 //! A fragment gets its stream sequence number, and its TSN from `outstanding`, only when it leaves.
 
-use std::collections::VecDeque;
+use core::cmp::Reverse;
+use std::collections::{BTreeSet, VecDeque};
 
 use anabranch_wire::{Ppid, StreamId};
 use bytes::Bytes;
 
+use super::abandonment::Persistence;
 use super::data_format::DataFormat;
 use super::scheduler::StreamScheduler;
 use crate::config::SchedulerKind;
@@ -29,6 +31,8 @@ pub(crate) struct Fragment {
     pub(crate) beginning: bool,
     pub(crate) ending: bool,
     pub(crate) immediate: bool,
+    /// When it is given up.
+    pub(crate) persistence: Persistence,
     /// Bytes in a packet, with chunk header and padding.
     wire_len: u32,
 }
@@ -48,12 +52,16 @@ pub(crate) struct UnsentMessage {
     pub(crate) context: u64,
     /// Whether a part of it was sent.
     pub(crate) begun: bool,
+    /// If so, as [`Fragment`] has them.
+    pub(crate) unordered: bool,
+    pub(crate) sequence: u32,
 }
 
 #[derive(Debug)]
 struct Message {
     id: MessageId,
     options: SendOptions,
+    persistence: Persistence,
     queued_at: Timestamp,
     /// What is to be sent next, and what follows it: only messages given in parts have more than one piece.
     first: Bytes,
@@ -64,9 +72,28 @@ struct Message {
     begun: bool,
 }
 
+impl Message {
+    fn size(&self) -> usize {
+        self.first.len() + self.rest.iter().map(Bytes::len).sum::<usize>()
+    }
+
+    fn unsent(&self, stream: StreamId, next_sequence: u32) -> UnsentMessage {
+        UnsentMessage {
+            unordered: self.options.unordered,
+            sequence: if self.options.unordered { 0 } else { next_sequence },
+            message: self.id,
+            stream,
+            context: self.options.context,
+            begun: self.begun,
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 struct OutboundStream {
     messages: VecDeque<Message>,
+    /// A message was dropped while its parts were still being given: what follows of it is dropped too.
+    dropping: Option<MessageId>,
     next_sequence: u32,
     stats: StreamStats,
 }
@@ -84,6 +111,10 @@ pub(crate) struct SendQueue {
     next_message: u64,
     bytes: usize,
     messages: usize,
+    /// Messages that are given up at a time, with that time.
+    deadlines: BTreeSet<(Timestamp, MessageId, StreamId)>,
+    /// Messages that give way to others, the least important and oldest first.
+    yielding: BTreeSet<(Reverse<u32>, MessageId, StreamId)>,
 }
 
 impl SendQueue {
@@ -97,6 +128,8 @@ impl SendQueue {
             next_message: 0,
             bytes: 0,
             messages: 0,
+            deadlines: BTreeSet::new(),
+            yielding: BTreeSet::new(),
         }
     }
 
@@ -154,7 +187,15 @@ impl SendQueue {
         }
         let next_message = MessageId(self.next_message);
         let size = part.len();
+        let persistence = Persistence::new(options.reliability, now);
         let state = self.stream_mut(stream);
+        if let Some(dropped) = state.dropping {
+            if !is_part {
+                return Err(SendError::MessageOpen(stream));
+            }
+            state.dropping = Some(dropped).filter(|_| !end);
+            return Ok(dropped);
+        }
         let open = state.messages.back_mut().filter(|message| !message.complete);
         match (open, is_part) {
             (Some(_), false) => return Err(SendError::MessageOpen(stream)),
@@ -181,6 +222,7 @@ impl SendQueue {
         state.messages.push_back(Message {
             id: next_message,
             options,
+            persistence,
             queued_at: now,
             first: part,
             rest: VecDeque::new(),
@@ -192,6 +234,7 @@ impl SendQueue {
         state.stats.queued_bytes += size;
         state.stats.queued_messages += 1;
         self.scheduler.on_message(stream, was_empty);
+        self.note_persistence(persistence, next_message, stream, true);
         self.next_message += 1;
         self.messages += 1;
         self.bytes += size;
@@ -248,7 +291,9 @@ impl SendQueue {
             beginning,
             ending,
             immediate: options.immediate && ending,
+            persistence: message.persistence,
         };
+        let id_of_it = message.id;
         stream.stats.queued_bytes -= len;
         self.bytes -= len;
         self.locked = Some(id);
@@ -266,7 +311,133 @@ impl SendQueue {
             self.locked = None;
             self.scheduler.on_message_sent(more);
         }
+        // Once begun it no longer gives way; it may still expire until it has left whole.
+        let leaves = matches!(fragment.persistence, Persistence::Priority(_)) && beginning || ending;
+        if leaves {
+            self.note_persistence(fragment.persistence, id_of_it, id, false);
+        }
         Some(fragment)
+    }
+
+    /// Enters a message among those that may be dropped while they wait, or takes it out.
+    fn note_persistence(
+        &mut self,
+        persistence: Persistence,
+        message: MessageId,
+        stream: StreamId,
+        waits: bool,
+    ) {
+        match persistence {
+            Persistence::Until(deadline) => {
+                note(&mut self.deadlines, (deadline, message, stream), waits);
+            }
+            Persistence::Priority(priority) => {
+                note(&mut self.yielding, (Reverse(priority), message, stream), waits);
+            }
+            Persistence::Reliable | Persistence::Retransmissions(_) => {}
+        }
+    }
+
+    /// When the next message expires: it may leave at that very time, and no later.
+    pub(crate) fn next_deadline(&self) -> Option<Timestamp> {
+        self.deadlines.first().map(|(deadline, ..)| *deadline)
+    }
+
+    /// Takes out a message whose lifetime is over, if any; of one that is begun, only if `begun` says so.
+    pub(crate) fn take_expired(&mut self, now: Timestamp, begun: bool) -> Option<UnsentMessage> {
+        while let Some(&(deadline, message, stream)) = self.deadlines.first()
+            && deadline < now
+        {
+            self.deadlines.pop_first();
+            let is_begun = self.message(stream, message).is_some_and(|message| message.begun);
+            if begun || !is_begun {
+                return self.drop_message(stream, message);
+            }
+        }
+        None
+    }
+
+    /// Takes out messages that give way to one of `bytes` and this persistence, least important first, if they make
+    /// enough room; else none.
+    pub(crate) fn make_room(&mut self, bytes: usize, newcomer: Persistence) -> Vec<UnsentMessage> {
+        let less_important =
+            |priority: u32| !matches!(newcomer, Persistence::Priority(own) if own >= priority);
+        let mut victims = Vec::new();
+        let mut freed = 0;
+        for &(Reverse(priority), message, stream) in &self.yielding {
+            if freed >= bytes || !less_important(priority) {
+                break;
+            }
+            freed += self.message(stream, message).map_or(0, Message::size);
+            victims.push((stream, message));
+        }
+        if freed < bytes {
+            return Vec::new();
+        }
+        let mut drop = |(stream, message)| self.drop_message(stream, message);
+        victims.drain(..).filter_map(&mut drop).collect()
+    }
+
+    fn message(&self, stream: StreamId, id: MessageId) -> Option<&Message> {
+        let stream = self.streams.get(usize::from(stream.0))?.as_ref()?;
+        let at = stream
+            .messages
+            .binary_search_by_key(&id, |message| message.id)
+            .ok()?;
+        stream.messages.get(at)
+    }
+
+    /// Takes out one message.
+    pub(crate) fn drop_message(&mut self, stream: StreamId, id: MessageId) -> Option<UnsentMessage> {
+        let state = self.streams.get_mut(usize::from(stream.0))?.as_mut()?;
+        let at = state
+            .messages
+            .binary_search_by_key(&id, |message| message.id)
+            .ok()?;
+        let message = state.messages.remove(at)?;
+        Some(self.forget(stream, &message))
+    }
+
+    /// The message is out of its stream's queue, and never leaves whole.
+    fn forget(&mut self, id: StreamId, message: &Message) -> UnsentMessage {
+        self.note_persistence(message.persistence, message.id, id, false);
+        let size = message.size();
+        self.bytes -= size;
+        self.messages -= 1;
+        let stream = self.stream_mut(id);
+        stream.stats.queued_bytes -= size;
+        stream.stats.queued_messages -= 1;
+        if !message.complete {
+            stream.dropping = Some(message.id);
+        }
+        let left = stream.messages.len();
+        let unsent = message.unsent(id, stream.next_sequence);
+        if message.begun {
+            if !message.options.unordered {
+                stream.next_sequence = u32::from((stream.next_sequence as u16).wrapping_add(1));
+            }
+            self.locked = None;
+        }
+        self.scheduler.on_abandoned(id, left);
+        unsent
+    }
+
+    /// The end of a message that was given up half-sent: it takes a TSN and is never sent.
+    pub(crate) fn end_of(&self, unsent: UnsentMessage) -> Fragment {
+        Fragment {
+            payload: Bytes::new(),
+            message: unsent.message,
+            context: unsent.context,
+            stream: unsent.stream,
+            sequence: unsent.sequence,
+            ppid: Ppid(0),
+            unordered: unsent.unordered,
+            beginning: false,
+            ending: true,
+            immediate: false,
+            persistence: Persistence::Reliable,
+            wire_len: 0,
+        }
     }
 
     /// Takes out the messages of a stream that `which` picks.
@@ -278,28 +449,7 @@ impl SendQueue {
             .into_iter()
             .partition::<Vec<_>, _>(which);
         stream.messages = kept.into();
-        let mut answer = Vec::with_capacity(dropped.len());
-        for message in dropped {
-            let size = message.first.len() + message.rest.iter().map(Bytes::len).sum::<usize>();
-            stream.stats.queued_bytes -= size;
-            stream.stats.queued_messages -= 1;
-            self.bytes -= size;
-            self.messages -= 1;
-            if message.begun {
-                self.locked = None;
-                if !message.options.unordered {
-                    stream.next_sequence = u32::from((stream.next_sequence as u16).wrapping_add(1));
-                }
-            }
-            self.scheduler.on_abandoned(id, stream.messages.len());
-            answer.push(UnsentMessage {
-                message: message.id,
-                stream: id,
-                context: message.options.context,
-                begun: message.begun,
-            });
-        }
-        answer
+        dropped.iter().map(|message| self.forget(id, message)).collect()
     }
 
     /// Whether a message of this stream waits for a part: the end of it may still be given during a shutdown.
@@ -308,6 +458,7 @@ impl SendQueue {
         stream
             .and_then(|stream| stream.messages.back())
             .is_some_and(|message| !message.complete)
+            || stream.is_some_and(|stream| stream.dropping.is_some())
     }
 
     /// Everything that waits, as the association ends or restarts; stream sequence numbers begin anew.
@@ -319,6 +470,7 @@ impl SendQueue {
         dropped.sort_unstable_by_key(|unsent| unsent.message);
         for stream in self.streams.iter_mut().flatten() {
             stream.next_sequence = 0;
+            stream.dropping = None;
         }
         self.scheduler.clear();
         dropped
@@ -329,5 +481,13 @@ impl SendQueue {
             Some(Some(stream)) => stream.stats,
             _ => StreamStats::default(),
         }
+    }
+}
+
+fn note<T: Ord>(set: &mut BTreeSet<T>, entry: T, present: bool) {
+    if present {
+        set.insert(entry);
+    } else {
+        set.remove(&entry);
     }
 }

@@ -14,6 +14,7 @@ mod heartbeat;
 mod i_data;
 mod init;
 mod nr_sack;
+mod own;
 mod pad;
 mod reconfiguration;
 mod sack;
@@ -31,6 +32,7 @@ pub use heartbeat::{Heartbeat, HeartbeatAck};
 pub use i_data::IData;
 pub use init::{Init, InitAck};
 pub use nr_sack::{NrSack, NrSackWriter};
+pub use own::{SelectiveForwardTsn, kind as own_kind};
 pub use pad::Pad;
 pub use reconfiguration::ReConfig;
 pub use sack::{GapAckBlock, GapAckBlocks, Sack, SackWriter, TsnList};
@@ -341,6 +343,8 @@ chunks! {
     Pad(Pad) = kind::PAD,
     /// Tells the receiver not to wait for some TSNs.
     ForwardTsn(ForwardTsn) = kind::FORWARD_TSN,
+    /// This project's own.
+    SelectiveForwardTsn(SelectiveForwardTsn) = own_kind::SELECTIVE_FORWARD_TSN,
     /// Changes addresses.
     Asconf(Asconf) = kind::ASCONF,
     /// FORWARD-TSN under interleaving.

@@ -102,6 +102,11 @@ pub struct NrSackWriter<'a> {
     pub duplicate_tsns: &'a [Tsn],
 }
 
+impl NrSackWriter<'_> {
+    /// Bytes of the chunk without blocks and duplicates.
+    pub const HEADER_LEN: usize = HEADER_LEN;
+}
+
 impl EncodeChunk for NrSackWriter<'_> {
     fn encoded_len(&self) -> usize {
         HEADER_LEN

@@ -71,6 +71,7 @@ impl Echo {
                 message,
                 beginning,
                 ending,
+                truncated: _,
                 payload,
             } = part;
             let options = SendOptions {
@@ -148,6 +149,7 @@ mod tests {
             message,
             beginning,
             ending,
+            truncated: false,
             payload,
         }
     }

@@ -1,0 +1,233 @@
+//! Giving messages up (RFC 3758 §3.5): when the association asks its policy, and what follows from the answer.
+
+use anabranch_wire::packet::PacketWriter;
+
+use super::{Association, Capabilities};
+use crate::event::{Event, Undelivered};
+use crate::path::PathId;
+use crate::send::{AbandonPolicy, ChunkState, Judge, Moment, Persistence, UnsentMessage};
+use crate::time::Timestamp;
+
+impl Association {
+    /// What both sides offered is known.
+    pub(super) fn adopt_capabilities(&mut self, capabilities: Capabilities) {
+        self.capabilities = capabilities;
+        let partial = &self.config.partial_reliability;
+        if capabilities.has(Capabilities::PARTIAL_RELIABILITY) {
+            self.abandon_policy = AbandonPolicy::partial(partial);
+            let distance = partial.selective_forward_tsn;
+            if let Some(distance) = distance.filter(|_| capabilities.has(Capabilities::SELECTIVE_FORWARD_TSN))
+            {
+                self.sources.notices.enable(distance);
+            }
+        } else {
+            self.abandon_policy = AbandonPolicy::Never;
+        }
+        if capabilities.has(Capabilities::NR_SACK) {
+            self.receiver.use_nr_sack();
+        }
+    }
+
+    pub(super) fn judge(&self, now: Timestamp) -> Judge {
+        Judge {
+            policy: self.abandon_policy,
+            now,
+        }
+    }
+
+    /// When the next message that waits expires: the first moment after its lifetime.
+    pub(super) fn expiry(&self) -> Option<Timestamp> {
+        let deadline = self.queue.next_deadline();
+        deadline
+            .filter(|_| self.config.partial_reliability.discard_unsent)
+            .map(|deadline| Timestamp(deadline.0 + 1))
+    }
+
+    /// Drops the messages that waited for longer than their lifetime.
+    pub(super) fn drop_expired(&mut self, now: Timestamp) {
+        if self.expiry().is_none_or(|expiry| expiry > now) {
+            return;
+        }
+        let half_sent = !matches!(self.abandon_policy, AbandonPolicy::Never);
+        while let Some(unsent) = self.queue.take_expired(now, half_sent) {
+            self.on_dropped(now, unsent);
+        }
+    }
+
+    /// Makes room in the send buffer for a message, at the cost of less important ones.
+    pub(super) fn make_room(&mut self, now: Timestamp, persistence: Persistence) -> bool {
+        let excess = (self.buffered_bytes() + 1).saturating_sub(self.send_limit);
+        for unsent in self.queue.make_room(excess, persistence) {
+            self.on_dropped(now, unsent);
+        }
+        self.buffered_bytes() < self.send_limit
+    }
+
+    /// A message was taken out of the queue. If a part of it had left, the rest ends in a TSN that is never sent, so that
+    /// the next message does not follow a middle fragment.
+    fn on_dropped(&mut self, now: Timestamp, unsent: UnsentMessage) {
+        if unsent.begun {
+            self.outstanding.abandon_last(unsent.message);
+            let path = self.paths.data_path();
+            self.outstanding
+                .push_given_up(self.queue.end_of(unsent), path, now);
+            self.advance_forward_point(now);
+        }
+        self.tell_abandoned(Undelivered {
+            message: unsent.message,
+            stream: unsent.stream,
+            context: unsent.context,
+            sent: unsent.begun,
+        });
+    }
+
+    fn tell_abandoned(&mut self, undelivered: Undelivered) {
+        if undelivered.sent {
+            self.counters.abandoned_sent += 1;
+        } else {
+            self.counters.abandoned_unsent += 1;
+        }
+        self.notices.tell(Event::Abandoned(undelivered));
+    }
+
+    /// Gives up the message of a chunk that was sent, whole, its unsent rest included.
+    pub(super) fn give_up(&mut self, now: Timestamp, index: u64) {
+        let fragment = &self.outstanding.chunk(index).fragment;
+        let undelivered = Undelivered {
+            message: fragment.message,
+            stream: fragment.stream,
+            context: fragment.context,
+            sent: true,
+        };
+        let Some(given_up) = self.outstanding.abandon(index) else {
+            return;
+        };
+        let rest =
+            (!given_up.complete).then(|| self.queue.drop_message(undelivered.stream, given_up.message));
+        if let Some(unsent) = rest.flatten() {
+            let path = self.outstanding.chunk(index).path;
+            self.outstanding
+                .push_given_up(self.queue.end_of(unsent), path, now);
+        }
+        self.tell_abandoned(undelivered);
+    }
+
+    /// The earliest chunk that is to be sent again; those that must not be any more are given up on the way.
+    pub(super) fn next_repeat(&mut self, now: Timestamp) -> Option<u64> {
+        let mut any = false;
+        let judge = self.judge(now);
+        let next = loop {
+            let Some(index) = self.outstanding.first_lost() else {
+                break None;
+            };
+            if !judge.gives_up(self.outstanding.chunk(index), Moment::Lost) {
+                break Some(index);
+            }
+            self.give_up(now, index);
+            any = true;
+        };
+        if any {
+            self.advance_forward_point(now);
+        }
+        next
+    }
+
+    /// An acknowledgement was handled, and chunks `given_up` by it.
+    pub(super) fn after_acknowledgement(&mut self, now: Timestamp, given_up: &[u64]) {
+        for index in given_up {
+            self.give_up(now, *index);
+        }
+        if !self.outstanding.has_abandoned() {
+            return;
+        }
+        self.advance_forward_point(now);
+        self.sources.forward.on_ack(&self.outstanding);
+        self.keep_timer(now);
+    }
+
+    /// Moves `Advanced.Peer.Ack.Point`, over what waits to be repeated and must not be any more too.
+    pub(super) fn advance_forward_point(&mut self, now: Timestamp) {
+        let judge = self.judge(now);
+        loop {
+            let next = self.sources.forward.advance(&self.outstanding);
+            if next >= self.outstanding.next_index() {
+                break;
+            }
+            let chunk = self.outstanding.chunk(next);
+            let lost = matches!(chunk.state, ChunkState::Lost { .. });
+            if !lost || !judge.gives_up(chunk, Moment::Lost) {
+                break;
+            }
+            self.give_up(now, next);
+        }
+        self.sources.forward.on_advance(&self.outstanding);
+    }
+
+    /// While the receiver does not know the point, T3-rtx runs on some path (§3.5 C5).
+    fn keep_timer(&mut self, now: Timestamp) {
+        let runs = self.paths.iter().any(|path| path.t3.is_some());
+        if !runs && self.sources.forward.is_pending(&self.outstanding) {
+            let path = self.paths.data_path();
+            self.paths.path_mut(path).start_t3(now);
+        }
+    }
+
+    /// Whether a FORWARD-TSN must leave.
+    pub(super) fn forward_due(&self) -> bool {
+        self.state.sends_data()
+            && !self.state.is_setting_up()
+            && self.sources.forward.is_due(&self.outstanding)
+    }
+
+    /// Adds what is due beside control chunks: a FORWARD-TSN, before any data (§3.5 F2), and notices of messages that left
+    /// before, as far as they leave room for `data` bytes.
+    pub(super) fn push_sources(
+        &mut self,
+        now: Timestamp,
+        id: PathId,
+        data: Option<usize>,
+        packet: &mut PacketWriter<'_>,
+    ) {
+        if self.forward_due()
+            && id == self.paths.data_path()
+            && let Some(forward) = self.sources.forward.build(&self.outstanding, packet.room())
+        {
+            packet.push(&forward);
+            self.counters.forward_tsns_sent += 1;
+            self.keep_timer(now);
+        }
+        let Some(data) = data.filter(|_| self.sources.notices.is_enabled()) else {
+            return;
+        };
+        self.sources.notices.on_packet();
+        let path = self.paths.path(id);
+        let full = path.pmtu.max_data();
+        let window = path.control.cwnd() / full;
+        let closes = path.flight_size + full >= path.control.cwnd();
+        let least = data + self.sources.notices.reserve();
+        while packet.room() >= least
+            && let Some(notice) = self.sources.notices.next(&self.outstanding, window, closes)
+        {
+            packet.push(&notice);
+            self.counters.selective_notices_sent += 1;
+        }
+    }
+
+    /// A chunk left as `index`: if nothing of its message will be sent again, a later packet says so.
+    pub(super) fn note_last_transmission(&mut self, now: Timestamp, index: u64) {
+        if !self.sources.notices.is_enabled() {
+            return;
+        }
+        let chunk = self.outstanding.chunk(index);
+        let round_trip = self.paths.path(chunk.path).rto.srtt().unwrap_or_default();
+        let last = match chunk.fragment.persistence {
+            Persistence::Retransmissions(count) => chunk.transmissions > count,
+            // Its loss cannot be known before the lifetime is over.
+            Persistence::Until(deadline) => now + round_trip > deadline,
+            Persistence::Reliable | Persistence::Priority(_) => false,
+        };
+        if last && chunk.fragment.ending && !chunk.fragment.unordered {
+            self.sources.notices.on_last_sent(index, &chunk.fragment);
+        }
+    }
+}

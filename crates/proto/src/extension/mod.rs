@@ -1,0 +1,28 @@
+//! What goes beyond RFC 9260, one room each. The base meets them at its seams: when a message is given up
+//! (`send/abandonment.rs`), what an acknowledgement says (`send/ack_report.rs`), what leaves beside data
+//! ([`ControlSources`], here) and what need not be waited for (`receive/forward.rs`).
+
+pub(crate) mod partial_reliability;
+pub(crate) mod time_sensitive;
+
+use crate::config::Config;
+use partial_reliability::ForwardPoint;
+use time_sensitive::SelectiveNotices;
+
+/// What may have to leave beside control chunks and data, made only when its packet is: the seam.
+#[derive(Debug)]
+pub(crate) struct ControlSources {
+    /// FORWARD-TSN.
+    pub(crate) forward: ForwardPoint,
+    /// Selective forward TSN.
+    pub(crate) notices: SelectiveNotices,
+}
+
+impl ControlSources {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            forward: ForwardPoint::new(config.nr_sack.forward_past_nonrenegable),
+            notices: SelectiveNotices::default(),
+        }
+    }
+}

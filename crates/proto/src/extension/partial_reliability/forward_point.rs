@@ -1,0 +1,136 @@
+//! `Advanced.Peer.Ack.Point` (RFC 3758 §3.5), and FORWARD-TSN past what the receiver can no longer take back (Rajiullah and
+//! Brunstrom, *Optimizing PR-SCTP Performance using NR-SACKs*).
+
+use std::collections::BTreeMap;
+
+use anabranch_wire::chunk::{ForwardTsn, SkippedStream};
+use anabranch_wire::{Ssn, StreamId, Tsn};
+
+use crate::send::Outstanding;
+
+/// Bytes of a FORWARD-TSN without streams, and of each stream.
+const HEADER_LEN: usize = 8;
+const ENTRY_LEN: usize = 4;
+
+/// Acknowledgements that do not reach the point told, after which it is told again (§3.5 F2 leaves the number open).
+const REPEAT_AFTER: u8 = 3;
+
+/// How far the receiver may be told to go on without what is missing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ForwardPoint {
+    /// Whether chunks that the receiver holds for good do not stop the point.
+    past_nonrenegable: bool,
+    /// Everything up to here was given up or is held for good.
+    reached: u64,
+    /// `Advanced.Peer.Ack.Point`: the last one up to there that was given up. What is held for good behind it gains
+    /// nothing by being passed: the receiver's own cumulative point runs over it.
+    point: u64,
+    /// The point that was told last.
+    told: u64,
+    /// Acknowledgements since then that did not reach it.
+    short: u8,
+    due: bool,
+}
+
+impl ForwardPoint {
+    pub(crate) fn new(past_nonrenegable: bool) -> Self {
+        Self {
+            past_nonrenegable,
+            reached: 0,
+            point: 0,
+            told: 0,
+            short: 0,
+            due: false,
+        }
+    }
+
+    /// Moves as far as it can (§3.5 C1, C2); answers the first index beyond.
+    ///
+    /// A message is passed whole or not at all: a FORWARD-TSN that ended within one would make the receiver drop what it
+    /// holds of it. One that was given up was so as a whole; of one that is held for good every fragment must be.
+    pub(crate) fn advance(&mut self, outstanding: &Outstanding) -> u64 {
+        let cumulative = outstanding.base() - 1;
+        self.reached = self.reached.max(cumulative);
+        self.point = self.point.max(cumulative);
+        if !outstanding.has_abandoned() {
+            return self.reached + 1;
+        }
+        while self.reached + 1 < outstanding.next_index() {
+            let next = self.reached + 1;
+            let chunk = outstanding.chunk(next);
+            if chunk.abandoned {
+                self.reached = next;
+                self.point = next;
+            } else if self.past_nonrenegable
+                && chunk.for_good
+                && let Some(end) = outstanding.end_of_kept_message(next)
+            {
+                self.reached = end;
+            } else {
+                break;
+            }
+        }
+        self.reached + 1
+    }
+
+    /// Whether the receiver does not know all of it yet.
+    pub(crate) fn is_pending(&self, outstanding: &Outstanding) -> bool {
+        self.point >= outstanding.base()
+    }
+
+    /// The point may have moved: it is told if it did (§3.5 C3).
+    pub(crate) fn on_advance(&mut self, outstanding: &Outstanding) {
+        self.due |= self.is_pending(outstanding) && self.point > self.told;
+    }
+
+    /// An acknowledgement came: after some that fall short of what was told, it is told again.
+    pub(crate) fn on_ack(&mut self, outstanding: &Outstanding) {
+        if self.told < outstanding.base() {
+            self.short = 0;
+            return;
+        }
+        self.short += 1;
+        self.due |= self.short >= REPEAT_AFTER;
+    }
+
+    /// T3-rtx expired (§3.5 A5).
+    pub(crate) fn on_timeout(&mut self, outstanding: &Outstanding) {
+        self.due |= self.is_pending(outstanding);
+    }
+
+    /// Whether a FORWARD-TSN must leave.
+    pub(crate) fn is_due(&self, outstanding: &Outstanding) -> bool {
+        self.due && self.is_pending(outstanding)
+    }
+
+    /// The FORWARD-TSN, at most `room` bytes long (§3.5 C4): if its streams do not fit, it goes less far. `None` if not
+    /// even one message fits.
+    ///
+    /// Of each stream the highest ordered message that was given up is listed; never one that is held for good.
+    pub(crate) fn build(&mut self, outstanding: &Outstanding, room: usize) -> Option<ForwardTsn> {
+        let entries = room.checked_sub(HEADER_LEN)? / ENTRY_LEN;
+        let mut skipped = BTreeMap::<StreamId, Ssn>::new();
+        let mut end = None;
+        for index in outstanding.base()..=self.point {
+            let chunk = outstanding.chunk(index);
+            let fragment = &chunk.fragment;
+            if chunk.abandoned && !fragment.unordered {
+                if skipped.len() >= entries && !skipped.contains_key(&fragment.stream) {
+                    break;
+                }
+                skipped.insert(fragment.stream, Ssn(fragment.sequence as u16));
+            }
+            if fragment.ending {
+                end = Some(index);
+            }
+        }
+        let end = end?;
+        self.due = false;
+        self.short = 0;
+        self.told = end;
+        let skipped = skipped
+            .into_iter()
+            .map(|(stream, ssn)| SkippedStream { stream, ssn });
+        Some(ForwardTsn::new(Tsn(end as u32), skipped))
+    }
+}

@@ -1,0 +1,105 @@
+//! What need not be waited for any more: the seam `ForwardReport` of FORWARD-TSN (RFC 3758 §3.6) and selective forward TSN.
+
+use anabranch_wire::{StreamId, Tsn};
+
+use super::delivery::Held;
+use super::tsn_tracker::Index;
+use super::{MessagePart, Payload, Receiver};
+
+/// TSNs that a sender can be ahead of its receiver by: gap blocks tell of no more (RFC 9260 §3.3.4).
+const MAX_AHEAD: u32 = 65_535;
+
+impl Receiver {
+    /// Nothing up to `new_cumulative` is waited for; of each stream listed the messages up to the one listed. What the
+    /// sender learns of it follows the rules for DATA.
+    ///
+    /// # Errors
+    /// What is wrong with it, if the association cannot go on.
+    pub(crate) fn on_forward(
+        &mut self,
+        new_cumulative: Tsn,
+        skipped: impl Iterator<Item = (StreamId, u32)>,
+    ) -> Result<(), &'static str> {
+        let ahead = new_cumulative.distance_from(self.tracker.cumulative_tsn());
+        if ahead as i32 > MAX_AHEAD as i32 {
+            return Err("a FORWARD-TSN goes further than data can be ahead");
+        }
+        let Some((forwarded, span)) = self.tracker.skip_to(new_cumulative) else {
+            // The acknowledgement of the first one may be lost.
+            self.urgent = true;
+            return Ok(());
+        };
+        self.urgent |= self.tracker.has_gaps();
+        self.forwarded = forwarded;
+        while let Some(run) = self.reassembly.take_cut_off(forwarded) {
+            self.forwarded = self.forwarded.max(run.last);
+            self.window.release(run.bytes, run.pieces.len());
+            if self.partial == Some(run.first) {
+                self.partial = None;
+                self.truncate(&run);
+            }
+        }
+        for (stream, sequence) in skipped {
+            if stream.0 < self.inbound_streams {
+                let ready = &mut self.ready;
+                self.streams
+                    .skip_to(stream, sequence, span, |held| ready.push_back(held));
+            }
+        }
+        self.seek_partial();
+        Ok(())
+    }
+
+    /// The ordered message that ends with `tsn` will not come, if it has not: its stream need not wait for it. Nothing else
+    /// changes, so that acknowledgements go on to tell that it is missing.
+    pub(crate) fn on_selective_forward(&mut self, tsn: Tsn, stream: StreamId, sequence: u32) {
+        let Some(index) = self
+            .tracker
+            .missing(tsn)
+            .filter(|_| stream.0 < self.inbound_streams)
+        else {
+            return;
+        };
+        let partial = self.partial.and_then(|first| self.reassembly.assembly(first));
+        if partial.is_some_and(|run| run.stream == stream && run.sequence == sequence) {
+            return;
+        }
+        let missing_below = index - self.tracker.cumulative() - 1;
+        let ready = &mut self.ready;
+        self.streams
+            .skip_one(stream, sequence, missing_below, self.max_chunks, |held| {
+                ready.push_back(held);
+            });
+    }
+
+    /// A message of which parts were handed over ends here.
+    fn truncate(&mut self, run: &super::Assembly) {
+        let Some(message) = run.handed_over else {
+            return;
+        };
+        let part = MessagePart {
+            stream: run.stream,
+            ppid: run.ppid,
+            unordered: run.unordered,
+            message,
+            beginning: false,
+            ending: true,
+            truncated: true,
+            payload: Payload::default(),
+        };
+        self.ready.push_back(Held {
+            part,
+            first: run.first,
+            chunks: 0,
+        });
+    }
+
+    /// A fragment came whose message was given up, and with it what follows it.
+    pub(super) fn drop_orphan(&mut self, index: Index) {
+        self.forwarded = self.forwarded.max(index);
+        if let Some(run) = self.reassembly.take_cut_off(self.forwarded) {
+            self.forwarded = self.forwarded.max(run.last);
+            self.window.release(run.bytes, run.pieces.len());
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! What becomes of chunks whose message is given up (RFC 3758 §3.5), and of those that the receiver can no longer take
+//! back (draft-tuexen-tsvwg-sctp-multipath §4): both need not be kept, and neither is sent again.
+
+use super::{
+    AckOutcome, AckReport, Chunk, ChunkState, Judge, Moment, Outstanding, Run, difference, runs_above, union,
+};
+use crate::message::MessageId;
+use crate::path::PathId;
+use crate::send::Fragment;
+use crate::time::Timestamp;
+
+/// A message of which chunks were given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GivenUp {
+    pub(crate) message: MessageId,
+    /// Whether all of it was in the ring; if not, the rest still waits for its first transmission.
+    pub(crate) complete: bool,
+}
+
+impl Outstanding {
+    /// Whether the message of any chunk in the ring was given up.
+    pub(crate) fn has_abandoned(&self) -> bool {
+        self.abandoned > 0
+    }
+
+    /// Gives up the whole message that chunk `index` is of (RFC 3758 §3.5 A3): what is lost is not sent again, what is in
+    /// flight counts as such until it is acknowledged or lost. `None` if it was given up before.
+    pub(crate) fn abandon(&mut self, index: u64) -> Option<GivenUp> {
+        let at = (index - self.base) as usize;
+        let message = self.chunks[at].fragment.message;
+        let of_it = |chunk: &&Chunk| chunk.fragment.message == message;
+        let before = self.chunks.range(..at).rev().take_while(of_it).count();
+        let behind = self.chunks.range(at..).take_while(of_it).count();
+        if self.chunks[at].abandoned {
+            return None;
+        }
+        for offset in at - before..at + behind {
+            let chunk = &mut self.chunks[offset];
+            chunk.abandoned = true;
+            self.abandoned += 1;
+            if matches!(chunk.state, ChunkState::Lost { .. }) {
+                chunk.state = ChunkState::GivenUp;
+                self.lost.remove(&(self.base + offset as u64));
+            }
+            if chunk.state == ChunkState::GivenUp {
+                self.bytes -= chunk.free();
+            }
+        }
+        Some(GivenUp {
+            message,
+            complete: self.chunks[at + behind - 1].fragment.ending,
+        })
+    }
+
+    /// Gives up what is in the ring of a message, if anything; the last chunk is one of it then.
+    pub(crate) fn abandon_last(&mut self, message: MessageId) {
+        if self
+            .chunks
+            .back()
+            .is_some_and(|chunk| chunk.fragment.message == message)
+        {
+            self.abandon(self.next_index() - 1);
+        }
+    }
+
+    /// Takes the end of a message that was given up half-sent: it has a TSN, which is never sent, so that the next message
+    /// does not follow a middle fragment.
+    pub(crate) fn push_given_up(&mut self, fragment: Fragment, path: PathId, now: Timestamp) {
+        self.chunks.push_back(Chunk {
+            fragment,
+            state: ChunkState::GivenUp,
+            path,
+            sent_at: now,
+            transmissions: 0,
+            fast_retransmitted: false,
+            one_path: false,
+            abandoned: true,
+            for_good: false,
+        });
+        self.abandoned += 1;
+    }
+
+    /// The last index of the message that begins, as far as it is in the ring, at `index`, if the receiver holds all of it
+    /// for good; it has begun at or before `index`.
+    pub(crate) fn end_of_kept_message(&self, index: u64) -> Option<u64> {
+        let mut chunks = self.chunks.range((index - self.base) as usize..);
+        let offset = chunks.position(|chunk| !chunk.for_good || chunk.fragment.ending)?;
+        let last = index + offset as u64;
+        self.chunk(last).for_good.then_some(last)
+    }
+
+    /// Adds to `runs`, which an acknowledgement said to have arrived, what the receiver holds for good by this and by
+    /// earlier ones: it is not taken back, whatever a later acknowledgement leaves out. Answers whether any is new.
+    pub(super) fn note_for_good(
+        &mut self,
+        cumulative: u64,
+        report: &AckReport<'_>,
+        runs: &mut Vec<Run>,
+    ) -> bool {
+        if report.nonrenegable.is_empty() && self.for_good.is_empty() {
+            return false;
+        }
+        let base = self.base;
+        self.for_good.retain_mut(|run| {
+            run.first = run.first.max(base);
+            run.first <= run.last
+        });
+        let mut told = core::mem::take(&mut self.newly_for_good);
+        told.clear();
+        told.extend(runs_above(cumulative, report.nonrenegable));
+        let mut all = Vec::with_capacity(self.for_good.len().max(told.len()));
+        union(&self.for_good, &told, &mut all);
+        told.clear();
+        difference(&all, &self.for_good, |run| told.push(run));
+        let newly = !told.is_empty();
+        self.newly_for_good = told;
+        let mut arrived = Vec::with_capacity(runs.len() + all.len());
+        union(runs, &all, &mut arrived);
+        self.for_good = all;
+        *runs = arrived;
+        newly
+    }
+
+    /// Frees what the receiver said last that it can no longer take back, once it is `Acked`.
+    pub(super) fn free_for_good(&mut self, outcome: &mut AckOutcome) {
+        for run in &self.newly_for_good {
+            for index in run.first..=run.last {
+                let chunk = &mut self.chunks[(index - self.base) as usize];
+                chunk.for_good = true;
+                let freed = chunk.free();
+                self.bytes -= freed;
+                outcome.freed_early += freed;
+            }
+        }
+    }
+
+    /// Gives up, at a report that does not make them lost yet, the chunks that would not be repeated anyway. Answers whether
+    /// any of them counts as a loss.
+    pub(super) fn discard_early(&mut self, below: u64, judge: &Judge, outcome: &mut AckOutcome) -> bool {
+        let Self {
+            holes,
+            chunks,
+            base,
+            in_flight,
+            bytes,
+            rules,
+            ..
+        } = self;
+        let mut any = false;
+        holes.each_open(below, |run| {
+            for index in run.first..=run.last {
+                let chunk = &mut chunks[(index - *base) as usize];
+                if chunk.state != ChunkState::InFlight
+                    || chunk.fast_retransmitted
+                    || !(chunk.abandoned || judge.gives_up(chunk, Moment::FirstReports))
+                {
+                    continue;
+                }
+                *in_flight -= chunk.fragment.payload.len();
+                chunk.state = ChunkState::GivenUp;
+                *bytes -= chunk.free();
+                outcome.given_up.push(index);
+                outcome.early_discards += 1;
+                let path = &mut outcome.paths[chunk.path.index()];
+                path.left_flight += chunk.fragment.wire_len();
+                if rules.early_discard_cuts {
+                    path.lost += 1;
+                    any = true;
+                } else {
+                    path.discarded = true;
+                }
+            }
+        });
+        any
+    }
+}
