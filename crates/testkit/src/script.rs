@@ -92,6 +92,8 @@ pub struct Script {
     pub endpoint_tsn: Tsn,
     /// The window that the peer's INIT or INIT ACK advertises, in bytes.
     pub a_rwnd: u32,
+    /// The streams each way that it names.
+    pub streams: u16,
     answers: VecDeque<FromEndpoint>,
     log: String,
     capture: Option<(PcapngWriter<BufWriter<File>>, InterfaceId)>,
@@ -121,6 +123,7 @@ impl Script {
             tsn: Tsn(1000),
             endpoint_tsn: Tsn(0),
             a_rwnd: 100_000,
+            streams: 10,
             answers: VecDeque::new(),
             log: String::new(),
             capture: capture_file(seed).map(|file| {
@@ -266,14 +269,14 @@ impl Script {
         })
     }
 
-    /// The peer's INIT: ten streams each way, and these parameters.
+    /// The peer's INIT with these parameters.
     #[must_use]
     pub fn init(&self, parameters: Parameters) -> Init {
         Init {
             initiate_tag: self.tag,
             a_rwnd: self.a_rwnd,
-            outbound_streams: 10,
-            inbound_streams: 10,
+            outbound_streams: self.streams,
+            inbound_streams: self.streams,
             initial_tsn: self.tsn,
             parameters,
         }
@@ -424,8 +427,16 @@ impl Script {
     /// # Panics
     /// If the endpoint does not play its part.
     pub fn set_up(&mut self) {
+        self.set_up_with(Parameters::empty());
+    }
+
+    /// Sets up an association that the peer begins, with these parameters in its INIT.
+    ///
+    /// # Panics
+    /// If the endpoint does not play its part.
+    pub fn set_up_with(&mut self, parameters: Parameters) {
         // peer → INIT → endpoint
-        self.send_tagged(VerificationTag(0), &[Chunk::Init(self.init(Parameters::empty()))]);
+        self.send_tagged(VerificationTag(0), &[Chunk::Init(self.init(parameters))]);
         // endpoint → INIT ACK → peer
         let answer = self.expect();
         assert_eq!(answer.header.verification_tag, self.tag);

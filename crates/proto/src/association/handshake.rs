@@ -207,10 +207,10 @@ impl Association {
     /// Takes the peer's side of an association from a cookie.
     pub(super) fn adopt_cookie(&mut self, now: Timestamp, cookie: &StateCookie) {
         self.identity.peer_tag = cookie.peer_tag;
-        self.adopt_capabilities(cookie.capabilities);
         self.peer_window = super::PeerWindow::new(cookie.peer_rwnd);
         self.receiver
             .reset(cookie.peer_initial_tsn, cookie.inbound_streams);
+        self.adopt_capabilities(cookie.capabilities);
         self.adopt_streams(cookie.outbound_streams);
         self.add_peer_addresses(now, &cookie.addresses);
     }
@@ -347,12 +347,12 @@ impl Association {
             return;
         };
         self.identity.peer_tag = fields.tag;
-        self.adopt_capabilities(peer.capabilities);
         self.peer_window = super::PeerWindow::new(fields.a_rwnd);
         self.receiver.reset(
             fields.initial_tsn,
             self.config.streams.max_inbound.min(fields.outbound_streams),
         );
+        self.adopt_capabilities(peer.capabilities);
         self.adopt_streams(self.config.streams.outbound.min(fields.inbound_streams));
         self.add_peer_addresses(now, &peer.addresses);
         let previous = core::mem::replace(&mut self.state, State::Closed);

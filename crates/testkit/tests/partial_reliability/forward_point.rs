@@ -1,0 +1,212 @@
+//! How far the point goes, and how it is told (RFC 3758 §3.5 C1 to C5, F2 to F4; the safe conditions of the experiments).
+
+use anabranch_proto::Reliability::{self, Reliable};
+
+use crate::desk::{Desk, FULL, NEVER_AGAIN, config};
+
+/// Messages of which those with these numbers may be given up, sent; the peer has all but `lost`, and reports it until
+/// they are found lost.
+fn burst(desk: &mut Desk, count: usize, given_up: &[usize], lost: core::ops::RangeInclusive<u32>) {
+    let messages: Vec<Reliability> = (0..count)
+        .map(|number| {
+            if given_up.contains(&number) {
+                NEVER_AGAIN
+            } else {
+                Reliable
+            }
+        })
+        .collect();
+    desk.send(&messages, 1000);
+    desk.sent();
+    desk.report_one_by_one(*lost.start(), lost.end() + 1, lost.end() + 3);
+}
+
+// 102 acked, 103 and 104 abandoned, 105 not, 106 acked: RFC 3758's own example, here 2, 3, 4, 5
+/// C1 and C2: the point stops before a chunk that is not given up.
+#[test]
+fn the_example_of_the_rfc() {
+    let mut desk = Desk::usual();
+    burst(&mut desk, 9, &[3, 4], 3..=5);
+    assert_eq!(desk.sent(), ["FORWARD-TSN 4 (0:4), DATA 5"]);
+}
+
+// 0 lost and given up, 1 gap-acknowledged, 2 lost and given up, 3 and on there
+/// Safe condition 1: a renegable gap block never lets the point pass, a non-renegable one does.
+#[test]
+fn only_what_is_held_for_good_is_passed() {
+    for (for_good, expected) in [(false, "FORWARD-TSN 0 (0:0)"), (true, "FORWARD-TSN 2 (0:2)")] {
+        let mut desk = Desk::usual();
+        desk.send(&[NEVER_AGAIN; 6], FULL);
+        desk.sent();
+        for last in 3..=5 {
+            let blocks = [(1, 1), (3, last)];
+            let (renegable, kept): (&[_], &[_]) = if for_good { (&[], &blocks) } else { (&blocks, &[]) };
+            desk.nr_sack(0, renegable, kept);
+        }
+        assert_eq!(desk.sent(), [expected]);
+    }
+}
+
+// as above, but the SACK that makes 2 lost says nothing of 1
+/// Safe condition 2: what was held for good once stays so. It is not sent again, and the point passes it.
+#[test]
+fn held_for_good_is_held_for_ever() {
+    let mut desk = Desk::usual();
+    desk.send(
+        &[NEVER_AGAIN, Reliable, NEVER_AGAIN, Reliable, Reliable, Reliable],
+        FULL,
+    );
+    desk.sent();
+    desk.nr_sack(0, &[], &[(1, 1), (3, 3)]);
+    desk.nr_sack(0, &[], &[(3, 4)]);
+    desk.nr_sack(0, &[], &[(3, 5)]);
+    assert_eq!(desk.sent(), ["FORWARD-TSN 2 (0:2)"]);
+    desk.script.advance_to_timeout();
+    assert_eq!(desk.sent(), ["FORWARD-TSN 2 (0:2)"], "1 is not repeated");
+    assert_eq!(desk.counters().reneged, 0);
+}
+
+// 0 given up; 1 (B) held for good, 2 (E) of the same reliable message lost; 3 given up
+/// Safe condition 3: a message is passed whole. A FORWARD-TSN that ended within it would make the receiver drop its part.
+#[test]
+fn a_message_is_passed_whole() {
+    let mut desk = Desk::usual();
+    desk.send(&[NEVER_AGAIN], FULL);
+    desk.send(&[Reliable], 2000);
+    desk.send(&[NEVER_AGAIN, Reliable, Reliable, Reliable], FULL);
+    desk.sent();
+    for last in 4..=6 {
+        desk.nr_sack(0, &[], &[(1, 1), (4, last)]);
+    }
+    assert_eq!(desk.sent(), ["FORWARD-TSN 0 (0:0), DATA 2"]);
+    desk.nr_sack(1, &[], &[(1, 2), (4, 6)]);
+    assert_eq!(desk.sent(), ["FORWARD-TSN 3 (0:2)"]);
+}
+
+// 0 given up, 1 to 5 held for good
+/// Safe condition 4: the point is the last that was given up, not what is held for good behind it. With nothing given up
+/// there is no FORWARD-TSN.
+#[test]
+fn nothing_is_passed_for_its_own_sake() {
+    let mut desk = Desk::usual();
+    burst(&mut desk, 6, &[0], 0..=0);
+    assert_eq!(desk.sent(), ["FORWARD-TSN 0 (0:0)"]);
+    let mut desk = Desk::usual();
+    burst(&mut desk, 6, &[], 0..=0);
+    assert_eq!(desk.sent(), ["DATA 0"]);
+    assert_eq!(desk.counters().forward_tsns_sent, 0);
+}
+
+/// Safe condition 5, C4: of each stream the highest ordered message that was given up; unordered ones and those held for
+/// good are not listed.
+#[test]
+fn streams_are_listed_for_what_was_given_up_in_order() {
+    let mut desk = Desk::usual();
+    desk.send_on(1, FULL, NEVER_AGAIN, false);
+    desk.send_on(1, FULL, NEVER_AGAIN, false);
+    desk.send_on(2, FULL, NEVER_AGAIN, true);
+    desk.send_on(3, FULL, Reliable, false);
+    desk.send_on(4, FULL, NEVER_AGAIN, false);
+    desk.send(&[Reliable; 3], FULL);
+    desk.sent();
+    for last in 5..=7 {
+        desk.nr_sack(0, &[], &[(3, 3), (5, last)]);
+    }
+    assert_eq!(desk.sent(), ["FORWARD-TSN 4 (1:1 4:0)"]);
+}
+
+/// C4, safe condition 8: a FORWARD-TSN fits a packet. Of 400 streams 308 fit one of 1,240 bytes; the others wait for the
+/// acknowledgement.
+#[test]
+fn a_forward_tsn_fits_a_packet() {
+    let mut config = config();
+    config.streams.outbound = 400;
+    let mut desk = Desk::with_streams(config, 400);
+    for stream in 0..400 {
+        desk.send_on(stream, 80, NEVER_AGAIN, false);
+    }
+    desk.send_on(0, 80, Reliable, false);
+    desk.sent();
+    desk.script.advance_to_timeout();
+    let sent = desk.sent();
+    let listed = sent[0].matches(':').count();
+    assert!(
+        sent[0].starts_with(&format!("FORWARD-TSN {} ", listed - 1)),
+        "{}",
+        sent[0]
+    );
+    assert_eq!(listed, 308);
+    desk.nr_sack(308, &[], &[]);
+    let sent = desk.sent();
+    assert!(sent[0].starts_with("FORWARD-TSN 399 (308:0 "), "{}", sent[0]);
+}
+
+// A → FORWARD-TSN 0 (lost);  A ← SACK, SACK, SACK ← Z;  A → FORWARD-TSN 0 → Z
+/// F2: a FORWARD-TSN is not sent with every acknowledgement, but again after three that fall short of it.
+#[test]
+fn repeated_after_three_acknowledgements() {
+    let mut desk = Desk::usual();
+    desk.send(&[NEVER_AGAIN], FULL);
+    desk.send(&[Reliable; 9], FULL);
+    desk.sent();
+    desk.report_one_by_one(0, 1, 3);
+    assert_eq!(desk.sent(), ["FORWARD-TSN 0 (0:0)"]);
+    desk.nr_sack(0, &[], &[(1, 4)]);
+    desk.nr_sack(0, &[], &[(1, 5)]);
+    assert_eq!(desk.sent(), [""; 0]);
+    desk.nr_sack(0, &[], &[(1, 6)]);
+    assert_eq!(desk.sent(), ["FORWARD-TSN 0 (0:0)"]);
+}
+
+// A → DATA 0 (lost); T3; A → FORWARD-TSN 0 (lost); T3, later each time; A → FORWARD-TSN 0 → Z
+/// C5: while the receiver does not know the point, T3-rtx runs, though nothing is in flight.
+#[test]
+fn repeated_by_t3() {
+    let mut desk = Desk::usual();
+    desk.send(&[NEVER_AGAIN], FULL);
+    desk.sent();
+    let first = desk.script.advance_to_timeout();
+    assert_eq!(desk.sent(), ["FORWARD-TSN 0 (0:0)"]);
+    assert_eq!(desk.script.advance_to_timeout(), 2 * first);
+    assert_eq!(desk.sent(), ["FORWARD-TSN 0 (0:0)"]);
+    desk.nr_sack(1, &[], &[]);
+    assert_eq!(desk.script.association().stats().outstanding_bytes, 0);
+    assert!(
+        desk.script.association().poll_timeout().is_none(),
+        "no timer is left"
+    );
+}
+
+/// F4: an acknowledgement is old if it is behind the last cumulative TSN ack, not if it is behind the point.
+#[test]
+fn acknowledgements_behind_the_point_are_not_stale() {
+    let mut desk = Desk::usual();
+    burst(&mut desk, 8, &[0, 1], 0..=1);
+    assert_eq!(desk.sent(), ["FORWARD-TSN 1 (0:1)"]);
+    desk.nr_sack(0, &[], &[(2, 5)]);
+    assert_eq!(desk.counters().sacks_stale, 0);
+    assert_eq!(desk.script.association().stats().paths[0].flight_size, 2 * 1016);
+}
+
+/// Data that the peer holds for good is freed at once, and its TSNs are kept: a later cumulative TSN ack runs over them.
+#[test]
+fn data_held_for_good_is_freed() {
+    let mut desk = Desk::usual();
+    desk.send(&[Reliable; 10], FULL);
+    desk.nr_sack(0, &[(1, 2)], &[(3, 9)]);
+    assert_eq!(desk.script.association().stats().outstanding_bytes, 3 * FULL);
+    assert_eq!(desk.counters().freed_early_bytes, 7 * FULL as u64);
+    desk.nr_sack(10, &[], &[]);
+    assert_eq!(desk.script.association().stats().outstanding_bytes, 0);
+}
+
+/// The base protocol's SACK is taken from such a peer all the same.
+#[test]
+fn a_sack_among_nr_sacks() {
+    let mut desk = Desk::usual();
+    desk.send(&[Reliable; 4], FULL);
+    desk.sack(1, &[(2, 3)]);
+    assert_eq!(desk.script.association().stats().outstanding_bytes, 3 * FULL);
+    desk.sack(4, &[]);
+    assert_eq!(desk.script.association().stats().outstanding_bytes, 0);
+}

@@ -1,0 +1,320 @@
+//! When a message is given up, and what that costs (RFC 3758 §3.5 A1 to A5, F5; RFC 7496; safe condition 6 of the
+//! experiments).
+
+use anabranch_proto::Reliability::{Lifetime, Priority, Reliable, Retransmissions};
+use anabranch_proto::{Config, SendError, SendOptions, StreamId};
+
+use crate::desk::{ALL, Desk, FULL, MS, NEVER_AGAIN, config};
+
+// A → INIT (Forward-TSN-Supported, lists FORWARD-TSN and NR-SACK)
+// A → DATA 0 (lost), again after T3: the peer listed nothing
+/// RFC 3758 §3.3.2: a peer that does not speak it is never sent a FORWARD-TSN, and what was sent once is reliable.
+#[test]
+fn a_peer_without_it_gets_everything() {
+    for config in [
+        config(),
+        Config {
+            path_mtu: 1280,
+            ..anabranch_testkit::quiet()
+        },
+    ] {
+        let mut desk = Desk::new(config, &[]);
+        desk.send(&[NEVER_AGAIN], FULL);
+        assert_eq!(desk.sent(), ["DATA 0"]);
+        desk.script.advance_to_timeout();
+        assert_eq!(desk.sent(), ["DATA 0"]);
+        desk.sack(1, &[]);
+        assert_eq!((desk.abandoned(), desk.counters().forward_tsns_sent), (vec![], 0));
+    }
+}
+
+// A → DATA 0 (lost); T3; A → FORWARD-TSN 0 → Z
+/// A5: no repeats are left at T3-rtx. The application is told that it was sent.
+#[test]
+fn no_repeat_is_left_at_t3() {
+    let mut desk = Desk::usual();
+    let id = desk.send_on(3, FULL, NEVER_AGAIN, false);
+    assert_eq!(desk.sent(), ["DATA 0"]);
+    desk.script.advance_to_timeout();
+    assert_eq!(desk.sent(), ["FORWARD-TSN 0 (3:0)"]);
+    assert_eq!(desk.abandoned(), [(id.0, true)]);
+    desk.nr_sack(1, &[], &[]);
+    assert_eq!(desk.counters().abandoned_sent, 1);
+    assert_eq!(desk.script.association().stats().outstanding_bytes, 0);
+}
+
+// A → DATA 0 (lost); T3; A → DATA 0 (lost); T3; A → FORWARD-TSN 0 → Z
+/// RFC 7496 §3.1: one repeat, and no second one.
+#[test]
+fn repeats_are_counted() {
+    let mut desk = Desk::usual();
+    desk.send(&[Retransmissions(1)], FULL);
+    desk.script.advance_to_timeout();
+    assert_eq!(desk.sent(), ["DATA 0", "DATA 0"]);
+    desk.script.advance_to_timeout();
+    assert_eq!(desk.sent(), ["FORWARD-TSN 0 (0:0)"]);
+}
+
+// A → DATA 0 …(lifetime over)… A ← SACK 0 ← Z
+/// Safe condition 6: expiry alone changes nothing for a chunk in flight: no FORWARD-TSN, and not a byte less in flight.
+#[test]
+fn expiry_in_flight_only_marks() {
+    let mut desk = Desk::usual();
+    desk.send(&[Lifetime(20 * MS)], FULL);
+    let flight = desk.script.association().stats().paths[0].flight_size;
+    desk.sent();
+    desk.script.advance(100 * MS);
+    let stats = desk.script.association().stats();
+    assert_eq!(stats.paths[0].flight_size, flight);
+    desk.nr_sack(1, &[], &[]);
+    assert_eq!(desk.sent(), [""; 0]);
+    assert_eq!((desk.abandoned(), desk.counters().forward_tsns_sent), (vec![], 0));
+}
+
+// A → DATA 0 (lost), 1, 2, 3;  (0 expires);  A ← three reports;  A → FORWARD-TSN 0 → Z
+/// The message is over when it is found lost: fast retransmit sends no stale data. F5: the window is cut as for any loss.
+#[test]
+fn found_lost_after_its_lifetime() {
+    let mut desk = Desk::usual();
+    desk.send(&[Lifetime(20 * MS), Reliable, Reliable, Reliable], FULL);
+    desk.sent();
+    let before = desk.cwnd();
+    desk.script.advance(50 * MS);
+    desk.report_one_by_one(0, 1, 2);
+    assert_eq!(desk.sent(), [""; 0]);
+    desk.report_one_by_one(0, 1, 3);
+    assert_eq!(desk.sent(), ["FORWARD-TSN 0 (0:0)"]);
+    assert_eq!(desk.cwnd(), before / 2);
+    assert_eq!(desk.counters().fast_recoveries, 1);
+}
+
+// A → DATA 0 … 39 (window full); message 40 expires in the queue; message 41 takes its TSN
+/// Expiry never starts a transmission, and what waits is dropped at once: no TSN is spent, the room is free.
+#[test]
+fn what_waits_is_dropped_at_its_time() {
+    let mut desk = Desk::usual();
+    desk.send(&[Reliable; 40], FULL);
+    assert_eq!(desk.sent().len(), 40);
+    let stale = desk.send_on(0, FULL, Lifetime(30 * MS), false);
+    desk.send(&[Reliable], FULL);
+    assert_eq!(desk.script.association().stats().queued_bytes, 2 * FULL);
+    desk.script.advance(30 * MS);
+    assert_eq!(desk.abandoned(), [], "it may still leave at that very time");
+    desk.script.advance(MS);
+    assert_eq!(desk.abandoned(), [(stale.0, false)]);
+    assert_eq!(desk.script.association().stats().queued_bytes, FULL);
+    desk.nr_sack(40, &[], &[]);
+    assert_eq!(desk.sent(), ["DATA 40"]);
+    assert_eq!(desk.counters().abandoned_unsent, 1);
+}
+
+/// The same with `discard_unsent` off, as the stack of the first paper was: it is sent once, however late.
+#[test]
+fn what_waits_is_sent_once_if_so_set() {
+    let mut config = config();
+    config.partial_reliability.discard_unsent = false;
+    let mut desk = Desk::new(config, &ALL);
+    desk.send(&[Reliable; 40], FULL);
+    desk.send(&[Lifetime(30 * MS)], FULL);
+    desk.sent();
+    desk.script.advance(100 * MS);
+    desk.nr_sack(40, &[], &[]);
+    assert_eq!(desk.sent(), ["DATA 40"]);
+    desk.script.advance_to_timeout();
+    assert_eq!(desk.sent(), ["FORWARD-TSN 40 (0:40)"]);
+}
+
+// A → DATA 0 (B), 1, 2 (E) of one message, 1 lost; A → FORWARD-TSN 2 → Z
+/// A3: a message is given up whole, its fragments that arrived too.
+#[test]
+fn a_message_is_given_up_whole() {
+    let mut desk = Desk::usual();
+    desk.send(&[NEVER_AGAIN], 3 * FULL);
+    desk.send(&[Reliable; 3], FULL);
+    desk.sent();
+    desk.nr_sack(1, &[], &[(2, 3)]);
+    desk.nr_sack(1, &[], &[(2, 4)]);
+    assert_eq!(desk.sent(), [""; 0]);
+    desk.nr_sack(1, &[], &[(2, 5)]);
+    assert_eq!(desk.sent(), ["FORWARD-TSN 2 (0:0)"]);
+    assert_eq!(desk.abandoned(), [(0, true)], "told once");
+}
+
+// A → DATA 0 (B), 1 … (window full), the rest waits;  it expires;  TSN 40 is its end, never sent;  A → FORWARD-TSN 40
+// A → DATA 41 (B E)
+/// A message given up half-sent ends in one TSN that is never sent, so that the next does not follow a middle fragment.
+#[test]
+fn half_sent_it_ends_in_a_tsn_of_its_own() {
+    let mut desk = Desk::usual();
+    desk.send(&[Lifetime(30 * MS)], 60 * FULL);
+    desk.send(&[Reliable], FULL);
+    assert_eq!(desk.sent().len(), 40);
+    desk.script.advance(31 * MS);
+    assert_eq!(desk.sent(), ["FORWARD-TSN 40 (0:0)"]);
+    assert_eq!(desk.abandoned(), [(0, true)]);
+    assert_eq!(desk.script.association().stats().queued_bytes, FULL);
+    desk.nr_sack(41, &[], &[]);
+    assert_eq!(desk.sent(), ["DATA 41"]);
+    assert_eq!(desk.script.association().stats().paths[0].flight_size, FULL + 16);
+}
+
+/// Without a peer that speaks it, a message that was begun is sent to its end.
+#[test]
+fn half_sent_to_a_peer_without_it() {
+    let mut desk = Desk::new(config(), &[]);
+    desk.send(&[Lifetime(30 * MS)], 42 * FULL);
+    assert_eq!(desk.sent().len(), 40);
+    desk.script.advance(31 * MS);
+    assert_eq!((desk.sent(), desk.abandoned()), (vec![], vec![]));
+    desk.sack(40, &[]);
+    assert_eq!(desk.sent(), ["DATA 40", "DATA 41"]);
+}
+
+// A → DATA 0 (lost), 1;  A ← one report;  A → FORWARD-TSN 0 → Z
+/// Early discard: at the first missing report. It cuts the window once, then and not again.
+#[test]
+fn early_discard() {
+    let mut config = config();
+    config.partial_reliability.early_discard = true;
+    let mut desk = Desk::new(config, &ALL);
+    desk.send(&[NEVER_AGAIN, Reliable, NEVER_AGAIN, Reliable, Reliable], FULL);
+    desk.sent();
+    let before = desk.cwnd();
+    desk.report_one_by_one(0, 1, 1);
+    assert_eq!(desk.sent(), ["FORWARD-TSN 0 (0:0)"]);
+    assert_eq!((desk.counters().early_discards, desk.cwnd()), (1, before / 2));
+    // The second one of the window: one congestion signal for both.
+    desk.nr_sack(2, &[], &[(3, 3)]);
+    assert_eq!(desk.sent(), ["FORWARD-TSN 2 (0:2)"]);
+    assert_eq!((desk.counters().early_discards, desk.cwnd()), (2, before / 2));
+    assert_eq!(desk.counters().fast_recoveries, 1);
+}
+
+/// Early discard judges only what may not be repeated: a reliable chunk waits for its three reports.
+#[test]
+fn early_discard_spares_what_may_be_repeated() {
+    let mut config = config();
+    config.partial_reliability.early_discard = true;
+    let mut desk = Desk::new(config, &ALL);
+    desk.send(
+        &[
+            Reliable,
+            Retransmissions(1),
+            Lifetime(1000 * MS),
+            Reliable,
+            Reliable,
+        ],
+        FULL,
+    );
+    desk.sent();
+    desk.report_one_by_one(0, 3, 4);
+    assert_eq!((desk.sent(), desk.counters().early_discards), (vec![], 0));
+}
+
+/// As FreeBSD treats them: chunks dropped at the first report do not count as lost. For comparison only.
+#[test]
+fn early_discard_without_a_cut() {
+    let mut config = config();
+    config.partial_reliability.early_discard = true;
+    config.recovery.early_discard_cuts = false;
+    let mut desk = Desk::new(config, &ALL);
+    desk.send(&[NEVER_AGAIN, Reliable], FULL);
+    desk.sent();
+    let before = desk.cwnd();
+    desk.report_one_by_one(0, 1, 1);
+    assert_eq!(desk.sent(), ["FORWARD-TSN 0 (0:0)"]);
+    assert_eq!(desk.cwnd(), before);
+}
+
+// A → DATA 0 (late), 1;  A ← report;  A → FORWARD-TSN 0 → Z;  A ← SACK: 0 came after all ← Z
+/// Safe condition 7, and A2: an abandoned chunk that arrives late is simply acknowledged, and opens no window.
+#[test]
+fn late_and_given_up() {
+    let mut config = config();
+    config.partial_reliability.early_discard = true;
+    let mut desk = Desk::new(config, &ALL);
+    desk.send(&[NEVER_AGAIN, Reliable], FULL);
+    desk.report_one_by_one(0, 1, 1);
+    let cut = desk.cwnd();
+    desk.nr_sack(2, &[], &[]);
+    let stats = desk.script.association().stats();
+    assert_eq!((stats.outstanding_bytes, stats.paths[0].flight_size), (0, 0));
+    assert_eq!(desk.cwnd(), cut);
+    assert_eq!(desk.counters().retransmissions_fast, 0);
+}
+
+// A → 0 … 3 lost and declared lost; only 0 fits the cut window; 1 to 3 expire before their turn
+/// No message is repeated after its lifetime, whatever declared it lost before.
+#[test]
+fn expiry_while_waiting_to_be_repeated() {
+    let mut desk = Desk::usual();
+    desk.send(&[Lifetime(1500 * MS); 4], FULL);
+    desk.send(&[Reliable; 36], FULL);
+    desk.sent();
+    desk.script.advance_to_timeout();
+    assert_eq!(desk.sent(), ["DATA 0"], "one packet after T3");
+    desk.script.advance(600 * MS);
+    desk.nr_sack(1, &[], &[]);
+    let sent = desk.sent().join(", ");
+    assert!(sent.starts_with("FORWARD-TSN 3 (0:3), DATA 4"), "{sent}");
+    assert_eq!(desk.abandoned(), [(1, true), (2, true), (3, true)]);
+}
+
+/// RFC 7496 §3.2: when the send buffer is full, the least important and oldest of what waits gives way; to one less
+/// important than all, nothing does.
+#[test]
+fn the_less_important_gives_way() {
+    let mut config = config();
+    config.buffers.send = 42 * FULL;
+    let mut desk = Desk::new(config, &ALL);
+    desk.send(&[Reliable; 40], FULL);
+    let low = desk.send_on(0, FULL, Priority(9), false);
+    let high = desk.send_on(1, FULL, Priority(1), false);
+    let send = |desk: &mut Desk, reliability| {
+        desk.script.act(|association, now| {
+            let options = SendOptions {
+                reliability,
+                ..SendOptions::default()
+            };
+            association.send(now, StreamId(2), vec![7; FULL].into(), options)
+        })
+    };
+    assert_eq!(send(&mut desk, Priority(9)), Err(SendError::BufferFull));
+    assert!(send(&mut desk, Priority(5)).is_ok());
+    assert_eq!(desk.abandoned(), [(low.0, false)]);
+    assert!(send(&mut desk, Reliable).is_ok());
+    assert_eq!(desk.abandoned().len(), 1, "5 goes before 1");
+    assert!(send(&mut desk, Lifetime(MS)).is_ok());
+    assert_eq!(desk.abandoned(), [(high.0, false)]);
+    assert_eq!(
+        send(&mut desk, Reliable),
+        Err(SendError::BufferFull),
+        "what is sent does not give way"
+    );
+}
+
+/// A message that is given in parts and expires: what follows of it is swallowed, the next begins anew.
+#[test]
+fn parts_of_an_expired_message() {
+    let mut desk = Desk::usual();
+    desk.send(&[Reliable; 40], FULL);
+    desk.sent();
+    let part = |desk: &mut Desk, end| {
+        desk.script.act(|association, now| {
+            let options = SendOptions {
+                reliability: Lifetime(10 * MS),
+                ..SendOptions::default()
+            };
+            association
+                .send_part(now, StreamId(0), vec![1; 100].into(), options, end)
+                .expect("a part")
+        })
+    };
+    let id = part(&mut desk, false);
+    desk.script.advance(20 * MS);
+    assert_eq!(desk.abandoned(), [(id.0, false)]);
+    assert_eq!(part(&mut desk, false), id);
+    assert_eq!(part(&mut desk, true), id);
+    assert_eq!(desk.script.association().stats().queued_bytes, 0);
+    assert_ne!(part(&mut desk, true), id);
+}

@@ -1,0 +1,290 @@
+//! The receiver's side (RFC 3758 §3.6): going on without what will not come, and what acknowledgements say of it.
+
+use anabranch_proto::wire::chunk::{Chunk, Data, GapAckBlock, SelectiveForwardTsn};
+use anabranch_proto::{Ppid, StreamId};
+use anabranch_testkit::Script;
+use anabranch_wire::{Ssn, Tsn};
+
+use crate::desk::{ALL, Desk, MS, config};
+
+/// The peer's chunk number `number`, from its first TSN.
+fn data(first: Tsn, number: u32, stream: u16, ssn: u16, flags: &str, len: usize) -> Chunk {
+    Chunk::Data(Data {
+        tsn: first.plus(number),
+        stream: StreamId(stream),
+        ssn: Ssn(ssn),
+        ppid: Ppid(number),
+        unordered: flags.contains('U'),
+        beginning: flags.contains('B'),
+        ending: flags.contains('E'),
+        immediate: false,
+        payload: vec![number as u8; len].into(),
+    })
+}
+
+/// The payload protocol identifiers of the messages that were delivered: the number of the last chunk of each, or the
+/// first; they are equal for whole ones.
+fn delivered(script: &mut Script) -> Vec<u32> {
+    script.messages().iter().map(|message| message.ppid.0).collect()
+}
+
+/// The last acknowledgement: how many TSNs in a row, and the blocks that are held for good.
+fn acknowledged(script: &mut Script, first: Tsn) -> (u32, Vec<(u32, u32)>) {
+    let mut last = None;
+    while let Some(answer) = script.next_answer() {
+        for chunk in answer.chunks {
+            if let Chunk::NrSack(sack) = chunk {
+                assert_eq!(sack.revocable.iter().count(), 0, "all is held for good");
+                last = Some(sack);
+            }
+        }
+    }
+    let sack = last.expect("an NR-SACK");
+    let count = sack.cumulative_tsn_ack.next().distance_from(first);
+    let number = |offset: u16| count + u32::from(offset) - 1;
+    let blocks = sack.nonrenegable.iter();
+    let blocks = blocks.map(|GapAckBlock { start, end }| (number(start), number(end)));
+    (count, blocks.collect())
+}
+
+fn begin() -> (Desk, Tsn) {
+    let desk = Desk::usual();
+    let first = desk.script.tsn;
+    (desk, first)
+}
+
+// A ← DATA 0, 3, 4 ← Z;  A ← FORWARD-TSN 2 (0:2) ← Z;  A → NR-SACK 4 → Z
+/// The cumulative point moves over what is skipped and what has arrived behind it; what was held back is delivered.
+#[test]
+fn stranded_messages_are_delivered() {
+    let (mut desk, first) = begin();
+    for (number, ssn) in [(0, 0), (3, 3), (4, 4)] {
+        desk.script.send(&[data(first, number, 0, ssn, "BE", 9)]);
+    }
+    assert_eq!(delivered(&mut desk.script), [0]);
+    assert_eq!(acknowledged(&mut desk.script, first), (1, vec![(3, 4)]));
+    desk.forward(first, 3, &[(0, 2)]);
+    assert_eq!(delivered(&mut desk.script), [3, 4]);
+    desk.script.advance(200 * MS);
+    assert_eq!(acknowledged(&mut desk.script, first), (5, vec![]));
+}
+
+// A ← DATA 0, 2 (SSN 1), 4 (SSN 3) ← Z;  A ← FORWARD-TSN 3 (0:2) ← Z
+/// Messages at or before the one listed are delivered too, in their order: they were complete.
+#[test]
+fn what_came_before_the_one_listed_is_delivered() {
+    let (mut desk, first) = begin();
+    for (number, ssn) in [(0, 0), (2, 2), (4, 4)] {
+        desk.script.send(&[data(first, number, 0, ssn, "BE", 9)]);
+    }
+    delivered(&mut desk.script);
+    desk.forward(first, 4, &[(0, 3)]);
+    assert_eq!(delivered(&mut desk.script), [2, 4]);
+}
+
+/// One that says nothing new is answered at once, for the acknowledgement of the first may be lost; nothing moves back.
+#[test]
+fn an_old_forward_tsn() {
+    let (mut desk, first) = begin();
+    desk.script.send(&[data(first, 0, 0, 0, "BE", 9)]);
+    desk.script.send(&[data(first, 1, 0, 1, "BE", 9)]);
+    desk.script.skip_answers();
+    desk.forward(first, 1, &[(0, 7)]);
+    assert_eq!(acknowledged(&mut desk.script, first), (2, vec![]));
+    desk.script.send(&[data(first, 2, 0, 2, "BE", 9)]);
+    assert_eq!(
+        delivered(&mut desk.script),
+        [0, 1, 2],
+        "the list of an old one is not looked at"
+    );
+}
+
+/// A skipped TSN that comes after all is a duplicate.
+#[test]
+fn what_was_skipped_comes_late() {
+    let (mut desk, first) = begin();
+    desk.forward(first, 2, &[(0, 1)]);
+    desk.script.send(&[data(first, 1, 0, 1, "BE", 9)]);
+    assert_eq!(delivered(&mut desk.script), [0; 0]);
+    assert_eq!(desk.counters().duplicates_received, 1);
+}
+
+// A ← DATA 0 (B) 1 of stream 0; 3 (B) of stream 1 ← Z;  A ← FORWARD-TSN 2 (0:0) ← Z;  A ← DATA 4 (E) of stream 1 ← Z
+/// What is held of a message that misses a skipped TSN is dropped, and its room is free; other messages go on.
+#[test]
+fn what_is_cut_off_is_dropped() {
+    let (mut desk, first) = begin();
+    let free = desk.script.association().stats().a_rwnd;
+    desk.script.send(&[data(first, 0, 0, 0, "B", 900)]);
+    desk.script.send(&[data(first, 1, 0, 0, "", 900)]);
+    desk.script.send(&[data(first, 3, 1, 0, "B", 900)]);
+    desk.forward(first, 3, &[(0, 0)]);
+    assert_eq!(desk.script.association().stats().a_rwnd, free - 900);
+    desk.script.send(&[data(first, 4, 1, 0, "E", 900)]);
+    assert_eq!(delivered(&mut desk.script), [3]);
+    assert_eq!(desk.script.association().stats().unread_bytes, 0);
+}
+
+// A ← FORWARD-TSN 1 ← Z;  A ← DATA 3 ("", late), 2 (""), 4 (E), 5 (B E) ← Z
+/// Fragments that come after the point, of a message whose beginning was skipped, are acknowledged and dropped.
+#[test]
+fn the_rest_of_a_skipped_message() {
+    let (mut desk, first) = begin();
+    let free = desk.script.association().stats().a_rwnd;
+    desk.forward(first, 2, &[(0, 0)]);
+    for (number, ssn, flags) in [(3, 0, ""), (2, 0, ""), (4, 0, "E"), (5, 1, "BE")] {
+        desk.script.send(&[data(first, number, 0, ssn, flags, 900)]);
+    }
+    assert_eq!(delivered(&mut desk.script), [5]);
+    assert_eq!(acknowledged(&mut desk.script, first), (6, vec![]));
+    assert_eq!(desk.script.association().stats().a_rwnd, free);
+}
+
+/// A message of which parts were handed over ends in a part that says so.
+#[test]
+fn a_message_that_was_begun_is_truncated() {
+    let mut config = config();
+    config.buffers.partial_delivery_point = 1000;
+    let mut desk = Desk::new(config, &ALL);
+    let first = desk.script.tsn;
+    for number in 0..2 {
+        desk.script
+            .send(&[data(first, number, 0, 0, if number == 0 { "B" } else { "" }, 900)]);
+    }
+    assert_eq!(desk.script.talker().unfinished(), 1, "handed over in parts");
+    desk.forward(first, 3, &[(0, 0)]);
+    assert_eq!(desk.script.talker().unfinished(), 0);
+    assert_eq!(delivered(&mut desk.script), [0; 0]);
+    desk.script.send(&[data(first, 3, 0, 1, "BE", 9)]);
+    assert_eq!(delivered(&mut desk.script), [3]);
+}
+
+/// No sender can be further ahead than gap blocks tell.
+#[test]
+fn too_far_a_forward_tsn_is_a_violation() {
+    let (mut desk, first) = begin();
+    desk.forward(first, 65_535, &[]);
+    desk.script.advance(200 * MS);
+    assert_eq!(acknowledged(&mut desk.script, first), (65_535, vec![]));
+    desk.forward(first, 65_535 + 65_536, &[]);
+    let Some(Chunk::Abort(_)) = desk.script.next_answer().map(|answer| answer.only()) else {
+        panic!("ABORT")
+    };
+}
+
+/// RFC 3758 §3.3.1: whoever did not offer it reports it as unknown.
+#[test]
+fn a_forward_tsn_that_was_not_negotiated() {
+    let mut desk = Desk::new(anabranch_testkit::quiet(), &ALL);
+    let first = desk.script.tsn;
+    desk.forward(first, 3, &[]);
+    let answer = desk.script.expect_chunk();
+    assert!(matches!(answer, Chunk::Error(_)), "{answer:?}");
+    desk.script.send(&[data(first, 0, 0, 0, "BE", 9)]);
+    assert_eq!(delivered(&mut desk.script), [0], "nothing was skipped");
+}
+
+fn notice(first: Tsn, number: u32, stream: u16, ssn: u16) -> Chunk {
+    Chunk::SelectiveForwardTsn(SelectiveForwardTsn {
+        tsn: first.plus(number),
+        stream: StreamId(stream),
+        ssn: Ssn(ssn),
+    })
+}
+
+fn begin_selective() -> (Desk, Tsn) {
+    let mut config = config();
+    config.partial_reliability.selective_forward_tsn = Some(1);
+    let desk = Desk::new(config, &ALL);
+    let first = desk.script.tsn;
+    (desk, first)
+}
+
+// A ← DATA 0 (lost), NOTICE 0 + DATA 1 ← Z;  A → NR-SACK: 0 is missing → Z
+/// A notice moves the delivery point only: the next message is delivered, and acknowledgements go on to tell the loss.
+#[test]
+fn a_notice_delivers_and_acknowledges_nothing() {
+    let (mut desk, first) = begin_selective();
+    desk.script
+        .send(&[notice(first, 0, 0, 0), data(first, 1, 0, 1, "BE", 9)]);
+    assert_eq!(delivered(&mut desk.script), [1]);
+    assert_eq!(acknowledged(&mut desk.script, first), (0, vec![(1, 1)]));
+    // The original was only late: its turn is over.
+    desk.script.send(&[data(first, 0, 0, 0, "BE", 9)]);
+    assert_eq!(delivered(&mut desk.script), [0; 0]);
+    assert_eq!(desk.counters().late_messages, 1);
+    assert_eq!(acknowledged(&mut desk.script, first), (2, vec![]));
+}
+
+// 0 lost and reliable, 1 lost, NOTICE 1, DATA 2
+/// A notice of a message that is not the next is remembered until its turn.
+#[test]
+fn a_notice_waits_for_its_turn() {
+    let (mut desk, first) = begin_selective();
+    desk.script
+        .send(&[notice(first, 1, 0, 1), data(first, 2, 0, 2, "BE", 9)]);
+    assert_eq!(delivered(&mut desk.script), [0; 0]);
+    desk.script.send(&[data(first, 0, 0, 0, "BE", 9)]);
+    assert_eq!(delivered(&mut desk.script), [0, 2]);
+}
+
+/// Notices of what has arrived, twice, of the past and of what cannot be do nothing.
+#[test]
+fn notices_that_say_nothing() {
+    let (mut desk, first) = begin_selective();
+    desk.script.send(&[data(first, 0, 0, 0, "BE", 9)]);
+    let idle = [
+        notice(first, 0, 0, 1),
+        notice(first, 1, 0, 9),
+        notice(first, 70_000, 0, 1),
+        notice(first, 1, 9_999, 1),
+    ];
+    desk.script.send(&idle);
+    desk.script
+        .send(&[notice(first, 1, 0, 1), notice(first, 1, 0, 1)]);
+    desk.script.send(&[data(first, 2, 0, 2, "BE", 9)]);
+    assert_eq!(delivered(&mut desk.script), [0, 2]);
+}
+
+// buffer of 3,000 bytes: A ← DATA 1, 2, 3 (1,000 bytes each) ← Z;  A ← DATA 0 ← Z
+/// A receiver that may renege says which it may, drops the highest when the lowest gap closes, and takes it anew.
+#[test]
+fn reneging_under_memory_pressure() {
+    let mut config = config();
+    config.buffers.receive = 3_000;
+    config.nr_sack.may_renege = true;
+    let mut desk = Desk::new(config, &ALL);
+    let first = desk.script.tsn;
+    desk.script.send(&[data(first, 1, 0, 1, "BE", 1000)]);
+    desk.script.send(&[data(first, 2, 1, 0, "BE", 900)]);
+    desk.script.send(&[data(first, 3, 0, 2, "BE", 1000)]);
+    let mut last = None;
+    while let Some(answer) = desk.script.next_answer() {
+        last = answer.chunks.into_iter().next_back();
+    }
+    let Some(Chunk::NrSack(sack)) = last else {
+        panic!("NR-SACK")
+    };
+    let pairs = |blocks: &anabranch_wire::chunk::GapAckBlocks| {
+        blocks
+            .iter()
+            .map(|block| (block.start, block.end))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        pairs(&sack.revocable),
+        [(2, 2), (4, 4)],
+        "those that wait for their turn"
+    );
+    assert_eq!(pairs(&sack.nonrenegable), [(3, 3)], "delivered");
+    desk.script.send(&[data(first, 0, 0, 0, "BE", 1500)]);
+    assert_eq!(desk.counters().chunks_reneged, 1);
+    assert_eq!(delivered(&mut desk.script), [2, 0, 1]);
+    assert_eq!(
+        acknowledged(&mut desk.script, first),
+        (3, vec![]),
+        "3 was dropped"
+    );
+    desk.script.send(&[data(first, 3, 0, 2, "BE", 1000)]);
+    assert_eq!(delivered(&mut desk.script), [3]);
+}
