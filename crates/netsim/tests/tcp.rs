@@ -1,8 +1,102 @@
 //! TCP in networks: against the figures of ns-2, and rule by rule.
 
-use anabranch_netsim::Recovery;
+use core::time::Duration;
+use std::io::{self, Write};
+use std::sync::mpsc;
+
+use anabranch_netsim::{
+    Dumbbell, DumbbellPair, LinkConfig, LinkStats, LossModel, Network, Payload, Recovery, TcpConfig, TcpSink,
+    TcpSinkStats, TcpSource, TcpStats, Traffic,
+};
+use anabranch_proto::Timestamp;
 
 mod validation;
+
+const DELAY: Duration = Duration::from_millis(40);
+const ROUND_TRIP: u64 = 80;
+
+/// One flow over a bottleneck, and what it sent.
+struct Run {
+    network: Network,
+    dumbbell: Dumbbell,
+    flow: DumbbellPair,
+}
+
+impl Run {
+    fn new(forward: LinkConfig, config: &TcpConfig, traffic: Traffic) -> Self {
+        Self::with_way_back(forward, line(), config, traffic)
+    }
+
+    fn with_way_back(
+        forward: LinkConfig,
+        backward: LinkConfig,
+        config: &TcpConfig,
+        traffic: Traffic,
+    ) -> Self {
+        let mut network = Network::new(1);
+        network.keep_records(1_000_000);
+        let mut dumbbell = Dumbbell::new(&mut network, forward, backward);
+        let flow = dumbbell.add_tcp(&mut network, "tcp", config, traffic, Timestamp::ZERO);
+        Self {
+            network,
+            dumbbell,
+            flow,
+        }
+    }
+
+    fn until(mut self, milliseconds: u64) -> Self {
+        self.network.run_until(Timestamp::from_millis(milliseconds));
+        self
+    }
+
+    fn stats(&self) -> TcpStats {
+        self.network.node::<TcpSource>(self.flow.left).stats()
+    }
+
+    fn received(&self) -> TcpSinkStats {
+        self.network.node::<TcpSink>(self.flow.right).stats()
+    }
+
+    fn link(&self) -> LinkStats {
+        *self.network.link_stats(self.dumbbell.forward)
+    }
+
+    /// When segments were given to the bottleneck that began with data sent before, in milliseconds.
+    fn repeats(&self) -> Vec<u64> {
+        let mut high = 0;
+        let mut times = Vec::new();
+        for record in self.network.records() {
+            if let (true, Payload::Tcp(segment)) =
+                (record.link == self.dumbbell.forward, &record.packet.payload)
+            {
+                if segment.sequence < high || (segment.syn.is_some() && high > 0) {
+                    times.push(record.at.0 / 1_000_000);
+                }
+                high = high.max(segment.sequence + u64::from(segment.len).max(1));
+            }
+        }
+        times
+    }
+}
+
+/// 10 Mbit/s and 40 ms: 67 full packets fill it there and back.
+fn line() -> LinkConfig {
+    LinkConfig::default().with_rate(10_000_000).with_delay(DELAY)
+}
+
+fn losing(packets: &[u64]) -> LinkConfig {
+    line().with_loss(LossModel::Script(packets.to_vec()))
+}
+
+/// A window of some 20 segments, in which `losing` hits where it likes.
+fn steady(recovery: Recovery) -> TcpConfig {
+    TcpConfig {
+        recovery,
+        initial_window: 20,
+        initial_ssthresh: 20 * 1460,
+        ..TcpConfig::default()
+    }
+}
 
 /// Means over a few seeds: goodput of all flows in Mbit/s, lost packets in percent, queue in kilobytes.
 fn means(flows: usize, recovery: Recovery) -> [f64; 3] {
@@ -19,12 +113,18 @@ fn means(flows: usize, recovery: Recovery) -> [f64; 3] {
         for (sum, value) in sums.iter_mut().zip(values) {
             *sum += value / SEEDS as f64;
         }
+        let fairest = acked as f64 / flows as f64;
+        let fair = figures
+            .acked
+            .iter()
+            .all(|&flow| (0.7..1.4).contains(&(flow as f64 / fairest)));
+        assert!(fair, "flows share: {:?}", figures.acked);
     }
     sums
 }
 
 /// ns-2.35's means over 20 seeds, from `scripts/tcp-validation` of November 2026 (docs/SIMULATOR.md). Goodput is held
-/// within 2 %, the queue within 6 %, the loss rate, which hangs on when few packets are lost, within 30 %.
+/// within 2 %, the queue within 5 %, the loss rate, which hangs on when few packets are lost, within 15 %.
 #[test]
 fn throughput_loss_and_queue_are_those_of_ns2() {
     for (flows, recovery, expected) in [
@@ -34,7 +134,7 @@ fn throughput_loss_and_queue_are_those_of_ns2() {
         (4, Recovery::Sack, [9.66, 0.213, 47.8]),
     ] {
         let measured = means(flows, recovery);
-        for ((value, expected), margin) in measured.into_iter().zip(expected).zip([0.02, 0.30, 0.06]) {
+        for ((value, expected), margin) in measured.into_iter().zip(expected).zip([0.02, 0.15, 0.05]) {
             let ratio: f64 = value / expected;
             assert!(
                 (ratio - 1.0).abs() <= margin,
@@ -42,4 +142,226 @@ fn throughput_loss_and_queue_are_those_of_ns2() {
             );
         }
     }
+}
+
+#[test]
+fn newreno_repairs_a_hole_a_round_trip() {
+    // The SYN is packet 0.
+    let run = Run::new(
+        losing(&[101, 104, 107]),
+        &steady(Recovery::NewReno),
+        Traffic::Greedy,
+    )
+    .until(5000);
+    let stats = run.stats();
+    assert_eq!(
+        (stats.retransmitted, stats.fast_recoveries, stats.timeouts),
+        (3, 1, 0)
+    );
+    let times = run.repeats();
+    for pair in times.windows(2) {
+        let apart = pair[1] - pair[0];
+        assert!((ROUND_TRIP..ROUND_TRIP + 10).contains(&apart), "{times:?}");
+    }
+}
+
+#[test]
+fn sack_repairs_all_holes_in_one_round_trip() {
+    let run = Run::new(losing(&[101, 104, 107]), &steady(Recovery::Sack), Traffic::Greedy).until(5000);
+    let stats = run.stats();
+    assert_eq!(
+        (stats.retransmitted, stats.fast_recoveries, stats.timeouts),
+        (3, 1, 0)
+    );
+    let times = run.repeats();
+    assert!(times[2] - times[0] < ROUND_TRIP / 2, "{times:?}");
+}
+
+#[test]
+fn reno_needs_more_than_one_recovery_for_a_window_with_three_holes() {
+    let run = Run::new(losing(&[101, 104, 107]), &steady(Recovery::Reno), Traffic::Greedy).until(5000);
+    let stats = run.stats();
+    assert!(stats.fast_recoveries + stats.timeouts > 1, "{stats:?}");
+}
+
+#[test]
+fn an_outage_is_probed_at_doubling_intervals_and_got_over() {
+    let outage = line().with_loss("outage:2s-20s".parse::<LossModel>().unwrap());
+    for recovery in [Recovery::NewReno, Recovery::Sack] {
+        let run = Run::new(outage.clone(), &steady(recovery), Traffic::Greedy).until(40_000);
+        let times: Vec<_> = run
+            .repeats()
+            .into_iter()
+            .filter(|time| (2000..20_000).contains(time))
+            .collect();
+        let intervals: Vec<_> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert_eq!(intervals, [2000, 4000, 8000], "after 1 s");
+        let stats = run.stats();
+        assert_eq!(stats.timeouts, 5);
+        // 2 s before it and, since the probe at 17 s came to nothing, 7 s after the next.
+        assert!(stats.bytes_acked > 3_000_000, "{recovery:?}: {stats:?}");
+    }
+}
+
+#[test]
+fn a_lost_syn_is_repeated_after_a_second() {
+    let run = Run::new(losing(&[0]), &TcpConfig::default(), Traffic::Greedy).until(5000);
+    assert_eq!(run.repeats()[0], 1000);
+    let stats = run.stats();
+    assert_eq!(stats.timeouts, 1);
+    assert!(stats.bytes_acked > 1_000_000, "{stats:?}");
+}
+
+#[test]
+fn half_as_many_acknowledgements_come_back_as_segments_go_out() {
+    let run = Run::new(line(), &steady(Recovery::NewReno), Traffic::Greedy).until(10_000);
+    let received = run.received();
+    let share = received.acks_sent as f64 / received.segments as f64;
+    assert!((0.5..0.51).contains(&share), "{received:?}");
+    let every = TcpConfig {
+        delayed_ack: None,
+        ..steady(Recovery::NewReno)
+    };
+    let run = Run::new(line(), &every, Traffic::Greedy).until(10_000);
+    let received = run.received();
+    assert_eq!(received.acks_sent, received.segments + 1, "and the SYN's");
+}
+
+#[test]
+fn the_receive_window_bounds_what_is_outstanding() {
+    let config = TcpConfig {
+        receive_window: 10 * 1460,
+        ..TcpConfig::default()
+    };
+    let run = Run::new(line(), &config, Traffic::Greedy).until(20_000);
+    // Ten segments a round trip, which 10 packets at 10 Mbit/s and the way to the routers lengthen a little.
+    let rounds = run.stats().bytes_acked / (10 * 1460);
+    assert!((19_000 / 94..20_000 / 80).contains(&rounds), "{rounds}");
+    assert_eq!(run.link().lost(), 0);
+}
+
+#[test]
+fn bursts_arrive_whole_and_on_off_sources_pause() {
+    let bursts = Traffic::Bursts {
+        mean_bytes: 100_000,
+        mean_pause: Duration::from_millis(500),
+    };
+    let run = Run::new(line(), &TcpConfig::default(), bursts).until(60_000);
+    let (stats, received) = (run.stats(), run.received());
+    assert!(
+        received.bytes - stats.bytes_acked <= 2 * 1460,
+        "{stats:?} {received:?}"
+    );
+    assert!((2_000_000..8_000_000).contains(&stats.bytes_acked), "{stats:?}");
+    let on_off = Traffic::OnOff {
+        mean_on: Duration::from_secs(1),
+        mean_off: Duration::from_secs(1),
+    };
+    // A window that fills the line and no queue.
+    let config = TcpConfig {
+        receive_window: 100_000,
+        ..TcpConfig::default()
+    };
+    let some = Run::new(line(), &config, on_off).until(100_000);
+    let all = Run::new(line(), &config, Traffic::Greedy).until(100_000);
+    let share = some.stats().bytes_acked as f64 / all.stats().bytes_acked as f64;
+    assert!((0.3..0.6).contains(&share), "{share}");
+}
+
+/// Whatever the links do, data arrives, and what is acknowledged has arrived.
+#[test]
+fn every_variant_gets_through_bad_links() {
+    let bad: LinkConfig = "rate=10mbit,delay=20ms,queue=30kb,loss=1%,reorder=1%:10ms,duplicate=1%,corrupt=1%"
+        .parse()
+        .unwrap();
+    for recovery in [Recovery::Reno, Recovery::NewReno, Recovery::Sack] {
+        for timestamps in [false, true] {
+            let mut config = TcpConfig::default().with_recovery(recovery);
+            config.byte_counting = timestamps;
+            if timestamps {
+                config = config.with_timestamps();
+            }
+            let run = Run::with_way_back(bad.clone(), bad.clone(), &config, Traffic::Greedy).until(60_000);
+            let (stats, received) = (run.stats(), run.received());
+            assert!(received.bytes >= stats.bytes_acked);
+            assert!(stats.bytes_acked > 2_000_000, "{config:?}: {stats:?}");
+            assert!(received.out_of_order > 0 && received.duplicates > 0);
+        }
+    }
+}
+
+#[test]
+fn equal_seeds_give_equal_runs() {
+    let config = TcpConfig::default().with_recovery(Recovery::Sack);
+    let lossy = line().with_loss(LossModel::bernoulli(0.01));
+    let run = || {
+        let run = Run::new(lossy.clone(), &config, Traffic::Greedy).until(20_000);
+        (run.stats(), run.received(), run.link(), run.repeats())
+    };
+    assert_eq!(run(), run());
+}
+
+/// Hands what is written to the test.
+struct Out(mpsc::Sender<Vec<u8>>);
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let _ = self.0.send(bytes.to_vec());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The 16-bit words' sum of RFC 1071, folded: all ones over what has its checksum in it.
+fn ones_sum(bytes: impl IntoIterator<Item = u8>) -> u32 {
+    let bytes: Vec<_> = bytes.into_iter().collect();
+    let mut sum: u32 = bytes
+        .chunks(2)
+        .map(|word| u32::from(word[0]) << 8 | u32::from(*word.get(1).unwrap_or(&0)))
+        .sum();
+    while sum > 0xffff {
+        sum = (sum >> 16) + (sum & 0xffff);
+    }
+    sum
+}
+
+#[test]
+fn captures_have_whole_packets_with_right_lengths_and_checksums() {
+    let (sender, blocks) = mpsc::channel();
+    let config = steady(Recovery::Sack).with_timestamps();
+    let mut run = Run::new(losing(&[101, 104, 107]), &config, Traffic::Greedy);
+    run.network.capture(Out(sender)).unwrap();
+    run.network.run_until(Timestamp::from_millis(2000));
+    run.network.finish_capture().unwrap();
+    let (mut packets, mut with_sack) = (0, 0);
+    for block in blocks.try_iter() {
+        let word = |at: usize| u32::from_le_bytes(block[at..at + 4].try_into().unwrap()) as usize;
+        assert_eq!((word(4), word(block.len() - 4)), (block.len(), block.len()));
+        // An enhanced packet block: interface, time (2), captured and original length, the packet.
+        if word(0) != 6 {
+            continue;
+        }
+        assert_eq!(word(20), word(24));
+        let packet = &block[28..28 + word(20)];
+        assert_eq!((packet[0], packet[9]), (0x45, 6));
+        assert_eq!(
+            usize::from(u16::from_be_bytes([packet[2], packet[3]])),
+            packet.len()
+        );
+        assert_eq!(ones_sum(packet[..20].iter().copied()), 0xffff);
+        let segment = &packet[20..];
+        let [high, low] = (segment.len() as u16).to_be_bytes();
+        let pseudo_header = packet[12..20].iter().copied().chain([0, 6, high, low]);
+        assert_eq!(ones_sum(pseudo_header.chain(segment.iter().copied())), 0xffff);
+        assert!(packet.len() <= 1500);
+        let header = usize::from(segment[12] >> 4) * 4;
+        // An acknowledgement with timestamps and SACK blocks.
+        with_sack += usize::from(header > 32 && header == segment.len());
+        packets += 1;
+    }
+    assert_eq!(packets, run.network.records().len());
+    assert!(with_sack > 10, "{with_sack} of {packets}");
 }

@@ -160,7 +160,13 @@ impl Sender {
         }
         // The threshold stays if the same segment is lost again (RFC 5681 §3.1).
         if self.repair.timed_out != Some(self.una) {
-            self.window.lose(self.next - self.una);
+            let mut outstanding = self.next - self.una;
+            if self.repair.recovering {
+                // The window was halved for this already: what counts is what it should be, not what the duplicates
+                // let out. RFC 5681 allows no more than half of what is outstanding, and allows less.
+                outstanding = outstanding.min(self.window.ssthresh);
+            }
+            self.window.lose(outstanding);
         }
         self.window.collapse();
         let mut scoreboard = core::mem::take(&mut self.repair.scoreboard);
@@ -453,7 +459,11 @@ impl Sender {
         }
         self.high = self.high.max(end);
         self.last_sent = now;
-        if !self.timer.is_set() {
+        // RFC 6675 §6 allows a repeat in recovery to start the timer anew; else it often expires just before the repeat of
+        // a hole found late is acknowledged.
+        let repeated_in_recovery =
+            repeated && self.repair.recovering && self.config.recovery == Recovery::Sack;
+        if !self.timer.is_set() || repeated_in_recovery {
             self.timer.set(now + self.rto.timeout());
         }
         Segment {
@@ -470,3 +480,6 @@ impl Sender {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
