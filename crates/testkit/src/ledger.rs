@@ -1,12 +1,14 @@
-//! What was sent and what arrived: nothing lost, nothing twice, nothing changed, each stream in its order.
+//! What was sent and what arrived: nothing reliable lost, nothing twice, nothing changed, each stream in its order.
 //!
 //! A message carries its number as payload protocol identifier, so that even a message of one byte, or one that came
 //! unordered, is known; its bytes follow from seed and number, so that nothing large has to be kept.
 
+use core::time::Duration;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use anabranch_netsim::Generator;
-use anabranch_proto::{Ppid, SendOptions, StreamId};
+use anabranch_proto::{Ppid, Reliability, SendOptions, StreamId};
 use bytes::Bytes;
 
 use crate::talker::Message;
@@ -30,6 +32,8 @@ struct Entry {
     stream: StreamId,
     unordered: bool,
     len: usize,
+    /// It may be given up.
+    expendable: bool,
     arrived: bool,
 }
 
@@ -81,6 +85,10 @@ pub struct Ledger {
     random: Generator,
     entries: Vec<Entry>,
     arrived: usize,
+    /// Every so manieth random message may be given up; 0 for none.
+    expendable: u64,
+    /// The last ordered message that arrived of each stream.
+    last: BTreeMap<StreamId, u32>,
 }
 
 impl Ledger {
@@ -92,7 +100,16 @@ impl Ledger {
             random: Generator::of_process(seed, "ledger"),
             entries: Vec::new(),
             arrived: 0,
+            expendable: 0,
+            last: BTreeMap::new(),
         }
+    }
+
+    /// Lets one in `every` of the random messages be one that may be given up, in one way or another.
+    #[must_use]
+    pub fn with_expendable(mut self, every: u64) -> Self {
+        self.expendable = every;
+        self
     }
 
     /// A message of this length, entered as sent.
@@ -103,6 +120,7 @@ impl Ledger {
             stream,
             unordered,
             len,
+            expendable: false,
             arrived: false,
         });
         let options = SendOptions {
@@ -125,7 +143,28 @@ impl Ledger {
         let bits = u64::from(max_len.max(1).ilog2()) + 1;
         let bound = 1_u64 << self.random.below(bits + 1);
         let len = 1 + self.random.below(bound.min(max_len as u64)) as usize;
-        self.parcel(stream, len, unordered)
+        let parcel = self.parcel(stream, len, unordered);
+        if self.expendable == 0 || self.random.below(self.expendable) > 0 {
+            return parcel;
+        }
+        let number = self.random.below(3);
+        let reliability = match self.random.below(4) {
+            0 => Reliability::Lifetime(Duration::from_millis(self.random.below(100))),
+            1 => Reliability::Lifetime(Duration::from_millis(self.random.below(20_000))),
+            2 => Reliability::Retransmissions(number as u32),
+            _ => Reliability::Priority(number as u32),
+        };
+        self.expend(parcel, reliability)
+    }
+
+    /// Says how the message entered last may be given up.
+    ///
+    /// # Panics
+    /// If none was entered.
+    pub fn expend(&mut self, mut parcel: Parcel, reliability: Reliability) -> Parcel {
+        parcel.options.reliability = reliability;
+        self.entries.last_mut().expect("a message was entered").expendable = true;
+        parcel
     }
 
     /// Takes back the last message, which could not be sent after all.
@@ -139,6 +178,12 @@ impl Ledger {
         self.entries.len()
     }
 
+    /// The number of a message by its payload protocol identifier.
+    #[must_use]
+    pub fn number(ppid: Ppid) -> u32 {
+        ppid.0.wrapping_sub(FIRST_PPID)
+    }
+
     /// Messages that arrived.
     #[must_use]
     pub fn arrived(&self) -> usize {
@@ -150,7 +195,7 @@ impl Ledger {
     /// # Errors
     /// What it breaks.
     pub fn check(&mut self, message: &Message) -> Result<(), Violation> {
-        let number = message.ppid.0.wrapping_sub(FIRST_PPID);
+        let number = Self::number(message.ppid);
         let Some(entry) = self.entries.get(number as usize).copied() else {
             return Err(Violation::Unknown(number));
         };
@@ -167,10 +212,20 @@ impl Ledger {
         if entry.unordered {
             return Ok(());
         }
+        if let Some(last) = self
+            .last
+            .insert(entry.stream, number)
+            .filter(|last| *last > number)
+        {
+            return Err(Violation::Overtaken {
+                arrived: last,
+                before: number,
+            });
+        }
         // Nearly always the message before has arrived, and this looks at few entries.
         let earlier = self.entries[..number as usize].iter().enumerate().rev();
         let mut same_stream = earlier.filter(|(_, other)| other.stream == entry.stream && !other.unordered);
-        match same_stream.next() {
+        match same_stream.find(|(_, other)| other.arrived || !other.expendable) {
             Some((before, other)) if !other.arrived => Err(Violation::Overtaken {
                 arrived: number,
                 before: before as u32,
@@ -179,15 +234,16 @@ impl Ledger {
         }
     }
 
-    /// Whether everything has arrived.
+    /// Whether everything has arrived that may not be given up.
     ///
     /// # Errors
     /// What is missing.
     pub fn check_complete(&self) -> Result<(), Violation> {
-        match self.entries.iter().position(|entry| !entry.arrived) {
+        let missing = |entry: &&Entry| !entry.arrived && !entry.expendable;
+        match self.entries.iter().position(|entry| missing(&entry)) {
             Some(first) => Err(Violation::Missing {
                 first: first as u32,
-                count: self.entries.len() - self.arrived,
+                count: self.entries.iter().filter(missing).count(),
             }),
             None => Ok(()),
         }

@@ -24,7 +24,7 @@ const SEEDS: Range<u64> = 0..500;
 const HEALED_LIMIT: Duration = Duration::from_secs(1800);
 
 /// What the swarm must meet to be worth its name.
-const MUST_REACH: [&str; 10] = [
+const MUST_REACH: [&str; 15] = [
     "restart",
     "INIT collision",
     "failover",
@@ -35,6 +35,11 @@ const MUST_REACH: [&str; 10] = [
     "wrap-around",
     "ABORT",
     "MTU black hole",
+    "given up unsent",
+    "given up sent",
+    "FORWARD-TSN",
+    "early discard",
+    "selective notice",
 ];
 
 fn seeds() -> Range<u64> {
@@ -121,6 +126,8 @@ struct Story {
     paths: usize,
     /// What A and Z sent.
     sent: [Ledger; 2],
+    /// One in so many of the messages may be given up.
+    every: u64,
     near_wrap: bool,
     reached: Vec<&'static str>,
 }
@@ -185,6 +192,14 @@ fn random_config(random: &mut Generator, near_wrap: bool) -> Config {
         random,
         &[SchedulerKind::FirstComeFirstServed, SchedulerKind::RoundRobin],
     );
+    let partial = &mut config.partial_reliability;
+    partial.offer = random.below(8) > 0;
+    partial.discard_unsent = random.below(4) > 0;
+    partial.early_discard = random.below(2) == 0;
+    partial.selective_forward_tsn = pick(random, &[None, Some(1), Some(3)]);
+    config.nr_sack.offer = random.below(4) > 0;
+    config.nr_sack.may_renege = random.below(4) == 0;
+    config.nr_sack.forward_past_nonrenegable = random.below(4) > 0;
     if near_wrap {
         config.initial_tsn = Some(Tsn(u32::MAX - random.below(20) as u32));
     }
@@ -200,12 +215,15 @@ impl Story {
         for _ in 0..paths {
             setup = setup.path_of(random_link(random), random_link(random));
         }
+        let every = pick(random, &[0, 2, 5]);
         let sent = [Ledger::new(seed * 2), Ledger::new(seed * 2 + 1)];
+        let sent = sent.map(|ledger| ledger.with_expendable(every));
         Self {
             seed,
             pair: setup.build(),
             paths,
             sent,
+            every,
             near_wrap,
             reached: Vec::new(),
         }
@@ -342,6 +360,16 @@ impl Story {
             ),
             ("INIT collision", any(|counters| counters.init_collisions)),
             ("MTU black hole", any(|counters| counters.mtu_black_holes)),
+            ("given up unsent", any(|counters| counters.abandoned_unsent)),
+            ("given up sent", any(|counters| counters.abandoned_sent)),
+            ("FORWARD-TSN", any(|counters| counters.forward_tsns_received)),
+            ("early discard", any(|counters| counters.early_discards)),
+            (
+                "selective notice",
+                any(|counters| counters.selective_notices_received),
+            ),
+            ("late message", any(|counters| counters.late_messages)),
+            ("reneged", any(|counters| counters.chunks_reneged)),
         ];
         met.into_iter()
             .filter(|(_, met)| *met)
@@ -395,7 +423,8 @@ impl Story {
         self.check_arrivals();
         self.wait_established();
         let fresh = self.seed * 2 + 1_000_000;
-        self.sent = [Ledger::new(fresh), Ledger::new(fresh + 1)];
+        let sent = [Ledger::new(fresh), Ledger::new(fresh + 1)];
+        self.sent = sent.map(|ledger| ledger.with_expendable(self.every));
         assert!(
             self.pair.events(survivor).contains(&Event::Restarted),
             "the application is told"

@@ -141,7 +141,9 @@ impl Association {
             return;
         }
         self.advance_forward_point(now);
-        self.sources.forward.on_ack(&self.outstanding);
+        let path = self.paths.path(self.paths.data_path());
+        let round_trip = path.rto.srtt().unwrap_or_default();
+        self.sources.forward.on_ack(now, round_trip, &self.outstanding);
         self.keep_timer(now);
     }
 
@@ -190,7 +192,7 @@ impl Association {
     ) {
         if self.forward_due()
             && id == self.paths.data_path()
-            && let Some(forward) = self.sources.forward.build(&self.outstanding, packet.room())
+            && let Some(forward) = self.sources.forward.build(now, &self.outstanding, packet.room())
         {
             packet.push(&forward);
             self.counters.forward_tsns_sent += 1;

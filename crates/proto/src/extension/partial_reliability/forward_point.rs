@@ -1,18 +1,21 @@
 //! `Advanced.Peer.Ack.Point` (RFC 3758 §3.5), and FORWARD-TSN past what the receiver can no longer take back (Rajiullah and
 //! Brunstrom, *Optimizing PR-SCTP Performance using NR-SACKs*).
 
+use core::time::Duration;
 use std::collections::BTreeMap;
 
 use anabranch_wire::chunk::{ForwardTsn, SkippedStream};
 use anabranch_wire::{Ssn, StreamId, Tsn};
 
 use crate::send::Outstanding;
+use crate::time::Timestamp;
 
 /// Bytes of a FORWARD-TSN without streams, and of each stream.
 const HEADER_LEN: usize = 8;
 const ENTRY_LEN: usize = 4;
 
-/// Acknowledgements that do not reach the point told, after which it is told again (§3.5 F2 leaves the number open).
+/// Acknowledgements that do not reach the point told, after which it is told again (§3.5 F2 leaves the number open). Those
+/// of the first round trip after telling do not count: they left before the receiver could know.
 const REPEAT_AFTER: u8 = 3;
 
 /// How far the receiver may be told to go on without what is missing.
@@ -27,6 +30,7 @@ pub(crate) struct ForwardPoint {
     point: u64,
     /// The point that was told last.
     told: u64,
+    told_at: Timestamp,
     /// Acknowledgements since then that did not reach it.
     short: u8,
     due: bool,
@@ -39,6 +43,7 @@ impl ForwardPoint {
             reached: 0,
             point: 0,
             told: 0,
+            told_at: Timestamp::ZERO,
             short: 0,
             due: false,
         }
@@ -84,12 +89,12 @@ impl ForwardPoint {
     }
 
     /// An acknowledgement came: after some that fall short of what was told, it is told again.
-    pub(crate) fn on_ack(&mut self, outstanding: &Outstanding) {
+    pub(crate) fn on_ack(&mut self, now: Timestamp, round_trip: Duration, outstanding: &Outstanding) {
         if self.told < outstanding.base() {
             self.short = 0;
             return;
         }
-        self.short += 1;
+        self.short += u8::from(now.saturating_duration_since(self.told_at) >= round_trip);
         self.due |= self.short >= REPEAT_AFTER;
     }
 
@@ -107,7 +112,12 @@ impl ForwardPoint {
     /// even one message fits.
     ///
     /// Of each stream the highest ordered message that was given up is listed; never one that is held for good.
-    pub(crate) fn build(&mut self, outstanding: &Outstanding, room: usize) -> Option<ForwardTsn> {
+    pub(crate) fn build(
+        &mut self,
+        now: Timestamp,
+        outstanding: &Outstanding,
+        room: usize,
+    ) -> Option<ForwardTsn> {
         let entries = room.checked_sub(HEADER_LEN)? / ENTRY_LEN;
         let mut skipped = BTreeMap::<StreamId, Ssn>::new();
         let mut end = None;
@@ -128,6 +138,7 @@ impl ForwardPoint {
         self.due = false;
         self.short = 0;
         self.told = end;
+        self.told_at = now;
         let skipped = skipped
             .into_iter()
             .map(|(stream, ssn)| SkippedStream { stream, ssn });

@@ -1,0 +1,259 @@
+//! Lifetimes over whole runs: whatever the network does, nothing leaves after its time, and nothing reliable is lost.
+//!
+//! `EXPIRY_SEEDS=100..200` (or one number) chooses the seeds; a failure names its own.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::Duration;
+
+use anabranch_netsim::{Generator, LinkConfig, LossModel, QueueLimit};
+use anabranch_proto::{Reliability, SendOptions, StreamId, Timestamp};
+use anabranch_testkit::{Ledger, Pair, Setup, Side, Violation};
+use anabranch_wire::chunk::{Chunk, kind};
+use anabranch_wire::packet::Packet as SctpPacket;
+
+fn seeds() -> Range<u64> {
+    let Ok(text) = std::env::var("EXPIRY_SEEDS") else {
+        return 0..1000;
+    };
+    let number = |text: &str| {
+        text.trim()
+            .parse::<u64>()
+            .expect("EXPIRY_SEEDS is FROM..TO or one number")
+    };
+    match text.split_once("..") {
+        Some((from, to)) => number(from)..number(to),
+        None => number(&text)..number(&text) + 1,
+    }
+}
+
+fn millis(random: &mut Generator, from: u64, to: u64) -> Duration {
+    Duration::from_millis(from + random.below(to - from + 1))
+}
+
+/// A lossy link, and settings from the seed; every packet is kept.
+fn pair(random: &mut Generator, seed: u64) -> Pair {
+    let link = LinkConfig::default()
+        .with_delay(millis(random, 1, 80))
+        .with_rate(2_000_000)
+        .with_queue(QueueLimit::Bytes(30_000))
+        .with_loss(LossModel::bernoulli(random.fraction() * 0.1));
+    let early = random.below(2) == 0;
+    let selective = [None, Some(1)][random.below(2) as usize];
+    let past = random.below(2) == 0;
+    let setup = Setup::new(seed).path(link).adjust_both(|config| {
+        config.partial_reliability.early_discard = early;
+        config.partial_reliability.selective_forward_tsn = selective;
+        config.nr_sack.forward_past_nonrenegable = past;
+        config.buffers.send = 8 << 20;
+        config.retransmissions.association_max_retrans = 1000;
+    });
+    let mut pair = setup.connect();
+    pair.network.keep_records(1 << 20);
+    pair
+}
+
+/// When each message that A sent may leave at the latest.
+type Deadlines = BTreeMap<u32, Timestamp>;
+
+/// DATA of A that left after its message's lifetime: the message, and how late.
+fn too_late(pair: &Pair, deadlines: &Deadlines) -> Option<(u32, Duration)> {
+    let z = pair.addresses(Side::Z)[0];
+    let records = pair
+        .network
+        .records()
+        .filter(|record| record.packet.destination.ip() == z);
+    for record in records {
+        let packet =
+            SctpPacket::parse(record.packet.payload.clone().into_sctp()).expect("a packet of the core");
+        let data = packet
+            .chunks()
+            .map_while(Result::ok)
+            .filter(|raw| raw.kind == kind::DATA);
+        for raw in data {
+            let Ok(Chunk::Data(data)) = Chunk::decode(raw) else {
+                panic!("DATA of the core")
+            };
+            let number = Ledger::number(data.ppid);
+            if let Some(deadline) = deadlines.get(&number).filter(|deadline| record.at > **deadline) {
+                return Some((number, record.at.saturating_duration_since(*deadline)));
+            }
+        }
+    }
+    None
+}
+
+/// Outages of one to ten seconds amid messages, some with lifetimes; some large, some reliable.
+fn outages(seed: u64) -> u64 {
+    let mut random = Generator::of_process(seed, "expiry");
+    let mut pair = pair(&mut random, seed);
+    let mut ledger = Ledger::new(seed);
+    let mut deadlines = Deadlines::new();
+    let (cut_at, outage) = (200 + random.below(1000), millis(&mut random, 1_000, 10_000));
+    let mut number = 0;
+    for step in 0..150_u64 {
+        if step * 10 >= cut_at {
+            pair.cut(0, true);
+        }
+        let reliable = random.below(4) == 0;
+        let len = [72, 700, 5_000][random.below(3) as usize];
+        let parcel = ledger.parcel(random.below(4) as u16, len, random.below(3) == 0);
+        let parcel = if reliable {
+            parcel
+        } else {
+            let lifetime = millis(&mut random, 0, 3_000);
+            deadlines.insert(number, pair.now() + lifetime);
+            ledger.expend(parcel, Reliability::Lifetime(lifetime))
+        };
+        number += 1;
+        let now = pair.now();
+        pair.association_mut(Side::A)
+            .send(now, parcel.stream, parcel.bytes, parcel.options)
+            .expect("there is room");
+        pair.run_ms(10);
+    }
+    pair.run_for(outage);
+    pair.cut(0, false);
+    let limit = pair.now() + Duration::from_secs(300);
+    let complete = |pair: &mut Pair| {
+        for message in pair.messages(Side::Z) {
+            if let Err(violation) = ledger.check(&message) {
+                panic!("seed {seed}: {violation}");
+            }
+        }
+        let missing = matches!(ledger.check_complete(), Err(Violation::Missing { .. }));
+        !missing && pair.association(Side::A).stats().outstanding_bytes == 0
+    };
+    assert!(
+        pair.run_to(limit, complete),
+        "seed {seed}: {:?}",
+        pair.association(Side::A).stats()
+    );
+    if let Some((number, late)) = too_late(&pair, &deadlines) {
+        panic!("seed {seed}: message {number} left {late:?} after its lifetime");
+    }
+    let counters = pair.association(Side::A).counters();
+    counters.abandoned_sent + counters.abandoned_unsent
+}
+
+/// In every seed no message is first transmitted, or repeated, after its lifetime; after an outage there is no burst of
+/// stale messages; what is reliable arrives, and each stream in its order.
+#[test]
+fn nothing_leaves_after_its_lifetime() {
+    let given_up: u64 = seeds().map(outages).sum();
+    println!("{given_up} messages given up");
+    assert!(given_up > 0);
+}
+
+/// Bytes that a path without loss carries in three seconds, and FORWARD-TSNs; messages of one packet, all with this
+/// reliability.
+fn greedy(reliability: Reliability) -> (u64, u64) {
+    let link = LinkConfig::default()
+        .with_delay(Duration::from_millis(50))
+        .with_rate(20_000_000);
+    let mut pair = Setup::new(7).path(link).connect();
+    let end = pair.now() + Duration::from_secs(3);
+    while pair.now() < end {
+        let now = pair.now();
+        let association = pair.association_mut(Side::A);
+        while association.stats().queued_bytes < 200_000 {
+            let options = SendOptions {
+                reliability,
+                ..SendOptions::default()
+            };
+            association
+                .send(now, StreamId(0), vec![1; 1200].into(), options)
+                .expect("there is room");
+        }
+        pair.run_ms(5);
+    }
+    let counters = pair.association(Side::A).counters();
+    (counters.data_bytes_sent, counters.forward_tsns_sent)
+}
+
+/// A lifetime of half a round trip without loss: no FORWARD-TSN, and no byte more than reliable traffic sends.
+#[test]
+fn a_lifetime_below_the_round_trip_sends_no_faster() {
+    let (reliable, _) = greedy(Reliability::Reliable);
+    let (timed, forward_tsns) = greedy(Reliability::Lifetime(Duration::from_millis(50)));
+    assert_eq!(forward_tsns, 0);
+    assert!(timed <= reliable, "{timed} bytes, {reliable} without a lifetime");
+    assert!(
+        timed > reliable / 2,
+        "{timed} bytes, {reliable} without a lifetime"
+    );
+}
+
+/// Greedy traffic over a path with this loss: bytes of user data delivered, cuts of the window, FORWARD-TSNs and packets.
+fn lossy(loss: f64, change: impl Fn(&mut anabranch_proto::Config)) -> (u64, anabranch_proto::Counters) {
+    let link = LinkConfig::default()
+        .with_delay(Duration::from_millis(20))
+        .with_rate(5_000_000)
+        .with_queue(QueueLimit::Bytes(50_000))
+        .with_loss(LossModel::bernoulli(loss));
+    let clean = LinkConfig::default().with_delay(Duration::from_millis(20));
+    let mut pair = Setup::new(11).path_of(link, clean).adjust_both(&change).connect();
+    let end = pair.now() + Duration::from_secs(60);
+    let mut delivered = 0;
+    while pair.now() < end {
+        let now = pair.now();
+        let association = pair.association_mut(Side::A);
+        while association.stats().queued_bytes < 100_000 {
+            let options = SendOptions {
+                reliability: Reliability::Retransmissions(0),
+                unordered: true,
+                ..SendOptions::default()
+            };
+            if association
+                .send(now, StreamId(0), vec![1; 1000].into(), options)
+                .is_err()
+            {
+                break;
+            }
+        }
+        pair.run_ms(5);
+        delivered += pair
+            .messages(Side::Z)
+            .iter()
+            .map(|message| message.bytes.len() as u64)
+            .sum::<u64>();
+    }
+    (delivered, *pair.association(Side::A).counters())
+}
+
+/// No FORWARD-TSN storms: with loss about one for each loss, without none. Every variant still cuts its window for losses:
+/// those of early discard are cuts as well.
+#[test]
+fn forward_tsns_are_few_and_losses_are_cuts() {
+    let early = |config: &mut anabranch_proto::Config| config.partial_reliability.early_discard = true;
+    let variants: [(&str, &dyn Fn(&mut anabranch_proto::Config)); 3] = [
+        ("RFC 3758", &|config| {
+            config.nr_sack.forward_past_nonrenegable = false
+        }),
+        ("NR-SACK", &|_| {}),
+        ("early discard", &early),
+    ];
+    for (name, change) in variants {
+        let (_, clean) = lossy(0.0, change);
+        let (delivered, lost) = lossy(0.03, change);
+        println!(
+            "{name}: {delivered} bytes, {} cuts, {} timeouts, {} given up, {} FORWARD-TSNs in {} packets; no loss: {}",
+            lost.fast_recoveries,
+            lost.timeouts,
+            lost.abandoned_sent,
+            lost.forward_tsns_sent,
+            lost.packets_sent,
+            clean.forward_tsns_sent,
+        );
+        // Its own queue overflows without random loss too: a FORWARD-TSN for each loss, and a few repeats.
+        for counters in [clean, lost] {
+            assert!(
+                4 * counters.forward_tsns_sent <= 5 * counters.abandoned_sent + 4 * counters.timeouts,
+                "{name}: {counters:?}"
+            );
+        }
+        // At 3 % of loss and some eight packets a window, about every second window has one.
+        let cuts = lost.fast_recoveries + lost.timeouts;
+        assert!(cuts * 4 >= lost.abandoned_sent, "{name}: {lost:?}");
+    }
+}
