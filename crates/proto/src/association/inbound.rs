@@ -47,8 +47,9 @@ impl Association {
     fn on_chunks(&mut self, now: Timestamp, inbound: &Inbound, skip: usize) {
         let mut notes = PacketNotes::default();
         // A chunk that is cut off or has no length ends the packet (§6.10).
-        for raw in inbound.packet.chunks().skip(skip).map_while(Result::ok) {
-            if self.state.is_closed() || self.on_chunk(now, inbound, raw, &mut notes).is_break() {
+        let mut chunks = inbound.packet.chunks().skip(skip);
+        while let Some(Ok(raw)) = chunks.next() {
+            if self.state.is_closed() || self.on_chunk(now, inbound, &raw, &mut notes).is_break() {
                 break;
             }
         }
@@ -112,19 +113,19 @@ impl Association {
         &mut self,
         now: Timestamp,
         inbound: &Inbound,
-        raw: RawChunk,
+        raw: &RawChunk,
         notes: &mut PacketNotes,
     ) -> Onward {
         // Nearly all chunks are of these two kinds, and smaller than the largest that `Chunk` has room for.
         let read = match raw.kind {
-            kind::DATA => Data::decode(&raw).map(|data| self.on_data(data, inbound, notes)),
-            kind::SACK => Sack::decode(&raw).map(|sack| {
+            kind::DATA => Data::decode(raw).map(|data| self.on_data(data, inbound, notes)),
+            kind::SACK => Sack::decode(raw).map(|sack| {
                 if self.takes_acknowledgements() {
                     self.on_sack(now, &sack);
                 }
             }),
-            _ => match Chunk::decode(raw) {
-                Ok(chunk) => return self.on_control_chunk(now, inbound, &raw, chunk, notes),
+            _ => match Chunk::decode(*raw) {
+                Ok(chunk) => return self.on_control_chunk(now, inbound, raw, chunk, notes),
                 Err(error) => Err(error),
             },
         };
