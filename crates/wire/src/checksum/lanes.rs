@@ -7,10 +7,13 @@ use core::arch::x86_64::{_mm_crc32_u8, _mm_crc32_u32, _mm_crc32_u64};
 /// CRC32c's polynomial, its bits in the order of the register.
 const POLYNOMIAL: u32 = 0x82F6_3B78;
 
-/// Bytes of each of three lanes: once round for most packets of 1,200 bytes, and once more for what is left.
+/// Bytes of each of three lanes: once round for a full packet of 1,200 bytes, for one with a message of 1 KiB, and for what
+/// is left of others.
+const FULL: usize = 392;
 const LONG: usize = 336;
 const SHORT: usize = 56;
 
+static PAST_FULL: Shift = Shift::past(FULL);
 static PAST_LONG: Shift = Shift::past(LONG);
 static PAST_SHORT: Shift = Shift::past(SHORT);
 
@@ -52,7 +55,8 @@ fearless_simd::kernel!(
     /// The checksum of a header and what follows it.
     pub(super) fn crc32c(sse: Sse4_2, header: &[u8; 12], chunks: &[u8]) -> u32 {
         let sum = in_one_lane(u64::from(u32::MAX), header);
-        let (sum, rest) = in_lanes::<LONG>(sum, chunks, &PAST_LONG);
+        let (sum, rest) = in_lanes::<FULL>(sum, chunks, &PAST_FULL);
+        let (sum, rest) = in_lanes::<LONG>(sum, rest, &PAST_LONG);
         let (sum, rest) = in_lanes::<SHORT>(sum, rest, &PAST_SHORT);
         !(in_one_lane(sum, rest) as u32)
     }
