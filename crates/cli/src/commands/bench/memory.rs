@@ -103,11 +103,7 @@ impl Side {
         while let Some(transmit) = association.poll_transmit(now, &mut self.buffer, BATCH) {
             let size = transmit.segment_size.unwrap_or(transmit.len);
             // This copy stands for that of the network.
-            let mut batch = self.network.copy(&self.buffer);
-            while batch.len() > size {
-                packets.push_back(batch.split_to(size));
-            }
-            packets.push_back(batch);
+            packets.extend(self.buffer.chunks(size).map(|packet| self.network.copy(packet)));
             self.buffer.clear();
         }
         while let Some(event) = association.poll_endpoint_event() {
