@@ -380,10 +380,10 @@ impl<P: LinkPacket> Link<P> {
         }
         let work = len * 8 * 1_000_000_000 + self.idle_remainder;
         self.idle_remainder = work % rate;
-        self.idle_at += Duration::from_nanos(work / rate);
+        self.idle_at.0 = self.idle_at.0.saturating_add(work / rate);
         self.queue.push(self.idle_at, len);
-        let stay = self.idle_at.saturating_duration_since(now);
-        self.stats.queue_byte_nanos += u128::from(len) * stay.as_nanos();
+        let stay = self.idle_at.0 - now.0;
+        self.stats.queue_byte_nanos += u128::from(len) * u128::from(stay);
         self.stats.queue_max_bytes = self.stats.queue_max_bytes.max(self.queue.bytes());
         self.stats.queue_max_packets = self.stats.queue_max_packets.max(self.queue.packets());
         self.idle_at

@@ -86,13 +86,17 @@ pub struct Route {
 }
 
 impl Route {
-    /// How exactly the route fits; `None` if it does not. A packet without a source fits every source.
-    fn fits(&self, source: IpAddr, destination: IpAddr) -> Option<u8> {
-        let fits_source = self
-            .source
-            .is_none_or(|address| address == source || source.is_unspecified());
-        let fits = fits_source && self.destination.is_none_or(|address| address == destination);
-        fits.then_some(u8::from(self.destination.is_some()) * 2 + u8::from(self.source.is_some()))
+    /// Whether a packet may take it. A packet without a source fits every source.
+    fn fits(&self, source: IpAddr, destination: IpAddr) -> bool {
+        self.destination.is_none_or(|address| address == destination)
+            && self
+                .source
+                .is_none_or(|address| address == source || source.is_unspecified())
+    }
+
+    /// How much a packet has to agree with.
+    fn exactness(&self) -> u8 {
+        u8::from(self.destination.is_some()) * 2 + u8::from(self.source.is_some())
     }
 }
 
@@ -100,6 +104,7 @@ struct NodeEntry {
     name: String,
     node: Box<dyn Node>,
     addresses: Vec<IpAddr>,
+    /// The most exact first: the first that fits is taken.
     routes: Vec<Route>,
     part: u32,
 }
@@ -225,7 +230,9 @@ impl Network {
             node,
             "a route's link begins at its node"
         );
-        self.nodes[node.index()].routes.push(route);
+        let routes = &mut self.nodes[node.index()].routes;
+        let place = routes.partition_point(|other| other.exactness() >= route.exactness());
+        routes.insert(place, route);
     }
 
     /// Connects an address of one node with an address of another, by a link each way, and gives both nodes the
@@ -516,12 +523,8 @@ impl Network {
     fn send(&mut self, node: NodeId, mut packet: Packet) {
         let entry = &self.nodes[node.index()];
         let (source, destination) = (packet.source.ip(), packet.destination.ip());
-        let fitting = entry
-            .routes
-            .iter()
-            .filter_map(|route| Some((route.fits(source, destination)?, route)));
-        let best = fitting.reduce(|best, other| if other.0 > best.0 { other } else { best });
-        let Some((_, route)) = best else {
+        let mut routes = entry.routes.iter();
+        let Some(route) = routes.find(|route| route.fits(source, destination)) else {
             self.unroutable += 1;
             return;
         };
