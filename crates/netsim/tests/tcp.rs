@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::sync::mpsc;
 
 use anabranch_netsim::{
-    Dumbbell, DumbbellPair, LinkConfig, LinkStats, LossModel, Network, Payload, Recovery, TcpConfig, TcpSink,
-    TcpSinkStats, TcpSource, TcpStats, Traffic,
+    Dumbbell, DumbbellPair, Generator, LinkConfig, LinkStats, LossModel, Network, Payload, Recovery,
+    TcpConfig, TcpSink, TcpSinkStats, TcpSource, TcpStats, Traffic,
 };
 use anabranch_proto::Timestamp;
 
@@ -288,6 +288,49 @@ fn every_variant_gets_through_bad_links() {
             assert!(received.out_of_order > 0 && received.duplicates > 0);
         }
     }
+}
+
+/// What is lost last must be repeated too: nothing hangs, whatever is lost.
+#[test]
+fn every_burst_ends() {
+    let mut faults = Generator::of_process(1, "faults");
+    let (mut timeouts, mut recoveries) = (0, 0);
+    for case in 0..60_u64 {
+        let recovery = [Recovery::Reno, Recovery::NewReno, Recovery::Sack][case as usize % 3];
+        let mut config = TcpConfig::default().with_recovery(recovery);
+        config.limited_transmit = case % 2 == 0;
+        config.mss = 100 + faults.below(1360) as u16;
+        let mut lossy = || {
+            let loss = 0.2 * faults.fraction();
+            line()
+                .with_loss(LossModel::bernoulli(loss))
+                .with_reorder(0.05, DELAY)
+                .with_duplicate(0.05)
+                .with_corrupt(0.01)
+        };
+        let (forward, backward) = (lossy(), lossy());
+        // The pause never ends.
+        let burst = Traffic::Bursts {
+            mean_bytes: 50_000,
+            mean_pause: Duration::from_secs(1 << 30),
+        };
+        let mut run = Run::with_way_back(forward, backward, &config, burst);
+        let limit = Timestamp::from_millis(3_600_000);
+        run.network.run_until(Timestamp::from_millis(1000));
+        let sender = run.flow.left;
+        run.network
+            .run_while(limit, |network| !network.node::<TcpSource>(sender).is_idle());
+        assert!(
+            run.network.node::<TcpSource>(sender).is_idle(),
+            "case {case}: {:?}",
+            run.stats()
+        );
+        let stats = run.stats();
+        assert_eq!(stats.bytes_acked, run.received().bytes, "case {case}");
+        timeouts += stats.timeouts;
+        recoveries += stats.fast_recoveries;
+    }
+    assert!(timeouts > 100 && recoveries > 100, "{timeouts}, {recoveries}");
 }
 
 #[test]

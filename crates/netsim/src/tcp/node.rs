@@ -52,6 +52,12 @@ impl TcpSource {
     pub fn stats(&self) -> TcpStats {
         self.sender.stats()
     }
+
+    /// Whether all data there was so far has been acknowledged: never with greedy traffic.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.sender.all_acknowledged()
+    }
 }
 
 impl Node for TcpSource {

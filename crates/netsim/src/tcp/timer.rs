@@ -26,6 +26,11 @@ impl Timer {
         self.deadline = None;
     }
 
+    #[cfg(test)]
+    pub(super) fn deadline(&self) -> Option<Timestamp> {
+        self.deadline
+    }
+
     /// When to call `fire` next.
     pub(super) fn wake(&self) -> Option<Timestamp> {
         self.wake
