@@ -1,8 +1,8 @@
 //! The `anabranch` command: SCTP over UDP or raw IP from a shell.
 //!
 //! `demo` shows the protocol at work on one machine; `listen`, `send` and `ping` carry messages between two; `perf`
-//! measures the path between them, `bench` this machine. Here is the command line as a whole; each subcommand has its
-//! file in `commands`.
+//! measures the path between them, `bench` this machine; `lab` runs the experiments of the papers. Here is the command
+//! line as a whole; each subcommand has its file in `commands`.
 
 mod commands;
 mod connect;
@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{bench, demo, listen, perf, ping, send};
+use crate::commands::{bench, demo, lab, listen, perf, ping, send};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::Observe;
@@ -66,6 +66,8 @@ enum Command {
     Perf(perf::PerfArgs),
     /// Measure what the stack can do on this machine
     Bench(bench::BenchArgs),
+    /// Run the experiments of the papers, and judge what they claim
+    Lab(lab::LabArgs),
 }
 
 impl Command {
@@ -77,6 +79,7 @@ impl Command {
             Self::Ping(args) => &args.observe,
             Self::Perf(args) => args.observe(),
             Self::Bench(args) => &args.observe,
+            Self::Lab(args) => args.observe(),
         }
     }
 
@@ -88,6 +91,7 @@ impl Command {
             Self::Ping(args) => ping::run(args, interrupt).await,
             Self::Perf(args) => perf::run(args, interrupt).await,
             Self::Bench(args) => bench::run(args, interrupt).await,
+            Self::Lab(args) => lab::run(args, interrupt).await,
         }
     }
 }
@@ -137,7 +141,8 @@ mod tests {
                 .unwrap_or_default();
             assert!(
                 example.contains(&format!("anabranch {name}"))
-                    || example.contains(&format!("anabranch perf {name}")),
+                    || example.contains(&format!("anabranch perf {name}"))
+                    || example.contains(&format!("anabranch lab {name}")),
                 "{name} has no example"
             );
             for argument in command.get_arguments() {

@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod demo;
+pub(crate) mod lab;
 pub(crate) mod listen;
 pub(crate) mod perf;
 pub(crate) mod ping;

@@ -1,0 +1,274 @@
+//! `anabranch lab`: the papers' experiments, run in virtual time by the code that runs on real networks, and what they
+//! claim, judged.
+
+mod progress;
+mod tell;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use anabranch_lab::run::{Plan, run as run_experiment};
+use anabranch_lab::{Experiment, Extent, Results, experiments};
+use clap::{Args, Subcommand};
+
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::options::Observe;
+use progress::Progress;
+
+/// Arguments of `lab`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  anabranch lab list
+  anabranch lab run time-sensitive --quick
+  anabranch lab check --all --quick")]
+pub(crate) struct LabArgs {
+    #[command(subcommand)]
+    command: LabCommand,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum LabCommand {
+    /// List the experiments: what each asks, and whose it is
+    List(ListArgs),
+    /// Run an experiment and show its numbers
+    Run(RunArgs),
+    /// Run experiments and judge what the papers claim
+    Check(CheckArgs),
+}
+
+/// Arguments of `lab list`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Example:
+  anabranch lab list")]
+struct ListArgs {
+    #[command(flatten)]
+    observe: Observe,
+}
+
+/// Arguments of `lab run`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  anabranch lab run time-sensitive
+  anabranch lab run time-sensitive --only loss=0.1 --seeds 30 --csv results.csv
+
+Numbers are means over the seeds, with half the width of their 95 % interval. Equal seeds give equal numbers, whatever
+the number of jobs.")]
+struct RunArgs {
+    /// The experiment
+    #[arg(value_name = "NAME")]
+    name: String,
+    #[command(flatten)]
+    effort: Effort,
+    /// Only the cells at this place of an axis; may be given more than once
+    #[arg(long, value_name = "AXIS=PLACE", value_parser = axis_and_place)]
+    only: Vec<(String, String)>,
+    /// Write a row for each run to this file
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    #[command(flatten)]
+    observe: Observe,
+}
+
+/// Arguments of `lab check`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  anabranch lab check time-sensitive --quick
+  anabranch lab check --all
+
+A claim holds if the whole 95 % interval over seeds lies within its bound, fails if all of it lies outside, and is open
+between. The status is 0 only if every claim that must hold does, and every other either holds, is open, or has a known
+reason not to.")]
+struct CheckArgs {
+    /// The experiments
+    #[arg(value_name = "NAME", required_unless_present = "all", conflicts_with = "all")]
+    names: Vec<String>,
+    /// All experiments
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    effort: Effort,
+    #[command(flatten)]
+    observe: Observe,
+}
+
+/// How much is run.
+#[derive(Clone, Debug, Args)]
+struct Effort {
+    /// Fewer cells, shorter runs and fewer seeds
+    #[arg(long)]
+    quick: bool,
+    /// How many seeds for each cell; left out, the experiment decides
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    seeds: Option<u64>,
+    /// How many runs at a time; left out, as many as there are processors
+    #[arg(long, value_name = "NUMBER")]
+    jobs: Option<NonZeroUsize>,
+}
+
+impl Effort {
+    fn extent(&self) -> Extent {
+        if self.quick { Extent::Quick } else { Extent::Full }
+    }
+}
+
+fn axis_and_place(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=');
+    pair.map(|(axis, place)| (axis.to_owned(), place.to_owned()))
+        .ok_or_else(|| "give an axis and a place on it, like loss=0.1".to_owned())
+}
+
+impl LabArgs {
+    pub(crate) fn observe(&self) -> &Observe {
+        match &self.command {
+            LabCommand::List(args) => &args.observe,
+            LabCommand::Run(args) => &args.observe,
+            LabCommand::Check(args) => &args.observe,
+        }
+    }
+}
+
+/// Runs the command.
+pub(crate) async fn run(args: LabArgs, interrupt: Interrupt) -> Result<(), Failure> {
+    if args.observe().pcap.is_some() {
+        return Err(Failure::new("--pcap: the lab writes no packets"));
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&stop);
+    tokio::spawn(async move {
+        interrupt.wait().await;
+        asked.store(true, Ordering::Relaxed);
+    });
+    let work = tokio::task::spawn_blocking(move || match args.command {
+        LabCommand::List(args) => {
+            tell::list(args.observe.output(), &experiments::all());
+            Ok(())
+        }
+        LabCommand::Run(args) => show(&args, &stop),
+        LabCommand::Check(args) => check(&args, &stop),
+    });
+    work.await
+        .map_err(|error| Failure::new(format!("the experiment ended early: {error}")))?
+}
+
+fn experiment(name: &str) -> Result<Experiment, Failure> {
+    experiments::named(name).ok_or_else(|| {
+        let names: Vec<&str> = experiments::all()
+            .iter()
+            .map(|experiment| experiment.name)
+            .collect();
+        Failure::new(format!(
+            "there is no experiment {name:?}; there are: {}",
+            names.join(", ")
+        ))
+    })
+}
+
+/// Runs an experiment's cells at the places of `only`.
+fn measure(
+    experiment: &Experiment,
+    effort: &Effort,
+    only: &[(&str, &str)],
+    silent: bool,
+    stop: &AtomicBool,
+) -> Result<Results, Failure> {
+    let progress = Progress::new(experiment.name, silent);
+    let processors = || thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    let plan = Plan {
+        extent: effort.extent(),
+        seeds: effort.seeds.unwrap_or((experiment.seeds)(effort.extent())),
+        jobs: effort.jobs.unwrap_or_else(processors).get(),
+        only,
+    };
+    let results = run_experiment(experiment, &plan, stop, |done, total| progress.show(done, total));
+    progress.finish();
+    results.ok_or_else(|| Failure::interrupted(format!("interrupted before {} was done", experiment.name)))
+}
+
+/// Names an axis or a place that the experiment does not have.
+fn check_places(experiment: &Experiment, extent: Extent, only: &[(&str, &str)]) -> Result<(), Failure> {
+    let cells = (experiment.cells)(extent);
+    let coordinates = || cells.iter().flat_map(|cell| cell.coordinates());
+    for (axis, place) in only {
+        let places: BTreeSet<&str> = coordinates()
+            .filter(|(name, _)| name == axis)
+            .map(|(_, place)| place.as_str())
+            .collect();
+        if places.is_empty() {
+            let axes: BTreeSet<&str> = coordinates().map(|(name, _)| *name).collect();
+            let axes: Vec<&str> = axes.into_iter().collect();
+            return Err(Failure::new(format!(
+                "--only: {} has no axis {axis:?}; it has: {}",
+                experiment.name,
+                axes.join(", ")
+            )));
+        }
+        if !places.contains(place) {
+            let places: Vec<&str> = places.into_iter().collect();
+            return Err(Failure::new(format!(
+                "--only: {axis} has no place {place:?}; it has: {}",
+                places.join(", ")
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn show(args: &RunArgs, stop: &AtomicBool) -> Result<(), Failure> {
+    let experiment = experiment(&args.name)?;
+    let only: Vec<(&str, &str)> = args
+        .only
+        .iter()
+        .map(|(axis, place)| (axis.as_str(), place.as_str()))
+        .collect();
+    check_places(&experiment, args.effort.extent(), &only)?;
+    let output = args.observe.output();
+    let results = measure(&experiment, &args.effort, &only, args.observe.json, stop)?;
+    tell::results(output, &experiment, &results);
+    if let Some(path) = &args.csv {
+        fs::write(path, results.to_csv())
+            .map_err(|error| Failure::new(format!("--csv: cannot write {}: {error}", path.display())))?;
+    }
+    Ok(())
+}
+
+fn check(args: &CheckArgs, stop: &AtomicBool) -> Result<(), Failure> {
+    let chosen = if args.all {
+        experiments::all()
+    } else {
+        args.names
+            .iter()
+            .map(|name| experiment(name))
+            .collect::<Result<_, _>>()?
+    };
+    let mut out_of_order = Vec::new();
+    for experiment in &chosen {
+        let results = measure(experiment, &args.effort, &[], args.observe.json, stop)?;
+        let claims = (experiment.claims)();
+        let judgements: Vec<_> = claims.iter().map(|claim| claim.judge(&results)).collect();
+        tell::judgements(args.observe.output(), experiment, &results, &judgements);
+        out_of_order.extend(
+            judgements
+                .iter()
+                .filter(|judgement| !judgement.is_in_order())
+                .map(|judgement| format!("{}: {}", experiment.name, judgement.claim.says)),
+        );
+    }
+    if out_of_order.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::new(format!(
+            "not as it should be:\n  {}",
+            out_of_order.join("\n  ")
+        )))
+    }
+}

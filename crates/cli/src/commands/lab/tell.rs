@@ -1,0 +1,185 @@
+//! What the lab says: experiments, numbers and verdicts, for people or as JSON.
+
+use anabranch_lab::statistics::Estimate;
+use anabranch_lab::{Experiment, Judgement, Metric, Results, Verdict};
+use serde_json::{Map, Value, json};
+
+use crate::output::Output;
+use crate::table::{Group, Table};
+
+/// Metrics side by side, so that a table fits a terminal.
+const COLUMNS: usize = 5;
+
+/// The experiments there are.
+pub(super) fn list(output: Output, experiments: &[Experiment]) {
+    for experiment in experiments {
+        let text = format!(
+            "{}\n  {}\n  after {}\n",
+            experiment.name, experiment.question, experiment.source
+        );
+        let parameters: Vec<Value> = experiment
+            .parameters
+            .iter()
+            .map(|parameter| {
+                json!({ "name": parameter.name, "value": parameter.value, "from_paper": parameter.from_paper })
+            })
+            .collect();
+        let record = json!({
+            "event": "experiment", "name": experiment.name, "question": experiment.question,
+            "source": experiment.source, "parameters": parameters,
+        });
+        output.fact(text.trim_end(), &record);
+    }
+}
+
+/// What was asked, and under which conditions.
+fn heading(experiment: &Experiment, results: &Results) -> String {
+    let mut text = format!(
+        "\n{}: {}\nafter {}; {} setting, {} seeds, version {}\n",
+        experiment.name,
+        experiment.question,
+        experiment.source,
+        results.extent.name(),
+        results.seeds.len(),
+        anabranch_lab::VERSION,
+    );
+    for parameter in experiment.parameters {
+        let source = if parameter.from_paper {
+            ""
+        } else {
+            " (our choice: the paper does not say)"
+        };
+        text.push_str(&format!("  {}: {}{source}\n", parameter.name, parameter.value));
+    }
+    text
+}
+
+/// The numbers: tables with a row for each cell.
+pub(super) fn results(output: Output, experiment: &Experiment, results: &Results) {
+    let mut text = heading(experiment, results);
+    let shown: Vec<&Metric> = experiment
+        .metrics
+        .iter()
+        .filter(|metric| metric.is_shown)
+        .collect();
+    for metrics in shown.chunks(COLUMNS) {
+        text.push('\n');
+        for metric in metrics {
+            let unit = if metric.unit.is_empty() {
+                String::new()
+            } else {
+                format!(" [{}]", metric.unit)
+            };
+            text.push_str(&format!("  {}{unit}: {}\n", metric.name, metric.about));
+        }
+        text.push_str(&format!("\n{}\n", table(metrics, results).render()));
+    }
+    let mut record = results.to_json();
+    record["event"] = json!("results");
+    output.fact(text.trim_end(), &record);
+}
+
+fn table(metrics: &[&Metric], results: &Results) -> Table {
+    let axes = results.cells.first().map(|cell| &cell.coordinates[..]);
+    let axes: Vec<&str> = axes.unwrap_or_default().iter().map(|(axis, _)| *axis).collect();
+    let group = Group {
+        title: String::new(),
+        columns: metrics.iter().map(|metric| metric.name.to_owned()).collect(),
+    };
+    let mut table = Table::new(&axes.join(", "), vec![group]);
+    for cell in &results.cells {
+        let places: Vec<&str> = cell.coordinates.iter().map(|(_, place)| place.as_str()).collect();
+        let estimates = metrics.iter().map(|metric| results.estimate(cell, metric.name));
+        let mut row = vec![places.join(", ")];
+        row.extend(estimates.map(|found| found.map_or_else(String::new, estimate)));
+        table.row(row);
+    }
+    table
+}
+
+/// The verdicts, each with what was measured and what the paper has.
+pub(super) fn judgements(
+    output: Output,
+    experiment: &Experiment,
+    results: &Results,
+    judgements: &[Judgement<'_>],
+) {
+    let mut text = heading(experiment, results);
+    for judgement in judgements {
+        let claim = judgement.claim;
+        let must = if claim.must { ", must hold" } else { "" };
+        text.push_str(&format!(
+            "\n{:<8}{}{must}\n",
+            judgement.verdict.name(),
+            claim.says
+        ));
+        let measured = judgement.measured.map_or_else(|| "nothing".to_owned(), interval);
+        text.push_str(&format!(
+            "        measured {measured}; bound {}; the paper: {}\n",
+            claim.bound, claim.paper
+        ));
+        if let (Verdict::Fails | Verdict::Open, Some(reason)) = (judgement.verdict, claim.because) {
+            text.push_str(&format!("        because {reason}\n"));
+        }
+    }
+    let mut record = Map::new();
+    record.insert("event".to_owned(), json!("claims"));
+    record.insert("experiment".to_owned(), json!(experiment.name));
+    record.insert("version".to_owned(), json!(anabranch_lab::VERSION));
+    record.insert("extent".to_owned(), json!(results.extent.name()));
+    record.insert("seeds".to_owned(), json!(results.seeds.len()));
+    let claims = judgements.iter().map(Judgement::to_json).collect();
+    record.insert("claims".to_owned(), Value::Array(claims));
+    output.fact(text.trim_end(), &Value::Object(record));
+}
+
+fn interval(measured: Estimate) -> String {
+    if measured.high.is_finite() {
+        format!(
+            "{} ({} to {})",
+            number(measured.mean),
+            number(measured.low),
+            number(measured.high)
+        )
+    } else {
+        format!("{} (one seed)", number(measured.mean))
+    }
+}
+
+fn estimate(estimate: Estimate) -> String {
+    let half_width = estimate.half_width();
+    if half_width.is_finite() && half_width > 0.0 {
+        format!("{}±{}", number(estimate.mean), number(half_width))
+    } else {
+        number(estimate.mean)
+    }
+}
+
+/// Three digits that count, or all before the point.
+fn number(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    let before = value.abs().log10().floor() as i32;
+    let after = (2 - before).clamp(0, 6) as usize;
+    format!("{value:.after$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_read_three_digits() {
+        for (value, text) in [
+            (0.0, "0"),
+            (0.180_49, "0.180"),
+            (3.987, "3.99"),
+            (5003.4, "5003"),
+            (-0.002_5, "-0.00250"),
+            (1e-9, "0.000000"),
+        ] {
+            assert_eq!(number(value), text);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! `anabranch lab`, run as a user runs it.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn lab(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_anabranch"))
+        .arg("lab")
+        .args(arguments)
+        .output()
+        .expect("the command starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Every claim of every experiment that the quick setting can judge. A claim that must hold does; another may fail only
+/// if its reason is known: the status says so.
+#[test]
+fn what_the_papers_claim_holds() {
+    let output = lab(&["check", "--all", "--quick", "--json"]);
+    let (out, error) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{error}\n{out}");
+    let experiments: Vec<Value> = out
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    assert!(experiments.len() >= 2, "{out}");
+    for experiment in &experiments {
+        let claims = experiment["claims"].as_array().expect("claims");
+        let must = claims.iter().filter(|claim| claim["must"] == true);
+        let unheld: Vec<_> = must.clone().filter(|claim| claim["verdict"] != "holds").collect();
+        assert!(must.count() >= 3, "{experiment}");
+        assert!(unheld.is_empty(), "{unheld:?}");
+        let absent: Vec<_> = claims
+            .iter()
+            .filter(|claim| claim["verdict"] == "not run")
+            .collect();
+        assert!(
+            absent.is_empty(),
+            "the quick setting judges every claim: {absent:?}"
+        );
+    }
+}
+
+#[test]
+fn equal_seeds_give_equal_files_on_any_number_of_jobs() {
+    let file = |jobs: &str| {
+        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("lab-{jobs}.csv"));
+        let arguments = [
+            "run",
+            "time-sensitive",
+            "--quick",
+            "--seeds",
+            "2",
+            "--only",
+            "loss=0.1",
+        ];
+        let output = lab(&[
+            &arguments[..],
+            &["--jobs", jobs, "--csv", path.to_str().expect("UTF-8")],
+        ]
+        .concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let csv = fs::read_to_string(&path).expect("the file is written");
+        let _ = fs::remove_file(path);
+        csv
+    };
+    let one = file("1");
+    assert_eq!(one, file("3"));
+    assert_eq!(
+        one.lines().count(),
+        1 + 4 * 2,
+        "a row for each run of four variants"
+    );
+}
+
+#[test]
+fn mistakes_are_named_with_what_there_is() {
+    let error = |arguments: &[&str]| {
+        let output = lab(arguments);
+        assert!(!output.status.success(), "{arguments:?}");
+        text(&output.stderr)
+    };
+    assert!(error(&["run", "nonsense"]).contains("there are: nr-sack-forward-tsn, time-sensitive"));
+    assert!(error(&["run", "time-sensitive", "--only", "colour=red"]).contains("it has: loss, variant"));
+    let places = error(&["run", "time-sensitive", "--quick", "--only", "loss=7"]);
+    assert!(places.contains("it has: 0, 0.05"), "{places}");
+    assert!(error(&["check"]).contains("--all"));
+}

@@ -1,0 +1,136 @@
+//! What an experiment is: its words, its grid of cells, and what one run gives.
+
+use std::fmt;
+
+use crate::claim::Claim;
+
+/// An experiment as a value: nothing runs until [`crate::run::run`] is told to.
+#[derive(Debug)]
+pub struct Experiment {
+    /// By which it is called: lower case with hyphens.
+    pub name: &'static str,
+    /// What is asked, in a sentence.
+    pub question: &'static str,
+    /// Whose experiment it is.
+    pub source: &'static str,
+    /// What is the same in every cell.
+    pub parameters: &'static [Parameter],
+    /// What each run measures, in the order in which [`Cell`]s answer it.
+    pub metrics: &'static [Metric],
+    /// How many seeds a run takes if nobody says.
+    pub seeds: fn(Extent) -> u64,
+    /// The grid. Every cell has the same axes.
+    pub cells: fn(Extent) -> Vec<Cell>,
+    /// What is to be seen in the numbers.
+    pub claims: fn() -> Vec<Claim>,
+}
+
+/// How much of an experiment is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// The cells that the claims need, shorter and fewer: for every change of the code.
+    Quick,
+    /// All cells, as long as the paper had them.
+    Full,
+}
+
+impl Extent {
+    /// In a word.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Quick => "quick",
+            Self::Full => "full",
+        }
+    }
+}
+
+/// A setting that does not vary.
+#[derive(Clone, Copy, Debug)]
+pub struct Parameter {
+    /// What is set.
+    pub name: &'static str,
+    /// To what, with its unit.
+    pub value: &'static str,
+    /// Whether the paper says so; otherwise it was silent, and the value is ours.
+    pub from_paper: bool,
+}
+
+/// A number that every run gives.
+#[derive(Clone, Copy, Debug)]
+pub struct Metric {
+    /// By which results name it: lower case with underscores.
+    pub name: &'static str,
+    /// Its unit; empty for pure numbers.
+    pub unit: &'static str,
+    /// What it is.
+    pub about: &'static str,
+    /// Whether people want to see it; all others are there for claims.
+    pub is_shown: bool,
+}
+
+/// A metric in a line.
+pub(crate) const fn metric(name: &'static str, unit: &'static str, about: &'static str) -> Metric {
+    Metric {
+        name,
+        unit,
+        about,
+        is_shown: true,
+    }
+}
+
+/// One place in the grid, and how to run it.
+pub struct Cell {
+    coordinates: Vec<(&'static str, String)>,
+    run: Box<dyn Fn(u64) -> Vec<f64> + Send + Sync>,
+}
+
+impl Cell {
+    /// A cell. `run` is given the seed, which is all of its luck, and answers the experiment's metrics in their order; a
+    /// number that a run does not have is not a number (NaN). Runs of different cells with equal seeds must meet the
+    /// same traffic and the same start offsets, as far as the cells do not say otherwise.
+    pub fn new(
+        coordinates: Vec<(&'static str, String)>,
+        run: impl Fn(u64) -> Vec<f64> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            coordinates,
+            run: Box::new(run),
+        }
+    }
+
+    /// Its place on each axis.
+    #[must_use]
+    pub fn coordinates(&self) -> &[(&'static str, String)] {
+        &self.coordinates
+    }
+
+    /// Whether it lies at these places; axes that are not named may have any.
+    #[must_use]
+    pub fn lies_at(&self, places: &[(&str, &str)]) -> bool {
+        lies_at(&self.coordinates, places)
+    }
+
+    /// Runs it with a seed.
+    #[must_use]
+    pub fn run(&self, seed: u64) -> Vec<f64> {
+        (self.run)(seed)
+    }
+}
+
+impl fmt::Debug for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cell")
+            .field("coordinates", &self.coordinates)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Whether all the places are among the coordinates.
+pub(crate) fn lies_at(coordinates: &[(&'static str, String)], places: &[(&str, &str)]) -> bool {
+    places.iter().all(|(axis, place)| {
+        coordinates
+            .iter()
+            .any(|(name, value)| name == axis && value == place)
+    })
+}

@@ -1,0 +1,186 @@
+//! Rajiullah and Brunstrom, *Optimizing PR-SCTP Performance using NR-SACKs*: small messages with deadlines beside greedy
+//! TCP, and a FORWARD-TSN that passes what the receiver cannot take back, or not.
+
+mod claims;
+mod simulation;
+
+use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric};
+use simulation::{Rules, Setting, Variant, simulate};
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        name: "bottleneck",
+        value: "10 Mbit/s, 40 ms, 73 kB by dummynet's rule, each way",
+        from_paper: true,
+    },
+    Parameter {
+        name: "cross traffic",
+        value: "4 greedy TCP flows the same way: NewReno, 1,460 B segments, delayed acknowledgements, from 0 to 3 s",
+        from_paper: false,
+    },
+    Parameter {
+        name: "messages",
+        value: "Poisson from 15 s, unordered, load in percent of 2 Mbit/s; lifetime 5 s important, 0.1 s normal",
+        from_paper: true,
+    },
+    Parameter {
+        name: "volume",
+        value: "14 MB of messages a run (quick: 60 s of them)",
+        from_paper: true,
+    },
+    Parameter {
+        name: "sender",
+        value: "no Nagle, Max.Burst 4, RTO.Min 1 s, a send buffer that never fills, expired messages sent once",
+        from_paper: false,
+    },
+];
+
+const METRICS: &[Metric] = &[
+    metric(
+        "important_delay",
+        "s",
+        "submission to delivery of delivered important messages, mean",
+    ),
+    metric("normal_delay", "s", "the same of normal messages"),
+    metric(
+        "important_queue",
+        "s",
+        "of important_delay, the part before the first transmission",
+    ),
+    metric("important_delivered", "", "share of important messages delivered"),
+    metric("normal_delivered", "", "share of normal messages delivered"),
+    metric("timeouts", "", "T3-rtx expirations"),
+    metric("fast_recoveries", "", "times that fast recovery began"),
+    metric("forward_tsns", "", "FORWARD-TSN chunks sent"),
+    metric("loss", "", "share of the data packets lost"),
+    metric("tcp_goodput", "Mbit/s", "of a TCP flow, mean"),
+    Metric {
+        name: "digest",
+        unit: "",
+        about: "a hash of all that the sender sent, and when",
+        is_shown: false,
+    },
+];
+
+/// The experiment.
+pub(super) fn experiment() -> Experiment {
+    Experiment {
+        name: "nr-sack-forward-tsn",
+        question: "Small messages with deadlines beside TCP: how late are they if FORWARD-TSN stops in front of what was \
+                   received, and how late if it does not?",
+        source: "Rajiullah, Brunstrom: Optimizing PR-SCTP Performance using NR-SACKs",
+        parameters: PARAMETERS,
+        metrics: METRICS,
+        seeds: |extent| match extent {
+            Extent::Quick => 5,
+            Extent::Full => 30,
+        },
+        cells,
+        claims: claims::claims,
+    }
+}
+
+fn cells(extent: Extent) -> Vec<Cell> {
+    let settings = match extent {
+        Extent::Quick => quick_settings(),
+        Extent::Full => full_settings(),
+    };
+    let cell =
+        |setting: Setting| Cell::new(coordinates(setting), move |seed| simulate(setting, extent, seed));
+    settings.into_iter().map(cell).collect()
+}
+
+fn coordinates(setting: Setting) -> Vec<(&'static str, String)> {
+    vec![
+        ("rules", setting.rules.name().to_owned()),
+        ("variant", setting.variant.name().to_owned()),
+        ("bytes", setting.bytes.to_string()),
+        (
+            "sizes",
+            if setting.normal_sizes { "normal" } else { "fixed" }.to_owned(),
+        ),
+        ("load", setting.load.to_string()),
+        ("important", setting.important.to_string()),
+    ]
+}
+
+const MAIN: Setting = Setting {
+    rules: Rules::A,
+    variant: Variant::Existing,
+    bytes: 72,
+    normal_sizes: false,
+    load: 30,
+    important: 50,
+};
+
+/// The setting with FORWARD-TSN as it was, and past what was received.
+fn both(setting: Setting) -> [Setting; 2] {
+    [Variant::Existing, Variant::NrSack].map(|variant| Setting { variant, ..setting })
+}
+
+/// The same with other shares of important messages, each both ways.
+fn with_shares(setting: Setting, shares: &[u32]) -> Vec<Setting> {
+    shares
+        .iter()
+        .flat_map(|&important| both(Setting { important, ..setting }))
+        .collect()
+}
+
+/// What stands in both settings: plain SACK instead of NR-SACK where the two must agree.
+const PLAIN_SACK: Setting = Setting {
+    variant: Variant::PlainSack,
+    important: 100,
+    ..MAIN
+};
+
+/// What the claims need.
+fn quick_settings() -> Vec<Setting> {
+    let mut settings = with_shares(MAIN, &[1, 50, 100]);
+    settings.push(PLAIN_SACK);
+    settings.extend(both(Setting {
+        normal_sizes: true,
+        ..MAIN
+    }));
+    settings.extend(both(Setting { load: 15, ..MAIN }));
+    settings.extend(both(Setting { bytes: 716, ..MAIN }));
+    for (load, important) in [(30, 1), (30, 100), (80, 1), (80, 100)] {
+        settings.push(Setting {
+            bytes: 716,
+            load,
+            important,
+            ..MAIN
+        });
+    }
+    for rules in [Rules::B, Rules::C] {
+        settings.extend(both(Setting {
+            rules,
+            important: 1,
+            ..MAIN
+        }));
+    }
+    for rules in [Rules::F, Rules::G, Rules::H] {
+        settings.extend(both(Setting { rules, ..MAIN }));
+    }
+    settings
+}
+
+/// The paper's figures, and the table of ablations.
+fn full_settings() -> Vec<Setting> {
+    let mut settings = vec![PLAIN_SACK];
+    for bytes in [72, 164, 348, 716] {
+        let shares = &[1, 10, 25, 50, 75, 90, 100];
+        settings.extend(with_shares(Setting { bytes, ..MAIN }, shares));
+        for load in [15, 45, 60, 80] {
+            settings.extend(with_shares(Setting { bytes, load, ..MAIN }, &[1, 50, 100]));
+        }
+    }
+    let normal_sizes = Setting {
+        normal_sizes: true,
+        ..MAIN
+    };
+    settings.extend(with_shares(normal_sizes, &[1, 50, 100]));
+    for rules in Rules::ALL.into_iter().filter(|rules| *rules != Rules::A) {
+        settings.extend(with_shares(Setting { rules, ..MAIN }, &[1, 50, 100]));
+    }
+    settings
+}

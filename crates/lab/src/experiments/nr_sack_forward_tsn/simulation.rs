@@ -1,0 +1,345 @@
+//! One run: the dumbbell, TCP, the messages, and what became of them.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anabranch_netsim::{
+    Dumbbell, DumbbellPair, Generator, Host, LinkConfig, Network, QueueLimit, TcpConfig, TcpSink, Traffic,
+};
+use anabranch_proto::{
+    AssociationStats, Config, RecoveryRules, Reliability, SendOptions, T3Restart, Timestamp,
+};
+
+use crate::experiment::Extent;
+use crate::statistics::mean;
+use crate::tap::Tap;
+use crate::traffic::{IMPORTANT, NORMAL, Poisson, Sink, Sizes, Source};
+
+const PORT: u16 = 7;
+/// The fair share of a flow, of which the load is a percentage.
+const FAIR_SHARE: f64 = 2e6;
+/// Bytes of messages in a run.
+const VOLUME: f64 = 14e6;
+/// The association is made before its messages begin.
+const SET_UP: Timestamp = Timestamp::from_millis(14_000);
+const MESSAGES_BEGIN: Timestamp = Timestamp::from_millis(15_000);
+/// How long the last messages may take.
+const MOST_DRAIN: Duration = Duration::from_secs(30);
+const QUEUE_BYTES: u64 = 73_000;
+
+/// A cell of the experiment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setting {
+    pub(super) rules: Rules,
+    pub(super) variant: Variant,
+    /// The mean length of messages.
+    pub(super) bytes: u32,
+    /// Whether lengths are normally distributed, with a deviation of 20 %.
+    pub(super) normal_sizes: bool,
+    /// In percent of the fair share.
+    pub(super) load: u32,
+    /// Important messages in percent.
+    pub(super) important: u32,
+}
+
+/// How far FORWARD-TSN goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Variant {
+    /// NR-SACK is spoken, but FORWARD-TSN stops in front of what was received.
+    Existing,
+    /// FORWARD-TSN passes what cannot be taken back.
+    NrSack,
+    /// SACK is spoken, as the paper's existing variant did.
+    PlainSack,
+}
+
+impl Variant {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Existing => "existing",
+            Self::NrSack => "nr-sack",
+            Self::PlainSack => "plain-sack",
+        }
+    }
+}
+
+/// What the paper does not say of the sender and the emulator, and what has a part in the effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rules {
+    /// T3-rtx restarts when the cumulative TSN ack point moves; ssthresh is at least 2 packets.
+    A,
+    /// A, with T3-rtx restarting only when the point passes a chunk in flight.
+    B,
+    /// B, with expired chunks dropped at the first missing report and without a cut, as FreeBSD does.
+    C,
+    /// A, with expired chunks dropped as in C.
+    D,
+    /// B, with an ssthresh of at least 4 packets and bursts without a limit.
+    E,
+    /// A, with Nagle's algorithm.
+    F,
+    /// A, with a queue that takes what fits in place of dummynet's rule.
+    G,
+    /// A, with expired messages discarded before they are sent.
+    H,
+    /// B, with expired messages discarded before they are sent.
+    I,
+    /// A, beside 8 TCP flows.
+    J,
+    /// The stack as it is by default.
+    Default,
+}
+
+impl Rules {
+    pub(super) const ALL: [Self; 11] = [
+        Self::A,
+        Self::B,
+        Self::C,
+        Self::D,
+        Self::E,
+        Self::F,
+        Self::G,
+        Self::H,
+        Self::I,
+        Self::J,
+        Self::Default,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::A => "A",
+            Self::B => "B",
+            Self::C => "C",
+            Self::D => "D",
+            Self::E => "E",
+            Self::F => "F",
+            Self::G => "G",
+            Self::H => "H",
+            Self::I => "I",
+            Self::J => "J",
+            Self::Default => "default",
+        }
+    }
+
+    fn queue(self) -> QueueLimit {
+        match self {
+            Self::G => QueueLimit::Bytes(QUEUE_BYTES),
+            _ => QueueLimit::Dummynet(QUEUE_BYTES),
+        }
+    }
+
+    fn tcp_flows(self) -> u32 {
+        if self == Self::J { 8 } else { 4 }
+    }
+
+    fn apply(self, config: &mut Config) {
+        if self == Self::Default {
+            return;
+        }
+        let freebsd_drop = matches!(self, Self::C | Self::D);
+        config.partial_reliability.discard_unsent = matches!(self, Self::H | Self::I);
+        config.partial_reliability.early_discard = freebsd_drop;
+        config.recovery = RecoveryRules {
+            ssthresh_floor: if self == Self::E { 4 } else { 2 },
+            t3_restart: match self {
+                Self::B | Self::C | Self::E | Self::I => T3Restart::CumulativeInFlight,
+                _ => T3Restart::CumulativeMoved,
+            },
+            early_discard_cuts: !freebsd_drop,
+            ..RecoveryRules::RFC9260
+        };
+        config.no_delay = self != Self::F;
+        if self == Self::E {
+            config.max_burst = 1000;
+        }
+    }
+}
+
+fn config(setting: Setting) -> Config {
+    let mut config = Config::default();
+    config.udp_encapsulation = false;
+    config.path_mtu = 1500;
+    config.path_mtu_limit = 1500;
+    config.rto.initial = Duration::from_secs(3);
+    config.heartbeat.interval = None;
+    config.buffers.send = 256 << 20;
+    config.buffers.growth = 1;
+    config.nr_sack.offer = setting.variant != Variant::PlainSack;
+    config.nr_sack.forward_past_nonrenegable = setting.variant == Variant::NrSack;
+    setting.rules.apply(&mut config);
+    config
+}
+
+/// The network of a run.
+struct Bed {
+    network: Network,
+    sctp: DumbbellPair,
+    tcp: Vec<DumbbellPair>,
+}
+
+/// When messages end.
+fn messages_end(setting: Setting, extent: Extent) -> Timestamp {
+    let rate = FAIR_SHARE * f64::from(setting.load) / 100.0;
+    let duration = match extent {
+        Extent::Quick => Duration::from_secs(60),
+        Extent::Full => Duration::from_secs_f64(VOLUME * 8.0 / rate),
+    };
+    MESSAGES_BEGIN + duration
+}
+
+fn source(setting: Setting, extent: Extent, seed: u64, peer: SocketAddr) -> Source {
+    let bytes = f64::from(setting.bytes);
+    let bits_per_second = FAIR_SHARE * f64::from(setting.load) / 100.0;
+    let interval = Duration::from_secs_f64(bytes * 8.0 / bits_per_second);
+    let sizes = if setting.normal_sizes {
+        Sizes::Normal(bytes, bytes * 0.2)
+    } else {
+        Sizes::Fixed(setting.bytes as usize)
+    };
+    let share = f64::from(setting.important) / 100.0;
+    let messages = Poisson::new(seed, MESSAGES_BEGIN, interval, sizes, share.into());
+    let class = |lifetime| SendOptions {
+        unordered: true,
+        reliability: Reliability::Lifetime(Duration::from_millis(lifetime)),
+        ..SendOptions::default()
+    };
+    let mut classes = vec![SendOptions::default(); 2];
+    classes[IMPORTANT] = class(5000);
+    classes[NORMAL] = class(100);
+    Source::scheduled((peer, PORT), classes, messages).until(messages_end(setting, extent))
+}
+
+impl Bed {
+    fn new(setting: Setting, extent: Extent, seed: u64) -> Self {
+        let mut network = Network::new(seed);
+        let bottleneck = LinkConfig::default()
+            .with_rate(10_000_000)
+            .with_delay(Duration::from_millis(40))
+            .with_queue(setting.rules.queue());
+        let mut dumbbell = Dumbbell::new(&mut network, bottleneck.clone(), bottleneck);
+        let host = |label: &str| {
+            let seed = network.generator(label).bytes();
+            Host::new(config(setting), 0, seed).expect("the settings are in range")
+        };
+        let (mut sender, mut receiver) = (host("sender"), host("receiver"));
+        let (_, peer) = dumbbell.next_addresses();
+        sender.run(
+            source(setting, extent, seed, SocketAddr::new(peer, 0)),
+            Some(SET_UP),
+        );
+        receiver.run(Sink::default(), None);
+        receiver
+            .endpoint_mut()
+            .listen(PORT)
+            .expect("nothing else listens");
+        let sctp = dumbbell.add_pair(&mut network, "messages", Tap::new(sender), Tap::new(receiver));
+        let tcp = (0..setting.rules.tcp_flows()).map(|flow| {
+            let start = Generator::of_process(seed, &format!("start of tcp {flow}")).below(3_000_000_000);
+            let (config, start) = (TcpConfig::default(), Timestamp(start));
+            dumbbell.add_tcp(
+                &mut network,
+                &format!("tcp {flow}"),
+                &config,
+                Traffic::Greedy,
+                start,
+            )
+        });
+        let tcp = tcp.collect();
+        Self { network, sctp, tcp }
+    }
+
+    fn sender(&self) -> &Tap {
+        self.network.node(self.sctp.left)
+    }
+
+    fn stats(&self) -> Option<AssociationStats> {
+        let host = self.sender().host();
+        let id = host.association_ids().next()?;
+        Some(host.association(id)?.stats())
+    }
+
+    /// Whether the sender has nothing left to send or to be told of.
+    fn is_drained(&self) -> bool {
+        self.stats()
+            .is_none_or(|stats| stats.queued_bytes + stats.outstanding_bytes == 0)
+    }
+}
+
+/// What came of the messages of one class.
+#[derive(Default)]
+struct Outcome {
+    delays: Vec<f64>,
+    queue_times: Vec<f64>,
+    submitted: usize,
+}
+
+impl Outcome {
+    /// The share that was delivered; not a number where none was submitted.
+    fn delivered(&self) -> f64 {
+        self.delays.len() as f64 / self.submitted as f64
+    }
+}
+
+fn outcomes(bed: &Bed) -> [Outcome; 2] {
+    let sender = bed.sender();
+    let sink: &Sink = bed
+        .network
+        .node::<Tap>(bed.sctp.right)
+        .host()
+        .application()
+        .expect("the receiver runs a sink");
+    let source: &Source = sender.host().application().expect("the sender runs a source");
+    assert_eq!(source.refused(), 0, "the send buffer never fills");
+    let mut outcomes = [Outcome::default(), Outcome::default()];
+    for (number, message) in source.submitted().iter().enumerate() {
+        let outcome = &mut outcomes[message.class];
+        outcome.submitted += 1;
+        let since = |time: Timestamp| time.saturating_duration_since(message.at).as_secs_f64();
+        if let Some(delivered) = sink.delivered().of(number) {
+            outcome.delays.push(since(delivered));
+            outcome.queue_times.extend(sender.sent().of(number).map(since));
+        }
+    }
+    outcomes
+}
+
+/// Runs a cell with a seed.
+pub(super) fn simulate(setting: Setting, extent: Extent, seed: u64) -> Vec<f64> {
+    let mut bed = Bed::new(setting, extent, seed);
+    let end = messages_end(setting, extent);
+    bed.network.run_until(SET_UP);
+    let tcp_bytes = |bed: &Bed| -> u64 {
+        let sinks = bed.tcp.iter().map(|pair| bed.network.node::<TcpSink>(pair.right));
+        sinks.map(|sink| sink.stats().bytes).sum()
+    };
+    let before = tcp_bytes(&bed);
+    bed.network.run_until(end);
+    let tcp_bits = (tcp_bytes(&bed) - before) as f64 * 8.0 / bed.tcp.len() as f64;
+    while !bed.is_drained() && bed.network.now() < end + MOST_DRAIN {
+        bed.network.run_for(Duration::from_secs(1));
+    }
+    let counters = bed.stats().map(|stats| stats.counters).unwrap_or_default();
+    let received = {
+        let host = bed.network.node::<Tap>(bed.sctp.right).host();
+        let association = host.association_ids().next().and_then(|id| host.association(id));
+        association.map_or(0, |association| association.counters().packets_received)
+    };
+    let [important, normal] = {
+        let mut outcomes = outcomes(&bed);
+        [IMPORTANT, NORMAL].map(|class| std::mem::take(&mut outcomes[class]))
+    };
+    vec![
+        mean(&important.delays),
+        mean(&normal.delays),
+        mean(&important.queue_times),
+        important.delivered(),
+        normal.delivered(),
+        counters.timeouts as f64,
+        counters.fast_recoveries as f64,
+        counters.forward_tsns_sent as f64,
+        1.0 - received as f64 / counters.packets_sent as f64,
+        tcp_bits / end.saturating_duration_since(SET_UP).as_secs_f64() / 1e6,
+        // As many bits as a number holds exactly.
+        (bed.sender().digest() >> 11) as f64,
+    ]
+}

@@ -1,0 +1,405 @@
+//! Basto and Freitas, *SCTP extensions for time sensitive traffic*: what early discard and selective forward TSN do to an
+//! ordered stream of messages that are never repeated, on a lossy path with nothing else on it.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use anabranch_netsim::{Generator, Host, LinkConfig, LinkId, LossModel, Network, NodeId};
+use anabranch_proto::{Config, Counters, RecoveryRules, Reliability, SendOptions, Timestamp};
+
+use crate::claim::{Bound, Claim};
+use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric};
+use crate::results::Results;
+use crate::statistics::Summary;
+use crate::tap::Tap;
+use crate::traffic::{Sink, Source};
+
+/// Bytes of user data in a chunk that fills a packet of 1,500 bytes together with a discard notice.
+const MESSAGE: usize = 1440;
+/// Until here nothing is lost, and nothing counts.
+const LOSS_BEGINS: Timestamp = Timestamp::from_millis(30_000);
+const END: Timestamp = Timestamp::from_millis(300_000);
+/// Each way.
+const DELAY: Duration = Duration::from_millis(125);
+const PORT: u16 = 7;
+const SENDER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+const RECEIVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        name: "service",
+        value: "one ordered stream, no retransmission, infinite source",
+        from_paper: true,
+    },
+    Parameter {
+        name: "loss",
+        value: "random, from 30 s to 300 s; only this time counts",
+        from_paper: true,
+    },
+    Parameter {
+        name: "receive window",
+        value: "65,536 B",
+        from_paper: true,
+    },
+    Parameter {
+        name: "recovery",
+        value: "RFC 2960: four missing reports, no fast recovery; delayed acknowledgement 200 ms",
+        from_paper: true,
+    },
+    Parameter {
+        name: "distance",
+        value: "a discard notice one packet after its message",
+        from_paper: true,
+    },
+    Parameter {
+        name: "round trip, rate",
+        value: "250 ms, 10 Mbit/s, no queue limit; loss on the data's way only",
+        from_paper: false,
+    },
+    Parameter {
+        name: "chunk",
+        value: "1,456 B, which leaves room for a notice of 12 B; every second packet acknowledged",
+        from_paper: false,
+    },
+    Parameter {
+        name: "RTO.Min, RTO.Initial",
+        value: "1 s, 3 s",
+        from_paper: false,
+    },
+];
+
+const METRICS: &[Metric] = &[
+    metric(
+        "blocking_mean",
+        "s",
+        "delivery - arrival of each delivered message, mean",
+    ),
+    metric("blocking_max", "s", "the longest of them"),
+    metric("blocking_std", "s", "their standard deviation"),
+    metric(
+        "interarrival_mean",
+        "s",
+        "between deliveries to the application, mean",
+    ),
+    metric("interarrival_max", "s", "the longest of them"),
+    metric("interarrival_std", "s", "their standard deviation"),
+    metric(
+        "buffer_data",
+        "messages",
+        "held by the receiver, summed over the arrivals that left any",
+    ),
+    metric(
+        "buffer_events",
+        "",
+        "arrivals that left something in the receive buffer",
+    ),
+    metric("buffer_mean", "messages", "buffer_data / buffer_events"),
+    metric("goodput", "Mbit/s", "user data delivered"),
+    metric("delivered", "messages", "delivered"),
+    metric("timeouts", "", "T3-rtx expirations"),
+    metric(
+        "cuts",
+        "",
+        "losses that congestion control answered, timeouts apart",
+    ),
+    metric("forward_tsns", "", "FORWARD-TSN chunks sent"),
+    metric("notices", "", "selective forward TSNs sent"),
+];
+
+/// The experiment.
+pub(super) fn experiment() -> Experiment {
+    Experiment {
+        name: "time-sensitive",
+        question: "Messages are never repeated but delivered in order: how long does what was lost block the rest?",
+        source: "Basto, Freitas: SCTP extensions for time sensitive traffic",
+        parameters: PARAMETERS,
+        metrics: METRICS,
+        seeds: |extent| match extent {
+            Extent::Quick => 8,
+            Extent::Full => 30,
+        },
+        cells,
+        claims,
+    }
+}
+
+/// Which of the paper's two extensions are on.
+#[derive(Clone, Copy, Debug)]
+struct Variant {
+    name: &'static str,
+    early_discard: bool,
+    selective_forward_tsn: bool,
+}
+
+const VARIANTS: [Variant; 4] = [
+    variant("standard", false, false),
+    variant("early discard", true, false),
+    variant("selective forward", false, true),
+    variant("both", true, true),
+];
+
+const fn variant(name: &'static str, early_discard: bool, selective_forward_tsn: bool) -> Variant {
+    Variant {
+        name,
+        early_discard,
+        selective_forward_tsn,
+    }
+}
+
+fn cells(extent: Extent) -> Vec<Cell> {
+    let losses: &[f64] = match extent {
+        Extent::Quick => &[0.0, 0.05, 0.1, 0.3],
+        Extent::Full => &[0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3],
+    };
+    let cell = |(loss, variant): (f64, Variant)| {
+        let coordinates = vec![("variant", variant.name.to_owned()), ("loss", loss.to_string())];
+        Cell::new(coordinates, move |seed| simulate(variant, loss, seed))
+    };
+    let grid = losses
+        .iter()
+        .flat_map(|loss| VARIANTS.map(|variant| (*loss, variant)));
+    grid.map(cell).collect()
+}
+
+fn config(variant: Variant) -> Config {
+    let mut config = Config::default();
+    config.udp_encapsulation = false;
+    config.path_mtu = 1500;
+    config.path_mtu_limit = 1500;
+    config.rto.min = Duration::from_secs(1);
+    config.rto.initial = Duration::from_secs(3);
+    config.heartbeat.interval = None;
+    config.buffers.receive = 65_536;
+    config.buffers.send = 4 * 65_536;
+    config.buffers.growth = 1;
+    config.initial_window = Some(2);
+    config.recovery = RecoveryRules::RFC2960;
+    config.nr_sack.offer = false;
+    config.partial_reliability.early_discard = variant.early_discard;
+    config.partial_reliability.selective_forward_tsn = variant.selective_forward_tsn.then_some(1);
+    config
+}
+
+/// One association over a link of its own.
+struct Bed {
+    network: Network,
+    sender: NodeId,
+    receiver: NodeId,
+    data_link: LinkId,
+}
+
+impl Bed {
+    fn new(variant: Variant, seed: u64) -> Self {
+        let mut network = Network::new(seed);
+        let start = Duration::from_millis(Generator::of_process(seed, "start").below(1000));
+        let host = |label: &str| {
+            let seed = network.generator(label).bytes();
+            Host::new(config(variant), 0, seed).expect("the settings are in range")
+        };
+        let (mut sender, mut receiver) = (host("sender"), host("receiver"));
+        let options = SendOptions {
+            reliability: Reliability::Retransmissions(0),
+            ..SendOptions::default()
+        };
+        let source = Source::greedy((SocketAddr::new(RECEIVER, 0), PORT), options, MESSAGE);
+        sender.run(source, Some(Timestamp::ZERO + start));
+        receiver.run(Sink::default(), None);
+        receiver
+            .endpoint_mut()
+            .listen(PORT)
+            .expect("nothing else listens");
+        let sender = network.add_node("sender", &[SENDER], Tap::new(sender));
+        let receiver = network.add_node("receiver", &[RECEIVER], Tap::new(receiver));
+        let link = LinkConfig::default().with_rate(10_000_000).with_delay(DELAY);
+        let (data_link, _) = network.connect((sender, SENDER), (receiver, RECEIVER), link.clone(), link);
+        Self {
+            network,
+            sender,
+            receiver,
+            data_link,
+        }
+    }
+
+    fn counters(&self) -> Counters {
+        let host = self.network.node::<Tap>(self.sender).host();
+        let id = host.association_ids().next();
+        let association = id.and_then(|id| host.association(id));
+        association
+            .map(|association| *association.counters())
+            .unwrap_or_default()
+    }
+}
+
+fn simulate(variant: Variant, loss: f64, seed: u64) -> Vec<f64> {
+    let mut bed = Bed::new(variant, seed);
+    bed.network.run_until(LOSS_BEGINS);
+    let link = bed.network.link_config(bed.data_link).clone();
+    bed.network
+        .set_link_config(bed.data_link, link.with_loss(LossModel::bernoulli(loss)));
+    bed.network.node_mut::<Tap>(bed.receiver).restart_holdings();
+    let before = bed.counters();
+    bed.network.run_until(END);
+    let after = bed.counters();
+
+    let tap = bed.network.node::<Tap>(bed.receiver);
+    let sink: &Sink = tap.host().application().expect("the receiver runs a sink");
+    let deliveries: Vec<_> = sink
+        .deliveries()
+        .iter()
+        .filter(|(at, _)| *at >= LOSS_BEGINS)
+        .collect();
+    let blocking: Vec<f64> = deliveries
+        .iter()
+        .filter_map(|(at, message)| Some(seconds(tap.arrived().of(*message as usize)?, *at)))
+        .collect();
+    let gaps: Vec<f64> = deliveries
+        .windows(2)
+        .map(|pair| seconds(pair[0].0, pair[1].0))
+        .collect();
+    let (blocking, gaps) = (Summary::of(&blocking), Summary::of(&gaps));
+    let held = tap.holdings();
+    let held_messages = held.bytes as f64 / MESSAGE as f64;
+    let delivered = deliveries.len() as f64;
+    vec![
+        blocking.mean,
+        blocking.max,
+        blocking.deviation,
+        gaps.mean,
+        gaps.max,
+        gaps.deviation,
+        held_messages,
+        held.events as f64,
+        held_messages / held.events.max(1) as f64,
+        delivered * MESSAGE as f64 * 8.0 / seconds(LOSS_BEGINS, END) / 1e6,
+        delivered,
+        (after.timeouts - before.timeouts) as f64,
+        (after.fast_recoveries - before.fast_recoveries) as f64,
+        (after.forward_tsns_sent - before.forward_tsns_sent) as f64,
+        (after.selective_notices_sent - before.selective_notices_sent) as f64,
+    ]
+}
+
+fn seconds(from: Timestamp, to: Timestamp) -> f64 {
+    to.saturating_duration_since(from).as_secs_f64()
+}
+
+/// A metric of one variant at a loss.
+fn of(
+    metric: &'static str,
+    variant: &'static str,
+    loss: &'static str,
+) -> impl Fn(&Results) -> Option<Vec<f64>> {
+    move |results| results.sample(&[("variant", variant), ("loss", loss)], metric)
+}
+
+/// A metric of one variant over that of the standard's.
+fn against_standard(
+    metric: &'static str,
+    variant: &'static str,
+    loss: &'static str,
+) -> impl Fn(&Results) -> Option<Vec<f64>> {
+    move |results| {
+        let at = |variant| [("variant", variant), ("loss", loss)];
+        results.ratio(&at(variant), &at("standard"), metric)
+    }
+}
+
+fn claims() -> Vec<Claim> {
+    let mut claims = blocking_claims();
+    claims.extend(cost_claims());
+    claims
+}
+
+fn blocking_claims() -> Vec<Claim> {
+    vec![
+        Claim::new(
+            "standard, 10 % loss: mean blocking 0.15 to 0.21 s",
+            "0.18 s",
+            Bound::Within(0.15, 0.21),
+            of("blocking_mean", "standard", "0.1"),
+        )
+        .must(),
+        Claim::new(
+            "standard, 10 % loss: standard deviation of blocking 0.25 to 0.40 s",
+            "0.3 s",
+            Bound::Within(0.25, 0.40),
+            of("blocking_std", "standard", "0.1"),
+        )
+        .must(),
+        Claim::of_ratio(
+            "10 % loss: both extensions leave at most 15 % of the mean blocking",
+            "0.009 s of 0.18 s",
+            Bound::AtMost(0.15),
+            against_standard("blocking_mean", "both", "0.1"),
+        )
+        .must(),
+        Claim::of_ratio(
+            "10 % loss: the standard deviation between deliveries falls by at least 40 %",
+            "0.116 s of 0.276 s: 58 %",
+            Bound::AtMost(0.6),
+            against_standard("interarrival_std", "both", "0.1"),
+        ),
+        Claim::of_ratio(
+            "10 % loss: what is held by the receiver falls by at least 75 %",
+            "344 of 5026: 93 %",
+            Bound::AtMost(0.25),
+            against_standard("buffer_data", "both", "0.1"),
+        ),
+        Claim::new(
+            "the relative reduction of blocking falls as loss grows: the rest at 30 % is larger than at 5 %",
+            "fig. 1: towards 100 % as p goes to 0, falling with p",
+            Bound::AtLeast(0.0),
+            |results| {
+                let most = against_standard("blocking_mean", "both", "0.3")(results)?;
+                let least = against_standard("blocking_mean", "both", "0.05")(results)?;
+                Some(
+                    most.iter()
+                        .zip(&least)
+                        .map(|(most, least)| most - least)
+                        .collect(),
+                )
+            },
+        ),
+    ]
+}
+
+fn cost_claims() -> Vec<Claim> {
+    vec![
+        Claim::of_ratio(
+            "10 % loss: goodput with both is unchanged, ± 3 %",
+            "no gain while the mean window is 4 packets or more, p up to 11 % (b = 2)",
+            Bound::Within(0.97, 1.03),
+            against_standard("goodput", "both", "0.1"),
+        ),
+        Claim::of_ratio(
+            "5 % loss: goodput with both is unchanged, ± 3 %",
+            "no gain while the mean window is 4 packets or more, p up to 11 % (b = 2)",
+            Bound::Within(0.97, 1.03),
+            against_standard("goodput", "both", "0.05"),
+        ),
+        Claim::of_ratio(
+            "30 % loss: goodput with both is higher",
+            "higher above p = 11 % (b = 2)",
+            Bound::AtLeast(1.03),
+            against_standard("goodput", "both", "0.3"),
+        ),
+        Claim::new(
+            "10 % loss: early discard alone cuts timeouts by at least 80 %",
+            "early discard brings the goodput",
+            Bound::AtMost(0.2),
+            against_standard("timeouts", "early discard", "0.1"),
+        ),
+        Claim::of_ratio(
+            "10 % loss: selective forward TSN alone changes goodput by less than 3 %",
+            "selective forward TSN brings the jitter, not the goodput",
+            Bound::Within(0.97, 1.03),
+            against_standard("goodput", "selective forward", "0.1"),
+        ),
+        Claim::of_ratio(
+            "no loss: goodput with both within 12 B a packet of the standard's",
+            "no cost as p goes to 0",
+            Bound::Within(1.0 - 12.0 / 1500.0, 1.0),
+            against_standard("goodput", "both", "0"),
+        ),
+    ]
+}

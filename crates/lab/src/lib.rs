@@ -1,0 +1,19 @@
+//! The laboratory: experiments of published papers, run in virtual time by the very code that runs on real networks.
+//!
+//! An [`Experiment`] is data plus code: a question, parameters, a grid of [`Cell`]s, a run for each cell and seed that
+//! gives numbers, and [`Claim`]s: what the paper reported, as inequalities that the numbers can confirm or refute.
+//! [`run`](run::run) makes [`Results`]; what it is told of jobs changes how long it takes and nothing else.
+
+mod claim;
+mod experiment;
+pub mod experiments;
+mod results;
+pub mod run;
+pub mod statistics;
+mod tap;
+pub mod traffic;
+
+pub use claim::{Bound, Claim, Judgement, Verdict};
+pub use experiment::{Cell, Experiment, Extent, Metric, Parameter};
+pub use results::{CellResults, Results, VERSION};
+pub use tap::{Holdings, Tap};

@@ -1,0 +1,165 @@
+//! Means over independent seeds, and how sure they are: two-sided 95 % intervals by Student's t.
+
+/// The mean of a sample, and how sure it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// How many values.
+    pub count: usize,
+    /// Their mean.
+    pub mean: f64,
+    /// The lower end of the 95 % interval around the mean; minus infinity for a single value, or 0 for a single ratio.
+    pub low: f64,
+    /// The upper end; infinity for a single value.
+    pub high: f64,
+}
+
+impl Estimate {
+    /// The arithmetic mean; `None` if the sample is empty or not all of it are numbers.
+    #[must_use]
+    pub fn of(sample: &[f64]) -> Option<Self> {
+        if sample.is_empty() || sample.iter().any(|value| value.is_nan()) {
+            return None;
+        }
+        let (count, mean) = (sample.len(), mean(sample));
+        let half_width = if count == 1 {
+            f64::INFINITY
+        } else {
+            student_t(count - 1) * deviation(sample, 1) / (count as f64).sqrt()
+        };
+        Some(Self {
+            count,
+            mean,
+            low: mean - half_width,
+            high: mean + half_width,
+        })
+    }
+
+    /// The geometric mean, which is the right one for ratios: half and double cancel. The interval is that of the
+    /// logarithms. `None` if the sample is empty or not all of it are numbers above 0.
+    #[must_use]
+    pub fn of_ratios(sample: &[f64]) -> Option<Self> {
+        if sample.iter().any(|ratio| *ratio <= 0.0) {
+            return None;
+        }
+        let logarithms: Vec<f64> = sample.iter().map(|ratio| ratio.ln()).collect();
+        let estimate = Self::of(&logarithms)?;
+        Some(Self {
+            count: estimate.count,
+            mean: estimate.mean.exp(),
+            low: estimate.low.exp(),
+            high: estimate.high.exp(),
+        })
+    }
+
+    /// Half the width of the interval.
+    #[must_use]
+    pub fn half_width(&self) -> f64 {
+        (self.high - self.low) / 2.0
+    }
+}
+
+/// The mean; not a number if there are no values.
+#[must_use]
+pub fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// The standard deviation of a sample or, with `lost` 0, of a whole population. `lost` is the number of degrees of
+/// freedom already used.
+#[must_use]
+pub fn deviation(values: &[f64], lost: usize) -> f64 {
+    let mean = mean(values);
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (squares / (values.len() - lost) as f64).sqrt()
+}
+
+/// What a set of readings within one run comes to. All are 0 if there are none.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Summary {
+    /// The mean.
+    pub mean: f64,
+    /// The largest.
+    pub max: f64,
+    /// The standard deviation of the readings.
+    pub deviation: f64,
+}
+
+impl Summary {
+    /// The summary of these readings.
+    #[must_use]
+    pub fn of(readings: &[f64]) -> Self {
+        if readings.is_empty() {
+            return Self::default();
+        }
+        Self {
+            mean: mean(readings),
+            max: readings.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            deviation: deviation(readings, 0),
+        }
+    }
+}
+
+/// The 97.5 % quantile of Student's t distribution.
+fn student_t(degrees_of_freedom: usize) -> f64 {
+    const TABLE: [f64; 30] = [
+        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145,
+        2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048,
+        2.045, 2.042,
+    ];
+    if let Some(&quantile) = degrees_of_freedom
+        .checked_sub(1)
+        .and_then(|place| TABLE.get(place))
+    {
+        return quantile;
+    }
+    // Cornish and Fisher's expansion around the normal quantile: right to three digits from here on.
+    let (z, n) = (1.959_964_f64, degrees_of_freedom as f64);
+    z + (z.powi(3) + z) / (4.0 * n) + (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / (96.0 * n * n)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_is_students() {
+        // By hand: mean 3, deviation √2.5, t(4) = 2.776.
+        let estimate = Estimate::of(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
+        assert_eq!((estimate.count, estimate.mean), (5, 3.0));
+        assert!((estimate.half_width() - 2.776 * (0.5_f64).sqrt()).abs() < 1e-9);
+        assert_eq!(estimate.low + estimate.high, 6.0);
+    }
+
+    #[test]
+    fn one_value_says_nothing_of_its_spread() {
+        assert_eq!(Estimate::of(&[7.0]).unwrap().half_width(), f64::INFINITY);
+        assert_eq!(Estimate::of(&[]), None);
+        assert_eq!(Estimate::of(&[1.0, f64::NAN]), None);
+        assert_eq!(Estimate::of(&[2.0, 2.0]).unwrap().half_width(), 0.0);
+    }
+
+    #[test]
+    fn half_and_double_cancel() {
+        let estimate = Estimate::of_ratios(&[0.5, 2.0]).unwrap();
+        assert!((estimate.mean - 1.0).abs() < 1e-12);
+        assert!((estimate.low * estimate.high - 1.0).abs() < 1e-9);
+        assert!(estimate.low > 0.0 && estimate.high.is_finite());
+        assert_eq!(Estimate::of_ratios(&[0.0, 1.0]), None);
+        assert_eq!(Estimate::of_ratios(&[3.0]).unwrap().high, f64::INFINITY);
+    }
+
+    #[test]
+    fn beyond_the_table_the_expansion_is_as_good() {
+        for (degrees, quantile) in [(40, 2.021), (60, 2.000), (120, 1.980), (1_000_000, 1.960)] {
+            assert!((student_t(degrees) - quantile).abs() < 6e-4, "{degrees}");
+        }
+        assert!((student_t(31) - student_t(30)).abs() < 0.003);
+    }
+
+    #[test]
+    fn a_summary_is_of_all_readings() {
+        let summary = Summary::of(&[0.0, 0.0, 4.0, 4.0]);
+        assert_eq!((summary.mean, summary.max, summary.deviation), (2.0, 4.0, 2.0));
+        assert_eq!(Summary::of(&[]), Summary::default());
+    }
+}

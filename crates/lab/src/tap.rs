@@ -1,0 +1,145 @@
+//! A host under observation: when each message first left it, when each first came to it, and what it holds for its
+//! application when data comes. Messages are known by their payload protocol identifier, as [`crate::traffic`] sets it.
+
+use anabranch_netsim::{Host, Node, Packet, Payload};
+use anabranch_proto::Timestamp;
+use anabranch_proto::wire::chunk::{Chunk, Data};
+use anabranch_proto::wire::packet::Packet as SctpPacket;
+
+use crate::traffic::FirstTimes;
+
+/// A host with an observer between it and the network, who sees every packet and changes none.
+pub struct Tap {
+    host: Host,
+    sent: FirstTimes,
+    arrived: FirstTimes,
+    holdings: Holdings,
+    digest: u64,
+}
+
+/// What a receiver held after data came, if it held anything: data that could not be delivered yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Holdings {
+    /// Packets with data after which something was held.
+    pub events: u64,
+    /// What was held, in bytes, summed over those events.
+    pub bytes: u64,
+}
+
+impl Tap {
+    /// A host to be observed.
+    #[must_use]
+    pub fn new(host: Host) -> Self {
+        Self {
+            host,
+            sent: FirstTimes::default(),
+            arrived: FirstTimes::default(),
+            holdings: Holdings::default(),
+            // The offset basis of FNV-1a.
+            digest: 0xcbf2_9ce4_8422_2325,
+        }
+    }
+
+    /// The host.
+    #[must_use]
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// The host, to be changed.
+    pub fn host_mut(&mut self) -> &mut Host {
+        &mut self.host
+    }
+
+    /// When each message left for the first time: its first chunk, if it has several.
+    #[must_use]
+    pub fn sent(&self) -> &FirstTimes {
+        &self.sent
+    }
+
+    /// When each message came for the first time: its last chunk, if it has several.
+    #[must_use]
+    pub fn arrived(&self) -> &FirstTimes {
+        &self.arrived
+    }
+
+    /// What was held since the start or [`Tap::restart_holdings`].
+    #[must_use]
+    pub fn holdings(&self) -> Holdings {
+        self.holdings
+    }
+
+    /// Counts holdings anew.
+    pub fn restart_holdings(&mut self) {
+        self.holdings = Holdings::default();
+    }
+
+    /// A hash of every packet sent and its time: equal for equal behaviour.
+    #[must_use]
+    pub fn digest(&self) -> u64 {
+        self.digest
+    }
+
+    fn held_bytes(&self) -> usize {
+        let associations = self.host.association_ids();
+        associations
+            .filter_map(|id| self.host.association(id))
+            .map(|association| association.stats().unread_bytes)
+            .sum()
+    }
+
+    fn mix(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.digest = (self.digest ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+}
+
+/// Calls `see` with each DATA chunk of a packet.
+fn each_data_chunk(packet: &Packet, mut see: impl FnMut(&Data)) {
+    let Payload::Sctp(bytes) = &packet.payload else {
+        return;
+    };
+    let Ok(packet) = SctpPacket::parse_unchecked(bytes.clone()) else {
+        return;
+    };
+    for raw in packet.chunks().flatten() {
+        if let Ok(Chunk::Data(data)) = Chunk::decode(raw) {
+            see(&data);
+        }
+    }
+}
+
+impl Node for Tap {
+    fn handle_packet(&mut self, now: Timestamp, packet: Packet) {
+        let mut has_data = false;
+        each_data_chunk(&packet, |data| {
+            has_data = true;
+            if data.ending {
+                self.arrived.note(data.ppid.0, now);
+            }
+        });
+        self.host.handle_packet(now, packet);
+        if has_data {
+            let held = self.held_bytes();
+            self.holdings.events += u64::from(held > 0);
+            self.holdings.bytes += held as u64;
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Timestamp) {
+        self.host.handle_timeout(now);
+    }
+
+    fn poll_transmit(&mut self, now: Timestamp) -> Option<Packet> {
+        let packet = self.host.poll_transmit(now)?;
+        each_data_chunk(&packet, |data| self.sent.note(data.ppid.0, now));
+        self.mix(&now.0.to_le_bytes());
+        self.mix(packet.payload.sctp());
+        Some(packet)
+    }
+
+    fn poll_timeout(&self) -> Option<Timestamp> {
+        self.host.poll_timeout()
+    }
+}

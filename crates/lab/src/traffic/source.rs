@@ -1,0 +1,167 @@
+//! The side that connects and sends.
+
+use std::iter::Peekable;
+use std::net::SocketAddr;
+
+use anabranch_netsim::{Application, HostApi};
+use anabranch_proto::{AssociationId, ConnectOptions, Event, Ppid, SendOptions, StreamId, Timestamp};
+use bytes::Bytes;
+
+use super::Submission;
+
+/// What messages are cut from: nobody looks at their content.
+const CONTENT: &[u8] = &[0; 65_536];
+
+/// Messages, each at its time.
+type Schedule = Box<dyn Iterator<Item = Submission> + Send>;
+
+/// Which messages a source submits.
+enum Demand {
+    Scheduled(Peekable<Schedule>),
+    Greedy(usize),
+}
+
+/// Connects when its timer begins, and then submits messages on stream 0 until it is to stop.
+pub struct Source {
+    peer: SocketAddr,
+    peer_port: u16,
+    classes: Vec<SendOptions>,
+    demand: Demand,
+    until: Option<Timestamp>,
+    association: Option<AssociationId>,
+    submitted: Vec<Submission>,
+    refused: u64,
+}
+
+impl Source {
+    /// A source of scheduled messages, which are in order of time, to an endpoint: its address and UDP port, and its
+    /// SCTP port. The options of a class are those of its messages, but for the payload protocol identifier.
+    ///
+    /// # Panics
+    /// When it submits a message longer than 65,536 bytes or of a class that there is not.
+    #[must_use]
+    pub fn scheduled(
+        peer: (SocketAddr, u16),
+        classes: Vec<SendOptions>,
+        schedule: impl Iterator<Item = Submission> + Send + 'static,
+    ) -> Self {
+        let schedule: Schedule = Box::new(schedule);
+        Self::new(peer, classes, Demand::Scheduled(schedule.peekable()))
+    }
+
+    /// A source that keeps the send buffer full of messages of `len` bytes.
+    ///
+    /// # Panics
+    /// When it submits one, if they are longer than 65,536 bytes.
+    #[must_use]
+    pub fn greedy(peer: (SocketAddr, u16), options: SendOptions, len: usize) -> Self {
+        Self::new(peer, vec![options], Demand::Greedy(len))
+    }
+
+    fn new(peer: (SocketAddr, u16), classes: Vec<SendOptions>, demand: Demand) -> Self {
+        Self {
+            peer: peer.0,
+            peer_port: peer.1,
+            classes,
+            demand,
+            until: None,
+            association: None,
+            submitted: Vec::new(),
+            refused: 0,
+        }
+    }
+
+    /// The same, which submits nothing from `end` on.
+    #[must_use]
+    pub fn until(mut self, end: Timestamp) -> Self {
+        self.until = Some(end);
+        self
+    }
+
+    /// The messages that were submitted and taken; a message's place is its number.
+    #[must_use]
+    pub fn submitted(&self) -> &[Submission] {
+        &self.submitted
+    }
+
+    /// Scheduled messages that found the send buffer full, and are forgotten.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// The association, once begun.
+    #[must_use]
+    pub fn association(&self) -> Option<AssociationId> {
+        self.association
+    }
+
+    /// Whether the association took the message.
+    fn submit(&mut self, api: &mut HostApi<'_>, message: Submission) -> bool {
+        let now = api.now();
+        let Some(association) = self.association.and_then(|id| api.association(id)) else {
+            return false;
+        };
+        let options = SendOptions {
+            ppid: Ppid(self.submitted.len() as u32),
+            ..self.classes[message.class]
+        };
+        let content = Bytes::from_static(&CONTENT[..message.len]);
+        let taken = association.send(now, StreamId(0), content, options).is_ok();
+        if taken {
+            self.submitted.push(message);
+        }
+        taken
+    }
+
+    /// Submits what is due. With a schedule, sets the timer for what comes next.
+    fn submit_due(&mut self, api: &mut HostApi<'_>) {
+        let (now, until) = (api.now(), self.until);
+        let is_before_end = |at: Timestamp| until.is_none_or(|until| at < until);
+        loop {
+            match &mut self.demand {
+                Demand::Greedy(len) => {
+                    let message = Submission {
+                        at: now,
+                        len: *len,
+                        class: 0,
+                    };
+                    if !(is_before_end(now) && self.submit(api, message)) {
+                        return;
+                    }
+                }
+                Demand::Scheduled(schedule) => {
+                    let Some(next) = schedule.peek().copied().filter(|next| is_before_end(next.at)) else {
+                        return;
+                    };
+                    if next.at > now {
+                        return api.set_timer(Some(next.at));
+                    }
+                    schedule.next();
+                    if !self.submit(api, next) {
+                        self.refused += 1;
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Application for Source {
+    fn on_event(&mut self, api: &mut HostApi<'_>, _: AssociationId, event: Event) {
+        let takes_messages = matches!(event, Event::Established { .. } | Event::Writable);
+        if takes_messages && matches!(self.demand, Demand::Greedy(_)) {
+            self.submit_due(api);
+        }
+    }
+
+    fn on_timer(&mut self, api: &mut HostApi<'_>) {
+        if self.association.is_none() {
+            let begun = api.connect(self.peer, self.peer_port, ConnectOptions::default());
+            self.association = begun.ok();
+        }
+        if matches!(self.demand, Demand::Scheduled(_)) {
+            self.submit_due(api);
+        }
+    }
+}
