@@ -123,19 +123,24 @@ pub(super) fn experiment() -> Experiment {
     }
 }
 
-/// Which of the paper's two extensions are on.
+/// Which of the paper's two extensions are on, and whether NR-SACK, which it did not have, is.
 #[derive(Clone, Copy, Debug)]
 struct Variant {
     name: &'static str,
     early_discard: bool,
     selective_forward_tsn: bool,
+    nr_sack: bool,
 }
 
-const VARIANTS: [Variant; 4] = [
+const VARIANTS: [Variant; 5] = [
     variant("standard", false, false),
     variant("early discard", true, false),
     variant("selective forward", false, true),
     variant("both", true, true),
+    Variant {
+        nr_sack: true,
+        ..variant("both and nr-sack", true, true)
+    },
 ];
 
 const fn variant(name: &'static str, early_discard: bool, selective_forward_tsn: bool) -> Variant {
@@ -143,6 +148,7 @@ const fn variant(name: &'static str, early_discard: bool, selective_forward_tsn:
         name,
         early_discard,
         selective_forward_tsn,
+        nr_sack: false,
     }
 }
 
@@ -174,7 +180,7 @@ fn config(variant: Variant) -> Config {
     config.buffers.growth = 1;
     config.initial_window = Some(2);
     config.recovery = RecoveryRules::RFC2960;
-    config.nr_sack.offer = false;
+    config.nr_sack.offer = variant.nr_sack;
     config.partial_reliability.early_discard = variant.early_discard;
     config.partial_reliability.selective_forward_tsn = variant.selective_forward_tsn.then_some(1);
     config
