@@ -22,14 +22,14 @@ fn text(bytes: &[u8]) -> String {
 /// if its reason is known: the status says so.
 #[test]
 fn what_the_papers_claim_holds() {
-    let output = lab(&["check", "--all", "--quick", "--json"]);
+    let output = lab(&["check", "time-sensitive", "--quick", "--json"]);
     let (out, error) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{error}\n{out}");
     let experiments: Vec<Value> = out
         .lines()
         .map(|line| serde_json::from_str(line).expect("JSON"))
         .collect();
-    assert!(experiments.len() >= 2, "{out}");
+    assert!(!experiments.is_empty(), "{out}");
     for experiment in &experiments {
         let claims = experiment["claims"].as_array().expect("claims");
         let must = claims.iter().filter(|claim| claim["must"] == true);
@@ -74,8 +74,8 @@ fn equal_seeds_give_equal_files_on_any_number_of_jobs() {
     assert_eq!(one, file("3"));
     assert_eq!(
         one.lines().count(),
-        1 + 4 * 2,
-        "a row for each run of four variants"
+        1 + 5 * 2,
+        "a row for each run of five variants"
     );
 }
 
@@ -90,5 +90,5 @@ fn mistakes_are_named_with_what_there_is() {
     assert!(error(&["run", "time-sensitive", "--only", "colour=red"]).contains("it has: loss, variant"));
     let places = error(&["run", "time-sensitive", "--quick", "--only", "loss=7"]);
     assert!(places.contains("it has: 0, 0.05"), "{places}");
-    assert!(error(&["check"]).contains("--all"));
+    assert!(error(&["check"]).contains("NAME"));
 }

@@ -77,7 +77,9 @@ pub fn run(
 mod tests {
     use super::*;
     use crate::claim::{Bound, Claim, Verdict};
-    use crate::experiment::metric;
+    use crate::experiment::{Metric, metric};
+
+    const METRICS: &[Metric] = &[metric("product", "", ""), metric("seed", "s", "")];
 
     /// Numbers that tell cell and seed; one is missing.
     fn experiment() -> Experiment {
@@ -86,7 +88,7 @@ mod tests {
             question: "",
             source: "",
             parameters: &[],
-            metrics: &[metric("product", "", ""), metric("seed", "s", "")],
+            metrics: METRICS,
             seeds: |_| 2,
             cells: |_| {
                 let cell = |(a, b): (u64, u64)| {

@@ -24,6 +24,11 @@ const PARAMETERS: &[Parameter] = &[
         from_paper: true,
     },
     Parameter {
+        name: "hosts",
+        value: "linked to the bottleneck at 1 Gbit/s",
+        from_paper: false,
+    },
+    Parameter {
         name: "volume",
         value: "14 MB of messages a run (quick: 60 s of them)",
         from_paper: true,
@@ -151,13 +156,20 @@ fn quick_settings() -> Vec<Setting> {
             ..MAIN
         });
     }
-    for rules in [Rules::B, Rules::C] {
-        settings.extend(both(Setting {
-            rules,
-            important: 1,
+    settings.extend(with_shares(
+        Setting {
+            rules: Rules::B,
             ..MAIN
-        }));
-    }
+        },
+        &[1, 50],
+    ));
+    settings.extend(with_shares(
+        Setting {
+            rules: Rules::C,
+            ..MAIN
+        },
+        &[1, 50, 100],
+    ));
     for rules in [Rules::F, Rules::G, Rules::H] {
         settings.extend(both(Setting { rules, ..MAIN }));
     }

@@ -141,9 +141,11 @@ impl Association {
             return;
         }
         self.advance_forward_point(now);
-        let path = self.paths.path(self.paths.data_path());
-        let round_trip = path.rto.srtt().unwrap_or_default();
-        self.sources.forward.on_ack(now, round_trip, &self.outstanding);
+        let srtt = self.paths.path(self.paths.data_path()).rto.srtt();
+        let wait = srtt.filter(|_| self.config.recovery.forward_waits);
+        self.sources
+            .forward
+            .on_ack(now, wait.unwrap_or_default(), &self.outstanding);
         self.keep_timer(now);
     }
 

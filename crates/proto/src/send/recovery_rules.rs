@@ -15,6 +15,9 @@ pub struct RecoveryRules {
     /// Whether a chunk that is given up at its first missing report counts as a loss for congestion control. It should:
     /// the network lost it. FreeBSD does not count it.
     pub early_discard_cuts: bool,
+    /// Whether acknowledgements of the first round trip after a FORWARD-TSN are no reason to repeat it (RFC 3758 §3.5, C5's
+    /// note, leaves the choice).
+    pub forward_waits: bool,
 }
 
 /// What restarts T3-rtx. "Acknowledges the earliest outstanding TSN" is read in more than one way once chunks can be
@@ -38,6 +41,7 @@ impl RecoveryRules {
         ssthresh_floor: 4,
         t3_restart: T3Restart::EarliestInFlight,
         early_discard_cuts: true,
+        forward_waits: true,
     };
 
     /// RFC 2960 as the simulations of 2004 had it: four missing reports, no fast recovery, a floor of two packets.
@@ -47,5 +51,6 @@ impl RecoveryRules {
         ssthresh_floor: 2,
         t3_restart: T3Restart::EarliestInFlight,
         early_discard_cuts: true,
+        forward_waits: false,
     };
 }

@@ -170,6 +170,13 @@ fn config(setting: Setting) -> Config {
     config
 }
 
+/// Between a host and the bottleneck: so fast that bursts reach the bottleneck as bursts.
+fn access_link() -> LinkConfig {
+    LinkConfig::default()
+        .with_rate(1_000_000_000)
+        .with_delay(Duration::from_micros(10))
+}
+
 /// The network of a run.
 struct Bed {
     network: Network,
@@ -216,7 +223,8 @@ impl Bed {
             .with_rate(10_000_000)
             .with_delay(Duration::from_millis(40))
             .with_queue(setting.rules.queue());
-        let mut dumbbell = Dumbbell::new(&mut network, bottleneck.clone(), bottleneck);
+        let mut dumbbell =
+            Dumbbell::new(&mut network, bottleneck.clone(), bottleneck).with_access(access_link());
         let host = |label: &str| {
             let seed = network.generator(label).bytes();
             Host::new(config(setting), 0, seed).expect("the settings are in range")

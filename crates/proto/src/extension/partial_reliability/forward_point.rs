@@ -15,7 +15,7 @@ const HEADER_LEN: usize = 8;
 const ENTRY_LEN: usize = 4;
 
 /// Acknowledgements that do not reach the point told, after which it is told again (§3.5 F2 leaves the number open). Those
-/// of the first round trip after telling do not count: they left before the receiver could know.
+/// of a round trip after telling do not count: they left before the receiver could know.
 const REPEAT_AFTER: u8 = 3;
 
 /// How far the receiver may be told to go on without what is missing.
@@ -88,13 +88,15 @@ impl ForwardPoint {
         self.due |= self.is_pending(outstanding) && self.point > self.told;
     }
 
-    /// An acknowledgement came: after some that fall short of what was told, it is told again.
-    pub(crate) fn on_ack(&mut self, now: Timestamp, round_trip: Duration, outstanding: &Outstanding) {
+    /// An acknowledgement came: after some that fall short of what was told, it is told again. Those within `wait` of
+    /// telling do not count.
+    pub(crate) fn on_ack(&mut self, now: Timestamp, wait: Duration, outstanding: &Outstanding) {
         if self.told < outstanding.base() {
             self.short = 0;
             return;
         }
-        self.short += u8::from(now.saturating_duration_since(self.told_at) >= round_trip);
+        let counts = now.saturating_duration_since(self.told_at) >= wait;
+        self.short = self.short.saturating_add(u8::from(counts));
         self.due |= self.short >= REPEAT_AFTER;
     }
 
