@@ -286,12 +286,6 @@ impl ReceiveBuffers {
         }
     }
 
-    /// How many datagrams a buffer holds.
-    pub(crate) fn datagrams(&self, index: usize) -> usize {
-        let meta = &self.meta[index];
-        meta.len.div_ceil(meta.stride.max(1))
-    }
-
     /// Buffers filled by the last call.
     pub(crate) fn filled(&self) -> usize {
         self.count

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::pin::pin;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
 use anabranch_proto::{
@@ -11,6 +11,7 @@ use anabranch_proto::{
 use tokio::sync::Notify;
 
 use super::events::Events;
+use super::inbox::{Arrived, Inbox, Taken};
 use super::{Hub, lock};
 use crate::error::RecvError;
 use crate::message::{Joiner, Message};
@@ -18,6 +19,10 @@ use crate::socket::{Outgoing, Socket};
 
 /// Errors of a socket taken in a row before other tasks get their turn.
 const MAX_ERRORS: usize = 16;
+/// How often an association may answer while packets that came together are handled. An answer to each would cost a system
+/// call for every second packet; one to all of them would tell a sender of a loss once, where it waits to be told three
+/// times (RFC 9260 §7.2.4).
+const ANSWERS_PER_BATCH: usize = 8;
 
 /// One association, shared by its handles, its task and its endpoint.
 #[derive(Debug)]
@@ -25,6 +30,8 @@ pub(crate) struct Shared {
     pub(crate) hub: Arc<Hub>,
     pub(crate) id: AssociationId,
     state: Mutex<State>,
+    /// Emptied only under the state's lock, so that packets stay in order.
+    inbox: Mutex<Inbox>,
     max_datagrams: usize,
     /// The task is to look again: there is something to send, or an earlier timer.
     drive: Notify,
@@ -55,8 +62,8 @@ pub(crate) struct State {
     pub(crate) abandoned: bool,
     /// Why the system sends nothing, if it sent nothing since.
     pub(crate) refused: Option<io::Error>,
-    /// It is in a list of associations that got packets.
-    touched: bool,
+    /// Packets out of the inbox; kept for its memory.
+    packets: Vec<Inbound>,
     gone: bool,
 }
 
@@ -100,13 +107,14 @@ impl Shared {
             closed: None,
             abandoned: false,
             refused: None,
-            touched: false,
+            packets: Vec::new(),
             gone: false,
         };
         Self {
             hub,
             id,
             state: Mutex::new(state),
+            inbox: Mutex::default(),
             max_datagrams,
             drive: Notify::new(),
             readable: Notify::new(),
@@ -120,9 +128,9 @@ impl Shared {
         let mut state = lock(&self.state);
         let now = state.tick(self.hub.now());
         let result = work(&mut state, now);
-        let aftermath = self.drain(&mut state, now);
-        drop(state);
-        self.finish(aftermath);
+        let mut after = Aftermath::default();
+        self.drain(&mut state, now, &mut after);
+        self.conclude(state, after);
         result
     }
 
@@ -141,37 +149,66 @@ impl Shared {
         work(&lock(&self.state))
     }
 
-    /// Hands over a packet. The caller holds the endpoint's lock and gives it the events at once.
-    pub(super) fn handle_packet(
-        self: &Arc<Self>,
-        now: Timestamp,
-        inbound: Inbound,
-        touched: &mut Vec<Arc<Self>>,
-    ) -> Vec<EndpointEvent> {
+    /// Takes a packet into the inbox.
+    pub(super) fn take_in(&self, inbound: Inbound, arrived: Arrived) -> Taken {
+        lock(&self.inbox).push(inbound, arrived)
+    }
+
+    /// Handles what is in the inbox. The caller holds the endpoint's lock, gives it the events at once, and sees to it that
+    /// the association sends what it has to.
+    pub(super) fn handle_inbox(&self, now: Timestamp) -> Vec<EndpointEvent> {
         let mut state = lock(&self.state);
         let now = state.tick(now);
-        state.core.handle_packet(now, inbound);
-        if !std::mem::replace(&mut state.touched, true) {
-            touched.push(Arc::clone(self));
-        }
-        std::iter::from_fn(|| state.core.poll_endpoint_event()).collect()
+        self.empty_inbox(&mut state);
+        let State { packets, core, .. } = &mut *state;
+        packets
+            .drain(..)
+            .for_each(|inbound| core.handle_packet(now, inbound));
+        std::iter::from_fn(|| core.poll_endpoint_event()).collect()
     }
 
-    /// Notes that this association has something to do after the batch.
-    pub(super) fn touch(self: &Arc<Self>, touched: &mut Vec<Arc<Self>>) {
-        if !std::mem::replace(&mut lock(&self.state).touched, true) {
-            touched.push(Arc::clone(self));
-        }
+    fn empty_inbox(&self, state: &mut State) {
+        lock(&self.inbox).take(&mut state.packets);
     }
 
-    /// Does what follows of the packets handed over. The caller must not hold the endpoint's lock.
-    pub(super) fn after_packets(&self) {
-        self.with(|state, _| state.touched = false);
+    /// Leaves what is to be done to the association's task.
+    pub(super) fn wake(&self) {
+        self.drive.notify_one();
+    }
+
+    /// Handles what is in the inbox, and does what follows of it; false if somebody else is at work on the association. The
+    /// caller must not hold the endpoint's lock.
+    pub(super) fn try_work(&self) -> bool {
+        let mut state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return false,
+        };
+        let mut after = Aftermath::default();
+        let now = self.work(&mut state, &mut after);
+        self.drain(&mut state, now, &mut after);
+        self.conclude(state, after);
+        true
+    }
+
+    /// Handles what is in the inbox, answering a few times meanwhile.
+    fn work(&self, state: &mut State, after: &mut Aftermath) -> Timestamp {
+        let now = state.tick(self.hub.now());
+        self.empty_inbox(state);
+        let mut packets = std::mem::take(&mut state.packets);
+        let step = packets.len().div_ceil(ANSWERS_PER_BATCH).max(1);
+        for (number, inbound) in packets.drain(..).enumerate() {
+            if number > 0 && number % step == 0 {
+                self.drain(state, now, after);
+            }
+            state.core.handle_packet(now, inbound);
+        }
+        state.packets = packets;
+        now
     }
 
     /// Sends, tells the application, and finds out whether the task sleeps too long.
-    fn drain(&self, state: &mut State, now: Timestamp) -> Aftermath {
-        let mut after = Aftermath::default();
+    fn drain(&self, state: &mut State, now: Timestamp, after: &mut Aftermath) {
         if state.abandoned {
             while state.core.recv(now).is_some() {}
         }
@@ -181,7 +218,7 @@ impl Shared {
             .events
             .extend(std::iter::from_fn(|| state.core.poll_endpoint_event()));
         while let Some(event) = state.core.poll_event() {
-            state.on_event(event, &mut after);
+            state.on_event(event, after);
         }
         if let Some(due) = state.core.poll_timeout()
             && state.armed.is_none_or(|armed| due < armed)
@@ -189,10 +226,11 @@ impl Shared {
             after.drive = true;
         }
         after.drive |= state.closed.is_some() && !state.gone;
-        after
     }
 
-    fn finish(&self, after: Aftermath) {
+    /// Does what is left to do without the lock.
+    fn conclude(&self, state: MutexGuard<'_, State>, after: Aftermath) {
+        drop(state);
         self.hub.handle_events(self.id, after.events);
         if after.drive {
             self.drive.notify_one();
@@ -258,25 +296,25 @@ impl Shared {
         }
     }
 
-    /// The association's task: timers, and what the application gave to send.
+    /// The association's task: its inbox, its timers, and what the application gave to send.
     pub(super) async fn drive(self: Arc<Self>) {
         let mut sleep = pin!(tokio::time::sleep(Duration::ZERO));
         loop {
             let (armed, full) = {
                 let mut state = lock(&self.state);
-                let now = state.tick(self.hub.now());
+                let mut after = Aftermath::default();
+                let now = self.work(&mut state, &mut after);
                 if state.core.poll_timeout().is_some_and(|due| due <= now) {
                     state.core.handle_timeout(now);
                 }
-                let mut after = self.drain(&mut state, now);
+                self.drain(&mut state, now, &mut after);
                 let full = state.blocked.and_then(|(_, batch)| self.hub.socket_for(&batch));
                 state.armed = state.core.poll_timeout();
                 // This task is awake, and looks at timers and a full socket below.
                 after.drive = after.again;
                 state.gone = state.closed.is_some() && full.is_none();
                 let (armed, gone) = (state.armed, state.gone);
-                drop(state);
-                self.finish(after);
+                self.conclude(state, after);
                 if gone {
                     break;
                 }

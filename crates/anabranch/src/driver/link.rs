@@ -189,7 +189,6 @@ impl Hub {
                 self.send_group(group, &mut buffer).await;
             }
             outward.clear();
-            let count = inward.len();
             let datagrams = inward.drain(..).map(
                 |Packet {
                      source,
@@ -206,7 +205,7 @@ impl Hub {
                 },
             );
             // Sockets share the port; addresses are in the datagrams.
-            self.handle_batch(datagrams, count, self.sockets[0].local(), &mut touched);
+            self.handle_batch(datagrams, self.sockets[0].local(), &mut touched);
             // The last packets (SHUTDOWN COMPLETE, ABORT) still leave after the endpoint is closed.
             if stopping && next.is_none() {
                 return;

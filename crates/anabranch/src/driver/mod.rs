@@ -1,17 +1,19 @@
 //! What runs beneath an [`crate::Endpoint`]: its sockets, the core's endpoint, and the associations by id.
 //!
 //! Who does what:
-//! * a task per socket receives batches, lets the core route them, hands each packet to its association, and lets
-//!   each association that got any send what it has to (`receive.rs`);
-//! * a task per association keeps its timers, sends what the application gave it, and waits when a socket is full
-//!   (`association.rs`);
+//! * a task per socket receives batches and lets the core route them: each packet goes to the inbox of its association
+//!   (`receive.rs`, `inbox.rs`). Where one association got all of them, the same task lets it handle them; where several
+//!   did, the task of each does, on whatever processor is free;
+//! * a task per association handles what is in its inbox, keeps its timers, sends what the application gave it, and waits
+//!   when a socket is full (`association.rs`);
 //! * a task for the in-process link, if there is one, lets packets out of it when their time has come (`link.rs`).
 //!
 //! Locks are held briefly and never across an await. The endpoint's lock may be held while an association's is
-//! taken, never the other way round.
+//! taken, and that one's while its inbox is, never the other way round.
 
 pub(crate) mod association;
 mod events;
+mod inbox;
 mod link;
 mod receive;
 
@@ -31,6 +33,7 @@ use crate::association::Association;
 use crate::capture::Capture;
 use crate::socket::{Datagram, Outgoing, Socket, Transport};
 use association::Shared;
+use inbox::{Arrived, Taken};
 use link::LinkDoor;
 
 /// Takes a lock; a panic elsewhere while it was held is no reason to panic here too.
@@ -249,8 +252,7 @@ impl Hub {
         }
     }
 
-    /// Lets the core route datagrams, and each association take its own. Those that got any are added to `touched`:
-    /// let them send when the whole batch is through.
+    /// Lets the core route datagrams to the associations' inboxes. Those that got any are added to `touched`.
     fn handle_datagrams(
         self: &Arc<Self>,
         datagrams: impl Iterator<Item = Datagram>,
@@ -273,6 +275,7 @@ impl Hub {
             if self.transport == Transport::RawIp && !registry.owns_port_of(&payload) {
                 continue;
             }
+            let arrived = Arrived::new(&payload);
             match registry.core.handle_datagram(now, local_ip, remote, payload) {
                 Handling::Done => {}
                 Handling::Reply(reply) => self.send_reply(now, &reply),
@@ -280,9 +283,16 @@ impl Hub {
                     let Some(association) = registry.associations.get(&id).map(Arc::clone) else {
                         continue;
                     };
-                    // A new verification tag must be known before the next packet is routed.
-                    for event in association.handle_packet(now, inbound, touched) {
-                        registry.core.handle_event(id, event);
+                    match association.take_in(inbound, arrived) {
+                        Taken::First => touched.push(association),
+                        Taken::More => {}
+                        Taken::AtOnce => {
+                            // What it tells, as a new verification tag, must be known before the next packet is routed.
+                            for event in association.handle_inbox(now) {
+                                registry.core.handle_event(id, event);
+                            }
+                            touched.push(association);
+                        }
                     }
                 }
                 Handling::Accept(id, association) => {
@@ -319,7 +329,7 @@ impl Hub {
             return;
         }
         let shared = self.adopt(registry, id, association);
-        shared.touch(touched);
+        touched.push(Arc::clone(&shared));
         registry.backlog.push_back(Association::new(shared));
         self.acceptable.notify_waiters();
     }

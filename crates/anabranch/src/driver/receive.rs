@@ -1,5 +1,5 @@
 //! The task that receives from a socket: whole batches, so that acknowledgements and what they release leave in
-//! batches too.
+//! batches too. It reads and routes; the rest is the associations' work, which theirs can do beside it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,8 +14,6 @@ use crate::socket::{Datagram, ReceiveBuffers};
 
 /// System calls in a row before other tasks get their turn.
 const CALLS_IN_A_ROW: usize = 8;
-/// How often associations may answer while a batch is handled.
-const ANSWERS_PER_BATCH: usize = 8;
 /// Pause after an error, so that a broken socket does not take a processor.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -44,21 +42,19 @@ impl Hub {
         }
     }
 
-    /// Handles `count` datagrams that came together, and lets the associations answer a few times meanwhile. An answer
-    /// to each would cost a system call for every second packet; one to all of them would tell a sender of a loss
-    /// once, where it waits to be told three times (RFC 9260 §7.2.4).
+    /// Hands datagrams that came together to their associations. One that got all of them is served here and now, which
+    /// spares it a change of tasks; several are left to their tasks, which run on other processors if there are any.
     pub(super) fn handle_batch(
         self: &Arc<Self>,
-        mut datagrams: impl Iterator<Item = Datagram>,
-        count: usize,
+        datagrams: impl Iterator<Item = Datagram>,
         local: SocketAddr,
         touched: &mut Vec<Arc<Shared>>,
     ) {
-        let step = count.div_ceil(ANSWERS_PER_BATCH).max(1);
-        for _ in 0..count.div_ceil(step) {
-            self.handle_datagrams(datagrams.by_ref().take(step), local, touched);
-            for association in touched.drain(..) {
-                association.after_packets();
+        self.handle_datagrams(datagrams, local, touched);
+        let one = touched.windows(2).all(|pair| Arc::ptr_eq(&pair[0], &pair[1]));
+        for association in touched.drain(..) {
+            if !(one && association.try_work()) {
+                association.wake();
             }
         }
     }
@@ -71,13 +67,10 @@ impl Hub {
     ) -> io::Result<()> {
         let socket = &self.sockets[index];
         socket.try_recv(buffers)?;
-        let count = (0..buffers.filled())
-            .map(|buffer| buffers.datagrams(buffer))
-            .sum();
         let datagrams = (0..buffers.filled()).flat_map(|buffer| socket.datagrams(buffers, buffer));
         match &self.link {
             Some(link) => link.enqueue_received(self.now(), socket.local(), datagrams),
-            None => self.handle_batch(datagrams, count, socket.local(), touched),
+            None => self.handle_batch(datagrams, socket.local(), touched),
         }
         Ok(())
     }

@@ -27,9 +27,11 @@ Examples:
   anabranch bench --size 72 --mib 64 --quantum 1
   anabranch bench --udp --size 64kib
   anabranch bench --associations 10000
+  anabranch bench --udp --associations 4
 
 In memory, both ends and the packets between them share one thread: what is left is the cost of the protocol. Over
-UDP, each end has an endpoint of its own on 127.0.0.1, as two programs would.")]
+UDP, each end has an endpoint of its own on 127.0.0.1, as two programs would; with --associations there is one
+endpoint, associated with itself, which shows how many processors one endpoint makes use of.")]
 pub(crate) struct BenchArgs {
     /// Bytes of each message, 1 to 256kib
     #[arg(long, value_name = "SIZE", default_value = "1024", value_parser = message_size)]
@@ -53,8 +55,8 @@ pub(crate) struct BenchArgs {
     /// In memory: messages under way all the time, each a chunk
     #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=65_000))]
     outstanding: u32,
-    /// In memory: this many associations, which say nothing
-    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["udp", "quantum", "size", "mib"], value_parser = clap::value_parser!(u64).range(1..=16_000))]
+    /// In memory: this many associations, which say nothing, whatever the sizes. Over UDP: so many that share the load
+    #[arg(long, value_name = "NUMBER", conflicts_with = "quantum", value_parser = clap::value_parser!(u64).range(1..=16_000))]
     associations: Option<u64>,
     /// Over UDP on this machine, in place of memory
     #[arg(long, conflicts_with_all = ["quantum", "streams", "outstanding"])]
@@ -71,6 +73,16 @@ impl BenchArgs {
     /// Messages to carry.
     fn messages(&self) -> u64 {
         ((self.mib << 20) / self.size).max(1)
+    }
+
+    /// Associations that carry them.
+    fn carriers(&self) -> u64 {
+        self.associations.unwrap_or(1)
+    }
+
+    /// Messages for each of those.
+    fn messages_each(&self) -> u64 {
+        (self.messages() / self.carriers()).max(1)
     }
 
     fn config(&self) -> anabranch::Config {
@@ -126,7 +138,7 @@ fn is_stamped(message: &[u8], number: u64) -> bool {
 
 /// Runs the command.
 pub(crate) async fn run(args: BenchArgs, interrupt: Interrupt) -> Result<(), Failure> {
-    if let Some(count) = args.associations {
+    if let Some(count) = args.associations.filter(|_| !args.udp) {
         let (args, interrupt) = (args.clone(), interrupt.clone());
         let report = tokio::task::spawn_blocking(move || {
             let report = idle::run(&args, count, &interrupt)?;
@@ -146,7 +158,7 @@ pub(crate) async fn run(args: BenchArgs, interrupt: Interrupt) -> Result<(), Fai
             .map_err(|error| Failure::new(format!("the benchmark ended early: {error}")))??
     };
     tell(&args, &report);
-    if report.messages < args.messages() {
+    if report.messages < args.messages_each() * args.carriers() {
         return Err(Failure::interrupted("interrupted before all was carried"));
     }
     Ok(())
@@ -177,14 +189,19 @@ fn tell_idle(args: &BenchArgs, report: &IdleReport) {
 fn tell(args: &BenchArgs, report: &Report) {
     let mode = if args.udp { "udp" } else { "memory" };
     let text = format!(
-        "{mode}, {} messages of {}{}, packets of {} B: {}, {:.0} messages/s, {:.3} us cpu a message, {} resident",
+        "{mode}, {} messages of {}{}{}, packets of {} B: {}, {:.0} messages/s, {:.3} us cpu a message, {:.2} processors, \
+         {} resident",
         report.messages,
         units::size(args.size),
         if args.unordered { ", unordered" } else { "" },
+        args.associations.map_or(String::new(), |count| format!(
+            ", {count} associations of one endpoint"
+        )),
         report.packet,
         units::rate(report.bytes, report.wall),
         report.messages_per_second(),
         report.cpu_per_message_us(),
+        report.processors(),
         report.resident.map_or("unknown".to_owned(), units::size),
     );
     let record = json!({
@@ -196,11 +213,14 @@ fn tell(args: &BenchArgs, report: &Report) {
         "quantum": args.quantum,
         "streams": args.streams,
         "outstanding": args.outstanding,
+        "associations": args.carriers(),
         "packet": report.packet,
         "bytes": report.bytes,
         "msgs": report.messages,
         "wall": report.wall.as_secs_f64(),
         "cpu": report.cpu.as_secs_f64(),
+        "processors": report.processors(),
+        "processors_wanted": report.processors_wanted(),
         "mbit": report.megabits(),
         "msgps": report.messages_per_second(),
         "cpu_us_per_msg": report.cpu_per_message_us(),

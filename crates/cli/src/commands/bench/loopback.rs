@@ -1,6 +1,7 @@
-//! Two endpoints on 127.0.0.1, each with its own socket and tasks.
+//! Two endpoints on 127.0.0.1, each with its own socket and tasks; or one that is associated with itself.
 
 use anabranch::{Association, Bytes, Endpoint, SendOptions, StreamId};
+use tokio::task::JoinSet;
 
 use super::{BenchArgs, IP_AND_UDP, Meter, PORT, Report, is_stamped, stamp};
 use crate::failure::Failure;
@@ -9,43 +10,44 @@ use crate::interrupt::Interrupt;
 /// Carries the messages.
 pub(super) async fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<Report, Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::new(format!("loopback: {error}"));
-    let server = Endpoint::builder()
-        .config(args.config())
-        .bind("127.0.0.1:0")
-        .await;
-    let server = server.map_err(|error| failed(&error))?;
+    let bind = || Endpoint::builder().config(args.config()).bind("127.0.0.1:0");
+    let server = bind().await.map_err(|error| failed(&error))?;
     server.listen(PORT).map_err(|error| failed(&error))?;
-    let client = Endpoint::builder()
-        .config(args.config())
-        .bind("127.0.0.1:0")
-        .await;
-    let client = client.map_err(|error| failed(&error))?;
-    let (outbound, inbound) = tokio::join!(client.connect(server.local_addr(), PORT), server.accept());
-    let outbound = outbound.map_err(|error| failed(&error))?;
-    let inbound = inbound.ok_or_else(|| failed(&"the association did not arrive"))?;
+    let client = match args.associations {
+        Some(_) => server.clone(),
+        None => bind().await.map_err(|error| failed(&error))?,
+    };
+    let mut pairs = Vec::new();
+    for _ in 0..args.carriers() {
+        let (outbound, inbound) = tokio::join!(client.connect(server.local_addr(), PORT), server.accept());
+        let outbound = outbound.map_err(|error| failed(&error))?;
+        let inbound = inbound.ok_or_else(|| failed(&"the association did not arrive"))?;
+        pairs.push((outbound, inbound));
+    }
     let meter = Meter::start();
-    let sending = tokio::spawn(send_all(args.clone(), outbound.clone()));
+    let (mut sending, mut receiving) = (JoinSet::new(), JoinSet::new());
+    for (outbound, inbound) in &pairs {
+        sending.spawn(send_all(args.clone(), outbound.clone()));
+        receiving.spawn(receive_all(args.clone(), inbound.clone()));
+    }
     let (received, wrong) = tokio::select! {
-        counts = receive_all(args, &inbound) => counts,
+        counts = sum(&mut receiving) => counts,
         () = interrupt.wait() => (0, 0),
     };
-    let packets = inbound.stats().counters;
-    let mtu = outbound.stats().paths.first().map_or(0, |path| path.pmtu);
-    let report = meter.report(
-        received,
-        received * args.size,
-        mtu.saturating_sub(IP_AND_UDP),
-        [packets.packets_received, packets.packets_sent],
-    );
-    if received == args.messages() {
-        sending
-            .await
-            .map_err(|error| failed(&error))?
-            .map_err(|error| failed(&error))?;
-        outbound.shutdown().await.map_err(|error| failed(&error))?;
+    let report = report(&meter, args, &pairs, received);
+    if received == args.messages_each() * args.carriers() {
+        while let Some(sent) = sending.join_next().await {
+            sent.map_err(|error| failed(&error))?
+                .map_err(|error| failed(&error))?;
+        }
+        for (outbound, _) in &pairs {
+            outbound.shutdown().await.map_err(|error| failed(&error))?;
+        }
     } else {
-        sending.abort();
-        outbound.abort("interrupted");
+        sending.abort_all();
+        pairs
+            .iter()
+            .for_each(|(outbound, _)| outbound.abort("interrupted"));
     }
     client.close().await;
     server.close().await;
@@ -57,13 +59,45 @@ pub(super) async fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<Repor
     Ok(report)
 }
 
+/// What all of them received, and how many of those messages were wrong.
+async fn sum(receiving: &mut JoinSet<(u64, u64)>) -> (u64, u64) {
+    let mut total = (0, 0);
+    while let Some(counts) = receiving.join_next().await {
+        let (received, wrong) = counts.unwrap_or_default();
+        total = (total.0 + received, total.1 + wrong);
+    }
+    total
+}
+
+fn report(meter: &Meter, args: &BenchArgs, pairs: &[(Association, Association)], received: u64) -> Report {
+    let mut packets = [0, 0];
+    let mut mtu = 0;
+    for (outbound, inbound) in pairs {
+        let counters = inbound.stats().counters;
+        packets[0] += counters.packets_received;
+        packets[1] += counters.packets_sent;
+        mtu = outbound
+            .stats()
+            .paths
+            .first()
+            .map_or(0, |path| path.pmtu)
+            .max(mtu);
+    }
+    meter.report(
+        received,
+        received * args.size,
+        mtu.saturating_sub(IP_AND_UDP),
+        packets,
+    )
+}
+
 async fn send_all(args: BenchArgs, association: Association) -> Result<(), anabranch::SendError> {
     let mut template = vec![0x5a; usize::try_from(args.size).unwrap_or(usize::MAX)];
     let options = SendOptions {
         unordered: args.unordered,
         ..SendOptions::default()
     };
-    for number in 0..args.messages() {
+    for number in 0..args.messages_each() {
         stamp(&mut template, number);
         let message = Bytes::copy_from_slice(&template);
         association.send_with(StreamId(0), message, options).await?;
@@ -72,9 +106,9 @@ async fn send_all(args: BenchArgs, association: Association) -> Result<(), anabr
 }
 
 /// Answers how many messages came, and how many of them were not what was sent.
-async fn receive_all(args: &BenchArgs, association: &Association) -> (u64, u64) {
+async fn receive_all(args: BenchArgs, association: Association) -> (u64, u64) {
     let (mut received, mut wrong) = (0, 0);
-    while received < args.messages() {
+    while received < args.messages_each() {
         let Ok(Some(message)) = association.recv().await else {
             break;
         };

@@ -1,5 +1,6 @@
 //! What a run cost.
 
+use std::fs;
 use std::time::{Duration, Instant};
 
 use crate::commands::perf;
@@ -10,6 +11,7 @@ use crate::output;
 pub(super) struct Meter {
     begun: Instant,
     cpu: Duration,
+    wanted: Option<Duration>,
 }
 
 /// A run and its cost.
@@ -20,11 +22,14 @@ pub(super) struct Report {
     pub(super) wall: Duration,
     /// Of all threads; zero where the system does not tell.
     pub(super) cpu: Duration,
+    /// The same with the time that threads waited for a processor, while others were on it; `None` where the system does not
+    /// tell (not Linux).
+    wanted: Option<Duration>,
     /// The most memory resident, in bytes.
     pub(super) resident: Option<u64>,
-    /// Packets to the receiver, and back.
     /// Bytes of the largest packet, without the headers of UDP and IP.
     pub(super) packet: u16,
+    /// Packets to the receiver, and back.
     pub(super) packets: u64,
     pub(super) answers: u64,
 }
@@ -34,6 +39,7 @@ impl Meter {
         Self {
             begun: Instant::now(),
             cpu: cpu_time(),
+            wanted: wanted_time(),
         }
     }
 
@@ -44,6 +50,9 @@ impl Meter {
             bytes,
             wall: self.begun.elapsed(),
             cpu: cpu_time().saturating_sub(self.cpu),
+            wanted: wanted_time()
+                .zip(self.wanted)
+                .map(|(after, before)| after.saturating_sub(before)),
             resident: output::peak_resident(),
             packet,
             packets,
@@ -61,6 +70,17 @@ impl Report {
         self.messages as f64 / self.wall.as_secs_f64()
     }
 
+    /// How many processors were busy, on average.
+    pub(super) fn processors(&self) -> f64 {
+        self.cpu.as_secs_f64() / self.wall.as_secs_f64()
+    }
+
+    /// How many it would have kept busy on a machine with nothing else to do.
+    pub(super) fn processors_wanted(&self) -> Option<f64> {
+        self.wanted
+            .map(|wanted| wanted.as_secs_f64() / self.wall.as_secs_f64())
+    }
+
     pub(super) fn cpu_per_message_us(&self) -> f64 {
         self.cpu.as_secs_f64() * 1e6 / self.messages.max(1) as f64
     }
@@ -69,4 +89,19 @@ impl Report {
 /// Time on a processor of all threads; zero where the system does not tell.
 pub(super) fn cpu_time() -> Duration {
     perf::cpu_time().unwrap_or_default()
+}
+
+/// Time that the threads there are now were on a processor or waited for one.
+fn wanted_time() -> Option<Duration> {
+    let mut nanos = 0;
+    for thread in fs::read_dir("/proc/self/task").ok()?.flatten() {
+        // A thread that has just ended has nothing more to tell.
+        let times = fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
+        let times = times
+            .split(' ')
+            .take(2)
+            .filter_map(|time| time.parse::<u64>().ok());
+        nanos += times.sum::<u64>();
+    }
+    (nanos > 0).then(|| Duration::from_nanos(nanos))
 }
