@@ -12,9 +12,9 @@ use anabranch_wire::chunk::kind;
 use bytes::Bytes;
 use peak_alloc::PeakAlloc;
 
-use crate::input::Input;
+use crate::input::{Input, extend, reliability};
 use crate::node::Node;
-use crate::peer::{ADDRESSES, PORT, Peer, address, chunk};
+use crate::peer::{ADDRESSES, PORT, Peer, address, as_nr_sack, chunk};
 
 /// Counts what is allocated, so that a peer that makes the endpoint keep too much is found out.
 #[global_allocator]
@@ -38,10 +38,13 @@ struct World {
     /// The tag of the next packet, if it is not the right one.
     tag: Option<u32>,
     memory_before: usize,
+    /// Of the extensions.
+    choice: u8,
 }
 
 fn config(input: &mut Input<'_>) -> Config {
     let mut config = Config::default();
+    extend(&mut config, input.last());
     let (first, second) = (input.u8(), input.u8());
     config.buffers.receive = [1500, 4000, 16_000, 60_000][usize::from(first & 3)];
     config.buffers.send = [1, 4000, 10_000, 10_000][usize::from(first >> 2 & 3)];
@@ -65,6 +68,7 @@ impl World {
     fn new(input: &mut Input<'_>) -> Self {
         let memory_before = ALLOCATED.current_usage();
         ALLOCATED.reset_peak_usage();
+        let choice = input.last();
         let config = config(input);
         let tsn = input.pick(&[Tsn(1000), Tsn(u32::MAX), Tsn(0x7fff_fffe), Tsn(0)]);
         let mut node = Node::new(config, 7, PORT);
@@ -76,6 +80,7 @@ impl World {
             bundle: Vec::new(),
             tag: None,
             memory_before,
+            choice,
         }
     }
 
@@ -142,8 +147,8 @@ impl World {
         let command = input.u8();
         let chunk = match command & 0x1f {
             0..6 => self.peer.data(input),
-            6..8 => self.peer.sack(input),
-            8 => self.peer.gap_sack(input),
+            6..8 => as_nr_sack(self.peer.sack(input), self.choice),
+            8 => as_nr_sack(self.peer.gap_sack(input), self.choice),
             9 => self.peer.heartbeat_ack(input),
             10..12 => {
                 let kind = [
@@ -179,6 +184,7 @@ impl World {
             17 => return self.flood(input),
             18..22 => return self.pass_time(input),
             22 => return self.forge_header(input),
+            26 => self.peer.forward(input),
             _ => return self.act(command, input),
         };
         self.bundle.extend_from_slice(&chunk);
@@ -292,6 +298,7 @@ impl World {
                 let options = SendOptions {
                     unordered: bits & 4 != 0,
                     immediate: bits & 8 != 0,
+                    reliability: reliability(if self.choice & 0xc0 == 0xc0 { bits >> 1 } else { 0 }),
                     ..SendOptions::default()
                 };
                 let stream = StreamId(u16::from(bits >> 4 & 3));

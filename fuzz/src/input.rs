@@ -1,5 +1,9 @@
 //! Numbers and bytes read from the fuzzer's input; when it is used up, zeroes and the end.
 
+use core::time::Duration;
+
+use anabranch_proto::{Config, Reliability};
+
 /// What is left of the input.
 pub(crate) struct Input<'a>(pub(crate) &'a [u8]);
 
@@ -27,8 +31,38 @@ impl<'a> Input<'a> {
         bytes
     }
 
+    /// The last byte, which stays: it chooses settings, so that older inputs keep their meaning.
+    pub(crate) fn last(&self) -> u8 {
+        self.0.last().copied().unwrap_or(0)
+    }
+
     /// One of these.
     pub(crate) fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[usize::from(self.u8()) % of.len()]
+    }
+}
+
+/// Settings of the extensions; without the highest bit none is offered.
+pub(crate) fn extend(config: &mut Config, choice: u8) {
+    if choice & 0x80 == 0 {
+        *config = config.clone().without_extensions();
+        return;
+    }
+    config.partial_reliability.early_discard = choice & 1 != 0;
+    config.partial_reliability.selective_forward_tsn = (choice & 2 != 0).then_some(1);
+    config.partial_reliability.discard_unsent = choice & 4 == 0;
+    config.nr_sack.offer = choice & 8 == 0;
+    config.nr_sack.may_renege = choice & 16 != 0;
+    config.nr_sack.forward_past_nonrenegable = choice & 32 == 0;
+}
+
+/// How a message may be given up.
+pub(crate) fn reliability(choice: u8) -> Reliability {
+    match choice & 7 {
+        0..3 => Reliability::Reliable,
+        3 => Reliability::Lifetime(Duration::from_millis(u64::from(choice))),
+        4 => Reliability::Lifetime(Duration::from_secs(u64::from(choice >> 3))),
+        5 => Reliability::Priority(u32::from(choice >> 3)),
+        _ => Reliability::Retransmissions(u32::from(choice >> 3 & 3)),
     }
 }

@@ -6,11 +6,13 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
-use anabranch_proto::{Association, AssociationId, CloseReason, Config, SchedulerKind, Timestamp, Tsn};
+use anabranch_proto::{
+    Association, AssociationId, CloseReason, Config, Reliability, SchedulerKind, Timestamp, Tsn,
+};
 use anabranch_testkit::{Ledger, Parcel};
 use bytes::Bytes;
 
-use crate::input::Input;
+use crate::input::{Input, extend, reliability};
 use crate::node::Node;
 
 const PORT: u16 = 5000;
@@ -55,6 +57,8 @@ struct World<'a> {
     paths: u8,
     /// Both are set up.
     began: bool,
+    /// Messages may be given up.
+    expendable: bool,
 }
 
 fn address(side: usize, path: usize) -> IpAddr {
@@ -63,6 +67,10 @@ fn address(side: usize, path: usize) -> IpAddr {
 
 fn config(input: &mut Input<'_>, side: usize, paths: u8) -> Config {
     let mut config = Config::default();
+    extend(
+        &mut config,
+        input.last().rotate_left(side as u32 * 2) | input.last() & 0x80,
+    );
     let (first, second) = (input.u8(), input.u8());
     config.rto.min = Duration::from_millis([100, 1000][usize::from(first & 1)]);
     config.rto.max = Duration::from_secs([2, 60][usize::from(first >> 1 & 1)]);
@@ -92,6 +100,7 @@ fn config(input: &mut Input<'_>, side: usize, paths: u8) -> Config {
 
 impl<'a> World<'a> {
     fn new(input: &mut Input<'a>) -> Self {
+        let expendable = input.last() & 0xc0 == 0xc0;
         let paths = 1 + (input.u8() & 1);
         let sides = [0, 1].map(|side| Side {
             node: Node::new(config(input, side, paths), side as u8 + 1, PORT),
@@ -113,6 +122,7 @@ impl<'a> World<'a> {
             cut: [false; 2],
             paths,
             began: false,
+            expendable,
         }
     }
 
@@ -228,7 +238,15 @@ impl<'a> World<'a> {
                 for _ in 0..count {
                     if side.sent.sent() < MOST_MESSAGES && len <= side.left {
                         side.left -= len;
-                        let parcel = side.sent.parcel(u16::from(bits >> 3 & 3), len, bits & 0x20 != 0);
+                        let mut parcel = side.sent.parcel(u16::from(bits >> 3 & 3), len, bits & 0x20 != 0);
+                        let reliability = reliability(if self.expendable {
+                            bits >> 6 | command & 0x70 | 4
+                        } else {
+                            0
+                        });
+                        if reliability != Reliability::Reliable {
+                            parcel = side.sent.expend(parcel, reliability);
+                        }
                         side.backlog.push_back(parcel);
                     }
                 }
@@ -287,7 +305,8 @@ impl<'a> World<'a> {
         };
         self.began
             && self.sides.iter().all(|side| {
-                side.sent.arrived() == side.sent.sent()
+                side.backlog.is_empty()
+                    && side.sent.check_complete().is_ok()
                     && side
                         .node
                         .associations

@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
 use anabranch_testkit::state_cookie;
-use anabranch_wire::chunk::{Chunk, EncodeChunk, GapAckBlock, SackWriter};
+use anabranch_wire::chunk::{
+    CHUNK_HEADER_LEN, Chunk, EncodeChunk, GapAckBlock, NrSackWriter, SackWriter, kind, own_kind,
+};
 use anabranch_wire::packet::Packet;
 use anabranch_wire::{Tsn, VerificationTag, crc32c};
 use bytes::Bytes;
@@ -119,6 +121,9 @@ impl Peer {
         if kind == 2 {
             value.extend_from_slice(&[0, 7, 0, 12, 1, 2, 3, 4, 5, 6, 7, 8]);
         }
+        // It speaks every extension.
+        value.extend_from_slice(&[0x80, 8, 0, 7, kind::FORWARD_TSN, kind::NR_SACK]);
+        value.extend_from_slice(&[own_kind::SELECTIVE_FORWARD_TSN, 0, 0xc0, 0, 0, 4]);
         // An INIT of a fair size: what answers it may not be much larger.
         if kind == 1 {
             value.extend_from_slice(&[0x80, 5, 0, 64]);
@@ -226,6 +231,36 @@ impl Peer {
         chunk
     }
 
+    /// FORWARD-TSN or selective forward TSN: a little ahead of the next TSN, or anything.
+    pub(crate) fn forward(&mut self, input: &mut Input<'_>) -> Vec<u8> {
+        let bits = input.u8();
+        let ahead = u32::from(if bits & 0x40 == 0 { bits & 7 } else { input.u8() });
+        let tsn = self.tsn.plus(ahead).minus(u32::from(bits & 0x10));
+        let mut value = tsn.0.to_be_bytes().to_vec();
+        let entries = if bits & 0x80 == 0 {
+            1
+        } else {
+            usize::from(bits >> 3 & 3)
+        };
+        for _ in 0..entries {
+            let bits = input.u8();
+            let stream = usize::from(bits & 3);
+            let ssn = self.ssns[stream].wrapping_add(u16::from(bits >> 2 & 31));
+            value.extend_from_slice(&(stream as u16).to_be_bytes());
+            value.extend_from_slice(&ssn.to_be_bytes());
+            if bits & 0x80 == 0 {
+                self.ssns[stream] = ssn.wrapping_add(1);
+            }
+        }
+        if bits & 0x80 == 0 && bits & 0x20 != 0 {
+            return chunk(own_kind::SELECTIVE_FORWARD_TSN, 0, &value);
+        }
+        if !tsn.is_before(self.tsn) {
+            self.tsn = tsn.next();
+        }
+        chunk(kind::FORWARD_TSN, 0, &value)
+    }
+
     /// HEARTBEAT ACK for one of the last heartbeats, whole or damaged.
     pub(crate) fn heartbeat_ack(&self, input: &mut Input<'_>) -> Vec<u8> {
         let bits = input.u8();
@@ -256,5 +291,32 @@ pub(crate) fn chunk(kind: u8, flags: u8, value: &[u8]) -> Vec<u8> {
     chunk.extend_from_slice(&(value.len() as u16 + 4).to_be_bytes());
     chunk.extend_from_slice(value);
     chunk.resize(chunk.len().next_multiple_of(4), 0);
+    chunk
+}
+
+/// The SACK as an NR-SACK, if `choice` says so, with some of its blocks of either kind.
+pub(crate) fn as_nr_sack(sack: Vec<u8>, choice: u8) -> Vec<u8> {
+    if choice & 0x88 != 0x80 {
+        return sack;
+    }
+    let word = |at: usize| u32::from_be_bytes([sack[at], sack[at + 1], sack[at + 2], sack[at + 3]]);
+    let count = (word(CHUNK_HEADER_LEN + 8) >> 16) as usize;
+    let blocks: Vec<_> = (0..count)
+        .map(|number| word(CHUNK_HEADER_LEN + 12 + 4 * number))
+        .map(|block| GapAckBlock {
+            start: (block >> 16) as u16,
+            end: block as u16,
+        })
+        .collect();
+    let (revocable, nonrenegable) = blocks.split_at(count.min(usize::from(choice & 3)));
+    let mut chunk = Vec::new();
+    NrSackWriter {
+        cumulative_tsn_ack: Tsn(word(CHUNK_HEADER_LEN)),
+        a_rwnd: word(CHUNK_HEADER_LEN + 4),
+        revocable,
+        nonrenegable,
+        duplicate_tsns: &[],
+    }
+    .encode(&mut chunk);
     chunk
 }
