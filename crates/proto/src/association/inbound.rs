@@ -4,7 +4,7 @@ use core::ops::ControlFlow;
 
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{
-    Chunk, ChunkError, Data, EncodeChunk, ErrorChunk, ForwardTsn, HeartbeatAck, RawChunk, Sack,
+    Chunk, ChunkError, Data, EncodeChunk, ErrorChunk, ForwardTsn, HeartbeatAck, NrSack, RawChunk, Sack,
     SelectiveForwardTsn, UnknownAction, kind, padded, unknown_chunk_action,
 };
 use anabranch_wire::packet::COMMON_HEADER_LEN;
@@ -116,7 +116,7 @@ impl Association {
         raw: &RawChunk,
         notes: &mut PacketNotes,
     ) -> Onward {
-        // Nearly all chunks are of these two kinds, and smaller than the largest that `Chunk` has room for.
+        // Nearly all chunks are of these kinds, and smaller than the largest that `Chunk` has room for.
         let read = match raw.kind {
             kind::DATA => Data::decode(raw).map(|data| self.on_data(data, inbound, notes)),
             kind::SACK => Sack::decode(raw).map(|sack| {
@@ -124,6 +124,13 @@ impl Association {
                     self.on_sack(now, &sack);
                 }
             }),
+            kind::NR_SACK if self.capabilities.has(Capabilities::NR_SACK) => {
+                NrSack::decode(raw).map(|sack| {
+                    if self.takes_acknowledgements() {
+                        self.on_nr_sack(now, &sack);
+                    }
+                })
+            }
             _ => match Chunk::decode(*raw) {
                 Ok(chunk) => return self.on_control_chunk(now, inbound, raw, chunk, notes),
                 Err(error) => Err(error),
@@ -183,11 +190,6 @@ impl Association {
                     self.on_shutdown_complete();
                 }
                 return Onward::Break(());
-            }
-            Chunk::NrSack(sack) if self.capabilities.has(Capabilities::NR_SACK) => {
-                if self.takes_acknowledgements() {
-                    self.on_nr_sack(now, &sack);
-                }
             }
             Chunk::ForwardTsn(forward) if self.capabilities.has(Capabilities::PARTIAL_RELIABILITY) => {
                 self.on_forward_tsn(&forward, notes);

@@ -34,7 +34,11 @@ pub struct NrSack {
 const HEADER_LEN: usize = CHUNK_HEADER_LEN + 16;
 
 impl NrSack {
-    pub(super) fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
+    /// Reads it past the enum of all chunks.
+    ///
+    /// # Errors
+    /// Its length is not that of an NR-SACK.
+    pub fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
         Self::read(raw).ok_or(ChunkError::Length { kind: kind::NR_SACK })
     }
 
