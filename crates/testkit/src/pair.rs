@@ -55,6 +55,7 @@ pub struct Setup {
     paths: Vec<(LinkConfig, LinkConfig)>,
     configs: [Config; 2],
     ipv6: bool,
+    captured: bool,
 }
 
 impl Setup {
@@ -66,6 +67,7 @@ impl Setup {
             paths: Vec::new(),
             configs: [Config::default(), Config::default()],
             ipv6: false,
+            captured: true,
         }
     }
 
@@ -108,6 +110,14 @@ impl Setup {
         self.adjust(Side::A, &change).adjust(Side::Z, &change)
     }
 
+    /// Whether a capture is written if the environment asks for them; not worth it for the many runs after the first few
+    /// of a kind.
+    #[must_use]
+    pub fn captured(mut self, captured: bool) -> Self {
+        self.captured = captured;
+        self
+    }
+
     /// Uses IPv6 addresses.
     #[must_use]
     pub fn ipv6(mut self) -> Self {
@@ -136,7 +146,9 @@ impl Setup {
         }
         let mut network = Network::new(self.seed);
         network.keep_records(RECORDS);
-        if let Some(file) = capture_file(self.seed) {
+        if self.captured
+            && let Some(file) = capture_file(self.seed)
+        {
             network.capture(file).expect("a capture can be written");
         }
         let hosts = Side::BOTH.map(|side| {

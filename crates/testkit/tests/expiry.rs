@@ -41,13 +41,16 @@ fn pair(random: &mut Generator, seed: u64) -> Pair {
     let early = random.below(2) == 0;
     let selective = [None, Some(1)][random.below(2) as usize];
     let past = random.below(2) == 0;
-    let setup = Setup::new(seed).path(link).adjust_both(|config| {
-        config.partial_reliability.early_discard = early;
-        config.partial_reliability.selective_forward_tsn = selective;
-        config.nr_sack.forward_past_nonrenegable = past;
-        config.buffers.send = 8 << 20;
-        config.retransmissions.association_max_retrans = 1000;
-    });
+    let setup = Setup::new(seed)
+        .path(link)
+        .captured(seed < 20)
+        .adjust_both(|config| {
+            config.partial_reliability.early_discard = early;
+            config.partial_reliability.selective_forward_tsn = selective;
+            config.nr_sack.forward_past_nonrenegable = past;
+            config.buffers.send = 8 << 20;
+            config.retransmissions.association_max_retrans = 1000;
+        });
     let mut pair = setup.connect();
     pair.network.keep_records(1 << 20);
     pair
@@ -151,7 +154,7 @@ fn greedy(reliability: Reliability) -> (u64, u64) {
     let link = LinkConfig::default()
         .with_delay(Duration::from_millis(50))
         .with_rate(20_000_000);
-    let mut pair = Setup::new(7).path(link).connect();
+    let mut pair = Setup::new(7).path(link).captured(false).connect();
     let end = pair.now() + Duration::from_secs(3);
     while pair.now() < end {
         let now = pair.now();
@@ -192,7 +195,8 @@ fn lossy(loss: f64, change: impl Fn(&mut anabranch_proto::Config)) -> (u64, anab
         .with_queue(QueueLimit::Bytes(50_000))
         .with_loss(LossModel::bernoulli(loss));
     let clean = LinkConfig::default().with_delay(Duration::from_millis(20));
-    let mut pair = Setup::new(11).path_of(link, clean).adjust_both(&change).connect();
+    let setup = Setup::new(11).path_of(link, clean).captured(false);
+    let mut pair = setup.adjust_both(&change).connect();
     let end = pair.now() + Duration::from_secs(60);
     let mut delivered = 0;
     while pair.now() < end {

@@ -176,6 +176,7 @@ fn one_window(config: &Config, lost: &[u64]) -> Counters {
         .with_loss(script);
     let back = LinkConfig::default().with_delay(Duration::from_millis(20));
     let mut pair = Setup::new(1)
+        .captured(false)
         .path_of(there, back)
         .config(config.clone())
         .adjust_both(|config| {
