@@ -92,10 +92,12 @@ fn outages(seed: u64) -> u64 {
     let mut pair = pair(&mut random, seed);
     let mut ledger = Ledger::new(seed);
     let mut deadlines = Deadlines::new();
-    let (cut_at, outage) = (200 + random.below(1000), millis(&mut random, 1_000, 10_000));
-    let mut number = 0;
-    for step in 0..150_u64 {
-        if step * 10 >= cut_at {
+    let (cut_at, outage) = (
+        200 + random.below(1000) as u32,
+        millis(&mut random, 1_000, 10_000),
+    );
+    for number in 0..150_u32 {
+        if number * 10 >= cut_at {
             pair.cut(0, true);
         }
         let reliable = random.below(4) == 0;
@@ -108,7 +110,6 @@ fn outages(seed: u64) -> u64 {
             deadlines.insert(number, pair.now() + lifetime);
             ledger.expend(parcel, Reliability::Lifetime(lifetime))
         };
-        number += 1;
         let now = pair.now();
         pair.association_mut(Side::A)
             .send(now, parcel.stream, parcel.bytes, parcel.options)
@@ -230,7 +231,8 @@ fn lossy(loss: f64, change: impl Fn(&mut anabranch_proto::Config)) -> (u64, anab
 #[test]
 fn forward_tsns_are_few_and_losses_are_cuts() {
     let early = |config: &mut anabranch_proto::Config| config.partial_reliability.early_discard = true;
-    let variants: [(&str, &dyn Fn(&mut anabranch_proto::Config)); 3] = [
+    type Change<'a> = &'a dyn Fn(&mut anabranch_proto::Config);
+    let variants: [(&str, Change<'_>); 3] = [
         ("RFC 3758", &|config| {
             config.nr_sack.forward_past_nonrenegable = false
         }),

@@ -2,7 +2,9 @@
 
 use anabranch_proto::Reliability::{self, Reliable};
 
-use crate::desk::{Desk, FULL, NEVER_AGAIN, config};
+use anabranch_wire::chunk::kind;
+
+use crate::desk::{Desk, FULL, MS, NEVER_AGAIN, config};
 
 /// Messages of which those with these numbers may be given up, sent; the peer has all but `lost`, and reports it until
 /// they are found lost.
@@ -28,6 +30,22 @@ fn the_example_of_the_rfc() {
     let mut desk = Desk::usual();
     burst(&mut desk, 9, &[3, 4], 3..=5);
     assert_eq!(desk.sent(), ["FORWARD-TSN 4 (0:4), DATA 5"]);
+}
+
+// A → DATA 0 (lost); T3; A → FORWARD-TSN 0;  DATA 1 acknowledged;  A → DATA 2 (lost); T3; A → FORWARD-TSN 2
+/// C1: the point is never behind the cumulative TSN ack.
+#[test]
+fn the_point_follows_the_acknowledgements() {
+    let mut desk = Desk::usual();
+    desk.send(&[NEVER_AGAIN], FULL);
+    desk.script.advance_to_timeout();
+    desk.nr_sack(1, &[], &[]);
+    desk.send(&[Reliable], FULL);
+    desk.nr_sack(2, &[], &[]);
+    desk.send(&[NEVER_AGAIN], FULL);
+    desk.sent();
+    desk.script.advance_to_timeout();
+    assert_eq!(desk.sent(), ["FORWARD-TSN 2 (0:2)"]);
 }
 
 // 0 lost and given up, 1 gap-acknowledged, 2 lost and given up, 3 and on there
@@ -158,6 +176,26 @@ fn repeated_after_three_acknowledgements() {
     assert_eq!(desk.sent(), ["FORWARD-TSN 0 (0:0)"]);
 }
 
+// A → FORWARD-TSN 1;  A ← SACK, SACK, SACK ← Z, all sent before it came;  100 ms later three more;  A → FORWARD-TSN 1
+/// F2: acknowledgements of the first round trip left before the receiver could know, and do not count.
+#[test]
+fn not_repeated_within_a_round_trip() {
+    let mut desk = Desk::usual();
+    desk.send(&[Reliable], FULL);
+    desk.script.advance(100 * MS);
+    desk.nr_sack(1, &[], &[]);
+    desk.send(&[NEVER_AGAIN], FULL);
+    desk.send(&[Reliable; 9], FULL);
+    desk.sent();
+    desk.report_one_by_one(1, 2, 4);
+    assert_eq!(desk.sent(), ["FORWARD-TSN 1 (0:1)"]);
+    desk.report_one_by_one(1, 5, 7);
+    assert_eq!(desk.sent(), [""; 0]);
+    desk.script.advance(100 * MS);
+    desk.report_one_by_one(1, 5, 7);
+    assert_eq!(desk.sent(), ["FORWARD-TSN 1 (0:1)"]);
+}
+
 // A → DATA 0 (lost); T3; A → FORWARD-TSN 0 (lost); T3, later each time; A → FORWARD-TSN 0 → Z
 /// C5: while the receiver does not know the point, T3-rtx runs, though nothing is in flight.
 #[test]
@@ -208,5 +246,16 @@ fn a_sack_among_nr_sacks() {
     desk.sack(1, &[(2, 3)]);
     assert_eq!(desk.script.association().stats().outstanding_bytes, 3 * FULL);
     desk.sack(4, &[]);
+    assert_eq!(desk.script.association().stats().outstanding_bytes, 0);
+}
+
+/// An NR-SACK from a peer that did not offer it is a chunk of an unknown type, one to be discarded with what follows.
+#[test]
+fn an_nr_sack_that_was_not_negotiated() {
+    let mut desk = Desk::new(config(), &[kind::FORWARD_TSN]);
+    desk.send(&[Reliable; 2], FULL);
+    desk.nr_sack(2, &[], &[]);
+    assert_eq!(desk.script.association().stats().outstanding_bytes, 2 * FULL);
+    desk.sack(2, &[]);
     assert_eq!(desk.script.association().stats().outstanding_bytes, 0);
 }

@@ -1,8 +1,11 @@
 //! When a message is given up, and what that costs (RFC 3758 §3.5 A1 to A5, F5; RFC 7496; safe condition 6 of the
 //! experiments).
 
-use anabranch_proto::Reliability::{Lifetime, Priority, Reliable, Retransmissions};
-use anabranch_proto::{Config, SendError, SendOptions, StreamId};
+use anabranch_proto::Reliability::{self, Lifetime, Priority, Reliable, Retransmissions};
+use anabranch_proto::{Config, MessageId, SendError, SendOptions, StreamId};
+use anabranch_testkit::Script;
+use anabranch_wire::chunk::kind;
+use anabranch_wire::parameter::Parameter;
 
 use crate::desk::{ALL, Desk, FULL, MS, NEVER_AGAIN, config};
 
@@ -28,6 +31,25 @@ fn a_peer_without_it_gets_everything() {
     }
 }
 
+/// RFC 3758 §3.1 and RFC 5061 §4.2.7: INIT offers FORWARD-TSN by its own parameter too, for peers that know only that.
+#[test]
+fn what_is_offered() {
+    let mut script = Script::new(config(), 1);
+    let offered = script.connect().parameters;
+    let offered: Vec<Parameter> = offered
+        .iter()
+        .filter_map(|raw| Parameter::decode(raw.expect("whole")).ok())
+        .filter(|one| {
+            matches!(
+                one,
+                Parameter::SupportedExtensions(_) | Parameter::ForwardTsnSupported
+            )
+        })
+        .collect();
+    let types = Parameter::SupportedExtensions(vec![kind::FORWARD_TSN, kind::NR_SACK].into());
+    assert_eq!(offered, [types, Parameter::ForwardTsnSupported]);
+}
+
 // A → DATA 0 (lost); T3; A → FORWARD-TSN 0 → Z
 /// A5: no repeats are left at T3-rtx. The application is told that it was sent.
 #[test]
@@ -38,9 +60,13 @@ fn no_repeat_is_left_at_t3() {
     desk.script.advance_to_timeout();
     assert_eq!(desk.sent(), ["FORWARD-TSN 0 (3:0)"]);
     assert_eq!(desk.abandoned(), [(id.0, true)]);
+    assert_eq!(
+        desk.script.association().stats().outstanding_bytes,
+        0,
+        "A2: it is not kept"
+    );
     desk.nr_sack(1, &[], &[]);
     assert_eq!(desk.counters().abandoned_sent, 1);
-    assert_eq!(desk.script.association().stats().outstanding_bytes, 0);
 }
 
 // A → DATA 0 (lost); T3; A → DATA 0 (lost); T3; A → FORWARD-TSN 0 → Z
@@ -69,6 +95,22 @@ fn expiry_in_flight_only_marks() {
     desk.nr_sack(1, &[], &[]);
     assert_eq!(desk.sent(), [""; 0]);
     assert_eq!((desk.abandoned(), desk.counters().forward_tsns_sent), (vec![], 0));
+}
+
+// A → DATA 0 (lost), 1, 2, 3; 4 …(lifetime over)…;  A ← three reports of 0 ← Z;  A → FORWARD-TSN 0 → Z
+/// Safe condition 6: nor does the point pass it, wherever the point comes to stand.
+#[test]
+fn expiry_in_flight_stops_the_point() {
+    let mut desk = Desk::usual();
+    desk.send(
+        &[NEVER_AGAIN, Reliable, Reliable, Reliable, Lifetime(20 * MS)],
+        FULL,
+    );
+    desk.sent();
+    desk.script.advance(50 * MS);
+    desk.report_one_by_one(0, 1, 3);
+    assert_eq!(desk.sent(), ["FORWARD-TSN 0 (0:0)"]);
+    assert_eq!(desk.abandoned(), [(0, true)]);
 }
 
 // A → DATA 0 (lost), 1, 2, 3;  (0 expires);  A ← three reports;  A → FORWARD-TSN 0 → Z
@@ -140,6 +182,22 @@ fn a_message_is_given_up_whole() {
     assert_eq!(desk.abandoned(), [(0, true)], "told once");
 }
 
+// A → DATA 0 (lost), 1 (B), 2 (lost), 3 (E), 4, 5, 6;  A ← SACK 1, 3 … 6, which may be taken back;  A → FORWARD-TSN 3 → Z
+/// A3: what comes before the fragment that was lost is given up with it.
+#[test]
+fn given_up_whole_from_its_first_fragment() {
+    let mut desk = Desk::usual();
+    desk.send(&[NEVER_AGAIN], FULL);
+    desk.send(&[NEVER_AGAIN], 3 * FULL);
+    desk.send(&[Reliable; 3], FULL);
+    desk.sent();
+    for last in 4..=6 {
+        desk.nr_sack(0, &[(1, 1), (3, last)], &[]);
+    }
+    assert_eq!(desk.sent(), ["FORWARD-TSN 3 (0:1)"]);
+    assert_eq!(desk.abandoned(), [(0, true), (1, true)]);
+}
+
 // A → DATA 0 (B), 1 … (window full), the rest waits;  it expires;  TSN 40 is its end, never sent;  A → FORWARD-TSN 40
 // A → DATA 41 (B E)
 /// A message given up half-sent ends in one TSN that is never sent, so that the next does not follow a middle fragment.
@@ -156,6 +214,52 @@ fn half_sent_it_ends_in_a_tsn_of_its_own() {
     desk.nr_sack(41, &[], &[]);
     assert_eq!(desk.sent(), ["DATA 41"]);
     assert_eq!(desk.script.association().stats().paths[0].flight_size, FULL + 16);
+}
+
+/// It has its number in its stream: the next message has the next one.
+#[test]
+fn half_sent_it_keeps_its_number() {
+    let mut desk = Desk::usual();
+    desk.send(&[Lifetime(30 * MS)], 60 * FULL);
+    desk.send(&[NEVER_AGAIN], FULL);
+    desk.script.advance(31 * MS);
+    desk.nr_sack(41, &[], &[]);
+    desk.sent();
+    desk.script.advance_to_timeout();
+    assert_eq!(desk.sent(), ["FORWARD-TSN 41 (0:1)"]);
+}
+
+// A → DATA 0 (B), 1 … 39, the rest waits;  it expires;  A → FORWARD-TSN 40 (lost);  T3;  A → FORWARD-TSN 40 → Z
+/// What was in flight of it is kept until T3-rtx, and not sent again.
+#[test]
+fn half_sent_and_lost_at_t3() {
+    let mut desk = Desk::usual();
+    desk.send(&[Lifetime(30 * MS)], 60 * FULL);
+    desk.script.advance(31 * MS);
+    desk.sent();
+    let stats = desk.script.association().stats();
+    assert_eq!(
+        (stats.outstanding_bytes, stats.paths[0].flight_size),
+        (40 * FULL, 40 * (FULL + 16))
+    );
+    desk.script.advance_to_timeout();
+    let stats = desk.script.association().stats();
+    assert_eq!((stats.outstanding_bytes, stats.paths[0].flight_size), (0, 0));
+    assert_eq!(desk.sent(), ["FORWARD-TSN 40 (0:0)"]);
+}
+
+// A → DATA 0 (B, lost), 1, 2, 3 … (window full), the rest waits;  A ← three reports, for which 40 and 41 left ← Z
+// A → FORWARD-TSN 42, the end that is never sent → Z
+/// A fragment that is found lost takes the rest with it that never left.
+#[test]
+fn a_lost_fragment_ends_the_unsent_rest() {
+    let mut desk = Desk::usual();
+    desk.send(&[NEVER_AGAIN], 60 * FULL);
+    assert_eq!(desk.sent().len(), 40);
+    desk.report_one_by_one(0, 1, 3);
+    assert_eq!(desk.sent(), ["DATA 40", "DATA 41", "FORWARD-TSN 42 (0:0)"]);
+    assert_eq!(desk.script.association().stats().queued_bytes, 0);
+    assert_eq!(desk.abandoned(), [(0, true)]);
 }
 
 /// Without a peer that speaks it, a message that was begun is sent to its end.
@@ -243,6 +347,44 @@ fn late_and_given_up() {
     assert_eq!(desk.counters().retransmissions_fast, 0);
 }
 
+// A → DATA 0 (lost), 1 … 39;  A ← report;  A → FORWARD-TSN 0, DATA 40, 41 (window full) → Z;  A ← NR-SACK 2 ← Z
+/// A2: the acknowledgement that runs over what was given up opens no window, full as it is.
+#[test]
+fn what_is_passed_opens_no_window() {
+    let mut config = config();
+    config.partial_reliability.early_discard = true;
+    config.recovery.early_discard_cuts = false;
+    let mut desk = Desk::new(config, &ALL);
+    desk.send(&[NEVER_AGAIN], FULL);
+    desk.send(&[Reliable; 41], FULL);
+    desk.nr_sack(0, &[], &[(1, 1)]);
+    let stats = desk.script.association().stats();
+    let (cwnd, flight) = (stats.paths[0].cwnd, stats.paths[0].flight_size);
+    assert_eq!(
+        (stats.queued_bytes, flight >= cwnd),
+        (0, true),
+        "the window is full"
+    );
+    desk.nr_sack(2, &[], &[]);
+    assert_eq!(desk.cwnd(), cwnd);
+}
+
+// A → DATA 0 (B), 1 …; the message expires;  A ← NR-SACK 3 and 4 came ← Z;  A ← NR-SACK 40 ← Z
+/// Safe condition 7: the same for what was in flight when its message was given up, behind a gap.
+#[test]
+fn late_by_a_gap_block() {
+    let mut desk = Desk::usual();
+    desk.send(&[Lifetime(30 * MS)], 60 * FULL);
+    desk.script.advance(31 * MS);
+    desk.nr_sack(0, &[], &[(3, 4)]);
+    let stats = desk.script.association().stats();
+    assert_eq!(stats.paths[0].flight_size, 38 * (FULL + 16));
+    desk.nr_sack(41, &[], &[]);
+    let stats = desk.script.association().stats();
+    assert_eq!((stats.outstanding_bytes, stats.paths[0].flight_size), (0, 0));
+    assert_eq!(desk.counters().reneged, 0);
+}
+
 // A → 0 … 3 lost and declared lost; only 0 fits the cut window; 1 to 3 expire before their turn
 /// No message is repeated after its lifetime, whatever declared it lost before.
 #[test]
@@ -260,6 +402,17 @@ fn expiry_while_waiting_to_be_repeated() {
     assert_eq!(desk.abandoned(), [(1, true), (2, true), (3, true)]);
 }
 
+/// Asks to send one more on stream 2.
+fn offer(desk: &mut Desk, reliability: Reliability) -> Result<MessageId, SendError> {
+    desk.script.act(|association, now| {
+        let options = SendOptions {
+            reliability,
+            ..SendOptions::default()
+        };
+        association.send(now, StreamId(2), vec![7; FULL].into(), options)
+    })
+}
+
 /// RFC 7496 §3.2: when the send buffer is full, the least important and oldest of what waits gives way; to one less
 /// important than all, nothing does.
 #[test]
@@ -270,27 +423,43 @@ fn the_less_important_gives_way() {
     desk.send(&[Reliable; 40], FULL);
     let low = desk.send_on(0, FULL, Priority(9), false);
     let high = desk.send_on(1, FULL, Priority(1), false);
-    let send = |desk: &mut Desk, reliability| {
-        desk.script.act(|association, now| {
-            let options = SendOptions {
-                reliability,
-                ..SendOptions::default()
-            };
-            association.send(now, StreamId(2), vec![7; FULL].into(), options)
-        })
-    };
-    assert_eq!(send(&mut desk, Priority(9)), Err(SendError::BufferFull));
-    assert!(send(&mut desk, Priority(5)).is_ok());
+    assert_eq!(offer(&mut desk, Priority(9)), Err(SendError::BufferFull));
+    assert!(offer(&mut desk, Priority(5)).is_ok());
     assert_eq!(desk.abandoned(), [(low.0, false)]);
-    assert!(send(&mut desk, Reliable).is_ok());
+    assert!(offer(&mut desk, Reliable).is_ok());
     assert_eq!(desk.abandoned().len(), 1, "5 goes before 1");
-    assert!(send(&mut desk, Lifetime(MS)).is_ok());
+    assert!(offer(&mut desk, Lifetime(MS)).is_ok());
     assert_eq!(desk.abandoned(), [(high.0, false)]);
     assert_eq!(
-        send(&mut desk, Reliable),
+        offer(&mut desk, Reliable),
         Err(SendError::BufferFull),
         "what is sent does not give way"
     );
+}
+
+/// The same: if all that may give way is not enough, nothing does.
+#[test]
+fn nothing_gives_way_in_vain() {
+    let mut config = config();
+    config.buffers.send = 42 * FULL;
+    let mut desk = Desk::new(config, &ALL);
+    desk.send(&[Reliable; 40], FULL);
+    desk.send(&[Priority(9)], 10);
+    desk.send(&[Reliable], 3 * FULL);
+    assert_eq!(offer(&mut desk, Reliable), Err(SendError::BufferFull));
+    assert_eq!(desk.abandoned(), []);
+}
+
+/// The same: a message of which a part has left is no longer one that waits.
+#[test]
+fn what_is_begun_does_not_give_way() {
+    let mut config = config();
+    config.buffers.send = 42 * FULL;
+    let mut desk = Desk::new(config, &ALL);
+    desk.send(&[Priority(9)], 50 * FULL);
+    assert_eq!(desk.sent().len(), 40);
+    assert_eq!(offer(&mut desk, Reliable), Err(SendError::BufferFull));
+    assert_eq!(desk.abandoned(), []);
 }
 
 /// A message that is given in parts and expires: what follows of it is swallowed, the next begins anew.

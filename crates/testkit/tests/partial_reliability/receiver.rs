@@ -1,6 +1,6 @@
 //! The receiver's side (RFC 3758 §3.6): going on without what will not come, and what acknowledgements say of it.
 
-use anabranch_proto::wire::chunk::{Chunk, Data, GapAckBlock, SelectiveForwardTsn};
+use anabranch_proto::wire::chunk::{Chunk, Data, GapAckBlock, SelectiveForwardTsn, kind};
 use anabranch_proto::{Ppid, StreamId};
 use anabranch_testkit::Script;
 use anabranch_wire::{Ssn, Tsn};
@@ -86,15 +86,18 @@ fn what_came_before_the_one_listed_is_delivered() {
 #[test]
 fn an_old_forward_tsn() {
     let (mut desk, first) = begin();
-    desk.script.send(&[data(first, 0, 0, 0, "BE", 9)]);
-    desk.script.send(&[data(first, 1, 0, 1, "BE", 9)]);
+    // The first is acknowledged at once, then every second.
+    for number in 0..3 {
+        desk.script
+            .send(&[data(first, number, 0, number as u16, "BE", 9)]);
+    }
     desk.script.skip_answers();
     desk.forward(first, 1, &[(0, 7)]);
-    assert_eq!(acknowledged(&mut desk.script, first), (2, vec![]));
-    desk.script.send(&[data(first, 2, 0, 2, "BE", 9)]);
+    assert_eq!(acknowledged(&mut desk.script, first), (3, vec![]));
+    desk.script.send(&[data(first, 3, 0, 3, "BE", 9)]);
     assert_eq!(
         delivered(&mut desk.script),
-        [0, 1, 2],
+        [0, 1, 2, 3],
         "the list of an old one is not looked at"
     );
 }
@@ -157,6 +160,52 @@ fn a_message_that_was_begun_is_truncated() {
     assert_eq!(delivered(&mut desk.script), [0; 0]);
     desk.script.send(&[data(first, 3, 0, 1, "BE", 9)]);
     assert_eq!(delivered(&mut desk.script), [3]);
+}
+
+/// After it the next large message is handed over in parts too.
+#[test]
+fn after_a_truncated_message_comes_another() {
+    let mut config = config();
+    config.buffers.partial_delivery_point = 1000;
+    let mut desk = Desk::new(config, &ALL);
+    let first = desk.script.tsn;
+    for (number, ssn, flags) in [(0, 0, "B"), (1, 0, "")] {
+        desk.script.send(&[data(first, number, 0, ssn, flags, 900)]);
+    }
+    desk.forward(first, 3, &[(0, 0)]);
+    assert_eq!(desk.script.talker().unfinished(), 0);
+    for (number, ssn, flags) in [(3, 1, "B"), (4, 1, "")] {
+        desk.script.send(&[data(first, number, 0, ssn, flags, 900)]);
+    }
+    assert_eq!(desk.script.talker().unfinished(), 1);
+}
+
+// A ← DATA 0, 1 ← Z;  A ← FORWARD-TSN 2 (0:0) ← Z;  A ← DATA 3 (SSN 2) ← Z
+/// A FORWARD-TSN that lists what its stream has long passed moves the stream nowhere.
+#[test]
+fn a_forward_tsn_that_lists_what_was_delivered() {
+    let (mut desk, first) = begin();
+    for number in 0..2 {
+        desk.script
+            .send(&[data(first, number, 0, number as u16, "BE", 9)]);
+    }
+    desk.forward(first, 3, &[(0, 0)]);
+    desk.script.send(&[data(first, 3, 0, 2, "BE", 9)]);
+    assert_eq!(delivered(&mut desk.script), [0, 1, 3]);
+}
+
+/// Who does not list NR-SACK is answered with SACKs, though FORWARD-TSN is used.
+#[test]
+fn a_peer_without_nr_sack_gets_sacks() {
+    let mut desk = Desk::new(config(), &[kind::FORWARD_TSN]);
+    let first = desk.script.tsn;
+    desk.script.send(&[data(first, 1, 0, 1, "BE", 9)]);
+    let Chunk::Sack(sack) = desk.script.expect_chunk() else {
+        panic!("a SACK")
+    };
+    assert_eq!(sack.gap_ack_blocks.iter().count(), 1);
+    desk.forward(first, 1, &[(0, 0)]);
+    assert_eq!(delivered(&mut desk.script), [1]);
 }
 
 /// No sender can be further ahead than gap blocks tell.
@@ -226,6 +275,24 @@ fn a_notice_waits_for_its_turn() {
     assert_eq!(delivered(&mut desk.script), [0; 0]);
     desk.script.send(&[data(first, 0, 0, 0, "BE", 9)]);
     assert_eq!(delivered(&mut desk.script), [0, 2]);
+}
+
+// A ← DATA 0 (B), 1 ← Z, read in parts;  A ← NOTICE 2 ← Z;  A ← DATA 2 (E, only late) ← Z
+/// A notice of a message that is being read in parts is left to FORWARD-TSN: the end may only be late.
+#[test]
+fn a_notice_of_what_is_being_read() {
+    let mut config = config();
+    config.partial_reliability.selective_forward_tsn = Some(1);
+    config.buffers.partial_delivery_point = 1000;
+    let mut desk = Desk::new(config, &ALL);
+    let first = desk.script.tsn;
+    for (number, flags) in [(0, "B"), (1, "")] {
+        desk.script.send(&[data(first, number, 0, 0, flags, 900)]);
+    }
+    assert_eq!(desk.script.talker().unfinished(), 1);
+    desk.script.send(&[notice(first, 2, 0, 0)]);
+    desk.script.send(&[data(first, 2, 0, 0, "E", 900)]);
+    assert_eq!(delivered(&mut desk.script), [0]);
 }
 
 /// Notices of what has arrived, twice, of the past and of what cannot be do nothing.

@@ -91,6 +91,37 @@ fn not_of_what_arrived() {
     assert_eq!(desk.sent(), ["DATA 0", "DATA 1"]);
 }
 
+/// Nor of what arrived behind a gap.
+#[test]
+fn not_of_what_arrived_behind_a_gap() {
+    let mut desk = desk(1);
+    desk.send(&[Reliable, NEVER_AGAIN], BESIDE);
+    desk.nr_sack(0, &[], &[(1, 1)]);
+    desk.send(&[Reliable], BESIDE);
+    assert_eq!(desk.sent(), ["DATA 0", "DATA 1", "DATA 2"]);
+}
+
+/// Of a message in fragments the notice speaks of the last one.
+#[test]
+fn one_for_a_message_in_fragments() {
+    let mut desk = desk(1);
+    desk.send(&[NEVER_AGAIN], 2 * BESIDE);
+    desk.send(&[Reliable], BESIDE);
+    assert_eq!(desk.sent(), ["DATA 0", "DATA 1", "NOTICE 1 (0:0), DATA 2"]);
+}
+
+/// Fragments are shorter by a notice, so that full packets too have room for one.
+#[test]
+fn packets_leave_room_for_a_notice() {
+    let mut desk = desk(1);
+    desk.send(&[NEVER_AGAIN], 2 * BESIDE);
+    desk.send(&[NEVER_AGAIN], 2 * BESIDE);
+    assert_eq!(
+        desk.sent(),
+        ["DATA 0", "DATA 1", "NOTICE 1 (0:0), DATA 2", "DATA 3"]
+    );
+}
+
 /// A peer that does not list it gets none, and packets are full.
 #[test]
 fn a_peer_without_it_gets_none() {

@@ -1,0 +1,83 @@
+//! The list of wrong changes that `scripts/mutations` makes cannot rot: what it names is there.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// One of the list; see the head of `mutations.txt`.
+#[derive(Debug, Default)]
+struct Mutation {
+    name: String,
+    file: String,
+    old: String,
+    new: String,
+    binary: String,
+    test: String,
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    let path = path.as_ref();
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn crate_folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn mutations() -> Vec<Mutation> {
+    let mut all: Vec<Mutation> = Vec::new();
+    for line in read(crate_folder().join("mutations.txt")).lines() {
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if let Some((name, _rule)) = line.strip_prefix('[').and_then(|line| line.split_once("] ")) {
+            let name = name.to_owned();
+            all.push(Mutation {
+                name,
+                ..Mutation::default()
+            });
+            continue;
+        }
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let rest = rest.to_owned();
+        let one = all.last_mut().expect("a name comes first");
+        match word {
+            "in" => one.file = rest,
+            "-" => one.old = rest,
+            "+" => one.new = rest,
+            "by" => {
+                let (binary, test) = rest.split_once(' ').expect("a test binary and a test");
+                (one.binary, one.test) = (binary.to_owned(), test.to_owned());
+            }
+            _ => panic!("what is {line:?}?"),
+        }
+    }
+    all
+}
+
+#[test]
+fn every_text_to_change_is_there_once() {
+    let all = mutations();
+    let names: BTreeSet<_> = all.iter().map(|one| &one.name).collect();
+    assert_eq!(names.len(), all.len(), "names are used once");
+    let root = crate_folder().join("../..");
+    for one in &all {
+        let times = read(root.join(&one.file)).matches(&one.old).count();
+        assert_eq!(times, 1, "{}: {:?} in {}", one.name, one.old, one.file);
+        assert_ne!(one.old, one.new, "{}", one.name);
+    }
+}
+
+#[test]
+fn every_test_is_there() {
+    for one in mutations() {
+        let tests = crate_folder().join("tests");
+        let (modules, function) = one.test.rsplit_once("::").unwrap_or(("", &one.test));
+        let file = if modules.is_empty() {
+            tests.join(&one.binary).with_extension("rs")
+        } else {
+            tests.join(&one.binary).join(modules).with_extension("rs")
+        };
+        let definition = format!("#[test]\nfn {function}()");
+        assert!(read(&file).contains(&definition), "{}: no {}", one.name, one.test);
+    }
+}
