@@ -151,6 +151,8 @@ impl Association {
             self.on_path_answered(id);
         } else if outcome.newly_acked > 0 {
             self.on_path_may_have_answered(id);
+        } else if outcome.skipped {
+            self.error_count = 0;
         }
     }
 

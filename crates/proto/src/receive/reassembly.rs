@@ -163,8 +163,11 @@ impl Reassembly {
     /// Whether a fragment that does not begin a message has none to join, because what came before it, up to `forwarded`,
     /// will not come (RFC 3758 §3.6).
     pub(super) fn is_orphan(&self, index: Index, forwarded: Index) -> bool {
+        if index > forwarded + 1 {
+            return false;
+        }
         let before = self.by_first.range(..index).next_back().map(|(_, run)| run);
-        index <= forwarded + 1 && before.is_none_or(|run| run.last + 1 != index)
+        before.is_none_or(|run| run.last + 1 != index)
     }
 
     /// Takes out a run that misses a TSN up to `forwarded`, which will not come (RFC 3758 §3.6).

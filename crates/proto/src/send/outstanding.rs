@@ -99,6 +99,8 @@ pub(crate) struct PathOutcome {
     pub(crate) proven: bool,
     /// Chunks declared lost by missing reports.
     pub(crate) lost: u32,
+    /// Whether the receiver went on without chunks that were given up: it is there.
+    pub(crate) skipped: bool,
     /// Whether chunks were given up that do not count as lost.
     pub(crate) discarded: bool,
 }
@@ -529,6 +531,7 @@ fn note_acked(chunk: &Chunk, index: u64, earliest: &impl Fn(PathId) -> u64, outc
     }
     // What was given up may have been skipped: it proves nothing and opens no window (RFC 3758 §3.5 A2).
     if chunk.abandoned {
+        path.skipped = true;
         return;
     }
     path.newly_acked += size;

@@ -386,6 +386,25 @@ fn late_by_a_gap_block() {
 }
 
 // A → 0 … 3 lost and declared lost; only 0 fits the cut window; 1 to 3 expire before their turn
+// A → DATA 0 (lost); T3; A → FORWARD-TSN 0 → Z;  A ← SACK 0 ← Z;  and so on, more often than Association.Max.Retrans
+/// A peer that acknowledges what was skipped is there: its association lives, though no data ever arrives.
+#[test]
+fn a_peer_that_only_skips_is_alive() {
+    let mut config = config();
+    config.retransmissions.association_max_retrans = 4;
+    let mut desk = Desk::new(config, &ALL);
+    for number in 0..12 {
+        desk.send(&[NEVER_AGAIN], FULL);
+        desk.script.advance_to_timeout();
+        desk.nr_sack(number + 1, &[], &[]);
+    }
+    assert_eq!(desk.counters().forward_tsns_sent, 12);
+    assert_eq!(
+        desk.script.association().state(),
+        anabranch_proto::AssociationState::Established
+    );
+}
+
 /// No message is repeated after its lifetime, whatever declared it lost before.
 #[test]
 fn expiry_while_waiting_to_be_repeated() {
