@@ -13,7 +13,6 @@ use alloc::vec::Vec;
 
 use super::sack::{GapAckBlock, GapAckBlocks, TsnList, put_block};
 use super::{CHUNK_HEADER_LEN, ChunkError, EncodeChunk, RawChunk, kind, put_header};
-use crate::reader::Reader;
 use crate::types::Tsn;
 
 /// An acknowledgement that came in.
@@ -34,33 +33,31 @@ pub struct NrSack {
 const HEADER_LEN: usize = CHUNK_HEADER_LEN + 16;
 
 impl NrSack {
-    /// Reads it past the enum of all chunks.
+    /// Reads the content of a chunk of this type.
     ///
     /// # Errors
-    /// Its length is not that of an NR-SACK.
+    /// The chunk is too short, or its counts do not fit its length.
     pub fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
-        Self::read(raw).ok_or(ChunkError::Length { kind: kind::NR_SACK })
-    }
-
-    fn read(raw: &RawChunk<'_>) -> Option<Self> {
-        let mut reader = Reader::new(raw.value());
-        let cumulative_tsn_ack = Tsn(reader.u32()?);
-        let a_rwnd = reader.u32()?;
-        let revocable = usize::from(reader.u16()?);
-        let nonrenegable = usize::from(reader.u16()?);
-        let duplicates = usize::from(reader.u16()?);
-        let _reserved = reader.u16()?;
-        let revocable = GapAckBlocks::from_bytes(reader.bytes(revocable * GapAckBlocks::ENTRY_LEN)?);
-        let nonrenegable = GapAckBlocks::from_bytes(reader.bytes(nonrenegable * GapAckBlocks::ENTRY_LEN)?);
-        let duplicate_tsns = TsnList::from_bytes(reader.bytes(duplicates * TsnList::ENTRY_LEN)?);
-        let all = Self {
-            cumulative_tsn_ack,
-            a_rwnd,
-            revocable,
-            nonrenegable,
-            duplicate_tsns,
-        };
-        reader.is_empty().then_some(all)
+        let length = ChunkError::Length { kind: kind::NR_SACK };
+        let whole = raw.as_slice();
+        let fields = whole.first_chunk::<HEADER_LEN>().ok_or(length)?;
+        let u16_at = |at: usize| usize::from(u16::from_be_bytes([fields[at], fields[at + 1]]));
+        let u32_at =
+            |at: usize| u32::from_be_bytes([fields[at], fields[at + 1], fields[at + 2], fields[at + 3]]);
+        let revocable = u16_at(12) * GapAckBlocks::ENTRY_LEN;
+        let nonrenegable = u16_at(14) * GapAckBlocks::ENTRY_LEN;
+        let duplicates = u16_at(16) * TsnList::ENTRY_LEN;
+        if HEADER_LEN + revocable + nonrenegable + duplicates != whole.len() {
+            return Err(length);
+        }
+        let mut lists = raw.after(HEADER_LEN);
+        Ok(Self {
+            cumulative_tsn_ack: Tsn(u32_at(4)),
+            a_rwnd: u32_at(8),
+            revocable: GapAckBlocks::from_bytes(lists.split_to(revocable)),
+            nonrenegable: GapAckBlocks::from_bytes(lists.split_to(nonrenegable)),
+            duplicate_tsns: TsnList::from_bytes(lists),
+        })
     }
 }
 
