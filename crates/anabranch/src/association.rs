@@ -62,8 +62,8 @@ impl Association {
         self.send_with(stream, message, SendOptions::default()).await
     }
 
-    /// Sends a message on a stream: with a payload protocol identifier, unordered, with a context of your own.
-    /// Returns when the message is in the send buffer (`Config::buffers.send`), which is the back-pressure; see
+    /// Sends a message on a stream: with a payload protocol identifier, unordered, with a context of your own, given up
+    /// after some time or some losses ([`Reliability`](crate::Reliability)). Returns when the message is in the send buffer (`Config::buffers.send`), which is the back-pressure; see
     /// [`Association::drained`] for when all of it has arrived. Cancel safe: a message is taken whole or not at all.
     ///
     /// # Errors
@@ -156,6 +156,9 @@ impl Association {
     /// [`EndpointBuilder::max_joined_message`](crate::EndpointBuilder::max_joined_message); for larger ones there is
     /// [`Association::recv_part`]. What is not received keeps the peer from sending more. Cancel safe.
     ///
+    /// Of messages that their sender gave up (RFC 3758) nothing is told, not even of one that had begun to come in parts:
+    /// what is handed over is whole.
+    ///
     /// # Errors
     /// See [`RecvError`].
     pub async fn recv(&self) -> Result<Option<Message>, RecvError> {
@@ -166,7 +169,8 @@ impl Association {
 
     /// The next whole message, or the next part of one; `None` when the association has ended in order and all is
     /// read. Parts of one message come in order, and other streams' messages may come between them:
-    /// [`MessagePart::message`] tells them apart. Use either this or [`Association::recv`]. Cancel safe.
+    /// [`MessagePart::message`] tells them apart. A message that its sender gives up half-way ends in an empty part with
+    /// [`MessagePart::truncated`]. Use either this or [`Association::recv`]. Cancel safe.
     ///
     /// # Errors
     /// [`RecvError::Closed`].
@@ -217,7 +221,8 @@ impl Association {
         }
     }
 
-    /// Waits until all that was sent is acknowledged by the peer.
+    /// Waits until all that was sent is acknowledged by the peer, or given up as its
+    /// [`Reliability`](crate::Reliability) says.
     ///
     /// # Errors
     /// The association ended before, and not in order.
@@ -231,10 +236,11 @@ impl Association {
         .await
     }
 
-    /// The next event: a path changed, a message was not delivered, the peer restarted, shut down or sent an ERROR.
-    /// `None` when the association is over and all are told. What the other methods tell
+    /// The next event: a path changed, a message was not delivered or was given up ([`Event::Abandoned`], with its id, its
+    /// context and whether any of it was sent), the peer restarted, shut down or sent an ERROR. `None` when the association is over and all are told. What the other methods tell
     /// ([`Event::Established`], `Readable`, `Writable`, `Dry`, `Closed`) does not come here. The last 16,384 events are kept for
-    /// whoever asks, and of the peer's ERRORs the first 64 KiB. Cancel safe.
+    /// whoever asks, and of the peer's ERRORs the first 64 KiB; how many messages were given up is in
+    /// [`Association::stats`] too. Cancel safe.
     pub async fn next_event(&self) -> Option<Event> {
         loop {
             let mut changed = pin!(self.shared().changed.notified());

@@ -43,6 +43,8 @@
 //! * [`Endpoint`] binds a socket, connects and accepts; [`EndpointBuilder`] has all the choices.
 //! * [`Association`] sends and receives messages, each with a stream, a payload protocol identifier, and in order or
 //!   not. Sending waits while the buffer is full; what is not received keeps the peer from sending more.
+//! * A message need not be tried for ever: [`SendOptions::reliability`] gives it a lifetime, a number of retransmissions
+//!   or a priority, and [`Association::next_event`] tells which were given up ([`Event::Abandoned`]).
 //! * [`Config`] has every setting of the protocol, with RFC 9260's names, units and defaults.
 
 mod association;
@@ -58,9 +60,10 @@ mod socket;
 pub use anabranch_netsim::{LinkConfig, LinkConfigError, LinkStats};
 pub use anabranch_proto::{
     AssociationState, AssociationStats, BufferConfig, CloseReason, Config, ConfigError, ConnectOptions,
-    Counters, Event, HeartbeatConfig, MessageId, MessagePart, PathId, PathRequestError, PathState, PathStats,
-    Payload, Ppid, RetransmissionConfig, RtoConfig, SackConfig, SchedulerKind, SendOptions, StreamConfig,
-    StreamId, StreamStats, Undelivered,
+    Counters, Event, HeartbeatConfig, MessageId, MessagePart, NrSackConfig, PartialReliabilityConfig, PathId,
+    PathRequestError, PathState, PathStats, Payload, Ppid, RecoveryRules, Reliability, RetransmissionConfig,
+    RtoConfig, SackConfig, SchedulerKind, SendOptions, StreamConfig, StreamId, StreamStats, T3Restart,
+    Undelivered,
 };
 pub use association::Association;
 pub use builder::EndpointBuilder;

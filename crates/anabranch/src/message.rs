@@ -25,7 +25,8 @@ impl Message {
         self.payload.into_bytes()
     }
 
-    /// What sends another message the same way: same payload protocol identifier, same order.
+    /// What sends another message the same way: same payload protocol identifier, same order. How reliable it was is not
+    /// in what arrives; the answer is reliable.
     #[must_use]
     pub fn options(&self) -> SendOptions {
         SendOptions {
@@ -128,6 +129,7 @@ impl Joiner {
             if !joined.skipped {
                 self.bytes -= joined.bytes;
             }
+            // One that its sender gave up half-way is no message: whoever wants its beginning calls `recv_part`.
             if !joined.skipped && !truncated {
                 answer = Some(Ok(Message {
                     stream,
@@ -194,6 +196,21 @@ mod tests {
         assert_eq!(message.payload.pieces().len(), 3);
         let expected = [&b"a"[..], &[b'b'; 1000], &large, b"c"].concat();
         assert_eq!(message.into_bytes(), expected);
+    }
+
+    #[test]
+    fn what_was_given_up_half_way_is_dropped_and_its_room_is_free() {
+        let mut joiner = Joiner::default();
+        let cut = MessagePart {
+            truncated: true,
+            ..part(1, false, true, b"")
+        };
+        assert_eq!(joiner.push(part(1, true, false, b"begun"), 8), None);
+        assert_eq!(joiner.push(cut, 8), None);
+        assert_eq!((joiner.bytes, joiner.open.len()), (0, 0));
+        assert_eq!(joiner.push(part(2, true, false, b"8 by"), 8), None);
+        let next = joiner.push(part(2, false, true, b"tes!"), 8).unwrap().unwrap();
+        assert_eq!(next.into_bytes(), "8 bytes!");
     }
 
     #[test]

@@ -67,3 +67,10 @@ fn two_paths() {
         "{output}"
     );
 }
+
+#[test]
+fn telemetry() {
+    let output = run("telemetry");
+    assert!(output.contains("orders: 40 of 40 arrived, in order"), "{output}");
+    assert!(output.contains("given up"), "{output}");
+}

@@ -103,6 +103,7 @@ impl Target {
         };
         let mut config = Config::default();
         config.streams.outbound = wish.streams.max(MIN_STREAMS);
+        carry.offer.apply(&mut config);
         let local = SocketAddr::new(local, 0);
         let endpoint = carry.bind(local, config, observe.pcap.as_deref(), wish.max_joined_message)?;
         let attempt = timeout(self.timeout, endpoint.connect(remote, self.port));

@@ -43,6 +43,7 @@ impl Local {
         let mut config = Config::default();
         // The peer chooses the streams that it is answered on.
         config.streams.outbound = u16::MAX;
+        carry.offer.apply_to_server(&mut config);
         let bind = |address: IpAddr| {
             carry.bind(
                 SocketAddr::new(address, self.udp_port),

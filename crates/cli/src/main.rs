@@ -12,6 +12,7 @@ mod interrupt;
 mod local;
 mod options;
 mod output;
+mod reliability;
 mod table;
 mod units;
 

@@ -10,6 +10,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::reliability::Offer;
 
 /// After this a peer that waits for the last packet has asked for it again: RTO.Min and a little.
 const PEER_ASKS_AGAIN: Duration = Duration::from_millis(1200);
@@ -53,7 +54,7 @@ pub(crate) enum TransportKind {
     Ip,
 }
 
-/// How packets leave this process.
+/// How packets leave this process, and what is offered to the peer.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Carry {
     /// Carry SCTP in UDP (no privilege needed), or directly in IP as protocol 132 (needs root or CAP_NET_RAW)
@@ -72,6 +73,8 @@ pub(crate) struct Carry {
     /// Fixes the luck of --link
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) offer: Offer,
 }
 
 impl Carry {

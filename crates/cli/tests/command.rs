@@ -1,80 +1,12 @@
 //! The command as a user runs it: the built program, real sockets on loopback, ports that the system picks.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::path::{Path, PathBuf};
-use std::process::{ChildStdout, Command, Output, Stdio};
-
-use serde_json::Value;
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 mod common;
 
-use common::{Running, anabranch, text};
-
-fn run(args: &[&str]) -> Output {
-    Running(anabranch(args).spawn().unwrap()).output()
-}
-
-fn records(stdout: &str) -> Vec<Value> {
-    stdout
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
-}
-
-fn event<'a>(records: &'a [Value], name: &str) -> &'a Value {
-    records
-        .iter()
-        .find(|record| record["event"] == name)
-        .unwrap_or_else(|| panic!("no {name} in {records:?}"))
-}
-
-/// A listener on a free port of 127.0.0.1.
-struct Listener {
-    program: Running,
-    lines: BufReader<ChildStdout>,
-    udp_port: String,
-}
-
-const LISTEN: [&str; 6] = ["listen", "--bind", "127.0.0.1", "--udp-port", "0", "--json"];
-
-fn listen(args: &[&str]) -> Listener {
-    ready(anabranch(&[&LISTEN, args].concat()))
-}
-
-/// Waits until it listens.
-fn ready(mut command: Command) -> Listener {
-    let mut child = command.spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap());
-    let mut first = String::new();
-    lines.read_line(&mut first).unwrap();
-    let ready: Value = serde_json::from_str(&first).unwrap();
-    assert_eq!(ready["event"], "listening");
-    assert_eq!(ready["port"], 7);
-    let port = ready["udp_port"].as_u64().unwrap();
-    assert_ne!(port, 0);
-    Listener {
-        program: Running(child),
-        lines,
-        udp_port: port.to_string(),
-    }
-}
-
-impl Listener {
-    /// What it says until it ends by itself.
-    fn rest(mut self) -> (bool, Vec<Value>) {
-        let mut said = String::new();
-        self.lines.read_to_string(&mut said).unwrap();
-        (self.program.output().status.success(), records(&said))
-    }
-}
-
-fn directory(name: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let _ = fs::remove_dir_all(&path);
-    fs::create_dir_all(&path).unwrap();
-    path
-}
+use common::{LISTEN, Running, anabranch, directory, event, listen, ready, records, refuses, run, text};
 
 /// Sends a file to a listener that stores it, and compares.
 fn transfer(name: &str, more: &[&str]) {
@@ -276,16 +208,7 @@ fn errors_name_what_is_wrong() {
             "no-such-directory/x",
         ),
     ];
-    for (args, part) in wrong {
-        let output = run(args);
-        let said = text(&output.stderr);
-        assert!(!output.status.success(), "{args:?}");
-        assert!(
-            said.contains("error: ") && said.contains(part),
-            "{args:?}: {said}"
-        );
-        assert!(!said.contains("panicked"), "{said}");
-    }
+    refuses(&wrong);
 }
 
 #[test]

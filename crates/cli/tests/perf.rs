@@ -7,7 +7,7 @@ use serde_json::Value;
 
 mod common;
 
-use common::{Running, anabranch, text};
+use common::{Running, anabranch, event, records, text};
 
 fn start(args: &[&str]) -> Running {
     Running(anabranch(args).spawn().expect("the command starts"))
@@ -22,19 +22,6 @@ fn interrupt(running: &Running) {
 
 fn lines(running: &mut Running) -> BufReader<ChildStdout> {
     BufReader::new(running.0.stdout.take().unwrap())
-}
-
-fn records(said: &str) -> Vec<Value> {
-    said.lines()
-        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
-        .collect()
-}
-
-fn event<'a>(records: &'a [Value], name: &str) -> &'a Value {
-    records
-        .iter()
-        .find(|record| record["event"] == name)
-        .unwrap_or_else(|| panic!("no {name} in {records:?}"))
 }
 
 fn next_record(lines: &mut BufReader<ChildStdout>) -> Value {

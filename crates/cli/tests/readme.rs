@@ -58,5 +58,5 @@ fn every_command_of_the_readme_works() {
 #[test]
 fn the_readme_counts_the_examples() {
     let examples = std::fs::read_dir(root().join("crates/anabranch/examples")).expect("examples");
-    assert_eq!(examples.count(), 5, "the README says that there are five");
+    assert_eq!(examples.count(), 6, "the README says that there are six");
 }

@@ -1,9 +1,11 @@
 //! `anabranch demo`: a file, a chat and telemetry at once, between two endpoints in this process, over real UDP
-//! sockets and a slow, lossy link; at the end a table of what was delivered and how late.
+//! sockets and a slow, lossy link; at the end a table of what was delivered and how late. Then, in virtual time, what
+//! partial reliability gains over such a link.
 //!
 //! A [`Setting`] is one way to run it: each becomes a group of columns.
 
 mod board;
+mod comparison;
 mod progress;
 mod traffic;
 
@@ -22,6 +24,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::{Observe, bind_failure};
 use crate::output::{note, peak_resident};
+use crate::reliability::{self, Offer, Persist};
 use crate::table::{Group, Table};
 use crate::units;
 use board::{Board, Kind};
@@ -41,10 +44,14 @@ Examples:
   anabranch demo
   anabranch demo --size 1mib --link rate=1mbit,delay=100ms,loss=3%,queue=32kib
   anabranch demo --file FILE --seconds 120 --pcap demo.pcapng
+  anabranch demo --compare-only --link rate=2mbit,delay=40ms,loss=5%
+  anabranch demo --lifetime 100ms --early-discard --selective-forward-tsn
 
 Two endpoints in this process talk over UDP on 127.0.0.1; no root is needed. The file and the chat are ordered, each
 on a stream of its own; telemetry is unordered. Delay is the time from the call of `send` to the message's delivery.
-The status is 0 only if everything that was sent was delivered, and the file's checksum is right.")]
+Then a table, made in virtual time and the same for the same --seed, compares messages that may be given up with reliable
+ones. --lifetime, --max-retransmissions and --pr-priority are for the telemetry, and for that table's positions.
+The status is 0 only if everything that was sent and not given up was delivered, and the file's checksum is right.")]
 pub(crate) struct DemoArgs {
     /// Send this file
     #[arg(long, value_name = "FILE", conflicts_with = "size")]
@@ -74,6 +81,13 @@ pub(crate) struct DemoArgs {
         hide_possible_values = true
     )]
     scheduler: Scheduler,
+    /// Only make the last table, which takes a second
+    #[arg(long)]
+    compare_only: bool,
+    #[command(flatten)]
+    persist: Persist,
+    #[command(flatten)]
+    offer: Offer,
     #[command(flatten)]
     pub(crate) observe: Observe,
 }
@@ -112,26 +126,43 @@ pub(crate) async fn run(args: DemoArgs, interrupt: Interrupt) -> Result<(), Fail
         Scheduler::Fair => SchedulerKind::RoundRobin,
         Scheduler::Fcfs => SchedulerKind::FirstComeFirstServed,
     };
-    let config = Config {
+    let mut config = Config {
         scheduler,
         ..Config::default()
     };
-    let settings = [Setting {
-        name: "RFC 9260",
-        config,
-    }];
-    let mut runs = Vec::new();
-    for setting in settings {
-        runs.push(carry(&args, setting, &interrupt).await?);
-        if interrupt.is_set() {
-            break;
+    args.offer.apply(&mut config);
+    let mut trouble = None;
+    if !args.compare_only {
+        let settings = [Setting {
+            name: "real time",
+            config: config.clone(),
+        }];
+        let mut runs = Vec::new();
+        for setting in settings {
+            runs.push(carry(&args, setting, &interrupt).await?);
+            if interrupt.is_set() {
+                break;
+            }
         }
+        report(&args, &runs);
+        trouble = runs.iter().find_map(Run::trouble);
     }
-    report(&args, &runs);
-    match runs.iter().find_map(Run::trouble) {
-        Some(trouble) => Err(Failure::new(trouble)),
-        None => Ok(()),
+    if !interrupt.is_set() {
+        let compared = compare(&args, &config)?;
+        trouble = trouble.or(compared);
     }
+    trouble.map_or(Ok(()), |trouble| Err(Failure::new(trouble)))
+}
+
+/// The table in virtual time; answers what must not be.
+fn compare(args: &DemoArgs, config: &Config) -> Result<Option<String>, Failure> {
+    let reliability = args.persist.reliability();
+    let compare = || comparison::compare(config, reliability, &args.link, args.seed);
+    let compared = tokio::task::block_in_place(compare).map_err(Failure::new)?;
+    args.observe
+        .output()
+        .fact(format!("\n{}", compared.text()), &compared.to_json());
+    Ok(compared.trouble())
 }
 
 /// Two endpoints with the link between them.
@@ -188,7 +219,7 @@ async fn carry(args: &DemoArgs, setting: Setting, interrupt: &Interrupt) -> Resu
     let board = Arc::new(Mutex::new(Board::new(begun, file.length(), args.seed)));
     let receiving = tokio::spawn(traffic::receive(incoming, Arc::clone(&board)));
     let (stop, stopped) = watch::channel(false);
-    let sources = traffic::start(&outgoing, file, &board, &stopped);
+    let sources = traffic::start(&outgoing, file, args.persist.reliability(), &board, &stopped);
     let mut progress = Progress::new(args.observe.json);
     let mut ticks = tokio::time::interval(Duration::from_millis(100));
     let end = begun + Duration::from_secs(args.seconds);
@@ -256,7 +287,10 @@ impl Run {
             return Some(format!("{}: {problem}", self.name));
         }
         for (kind, stream) in self.board.streams() {
-            if stream.delivered != stream.sent {
+            // What was given up may be missing: the telemetry, if it may be.
+            let given_up = reliability::abandoned(&self.counters);
+            let spared = if kind == Kind::Telemetry { given_up } else { 0 };
+            if stream.delivered > stream.sent || stream.delivered + spared < stream.sent {
                 let (name, sent) = (kind.name(), stream.sent);
                 return Some(format!(
                     "{}: {name}: {} of {sent} messages delivered",
@@ -309,7 +343,7 @@ impl Run {
             "data_chunks": self.counters.data_chunks_sent, "retransmissions": self.repeats(),
             "retransmissions_fast": self.counters.retransmissions_fast,
             "retransmissions_timeout": self.counters.retransmissions_timeout,
-            "problem": self.problem,
+            "partial_reliability": reliability::to_json(&self.counters), "problem": self.problem,
         })
     }
 
@@ -370,6 +404,9 @@ fn report(args: &DemoArgs, runs: &[Run]) {
             run.counters.data_chunks_sent,
             run.counters.retransmissions_timeout
         ));
+        for line in reliability::lines(&run.counters) {
+            text.push_str(&format!("\n  {line}"));
+        }
     }
     let record = json!({
         "event": "demo", "link": args.link.to_string(), "seed": args.seed,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use anabranch::{Association, Endpoint, Explained, MessagePart};
+use anabranch::{Association, Counters, Endpoint, Explained, MessagePart, Reliability};
 use clap::Args;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -20,6 +20,7 @@ use crate::interrupt::Interrupt;
 use crate::local::Local;
 use crate::options::{Carry, Observe};
 use crate::output::{Output, peak_resident, printable};
+use crate::reliability::{self, Persist};
 use crate::units;
 use echo::Echo;
 use sink::Sink;
@@ -36,9 +37,11 @@ Examples:
   anabranch listen
   anabranch listen --echo
   anabranch listen --output received --once
+  anabranch listen --echo --lifetime 100ms
 
 The first line tells when it is ready, and where. With neither --echo nor --output, messages of text are printed
-as lines. It runs until Ctrl-C, or with --once until the first association is over.")]
+as lines. It runs until Ctrl-C, or with --once until the first association is over. A message that its sender gives up
+after a part of it was taken is cut off there, and not counted.")]
 pub(crate) struct ListenArgs {
     #[command(flatten)]
     local: Local,
@@ -52,6 +55,8 @@ pub(crate) struct ListenArgs {
     #[arg(long)]
     once: bool,
     #[command(flatten)]
+    persist: Persist,
+    #[command(flatten)]
     pub(crate) carry: Carry,
     #[command(flatten)]
     pub(crate) observe: Observe,
@@ -62,6 +67,8 @@ pub(crate) struct ListenArgs {
 struct Job {
     output: Output,
     echo: bool,
+    /// Of the echoes.
+    reliability: Reliability,
     directory: Option<PathBuf>,
     counter: AtomicU64,
     /// Set when an orderly end has taken too long.
@@ -90,6 +97,12 @@ struct Totals {
 
 /// Runs the command.
 pub(crate) async fn run(args: ListenArgs, interrupt: Interrupt) -> Result<(), Failure> {
+    if args.persist.is_partial() && !args.echo {
+        return Err(Failure::new(
+            "--lifetime, --max-retransmissions and --pr-priority are about what is sent, and a listener sends nothing \
+             without --echo: add it, or give the flag to `anabranch send`",
+        ));
+    }
     if let Some(directory) = &args.output {
         std::fs::create_dir_all(directory).map_err(|error| {
             let directory = directory.display();
@@ -103,6 +116,7 @@ pub(crate) async fn run(args: ListenArgs, interrupt: Interrupt) -> Result<(), Fa
     let job = Arc::new(Job {
         output: args.observe.output(),
         echo: args.echo,
+        reliability: args.persist.reliability(),
         directory: args.output.clone(),
         counter: AtomicU64::new(1),
         give_up: watch::Sender::new(false),
@@ -211,6 +225,7 @@ impl Job {
         self.tell(
             remote,
             &tally,
+            &association.stats().counters,
             stored.as_ref(),
             result.as_ref().err().map(String::as_str),
         );
@@ -232,7 +247,7 @@ impl Job {
         if let Some(directory) = &self.directory {
             *sink = Some(Sink::create(directory, remote, number).map_err(refuse)?);
         }
-        let mut echo = self.echo.then(Echo::default);
+        let mut echo = self.echo.then(|| Echo::new(self.reliability));
         loop {
             let part = match association.recv_part().await {
                 Ok(Some(part)) => part,
@@ -260,23 +275,32 @@ impl Job {
         if !part.ending {
             return;
         }
+        let truncated = part.truncated;
         let whole = part.beginning.then(|| part.payload.into_bytes());
         let text = whole.as_deref().and_then(printable);
         let bytes = whole.as_ref().map(|bytes| bytes.len());
         let shown = match (&text, bytes) {
             (Some(text), _) => text.clone(),
             (None, Some(bytes)) => format!("({} that are no text)", units::counted(bytes as u64, "byte")),
+            (None, None) if truncated => "(a large message, given up half-way)".to_owned(),
             (None, None) => "(a large message, in parts)".to_owned(),
         };
         let record = json!({
             "event": "message", "remote": remote.to_string(), "stream": part.stream.0, "ppid": part.ppid.0,
-            "unordered": part.unordered, "bytes": bytes, "text": text,
+            "unordered": part.unordered, "bytes": bytes, "text": text, "truncated": truncated,
         });
         self.output
             .fact(format!("{remote} stream {}: {shown}", part.stream.0), &record);
     }
 
-    fn tell(&self, remote: SocketAddr, tally: &Tally, stored: Option<&sink::Stored>, problem: Option<&str>) {
+    fn tell(
+        &self,
+        remote: SocketAddr,
+        tally: &Tally,
+        counters: &Counters,
+        stored: Option<&sink::Stored>,
+        problem: Option<&str>,
+    ) {
         let took = tally.took();
         let mut text = format!(
             "{remote}: received {}, {} in {} ({})",
@@ -287,6 +311,9 @@ impl Job {
         );
         if self.echo {
             text.push_str(&format!(", sent {} back", tally.echoed));
+        }
+        for line in reliability::lines(counters) {
+            text.push_str(&format!("\n{line}"));
         }
         if let Some(stored) = stored {
             text.push_str(&format!("\n{}: sha256 {}", stored.path.display(), stored.sha256));
@@ -300,7 +327,7 @@ impl Job {
             "bits_per_second": units::bits_per_second(tally.bytes, took),
             "file": stored.map(|stored| stored.path.display().to_string()),
             "sha256": stored.map(|stored| stored.sha256.as_str()),
-            "orderly": problem.is_none(), "problem": problem,
+            "orderly": problem.is_none(), "problem": problem, "partial_reliability": reliability::to_json(counters),
         });
         self.output.fact(text, &record);
     }
@@ -312,7 +339,7 @@ impl Tally {
         self.first.get_or_insert(now);
         self.last = Some(now);
         self.bytes += part.payload.len() as u64;
-        self.messages += u64::from(part.ending);
+        self.messages += u64::from(part.ending && !part.truncated);
     }
 
     /// From the first data to the last.

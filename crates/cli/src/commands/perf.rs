@@ -25,6 +25,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::local::Local;
 use crate::options::{Carry, Observe};
+use crate::reliability::Persist;
 use crate::units;
 use plan::{MAX_SIZE, MAX_STREAMS, MAX_TIME, MIN_SIZE, Plan, Until};
 
@@ -85,12 +86,14 @@ Examples:
   anabranch perf client 127.0.0.1
   anabranch perf client 127.0.0.1 --bytes 100mib --size 64kib --streams 8 --unordered
   anabranch perf client 127.0.0.1 --reverse --rate 10mbit --json
+  anabranch perf client 127.0.0.1 --rate 1mbit --size 100 --lifetime 100ms --link rate=2mbit,delay=40ms,loss=3%
 
 Goodput is what the receiver's program got. Delays are from send to receipt, time in buffers included: without --rate
 these are full, so the delay is that of a full path. The two clocks are compared by round trips at the start, so a
 delay may be off by half the shortest one, and by what the clocks drift apart during the run.
 Ctrl-C ends the run early, in order, with the results up to then. The status is 0 only if every message arrived once,
-and (without --unordered) in order.")]
+and (without --unordered) in order; with --lifetime, --max-retransmissions or --pr-priority, if every one did that was
+not given up. These count in each direction.")]
 struct ClientArgs {
     #[command(flatten)]
     target: Target,
@@ -121,6 +124,8 @@ struct ClientArgs {
     /// Time between two lines of what happened since; 0 prints none
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval_length)]
     interval: Duration,
+    #[command(flatten)]
+    persist: Persist,
     #[command(flatten)]
     carry: Carry,
     #[command(flatten)]
@@ -175,6 +180,7 @@ impl ClientArgs {
                 None => Until::Time(self.time.unwrap_or(DEFAULT_TIME)),
             },
             rate: self.rate,
+            reliability: self.persist.reliability(),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use anabranch::{Association, Message, Ppid, SendError, SendOptions, StreamId};
+use anabranch::{Association, Counters, Event, Message, Ppid, SendError, SendOptions, StreamId};
 use clap::Args;
 use serde_json::json;
 
@@ -14,6 +14,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::{Carry, Observe};
 use crate::output::Output;
+use crate::reliability::{self, Persist};
 use crate::units;
 
 /// The largest message, in bytes: an echo is joined in memory to be compared.
@@ -29,9 +30,12 @@ const PPID: Ppid = Ppid(0x7069_6e67);
 Examples:
   anabranch ping 127.0.0.1
   anabranch ping 127.0.0.1 --count 100 --size 64kib --interval 20ms --link delay=40ms,loss=1%
+  anabranch ping 127.0.0.1 --count 500 --interval 10ms --max-retransmissions 0 --link delay=40ms,loss=3%
 
 The other side is `anabranch listen --echo`, or any SCTP echo server. The status is 0 only if every echo came and
-was equal to what was sent: same bytes, stream, order flag and payload protocol identifier.")]
+was equal to what was sent: same bytes, stream, order flag and payload protocol identifier. With --lifetime,
+--max-retransmissions or --pr-priority some may stay away, if not all. That is about the way there; for the way back
+`anabranch listen --echo` has the same options.")]
 pub(crate) struct PingArgs {
     #[command(flatten)]
     pub(crate) target: Target,
@@ -51,6 +55,8 @@ pub(crate) struct PingArgs {
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = units::parse_duration)]
     wait: Duration,
     #[command(flatten)]
+    persist: Persist,
+    #[command(flatten)]
     pub(crate) carry: Carry,
     #[command(flatten)]
     pub(crate) observe: Observe,
@@ -60,14 +66,37 @@ fn message_size(text: &str) -> Result<u64, String> {
     units::parse_size_within(text, 1..=MAX_SIZE, "a message has 1 byte to 64mib")
 }
 
+/// A message whose echo has not come.
+#[derive(Debug)]
+struct Sent {
+    number: u64,
+    at: Instant,
+    /// Its echo may still come, but nobody waits for it.
+    given_up: bool,
+}
+
 /// Messages on their way, and what came of the others.
 #[derive(Debug, Default)]
 struct Board {
-    waiting: VecDeque<(u64, Instant)>,
+    waiting: VecDeque<Sent>,
     sent: u64,
     equal: u64,
     different: u64,
     delays: Delays,
+}
+
+impl Board {
+    /// The message that an echo belongs to: of those that `is_equal` to it the oldest, or else the oldest. A stream keeps the
+    /// order, so what is older was lost.
+    fn take(&mut self, is_equal: impl Fn(u64) -> bool) -> Option<Sent> {
+        let place = self.waiting.iter().position(|sent| is_equal(sent.number));
+        self.waiting.drain(..place.unwrap_or(0));
+        self.waiting.pop_front()
+    }
+
+    fn missing(&self) -> u64 {
+        self.sent - self.equal - self.different
+    }
 }
 
 /// Runs the command.
@@ -92,12 +121,14 @@ pub(crate) async fn run(args: PingArgs, interrupt: Interrupt) -> Result<(), Fail
         Ok(())
     };
     let board = lock(&board);
-    report(&args, &board, took, output);
-    let missing = board.sent - board.equal - board.different;
+    report(&args, &board, &client.association.stats().counters, took, output);
+    let missing = board.missing();
+    // Some are given up, but a path that carries none is broken.
+    let too_many = missing > 0 && (!args.persist.is_partial() || missing == board.sent);
     let problem = match (trouble, ending) {
         (Some(trouble), _) => Some(trouble),
         (None, Err(ending)) => Some(format!("no orderly shutdown: {ending}")),
-        (None, Ok(())) if missing > 0 => Some(format!(
+        (None, Ok(())) if too_many => Some(format!(
             "{} did not come back within {} (--wait waits longer)",
             units::counted(missing, "message"),
             units::duration(args.wait)
@@ -147,12 +178,26 @@ async fn exchange(
             }
         }
     };
+    let giving_up = async {
+        while let Some(event) = client.association.next_event().await {
+            if let Event::Abandoned(message) = event
+                && let Some(sent) = lock(board)
+                    .waiting
+                    .iter_mut()
+                    .find(|sent| sent.number == message.context)
+            {
+                sent.given_up = true;
+            }
+        }
+        std::future::pending().await
+    };
     let waiting = async {
         all_sent.notified().await;
         let limit = if interrupt.is_set() { GRACE } else { args.wait };
         let end = tokio::time::Instant::now() + limit;
         let mut soon = false;
-        while !lock(board).waiting.is_empty() && tokio::time::Instant::now() < end {
+        let awaited = || lock(board).waiting.iter().any(|sent| !sent.given_up);
+        while awaited() && tokio::time::Instant::now() < end {
             if interrupt.is_set() && std::mem::replace(&mut soon, true) {
                 break;
             }
@@ -164,6 +209,7 @@ async fn exchange(
     tokio::select! {
         trouble = sending => trouble,
         trouble = receiving => trouble,
+        trouble = giving_up => trouble,
         trouble = waiting => trouble,
     }
 }
@@ -171,18 +217,24 @@ async fn exchange(
 async fn send_all(args: &PingArgs, association: &Association, board: &Mutex<Board>) -> Result<(), SendError> {
     let mut ticks = tokio::time::interval(args.interval.max(Duration::from_nanos(1)));
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let options = SendOptions {
-        ppid: PPID,
-        ..SendOptions::default()
-    };
     let mut number = 0;
     while args.count == 0 || number < args.count {
         ticks.tick().await;
         {
             let mut board = lock(board);
-            board.waiting.push_back((number, Instant::now()));
+            board.waiting.push_back(Sent {
+                number,
+                at: Instant::now(),
+                given_up: false,
+            });
             board.sent += 1;
         }
+        let options = SendOptions {
+            ppid: PPID,
+            context: number,
+            reliability: args.persist.reliability(),
+            ..SendOptions::default()
+        };
         association
             .send_with(StreamId(args.stream), payload(number, args.size), options)
             .await?;
@@ -207,14 +259,16 @@ fn payload(number: u64, size: u64) -> Vec<u8> {
     bytes
 }
 
-/// Takes an echo. The stream keeps their order, so it belongs to the oldest message that waits.
+/// Takes an echo.
 fn compare(args: &PingArgs, board: &Mutex<Board>, echo: Message) {
     let came = Instant::now();
     let output = args.observe.output();
     let (stream, ppid, unordered) = (echo.stream, echo.ppid, echo.unordered);
     let bytes = echo.into_bytes();
-    let waiting = lock(board).waiting.pop_front();
-    let Some((number, sent)) = waiting else {
+    let is_equal = |number| bytes == payload(number, args.size);
+    // Where none may be lost, the next one's echo must be the next echo.
+    let waiting = lock(board).take(|number| args.persist.is_partial() && is_equal(number));
+    let Some(Sent { number, at, .. }) = waiting else {
         let text = format!(
             "{} on stream {} that nobody sent",
             units::counted(bytes.len() as u64, "byte"),
@@ -227,7 +281,7 @@ fn compare(args: &PingArgs, board: &Mutex<Board>, echo: Message) {
         return;
     };
     let mut wrong = Vec::new();
-    if bytes != payload(number, args.size) {
+    if !is_equal(number) {
         wrong.push(format!("its {} bytes differ", bytes.len()));
     }
     if stream.0 != args.stream {
@@ -239,7 +293,7 @@ fn compare(args: &PingArgs, board: &Mutex<Board>, echo: Message) {
     if unordered {
         wrong.push("it came unordered".to_owned());
     }
-    let delay = came.duration_since(sent);
+    let delay = came.duration_since(at);
     let mut board = lock(board);
     if wrong.is_empty() {
         board.equal += 1;
@@ -264,8 +318,8 @@ fn compare(args: &PingArgs, board: &Mutex<Board>, echo: Message) {
     output.fact(text, &record);
 }
 
-fn report(args: &PingArgs, board: &Board, took: Duration, output: Output) {
-    let missing = board.sent - board.equal - board.different;
+fn report(args: &PingArgs, board: &Board, counters: &Counters, took: Duration, output: Output) {
+    let missing = board.missing();
     let loss = if board.sent == 0 {
         0.0
     } else {
@@ -287,10 +341,13 @@ fn report(args: &PingArgs, board: &Board, took: Duration, output: Output) {
             "\ndelay: min {min}, median {median}, p99 {p99}, max {max}"
         ));
     }
+    for line in reliability::lines(counters) {
+        text.push_str(&format!("\n{line}"));
+    }
     let record = json!({
         "event": "summary", "host": args.target.host, "sent": board.sent, "equal": board.equal,
         "different": board.different, "missing": missing, "loss_percent": loss, "seconds": took.as_secs_f64(),
-        "delay": summary.map(crate::delays::Summary::to_json),
+        "delay": summary.map(crate::delays::Summary::to_json), "partial_reliability": reliability::to_json(counters),
     });
     output.fact(text, &record);
 }
@@ -305,6 +362,23 @@ mod tests {
         assert_eq!(payload(3, 4096), payload(3, 4096));
         assert_ne!(payload(3, 64), payload(4, 64));
         assert_eq!(payload(3, 13), payload(3, 64)[..13]);
+    }
+
+    #[test]
+    fn an_echo_belongs_to_the_message_that_it_equals() {
+        let mut board = Board::default();
+        for number in 0..4 {
+            board.waiting.push_back(Sent {
+                number,
+                at: Instant::now(),
+                given_up: false,
+            });
+        }
+        assert_eq!(board.take(|_| false).unwrap().number, 0, "else to the oldest");
+        assert_eq!(board.take(|number| number == 2).unwrap().number, 2);
+        assert_eq!(board.waiting.len(), 1, "the older one was lost");
+        assert_eq!(board.take(|_| false).unwrap().number, 3);
+        assert!(board.take(|_| true).is_none());
     }
 
     #[test]

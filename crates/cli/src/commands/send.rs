@@ -17,6 +17,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::{Carry, Observe};
 use crate::output::{Output, hex, peak_resident, printable};
+use crate::reliability::{self, Persist};
 use crate::units;
 
 /// What is read of a file at a time, in bytes: larger messages are sent in parts of this size.
@@ -31,11 +32,13 @@ Examples:
   anabranch send 127.0.0.1 FILE
   echo hello | anabranch send 127.0.0.1 --stream 3 --ppid 46
   anabranch send 127.0.0.1 FILE --link rate=1gbit,delay=5ms,loss=0.1%
+  anabranch send 127.0.0.1 FILE --message-size 1kib --lifetime 100ms --link rate=1mbit,loss=3%
 
 A file is sent in messages of --message-size, in order on one stream; `anabranch listen --output DIR` puts them
 together again. Each line of standard input is a message, its line feed included; a longer line is cut. What the
 peer sends back meanwhile is printed.
-The status is 0 only if the peer acknowledged everything and the association ended in order.")]
+The status is 0 only if the peer acknowledged everything that was not given up (--lifetime and the like), and the
+association ended in order.")]
 pub(crate) struct SendArgs {
     #[command(flatten)]
     pub(crate) target: Target,
@@ -53,6 +56,8 @@ pub(crate) struct SendArgs {
     /// Bytes of each message of a file, and most bytes of a line's; `whole` makes a file one message [default: 64kib]
     #[arg(long, value_name = "SIZE|whole", value_parser = message_size)]
     message_size: Option<MessageSize>,
+    #[command(flatten)]
+    persist: Persist,
     #[command(flatten)]
     pub(crate) carry: Carry,
     #[command(flatten)]
@@ -169,6 +174,7 @@ impl SendArgs {
         SendOptions {
             ppid: Ppid(self.ppid),
             unordered: self.unordered,
+            reliability: self.persist.reliability(),
             ..SendOptions::default()
         }
     }
@@ -292,7 +298,7 @@ async fn drain(association: Association, show: Option<Output>) -> Received {
     // An association that ended badly is told by who sends.
     while let Ok(Some(part)) = association.recv_part().await {
         received.bytes += part.payload.len() as u64;
-        received.messages += u64::from(part.ending);
+        received.messages += u64::from(part.ending && !part.truncated);
         let (Some(output), true, true) = (show, part.beginning, part.ending) else {
             continue;
         };
@@ -320,6 +326,7 @@ fn report(
 ) {
     let counters = client.association.stats().counters;
     let repeats = counters.retransmissions_fast + counters.retransmissions_timeout;
+    let abandoned = reliability::abandoned(&counters);
     let digest = hex(&given.digest.finalize());
     let peak = peak_resident();
     let mut text = format!(
@@ -328,10 +335,10 @@ fn report(
         units::size(given.bytes),
         units::duration(took),
         units::rate(given.bytes, took),
-        if acknowledged {
-            "all acknowledged"
-        } else {
-            "not all acknowledged"
+        match (acknowledged, abandoned) {
+            (true, 0) => "all acknowledged",
+            (true, _) => "all acknowledged that was not given up",
+            (false, _) => "not all acknowledged",
         },
     );
     if received.messages > 0 {
@@ -347,16 +354,21 @@ fn report(
         units::counted(repeats, "chunk"),
         counters.data_chunks_sent
     ));
+    for line in reliability::lines(&counters) {
+        text.push_str(&format!("\n{line}"));
+    }
     if let Some(peak) = peak {
         text.push_str(&format!("\npeak resident memory {}", units::size(peak)));
     }
     let record = json!({
         "event": "summary", "host": args.target.host, "remote": client.remote.to_string(),
         "messages": given.messages, "bytes": given.bytes, "seconds": took.as_secs_f64(),
-        "bits_per_second": units::bits_per_second(given.bytes, took), "sha256": digest, "complete": complete && acknowledged,
+        "bits_per_second": units::bits_per_second(given.bytes, took), "sha256": digest,
+        "complete": complete && acknowledged && abandoned == 0,
         "received_messages": received.messages, "received_bytes": received.bytes,
         "retransmissions": repeats, "retransmissions_spurious": spurious,
         "timeouts": counters.timeouts, "peak_resident_bytes": peak,
+        "partial_reliability": reliability::to_json(&counters),
     });
     args.observe.output().fact(text, &record);
 }

@@ -1,8 +1,14 @@
 //! The built program, run as a user runs it.
 
-use std::io::Read;
-use std::process::{Child, Command, Output, Stdio};
+#![allow(dead_code, reason = "each test program uses its part of it")]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
+
+use serde_json::Value;
 
 /// No run takes longer.
 const LIMIT: Duration = Duration::from_secs(90);
@@ -55,4 +61,87 @@ impl Running {
 
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Runs it to its end.
+pub(crate) fn run(args: &[&str]) -> Output {
+    Running(anabranch(args).spawn().unwrap()).output()
+}
+
+/// The records that it said.
+pub(crate) fn records(stdout: &str) -> Vec<Value> {
+    stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect()
+}
+
+/// The first record of this name.
+pub(crate) fn event<'a>(records: &'a [Value], name: &str) -> &'a Value {
+    records
+        .iter()
+        .find(|record| record["event"] == name)
+        .unwrap_or_else(|| panic!("no {name} in {records:?}"))
+}
+
+/// A listener on a free port of 127.0.0.1.
+pub(crate) struct Listener {
+    pub(crate) program: Running,
+    pub(crate) lines: BufReader<ChildStdout>,
+    pub(crate) udp_port: String,
+}
+
+pub(crate) const LISTEN: [&str; 6] = ["listen", "--bind", "127.0.0.1", "--udp-port", "0", "--json"];
+
+pub(crate) fn listen(args: &[&str]) -> Listener {
+    ready(anabranch(&[&LISTEN, args].concat()))
+}
+
+/// Waits until it listens.
+pub(crate) fn ready(mut command: Command) -> Listener {
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    let mut first = String::new();
+    lines.read_line(&mut first).unwrap();
+    let ready: Value = serde_json::from_str(&first).unwrap();
+    assert_eq!(ready["event"], "listening");
+    assert_eq!(ready["port"], 7);
+    let port = ready["udp_port"].as_u64().unwrap();
+    assert_ne!(port, 0);
+    Listener {
+        program: Running(child),
+        lines,
+        udp_port: port.to_string(),
+    }
+}
+
+impl Listener {
+    /// What it says until it ends by itself.
+    pub(crate) fn rest(mut self) -> (bool, Vec<Value>) {
+        let mut said = String::new();
+        self.lines.read_to_string(&mut said).unwrap();
+        (self.program.output().status.success(), records(&said))
+    }
+}
+
+/// An empty directory of this name.
+pub(crate) fn directory(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&path);
+    fs::create_dir_all(&path).unwrap();
+    path
+}
+
+/// Each of these command lines is refused with a message that has this part.
+pub(crate) fn refuses(wrong: &[(&[&str], &str)]) {
+    for (args, part) in wrong {
+        let output = run(args);
+        let said = text(&output.stderr);
+        assert!(!output.status.success(), "{args:?}");
+        assert!(
+            said.contains("error: ") && said.contains(part),
+            "{args:?}: {said}"
+        );
+        assert!(!said.contains("panicked"), "{said}");
+    }
 }

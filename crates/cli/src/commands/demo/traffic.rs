@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use anabranch::{Association, SendOptions};
+use anabranch::{Association, Reliability, SendOptions};
 use sha2::Digest;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -144,12 +144,15 @@ struct Outlet {
     association: Association,
     board: Arc<Mutex<Board>>,
     stop: watch::Receiver<bool>,
+    /// Of the telemetry.
+    reliability: Reliability,
 }
 
 /// Starts the three sources. They end when told, or with the association, and answer what went wrong.
 pub(super) fn start(
     association: &Association,
     file: FileSource,
+    reliability: Reliability,
     board: &Arc<Mutex<Board>>,
     stop: &watch::Receiver<bool>,
 ) -> Vec<JoinHandle<Result<(), String>>> {
@@ -157,6 +160,7 @@ pub(super) fn start(
         association: association.clone(),
         board: Arc::clone(board),
         stop: stop.clone(),
+        reliability,
     };
     let seed_board = lock(board).seed();
     vec![
@@ -176,10 +180,11 @@ impl Outlet {
     /// Sends a message; false if it is time to stop.
     async fn send(&mut self, kind: Kind, payload: &[u8]) -> Result<bool, String> {
         let message = lock(&self.board).stamp(kind, payload);
-        let options = SendOptions {
-            unordered: kind == Kind::Telemetry,
-            ..SendOptions::default()
-        };
+        let mut options = SendOptions::default();
+        if kind == Kind::Telemetry {
+            options.unordered = true;
+            options.reliability = self.reliability;
+        }
         let result = tokio::select! {
             // A message that was taken counts, whatever else happens at the same time.
             biased;

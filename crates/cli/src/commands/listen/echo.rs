@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use anabranch::{Association, MessagePart, SendError, SendOptions, StreamId};
+use anabranch::{Association, MessagePart, Reliability, SendError, SendOptions, StreamId};
 
 /// Bytes that may wait behind a message that is not complete; what brings more is cut off.
 const MAX_WAITING: usize = 8 << 20;
@@ -16,6 +16,8 @@ pub(super) struct Echo {
     streams: HashMap<StreamId, Line>,
     waiting_bytes: usize,
     messages: u64,
+    /// Of what is sent back.
+    reliability: Reliability,
     /// The peer takes no more.
     ended: bool,
 }
@@ -28,6 +30,14 @@ struct Line {
 }
 
 impl Echo {
+    /// Echoes that are tried so hard.
+    pub(super) fn new(reliability: Reliability) -> Self {
+        Self {
+            reliability,
+            ..Self::default()
+        }
+    }
+
     /// Messages sent back to their end.
     pub(super) fn messages(&self) -> u64 {
         self.messages
@@ -71,12 +81,14 @@ impl Echo {
                 message,
                 beginning,
                 ending,
+                // Its echo is cut off there too: it can be ended, but not taken back.
                 truncated: _,
                 payload,
             } = part;
             let options = SendOptions {
                 ppid,
                 unordered,
+                reliability: self.reliability,
                 ..SendOptions::default()
             };
             let payload = payload.into_bytes();

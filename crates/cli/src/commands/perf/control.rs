@@ -19,7 +19,7 @@ const PPID: Ppid = Ppid(0x7066_6374);
 pub(super) const DATA_PPID: Ppid = Ppid(0x7065_7266);
 const MAGIC: [u8; 4] = *b"ABPF";
 /// Counts up when the meaning of anything in it changes.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// Nothing said here is longer, in bytes.
 const MAX_LEN: usize = 16 << 10;
 /// The longest reason that is shown of a peer, in characters.
@@ -154,6 +154,8 @@ impl Control {
 mod tests {
     use std::time::Duration;
 
+    use anabranch::Reliability;
+
     use super::super::plan::Until;
     use super::*;
 
@@ -167,6 +169,7 @@ mod tests {
             reverse: true,
             until: Until::Time(Duration::from_secs(1)),
             rate: None,
+            reliability: Reliability::Retransmissions(1),
         };
         let all = [
             Control::Echo { number: 3 },
@@ -198,9 +201,9 @@ mod tests {
         let error = |bytes: &[u8]| Control::decode(bytes).unwrap_err();
         assert!(error(b"hello").contains("no side of"));
         assert!(error(b"ABPF").contains("cut"));
-        assert!(error(b"ABPF\x02{}").contains("version 2"));
+        assert!(error(b"ABPF\x01{}").contains("version 1"));
         for body in ["", "[]", "{}", "{\"say\":\"sing\"}", "{\"say\":\"echo\"}"] {
-            let mut bytes = b"ABPF\x01".to_vec();
+            let mut bytes = b"ABPF\x02".to_vec();
             bytes.extend(body.bytes());
             assert!(error(&bytes).contains("no sense"), "{body}");
         }

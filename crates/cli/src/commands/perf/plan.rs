@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use anabranch::Reliability;
 use serde_json::{Value, json};
 
-use crate::units;
+use crate::{reliability, units};
 
 /// A message has at least room for its number and its time, in bytes.
 pub(super) const MIN_SIZE: u64 = 16;
@@ -55,6 +56,8 @@ pub(super) struct Plan {
     pub(super) until: Until,
     /// Most bits per second of messages, of each direction.
     pub(super) rate: Option<u64>,
+    /// How hard each message is tried.
+    pub(super) reliability: Reliability,
 }
 
 impl Direction {
@@ -110,6 +113,11 @@ impl Plan {
         messages / streams + u64::from(u64::from(index) < messages % streams)
     }
 
+    /// Whether messages may be given up.
+    pub(super) fn is_partial(&self) -> bool {
+        self.reliability != Reliability::Reliable
+    }
+
     /// In words.
     pub(super) fn describe(&self) -> String {
         let directions = match (self.forward, self.reverse) {
@@ -124,8 +132,9 @@ impl Plan {
         let rate = self.rate.map_or(String::new(), |rate| {
             format!(", at most {}", units::rate(rate, Duration::from_secs(8)))
         });
+        let fate = reliability::describe(self.reliability).map_or(String::new(), |fate| format!(", {fate}"));
         format!(
-            "{directions}, messages of {} on {}, {}{rate}, {until}",
+            "{directions}, messages of {} on {}, {}{fate}{rate}, {until}",
             units::size(self.size),
             units::counted(self.streams.into(), "stream"),
             if self.unordered { "unordered" } else { "ordered" },
@@ -141,6 +150,7 @@ impl Plan {
         json!({
             "size": self.size, "streams": self.streams, "unordered": self.unordered, "forward": self.forward,
             "reverse": self.reverse, "seconds": seconds, "bytes": bytes, "rate": self.rate,
+            "reliability": reliability_to_json(self.reliability),
         })
     }
 
@@ -179,15 +189,40 @@ impl Plan {
             reverse,
             until,
             rate: value["rate"].as_u64(),
+            reliability: reliability_from_json(&value["reliability"])
+                .ok_or("that reliability is not served here")?,
         })
     }
 }
 
+fn reliability_to_json(reliability: Reliability) -> Value {
+    match reliability {
+        Reliability::Reliable => Value::Null,
+        Reliability::Lifetime(lifetime) => json!({ "lifetime_seconds": lifetime.as_secs_f64() }),
+        Reliability::Retransmissions(count) => json!({ "retransmissions": count }),
+        Reliability::Priority(priority) => json!({ "priority": priority }),
+    }
+}
+
+/// Reads what [`reliability_to_json`] writes; `None` if it is something else.
+fn reliability_from_json(value: &Value) -> Option<Reliability> {
+    if value.is_null() {
+        return Some(Reliability::Reliable);
+    }
+    let number = |name: &str| value[name].as_u64().and_then(|number| u32::try_from(number).ok());
+    let lifetime = value["lifetime_seconds"].as_f64();
+    let lifetime = lifetime.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    lifetime
+        .map(Reliability::Lifetime)
+        .or_else(|| number("retransmissions").map(Reliability::Retransmissions))
+        .or_else(|| number("priority").map(Reliability::Priority))
+}
+
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    pub(crate) fn plan() -> Plan {
+    pub(in super::super) fn plan() -> Plan {
         Plan {
             size: 1000,
             streams: 3,
@@ -196,6 +231,7 @@ mod tests {
             reverse: false,
             until: Until::Bytes(9_001),
             rate: Some(10_000_000),
+            reliability: Reliability::Reliable,
         }
     }
 
@@ -219,6 +255,15 @@ mod tests {
                 until: Until::Time(Duration::from_millis(1500)),
                 reverse: true,
                 rate: None,
+                reliability: Reliability::Lifetime(Duration::from_millis(100)),
+                ..plan()
+            },
+            Plan {
+                reliability: Reliability::Retransmissions(0),
+                ..plan()
+            },
+            Plan {
+                reliability: Reliability::Priority(7),
                 ..plan()
             },
         ];
@@ -235,6 +280,8 @@ mod tests {
             ("seconds", json!(1e12)),
             ("forward", json!(false)),
             ("unordered", json!("yes")),
+            ("reliability", json!({ "retransmissions": 1_u64 << 40 })),
+            ("reliability", json!("none")),
         ];
         for (name, value) in wrong {
             let mut record = plan().to_json();

@@ -51,7 +51,7 @@ impl Arrivals {
         Self {
             plan: *plan,
             clock,
-            streams: vec![Sequence::default(); plan.streams.into()],
+            streams: vec![Sequence::new(plan.is_partial()); plan.streams.into()],
             first: None,
             last: None,
             messages: 0,
@@ -138,7 +138,7 @@ impl Arrivals {
 
 #[cfg(test)]
 mod tests {
-    use anabranch::{Bytes, Payload, Ppid, StreamId};
+    use anabranch::{Bytes, Payload, Ppid, Reliability, StreamId};
 
     use super::super::plan::Until;
     use super::*;
@@ -163,6 +163,7 @@ mod tests {
             reverse: false,
             until: Until::Bytes(1),
             rate: None,
+            reliability: Reliability::Reliable,
         };
         Arrivals::new(&plan, Clock::start())
     }
@@ -177,7 +178,7 @@ mod tests {
         }
         let received = arrivals.received(Some(5));
         assert_eq!((received.messages, received.bytes), (5, 100));
-        assert_eq!(received.problem(false), None);
+        assert_eq!(received.problem(&arrivals.plan, None), None);
         assert_eq!(arrivals.recent().messages, 5);
         assert_eq!(arrivals.recent().messages, 0);
     }

@@ -121,6 +121,13 @@ fn messages_per_second(messages: u64, took: Duration) -> String {
     per_second(messages, took).map_or("-".to_owned(), |rate| format!("{rate:.0}/s"))
 }
 
+fn share(part: u64, whole: u64) -> String {
+    if whole == 0 {
+        return String::new();
+    }
+    format!("{:.2} %", part as f64 * 100.0 / whole as f64)
+}
+
 impl Voice {
     fn label(&self) -> String {
         self.client
@@ -157,7 +164,7 @@ impl Voice {
 
     /// Tells the results.
     pub(super) fn results(&self, event: &str, plan: &Plan, clocks: Comparison, outcome: &Outcome) {
-        let mut text = table(outcome).render();
+        let mut text = table(plan, outcome).render();
         if outcome
             .flows()
             .any(|(_, flow)| flow.received.as_ref().is_some_and(|r| r.delay.is_some()))
@@ -168,9 +175,12 @@ impl Voice {
             ));
         }
         for (direction, flow) in outcome.flows() {
-            let verdict = flow
-                .problem(plan)
-                .unwrap_or_else(|| "every message arrived once, and in order".to_owned());
+            let well = if plan.is_partial() {
+                "every message that was not given up arrived once, and in order"
+            } else {
+                "every message arrived once, and in order"
+            };
+            let verdict = flow.problem(plan).unwrap_or_else(|| well.to_owned());
             let verdict = if plan.unordered {
                 verdict.replace("once, and in order", "once")
             } else {
@@ -202,13 +212,14 @@ impl Flow {
             return Some("not known whether everything arrived".to_owned());
         };
         received
-            .problem(plan.unordered)
+            .problem(plan, Some(sent.given_up))
             .or_else(|| (!sent.acknowledged).then(|| "not everything was acknowledged".to_owned()))
     }
 
     /// What a receiver found that can never be, however early the run ended.
     pub(super) fn fault(&self, plan: &Plan) -> Option<String> {
-        self.received.as_ref()?.problem(plan.unordered)
+        let given_up = self.sent.as_ref().map(|sent| sent.given_up);
+        self.received.as_ref()?.problem(plan, given_up)
     }
 
     fn to_json(&self, plan: &Plan) -> Value {
@@ -239,7 +250,7 @@ impl Outcome {
     }
 }
 
-fn table(outcome: &Outcome) -> Table {
+fn table(plan: &Plan, outcome: &Outcome) -> Table {
     let title = |direction| match direction {
         Direction::Forward => "forward, to the server",
         Direction::Reverse => "reverse, from the server",
@@ -283,6 +294,26 @@ fn table(outcome: &Outcome) -> Table {
     row("delay, p99", &none, &|r| delay(r, |d| d.p99));
     row("delay, max", &none, &|r| delay(r, |d| d.max));
     let none = |_: &Received| String::new();
+    if plan.is_partial() {
+        row("arrived", &|_| String::new(), &|r| {
+            share(r.messages, r.messages + r.missing)
+        });
+        row(
+            "given up before sending",
+            &|s| s.given_up.unsent.to_string(),
+            &none,
+        );
+        row("given up after sending", &|s| s.given_up.sent.to_string(), &none);
+        row(
+            "given up at the first sign",
+            &|s| s.given_up.early.to_string(),
+            &none,
+        );
+        row("FORWARD-TSNs", &|s| s.given_up.forward_tsns.to_string(), &none);
+        row("selective notices", &|s| s.given_up.notices.to_string(), &none);
+        row("came too late", &|_| String::new(), &|r| r.overtaken.to_string());
+        row("freed early", &|s| units::size(s.given_up.freed_early), &none);
+    }
     row("sent again after a timeout", &|s| s.timeout.to_string(), &none);
     row("sent again by fast retransmit", &|s| s.fast.to_string(), &none);
     row("sent again needlessly", &|s| s.spurious.to_string(), &none);
@@ -298,6 +329,8 @@ fn table(outcome: &Outcome) -> Table {
 
 #[cfg(test)]
 mod tests {
+    use anabranch::Reliability;
+
     use super::super::plan::Until;
     use super::*;
 
@@ -309,6 +342,7 @@ mod tests {
         reverse: false,
         until: Until::Bytes(100),
         rate: None,
+        reliability: Reliability::Reliable,
     };
 
     fn outcome(sent: Option<Sent>, received: Option<Received>) -> Outcome {
@@ -352,7 +386,7 @@ mod tests {
             took: Duration::from_secs(1),
             ..Sent::default()
         };
-        let text = table(&outcome(Some(sent), None)).render();
+        let text = table(&PLAN, &outcome(Some(sent), None)).render();
         let goodput = text.lines().find(|line| line.starts_with("goodput")).unwrap();
         assert!(
             goodput.contains("10.00 Mbit/s") && goodput.ends_with('?'),

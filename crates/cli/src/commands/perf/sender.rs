@@ -12,6 +12,7 @@ use super::clock::Clock;
 use super::control::DATA_PPID;
 use super::pace::Pacer;
 use super::plan::{MIN_SIZE, Plan, Until};
+use crate::reliability;
 
 /// Memory is taken for so many bytes of messages at a time.
 const SLAB: usize = 128 << 10;
@@ -97,6 +98,7 @@ pub(super) async fn send_all(
     let options = SendOptions {
         ppid: DATA_PPID,
         unordered: plan.unordered,
+        reliability: plan.reliability,
         ..SendOptions::default()
     };
     let streams = u64::from(plan.streams);
@@ -157,10 +159,13 @@ async fn ended(end: Option<Instant>, stop: &mut watch::Receiver<bool>) {
     }
 }
 
-/// What of `given` bytes is acknowledged by now, as far as the association's readings tell.
-pub(super) fn acknowledged(association: &Association, given: u64) -> u64 {
+/// What of `given` bytes, in messages of `size`, is acknowledged by now, as far as the association's readings tell: neither
+/// on its way nor given up.
+pub(super) fn acknowledged(association: &Association, given: u64, size: u64) -> u64 {
     let stats = association.stats();
-    given.saturating_sub((stats.queued_bytes + stats.outstanding_bytes) as u64)
+    let on_its_way = (stats.queued_bytes + stats.outstanding_bytes) as u64;
+    let given_up = reliability::abandoned(&stats.counters).saturating_mul(size);
+    given.saturating_sub(on_its_way).saturating_sub(given_up)
 }
 
 #[cfg(test)]

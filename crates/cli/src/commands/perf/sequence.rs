@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 /// Numbers kept at most beyond a gap. A window of the smallest messages is far below; a peer that leaves a gap for
 /// ever must not fill the memory.
 const MAX_AHEAD: usize = 1 << 20;
+/// The same where messages may be given up, and gaps stay open: more than can be on their way.
+const MAX_AHEAD_OF_LOST: usize = 1 << 16;
 
 /// What a number means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,9 +30,21 @@ pub(super) struct Sequence {
     end: u64,
     /// Those above `next` that arrived.
     ahead: BTreeSet<u64>,
+    /// Below `next`, and never arrived: far behind, they are not waited for any more.
+    lost: u64,
+    /// Whether gaps may stay open.
+    partial: bool,
 }
 
 impl Sequence {
+    /// Of messages that may be given up, if `partial`.
+    pub(super) fn new(partial: bool) -> Self {
+        Self {
+            partial,
+            ..Self::default()
+        }
+    }
+
     /// Takes a number.
     pub(super) fn take(&mut self, number: u64) -> Verdict {
         if number == self.next && self.ahead.is_empty() {
@@ -45,6 +59,13 @@ impl Sequence {
             return Verdict::TooFar;
         }
         self.ahead.insert(number);
+        if self.partial
+            && self.ahead.len() > MAX_AHEAD_OF_LOST
+            && let Some(&first) = self.ahead.first()
+        {
+            self.lost += first - self.next;
+            self.next = first;
+        }
         while self.ahead.remove(&self.next) {
             self.next += 1;
         }
@@ -58,8 +79,8 @@ impl Sequence {
 
     /// Of `sent` numbers, how many did not arrive, and how many arrived that were never sent.
     pub(super) fn compare(&self, sent: u64) -> (u64, u64) {
-        let below = self.next.min(sent) + self.ahead.range(..sent).count() as u64;
-        let all = self.next + self.ahead.len() as u64;
+        let below = self.next.min(sent).saturating_sub(self.lost) + self.ahead.range(..sent).count() as u64;
+        let all = self.next - self.lost + self.ahead.len() as u64;
         (sent - below, all - below)
     }
 }
@@ -88,6 +109,21 @@ mod tests {
         assert_eq!(sequence.compare(3), (2, 1));
         assert_eq!(sequence.take(u64::MAX), Verdict::New);
         assert_eq!(sequence.compare(10), (8, 1));
+    }
+
+    #[test]
+    fn gaps_that_stay_open_take_no_memory() {
+        let mut sequence = Sequence::new(true);
+        let sent = 10 * MAX_AHEAD_OF_LOST as u64;
+        // Every fourth is lost.
+        let arrived = (0..sent).filter(|number| number % 4 != 1);
+        for number in arrived {
+            assert_eq!(sequence.take(number), Verdict::New);
+            assert!(sequence.ahead.len() <= MAX_AHEAD_OF_LOST);
+        }
+        assert_eq!(sequence.compare(sent), (sent / 4, 0));
+        assert_eq!(sequence.compare(sent + 5), (sent / 4 + 5, 0));
+        assert_eq!(sequence.take(sent - 5), Verdict::Doubled);
     }
 
     #[test]

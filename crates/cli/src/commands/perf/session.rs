@@ -164,6 +164,7 @@ impl Session {
     fn timed(&self, received: Received) -> Received {
         Received {
             elapsed: self.begun.elapsed(),
+            overtaken: self.association.stats().counters.late_messages,
             cpu: self.cpu_spent(),
             ..received
         }
@@ -173,7 +174,7 @@ impl Session {
     fn sent_so_far(&self, ticker: &Ticker) -> Sent {
         let mut sent = self.sent();
         sent.bytes = match self.association.close_reason() {
-            None => acknowledged(&self.association, sent.bytes),
+            None => acknowledged(&self.association, sent.bytes, self.plan.size),
             // Its queues may be gone, and with them what is known of them.
             Some(_) => {
                 let board = self.board();
@@ -378,7 +379,8 @@ impl Ticker {
     fn sent(&mut self, session: &Session) -> Seen {
         let sent = session.sent();
         // Control messages are counted too: a few hundred bytes.
-        let acknowledged = acknowledged(&session.association, sent.bytes).max(self.acknowledged);
+        let acknowledged =
+            acknowledged(&session.association, sent.bytes, session.plan.size).max(self.acknowledged);
         Seen::Sent {
             bytes: acknowledged - std::mem::replace(&mut self.acknowledged, acknowledged),
             size: session.plan.size,

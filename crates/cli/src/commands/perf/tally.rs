@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use anabranch::Association;
+use anabranch::{Association, Counters};
 use serde_json::{Value, json};
 
+use super::plan::Plan;
 use crate::delays::{Summary, millis};
 use crate::units;
 
@@ -22,11 +23,28 @@ pub(super) struct Sent {
     pub(super) timeout: u64,
     pub(super) fast: u64,
     pub(super) spurious: u64,
+    /// What of it was given up.
+    pub(super) given_up: GivenUp,
     /// Of the primary path, at the end; the window in bytes.
     pub(super) srtt: Option<Duration>,
     pub(super) cwnd: u64,
     /// Time on a processor, of the whole program.
     pub(super) cpu: Option<Duration>,
+}
+
+/// What a sender gave up, and how it told the receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(super) struct GivenUp {
+    /// Messages of which something was sent, and of which nothing was.
+    pub(super) sent: u64,
+    pub(super) unsent: u64,
+    /// Chunks given up at the first sign of their loss.
+    pub(super) early: u64,
+    /// FORWARD-TSNs and selective notices sent.
+    pub(super) forward_tsns: u64,
+    pub(super) notices: u64,
+    /// Bytes freed before they were cumulatively acknowledged.
+    pub(super) freed_early: u64,
 }
 
 /// What a receiver found.
@@ -43,6 +61,8 @@ pub(super) struct Received {
     pub(super) late: u64,
     pub(super) extra: u64,
     pub(super) cut: u64,
+    /// Messages that came after their stream had gone on without them, and were dropped: of the missing ones.
+    pub(super) overtaken: u64,
     /// From `send` to receipt.
     pub(super) delay: Option<Summary>,
     /// Since the run began here.
@@ -68,6 +88,7 @@ impl Sent {
             timeout: stats.counters.retransmissions_timeout,
             fast: stats.counters.retransmissions_fast,
             spurious: stats.counters.retransmissions_spurious,
+            given_up: GivenUp::of(&stats.counters),
             srtt: path.and_then(|path| path.srtt),
             cwnd: path.map_or(0, |path| path.cwnd as u64),
             cpu: None,
@@ -81,6 +102,7 @@ impl Sent {
             "messages_per_second": per_second(self.messages, self.took),
             "acknowledged": self.acknowledged,
             "retransmissions": { "timeout": self.timeout, "fast": self.fast, "spurious": self.spurious },
+            "partial_reliability": self.given_up.to_json(),
             "srtt_ms": self.srtt.map(millis), "cwnd_bytes": self.cwnd,
             "cpu_seconds": self.cpu.map(|cpu| cpu.as_secs_f64()),
         })
@@ -96,6 +118,7 @@ impl Sent {
             timeout: repeats["timeout"].as_u64()?,
             fast: repeats["fast"].as_u64()?,
             spurious: repeats["spurious"].as_u64()?,
+            given_up: GivenUp::from_json(&value["partial_reliability"])?,
             srtt: value["srtt_ms"]
                 .as_f64()
                 .and_then(|ms| Duration::try_from_secs_f64(ms / 1e3).ok()),
@@ -105,12 +128,61 @@ impl Sent {
     }
 }
 
+impl GivenUp {
+    fn of(counters: &Counters) -> Self {
+        Self {
+            sent: counters.abandoned_sent,
+            unsent: counters.abandoned_unsent,
+            early: counters.early_discards,
+            forward_tsns: counters.forward_tsns_sent,
+            notices: counters.selective_notices_sent,
+            freed_early: counters.freed_early_bytes,
+        }
+    }
+
+    fn messages(self) -> u64 {
+        self.sent + self.unsent
+    }
+
+    fn to_json(self) -> Value {
+        json!({
+            "abandoned_sent": self.sent, "abandoned_unsent": self.unsent, "early_discards": self.early,
+            "forward_tsns_sent": self.forward_tsns, "selective_notices_sent": self.notices,
+            "freed_early_bytes": self.freed_early,
+        })
+    }
+
+    fn from_json(value: &Value) -> Option<Self> {
+        let number = |name: &str| value[name].as_u64();
+        Some(Self {
+            sent: number("abandoned_sent")?,
+            unsent: number("abandoned_unsent")?,
+            early: number("early_discards")?,
+            forward_tsns: number("forward_tsns_sent")?,
+            notices: number("selective_notices_sent")?,
+            freed_early: number("freed_early_bytes")?,
+        })
+    }
+}
+
 impl Received {
+    /// Of the messages that did not come, those of which that cannot be: it was neither asked for nor told. `None`: what
+    /// the sender gave up is not known.
+    fn lost(&self, plan: &Plan, given_up: Option<GivenUp>) -> u64 {
+        match given_up {
+            _ if !plan.is_partial() => self.missing,
+            Some(given_up) => self
+                .missing
+                .saturating_sub(given_up.messages().saturating_add(self.overtaken)),
+            None => 0,
+        }
+    }
+
     /// What is wrong with it, if anything.
-    pub(super) fn problem(&self, unordered: bool) -> Option<String> {
-        let late = if unordered { 0 } else { self.late };
+    pub(super) fn problem(&self, plan: &Plan, given_up: Option<GivenUp>) -> Option<String> {
+        let late = if plan.unordered { 0 } else { self.late };
         let problems: Vec<String> = [
-            (self.missing, "missing"),
+            (self.lost(plan, given_up), "missing"),
             (self.doubled, "doubled"),
             (late, "out of order"),
             (self.extra, "never sent"),
@@ -129,7 +201,7 @@ impl Received {
             "bits_per_second": units::bits_per_second(self.bytes, self.took),
             "messages_per_second": per_second(self.messages, self.took),
             "missing": self.missing, "doubled": self.doubled, "late": self.late, "extra": self.extra,
-            "cut": self.cut, "delay": self.delay.map(Summary::to_json),
+            "cut": self.cut, "overtaken": self.overtaken, "delay": self.delay.map(Summary::to_json),
             "elapsed_seconds": self.elapsed.as_secs_f64(),
             "cpu_seconds": self.cpu.map(|cpu| cpu.as_secs_f64()),
         })
@@ -146,6 +218,7 @@ impl Received {
             late: number("late")?,
             extra: number("extra")?,
             cut: number("cut")?,
+            overtaken: number("overtaken")?,
             delay: Summary::from_json(&value["delay"]),
             elapsed: seconds(&value["elapsed_seconds"])?,
             cpu: seconds(&value["cpu_seconds"]),
@@ -177,6 +250,9 @@ pub(crate) fn cpu_time() -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use anabranch::Reliability;
+
+    use super::super::plan::tests::plan;
     use super::*;
 
     #[test]
@@ -185,17 +261,49 @@ mod tests {
             late: 3,
             ..Received::default()
         };
-        assert_eq!(fine.problem(true), None);
-        assert_eq!(fine.problem(false).as_deref(), Some("3 messages out of order"));
+        let ordered = plan();
+        let unordered = Plan {
+            unordered: true,
+            ..ordered
+        };
+        assert_eq!(fine.problem(&unordered, None), None);
+        assert_eq!(
+            fine.problem(&ordered, None).as_deref(),
+            Some("3 messages out of order")
+        );
         let bad = Received {
             missing: 1,
             doubled: 2,
             ..Received::default()
         };
         assert_eq!(
-            bad.problem(true).as_deref(),
+            bad.problem(&unordered, None).as_deref(),
             Some("1 message missing, 2 messages doubled")
         );
+    }
+
+    #[test]
+    fn what_was_given_up_may_be_missing_and_no_more() {
+        let plan = Plan {
+            reliability: Reliability::Retransmissions(0),
+            ..plan()
+        };
+        let received = Received {
+            missing: 5,
+            overtaken: 1,
+            ..Received::default()
+        };
+        let given_up = |sent, unsent| {
+            Some(GivenUp {
+                sent,
+                unsent,
+                ..GivenUp::default()
+            })
+        };
+        assert_eq!(received.problem(&plan, None), None);
+        assert_eq!(received.problem(&plan, given_up(3, 1)), None);
+        let problem = received.problem(&plan, given_up(1, 1));
+        assert_eq!(problem.as_deref(), Some("2 messages missing"));
     }
 
     #[test]
@@ -206,6 +314,7 @@ mod tests {
             bytes: 1 << 40,
             took: Duration::from_millis(1250),
             cut: 1,
+            overtaken: 2,
             delay: Summary::from_json(&delay),
             elapsed: Duration::from_millis(1500),
             cpu: Some(Duration::from_millis(500)),
@@ -218,6 +327,14 @@ mod tests {
             took: Duration::from_secs(2),
             acknowledged: true,
             fast: 4,
+            given_up: GivenUp {
+                sent: 1,
+                unsent: 2,
+                early: 3,
+                forward_tsns: 4,
+                notices: 5,
+                freed_early: 6,
+            },
             srtt: Some(Duration::from_micros(1500)),
             cwnd: 4380,
             ..Sent::default()
