@@ -77,7 +77,7 @@ pub(super) fn experiment() -> Experiment {
         parameters: PARAMETERS,
         metrics: METRICS,
         seeds: |extent| match extent {
-            Extent::Quick => 5,
+            Extent::Quick => 12,
             Extent::Full => 30,
         },
         cells,
@@ -142,37 +142,35 @@ const PLAIN_SACK: Setting = Setting {
 fn quick_settings() -> Vec<Setting> {
     let mut settings = with_shares(MAIN, &[1, 50, 100]);
     settings.push(PLAIN_SACK);
-    settings.extend(both(Setting {
+    settings.push(Setting {
         normal_sizes: true,
         ..MAIN
-    }));
+    });
     settings.extend(both(Setting { load: 15, ..MAIN }));
     settings.extend(both(Setting { bytes: 716, ..MAIN }));
-    for (load, important) in [(30, 1), (30, 100), (80, 1), (80, 100)] {
-        settings.push(Setting {
+    for load in [30, 80] {
+        settings.extend([1, 100].map(|important| Setting {
             bytes: 716,
             load,
             important,
             ..MAIN
-        });
+        }));
     }
-    settings.extend(with_shares(
-        Setting {
-            rules: Rules::B,
-            ..MAIN
-        },
-        &[1, 50],
-    ));
-    settings.extend(with_shares(
-        Setting {
-            rules: Rules::C,
-            ..MAIN
-        },
-        &[1, 50, 100],
-    ));
-    for rules in [Rules::F, Rules::G, Rules::H] {
-        settings.extend(both(Setting { rules, ..MAIN }));
-    }
+    let strict_restart = Setting {
+        rules: Rules::B,
+        ..MAIN
+    };
+    settings.extend(both(strict_restart));
+    settings.extend([1, 100].map(|important| Setting {
+        important,
+        ..strict_restart
+    }));
+    settings.extend(both(Setting {
+        rules: Rules::C,
+        important: 1,
+        ..MAIN
+    }));
+    settings.extend([Rules::F, Rules::G, Rules::H].map(|rules| Setting { rules, ..MAIN }));
     settings
 }
 
@@ -191,6 +189,13 @@ fn full_settings() -> Vec<Setting> {
         ..MAIN
     };
     settings.extend(with_shares(normal_sizes, &[1, 50, 100]));
+    let crowded = Setting {
+        rules: Rules::J,
+        bytes: 716,
+        load: 80,
+        ..MAIN
+    };
+    settings.extend(with_shares(crowded, &[1, 50, 100]));
     for rules in Rules::ALL.into_iter().filter(|rules| *rules != Rules::A) {
         settings.extend(with_shares(Setting { rules, ..MAIN }, &[1, 50, 100]));
     }
