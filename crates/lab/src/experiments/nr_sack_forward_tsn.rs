@@ -30,7 +30,7 @@ const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "volume",
-        value: "14 MB of messages a run (quick: 60 s of them)",
+        value: "14 MB of messages a run (quick: 60 s of them, rules B 180 s)",
         from_paper: true,
     },
     Parameter {
@@ -77,7 +77,7 @@ pub(super) fn experiment() -> Experiment {
         parameters: PARAMETERS,
         metrics: METRICS,
         seeds: |extent| match extent {
-            Extent::Quick => 12,
+            Extent::Quick => 10,
             Extent::Full => 30,
         },
         cells,
