@@ -16,39 +16,40 @@ const MOST_RETRANSMISSIONS: u64 = 100;
 /// Half of the largest congestion window that makes sense, in packets.
 const FARTHEST: u64 = 10_000;
 
+/// Of each argument here, not of the struct: that would go on over what is flattened after it.
 const HEADING: &str = "Messages that may be given up";
 
 /// How long each message is worth the trouble.
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = HEADING)]
 pub(crate) struct Persist {
     /// Give a message up when it is older than this, like 100ms: then it is neither sent nor repeated
-    #[arg(long, value_name = "DURATION", value_parser = lifetime, conflicts_with_all = ["max_retransmissions", "pr_priority"])]
+    #[arg(long, help_heading = HEADING, value_name = "DURATION", value_parser = lifetime,
+        conflicts_with_all = ["max_retransmissions", "pr_priority"])]
     lifetime: Option<Duration>,
     /// Repeat what is lost at most so often, then give the message up; 0 sends everything once
-    #[arg(long, value_name = "NUMBER", value_parser = retransmissions, allow_negative_numbers = true,
-        conflicts_with = "pr_priority")]
+    #[arg(long, help_heading = HEADING, value_name = "NUMBER", value_parser = retransmissions,
+        allow_negative_numbers = true, conflicts_with = "pr_priority")]
     max_retransmissions: Option<u32>,
     /// Give messages up that wait while the send buffer is full, if what comes is more important; 0 is the most important
-    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
+    #[arg(long, help_heading = HEADING, value_name = "NUMBER", allow_negative_numbers = true)]
     pr_priority: Option<u32>,
 }
 
 /// What of it both sides offer each other.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = HEADING)]
 pub(crate) struct Offer {
     /// Give a message up at the first sign of its loss, not at the third
-    #[arg(long)]
+    #[arg(long, help_heading = HEADING)]
     early_discard: bool,
     /// Tell the receiver of each message that will not be repeated, so many packets [default: 1] after it, so that what
     /// follows is not held up by its loss; `listen` and `perf server` take it from whoever asks for it
-    #[arg(long, value_name = "DISTANCE", num_args = 0..=1, require_equals = true, default_missing_value = "1",
-        value_parser = distance)]
+    #[arg(long, help_heading = HEADING, value_name = "DISTANCE", num_args = 0..=1, require_equals = true,
+        default_missing_value = "1", value_parser = distance)]
     selective_forward_tsn: Option<u32>,
     /// Whether acknowledgements tell what the receiver will never take back (NR-SACK)
     #[arg(
         long,
+        help_heading = HEADING,
         value_enum,
         value_name = "on|off",
         default_value = "on",
@@ -56,7 +57,7 @@ pub(crate) struct Offer {
     )]
     nr_sack: Switch,
     /// Do not offer FORWARD-TSN (RFC 3758): what was sent once is repeated until it arrives
-    #[arg(long, conflicts_with_all = ["early_discard", "selective_forward_tsn"])]
+    #[arg(long, help_heading = HEADING, conflicts_with_all = ["early_discard", "selective_forward_tsn"])]
     no_partial_reliability: bool,
 }
 
