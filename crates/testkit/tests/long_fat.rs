@@ -36,7 +36,11 @@ fn carry(pair: &mut Pair, message: &Bytes, duration: Duration) -> u64 {
 #[test]
 fn a_gigabit_over_a_hundred_milliseconds_is_filled() {
     let link = LinkConfig::default().with_rate(GBIT).with_delay(ONE_WAY);
-    let mut pair = Setup::new(1).config(Config::default()).path(link).connect();
+    let mut pair = Setup::new(1)
+        .captured(false)
+        .config(Config::default())
+        .path(link)
+        .connect();
     let message = Bytes::from(vec![7; 64 << 10]);
     let mut rates = Vec::new();
     for _ in 0..10 {
@@ -59,7 +63,7 @@ fn the_initial_window_may_be_ten_packets() {
             max_burst: 100,
             ..anabranch_testkit::quiet()
         };
-        let mut pair = Setup::new(1).config(config).path(link).connect();
+        let mut pair = Setup::new(1).captured(false).config(config).path(link).connect();
         pair.send(Side::A, 0, vec![7; 100_000]);
         pair.run_ms(20);
         assert_eq!(pair.association(Side::A).counters().data_chunks_sent, packets);
