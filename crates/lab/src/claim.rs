@@ -8,6 +8,9 @@ use std::fmt;
 use crate::results::Results;
 use crate::statistics::Estimate;
 
+/// The number for each seed; `None` where the results do not have the cells for it.
+type Measure = Box<dyn Fn(&Results) -> Option<Vec<f64>> + Send + Sync>;
+
 /// A statement about results.
 pub struct Claim {
     /// What is claimed, in words, the bound included.
@@ -21,8 +24,7 @@ pub struct Claim {
     /// Why it does not hold, naming the ablation that shows the cause; for claims that are known not to.
     pub because: Option<&'static str>,
     is_ratio: bool,
-    /// The number for each seed; `None` where the results do not have the cells for it.
-    measure: Box<dyn Fn(&Results) -> Option<Vec<f64>> + Send + Sync>,
+    measure: Measure,
 }
 
 /// Where a number must lie, ends included.

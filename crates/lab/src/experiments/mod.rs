@@ -3,6 +3,8 @@
 mod nr_sack_forward_tsn;
 mod time_sensitive;
 
+use anabranch_proto::{Config, HeartbeatConfig};
+
 use crate::experiment::Experiment;
 
 /// All experiments, in the order in which they are listed.
@@ -15,4 +17,20 @@ pub fn all() -> Vec<Experiment> {
 #[must_use]
 pub fn named(name: &str) -> Option<Experiment> {
     all().into_iter().find(|experiment| experiment.name == name)
+}
+
+/// Directly over IP in packets of 1,500 bytes, with buffers that stay as they are and nothing sent unasked.
+fn plain_config() -> Config {
+    let mut config = Config {
+        udp_encapsulation: false,
+        path_mtu: 1500,
+        path_mtu_limit: 1500,
+        heartbeat: HeartbeatConfig {
+            interval: None,
+            max_burst: 1,
+        },
+        ..Config::default()
+    };
+    config.buffers.growth = 1;
+    config
 }

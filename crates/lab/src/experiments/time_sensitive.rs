@@ -168,16 +168,11 @@ fn cells(extent: Extent) -> Vec<Cell> {
 }
 
 fn config(variant: Variant) -> Config {
-    let mut config = Config::default();
-    config.udp_encapsulation = false;
-    config.path_mtu = 1500;
-    config.path_mtu_limit = 1500;
+    let mut config = super::plain_config();
     config.rto.min = Duration::from_secs(1);
     config.rto.initial = Duration::from_secs(3);
-    config.heartbeat.interval = None;
     config.buffers.receive = 65_536;
     config.buffers.send = 4 * 65_536;
-    config.buffers.growth = 1;
     config.initial_window = Some(2);
     config.recovery = RecoveryRules::RFC2960;
     config.nr_sack.offer = variant.nr_sack;

@@ -11,6 +11,7 @@ use anabranch_proto::{
 };
 
 use crate::experiment::Extent;
+use crate::experiments::plain_config;
 use crate::statistics::mean;
 use crate::tap::Tap;
 use crate::traffic::{IMPORTANT, NORMAL, Poisson, Sink, Sizes, Source};
@@ -156,14 +157,9 @@ impl Rules {
 }
 
 fn config(setting: Setting) -> Config {
-    let mut config = Config::default();
-    config.udp_encapsulation = false;
-    config.path_mtu = 1500;
-    config.path_mtu_limit = 1500;
+    let mut config = plain_config();
     config.rto.initial = Duration::from_secs(3);
-    config.heartbeat.interval = None;
     config.buffers.send = 256 << 20;
-    config.buffers.growth = 1;
     config.nr_sack.offer = setting.variant != Variant::PlainSack;
     config.nr_sack.forward_past_nonrenegable = setting.variant == Variant::NrSack;
     setting.rules.apply(&mut config);
