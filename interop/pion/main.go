@@ -32,6 +32,7 @@ const (
 type options struct {
 	listen, send, log, first                            bool
 	udpPort, localUDPPort, streams, unorderedEvery, mtu int
+	partialMS                                           int
 	messages, expect, loss, timeout, maxSize            int
 	seed                                                uint64
 }
@@ -50,6 +51,7 @@ type peer struct {
 	seen        []bool
 	lastOrdered map[uint16]int
 	allReceived chan struct{}
+	missing     int // reliable messages that are still to come
 }
 
 // finish writes the one JSON line and leaves. The lock is never released: the first verdict stands.
@@ -127,6 +129,22 @@ func (o *options) describe(fromListener bool, index int) message {
 	m.stream = uint16(stream % uint64(o.streams))
 	m.unordered = o.unorderedEvery > 0 && index%o.unorderedEvery == o.unorderedEvery-1
 	return m
+}
+
+// reliability tells how a message on this stream may be given up.
+func (o *options) reliability(stream uint16) (byte, uint32) {
+	switch {
+	case o.partialMS > 0 && stream%4 == 2:
+		return sctp.ReliabilityTypeRexmit, 0
+	case o.partialMS > 0 && stream%4 == 3:
+		return sctp.ReliabilityTypeTimed, uint32(o.partialMS)
+	}
+	return sctp.ReliabilityTypeReliable, 0
+}
+
+func (o *options) isReliable(stream uint16) bool {
+	kind, _ := o.reliability(stream)
+	return kind == sctp.ReliabilityTypeReliable
 }
 
 func (m message) payload() []byte {
@@ -246,7 +264,8 @@ func (p *peer) sendAll() error {
 		if err != nil {
 			return fmt.Errorf("opening stream %d: %w", m.stream, err)
 		}
-		stream.SetReliabilityParams(m.unordered, sctp.ReliabilityTypeReliable, 0)
+		kind, value := p.opt.reliability(m.stream)
+		stream.SetReliabilityParams(m.unordered, kind, value)
 		n, err := stream.WriteSCTP(m.payload(), sctp.PayloadProtocolIdentifier(ppidBase+i))
 		if err != nil || n != m.size {
 			return fmt.Errorf("sending message %d (%d bytes, stream %d) wrote %d: %w", i, m.size, m.stream, n, err)
@@ -288,8 +307,11 @@ func (p *peer) check(stream uint16, ppid uint32, data []byte) error {
 		p.lastOrdered[stream] = index
 	}
 	p.bytes.Add(int64(m.size))
-	if p.received.Add(1) == int64(p.opt.expect) {
-		close(p.allReceived)
+	p.received.Add(1)
+	if p.opt.isReliable(stream) {
+		if p.missing--; p.missing == 0 {
+			close(p.allReceived)
+		}
 	}
 	return nil
 }
@@ -363,8 +385,11 @@ func (p *peer) run() error {
 	case <-over:
 		<-time.After(50 * time.Millisecond) // readers hand over what had come before the end
 	}
-	if got := p.received.Load(); got != int64(p.opt.expect) {
-		return fmt.Errorf("the association ended after %d of %d messages (%s)", got, p.opt.expect, conn.ended())
+	p.lock.Lock()
+	missing := p.missing
+	p.lock.Unlock()
+	if missing > 0 {
+		return fmt.Errorf("the association ended after %d of %d messages, %d reliable ones missing (%s)", p.received.Load(), p.opt.expect, missing, conn.ended())
 	}
 	return p.end(over)
 }
@@ -429,7 +454,12 @@ func main() {
 	p := &peer{started: time.Now(), lastOrdered: map[uint16]int{}, allReceived: make(chan struct{})}
 	p.opt.read(os.Args)
 	p.seen = make([]bool, p.opt.expect)
-	if p.opt.expect == 0 {
+	for i := range p.opt.expect {
+		if p.opt.isReliable(p.opt.describe(!p.opt.listen, i).stream) {
+			p.missing++
+		}
+	}
+	if p.missing == 0 {
 		close(p.allReceived)
 	}
 	go p.watchdog()
@@ -454,6 +484,7 @@ func (o *options) read(args []string) {
 	f.IntVar(&o.streams, "streams", 8, "streams in each direction")
 	f.IntVar(&o.maxSize, "max-size", 262144, "bytes of the largest message")
 	f.IntVar(&o.unorderedEvery, "unordered-every", 0, "every U-th message is unordered; 0: none")
+	f.IntVar(&o.partialMS, "partial", 0, "milliseconds that messages of streams 3, 7, … live; 0: all are reliable")
 	f.IntVar(&o.timeout, "timeout", 120, "seconds until failure")
 	f.IntVar(&o.loss, "loss", 0, "datagrams lost of a thousand, in each direction")
 	f.IntVar(&o.mtu, "mtu", 1400, "bytes of the largest SCTP packet")

@@ -30,7 +30,9 @@ static struct {
     uint64_t seed, messages, expect;
     uint32_t max_size;
     // Instead of loopback: the addresses of several paths, and where to connect to.
-    bool fast_failover;
+    bool fast_failover, nr_sack;
+    // Milliseconds that messages of some streams live; 0: all messages are reliable.
+    unsigned partial_ms;
     int locals;
     struct in_addr local[MAX_LOCALS], remote;
 } opt = {.send = true, .streams = 8, .timeout_s = 120, .mtu = 1400, .seed = 1, .messages = 100, .max_size = 262144};
@@ -38,6 +40,8 @@ static struct {
 static int json_fd;
 static pthread_mutex_t verdict_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t received, received_bytes, sent;
+static uint64_t reliable_missing; // that are still to come
+static uint64_t failed, cut_short; // messages given up here, and ones that ended after parts of them had been read
 static bool shutdown_seen, shutdown_complete;
 static pthread_mutex_t halves_lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned halves_done; // 1: all is sent, 2: all has come, 3: both
@@ -64,9 +68,10 @@ static void finish(const char *error) {
     }
     dprintf(json_fd,
             "{\"ok\":%s,\"received\":%llu,\"sent\":%llu,\"bytes\":%llu,\"error\":%s,\"peer\":\"usrsctp\",\"shutdown\":%s,"
-            "\"seconds\":%.3f}\n",
+            "\"failed\":%llu,\"cut_short\":%llu,\"seconds\":%.3f}\n",
             error ? "false" : "true", (unsigned long long)received, (unsigned long long)sent,
-            (unsigned long long)received_bytes, quoted, shutdown_complete ? "true" : "false", seconds());
+            (unsigned long long)received_bytes, quoted, shutdown_complete ? "true" : "false", (unsigned long long)failed,
+            (unsigned long long)cut_short, seconds());
     // Not exit(): usrsctp's threads still run and its atexit work may wait for them.
     _exit(error ? 1 : 0);
 }
@@ -146,6 +151,12 @@ static struct message describe(unsigned direction, uint64_t index) {
     return m;
 }
 
+// How a message on this stream may be given up: not (0), when it was sent once (1), when its time is over (2).
+static unsigned persistence(uint32_t stream) {
+    if (!opt.partial_ms) return 0;
+    return stream % 4 < 2 ? 0 : stream % 4 - 1;
+}
+
 static void fill(struct message m, uint8_t *out) {
     for (uint32_t at = 0; at < m.size; at += 8) {
         uint64_t word = next(&m.state);
@@ -178,9 +189,15 @@ static void *send_all(void *argument) {
     for (uint64_t i = 0; opt.send && i < opt.messages; i++) {
         struct message m = describe(opt.listen, i);
         fill(m, payload);
-        struct sctp_sndinfo info = {.snd_sid = (uint16_t)m.stream, .snd_ppid = htonl(PPID_BASE + (uint32_t)i),
-                                    .snd_flags = m.unordered ? SCTP_UNORDERED : 0};
-        ssize_t n = usrsctp_sendv(s, payload, m.size, NULL, 0, &info, sizeof info, SCTP_SENDV_SNDINFO, 0);
+        struct sctp_sendv_spa info = {.sendv_flags = SCTP_SEND_SNDINFO_VALID,
+                                      .sendv_sndinfo = {.snd_sid = (uint16_t)m.stream, .snd_ppid = htonl(PPID_BASE + (uint32_t)i),
+                                                        .snd_flags = m.unordered ? SCTP_UNORDERED : 0}};
+        if (persistence(m.stream)) {
+            bool once = persistence(m.stream) == 1;
+            info.sendv_flags |= SCTP_SEND_PRINFO_VALID;
+            info.sendv_prinfo = (struct sctp_prinfo){.pr_policy = once ? SCTP_PR_SCTP_RTX : SCTP_PR_SCTP_TTL, .pr_value = once ? 0 : opt.partial_ms};
+        }
+        ssize_t n = usrsctp_sendv(s, payload, m.size, NULL, 0, &info, sizeof info, SCTP_SENDV_SPA, 0);
         if (n != (ssize_t)m.size) fail("sending message %llu (%u bytes, stream %u) returned %zd: %s", (unsigned long long)i, m.size, m.stream, n, strerror(errno));
         __atomic_store_n(&sent, i + 1, __ATOMIC_RELAXED);
     }
@@ -220,6 +237,7 @@ static void check(uint32_t stream, bool unordered, const struct partial *p) {
     }
     received++;
     received_bytes += m.size;
+    if (!persistence(m.stream)) reliable_missing--;
 }
 
 static void on_data(const struct sctp_rcvinfo *info, const uint8_t *data, size_t n, bool end) {
@@ -255,8 +273,19 @@ static void on_notification(const union sctp_notification *n, size_t length) {
         // Cause 8 only tells that a peer does not speak the extensions offered to it (RFC 9260 §3.3.10.8).
         if (ntohs(n->sn_remote_error.sre_error) != 8 && n->sn_remote_error.sre_error != 8) fail("the peer sent ERROR with cause %u", n->sn_remote_error.sre_error);
         break;
-    case SCTP_SEND_FAILED_EVENT: fail("a message could not be sent (error %u)", n->sn_send_failed_event.ssfe_error); break;
-    case SCTP_PARTIAL_DELIVERY_EVENT: fail("a partial delivery was aborted"); break;
+    case SCTP_SEND_FAILED_EVENT:
+        if (!persistence(n->sn_send_failed_event.ssfe_info.snd_sid)) fail("a message could not be sent (error %u)", n->sn_send_failed_event.ssfe_error);
+        failed++;
+        break;
+    case SCTP_PARTIAL_DELIVERY_EVENT: {
+        // 0.9.5 puts the stream sequence number above the stream.
+        uint32_t stream = n->sn_pdapi_event.pdapi_stream & 0xffff;
+        if (stream >= opt.streams || !persistence(stream)) fail("a partial delivery was aborted on stream %u", stream);
+        // It does not tell whether the message was ordered; only one can be in parts at a time.
+        partials[stream][0].length = partials[stream][1].length = 0;
+        cut_short++;
+        break;
+    }
     default: break;
     }
 }
@@ -264,7 +293,7 @@ static void on_notification(const union sctp_notification *n, size_t length) {
 // Reads until the association is over. The side told to be first shuts down once both directions are complete.
 static void receive_all(struct socket *s) {
     static uint8_t buffer[1 << 16];
-    if (received == opt.expect) half_done(s, 2);
+    if (reliable_missing == 0) half_done(s, 2);
     for (;;) {
         struct sctp_rcvinfo info = {0};
         socklen_t info_length = sizeof info, from_length = 0;
@@ -277,10 +306,10 @@ static void receive_all(struct socket *s) {
         if (flags & MSG_NOTIFICATION) on_notification((const union sctp_notification *)buffer, (size_t)n);
         else if (info_type != SCTP_RECVV_RCVINFO) fail("data without its receive information");
         else on_data(&info, buffer, (size_t)n, flags & MSG_EOR);
-        if (received == opt.expect && !half_is_done(2)) half_done(s, 2);
+        if (reliable_missing == 0 && !half_is_done(2)) half_done(s, 2);
         if (shutdown_complete) break;
     }
-    if (received != opt.expect) fail("the association ended after %llu of %llu messages", (unsigned long long)received, (unsigned long long)opt.expect);
+    if (reliable_missing) fail("the association ended after %llu of %llu messages, %llu reliable ones missing", (unsigned long long)received, (unsigned long long)opt.expect, (unsigned long long)reliable_missing);
     if (!half_is_done(1)) fail("the association ended while messages were being sent");
     if (!opt.shutdown_first && !shutdown_seen && !shutdown_complete) fail("the association ended without a SHUTDOWN of the peer");
 }
@@ -355,6 +384,7 @@ static struct socket *set_up(void) {
         usrsctp_sysctl_set_sctp_delayed_sack_time_default(20);
         usrsctp_sysctl_set_sctp_path_pf_threshold(0);
     }
+    if (opt.nr_sack) usrsctp_sysctl_set_sctp_nrsack_enable(1);
     usrsctp_sysctl_set_sctp_sendspace(SOCKET_BUFFER);
     usrsctp_sysctl_set_sctp_recvspace(SOCKET_BUFFER);
     struct socket *s = usrsctp_socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP, NULL, NULL, 0, NULL);
@@ -398,6 +428,7 @@ static void read_options(int n, char **v) {
         if (!strcmp(k, "--send")) { opt.send = true; continue; }
         if (!strcmp(k, "--no-send")) { opt.send = false; continue; }
         if (!strcmp(k, "--log")) { opt.log = true; continue; }
+        if (!strcmp(k, "--nr-sack")) { opt.nr_sack = true; continue; }
         if (!strcmp(k, "--fast-failover")) { opt.fast_failover = true; continue; }
         const char *x = i + 1 < n ? v[++i] : NULL;
         if (!strcmp(k, "--udp-port")) opt.udp_port = (unsigned)number(k, x, 0, 65535);
@@ -414,6 +445,7 @@ static void read_options(int n, char **v) {
         else if (!strcmp(k, "--max-size")) opt.max_size = (uint32_t)number(k, x, 1, 262144);
         else if (!strcmp(k, "--unordered-every")) opt.unordered_every = (unsigned)number(k, x, 0, 1 << 24);
         else if (!strcmp(k, "--timeout")) opt.timeout_s = (unsigned)number(k, x, 1, 86400);
+        else if (!strcmp(k, "--partial")) opt.partial_ms = (unsigned)number(k, x, 0, 60000);
         else if (!strcmp(k, "--linger")) opt.linger_s = (unsigned)number(k, x, 0, 3600);
         else if (!strcmp(k, "--mtu")) opt.mtu = (unsigned)number(k, x, 576, 8192);
         else if (!strcmp(k, "--loss")) { if (number(k, x, 0, 1000)) usage_error("--loss: usrsctp owns its UDP socket; put the loss in between, or on the other side"); }
@@ -438,6 +470,7 @@ int main(int n, char **v) {
     seen = calloc(opt.expect + 1, 1);
     expected = malloc(opt.max_size);
     for (size_t i = 0; i < MAX_STREAMS; i++) last_ordered[i] = -1;
+    for (uint64_t i = 0; i < opt.expect; i++) reliable_missing += !persistence(describe(!opt.listen, i).stream);
     pthread_t dog, sender;
     if (!seen || !expected || pthread_create(&dog, NULL, watchdog, NULL)) return 2;
 

@@ -1,62 +1,130 @@
 //! The stack against usrsctp and pion, as client and as server, with loss in between: mixed messages both ways, and a
-//! shutdown from either side. `scripts/setup` builds the peers; interop/README.md says how messages are made.
+//! shutdown from either side; messages that may be given up, and NR-SACK with usrsctp. `scripts/setup` builds the peers;
+//! interop/README.md says how messages are made.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use anabranch::Endpoint;
+use anabranch::{Association, Counters, Endpoint, Event, Reliability, SendOptions, StreamId};
 
 #[path = "common/peer_messages.rs"]
 mod peer_messages;
 
-use peer_messages::{SEED, STREAMS, UNORDERED_EVERY, program, receive_all, send_all};
+use peer_messages::{Inbox, SEED, STREAMS, UNORDERED_EVERY, program, receive_all, send_all};
 
 const PORT: u16 = 5000;
-const MESSAGES: u64 = 10_000;
 
-fn start(peer: &str, role: &str, udp_port: u16, first: bool) -> Child {
-    let program = program(peer);
-    assert!(
-        program.exists(),
-        "{} is not there: run scripts/setup first",
-        program.display()
-    );
-    Command::new(program)
-        .args([
-            role,
-            "--udp-port",
-            &udp_port.to_string(),
-            "--messages",
-            &MESSAGES.to_string(),
-        ])
-        .args([
-            "--streams",
-            &STREAMS.to_string(),
-            "--unordered-every",
-            &UNORDERED_EVERY.to_string(),
-        ])
-        .args(["--seed", &SEED.to_string(), "--timeout", "120"])
-        .args(["--shutdown", if first { "first" } else { "second" }])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the peer starts")
+/// Messages of streams 3 and 7 live so long; those of 2 and 6 are not repeated (interop/README.md, `--partial`).
+const LIFETIME: Duration = Duration::from_millis(100);
+
+/// One exchange.
+#[derive(Clone, Copy)]
+struct Exchange {
+    peer: &'static str,
+    peer_listens: bool,
+    /// Whether the peer ends the association.
+    peer_ends: bool,
+    /// Messages each way. The last one must be reliable both ways: all others were given to the stacks before.
+    messages: u64,
+    link: &'static str,
+    /// Whether messages of some streams may be given up.
+    partial: bool,
+    /// Whether the peer is told to offer NR-SACK.
+    nr_sack: bool,
 }
 
-/// One exchange: the peer in this role, and whether it ends the association.
-async fn exchange(peer: &str, peer_listens: bool, peer_ends: bool) {
-    let mut builder = Endpoint::builder()
-        .link("delay=2ms,loss=0.2%".parse().expect("a link"), 3)
-        .linger(Duration::from_secs(2));
-    if let Some(directory) = std::env::var_os("ANABRANCH_CAPTURES") {
-        let name = format!("interop-{peer}-listens-{peer_listens}-ends-{peer_ends}.pcapng");
-        builder = builder.capture(PathBuf::from(directory).join(name));
+impl Exchange {
+    const RELIABLE: Self = Self {
+        peer: "",
+        peer_listens: true,
+        peer_ends: true,
+        messages: 10_000,
+        link: "delay=2ms,loss=0.2%",
+        partial: false,
+        nr_sack: false,
+    };
+
+    /// Loss enough for hundreds of messages to be given up, and a rate at which the largest outlive their time while they
+    /// are being sent.
+    const PARTIAL: Self = Self {
+        messages: 3002,
+        link: "rate=60mbit,delay=2ms,loss=1%",
+        partial: true,
+        ..Self::RELIABLE
+    };
+
+    fn reliability(self, stream: StreamId) -> Reliability {
+        match stream.0 % 4 {
+            2 if self.partial => Reliability::Retransmissions(0),
+            3 if self.partial => Reliability::Lifetime(LIFETIME),
+            _ => Reliability::Reliable,
+        }
     }
-    let endpoint = builder.bind("127.0.0.1:0").await.expect("bind");
-    let (mut child, association) = if peer_listens {
-        let mut child = start(peer, "listen", 0, peer_ends);
+
+    fn start(self, role: &str, udp_port: u16) -> Child {
+        let program = program(self.peer);
+        assert!(
+            program.exists(),
+            "{} is not there: run scripts/setup first",
+            program.display()
+        );
+        let lifetime = if self.partial { LIFETIME.as_millis() } else { 0 };
+        let mut command = Command::new(program);
+        command.arg(role);
+        for (option, value) in [
+            ("--udp-port", u64::from(udp_port)),
+            ("--messages", self.messages),
+            ("--streams", STREAMS),
+            ("--unordered-every", UNORDERED_EVERY),
+            ("--partial", lifetime as u64),
+            ("--seed", SEED),
+            ("--timeout", 120),
+        ] {
+            command.args([option, &value.to_string()]);
+        }
+        command.args(self.nr_sack.then_some("--nr-sack"));
+        command
+            .args(["--shutdown", if self.peer_ends { "first" } else { "second" }])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the peer starts")
+    }
+
+    /// Where to write a capture: always where extensions are used, for this test reads it.
+    fn capture(self) -> Option<PathBuf> {
+        let own = (self.partial || self.nr_sack).then(|| env!("CARGO_TARGET_TMPDIR").into());
+        let directory = std::env::var_os("ANABRANCH_CAPTURES")
+            .map(PathBuf::from)
+            .or(own)?;
+        let Self {
+            peer,
+            peer_listens,
+            peer_ends,
+            partial,
+            nr_sack,
+            ..
+        } = self;
+        let service = match (partial, nr_sack) {
+            (false, false) => "",
+            (true, _) => "-partial",
+            (false, true) => "-nr-sack",
+        };
+        let name = format!("interop-{peer}{service}-listens-{peer_listens}-ends-{peer_ends}.pcapng");
+        Some(directory.join(name))
+    }
+
+    /// Starts the peer, and sets up the association.
+    async fn meet(self, endpoint: &Endpoint) -> (Child, Association) {
+        if !self.peer_listens {
+            endpoint.listen(PORT).expect("listen");
+            let child = self.start("connect", endpoint.local_addr().port());
+            return (child, endpoint.accept().await.expect("accept"));
+        }
+        let mut child = self.start("listen", 0);
         let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
         let port = lines
             .find_map(|line| {
@@ -72,44 +140,152 @@ async fn exchange(peer: &str, peer_listens: bool, peer_ends: bool) {
             .await
             .expect("connect");
         (child, association)
-    } else {
-        endpoint.listen(PORT).expect("listen");
-        let child = start(peer, "connect", endpoint.local_addr().port(), peer_ends);
-        let association = endpoint.accept().await.expect("accept");
-        (child, association)
-    };
-    let (own, peers) = if peer_listens { (0, 1) } else { (1, 0) };
-    let sending = association.clone();
-    let sender = tokio::spawn(async move { send_all(&sending, own, 0..MESSAGES).await });
-    receive_all(&association, peers, MESSAGES, |_| ()).await;
-    sender.await.expect("all is sent");
-    if peer_ends {
-        assert_eq!(association.recv().await, Ok(None), "an orderly end");
-    } else {
-        association.drained().await.expect("all is acknowledged");
-        association.shutdown().await.expect("an orderly end");
     }
-    endpoint.close().await;
-    let status = tokio::task::spawn_blocking(move || {
-        let status = child.wait();
-        let mut verdict = String::new();
-        let read = child
-            .stdout
-            .take()
-            .map(|mut out| std::io::Read::read_to_string(&mut out, &mut verdict));
-        (status, read, verdict)
-    });
-    let (status, _, verdict) = status.await.expect("the peer ends");
-    assert!(status.expect("waited").success(), "{verdict}");
-    println!("{peer}, listens {peer_listens}, ends {peer_ends}: {verdict}");
+
+    /// Messages both ways; then an orderly end. What was counted until then, and what our packets held.
+    async fn run(self) -> (Counters, BTreeMap<u8, u64>) {
+        let capture = self.capture();
+        let mut builder = Endpoint::builder()
+            .link(self.link.parse().expect("a link"), 3)
+            .linger(Duration::from_secs(2));
+        if let Some(capture) = &capture {
+            builder = builder.capture(capture);
+        }
+        let endpoint = builder.bind("127.0.0.1:0").await.expect("bind");
+        let (mut child, association) = self.meet(&endpoint).await;
+        let (own, peers) = if self.peer_listens { (0, 1) } else { (1, 0) };
+        if self.partial {
+            half_sent(&association, StreamId(3), false).await;
+            half_sent(&association, StreamId(7), true).await;
+        }
+        let sending = association.clone();
+        let reliability = move |stream| self.reliability(stream);
+        let sender =
+            tokio::spawn(async move { send_all(&sending, own, 0..self.messages, reliability).await });
+        let mut inbox = Inbox::new(peers, self.messages);
+        let needed = |stream| self.reliability(stream) == Reliability::Reliable;
+        receive_all(&association, &mut inbox, needed, |_| ()).await;
+        sender.await.expect("all is sent");
+        if !self.peer_ends {
+            association.drained().await.expect("all is acknowledged");
+        }
+        let counters = association.stats().counters;
+        if self.peer_ends {
+            while let Some(message) = association.recv().await.expect("an orderly end") {
+                inbox.take(message);
+            }
+        } else {
+            association.shutdown().await.expect("an orderly end");
+        }
+        let port = endpoint.local_addr().port();
+        endpoint.close().await;
+        let ended = tokio::task::spawn_blocking(move || {
+            let status = child.wait();
+            let mut verdict = String::new();
+            let out = child.stdout.as_mut().expect("piped");
+            std::io::Read::read_to_string(out, &mut verdict).expect("text");
+            (status, verdict)
+        });
+        let (status, verdict) = ended.await.expect("the peer ends");
+        assert!(status.expect("waited").success(), "{verdict}");
+        println!(
+            "{}, listens {}: {verdict}{counters:?}",
+            self.peer, self.peer_listens
+        );
+        drop(endpoint);
+        let capture = capture.map_or(Vec::new(), |path| std::fs::read(path).expect("a capture"));
+        (counters, chunks_from(port, &capture))
+    }
+
+    /// What is offered is used, and nothing else is.
+    async fn run_extended(self) {
+        let (counters, sent) = self.run().await;
+        let [nr_sack, sack, forward_tsn, selective] =
+            [16, 3, 192, 160].map(|kind| sent.get(&kind).copied().unwrap_or_default());
+        if self.partial {
+            // Beside the two given up half-sent.
+            assert!(counters.abandoned_sent > 2, "{counters:?}");
+            assert!(counters.forward_tsns_received > 0, "{counters:?}");
+            assert!(forward_tsn > 0, "{sent:?}");
+        }
+        assert_eq!(selective, 0, "it was not negotiated");
+        if self.nr_sack {
+            assert!(sack == 0 && nr_sack > 0, "{sent:?}");
+            assert!(
+                counters.freed_early_bytes > 0,
+                "the peer's NR-SACKs: {counters:?}"
+            );
+        } else {
+            assert!(sack > 0 && nr_sack == 0, "{sent:?}");
+            assert_eq!(counters.freed_early_bytes, 0);
+        }
+    }
+}
+
+/// A large message, of which a part has left when it is given up.
+async fn half_sent(association: &Association, stream: StreamId, unordered: bool) {
+    loop {
+        let options = SendOptions {
+            reliability: Reliability::Lifetime(Duration::from_millis(200)),
+            unordered,
+            ..SendOptions::default()
+        };
+        let begun = association
+            .send_part(stream, vec![0; 100_000], options, false)
+            .await;
+        let begun = begun.expect("a part");
+        // The end is not given before its time is over.
+        let sent = loop {
+            match association.next_event().await.expect("the association lives") {
+                Event::Abandoned(one) if one.message == begun => break one.sent,
+                _ => {}
+            }
+        };
+        let ended = association.send_part(stream, vec![0; 10], options, true).await;
+        assert_eq!(ended, Ok(begun), "the rest is swallowed");
+        // On a busy machine 200 ms may pass before anything leaves.
+        if sent {
+            return;
+        }
+    }
+}
+
+/// The chunks by type in packets of this UDP source port, of a pcapng file with IPv4 packets.
+fn chunks_from(port: u16, mut file: &[u8]) -> BTreeMap<u8, u64> {
+    const ENHANCED_PACKET: u32 = 6;
+    const PACKET_AT: usize = 28;
+    // IPv4 header, UDP header, common header.
+    const CHUNKS_AT: usize = PACKET_AT + 20 + 8 + 12;
+    let word = |at: usize, file: &[u8]| u32::from_le_bytes(file[at..at + 4].try_into().expect("4 bytes"));
+    let mut found = BTreeMap::new();
+    while file.len() >= 12 {
+        let (block, rest) = file.split_at(word(4, file) as usize);
+        file = rest;
+        if word(0, block) != ENHANCED_PACKET || block[PACKET_AT + 20..PACKET_AT + 22] != port.to_be_bytes() {
+            continue;
+        }
+        let mut chunks = &block[CHUNKS_AT..PACKET_AT + word(20, block) as usize];
+        while let [kind, _, high, low, ..] = *chunks {
+            *found.entry(kind).or_default() += 1;
+            let len = usize::from(u16::from_be_bytes([high, low])).next_multiple_of(4);
+            chunks = &chunks[len.min(chunks.len())..];
+        }
+    }
+    found
+}
+
+/// Runs a test in time.
+async fn in_time<T>(test: impl Future<Output = T>) -> T {
+    let limit = Duration::from_secs(150);
+    tokio::time::timeout(limit, test).await.expect("in time")
 }
 
 macro_rules! interop {
     ($($name:ident: $peer:literal, $listens:literal, $ends:literal;)*) => {$(
         #[tokio::test(flavor = "multi_thread")]
         async fn $name() {
-            let limit = Duration::from_secs(150);
-            tokio::time::timeout(limit, exchange($peer, $listens, $ends)).await.expect("in time");
+            let exchange = Exchange { peer: $peer, peer_listens: $listens, peer_ends: $ends, ..Exchange::RELIABLE };
+            in_time(exchange.run()).await;
         }
     )*};
 }
@@ -123,4 +299,35 @@ interop! {
     pion_listens_and_ends: "pion", true, true;
     pion_connects_and_we_end: "pion", false, false;
     pion_connects_and_ends: "pion", false, true;
+}
+
+macro_rules! extended {
+    ($($name:ident: $peer:literal, $listens:literal, $ends:literal, $partial:literal;)*) => {$(
+        #[tokio::test(flavor = "multi_thread")]
+        async fn $name() {
+            let exchange = Exchange {
+                peer: $peer,
+                peer_listens: $listens,
+                peer_ends: $ends,
+                partial: $partial,
+                nr_sack: !$partial,
+                ..Exchange::PARTIAL
+            };
+            in_time(exchange.run_extended()).await;
+        }
+    )*};
+}
+
+// Messages that may be given up, with peers that do not offer NR-SACK; and NR-SACK in place of SACK.
+//
+// Both at once stall with usrsctp 0.9.5 under load, in most runs of the two directions: messages that are reliable never
+// come, though the association lives. Whose fault that is was not found; two of its own peers with both (`--partial 20
+// --nr-sack`) also end in ABORT.
+extended! {
+    given_up_with_usrsctp_that_listens: "usrsctp", true, true, true;
+    given_up_with_usrsctp_that_connects: "usrsctp", false, false, true;
+    given_up_with_pion_that_listens: "pion", true, false, true;
+    given_up_with_pion_that_connects: "pion", false, true, true;
+    nr_sack_with_usrsctp_that_listens: "usrsctp", true, false, false;
+    nr_sack_with_usrsctp_that_connects: "usrsctp", false, true, false;
 }

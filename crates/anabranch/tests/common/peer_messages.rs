@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anabranch::{Association, Message, Ppid, SendOptions, StreamId};
+use anabranch::{Association, Message, Ppid, Reliability, SendOptions, StreamId};
 
 const PPID_BASE: u32 = 0x4100_0000;
 pub(crate) const STREAMS: u64 = 8;
@@ -50,50 +50,83 @@ fn describe(direction: u64, index: u64) -> (StreamId, bool, Vec<u8>) {
     (StreamId((stream % STREAMS) as u16), unordered, bytes)
 }
 
-/// Sends those of one direction with these numbers.
-pub(crate) async fn send_all(association: &Association, direction: u64, indexes: std::ops::Range<u64>) {
+/// Sends those of one direction with these numbers; the streams say how reliable they are.
+pub(crate) async fn send_all(
+    association: &Association,
+    direction: u64,
+    indexes: std::ops::Range<u64>,
+    reliability: impl Fn(StreamId) -> Reliability,
+) {
     for index in indexes {
         let (stream, unordered, bytes) = describe(direction, index);
         let options = SendOptions {
             ppid: Ppid(PPID_BASE + index as u32),
             unordered,
+            reliability: reliability(stream),
             ..SendOptions::default()
         };
         association.send_with(stream, bytes, options).await.expect("send");
     }
 }
 
-/// Receives the first `count` of one direction, and checks each; `note` is told as they come.
-pub(crate) async fn receive_all(
-    association: &Association,
+/// What came of one direction.
+pub(crate) struct Inbox {
     direction: u64,
-    count: u64,
-    mut note: impl FnMut(usize),
-) {
-    let mut seen = vec![false; count as usize];
-    let mut last = [None; STREAMS as usize];
-    for _ in 0..count {
-        let message: Message = association.recv().await.expect("recv").expect("another message");
+    seen: Vec<bool>,
+    last: [Option<u64>; STREAMS as usize],
+}
+
+impl Inbox {
+    /// None of `count` messages.
+    pub(crate) fn new(direction: u64, count: u64) -> Self {
+        Self {
+            direction,
+            seen: vec![false; count as usize],
+            last: [None; STREAMS as usize],
+        }
+    }
+
+    /// Checks a message; answers its stream and its length.
+    pub(crate) fn take(&mut self, message: Message) -> (StreamId, usize) {
         let index = u64::from(message.ppid.0 - PPID_BASE);
-        let (stream, unordered, bytes) = describe(direction, index);
+        let (stream, unordered, bytes) = describe(self.direction, index);
         assert_eq!(
             (message.stream, message.unordered),
             (stream, unordered),
             "message {index}"
         );
         assert!(
-            !std::mem::replace(&mut seen[index as usize], true),
+            !std::mem::replace(&mut self.seen[index as usize], true),
             "message {index} came twice"
         );
         if !unordered {
-            let before = last[usize::from(stream.0)].replace(index);
+            let before = self.last[usize::from(stream.0)].replace(index);
             assert!(before < Some(index), "message {index} came after {before:?}");
         }
-        note(bytes.len());
         assert!(
             message.into_bytes() == bytes,
             "message {index} is not what was sent"
         );
+        (stream, bytes.len())
+    }
+}
+
+/// Receives until nothing is missing on the streams that are `needed`, and checks each; `note` is told as they come.
+pub(crate) async fn receive_all(
+    association: &Association,
+    inbox: &mut Inbox,
+    needed: impl Fn(StreamId) -> bool,
+    mut note: impl FnMut(usize),
+) {
+    let all = 0..inbox.seen.len() as u64;
+    let mut missing = all
+        .filter(|index| needed(describe(inbox.direction, *index).0))
+        .count();
+    while missing > 0 {
+        let message = association.recv().await.expect("recv").expect("another message");
+        let (stream, len) = inbox.take(message);
+        missing -= usize::from(needed(stream));
+        note(len);
     }
 }
 
