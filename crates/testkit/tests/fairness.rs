@@ -15,10 +15,12 @@ use bytes::Bytes;
 
 /// Each extension, and all at once.
 fn variants() -> Vec<(&'static str, Config)> {
-    let mut config = Config::default();
-    config.path_mtu = 1500;
-    config.path_mtu_limit = 1500;
-    config.udp_encapsulation = false;
+    let config = Config {
+        path_mtu: 1500,
+        path_mtu_limit: 1500,
+        udp_encapsulation: false,
+        ..Config::default()
+    };
     let with = |change: &dyn Fn(&mut Config)| {
         let mut config = config.clone();
         change(&mut config);
@@ -27,7 +29,7 @@ fn variants() -> Vec<(&'static str, Config)> {
     vec![
         ("RFC 9260", config.clone().without_extensions()),
         ("RFC 3758", with(&|config| config.nr_sack.offer = false)),
-        ("NR-SACK", config.clone()),
+        ("NR-SACK", with(&|_| {})),
         (
             "early discard",
             with(&|config| config.partial_reliability.early_discard = true),
