@@ -654,3 +654,15 @@ fn nothing_is_writable_in_a_shutdown() {
     let notebook: &Notebook = script.host_mut().application().expect("the notebook");
     assert_eq!(notebook.writable, 0);
 }
+
+// A ← HEARTBEAT without Heartbeat Info ← Z;  A → HEARTBEAT ACK with an empty one → Z
+/// §3.3.5 wants the parameter, and pion leaves it out of heartbeats that are only to draw an answer: no reason to end an
+/// association.
+#[test]
+fn a_heartbeat_without_info_is_answered() {
+    let mut script = Script::new(quiet(), 1);
+    script.set_up();
+    let info = Bytes::new();
+    script.send(&[Chunk::Heartbeat(Heartbeat { info: info.clone() })]);
+    assert_eq!(script.expect_chunk(), Chunk::HeartbeatAck(HeartbeatAck { info }));
+}
