@@ -1,6 +1,6 @@
 //! What need not be waited for any more: the seam `ForwardReport` of FORWARD-TSN (RFC 3758 §3.6) and selective forward TSN.
 
-use anabranch_wire::{StreamId, Tsn};
+use anabranch_wire::{Ssn, StreamId, Tsn};
 
 use super::delivery::Held;
 use super::tsn_tracker::Index;
@@ -39,8 +39,15 @@ impl Receiver {
                 self.truncate(&run);
             }
         }
+        // usrsctp lists messages too that it passed because they are held for good, of which more may be to come.
+        let going_on = self.reassembly.going_on();
         for (stream, sequence) in skipped {
             if stream.0 < self.inbound_streams {
+                // A message that is still being put together was not given up, whatever the list says.
+                let sequence = match going_on.get(&stream) {
+                    Some(&first) if !Ssn(sequence as u16).is_before(first) => first.minus(1).0.into(),
+                    _ => sequence,
+                };
                 let ready = &mut self.ready;
                 self.streams
                     .skip_to(stream, sequence, span, |held| ready.push_back(held));

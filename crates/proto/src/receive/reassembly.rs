@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use anabranch_wire::{Ppid, StreamId};
+use anabranch_wire::{Ppid, Ssn, StreamId};
 use bytes::Bytes;
 
 use super::Fragment;
@@ -176,6 +176,15 @@ impl Reassembly {
         let cut_off = |run: &Assembly| run.last < forwarded || !run.has_beginning;
         let first = *runs.find(|(_, run)| cut_off(run))?.0;
         self.by_first.remove(&first)
+    }
+
+    /// The first ordered message in the making of each stream that has one.
+    pub(super) fn going_on(&self) -> BTreeMap<StreamId, Ssn> {
+        let mut first = BTreeMap::new();
+        for run in self.by_first.values().filter(|run| !run.unordered) {
+            first.entry(run.stream).or_insert(Ssn(run.sequence as u16));
+        }
+        first
     }
 
     /// First and last index of every run.

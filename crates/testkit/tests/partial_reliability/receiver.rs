@@ -143,6 +143,19 @@ fn the_rest_of_a_skipped_message() {
     assert_eq!(desk.script.association().stats().a_rwnd, free);
 }
 
+// A ← DATA 1 (SSN 0, B) ← Z;  A ← FORWARD-TSN 0 (0:0) ← Z;  A ← DATA 2 (SSN 0, E) ← Z
+/// A sender that lists a message it did not give up, as usrsctp does of what is held for good, takes nothing from it that
+/// is still to come.
+#[test]
+fn a_message_in_the_making_is_not_skipped() {
+    let (mut desk, first) = begin();
+    desk.script.send(&[data(first, 1, 0, 0, "B", 900)]);
+    desk.forward(first, 1, &[(0, 0)]);
+    desk.script.send(&[data(first, 2, 0, 0, "E", 900)]);
+    assert_eq!(delivered(&mut desk.script), [1]);
+    assert_eq!(desk.counters().late_messages, 0);
+}
+
 /// A message of which parts were handed over ends in a part that says so.
 #[test]
 fn a_message_that_was_begun_is_truncated() {
