@@ -236,14 +236,7 @@ fn an_interrupted_listener_says_what_it_did() {
         &listener.udp_port,
     ]);
     assert!(pinged.status.success(), "{}", text(&pinged.stderr));
-    let pid = listener.program.0.id().to_string();
-    assert!(
-        Command::new("kill")
-            .args(["-INT", &pid])
-            .status()
-            .unwrap()
-            .success()
-    );
+    listener.program.interrupt();
     let (success, said) = listener.rest();
     assert!(success);
     assert_eq!(event(&said, "summary")["messages"], 1);
@@ -282,14 +275,7 @@ fn a_full_disk_is_told_to_both_sides() {
         said.contains("was not sent to its end") && said.contains("the receiver cannot go on"),
         "{said}"
     );
-    let pid = listener.program.0.id().to_string();
-    assert!(
-        Command::new("kill")
-            .args(["-INT", &pid])
-            .status()
-            .unwrap()
-            .success()
-    );
+    listener.program.interrupt();
     let (_, said) = listener.rest();
     let told = said
         .iter()

@@ -1,7 +1,7 @@
 //! `anabranch perf` as a user runs it: two programs, real sockets on loopback, ports that the system picks.
 
 use std::io::{BufRead, BufReader, Read};
-use std::process::{ChildStdout, Command, Output};
+use std::process::{ChildStdout, Output};
 
 use serde_json::Value;
 
@@ -11,13 +11,6 @@ use common::{Running, anabranch, event, records, text};
 
 fn start(args: &[&str]) -> Running {
     Running(anabranch(args).spawn().expect("the command starts"))
-}
-
-#[cfg(unix)]
-fn interrupt(running: &Running) {
-    let pid = running.0.id().to_string();
-    let killed = Command::new("kill").args(["-INT", &pid]).status().unwrap();
-    assert!(killed.success());
 }
 
 fn lines(running: &mut Running) -> BufReader<ChildStdout> {
@@ -259,7 +252,7 @@ fn an_interrupted_client_and_its_server_tell_what_they_measured() {
     let mut lines = lines(&mut client);
     assert_eq!(next_record(&mut lines)["event"], "start");
     assert_eq!(next_record(&mut lines)["event"], "interval");
-    interrupt(&client);
+    client.interrupt();
     let mut said = String::new();
     lines.read_to_string(&mut said).unwrap();
     let ended = client.output();
@@ -284,7 +277,7 @@ fn an_interrupted_server_ends_its_clients_with_their_results() {
     let mut lines = lines(&mut client);
     assert_eq!(next_record(&mut lines)["event"], "start");
     assert_eq!(next_record(&mut lines)["event"], "interval");
-    interrupt(&server.program);
+    server.program.interrupt();
     let mut said = String::new();
     lines.read_to_string(&mut said).unwrap();
     let ended = client.output();
@@ -455,7 +448,7 @@ fn a_client_that_gives_up_tells_what_both_sides_know() {
     for expected in ["start", "interval", "interval", "interval"] {
         assert_eq!(next_record(&mut lines)["event"], expected);
     }
-    interrupt(&client);
+    client.interrupt();
     let mut said = String::new();
     lines.read_to_string(&mut said).unwrap();
     let ended = client.output();

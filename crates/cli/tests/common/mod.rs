@@ -34,6 +34,14 @@ impl Drop for Running {
 }
 
 impl Running {
+    /// As Ctrl-C does.
+    #[cfg(unix)]
+    pub(crate) fn interrupt(&self) {
+        let pid = self.0.id().to_string();
+        let killed = Command::new("kill").args(["-INT", &pid]).status().unwrap();
+        assert!(killed.success());
+    }
+
     /// Waits for the end, and takes what it said (which fits the pipe).
     pub(crate) fn output(mut self) -> Output {
         let end = Instant::now() + LIMIT;

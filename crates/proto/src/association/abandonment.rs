@@ -73,12 +73,7 @@ impl Association {
                 .push_given_up(self.queue.end_of(unsent), path, now);
             self.advance_forward_point(now);
         }
-        self.tell_abandoned(Undelivered {
-            message: unsent.message,
-            stream: unsent.stream,
-            context: unsent.context,
-            sent: unsent.begun,
-        });
+        self.tell_abandoned(unsent.undelivered());
     }
 
     fn tell_abandoned(&mut self, undelivered: Undelivered) {
@@ -92,13 +87,7 @@ impl Association {
 
     /// Gives up the message of a chunk that was sent, whole, its unsent rest included.
     pub(super) fn give_up(&mut self, now: Timestamp, index: u64) {
-        let fragment = &self.outstanding.chunk(index).fragment;
-        let undelivered = Undelivered {
-            message: fragment.message,
-            stream: fragment.stream,
-            context: fragment.context,
-            sent: true,
-        };
+        let undelivered = self.outstanding.chunk(index).fragment.undelivered();
         let Some(given_up) = self.outstanding.abandon(index) else {
             return;
         };

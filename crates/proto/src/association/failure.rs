@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::outbound::write_packet;
 use super::{Association, State};
-use crate::event::{CloseReason, EndpointEvent, Event, Reply, Undelivered};
+use crate::event::{CloseReason, EndpointEvent, Event, Reply};
 use crate::message::MessageId;
 use crate::path::{PathId, PathState};
 use crate::send::UnsentMessage;
@@ -188,22 +188,12 @@ impl Association {
             let fragment = chunk.fragment;
             if last != Some(fragment.message) {
                 last = Some(fragment.message);
-                failed.push(Undelivered {
-                    message: fragment.message,
-                    stream: fragment.stream,
-                    context: fragment.context,
-                    sent: true,
-                });
+                failed.push(fragment.undelivered());
             }
         }
         for unsent in self.queue.drain() {
             if last != Some(unsent.message) {
-                failed.push(Undelivered {
-                    message: unsent.message,
-                    stream: unsent.stream,
-                    context: unsent.context,
-                    sent: unsent.begun,
-                });
+                failed.push(unsent.undelivered());
             }
         }
         for undelivered in failed {
@@ -212,12 +202,7 @@ impl Association {
     }
 
     pub(super) fn tell_unsent(&mut self, unsent: UnsentMessage) {
-        self.notices.tell(Event::Undelivered(Undelivered {
-            message: unsent.message,
-            stream: unsent.stream,
-            context: unsent.context,
-            sent: unsent.begun,
-        }));
+        self.notices.tell(Event::Undelivered(unsent.undelivered()));
     }
 
     /// All that is in flight is to be sent again, through no fault of the network.

@@ -13,6 +13,7 @@ use super::data_format::DataFormat;
 use super::scheduler::StreamScheduler;
 use crate::config::SchedulerKind;
 use crate::error::SendError;
+use crate::event::Undelivered;
 use crate::message::{MessageId, SendOptions};
 use crate::stats::StreamStats;
 use crate::time::Timestamp;
@@ -42,6 +43,16 @@ impl Fragment {
     pub(crate) fn wire_len(&self) -> usize {
         self.wire_len as usize
     }
+
+    /// What its application is told if its message is never acknowledged.
+    pub(crate) fn undelivered(&self) -> Undelivered {
+        Undelivered {
+            message: self.message,
+            stream: self.stream,
+            context: self.context,
+            sent: true,
+        }
+    }
 }
 
 /// A message that never left whole.
@@ -55,6 +66,18 @@ pub(crate) struct UnsentMessage {
     /// If so, as [`Fragment`] has them.
     pub(crate) unordered: bool,
     pub(crate) sequence: u32,
+}
+
+impl UnsentMessage {
+    /// What its application is told.
+    pub(crate) fn undelivered(&self) -> Undelivered {
+        Undelivered {
+            message: self.message,
+            stream: self.stream,
+            context: self.context,
+            sent: self.begun,
+        }
+    }
 }
 
 #[derive(Debug)]
