@@ -58,12 +58,13 @@ mod pool;
 mod socket;
 
 pub use anabranch_netsim::{LinkConfig, LinkConfigError, LinkStats};
+pub use anabranch_proto::wire::chunk::OwnChunkTypes;
 pub use anabranch_proto::{
     AssociationState, AssociationStats, BufferConfig, CloseReason, Config, ConfigError, ConnectOptions,
-    Counters, Event, HeartbeatConfig, MessageId, MessagePart, NrSackConfig, PartialReliabilityConfig, PathId,
-    PathRequestError, PathState, PathStats, Payload, Ppid, RecoveryRules, Reliability, RetransmissionConfig,
-    RtoConfig, SackConfig, SchedulerKind, SendOptions, StreamConfig, StreamId, StreamStats, T3Restart,
-    Undelivered,
+    Counters, Event, Extensions, HeartbeatConfig, MessageId, MessagePart, NrSackConfig,
+    PartialReliabilityConfig, PathId, PathRequestError, PathState, PathStats, Payload, Ppid, RecoveryRules,
+    Reliability, RetransmissionConfig, RtoConfig, SackConfig, SchedulerKind, SendOptions, StreamConfig,
+    StreamId, StreamStats, T3Restart, Undelivered,
 };
 pub use association::Association;
 pub use builder::EndpointBuilder;

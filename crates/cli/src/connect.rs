@@ -10,6 +10,8 @@ use tokio::time::timeout;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::{Carry, Observe, TransportKind};
+use crate::output::note;
+use crate::reliability::{Offer, Persist};
 use crate::units;
 
 /// Streams asked for, at least; the protocol's default.
@@ -190,6 +192,13 @@ impl Target {
 }
 
 impl Client {
+    /// Tells what was asked for and the peer did not offer too.
+    pub(crate) fn tell_refused(&self, offer: &Offer, persist: &Persist) {
+        if let Some(refused) = offer.refused(persist, &self.association.stats().extensions) {
+            note(format!("note: {refused}"));
+        }
+    }
+
     /// Ends the association in order once all is acknowledged. Waits as long as the protocol does, but not for long
     /// when the user asked to stop.
     pub(crate) async fn finish(&self, interrupt: &Interrupt) -> Ending {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use anabranch::{Config, Counters, Reliability};
+use anabranch::{Config, Counters, Extensions, Reliability};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
@@ -140,6 +140,26 @@ impl Offer {
         partial.early_discard = self.early_discard;
         partial.selective_forward_tsn = self.selective_forward_tsn;
         config.nr_sack.offer = self.nr_sack == Switch::On;
+    }
+
+    /// What was asked for and the peer did not offer too, in words.
+    pub(crate) fn refused(&self, persist: &Persist, agreed: &Extensions) -> Option<String> {
+        if (persist.is_partial() || self.early_discard) && !agreed.partial_reliability {
+            let who = if self.no_partial_reliability {
+                "this side does"
+            } else {
+                "the peer does"
+            };
+            return Some(format!(
+                "{who} not offer FORWARD-TSN (RFC 3758): only what waits to be sent is given up, what was sent once is \
+                 repeated until it arrives"
+            ));
+        }
+        let notices = self.selective_forward_tsn.is_some() && !agreed.selective_forward_tsn;
+        notices.then(|| {
+            "the peer does not offer selective forward TSN: losses hold up what follows until FORWARD-TSN passes them"
+                .to_owned()
+        })
     }
 
     /// Changes the settings of who waits for associations: what the peer decides is offered.
@@ -289,6 +309,23 @@ mod tests {
         assert_eq!((all.early_discard, all.selective_forward_tsn), (true, Some(1)));
         let far = config(&["--selective-forward-tsn=3"]).partial_reliability;
         assert_eq!(far.selective_forward_tsn, Some(3));
+    }
+
+    #[test]
+    fn what_the_peer_refused_is_told() {
+        let refused = |args: &[&str], agreed: &Extensions| {
+            let both = parse(args).unwrap();
+            both.offer.refused(&both.persist, agreed).unwrap_or_default()
+        };
+        let none = Extensions::default();
+        assert_eq!(refused(&[], &none), "");
+        assert!(refused(&["--lifetime", "1s"], &none).contains("the peer does not offer FORWARD-TSN"));
+        let own = ["--lifetime", "1s", "--no-partial-reliability"];
+        assert!(refused(&own, &none).contains("this side does not offer"));
+        let mut partial = none;
+        partial.partial_reliability = true;
+        assert_eq!(refused(&["--lifetime", "1s"], &partial), "");
+        assert!(refused(&["--selective-forward-tsn"], &partial).contains("selective forward TSN"));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::net::IpAddr;
 
 use anabranch_wire::Tsn;
+use anabranch_wire::chunk::OwnChunkTypes;
 
 pub use crate::send::{RecoveryRules, T3Restart};
 
@@ -56,6 +57,8 @@ pub struct Config {
     pub partial_reliability: PartialReliabilityConfig,
     /// Acknowledgements that tell what cannot be taken back (NR-SACK).
     pub nr_sack: NrSackConfig,
+    /// The numbers of the chunk types that are this project's own, where others use them too: both ends need the same.
+    pub chunk_types: OwnChunkTypes,
     /// How losses are found and answered. Default [`RecoveryRules::RFC9260`].
     pub recovery: RecoveryRules,
     /// The first TSN that this side uses. `None`, the default, draws one at random for each association, as RFC 9260
@@ -241,6 +244,7 @@ impl Default for Config {
                 may_renege: false,
                 forward_past_nonrenegable: true,
             },
+            chunk_types: OwnChunkTypes::default(),
             recovery: RecoveryRules::RFC9260,
             initial_tsn: None,
         }
@@ -345,6 +349,11 @@ impl Config {
                 self.partial_reliability.selective_forward_tsn != Some(0),
                 "partial_reliability.selective_forward_tsn",
                 "must be at least 1 packet",
+            ),
+            (
+                self.chunk_types.is_valid(),
+                "chunk_types",
+                "must be numbers from 128 to 254 that no standard has, each its own",
             ),
             (
                 (1..=255).contains(&self.max_paths),

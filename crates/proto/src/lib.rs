@@ -40,5 +40,5 @@ pub use error::{ConnectError, EndpointError, PathRequestError, SendError};
 pub use event::{CloseReason, EndpointEvent, Event, PathError, Reply, Undelivered};
 pub use message::{MessageId, MessagePart, Payload, Reliability, SendOptions};
 pub use path::{PathId, PathState};
-pub use stats::{AssociationStats, Counters, PathStats, StreamStats};
+pub use stats::{AssociationStats, Counters, Extensions, PathStats, StreamStats};
 pub use time::Timestamp;

@@ -120,12 +120,26 @@ pub struct PathStats {
     pub data_bytes_sent: u64,
 }
 
+/// What goes beyond RFC 9260 and is in use: both ends offered it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Extensions {
+    /// FORWARD-TSN (RFC 3758): what was sent once may be given up. What was not sent yet may be without it.
+    pub partial_reliability: bool,
+    /// NR-SACK (draft-tuexen-tsvwg-sctp-multipath §4).
+    pub nr_sack: bool,
+    /// Selective forward TSN (Basto and Freitas, *SCTP extensions for time sensitive traffic*).
+    pub selective_forward_tsn: bool,
+}
+
 /// Readings of one association.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct AssociationStats {
     /// Counters since set-up.
     pub counters: Counters,
+    /// What was agreed on at set-up; nothing before it is complete.
+    pub extensions: Extensions,
     /// A reading for each path.
     pub paths: Vec<PathStats>,
     /// Bytes given to `send` that have not been sent once.

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use anabranch_netsim::{LinkConfig, LossModel, QueueLimit};
-use anabranch_proto::{Config, Counters};
+use anabranch_proto::{Config, Counters, Reliability, SendOptions};
 use anabranch_testkit::{Ledger, Setup, Side, Violation};
 
 /// Messages of all kinds both ways; Z is crippled. What A and Z counted.
@@ -101,6 +101,37 @@ fn with_a_peer_without_partial_reliability() {
     let runs = || (0..20).map(|seed| run(seed, cripple));
     assert_eq!(sum(runs(), |counters| counters.forward_tsns_sent), 0);
     assert!(sum(runs(), |counters| counters.freed_early_bytes) > 0);
+}
+
+/// Chunk types of this project's own under other numbers: both sides need the same.
+#[test]
+fn with_a_peer_whose_own_chunks_have_other_numbers() {
+    let moved = |config: &mut Config| config.chunk_types.selective_forward_tsn = 170;
+    let negotiated = |both: bool| {
+        let full = |config: &mut Config| config.partial_reliability.selective_forward_tsn = Some(1);
+        let setup = Setup::new(1).path(LinkConfig::default()).adjust_both(full);
+        let setup = if both {
+            setup.adjust_both(moved)
+        } else {
+            setup.adjust(Side::A, moved)
+        };
+        let mut pair = setup.connect();
+        for _ in 0..20 {
+            let options = SendOptions {
+                reliability: Reliability::Retransmissions(0),
+                ..SendOptions::default()
+            };
+            pair.send_with(Side::A, 0, vec![1; 1000], options);
+        }
+        pair.run_ms(500);
+        let taken = pair.association(Side::Z).counters().selective_notices_received;
+        let extensions = Side::BOTH.map(|side| pair.association(side).stats().extensions);
+        assert_eq!(extensions[0], extensions[1]);
+        assert!(extensions[0].partial_reliability && extensions[0].nr_sack);
+        (extensions[0].selective_forward_tsn, taken > 0)
+    };
+    assert_eq!(negotiated(true), (true, true));
+    assert_eq!(negotiated(false), (false, false));
 }
 
 /// Everything but selective forward TSN.

@@ -203,6 +203,13 @@ impl<'a> PacketWriter<'a> {
         self.buffer.resize(before + padded(written), 0);
     }
 
+    /// Adds a chunk under another type number than its own.
+    pub fn push_as(&mut self, kind: u8, chunk: &impl EncodeChunk) {
+        let at = self.buffer.len();
+        self.push(chunk);
+        self.buffer[at] = kind;
+    }
+
     /// Fills in the checksum; answers the packet's length.
     #[must_use]
     pub fn finish(self) -> usize {

@@ -109,6 +109,7 @@ pub(crate) async fn run(args: PingArgs, interrupt: Interrupt) -> Result<(), Fail
         .target
         .connect(&args.carry, &args.observe, args.stream, room, &interrupt)
         .await?;
+    client.tell_refused(&args.carry.offer, &args.persist);
     let begun = Instant::now();
     let board = Mutex::new(Board::default());
     let trouble = exchange(&args, &client, &board, &interrupt).await;

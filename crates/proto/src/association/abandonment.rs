@@ -201,7 +201,7 @@ impl Association {
         while packet.room() >= least
             && let Some(notice) = self.sources.notices.next(&self.outstanding, window, closes)
         {
-            packet.push(&notice);
+            packet.push_as(self.config.chunk_types.selective_forward_tsn, &notice);
             self.counters.selective_notices_sent += 1;
         }
     }

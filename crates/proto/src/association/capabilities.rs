@@ -1,9 +1,10 @@
 //! What both ends agreed to use beyond the base protocol; it travels in the state cookie.
 
-use anabranch_wire::chunk::{kind, own_kind};
+use anabranch_wire::chunk::{OwnChunkTypes, kind, own_kind};
 use anabranch_wire::parameter::{Parameter, ParametersBuilder};
 
 use crate::config::Config;
+use crate::stats::Extensions;
 
 /// The extensions negotiated: one bit each. The base needs none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -55,23 +56,37 @@ impl Capabilities {
     }
 
     /// What a list of chunk types offers.
-    pub(crate) fn from_chunk_types(types: &[u8]) -> Self {
-        let listed = Self::CHUNKS.into_iter().filter(|(kind, _)| types.contains(kind));
+    pub(crate) fn from_chunk_types(types: &[u8], numbers: OwnChunkTypes) -> Self {
+        let is_listed = |kind: u8| types.contains(&numbers.on_wire(kind));
+        let listed = Self::CHUNKS.into_iter().filter(|(kind, _)| is_listed(*kind));
         listed.fold(Self::default(), |all, (_, one)| all.with(one))
     }
 
     /// Adds the parameters that offer it to an INIT or INIT ACK; none if there is nothing to offer.
-    pub(crate) fn push_parameters(self, mut parameters: ParametersBuilder) -> ParametersBuilder {
+    pub(crate) fn push_parameters(
+        self,
+        mut parameters: ParametersBuilder,
+        numbers: OwnChunkTypes,
+    ) -> ParametersBuilder {
         if self == Self::default() {
             return parameters;
         }
         let types = Self::CHUNKS.iter().filter(|(_, one)| self.has(*one));
-        let types: Vec<u8> = types.map(|(kind, _)| *kind).collect();
+        let types: Vec<u8> = types.map(|(kind, _)| numbers.on_wire(*kind)).collect();
         parameters = parameters.push(&Parameter::SupportedExtensions(types.into()));
         if self.has(Self::PARTIAL_RELIABILITY) {
             parameters = parameters.push(&Parameter::ForwardTsnSupported);
         }
         parameters
+    }
+
+    /// For the application.
+    pub(crate) fn extensions(self) -> Extensions {
+        Extensions {
+            partial_reliability: self.has(Self::PARTIAL_RELIABILITY),
+            nr_sack: self.has(Self::NR_SACK),
+            selective_forward_tsn: self.has(Self::SELECTIVE_FORWARD_TSN),
+        }
     }
 
     pub(crate) fn to_bits(self) -> u32 {

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use super::handshake::{answer_init, first_tsn};
 use super::outbound::write_packet;
 use super::peer_init::{self, InitFields, InitRefusal, PeerInit};
-use super::{Association, AssociationState, Capabilities};
+use super::{Association, AssociationState};
 use crate::endpoint::{CookieError, Inbound, StateCookie};
 use crate::event::{EndpointEvent, Event, Reply};
 use crate::extension::ControlSources;
@@ -45,7 +45,7 @@ impl Association {
             inbound_streams: init.inbound_streams,
             initial_tsn: init.initial_tsn,
         };
-        let peer = match peer_init::read(fields, &init.parameters, Capabilities::offered(&self.config)) {
+        let peer = match peer_init::read(fields, &init.parameters, &self.config) {
             Ok(peer) => peer,
             Err(InitRefusal::Silent) => return,
             Err(InitRefusal::Abort(cause)) => {

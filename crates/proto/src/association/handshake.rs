@@ -62,7 +62,7 @@ fn own_parameters(config: &Config, offered: Capabilities) -> ParametersBuilder {
             IpAddr::V6(ip) => Parameter::Ipv6(*ip),
         });
     }
-    offered.push_parameters(parameters)
+    offered.push_parameters(parameters, config.chunk_types)
 }
 
 /// The INIT ACK that answers the INIT of `peer` in `inbound` (§5.1.3, §5.2.1, §5.2.2), with `own` as this side's
@@ -328,7 +328,7 @@ impl Association {
             inbound_streams: init_ack.inbound_streams,
             initial_tsn: init_ack.initial_tsn,
         };
-        let peer = match peer_init::read(fields, &init_ack.parameters, Capabilities::offered(&self.config)) {
+        let peer = match peer_init::read(fields, &init_ack.parameters, &self.config) {
             Ok(peer) => peer,
             // Tag 0: the association is destroyed, and nobody can be told under that tag (§3.3.3).
             Err(InitRefusal::Silent) => {

@@ -131,7 +131,7 @@ impl Association {
                     }
                 })
             }
-            _ => match Chunk::decode(*raw) {
+            _ => match Chunk::decode(raw.under(self.config.chunk_types)) {
                 Ok(chunk) => return self.on_control_chunk(now, inbound, raw, chunk, notes),
                 Err(error) => Err(error),
             },

@@ -382,6 +382,7 @@ impl Association {
         let primary = self.paths.primary();
         AssociationStats {
             counters: self.counters,
+            extensions: self.capabilities.extensions(),
             paths: self.paths.iter().map(|path| path.stats(primary)).collect(),
             queued_bytes: self.queue.bytes(),
             outstanding_bytes: self.outstanding.bytes(),

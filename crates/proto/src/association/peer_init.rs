@@ -11,6 +11,7 @@ use anabranch_wire::{Tsn, VerificationTag};
 use bytes::Bytes;
 
 use super::capabilities::Capabilities;
+use crate::config::Config;
 
 /// The fixed fields that INIT and INIT ACK share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,8 +62,9 @@ const MOST_REPORTED: usize = 512;
 pub(crate) fn read(
     fields: InitFields,
     parameters: &Parameters,
-    own: Capabilities,
+    config: &Config,
 ) -> Result<PeerInit, InitRefusal> {
+    let own = Capabilities::offered(config);
     if fields.tag.0 == 0 {
         return Err(InitRefusal::Silent);
     }
@@ -91,7 +93,7 @@ pub(crate) fn read(
                 return Err(InitRefusal::Abort(Cause::UnresolvableAddress(raw.whole())));
             }
             Parameter::SupportedExtensions(types) => {
-                let offered = Capabilities::from_chunk_types(&types).and(own);
+                let offered = Capabilities::from_chunk_types(&types, config.chunk_types).and(own);
                 peer.capabilities = peer.capabilities.with(offered);
             }
             Parameter::ForwardTsnSupported if own.has(Capabilities::PARTIAL_RELIABILITY) => {

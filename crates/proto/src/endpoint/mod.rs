@@ -19,8 +19,8 @@ pub(crate) use cookie::{CookieError, CookieMint, StateCookie, TieTags};
 pub(crate) use out_of_the_blue::{answer as answer_out_of_the_blue, contains};
 
 use crate::association::{
-    Association, Blueprint, Capabilities, InitFields, InitRefusal, answer_init, first_tsn, is_unicast,
-    read_peer_init, write_packet,
+    Association, Blueprint, InitFields, InitRefusal, answer_init, first_tsn, is_unicast, read_peer_init,
+    write_packet,
 };
 use crate::config::Config;
 use crate::error::{ConnectError, EndpointError};
@@ -288,7 +288,7 @@ impl Endpoint {
             inbound_streams: init.inbound_streams,
             initial_tsn: init.initial_tsn,
         };
-        let peer = match read_peer_init(fields, &init.parameters, Capabilities::offered(&self.config)) {
+        let peer = match read_peer_init(fields, &init.parameters, &self.config) {
             Ok(peer) => peer,
             Err(InitRefusal::Silent) => return Handling::Done,
             Err(InitRefusal::Abort(cause)) => return refuse(inbound, fields.tag, &[cause]),

@@ -32,7 +32,7 @@ pub use heartbeat::{Heartbeat, HeartbeatAck};
 pub use i_data::IData;
 pub use init::{Init, InitAck};
 pub use nr_sack::{NrSack, NrSackWriter};
-pub use own::{SelectiveForwardTsn, kind as own_kind};
+pub use own::{OwnChunkTypes, SelectiveForwardTsn, kind as own_kind};
 pub use pad::Pad;
 pub use reconfiguration::ReConfig;
 pub use sack::{GapAckBlock, GapAckBlocks, Sack, SackWriter, TsnList};
@@ -151,6 +151,15 @@ impl<'a> RawChunk<'a> {
             packet,
             start,
             end,
+        }
+    }
+
+    /// The same chunk as one whose own chunks have the numbers `types` on the wire reads it.
+    #[must_use]
+    pub fn under(self, types: OwnChunkTypes) -> Self {
+        Self {
+            kind: types.here(self.kind),
+            ..self
         }
     }
 

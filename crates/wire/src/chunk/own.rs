@@ -8,7 +8,7 @@
 
 use alloc::vec::Vec;
 
-use super::{CHUNK_HEADER_LEN, ChunkError, EncodeChunk, RawChunk, put_header};
+use super::{CHUNK_HEADER_LEN, ChunkError, EncodeChunk, RawChunk, kind as standard, put_header};
 use crate::reader::Reader;
 use crate::types::{Ssn, StreamId, Tsn};
 
@@ -17,6 +17,72 @@ pub mod kind {
     /// Selective forward TSN (Basto and Freitas, *SCTP extensions for time sensitive traffic*).
     pub const SELECTIVE_FORWARD_TSN: u8 = 160;
 }
+
+/// The numbers that these chunks have on the wire, for networks where one of [`kind`] means something else. Both ends of an
+/// association must have the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnChunkTypes {
+    /// Of [`SelectiveForwardTsn`].
+    pub selective_forward_tsn: u8,
+}
+
+impl Default for OwnChunkTypes {
+    fn default() -> Self {
+        Self {
+            selective_forward_tsn: kind::SELECTIVE_FORWARD_TSN,
+        }
+    }
+}
+
+impl OwnChunkTypes {
+    /// Numbers of this range are passed over by who does not know them (RFC 9260 §3.2); these of them are not free.
+    const TAKEN: [u8; 8] = [
+        standard::ASCONF_ACK,
+        standard::RE_CONFIG,
+        standard::PAD,
+        RESERVED,
+        standard::FORWARD_TSN,
+        standard::ASCONF,
+        standard::I_FORWARD_TSN,
+        u8::MAX,
+    ];
+
+    /// Each chunk: its number here and the one on the wire.
+    fn pairs(self) -> [(u8, u8); 1] {
+        [(kind::SELECTIVE_FORWARD_TSN, self.selective_forward_tsn)]
+    }
+
+    /// Whether every number is one that others pass over, that no standard has, and that no two share.
+    #[must_use]
+    pub fn is_valid(self) -> bool {
+        let pairs = self.pairs();
+        let free = |number: u8| number >= 128 && !Self::TAKEN.contains(&number);
+        let once = |number: u8| pairs.iter().filter(|(_, other)| *other == number).count() == 1;
+        pairs.iter().all(|(_, number)| free(*number) && once(*number))
+    }
+
+    /// The number on the wire of a chunk that has the number `own` here.
+    #[must_use]
+    pub fn on_wire(self, own: u8) -> u8 {
+        let pair = self.pairs().into_iter().find(|(here, _)| *here == own);
+        pair.map_or(own, |(_, wire)| wire)
+    }
+
+    /// The number here of a chunk that came with the number `wire`: one that no chunk has, if it is that of a chunk which has
+    /// another one on the wire.
+    #[must_use]
+    pub fn here(self, wire: u8) -> u8 {
+        let pairs = self.pairs();
+        if let Some((here, _)) = pairs.into_iter().find(|(_, number)| *number == wire) {
+            return here;
+        }
+        let moved = pairs.into_iter().any(|(here, _)| here == wire);
+        if moved { RESERVED } else { wire }
+    }
+}
+
+/// Reserved for extensions of the numbers themselves (RFC 9260 §3.2): never a chunk's.
+const RESERVED: u8 = 191;
 
 /// Tells the receiver that an ordered message will not be sent again: if it has not come, its stream need not wait for it.
 /// It says nothing about acknowledging: the TSN stays missing until a FORWARD-TSN passes it.
@@ -78,5 +144,28 @@ mod tests {
         let bytes = [160, 0, 0, 12, 0, 0, 0, 9, 0, 3, 0, 5];
         check(&bytes, &Chunk::SelectiveForwardTsn(notice));
         check_refused(&[160, 0, 0, 8, 0, 0, 0, 9], ChunkError::Length { kind: 160 });
+    }
+
+    #[test]
+    fn numbers_that_are_moved() {
+        let moved = OwnChunkTypes {
+            selective_forward_tsn: 170,
+        };
+        assert!(moved.is_valid() && OwnChunkTypes::default().is_valid());
+        assert_eq!(moved.on_wire(kind::SELECTIVE_FORWARD_TSN), 170);
+        assert_eq!(moved.here(170), kind::SELECTIVE_FORWARD_TSN);
+        // The number it had means nothing any more; those of the standards stay.
+        assert_eq!(moved.here(kind::SELECTIVE_FORWARD_TSN), RESERVED);
+        assert_eq!(moved.here(standard::FORWARD_TSN), standard::FORWARD_TSN);
+        for taken in [standard::DATA, 127, standard::FORWARD_TSN, RESERVED] {
+            let selective_forward_tsn = taken;
+            assert!(
+                !OwnChunkTypes {
+                    selective_forward_tsn
+                }
+                .is_valid(),
+                "{taken}"
+            );
+        }
     }
 }

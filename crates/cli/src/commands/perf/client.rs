@@ -35,6 +35,7 @@ pub(super) async fn run(args: ClientArgs, interrupt: Interrupt) -> Result<(), Fa
         .target
         .open(&args.carry, &args.observe, &wish, &interrupt)
         .await?;
+    client.tell_refused(&args.carry.offer, &args.persist);
     let result = measure(&args, &plan, &client, &interrupt).await;
     if result.is_err() {
         // Does nothing where the association has ended already.
