@@ -178,14 +178,25 @@ pub struct NrSackConfig {
     pub forward_past_nonrenegable: bool,
 }
 
-/// The order in which streams take turns (the seam that extensions add to).
+/// Which stream sends next (RFC 8260 §3). Without message interleaving a turn is a message, whatever its length; with it, a
+/// chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SchedulerKind {
-    /// Messages leave in the order in which they were given to `send`.
+    /// Messages leave in the order in which they were given to `send` (RFC 8260 §3.1).
     #[default]
     FirstComeFirstServed,
-    /// Streams with data take turns, a message each.
+    /// Streams with data take turns (RFC 8260 §3.2).
     RoundRobin,
+    /// Streams with data take turns of a packet each: new data in a packet is of one stream (RFC 8260 §3.3).
+    RoundRobinPerPacket,
+    /// The most urgent class first, always; the streams of a class take turns (RFC 8260 §3.4). See
+    /// [`crate::Association::set_stream_priority`].
+    Priority,
+    /// Streams with data send as many bytes each (RFC 8260 §3.5).
+    FairBandwidth,
+    /// Streams with data send bytes in proportion to their weights (RFC 8260 §3.6). See
+    /// [`crate::Association::set_stream_weight`].
+    WeightedFairQueueing,
 }
 
 impl Default for Config {

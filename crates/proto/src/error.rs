@@ -3,6 +3,8 @@
 
 use anabranch_wire::StreamId;
 
+use crate::config::SchedulerKind;
+
 /// Why a message was not taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -35,6 +37,29 @@ pub enum SendError {
     /// The association is shutting down, or over.
     #[error("the association takes no more messages: it is shutting down or closed")]
     Closed,
+}
+
+/// Why what was said of a stream's place among the others was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SchedulingError {
+    /// The stream was not negotiated.
+    #[error("stream {stream:?} does not exist: the association has {streams} outbound streams")]
+    InvalidStream {
+        /// The stream asked for.
+        stream: StreamId,
+        /// Outbound streams negotiated.
+        streams: u16,
+    },
+    /// Priorities count with [`SchedulerKind::Priority`] only.
+    #[error("the scheduler {0:?} knows no priorities: choose Priority first")]
+    NoPriorities(SchedulerKind),
+    /// Weights count with [`SchedulerKind::WeightedFairQueueing`] only.
+    #[error("the scheduler {0:?} knows no weights: choose WeightedFairQueueing first")]
+    NoWeights(SchedulerKind),
+    /// A weight is at least 1.
+    #[error("a weight must be at least 1")]
+    ZeroWeight,
 }
 
 /// Why an association could not be begun.

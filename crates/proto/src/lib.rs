@@ -36,7 +36,7 @@ pub use config::{
     RecoveryRules, RetransmissionConfig, RtoConfig, SackConfig, SchedulerKind, StreamConfig, T3Restart,
 };
 pub use endpoint::{AssociationId, ConnectOptions, Endpoint, Handling, Inbound};
-pub use error::{ConnectError, EndpointError, PathRequestError, SendError};
+pub use error::{ConnectError, EndpointError, PathRequestError, SchedulingError, SendError};
 pub use event::{CloseReason, EndpointEvent, Event, PathError, Reply, Undelivered};
 pub use message::{MessageId, MessagePart, Payload, Reliability, SendOptions};
 pub use path::{PathId, PathState};

@@ -190,7 +190,14 @@ fn random_config(random: &mut Generator, near_wrap: bool) -> Config {
     config.shutdown_guard = Some(HEALED_LIMIT);
     config.scheduler = pick(
         random,
-        &[SchedulerKind::FirstComeFirstServed, SchedulerKind::RoundRobin],
+        &[
+            SchedulerKind::FirstComeFirstServed,
+            SchedulerKind::RoundRobin,
+            SchedulerKind::RoundRobinPerPacket,
+            SchedulerKind::Priority,
+            SchedulerKind::FairBandwidth,
+            SchedulerKind::WeightedFairQueueing,
+        ],
     );
     let partial = &mut config.partial_reliability;
     partial.offer = random.below(8) > 0;

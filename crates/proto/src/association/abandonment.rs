@@ -26,6 +26,8 @@ impl Association {
         if capabilities.has(Capabilities::NR_SACK) {
             self.receiver.use_nr_sack();
         }
+        // DATA has no message numbers: the fragments of a message follow each other.
+        self.queue.set_interleaving(false);
     }
 
     pub(super) fn judge(&self, now: Timestamp) -> Judge {

@@ -158,9 +158,8 @@ impl Association {
 
     /// The window may have opened: a probe is no longer due.
     fn on_window_update(&mut self) {
-        let fits = self
-            .next_payload_len()
-            .is_none_or(|len| len <= self.peer_window.left(self.outstanding.in_flight()));
+        let left = self.peer_window.left(self.outstanding.in_flight());
+        let fits = self.next_payload_len().is_none_or(|len| len <= left);
         if fits {
             self.timers.window_probe = None;
             self.peer_window.note_open();

@@ -14,6 +14,7 @@ mod outbound;
 mod path_probe;
 mod peer_init;
 mod peer_window;
+mod scheduling;
 mod shutdown;
 mod state;
 mod timeout;

@@ -7,6 +7,7 @@ use anabranch_wire::packet::{COMMON_HEADER_LEN, CommonHeader, PacketWriter};
 use anabranch_wire::{Tsn, VerificationTag};
 
 use super::{Association, State, Transmit};
+use crate::config::SchedulerKind;
 use crate::path::{Candidate, PathId};
 use crate::send::ChunkState;
 use crate::time::Timestamp;
@@ -143,6 +144,7 @@ impl Association {
             self.push_sources(now, id, turn.map(|turn| self.wire_len(turn)), &mut packet);
             if let Some(turn) = turn {
                 self.push_data(now, turn, &mut packet);
+                self.queue.on_packet();
             }
         }
         if packet.is_empty() {
@@ -255,8 +257,9 @@ impl Association {
     }
 
     /// Bytes of user data of the next new chunk: fragments fit every path.
-    pub(super) fn next_payload_len(&self) -> Option<usize> {
-        self.queue.peek(self.payload_limit())
+    pub(super) fn next_payload_len(&mut self) -> Option<usize> {
+        let limit = self.payload_limit();
+        self.queue.peek(limit)
     }
 
     /// Bytes of user data that fit a chunk on every path, beside what rides with data.
@@ -316,7 +319,8 @@ impl Association {
             None => {
                 self.push_repeats(now, id, packet);
                 // Beside repeats, new data must be allowed on its own (§6.1).
-                self.next_beside(now, id)
+                let beside = self.queue.scheduler() != SchedulerKind::RoundRobinPerPacket;
+                beside.then(|| self.next_beside(now, id)).flatten()
             }
         };
         while let Some(len) = next.filter(|len| self.queue.format().wire_len(*len) <= packet.room()) {

@@ -4,7 +4,7 @@ use anabranch_wire::chunk::{Data, DataWriter, padded};
 use anabranch_wire::packet::PacketWriter;
 use anabranch_wire::{Ssn, Tsn};
 
-use super::send_queue::Fragment;
+use super::fragment::Fragment;
 
 /// The chunk types that carry user data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 mod abandonment;
 mod ack_report;
 mod data_format;
+mod fragment;
 mod loss;
 mod outstanding;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -15,6 +16,7 @@ mod send_queue;
 pub(crate) use abandonment::{AbandonPolicy, Moment, Persistence};
 pub(crate) use ack_report::AckReport;
 pub(crate) use ack_report::normalise;
+pub(crate) use fragment::{Fragment, UnsentMessage};
 pub(crate) use outstanding::{AckOutcome, ChunkState, InvalidAck, Judge, Outstanding, PathOutcome};
 pub use recovery_rules::{RecoveryRules, T3Restart};
-pub(crate) use send_queue::{Fragment, SendQueue, UnsentMessage};
+pub(crate) use send_queue::SendQueue;

@@ -12,9 +12,9 @@ use anabranch_wire::chunk::GapAckBlock;
 
 use super::abandonment::{AbandonPolicy, Moment};
 use super::ack_report::AckReport;
+use super::fragment::Fragment;
 use super::loss::{Holes, Run, difference, union};
 use super::recovery_rules::RecoveryRules;
-use super::send_queue::Fragment;
 use crate::path::PathId;
 use crate::time::Timestamp;
 

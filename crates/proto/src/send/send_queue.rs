@@ -3,6 +3,7 @@
 //! A fragment gets its stream sequence number, and its TSN from `outstanding`, only when it leaves.
 
 use core::cmp::Reverse;
+use core::num::NonZeroU16;
 use std::collections::{BTreeSet, VecDeque};
 
 use anabranch_wire::{Ppid, StreamId};
@@ -10,75 +11,13 @@ use bytes::Bytes;
 
 use super::abandonment::Persistence;
 use super::data_format::DataFormat;
-use super::scheduler::StreamScheduler;
+use super::fragment::{Fragment, UnsentMessage};
+use super::scheduler::{Accepted, Paged, StreamScheduler};
 use crate::config::SchedulerKind;
 use crate::error::SendError;
-use crate::event::Undelivered;
 use crate::message::{MessageId, SendOptions};
 use crate::stats::StreamStats;
 use crate::time::Timestamp;
-
-/// A piece of a message that fits a packet.
-#[derive(Clone, Debug)]
-pub(crate) struct Fragment {
-    pub(crate) payload: Bytes,
-    pub(crate) message: MessageId,
-    pub(crate) context: u64,
-    pub(crate) stream: StreamId,
-    /// SSN of an ordered message; 0 of an unordered one.
-    pub(crate) sequence: u32,
-    pub(crate) ppid: Ppid,
-    pub(crate) unordered: bool,
-    pub(crate) beginning: bool,
-    pub(crate) ending: bool,
-    pub(crate) immediate: bool,
-    /// When it is given up.
-    pub(crate) persistence: Persistence,
-    /// Bytes in a packet, with chunk header and padding.
-    wire_len: u32,
-}
-
-impl Fragment {
-    /// Bytes in a packet, with chunk header and padding: what windows of congestion control count (§1.6).
-    pub(crate) fn wire_len(&self) -> usize {
-        self.wire_len as usize
-    }
-
-    /// What its application is told if its message is never acknowledged.
-    pub(crate) fn undelivered(&self) -> Undelivered {
-        Undelivered {
-            message: self.message,
-            stream: self.stream,
-            context: self.context,
-            sent: true,
-        }
-    }
-}
-
-/// A message that never left whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct UnsentMessage {
-    pub(crate) message: MessageId,
-    pub(crate) stream: StreamId,
-    pub(crate) context: u64,
-    /// Whether a part of it was sent.
-    pub(crate) begun: bool,
-    /// If so, as [`Fragment`] has them.
-    pub(crate) unordered: bool,
-    pub(crate) sequence: u32,
-}
-
-impl UnsentMessage {
-    /// What its application is told.
-    pub(crate) fn undelivered(&self) -> Undelivered {
-        Undelivered {
-            message: self.message,
-            stream: self.stream,
-            context: self.context,
-            sent: self.begun,
-        }
-    }
-}
 
 #[derive(Debug)]
 struct Message {
@@ -124,11 +63,13 @@ struct OutboundStream {
 /// The messages of all streams that wait.
 #[derive(Debug)]
 pub(crate) struct SendQueue {
-    /// By stream identifier, as far as used.
-    streams: Vec<Option<Box<OutboundStream>>>,
+    streams: Paged<Option<Box<OutboundStream>>>,
     stream_count: u16,
     scheduler: StreamScheduler,
-    /// A message whose fragments must follow each other without another's between (§6.9).
+    /// Whether another message's fragment may follow any fragment (RFC 8260).
+    interleaving: bool,
+    /// A message whose fragments must follow each other without another's between (§6.9); none with interleaving, where each
+    /// stream may have one that is begun.
     locked: Option<StreamId>,
     format: DataFormat,
     next_message: u64,
@@ -143,9 +84,10 @@ pub(crate) struct SendQueue {
 impl SendQueue {
     pub(crate) fn new(stream_count: u16, scheduler: SchedulerKind) -> Self {
         Self {
-            streams: Vec::new(),
+            streams: Paged::default(),
             stream_count,
             scheduler: StreamScheduler::new(scheduler),
+            interleaving: false,
             locked: None,
             format: DataFormat::Data,
             next_message: 0,
@@ -164,10 +106,12 @@ impl SendQueue {
     /// The peer accepts this many streams. Messages that wait for others are dropped and answered.
     pub(crate) fn set_stream_count(&mut self, count: u16) -> Vec<UnsentMessage> {
         self.stream_count = count;
-        let beyond = usize::from(count)..self.streams.len().max(usize::from(count));
-        beyond
-            .flat_map(|id| self.drop_messages(StreamId(id as u16), |_| true))
-            .collect()
+        self.drop_all_from(StreamId(count))
+    }
+
+    /// Both sides speak of each message by its own number (RFC 8260 §2.1), so fragments of several may alternate.
+    pub(crate) fn set_interleaving(&mut self, interleaving: bool) {
+        self.interleaving = interleaving;
     }
 
     /// Bytes that wait.
@@ -184,12 +128,12 @@ impl SendQueue {
         self.format
     }
 
-    fn stream_mut(&mut self, id: StreamId) -> &mut OutboundStream {
-        let index = usize::from(id.0);
-        if self.streams.len() <= index {
-            self.streams.resize_with(index + 1, || None);
-        }
-        self.streams[index].get_or_insert_default()
+    fn stream(&self, id: StreamId) -> Option<&OutboundStream> {
+        self.streams.at(id)?.as_deref()
+    }
+
+    fn stream_mut(&mut self, id: StreamId) -> Option<&mut OutboundStream> {
+        self.streams.at_mut(id)?.as_deref_mut()
     }
 
     /// Queues a message, or its first part, or a further one.
@@ -211,7 +155,7 @@ impl SendQueue {
         let next_message = MessageId(self.next_message);
         let size = part.len();
         let persistence = Persistence::new(options.reliability, now);
-        let state = self.stream_mut(stream);
+        let state = self.streams.touch(stream).get_or_insert_default();
         if let Some(dropped) = state.dropping {
             if !is_part {
                 return Err(SendError::MessageOpen(stream));
@@ -236,12 +180,12 @@ impl SendQueue {
                 state.stats.bytes += size as u64;
                 state.stats.queued_bytes += size;
                 self.bytes += size;
+                self.scheduler.on_part(stream);
                 return Ok(id);
             }
             (None, _) if size == 0 => return Err(SendError::Empty),
             (None, _) => {}
         }
-        let was_empty = state.messages.is_empty();
         state.messages.push_back(Message {
             id: next_message,
             options,
@@ -256,7 +200,7 @@ impl SendQueue {
         state.stats.bytes += size as u64;
         state.stats.queued_bytes += size;
         state.stats.queued_messages += 1;
-        self.scheduler.on_message(stream, was_empty);
+        self.scheduler.on_message(stream, next_message);
         self.note_persistence(persistence, next_message, stream, true);
         self.next_message += 1;
         self.messages += 1;
@@ -270,15 +214,18 @@ impl SendQueue {
 
     /// Bytes of user data in the next fragment, at most `limit`; `None` when nothing can leave: nothing waits, or a
     /// message in the middle waits for its next part.
-    pub(crate) fn peek(&self, limit: usize) -> Option<usize> {
-        let stream = self.streams.get(usize::from(self.next_stream()?.0))?.as_ref()?;
-        let message = stream.messages.front()?;
-        // An ending part may be empty; the fragment before it is held back until it is known to be the last.
-        let held_back = !message.complete && message.rest.is_empty() && message.first.len() <= limit;
-        if held_back {
-            None
-        } else {
-            Some(message.first.len().min(limit))
+    pub(crate) fn peek(&mut self, limit: usize) -> Option<usize> {
+        loop {
+            let id = self.next_stream()?;
+            let message = self.stream(id)?.messages.front()?;
+            // An ending part may be empty; the fragment before it is held back until it is known to be the last.
+            let held_back = !message.complete && message.rest.is_empty() && message.first.len() <= limit;
+            if !held_back {
+                return Some(message.first.len().min(limit));
+            }
+            if self.locked.is_some() || !self.scheduler.park(id) {
+                return None;
+            }
         }
     }
 
@@ -286,7 +233,8 @@ impl SendQueue {
     pub(crate) fn take(&mut self, now: Timestamp, len: usize) -> Option<Fragment> {
         let id = self.next_stream()?;
         let format = self.format;
-        let stream = self.streams.get_mut(usize::from(id.0))?.as_mut()?;
+        let interleaves = self.interleaving;
+        let stream = self.streams.at_mut(id)?.as_deref_mut()?;
         let message = stream.messages.front_mut()?;
         let beginning = !message.begun;
         message.begun = true;
@@ -319,7 +267,6 @@ impl SendQueue {
         let id_of_it = message.id;
         stream.stats.queued_bytes -= len;
         self.bytes -= len;
-        self.locked = Some(id);
         if ending {
             let waited = now.saturating_duration_since(message.queued_at);
             stream.stats.queue_delay_total += waited;
@@ -329,11 +276,17 @@ impl SendQueue {
                 stream.next_sequence = u32::from((stream.next_sequence as u16).wrapping_add(1));
             }
             stream.messages.pop_front();
-            let more = !stream.messages.is_empty();
             self.messages -= 1;
-            self.locked = None;
-            self.scheduler.on_message_sent(more);
         }
+        self.locked = Some(id).filter(|_| !ending && !interleaves);
+        let accepted = Accepted {
+            message: id_of_it,
+            bytes: len,
+            ended: ending,
+            interleaves,
+            more: !stream.messages.is_empty(),
+        };
+        self.scheduler.accept(id, accepted);
         // Once begun it no longer gives way; it may still expire until it has left whole.
         let leaves = matches!(fragment.persistence, Persistence::Priority(_)) && beginning || ending;
         if leaves {
@@ -402,7 +355,7 @@ impl SendQueue {
     }
 
     fn message(&self, stream: StreamId, id: MessageId) -> Option<&Message> {
-        let stream = self.streams.get(usize::from(stream.0))?.as_ref()?;
+        let stream = self.stream(stream)?;
         let at = stream
             .messages
             .binary_search_by_key(&id, |message| message.id)
@@ -412,22 +365,22 @@ impl SendQueue {
 
     /// Takes out one message.
     pub(crate) fn drop_message(&mut self, stream: StreamId, id: MessageId) -> Option<UnsentMessage> {
-        let state = self.streams.get_mut(usize::from(stream.0))?.as_mut()?;
+        let state = self.stream_mut(stream)?;
         let at = state
             .messages
             .binary_search_by_key(&id, |message| message.id)
             .ok()?;
         let message = state.messages.remove(at)?;
-        Some(self.forget(stream, &message))
+        self.forget(stream, &message)
     }
 
     /// The message is out of its stream's queue, and never leaves whole.
-    fn forget(&mut self, id: StreamId, message: &Message) -> UnsentMessage {
+    fn forget(&mut self, id: StreamId, message: &Message) -> Option<UnsentMessage> {
         self.note_persistence(message.persistence, message.id, id, false);
         let size = message.size();
         self.bytes -= size;
         self.messages -= 1;
-        let stream = self.stream_mut(id);
+        let stream = self.streams.at_mut(id)?.as_deref_mut()?;
         stream.stats.queued_bytes -= size;
         stream.stats.queued_messages -= 1;
         if !message.complete {
@@ -439,10 +392,10 @@ impl SendQueue {
             if !message.options.unordered {
                 stream.next_sequence = u32::from((stream.next_sequence as u16).wrapping_add(1));
             }
-            self.locked = None;
+            self.locked = self.locked.filter(|locked| *locked != id);
         }
-        self.scheduler.on_abandoned(id, left);
-        unsent
+        self.scheduler.on_abandoned(id, message.id, left);
+        Some(unsent)
     }
 
     /// The end of a message that was given up half-sent: it takes a TSN and is never sent.
@@ -463,21 +416,25 @@ impl SendQueue {
         }
     }
 
-    /// Takes out the messages of a stream that `which` picks.
-    fn drop_messages(&mut self, id: StreamId, which: impl Fn(&Message) -> bool) -> Vec<UnsentMessage> {
-        let Some(Some(stream)) = self.streams.get_mut(usize::from(id.0)) else {
-            return Vec::new();
-        };
-        let (dropped, kept) = core::mem::take(&mut stream.messages)
-            .into_iter()
-            .partition::<Vec<_>, _>(which);
-        stream.messages = kept.into();
-        dropped.iter().map(|message| self.forget(id, message)).collect()
+    /// Takes out all messages of a stream and of those above it.
+    fn drop_all_from(&mut self, first: StreamId) -> Vec<UnsentMessage> {
+        let mut dropped = Vec::new();
+        for (id, stream) in self.streams.iter_mut() {
+            if let Some(stream) = stream.as_mut().filter(|_| id >= first) {
+                dropped.extend(
+                    core::mem::take(&mut stream.messages)
+                        .into_iter()
+                        .map(|message| (id, message)),
+                );
+            }
+        }
+        let mut forget = |(id, message)| self.forget(id, &message);
+        dropped.drain(..).filter_map(&mut forget).collect()
     }
 
     /// Whether a message of this stream waits for a part: the end of it may still be given during a shutdown.
     pub(crate) fn has_open(&self, id: StreamId) -> bool {
-        let stream = self.streams.get(usize::from(id.0)).and_then(Option::as_ref);
+        let stream = self.stream(id);
         stream
             .and_then(|stream| stream.messages.back())
             .is_some_and(|message| !message.complete)
@@ -486,12 +443,9 @@ impl SendQueue {
 
     /// Everything that waits, as the association ends or restarts; stream sequence numbers begin anew.
     pub(crate) fn drain(&mut self) -> Vec<UnsentMessage> {
-        let streams = 0..self.streams.len();
-        let mut dropped: Vec<_> = streams
-            .flat_map(|id| self.drop_messages(StreamId(id as u16), |_| true))
-            .collect();
+        let mut dropped = self.drop_all_from(StreamId(0));
         dropped.sort_unstable_by_key(|unsent| unsent.message);
-        for stream in self.streams.iter_mut().flatten() {
+        for stream in self.streams.iter_mut().filter_map(|(_, stream)| stream.as_mut()) {
             stream.next_sequence = 0;
             stream.dropping = None;
         }
@@ -500,10 +454,54 @@ impl SendQueue {
     }
 
     pub(crate) fn stream_stats(&self, id: StreamId) -> StreamStats {
-        match self.streams.get(usize::from(id.0)) {
-            Some(Some(stream)) => stream.stats,
-            _ => StreamStats::default(),
-        }
+        self.stream(id).map(|stream| stream.stats).unwrap_or_default()
+    }
+
+    /// A packet is full, or has all that there is for it.
+    pub(crate) fn on_packet(&mut self) {
+        self.scheduler.on_packet();
+    }
+
+    pub(crate) fn scheduler(&self) -> SchedulerKind {
+        self.scheduler.kind()
+    }
+
+    pub(crate) fn set_scheduler(&mut self, kind: SchedulerKind) {
+        let waiting = self.waiting();
+        self.scheduler.set_kind(kind, waiting);
+    }
+
+    pub(crate) fn priority(&self, stream: StreamId) -> u16 {
+        self.scheduler.priority(stream)
+    }
+
+    pub(crate) fn weight(&self, stream: StreamId) -> u16 {
+        self.scheduler.weight(stream)
+    }
+
+    pub(crate) fn set_priority(&mut self, stream: StreamId, priority: u16) {
+        self.scheduler.set_priority(stream, priority);
+    }
+
+    pub(crate) fn set_weight(&mut self, stream: StreamId, weight: NonZeroU16) {
+        self.scheduler.set_weight(stream, weight);
+    }
+
+    /// Each stream's number becomes its priority, or 0.
+    pub(crate) fn reset_priorities(&mut self, in_order: bool) {
+        let waiting = self.waiting();
+        self.scheduler.reset_priorities(in_order, waiting);
+    }
+
+    /// The messages that wait, by number.
+    fn waiting(&mut self) -> Vec<(MessageId, StreamId)> {
+        let streams = self.streams.iter_mut();
+        let streams = streams.filter_map(|(id, stream)| Some((id, stream.as_deref()?)));
+        let mut waiting: Vec<_> = streams
+            .flat_map(|(id, stream)| stream.messages.iter().map(move |message| (message.id, id)))
+            .collect();
+        waiting.sort_unstable();
+        waiting
     }
 }
 

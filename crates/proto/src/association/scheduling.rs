@@ -1,0 +1,118 @@
+//! Which stream sends next, as the application chooses it (RFC 8260 §3; Heinz, *Priorities in SCTP Multistreaming*).
+//!
+//! A priority or weight that the scheduler would ignore is refused: whoever sets one believes that it counts.
+
+use core::num::NonZeroU16;
+use core::ops::RangeInclusive;
+
+use anabranch_wire::StreamId;
+
+use super::Association;
+use crate::config::SchedulerKind;
+use crate::error::SchedulingError;
+
+/// Streams among each other.
+impl Association {
+    /// The scheduler in use: `Config::scheduler` until another was chosen.
+    #[must_use]
+    pub fn scheduler(&self) -> SchedulerKind {
+        self.queue.scheduler()
+    }
+
+    /// Chooses another scheduler, for what waits too. A message that is begun is finished first unless messages interleave.
+    /// Priorities and weights that were set are kept for when they count again.
+    pub fn set_scheduler(&mut self, scheduler: SchedulerKind) {
+        self.queue.set_scheduler(scheduler);
+    }
+
+    /// Puts a stream into a class, 0 being the most urgent and the default: while a stream of one class has data, none of a
+    /// higher number sends, so that a class can starve those behind it. What waits moves to the end of the new class; a
+    /// message that is begun is finished first unless messages interleave.
+    ///
+    /// # Errors
+    /// There is no such stream, or the scheduler is not [`SchedulerKind::Priority`].
+    pub fn set_stream_priority(&mut self, stream: StreamId, priority: u16) -> Result<(), SchedulingError> {
+        self.check_priorities(stream)?;
+        self.queue.set_priority(stream, priority);
+        Ok(())
+    }
+
+    /// Puts the streams of a range into one class: that of the first of them (the thesis' *set a range of equals*).
+    ///
+    /// # Errors
+    /// As [`Association::set_stream_priority`]; nothing was changed then. An empty range changes nothing.
+    pub fn set_equal_priorities(&mut self, streams: RangeInclusive<StreamId>) -> Result<(), SchedulingError> {
+        let (first, last) = (*streams.start(), *streams.end());
+        self.check_priorities(first.max(last))?;
+        let priority = self.queue.priority(first);
+        for stream in first.0..=last.0 {
+            self.queue.set_priority(StreamId(stream), priority);
+        }
+        Ok(())
+    }
+
+    /// Gives each stream its own number as its priority: stream 0 is the most urgent (the thesis' *default order*). What was
+    /// set before is forgotten.
+    ///
+    /// # Errors
+    /// The scheduler is not [`SchedulerKind::Priority`].
+    pub fn enable_default_priorities(&mut self) -> Result<(), SchedulingError> {
+        self.check_priorities(StreamId(0))?;
+        self.queue.reset_priorities(true);
+        Ok(())
+    }
+
+    /// Puts all streams into class 0 (the thesis' *disable*): they take turns. What was set before is forgotten.
+    ///
+    /// # Errors
+    /// The scheduler is not [`SchedulerKind::Priority`].
+    pub fn disable_priorities(&mut self) -> Result<(), SchedulingError> {
+        self.check_priorities(StreamId(0))?;
+        self.queue.reset_priorities(false);
+        Ok(())
+    }
+
+    /// The class of a stream; 0 unless set.
+    #[must_use]
+    pub fn stream_priority(&self, stream: StreamId) -> u16 {
+        self.queue.priority(stream)
+    }
+
+    /// Sets a stream's share against the others' that have data: one of weight 4 sends four times the bytes of one of weight
+    /// 1, the default.
+    ///
+    /// # Errors
+    /// There is no such stream, the weight is 0, or the scheduler is not [`SchedulerKind::WeightedFairQueueing`].
+    pub fn set_stream_weight(&mut self, stream: StreamId, weight: u16) -> Result<(), SchedulingError> {
+        self.check_stream(stream)?;
+        match self.scheduler() {
+            SchedulerKind::WeightedFairQueueing => {}
+            other => return Err(SchedulingError::NoWeights(other)),
+        }
+        let weight = NonZeroU16::new(weight).ok_or(SchedulingError::ZeroWeight)?;
+        self.queue.set_weight(stream, weight);
+        Ok(())
+    }
+
+    /// The weight of a stream; 1 unless set.
+    #[must_use]
+    pub fn stream_weight(&self, stream: StreamId) -> u16 {
+        self.queue.weight(stream)
+    }
+
+    fn check_stream(&self, stream: StreamId) -> Result<(), SchedulingError> {
+        let streams = self.outbound_streams();
+        if stream.0 >= streams {
+            return Err(SchedulingError::InvalidStream { stream, streams });
+        }
+        Ok(())
+    }
+
+    fn check_priorities(&self, stream: StreamId) -> Result<(), SchedulingError> {
+        self.check_stream(stream)?;
+        match self.scheduler() {
+            SchedulerKind::Priority => Ok(()),
+            other => Err(SchedulingError::NoPriorities(other)),
+        }
+    }
+}

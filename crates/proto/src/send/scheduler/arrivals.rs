@@ -1,0 +1,45 @@
+//! First come, first served (RFC 8260 §3.1): a turn for each message, in the order of `send`.
+
+use std::collections::VecDeque;
+
+use anabranch_wire::StreamId;
+
+use crate::message::MessageId;
+
+/// Turns that are out of their order's reach are marked so, and taken out once they are as many as the others.
+const GONE: StreamId = StreamId(u16::MAX);
+
+/// The messages that wait, by number. What leaves from the front costs O(1); what leaves from elsewhere is found by
+/// halving, and O(1) on average then.
+#[derive(Debug, Default)]
+pub(super) struct Arrivals {
+    turns: VecDeque<(MessageId, StreamId)>,
+    gone: usize,
+}
+
+impl Arrivals {
+    pub(super) fn push(&mut self, stream: StreamId, message: MessageId) {
+        self.turns.push_back((message, stream));
+    }
+
+    pub(super) fn front(&self) -> Option<StreamId> {
+        self.turns.front().map(|(_, stream)| *stream)
+    }
+
+    pub(super) fn remove(&mut self, message: MessageId) {
+        if self.turns.front().is_some_and(|(first, _)| *first == message) {
+            self.turns.pop_front();
+        } else if let Ok(at) = self.turns.binary_search_by_key(&message, |(id, _)| *id) {
+            self.turns[at].1 = GONE;
+            self.gone += 1;
+            if 2 * self.gone > self.turns.len() {
+                self.turns.retain(|(_, stream)| *stream != GONE);
+                self.gone = 0;
+            }
+        }
+        while self.gone > 0 && self.front() == Some(GONE) {
+            self.turns.pop_front();
+            self.gone -= 1;
+        }
+    }
+}

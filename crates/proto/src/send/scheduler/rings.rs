@@ -1,0 +1,137 @@
+//! Streams that have something to send, in rings: the ring with the lowest key is served first, and the streams of one
+//! ring take turns.
+
+use std::collections::BTreeMap;
+
+use anabranch_wire::StreamId;
+
+use super::paged::Paged;
+
+/// What sorts the rings.
+pub(super) type Key = u128;
+
+/// A list of streams, linked in their slots.
+#[derive(Clone, Copy, Debug)]
+struct Ring {
+    head: StreamId,
+    tail: StreamId,
+}
+
+/// Where a stream is.
+#[derive(Debug, Default)]
+struct Slot {
+    /// Its ring, while it is in one.
+    key: Option<Key>,
+    before: Option<StreamId>,
+    behind: Option<StreamId>,
+}
+
+/// The rings. Every operation is O(log rings); with a single ring, O(1) and without allocation.
+#[derive(Debug, Default)]
+pub(super) struct Rings {
+    slots: Paged<Slot>,
+    /// The ring with the lowest key, outside the map.
+    front: Option<(Key, Ring)>,
+    /// The others.
+    others: BTreeMap<Key, Ring>,
+}
+
+impl Rings {
+    pub(super) fn is_empty(&self) -> bool {
+        self.front.is_none()
+    }
+
+    /// The first stream of the first ring.
+    pub(super) fn front(&self) -> Option<StreamId> {
+        self.front.map(|(_, ring)| ring.head)
+    }
+
+    /// The ring that a stream is in.
+    pub(super) fn key(&self, stream: StreamId) -> Option<Key> {
+        self.slots.at(stream)?.key
+    }
+
+    /// Puts a stream that is in no ring at the end of one.
+    pub(super) fn push_back(&mut self, stream: StreamId, key: Key) {
+        let last = self.append(stream, key);
+        *self.slots.touch(stream) = Slot {
+            key: Some(key),
+            before: last,
+            behind: None,
+        };
+        if let Some(last) = last {
+            self.slots.touch(last).behind = Some(stream);
+        }
+    }
+
+    /// Makes the stream the last of its ring; answers which was.
+    fn append(&mut self, stream: StreamId, key: Key) -> Option<StreamId> {
+        let alone = Ring {
+            head: stream,
+            tail: stream,
+        };
+        let ring = match &mut self.front {
+            Some((first, ring)) if *first == key => ring,
+            Some((first, _)) if *first < key => match self.others.get_mut(&key) {
+                Some(ring) => ring,
+                None => {
+                    self.others.insert(key, alone);
+                    return None;
+                }
+            },
+            front => {
+                if let Some((first, ring)) = front.replace((key, alone)) {
+                    self.others.insert(first, ring);
+                }
+                return None;
+            }
+        };
+        Some(core::mem::replace(&mut ring.tail, stream))
+    }
+
+    /// Takes a stream out of its ring, wherever it stands there.
+    pub(super) fn remove(&mut self, stream: StreamId) {
+        let Some(slot) = self.slots.at_mut(stream) else {
+            return;
+        };
+        let Slot {
+            key: Some(key),
+            before,
+            behind,
+        } = core::mem::take(slot)
+        else {
+            return;
+        };
+        if let Some(before) = before {
+            self.slots.touch(before).behind = behind;
+        }
+        if let Some(behind) = behind {
+            self.slots.touch(behind).before = before;
+        }
+        let in_front = self.front.is_some_and(|(first, _)| first == key);
+        if before.is_none() && behind.is_none() {
+            if in_front {
+                self.front = self.others.pop_first();
+            } else {
+                self.others.remove(&key);
+            }
+            return;
+        }
+        let ring = match &mut self.front {
+            Some((_, ring)) if in_front => Some(ring),
+            _ => self.others.get_mut(&key),
+        };
+        if let Some(ring) = ring {
+            ring.head = if before.is_none() {
+                behind.unwrap_or(ring.head)
+            } else {
+                ring.head
+            };
+            ring.tail = if behind.is_none() {
+                before.unwrap_or(ring.tail)
+            } else {
+                ring.tail
+            };
+        }
+    }
+}
