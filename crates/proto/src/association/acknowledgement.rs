@@ -51,7 +51,6 @@ impl Association {
     fn on_ack_report(&mut self, now: Timestamp, report: &AckReport<'_>) {
         let mut outcome = core::mem::take(&mut self.outcome);
         outcome.begin(self.paths.len());
-        let was_recovering = self.outstanding.in_fast_recovery();
         let judge = self.judge(now);
         let paths = &self.paths;
         let earliest = |path| paths.path(path).earliest;
@@ -65,10 +64,8 @@ impl Association {
                 self.peer_window.on_sack(report.a_rwnd, outcome.cumulative_moved);
                 for index in 0..self.paths.len() {
                     let path = PathId(index as u8);
-                    let growth_held = was_recovering && self.outstanding.in_fast_recovery();
-                    let held = growth_held && !outcome.entered_recovery;
-                    self.apply_to_path(now, path, outcome.paths[index], outcome.cumulative_moved, held);
-                    if outcome.entered_recovery && outcome.paths[index].lost > 0 {
+                    self.apply_to_path(now, path, outcome.paths[index], outcome.cumulative_moved);
+                    if outcome.paths[index].cut {
                         let path = self.paths.path_mut(path);
                         path.control.on_fast_retransmit();
                         path.repeat_now = self.outstanding.first_lost().is_some();
@@ -101,14 +98,7 @@ impl Association {
         );
     }
 
-    fn apply_to_path(
-        &mut self,
-        now: Timestamp,
-        id: PathId,
-        outcome: PathOutcome,
-        cumulative_moved: bool,
-        in_fast_recovery: bool,
-    ) {
+    fn apply_to_path(&mut self, now: Timestamp, id: PathId, outcome: PathOutcome, cumulative_moved: bool) {
         let max_burst = self.config.max_burst;
         let path = self.paths.path_mut(id);
         let flight_before = path.flight_size;
@@ -123,8 +113,8 @@ impl Association {
             path.control.on_ack(AckedOnPath {
                 newly_acked: outcome.newly_acked,
                 flight_before,
-                cumulative_moved,
-                in_fast_recovery,
+                advanced: outcome.advanced,
+                in_fast_recovery: outcome.growth_held,
                 all_acked: path.flight_size == 0 && self.outstanding.is_empty(),
             });
         }

@@ -1,7 +1,8 @@
 //! The sending half of an association: messages waiting (`send_queue`), chunks in flight (`outstanding`), what
-//! acknowledgements say (`ack_report`) and what they prove lost (`loss`).
+//! acknowledgements say (`ack_report`) and what they prove lost (`ack_accounting`, `loss`).
 
 mod abandonment;
+mod ack_accounting;
 mod ack_report;
 mod data_format;
 mod fragment;

@@ -11,9 +11,10 @@ use anabranch_wire::Tsn;
 use anabranch_wire::chunk::GapAckBlock;
 
 use super::abandonment::{AbandonPolicy, Moment};
+use super::ack_accounting::AckAccounting;
 use super::ack_report::AckReport;
 use super::fragment::Fragment;
-use super::loss::{Holes, Run, difference, union};
+use super::loss::{Run, difference, union};
 use super::recovery_rules::RecoveryRules;
 use crate::path::PathId;
 use crate::time::Timestamp;
@@ -80,7 +81,7 @@ impl Judge {
     }
 }
 
-/// What an acknowledgement did to one path (split as `AckAccounting` of the design asks; one path is the base case).
+/// What an acknowledgement did to one path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PathOutcome {
     /// Bytes acknowledged for the first time.
@@ -103,6 +104,12 @@ pub(crate) struct PathOutcome {
     pub(crate) skipped: bool,
     /// Whether chunks were given up that do not count as lost.
     pub(crate) discarded: bool,
+    /// Whether the window is to be cut for what was lost.
+    pub(crate) cut: bool,
+    /// Whether losses are being repaired, and the window does not grow.
+    pub(crate) growth_held: bool,
+    /// Whether what arrives in order went on (the cumulative TSN ack point of §7.2.1).
+    pub(crate) advanced: bool,
 }
 
 /// What an acknowledgement did.
@@ -165,11 +172,9 @@ pub(crate) struct Outstanding {
     newly_for_good: Vec<Run>,
     /// Chunks in the ring whose message was given up.
     abandoned: usize,
-    holes: Holes,
+    accounting: AckAccounting,
     /// Indexes of the chunks in state `Lost`.
     lost: BTreeSet<u64>,
-    /// The exit point of fast recovery, while in it (§7.2.4).
-    recovery_exit: Option<u64>,
     /// Bytes of user data in the ring.
     bytes: usize,
     /// Bytes of user data in state `InFlight`.
@@ -189,9 +194,8 @@ impl Outstanding {
             for_good: Vec::new(),
             newly_for_good: Vec::new(),
             abandoned: 0,
-            holes: Holes::default(),
+            accounting: AckAccounting::single_destination(),
             lost: BTreeSet::new(),
-            recovery_exit: None,
             bytes: 0,
             in_flight: 0,
             rules,
@@ -231,8 +235,9 @@ impl Outstanding {
         (self.chunks.len() as u64) < MAX_AHEAD
     }
 
+    #[cfg(any(test, feature = "fuzzing"))]
     pub(crate) fn in_fast_recovery(&self) -> bool {
-        self.recovery_exit.is_some()
+        self.accounting.in_fast_recovery()
     }
 
     pub(crate) fn chunk(&self, index: u64) -> &Chunk {
@@ -293,8 +298,7 @@ impl Outstanding {
                 count += 1;
             }
         }
-        self.holes.reset_counts();
-        self.recovery_exit = None;
+        self.accounting.on_timeout();
         count
     }
 
@@ -350,15 +354,21 @@ impl Outstanding {
             return Err(InvalidAck::NeverSent);
         }
         outcome.cumulative_moved = cumulative >= self.base;
+        self.accounting.begin();
         let mut highest_newly_acked = self.on_cumulative(cumulative, &earliest, outcome);
         if highest > cumulative || !self.acked.is_empty() {
             let newly = self.on_gaps(cumulative, report, &earliest, outcome);
             highest_newly_acked = highest_newly_acked.max(newly);
         }
-        self.end_recovery(cumulative);
-        if !self.holes.is_empty() {
-            self.on_missing(highest_newly_acked, judge, outcome);
+        self.accounting.end_recovery(cumulative);
+        if self
+            .accounting
+            .report(highest_newly_acked, outcome.cumulative_moved)
+        {
+            self.on_missing(judge, outcome);
         }
+        let last = self.next_index() - 1;
+        self.accounting.finish(last, &self.rules, outcome);
         Ok(())
     }
 
@@ -384,7 +394,7 @@ impl Outstanding {
                 } else {
                     self.lost.remove(&self.base);
                 }
-                note_acked(&chunk, self.base, earliest, outcome);
+                note_acked(&chunk, self.base, &mut self.accounting, earliest, outcome);
                 highest = Some(self.base);
             }
             self.base += 1;
@@ -415,12 +425,13 @@ impl Outstanding {
             lost,
             in_flight,
             acked,
+            accounting,
             ..
         } = self;
         difference(&runs, acked, |run| {
             for index in run.first..=run.last {
                 let chunk = &mut chunks[(index - base) as usize];
-                note_acked(chunk, index, earliest, outcome);
+                note_acked(chunk, index, accounting, earliest, outcome);
                 if chunk.state == ChunkState::InFlight {
                     *in_flight -= chunk.fragment.payload.len();
                 } else {
@@ -443,7 +454,7 @@ impl Outstanding {
                 outcome.paths[chunk.path.index()].reneged += chunk.fragment.wire_len();
             }
         });
-        self.holes.update(base, &runs);
+        self.accounting.update(base, &runs);
         self.runs = core::mem::replace(&mut self.acked, runs);
         if newly_for_good {
             self.free_for_good(outcome);
@@ -451,24 +462,13 @@ impl Outstanding {
         highest
     }
 
-    fn end_recovery(&mut self, cumulative: u64) {
-        if self.recovery_exit.is_some_and(|exit| cumulative >= exit) {
-            self.recovery_exit = None;
+    /// Declares lost what has been reported missing often enough (§7.2.4).
+    fn on_missing(&mut self, judge: &Judge, outcome: &mut AckOutcome) {
+        if judge.policy.judges_early() {
+            self.discard_early(judge, outcome);
         }
-    }
-
-    /// Counts missing reports by the HTNA rule (§7.2.4) and declares what reached the limit lost.
-    fn on_missing(&mut self, highest_newly_acked: Option<u64>, judge: &Judge, outcome: &mut AckOutcome) {
-        let below = if self.in_fast_recovery() && outcome.cumulative_moved {
-            u64::MAX
-        } else if let Some(highest) = highest_newly_acked {
-            highest
-        } else {
-            return;
-        };
-        let mut any = judge.policy.judges_early() && self.discard_early(below, judge, outcome);
         let Self {
-            holes,
+            accounting,
             chunks,
             lost,
             base,
@@ -476,7 +476,7 @@ impl Outstanding {
             bytes,
             ..
         } = self;
-        holes.count_report(below, self.rules.missing_reports, |run| {
+        accounting.take_lost(self.rules.missing_reports, |run| {
             for index in run.first..=run.last {
                 let chunk = &mut chunks[(index - *base) as usize];
                 if chunk.state != ChunkState::InFlight || chunk.fast_retransmitted {
@@ -495,15 +495,8 @@ impl Outstanding {
                 let path = &mut outcome.paths[chunk.path.index()];
                 path.lost += 1;
                 path.left_flight += chunk.fragment.wire_len();
-                any = true;
             }
         });
-        if any && !self.in_fast_recovery() {
-            outcome.entered_recovery = true;
-            if self.rules.fast_recovery {
-                self.recovery_exit = Some(self.next_index() - 1);
-            }
-        }
     }
 
     /// Everything that was not acknowledged, in order, as the association ends or restarts.
@@ -514,20 +507,25 @@ impl Outstanding {
         self.acked.clear();
         self.for_good.clear();
         self.abandoned = 0;
-        self.holes.clear();
+        self.accounting.clear();
         self.lost.clear();
-        self.recovery_exit = None;
         self.chunks.drain(..)
     }
 }
 
 /// A chunk is acknowledged for the first time.
-fn note_acked(chunk: &Chunk, index: u64, earliest: &impl Fn(PathId) -> u64, outcome: &mut AckOutcome) {
+fn note_acked(
+    chunk: &Chunk,
+    index: u64,
+    accounting: &mut AckAccounting,
+    earliest: &impl Fn(PathId) -> u64,
+    outcome: &mut AckOutcome,
+) {
     let path = &mut outcome.paths[chunk.path.index()];
     let size = chunk.fragment.wire_len();
     if chunk.state == ChunkState::InFlight {
         path.left_flight += size;
-        path.earliest_acked |= index <= earliest(chunk.path);
+        path.earliest_acked |= accounting.on_acked(index, earliest(chunk.path));
     }
     // What was given up may have been skipped: it proves nothing and opens no window (RFC 3758 §3.5 A2).
     if chunk.abandoned {

@@ -199,10 +199,16 @@ impl Model {
                 outcome.reneged += 1;
             }
         }
+        let was_recovering = self.recovery_exit.is_some();
         self.recovery_exit = self.recovery_exit.filter(|exit| *exit > taken);
         self.find_holes(taken);
         if self.entries.iter().skip(taken).any(|entry| entry.in_hole) {
             self.count_missing(taken, highest_new, &mut outcome);
+        }
+        for path in &mut outcome.paths {
+            path.cut = outcome.entered_recovery && path.lost > 0;
+            path.growth_held = was_recovering && self.recovery_exit.is_some() && !outcome.entered_recovery;
+            path.advanced = taken > 0;
         }
         self.entries.drain(..taken);
         self.base = self.base.plus(taken as u32);

@@ -13,9 +13,9 @@ pub(crate) struct AckedOnPath {
     pub(crate) newly_acked: usize,
     /// Bytes of DATA chunks in flight before the acknowledgement.
     pub(crate) flight_before: usize,
-    /// Whether the cumulative TSN ack point moved.
-    pub(crate) cumulative_moved: bool,
-    /// Whether the association is in fast recovery.
+    /// Whether what arrives in order went on: the cumulative TSN ack point moved (§7.2.1).
+    pub(crate) advanced: bool,
+    /// Whether losses are being repaired.
     pub(crate) in_fast_recovery: bool,
     /// Whether nothing is in flight on the path any more.
     pub(crate) all_acked: bool,

@@ -35,7 +35,7 @@ impl Rfc9260 {
         let fully_used = acked.flight_before >= self.cwnd;
         if self.cwnd > self.ssthresh {
             self.avoid_congestion(acked.newly_acked, fully_used && !acked.in_fast_recovery);
-        } else if fully_used && acked.cumulative_moved && !acked.in_fast_recovery {
+        } else if fully_used && acked.advanced && !acked.in_fast_recovery {
             self.cwnd += acked.newly_acked.min(self.max_data);
         }
         if acked.all_acked {
@@ -99,7 +99,7 @@ mod tests {
         AckedOnPath {
             newly_acked,
             flight_before,
-            cumulative_moved: true,
+            advanced: true,
             in_fast_recovery: false,
             all_acked: false,
         }
@@ -122,7 +122,7 @@ mod tests {
         control.on_ack(acked(2000, 5399));
         assert_eq!(control.cwnd, 5400, "the window was not used");
         control.on_ack(AckedOnPath {
-            cumulative_moved: false,
+            advanced: false,
             ..acked(2000, 9000)
         });
         control.on_ack(AckedOnPath {

@@ -134,11 +134,10 @@ impl Outstanding {
         }
     }
 
-    /// Gives up, at a report that does not make them lost yet, the chunks that would not be repeated anyway. Answers whether
-    /// any of them counts as a loss.
-    pub(super) fn discard_early(&mut self, below: u64, judge: &Judge, outcome: &mut AckOutcome) -> bool {
+    /// Gives up, at a report that does not make them lost yet, the chunks that would not be repeated anyway.
+    pub(super) fn discard_early(&mut self, judge: &Judge, outcome: &mut AckOutcome) {
         let Self {
-            holes,
+            accounting,
             chunks,
             base,
             in_flight,
@@ -146,8 +145,7 @@ impl Outstanding {
             rules,
             ..
         } = self;
-        let mut any = false;
-        holes.each_open(below, |run| {
+        accounting.each_reported(|run| {
             for index in run.first..=run.last {
                 let chunk = &mut chunks[(index - *base) as usize];
                 if chunk.state != ChunkState::InFlight
@@ -165,12 +163,10 @@ impl Outstanding {
                 path.left_flight += chunk.fragment.wire_len();
                 if rules.early_discard_cuts {
                     path.lost += 1;
-                    any = true;
                 } else {
                     path.discarded = true;
                 }
             }
         });
-        any
     }
 }
