@@ -364,7 +364,7 @@ impl Config {
             (
                 self.chunk_types.is_valid(),
                 "chunk_types",
-                "must be numbers from 128 to 254 that no standard has, each its own",
+                "must be numbers that no standard has, each its own",
             ),
             (
                 (1..=255).contains(&self.max_paths),

@@ -16,4 +16,4 @@ mod reader;
 mod types;
 
 pub use checksum::crc32c;
-pub use types::{Fsn, Mid, Ppid, Ssn, StreamId, Tsn, VerificationTag};
+pub use types::{Fsn, Mid, Ppid, Psn, Ssn, StreamId, Tsn, VerificationTag};

@@ -34,6 +34,10 @@ impl Reader {
         self.rest
     }
 
+    pub(crate) fn remaining(&self) -> &Bytes {
+        &self.rest
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }

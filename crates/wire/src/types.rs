@@ -91,6 +91,45 @@ number!(
 );
 serial!(Fsn(u32, i32));
 
+/// A Path Sequence Number: numbers the transmissions on one path (ECA-SCTP), in 24 bits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub struct Psn(u32);
+
+impl Psn {
+    /// Its size.
+    pub const BITS: u32 = 24;
+
+    /// The low 24 bits of `number`.
+    #[must_use]
+    pub const fn new(number: u32) -> Self {
+        Self(number & ((1 << Self::BITS) - 1))
+    }
+
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+
+    /// The number `count` further on, wrapping around.
+    #[must_use]
+    pub const fn plus(self, count: u32) -> Self {
+        Self::new(self.0.wrapping_add(count))
+    }
+
+    /// How far `self` is ahead of `other`, wrapping around: 0 when equal.
+    #[must_use]
+    pub const fn distance_from(self, other: Self) -> u32 {
+        Self::new(self.0.wrapping_sub(other.0)).0
+    }
+
+    /// Whether `self` comes before `other` in serial number arithmetic.
+    #[must_use]
+    pub const fn is_before(self, other: Self) -> bool {
+        self.distance_from(other) >= 1 << (Self::BITS - 1)
+    }
+}
+
 number!(
     /// A stream of one direction, from 0 to 65,535 (RFC 9260 §3.3.1).
     #[derive(PartialOrd, Ord)]
@@ -119,5 +158,9 @@ mod tests {
         assert!(!Tsn(7).is_before(Tsn(7)));
         assert_eq!(Tsn(2).distance_from(Tsn(u32::MAX)), 3);
         assert!(Ssn(65_535).is_before(Ssn(0)));
+        let last = Psn::new(u32::MAX);
+        assert_eq!((last.get(), last.plus(1)), (0x00FF_FFFF, Psn::new(0)));
+        assert!(last.is_before(Psn::new(3)) && !Psn::new(3).is_before(last));
+        assert_eq!(Psn::new(3).distance_from(last), 4);
     }
 }

@@ -32,7 +32,10 @@ pub use heartbeat::{Heartbeat, HeartbeatAck};
 pub use i_data::IData;
 pub use init::{Init, InitAck};
 pub use nr_sack::{NrSack, NrSackWriter};
-pub use own::{OwnChunkTypes, SelectiveForwardTsn, kind as own_kind};
+pub use own::{
+    AckPolicy, CoopSack, CoopSackWriter, EData, EIData, ForwardPsn, OwnChunkTypes, PathReport,
+    PathReportWriter, PathReports, PathSequence, PathSequences, SelectiveForwardTsn, kind as own_kind,
+};
 pub use pad::Pad;
 pub use reconfiguration::ReConfig;
 pub use sack::{GapAckBlock, GapAckBlocks, Sack, SackWriter, TsnList};
@@ -352,8 +355,16 @@ chunks! {
     Pad(Pad) = kind::PAD,
     /// Tells the receiver not to wait for some TSNs.
     ForwardTsn(ForwardTsn) = kind::FORWARD_TSN,
-    /// This project's own.
+    /// This project's own: one message that will not be sent again.
     SelectiveForwardTsn(SelectiveForwardTsn) = own_kind::SELECTIVE_FORWARD_TSN,
+    /// This project's own: user data and its transmission's number.
+    EData(EData) = own_kind::E_DATA,
+    /// This project's own: user data that may interleave, and its transmission's number.
+    EIData(EIData) = own_kind::E_I_DATA,
+    /// This project's own: acknowledges transmissions of every path.
+    CoopSack(CoopSack) = own_kind::COOP_SACK,
+    /// This project's own: transmissions not worth waiting for.
+    ForwardPsn(ForwardPsn) = own_kind::FORWARD_PSN,
     /// Changes addresses.
     Asconf(Asconf) = kind::ASCONF,
     /// FORWARD-TSN under interleaving.

@@ -6,14 +6,33 @@
 //! |           Stream              |        Stream Sequence        |
 //! ```
 
+mod coop_sack;
+mod e_data;
+mod forward_psn;
+mod path_sequence;
+
 use alloc::vec::Vec;
+
+pub use coop_sack::{CoopSack, CoopSackWriter, PathReport, PathReportWriter, PathReports};
+pub use e_data::{AckPolicy, EData, EIData};
+pub use forward_psn::ForwardPsn;
+pub use path_sequence::{PathSequence, PathSequences};
 
 use super::{CHUNK_HEADER_LEN, ChunkError, EncodeChunk, RawChunk, kind as standard, put_header};
 use crate::reader::Reader;
 use crate::types::{Ssn, StreamId, Tsn};
 
-/// The numbers. Their two highest bits say that who does not know them skips them in silence (RFC 9260 §3.2).
+/// The numbers. Their two highest bits say what is done by who does not know them (RFC 9260 §3.2): what carries data ends the
+/// packet, the others are passed over.
 pub mod kind {
+    /// E-DATA: DATA with a path sequence number (Kim, Seo and Song, *ECA-SCTP*).
+    pub const E_DATA: u8 = 96;
+    /// COOP-SACK: an acknowledgement for every path (*ECA-SCTP*).
+    pub const COOP_SACK: u8 = 97;
+    /// E-I-DATA: I-DATA with a path sequence number (*ECA-SCTP* and RFC 8260).
+    pub const E_I_DATA: u8 = 98;
+    /// FORWARD-PSN: transmissions not worth waiting for (*ECA-SCTP*).
+    pub const FORWARD_PSN: u8 = 224;
     /// Selective forward TSN (Basto and Freitas, *SCTP extensions for time sensitive traffic*).
     pub const SELECTIVE_FORWARD_TSN: u8 = 160;
 }
@@ -24,19 +43,36 @@ pub mod kind {
 pub struct OwnChunkTypes {
     /// Of [`SelectiveForwardTsn`].
     pub selective_forward_tsn: u8,
+    /// Of [`EData`].
+    pub e_data: u8,
+    /// Of [`EIData`].
+    pub e_i_data: u8,
+    /// Of [`CoopSack`].
+    pub coop_sack: u8,
+    /// Of [`ForwardPsn`].
+    pub forward_psn: u8,
 }
 
 impl Default for OwnChunkTypes {
     fn default() -> Self {
         Self {
             selective_forward_tsn: kind::SELECTIVE_FORWARD_TSN,
+            e_data: kind::E_DATA,
+            e_i_data: kind::E_I_DATA,
+            coop_sack: kind::COOP_SACK,
+            forward_psn: kind::FORWARD_PSN,
         }
     }
 }
 
 impl OwnChunkTypes {
-    /// Numbers of this range are passed over by who does not know them (RFC 9260 §3.2); these of them are not free.
-    const TAKEN: [u8; 8] = [
+    /// What standards have from 15 on (below that every number is theirs), and what is reserved for extending the numbers.
+    const TAKEN: [u8; 13] = [
+        standard::AUTH,
+        standard::NR_SACK,
+        63,
+        standard::I_DATA,
+        127,
         standard::ASCONF_ACK,
         standard::RE_CONFIG,
         standard::PAD,
@@ -48,15 +84,21 @@ impl OwnChunkTypes {
     ];
 
     /// Each chunk: its number here and the one on the wire.
-    fn pairs(self) -> [(u8, u8); 1] {
-        [(kind::SELECTIVE_FORWARD_TSN, self.selective_forward_tsn)]
+    fn pairs(self) -> [(u8, u8); 5] {
+        [
+            (kind::SELECTIVE_FORWARD_TSN, self.selective_forward_tsn),
+            (kind::E_DATA, self.e_data),
+            (kind::E_I_DATA, self.e_i_data),
+            (kind::COOP_SACK, self.coop_sack),
+            (kind::FORWARD_PSN, self.forward_psn),
+        ]
     }
 
-    /// Whether every number is one that others pass over, that no standard has, and that no two share.
+    /// Whether no standard has one of the numbers, and no two are the same.
     #[must_use]
     pub fn is_valid(self) -> bool {
         let pairs = self.pairs();
-        let free = |number: u8| number >= 128 && !Self::TAKEN.contains(&number);
+        let free = |number: u8| number > standard::SHUTDOWN_COMPLETE && !Self::TAKEN.contains(&number);
         let once = |number: u8| pairs.iter().filter(|(_, other)| *other == number).count() == 1;
         pairs.iter().all(|(_, number)| free(*number) && once(*number))
     }
@@ -150,6 +192,7 @@ mod tests {
     fn numbers_that_are_moved() {
         let moved = OwnChunkTypes {
             selective_forward_tsn: 170,
+            ..OwnChunkTypes::default()
         };
         assert!(moved.is_valid() && OwnChunkTypes::default().is_valid());
         assert_eq!(moved.on_wire(kind::SELECTIVE_FORWARD_TSN), 170);
@@ -157,15 +200,12 @@ mod tests {
         // The number it had means nothing any more; those of the standards stay.
         assert_eq!(moved.here(kind::SELECTIVE_FORWARD_TSN), RESERVED);
         assert_eq!(moved.here(standard::FORWARD_TSN), standard::FORWARD_TSN);
-        for taken in [standard::DATA, 127, standard::FORWARD_TSN, RESERVED] {
-            let selective_forward_tsn = taken;
-            assert!(
-                !OwnChunkTypes {
-                    selective_forward_tsn
-                }
-                .is_valid(),
-                "{taken}"
-            );
+        for taken in [standard::DATA, 127, standard::FORWARD_TSN, RESERVED, kind::E_DATA] {
+            let wrong = OwnChunkTypes {
+                selective_forward_tsn: taken,
+                ..moved
+            };
+            assert!(!wrong.is_valid(), "{taken}");
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use anabranch_wire::VerificationTag;
 use anabranch_wire::cause::Causes;
-use anabranch_wire::chunk::{Chunk, EncodeChunk, ForwardTsn, IForwardTsn};
+use anabranch_wire::chunk::{Chunk, EncodeChunk, ForwardTsn, IForwardTsn, PathReports};
 use anabranch_wire::packet::{CommonHeader, Packet, PacketWriter};
 use anabranch_wire::parameter::{Parameter, Parameters, ParametersBuilder};
 use bytes::Bytes;
@@ -26,6 +26,14 @@ fn explore(chunk: &Chunk) {
             assert_eq!(sack.revocable.iter().count(), sack.revocable.len());
             assert_eq!(sack.nonrenegable.iter().count(), sack.nonrenegable.len());
             assert_eq!(sack.duplicate_tsns.iter().count(), sack.duplicate_tsns.len());
+        }
+        Chunk::CoopSack(sack) => {
+            assert_eq!(sack.paths.iter().count(), sack.paths.len());
+            assert_eq!(
+                PathReports::from_reports(sack.paths.iter()).len(),
+                sack.paths.len()
+            );
+            assert_eq!(sack.duplicates.iter().count(), sack.duplicates.len());
         }
         Chunk::ForwardTsn(forward) => {
             assert_eq!(

@@ -1,0 +1,323 @@
+//! E-DATA and E-I-DATA (ECA-SCTP): DATA and I-DATA with the transmission's number in front of the TSN, and in the flags
+//! where its sender wants it acknowledged.
+//!
+//! ```text
+//! | Type = 96, 98 |  PS |0|I|U|B|E|            Length             |
+//! |      PID      |                      PSN                      |
+//! |        as in DATA or I-DATA, from the TSN on                  |
+//! ```
+
+use alloc::vec::Vec;
+
+use super::super::data::{BEGINNING, ENDING, IMMEDIATE, UNORDERED, flags};
+use super::super::{ChunkError, Data, EncodeChunk, IData, RawChunk, put_header};
+use super::{PathSequence, kind};
+use crate::reader::Reader;
+use crate::types::{Fsn, Mid, Ppid, Ssn, StreamId, Tsn};
+
+/// Where the sender of data wants it acknowledged (PS, three bits).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum AckPolicy {
+    /// 000: where the last packet came from; 010 and 011 mean the same.
+    #[default]
+    LastArrival,
+    /// 001: a copy on every path.
+    EveryPath,
+    /// 100: gaps are reported by the path whose rank is best; this one has none.
+    Unranked,
+    /// 101, 110, 111: the same, and this path is the first, second or third choice (1 to 3).
+    Ranked(u8),
+}
+
+const POLICY_SHIFT: u32 = 5;
+
+impl AckPolicy {
+    fn from_flags(flags: u8) -> Self {
+        match flags >> POLICY_SHIFT {
+            0b001 => Self::EveryPath,
+            0b100 => Self::Unranked,
+            ranked @ 0b101..=0b111 => Self::Ranked(ranked & 0b011),
+            _ => Self::LastArrival,
+        }
+    }
+
+    /// A rank beyond the third is none: there are no bits for it.
+    fn to_flags(self) -> u8 {
+        let bits = match self {
+            Self::LastArrival => 0b000,
+            Self::EveryPath => 0b001,
+            Self::Ranked(rank @ 1..=3) => 0b100 | rank,
+            Self::Unranked | Self::Ranked(_) => 0b100,
+        };
+        bits << POLICY_SHIFT
+    }
+}
+
+/// A fragment of a user message, or a whole one, and the transmission that brought it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EData {
+    /// The transmission.
+    pub transmission: PathSequence,
+    /// Where it is to be acknowledged.
+    pub policy: AckPolicy,
+    /// What it carries.
+    pub data: Data,
+}
+
+impl EData {
+    /// Bytes before the user data.
+    pub const HEADER_LEN: usize = Data::HEADER_LEN + PathSequence::LEN;
+
+    /// Reads the content of a chunk of this type.
+    ///
+    /// # Errors
+    /// The chunk is too short, or has no user data.
+    pub fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
+        Self::read(raw).ok_or(ChunkError::Length { kind: kind::E_DATA })?
+    }
+
+    fn read(raw: &RawChunk<'_>) -> Option<Result<Self, ChunkError>> {
+        let mut reader = Reader::new(raw.value());
+        let transmission = PathSequence::from_word(reader.u32()?);
+        let tsn = Tsn(reader.u32()?);
+        let data = Data {
+            tsn,
+            stream: StreamId(reader.u16()?),
+            ssn: Ssn(reader.u16()?),
+            ppid: Ppid(reader.u32()?),
+            unordered: raw.flags & UNORDERED != 0,
+            beginning: raw.flags & BEGINNING != 0,
+            ending: raw.flags & ENDING != 0,
+            immediate: raw.flags & IMMEDIATE != 0,
+            payload: reader.rest(),
+        };
+        if data.payload.is_empty() {
+            return Some(Err(ChunkError::NoUserData { tsn }));
+        }
+        Some(Ok(Self {
+            transmission,
+            policy: AckPolicy::from_flags(raw.flags),
+            data,
+        }))
+    }
+}
+
+impl EncodeChunk for EData {
+    fn encoded_len(&self) -> usize {
+        Self::HEADER_LEN + self.data.payload.len()
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        let Data {
+            immediate,
+            unordered,
+            beginning,
+            ending,
+            ..
+        } = self.data;
+        let flags = flags(immediate, unordered, beginning, ending) | self.policy.to_flags();
+        put_header(out, kind::E_DATA, flags, self.encoded_len());
+        out.extend_from_slice(&self.transmission.to_word().to_be_bytes());
+        out.extend_from_slice(&self.data.tsn.0.to_be_bytes());
+        out.extend_from_slice(&self.data.stream.0.to_be_bytes());
+        out.extend_from_slice(&self.data.ssn.0.to_be_bytes());
+        out.extend_from_slice(&self.data.ppid.0.to_be_bytes());
+        out.extend_from_slice(&self.data.payload);
+    }
+}
+
+/// The same where messages may interleave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EIData {
+    /// The transmission.
+    pub transmission: PathSequence,
+    /// Where it is to be acknowledged.
+    pub policy: AckPolicy,
+    /// What it carries.
+    pub data: IData,
+}
+
+impl EIData {
+    /// Bytes before the user data.
+    pub const HEADER_LEN: usize = IData::HEADER_LEN + PathSequence::LEN;
+
+    /// Reads the content of a chunk of this type.
+    ///
+    /// # Errors
+    /// The chunk is too short, or has no user data.
+    pub fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
+        Self::read(raw).ok_or(ChunkError::Length { kind: kind::E_I_DATA })?
+    }
+
+    fn read(raw: &RawChunk<'_>) -> Option<Result<Self, ChunkError>> {
+        let mut reader = Reader::new(raw.value());
+        let transmission = PathSequence::from_word(reader.u32()?);
+        let tsn = Tsn(reader.u32()?);
+        let stream = StreamId(reader.u16()?);
+        let _reserved = reader.u16()?;
+        let mid = Mid(reader.u32()?);
+        let shared = reader.u32()?;
+        let beginning = raw.flags & BEGINNING != 0;
+        let payload = reader.rest();
+        if payload.is_empty() {
+            return Some(Err(ChunkError::NoUserData { tsn }));
+        }
+        Some(Ok(Self {
+            transmission,
+            policy: AckPolicy::from_flags(raw.flags),
+            data: IData {
+                tsn,
+                stream,
+                mid,
+                ppid: Ppid(if beginning { shared } else { 0 }),
+                fsn: Fsn(if beginning { 0 } else { shared }),
+                unordered: raw.flags & UNORDERED != 0,
+                beginning,
+                ending: raw.flags & ENDING != 0,
+                immediate: raw.flags & IMMEDIATE != 0,
+                payload,
+            },
+        }))
+    }
+}
+
+impl EncodeChunk for EIData {
+    fn encoded_len(&self) -> usize {
+        Self::HEADER_LEN + self.data.payload.len()
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        let data = &self.data;
+        let flags = flags(data.immediate, data.unordered, data.beginning, data.ending);
+        put_header(
+            out,
+            kind::E_I_DATA,
+            flags | self.policy.to_flags(),
+            self.encoded_len(),
+        );
+        out.extend_from_slice(&self.transmission.to_word().to_be_bytes());
+        out.extend_from_slice(&data.tsn.0.to_be_bytes());
+        out.extend_from_slice(&data.stream.0.to_be_bytes());
+        out.extend_from_slice(&[0; 2]);
+        out.extend_from_slice(&data.mid.0.to_be_bytes());
+        let shared = if data.beginning { data.ppid.0 } else { data.fsn.0 };
+        out.extend_from_slice(&shared.to_be_bytes());
+        out.extend_from_slice(&data.payload);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::super::super::Chunk;
+    use super::super::super::tests::{check, check_refused};
+    use super::*;
+    use crate::types::Psn;
+
+    fn transmission() -> PathSequence {
+        PathSequence {
+            path: 2,
+            number: Psn::new(0x0001_0203),
+        }
+    }
+
+    #[test]
+    fn data_with_its_transmission() {
+        let bytes = [
+            96,
+            0b1010_1011,
+            0,
+            22,
+            2,
+            1,
+            2,
+            3,
+            0,
+            0,
+            0,
+            9,
+            0,
+            5,
+            0,
+            6,
+            0,
+            0,
+            0,
+            51,
+            b'h',
+            b'i',
+        ];
+        let chunk = EData {
+            transmission: transmission(),
+            policy: AckPolicy::Ranked(1),
+            data: Data {
+                tsn: Tsn(9),
+                stream: StreamId(5),
+                ssn: Ssn(6),
+                ppid: Ppid(51),
+                unordered: false,
+                beginning: true,
+                ending: true,
+                immediate: true,
+                payload: Bytes::from_static(b"hi"),
+            },
+        };
+        check(&bytes, &Chunk::EData(chunk));
+        let empty = [96, 3, 0, 20, 2, 0, 0, 1, 0, 0, 0, 9, 0, 5, 0, 6, 0, 0, 0, 51];
+        check_refused(&empty, ChunkError::NoUserData { tsn: Tsn(9) });
+        check_refused(&[96, 3, 0, 8, 2, 0, 0, 1], ChunkError::Length { kind: 96 });
+    }
+
+    #[test]
+    fn interleaving_data_with_its_transmission() {
+        let mut bytes = [
+            98, 0x22, 0, 25, 2, 1, 2, 3, 0, 0, 0, 9, 0, 5, 0, 0, 0, 0, 0, 7, 0, 0, 0, 51, b'a',
+        ];
+        let mut chunk = EIData {
+            transmission: transmission(),
+            policy: AckPolicy::EveryPath,
+            data: IData {
+                tsn: Tsn(9),
+                stream: StreamId(5),
+                mid: Mid(7),
+                ppid: Ppid(51),
+                fsn: Fsn(0),
+                unordered: false,
+                beginning: true,
+                ending: false,
+                immediate: false,
+                payload: Bytes::from_static(b"a"),
+            },
+        };
+        check(&bytes, &Chunk::EIData(chunk.clone()));
+        bytes[1] = 0x80;
+        chunk.policy = AckPolicy::Unranked;
+        chunk.data = IData {
+            beginning: false,
+            ppid: Ppid(0),
+            fsn: Fsn(51),
+            ..chunk.data
+        };
+        check(&bytes, &Chunk::EIData(chunk));
+    }
+
+    #[test]
+    fn policies() {
+        let policies = [
+            AckPolicy::LastArrival,
+            AckPolicy::EveryPath,
+            AckPolicy::Unranked,
+            AckPolicy::Ranked(1),
+            AckPolicy::Ranked(2),
+            AckPolicy::Ranked(3),
+        ];
+        for policy in policies {
+            assert_eq!(AckPolicy::from_flags(policy.to_flags()), policy);
+        }
+        for unassigned in [0b0100_0000, 0b0110_0000] {
+            assert_eq!(AckPolicy::from_flags(unassigned), AckPolicy::LastArrival);
+        }
+        assert_eq!(AckPolicy::Ranked(4).to_flags(), AckPolicy::Unranked.to_flags());
+    }
+}
