@@ -4,6 +4,7 @@
 //! gives numbers, and [`Claim`]s: what the paper reported, as inequalities that the numbers can confirm or refute.
 //! [`run`](run::run) makes [`Results`]; what it is told of jobs changes how long it takes and nothing else.
 
+mod benchmark;
 mod claim;
 mod experiment;
 pub mod experiments;
@@ -13,6 +14,7 @@ pub mod statistics;
 mod tap;
 pub mod traffic;
 
+pub use benchmark::{Benchmark, Work};
 pub use claim::{Bound, Claim, Judgement, Verdict};
 pub use experiment::{Cell, Experiment, Extent, Metric, Parameter};
 pub use results::{CellResults, Results, VERSION};

@@ -4,6 +4,7 @@ mod idle;
 mod loopback;
 mod memory;
 mod meter;
+mod simulator;
 
 use anabranch::StreamId;
 use clap::Args;
@@ -28,6 +29,7 @@ Examples:
   anabranch bench --udp --size 64kib
   anabranch bench --associations 10000
   anabranch bench --udp --associations 4
+  anabranch bench --simulator
 
 In memory, both ends and the packets between them share one thread: what is left is the cost of the protocol. Over
 UDP, each end has an endpoint of its own on 127.0.0.1, as two programs would; with --associations there is one
@@ -61,6 +63,10 @@ pub(crate) struct BenchArgs {
     /// Over UDP on this machine, in place of memory
     #[arg(long, conflicts_with_all = ["quantum", "streams", "outstanding"])]
     udp: bool,
+    /// The simulator in place of the protocol alone: 200 simulated seconds of four TCP flows and an association at one
+    /// bottleneck, with messages of 72 and of 1400 bytes
+    #[arg(long, conflicts_with_all = ["size", "mib", "quantum", "unordered", "packet", "streams", "outstanding", "associations", "udp"])]
+    simulator: bool,
     #[command(flatten)]
     pub(crate) observe: Observe,
 }
@@ -138,6 +144,12 @@ fn is_stamped(message: &[u8], number: u64) -> bool {
 
 /// Runs the command.
 pub(crate) async fn run(args: BenchArgs, interrupt: Interrupt) -> Result<(), Failure> {
+    if args.simulator {
+        let output = args.observe.output();
+        return tokio::task::spawn_blocking(move || simulator::run(output, &interrupt))
+            .await
+            .map_err(|error| Failure::new(format!("the benchmark ended early: {error}")))?;
+    }
     if let Some(count) = args.associations.filter(|_| !args.udp) {
         let (args, interrupt) = (args.clone(), interrupt.clone());
         let report = tokio::task::spawn_blocking(move || {

@@ -20,7 +20,7 @@ pub fn named(name: &str) -> Option<Experiment> {
 }
 
 /// Directly over IP in packets of 1,500 bytes, with buffers that stay as they are and nothing sent unasked.
-fn plain_config() -> Config {
+pub(crate) fn plain_config() -> Config {
     let mut config = Config {
         udp_encapsulation: false,
         path_mtu: 1500,
