@@ -45,6 +45,12 @@ pub struct Config {
     pub no_delay: bool,
     /// Which stream sends next. Default [`SchedulerKind::FirstComeFirstServed`].
     pub scheduler: SchedulerKind,
+    /// The time for which data of priority classes from 1 on may stand in the network's queues in front of class 0: such data
+    /// leaves only while what is in flight is delivered in a round trip without queues and this time. At least what a
+    /// packet or two take on the slowest link, or less urgent data does not fill it; 0.2 to 0.5 s suit a thin one. `None`,
+    /// the default, bounds nothing; it needs [`SchedulerKind::Priority`]. Where other traffic keeps the queue longer than
+    /// this, less urgent data gives way to it, down to two packets in flight.
+    pub low_priority_delay: Option<Duration>,
     /// The local addresses that the peer is told of, besides the one it sees; empty (the default) lists none,
     /// which is right behind an address translator and wherever one address is used (RFC 9260 §5.1.2, RFC 6951).
     pub local_addresses: Vec<IpAddr>,
@@ -241,6 +247,7 @@ impl Default for Config {
             udp_encapsulation: true,
             no_delay: true,
             scheduler: SchedulerKind::default(),
+            low_priority_delay: None,
             local_addresses: Vec::new(),
             max_paths: 16,
             shutdown_guard: None,
@@ -365,6 +372,16 @@ impl Config {
                 self.chunk_types.is_valid(),
                 "chunk_types",
                 "must be numbers that no standard has, each its own",
+            ),
+            (
+                self.low_priority_delay.is_none() || self.scheduler == SchedulerKind::Priority,
+                "low_priority_delay",
+                "needs the scheduler Priority",
+            ),
+            (
+                self.low_priority_delay.is_none_or(|delay| !delay.is_zero()),
+                "low_priority_delay",
+                "must be longer than zero",
             ),
             (
                 (1..=255).contains(&self.max_paths),

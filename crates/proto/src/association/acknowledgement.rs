@@ -107,6 +107,12 @@ impl Association {
         if let Some(sent_at) = outcome.sample {
             path.on_rtt_sample(now, sent_at);
         }
+        if let Some(bound) = path.delay_bound.as_mut().filter(|_| outcome.newly_acked > 0) {
+            let round_trip = outcome
+                .sample
+                .map(|sent_at| now.saturating_duration_since(sent_at));
+            bound.on_ack(now, outcome.newly_acked, round_trip, path.pmtu.max_data());
+        }
         if outcome.newly_acked > 0 {
             path.single_packet = false;
             path.silent_timeouts = 0;

@@ -287,6 +287,9 @@ impl Association {
         if !self.outstanding.has_room() {
             return false;
         }
+        if self.queue.next_class() > 0 && !self.paths.path_mut(id).has_room_for_less_urgent(now) {
+            return false;
+        }
         if !first {
             return true;
         }

@@ -18,6 +18,7 @@ pub(crate) use rto::Rto;
 pub(crate) use selection::{Candidate, Paths};
 
 use crate::config::Config;
+use crate::extension::stream_priority::DelayBound;
 use crate::stats::PathStats;
 use crate::time::Timestamp;
 
@@ -62,6 +63,8 @@ pub(crate) struct Path {
     pub(crate) state: PathState,
     pub(crate) rto: Rto,
     pub(crate) control: Controller,
+    /// What may be in flight for less urgent data to leave, if that is bounded.
+    pub(crate) delay_bound: Option<DelayBound>,
     pub(crate) pmtu: Pmtu,
     pub(crate) heartbeat: Heartbeat,
     /// Bytes of DATA chunks sent here and neither acknowledged nor declared lost.
@@ -128,6 +131,9 @@ impl Path {
                 &config.recovery,
                 config.initial_window,
             ),
+            delay_bound: config
+                .low_priority_delay
+                .map(|target| DelayBound::new(target, now)),
             pmtu,
             heartbeat: Heartbeat::default(),
             flight_size: 0,
@@ -151,6 +157,14 @@ impl Path {
     /// Whether the congestion window lets another packet with DATA out (§6.1 B).
     pub(crate) fn has_cwnd_room(&self) -> bool {
         self.flight_size < self.control.cwnd() && !(self.single_packet && self.flight_size > 0)
+    }
+
+    /// Whether data of a class behind the most urgent may leave, as far as its delay is bounded.
+    pub(crate) fn has_room_for_less_urgent(&mut self, now: Timestamp) -> bool {
+        let flight = self.flight_size;
+        self.delay_bound
+            .as_mut()
+            .is_none_or(|bound| bound.allows(now, flight))
     }
 
     /// Whether the burst of this moment lets another packet with new DATA out (§6.1 D).

@@ -212,6 +212,12 @@ impl SendQueue {
         self.locked.or_else(|| self.scheduler.peek())
     }
 
+    /// The priority class of the next fragment; 0, the most urgent, where there are no classes.
+    pub(crate) fn next_class(&self) -> u16 {
+        self.next_stream()
+            .map_or(0, |stream| self.scheduler.class(stream))
+    }
+
     /// Bytes of user data in the next fragment, at most `limit`; `None` when nothing can leave: nothing waits, or a
     /// message in the middle waits for its next part.
     pub(crate) fn peek(&mut self, limit: usize) -> Option<usize> {

@@ -146,6 +146,14 @@ impl StreamScheduler {
         }
     }
 
+    /// The class that a stream sends in; 0 where there are no classes.
+    pub(super) fn class(&self, stream: StreamId) -> u16 {
+        match self.kind {
+            SchedulerKind::Priority => self.settings.priority(stream),
+            _ => 0,
+        }
+    }
+
     pub(super) fn priority(&self, stream: StreamId) -> u16 {
         self.settings.priority(stream)
     }

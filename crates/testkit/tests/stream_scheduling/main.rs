@@ -1,0 +1,3 @@
+//! Which stream sends next (RFC 8260 §3), and what that does for an urgent message.
+
+mod thin_link;
