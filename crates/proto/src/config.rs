@@ -1,5 +1,7 @@
 //! What can be set, with RFC 9260 §16 names, units, ranges and defaults.
 
+mod multipath;
+
 use core::time::Duration;
 use std::net::IpAddr;
 
@@ -7,6 +9,7 @@ use anabranch_wire::Tsn;
 use anabranch_wire::chunk::OwnChunkTypes;
 
 pub use crate::send::{RecoveryRules, T3Restart};
+pub use multipath::{CoupledControl, MultipathConfig, MultipathMode, PathScheduler, RetransmissionPolicy};
 
 /// The settings of an endpoint and of the associations it makes. Start from [`Config::default`] and change what
 /// you need; [`Config::validate`] tells what does not fit together.
@@ -56,6 +59,8 @@ pub struct Config {
     pub local_addresses: Vec<IpAddr>,
     /// Most destination addresses of one peer; further ones that it lists are ignored. 1 to 255, default 16.
     pub max_paths: usize,
+    /// Several paths at once.
+    pub multipath: MultipathConfig,
     /// How long an orderly shutdown may take as a whole (T5-shutdown-guard); `None` derives 5 · `RTO.Max` from
     /// RFC 9260 §9.2.
     pub shutdown_guard: Option<Duration>,
@@ -250,6 +255,7 @@ impl Default for Config {
             low_priority_delay: None,
             local_addresses: Vec::new(),
             max_paths: 16,
+            multipath: MultipathConfig::OFF,
             shutdown_guard: None,
             partial_reliability: PartialReliabilityConfig {
                 offer: true,

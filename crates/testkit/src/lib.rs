@@ -4,6 +4,7 @@
 //! Everything panics with what a person needs to find the cause; nothing here is for production.
 
 pub mod arrows;
+mod bulk;
 mod capture;
 mod chunks;
 mod ledger;
@@ -13,6 +14,7 @@ mod talker;
 
 use anabranch_proto::Config;
 
+pub use bulk::{Bulk, Greedy, Sink};
 pub use chunks::{sack, shutdown_chunk};
 pub use ledger::{Ledger, Parcel, Violation};
 pub use pair::{PORT, Pair, Setup, Side};
@@ -26,6 +28,20 @@ pub fn quiet() -> Config {
     let mut config = Config::default().without_extensions();
     config.heartbeat.interval = None;
     config.path_mtu_limit = config.path_mtu;
+    config.buffers.growth = 1;
+    config
+}
+
+/// Settings for measurements on Ethernet: full packets, and buffers of so many bytes on both sides, which stay as they are.
+#[must_use]
+pub fn with_buffers(bytes: usize) -> Config {
+    let mut config = Config {
+        path_mtu: 1500,
+        path_mtu_limit: 1500,
+        ..Config::default()
+    };
+    config.buffers.receive = bytes as u32;
+    config.buffers.send = bytes;
     config.buffers.growth = 1;
     config
 }

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use anabranch_netsim::{Generator, LinkConfig, LossModel, Probability, QueueLimit};
 use anabranch_proto::{
-    AssociationState, CloseReason, Config, ConnectOptions, Counters, Event, SchedulerKind, Tsn,
+    AssociationState, CloseReason, Config, ConnectOptions, Counters, CoupledControl, Event, MultipathConfig,
+    MultipathMode, PathScheduler, RetransmissionPolicy, SchedulerKind, Tsn,
 };
 use anabranch_testkit::{Ledger, PORT, Pair, Setup, Side, Violation};
 use bytes::Bytes;
@@ -207,10 +208,50 @@ fn random_config(random: &mut Generator, near_wrap: bool) -> Config {
     config.nr_sack.offer = random.below(4) > 0;
     config.nr_sack.may_renege = random.below(4) == 0;
     config.nr_sack.forward_past_nonrenegable = random.below(4) > 0;
+    config.multipath = random_multipath(random);
     if near_wrap {
         config.initial_tsn = Some(Tsn(u32::MAX - random.below(20) as u32));
     }
     config
+}
+
+fn random_multipath(random: &mut Generator) -> MultipathConfig {
+    let mut multipath = Config::default().multipath;
+    if random.below(2) == 0 {
+        return multipath;
+    }
+    multipath.mode = MultipathMode::Cmt;
+    multipath.scheduler = pick(
+        random,
+        &[
+            PathScheduler::EarliestDeliveryFirst,
+            PathScheduler::LowestRttFirst,
+            PathScheduler::RoundRobin,
+        ],
+    );
+    multipath.retransmission = pick(
+        random,
+        &[
+            RetransmissionPolicy::SamePath,
+            RetransmissionPolicy::LargestSsthresh,
+            RetransmissionPolicy::LargestCwnd,
+            RetransmissionPolicy::LowestLoss,
+            RetransmissionPolicy::SmallestRtt,
+        ],
+    );
+    multipath.congestion = pick(
+        random,
+        &[
+            CoupledControl::Uncoupled,
+            CoupledControl::Lia,
+            CoupledControl::ResourcePooling,
+        ],
+    );
+    multipath.split_send_buffer = random.below(4) == 0;
+    multipath.split_receive_buffer = random.below(4) == 0;
+    multipath.reschedule = random.below(2) == 0;
+    multipath.delayed_acks = random.below(2) == 0;
+    multipath
 }
 
 impl Story {

@@ -5,12 +5,23 @@ use anabranch_wire::Tsn;
 use anabranch_wire::chunk::{NrSack, Sack};
 
 use super::Association;
+use crate::config::Config;
 use crate::event::CloseReason;
 use crate::path::{AckedOnPath, PathId};
-use crate::send::{AckReport, InvalidAck, PathOutcome, T3Restart, normalise};
+use crate::send::{AckAccounting, AckReport, InvalidAck, Outstanding, PathOutcome, T3Restart, normalise};
 use crate::time::Timestamp;
 
 impl Association {
+    /// What is outstanding when nothing was sent yet.
+    pub(super) fn no_outstanding(initial_tsn: Tsn, config: &Config) -> Outstanding {
+        let accounting = if config.multipath.is_on() {
+            AckAccounting::per_path()
+        } else {
+            AckAccounting::single_destination()
+        };
+        Outstanding::new(initial_tsn, config.recovery, accounting)
+    }
+
     /// A SACK came in.
     pub(super) fn on_sack(&mut self, now: Timestamp, sack: &Sack) {
         self.counters.sacks_received += 1;
@@ -23,6 +34,7 @@ impl Association {
                 revocable: &blocks[0],
                 nonrenegable: &[],
                 duplicates: sack.duplicate_tsns.len(),
+                packets: 1,
                 a_rwnd: sack.a_rwnd,
             },
         );
@@ -42,6 +54,7 @@ impl Association {
                 revocable: &blocks[0],
                 nonrenegable: &blocks[1],
                 duplicates: sack.duplicate_tsns.len(),
+                packets: 1,
                 a_rwnd: sack.a_rwnd,
             },
         );
@@ -60,15 +73,13 @@ impl Association {
                 self.counters.early_discards += u64::from(outcome.early_discards);
                 self.counters.freed_early_bytes += outcome.freed_early as u64;
                 self.counters.retransmissions_spurious += report.duplicates as u64;
-                self.counters.fast_recoveries += u64::from(outcome.entered_recovery);
+                self.counters.fast_recoveries += u64::from(outcome.recoveries);
                 self.peer_window.on_sack(report.a_rwnd, outcome.cumulative_moved);
                 for index in 0..self.paths.len() {
                     let path = PathId(index as u8);
                     self.apply_to_path(now, path, outcome.paths[index], outcome.cumulative_moved);
                     if outcome.paths[index].cut {
-                        let path = self.paths.path_mut(path);
-                        path.control.on_fast_retransmit();
-                        path.repeat_now = self.outstanding.first_lost().is_some();
+                        self.cut_for_losses(path);
                     }
                 }
                 self.after_acknowledgement(now, &outcome.given_up);
@@ -82,6 +93,18 @@ impl Association {
         self.outcome = outcome;
     }
 
+    /// Missing reports found losses on a path (§7.2.4): its window is cut, and the first repeats leave at once.
+    fn cut_for_losses(&mut self, id: PathId) {
+        let coupling = self.paths.coupling(id);
+        self.paths.path_mut(id).control.on_fast_retransmit(coupling);
+        let first = self.outstanding.first_lost();
+        let to = match first {
+            Some(index) if self.paths.spreads() => self.repeat_path(index),
+            _ => id,
+        };
+        self.paths.path_mut(to).repeat_now = first.is_some();
+    }
+
     /// A SHUTDOWN acknowledges too, without a window and without blocks (§3.3.8): what gap blocks said stays said.
     pub(super) fn on_shutdown_cumulative(&mut self, now: Timestamp, cumulative: Tsn) {
         let blocks = self.outstanding.gap_blocks_above(cumulative);
@@ -93,6 +116,7 @@ impl Association {
                 revocable: &blocks,
                 nonrenegable: &[],
                 duplicates: 0,
+                packets: 1,
                 a_rwnd,
             },
         );
@@ -100,6 +124,8 @@ impl Association {
 
     fn apply_to_path(&mut self, now: Timestamp, id: PathId, outcome: PathOutcome, cumulative_moved: bool) {
         let max_burst = self.config.max_burst;
+        let coupling = self.paths.coupling(id);
+        let split = self.config.multipath.is_on();
         let path = self.paths.path_mut(id);
         let flight_before = path.flight_size;
         // In this order: what was taken back may be declared lost by the same acknowledgement.
@@ -116,14 +142,19 @@ impl Association {
         if outcome.newly_acked > 0 {
             path.single_packet = false;
             path.silent_timeouts = 0;
+            let round_trip = path.rto.srtt().unwrap_or(path.rto.current());
+            let idle = path.flight_size == 0;
+            path.delivery.on_acked(now, outcome.newly_acked, round_trip, idle);
             path.control.on_ack(AckedOnPath {
                 newly_acked: outcome.newly_acked,
                 flight_before,
                 advanced: outcome.advanced,
                 in_fast_recovery: outcome.growth_held,
-                all_acked: path.flight_size == 0 && self.outstanding.is_empty(),
+                all_acked: path.flight_size == 0 && (split || self.outstanding.is_empty()),
+                coupling,
             });
         }
+        path.delivery.on_lost(outcome.lost);
         path.open_burst(now, outcome.newly_acked, max_burst);
         let restart = match self.config.recovery.t3_restart {
             T3Restart::EarliestInFlight => outcome.earliest_acked,

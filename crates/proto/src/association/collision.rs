@@ -18,7 +18,6 @@ use crate::endpoint::{CookieError, Inbound, StateCookie};
 use crate::event::{EndpointEvent, Event, Reply};
 use crate::extension::ControlSources;
 use crate::path::Paths;
-use crate::send::Outstanding;
 use crate::time::Timestamp;
 
 /// How a valid cookie relates to the association (§5.2.4, table 12).
@@ -164,7 +163,7 @@ impl Association {
         });
         self.identity.local_tag = cookie.local_tag;
         self.identity.local_initial_tsn = cookie.local_initial_tsn;
-        self.outstanding = Outstanding::new(cookie.local_initial_tsn, self.config.recovery);
+        self.outstanding = Self::no_outstanding(cookie.local_initial_tsn, &self.config);
         self.timers = super::Timers::default();
         // §5.2.4 A: congestion control begins anew, on every path; the path in use is known to work.
         let local = inbound

@@ -20,7 +20,7 @@ use crate::extension::ControlSources;
 use crate::path::{HeartbeatInfo, PathId, PathState, Paths};
 use crate::random::Random;
 use crate::receive::Receiver;
-use crate::send::{AbandonPolicy, AckOutcome, Outstanding, SendQueue};
+use crate::send::{AbandonPolicy, AckOutcome, SendQueue};
 use crate::stats::Counters;
 use crate::time::Timestamp;
 
@@ -144,7 +144,7 @@ impl Association {
             paths: Paths::new(plan.local_address, plan.remote, &plan.config, now),
             queue: SendQueue::new(plan.config.streams.outbound, plan.config.scheduler),
             send_limit: plan.config.buffers.send,
-            outstanding: Outstanding::new(local_initial_tsn, plan.config.recovery),
+            outstanding: Association::no_outstanding(local_initial_tsn, &plan.config),
             peer_window: super::PeerWindow::default(),
             receiver: Receiver::new(Tsn(0), 0, &plan.config),
             control: super::ControlQueue::default(),

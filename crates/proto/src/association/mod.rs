@@ -9,6 +9,7 @@ mod control_queue;
 mod failure;
 mod handshake;
 mod inbound;
+mod multipath;
 mod notices;
 mod outbound;
 mod path_probe;

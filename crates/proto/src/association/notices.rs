@@ -69,6 +69,11 @@ impl Notices {
         self.writable_wanted = true;
     }
 
+    /// Whether the application waits for room in the send buffer.
+    pub(crate) fn wants_writable(&self) -> bool {
+        self.writable_wanted
+    }
+
     /// A message was taken for sending.
     pub(crate) fn on_data(&mut self) {
         self.dry_told = false;

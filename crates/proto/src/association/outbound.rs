@@ -232,13 +232,21 @@ impl Association {
         if let Some(index) = self.next_repeat(now) {
             let id = self.repeat_path(index);
             let path = self.paths.path(id);
-            // Rule C: while a repeat waits, no new data leaves.
-            return (path.repeat_now || path.has_cwnd_room()).then_some(DataTurn { path: id, new: None });
+            if path.repeat_now || path.has_cwnd_room() {
+                return Some(DataTurn { path: id, new: None });
+            }
+            // Rule C: while a repeat waits, no new data leaves, unless it waits for its own path and others have room.
+            if !self.paths.repeats_on_same_path() {
+                return None;
+            }
         }
         if self.queue.is_empty() {
             return None;
         }
         let len = self.next_payload_len()?;
+        if self.paths.spreads() {
+            return self.spread_turn(now, len);
+        }
         let id = self.paths.choose(Candidate::New);
         self.paths.path_mut(id).decay_when_idle(now);
         self.may_send_new(now, id, len, true).then_some(DataTurn {
@@ -247,8 +255,11 @@ impl Association {
         })
     }
 
-    fn repeat_path(&self, index: u64) -> PathId {
+    pub(super) fn repeat_path(&self, index: u64) -> PathId {
         let chunk = self.outstanding.chunk(index);
+        if self.paths.spreads() {
+            return self.paths.repeat_path(chunk.path);
+        }
         let timed_out = matches!(chunk.state, ChunkState::Lost { timed_out: true });
         self.paths.choose(Candidate::Retransmission {
             last: chunk.path,
@@ -278,13 +289,7 @@ impl Association {
 
     /// Rules A, B and D of §6.1 and Nagle's, for a new chunk; `first` in its packet.
     fn may_send_new(&mut self, now: Timestamp, id: PathId, len: usize, first: bool) -> bool {
-        let in_flight = self.outstanding.in_flight();
-        let window = len <= self.peer_window.left(in_flight) || self.peer_window.probe_now;
-        if !window {
-            self.note_closed_window(now, id, in_flight);
-            return false;
-        }
-        if !self.outstanding.has_room() {
+        if !self.window_lets(now, id, len) {
             return false;
         }
         if self.queue.next_class() > 0 && !self.paths.path_mut(id).has_room_for_less_urgent(now) {
@@ -294,11 +299,23 @@ impl Association {
             return true;
         }
         let max_burst = self.config.max_burst;
-        let nagle = !self.config.no_delay
-            && !self.outstanding.is_empty()
-            && self.queue.bytes() < self.payload_limit();
+        let nagle = self.nagle_waits();
         let path = self.paths.path_mut(id);
         !nagle && path.has_cwnd_room() && path.has_burst_room(now, max_burst)
+    }
+
+    /// Rule A of §6.1, and whether the next TSN could be acknowledged by a gap block.
+    pub(super) fn window_lets(&mut self, now: Timestamp, id: PathId, len: usize) -> bool {
+        let in_flight = self.outstanding.in_flight();
+        let window = len <= self.peer_window.left(in_flight) || self.peer_window.probe_now;
+        if !window {
+            self.note_closed_window(now, id, in_flight);
+        }
+        window && self.outstanding.has_room()
+    }
+
+    pub(super) fn nagle_waits(&self) -> bool {
+        !self.config.no_delay && !self.outstanding.is_empty() && self.queue.bytes() < self.payload_limit()
     }
 
     /// The window is too small for the next chunk: once nothing is in flight, only a probe can find out that it opened.
@@ -349,13 +366,14 @@ impl Association {
     fn next_beside(&mut self, now: Timestamp, id: PathId) -> Option<usize> {
         let len = self.next_payload_len()?;
         let may = self.outstanding.first_lost().is_none()
-            && self.paths.choose(Candidate::New) == id
+            && (self.paths.spreads() || self.paths.choose(Candidate::New) == id)
             && self.may_send_new(now, id, len, false);
         may.then_some(len)
     }
 
     fn push_repeats(&mut self, now: Timestamp, id: PathId, packet: &mut PacketWriter<'_>) {
         let mut any = false;
+        let split = self.config.multipath.is_on();
         while let Some(index) = self.next_repeat(now) {
             let size = self.outstanding.chunk(index).fragment.wire_len();
             let path = self.paths.path(id);
@@ -368,7 +386,7 @@ impl Association {
             let payload = chunk.fragment.payload.len();
             self.outstanding.on_retransmit(index, id, now);
             let path = self.paths.path_mut(id);
-            let earliest = path.flight_size == 0 || index <= path.earliest;
+            let earliest = path.flight_size == 0 || (!split && index <= path.earliest);
             path.on_data_sent(now, index, size, payload);
             if earliest {
                 path.start_t3(now);
@@ -421,10 +439,10 @@ impl Association {
 
 /// A DATA chunk that may leave.
 #[derive(Clone, Copy)]
-struct DataTurn {
-    path: PathId,
+pub(super) struct DataTurn {
+    pub(super) path: PathId,
     /// Bytes of user data of a new chunk; `None` for a repeat.
-    new: Option<usize>,
+    pub(super) new: Option<usize>,
 }
 
 /// What control chunks went into a packet, as far as others may follow them.

@@ -68,6 +68,7 @@ impl Association {
         let probe = self.peer_window.probing && self.peer_window.answered;
         self.peer_window.answered = false;
         let setting_up = self.state.is_setting_up();
+        let coupling = self.paths.coupling(id);
         let path = self.paths.path_mut(id);
         path.timeouts += 1;
         path.silent_timeouts += 1;
@@ -78,10 +79,11 @@ impl Association {
         path.flight_size = 0;
         // What the peer answers and drops because its window is closed was not lost on the way (§6.1 A).
         if !probe {
-            path.control.on_timeout();
+            path.control.on_timeout(coupling);
             path.single_packet = true;
         }
-        self.outstanding.on_timeout(id);
+        let lost = self.outstanding.on_timeout(id);
+        self.paths.path_mut(id).delivery.on_lost(lost);
         self.advance_forward_point(now);
         self.sources.forward.on_timeout(&self.outstanding);
         if !probe && !setting_up && !self.on_path_error(now, id, true) {
@@ -93,12 +95,16 @@ impl Association {
             self.counters.mtu_black_holes += 1;
         }
         // E3: as much as one packet holds leaves at once, wherever it goes.
-        let to = self.paths.choose(Candidate::Retransmission {
-            last: id,
-            timed_out: true,
-        });
+        let first = self.outstanding.first_lost();
+        let to = match first {
+            Some(index) if self.paths.spreads() => self.repeat_path(index),
+            _ => self.paths.choose(Candidate::Retransmission {
+                last: id,
+                timed_out: true,
+            }),
+        };
         self.paths.path_mut(to).decay_when_idle(now);
-        self.paths.path_mut(to).repeat_now = self.outstanding.first_lost().is_some();
+        self.paths.path_mut(to).repeat_now = first.is_some();
     }
 
     /// The system cannot send on this path. Under RFC 7829 that is as good as a timeout, if another path can take over: the

@@ -2,7 +2,9 @@
 //! heartbeat (RFC 9260 §6.3, §6.4, §7, §8).
 
 mod congestion;
+mod delivery;
 mod heartbeat;
+mod multipath;
 mod pmtu;
 mod rto;
 mod selection;
@@ -11,8 +13,9 @@ use core::fmt;
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
 
-pub(crate) use congestion::{AckedOnPath, Controller};
+pub(crate) use congestion::{AckedOnPath, Controller, Coupling, Member};
 pub(crate) use heartbeat::{Heartbeat, HeartbeatInfo};
+pub(crate) use multipath::{Choice, Offer};
 pub(crate) use pmtu::Pmtu;
 pub(crate) use rto::Rto;
 pub(crate) use selection::{Candidate, Paths};
@@ -21,6 +24,7 @@ use crate::config::Config;
 use crate::extension::stream_priority::DelayBound;
 use crate::stats::PathStats;
 use crate::time::Timestamp;
+use delivery::Delivery;
 
 /// A path of an association: a pair of a local and a remote address. Numbered from 0 in the order of discovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -90,6 +94,7 @@ pub(crate) struct Path {
     pub(crate) silent_timeouts: u32,
     pub(crate) timeouts: u64,
     pub(crate) data_bytes_sent: u64,
+    pub(crate) delivery: Delivery,
 }
 
 /// Since when a path has carried no DATA (§7.2.1).
@@ -151,6 +156,7 @@ impl Path {
             silent_timeouts: 0,
             timeouts: 0,
             data_bytes_sent: 0,
+            delivery: Delivery::default(),
         }
     }
 
@@ -200,6 +206,7 @@ impl Path {
             self.earliest = index;
         }
         self.flight_size += size;
+        self.delivery.on_sent();
         self.burst.room = self.burst.room.saturating_sub(size);
         self.idle = Idle {
             since: now,
@@ -240,6 +247,15 @@ impl Path {
         if sent_at >= self.sample_after {
             self.rto.on_sample(now.saturating_duration_since(sent_at));
             self.sample_after = now;
+        }
+    }
+
+    /// This path as the others of its association see it.
+    pub(crate) fn member(&self) -> Member {
+        Member {
+            cwnd: self.control.cwnd(),
+            ssthresh: self.control.ssthresh(),
+            round_trip: self.rto.srtt().unwrap_or(self.rto.current()),
         }
     }
 

@@ -3,8 +3,9 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use super::Coupling;
 use super::{Path, PathId, PathState};
-use crate::config::Config;
+use crate::config::{Config, MultipathConfig};
 use crate::time::Timestamp;
 
 /// What is to be sent, as far as the choice of a path depends on it.
@@ -25,6 +26,9 @@ pub(crate) struct Paths {
     current: PathId,
     /// Whether paths can be potentially failed (RFC 7829), and those that are not active are told apart.
     quick: bool,
+    pub(super) multipath: MultipathConfig,
+    /// Where the last packet with new data went, for turns.
+    pub(super) turn: PathId,
     /// The path a packet last came by.
     pub(crate) last_arrival: PathId,
 }
@@ -38,6 +42,8 @@ impl Paths {
             primary: first,
             current: first,
             quick: config.retransmissions.potentially_failed_max_retrans.is_some(),
+            multipath: config.multipath,
+            turn: first,
             last_arrival: first,
         }
     }
@@ -153,8 +159,19 @@ impl Paths {
             .map_or(self.primary, |path| path.id)
     }
 
+    /// How the window of a path depends on those of the others that carry data.
+    pub(crate) fn coupling(&self, id: PathId) -> Coupling {
+        if !self.multipath.is_on() {
+            return Coupling::NONE;
+        }
+        let carries = |path: &&Path| path.id == id || path.flight_size > 0;
+        let members = self.all.iter().filter(carries).map(Path::member);
+        Coupling::new(self.multipath.congestion, self.path(id).member(), members)
+    }
+
     /// Notes where new data goes; answers true when it had to leave a path that failed.
     pub(crate) fn note_current(&mut self, path: PathId) -> bool {
+        self.turn = path;
         let failed_over = path != self.current && !self.is_active(self.current);
         self.current = path;
         failed_over

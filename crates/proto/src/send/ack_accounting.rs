@@ -1,16 +1,20 @@
-//! What acknowledgements tell of losses and of progress (RFC 9260 §6.3.2, §7.2.4): the seam, and the base in it, which takes
-//! all paths for one destination. The ring of chunks asks it in this order for each acknowledgement:
+//! What acknowledgements tell of losses and of progress (RFC 9260 §6.3.2, §7.2.4): the seam, with the base in it, which takes
+//! all paths for one destination, and *split* accounting, for each path by itself (draft-tuexen-tsvwg-sctp-multipath §3.1). The ring of chunks asks it in this order for each acknowledgement:
 //! [`AckAccounting::begin`], `on_acked` for each chunk, `end_recovery`, `report`, `take_lost`, `finish`.
 
 use super::loss::{Holes, Run};
-use super::outstanding::AckOutcome;
+use super::outstanding::{AckOutcome, Chunk};
+use super::path_flight::PathFlight;
 use super::recovery_rules::RecoveryRules;
+use crate::path::PathId;
 
 /// The ways to account for acknowledgements; one variant each.
 #[derive(Debug)]
 pub(crate) enum AckAccounting {
     /// RFC 9260: holes between TSNs, and one fast recovery.
     SingleDestination(SingleDestination),
+    /// Concurrent multipath transfer: what each path has in flight, and a fast recovery for each.
+    PerPath(Vec<PathFlight>),
 }
 
 /// RFC 9260 §7.2.4: which path a chunk took makes no difference.
@@ -37,10 +41,10 @@ impl SingleDestination {
     fn finish(&mut self, last: u64, rules: &RecoveryRules, outcome: &mut AckOutcome) {
         let any = outcome.paths.iter().any(|path| path.lost > 0);
         if any && self.recovery_exit.is_none() {
-            outcome.entered_recovery = true;
+            outcome.recoveries = 1;
             self.recovery_exit = rules.fast_recovery.then_some(last);
         }
-        let entered = outcome.entered_recovery;
+        let entered = outcome.recoveries > 0;
         for path in &mut outcome.paths {
             path.cut = entered && path.lost > 0;
             path.growth_held = self.was_recovering && self.recovery_exit.is_some() && !entered;
@@ -55,75 +59,171 @@ impl AckAccounting {
         Self::SingleDestination(SingleDestination::default())
     }
 
+    /// Each path by itself.
+    pub(crate) fn per_path() -> Self {
+        Self::PerPath(Vec::new())
+    }
+
+    /// Chunk `index` leaves on a path; answers what that transmission is called there.
+    pub(crate) fn on_sent(&mut self, path: PathId, index: u64, repeat: bool) -> u64 {
+        let Self::PerPath(flights) = self else {
+            return 0;
+        };
+        if flights.len() <= path.index() {
+            flights.resize_with(path.index() + 1, PathFlight::default);
+        }
+        flights[path.index()].on_sent(index, repeat)
+    }
+
     /// An acknowledgement begins.
     pub(crate) fn begin(&mut self) {
-        let Self::SingleDestination(single) = self;
-        single.was_recovering = single.recovery_exit.is_some();
+        match self {
+            Self::SingleDestination(single) => single.was_recovering = single.recovery_exit.is_some(),
+            Self::PerPath(flights) => flights.iter_mut().for_each(PathFlight::begin),
+        }
     }
 
     /// A chunk in flight was acknowledged; `earliest` is the earliest index that was in flight on its path. Answers whether
-    /// that was the earliest transmission in flight there.
-    pub(crate) fn on_acked(&mut self, index: u64, earliest: u64) -> bool {
-        index <= earliest
+    /// that is known now to have been the earliest transmission in flight there.
+    pub(crate) fn on_acked(&mut self, chunk: &Chunk, index: u64, earliest: u64) -> bool {
+        match self {
+            Self::SingleDestination(_) => index <= earliest,
+            Self::PerPath(flights) => {
+                flights[chunk.path.index()].on_acked(chunk.sequence);
+                false
+            }
+        }
+    }
+
+    /// A chunk in flight is so no more, without an acknowledgement.
+    pub(crate) fn on_dropped(&mut self, chunk: &Chunk) {
+        if let Self::PerPath(flights) = self {
+            flights[chunk.path.index()].close(chunk.sequence);
+        }
     }
 
     /// Exactly `acked` is gap-acknowledged above `base`, the first index that is not cumulatively acknowledged.
     pub(crate) fn update(&mut self, base: u64, acked: &[Run]) {
-        let Self::SingleDestination(single) = self;
-        single.holes.update(base, acked);
+        if let Self::SingleDestination(single) = self {
+            single.holes.update(base, acked);
+        }
     }
 
     /// Everything up to `cumulative` has arrived.
     pub(crate) fn end_recovery(&mut self, cumulative: u64) {
-        let Self::SingleDestination(single) = self;
-        if single.recovery_exit.is_some_and(|exit| cumulative >= exit) {
+        if let Self::SingleDestination(single) = self
+            && single.recovery_exit.is_some_and(|exit| cumulative >= exit)
+        {
             single.recovery_exit = None;
         }
     }
 
-    /// Counts the acknowledgement as a report of what is missing; answers whether anything can be.
-    pub(crate) fn report(&mut self, highest_newly_acked: Option<u64>, cumulative_moved: bool) -> bool {
-        let Self::SingleDestination(single) = self;
-        single.report(highest_newly_acked, cumulative_moved)
+    /// Counts the acknowledgement, which answers `packets` packets, as a report of what is missing, of which a loss needs
+    /// `needed`; answers whether anything can be missing.
+    pub(crate) fn report(
+        &mut self,
+        highest_newly_acked: Option<u64>,
+        cumulative_moved: bool,
+        needed: u8,
+        packets: u8,
+    ) -> bool {
+        match self {
+            Self::SingleDestination(single) => single.report(highest_newly_acked, cumulative_moved),
+            Self::PerPath(flights) => {
+                let answered = flights.iter().filter(|flight| flight.is_newly_acked()).count();
+                // Whose packets they were is known only if they went by one path.
+                let packets = if answered == 1 { packets } else { 1 };
+                flights
+                    .iter_mut()
+                    .for_each(|flight| flight.report(needed, packets));
+                answered > 0
+            }
+        }
     }
 
     /// Hands over what this acknowledgement reports missing and what may still be declared lost.
-    pub(crate) fn each_reported(&self, each: impl FnMut(Run)) {
-        let Self::SingleDestination(single) = self;
-        single.holes.each_open(single.below, each);
+    pub(crate) fn each_reported(&self, mut each: impl FnMut(Run)) {
+        match self {
+            Self::SingleDestination(single) => single.holes.each_open(single.below, each),
+            Self::PerPath(flights) => {
+                for flight in flights {
+                    flight.each_reported(|index| each(Run::of(index)));
+                }
+            }
+        }
     }
 
-    /// Hands over what has been reported missing `reports` times, once.
-    pub(crate) fn take_lost(&mut self, reports: u8, lost: impl FnMut(Run)) {
-        let Self::SingleDestination(single) = self;
-        single.holes.count_report(single.below, reports, lost);
+    /// Hands over what has been reported missing `needed` times, once; `lost` answers whether all of it is taken for lost.
+    pub(crate) fn take_lost(&mut self, needed: u8, mut lost: impl FnMut(Run) -> bool) {
+        match self {
+            Self::SingleDestination(single) => single.holes.count_report(single.below, needed, |run| {
+                lost(run);
+            }),
+            Self::PerPath(flights) => {
+                for flight in flights {
+                    flight.take_lost(needed, |index| lost(Run::of(index)));
+                }
+            }
+        }
     }
 
     /// The acknowledgement ends: says for each path whether its window is cut and whether it may grow. `last` is the highest
     /// index that was sent.
     pub(crate) fn finish(&mut self, last: u64, rules: &RecoveryRules, outcome: &mut AckOutcome) {
-        let Self::SingleDestination(single) = self;
-        single.finish(last, rules, outcome);
+        match self {
+            Self::SingleDestination(single) => single.finish(last, rules, outcome),
+            Self::PerPath(flights) => {
+                for (flight, path) in flights.iter_mut().zip(&mut outcome.paths) {
+                    let progress = flight.finish(path.lost > 0, rules.fast_recovery);
+                    outcome.recoveries += u32::from(progress.cut);
+                    path.cut = progress.cut;
+                    path.growth_held = progress.growth_held;
+                    path.advanced = progress.advanced;
+                    path.earliest_acked = progress.earliest_moved;
+                }
+            }
+        }
     }
 
-    /// T3-rtx expired (§6.3.3): what is sent again is judged anew.
-    pub(crate) fn on_timeout(&mut self) {
-        let Self::SingleDestination(single) = self;
-        single.holes.reset_counts();
-        single.recovery_exit = None;
+    /// The chunk of `path` that is the earliest in flight, where that is known at once.
+    pub(crate) fn earliest(&self, path: PathId) -> Option<Option<u64>> {
+        match self {
+            Self::SingleDestination(_) => None,
+            Self::PerPath(flights) => Some(flights.get(path.index()).and_then(PathFlight::earliest)),
+        }
+    }
+
+    /// T3-rtx expired for a path (§6.3.3): what is sent again is judged anew.
+    pub(crate) fn on_timeout(&mut self, path: PathId) {
+        match self {
+            Self::SingleDestination(single) => {
+                single.holes.reset_counts();
+                single.recovery_exit = None;
+            }
+            Self::PerPath(flights) => flights
+                .get_mut(path.index())
+                .into_iter()
+                .for_each(PathFlight::clear),
+        }
     }
 
     /// Nothing is outstanding any more.
     pub(crate) fn clear(&mut self) {
-        let Self::SingleDestination(single) = self;
-        single.holes.clear();
-        single.recovery_exit = None;
+        match self {
+            Self::SingleDestination(single) => {
+                single.holes.clear();
+                single.recovery_exit = None;
+            }
+            Self::PerPath(flights) => flights.iter_mut().for_each(PathFlight::clear),
+        }
     }
 
-    /// Whether losses are being repaired.
+    /// Whether losses of a path are being repaired.
     #[cfg(any(test, feature = "fuzzing"))]
-    pub(crate) fn in_fast_recovery(&self) -> bool {
-        let Self::SingleDestination(single) = self;
-        single.recovery_exit.is_some()
+    pub(crate) fn in_fast_recovery(&self, path: PathId) -> bool {
+        match self {
+            Self::SingleDestination(single) => single.recovery_exit.is_some(),
+            Self::PerPath(flights) => flights.get(path.index()).is_some_and(PathFlight::is_recovering),
+        }
     }
 }

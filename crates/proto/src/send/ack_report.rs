@@ -15,6 +15,8 @@ pub(crate) struct AckReport<'a> {
     pub(crate) nonrenegable: &'a [GapAckBlock],
     /// Chunks that arrived more than once: how many TSNs were listed.
     pub(crate) duplicates: usize,
+    /// Packets that it answers, as far as it says; at least 1 (delayed acknowledgements of the multipath draft, §3.3).
+    pub(crate) packets: u8,
     /// The receiver's window in bytes.
     pub(crate) a_rwnd: u32,
 }

@@ -8,6 +8,16 @@ pub(crate) struct Run {
     pub(crate) last: u64,
 }
 
+impl Run {
+    /// One chunk.
+    pub(crate) fn of(index: u64) -> Self {
+        Self {
+            first: index,
+            last: index,
+        }
+    }
+}
+
 /// A run of chunks that are not acknowledged though later ones are. All of it has been reported missing equally
 /// often, because a report names every hole below the highest chunk it newly acknowledges, whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,11 +10,13 @@ mod loss;
 mod outstanding;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod outstanding_model;
+mod path_flight;
 mod recovery_rules;
 mod scheduler;
 mod send_queue;
 
 pub(crate) use abandonment::{AbandonPolicy, Moment, Persistence};
+pub(crate) use ack_accounting::AckAccounting;
 pub(crate) use ack_report::AckReport;
 pub(crate) use ack_report::normalise;
 pub(crate) use fragment::{Fragment, UnsentMessage};

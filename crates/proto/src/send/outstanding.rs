@@ -50,6 +50,8 @@ pub(crate) struct Chunk {
     pub(crate) sent_at: Timestamp,
     /// How often it was sent.
     pub(crate) transmissions: u32,
+    /// What its last transmission is called on its path, where paths are accounted for by themselves.
+    pub(crate) sequence: u64,
     fast_retransmitted: bool,
     /// Whether it went by one path only, however often: an acknowledgement then speaks for that path.
     one_path: bool,
@@ -121,8 +123,8 @@ pub(crate) struct AckOutcome {
     pub(crate) cumulative_moved: bool,
     /// Bytes of user data cumulatively acknowledged.
     pub(crate) released: usize,
-    /// Whether this acknowledgement began a fast recovery.
-    pub(crate) entered_recovery: bool,
+    /// How many fast recoveries this acknowledgement began.
+    pub(crate) recoveries: u32,
     /// Chunks that the receiver took back.
     pub(crate) reneged: u32,
     /// Chunks that were given up: the messages they are of must be, whole.
@@ -179,13 +181,15 @@ pub(crate) struct Outstanding {
     bytes: usize,
     /// Bytes of user data in state `InFlight`.
     in_flight: usize,
+    /// Bytes in packets of the chunks in state `Acked`.
+    held: usize,
     rules: RecoveryRules,
     /// Kept between acknowledgements for its memory.
     runs: Vec<Run>,
 }
 
 impl Outstanding {
-    pub(crate) fn new(initial_tsn: Tsn, rules: RecoveryRules) -> Self {
+    pub(crate) fn new(initial_tsn: Tsn, rules: RecoveryRules, accounting: AckAccounting) -> Self {
         Self {
             chunks: VecDeque::new(),
             // One turn ahead, so that an index below the first is still positive.
@@ -194,7 +198,8 @@ impl Outstanding {
             for_good: Vec::new(),
             newly_for_good: Vec::new(),
             abandoned: 0,
-            accounting: AckAccounting::single_destination(),
+            accounting,
+            held: 0,
             lost: BTreeSet::new(),
             bytes: 0,
             in_flight: 0,
@@ -217,6 +222,11 @@ impl Outstanding {
         self.in_flight
     }
 
+    /// Bytes that arrived ahead of the cumulative TSN ack point, chunk headers included: what waits for an earlier chunk.
+    pub(crate) fn held(&self) -> usize {
+        self.held
+    }
+
     /// Index of the first chunk that is not cumulatively acknowledged.
     pub(crate) fn base(&self) -> u64 {
         self.base
@@ -236,8 +246,8 @@ impl Outstanding {
     }
 
     #[cfg(any(test, feature = "fuzzing"))]
-    pub(crate) fn in_fast_recovery(&self) -> bool {
-        self.accounting.in_fast_recovery()
+    pub(crate) fn in_fast_recovery(&self, path: PathId) -> bool {
+        self.accounting.in_fast_recovery(path)
     }
 
     pub(crate) fn chunk(&self, index: u64) -> &Chunk {
@@ -255,6 +265,7 @@ impl Outstanding {
             path,
             sent_at: now,
             transmissions: 1,
+            sequence: self.accounting.on_sent(path, index, false),
             fast_retransmitted: false,
             one_path: true,
             abandoned: false,
@@ -277,6 +288,7 @@ impl Outstanding {
         chunk.path = path;
         chunk.sent_at = now;
         chunk.transmissions += 1;
+        chunk.sequence = self.accounting.on_sent(path, index, true);
         self.in_flight += chunk.fragment.payload.len();
     }
 
@@ -298,12 +310,15 @@ impl Outstanding {
                 count += 1;
             }
         }
-        self.accounting.on_timeout();
+        self.accounting.on_timeout(path);
         count
     }
 
     /// Whether a chunk of `path` from index `from` on is in flight; the first such index.
     pub(crate) fn earliest_in_flight(&self, path: PathId, from: u64) -> Option<u64> {
+        if let Some(known) = self.accounting.earliest(path) {
+            return known;
+        }
         let skip = from.saturating_sub(self.base) as usize;
         self.chunks
             .iter()
@@ -361,9 +376,10 @@ impl Outstanding {
             highest_newly_acked = highest_newly_acked.max(newly);
         }
         self.accounting.end_recovery(cumulative);
+        let (moved, needed) = (outcome.cumulative_moved, self.rules.missing_reports);
         if self
             .accounting
-            .report(highest_newly_acked, outcome.cumulative_moved)
+            .report(highest_newly_acked, moved, needed, report.packets)
         {
             self.on_missing(judge, outcome);
         }
@@ -396,6 +412,8 @@ impl Outstanding {
                 }
                 note_acked(&chunk, self.base, &mut self.accounting, earliest, outcome);
                 highest = Some(self.base);
+            } else {
+                self.held -= chunk.fragment.wire_len();
             }
             self.base += 1;
         }
@@ -426,6 +444,7 @@ impl Outstanding {
             in_flight,
             acked,
             accounting,
+            held,
             ..
         } = self;
         difference(&runs, acked, |run| {
@@ -438,6 +457,7 @@ impl Outstanding {
                     lost.remove(&index);
                 }
                 chunk.state = ChunkState::Acked;
+                *held += chunk.fragment.wire_len();
                 highest = Some(index);
             }
         });
@@ -445,11 +465,14 @@ impl Outstanding {
             for index in run.first..=run.last {
                 let chunk = &mut chunks[(index - base) as usize];
                 outcome.reneged += 1;
+                *held -= chunk.fragment.wire_len();
                 if chunk.abandoned {
                     chunk.state = ChunkState::GivenUp;
                     continue;
                 }
                 chunk.state = ChunkState::InFlight;
+                // It is missing from now on, and judged by what leaves from now on.
+                chunk.sequence = accounting.on_sent(chunk.path, index, true);
                 *in_flight += chunk.fragment.payload.len();
                 outcome.paths[chunk.path.index()].reneged += chunk.fragment.wire_len();
             }
@@ -476,10 +499,13 @@ impl Outstanding {
             bytes,
             ..
         } = self;
+        let again = self.rules.fast_again && matches!(accounting, AckAccounting::PerPath(_));
         accounting.take_lost(self.rules.missing_reports, |run| {
+            let mut all = true;
             for index in run.first..=run.last {
                 let chunk = &mut chunks[(index - *base) as usize];
-                if chunk.state != ChunkState::InFlight || chunk.fast_retransmitted {
+                if chunk.state != ChunkState::InFlight || (chunk.fast_retransmitted && !again) {
+                    all = false;
                     continue;
                 }
                 *in_flight -= chunk.fragment.payload.len();
@@ -496,6 +522,7 @@ impl Outstanding {
                 path.lost += 1;
                 path.left_flight += chunk.fragment.wire_len();
             }
+            all
         });
     }
 
@@ -504,6 +531,7 @@ impl Outstanding {
         self.base = self.next_index();
         self.bytes = 0;
         self.in_flight = 0;
+        self.held = 0;
         self.acked.clear();
         self.for_good.clear();
         self.abandoned = 0;
@@ -525,7 +553,7 @@ fn note_acked(
     let size = chunk.fragment.wire_len();
     if chunk.state == ChunkState::InFlight {
         path.left_flight += size;
-        path.earliest_acked |= accounting.on_acked(index, earliest(chunk.path));
+        path.earliest_acked |= accounting.on_acked(chunk, index, earliest(chunk.path));
     }
     // What was given up may have been skipped: it proves nothing and opens no window (RFC 3758 §3.5 A2).
     if chunk.abandoned {

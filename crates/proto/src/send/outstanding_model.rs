@@ -8,7 +8,7 @@ use anabranch_wire::{StreamId, Tsn};
 use bytes::Bytes;
 
 use super::outstanding::{AckOutcome, Chunk, ChunkState, InvalidAck, Outstanding, PathOutcome};
-use super::{AbandonPolicy, AckReport, Judge, RecoveryRules, SendQueue, normalise};
+use super::{AbandonPolicy, AckAccounting, AckReport, Judge, RecoveryRules, SendQueue, normalise};
 use crate::config::SchedulerKind;
 use crate::fuzzing::Commands;
 use crate::message::SendOptions;
@@ -149,6 +149,7 @@ impl Model {
             revocable: blocks,
             nonrenegable: &[],
             duplicates: 0,
+            packets: 1,
             a_rwnd: 0,
         };
         let mut outcome = AckOutcome::default();
@@ -206,8 +207,8 @@ impl Model {
             self.count_missing(taken, highest_new, &mut outcome);
         }
         for path in &mut outcome.paths {
-            path.cut = outcome.entered_recovery && path.lost > 0;
-            path.growth_held = was_recovering && self.recovery_exit.is_some() && !outcome.entered_recovery;
+            path.cut = outcome.recoveries > 0 && path.lost > 0;
+            path.growth_held = was_recovering && self.recovery_exit.is_some() && outcome.recoveries == 0;
             path.advanced = taken > 0;
         }
         self.entries.drain(..taken);
@@ -271,7 +272,7 @@ impl Model {
             }
         }
         if any && self.recovery_exit.is_none() {
-            outcome.entered_recovery = true;
+            outcome.recoveries = 1;
             self.recovery_exit = Some(self.entries.len());
         }
     }
@@ -301,7 +302,10 @@ impl Model {
             self.ring.in_flight(),
             in_flight.map(|entry| entry.payload).sum::<usize>()
         );
-        assert_eq!(self.ring.in_fast_recovery(), self.recovery_exit.is_some());
+        assert_eq!(
+            self.ring.in_fast_recovery(PathId(0)),
+            self.recovery_exit.is_some()
+        );
         assert!(self.ring.has_room());
         for (offset, entry) in self.entries.iter().enumerate() {
             check_chunk(self.ring.chunk(self.index(offset)), entry);
@@ -357,7 +361,7 @@ fn check_chunk(chunk: &Chunk, entry: &Entry) {
 pub(crate) fn run(mut commands: Commands<'_>) {
     let base = Tsn(commands.u32());
     let mut model = Model {
-        ring: Outstanding::new(base, RecoveryRules::RFC9260),
+        ring: Outstanding::new(base, RecoveryRules::RFC9260, AckAccounting::single_destination()),
         queue: SendQueue::new(1, SchedulerKind::FirstComeFirstServed),
         entries: Vec::new(),
         base,

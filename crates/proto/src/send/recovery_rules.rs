@@ -5,6 +5,9 @@
 pub struct RecoveryRules {
     /// Missing reports that declare a chunk lost (RFC 9260 §7.2.4), at least 1.
     pub missing_reports: u8,
+    /// Whether what was repeated may be found lost by missing reports again, where each path is accounted for by itself and a
+    /// repeat is told from what it repeats; elsewhere, and if false, it then waits for T3-rtx (RFC 9260 §7.2.4 step 5).
+    pub fast_again: bool,
     /// Whether fast recovery holds back further cuts and growth until what was outstanding is acknowledged (RFC 9260
     /// §7.2.4).
     pub fast_recovery: bool,
@@ -37,6 +40,7 @@ impl RecoveryRules {
     /// RFC 9260 §7.2.
     pub const RFC9260: Self = Self {
         missing_reports: 3,
+        fast_again: true,
         fast_recovery: true,
         ssthresh_floor: 4,
         t3_restart: T3Restart::EarliestInFlight,
@@ -47,6 +51,7 @@ impl RecoveryRules {
     /// RFC 2960 as the simulations of 2004 had it: four missing reports, no fast recovery, a floor of two packets.
     pub const RFC2960: Self = Self {
         missing_reports: 4,
+        fast_again: false,
         fast_recovery: false,
         ssthresh_floor: 2,
         t3_restart: T3Restart::EarliestInFlight,

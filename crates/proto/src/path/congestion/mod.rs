@@ -1,9 +1,11 @@
 //! Congestion control of a path: the seam, and RFC 9260 §7.2 in it.
 
+mod coupled;
 mod rfc9260;
 
 use crate::send::RecoveryRules;
 
+pub(crate) use coupled::{Coupling, Member};
 pub(crate) use rfc9260::Rfc9260;
 
 /// What one acknowledgement did to one path.
@@ -19,6 +21,8 @@ pub(crate) struct AckedOnPath {
     pub(crate) in_fast_recovery: bool,
     /// Whether nothing is in flight on the path any more.
     pub(crate) all_acked: bool,
+    /// How the window depends on those of other paths.
+    pub(crate) coupling: Coupling,
 }
 
 /// The controllers; one variant each.
@@ -64,15 +68,15 @@ impl Controller {
     }
 
     /// Chunks of the path were declared lost by missing reports: one cut a window (§7.2.3).
-    pub(crate) fn on_fast_retransmit(&mut self) {
+    pub(crate) fn on_fast_retransmit(&mut self, coupling: Coupling) {
         let Self::Rfc9260(control) = self;
-        control.on_fast_retransmit();
+        control.on_fast_retransmit(coupling);
     }
 
     /// T3-rtx expired (§7.2.3).
-    pub(crate) fn on_timeout(&mut self) {
+    pub(crate) fn on_timeout(&mut self, coupling: Coupling) {
         let Self::Rfc9260(control) = self;
-        control.on_timeout();
+        control.on_timeout(coupling);
     }
 
     /// Nothing was sent on the path for one RTO (§7.2.1); `first` in this pause.

@@ -1,6 +1,6 @@
 //! Slow start, congestion avoidance and the cuts, as RFC 9260 §7.2 has them.
 
-use super::AckedOnPath;
+use super::{AckedOnPath, Coupling};
 use crate::send::RecoveryRules;
 
 /// The state of RFC 9260's congestion control for one path; all in bytes of DATA chunks, headers and padding
@@ -34,9 +34,10 @@ impl Rfc9260 {
     pub(super) fn on_ack(&mut self, acked: AckedOnPath) {
         let fully_used = acked.flight_before >= self.cwnd;
         if self.cwnd > self.ssthresh {
-            self.avoid_congestion(acked.newly_acked, fully_used && !acked.in_fast_recovery);
+            let grows = fully_used && !acked.in_fast_recovery;
+            self.avoid_congestion(acked.newly_acked, grows, acked.coupling);
         } else if fully_used && acked.advanced && !acked.in_fast_recovery {
-            self.cwnd += acked.newly_acked.min(self.max_data);
+            self.cwnd += part(acked.newly_acked.min(self.max_data), acked.coupling.slow_start);
         }
         if acked.all_acked {
             self.partial_bytes_acked = 0;
@@ -44,12 +45,12 @@ impl Rfc9260 {
     }
 
     /// §7.2.2: about one PMDCS a round trip.
-    fn avoid_congestion(&mut self, newly_acked: usize, fully_used: bool) {
+    fn avoid_congestion(&mut self, newly_acked: usize, fully_used: bool, coupling: Coupling) {
         self.partial_bytes_acked += newly_acked;
         if self.partial_bytes_acked >= self.cwnd {
             if fully_used {
                 self.partial_bytes_acked -= self.cwnd;
-                self.cwnd += self.max_data;
+                self.cwnd += part(self.max_data, coupling.avoidance);
             } else {
                 // Not used: credit must not pile up for a later burst of growth.
                 self.partial_bytes_acked = self.cwnd;
@@ -57,18 +58,21 @@ impl Rfc9260 {
         }
     }
 
-    fn halve(&mut self) {
-        self.ssthresh = (self.cwnd / 2).max(self.floor * self.max_data);
+    /// §7.2.3.
+    fn cut(&mut self, coupling: Coupling) {
+        let less = coupling.cut.unwrap_or(self.cwnd - self.cwnd / 2);
+        let floor = part(self.floor * self.max_data, coupling.floor).max(self.max_data);
+        self.ssthresh = self.cwnd.saturating_sub(less).max(floor);
         self.partial_bytes_acked = 0;
     }
 
-    pub(super) fn on_fast_retransmit(&mut self) {
-        self.halve();
+    pub(super) fn on_fast_retransmit(&mut self, coupling: Coupling) {
+        self.cut(coupling);
         self.cwnd = self.ssthresh;
     }
 
-    pub(super) fn on_timeout(&mut self) {
-        self.halve();
+    pub(super) fn on_timeout(&mut self, coupling: Coupling) {
+        self.cut(coupling);
         self.cwnd = self.max_data;
     }
 
@@ -87,6 +91,11 @@ impl Rfc9260 {
     }
 }
 
+/// A part of some bytes, rounded up.
+fn part(bytes: usize, share: f64) -> usize {
+    (bytes as f64 * share).ceil() as usize
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,6 +111,7 @@ mod tests {
             advanced: true,
             in_fast_recovery: false,
             all_acked: false,
+            coupling: Coupling::NONE,
         }
     }
 
@@ -154,11 +164,11 @@ mod tests {
     fn cuts() {
         let mut control = new(1000);
         control.cwnd = 20_000;
-        control.on_fast_retransmit();
+        control.on_fast_retransmit(Coupling::NONE);
         assert_eq!((control.cwnd, control.ssthresh), (10_000, 10_000));
-        control.on_timeout();
+        control.on_timeout(Coupling::NONE);
         assert_eq!((control.cwnd, control.ssthresh), (1000, 5000));
-        control.on_timeout();
+        control.on_timeout(Coupling::NONE);
         assert_eq!((control.cwnd, control.ssthresh), (1000, 4000));
         control.on_idle(true);
         assert_eq!(

@@ -72,6 +72,7 @@ impl Outstanding {
             path,
             sent_at: now,
             transmissions: 0,
+            sequence: 0,
             fast_retransmitted: false,
             one_path: false,
             abandoned: true,
@@ -145,6 +146,7 @@ impl Outstanding {
             rules,
             ..
         } = self;
+        let before = outcome.given_up.len();
         accounting.each_reported(|run| {
             for index in run.first..=run.last {
                 let chunk = &mut chunks[(index - *base) as usize];
@@ -168,5 +170,8 @@ impl Outstanding {
                 }
             }
         });
+        for index in &outcome.given_up[before..] {
+            accounting.on_dropped(&chunks[(index - *base) as usize]);
+        }
     }
 }

@@ -1,0 +1,92 @@
+//! What a path has shown it can carry: for schedulers that ask when a packet would arrive.
+
+use core::time::Duration;
+
+use crate::time::Timestamp;
+
+/// Round trips whose rates are remembered.
+const ROUNDS: usize = 8;
+
+/// Rates of delivery and shares of loss, as acknowledgements show them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Delivery {
+    /// Bytes acknowledged since this round began.
+    acked: usize,
+    begun: Option<Timestamp>,
+    /// Bytes per second of the last rounds.
+    rates: [f64; ROUNDS],
+    round: usize,
+    sent: u64,
+    lost: u64,
+}
+
+impl Delivery {
+    pub(crate) fn on_sent(&mut self) {
+        self.sent += 1;
+    }
+
+    pub(crate) fn on_lost(&mut self, chunks: u32) {
+        self.lost += u64::from(chunks);
+    }
+
+    /// Bytes were acknowledged; `round_trip` is how long a measurement lasts. `idle` says that nothing is in flight any more,
+    /// and the next measurement begins when something is.
+    pub(crate) fn on_acked(&mut self, now: Timestamp, bytes: usize, round_trip: Duration, idle: bool) {
+        self.acked += bytes;
+        let begun = *self.begun.get_or_insert(now);
+        let elapsed = now.saturating_duration_since(begun);
+        if elapsed >= round_trip.max(Duration::from_millis(1)) {
+            self.rates[self.round % ROUNDS] = self.acked as f64 / elapsed.as_secs_f64();
+            self.round += 1;
+            self.acked = 0;
+            self.begun = Some(now);
+        }
+        if idle {
+            self.acked = 0;
+            self.begun = None;
+        }
+    }
+
+    /// The highest rate of the last rounds in bytes per second, once one is known.
+    pub(crate) fn rate(&self) -> Option<f64> {
+        let highest = self.rates.iter().copied().fold(0.0, f64::max);
+        (highest > 0.0).then_some(highest)
+    }
+
+    /// The share of what was sent that was lost.
+    pub(crate) fn loss(&self) -> f64 {
+        // As if one in a thousand of a few more had been: a path that was hardly used is neither the best nor the worst.
+        (self.lost as f64 + 0.1) / (self.sent as f64 + 100.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_highest_rate_of_the_last_rounds() {
+        let mut delivery = Delivery::default();
+        let trip = Duration::from_millis(100);
+        assert_eq!(delivery.rate(), None);
+        for step in 0..=10 {
+            delivery.on_acked(Timestamp::from_millis(10 * step), 1000, trip, false);
+        }
+        assert_eq!(delivery.rate(), Some(110_000.0));
+        for step in 11..=200 {
+            delivery.on_acked(Timestamp::from_millis(10 * step), 500, trip, false);
+        }
+        assert_eq!(delivery.rate(), Some(50_000.0));
+    }
+
+    #[test]
+    fn a_path_without_history_is_in_the_middle() {
+        let (fresh, mut good, mut bad) = (Delivery::default(), Delivery::default(), Delivery::default());
+        for _ in 0..1000 {
+            good.on_sent();
+            bad.on_sent();
+        }
+        bad.on_lost(50);
+        assert!(good.loss() < fresh.loss() && fresh.loss() < bad.loss());
+    }
+}

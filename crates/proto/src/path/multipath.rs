@@ -1,0 +1,190 @@
+//! Which of several paths a packet takes when all are used at once (concurrent multipath transfer): the schedulers of new data
+//! and the policies of repeats (draft-tuexen-tsvwg-sctp-multipath §3, §5, §7).
+//!
+//! # Earliest delivery first
+//!
+//! Paths are asked in the order in which a packet handed to them now would be acknowledged. The first takes what it has room
+//! for. A later one, `s`, takes a packet only if all that the faster ones send until it is acknowledged there still fits the
+//! windows,
+//!
+//! ```text
+//! flight(s) + packet + Σ rate(faster) · time(s) ≤ receive window
+//! flight(s) + packet + Σ rate(faster) · time(faster) ≤ send buffer
+//! ```
+//!
+//! because what they send arrives ahead of it, and waits for it in the receiver's buffer (or, if the receiver may take it
+//! back, in the sender's); and only if it arrives before the faster ones could have sent all that is queued. Otherwise the
+//! packet waits for a faster path, and the slow one stays empty: so it never costs more than it brings.
+
+use super::selection::Paths;
+use super::{Path, PathId, PathState};
+use crate::config::{PathScheduler, RetransmissionPolicy};
+use crate::time::Timestamp;
+
+/// New data that waits for a path.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Offer {
+    /// Bytes of its chunk in a packet.
+    pub(crate) size: usize,
+    /// Bytes of user data that wait, this chunk's included; `usize::MAX` if more waits than is known.
+    pub(crate) queued: usize,
+    /// Bytes that the send buffer holds of what the peer may still take back or has not got.
+    pub(crate) send_window: usize,
+    /// Bytes that the peer takes, from the earliest that it has not got on.
+    pub(crate) receive_window: usize,
+    /// Bytes that each path may have in flight at most, where buffers are split.
+    pub(crate) share: usize,
+    /// Packets that may leave at once on a path.
+    pub(crate) max_burst: u32,
+}
+
+/// What a scheduler says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    Send(PathId),
+    /// No path has room, or one that has none yet would still deliver sooner.
+    Wait,
+}
+
+impl Path {
+    fn takes(&mut self, now: Timestamp, offer: &Offer) -> bool {
+        self.state == PathState::Active
+            && self.flight_size + offer.size <= offer.share.max(offer.size)
+            && self.has_cwnd_room()
+            && self.has_burst_room(now, offer.max_burst)
+    }
+
+    /// Seconds from handing a packet of `size` bytes to this path until it is acknowledged.
+    fn time_to_deliver(&self, size: usize) -> f64 {
+        let round_trip = self.rto.srtt().unwrap_or(self.rto.current()).as_secs_f64();
+        let queued = self
+            .delivery
+            .rate()
+            .map_or(0.0, |rate| (self.flight_size + size) as f64 / rate);
+        round_trip.max(queued)
+    }
+
+    /// Bytes per second that the path is good for: what it delivered, or what its window lets it.
+    fn rate(&self) -> f64 {
+        let round_trip = self.rto.srtt().unwrap_or(self.rto.current()).as_secs_f64();
+        let window = self.control.cwnd() as f64 / round_trip.max(1e-6);
+        self.delivery.rate().map_or(window, |rate| rate.max(window))
+    }
+}
+
+impl Paths {
+    /// Whether new data goes by several paths at once: there are several that are active.
+    pub(crate) fn spreads(&self) -> bool {
+        self.multipath.is_on() && self.active().nth(1).is_some()
+    }
+
+    fn active(&self) -> impl Iterator<Item = &Path> {
+        self.iter().filter(|path| path.state == PathState::Active)
+    }
+
+    /// How many paths are active.
+    pub(crate) fn active_count(&self) -> usize {
+        self.active().count()
+    }
+
+    /// Chooses a path for new data.
+    pub(crate) fn schedule(&mut self, now: Timestamp, offer: &Offer) -> Choice {
+        let found = match self.multipath.scheduler {
+            PathScheduler::EarliestDeliveryFirst => self.earliest_delivery(now, offer),
+            PathScheduler::LowestRttFirst => self.lowest_rtt(now, offer),
+            PathScheduler::RoundRobin => self.round_robin(now, offer),
+        };
+        found.map_or(Choice::Wait, Choice::Send)
+    }
+
+    fn round_robin(&mut self, now: Timestamp, offer: &Offer) -> Option<PathId> {
+        let (count, from) = (self.len(), self.turn.index());
+        let mut ids = (1..=count).map(|step| PathId(((from + step) % count) as u8));
+        ids.find(|id| self.path_mut(*id).takes(now, offer))
+    }
+
+    fn lowest_rtt(&mut self, now: Timestamp, offer: &Offer) -> Option<PathId> {
+        let ready = self
+            .iter_mut()
+            .filter_map(|path| path.takes(now, offer).then_some(&*path));
+        ready
+            .min_by_key(|path| path.rto.srtt().unwrap_or(path.rto.current()))
+            .map(|path| path.id)
+    }
+
+    fn earliest_delivery(&mut self, now: Timestamp, offer: &Offer) -> Option<PathId> {
+        let count = self.len();
+        let mut asked = 0_u64;
+        // What the faster ones are good for, and what they have in flight then.
+        let (mut rate, mut flight, mut fastest) = (0.0, 0.0, f64::MAX);
+        for _ in 0..count.min(64) {
+            let next = self
+                .active()
+                .filter(|path| asked & bit(path.id) == 0)
+                .map(|path| (path.time_to_deliver(offer.size), path.id))
+                .min_by(|one, other| one.0.total_cmp(&other.0));
+            let (time, id) = next?;
+            asked |= bit(id);
+            fastest = fastest.min(time);
+            let path = self.path_mut(id);
+            if path.takes(now, offer) {
+                let here = (path.flight_size + offer.size) as f64;
+                let alone = rate == 0.0;
+                let fits = here + rate * time <= offer.receive_window as f64
+                    && here + flight <= offer.send_window as f64;
+                let worth = (time - fastest) / 2.0 * rate <= offer.queued as f64;
+                if alone || (fits && worth) {
+                    return Some(id);
+                }
+            }
+            rate += path.rate();
+            flight += path.control.cwnd() as f64;
+        }
+        None
+    }
+
+    /// Whether a repeat waits for one path while others have room.
+    pub(crate) fn repeats_on_same_path(&self) -> bool {
+        self.spreads() && self.multipath.retransmission == RetransmissionPolicy::SamePath
+    }
+
+    /// Chooses a path for a repeat of what was last sent on `last`: by the policy among those with room and, unless the policy
+    /// wants the same path, not the one that lost it; with room or not if none has.
+    pub(crate) fn repeat_path(&self, last: PathId) -> PathId {
+        let policy = self.multipath.retransmission;
+        if policy == RetransmissionPolicy::SamePath && self.path(last).state == PathState::Active {
+            return last;
+        }
+        let best = |wanted: &dyn Fn(&Path) -> bool| {
+            let mut best: Option<&Path> = None;
+            for path in self.active().filter(|path| wanted(path)) {
+                if best.is_none_or(|best| is_better(policy, path, best)) {
+                    best = Some(path);
+                }
+            }
+            best.map(|path| path.id)
+        };
+        let free = |path: &Path| path.repeat_now || path.has_cwnd_room();
+        best(&|path| path.id != last && free(path))
+            .or_else(|| best(&free))
+            .or_else(|| best(&|path| path.id != last))
+            .or_else(|| best(&|_| true))
+            .unwrap_or(last)
+    }
+}
+
+fn is_better(policy: RetransmissionPolicy, path: &Path, than: &Path) -> bool {
+    let round_trip = |path: &Path| path.rto.srtt().unwrap_or(path.rto.current());
+    match policy {
+        RetransmissionPolicy::LargestSsthresh => path.control.ssthresh() > than.control.ssthresh(),
+        RetransmissionPolicy::LargestCwnd => path.control.cwnd() > than.control.cwnd(),
+        RetransmissionPolicy::LowestLoss => path.delivery.loss() < than.delivery.loss(),
+        RetransmissionPolicy::SamePath | RetransmissionPolicy::SmallestRtt => {
+            round_trip(path) < round_trip(than)
+        }
+    }
+}
+
+fn bit(id: PathId) -> u64 {
+    1_u64.checked_shl(id.0.into()).unwrap_or_default()
+}

@@ -1,0 +1,303 @@
+//! What is in flight on one path: its transmissions in the order they left (draft-tuexen-tsvwg-sctp-multipath §3.1, §3.2).
+//!
+//! Every transmission, a repeat too, takes the next *sequence number* of its path; it is in no packet. Packets of one path
+//! arrive in order, so what is missing before something that arrived was lost, whatever the other paths do.
+//!
+//! A report is an acknowledgement; it counts against everything on the path that left before the highest transmission it newly
+//! acknowledges. What was reported missing n times is then what lies below the n-th highest of the reports: they need no
+//! counter for each transmission and no list of holes, because a repeat has a number of its own, above them all.
+
+use std::collections::VecDeque;
+
+/// One transmission of a chunk.
+#[derive(Clone, Copy, Debug)]
+struct Transmission {
+    /// Of the chunk.
+    index: u64,
+    repeat: bool,
+    /// Neither acknowledged nor taken for lost.
+    open: bool,
+}
+
+/// The transmissions of one path.
+#[derive(Debug, Default)]
+pub(crate) struct PathFlight {
+    /// The first of them is open.
+    sent: VecDeque<Transmission>,
+    /// The sequence number of the first.
+    base: u64,
+    /// The highest reports so far, as many as make a loss; rising.
+    reports: Vec<u64>,
+    /// What lies below was judged already.
+    judged: u64,
+    /// The sequence numbers of the earliest first transmission and of the earliest repeat that are open: the *pseudo cumulative
+    /// acks* of the draft.
+    earliest: [u64; 2],
+    /// The path recovers from losses until everything up to here is settled: one cut of its window for all of it.
+    recovery_exit: Option<u64>,
+    this: ThisAck,
+}
+
+/// What the acknowledgement at hand did.
+#[derive(Clone, Copy, Debug, Default)]
+struct ThisAck {
+    was_recovering: bool,
+    /// The lowest and the highest that it newly acknowledged.
+    newly: Option<(u64, u64)>,
+    /// It acknowledged one of `earliest`.
+    advanced: bool,
+    /// The first in flight before it.
+    base: u64,
+}
+
+/// What an acknowledgement did to a path's progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Progress {
+    /// The window is to be cut.
+    pub(crate) cut: bool,
+    /// Losses are being repaired: the window does not grow.
+    pub(crate) growth_held: bool,
+    /// What arrives in order went on.
+    pub(crate) advanced: bool,
+    /// The earliest in flight is another one, and the path is known to work.
+    pub(crate) earliest_moved: bool,
+}
+
+impl PathFlight {
+    fn next(&self) -> u64 {
+        self.base + self.sent.len() as u64
+    }
+
+    /// A chunk leaves; answers the sequence number of this transmission.
+    pub(crate) fn on_sent(&mut self, index: u64, repeat: bool) -> u64 {
+        let sequence = self.next();
+        self.sent.push_back(Transmission {
+            index,
+            repeat,
+            open: true,
+        });
+        sequence
+    }
+
+    pub(crate) fn begin(&mut self) {
+        self.this = ThisAck {
+            was_recovering: self.recovery_exit.is_some(),
+            newly: None,
+            advanced: false,
+            base: self.base,
+        };
+    }
+
+    /// The transmission `sequence` is acknowledged.
+    pub(crate) fn on_acked(&mut self, sequence: u64) {
+        self.close(sequence);
+        let repeat = self.sent[(sequence - self.base) as usize].repeat;
+        self.this.advanced |= self.earliest[usize::from(repeat)] == sequence;
+        let (lowest, highest) = self.this.newly.unwrap_or((sequence, sequence));
+        self.this.newly = Some((lowest.min(sequence), highest.max(sequence)));
+    }
+
+    /// The transmission `sequence` is of no interest any more.
+    pub(crate) fn close(&mut self, sequence: u64) {
+        self.sent[(sequence - self.base) as usize].open = false;
+    }
+
+    /// Whether the acknowledgement newly acknowledged anything here.
+    pub(crate) fn is_newly_acked(&self) -> bool {
+        self.this.newly.is_some()
+    }
+
+    /// Counts the acknowledgement, which makes a loss of what is missing with the others of `needed` reports. If all that it
+    /// newly acknowledges went by this path, what left before that is missing in each of the `packets` that it answers
+    /// (§3.3 of the draft).
+    pub(crate) fn report(&mut self, needed: u8, packets: u8) {
+        let Some((lowest, highest)) = self.this.newly else {
+            return;
+        };
+        self.settle();
+        if self.recovery_exit.is_some_and(|exit| self.base > exit) {
+            self.recovery_exit = None;
+        }
+        let needed = usize::from(needed);
+        let further = usize::from(packets).saturating_sub(1).min(needed);
+        for report in core::iter::once(highest).chain(core::iter::repeat_n(lowest, further)) {
+            let at = self.reports.partition_point(|known| *known <= report);
+            self.reports.insert(at, report);
+            if self.reports.len() > needed {
+                self.reports.remove(0);
+            }
+        }
+    }
+
+    /// Hands over the chunks that the acknowledgement reports missing.
+    pub(crate) fn each_reported(&self, mut each: impl FnMut(u64)) {
+        let Some((_, highest)) = self.this.newly else {
+            return;
+        };
+        let below = highest.saturating_sub(self.base) as usize;
+        for transmission in self.sent.iter().take(below).filter(|one| one.open) {
+            each(transmission.index);
+        }
+    }
+
+    /// Hands over the chunks that have been reported missing `needed` times, once; `lost` says whether it takes them for
+    /// lost.
+    pub(crate) fn take_lost(&mut self, needed: u8, mut lost: impl FnMut(u64) -> bool) {
+        let enough = self.reports.len() >= usize::from(needed);
+        let Some(below) = self.reports.first().copied().filter(|_| enough) else {
+            return;
+        };
+        let from = self.judged.max(self.base);
+        for sequence in from..below {
+            let transmission = &mut self.sent[(sequence - self.base) as usize];
+            if transmission.open && lost(transmission.index) {
+                transmission.open = false;
+            }
+        }
+        self.judged = self.judged.max(below);
+    }
+
+    /// The acknowledgement ends; `lost` if anything was taken for lost here. `recovers` says whether a cut holds off the next.
+    pub(crate) fn finish(&mut self, lost: bool, recovers: bool) -> Progress {
+        let cut = lost && self.recovery_exit.is_none();
+        if cut && recovers {
+            self.recovery_exit = Some(self.next() - 1);
+        }
+        self.settle();
+        Progress {
+            cut,
+            growth_held: self.this.was_recovering && self.recovery_exit.is_some() && !cut,
+            advanced: self.this.advanced,
+            earliest_moved: self.this.newly.is_some() && self.base != self.this.base,
+        }
+    }
+
+    /// Drops what is settled from the front, and finds the earliest anew.
+    fn settle(&mut self) {
+        while self.sent.front().is_some_and(|first| !first.open) {
+            self.sent.pop_front();
+            self.base += 1;
+        }
+        let next = self.next();
+        for (repeat, earliest) in [false, true].into_iter().zip(&mut self.earliest) {
+            *earliest = (*earliest).max(self.base);
+            let is_it = |at: u64| {
+                let transmission = self.sent[(at - self.base) as usize];
+                transmission.open && transmission.repeat == repeat
+            };
+            while *earliest < next && !is_it(*earliest) {
+                *earliest += 1;
+            }
+        }
+    }
+
+    /// The chunk whose transmission is the earliest in flight.
+    pub(crate) fn earliest(&self) -> Option<u64> {
+        self.sent.front().map(|transmission| transmission.index)
+    }
+
+    /// Nothing is in flight here any more.
+    pub(crate) fn clear(&mut self) {
+        self.base = self.next();
+        self.sent.clear();
+        self.earliest = [self.base; 2];
+        self.recovery_exit = None;
+    }
+
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(crate) fn is_recovering(&self) -> bool {
+        self.recovery_exit.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sends chunks 0 to `count` for the first time.
+    fn flight(count: u64) -> PathFlight {
+        let mut flight = PathFlight::default();
+        for index in 0..count {
+            assert_eq!(flight.on_sent(index, false), index);
+        }
+        flight
+    }
+
+    /// An acknowledgement of these transmissions; answers what is lost by three reports, and the progress.
+    fn ack(flight: &mut PathFlight, sequences: &[u64], packets: u8) -> (Vec<u64>, Progress) {
+        flight.begin();
+        sequences.iter().for_each(|sequence| flight.on_acked(*sequence));
+        flight.report(3, packets);
+        let mut lost = Vec::new();
+        flight.take_lost(3, |index| {
+            lost.push(index);
+            true
+        });
+        let progress = flight.finish(!lost.is_empty(), true);
+        (lost, progress)
+    }
+
+    #[test]
+    fn three_reports_make_a_loss_and_one_cut() {
+        let mut flight = flight(10);
+        assert_eq!(ack(&mut flight, &[1], 1).0, []);
+        assert_eq!(ack(&mut flight, &[4], 1).0, []);
+        let (lost, progress) = ack(&mut flight, &[5], 1);
+        assert_eq!((lost, progress.cut), (vec![0], true));
+        assert!(progress.earliest_moved);
+        // 2 and 3 were reported by 4 and 5, and now by 6: of the same window, so without a second cut.
+        let (lost, progress) = ack(&mut flight, &[6], 1);
+        assert_eq!((lost, progress.cut), (vec![2, 3], false));
+        assert!(progress.growth_held);
+        assert_eq!(flight.earliest(), Some(7));
+    }
+
+    #[test]
+    fn a_repeat_is_judged_by_what_left_after_it() {
+        let mut flight = flight(4);
+        for sequence in 1..4 {
+            ack(&mut flight, &[sequence], 1);
+        }
+        let repeat = flight.on_sent(0, true);
+        for index in 4..8 {
+            flight.on_sent(index, false);
+        }
+        assert_eq!(ack(&mut flight, &[repeat + 1], 1).0, []);
+        assert_eq!(ack(&mut flight, &[repeat + 2], 1).0, []);
+        let (lost, progress) = ack(&mut flight, &[repeat + 3], 1);
+        assert_eq!((lost, progress.cut), (vec![0], true), "of a later window");
+    }
+
+    #[test]
+    fn first_transmissions_and_repeats_advance_apart() {
+        let mut flight = flight(2);
+        flight.on_sent(9, true);
+        flight.on_sent(2, false);
+        assert!(!ack(&mut flight, &[1], 1).1.advanced);
+        let (_, progress) = ack(&mut flight, &[2], 1);
+        assert!(progress.advanced, "the earliest repeat");
+        assert!(!progress.earliest_moved);
+        let (_, progress) = ack(&mut flight, &[0], 1);
+        assert!(progress.advanced && progress.earliest_moved);
+        assert_eq!(flight.earliest(), Some(2));
+    }
+
+    #[test]
+    fn an_acknowledgement_for_three_packets_is_three_reports() {
+        let mut flight = flight(6);
+        assert_eq!(ack(&mut flight, &[1, 3, 4], 3).0, [0], "2 was reported once");
+        let mut flight = super::PathFlight::default();
+        assert_eq!(flight.on_sent(0, false), 0);
+        assert_eq!(ack(&mut flight, &[0], 3).0, []);
+    }
+
+    #[test]
+    fn nothing_is_in_flight_after_a_timeout() {
+        let mut flight = flight(3);
+        ack(&mut flight, &[1], 1);
+        flight.clear();
+        assert_eq!(flight.earliest(), None);
+        assert_eq!(flight.on_sent(0, true), 3);
+        assert!(ack(&mut flight, &[3], 1).1.advanced);
+    }
+}

@@ -1,0 +1,3 @@
+//! Concurrent multipath transfer (draft-tuexen-tsvwg-sctp-multipath): several paths at once.
+
+mod aggregation;
