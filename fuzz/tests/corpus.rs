@@ -6,12 +6,13 @@ use std::path::Path;
 /// A name and a function of bytes.
 type Target = (&'static str, fn(&[u8]));
 
-const TARGETS: [Target; 6] = [
+const TARGETS: [Target; 7] = [
     ("parse", anabranch_fuzz::parse),
     ("association", anabranch_fuzz::association),
     ("pair", anabranch_fuzz::pair),
     ("outstanding", anabranch_fuzz::outstanding),
     ("reassembly", anabranch_fuzz::reassembly),
+    ("send_queue", anabranch_fuzz::send_queue),
     ("tsn_tracker", anabranch_fuzz::tsn_tracker),
 ];
 

@@ -18,6 +18,14 @@ pub fn reassembly(bytes: &[u8]) {
     crate::receive::reassembly_model::run(Commands::new(bytes));
 }
 
+/// RFC 8260 §3: which message waits for which, against lists.
+///
+/// # Panics
+/// If they disagree.
+pub fn send_queue(bytes: &[u8]) {
+    crate::send::send_queue_model::run(Commands::new(bytes));
+}
+
 /// RFC 9260 §6.2: the receiver's runs of TSNs against a set.
 ///
 /// # Panics
@@ -70,6 +78,11 @@ mod tests {
         #[test]
         fn reassembly(bytes in vec(any::<u8>(), 0..600)) {
             super::reassembly(&bytes);
+        }
+
+        #[test]
+        fn send_queue(bytes in vec(any::<u8>(), 0..600)) {
+            super::send_queue(&bytes);
         }
 
         #[test]

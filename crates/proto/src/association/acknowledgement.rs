@@ -134,10 +134,7 @@ impl Association {
             path.on_rtt_sample(now, sent_at);
         }
         if let Some(bound) = path.delay_bound.as_mut().filter(|_| outcome.newly_acked > 0) {
-            let round_trip = outcome
-                .sample
-                .map(|sent_at| now.saturating_duration_since(sent_at));
-            bound.on_ack(now, outcome.newly_acked, round_trip, path.pmtu.max_data());
+            bound.on_ack(now, outcome.newly_acked, outcome.largest, path.pmtu.max_data());
         }
         if outcome.newly_acked > 0 {
             path.single_packet = false;

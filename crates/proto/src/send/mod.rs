@@ -14,6 +14,8 @@ mod path_flight;
 mod recovery_rules;
 mod scheduler;
 mod send_queue;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod send_queue_model;
 
 pub(crate) use abandonment::{AbandonPolicy, Moment, Persistence};
 pub(crate) use ack_accounting::AckAccounting;

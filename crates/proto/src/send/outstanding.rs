@@ -98,6 +98,8 @@ pub(crate) struct PathOutcome {
     pub(crate) earliest_acked: bool,
     /// When the newest of the chunks acknowledged at their first transmission had left: an RTT sample (Karn).
     pub(crate) sample: Option<Timestamp>,
+    /// The size of the largest of them, and when that had left.
+    pub(crate) largest: (usize, Timestamp),
     /// Whether a chunk that never took another path was among them (RFC 7829 §3.2, items 9 and 10).
     pub(crate) proven: bool,
     /// Chunks declared lost by missing reports.
@@ -564,6 +566,7 @@ fn note_acked(
     path.proven |= chunk.one_path;
     if chunk.transmissions == 1 {
         path.sample = path.sample.max(Some(chunk.sent_at));
+        path.largest = path.largest.max((size, chunk.sent_at));
     }
 }
 

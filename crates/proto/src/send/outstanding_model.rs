@@ -336,6 +336,7 @@ fn note_acked(entry: &Entry, path: &mut PathOutcome, earliest: bool) {
     }
     if entry.transmissions == 1 {
         path.sample = path.sample.max(Some(entry.sent_at));
+        path.largest = path.largest.max((entry.wire, entry.sent_at));
     }
 }
 

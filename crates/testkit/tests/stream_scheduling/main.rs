@@ -1,3 +1,5 @@
 //! Which stream sends next (RFC 8260 §3), and what that does for an urgent message.
 
+mod desk;
+mod order;
 mod thin_link;

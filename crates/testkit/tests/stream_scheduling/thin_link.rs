@@ -9,7 +9,6 @@ use anabranch_testkit::{Pair, Setup, Side};
 
 const CHAT: u16 = 0;
 const FILE: u16 = 1;
-const SECONDS: u64 = 650;
 
 /// What a run shows.
 #[derive(Debug)]
@@ -21,8 +20,8 @@ struct Seen {
     goodput: f64,
 }
 
-/// A file of 1,452-byte messages without end, and every 30 s a chat message of 30 bytes.
-fn run(mut config: Config, rate: u64, delay: u64, queue: u64) -> Seen {
+/// A file of 1,452-byte messages without end, and 21 chat messages of 30 bytes, as far apart as can be.
+fn run(mut config: Config, rate: u64, delay: u64, queue: u64, seconds: u64) -> Seen {
     if rate < 100_000 {
         // As in the thesis: the window is full before the queue is.
         config.buffers.receive = 65_536;
@@ -48,10 +47,10 @@ fn run(mut config: Config, rate: u64, delay: u64, queue: u64) -> Seen {
     }
     let begin = pair.now();
     let mut sent = Vec::new();
-    for step in 0..SECONDS * 10 {
+    for step in 0..seconds * 10 {
         let now = pair.now();
         fill(&mut pair, 40_000);
-        if step % 301 == 17 {
+        if step % (seconds * 10 / 21) == 17 {
             pair.send(Side::A, CHAT, vec![0; 30]);
             sent.push(now);
         }
@@ -115,13 +114,13 @@ fn bounded(millis: u64) -> Config {
 /// that away too, and less than 2 % of the file's goodput.
 #[test]
 fn what_a_chat_message_waits_for() {
-    let basic = run(first_come(), 56_000, 250, 50);
-    let priority = run(config(), 56_000, 250, 50);
+    let basic = run(first_come(), 56_000, 250, 50, 650);
+    let priority = run(config(), 56_000, 250, 50, 650);
     assert!(basic.mean > priority.mean + 5.0, "{basic:?} {priority:?}");
     assert!((7.0..10.0).contains(&priority.mean), "{priority:?}");
     assert!((0.99..1.01).contains(&(basic.goodput / priority.goodput)));
     for target in [20, 250] {
-        let bound = run(bounded(target), 56_000, 250, 50);
+        let bound = run(bounded(target), 56_000, 250, 50, 650);
         println!("{target} ms: {bound:?}");
         assert!(bound.mean < 1.0, "{target} ms: {bound:?}");
         assert!(bound.longest < 1.5, "{target} ms: {bound:?}");
@@ -134,9 +133,9 @@ fn what_a_chat_message_waits_for() {
 #[test]
 fn the_bound_on_other_links() {
     for (rate, delay, queue) in [(200_000, 20, 100), (1_000_000, 20, 100), (1_000_000, 150, 100)] {
-        let priority = run(config(), rate, delay, queue);
+        let priority = run(config(), rate, delay, queue, 150);
         for target in [50, 200] {
-            let bound = run(bounded(target), rate, delay, queue);
+            let bound = run(bounded(target), rate, delay, queue, 150);
             println!("{rate} bit/s, {target} ms: {priority:?} {bound:?}");
             let packets = 4.0 * 1500.0 * 8.0 / rate as f64;
             let most = (delay + target) as f64 / 1000.0 + packets;

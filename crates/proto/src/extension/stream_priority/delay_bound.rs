@@ -31,8 +31,8 @@ struct Round {
     began: Timestamp,
     /// Bytes acknowledged.
     acked: usize,
-    /// The most of them by one acknowledgement.
-    at_once: usize,
+    /// The size of the largest chunk among them.
+    largest: usize,
     /// The lowest round-trip time.
     lowest: Option<Duration>,
     /// The bound kept data from leaving.
@@ -49,7 +49,7 @@ pub(crate) struct DelayBound {
     /// Nothing less urgent leaves before.
     paused_until: Timestamp,
     round: Option<Round>,
-    /// The most bytes that one acknowledgement of the last round was for.
+    /// The size of the largest chunk of the last round.
     usual: usize,
     /// Bytes that may be in flight.
     allowed: usize,
@@ -77,16 +77,17 @@ impl DelayBound {
         allows
     }
 
-    /// Bytes were acknowledged; the newest of them had left so long ago, if that is known. `packet` is the size of a full one.
+    /// Bytes were acknowledged, of which the largest chunk that was sent once has that size and left at that time; size 0
+    /// says that there is none. `packet` is the size of a full one.
     pub(crate) fn on_ack(
         &mut self,
         now: Timestamp,
         bytes: usize,
-        round_trip: Option<Duration>,
+        (size, sent_at): (usize, Timestamp),
         packet: usize,
     ) {
-        // A small packet takes less time on a thin link than those that the bound is for.
-        let round_trip = round_trip.filter(|_| bytes >= self.usual / 4);
+        // On a thin link a small packet takes less time than those that the bound is for.
+        let round_trip = (size > self.usual / 2).then(|| now.saturating_duration_since(sent_at));
         self.lowest[0] = [self.lowest[0], round_trip].into_iter().flatten().min();
         let Some(lowest) = self.lowest.iter().flatten().min().copied() else {
             return;
@@ -94,7 +95,7 @@ impl DelayBound {
         let fresh = Round {
             began: now,
             acked: 0,
-            at_once: 0,
+            largest: 0,
             lowest: None,
             bound: false,
         };
@@ -103,14 +104,14 @@ impl DelayBound {
             return;
         }
         round.acked += bytes;
-        round.at_once = round.at_once.max(bytes);
+        round.largest = round.largest.max(size);
         round.lowest = [round.lowest, round_trip].into_iter().flatten().min();
         let elapsed = now.saturating_duration_since(round.began);
         if elapsed < lowest {
             return;
         }
         let round = core::mem::replace(round, fresh);
-        self.usual = round.at_once;
+        self.usual = round.largest;
         let queue = round
             .lowest
             .map_or(Duration::ZERO, |of_it| of_it.saturating_sub(lowest));

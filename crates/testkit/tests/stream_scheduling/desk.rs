@@ -1,0 +1,127 @@
+//! An endpoint at whose desk a peer of paper sits, and packets written as short text: "4:0" is the whole message with SSN 0
+//! of stream 4, "4:0(" the beginning of it, "4:0-" a middle and "4:0)" the end.
+
+use anabranch_proto::{Association, Config, MessageId, Reliability, SchedulerKind, SendOptions, StreamId};
+use anabranch_testkit::{Script, sack};
+use anabranch_wire::chunk::{Chunk, kind};
+use anabranch_wire::parameter::{Parameter, ParametersBuilder};
+
+/// User data that fills a packet of the default PMTU.
+pub(crate) const FULL: usize = 1224;
+
+pub(crate) struct Desk {
+    pub(crate) script: Script,
+    /// TSNs that left so far.
+    left: u32,
+}
+
+/// Quiet, and with a window of so many packets.
+pub(crate) fn config(scheduler: SchedulerKind, window: u32) -> Config {
+    let mut config = anabranch_testkit::quiet();
+    config.scheduler = scheduler;
+    config.partial_reliability.offer = true;
+    config.initial_window = Some(window);
+    config.max_burst = 10_000;
+    config
+}
+
+impl Desk {
+    /// Set up with a peer that takes 32 streams and can be told what is given up.
+    pub(crate) fn new(config: Config) -> Self {
+        let mut script = Script::new(config, 1);
+        script.a_rwnd = 10_000_000;
+        script.streams = 32;
+        let lists = Parameter::SupportedExtensions(vec![kind::FORWARD_TSN].into());
+        script.set_up_with(ParametersBuilder::new().push(&lists).finish());
+        Self { script, left: 0 }
+    }
+
+    /// A desk where the window never is what something waits for.
+    pub(crate) fn of(scheduler: SchedulerKind) -> Self {
+        Self::new(config(scheduler, 400))
+    }
+
+    /// Does things before anything leaves.
+    pub(crate) fn act(&mut self, act: impl FnOnce(&mut Line<'_>)) {
+        self.script
+            .act(|association, now| act(&mut Line { association, now }));
+    }
+
+    /// What left since the last look, a string for each packet.
+    pub(crate) fn sent(&mut self) -> Vec<String> {
+        let mut packets = Vec::new();
+        while let Some(answer) = self.script.next_answer() {
+            let chunks: Vec<_> = answer.chunks.iter().map(name).collect();
+            let first = self.script.endpoint_tsn;
+            let tsns = answer.data().map(|data| data.tsn.distance_from(first) + 1);
+            self.left = tsns.fold(self.left, u32::max);
+            packets.push(chunks.join(" "));
+        }
+        packets
+    }
+
+    /// The peer acknowledges all that left.
+    pub(crate) fn acknowledge(&mut self) {
+        let all = self.script.endpoint_tsn.plus(self.left).minus(1);
+        self.script.send(&[sack(all)]);
+    }
+}
+
+fn name(chunk: &Chunk) -> String {
+    let Chunk::Data(data) = chunk else {
+        return anabranch_testkit::arrows::describe_chunk(chunk);
+    };
+    let part = match (data.beginning, data.ending) {
+        (true, true) => "",
+        (true, false) => "(",
+        (false, false) => "-",
+        (false, true) => ")",
+    };
+    format!("{}:{}{part}", data.stream.0, data.ssn.0)
+}
+
+/// The endpoint's application, before anything leaves.
+pub(crate) struct Line<'a> {
+    pub(crate) association: &'a mut Association,
+    now: anabranch_proto::Timestamp,
+}
+
+impl Line<'_> {
+    /// Sends a message of `len` bytes on each of these streams.
+    pub(crate) fn send(&mut self, streams: &[u16], len: usize) {
+        for stream in streams {
+            self.send_with(*stream, len, Reliability::Reliable);
+        }
+    }
+
+    pub(crate) fn send_with(&mut self, stream: u16, len: usize, reliability: Reliability) -> MessageId {
+        let options = SendOptions {
+            reliability,
+            ..SendOptions::default()
+        };
+        self.association
+            .send(self.now, StreamId(stream), vec![7; len].into(), options)
+            .expect("send")
+    }
+
+    pub(crate) fn send_part(&mut self, stream: u16, len: usize, end: bool) {
+        self.association
+            .send_part(
+                self.now,
+                StreamId(stream),
+                vec![7; len].into(),
+                SendOptions::default(),
+                end,
+            )
+            .expect("send");
+    }
+
+    /// Sets priorities: stream, class.
+    pub(crate) fn prioritise(&mut self, priorities: &[(u16, u16)]) {
+        for &(stream, priority) in priorities {
+            self.association
+                .set_stream_priority(StreamId(stream), priority)
+                .expect("a priority");
+        }
+    }
+}

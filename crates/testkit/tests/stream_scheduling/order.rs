@@ -1,0 +1,409 @@
+//! The order in which streams send, scheduler by scheduler.
+
+use core::time::Duration;
+
+use anabranch_proto::SchedulerKind::{
+    FairBandwidth, FirstComeFirstServed, Priority, RoundRobin, RoundRobinPerPacket, WeightedFairQueueing,
+};
+use anabranch_proto::{Event, Reliability, SchedulerKind, SchedulingError, StreamId};
+
+use crate::desk::{Desk, FULL, config};
+
+const MS: Duration = Duration::from_millis(1);
+
+/// The streams of the messages that left, one for each chunk.
+fn streams(packets: &[String]) -> Vec<u16> {
+    let chunks = packets.iter().flat_map(|packet| packet.split(' '));
+    let stream = |chunk: &str| chunk.split(':').next().and_then(|number| number.parse().ok());
+    chunks.map(|chunk| stream(chunk).expect("DATA")).collect()
+}
+
+// A → 1:0, 1:1, 2:0, 1:2 → Z
+/// RFC 8260 §3.1: messages leave as they were given.
+#[test]
+fn first_come_first_served() {
+    let mut desk = Desk::of(FirstComeFirstServed);
+    desk.act(|line| line.send(&[1, 1, 2, 1], FULL));
+    assert_eq!(desk.sent(), ["1:0", "1:1", "2:0", "1:2"]);
+}
+
+// (1 is given up while it waits)  A → 2:0, 1:0, 2:1 → Z
+/// What is given up takes its own turn with it, and no other message's.
+#[test]
+fn first_come_without_the_one_that_went() {
+    let mut desk = Desk::new(config(FirstComeFirstServed, 2));
+    desk.act(|line| line.send(&[0, 0], FULL));
+    assert_eq!(desk.sent().len(), 2);
+    desk.act(|line| {
+        line.send_with(1, FULL, Reliability::Lifetime(MS));
+        line.send(&[2, 1, 2], FULL);
+    });
+    desk.script.advance(5 * MS);
+    desk.acknowledge();
+    assert_eq!(desk.sent(), ["2:0", "1:0", "2:1"]);
+}
+
+// A → 1:0, 2:0, 3:0, 1:1, 2:1, 1:2 → Z
+/// RFC 8260 §3.2: a message each, across packets.
+#[test]
+fn round_robin() {
+    let mut desk = Desk::of(RoundRobin);
+    desk.act(|line| line.send(&[1, 1, 1, 2, 2, 3], FULL));
+    assert_eq!(desk.sent(), ["1:0", "2:0", "3:0", "1:1", "2:1", "1:2"]);
+}
+
+// A → (1:0 1:1), (2:0 2:1), (1:2 1:3), (2:2) → Z
+/// RFC 8260 §3.3: the stream changes with the packet, and a packet is of one stream.
+#[test]
+fn round_robin_per_packet() {
+    let mut desk = Desk::of(RoundRobinPerPacket);
+    desk.act(|line| {
+        line.send(&[1; 4], FULL / 2 - 8);
+        line.send(&[2; 3], FULL / 2 - 8);
+    });
+    assert_eq!(desk.sent(), ["1:0 1:1", "2:0 2:1", "1:2 1:3", "2:2"]);
+    // A short message of another stream waits for the next packet.
+    desk.act(|line| line.send(&[3, 4], 10));
+    assert_eq!(desk.sent(), ["3:0", "4:0"]);
+}
+
+// A → 1:0 ( - ) , then what is left of that packet is filled with 1:1, and 2:0 begins the next
+/// RFC 8260 §3.3: a message of several packets is finished first, and its last packet stays its stream's.
+#[test]
+fn round_robin_per_packet_of_long_messages() {
+    let mut desk = Desk::of(RoundRobinPerPacket);
+    desk.act(|line| {
+        line.send(&[1], 2 * FULL + 100);
+        line.send(&[2, 1], 100);
+    });
+    assert_eq!(desk.sent(), ["1:0(", "1:0-", "1:0) 1:1", "2:0"]);
+}
+
+// A → 2:0, 2:1, 1:0, 1:1 → Z
+/// RFC 8260 §3.4: what is more urgent goes first, whatever waits behind it.
+#[test]
+fn the_most_urgent_first() {
+    let mut desk = Desk::of(Priority);
+    desk.act(|line| {
+        line.prioritise(&[(1, 7)]);
+        line.send(&[1, 1, 2, 2], FULL);
+    });
+    assert_eq!(desk.sent(), ["2:0", "2:1", "1:0", "1:1"]);
+}
+
+// (classes 0, 5, 5)  A → 0:0; then 1 and 2 in turns, a packet each
+/// The thesis' algorithm, faults 3 and 5: the first 5 starves the second, and the turns begin anew with each packet.
+#[test]
+fn equals_take_turns_across_packets() {
+    let mut desk = Desk::new(config(Priority, 2));
+    desk.act(|line| {
+        line.prioritise(&[(1, 5), (2, 5)]);
+        line.send(&[1, 1, 1, 1, 2, 2, 2, 2, 0], FULL);
+    });
+    let mut sent = desk.sent();
+    while sent.len() < 9 {
+        desk.acknowledge();
+        sent.extend(desk.sent());
+    }
+    assert_eq!(streams(&sent), [0, 1, 2, 1, 2, 1, 2, 1, 2]);
+}
+
+// (all of class 0, the default)  A → 1:0, 2:0, 1:1, 2:1 → Z
+/// The thesis' algorithm, fault 2: with equal priorities everywhere, one pass was made and the array was left.
+#[test]
+fn all_equal() {
+    let mut desk = Desk::of(Priority);
+    desk.act(|line| line.send(&[1, 1, 2, 2], FULL));
+    assert_eq!(desk.sent(), ["1:0", "2:0", "1:1", "2:1"]);
+}
+
+// A → 1:0( 1:0-;  2:0 comes;  A → 1:0- 1:0), 2:0, 1:1 → Z
+/// RFC 9260 §6.9: a message that is begun is finished, whatever is more urgent by then.
+#[test]
+fn a_message_that_is_begun_is_finished() {
+    let mut desk = Desk::new(config(Priority, 2));
+    desk.act(|line| {
+        line.prioritise(&[(1, 1)]);
+        line.send(&[1], 4 * FULL);
+        line.send(&[1], FULL);
+    });
+    assert_eq!(desk.sent(), ["1:0(", "1:0-"]);
+    desk.act(|line| line.send(&[2], FULL));
+    desk.acknowledge();
+    assert_eq!(desk.sent(), ["1:0-", "1:0)", "2:0"]);
+    desk.acknowledge();
+    assert_eq!(desk.sent(), ["1:1"]);
+}
+
+// A → 1:0( 1:0-;  1 is moved behind 2;  A → 1:0), 2:0, 1:1 → Z
+/// A stream whose message is begun moves when that ends.
+#[test]
+fn a_priority_changed_in_the_middle_of_a_message() {
+    let mut desk = Desk::new(config(Priority, 2));
+    desk.act(|line| {
+        line.prioritise(&[(1, 1), (2, 2)]);
+        line.send(&[1], 3 * FULL);
+        line.send(&[1, 2], FULL);
+    });
+    assert_eq!(desk.sent(), ["1:0(", "1:0-"]);
+    desk.act(|line| line.prioritise(&[(1, 3)]));
+    desk.acknowledge();
+    assert_eq!(desk.sent(), ["1:0)", "2:0", "1:1"]);
+}
+
+// (1, 2, 3 wait)  3 is made the most urgent  A → 3:0, 1:0, 2:0 → Z
+/// A priority counts for what waits already.
+#[test]
+fn a_priority_changed_while_messages_wait() {
+    let mut desk = Desk::of(Priority);
+    desk.act(|line| {
+        line.prioritise(&[(1, 4), (2, 4), (3, 4)]);
+        line.send(&[1, 2, 3], FULL);
+        line.prioritise(&[(3, 0)]);
+    });
+    assert_eq!(desk.sent(), ["3:0", "1:0", "2:0"]);
+}
+
+/// The thesis' three calls: the default order, a range of equals, and none.
+#[test]
+fn the_interface_of_the_thesis() {
+    let mut desk = Desk::of(Priority);
+    let waiting = [4, 4, 3, 3, 2, 2, 1, 1, 0];
+    desk.act(|line| {
+        line.send(&waiting, FULL);
+        line.association
+            .enable_default_priorities()
+            .expect("a scheduler with priorities");
+    });
+    assert_eq!(streams(&desk.sent()), [0, 1, 1, 2, 2, 3, 3, 4, 4]);
+    desk.act(|line| {
+        line.send(&waiting, FULL);
+        let equals = StreamId(2)..=StreamId(4);
+        line.association.set_equal_priorities(equals).expect("streams");
+    });
+    assert_eq!(
+        streams(&desk.sent()),
+        [0, 1, 1, 4, 2, 3, 4, 2, 3].map(|stream| match stream {
+            // Those that moved did so in the order of their numbers.
+            4 => 2,
+            2 => 3,
+            3 => 4,
+            other => other,
+        })
+    );
+    desk.act(|line| {
+        line.send(&waiting, FULL);
+        line.association
+            .disable_priorities()
+            .expect("a scheduler with priorities");
+        assert_eq!(line.association.stream_priority(StreamId(4)), 0);
+    });
+    assert_eq!(streams(&desk.sent()), [4, 3, 2, 1, 0, 4, 3, 2, 1]);
+}
+
+/// What the scheduler would ignore is refused, and so is what does not exist.
+#[test]
+fn no_silent_mistakes() {
+    let mut desk = Desk::of(FirstComeFirstServed);
+    desk.act(|line| {
+        let association = &mut *line.association;
+        let stream = StreamId(1);
+        let none = Err(SchedulingError::NoPriorities(FirstComeFirstServed));
+        assert_eq!(association.set_stream_priority(stream, 3), none);
+        assert_eq!(association.enable_default_priorities(), none);
+        assert_eq!(association.disable_priorities(), none);
+        assert_eq!(association.set_equal_priorities(stream..=stream), none);
+        let none = Err(SchedulingError::NoWeights(FirstComeFirstServed));
+        assert_eq!(association.set_stream_weight(stream, 3), none);
+        association.set_scheduler(WeightedFairQueueing);
+        assert_eq!(
+            association.set_stream_weight(stream, 0),
+            Err(SchedulingError::ZeroWeight)
+        );
+        assert_eq!(association.set_stream_weight(stream, 3), Ok(()));
+        assert_eq!(association.stream_weight(stream), 3);
+        association.set_scheduler(Priority);
+        let streams = association.outbound_streams();
+        let beyond = StreamId(streams);
+        let unknown = Err(SchedulingError::InvalidStream {
+            stream: beyond,
+            streams,
+        });
+        assert_eq!(association.set_stream_priority(beyond, 0), unknown);
+        assert_eq!(association.set_equal_priorities(stream..=beyond), unknown);
+    });
+}
+
+/// A scheduler chosen while messages wait counts for them.
+#[test]
+fn another_scheduler_at_run_time() {
+    let mut desk = Desk::of(FirstComeFirstServed);
+    desk.act(|line| {
+        line.send(&[1, 1, 2, 2, 3], FULL);
+        line.association.set_scheduler(Priority);
+        assert_eq!(line.association.scheduler(), Priority);
+        line.prioritise(&[(1, 1)]);
+    });
+    assert_eq!(streams(&desk.sent()), [2, 3, 2, 1, 1]);
+    desk.act(|line| {
+        line.send(&[1, 1, 2, 2, 3], FULL);
+        line.association.set_scheduler(FirstComeFirstServed);
+    });
+    assert_eq!(streams(&desk.sent()), [1, 1, 2, 2, 3]);
+}
+
+// (1, urgent, outlives its lifetime while it waits)  A → 2:0, 1:0 → Z
+/// A message past its lifetime holds no place in its class.
+#[test]
+fn an_expired_message_is_in_nobodys_way() {
+    let mut desk = Desk::new(config(Priority, 2));
+    desk.act(|line| {
+        line.prioritise(&[(2, 1)]);
+        line.send(&[0, 0], FULL);
+    });
+    assert_eq!(desk.sent().len(), 2);
+    desk.act(|line| {
+        line.send_with(1, FULL, Reliability::Lifetime(MS));
+        line.send(&[2], FULL);
+    });
+    desk.script.advance(5 * MS);
+    desk.act(|line| line.send(&[1], FULL));
+    desk.acknowledge();
+    assert_eq!(desk.sent(), ["1:0", "2:0"]);
+    let told = desk.script.events();
+    assert!(matches!(told[..], [.., Event::Abandoned(_)]), "{told:?}");
+}
+
+// A → 1:0( 1:0-;  its lifetime is over;  A → 2:0 → Z
+/// What is given up half-sent locks nobody out.
+#[test]
+fn given_up_in_the_middle() {
+    let mut desk = Desk::new(config(Priority, 2));
+    desk.act(|line| {
+        line.send_with(1, 5 * FULL, Reliability::Lifetime(MS));
+        line.send(&[2], FULL);
+    });
+    assert_eq!(desk.sent(), ["1:0(", "1:0-"]);
+    desk.script.advance(5 * MS);
+    desk.acknowledge();
+    let sent = desk.sent();
+    assert!(sent.iter().any(|packet| packet.ends_with("2:0")), "{sent:?}");
+    assert!(!sent.iter().any(|packet| packet.contains("1:0")), "{sent:?}");
+}
+
+// A → 1:0 (lost), 1:1, 1:2, 1:3;  0:0 comes;  A → 1:0, 0:0 → Z
+/// RFC 9260 §6.1 C: a repeat goes before new data, however urgent that is.
+#[test]
+fn repeats_go_first() {
+    let mut desk = Desk::new(config(Priority, 2));
+    desk.act(|line| {
+        line.prioritise(&[(1, 1)]);
+        line.send(&[1, 1], FULL);
+    });
+    assert_eq!(desk.sent(), ["1:0", "1:1"]);
+    desk.act(|line| line.send(&[0], FULL));
+    desk.script.advance_to_timeout();
+    assert_eq!(desk.sent(), ["1:0"]);
+    desk.acknowledge();
+    assert_eq!(desk.sent(), ["0:0"]);
+}
+
+// 1 gives the beginning of a message  A → 2:0 → Z  1 gives the rest  A → 1:0 → Z
+/// A message of which the application has not given enough to send holds up nobody else.
+#[test]
+fn a_message_that_waits_for_its_parts() {
+    for scheduler in [
+        RoundRobin,
+        RoundRobinPerPacket,
+        Priority,
+        FairBandwidth,
+        WeightedFairQueueing,
+    ] {
+        let mut desk = Desk::of(scheduler);
+        desk.act(|line| {
+            line.send_part(1, 100, false);
+            line.send(&[2], 100);
+        });
+        assert_eq!(desk.sent(), ["2:0"], "{scheduler:?}");
+        desk.act(|line| line.send_part(1, FULL - 100, true));
+        // A fragment ends where a part does.
+        assert_eq!(desk.sent(), ["1:0(", "1:0)"], "{scheduler:?}");
+    }
+}
+
+/// Bytes of each of two streams among the first `window` packets, while both have more to send.
+fn shares(scheduler: SchedulerKind, weights: [u16; 2], sizes: [usize; 2], window: u32) -> [f64; 2] {
+    let mut config = config(scheduler, window);
+    config.buffers.send = 10_000_000;
+    let mut desk = Desk::new(config);
+    desk.act(|line| {
+        for (stream, weight) in [1, 2].into_iter().zip(weights) {
+            if scheduler == WeightedFairQueueing {
+                line.association
+                    .set_stream_weight(StreamId(stream), weight)
+                    .expect("a weight");
+            }
+        }
+        for (stream, size) in [1, 2].into_iter().zip(sizes) {
+            line.send(&vec![stream; 1_500_000 / size], size);
+        }
+    });
+    let streams = streams(&desk.sent());
+    let stats = |stream| desk.script.association().stream_stats(StreamId(stream));
+    assert!(
+        stats(1).queued_messages > 0 && stats(2).queued_messages > 0,
+        "both have more"
+    );
+    let bytes = |which: u16| {
+        let messages = streams.iter().filter(|stream| **stream == which).count();
+        (messages * sizes[usize::from(which) - 1]) as f64
+    };
+    [bytes(1), bytes(2)]
+}
+
+/// RFC 8260 §3.5, §3.6: bytes in proportion to the weights, within 2 %, whatever the sizes of the messages; where turns count
+/// messages they are in proportion to the sizes.
+#[test]
+fn shares_match_weights() {
+    let ratio = |[a, b]: [f64; 2]| a / b;
+    for sizes in [[1000, 1000], [1200, 300], [100, 1200]] {
+        let fair = ratio(shares(FairBandwidth, [1, 1], sizes, 1000));
+        assert!((0.98..1.02).contains(&fair), "{sizes:?}: {fair}");
+        for weights in [[1, 1], [2, 1], [1, 3], [256, 64]] {
+            let asked = f64::from(weights[0]) / f64::from(weights[1]);
+            let got = ratio(shares(WeightedFairQueueing, weights, sizes, 1000)) / asked;
+            assert!(
+                (0.98..1.02).contains(&got),
+                "{sizes:?}, {weights:?}: {got} of what was asked"
+            );
+        }
+        let turns = ratio(shares(RoundRobin, [1, 1], sizes, 300)) * sizes[1] as f64 / sizes[0] as f64;
+        assert!((0.98..1.02).contains(&turns), "{sizes:?}: {turns}");
+    }
+}
+
+/// Strict priorities starve what is less urgent, which is what they are for; the others starve nobody.
+#[test]
+fn who_starves_is_the_users_choice() {
+    for scheduler in [
+        RoundRobin,
+        RoundRobinPerPacket,
+        Priority,
+        FairBandwidth,
+        WeightedFairQueueing,
+    ] {
+        let mut desk = Desk::new(config(scheduler, 40));
+        desk.act(|line| {
+            if scheduler == Priority {
+                line.prioritise(&[(2, 1)]);
+            }
+            line.send(&[1; 100], FULL);
+            line.send(&[2; 100], FULL);
+        });
+        let of_2 = streams(&desk.sent())
+            .into_iter()
+            .filter(|stream| *stream == 2)
+            .count();
+        assert_eq!(of_2, if scheduler == Priority { 0 } else { 20 }, "{scheduler:?}");
+    }
+}
