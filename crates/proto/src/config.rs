@@ -70,6 +70,8 @@ pub struct Config {
     pub nr_sack: NrSackConfig,
     /// The numbers of the chunk types that are this project's own, where others use them too: both ends need the same.
     pub chunk_types: OwnChunkTypes,
+    /// Messages of several streams that leave and arrive interleaved (I-DATA).
+    pub interleaving: InterleavingConfig,
     /// How losses are found and answered. Default [`RecoveryRules::RFC9260`].
     pub recovery: RecoveryRules,
     /// The first TSN that this side uses. `None`, the default, draws one at random for each association, as RFC 9260
@@ -189,6 +191,15 @@ pub struct NrSackConfig {
     pub forward_past_nonrenegable: bool,
 }
 
+/// Message interleaving (RFC 8260 §2): I-DATA in place of DATA.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InterleavingConfig {
+    /// Whether it is offered; used if both sides do. Default false: each chunk takes 4 bytes more, and parts of several messages
+    /// may be handed to the application in turn ([`crate::MessagePart::message`] tells them apart); RFC 8260 §2.2.1 wants it
+    /// asked for. With it a large message never holds up those of other streams.
+    pub offer: bool,
+}
+
 /// Which stream sends next (RFC 8260 §3). Without message interleaving a turn is a message, whatever its length; with it, a
 /// chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -269,6 +280,7 @@ impl Default for Config {
                 forward_past_nonrenegable: true,
             },
             chunk_types: OwnChunkTypes::default(),
+            interleaving: InterleavingConfig { offer: false },
             recovery: RecoveryRules::RFC9260,
             initial_tsn: None,
         }
@@ -407,6 +419,7 @@ impl Config {
         self.partial_reliability.offer = false;
         self.partial_reliability.selective_forward_tsn = None;
         self.nr_sack.offer = false;
+        self.interleaving.offer = false;
         self
     }
 

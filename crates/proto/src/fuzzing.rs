@@ -26,6 +26,14 @@ pub fn send_queue(bytes: &[u8]) {
     crate::send::send_queue_model::run(Commands::new(bytes));
 }
 
+/// RFC 8260 §2.2.3: fragments of messages that interleave against a map of all that arrived.
+///
+/// # Panics
+/// If they disagree.
+pub fn interleaved(bytes: &[u8]) {
+    crate::receive::interleaved::model::run(Commands::new(bytes));
+}
+
 /// RFC 9260 §6.2: the receiver's runs of TSNs against a set.
 ///
 /// # Panics
@@ -83,6 +91,11 @@ mod tests {
         #[test]
         fn send_queue(bytes in vec(any::<u8>(), 0..600)) {
             super::send_queue(&bytes);
+        }
+
+        #[test]
+        fn interleaved(bytes in vec(any::<u8>(), 0..600)) {
+            super::interleaved(&bytes);
         }
 
         #[test]

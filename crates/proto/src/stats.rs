@@ -130,6 +130,8 @@ pub struct Extensions {
     pub nr_sack: bool,
     /// Selective forward TSN (Basto and Freitas, *SCTP extensions for time sensitive traffic*).
     pub selective_forward_tsn: bool,
+    /// I-DATA (RFC 8260): messages interleave.
+    pub interleaving: bool,
 }
 
 /// Readings of one association.

@@ -1,5 +1,5 @@
 //! What the tests of the protocol share: a simulated [`Pair`] of hosts, a [`Script`] of hand-made packets against one
-//! endpoint, a [`Ledger`] that checks what arrives against what was sent, and packets drawn as [`arrows`].
+//! endpoint, a [`desk`] for the extensions' scenarios, a [`Ledger`] that checks what arrives against what was sent, and packets drawn as [`arrows`].
 //!
 //! Everything panics with what a person needs to find the cause; nothing here is for production.
 
@@ -7,6 +7,7 @@ pub mod arrows;
 mod bulk;
 mod capture;
 mod chunks;
+pub mod desk;
 mod ledger;
 mod pair;
 mod script;

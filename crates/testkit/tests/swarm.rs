@@ -25,7 +25,7 @@ const SEEDS: Range<u64> = 0..500;
 const HEALED_LIMIT: Duration = Duration::from_secs(1800);
 
 /// What the swarm must meet to be worth its name.
-const MUST_REACH: [&str; 15] = [
+const MUST_REACH: [&str; 17] = [
     "restart",
     "INIT collision",
     "failover",
@@ -41,6 +41,8 @@ const MUST_REACH: [&str; 15] = [
     "FORWARD-TSN",
     "early discard",
     "selective notice",
+    "interleaving",
+    "I-FORWARD-TSN",
 ];
 
 fn seeds() -> Range<u64> {
@@ -209,6 +211,7 @@ fn random_config(random: &mut Generator, near_wrap: bool) -> Config {
     config.nr_sack.may_renege = random.below(4) == 0;
     config.nr_sack.forward_past_nonrenegable = random.below(4) > 0;
     config.multipath = random_multipath(random);
+    config.interleaving.offer = random.below(4) > 0;
     if near_wrap {
         config.initial_tsn = Some(Tsn(u32::MAX - random.below(20) as u32));
     }
@@ -397,6 +400,7 @@ impl Story {
     fn note_counters(&mut self) {
         let sides = Side::BOTH.map(|side| *self.pair.association(side).counters());
         let any = |of: fn(&Counters) -> u64| sides.iter().any(|counters| of(counters) > 0);
+        let interleaves = self.pair.association(Side::A).stats().extensions.interleaving;
         let met = [
             ("failover", any(|counters| counters.failovers)),
             ("zero window", any(|counters| counters.zero_windows)),
@@ -418,6 +422,15 @@ impl Story {
             ),
             ("late message", any(|counters| counters.late_messages)),
             ("reneged", any(|counters| counters.chunks_reneged)),
+            ("interleaving", interleaves),
+            (
+                "I-FORWARD-TSN",
+                interleaves && any(|counters| counters.forward_tsns_received),
+            ),
+            (
+                "reneged, interleaving",
+                interleaves && any(|counters| counters.chunks_reneged),
+            ),
         ];
         met.into_iter()
             .filter(|(_, met)| *met)

@@ -5,9 +5,9 @@ mod explore;
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{
     Abort, AckPolicy, Auth, Chunk, CookieEcho, CoopSack, Data, EData, EIData, EncodeChunk, ErrorChunk,
-    ForwardPsn, ForwardTsn, GapAckBlock, GapAckBlocks, Heartbeat, IData, IForwardTsn, Init, NrSack,
-    NrSackWriter, Pad, PathReport, PathReports, PathSequence, PathSequences, ReConfig, Sack, SackWriter,
-    Shutdown, SkippedMessage, SkippedStream, TsnList,
+    ForwardPsn, ForwardTsn, GapAckBlock, GapAckBlocks, Heartbeat, IData, IForwardTsn, Init, MessageNumber,
+    NrSack, NrSackWriter, Pad, PathReport, PathReports, PathSequence, PathSequences, ReConfig, Sack,
+    SackWriter, SelectiveForwardTsn, Shutdown, SkippedMessage, SkippedStream, TsnList,
 };
 use anabranch_wire::parameter::{AddressAction, Parameter, Parameters, ParametersBuilder, StreamList};
 use anabranch_wire::{Fsn, Mid, Ppid, Psn, Ssn, StreamId, Tsn, VerificationTag};
@@ -262,6 +262,17 @@ fn any_chunk() -> impl Strategy<Value = Chunk> {
             .prop_map(|(tsn, skipped)| Chunk::ForwardTsn(ForwardTsn::new(Tsn(tsn), skipped))),
         (any::<u32>(), skipped_messages)
             .prop_map(|(tsn, skipped)| Chunk::IForwardTsn(IForwardTsn::new(Tsn(tsn), skipped))),
+        any::<(u32, u16, u32, bool)>().prop_map(|(tsn, stream, number, interleaved)| {
+            Chunk::SelectiveForwardTsn(SelectiveForwardTsn {
+                tsn: Tsn(tsn),
+                stream: StreamId(stream),
+                number: if interleaved {
+                    MessageNumber::Mid(Mid(number))
+                } else {
+                    MessageNumber::Ssn(Ssn(number as u16))
+                },
+            })
+        }),
     ]
 }
 

@@ -5,12 +5,20 @@ use anabranch_wire::packet::PacketWriter;
 use super::{Association, Capabilities};
 use crate::event::{Event, Undelivered};
 use crate::path::PathId;
-use crate::send::{AbandonPolicy, ChunkState, Judge, Moment, Persistence, UnsentMessage};
+use crate::send::{AbandonPolicy, ChunkState, DataFormat, Judge, Moment, Persistence, UnsentMessage};
 use crate::time::Timestamp;
 
 impl Association {
-    /// What both sides offered is known.
-    pub(super) fn adopt_capabilities(&mut self, capabilities: Capabilities) {
+    /// What both sides offered is known. If data has left already, as beside a COOKIE ECHO that was stale, it goes on as it
+    /// began: in the same kind of chunk.
+    pub(super) fn adopt_capabilities(&mut self, mut capabilities: Capabilities) {
+        let mut format = DataFormat::Data;
+        if capabilities.has(Capabilities::INTERLEAVING) {
+            format = DataFormat::IData;
+        }
+        if !self.outstanding.is_empty() && format != self.queue.format() {
+            (capabilities, format) = (self.capabilities, self.queue.format());
+        }
         self.capabilities = capabilities;
         let partial = &self.config.partial_reliability;
         if capabilities.has(Capabilities::PARTIAL_RELIABILITY) {
@@ -18,7 +26,7 @@ impl Association {
             let distance = partial.selective_forward_tsn;
             if let Some(distance) = distance.filter(|_| capabilities.has(Capabilities::SELECTIVE_FORWARD_TSN))
             {
-                self.sources.notices.enable(distance);
+                self.sources.notices.enable(distance, format);
             }
         } else {
             self.abandon_policy = AbandonPolicy::Never;
@@ -26,8 +34,11 @@ impl Association {
         if capabilities.has(Capabilities::NR_SACK) {
             self.receiver.use_nr_sack();
         }
-        // DATA has no message numbers: the fragments of a message follow each other.
-        self.queue.set_interleaving(false);
+        if format.interleaves() {
+            self.receiver.use_interleaving(&self.config.buffers);
+        }
+        self.queue.set_format(format);
+        self.sources.forward.set_format(format);
     }
 
     pub(super) fn judge(&self, now: Timestamp) -> Judge {
@@ -69,7 +80,7 @@ impl Association {
     /// the next message does not follow a middle fragment.
     fn on_dropped(&mut self, now: Timestamp, unsent: UnsentMessage) {
         if unsent.begun {
-            self.outstanding.abandon_last(unsent.message);
+            self.outstanding.abandon_open(unsent.stream, unsent.message);
             let path = self.paths.data_path();
             self.outstanding
                 .push_given_up(self.queue.end_of(unsent), path, now);
@@ -127,6 +138,7 @@ impl Association {
     pub(super) fn after_acknowledgement(&mut self, now: Timestamp, given_up: &[u64]) {
         for index in given_up {
             self.give_up(now, *index);
+            self.sources.forward.on_lost();
         }
         if !self.outstanding.has_abandoned() {
             return;

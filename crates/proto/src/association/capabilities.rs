@@ -17,12 +17,18 @@ impl Capabilities {
     pub(crate) const NR_SACK: Self = Self(1 << 1);
     /// Selective forward TSN, which needs FORWARD-TSN beside it.
     pub(crate) const SELECTIVE_FORWARD_TSN: Self = Self(1 << 2);
+    /// I-DATA in place of DATA (RFC 8260).
+    pub(crate) const INTERLEAVING: Self = Self(1 << 3);
+    /// I-FORWARD-TSN: what partial reliability needs beside I-DATA, in place of FORWARD-TSN.
+    pub(crate) const I_FORWARD_TSN: Self = Self(1 << 4);
 
     /// The chunk type whose listing offers each (RFC 5061 §4.2.7).
-    const CHUNKS: [(u8, Self); 3] = [
+    const CHUNKS: [(u8, Self); 5] = [
         (kind::FORWARD_TSN, Self::PARTIAL_RELIABILITY),
         (kind::NR_SACK, Self::NR_SACK),
         (own_kind::SELECTIVE_FORWARD_TSN, Self::SELECTIVE_FORWARD_TSN),
+        (kind::I_DATA, Self::INTERLEAVING),
+        (kind::I_FORWARD_TSN, Self::I_FORWARD_TSN),
     ];
 
     /// What this side offers.
@@ -35,6 +41,8 @@ impl Capabilities {
                 partial.offer && partial.selective_forward_tsn.is_some(),
                 Self::SELECTIVE_FORWARD_TSN,
             ),
+            (config.interleaving.offer, Self::INTERLEAVING),
+            (config.interleaving.offer && partial.offer, Self::I_FORWARD_TSN),
         ];
         let offered = offers.into_iter().filter(|(offered, _)| *offered);
         Self(offered.fold(0, |bits, (_, one)| bits | one.0))
@@ -53,6 +61,24 @@ impl Capabilities {
     #[must_use]
     pub(crate) fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
+    }
+
+    #[must_use]
+    fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    /// What follows from what both sides listed: beside I-DATA there is partial reliability with I-FORWARD-TSN or none, and
+    /// I-FORWARD-TSN is nothing without I-DATA (RFC 8260 §2.3.1).
+    #[must_use]
+    pub(crate) fn settled(self) -> Self {
+        if !self.has(Self::INTERLEAVING) {
+            self.without(Self::I_FORWARD_TSN)
+        } else if self.has(Self::I_FORWARD_TSN) {
+            self.with(Self::PARTIAL_RELIABILITY)
+        } else {
+            self.without(Self::PARTIAL_RELIABILITY.with(Self::SELECTIVE_FORWARD_TSN))
+        }
     }
 
     /// What a list of chunk types offers.
@@ -86,6 +112,7 @@ impl Capabilities {
             partial_reliability: self.has(Self::PARTIAL_RELIABILITY),
             nr_sack: self.has(Self::NR_SACK),
             selective_forward_tsn: self.has(Self::SELECTIVE_FORWARD_TSN),
+            interleaving: self.has(Self::INTERLEAVING),
         }
     }
 
@@ -95,5 +122,28 @@ impl Capabilities {
 
     pub(crate) fn from_bits(bits: u32) -> Self {
         Self(bits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interleaving_and_partial_reliability_go_together_or_not_at_all() {
+        let settled =
+            |kinds: &[u8]| Capabilities::from_chunk_types(kinds, OwnChunkTypes::default()).settled();
+        let partial = Capabilities::PARTIAL_RELIABILITY;
+        let both = partial
+            .with(Capabilities::INTERLEAVING)
+            .with(Capabilities::I_FORWARD_TSN);
+        assert_eq!(settled(&[kind::I_DATA, kind::I_FORWARD_TSN]), both);
+        assert_eq!(
+            settled(&[kind::I_DATA, kind::FORWARD_TSN]),
+            Capabilities::INTERLEAVING
+        );
+        assert_eq!(settled(&[kind::FORWARD_TSN, kind::I_FORWARD_TSN]), partial);
+        let all = [kind::FORWARD_TSN, own_kind::SELECTIVE_FORWARD_TSN, kind::I_DATA];
+        assert_eq!(settled(&all), Capabilities::INTERLEAVING);
     }
 }

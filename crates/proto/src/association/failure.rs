@@ -8,7 +8,6 @@ use bytes::Bytes;
 use super::outbound::write_packet;
 use super::{Association, State};
 use crate::event::{CloseReason, EndpointEvent, Event, Reply};
-use crate::message::MessageId;
 use crate::path::{PathId, PathState};
 use crate::send::UnsentMessage;
 use crate::time::Timestamp;
@@ -181,21 +180,12 @@ impl Association {
 
     /// Tells every message that was not acknowledged whole, once, in the order of `send`.
     pub(super) fn tell_all_undelivered(&mut self) {
-        let mut last: Option<MessageId> = None;
-        let mut failed = Vec::new();
         // What was given up was told then.
-        for chunk in self.outstanding.drain().filter(|chunk| !chunk.abandoned) {
-            let fragment = chunk.fragment;
-            if last != Some(fragment.message) {
-                last = Some(fragment.message);
-                failed.push(fragment.undelivered());
-            }
-        }
-        for unsent in self.queue.drain() {
-            if last != Some(unsent.message) {
-                failed.push(unsent.undelivered());
-            }
-        }
+        let sent = self.outstanding.drain().filter(|chunk| !chunk.abandoned);
+        let mut failed: Vec<_> = sent.map(|chunk| chunk.fragment.undelivered()).collect();
+        failed.extend(self.queue.drain().iter().map(UnsentMessage::undelivered));
+        failed.sort_by_key(|undelivered| undelivered.message);
+        failed.dedup_by_key(|undelivered| undelivered.message);
         for undelivered in failed {
             self.notices.tell(Event::Undelivered(undelivered));
         }

@@ -4,8 +4,9 @@ use core::ops::ControlFlow;
 
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{
-    Chunk, ChunkError, Data, EncodeChunk, ErrorChunk, ForwardTsn, HeartbeatAck, NrSack, RawChunk, Sack,
-    SelectiveForwardTsn, UnknownAction, kind, padded, unknown_chunk_action,
+    Chunk, ChunkError, Data, EncodeChunk, ErrorChunk, ForwardTsn, HeartbeatAck, IData, IForwardTsn,
+    MessageNumber, NrSack, RawChunk, Sack, SelectiveForwardTsn, UnknownAction, kind, padded,
+    unknown_chunk_action,
 };
 use anabranch_wire::packet::COMMON_HEADER_LEN;
 
@@ -13,7 +14,7 @@ use super::{Association, AssociationState, Capabilities};
 use crate::endpoint::{Handling, Inbound, answer_out_of_the_blue, contains, is_lone_init};
 use crate::event::CloseReason;
 use crate::path::PathId;
-use crate::receive::{Fragment, Verdict};
+use crate::receive::{Fragment, Receiver, Verdict};
 use crate::time::Timestamp;
 
 /// What the chunks of one packet amount to.
@@ -118,7 +119,12 @@ impl Association {
     ) -> Onward {
         // Nearly all chunks are of these kinds, and smaller than the largest that `Chunk` has room for.
         let read = match raw.kind {
+            kind::DATA | kind::I_DATA if self.violates_format(raw.kind) => {
+                self.abort_for_violation("DATA where messages interleave, or I-DATA where they do not");
+                return Onward::Break(());
+            }
             kind::DATA => Data::decode(raw).map(|data| self.on_data(data, inbound, notes)),
+            kind::I_DATA => IData::decode(raw).map(|data| self.on_i_data(data, inbound, notes)),
             kind::SACK => Sack::decode(raw).map(|sack| {
                 if self.takes_acknowledgements() {
                     self.on_sack(now, &sack);
@@ -191,8 +197,17 @@ impl Association {
                 }
                 return Onward::Break(());
             }
+            Chunk::ForwardTsn(_) | Chunk::IForwardTsn(_) if self.violates_format(raw.kind) => {
+                self.abort_for_violation(
+                    "FORWARD-TSN where messages interleave, or I-FORWARD-TSN where they do not",
+                );
+                return Onward::Break(());
+            }
             Chunk::ForwardTsn(forward) if self.capabilities.has(Capabilities::PARTIAL_RELIABILITY) => {
                 self.on_forward_tsn(&forward, notes);
+            }
+            Chunk::IForwardTsn(forward) if self.capabilities.has(Capabilities::I_FORWARD_TSN) => {
+                self.on_i_forward_tsn(&forward, notes);
             }
             Chunk::SelectiveForwardTsn(notice)
                 if self.capabilities.has(Capabilities::SELECTIVE_FORWARD_TSN) =>
@@ -213,25 +228,58 @@ impl Association {
         )
     }
 
+    /// Whether a chunk of this kind is one that interleaving rules out, or the reverse (RFC 8260 §2.2.3, §2.3.1).
+    fn violates_format(&self, kind: u8) -> bool {
+        let interleaves = self.capabilities.has(Capabilities::INTERLEAVING);
+        let wrong = match kind {
+            kind::DATA | kind::FORWARD_TSN => interleaves,
+            kind::I_DATA | kind::I_FORWARD_TSN => !interleaves,
+            _ => false,
+        };
+        wrong && self.state.takes_data()
+    }
+
     fn on_data(&mut self, data: Data, inbound: &Inbound, notes: &mut PacketNotes) {
-        if !self.state.takes_data() {
-            return;
-        }
-        notes.data = true;
-        notes.immediate |= data.immediate;
-        self.counters.data_chunks_received += 1;
-        let stream = data.stream;
-        let verdict = self.receiver.on_fragment(Fragment {
+        let fragment = Fragment {
             tsn: data.tsn,
-            stream,
+            stream: data.stream,
             unordered: data.unordered,
             sequence: data.ssn.0.into(),
+            fsn: 0,
             ppid: data.ppid,
             beginning: data.beginning,
             ending: data.ending,
             payload: data.payload,
             datagram: inbound.packet.len(),
-        });
+        };
+        self.on_fragment(fragment, data.immediate, notes);
+    }
+
+    fn on_i_data(&mut self, data: IData, inbound: &Inbound, notes: &mut PacketNotes) {
+        let fragment = Fragment {
+            tsn: data.tsn,
+            stream: data.stream,
+            unordered: data.unordered,
+            sequence: data.mid.0,
+            fsn: data.fsn.0,
+            ppid: data.ppid,
+            beginning: data.beginning,
+            ending: data.ending,
+            payload: data.payload,
+            datagram: inbound.packet.len(),
+        };
+        self.on_fragment(fragment, data.immediate, notes);
+    }
+
+    fn on_fragment(&mut self, fragment: Fragment, immediate: bool, notes: &mut PacketNotes) {
+        if !self.state.takes_data() {
+            return;
+        }
+        notes.data = true;
+        notes.immediate |= immediate;
+        self.counters.data_chunks_received += 1;
+        let stream = fragment.stream;
+        let verdict = self.receiver.on_fragment(fragment);
         match verdict {
             Verdict::Accepted => {}
             Verdict::Duplicate => self.counters.duplicates_received += 1,
@@ -248,25 +296,52 @@ impl Association {
 
     /// RFC 3758 §3.6: acknowledged by the same rules as DATA.
     fn on_forward_tsn(&mut self, forward: &ForwardTsn, notes: &mut PacketNotes) {
+        let skipped = forward
+            .skipped()
+            .map(|skipped| (skipped.stream, skipped.ssn.0.into()));
+        self.on_forward(notes, |receiver| {
+            receiver.on_forward(forward.new_cumulative_tsn, skipped)
+        });
+    }
+
+    /// RFC 8260 §2.3.1.
+    fn on_i_forward_tsn(&mut self, forward: &IForwardTsn, notes: &mut PacketNotes) {
+        self.on_forward(notes, |receiver| {
+            receiver.on_i_forward(forward.new_cumulative_tsn, forward.skipped())
+        });
+    }
+
+    fn on_forward(
+        &mut self,
+        notes: &mut PacketNotes,
+        forward: impl FnOnce(&mut Receiver) -> Result<(), &'static str>,
+    ) {
         if !self.state.takes_data() {
             return;
         }
         notes.data = true;
         self.counters.forward_tsns_received += 1;
-        let skipped = forward
-            .skipped()
-            .map(|skipped| (skipped.stream, skipped.ssn.0.into()));
-        if let Err(what) = self.receiver.on_forward(forward.new_cumulative_tsn, skipped) {
+        if let Err(what) = forward(&mut self.receiver) {
             self.abort_for_violation(what);
         }
     }
 
     fn on_selective_forward_tsn(&mut self, notice: SelectiveForwardTsn) {
-        if self.state.takes_data() {
-            self.counters.selective_notices_received += 1;
-            self.receiver
-                .on_selective_forward(notice.tsn, notice.stream, notice.ssn.0.into());
+        if !self.state.takes_data() {
+            return;
         }
+        let interleaves = self.capabilities.has(Capabilities::INTERLEAVING);
+        let number = match notice.number {
+            MessageNumber::Ssn(ssn) if !interleaves => ssn.0.into(),
+            MessageNumber::Mid(mid) if interleaves => mid.0,
+            _ => {
+                self.abort_for_violation("a selective forward TSN with the wrong kind of number");
+                return;
+            }
+        };
+        self.counters.selective_notices_received += 1;
+        self.receiver
+            .on_selective_forward(notice.tsn, notice.stream, number);
     }
 
     /// An ERROR came (§3.3.10): set-up may depend on one cause, the application is told of all.

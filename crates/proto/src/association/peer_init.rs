@@ -118,6 +118,7 @@ pub(crate) fn read(
             },
         }
     }
+    peer.capabilities = peer.capabilities.settled();
     Ok(peer)
 }
 

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 
 use anabranch_wire::{Ssn, StreamId};
 
+use super::interleaved::Key;
+use super::pages::Pages;
 use super::tsn_tracker::Index;
 use crate::message::MessagePart;
-
-/// Streams are kept in pages, so that the use of a high number costs one page and not all below it.
-const PAGE: usize = 64;
 
 /// What one inbound stream waits for.
 #[derive(Debug, Default)]
@@ -36,6 +35,14 @@ pub(super) struct Held {
     pub(super) chunks: usize,
 }
 
+/// What the application can read.
+#[derive(Debug)]
+pub(super) enum Ready {
+    Message(Held),
+    /// What is there then of a message that is handed over in parts while others are too (RFC 8260).
+    Grown(Key),
+}
+
 /// Whether the turn of a message has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
@@ -50,22 +57,12 @@ pub(super) enum Turn {
 /// All inbound streams.
 #[derive(Debug, Default)]
 pub(super) struct InboundStreams {
-    pages: Vec<Option<Box<[InboundStream; PAGE]>>>,
+    streams: Pages<InboundStream>,
     /// Slots that are skipped: a peer must not make more of them than chunks.
     skipped: usize,
 }
 
 impl InboundStreams {
-    fn stream_mut(&mut self, id: StreamId) -> &mut InboundStream {
-        let (page, slot) = (usize::from(id.0) / PAGE, usize::from(id.0) % PAGE);
-        if self.pages.len() <= page {
-            self.pages.resize_with(page + 1, || None);
-        }
-        let page = self.pages[page]
-            .get_or_insert_with(|| Box::new(core::array::from_fn(|_| InboundStream::default())));
-        &mut page[slot]
-    }
-
     /// Whether the turn of the message with this SSN has come. `missing_below`: TSNs from the lowest that is missing up
     /// to the message's first.
     ///
@@ -73,7 +70,7 @@ impl InboundStreams {
     /// these, one each at least. With that bound the 16 bits are never ambiguous: 40,000 messages may be ahead of a lost
     /// one, which serial number arithmetic alone would take for old ones.
     pub(super) fn turn(&mut self, id: StreamId, sequence: u32, missing_below: u64) -> Turn {
-        let ahead = ahead(self.stream_mut(id).next, sequence);
+        let ahead = ahead(self.streams.of(id).next, sequence);
         if ahead == 0 {
             Turn::Now
         } else if u64::from(ahead) <= missing_below {
@@ -87,7 +84,7 @@ impl InboundStreams {
 
     /// Keeps a message whose turn comes later; answers it if one of its number is there already.
     pub(super) fn keep(&mut self, sequence: u32, held: Held) -> Result<(), Held> {
-        let stream = self.stream_mut(held.part.stream);
+        let stream = self.streams.of(held.part.stream);
         let number = stream.next + u64::from(ahead(stream.next, sequence));
         match stream.waiting.entry(number) {
             std::collections::btree_map::Entry::Vacant(entry) => {
@@ -100,13 +97,13 @@ impl InboundStreams {
 
     /// The message whose turn it was is delivered: hands out those whose turn it is then.
     pub(super) fn advance(&mut self, id: StreamId, mut deliver: impl FnMut(Held)) {
-        self.stream_mut(id).next += 1;
+        self.streams.of(id).next += 1;
         self.go_on(id, &mut deliver);
     }
 
     /// Hands out the messages whose turn it is.
     fn go_on(&mut self, id: StreamId, deliver: &mut impl FnMut(Held)) {
-        let stream = self.stream_mut(id);
+        let stream = self.streams.of(id);
         let mut skipped = 0;
         while let Some(entry) = stream.waiting.first_entry()
             && *entry.key() == stream.next
@@ -124,7 +121,7 @@ impl InboundStreams {
     /// follow. Each message that is passed took one TSN at least of the `span` that are skipped, which tells SSNs ahead
     /// from those behind.
     pub(super) fn skip_to(&mut self, id: StreamId, sequence: u32, span: u64, mut deliver: impl FnMut(Held)) {
-        let stream = self.stream_mut(id);
+        let stream = self.streams.of(id);
         let ahead = u64::from(ahead(stream.next, sequence));
         if ahead >= span {
             return;
@@ -155,7 +152,7 @@ impl InboundStreams {
         mut deliver: impl FnMut(Held),
     ) {
         let room = self.skipped < most;
-        let stream = self.stream_mut(id);
+        let stream = self.streams.of(id);
         let ahead = u64::from(ahead(stream.next, sequence));
         if ahead == 0 {
             self.advance(id, deliver);
@@ -171,8 +168,8 @@ impl InboundStreams {
 
     /// First index and number of chunks of every message that waits, in no order.
     pub(super) fn waiting(&self) -> impl Iterator<Item = (Index, usize)> + '_ {
-        let streams = self.pages.iter().flatten().flat_map(|page| page.iter());
-        streams
+        self.streams
+            .iter()
             .flat_map(|stream| stream.waiting.values())
             .filter_map(|slot| match slot {
                 Slot::Waits(held) => Some((held.first, held.chunks)),
@@ -182,8 +179,7 @@ impl InboundStreams {
 
     /// Takes out the message that waits with its first TSN at `first`.
     pub(super) fn take_waiting(&mut self, first: Index) -> Option<Held> {
-        let streams = self.pages.iter_mut().flatten().flat_map(|page| page.iter_mut());
-        streams.into_iter().find_map(|stream| {
+        self.streams.iter_mut().find_map(|stream| {
             let is_it = |slot: &Slot| matches!(slot, Slot::Waits(held) if held.first == first);
             let number = *stream.waiting.iter().find(|(_, slot)| is_it(slot))?.0;
             match stream.waiting.remove(&number) {
@@ -195,14 +191,13 @@ impl InboundStreams {
 
     /// Forgets everything; answers bytes and chunks that were held.
     pub(super) fn clear(&mut self) -> (usize, usize) {
-        let streams = self.pages.iter().flatten().flat_map(|page| page.iter());
-        let slots = streams.flat_map(|stream| stream.waiting.values());
+        let slots = self.streams.iter().flat_map(|stream| stream.waiting.values());
         let sums = slots.fold((0, 0), |(bytes, chunks), slot| match slot {
             Slot::Waits(held) => (bytes + held.part.payload.len(), chunks + held.chunks),
             Slot::Skipped => (bytes, chunks),
         });
         self.skipped = 0;
-        self.pages.clear();
+        self.streams.clear();
         sums
     }
 }

@@ -1,8 +1,10 @@
-//! What need not be waited for any more: the seam `ForwardReport` of FORWARD-TSN (RFC 3758 §3.6) and selective forward TSN.
+//! What need not be waited for any more: the seam `ForwardReport` of FORWARD-TSN (RFC 3758 §3.6), I-FORWARD-TSN (RFC 8260
+//! §2.3.1) and selective forward TSN.
 
+use anabranch_wire::chunk::SkippedMessage;
 use anabranch_wire::{Ssn, StreamId, Tsn};
 
-use super::delivery::Held;
+use super::delivery::{Held, Ready};
 use super::tsn_tracker::Index;
 use super::{MessagePart, Payload, Receiver};
 
@@ -20,16 +22,9 @@ impl Receiver {
         new_cumulative: Tsn,
         skipped: impl Iterator<Item = (StreamId, u32)>,
     ) -> Result<(), &'static str> {
-        let ahead = new_cumulative.distance_from(self.tracker.cumulative_tsn());
-        if ahead as i32 > MAX_AHEAD as i32 {
-            return Err("a FORWARD-TSN goes further than data can be ahead");
-        }
-        let Some((forwarded, span)) = self.tracker.skip_to(new_cumulative) else {
-            // The acknowledgement of the first one may be lost.
-            self.urgent = true;
+        let Some((forwarded, span)) = self.skip_tsns(new_cumulative)? else {
             return Ok(());
         };
-        self.urgent |= self.tracker.has_gaps();
         self.forwarded = forwarded;
         while let Some(run) = self.reassembly.take_cut_off(forwarded) {
             self.forwarded = self.forwarded.max(run.last);
@@ -49,12 +44,53 @@ impl Receiver {
                     _ => sequence,
                 };
                 let ready = &mut self.ready;
-                self.streams
-                    .skip_to(stream, sequence, span, |held| ready.push_back(held));
+                self.streams.skip_to(stream, sequence, span, |held| {
+                    ready.push_back(Ready::Message(held))
+                });
             }
         }
         self.seek_partial();
         Ok(())
+    }
+
+    /// Nothing up to `new_cumulative` is waited for; of each stream and kind listed the messages up to the one listed, for
+    /// good: under interleaving only the list tells what becomes of a message.
+    ///
+    /// # Errors
+    /// As of [`Receiver::on_forward`].
+    pub(crate) fn on_i_forward(
+        &mut self,
+        new_cumulative: Tsn,
+        skipped: impl Iterator<Item = SkippedMessage>,
+    ) -> Result<(), &'static str> {
+        if self.skip_tsns(new_cumulative)?.is_none() {
+            return Ok(());
+        }
+        let streams = self.inbound_streams;
+        if let Some((interleaved, mut outlet)) = self.interleaved() {
+            for SkippedMessage {
+                stream,
+                unordered,
+                mid,
+            } in skipped.filter(|one| one.stream.0 < streams)
+            {
+                interleaved.skip_to(stream, unordered, mid.0, &mut outlet);
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything up to `new_cumulative` counts as arrived: answers its index, and how far it was ahead; `None` if it says
+    /// nothing new.
+    fn skip_tsns(&mut self, new_cumulative: Tsn) -> Result<Option<(Index, u64)>, &'static str> {
+        let ahead = new_cumulative.distance_from(self.tracker.cumulative_tsn());
+        if ahead as i32 > MAX_AHEAD as i32 {
+            return Err("a FORWARD-TSN goes further than data can be ahead");
+        }
+        let skipped = self.tracker.skip_to(new_cumulative);
+        // What says nothing new is repeated: the acknowledgement of the first one may be lost.
+        self.urgent |= skipped.is_none() || self.tracker.has_gaps();
+        Ok(skipped)
     }
 
     /// The ordered message that ends with `tsn` will not come, if it has not: its stream need not wait for it. Nothing else
@@ -67,6 +103,10 @@ impl Receiver {
         else {
             return;
         };
+        if let Some((interleaved, mut outlet)) = self.interleaved() {
+            interleaved.skip_one(stream, sequence, &mut outlet);
+            return;
+        }
         let partial = self.partial.and_then(|first| self.reassembly.assembly(first));
         if partial.is_some_and(|run| run.stream == stream && run.sequence == sequence) {
             return;
@@ -75,7 +115,7 @@ impl Receiver {
         let ready = &mut self.ready;
         self.streams
             .skip_one(stream, sequence, missing_below, self.max_chunks, |held| {
-                ready.push_back(held);
+                ready.push_back(Ready::Message(held));
             });
     }
 
@@ -94,11 +134,11 @@ impl Receiver {
             truncated: true,
             payload: Payload::default(),
         };
-        self.ready.push_back(Held {
+        self.ready.push_back(Ready::Message(Held {
             part,
             first: run.first,
             chunks: 0,
-        });
+        }));
     }
 
     /// A fragment came whose message was given up, and with it what follows it.

@@ -1,10 +1,13 @@
 //! The receiving half of an association: DATA becomes a [`Fragment`], is recorded (`tsn_tracker`), joined
 //! (`reassembly`), put in order (`delivery`) and read; and what is due to be acknowledged (`ack_timing`,
-//! `receive_window`). RFC 9260 §6.2, §6.5, §6.6, §6.9.
+//! `receive_window`). RFC 9260 §6.2, §6.5, §6.6, §6.9. Where messages interleave (RFC 8260), `interleaved` joins them and
+//! puts them in order.
 
 mod ack_timing;
 mod delivery;
 mod forward;
+pub(crate) mod interleaved;
+mod pages;
 mod reassembly;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod reassembly_model;
@@ -23,11 +26,12 @@ use anabranch_wire::chunk::{GapAckBlock, NrSackWriter, Sack};
 use anabranch_wire::{Ppid, StreamId, Tsn};
 use bytes::Bytes;
 
-use crate::config::{Config, SackConfig};
+use crate::config::{BufferConfig, Config, SackConfig};
 use crate::message::{MessagePart, Payload};
 use crate::time::Timestamp;
 use ack_timing::AckTiming;
-use delivery::{Held, InboundStreams, Turn};
+use delivery::{Held, InboundStreams, Ready, Turn};
+use interleaved::{Interleaved, Outlet};
 use reassembly::{Assembly, Reassembly};
 use receive_window::ReceiveWindow;
 use tsn_tracker::{Arrival, Index, TsnTracker};
@@ -38,8 +42,10 @@ pub(crate) struct Fragment {
     pub(crate) tsn: Tsn,
     pub(crate) stream: StreamId,
     pub(crate) unordered: bool,
-    /// The SSN.
+    /// The SSN; the MID of I-DATA.
     pub(crate) sequence: u32,
+    /// The FSN of I-DATA; 0 of DATA.
+    pub(crate) fsn: u32,
     pub(crate) ppid: Ppid,
     pub(crate) beginning: bool,
     pub(crate) ending: bool,
@@ -100,9 +106,11 @@ pub(crate) struct Receiver {
     window: ReceiveWindow,
     reassembly: Reassembly,
     streams: InboundStreams,
+    /// In place of both if messages interleave.
+    interleaved: Option<Box<Interleaved>>,
     inbound_streams: u16,
     /// What can be read.
-    ready: VecDeque<Held>,
+    ready: VecDeque<Ready>,
     /// A message of which parts are handed over before it is complete.
     partial: Option<Index>,
     /// Bytes of a message, and chunks, from which it is handed over in parts.
@@ -137,6 +145,7 @@ impl Receiver {
             window: ReceiveWindow::new(buffers),
             reassembly: Reassembly::default(),
             streams: InboundStreams::default(),
+            interleaved: None,
             inbound_streams,
             ready: VecDeque::new(),
             partial: None,
@@ -164,6 +173,10 @@ impl Receiver {
         for (bytes, chunks) in [self.reassembly.clear(), self.streams.clear()] {
             self.window.release(bytes, chunks);
         }
+        if let Some((interleaved, mut outlet)) = self.interleaved() {
+            interleaved.end(&mut outlet);
+            self.interleaved = None;
+        }
         self.partial = None;
         self.urgent = false;
         self.inbound_streams = inbound_streams;
@@ -174,6 +187,22 @@ impl Receiver {
     /// Acknowledges by NR-SACK from now on.
     pub(crate) fn use_nr_sack(&mut self) {
         self.nr_sack = true;
+    }
+
+    /// Messages interleave from now on (RFC 8260).
+    pub(crate) fn use_interleaving(&mut self, buffers: &BufferConfig) {
+        self.interleaved = Some(Box::new(Interleaved::new(buffers)));
+    }
+
+    /// What joins messages that interleave, and where they go.
+    fn interleaved(&mut self) -> Option<(&mut Interleaved, Outlet<'_>)> {
+        let interleaved = self.interleaved.as_deref_mut()?;
+        let outlet = Outlet {
+            ready: &mut self.ready,
+            window: &mut self.window,
+            next_message: &mut self.next_message,
+        };
+        Some((interleaved, outlet))
     }
 
     /// Streams from the peer.
@@ -235,7 +264,15 @@ impl Receiver {
         if (many && len <= SMALL) || ((many || !whole) && len * 4 < fragment.datagram) {
             fragment.payload = Bytes::copy_from_slice(&fragment.payload);
         }
-        if whole {
+        match self.interleaved() {
+            Some((interleaved, mut outlet)) => interleaved.on_fragment(index, fragment, &mut outlet),
+            None => self.on_run(index, fragment),
+        }
+    }
+
+    /// A fragment of a message whose TSNs follow each other.
+    fn on_run(&mut self, index: Index, fragment: Fragment) -> Verdict {
+        if fragment.beginning && fragment.ending {
             let part = MessagePart {
                 stream: fragment.stream,
                 ppid: fragment.ppid,
@@ -329,15 +366,16 @@ impl Receiver {
     fn deliver(&mut self, first: Index, sequence: u32, held: Held) -> Verdict {
         let stream = held.part.stream;
         if held.part.unordered {
-            self.ready.push_back(held);
+            self.ready.push_back(Ready::Message(held));
             return Verdict::Accepted;
         }
         let missing_below = first.saturating_sub(self.tracker.cumulative() + 1);
         match self.streams.turn(stream, sequence, missing_below) {
             Turn::Now => {
-                self.ready.push_back(held);
+                self.ready.push_back(Ready::Message(held));
                 let ready = &mut self.ready;
-                self.streams.advance(stream, |next| ready.push_back(next));
+                self.streams
+                    .advance(stream, |next| ready.push_back(Ready::Message(next)));
             }
             Turn::Later => {
                 if let Err(second) = self.streams.keep(sequence, held) {
@@ -361,7 +399,14 @@ impl Receiver {
     /// The next message, or part of one.
     pub(crate) fn recv(&mut self, now: Timestamp) -> Option<MessagePart> {
         let held = match self.ready.pop_front() {
-            Some(held) => held,
+            Some(Ready::Message(held)) => held,
+            Some(Ready::Grown(key)) => {
+                let (held, again) = self.interleaved.as_mut()?.take_grown(key)?;
+                if again {
+                    self.ready.push_front(Ready::Grown(key));
+                }
+                held
+            }
             None => self.take_partial()?,
         };
         self.window.release(held.part.payload.len(), held.chunks);

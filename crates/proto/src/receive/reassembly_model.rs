@@ -112,6 +112,7 @@ impl Model {
             stream: piece.stream,
             unordered: piece.unordered,
             sequence: piece.sequence,
+            fsn: 0,
             ppid: Ppid(index as u32),
             beginning: piece.beginning,
             ending: piece.ending,

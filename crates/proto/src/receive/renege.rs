@@ -14,18 +14,27 @@ impl Receiver {
             let Some((first, last)) = self.revocable().max() else {
                 return;
             };
-            let (bytes, chunks) = match self.reassembly.remove(first) {
-                Some(run) => (run.bytes, run.pieces.len()),
-                None => match self.streams.take_waiting(first) {
-                    Some(held) => (held.part.payload.len(), held.chunks),
-                    None => return,
-                },
+            let Some((bytes, chunks)) = self.drop_from(first) else {
+                return;
             };
             self.tracker.take_back(first, last);
             self.window.release(bytes, chunks);
             self.reneged += chunks as u64;
             self.urgent = true;
         }
+    }
+
+    /// Drops what waits with its first TSN at `first`: a run of fragments, a message, or where messages interleave a single
+    /// fragment. Answers bytes and chunks.
+    fn drop_from(&mut self, first: Index) -> Option<(usize, usize)> {
+        if let Some(interleaved) = &mut self.interleaved {
+            return Some((interleaved.take_back(first)?, 1));
+        }
+        if let Some(run) = self.reassembly.remove(first) {
+            return Some((run.bytes, run.pieces.len()));
+        }
+        let held = self.streams.take_waiting(first)?;
+        Some((held.part.payload.len(), held.chunks))
     }
 
     /// Chunks dropped so far.
@@ -40,8 +49,10 @@ impl Receiver {
         let waiting = waiting.map(|(first, chunks)| (first, first + chunks as Index - 1));
         let runs = self.reassembly.runs();
         let partial = self.partial;
+        let interleaved = self.interleaved.iter().flat_map(|all| all.revocable());
         runs.filter(move |(first, _)| Some(*first) != partial)
             .chain(waiting)
+            .chain(interleaved.map(|index| (index, index)))
             .filter(move |(first, _)| *first > cumulative)
     }
 

@@ -21,6 +21,7 @@ fn fragment(tsn: u32, stream: u16, sequence: u32, flags: &str, payload: &[u8]) -
         stream: StreamId(stream),
         unordered: flags.contains('U'),
         sequence,
+        fsn: 0,
         ppid: Ppid(7),
         beginning: flags.contains('B'),
         ending: flags.contains('E'),

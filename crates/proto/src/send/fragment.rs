@@ -14,8 +14,10 @@ pub(crate) struct Fragment {
     pub(crate) message: MessageId,
     pub(crate) context: u64,
     pub(crate) stream: StreamId,
-    /// SSN of an ordered message; 0 of an unordered one.
+    /// SSN of an ordered message, 0 of an unordered one; with I-DATA the MID of either.
     pub(crate) sequence: u32,
+    /// Its place in the message.
+    pub(crate) fsn: u32,
     pub(crate) ppid: Ppid,
     pub(crate) unordered: bool,
     pub(crate) beginning: bool,

@@ -21,6 +21,7 @@ pub(crate) use abandonment::{AbandonPolicy, Moment, Persistence};
 pub(crate) use ack_accounting::AckAccounting;
 pub(crate) use ack_report::AckReport;
 pub(crate) use ack_report::normalise;
+pub(crate) use data_format::DataFormat;
 pub(crate) use fragment::{Fragment, UnsentMessage};
 pub(crate) use outstanding::{AckOutcome, ChunkState, InvalidAck, Judge, Outstanding, PathOutcome};
 pub use recovery_rules::{RecoveryRules, T3Restart};

@@ -5,10 +5,10 @@
 
 mod given_up;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use anabranch_wire::Tsn;
 use anabranch_wire::chunk::GapAckBlock;
+use anabranch_wire::{StreamId, Tsn};
 
 use super::abandonment::{AbandonPolicy, Moment};
 use super::ack_accounting::AckAccounting;
@@ -59,6 +59,8 @@ pub(crate) struct Chunk {
     pub(crate) abandoned: bool,
     /// The receiver can no longer take it back: it stays `Acked`, and its user data is freed.
     pub(crate) for_good: bool,
+    /// How far it is to the fragments of its message before and behind it; 0 if there is none.
+    links: [u32; 2],
 }
 
 impl Chunk {
@@ -176,6 +178,8 @@ pub(crate) struct Outstanding {
     newly_for_good: Vec<Run>,
     /// Chunks in the ring whose message was given up.
     abandoned: usize,
+    /// The last fragments of messages that go on, where a fragment of another message follows (RFC 8260): one a stream.
+    open: BTreeMap<StreamId, u64>,
     accounting: AckAccounting,
     /// Indexes of the chunks in state `Lost`.
     lost: BTreeSet<u64>,
@@ -202,6 +206,7 @@ impl Outstanding {
             abandoned: 0,
             accounting,
             held: 0,
+            open: BTreeMap::new(),
             lost: BTreeSet::new(),
             bytes: 0,
             in_flight: 0,
@@ -259,6 +264,7 @@ impl Outstanding {
     /// Takes a fragment that is being sent for the first time; answers its index.
     pub(crate) fn push(&mut self, fragment: Fragment, path: PathId, now: Timestamp) -> u64 {
         let index = self.next_index();
+        let links = self.link(&fragment);
         self.bytes += fragment.payload.len();
         self.in_flight += fragment.payload.len();
         self.chunks.push_back(Chunk {
@@ -272,6 +278,7 @@ impl Outstanding {
             one_path: true,
             abandoned: false,
             for_good: false,
+            links,
         });
         index
     }
@@ -537,6 +544,7 @@ impl Outstanding {
         self.acked.clear();
         self.for_good.clear();
         self.abandoned = 0;
+        self.open.clear();
         self.accounting.clear();
         self.lost.clear();
         self.chunks.drain(..)

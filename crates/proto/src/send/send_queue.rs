@@ -10,7 +10,7 @@ use anabranch_wire::{Ppid, StreamId};
 use bytes::Bytes;
 
 use super::abandonment::Persistence;
-use super::data_format::DataFormat;
+use super::data_format::{DataFormat, MessageNumbers};
 use super::fragment::{Fragment, UnsentMessage};
 use super::scheduler::{Accepted, Paged, StreamScheduler};
 use crate::config::SchedulerKind;
@@ -32,6 +32,8 @@ struct Message {
     complete: bool,
     /// A fragment has left.
     begun: bool,
+    /// The FSN of the next fragment.
+    fragments: u32,
 }
 
 impl Message {
@@ -39,10 +41,10 @@ impl Message {
         self.first.len() + self.rest.iter().map(Bytes::len).sum::<usize>()
     }
 
-    fn unsent(&self, stream: StreamId, next_sequence: u32) -> UnsentMessage {
+    fn unsent(&self, stream: StreamId, number: u32) -> UnsentMessage {
         UnsentMessage {
             unordered: self.options.unordered,
-            sequence: if self.options.unordered { 0 } else { next_sequence },
+            sequence: number,
             message: self.id,
             stream,
             context: self.options.context,
@@ -56,7 +58,7 @@ struct OutboundStream {
     messages: VecDeque<Message>,
     /// A message was dropped while its parts were still being given: what follows of it is dropped too.
     dropping: Option<MessageId>,
-    next_sequence: u32,
+    next: MessageNumbers,
     stats: StreamStats,
 }
 
@@ -66,8 +68,6 @@ pub(crate) struct SendQueue {
     streams: Paged<Option<Box<OutboundStream>>>,
     stream_count: u16,
     scheduler: StreamScheduler,
-    /// Whether another message's fragment may follow any fragment (RFC 8260).
-    interleaving: bool,
     /// A message whose fragments must follow each other without another's between (§6.9); none with interleaving, where each
     /// stream may have one that is begun.
     locked: Option<StreamId>,
@@ -87,7 +87,6 @@ impl SendQueue {
             streams: Paged::default(),
             stream_count,
             scheduler: StreamScheduler::new(scheduler),
-            interleaving: false,
             locked: None,
             format: DataFormat::Data,
             next_message: 0,
@@ -109,9 +108,9 @@ impl SendQueue {
         self.drop_all_from(StreamId(count))
     }
 
-    /// Both sides speak of each message by its own number (RFC 8260 §2.1), so fragments of several may alternate.
-    pub(crate) fn set_interleaving(&mut self, interleaving: bool) {
-        self.interleaving = interleaving;
+    /// What both sides speak: with I-DATA fragments of several messages may alternate (RFC 8260).
+    pub(crate) fn set_format(&mut self, format: DataFormat) {
+        self.format = format;
     }
 
     /// Bytes that wait.
@@ -195,6 +194,7 @@ impl SendQueue {
             rest: VecDeque::new(),
             complete: end,
             begun: false,
+            fragments: 0,
         });
         state.stats.messages += 1;
         state.stats.bytes += size as u64;
@@ -239,9 +239,11 @@ impl SendQueue {
     pub(crate) fn take(&mut self, now: Timestamp, len: usize) -> Option<Fragment> {
         let id = self.next_stream()?;
         let format = self.format;
-        let interleaves = self.interleaving;
+        let interleaves = format.interleaves();
         let stream = self.streams.at_mut(id)?.as_deref_mut()?;
         let message = stream.messages.front_mut()?;
+        let fsn = message.fragments;
+        message.fragments = fsn.wrapping_add(1);
         let beginning = !message.begun;
         message.begun = true;
         let payload = message.first.split_to(len);
@@ -258,11 +260,8 @@ impl SendQueue {
             message: message.id,
             context: options.context,
             stream: id,
-            sequence: if options.unordered {
-                0
-            } else {
-                stream.next_sequence
-            },
+            sequence: format.number(&stream.next, options.unordered),
+            fsn,
             ppid: options.ppid,
             unordered: options.unordered,
             beginning,
@@ -278,9 +277,7 @@ impl SendQueue {
             stream.stats.queue_delay_total += waited;
             stream.stats.queue_delay_max = stream.stats.queue_delay_max.max(waited);
             stream.stats.queued_messages -= 1;
-            if !options.unordered {
-                stream.next_sequence = u32::from((stream.next_sequence as u16).wrapping_add(1));
-            }
+            format.count(&mut stream.next, options.unordered);
             stream.messages.pop_front();
             self.messages -= 1;
         }
@@ -393,11 +390,10 @@ impl SendQueue {
             stream.dropping = Some(message.id);
         }
         let left = stream.messages.len();
-        let unsent = message.unsent(id, stream.next_sequence);
+        let unordered = message.options.unordered;
+        let unsent = message.unsent(id, self.format.number(&stream.next, unordered));
         if message.begun {
-            if !message.options.unordered {
-                stream.next_sequence = u32::from((stream.next_sequence as u16).wrapping_add(1));
-            }
+            self.format.count(&mut stream.next, unordered);
             self.locked = self.locked.filter(|locked| *locked != id);
         }
         self.scheduler.on_abandoned(id, message.id, left);
@@ -412,6 +408,7 @@ impl SendQueue {
             context: unsent.context,
             stream: unsent.stream,
             sequence: unsent.sequence,
+            fsn: 0,
             ppid: Ppid(0),
             unordered: unsent.unordered,
             beginning: false,
@@ -452,7 +449,7 @@ impl SendQueue {
         let mut dropped = self.drop_all_from(StreamId(0));
         dropped.sort_unstable_by_key(|unsent| unsent.message);
         for stream in self.streams.iter_mut().filter_map(|(_, stream)| stream.as_mut()) {
-            stream.next_sequence = 0;
+            stream.next = MessageNumbers::default();
             stream.dropping = None;
         }
         self.scheduler.clear();

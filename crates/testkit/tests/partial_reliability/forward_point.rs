@@ -4,7 +4,7 @@ use anabranch_proto::Reliability::{self, Reliable};
 
 use anabranch_wire::chunk::kind;
 
-use crate::desk::{Desk, FULL, MS, NEVER_AGAIN, config};
+use anabranch_testkit::desk::{Desk, FULL, MS, NEVER_AGAIN, config};
 
 /// Messages of which those with these numbers may be given up, sent; the peer has all but `lost`, and reports it until
 /// they are found lost.

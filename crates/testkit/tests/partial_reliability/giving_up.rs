@@ -7,7 +7,7 @@ use anabranch_testkit::Script;
 use anabranch_wire::chunk::kind;
 use anabranch_wire::parameter::Parameter;
 
-use crate::desk::{ALL, Desk, FULL, MS, NEVER_AGAIN, config};
+use anabranch_testkit::desk::{ALL, Desk, FULL, MS, NEVER_AGAIN, config};
 
 // A → INIT (Forward-TSN-Supported, lists FORWARD-TSN and NR-SACK)
 // A → DATA 0 (lost), again after T3: the peer listed nothing

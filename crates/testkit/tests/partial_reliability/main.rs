@@ -1,7 +1,6 @@
 //! Partial reliability (RFC 3758, RFC 7496), NR-SACK, early discard and selective forward TSN against hand-made packets:
 //! a scenario for each rule, its packets drawn. TSNs are numbers counted from the sender's first, which is 0.
 
-mod desk;
 mod forward_point;
 mod giving_up;
 mod receiver;

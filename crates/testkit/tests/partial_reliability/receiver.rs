@@ -1,11 +1,11 @@
 //! The receiver's side (RFC 3758 §3.6): going on without what will not come, and what acknowledgements say of it.
 
-use anabranch_proto::wire::chunk::{Chunk, Data, GapAckBlock, SelectiveForwardTsn, kind};
+use anabranch_proto::wire::chunk::{Chunk, Data, GapAckBlock, MessageNumber, SelectiveForwardTsn, kind};
 use anabranch_proto::{Ppid, StreamId};
 use anabranch_testkit::Script;
 use anabranch_wire::{Ssn, Tsn};
 
-use crate::desk::{ALL, Desk, MS, config};
+use anabranch_testkit::desk::{ALL, Desk, MS, config};
 
 /// The peer's chunk number `number`, from its first TSN.
 fn data(first: Tsn, number: u32, stream: u16, ssn: u16, flags: &str, len: usize) -> Chunk {
@@ -250,7 +250,7 @@ fn notice(first: Tsn, number: u32, stream: u16, ssn: u16) -> Chunk {
     Chunk::SelectiveForwardTsn(SelectiveForwardTsn {
         tsn: first.plus(number),
         stream: StreamId(stream),
-        ssn: Ssn(ssn),
+        number: MessageNumber::Ssn(Ssn(ssn)),
     })
 }
 

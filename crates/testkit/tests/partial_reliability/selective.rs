@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use anabranch_proto::Reliability::{Lifetime, Reliable, Retransmissions};
 
-use crate::desk::{ALL, Desk, FULL, NEVER_AGAIN, config};
+use anabranch_testkit::desk::{ALL, Desk, FULL, NEVER_AGAIN, config};
 
 /// User data that fills a packet beside a notice.
 const BESIDE: usize = FULL - 12;

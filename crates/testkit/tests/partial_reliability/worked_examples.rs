@@ -6,7 +6,7 @@
 
 use anabranch_proto::Reliability::{self, Reliable};
 
-use crate::desk::{ALL, Desk, FULL, NEVER_AGAIN, config};
+use anabranch_testkit::desk::{ALL, Desk, FULL, NEVER_AGAIN, config};
 
 /// A peer that has received some TSNs, and acknowledges as a receiver does: everything it holds, for good.
 struct Receiver {

@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 
 use super::data::{BEGINNING, ENDING, IMMEDIATE, UNORDERED, flags};
-use super::{ChunkError, EncodeChunk, RawChunk, kind, put_header};
+use super::{ChunkError, EncodeChunk, RawChunk, kind};
 use crate::reader::Reader;
 use crate::types::{Fsn, Mid, Ppid, StreamId, Tsn};
 
@@ -47,7 +47,11 @@ impl IData {
     /// Bytes before the user data.
     pub const HEADER_LEN: usize = 20;
 
-    pub(super) fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
+    /// Reads the content of a chunk of this type.
+    ///
+    /// # Errors
+    /// The chunk is too short, or has no user data.
+    pub fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
         Self::read(raw).ok_or(ChunkError::Length { kind: kind::I_DATA })?
     }
 
@@ -84,15 +88,55 @@ impl EncodeChunk for IData {
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
-        let flags = flags(self.immediate, self.unordered, self.beginning, self.ending);
-        put_header(out, kind::I_DATA, flags, self.encoded_len());
-        out.extend_from_slice(&self.tsn.0.to_be_bytes());
-        out.extend_from_slice(&self.stream.0.to_be_bytes());
-        out.extend_from_slice(&[0; 2]);
-        out.extend_from_slice(&self.mid.0.to_be_bytes());
+        let writer = IDataWriter {
+            tsn: self.tsn,
+            stream: self.stream,
+            mid: self.mid,
+            ppid: self.ppid,
+            fsn: self.fsn,
+            unordered: self.unordered,
+            beginning: self.beginning,
+            ending: self.ending,
+            immediate: self.immediate,
+            payload: &self.payload,
+        };
+        writer.encode(out);
+    }
+}
+
+/// An I-DATA chunk to be written from user data that stays where it is. The fields are those of [`IData`].
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "the fields are those of `IData`")]
+pub struct IDataWriter<'a> {
+    pub tsn: Tsn,
+    pub stream: StreamId,
+    pub mid: Mid,
+    pub ppid: Ppid,
+    pub fsn: Fsn,
+    pub unordered: bool,
+    pub beginning: bool,
+    pub ending: bool,
+    pub immediate: bool,
+    pub payload: &'a [u8],
+}
+
+impl EncodeChunk for IDataWriter<'_> {
+    fn encoded_len(&self) -> usize {
+        IData::HEADER_LEN + self.payload.len()
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        let mut header = [0; IData::HEADER_LEN];
+        header[0] = kind::I_DATA;
+        header[1] = flags(self.immediate, self.unordered, self.beginning, self.ending);
+        header[2..4].copy_from_slice(&(self.encoded_len() as u16).to_be_bytes());
+        header[4..8].copy_from_slice(&self.tsn.0.to_be_bytes());
+        header[8..10].copy_from_slice(&self.stream.0.to_be_bytes());
+        header[12..16].copy_from_slice(&self.mid.0.to_be_bytes());
         let shared = if self.beginning { self.ppid.0 } else { self.fsn.0 };
-        out.extend_from_slice(&shared.to_be_bytes());
-        out.extend_from_slice(&self.payload);
+        header[16..20].copy_from_slice(&shared.to_be_bytes());
+        out.extend_from_slice(&header);
+        out.extend_from_slice(self.payload);
     }
 }
 
@@ -129,6 +173,12 @@ mod tests {
             ..chunk
         };
         check(&bytes, &Chunk::IData(chunk));
+    }
+
+    #[test]
+    fn user_data_is_required() {
+        let empty = [64, 3, 0, 20, 0, 0, 0, 9, 0, 5, 0, 0, 0, 0, 0, 6, 0, 0, 0, 51];
+        check_refused(&empty, ChunkError::NoUserData { tsn: Tsn(9) });
         check_refused(&[64, 0, 0, 6, 0, 0], ChunkError::Length { kind: 64 });
     }
 }

@@ -29,11 +29,11 @@ pub use data::{Data, DataWriter};
 pub use error::{Abort, ErrorChunk};
 pub use forward_tsn::{ForwardTsn, IForwardTsn, SkippedMessage, SkippedStream};
 pub use heartbeat::{Heartbeat, HeartbeatAck};
-pub use i_data::IData;
+pub use i_data::{IData, IDataWriter};
 pub use init::{Init, InitAck};
 pub use nr_sack::{NrSack, NrSackWriter};
 pub use own::{
-    AckPolicy, CoopSack, CoopSackWriter, EData, EIData, ForwardPsn, OwnChunkTypes, PathReport,
+    AckPolicy, CoopSack, CoopSackWriter, EData, EIData, ForwardPsn, MessageNumber, OwnChunkTypes, PathReport,
     PathReportWriter, PathReports, PathSequence, PathSequences, SelectiveForwardTsn, kind as own_kind,
 };
 pub use pad::Pad;

@@ -4,7 +4,15 @@
 //! |  Type = 160   |   Flags = 0   |          Length = 12          |
 //! |                              TSN                              |
 //! |           Stream              |        Stream Sequence        |
+//!
+//! |  Type = 160   |   Flags = 0   |          Length = 16          |
+//! |                              TSN                              |
+//! |           Stream              |           Reserved            |
+//! |                      Message Identifier                       |
 //! ```
+//!
+//! The second form is the one of associations that interleave messages (RFC 8260), where the Message Identifier takes the
+//! place of the Stream Sequence Number; the length tells them apart.
 
 mod coop_sack;
 mod e_data;
@@ -20,7 +28,7 @@ pub use path_sequence::{PathSequence, PathSequences};
 
 use super::{CHUNK_HEADER_LEN, ChunkError, EncodeChunk, RawChunk, kind as standard, put_header};
 use crate::reader::Reader;
-use crate::types::{Ssn, StreamId, Tsn};
+use crate::types::{Mid, Ssn, StreamId, Tsn};
 
 /// The numbers. Their two highest bits say what is done by who does not know them (RFC 9260 §3.2): what carries data ends the
 /// packet, the others are passed over.
@@ -126,8 +134,17 @@ impl OwnChunkTypes {
 /// Reserved for extensions of the numbers themselves (RFC 9260 §3.2): never a chunk's.
 const RESERVED: u8 = 191;
 
+/// The number of an ordered message in its stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MessageNumber {
+    /// Where messages do not interleave.
+    Ssn(Ssn),
+    /// Where they do (RFC 8260).
+    Mid(Mid),
+}
+
 /// Tells the receiver that an ordered message will not be sent again: if it has not come, its stream need not wait for it.
-/// It says nothing about acknowledging: the TSN stays missing until a FORWARD-TSN passes it.
+/// It says nothing about acknowledging: the TSN stays missing until a FORWARD-TSN or I-FORWARD-TSN passes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SelectiveForwardTsn {
     /// The message's last TSN.
@@ -135,38 +152,54 @@ pub struct SelectiveForwardTsn {
     /// Its stream.
     pub stream: StreamId,
     /// Its number there.
-    pub ssn: Ssn,
+    pub number: MessageNumber,
+}
+
+impl MessageNumber {
+    /// Bytes of a [`SelectiveForwardTsn`] with such a number.
+    #[must_use]
+    pub const fn notice_len(self) -> usize {
+        match self {
+            Self::Ssn(_) => CHUNK_HEADER_LEN + 8,
+            Self::Mid(_) => CHUNK_HEADER_LEN + 12,
+        }
+    }
 }
 
 impl SelectiveForwardTsn {
-    /// Bytes of the chunk.
-    pub const LEN: usize = CHUNK_HEADER_LEN + 8;
-
     pub(super) fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
         Self::read(raw).ok_or(ChunkError::Length { kind: raw.kind })
     }
 
     fn read(raw: &RawChunk<'_>) -> Option<Self> {
         let mut reader = Reader::new(raw.value());
-        let chunk = Self {
-            tsn: Tsn(reader.u32()?),
-            stream: StreamId(reader.u16()?),
-            ssn: Ssn(reader.u16()?),
+        let (tsn, stream) = (Tsn(reader.u32()?), StreamId(reader.u16()?));
+        let short = reader.u16()?;
+        let number = if reader.is_empty() {
+            MessageNumber::Ssn(Ssn(short))
+        } else {
+            MessageNumber::Mid(Mid(reader.u32()?))
         };
-        reader.is_empty().then_some(chunk)
+        reader.is_empty().then_some(Self { tsn, stream, number })
     }
 }
 
 impl EncodeChunk for SelectiveForwardTsn {
     fn encoded_len(&self) -> usize {
-        Self::LEN
+        self.number.notice_len()
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
-        put_header(out, kind::SELECTIVE_FORWARD_TSN, 0, Self::LEN);
+        put_header(out, kind::SELECTIVE_FORWARD_TSN, 0, self.encoded_len());
         out.extend_from_slice(&self.tsn.0.to_be_bytes());
         out.extend_from_slice(&self.stream.0.to_be_bytes());
-        out.extend_from_slice(&self.ssn.0.to_be_bytes());
+        match self.number {
+            MessageNumber::Ssn(ssn) => out.extend_from_slice(&ssn.0.to_be_bytes()),
+            MessageNumber::Mid(mid) => {
+                out.extend_from_slice(&[0; 2]);
+                out.extend_from_slice(&mid.0.to_be_bytes());
+            }
+        }
     }
 }
 
@@ -178,14 +211,21 @@ mod tests {
 
     #[test]
     fn round_trip() {
-        let notice = SelectiveForwardTsn {
+        let mut notice = SelectiveForwardTsn {
             tsn: Tsn(9),
             stream: StreamId(3),
-            ssn: Ssn(5),
+            number: MessageNumber::Ssn(Ssn(5)),
         };
         let bytes = [160, 0, 0, 12, 0, 0, 0, 9, 0, 3, 0, 5];
         check(&bytes, &Chunk::SelectiveForwardTsn(notice));
-        check_refused(&[160, 0, 0, 8, 0, 0, 0, 9], ChunkError::Length { kind: 160 });
+        notice.number = MessageNumber::Mid(Mid(0x0102_0304));
+        let bytes = [160, 0, 0, 16, 0, 0, 0, 9, 0, 3, 0, 0, 1, 2, 3, 4];
+        check(&bytes, &Chunk::SelectiveForwardTsn(notice));
+        for length in [8, 14, 20] {
+            let mut bytes = alloc::vec![0; length];
+            (bytes[0], bytes[3]) = (160, length as u8);
+            check_refused(&bytes, ChunkError::Length { kind: 160 });
+        }
     }
 
     #[test]

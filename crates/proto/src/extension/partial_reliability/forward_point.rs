@@ -4,25 +4,29 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use anabranch_wire::chunk::{ForwardTsn, SkippedStream};
-use anabranch_wire::{Ssn, StreamId, Tsn};
+use anabranch_wire::chunk::{Chunk, ForwardTsn, IForwardTsn, SkippedMessage, SkippedStream};
+use anabranch_wire::{Mid, Ssn, StreamId, Tsn};
 
-use crate::send::Outstanding;
+use crate::send::{ChunkState, DataFormat, Outstanding};
 use crate::time::Timestamp;
 
 /// Bytes of a FORWARD-TSN without streams, and of each stream.
 const HEADER_LEN: usize = 8;
 const ENTRY_LEN: usize = 4;
+/// Bytes of each stream and kind in an I-FORWARD-TSN.
+const I_ENTRY_LEN: usize = 8;
 
 /// Acknowledgements that do not reach the point told, after which it is told again (§3.5 F2 leaves the number open). Those
 /// of a round trip after telling do not count: they left before the receiver could know.
 const REPEAT_AFTER: u8 = 3;
 
 /// How far the receiver may be told to go on without what is missing.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ForwardPoint {
     /// Whether chunks that the receiver holds for good do not stop the point.
     past_nonrenegable: bool,
+    /// What the chunks are that it passes.
+    format: DataFormat,
     /// Everything up to here was given up or is held for good.
     reached: u64,
     /// `Advanced.Peer.Ack.Point`: the last one up to there that was given up. What is held for good behind it gains
@@ -33,6 +37,10 @@ pub(crate) struct ForwardPoint {
     told_at: Timestamp,
     /// Acknowledgements since then that did not reach it.
     short: u8,
+    /// The receiver would learn something from the point.
+    news: bool,
+    /// The last message listed of each stream and kind, where messages interleave.
+    listed: BTreeMap<(StreamId, bool), u32>,
     due: bool,
 }
 
@@ -40,19 +48,27 @@ impl ForwardPoint {
     pub(crate) fn new(past_nonrenegable: bool) -> Self {
         Self {
             past_nonrenegable,
+            format: DataFormat::Data,
             reached: 0,
             point: 0,
             told: 0,
             told_at: Timestamp::ZERO,
             short: 0,
+            news: false,
+            listed: BTreeMap::new(),
             due: false,
         }
+    }
+
+    pub(crate) fn set_format(&mut self, format: DataFormat) {
+        self.format = format;
     }
 
     /// Moves as far as it can (§3.5 C1, C2); answers the first index beyond.
     ///
     /// A message is passed whole or not at all: a FORWARD-TSN that ended within one would make the receiver drop what it
-    /// holds of it. One that was given up was so as a whole; of one that is held for good every fragment must be.
+    /// holds of it. One that was given up was so as a whole; of one that is held for good every fragment must be. The receiver
+    /// of an I-FORWARD-TSN drops what is listed and nothing else: fragments that are held for good are passed one by one.
     pub(crate) fn advance(&mut self, outstanding: &Outstanding) -> u64 {
         let cumulative = outstanding.base() - 1;
         self.reached = self.reached.max(cumulative);
@@ -66,9 +82,15 @@ impl ForwardPoint {
             if chunk.abandoned {
                 self.reached = next;
                 self.point = next;
+                // Where messages interleave, those given up are passed one chunk at a time as others are acknowledged: what is
+                // in flight of a message that was listed before needs no word.
+                let fragment = &chunk.fragment;
+                let listed = self.listed.get(&(fragment.stream, fragment.unordered));
+                let old = chunk.state != ChunkState::GivenUp && listed == Some(&fragment.sequence);
+                self.news |= !old;
             } else if self.past_nonrenegable
                 && chunk.for_good
-                && let Some(end) = outstanding.end_of_kept_message(next)
+                && let Some(end) = self.end_of_kept(outstanding, next)
             {
                 self.reached = end;
             } else {
@@ -78,14 +100,27 @@ impl ForwardPoint {
         self.reached + 1
     }
 
+    fn end_of_kept(&self, outstanding: &Outstanding, index: u64) -> Option<u64> {
+        if self.format.interleaves() {
+            Some(index)
+        } else {
+            outstanding.end_of_kept_message(index)
+        }
+    }
+
     /// Whether the receiver does not know all of it yet.
     pub(crate) fn is_pending(&self, outstanding: &Outstanding) -> bool {
         self.point >= outstanding.base()
     }
 
+    /// Chunks that were given up are lost now: the receiver must be told if it was not.
+    pub(crate) fn on_lost(&mut self) {
+        self.news = true;
+    }
+
     /// The point may have moved: it is told if it did (§3.5 C3).
     pub(crate) fn on_advance(&mut self, outstanding: &Outstanding) {
-        self.due |= self.is_pending(outstanding) && self.point > self.told;
+        self.due |= self.is_pending(outstanding) && self.point > self.told && self.news;
     }
 
     /// An acknowledgement came: after some that fall short of what was told, it is told again. Those within `wait` of
@@ -110,40 +145,54 @@ impl ForwardPoint {
         self.due && self.is_pending(outstanding)
     }
 
-    /// The FORWARD-TSN, at most `room` bytes long (§3.5 C4): if its streams do not fit, it goes less far. `None` if not
-    /// even one message fits.
+    /// The FORWARD-TSN or I-FORWARD-TSN, at most `room` bytes long (§3.5 C4): if its streams do not fit, it goes less far.
+    /// `None` if not even one message fits.
     ///
-    /// Of each stream the highest ordered message that was given up is listed; never one that is held for good.
-    pub(crate) fn build(
-        &mut self,
-        now: Timestamp,
-        outstanding: &Outstanding,
-        room: usize,
-    ) -> Option<ForwardTsn> {
-        let entries = room.checked_sub(HEADER_LEN)? / ENTRY_LEN;
-        let mut skipped = BTreeMap::<StreamId, Ssn>::new();
+    /// Of each stream the highest ordered message that was given up is listed, and in an I-FORWARD-TSN the highest unordered
+    /// one; never one that is held for good.
+    pub(crate) fn build(&mut self, now: Timestamp, outstanding: &Outstanding, room: usize) -> Option<Chunk> {
+        let interleaves = self.format.interleaves();
+        let entry_len = if interleaves { I_ENTRY_LEN } else { ENTRY_LEN };
+        let entries = room.checked_sub(HEADER_LEN)? / entry_len;
+        let mut skipped = BTreeMap::<(StreamId, bool), u32>::new();
         let mut end = None;
         for index in outstanding.base()..=self.point {
             let chunk = outstanding.chunk(index);
             let fragment = &chunk.fragment;
-            if chunk.abandoned && !fragment.unordered {
-                if skipped.len() >= entries && !skipped.contains_key(&fragment.stream) {
+            if chunk.abandoned && (interleaves || !fragment.unordered) {
+                let key = (fragment.stream, fragment.unordered);
+                if skipped.len() >= entries && !skipped.contains_key(&key) {
                     break;
                 }
-                skipped.insert(fragment.stream, Ssn(fragment.sequence as u16));
+                skipped.insert(key, fragment.sequence);
             }
-            if fragment.ending {
+            if interleaves || fragment.ending {
                 end = Some(index);
             }
         }
         let end = end?;
         self.due = false;
+        self.news = end < self.point;
         self.short = 0;
         self.told = end;
         self.told_at = now;
-        let skipped = skipped
-            .into_iter()
-            .map(|(stream, ssn)| SkippedStream { stream, ssn });
-        Some(ForwardTsn::new(Tsn(end as u32), skipped))
+        if interleaves {
+            self.listed.extend(&skipped);
+        }
+        let (end, skipped) = (Tsn(end as u32), skipped.into_iter());
+        Some(if interleaves {
+            let skipped = skipped.map(|((stream, unordered), mid)| SkippedMessage {
+                stream,
+                unordered,
+                mid: Mid(mid),
+            });
+            Chunk::IForwardTsn(IForwardTsn::new(end, skipped))
+        } else {
+            let skipped = skipped.map(|((stream, _), ssn)| SkippedStream {
+                stream,
+                ssn: Ssn(ssn as u16),
+            });
+            Chunk::ForwardTsn(ForwardTsn::new(end, skipped))
+        })
     }
 }

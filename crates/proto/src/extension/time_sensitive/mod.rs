@@ -7,10 +7,10 @@
 
 use std::collections::VecDeque;
 
+use anabranch_wire::Tsn;
 use anabranch_wire::chunk::SelectiveForwardTsn;
-use anabranch_wire::{Ssn, Tsn};
 
-use crate::send::{ChunkState, Fragment, Outstanding};
+use crate::send::{ChunkState, DataFormat, Fragment, Outstanding};
 
 /// A message that was sent and will not be again.
 #[derive(Clone, Copy, Debug)]
@@ -27,14 +27,16 @@ struct Sent {
 pub(crate) struct SelectiveNotices {
     /// Packets after which a message is spoken of; 0 if none ever is.
     distance: u32,
+    format: DataFormat,
     packets: u64,
     waiting: VecDeque<Sent>,
 }
 
 impl SelectiveNotices {
     /// Begins to note messages.
-    pub(crate) fn enable(&mut self, distance: u32) {
+    pub(crate) fn enable(&mut self, distance: u32, format: DataFormat) {
         self.distance = distance;
+        self.format = format;
     }
 
     pub(crate) fn is_enabled(&self) -> bool {
@@ -44,7 +46,7 @@ impl SelectiveNotices {
     /// Bytes that a packet must leave free of data.
     pub(crate) fn reserve(&self) -> usize {
         if self.is_enabled() {
-            SelectiveForwardTsn::LEN
+            self.format.message_number(0).notice_len()
         } else {
             0
         }
@@ -58,7 +60,7 @@ impl SelectiveNotices {
             notice: SelectiveForwardTsn {
                 tsn: Tsn(index as u32),
                 stream: fragment.stream,
-                ssn: Ssn(fragment.sequence as u16),
+                number: self.format.message_number(fragment.sequence),
             },
         });
     }

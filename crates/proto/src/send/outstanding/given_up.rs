@@ -8,6 +8,7 @@ use crate::message::MessageId;
 use crate::path::PathId;
 use crate::send::Fragment;
 use crate::time::Timestamp;
+use anabranch_wire::StreamId;
 
 /// A message of which chunks were given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,46 +27,77 @@ impl Outstanding {
     /// Gives up the whole message that chunk `index` is of (RFC 3758 §3.5 A3): what is lost is not sent again, what is in
     /// flight counts as such until it is acknowledged or lost. `None` if it was given up before.
     pub(crate) fn abandon(&mut self, index: u64) -> Option<GivenUp> {
-        let at = (index - self.base) as usize;
-        let message = self.chunks[at].fragment.message;
-        let of_it = |chunk: &&Chunk| chunk.fragment.message == message;
-        let before = self.chunks.range(..at).rev().take_while(of_it).count();
-        let behind = self.chunks.range(at..).take_while(of_it).count();
-        if self.chunks[at].abandoned {
+        if self.chunk(index).abandoned {
             return None;
         }
-        for offset in at - before..at + behind {
-            let chunk = &mut self.chunks[offset];
+        let mut next = index;
+        while let Some(before) = self.fragment_before(next) {
+            next = before;
+        }
+        loop {
+            let chunk = &mut self.chunks[(next - self.base) as usize];
             chunk.abandoned = true;
             self.abandoned += 1;
             if matches!(chunk.state, ChunkState::Lost { .. }) {
                 chunk.state = ChunkState::GivenUp;
-                self.lost.remove(&(self.base + offset as u64));
+                self.lost.remove(&next);
             }
             if chunk.state == ChunkState::GivenUp {
                 self.bytes -= chunk.free();
             }
+            let [_, behind] = chunk.links;
+            if behind == 0 {
+                return Some(GivenUp {
+                    message: chunk.fragment.message,
+                    complete: chunk.fragment.ending,
+                });
+            }
+            next += u64::from(behind);
         }
-        Some(GivenUp {
-            message,
-            complete: self.chunks[at + behind - 1].fragment.ending,
-        })
     }
 
-    /// Gives up what is in the ring of a message, if anything; the last chunk is one of it then.
-    pub(crate) fn abandon_last(&mut self, message: MessageId) {
-        if self
-            .chunks
-            .back()
-            .is_some_and(|chunk| chunk.fragment.message == message)
-        {
-            self.abandon(self.next_index() - 1);
+    /// The fragment of the same message before this one, if it is still in the ring.
+    fn fragment_before(&self, index: u64) -> Option<u64> {
+        let [before, _] = self.chunk(index).links;
+        let in_ring = before > 0 && index - u64::from(before) >= self.base;
+        in_ring.then(|| index - u64::from(before))
+    }
+
+    /// Gives up what is in the ring of a message that goes on, if anything.
+    pub(crate) fn abandon_open(&mut self, stream: StreamId, message: MessageId) {
+        let of_it = |index: &u64| *index >= self.base && self.chunk(*index).fragment.message == message;
+        let back = self.next_index() - 1;
+        let last = [Some(back), self.open.get(&stream).copied()];
+        if let Some(last) = last.into_iter().flatten().find(of_it) {
+            self.abandon(last);
         }
+    }
+
+    /// How far the fragment that is about to be the last of the ring is from the one of its message before it: nearly always
+    /// there is none, or it is the last now.
+    pub(super) fn link(&mut self, fragment: &Fragment) -> [u32; 2] {
+        let index = self.next_index();
+        let back = self.chunks.back().map(|chunk| &chunk.fragment);
+        let goes_on = back.is_some_and(|back| back.message == fragment.message);
+        let before = if goes_on {
+            Some(index - 1)
+        } else {
+            if let Some(back) = back.filter(|back| !back.ending) {
+                self.open.insert(back.stream, index - 1);
+            }
+            let open = (!fragment.beginning).then(|| self.open.remove(&fragment.stream));
+            open.flatten().filter(|before| *before >= self.base)
+        };
+        let Some(before) = before else { return [0, 0] };
+        let distance = (index - before) as u32;
+        self.chunks[(before - self.base) as usize].links[1] = distance;
+        [distance, 0]
     }
 
     /// Takes the end of a message that was given up half-sent: it has a TSN, which is never sent, so that the next message
     /// does not follow a middle fragment.
     pub(crate) fn push_given_up(&mut self, fragment: Fragment, path: PathId, now: Timestamp) {
+        let links = self.link(&fragment);
         self.chunks.push_back(Chunk {
             fragment,
             state: ChunkState::GivenUp,
@@ -77,6 +109,7 @@ impl Outstanding {
             one_path: false,
             abandoned: true,
             for_good: false,
+            links,
         });
         self.abandoned += 1;
     }

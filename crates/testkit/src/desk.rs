@@ -1,30 +1,36 @@
-//! What the scenarios share: an endpoint at whose desk a peer of paper sits, and packets written as short text.
+//! What the scenarios of the extensions share: an endpoint at whose desk a peer of paper sits, and packets written as short
+//! text.
 
 use core::time::Duration;
 
 use anabranch_proto::{Config, Event, MessageId, Reliability, SendOptions, StreamId};
-use anabranch_testkit::Script;
 use anabranch_wire::chunk::{
-    Chunk, ForwardTsn, GapAckBlock, GapAckBlocks, NrSack, Sack, SkippedStream, TsnList, kind, own_kind,
+    Chunk, ForwardTsn, GapAckBlock, GapAckBlocks, MessageNumber, NrSack, Sack, SkippedStream, TsnList, kind,
+    own_kind,
 };
 use anabranch_wire::parameter::{Parameter, Parameters, ParametersBuilder};
 use anabranch_wire::{Ssn, Tsn};
 use bytes::Bytes;
 
+use crate::script::Script;
+
 /// User data that fills a packet of the default PMTU.
-pub(crate) const FULL: usize = 1224;
-pub(crate) const MS: Duration = Duration::from_millis(1);
-pub(crate) const NEVER_AGAIN: Reliability = Reliability::Retransmissions(0);
+pub const FULL: usize = 1224;
+/// A millisecond.
+pub const MS: Duration = Duration::from_millis(1);
+/// Sent once.
+pub const NEVER_AGAIN: Reliability = Reliability::Retransmissions(0);
 
 /// An endpoint, and what its peer does.
-pub(crate) struct Desk {
-    pub(crate) script: Script,
+pub struct Desk {
+    /// The packets.
+    pub script: Script,
     a_rwnd: u32,
 }
 
 /// Quiet, with everything offered, and a window that lets forty packets out at once.
-pub(crate) fn config() -> Config {
-    let mut config = anabranch_testkit::quiet();
+pub fn config() -> Config {
+    let mut config = crate::quiet();
     config.partial_reliability.offer = true;
     config.nr_sack.offer = true;
     config.initial_window = Some(40);
@@ -33,9 +39,11 @@ pub(crate) fn config() -> Config {
 }
 
 /// What a peer lists that speaks all of it.
-pub(crate) const ALL: [u8; 3] = [kind::FORWARD_TSN, kind::NR_SACK, own_kind::SELECTIVE_FORWARD_TSN];
+pub const ALL: [u8; 3] = [kind::FORWARD_TSN, kind::NR_SACK, own_kind::SELECTIVE_FORWARD_TSN];
 
-fn lists(kinds: &[u8]) -> Parameters {
+/// The parameter that lists these chunk types; none if there are none.
+#[must_use]
+pub fn lists(kinds: &[u8]) -> Parameters {
     let mut parameters = ParametersBuilder::new();
     if !kinds.is_empty() {
         parameters = parameters.push(&Parameter::SupportedExtensions(Bytes::copy_from_slice(kinds)));
@@ -45,7 +53,7 @@ fn lists(kinds: &[u8]) -> Parameters {
 
 impl Desk {
     /// Set up with a peer that lists these chunk types.
-    pub(crate) fn new(config: Config, kinds: &[u8]) -> Self {
+    pub fn new(config: Config, kinds: &[u8]) -> Self {
         let mut script = Script::new(config, 1);
         script.a_rwnd = 1_000_000;
         script.set_up_with(lists(kinds));
@@ -57,11 +65,17 @@ impl Desk {
     }
 
     /// As [`Desk::new`], with a peer that speaks everything and takes so many streams.
-    pub(crate) fn with_streams(config: Config, streams: u16) -> Self {
+    pub fn with_streams(config: Config, streams: u16) -> Self {
+        Self::with_streams_of(config, streams, &ALL)
+    }
+
+    /// Set up with a peer that takes so many streams and lists these chunk types.
+    pub fn with_streams_of(config: Config, streams: u16, kinds: &[u8]) -> Self {
         let mut script = Script::new(config, 1);
         script.a_rwnd = 1_000_000;
         script.streams = streams;
-        script.set_up_with(lists(&ALL));
+        script.set_up_with(lists(kinds));
+        script.events();
         Self {
             script,
             a_rwnd: 1_000_000,
@@ -69,18 +83,22 @@ impl Desk {
     }
 
     /// As [`Desk::new`], with default settings and a peer that speaks everything.
-    pub(crate) fn usual() -> Self {
+    pub fn usual() -> Self {
         Self::new(config(), &ALL)
     }
 
     /// Sends messages of `len` bytes on stream 0.
-    pub(crate) fn send(&mut self, reliability: &[Reliability], len: usize) {
+    pub fn send(&mut self, reliability: &[Reliability], len: usize) {
         for reliability in reliability {
             self.send_on(0, len, *reliability, false);
         }
     }
 
-    pub(crate) fn send_on(
+    /// Sends a message on a stream.
+    ///
+    /// # Panics
+    /// If it is refused.
+    pub fn send_on(
         &mut self,
         stream: u16,
         len: usize,
@@ -99,8 +117,9 @@ impl Desk {
         })
     }
 
-    /// What left since the last look: a string for each packet, "DATA 3", "FORWARD-TSN 4 (0:2)" with streams and SSNs.
-    pub(crate) fn sent(&mut self) -> Vec<String> {
+    /// What left since the last look: a string for each packet, "DATA 3", "FORWARD-TSN 4 (0:2)" with streams and SSNs,
+    /// "I-DATA 3 (0:u2.0b)" with stream, MID (of an unordered message), FSN and ends.
+    pub fn sent(&mut self) -> Vec<String> {
         let first = self.script.endpoint_tsn;
         let mut packets = Vec::new();
         while let Some(answer) = self.script.next_answer() {
@@ -115,7 +134,7 @@ impl Desk {
     }
 
     /// The peer's SACK: the first `count` TSNs, and blocks of numbers, first and last.
-    pub(crate) fn sack(&mut self, count: u32, blocks: &[(u32, u32)]) {
+    pub fn sack(&mut self, count: u32, blocks: &[(u32, u32)]) {
         let sack = Chunk::Sack(Sack {
             cumulative_tsn_ack: self.cumulative(count),
             a_rwnd: self.a_rwnd,
@@ -126,7 +145,7 @@ impl Desk {
     }
 
     /// The peer's NR-SACK, with blocks it may take back and others.
-    pub(crate) fn nr_sack(&mut self, count: u32, revocable: &[(u32, u32)], nonrenegable: &[(u32, u32)]) {
+    pub fn nr_sack(&mut self, count: u32, revocable: &[(u32, u32)], nonrenegable: &[(u32, u32)]) {
         let sack = Chunk::NrSack(NrSack {
             cumulative_tsn_ack: self.cumulative(count),
             a_rwnd: self.a_rwnd,
@@ -139,14 +158,14 @@ impl Desk {
 
     /// What holds of `count` TSNs from `lost` on, everything between being missing, reported one packet at a time: three
     /// reports or more, each as the peer's receiver would make it.
-    pub(crate) fn report_one_by_one(&mut self, count: u32, from: u32, last: u32) {
+    pub fn report_one_by_one(&mut self, count: u32, from: u32, last: u32) {
         for highest in from..=last {
             self.nr_sack(count, &[], &[(from, highest)]);
         }
     }
 
     /// The peer's FORWARD-TSN, its numbers counted from the peer's first TSN: everything before `count`.
-    pub(crate) fn forward(&mut self, first: Tsn, count: u32, skipped: &[(u16, u16)]) {
+    pub fn forward(&mut self, first: Tsn, count: u32, skipped: &[(u16, u16)]) {
         let skipped = skipped.iter().map(|&(stream, ssn)| SkippedStream {
             stream: StreamId(stream),
             ssn: Ssn(ssn),
@@ -156,7 +175,7 @@ impl Desk {
     }
 
     /// The messages that the endpoint said it gave up: their numbers, and whether any of each was sent.
-    pub(crate) fn abandoned(&mut self) -> Vec<(u64, bool)> {
+    pub fn abandoned(&mut self) -> Vec<(u64, bool)> {
         let events = self.script.events();
         let abandoned = events.into_iter().filter_map(|event| match event {
             Event::Abandoned(undelivered) => Some((undelivered.message.0, undelivered.sent)),
@@ -165,11 +184,15 @@ impl Desk {
         abandoned.collect()
     }
 
-    pub(crate) fn counters(&self) -> anabranch_proto::Counters {
+    /// The association's counters.
+    #[must_use]
+    pub fn counters(&self) -> anabranch_proto::Counters {
         *self.script.association().counters()
     }
 
-    pub(crate) fn cwnd(&self) -> usize {
+    /// The congestion window of its path, in bytes.
+    #[must_use]
+    pub fn cwnd(&self) -> usize {
         self.script.association().stats().paths[0].cwnd
     }
 }
@@ -185,18 +208,40 @@ fn offsets(count: u32, blocks: &[(u32, u32)]) -> GapAckBlocks {
 fn name(chunk: &Chunk, first: Tsn) -> String {
     match chunk {
         Chunk::Data(data) => format!("DATA {}", data.tsn.distance_from(first)),
+        Chunk::IData(data) => {
+            let unordered = if data.unordered { "u" } else { "" };
+            let ends = [(data.beginning, "b"), (data.ending, "e")];
+            let ends: String = ends.iter().filter(|(set, _)| *set).map(|(_, end)| *end).collect();
+            format!(
+                "I-DATA {} ({}:{unordered}{}.{}{ends})",
+                data.tsn.distance_from(first),
+                data.stream.0,
+                data.mid.0,
+                data.fsn.0
+            )
+        }
+        Chunk::IForwardTsn(forward) => {
+            let skipped = forward.skipped().map(|one| {
+                let unordered = if one.unordered { "u" } else { "" };
+                format!("{}:{unordered}{}", one.stream.0, one.mid.0)
+            });
+            let tsn = forward.new_cumulative_tsn.distance_from(first);
+            format!("I-FORWARD-TSN {tsn} ({})", skipped.collect::<Vec<_>>().join(" "))
+        }
         Chunk::ForwardTsn(forward) => {
             let skipped = forward.skipped();
             let skipped = skipped.map(|one| format!("{}:{}", one.stream.0, one.ssn.0));
             let tsn = forward.new_cumulative_tsn.distance_from(first);
             format!("FORWARD-TSN {tsn} ({})", skipped.collect::<Vec<_>>().join(" "))
         }
-        Chunk::SelectiveForwardTsn(notice) => format!(
-            "NOTICE {} ({}:{})",
-            notice.tsn.distance_from(first),
-            notice.stream.0,
-            notice.ssn.0
-        ),
-        other => anabranch_testkit::arrows::describe_chunk(other),
+        Chunk::SelectiveForwardTsn(notice) => {
+            let number = match notice.number {
+                MessageNumber::Ssn(ssn) => ssn.0.into(),
+                MessageNumber::Mid(mid) => mid.0,
+            };
+            let tsn = notice.tsn.distance_from(first);
+            format!("NOTICE {tsn} ({}:{number})", notice.stream.0)
+        }
+        other => crate::arrows::describe_chunk(other),
     }
 }

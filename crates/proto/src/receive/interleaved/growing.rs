@@ -1,0 +1,247 @@
+//! One message whose fragments may come in any order of TSNs: their FSNs put them in order (RFC 8260 §2.1, §2.2.3).
+
+use std::collections::{BTreeMap, VecDeque};
+
+use anabranch_wire::{Fsn, Ppid};
+use bytes::Bytes;
+
+use super::super::Fragment;
+use super::super::tsn_tracker::Index;
+
+/// The user data of one fragment.
+#[derive(Debug)]
+struct Piece {
+    /// Its TSN.
+    index: Index,
+    payload: Bytes,
+}
+
+/// What is there of a message. FSNs are counted without wrapping; the low 32 bits are the FSN.
+#[derive(Debug, Default)]
+pub(super) struct Growing {
+    /// Of the first fragment, once that is there.
+    pub(super) ppid: Ppid,
+    /// The FSN of the first piece of `run`: those before were read.
+    base: u64,
+    /// Pieces that follow each other.
+    run: VecDeque<Piece>,
+    /// Pieces behind a gap.
+    beyond: BTreeMap<u64, Piece>,
+    /// The FSN of the fragment that ends the message.
+    last: Option<u64>,
+    /// Bytes held.
+    pub(super) bytes: usize,
+    /// Once it is handed over in parts: the number the message has for the application.
+    pub(super) number: Option<u64>,
+    /// It waits among what can be read.
+    pub(super) listed: bool,
+    /// Its sender gave it up when parts of it were handed over.
+    pub(super) cut: bool,
+}
+
+impl Growing {
+    /// The FSN that continues `run`.
+    fn next(&self) -> u64 {
+        self.base + self.run.len() as u64
+    }
+
+    /// Pieces held.
+    pub(super) fn chunks(&self) -> usize {
+        self.run.len() + self.beyond.len()
+    }
+
+    /// Whether there is something that may be handed over next.
+    pub(super) fn has_run(&self) -> bool {
+        !self.run.is_empty()
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        self.last.is_some_and(|last| self.next() == last + 1)
+    }
+
+    /// Whether none of it was read.
+    pub(super) fn is_unread(&self) -> bool {
+        self.base == 0
+    }
+
+    /// Takes a fragment.
+    ///
+    /// # Errors
+    /// What is wrong, if it contradicts those before.
+    pub(super) fn insert(&mut self, index: Index, fragment: Fragment) -> Result<(), &'static str> {
+        let next = self.next();
+        let ahead = Fsn(fragment.fsn).distance_from(Fsn(next as u32)) as i32;
+        let fsn = match (fragment.beginning, next.checked_add_signed(ahead.into())) {
+            (true, _) => 0,
+            (false, Some(0)) => return Err("the first fragment of a message does not begin it"),
+            (false, Some(fsn)) => fsn,
+            (false, None) => return Err("a fragment comes before the first of its message"),
+        };
+        if fsn < next || self.beyond.contains_key(&fsn) {
+            return Err("two fragments of a message have the same number");
+        }
+        let highest = self.beyond.last_key_value().map(|(fsn, _)| *fsn);
+        let highest = highest.or_else(|| next.checked_sub(1));
+        if self.last.is_some_and(|last| fragment.ending || fsn > last)
+            || (fragment.ending && highest.is_some_and(|highest| highest > fsn))
+        {
+            return Err("a message goes on after its end");
+        }
+        if fragment.beginning {
+            self.ppid = fragment.ppid;
+        }
+        if fragment.ending {
+            self.last = Some(fsn);
+        }
+        self.bytes += fragment.payload.len();
+        let piece = Piece {
+            index,
+            payload: fragment.payload,
+        };
+        if fsn > next {
+            self.beyond.insert(fsn, piece);
+            return Ok(());
+        }
+        self.run.push_back(piece);
+        while let Some(entry) = self.beyond.first_entry()
+            && *entry.key() == self.base + self.run.len() as u64
+        {
+            self.run.push_back(entry.remove());
+        }
+        Ok(())
+    }
+
+    /// Takes out what may be handed over.
+    pub(super) fn take_run(&mut self) -> Vec<Bytes> {
+        self.base = self.next();
+        let run = core::mem::take(&mut self.run);
+        let pieces: Vec<_> = run.into_iter().map(|piece| piece.payload).collect();
+        self.bytes -= pieces.iter().map(Bytes::len).sum::<usize>();
+        pieces
+    }
+
+    /// Drops what is behind a gap; answers bytes and pieces.
+    pub(super) fn drop_beyond(&mut self) -> (usize, usize) {
+        let beyond = core::mem::take(&mut self.beyond);
+        let bytes = beyond.values().map(|piece| piece.payload.len()).sum();
+        self.bytes -= bytes;
+        (bytes, beyond.len())
+    }
+
+    /// The TSNs of the pieces that may be taken back (RFC 9260 §6.2): not of those that are handed over in parts.
+    pub(super) fn revocable(&self) -> impl Iterator<Item = Index> + '_ {
+        let run = self.run.iter().filter(|_| self.number.is_none());
+        run.chain(self.beyond.values()).map(|piece| piece.index)
+    }
+
+    /// Drops the piece with this TSN, if it may be taken back; answers its length.
+    pub(super) fn take_back(&mut self, index: Index) -> Option<usize> {
+        let of_it = |piece: &Piece| piece.index == index;
+        let in_run = self.run.iter().position(of_it).filter(|_| self.number.is_none());
+        let (fsn, piece) = if let Some(at) = in_run {
+            let fsn = self.base + at as u64;
+            let mut rest = self.run.split_off(at);
+            let piece = rest.pop_front()?;
+            self.beyond.extend((fsn + 1..).zip(rest));
+            (fsn, piece)
+        } else {
+            let fsn = *self.beyond.iter().find(|(_, piece)| of_it(piece))?.0;
+            (fsn, self.beyond.remove(&fsn)?)
+        };
+        self.last = self.last.filter(|last| *last != fsn);
+        self.bytes -= piece.payload.len();
+        Some(piece.payload.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_wire::{StreamId, Tsn};
+
+    use super::*;
+
+    fn fragment(fsn: u32, flags: &str) -> Fragment {
+        Fragment {
+            tsn: Tsn(0),
+            stream: StreamId(0),
+            unordered: false,
+            sequence: 0,
+            fsn,
+            ppid: Ppid(7),
+            beginning: flags.contains('B'),
+            ending: flags.contains('E'),
+            payload: Bytes::from(fsn.to_be_bytes().to_vec()),
+            datagram: 4,
+        }
+    }
+
+    /// A message of which everything before this FSN was read.
+    fn read_up_to(base: u64) -> Growing {
+        Growing {
+            base,
+            number: Some(0),
+            ..Growing::default()
+        }
+    }
+
+    #[test]
+    fn fragment_numbers_wrap() {
+        let turn = 1 << 32;
+        let mut message = read_up_to(turn - 2);
+        for (index, fsn) in [(9, 1_u32), (8, 0), (7, u32::MAX), (6, u32::MAX - 1)] {
+            assert!(!message.has_run());
+            let ending = if fsn == 1 { "E" } else { "" };
+            message.insert(index, fragment(fsn, ending)).unwrap();
+        }
+        assert!(message.is_complete());
+        let numbers: Vec<_> = message.take_run().iter().map(|piece| piece[3]).collect();
+        assert_eq!((numbers, message.bytes), (vec![254, 255, 0, 1], 0));
+    }
+
+    #[test]
+    fn contradictions() {
+        let cases: [&[(u32, &str)]; 9] = [
+            &[(0, "")],
+            &[(0, "B"), (0, "B")],
+            &[(1, ""), (1, "")],
+            &[(0, "B"), (0, "")],
+            &[(1, "E"), (2, "")],
+            &[(2, ""), (1, "E")],
+            &[(0, "B"), (1, ""), (0, "BE")],
+            &[(2, "E"), (1, "E")],
+            &[(u32::MAX, "")],
+        ];
+        for case in cases {
+            let mut message = Growing::default();
+            let results = case
+                .iter()
+                .map(|(fsn, flags)| message.insert(9, fragment(*fsn, flags)));
+            let results: Vec<_> = results.collect();
+            let (last, before) = results.split_last().unwrap();
+            assert!(
+                last.is_err() && before.iter().all(Result::is_ok),
+                "{case:?}: {results:?}"
+            );
+        }
+        assert!(read_up_to(5).insert(9, fragment(4, "")).is_err());
+    }
+
+    #[test]
+    fn what_is_taken_back_comes_again() {
+        let mut message = Growing::default();
+        for (index, fsn, flags) in [(10, 0, "B"), (11, 1, ""), (13, 2, "E")] {
+            message.insert(index, fragment(fsn, flags)).unwrap();
+        }
+        assert_eq!(message.take_back(13), Some(4));
+        assert_eq!(message.take_back(13), None);
+        assert_eq!(message.take_back(10), Some(4));
+        assert!(!message.has_run() && !message.is_complete());
+        message.insert(20, fragment(2, "E")).unwrap();
+        assert_eq!(message.revocable().collect::<Vec<_>>(), [11, 20]);
+        message.insert(21, fragment(0, "B")).unwrap();
+        assert!(message.is_complete());
+        assert_eq!((message.bytes, message.take_run().len()), (12, 3));
+        message.number = Some(3);
+        assert_eq!(message.revocable().count(), 0);
+    }
+}

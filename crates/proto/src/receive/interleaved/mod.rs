@@ -1,0 +1,484 @@
+//! Reassembly and order where messages interleave (RFC 8260 §2.2.3): fragments find each other by stream, order and
+//! Message Identifier, whatever their TSNs.
+
+mod growing;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod model;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use anabranch_wire::{Mid, StreamId};
+
+use super::delivery::{Held, Ready};
+use super::pages::Pages;
+use super::receive_window::ReceiveWindow;
+use super::tsn_tracker::Index;
+use super::{Fragment, MessagePart, Payload, Verdict};
+use crate::config::BufferConfig;
+use growing::Growing;
+
+/// What names a message among those that are there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key {
+    stream: StreamId,
+    unordered: bool,
+    mid: u32,
+}
+
+/// What one inbound stream waits for.
+#[derive(Debug, Default)]
+struct Order {
+    /// The MID of the next ordered message.
+    next: u32,
+    /// The highest unordered message that will not come.
+    passed: Option<u32>,
+    /// The unordered message that is handed over in parts: one at a time, or a peer that begins messages and ends none
+    /// would have this side remember all of them.
+    in_parts: Option<u32>,
+}
+
+/// Where messages go, and what they count against.
+pub(super) struct Outlet<'a> {
+    pub(super) ready: &'a mut VecDeque<Ready>,
+    pub(super) window: &'a mut ReceiveWindow,
+    pub(super) next_message: &'a mut u64,
+}
+
+impl Outlet<'_> {
+    fn number(&mut self) -> u64 {
+        let number = *self.next_message;
+        *self.next_message += 1;
+        number
+    }
+
+    fn list(&mut self, key: Key, message: &mut Growing) {
+        if !core::mem::replace(&mut message.listed, true) {
+            self.ready.push_back(Ready::Grown(key));
+        }
+    }
+}
+
+/// From where on a message is handed over before it is complete.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// Bytes and chunks held of the message.
+    message: (usize, usize),
+    /// Bytes and chunks held of all messages that are not handed over: then those that grow are, whatever their size.
+    all: (usize, usize),
+    /// Messages that will not come, remembered until their turn.
+    skipped: usize,
+}
+
+/// The messages that are not complete, or whose turn has not come.
+#[derive(Debug)]
+pub(super) struct Interleaved {
+    messages: BTreeMap<Key, Growing>,
+    streams: Pages<Order>,
+    /// Ordered messages that will not come.
+    skipped: BTreeSet<(StreamId, u32)>,
+    /// Bytes and chunks of the messages that are not handed over in parts.
+    open: (usize, usize),
+    limits: Limits,
+}
+
+impl Interleaved {
+    pub(super) fn new(buffers: &BufferConfig) -> Self {
+        let half = (buffers.receive as usize / 2, (buffers.max_chunks / 2).max(1));
+        Self {
+            messages: BTreeMap::new(),
+            streams: Pages::default(),
+            skipped: BTreeSet::new(),
+            open: (0, 0),
+            limits: Limits {
+                message: (buffers.partial_delivery_point.min(half.0), half.1),
+                all: half,
+                skipped: buffers.max_chunks,
+            },
+        }
+    }
+
+    /// Takes a fragment, whose room in the window is taken.
+    pub(super) fn on_fragment(&mut self, index: Index, fragment: Fragment, out: &mut Outlet<'_>) -> Verdict {
+        let key = Key {
+            stream: fragment.stream,
+            unordered: fragment.unordered,
+            mid: fragment.sequence,
+        };
+        let order = self.streams.of(key.stream);
+        let is_past = if key.unordered {
+            order
+                .passed
+                .is_some_and(|passed| !Mid(key.mid).is_after(Mid(passed)))
+        } else {
+            Mid(key.mid).is_before(Mid(order.next))
+        };
+        let len = fragment.payload.len();
+        if is_past {
+            out.window.release(len, 1);
+            return Verdict::Late;
+        }
+        let whole = fragment.beginning && fragment.ending;
+        if whole && (key.unordered || key.mid == order.next) {
+            if self.messages.contains_key(&key) {
+                return Verdict::Violation("a message stands in the middle of another");
+            }
+            let number = out.number();
+            out.ready.push_back(Ready::Message(Held {
+                part: part(key, &fragment, number),
+                first: index,
+                chunks: 1,
+            }));
+            if !key.unordered {
+                order.next = order.next.wrapping_add(1);
+                self.go_on(key.stream, out);
+            }
+            return Verdict::Accepted;
+        }
+        let message = self.messages.entry(key).or_default();
+        if let Err(what) = message.insert(index, fragment) {
+            return Verdict::Violation(what);
+        }
+        if message.number.is_none() {
+            self.open.0 += len;
+            self.open.1 += 1;
+        } else if message.has_run() {
+            out.list(key, message);
+        }
+        self.on_grown(key, out);
+        Verdict::Accepted
+    }
+
+    /// A message has grown, or its turn has come.
+    fn on_grown(&mut self, key: Key, out: &mut Outlet<'_>) {
+        let order = self.streams.of(key.stream);
+        let Some(message) = self.messages.get_mut(&key) else {
+            return;
+        };
+        if !message.is_complete() {
+            self.seek_parts(key, out);
+        } else if !key.unordered {
+            if key.mid == order.next {
+                self.go_on(key.stream, out);
+            }
+        } else if message.number.is_none() {
+            self.deliver(key, out);
+        } else {
+            order.in_parts = None;
+            self.seek_unordered(key.stream, out);
+        }
+    }
+
+    /// Hands out the ordered messages of a stream whose turn it is.
+    fn go_on(&mut self, stream: StreamId, out: &mut Outlet<'_>) {
+        loop {
+            let mid = self.streams.of(stream).next;
+            let key = Key {
+                stream,
+                unordered: false,
+                mid,
+            };
+            let message = self.messages.get(&key);
+            let skipped = !self.skipped.is_empty() && self.skipped.remove(&(stream, mid));
+            match message.map(|message| (message.is_complete(), message.number)) {
+                Some((true, None)) => self.deliver(key, out),
+                // What is left of it is among what can be read.
+                Some((true, Some(_))) => {}
+                Some((false, None)) if skipped => self.drop_message(key, out),
+                None if skipped => {}
+                Some((false, _)) => return self.seek_parts(key, out),
+                None => return,
+            }
+            self.streams.of(stream).next = mid.wrapping_add(1);
+        }
+    }
+
+    /// Begins to hand over a message in parts if its turn has come, and it is large or all together are. With that nothing
+    /// can fill the window for good: what is held for want of something missing goes on when that comes.
+    fn seek_parts(&mut self, key: Key, out: &mut Outlet<'_>) {
+        let order = self.streams.of(key.stream);
+        let turn = if key.unordered {
+            order.in_parts.is_none()
+        } else {
+            order.next == key.mid
+        };
+        let Some(message) = self.messages.get_mut(&key).filter(|_| turn) else {
+            return;
+        };
+        let at_least = |held: (usize, usize), limit: (usize, usize)| held.0 >= limit.0 || held.1 >= limit.1;
+        let large = at_least((message.bytes, message.chunks()), self.limits.message);
+        if message.number.is_some() || !message.has_run() || !(large || at_least(self.open, self.limits.all))
+        {
+            return;
+        }
+        self.open.0 -= message.bytes;
+        self.open.1 -= message.chunks();
+        message.number = Some(out.number());
+        out.list(key, message);
+        if key.unordered {
+            order.in_parts = Some(key.mid);
+        }
+    }
+
+    /// No unordered message of the stream is handed over in parts any more: another may be.
+    fn seek_unordered(&mut self, stream: StreamId, out: &mut Outlet<'_>) {
+        let mut waiting = self.messages.range(all_of(stream, true));
+        let could_go = |message: &Growing| message.number.is_none() && message.has_run();
+        if let Some((key, _)) = waiting.find(|(_, message)| could_go(message)) {
+            let key = *key;
+            self.seek_parts(key, out);
+        }
+    }
+
+    /// Takes a message out that is not handed over in parts.
+    fn take_out(&mut self, key: Key) -> Option<Growing> {
+        let message = self.messages.remove(&key)?;
+        self.open.0 -= message.bytes;
+        self.open.1 -= message.chunks();
+        Some(message)
+    }
+
+    fn deliver(&mut self, key: Key, out: &mut Outlet<'_>) {
+        if let Some(message) = self.take_out(key) {
+            let number = out.number();
+            out.ready
+                .push_back(Ready::Message(last_part(key, message, number)));
+        }
+    }
+
+    fn drop_message(&mut self, key: Key, out: &mut Outlet<'_>) {
+        if let Some(message) = self.take_out(key) {
+            out.window.release(message.bytes, message.chunks());
+        }
+    }
+
+    /// What there is to read of a message that is handed over in parts; whether more is to be read of it at once.
+    pub(super) fn take_grown(&mut self, key: Key) -> Option<(Held, bool)> {
+        let message = self.messages.get_mut(&key)?;
+        if message.is_complete() || (message.cut && !message.has_run()) {
+            let message = self.messages.remove(&key)?;
+            let number = message.number?;
+            return Some((last_part(key, message, number), false));
+        }
+        message.listed = message.cut;
+        let number = message.number?;
+        let beginning = message.is_unread();
+        let pieces = message.take_run();
+        let held = Held {
+            first: 0,
+            chunks: pieces.len(),
+            part: MessagePart {
+                stream: key.stream,
+                ppid: message.ppid,
+                unordered: key.unordered,
+                message: number,
+                beginning,
+                ending: false,
+                truncated: false,
+                payload: pieces.into(),
+            },
+        };
+        Some((held, message.cut))
+    }
+
+    /// The messages of a stream up to this one will not come, as far as they have not (RFC 8260 §2.3.1).
+    pub(super) fn skip_to(&mut self, stream: StreamId, unordered: bool, mid: u32, out: &mut Outlet<'_>) {
+        let order = self.streams.of(stream);
+        let (first, in_parts) = if unordered {
+            if order.passed.is_some_and(|passed| !Mid(mid).is_after(Mid(passed))) {
+                return;
+            }
+            order.passed = Some(mid);
+            // Half the numbers are behind.
+            (mid.wrapping_sub(i32::MAX as u32), order.in_parts)
+        } else {
+            if Mid(mid).is_before(Mid(order.next)) {
+                return;
+            }
+            let next = core::mem::replace(&mut order.next, mid.wrapping_add(1));
+            (next, Some(next))
+        };
+        let skipped = |one: u32| Mid(one).distance_from(Mid(first)) <= Mid(mid).distance_from(Mid(first));
+        if let Some(one) = in_parts.filter(|one| skipped(*one)) {
+            self.cut(
+                Key {
+                    stream,
+                    unordered,
+                    mid: one,
+                },
+                out,
+            );
+        }
+        // Numbers wrap: then the range is two.
+        let wraps = first > mid;
+        self.skip_range(
+            stream,
+            unordered,
+            (first, if wraps { u32::MAX } else { mid }),
+            out,
+        );
+        if wraps {
+            self.skip_range(stream, unordered, (0, mid), out);
+        }
+        if unordered {
+            self.seek_unordered(stream, out);
+        } else {
+            self.go_on(stream, out);
+        }
+    }
+
+    /// Hands out the messages of this range of MIDs that are complete, and drops the others, as far as no parts of them were
+    /// handed over.
+    fn skip_range(
+        &mut self,
+        stream: StreamId,
+        unordered: bool,
+        (from, to): (u32, u32),
+        out: &mut Outlet<'_>,
+    ) {
+        let key = |mid| Key {
+            stream,
+            unordered,
+            mid,
+        };
+        let in_range = self.messages.range(key(from)..=key(to));
+        let waiting = in_range.filter(|(_, message)| message.number.is_none());
+        let waiting: Vec<_> = waiting
+            .map(|(key, message)| (*key, message.is_complete()))
+            .collect();
+        for (key, complete) in waiting {
+            if complete {
+                self.deliver(key, out);
+            } else {
+                self.drop_message(key, out);
+            }
+        }
+        if !unordered && !self.skipped.is_empty() {
+            let in_range = self.skipped.range((stream, from)..=(stream, to));
+            for skipped in in_range.copied().collect::<Vec<_>>() {
+                self.skipped.remove(&skipped);
+            }
+        }
+    }
+
+    /// A message of which parts were handed over, if it is one, ends here.
+    fn cut(&mut self, key: Key, out: &mut Outlet<'_>) {
+        let message = self.messages.get_mut(&key);
+        let Some(message) = message.filter(|message| message.number.is_some() && !message.is_complete())
+        else {
+            return;
+        };
+        let (bytes, chunks) = message.drop_beyond();
+        out.window.release(bytes, chunks);
+        message.cut = true;
+        out.list(key, message);
+        if key.unordered {
+            self.streams.of(key.stream).in_parts = None;
+        }
+    }
+
+    /// One ordered message will not come, if it has not.
+    pub(super) fn skip_one(&mut self, stream: StreamId, mid: u32, out: &mut Outlet<'_>) {
+        let next = self.streams.of(stream).next;
+        let key = Key {
+            stream,
+            unordered: false,
+            mid,
+        };
+        let in_parts = self
+            .messages
+            .get(&key)
+            .is_some_and(|message| message.number.is_some());
+        if Mid(mid).is_before(Mid(next)) || in_parts || self.skipped.len() >= self.limits.skipped {
+            return;
+        }
+        self.skipped.insert((stream, mid));
+        if mid == next {
+            self.go_on(stream, out);
+        }
+    }
+
+    /// Forgets everything but what can be read: messages that are complete, or end here.
+    pub(super) fn end(&mut self, out: &mut Outlet<'_>) {
+        let ready = core::mem::take(out.ready);
+        for entry in ready {
+            match entry {
+                Ready::Message(held) => out.ready.push_back(Ready::Message(held)),
+                Ready::Grown(key) => {
+                    let ends = |message: &&Growing| message.is_complete() || message.cut;
+                    let mut more = self.messages.get(&key).filter(ends).is_some();
+                    while more && let Some((held, again)) = self.take_grown(key) {
+                        out.ready.push_back(Ready::Message(held));
+                        more = again;
+                    }
+                }
+            }
+        }
+        for message in core::mem::take(&mut self.messages).into_values() {
+            out.window.release(message.bytes, message.chunks());
+        }
+    }
+
+    /// The TSNs of what may be taken back, in no order.
+    pub(super) fn revocable(&self) -> impl Iterator<Item = Index> + '_ {
+        self.messages.values().flat_map(Growing::revocable)
+    }
+
+    /// Drops the fragment with this TSN; answers its length.
+    pub(super) fn take_back(&mut self, index: Index) -> Option<usize> {
+        let mut messages = self.messages.iter_mut();
+        let (key, len) = messages.find_map(|(key, message)| Some((*key, message.take_back(index)?)))?;
+        let message = &self.messages[&key];
+        if message.number.is_none() {
+            self.open.0 -= len;
+            self.open.1 -= 1;
+            if message.chunks() == 0 {
+                self.messages.remove(&key);
+            }
+        }
+        Some(len)
+    }
+}
+
+/// All messages of a stream, ordered or not.
+fn all_of(stream: StreamId, unordered: bool) -> core::ops::RangeInclusive<Key> {
+    let key = |mid| Key {
+        stream,
+        unordered,
+        mid,
+    };
+    key(0)..=key(u32::MAX)
+}
+
+/// A message that came in one chunk.
+fn part(key: Key, fragment: &Fragment, message: u64) -> MessagePart {
+    MessagePart {
+        stream: key.stream,
+        ppid: fragment.ppid,
+        unordered: key.unordered,
+        message,
+        beginning: true,
+        ending: true,
+        truncated: false,
+        payload: fragment.payload.clone().into(),
+    }
+}
+
+/// What ends a message: all that is left of it, or the word that its sender gave it up.
+fn last_part(key: Key, mut message: Growing, number: u64) -> Held {
+    let beginning = message.is_unread();
+    let pieces = message.take_run();
+    Held {
+        first: 0,
+        chunks: pieces.len(),
+        part: MessagePart {
+            stream: key.stream,
+            ppid: message.ppid,
+            unordered: key.unordered,
+            message: number,
+            beginning,
+            ending: true,
+            truncated: message.cut,
+            payload: Payload::from(pieces),
+        },
+    }
+}

@@ -1,0 +1,547 @@
+//! A [`Receiver`] of messages that interleave against a map of all fragments that arrived.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use anabranch_wire::chunk::SkippedMessage;
+use anabranch_wire::{Mid, Ppid, StreamId, Tsn};
+use bytes::Bytes;
+
+use super::super::{Fragment, Receiver, Verdict};
+use super::Key;
+use crate::config::{BufferConfig, Config};
+use crate::fuzzing::Commands;
+use crate::time::Timestamp;
+
+const STREAMS: u16 = 3;
+
+/// Fragments that are sent and have not arrived: a sender keeps to some window.
+const MOST_IN_FLIGHT: usize = 24;
+
+/// User data of a fragment: its message, its number, and something to fill it.
+const LEN: usize = 16;
+
+/// Messages begin at this MID if they are to wrap soon.
+const NEAR_WRAP: u32 = u32::MAX - 2;
+
+#[derive(Debug, Default)]
+struct Known {
+    /// By FSN: the TSN.
+    pieces: BTreeMap<u32, Tsn>,
+    last: Option<u32>,
+    /// Pieces that were read, as parts.
+    read: usize,
+}
+
+impl Known {
+    fn is_complete(&self) -> bool {
+        self.last
+            .is_some_and(|last| self.pieces.len() == last as usize + 1)
+    }
+
+    /// Whether a fragment fits those that are there.
+    fn takes(&self, fsn: u32, beginning: bool, ending: bool) -> bool {
+        let highest = self.pieces.last_key_value().map(|(fsn, _)| *fsn);
+        let ends_too_soon = ending && (self.last.is_some() || highest > Some(fsn));
+        let number_fits = beginning == (fsn == 0) && !self.pieces.contains_key(&fsn);
+        number_fits && !ends_too_soon && self.last.is_none_or(|last| fsn <= last)
+    }
+
+    /// Pieces from the first on, without a gap.
+    fn run(&self) -> usize {
+        (0_u32..)
+            .zip(self.pieces.keys())
+            .take_while(|(number, fsn)| number == *fsn)
+            .count()
+    }
+}
+
+/// What a right sender is about to send on a stream: one message at a time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sending {
+    mids: [u32; 2],
+    unordered: bool,
+    /// The next fragment, and how many there are.
+    fsn: u32,
+    count: u32,
+}
+
+struct Model {
+    receiver: Receiver,
+    may_renege: bool,
+    receive: usize,
+    sending: [Sending; STREAMS as usize],
+    next_tsn: Tsn,
+    in_flight: VecDeque<Fragment>,
+    known: BTreeMap<Key, Known>,
+    /// Ordered messages: the next of each stream.
+    next: [u32; STREAMS as usize],
+    /// Those that will not come.
+    skipped: BTreeSet<(StreamId, u32)>,
+    /// Unordered ones: the highest that will not come.
+    passed: [Option<u32>; STREAMS as usize],
+    /// What is to be read: ordered messages in their order, unordered ones in any.
+    due: [VecDeque<u32>; STREAMS as usize],
+    due_unordered: BTreeSet<Key>,
+    /// Of what is due or cut off, how many bytes are to be read, at most.
+    sizes: BTreeMap<Key, usize>,
+    /// Messages of which parts were read, by the number that the application knows, with the bytes so far.
+    begun: BTreeMap<u64, (Key, Vec<u8>)>,
+    cut: BTreeSet<Key>,
+}
+
+/// What fragment `fsn` of a message holds.
+fn payload(key: Key, fsn: u32) -> [u8; LEN] {
+    let mut payload = [fsn as u8; LEN];
+    payload[0] = key.stream.0 as u8;
+    payload[1] = u8::from(key.unordered);
+    payload[2..6].copy_from_slice(&key.mid.to_be_bytes());
+    payload
+}
+
+fn key_of(bytes: &[u8]) -> Key {
+    Key {
+        stream: StreamId(bytes[0].into()),
+        unordered: bytes[1] != 0,
+        mid: u32::from_be_bytes([bytes[2], bytes[3], bytes[4], bytes[5]]),
+    }
+}
+
+impl Model {
+    fn new(options: u8) -> Self {
+        let config = Config::default();
+        let receive = if options & 1 == 0 { 100_000 } else { 20 * LEN };
+        let may_renege = options & 2 != 0;
+        let buffers = BufferConfig {
+            receive: receive as u32,
+            growth: 1,
+            partial_delivery_point: if options & 4 == 0 { 4 * LEN } else { 100_000 },
+            max_chunks: if options & 8 == 0 { 40 } else { 1000 },
+            ..config.buffers
+        };
+        let mut config = Config { buffers, ..config };
+        config.nr_sack.may_renege = may_renege;
+        let mut receiver = Receiver::new(Tsn(1), STREAMS, &config);
+        receiver.use_interleaving(&config.buffers);
+        let mut model = Self {
+            receiver,
+            may_renege,
+            receive,
+            sending: Default::default(),
+            next_tsn: Tsn(1),
+            in_flight: VecDeque::new(),
+            known: BTreeMap::new(),
+            next: Default::default(),
+            skipped: BTreeSet::new(),
+            passed: Default::default(),
+            due: Default::default(),
+            due_unordered: BTreeSet::new(),
+            sizes: BTreeMap::new(),
+            begun: BTreeMap::new(),
+            cut: BTreeSet::new(),
+        };
+        if options & 16 != 0 {
+            for mid in [NEAR_WRAP / 2, NEAR_WRAP - 1] {
+                for stream in 0..STREAMS {
+                    model.sending[usize::from(stream)].mids = [mid.wrapping_add(1); 2];
+                    for unordered in [false, true] {
+                        model.forward(Key {
+                            stream: StreamId(stream),
+                            unordered,
+                            mid,
+                        });
+                    }
+                }
+            }
+        }
+        model
+    }
+
+    /// The next fragment that a right sender makes on this stream.
+    fn make(&mut self, stream: u16, byte: u8) -> Fragment {
+        let sending = &mut self.sending[usize::from(stream)];
+        if sending.fsn == sending.count {
+            (sending.fsn, sending.count) = (0, 1 + u32::from(byte % 9));
+            sending.unordered = byte & 0x80 != 0;
+        }
+        let key = Key {
+            stream: StreamId(stream),
+            unordered: sending.unordered,
+            mid: sending.mids[usize::from(sending.unordered)],
+        };
+        let fsn = sending.fsn;
+        let ending = fsn + 1 == sending.count;
+        sending.fsn += 1;
+        if ending {
+            let mid = &mut sending.mids[usize::from(key.unordered)];
+            *mid = mid.wrapping_add(1);
+        }
+        let tsn = self.next_tsn;
+        self.next_tsn = tsn.next();
+        Fragment {
+            tsn,
+            stream: key.stream,
+            unordered: key.unordered,
+            sequence: key.mid,
+            fsn,
+            ppid: Ppid(key.mid),
+            beginning: fsn == 0,
+            ending,
+            payload: Bytes::copy_from_slice(&payload(key, fsn)),
+            datagram: LEN,
+        }
+    }
+
+    fn is_past(&self, key: Key) -> bool {
+        let stream = usize::from(key.stream.0);
+        if key.unordered {
+            self.passed[stream].is_some_and(|passed| !Mid(key.mid).is_after(Mid(passed)))
+        } else {
+            Mid(key.mid).is_before(Mid(self.next[stream]))
+        }
+    }
+
+    /// A fragment comes in. False if it is a violation, after which nothing follows.
+    fn arrive(&mut self, fragment: Fragment) -> bool {
+        let key = Key {
+            stream: fragment.stream,
+            unordered: fragment.unordered,
+            mid: fragment.sequence,
+        };
+        // The next unordered message of a number may only come when nobody remembers the one before.
+        if self.due_unordered.contains(&key) {
+            return true;
+        }
+        let Fragment {
+            tsn,
+            fsn,
+            beginning,
+            ending,
+            ..
+        } = fragment;
+        let fits = self.known.get(&key).map_or_else(
+            || Known::default().takes(fsn, beginning, ending),
+            |known| known.takes(fsn, beginning, ending),
+        );
+        let again = fragment.clone();
+        let verdict = self.receiver.on_fragment(fragment);
+        self.take_back();
+        match verdict {
+            Verdict::Accepted => {
+                assert!(fits && !self.is_past(key), "{key:?} {fsn}");
+                let known = self.known.entry(key).or_default();
+                known.pieces.insert(fsn, tsn);
+                known.last = known.last.or(ending.then_some(fsn));
+                if key.unordered {
+                    self.finish_unordered(key);
+                } else {
+                    self.go_on(key.stream);
+                }
+                true
+            }
+            Verdict::Late => {
+                assert!(self.is_past(key));
+                true
+            }
+            Verdict::Violation(what) => {
+                assert!(!fits && !self.is_past(key), "{key:?} {fsn}: {what}");
+                false
+            }
+            Verdict::NoRoom => {
+                assert!(self.receiver.unread_bytes() + LEN > self.receive || self.receiver.a_rwnd() == 0);
+                self.in_flight.push_back(again);
+                true
+            }
+            Verdict::Duplicate | Verdict::OutOfRange | Verdict::InvalidStream => true,
+        }
+    }
+
+    /// What the receiver took back is gone.
+    fn take_back(&mut self) {
+        if !self.may_renege {
+            return;
+        }
+        let tracker = &self.receiver.tracker;
+        let mut gone = Vec::new();
+        for (key, known) in &mut self.known {
+            let before = known.pieces.len();
+            let last = known.last;
+            known.pieces.retain(|fsn, tsn| {
+                let kept = tracker.missing(*tsn).is_none();
+                assert!(kept || *fsn as usize >= known.read, "what was read is kept");
+                if !kept && last == Some(*fsn) {
+                    known.last = None;
+                }
+                kept
+            });
+            if known.pieces.is_empty() && before > 0 {
+                gone.push(*key);
+            }
+        }
+        for key in gone {
+            self.known.remove(&key);
+        }
+    }
+
+    fn finish_unordered(&mut self, key: Key) {
+        if self.known[&key].is_complete() {
+            let known = self.known.remove(&key).expect("it is there");
+            self.sizes.insert(key, known.pieces.len() * LEN);
+            self.due_unordered.insert(key);
+        }
+    }
+
+    fn deliver(&mut self, key: Key, known: &Known) {
+        self.sizes.insert(key, known.pieces.len() * LEN);
+        self.due[usize::from(key.stream.0)].push_back(key.mid);
+    }
+
+    fn go_on(&mut self, stream: StreamId) {
+        loop {
+            let mid = self.next[usize::from(stream.0)];
+            let key = Key {
+                stream,
+                unordered: false,
+                mid,
+            };
+            let skipped = self.skipped.remove(&(stream, mid));
+            if self.known.get(&key).is_some_and(Known::is_complete) {
+                let known = self.known.remove(&key).expect("it is there");
+                self.deliver(key, &known);
+            } else if skipped {
+                self.cut_off(key);
+            } else {
+                return;
+            }
+            self.next[usize::from(stream.0)] = mid.wrapping_add(1);
+        }
+    }
+
+    /// An incomplete message will never be.
+    fn cut_off(&mut self, key: Key) {
+        if let Some(known) = self.known.remove(&key) {
+            self.sizes.insert(key, known.run() * LEN);
+            self.cut.insert(key);
+        }
+    }
+
+    /// An I-FORWARD-TSN comes in that lists this message, and passes the next TSN.
+    fn forward(&mut self, key: Key) {
+        let tsn = self.receiver.cumulative_tsn().next();
+        if self.next_tsn.is_before(tsn.next()) {
+            self.next_tsn = tsn.next();
+        }
+        self.in_flight.retain(|fragment| fragment.tsn != tsn);
+        let entry = SkippedMessage {
+            stream: key.stream,
+            unordered: key.unordered,
+            mid: Mid(key.mid),
+        };
+        self.receiver
+            .on_i_forward(tsn, [entry].into_iter())
+            .expect("it goes not too far");
+        if self.is_past(key) {
+            return;
+        }
+        let stream = usize::from(key.stream.0);
+        let first = self.next[stream];
+        let passed = self.known.keys().filter(|one| {
+            let same = (one.stream, one.unordered) == (key.stream, key.unordered);
+            same && !Mid(one.mid).is_after(Mid(key.mid))
+        });
+        let mut passed: Vec<_> = passed.copied().collect();
+        passed.sort_by_key(|one| one.mid.wrapping_sub(first));
+        for one in passed {
+            if !one.unordered && self.known[&one].is_complete() {
+                let known = self.known.remove(&one).expect("it is there");
+                self.deliver(one, &known);
+            } else {
+                self.cut_off(one);
+            }
+        }
+        if key.unordered {
+            self.passed[stream] = Some(key.mid);
+        } else {
+            self.next[stream] = key.mid.wrapping_add(1);
+            let next = self.next[stream];
+            self.skipped
+                .retain(|(stream, mid)| *stream != key.stream || !Mid(*mid).is_before(Mid(next)));
+            self.go_on(key.stream);
+        }
+    }
+
+    /// A selective forward TSN comes in.
+    fn notice(&mut self, stream: u16, ahead: u8) {
+        self.read(usize::MAX);
+        let stream = StreamId(stream);
+        let mid = self.next[usize::from(stream.0)]
+            .wrapping_add(ahead.into())
+            .wrapping_sub(1);
+        let key = Key {
+            stream,
+            unordered: false,
+            mid,
+        };
+        let tsn = self.receiver.cumulative_tsn().next();
+        self.receiver.on_selective_forward(tsn, stream, mid);
+        let in_parts = self.begun.values().any(|(begun, _)| *begun == key);
+        if !self.is_past(key) && !in_parts && self.skipped.len() < self.receiver.max_chunks {
+            self.skipped.insert((stream, mid));
+            self.go_on(stream);
+        }
+    }
+
+    /// The application reads, at most so many parts.
+    fn read(&mut self, most: usize) {
+        for _ in 0..most {
+            let readable = self.receiver.is_readable();
+            let Some(part) = self.receiver.recv(Timestamp::ZERO) else {
+                assert!(!readable);
+                return;
+            };
+            assert!(readable);
+            let bytes = part.payload.into_bytes();
+            let (key, mut whole) = match self.begun.remove(&part.message) {
+                Some(begun) => begun,
+                None => (key_of(&bytes), Vec::new()),
+            };
+            assert_eq!(part.beginning, whole.is_empty(), "{key:?}");
+            assert_eq!((part.stream, part.unordered), (key.stream, key.unordered));
+            assert_eq!(part.ppid, Ppid(key.mid));
+            assert!(!part.truncated || bytes.is_empty());
+            whole.extend_from_slice(&bytes);
+            if let Some(known) = self.known.get_mut(&key) {
+                known.read = whole.len() / LEN;
+            }
+            if part.truncated {
+                assert!(self.cut.remove(&key), "{key:?} was not given up");
+                self.sizes.remove(&key);
+            } else if part.ending {
+                self.check_whole(key, &whole);
+            } else {
+                self.begun.insert(part.message, (key, whole));
+            }
+        }
+    }
+
+    fn check_whole(&mut self, key: Key, whole: &[u8]) {
+        if key.unordered {
+            assert!(self.due_unordered.remove(&key), "{key:?} was not complete");
+        } else {
+            assert_eq!(
+                self.due[usize::from(key.stream.0)].pop_front(),
+                Some(key.mid),
+                "{key:?}"
+            );
+        }
+        assert_eq!(self.sizes.remove(&key), Some(whole.len()), "{key:?}");
+        for (number, piece) in whole.chunks(LEN).enumerate() {
+            assert_eq!(piece, payload(key, number as u32), "{key:?}");
+        }
+    }
+
+    /// Everything that is due comes, and nothing else is held than what waits.
+    fn check(&mut self) {
+        self.read(usize::MAX);
+        assert!(self.due.iter().all(VecDeque::is_empty) && self.due_unordered.is_empty());
+        for (key, _) in self.begun.values() {
+            assert!(self.known.contains_key(key), "{key:?} goes on");
+        }
+        self.cut.clear();
+        let held: usize = self
+            .known
+            .values()
+            .map(|known| known.pieces.len() - known.read)
+            .sum();
+        assert_eq!(self.receiver.unread_bytes(), held * LEN);
+        // What could be handed over never fills the window.
+        let begun = |stream: StreamId, unordered: bool| {
+            self.begun
+                .values()
+                .any(|(key, _)| (key.stream, key.unordered) == (stream, unordered))
+        };
+        let could_go = self.known.iter().filter(|(key, _)| {
+            let turn = key.unordered || key.mid == self.next[usize::from(key.stream.0)];
+            turn && !begun(key.stream, key.unordered)
+        });
+        let could_go: usize = could_go.map(|(_, known)| known.run() * LEN).sum();
+        assert!(could_go < self.receive / 2, "{could_go} bytes wait for nothing");
+    }
+}
+
+pub(crate) fn run(mut commands: Commands<'_>) {
+    let mut model = Model::new(commands.u8());
+    while let Some(command) = commands.next(16) {
+        let byte = commands.u8();
+        let stream = u16::from(byte >> 4) % STREAMS;
+        match command {
+            // A right sender makes fragments, which arrive in some order.
+            0..5 => {
+                if model.in_flight.len() < MOST_IN_FLIGHT {
+                    let fragment = model.make(stream, byte.rotate_left(4));
+                    model.in_flight.push_back(fragment);
+                }
+            }
+            5..10 => {
+                let at = usize::from(byte) % model.in_flight.len().max(1);
+                if let Some(fragment) = model.in_flight.remove(at) {
+                    let again = fragment.clone();
+                    if !model.arrive(fragment) {
+                        return;
+                    }
+                    if byte & 0x80 != 0 && model.receiver.tracker.missing(again.tsn).is_none() {
+                        assert_eq!(model.receiver.on_fragment(again), Verdict::Duplicate);
+                    }
+                }
+            }
+            // What a right sender does not make.
+            10 => {
+                let mut fragment = model.make(stream, byte.rotate_left(4));
+                let bits = commands.u8();
+                fragment.beginning ^= bits & 1 != 0;
+                fragment.ending ^= bits & 2 != 0;
+                fragment.fsn = fragment
+                    .fsn
+                    .wrapping_add(u32::from(bits >> 2 & 3))
+                    .wrapping_sub(1);
+                fragment.sequence = fragment.sequence.wrapping_sub(u32::from(bits >> 4 & 1));
+                // As on the wire.
+                if fragment.beginning {
+                    fragment.fsn = 0;
+                }
+                let key = Key {
+                    stream: fragment.stream,
+                    unordered: fragment.unordered,
+                    mid: fragment.sequence,
+                };
+                fragment.ppid = Ppid(key.mid);
+                fragment.payload = Bytes::copy_from_slice(&payload(key, fragment.fsn));
+                if fragment.fsn < 100 && !model.arrive(fragment) {
+                    return;
+                }
+            }
+            11 => model.read(usize::from(byte % 4)),
+            12 => model.check(),
+            13 => {
+                let unordered = byte & 1 != 0;
+                let mids = model.sending[usize::from(stream)].mids;
+                let mid = mids[usize::from(unordered)].wrapping_sub(u32::from(byte >> 1 & 3));
+                model.forward(Key {
+                    stream: StreamId(stream),
+                    unordered,
+                    mid,
+                });
+            }
+            14 => model.notice(stream, byte & 3),
+            _ => {
+                if byte < 32 {
+                    model.read(usize::MAX);
+                    model.receiver.reset(Tsn(9), STREAMS);
+                    assert_eq!(model.receiver.unread_bytes(), 0);
+                    assert!(!model.receiver.is_readable());
+                    return;
+                }
+            }
+        }
+    }
+    model.check();
+}

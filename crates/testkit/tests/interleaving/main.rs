@@ -1,0 +1,82 @@
+//! Message interleaving (RFC 8260): I-DATA and I-FORWARD-TSN against hand-made packets, a scenario for each rule, its packets
+//! drawn. TSNs are numbers counted from the sender's first, which is 0; a fragment is (stream:MID.FSN), with u for
+//! unordered, b and e for the first and the last of its message.
+
+mod negotiation;
+mod receiver;
+mod sender;
+
+use anabranch_proto::{Config, Ppid, StreamId};
+use anabranch_testkit::desk::{self, Desk};
+use anabranch_wire::chunk::{Chunk, IData, kind, own_kind};
+use anabranch_wire::{Fsn, Mid, Tsn};
+use bytes::Bytes;
+
+/// What a peer lists that speaks all of it.
+const ALL: [u8; 5] = [
+    kind::FORWARD_TSN,
+    kind::NR_SACK,
+    own_kind::SELECTIVE_FORWARD_TSN,
+    kind::I_DATA,
+    kind::I_FORWARD_TSN,
+];
+
+/// The desk's settings, with interleaving offered.
+fn config() -> Config {
+    let mut config = desk::config();
+    config.interleaving.offer = true;
+    config
+}
+
+/// An endpoint with interleaving, and its peer's first TSN.
+fn begin_with(config: Config) -> (Desk, Tsn) {
+    let desk = Desk::new(config, &ALL);
+    let first = desk.script.tsn;
+    assert!(desk.script.association().stats().extensions.interleaving);
+    (desk, first)
+}
+
+fn begin() -> (Desk, Tsn) {
+    begin_with(config())
+}
+
+/// The peer's chunk number `number`: `place` is "stream:MID.FSN" with flags behind, as in the drawings. The user data is
+/// the stream, the MID and the FSN, filled up to `len`.
+fn i_data(first: Tsn, number: u32, place: &str, len: usize) -> Chunk {
+    let (stream, rest) = place.split_once(':').expect("stream:MID.FSN");
+    let unordered = rest.starts_with('u');
+    let (mid, rest) = rest.trim_start_matches('u').split_once('.').expect("MID.FSN");
+    let fsn: u32 = rest.trim_end_matches(['b', 'e']).parse().expect("an FSN");
+    let (stream, mid): (u16, u32) = (stream.parse().expect("a stream"), mid.parse().expect("an MID"));
+    let mut payload = vec![stream as u8, mid as u8, fsn as u8];
+    payload.resize(len, 0xEE);
+    Chunk::IData(IData {
+        tsn: first.plus(number),
+        stream: StreamId(stream),
+        mid: Mid(mid),
+        ppid: Ppid(mid),
+        fsn: Fsn(fsn),
+        unordered,
+        beginning: rest.contains('b'),
+        ending: rest.contains('e'),
+        immediate: false,
+        payload: Bytes::from(payload),
+    })
+}
+
+/// Lets the peer send chunks of `len` bytes with TSNs from `number` on, a packet each.
+fn arrive(desk: &mut Desk, first: Tsn, number: u32, places: &[&str], len: usize) {
+    for (number, place) in (number..).zip(places) {
+        desk.script.send(&[i_data(first, number, place, len)]);
+    }
+}
+
+/// What was delivered: "stream:MID", with u for unordered.
+fn delivered(desk: &mut Desk) -> Vec<String> {
+    let messages = desk.script.messages();
+    let name = |message: &anabranch_testkit::Message| {
+        let unordered = if message.unordered { "u" } else { "" };
+        format!("{}:{unordered}{}", message.stream.0, message.ppid.0)
+    };
+    messages.iter().map(name).collect()
+}

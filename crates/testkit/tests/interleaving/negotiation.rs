@@ -1,0 +1,159 @@
+//! Who interleaves, and what the wrong kind of chunk means (RFC 8260 §2.2.1, §2.2.3, §2.3.1).
+
+use anabranch_proto::Reliability::Reliable;
+use anabranch_proto::{Event, StreamId};
+use anabranch_testkit::Script;
+use anabranch_testkit::desk::{self, Desk, FULL, NEVER_AGAIN};
+use anabranch_wire::chunk::{Chunk, ForwardTsn, IForwardTsn, MessageNumber, SelectiveForwardTsn, kind};
+use anabranch_wire::parameter::{Parameter, Parameters};
+use anabranch_wire::{Mid, Ssn, Tsn};
+
+use crate::{ALL, arrive, begin, config, delivered, i_data};
+
+/// The chunk types that are listed, and whether there is Forward-TSN-Supported.
+fn listed(parameters: &Parameters) -> (Vec<u8>, bool) {
+    let parameters = parameters
+        .iter()
+        .map(|raw| Parameter::decode(raw.expect("whole")).expect("right"));
+    let mut lists = (Vec::new(), false);
+    for parameter in parameters {
+        match parameter {
+            Parameter::SupportedExtensions(types) => lists.0 = types.to_vec(),
+            Parameter::ForwardTsnSupported => lists.1 = true,
+            _ => {}
+        }
+    }
+    lists
+}
+
+/// §2.2.1: only who asks for it offers it.
+#[test]
+fn what_is_offered() {
+    let offered = |config| listed(&Script::new(config, 1).connect().parameters).0;
+    let both = [
+        kind::FORWARD_TSN,
+        kind::NR_SACK,
+        kind::I_DATA,
+        kind::I_FORWARD_TSN,
+    ];
+    assert_eq!(offered(config()), both);
+    assert_eq!(offered(desk::config()), [kind::FORWARD_TSN, kind::NR_SACK]);
+    let mut reliable = config();
+    reliable.partial_reliability.offer = false;
+    assert_eq!(offered(reliable), [kind::NR_SACK, kind::I_DATA]);
+}
+
+// A → I-DATA or DATA → Z
+/// §2.2.1: I-DATA is used if both list it, and DATA if one of them does not.
+#[test]
+fn both_must_offer_it() {
+    let cases: [(_, &[u8], _); 3] = [
+        (config(), &ALL, "I-DATA 0 (0:0.0be)"),
+        (config(), &[kind::FORWARD_TSN, kind::NR_SACK], "DATA 0"),
+        (desk::config(), &ALL, "DATA 0"),
+    ];
+    for (config, kinds, expected) in cases {
+        let mut desk = Desk::new(config, kinds);
+        desk.send(&[Reliable], 100);
+        assert_eq!(desk.sent(), [expected]);
+        let stats = desk.script.association().stats();
+        assert_eq!(stats.extensions.interleaving, expected.starts_with("I-"));
+    }
+}
+
+// A → DATA 0; T3; A → DATA 0, nothing given up
+/// §2.3.1: with I-DATA, partial reliability needs I-FORWARD-TSN on both sides; FORWARD-TSN is no substitute.
+#[test]
+fn partial_reliability_needs_its_own_chunk() {
+    let mut desk = Desk::new(config(), &[kind::FORWARD_TSN, kind::NR_SACK, kind::I_DATA]);
+    desk.send(&[NEVER_AGAIN], FULL - 4);
+    desk.script.advance_to_timeout();
+    assert_eq!(desk.sent(), ["I-DATA 0 (0:0.0be)"; 2]);
+    assert!(!desk.script.association().stats().extensions.partial_reliability);
+    // FORWARD-TSN need not be listed.
+    let mut desk = Desk::new(config(), &[kind::I_DATA, kind::I_FORWARD_TSN]);
+    desk.send(&[NEVER_AGAIN], FULL - 4);
+    desk.script.advance_to_timeout();
+    assert_eq!(desk.sent(), ["I-DATA 0 (0:0.0be)", "I-FORWARD-TSN 0 (0:0)"]);
+}
+
+fn wrong_chunks(first: Tsn) -> [(Chunk, Chunk); 3] {
+    let notice = |number| {
+        let (tsn, stream) = (first, StreamId(0));
+        Chunk::SelectiveForwardTsn(SelectiveForwardTsn { tsn, stream, number })
+    };
+    let data = Chunk::Data(anabranch_wire::chunk::Data {
+        tsn: first,
+        stream: StreamId(0),
+        ssn: Ssn(0),
+        ppid: anabranch_proto::Ppid(0),
+        unordered: false,
+        beginning: true,
+        ending: true,
+        immediate: false,
+        payload: "x".into(),
+    });
+    [
+        (data, i_data(first, 0, "0:0.0be", 3)),
+        (
+            Chunk::ForwardTsn(ForwardTsn::new(first, [])),
+            Chunk::IForwardTsn(IForwardTsn::new(first, [])),
+        ),
+        (
+            notice(MessageNumber::Ssn(Ssn(0))),
+            notice(MessageNumber::Mid(Mid(0))),
+        ),
+    ]
+}
+
+// A ← DATA, FORWARD-TSN (with interleaving); I-DATA, I-FORWARD-TSN (without) ← Z
+// A → ABORT (Protocol Violation) → Z
+/// §2.2.3, §2.3.1: the wrong kind of chunk ends the association, nothing of it is delivered.
+#[test]
+fn the_wrong_kind_of_chunk() {
+    for interleaves in [true, false] {
+        for at in 0..3 {
+            let mut config = if interleaves { config() } else { desk::config() };
+            config.partial_reliability.selective_forward_tsn = Some(1);
+            let mut desk = Desk::new(config, &ALL);
+            let (plain, interleaved) = wrong_chunks(desk.script.tsn)[at].clone();
+            let (wrong, right) = if interleaves {
+                (plain, interleaved)
+            } else {
+                (interleaved, plain)
+            };
+            desk.script.send(&[right]);
+            desk.script.skip_answers();
+            desk.script.messages();
+            assert_eq!(desk.script.events(), []);
+            desk.script.send(&[wrong]);
+            let answer = desk.script.expect_chunk();
+            assert!(matches!(answer, Chunk::Abort(_)), "{answer:?}");
+            assert!(matches!(desk.script.events()[..], [Event::Closed(_)]));
+            assert_eq!(delivered(&mut desk), [""; 0]);
+        }
+    }
+}
+
+// A ⇄ Z: messages on stream 0 both ways;  A ← INIT of a new Z;  both begin with MID 0 again
+/// A restart forgets all numbers, and what the new peer offers counts.
+#[test]
+fn a_restart_begins_anew() {
+    for (kinds, expected) in [(&ALL[..], "I-DATA 0 (0:0.0be)"), (&[kind::NR_SACK], "DATA 0")] {
+        let (mut desk, first) = begin();
+        arrive(&mut desk, first, 0, &["0:0.0be", "0:1.0b", "1:5.0b"], 100);
+        desk.send(&[Reliable; 2], 100);
+        desk.script.skip_answers();
+        desk.script.tag.0 += 1;
+        desk.script.tsn = Tsn(5000);
+        desk.script.set_up_with(desk::lists(kinds));
+        assert_eq!(delivered(&mut desk), ["0:0"]);
+        desk.send(&[Reliable], 100);
+        assert_eq!(desk.sent(), [expected]);
+        if kinds == ALL {
+            arrive(&mut desk, Tsn(5000), 0, &["0:0.0be", "0:1.0b", "0:1.1e"], 100);
+            assert_eq!(delivered(&mut desk), ["0:0", "0:1"]);
+        }
+        assert_eq!(desk.script.association().stats().unread_bytes, 0);
+    }
+}

@@ -1,0 +1,249 @@
+//! The sender's side: numbers, turns, and what is given up (RFC 8260 §2.1, §2.2.2, §2.3.1, §3).
+
+use anabranch_proto::Reliability::{Lifetime, Reliable};
+use anabranch_proto::{Event, SchedulerKind, SendOptions, StreamId};
+use anabranch_testkit::desk::{Desk, MS, NEVER_AGAIN};
+use anabranch_wire::Ppid;
+use anabranch_wire::chunk::{Chunk, IData};
+
+use crate::{begin, begin_with, config};
+
+/// User data that fills a packet of the default PMTU: 4 bytes less than with DATA.
+const FULL: usize = anabranch_testkit::desk::FULL - 4;
+
+fn round_robin() -> Desk {
+    let mut config = config();
+    config.scheduler = SchedulerKind::RoundRobin;
+    begin_with(config).0
+}
+
+// A → I-DATA 0 (0:0.0b), 1 (0:0.1), 2 (0:0.2e), 3 (0:u0.0be), 4 (0:1.0be), 5 (1:0.0be) → Z
+/// §2.1: ordered and unordered messages of a stream are counted apart, streams too; FSNs count fragments; the PPID goes with
+/// the first.
+#[test]
+fn numbers() {
+    let (mut desk, _) = begin();
+    let options = SendOptions {
+        ppid: Ppid(51),
+        ..SendOptions::default()
+    };
+    desk.script.act(|association, now| {
+        let message = vec![7; 2 * FULL + 1].into();
+        association
+            .send(now, StreamId(0), message, options)
+            .expect("send");
+    });
+    let mut chunks: Vec<IData> = Vec::new();
+    while let Some(answer) = desk.script.next_answer() {
+        chunks.extend(answer.chunks.into_iter().filter_map(|chunk| match chunk {
+            Chunk::IData(data) => Some(data),
+            _ => None,
+        }));
+    }
+    let lens: Vec<_> = chunks
+        .iter()
+        .map(|data| (data.payload.len(), data.ppid.0, data.fsn.0))
+        .collect();
+    assert_eq!(lens, [(FULL, 51, 0), (FULL, 0, 1), (1, 0, 2)]);
+    for (stream, unordered) in [(0, true), (0, false), (1, false), (0, true)] {
+        desk.send_on(stream, 1000, Reliable, unordered);
+    }
+    let expected = [
+        "I-DATA 3 (0:u0.0be)",
+        "I-DATA 4 (0:1.0be)",
+        "I-DATA 5 (1:0.0be)",
+        "I-DATA 6 (0:u1.0be)",
+    ];
+    assert_eq!(desk.sent(), expected);
+}
+
+// A → I-DATA 0 (0:0.0b), 1 (1:0.0b), 2 (0:0.1), 3 (1:0.1), 4 (0:0.2e), 5 (1:0.2e) → Z
+/// §3.2: streams take turns fragment by fragment; of one stream messages follow each other (§2.2.2).
+#[test]
+fn streams_take_turns() {
+    let mut desk = round_robin();
+    desk.script.act(|association, now| {
+        for stream in [0, 1, 1] {
+            let message = vec![7; 2 * FULL + 1000].into();
+            let options = SendOptions::default();
+            association
+                .send(now, StreamId(stream), message, options)
+                .expect("send");
+        }
+    });
+    let expected = [
+        "I-DATA 0 (0:0.0b)",
+        "I-DATA 1 (1:0.0b)",
+        "I-DATA 2 (0:0.1)",
+        "I-DATA 3 (1:0.1)",
+        "I-DATA 4 (0:0.2e)",
+        "I-DATA 5 (1:0.2e)",
+        "I-DATA 6 (1:1.0b)",
+        "I-DATA 7 (1:1.1)",
+        "I-DATA 8 (1:1.2e)",
+    ];
+    assert_eq!(desk.sent(), expected);
+}
+
+// A → I-DATA 0 (1:0.0b), 1 (1:0.1), … the window is full;  an urgent message is given;  A → I-DATA 40 (0:0.0be) → Z
+/// §3.4: a large message does not delay a more urgent one that is given later.
+#[test]
+fn an_urgent_message_overtakes_a_large_one() {
+    let mut config = config();
+    config.scheduler = SchedulerKind::Priority;
+    config.buffers.send = 4 << 20;
+    let (mut desk, _) = begin_with(config);
+    desk.script.act(|association, now| {
+        association
+            .set_stream_priority(StreamId(1), 5)
+            .expect("priorities");
+        let message = vec![7; 1 << 20].into();
+        association
+            .send(now, StreamId(1), message, SendOptions::default())
+            .expect("send");
+    });
+    let sent = desk.sent().len() as u32;
+    assert!(sent < 60, "the window holds {sent}");
+    desk.send_on(0, 100, Reliable, false);
+    assert_eq!(desk.sent(), [""; 0]);
+    desk.nr_sack(2, &[], &[]);
+    let next = desk.sent();
+    assert!(
+        next[0].starts_with(&format!("I-DATA {sent} (0:0.0be)")),
+        "{next:?}"
+    );
+}
+
+// A → I-DATA 0 (0:0.0b), 1 (1:0.0b), 2 (0:0.1), 3 (1:0.1), 4 (0:0.2e), 5 (1:0.2e);  0 is lost and given up
+// A → I-FORWARD-TSN 4 (0:0) → Z
+/// RFC 3758 §3.5 A3, RFC 8260 §2.3.1: a message is given up whole wherever its fragments are; those of others are passed only
+/// once they are held for good.
+#[test]
+fn a_message_is_given_up_whole() {
+    let mut desk = round_robin();
+    desk.script.act(|association, now| {
+        for (stream, reliability) in [(0, NEVER_AGAIN), (1, Reliable)] {
+            let options = SendOptions {
+                reliability,
+                ..SendOptions::default()
+            };
+            let message = vec![7; 2 * FULL + 1000].into();
+            association
+                .send(now, StreamId(stream), message, options)
+                .expect("send");
+        }
+    });
+    desk.sent();
+    desk.nr_sack(0, &[], &[(1, 1)]);
+    desk.nr_sack(0, &[], &[(1, 1), (3, 3)]);
+    desk.nr_sack(0, &[], &[(1, 1), (3, 3), (5, 5)]);
+    assert_eq!(desk.abandoned(), [(0, true)]);
+    assert_eq!(desk.sent(), ["I-FORWARD-TSN 4 (0:0)"]);
+    assert_eq!(
+        desk.script.association().stats().outstanding_bytes,
+        FULL + 1000,
+        "only 2 and 4 may still come"
+    );
+}
+
+/// Of each stream the highest ordered message that was given up is listed and the highest unordered one; they are in the
+/// list apart.
+#[test]
+fn what_is_listed() {
+    let (mut desk, _) = begin();
+    for (stream, unordered) in [(1, false), (1, true), (1, true), (2, true), (1, false)] {
+        desk.send_on(stream, FULL, NEVER_AGAIN, unordered);
+    }
+    desk.send_on(3, FULL, Reliable, false);
+    desk.sent();
+    desk.nr_sack(0, &[], &[(5, 5)]);
+    desk.script.advance_to_timeout();
+    assert_eq!(desk.sent(), ["I-FORWARD-TSN 4 (1:1 1:u1 2:u0)"]);
+}
+
+// A → I-DATA 0 (0:0.0b), 1 (1:0.0b), … of a message with a lifetime and of another;  time passes;  A → I-FORWARD-TSN 0 (0:0)
+// A ← NR-SACK of all;  A → I-FORWARD-TSN of the TSN that was never sent, and the other's fragments → Z
+/// A message that is given up half-sent ends in a TSN that is never sent, and holds up no other.
+#[test]
+fn half_sent() {
+    let mut desk = round_robin();
+    desk.script.act(|association, now| {
+        for (stream, reliability) in [(0, Lifetime(50 * MS)), (1, Reliable)] {
+            let options = SendOptions {
+                reliability,
+                ..SendOptions::default()
+            };
+            let message = vec![7; 100 * FULL].into();
+            association
+                .send(now, StreamId(stream), message, options)
+                .expect("send");
+        }
+    });
+    let sent = desk.sent().len() as u32;
+    desk.script.advance(60 * MS);
+    assert_eq!(desk.abandoned(), [(0, true)]);
+    assert_eq!(desk.sent(), ["I-FORWARD-TSN 0 (0:0)"]);
+    for acked in 1..sent {
+        desk.nr_sack(acked, &[], &[]);
+    }
+    assert_eq!(
+        desk.counters().forward_tsns_sent,
+        1,
+        "what is in flight needs no more words"
+    );
+    desk.sent();
+    desk.nr_sack(sent, &[], &[]);
+    assert_eq!(desk.sent()[0], format!("I-FORWARD-TSN {sent} (0:0)"));
+    // The next message of the stream has the next number.
+    desk.send_on(0, 100, Reliable, false);
+    let used = desk.counters().data_chunks_sent as u32 + 1;
+    desk.nr_sack(used, &[], &[]);
+    let next = desk.sent();
+    assert!(next.iter().any(|packet| packet.contains("(0:1.0be)")), "{next:?}");
+}
+
+// A → a hundred messages on as many streams, all lost and given up;  A → I-FORWARD-TSNs that fit their packets → Z
+/// RFC 3758 §3.5 C4: a list that is too long goes less far.
+#[test]
+fn a_list_fits_a_packet() {
+    let mut config = config();
+    config.streams.outbound = 300;
+    config.path_mtu = 576;
+    config.initial_window = Some(400);
+    config.max_burst = 1000;
+    let mut desk = Desk::with_streams_of(config, 300, &crate::ALL);
+    for stream in 0..150 {
+        desk.send_on(stream, 500, NEVER_AGAIN, false);
+    }
+    desk.sent();
+    desk.script.advance_to_timeout();
+    let sent = desk.sent();
+    let entries = |packet: &String| packet.matches(':').count() as u32;
+    assert_eq!(sent.len(), 1);
+    let listed = entries(&sent[0]);
+    assert!((50..75).contains(&listed), "{listed} in 576 bytes");
+    desk.nr_sack(listed, &[], &[]);
+    assert!(desk.sent()[0].starts_with("I-FORWARD-TSN"));
+}
+
+/// Of a message that was not delivered the application is told once, though others came between its fragments.
+#[test]
+fn told_once() {
+    let mut desk = round_robin();
+    desk.script.act(|association, now| {
+        for stream in [0, 1] {
+            let message = vec![7; 200 * FULL].into();
+            let options = SendOptions::default();
+            association
+                .send(now, StreamId(stream), message, options)
+                .expect("send");
+        }
+    });
+    desk.script
+        .act(|association, now| association.abort(now, "enough".into()));
+    let told = desk.script.events().into_iter().filter_map(|event| match event {
+        Event::Undelivered(undelivered) => Some((undelivered.message.0, undelivered.sent)),
+        _ => None,
+    });
+    assert_eq!(told.collect::<Vec<_>>(), [(0, true), (1, true)]);
+}
