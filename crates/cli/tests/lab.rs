@@ -92,3 +92,39 @@ fn mistakes_are_named_with_what_there_is() {
     assert!(places.contains("it has: 0, 0.05"), "{places}");
     assert!(error(&["check"]).contains("NAME"));
 }
+
+#[test]
+fn a_report_is_one_page_with_its_pictures() {
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("lab-report");
+    let (page, pictures) = (directory.with_extension("html"), directory.join("pictures"));
+    let output = lab(&[
+        "report",
+        "time-sensitive",
+        "--quick",
+        "--seeds",
+        "2",
+        "--output",
+        page.to_str().expect("UTF-8"),
+        "--svg",
+        pictures.to_str().expect("UTF-8"),
+    ]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let html = fs::read_to_string(&page).expect("the page is written");
+    let files = fs::read_dir(&pictures).expect("the pictures are written").count();
+    assert!(files >= 4 && html.matches("<svg").count() == files, "{files}");
+    for part in [
+        "Basto, Freitas",
+        "class=\"verdict",
+        "The paper: ",
+        "prefers-color-scheme",
+        "0.18 s",
+    ] {
+        assert!(html.contains(part), "{part}");
+    }
+    assert!(
+        !html.contains("http://")
+            || html.matches("http://").count() == html.matches("http://www.w3.org").count()
+    );
+    let _ = fs::remove_file(page);
+    let _ = fs::remove_dir_all(directory);
+}

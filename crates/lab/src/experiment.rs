@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::claim::Claim;
+use crate::figure::Figure;
 
 /// An experiment as a value: nothing runs until [`crate::run::run`] is told to.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub struct Experiment {
     pub cells: fn(Extent) -> Vec<Cell>,
     /// What is to be seen in the numbers.
     pub claims: fn() -> Vec<Claim>,
+    /// The paper's figures, to be drawn from the numbers.
+    pub figures: fn() -> Vec<Figure>,
 }
 
 /// How much of an experiment is run.

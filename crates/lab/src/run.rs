@@ -101,6 +101,7 @@ mod tests {
                 [(1, 5), (1, 7), (3, 5), (3, 7)].map(cell).into()
             },
             claims: || vec![],
+            figures: || vec![],
         }
     }
 

@@ -1,5 +1,7 @@
 //! Means over independent seeds, and how sure they are: two-sided 95 % intervals by Student's t.
 
+use core::fmt;
+
 /// The mean of a sample, and how sure it is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
@@ -56,6 +58,44 @@ impl Estimate {
     pub fn half_width(&self) -> f64 {
         (self.high - self.low) / 2.0
     }
+
+    /// The mean and the ends of the interval, for people.
+    #[must_use]
+    pub fn with_interval(&self) -> String {
+        if self.high.is_finite() {
+            format!(
+                "{} ({} to {})",
+                number(self.mean),
+                number(self.low),
+                number(self.high)
+            )
+        } else {
+            format!("{} (one seed)", number(self.mean))
+        }
+    }
+}
+
+/// The mean, and half the width of the interval where there is one.
+impl fmt::Display for Estimate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let half_width = self.half_width();
+        f.write_str(&number(self.mean))?;
+        if half_width.is_finite() && half_width > 0.0 {
+            write!(f, "±{}", number(half_width))?;
+        }
+        Ok(())
+    }
+}
+
+/// A number for people: three digits that count, or all before the point.
+#[must_use]
+pub fn number(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    let before = value.abs().log10().floor() as i32;
+    let after = (2 - before).clamp(0, 6) as usize;
+    format!("{value:.after$}")
 }
 
 /// The mean; not a number if there are no values.
@@ -128,6 +168,24 @@ mod tests {
         assert_eq!((estimate.count, estimate.mean), (5, 3.0));
         assert!((estimate.half_width() - 2.776 * (0.5_f64).sqrt()).abs() < 1e-9);
         assert_eq!(estimate.low + estimate.high, 6.0);
+    }
+
+    #[test]
+    fn people_read_three_digits() {
+        for (value, text) in [
+            (0.0, "0"),
+            (0.180_49, "0.180"),
+            (3.987, "3.99"),
+            (5003.4, "5003"),
+            (-0.002_5, "-0.00250"),
+            (1e-9, "0.000000"),
+        ] {
+            assert_eq!(number(value), text);
+        }
+        let estimate = Estimate::of(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
+        assert_eq!(estimate.to_string(), "3.00±1.96");
+        assert_eq!(estimate.with_interval(), "3.00 (1.04 to 4.96)");
+        assert_eq!(Estimate::of(&[2.5]).unwrap().to_string(), "2.50");
     }
 
     #[test]

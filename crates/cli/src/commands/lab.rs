@@ -7,13 +7,13 @@ mod tell;
 use std::collections::BTreeSet;
 use std::fs;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use anabranch_lab::run::{Plan, run as run_experiment};
-use anabranch_lab::{Experiment, Extent, Results, experiments};
+use anabranch_lab::{Experiment, Extent, Finding, Judgement, Results, experiments, report as page};
 use clap::{Args, Subcommand};
 
 use crate::failure::Failure;
@@ -27,7 +27,8 @@ use progress::Progress;
 Examples:
   anabranch lab list
   anabranch lab run time-sensitive --quick
-  anabranch lab check --all --quick")]
+  anabranch lab check --all --quick
+  anabranch lab report --all --quick")]
 pub(crate) struct LabArgs {
     #[command(subcommand)]
     command: LabCommand,
@@ -41,6 +42,8 @@ enum LabCommand {
     Run(RunArgs),
     /// Run experiments and judge what the papers claim
     Check(CheckArgs),
+    /// Run experiments and write a page with what was asked, what the papers found and what is found here
+    Report(ReportArgs),
 }
 
 /// Arguments of `lab list`.
@@ -89,16 +92,55 @@ A claim holds if the whole 95 % interval over seeds lies within its bound, fails
 between. The status is 0 only if every claim that must hold does, and every other either holds, is open, or has a known
 reason not to.")]
 struct CheckArgs {
+    #[command(flatten)]
+    chosen: Chosen,
+    #[command(flatten)]
+    effort: Effort,
+    #[command(flatten)]
+    observe: Observe,
+}
+
+/// Arguments of `lab report`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  anabranch lab report --all --quick
+  anabranch lab report time-sensitive --output page.html --svg pictures
+
+The page needs no network and nothing beside it: pictures, tables and verdicts are in it.")]
+struct ReportArgs {
+    #[command(flatten)]
+    chosen: Chosen,
+    #[command(flatten)]
+    effort: Effort,
+    /// Where the page goes
+    #[arg(long, value_name = "FILE", default_value = "anabranch-lab.html")]
+    output: PathBuf,
+    /// Also write each picture to a file of its own in this directory, as EXPERIMENT-FIGURE.svg
+    #[arg(long, value_name = "DIRECTORY")]
+    svg: Option<PathBuf>,
+    #[command(flatten)]
+    observe: Observe,
+}
+
+/// Which experiments.
+#[derive(Clone, Debug, Args)]
+struct Chosen {
     /// The experiments
     #[arg(value_name = "NAME", required_unless_present = "all", conflicts_with = "all")]
     names: Vec<String>,
     /// All experiments
     #[arg(long)]
     all: bool,
-    #[command(flatten)]
-    effort: Effort,
-    #[command(flatten)]
-    observe: Observe,
+}
+
+impl Chosen {
+    fn experiments(&self) -> Result<Vec<Experiment>, Failure> {
+        if self.all {
+            return Ok(experiments::all());
+        }
+        self.names.iter().map(|name| experiment(name)).collect()
+    }
 }
 
 /// How much is run.
@@ -133,6 +175,7 @@ impl LabArgs {
             LabCommand::List(args) => &args.observe,
             LabCommand::Run(args) => &args.observe,
             LabCommand::Check(args) => &args.observe,
+            LabCommand::Report(args) => &args.observe,
         }
     }
 }
@@ -155,6 +198,7 @@ pub(crate) async fn run(args: LabArgs, interrupt: Interrupt) -> Result<(), Failu
         }
         LabCommand::Run(args) => show(&args, &stop),
         LabCommand::Check(args) => check(&args, &stop),
+        LabCommand::Report(args) => report(&args, &stop),
     });
     work.await
         .map_err(|error| Failure::new(format!("the experiment ended early: {error}")))?
@@ -235,23 +279,14 @@ fn show(args: &RunArgs, stop: &AtomicBool) -> Result<(), Failure> {
     let results = measure(&experiment, &args.effort, &only, args.observe.json, stop)?;
     tell::results(output, &experiment, &results);
     if let Some(path) = &args.csv {
-        fs::write(path, results.to_csv())
-            .map_err(|error| Failure::new(format!("--csv: cannot write {}: {error}", path.display())))?;
+        write("--csv", path, &results.to_csv())?;
     }
     Ok(())
 }
 
 fn check(args: &CheckArgs, stop: &AtomicBool) -> Result<(), Failure> {
-    let chosen = if args.all {
-        experiments::all()
-    } else {
-        args.names
-            .iter()
-            .map(|name| experiment(name))
-            .collect::<Result<_, _>>()?
-    };
     let mut out_of_order = Vec::new();
-    for experiment in &chosen {
+    for experiment in &args.chosen.experiments()? {
         let results = measure(experiment, &args.effort, &[], args.observe.json, stop)?;
         let claims = (experiment.claims)();
         let judgements: Vec<_> = claims.iter().map(|claim| claim.judge(&results)).collect();
@@ -271,4 +306,47 @@ fn check(args: &CheckArgs, stop: &AtomicBool) -> Result<(), Failure> {
             out_of_order.join("\n  ")
         )))
     }
+}
+
+fn report(args: &ReportArgs, stop: &AtomicBool) -> Result<(), Failure> {
+    let chosen = args.chosen.experiments()?;
+    let mut ran = Vec::new();
+    for experiment in &chosen {
+        let results = measure(experiment, &args.effort, &[], args.observe.json, stop)?;
+        ran.push((experiment, results, (experiment.claims)()));
+    }
+    let judged: Vec<Vec<Judgement<'_>>> = ran
+        .iter()
+        .map(|(_, results, claims)| claims.iter().map(|claim| claim.judge(results)).collect())
+        .collect();
+    let findings = ran.iter().zip(&judged);
+    let findings: Vec<Finding<'_>> = findings
+        .map(|((experiment, results, _), judgements)| Finding {
+            experiment,
+            results,
+            judgements,
+        })
+        .collect();
+    write("--output", &args.output, &page(&findings))?;
+    let mut pictures = Vec::new();
+    if let Some(directory) = &args.svg {
+        fs::create_dir_all(directory)
+            .map_err(|error| Failure::new(format!("--svg: cannot make {}: {error}", directory.display())))?;
+        for finding in &findings {
+            for figure in (finding.experiment.figures)() {
+                if let Some(plot) = figure.plot(finding.results) {
+                    let path = directory.join(format!("{}-{}.svg", finding.experiment.name, figure.name));
+                    write("--svg", &path, &plot.to_file())?;
+                    pictures.push(path);
+                }
+            }
+        }
+    }
+    tell::report(args.observe.output(), &args.output, &pictures);
+    Ok(())
+}
+
+fn write(flag: &str, path: &Path, content: &str) -> Result<(), Failure> {
+    fs::write(path, content)
+        .map_err(|error| Failure::new(format!("{flag}: cannot write {}: {error}", path.display())))
 }

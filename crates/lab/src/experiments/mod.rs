@@ -34,3 +34,22 @@ pub(crate) fn plain_config() -> Config {
     config.buffers.growth = 1;
     config
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Extent;
+
+    /// A figure speaks of what is measured, and each of its curves has cells, one at each place of its axis.
+    #[test]
+    fn figures_fit_their_experiments() {
+        for experiment in all() {
+            let metrics: Vec<&str> = experiment.metrics.iter().map(|metric| metric.name).collect();
+            let cells = (experiment.cells)(Extent::Full);
+            let coordinates: Vec<_> = cells.iter().map(|cell| cell.coordinates()).collect();
+            for figure in (experiment.figures)() {
+                assert_eq!(figure.fault(&coordinates, &metrics), None, "{}", experiment.name);
+            }
+        }
+    }
+}

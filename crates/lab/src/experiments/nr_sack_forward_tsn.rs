@@ -2,6 +2,7 @@
 //! TCP, and a FORWARD-TSN that passes what the receiver cannot take back, or not.
 
 mod claims;
+mod figures;
 mod simulation;
 
 use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric};
@@ -82,6 +83,7 @@ pub(super) fn experiment() -> Experiment {
         },
         cells,
         claims: claims::claims,
+        figures: figures::figures,
     }
 }
 

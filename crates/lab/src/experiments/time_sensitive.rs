@@ -1,6 +1,8 @@
 //! Basto and Freitas, *SCTP extensions for time sensitive traffic*: what early discard and selective forward TSN do to an
 //! ordered stream of messages that are never repeated, on a lossy path with nothing else on it.
 
+mod figures;
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -120,6 +122,7 @@ pub(super) fn experiment() -> Experiment {
         },
         cells,
         claims,
+        figures: figures::figures,
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the lab says: experiments, numbers and verdicts, for people or as JSON.
 
-use anabranch_lab::statistics::Estimate;
+use std::path::{Path, PathBuf};
+
 use anabranch_lab::{Experiment, Judgement, Metric, Results, Verdict};
 use serde_json::{Map, Value, json};
 
@@ -91,7 +92,7 @@ fn table(metrics: &[&Metric], results: &Results) -> Table {
         let places: Vec<&str> = cell.coordinates.iter().map(|(_, place)| place.as_str()).collect();
         let estimates = metrics.iter().map(|metric| results.estimate(cell, metric.name));
         let mut row = vec![places.join(", ")];
-        row.extend(estimates.map(|found| found.map_or_else(String::new, estimate)));
+        row.extend(estimates.map(|found| found.map_or_else(String::new, |found| found.to_string())));
         table.row(row);
     }
     table
@@ -113,7 +114,9 @@ pub(super) fn judgements(
             judgement.verdict.name(),
             claim.says
         ));
-        let measured = judgement.measured.map_or_else(|| "nothing".to_owned(), interval);
+        let measured = judgement
+            .measured
+            .map_or_else(|| "nothing".to_owned(), |measured| measured.with_interval());
         text.push_str(&format!(
             "        measured {measured}; bound {}; the paper: {}\n",
             claim.bound, claim.paper
@@ -133,53 +136,13 @@ pub(super) fn judgements(
     output.fact(text.trim_end(), &Value::Object(record));
 }
 
-fn interval(measured: Estimate) -> String {
-    if measured.high.is_finite() {
-        format!(
-            "{} ({} to {})",
-            number(measured.mean),
-            number(measured.low),
-            number(measured.high)
-        )
-    } else {
-        format!("{} (one seed)", number(measured.mean))
+/// Where the page is, and the pictures beside it.
+pub(super) fn report(output: Output, page: &Path, pictures: &[PathBuf]) {
+    let mut text = format!("the page is {}", page.display());
+    if !pictures.is_empty() {
+        text.push_str(&format!("; {} pictures", pictures.len()));
     }
-}
-
-fn estimate(estimate: Estimate) -> String {
-    let half_width = estimate.half_width();
-    if half_width.is_finite() && half_width > 0.0 {
-        format!("{}±{}", number(estimate.mean), number(half_width))
-    } else {
-        number(estimate.mean)
-    }
-}
-
-/// Three digits that count, or all before the point.
-fn number(value: f64) -> String {
-    if value == 0.0 {
-        return "0".to_owned();
-    }
-    let before = value.abs().log10().floor() as i32;
-    let after = (2 - before).clamp(0, 6) as usize;
-    format!("{value:.after$}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn people_read_three_digits() {
-        for (value, text) in [
-            (0.0, "0"),
-            (0.180_49, "0.180"),
-            (3.987, "3.99"),
-            (5003.4, "5003"),
-            (-0.002_5, "-0.00250"),
-            (1e-9, "0.000000"),
-        ] {
-            assert_eq!(number(value), text);
-        }
-    }
+    let pictures: Vec<String> = pictures.iter().map(|path| path.display().to_string()).collect();
+    let record = json!({ "event": "report", "page": page.display().to_string(), "pictures": pictures });
+    output.fact(text, &record);
 }

@@ -1,0 +1,66 @@
+//! The pictures: over the loss rate, for each variant.
+
+use crate::figure::{Figure, FigureCurve};
+
+const LOSS: (&str, &str) = ("loss", "loss rate");
+
+fn curve(variant: &'static str, paper: &'static [(f64, f64)]) -> FigureCurve {
+    FigureCurve {
+        name: variant,
+        at: vec![("variant", variant)],
+        paper,
+    }
+}
+
+/// All variants; the paper's points for the two that it ran.
+fn curves(standard: &'static [(f64, f64)], both: &'static [(f64, f64)]) -> Vec<FigureCurve> {
+    vec![
+        curve("standard", standard),
+        curve("early discard", &[]),
+        curve("selective forward", &[]),
+        curve("both", both),
+        curve("both and nr-sack", &[]),
+    ]
+}
+
+pub(super) fn figures() -> Vec<Figure> {
+    vec![
+        Figure {
+            name: "blocking",
+            title: "How long what was lost blocks the rest",
+            paper: "fig. 1 and the first table: at 10 % loss 0.18 s without the extensions, 0.009 s with both; the reduction goes \
+                    to 100 % as losses become rare",
+            x: LOSS,
+            y: ("blocking_mean", "blocking, mean [s]"),
+            logarithmic: true,
+            curves: curves(&[(0.1, 0.18)], &[(0.1, 0.009)]),
+        },
+        Figure {
+            name: "evenness",
+            title: "How evenly messages are delivered",
+            paper: "at 10 % loss the time between deliveries has a standard deviation of 0.276 s without, 0.116 s with both",
+            x: LOSS,
+            y: ("interarrival_std", "between deliveries, deviation [s]"),
+            logarithmic: false,
+            curves: curves(&[(0.1, 0.276)], &[(0.1, 0.116)]),
+        },
+        Figure {
+            name: "held",
+            title: "What the receiver holds back",
+            paper: "fig. 2: at 10 % loss 5026 messages without, summed over the arrivals that left any; 344 with both",
+            x: LOSS,
+            y: ("buffer_data", "held, sum over arrivals [messages]"),
+            logarithmic: true,
+            curves: curves(&[(0.1, 5026.0)], &[(0.1, 344.0)]),
+        },
+        Figure {
+            name: "goodput",
+            title: "What is delivered",
+            paper: "no gain up to 11 % of loss, where the mean window is four packets; gain above; no cost without loss",
+            x: LOSS,
+            y: ("goodput", "goodput [Mbit/s]"),
+            logarithmic: true,
+            curves: curves(&[], &[]),
+        },
+    ]
+}

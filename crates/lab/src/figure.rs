@@ -1,0 +1,157 @@
+//! Figures: which numbers of an experiment are drawn over which of its axes, and what the paper's figure shows.
+
+use crate::experiment::lies_at;
+use crate::plot::{Curve, Plot, Point, Scale};
+use crate::results::Results;
+
+/// A picture to be made of an experiment's results.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    /// By which its file is called: lower case with hyphens.
+    pub name: &'static str,
+    /// What is seen.
+    pub title: &'static str,
+    /// What the paper's figure or table shows, in words and numbers.
+    pub paper: &'static str,
+    /// The horizontal axis: one of the experiment's, and its label.
+    pub x: (&'static str, &'static str),
+    /// The vertical axis: one of the experiment's metrics, and its label.
+    pub y: (&'static str, &'static str),
+    /// Whether the vertical axis is logarithmic.
+    pub logarithmic: bool,
+    /// What is drawn.
+    pub curves: Vec<FigureCurve>,
+}
+
+/// The cells of one curve.
+#[derive(Clone, Debug)]
+pub struct FigureCurve {
+    /// For the legend.
+    pub name: &'static str,
+    /// Where the cells lie. Those that do differ on the horizontal axis only.
+    pub at: Vec<(&'static str, &'static str)>,
+    /// The paper's own numbers, where it has any: on the horizontal axis and on the vertical one.
+    pub paper: &'static [(f64, f64)],
+}
+
+impl Figure {
+    /// The picture; `None` if none of its cells was run.
+    ///
+    /// # Panics
+    /// If the experiment does not measure what is drawn.
+    #[must_use]
+    pub fn plot(&self, results: &Results) -> Option<Plot> {
+        let places = self.places(results);
+        let mut curves = Vec::new();
+        for (colour, curve) in self.curves.iter().enumerate() {
+            let points = self.points(curve, results, &places);
+            if points.is_empty() {
+                continue;
+            }
+            curves.push(Curve {
+                name: curve.name.to_owned(),
+                points,
+                colour,
+                is_foreign: false,
+            });
+            if !curve.paper.is_empty() {
+                let points = curve.paper.iter().map(|&(x, y)| Point {
+                    x,
+                    y,
+                    interval: (y, y),
+                });
+                curves.push(Curve {
+                    name: format!("{}, paper", curve.name),
+                    points: points.collect(),
+                    colour,
+                    is_foreign: true,
+                });
+            }
+        }
+        (!curves.is_empty()).then(|| Plot {
+            title: self.title.to_owned(),
+            x: Scale {
+                label: self.x.1.to_owned(),
+                logarithmic: false,
+                places,
+            },
+            y: Scale {
+                label: self.y.1.to_owned(),
+                logarithmic: self.logarithmic,
+                places: Vec::new(),
+            },
+            curves,
+        })
+    }
+
+    /// The names on the horizontal axis, in the order of the cells, if they are not numbers.
+    fn places(&self, results: &Results) -> Vec<String> {
+        let mut places: Vec<String> = Vec::new();
+        for cell in &results.cells {
+            let is_drawn = |curve: &FigureCurve| lies_at(&cell.coordinates, &curve.at);
+            let place = place_on(self.x.0, &cell.coordinates);
+            if let Some(place) = place.filter(|_| self.curves.iter().any(is_drawn))
+                && !places.iter().any(|known| known == place)
+            {
+                places.push(place.to_owned());
+            }
+        }
+        if places.iter().all(|place| place.parse::<f64>().is_ok()) {
+            places.clear();
+        }
+        places
+    }
+
+    fn points(&self, curve: &FigureCurve, results: &Results, places: &[String]) -> Vec<Point> {
+        let cells = results
+            .cells
+            .iter()
+            .filter(|cell| lies_at(&cell.coordinates, &curve.at));
+        let mut points: Vec<Point> = cells
+            .filter_map(|cell| {
+                let place = place_on(self.x.0, &cell.coordinates)?;
+                let x = match places.iter().position(|known| known == place) {
+                    Some(position) => position as f64,
+                    None => place.parse().ok()?,
+                };
+                let estimate = results.estimate(cell, self.y.0)?;
+                Some(Point {
+                    x,
+                    y: estimate.mean,
+                    interval: (estimate.low, estimate.high),
+                })
+            })
+            .collect();
+        points.sort_by(|one, other| one.x.total_cmp(&other.x));
+        points
+    }
+
+    /// What is wrong with it: an axis or a metric that there is not, or a curve with two cells at one place.
+    #[must_use]
+    pub fn fault(&self, coordinates: &[&[(&'static str, String)]], metrics: &[&str]) -> Option<String> {
+        if !metrics.contains(&self.y.0) {
+            return Some(format!("{}: no metric {}", self.name, self.y.0));
+        }
+        for curve in &self.curves {
+            let mut seen: Vec<&str> = Vec::new();
+            for cell in coordinates.iter().filter(|cell| lies_at(cell, &curve.at)) {
+                let Some(place) = place_on(self.x.0, cell) else {
+                    return Some(format!("{}: no axis {}", self.name, self.x.0));
+                };
+                if seen.contains(&place) {
+                    return Some(format!("{}: {} has two cells at {place}", self.name, curve.name));
+                }
+                seen.push(place);
+            }
+            if seen.is_empty() {
+                return Some(format!("{}: {} has no cells", self.name, curve.name));
+            }
+        }
+        None
+    }
+}
+
+fn place_on<'a>(axis: &str, coordinates: &'a [(&'static str, String)]) -> Option<&'a str> {
+    let found = coordinates.iter().find(|(name, _)| *name == axis);
+    found.map(|(_, place)| place.as_str())
+}

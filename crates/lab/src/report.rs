@@ -1,0 +1,189 @@
+//! The report: one page of HTML that needs nothing else, with what was asked, what the paper found and what was found here.
+
+use core::fmt::Write;
+
+use crate::claim::{Judgement, Verdict};
+use crate::experiment::{Experiment, Metric};
+use crate::plot::{self, Escaped};
+use crate::results::{CellResults, Results, VERSION};
+
+const STYLE: &str = "
+:root{color-scheme:light dark;--ink:#1f2328;--dim:#59636e;--paper:#fff;--line:#d8dee4;--good:#1a7f37;--bad:#cf222e;--open:#9a6700}
+@media (prefers-color-scheme:dark){:root{--ink:#e6edf3;--dim:#9198a1;--paper:#0d1117;--line:#30363d;--good:#3fb950;--bad:#ff7b72;--open:#d29922}}
+body{margin:0 auto;max-width:60rem;padding:1rem;font:1rem/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper)}
+h1{font-size:1.6rem}h2{margin-top:3rem;border-top:1px solid var(--line);padding-top:1.5rem;font-size:1.3rem}h3{font-size:1.05rem}
+p.question{font-size:1.15rem}.dim{color:var(--dim)}figure{margin:1.5rem 0}figure svg{width:100%;height:auto}
+figcaption{color:var(--dim);font-size:.9rem}.wide{overflow-x:auto}table{border-collapse:collapse;font-size:.875rem}
+th,td{text-align:left;padding:.3rem .6rem;border-bottom:1px solid var(--line);vertical-align:top}td.number{text-align:right;white-space:nowrap}
+.holds{color:var(--good)}.fails{color:var(--bad)}.open,.not-run{color:var(--open)}.verdict{font-weight:600;white-space:nowrap}
+@media (max-width:40rem){.claims thead{display:none}.claims tr{display:block;border-bottom:1px solid var(--line);padding:.5rem 0}
+.claims td,.claims td.number{display:block;border:0;padding:.1rem 0;text-align:left;white-space:normal}}
+nav a{display:inline-block;margin-right:1rem}details{margin:1rem 0}a{color:inherit}
+";
+
+/// An experiment and what came of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Finding<'a> {
+    /// What was run.
+    pub experiment: &'a Experiment,
+    /// The numbers.
+    pub results: &'a Results,
+    /// The claims beside them.
+    pub judgements: &'a [Judgement<'a>],
+}
+
+/// The page.
+#[must_use]
+pub fn report(findings: &[Finding<'_>]) -> String {
+    let mut page = format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
+         content=\"width=device-width,initial-scale=1\"><title>Anabranch: the laboratory</title><style>{STYLE}{}</style></head>\
+         <body>\n<h1>Anabranch: the laboratory</h1>\n<p>Experiments of published papers, run again in virtual time by the \
+         protocol's real code, version {VERSION}. A claim is an inequality: it <span class=\"holds\">holds</span> if the whole \
+         95 % interval over independent seeds lies within its bound, <span class=\"fails\">fails</span> if all of it lies \
+         outside, and is <span class=\"open\">open</span> between. Triangles are the papers' own numbers, \
+         bars the intervals.</p>\n",
+        plot::style()
+    );
+    page.push_str("<nav>");
+    for finding in findings {
+        let name = finding.experiment.name;
+        let _ = write!(page, "<a href=\"#{name}\">{name}</a>");
+    }
+    page.push_str("</nav>\n");
+    for finding in findings {
+        write_finding(&mut page, finding);
+    }
+    page.push_str("</body></html>\n");
+    page
+}
+
+fn write_finding(page: &mut String, finding: &Finding<'_>) {
+    let Finding {
+        experiment, results, ..
+    } = finding;
+    let _ = writeln!(
+        page,
+        "<h2 id=\"{0}\">{0}</h2>\n<p class=\"question\">{1}</p>\n<p class=\"dim\">After {2}. {3} setting, {4} seeds.</p>",
+        experiment.name,
+        Escaped(experiment.question),
+        Escaped(experiment.source),
+        results.extent.name(),
+        results.seeds.len(),
+    );
+    for figure in (experiment.figures)() {
+        if let Some(plot) = figure.plot(results) {
+            let _ = writeln!(
+                page,
+                "<figure id=\"{}-{}\">{}<figcaption>The paper: {}</figcaption></figure>",
+                experiment.name,
+                figure.name,
+                plot.to_svg(),
+                Escaped(figure.paper)
+            );
+        }
+    }
+    write_claims(page, finding.judgements);
+    write_parameters(page, experiment);
+    write_numbers(page, experiment, results);
+}
+
+fn write_claims(page: &mut String, judgements: &[Judgement<'_>]) {
+    let with = |verdict| judgements.iter().filter(|one| one.verdict == verdict).count();
+    let _ = writeln!(
+        page,
+        "<p>{} claims hold, {} fail, {} are open.</p>\n<div class=\"wide\"><table class=\"claims\"><thead><tr><th>Verdict<th>Claim<th>Measured\
+         <th>The paper</tr></thead><tbody>",
+        with(Verdict::Holds),
+        with(Verdict::Fails),
+        with(Verdict::Open),
+    );
+    for judgement in judgements {
+        let claim = judgement.claim;
+        let verdict = judgement.verdict.name();
+        let measured = judgement
+            .measured
+            .map_or_else(|| "nothing".to_owned(), |measured| measured.with_interval());
+        let must = if claim.must { " (must hold)" } else { "" };
+        let because = claim.because.filter(|_| judgement.verdict != Verdict::Holds);
+        let because = because.map_or_else(String::new, |reason| {
+            format!("<br><span class=\"dim\">because {}</span>", Escaped(reason))
+        });
+        let _ = writeln!(
+            page,
+            "<tr><td class=\"verdict {}\">{verdict}<td>{}{must}{because}<td class=\"number\">{measured}<br><span \
+             class=\"dim\">bound {}</span><td>{}</tr>",
+            verdict.replace(' ', "-"),
+            Escaped(claim.says),
+            Escaped(&claim.bound.to_string()),
+            Escaped(claim.paper)
+        );
+    }
+    page.push_str("</tbody></table></div>\n");
+}
+
+fn write_parameters(page: &mut String, experiment: &Experiment) {
+    page.push_str(
+        "<details><summary>What was set, and who says so</summary><div class=\"wide\"><table><tbody>\n",
+    );
+    for parameter in experiment.parameters {
+        let source = if parameter.from_paper {
+            "the paper"
+        } else {
+            "our choice"
+        };
+        let _ = writeln!(
+            page,
+            "<tr><th>{}<td>{}<td class=\"dim\">{source}</tr>",
+            Escaped(parameter.name),
+            Escaped(parameter.value)
+        );
+    }
+    page.push_str("</tbody></table></div></details>\n");
+}
+
+fn write_numbers(page: &mut String, experiment: &Experiment, results: &Results) {
+    let shown: Vec<&Metric> = experiment
+        .metrics
+        .iter()
+        .filter(|metric| metric.is_shown)
+        .collect();
+    let axes = results.cells.first().map_or(&[][..], |cell| &cell.coordinates);
+    page.push_str(
+        "<details><summary>All numbers: means over the seeds</summary><div class=\"wide\"><table><thead><tr>",
+    );
+    for (axis, _) in axes {
+        let _ = write!(page, "<th>{axis}");
+    }
+    for metric in &shown {
+        let unit = if metric.unit.is_empty() {
+            String::new()
+        } else {
+            format!(" [{}]", Escaped(metric.unit))
+        };
+        let _ = write!(
+            page,
+            "<th title=\"{}\">{}{unit}",
+            Escaped(metric.about),
+            metric.name
+        );
+    }
+    page.push_str("</tr></thead><tbody>\n");
+    for cell in &results.cells {
+        write_row(page, &shown, cell, results);
+    }
+    page.push_str("</tbody></table></div></details>\n");
+}
+
+fn write_row(page: &mut String, shown: &[&Metric], cell: &CellResults, results: &Results) {
+    page.push_str("<tr>");
+    for (_, place) in &cell.coordinates {
+        let _ = write!(page, "<td>{}", Escaped(place));
+    }
+    for metric in shown {
+        let estimate = results.estimate(cell, metric.name);
+        let text = estimate.map_or_else(String::new, |estimate| estimate.to_string());
+        let _ = write!(page, "<td class=\"number\">{text}");
+    }
+    page.push_str("</tr>\n");
+}
