@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 use anabranch_wire::StreamId;
 use bytes::Bytes;
 
+use super::data_format::DataFormat;
 use super::{Fragment, SendQueue, UnsentMessage};
 use crate::config::SchedulerKind::{self, *};
 use crate::fuzzing::Commands;
@@ -55,7 +56,8 @@ struct Line {
     messages: VecDeque<Waiting>,
     /// The rest of an open message is dropped.
     dropping: bool,
-    sequence: u32,
+    /// Of ordered messages and of unordered ones.
+    sequences: [u32; 2],
     priority: u16,
     weight: usize,
     /// The least it ever was: how far a stream is ahead may stem from then.
@@ -80,7 +82,11 @@ struct Model {
 impl Model {
     fn new(kind: SchedulerKind, interleaving: bool) -> Self {
         let mut queue = SendQueue::new(u16::MAX, kind);
-        queue.set_interleaving(interleaving);
+        queue.set_format(if interleaving {
+            DataFormat::IData
+        } else {
+            DataFormat::Data
+        });
         let mut lines: [Line; STREAMS.len()] = Default::default();
         for line in &mut lines {
             (line.weight, line.least_weight) = (1, usize::MAX);
@@ -274,7 +280,8 @@ impl Model {
         assert_eq!(fragment.beginning, !message.begun);
         assert_eq!(
             fragment.sequence,
-            if message.ordered { state.sequence } else { 0 }
+            state.sequences[usize::from(!message.ordered)],
+            "unordered DATA is not counted, I-DATA is"
         );
         assert!(
             message
@@ -290,7 +297,8 @@ impl Model {
         let ended = message.complete && message.pieces[0] == 0;
         assert_eq!(fragment.ending, ended);
         if ended {
-            state.sequence += u32::from(message.ordered);
+            let counted = message.ordered || self.interleaving;
+            state.sequences[usize::from(!message.ordered)] += u32::from(counted);
             state.messages.pop_front();
         }
         for (other, sent) in state.sent_beside.iter_mut().enumerate() {
@@ -351,7 +359,8 @@ impl Model {
         assert_eq!(unsent.begun, message.begun);
         state.dropping |= !message.complete;
         if message.begun {
-            state.sequence += u32::from(message.ordered);
+            let counted = message.ordered || self.interleaving;
+            state.sequences[usize::from(!message.ordered)] += u32::from(counted);
             self.locked = self.locked.filter(|locked| *locked != line);
         }
         let parked = core::mem::take(&mut state.parked);
