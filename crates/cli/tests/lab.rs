@@ -128,3 +128,57 @@ fn a_report_is_one_page_with_its_pictures() {
     let _ = fs::remove_file(page);
     let _ = fs::remove_dir_all(directory);
 }
+
+/// What is kept is not run again; what another program made, or what is no such file, is not taken for it.
+#[test]
+fn what_is_kept_is_gone_on_from() {
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("lab-kept");
+    let _ = fs::remove_dir_all(&directory);
+    let file = directory.join("time-sensitive.csv");
+    let run = |seeds: &str| {
+        let fixed = [
+            "run",
+            "time-sensitive",
+            "--quick",
+            "--only",
+            "loss=0",
+            "--results",
+        ];
+        lab(&[
+            &fixed[..],
+            &[directory.to_str().expect("UTF-8"), "--seeds", seeds],
+        ]
+        .concat())
+    };
+    let kept = || fs::read_to_string(&file).expect("the numbers are kept");
+    assert!(run("1").status.success());
+    let one = kept();
+    assert_eq!(one.lines().count(), 1 + 5);
+    assert!(run("2").status.success());
+    let two = kept();
+    assert_eq!(two.lines().count(), 1 + 5 * 2);
+    assert!(one.lines().all(|row| two.contains(row)), "{two}");
+    let output = run("2");
+    let said = text(&output.stderr);
+    assert!(
+        kept() == two && said.contains("10 of 10") && !said.contains("5 of 10"),
+        "nothing is left to do: {said}"
+    );
+
+    fs::write(&file, two.replace("+", "+0")).expect("the file is there");
+    let output = run("1");
+    assert!(
+        text(&output.stderr).contains("10 runs of another build"),
+        "{}",
+        text(&output.stderr)
+    );
+    assert_eq!(kept(), one);
+    fs::write(&file, "a,b\n").expect("the file is there");
+    let output = run("1");
+    let said = text(&output.stderr);
+    assert!(
+        !output.status.success() && said.contains("--results") && said.contains("move the file away"),
+        "{said}"
+    );
+    let _ = fs::remove_dir_all(directory);
+}

@@ -5,7 +5,7 @@ use core::fmt::Write;
 use crate::claim::{Judgement, Verdict};
 use crate::experiment::{Experiment, Metric};
 use crate::plot::{self, Escaped};
-use crate::results::{CellResults, Results, VERSION};
+use crate::results::{CellResults, Results};
 
 const STYLE: &str = "
 :root{color-scheme:light dark;--ink:#1f2328;--dim:#59636e;--paper:#fff;--line:#d8dee4;--good:#1a7f37;--bad:#cf222e;--open:#9a6700}
@@ -39,7 +39,7 @@ pub fn report(findings: &[Finding<'_>]) -> String {
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
          content=\"width=device-width,initial-scale=1\"><title>Anabranch: the laboratory</title><style>{STYLE}{}</style></head>\
          <body>\n<h1>Anabranch: the laboratory</h1>\n<p>Experiments of published papers, run again in virtual time by the \
-         protocol's real code, version {VERSION}. A claim is an inequality: it <span class=\"holds\">holds</span> if the whole \
+         protocol's real code. A claim is an inequality: it <span class=\"holds\">holds</span> if the whole \
          95 % interval over independent seeds lies within its bound, <span class=\"fails\">fails</span> if all of it lies \
          outside, and is <span class=\"open\">open</span> between. Triangles are the papers' own numbers, \
          bars the intervals.</p>\n",
@@ -64,12 +64,13 @@ fn write_finding(page: &mut String, finding: &Finding<'_>) {
     } = finding;
     let _ = writeln!(
         page,
-        "<h2 id=\"{0}\">{0}</h2>\n<p class=\"question\">{1}</p>\n<p class=\"dim\">After {2}. {3} setting, {4} seeds.</p>",
+        "<h2 id=\"{0}\">{0}</h2>\n<p class=\"question\">{1}</p>\n<p class=\"dim\">After {2}. {3} setting, {4} seeds, version {5}.</p>",
         experiment.name,
         Escaped(experiment.question),
         Escaped(experiment.source),
         results.extent.name(),
         results.seeds.len(),
+        Escaped(&results.version),
     );
     for figure in (experiment.figures)() {
         if let Some(plot) = figure.plot(results) {

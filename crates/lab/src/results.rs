@@ -1,15 +1,12 @@
 //! What came of an experiment: the numbers of every run, by cell and seed, and how they are written.
 
-use std::fmt::Write;
-
 use serde_json::{Map, Value, json};
 
 use crate::claim::{Judgement, Verdict};
 use crate::experiment::{Experiment, Extent, lies_at};
+use crate::known::{header, write_row};
+use crate::run::Plan;
 use crate::statistics::Estimate;
-
-/// The version that stands in every row of results.
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The numbers of an experiment.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,6 +15,8 @@ pub struct Results {
     pub experiment: &'static str,
     /// How much of it.
     pub extent: Extent,
+    /// Which code made the numbers.
+    pub version: String,
     /// The seeds of each cell, in order.
     pub seeds: Vec<u64>,
     /// The cells, in the experiment's order.
@@ -37,13 +36,14 @@ pub struct CellResults {
 impl Results {
     pub(crate) fn new(
         experiment: &Experiment,
-        extent: Extent,
+        plan: &Plan<'_>,
         seeds: Vec<u64>,
         cells: Vec<CellResults>,
     ) -> Self {
         Self {
             experiment: experiment.name,
-            extent,
+            extent: plan.extent,
+            version: plan.version.to_owned(),
             seeds,
             cells,
             metrics: experiment.metrics.iter().map(|metric| metric.name).collect(),
@@ -98,34 +98,13 @@ impl Results {
     /// written so that they read back exactly; what a run does not have is left empty.
     #[must_use]
     pub fn to_csv(&self) -> String {
-        let mut csv = String::from("experiment,version,extent,seed");
         let axes = self.cells.first().map_or(&[][..], |cell| &cell.coordinates);
-        for name in axes
-            .iter()
-            .map(|(axis, _)| *axis)
-            .chain(self.metrics.iter().copied())
-        {
-            csv.push(',');
-            csv.push_str(name);
-        }
+        let mut csv = header(axes, &self.metrics);
         csv.push('\n');
         for cell in &self.cells {
             for (seed, run) in self.seeds.iter().zip(&cell.runs) {
-                csv.push_str(&format!(
-                    "{},{VERSION},{},{seed}",
-                    self.experiment,
-                    self.extent.name()
-                ));
-                for (_, place) in &cell.coordinates {
-                    let _ = write!(csv, ",{place}");
-                }
-                for value in run {
-                    csv.push(',');
-                    if !value.is_nan() {
-                        let _ = write!(csv, "{value}");
-                    }
-                }
-                csv.push('\n');
+                let about = (self.experiment, self.version.as_str(), self.extent, *seed);
+                write_row(&mut csv, about, &cell.coordinates, run);
             }
         }
         csv
@@ -163,7 +142,7 @@ impl Results {
             })
             .collect();
         json!({
-            "experiment": self.experiment, "version": VERSION, "extent": self.extent.name(), "seeds": self.seeds,
+            "experiment": self.experiment, "version": self.version, "extent": self.extent.name(), "seeds": self.seeds,
             "cells": cells,
         })
     }

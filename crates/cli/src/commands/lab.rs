@@ -1,6 +1,7 @@
 //! `anabranch lab`: the papers' experiments, run in virtual time by the code that runs on real networks, and what they
 //! claim, judged.
 
+mod kept;
 mod progress;
 mod tell;
 
@@ -13,12 +14,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use anabranch_lab::run::{Plan, run as run_experiment};
-use anabranch_lab::{Experiment, Extent, Finding, Judgement, Results, experiments, report as page};
+use anabranch_lab::{Experiment, Extent, Finding, Judgement, Known, Results, experiments, report as page};
 use clap::{Args, Subcommand};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::Observe;
+use kept::{Kept, version};
 use progress::Progress;
 
 /// Arguments of `lab`.
@@ -62,6 +64,7 @@ struct ListArgs {
 Examples:
   anabranch lab run time-sensitive
   anabranch lab run time-sensitive --only loss=0.1 --seeds 30 --csv results.csv
+  anabranch lab run nr-sack-forward-tsn --results numbers
 
 Numbers are means over the seeds, with half the width of their 95 % interval. Equal seeds give equal numbers, whatever
 the number of jobs.")]
@@ -155,6 +158,10 @@ struct Effort {
     /// How many runs at a time; left out, as many as there are processors
     #[arg(long, value_name = "NUMBER")]
     jobs: Option<NonZeroUsize>,
+    /// Keep the numbers of every run in this directory, as EXPERIMENT.csv, and go on from what is there; with Ctrl-C what is
+    /// done is kept
+    #[arg(long, value_name = "DIRECTORY")]
+    results: Option<PathBuf>,
 }
 
 impl Effort {
@@ -225,6 +232,15 @@ fn measure(
     silent: bool,
     stop: &AtomicBool,
 ) -> Result<Results, Failure> {
+    let version = version();
+    let kept = effort
+        .results
+        .as_deref()
+        .map(|directory| Kept::new(directory, experiment));
+    let mut known = match &kept {
+        Some(kept) => kept.read(experiment, effort.extent(), &version)?,
+        None => Known::default(),
+    };
     let progress = Progress::new(experiment.name, silent);
     let processors = || thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let plan = Plan {
@@ -232,10 +248,22 @@ fn measure(
         seeds: effort.seeds.unwrap_or((experiment.seeds)(effort.extent())),
         jobs: effort.jobs.unwrap_or_else(processors).get(),
         only,
+        version: &version,
     };
-    let results = run_experiment(experiment, &plan, stop, |done, total| progress.show(done, total));
+    let show = |done, total| progress.show(done, total);
+    let results = run_experiment(experiment, &plan, &mut known, stop, show);
     progress.finish();
-    results.ok_or_else(|| Failure::interrupted(format!("interrupted before {} was done", experiment.name)))
+    let mut rest = String::from("; with --results DIRECTORY it could go on from there");
+    if let Some(kept) = &kept {
+        kept.write(&known.to_csv(experiment, effort.extent(), &version))?;
+        rest = format!(
+            "; {} runs are in {}: the same command goes on from there",
+            known.len(),
+            kept.path.display()
+        );
+    }
+    results
+        .ok_or_else(|| Failure::interrupted(format!("interrupted before {} was done{rest}", experiment.name)))
 }
 
 /// Names an axis or a place that the experiment does not have.

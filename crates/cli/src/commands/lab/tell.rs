@@ -42,7 +42,7 @@ fn heading(experiment: &Experiment, results: &Results) -> String {
         experiment.source,
         results.extent.name(),
         results.seeds.len(),
-        anabranch_lab::VERSION,
+        results.version,
     );
     for parameter in experiment.parameters {
         let source = if parameter.from_paper {
@@ -128,7 +128,7 @@ pub(super) fn judgements(
     let mut record = Map::new();
     record.insert("event".to_owned(), json!("claims"));
     record.insert("experiment".to_owned(), json!(experiment.name));
-    record.insert("version".to_owned(), json!(anabranch_lab::VERSION));
+    record.insert("version".to_owned(), json!(results.version));
     record.insert("extent".to_owned(), json!(results.extent.name()));
     record.insert("seeds".to_owned(), json!(results.seeds.len()));
     let claims = judgements.iter().map(Judgement::to_json).collect();
