@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use anabranch_netsim::LinkConfig;
 use anabranch_proto::{Config, CoupledControl, MultipathMode, PathScheduler};
-use anabranch_testkit::{Bulk, Setup, with_buffers};
+use anabranch_testkit::{Bulk, with_buffers};
 
 /// Mbit/s, one-way delay in milliseconds.
 type Link = (f64, u64);
@@ -17,11 +17,8 @@ fn link((rate, delay): Link) -> LinkConfig {
 }
 
 fn goodput(links: &[Link], config: &Config, seconds: u64) -> f64 {
-    let setup = links
-        .iter()
-        .fold(Setup::new(7), |setup, one| setup.path(link(*one)));
-    let mut bulk = Bulk::new(setup.config(config.clone()));
-    bulk.run_for(Duration::from_secs(seconds))
+    let links: Vec<_> = links.iter().map(|one| link(*one)).collect();
+    Bulk::over(7, &links, config).run_for(Duration::from_secs(seconds))
 }
 
 fn main() {

@@ -5,33 +5,20 @@ use core::time::Duration;
 
 use anabranch_netsim::LinkConfig;
 use anabranch_proto::{Config, CoupledControl, MultipathMode, PathScheduler, RetransmissionPolicy};
-use anabranch_testkit::{Bulk, Setup, with_buffers};
+use anabranch_testkit::{Bulk, with_buffers};
 
-fn paths(loss: f64) -> [(LinkConfig, LinkConfig); 3] {
-    let link = |rate: &str, delay: &str, loss: f64| {
-        let back: LinkConfig = format!("rate={rate},delay={delay},queue=50p")
-            .parse()
-            .expect("a link");
-        let there = format!("rate={rate},delay={delay},queue=50p,loss={loss}%")
-            .parse()
-            .expect("a link");
-        (there, back)
-    };
+fn paths(loss: f64) -> [LinkConfig; 3] {
     [
-        link("2mbit", "50ms", 0.1),
-        link("1600kbit", "80ms", 1.0),
-        link("800kbit", "160ms", loss),
+        "rate=2mbit,delay=50ms,queue=50p,loss=0.1%",
+        "rate=1600kbit,delay=80ms,queue=50p,loss=1%",
+        &format!("rate=800kbit,delay=160ms,queue=50p,loss={loss}%"),
     ]
+    .map(|text| text.parse().expect("a link"))
 }
 
-fn goodput(links: &[(LinkConfig, LinkConfig)], config: &Config, seconds: u64) -> f64 {
+fn goodput(links: &[LinkConfig], config: &Config, seconds: u64) -> f64 {
     let seeds = 4;
-    let run = |seed| {
-        let setup = links.iter().fold(Setup::new(seed), |setup, (there, back)| {
-            setup.path_of(there.clone(), back.clone())
-        });
-        Bulk::new(setup.config(config.clone())).run_for(Duration::from_secs(seconds))
-    };
+    let run = |seed| Bulk::over(seed, links, config).run_for(Duration::from_secs(seconds));
     (0..seeds).map(run).sum::<f64>() / seeds as f64
 }
 
@@ -79,6 +66,7 @@ fn main() {
                     RetransmissionPolicy::LargestCwnd,
                     RetransmissionPolicy::LowestLoss,
                     RetransmissionPolicy::SmallestRtt,
+                    RetransmissionPolicy::EarliestDelivery,
                 ] {
                     let mut config = config.clone();
                     config.multipath.mode = MultipathMode::Cmt;

@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
-use anabranch_netsim::{Application, HostApi};
-use anabranch_proto::{AssociationId, Event, SendOptions, StreamId, Timestamp};
+use anabranch_netsim::{Application, HostApi, LinkConfig, LossModel};
+use anabranch_proto::{AssociationId, Config, Event, SendOptions, StreamId, Timestamp};
 use bytes::Bytes;
 
 use crate::pair::{Pair, Setup, Side};
@@ -97,6 +97,19 @@ impl Bulk {
         pair.host_mut(Side::Z).run(Sink::default(), None);
         pair.begin();
         Self { pair }
+    }
+
+    /// Begins over these links, which lose nothing on the way back, with the same settings on both sides.
+    #[must_use]
+    pub fn over(seed: u64, links: &[LinkConfig], config: &Config) -> Self {
+        let setup = links.iter().fold(Setup::new(seed), |setup, there| {
+            let back = LinkConfig {
+                loss: LossModel::default(),
+                ..there.clone()
+            };
+            setup.path_of(there.clone(), back)
+        });
+        Self::new(setup.config(config.clone()))
     }
 
     /// What came so far.

@@ -240,6 +240,7 @@ fn random_multipath(random: &mut Generator) -> MultipathConfig {
             RetransmissionPolicy::LargestCwnd,
             RetransmissionPolicy::LowestLoss,
             RetransmissionPolicy::SmallestRtt,
+            RetransmissionPolicy::EarliestDelivery,
         ],
     );
     multipath.congestion = pick(

@@ -7,7 +7,7 @@ pub struct MultipathConfig {
     pub mode: MultipathMode,
     /// Which path new data takes. Default [`PathScheduler::EarliestDeliveryFirst`].
     pub scheduler: PathScheduler,
-    /// Which path a repeat takes. Default [`RetransmissionPolicy::SmallestRtt`].
+    /// Which path a repeat takes. Default [`RetransmissionPolicy::EarliestDelivery`].
     pub retransmission: RetransmissionPolicy,
     /// How the congestion windows of the paths depend on each other. Default [`CoupledControl::Lia`].
     pub congestion: CoupledControl,
@@ -49,7 +49,8 @@ pub enum PathScheduler {
     RoundRobin,
 }
 
-/// Which active path a repeat takes: of those with room, and another than the one that lost it if there is another.
+/// Which active path a repeat takes. Unless said otherwise it is one of those with room, and another than the one that lost it if
+/// there is another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum RetransmissionPolicy {
     /// The path that it was sent on last.
@@ -61,8 +62,11 @@ pub enum RetransmissionPolicy {
     /// The path that lost the smallest share of what it was given.
     LowestLoss,
     /// The path with the smallest smoothed round-trip time.
-    #[default]
     SmallestRtt,
+    /// Where it is delivered first, as far as is known: the one that lost it included, and one without room if waiting for it
+    /// is shorter.
+    #[default]
+    EarliestDelivery,
 }
 
 /// How congestion windows of paths depend on each other.
@@ -84,7 +88,7 @@ impl MultipathConfig {
     pub(super) const OFF: Self = Self {
         mode: MultipathMode::Off,
         scheduler: PathScheduler::EarliestDeliveryFirst,
-        retransmission: RetransmissionPolicy::SmallestRtt,
+        retransmission: RetransmissionPolicy::EarliestDelivery,
         congestion: CoupledControl::Lia,
         split_send_buffer: false,
         split_receive_buffer: false,

@@ -64,6 +64,17 @@ impl Path {
         round_trip.max(queued)
     }
 
+    /// As [`Path::time_to_deliver`], for a full packet, the wait for room included.
+    fn time_to_repeat(&self) -> f64 {
+        let size = self.pmtu.max_data();
+        let excess = if self.repeat_now || self.has_cwnd_room() {
+            0
+        } else {
+            (self.flight_size + size).saturating_sub(self.control.cwnd())
+        };
+        self.time_to_deliver(size) + excess as f64 / self.rate()
+    }
+
     /// Bytes per second that the path is good for: what it delivered, or what its window lets it.
     fn rate(&self) -> f64 {
         let round_trip = self.rto.srtt().unwrap_or(self.rto.current()).as_secs_f64();
@@ -155,6 +166,11 @@ impl Paths {
         if policy == RetransmissionPolicy::SamePath && self.path(last).state == PathState::Active {
             return last;
         }
+        if policy == RetransmissionPolicy::EarliestDelivery {
+            let times = self.active().map(|path| (path.time_to_repeat(), path.id));
+            let first = times.min_by(|one, other| one.0.total_cmp(&other.0));
+            return first.map_or(last, |(_, id)| id);
+        }
         let best = |wanted: &dyn Fn(&Path) -> bool| {
             let mut best: Option<&Path> = None;
             for path in self.active().filter(|path| wanted(path)) {
@@ -179,9 +195,9 @@ fn is_better(policy: RetransmissionPolicy, path: &Path, than: &Path) -> bool {
         RetransmissionPolicy::LargestSsthresh => path.control.ssthresh() > than.control.ssthresh(),
         RetransmissionPolicy::LargestCwnd => path.control.cwnd() > than.control.cwnd(),
         RetransmissionPolicy::LowestLoss => path.delivery.loss() < than.delivery.loss(),
-        RetransmissionPolicy::SamePath | RetransmissionPolicy::SmallestRtt => {
-            round_trip(path) < round_trip(than)
-        }
+        RetransmissionPolicy::SamePath
+        | RetransmissionPolicy::SmallestRtt
+        | RetransmissionPolicy::EarliestDelivery => round_trip(path) < round_trip(than),
     }
 }
 
