@@ -34,6 +34,9 @@ struct Entry {
     in_hole: bool,
     reports: u8,
     declared: bool,
+    /// Its last transmission, counted on its path, and whether that was a repeat; only where paths are apart.
+    sequence: u64,
+    repeat: bool,
 }
 
 struct Model {
@@ -44,7 +47,28 @@ struct Model {
     base: Tsn,
     /// While in fast recovery, how many of the entries must go to end it.
     recovery_exit: Option<usize>,
+    /// Whether each path is accounted for by itself, and then what is known of each.
+    split: bool,
+    lanes: [Lane; PATHS as usize],
+    /// Packets that the next acknowledgement answers.
+    packets: u8,
     now: Timestamp,
+}
+
+/// One path, where they are apart.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lane {
+    /// Transmissions so far.
+    next: u64,
+    recovery_exit: Option<u64>,
+}
+
+/// What was in flight on a path before an acknowledgement.
+#[derive(Clone, Copy, Debug, Default)]
+struct Before {
+    first: Option<u64>,
+    repeat: Option<u64>,
+    recovering: bool,
 }
 
 impl Model {
@@ -75,6 +99,8 @@ impl Model {
             in_hole: false,
             reports: 0,
             declared: false,
+            sequence: self.lanes[path.index()].take(),
+            repeat: false,
         };
         let next = self.base.plus(self.entries.len() as u32);
         assert_eq!(self.ring.next_tsn(), next);
@@ -100,6 +126,11 @@ impl Model {
         entry.sent_at = self.now;
         entry.transmissions += 1;
         entry.paths.push(path);
+        entry.sequence = self.lanes[path.index()].take();
+        entry.repeat = true;
+        if self.split {
+            entry.reports = 0;
+        }
     }
 
     fn time_out(&mut self, path: PathId) {
@@ -110,16 +141,47 @@ impl Model {
                 entry.fast_retransmitted = false;
                 count += 1;
             }
-            entry.reports = 0;
-            entry.declared = false;
+            if !self.split {
+                entry.reports = 0;
+                entry.declared = false;
+            }
         }
         self.recovery_exit = None;
+        self.lanes[path.index()].recovery_exit = None;
         assert_eq!(self.ring.on_timeout(path), count);
     }
 
     fn earliest(&self, path: PathId) -> Option<usize> {
+        if self.split {
+            let on_path = self.in_flight_on(path.index());
+            let first = on_path.min_by_key(|(_, entry)| entry.sequence);
+            return first.map(|(offset, _)| offset);
+        }
         let in_flight = |entry: &Entry| entry.path == path && entry.state == ChunkState::InFlight;
         self.entries.iter().position(in_flight)
+    }
+
+    fn in_flight_on(&self, path: usize) -> impl Iterator<Item = (usize, &Entry)> {
+        let in_flight =
+            move |entry: &Entry| entry.path.index() == path && entry.state == ChunkState::InFlight;
+        self.entries
+            .iter()
+            .enumerate()
+            .filter(move |(_, entry)| in_flight(entry))
+    }
+
+    fn before(&self, path: usize) -> Before {
+        let sequence = |repeat: bool| {
+            let of_kind = self
+                .in_flight_on(path)
+                .filter(move |(_, entry)| entry.repeat == repeat);
+            of_kind.map(|(_, entry)| entry.sequence).min()
+        };
+        Before {
+            first: sequence(false),
+            repeat: sequence(true),
+            recovering: self.lanes[path].recovery_exit.is_some(),
+        }
     }
 
     /// An acknowledgement with blocks as a peer may list them.
@@ -149,7 +211,7 @@ impl Model {
             revocable: blocks,
             nonrenegable: &[],
             duplicates: 0,
-            packets: 1,
+            packets: self.packets,
             a_rwnd: 0,
         };
         let mut outcome = AckOutcome::default();
@@ -185,11 +247,16 @@ impl Model {
         outcome.cumulative_moved = taken > 0;
         outcome.released = self.entries[..taken].iter().map(|entry| entry.payload).sum();
         let earliest: Vec<_> = (0..PATHS).map(|path| self.earliest(PathId(path))).collect();
+        let before: Vec<_> = (0..PATHS.into()).map(|path| self.before(path)).collect();
+        let mut newly: [Vec<u64>; PATHS as usize] = Default::default();
         let mut highest_new = None;
         for (offset, entry) in self.entries.iter_mut().enumerate() {
             let path = &mut outcome.paths[entry.path.index()];
             let now_acked = offset < taken || acked.contains(&offset);
             if now_acked && entry.state != ChunkState::Acked {
+                if entry.state == ChunkState::InFlight {
+                    newly[entry.path.index()].push(entry.sequence);
+                }
                 note_acked(entry, path, Some(offset) == earliest[entry.path.index()]);
                 path.cumulative_in_flight |= offset < taken && entry.state == ChunkState::InFlight;
                 entry.state = ChunkState::Acked;
@@ -198,23 +265,94 @@ impl Model {
                 entry.state = ChunkState::InFlight;
                 path.reneged += entry.wire;
                 outcome.reneged += 1;
+                entry.sequence = self.lanes[entry.path.index()].take();
+                entry.repeat = true;
+                if self.split {
+                    entry.reports = 0;
+                }
             }
         }
+        if self.split {
+            self.count_on_paths(&before, &newly, taken, &mut outcome);
+        } else {
+            self.count_together(taken, highest_new, &mut outcome);
+        }
+        self.entries.drain(..taken);
+        self.base = self.base.plus(taken as u32);
+        self.recovery_exit = self.recovery_exit.map(|exit| exit - taken);
+        outcome
+    }
+
+    /// RFC 9260: holes between TSNs, one fast recovery.
+    fn count_together(&mut self, taken: usize, highest_new: Option<usize>, outcome: &mut AckOutcome) {
         let was_recovering = self.recovery_exit.is_some();
         self.recovery_exit = self.recovery_exit.filter(|exit| *exit > taken);
         self.find_holes(taken);
         if self.entries.iter().skip(taken).any(|entry| entry.in_hole) {
-            self.count_missing(taken, highest_new, &mut outcome);
+            self.count_missing(taken, highest_new, outcome);
         }
         for path in &mut outcome.paths {
             path.cut = outcome.recoveries > 0 && path.lost > 0;
             path.growth_held = was_recovering && self.recovery_exit.is_some() && outcome.recoveries == 0;
             path.advanced = taken > 0;
         }
-        self.entries.drain(..taken);
-        self.base = self.base.plus(taken as u32);
-        self.recovery_exit = self.recovery_exit.map(|exit| exit - taken);
-        outcome
+    }
+
+    /// Each path by itself: a count for each transmission.
+    fn count_on_paths(
+        &mut self,
+        before: &[Before],
+        newly: &[Vec<u64>],
+        taken: usize,
+        outcome: &mut AckOutcome,
+    ) {
+        let answered = newly.iter().filter(|newly| !newly.is_empty()).count();
+        let packets = if answered == 1 { self.packets.max(1) } else { 1 };
+        for (path, newly) in newly.iter().enumerate() {
+            let Before {
+                first,
+                repeat,
+                recovering,
+            } = before[path];
+            let earliest = [first, repeat].into_iter().flatten().min();
+            let result = &mut outcome.paths[path];
+            result.advanced = [first, repeat].iter().flatten().any(|one| newly.contains(one));
+            result.earliest_acked = false;
+            let Some((low, high)) = newly.iter().min().zip(newly.iter().max()) else {
+                result.growth_held = recovering;
+                continue;
+            };
+            let lane = self.lanes[path];
+            let mut exit = lane.recovery_exit;
+            let open = |entry: &Entry| entry.path.index() == path && entry.state == ChunkState::InFlight;
+            let left = &mut self.entries[taken..];
+            if exit.is_some_and(|exit| !left.iter().any(|entry| open(entry) && entry.sequence <= exit)) {
+                exit = None;
+            }
+            for entry in left.iter_mut().filter(|entry| open(entry)) {
+                entry.reports += u8::from(entry.sequence < *high);
+                entry.reports += (packets - 1) * u8::from(entry.sequence < *low);
+                if entry.reports >= RecoveryRules::RFC9260.missing_reports {
+                    entry.state = ChunkState::Lost { timed_out: false };
+                    entry.fast_retransmitted = true;
+                    result.lost += 1;
+                    result.left_flight += entry.wire;
+                }
+            }
+            result.cut = result.lost > 0 && exit.is_none();
+            outcome.recoveries += u32::from(result.cut);
+            if result.cut {
+                exit = Some(lane.next - 1);
+            }
+            result.growth_held = recovering && exit.is_some() && !result.cut;
+            let after = left
+                .iter()
+                .filter(|entry| open(entry))
+                .map(|entry| entry.sequence)
+                .min();
+            result.earliest_acked = after != earliest;
+            self.lanes[path].recovery_exit = exit;
+        }
     }
 
     /// All chunks of a hole were reported equally often. A hole that grew together has the count of its lowest part.
@@ -285,6 +423,9 @@ impl Model {
             check_chunk(chunk, &entry);
         }
         self.recovery_exit = None;
+        for lane in &mut self.lanes {
+            lane.recovery_exit = None;
+        }
     }
 
     fn check(&self) {
@@ -302,10 +443,15 @@ impl Model {
             self.ring.in_flight(),
             in_flight.map(|entry| entry.payload).sum::<usize>()
         );
-        assert_eq!(
-            self.ring.in_fast_recovery(PathId(0)),
-            self.recovery_exit.is_some()
-        );
+        for (path, lane) in (0..PATHS).zip(self.lanes) {
+            let recovers = lane.recovery_exit.is_some() || self.recovery_exit.is_some();
+            assert_eq!(self.ring.in_fast_recovery(PathId(path)), recovers);
+        }
+        let acked = self
+            .entries
+            .iter()
+            .filter(|entry| entry.state == ChunkState::Acked);
+        assert_eq!(self.ring.held(), acked.map(|entry| entry.wire).sum::<usize>());
         assert!(self.ring.has_room());
         for (offset, entry) in self.entries.iter().enumerate() {
             check_chunk(self.ring.chunk(self.index(offset)), entry);
@@ -324,6 +470,14 @@ impl Model {
         let acked =
             (taken..self.entries.len()).filter(|&offset| self.entries[offset].state == ChunkState::Acked);
         assert_eq!(told, acked.collect::<Vec<_>>());
+    }
+}
+
+impl Lane {
+    /// The number of the next transmission.
+    fn take(&mut self) -> u64 {
+        self.next += 1;
+        self.next - 1
     }
 }
 
@@ -361,12 +515,21 @@ fn check_chunk(chunk: &Chunk, entry: &Entry) {
 
 pub(crate) fn run(mut commands: Commands<'_>) {
     let base = Tsn(commands.u32());
+    let split = commands.u8() % 2 == 1;
+    let accounting = if split {
+        AckAccounting::per_path()
+    } else {
+        AckAccounting::single_destination()
+    };
     let mut model = Model {
-        ring: Outstanding::new(base, RecoveryRules::RFC9260, AckAccounting::single_destination()),
+        ring: Outstanding::new(base, RecoveryRules::RFC9260, accounting),
         queue: SendQueue::new(1, SchedulerKind::FirstComeFirstServed),
         entries: Vec::new(),
         base,
         recovery_exit: None,
+        split,
+        lanes: Default::default(),
+        packets: 1,
         now: Timestamp::ZERO,
     };
     while let Some(command) = commands.next(9) {
@@ -381,7 +544,9 @@ pub(crate) fn run(mut commands: Commands<'_>) {
             3 => model.time_out(PathId(commands.u8() % PATHS)),
             // What a peer may well say.
             4..7 => {
-                let taken = commands.u8().saturating_sub(100) % 16;
+                let taken = commands.u8();
+                model.packets = 1 + taken % 3;
+                let taken = taken.saturating_sub(100) % 16;
                 let mut blocks = Vec::new();
                 let mut end = 0_u16;
                 for _ in 0..commands.u8() % 8 {

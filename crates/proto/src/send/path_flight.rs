@@ -80,6 +80,7 @@ impl PathFlight {
     }
 
     pub(crate) fn begin(&mut self) {
+        self.settle();
         self.this = ThisAck {
             was_recovering: self.recovery_exit.is_some(),
             newly: None,
