@@ -22,7 +22,9 @@ pub enum Reliability {
     /// Each of its chunks is repeated at most so often (RFC 7496 §3.1); 0 sends everything once.
     Retransmissions(u32),
     /// Dropped, before anything of it was sent, when the send buffer is full and a message of a lower number, or one
-    /// that is not of this kind, needs the room (RFC 7496 §3.2). 0 is the most important.
+    /// that is not of this kind, needs the room (RFC 7496 §3.2). 0 is the most important. With the scheduler
+    /// [`Priority`](crate::SchedulerKind::Priority) the streams' classes come first: messages of the least urgent class give
+    /// way before others, and never to one of a less urgent class.
     Priority(u32),
 }
 

@@ -1,5 +1,6 @@
 //! Giving messages up (RFC 3758 §3.5): when the association asks its policy, and what follows from the answer.
 
+use anabranch_wire::StreamId;
 use anabranch_wire::packet::PacketWriter;
 
 use super::{Association, Capabilities};
@@ -68,9 +69,9 @@ impl Association {
     }
 
     /// Makes room in the send buffer for a message, at the cost of less important ones.
-    pub(super) fn make_room(&mut self, now: Timestamp, persistence: Persistence) -> bool {
+    pub(super) fn make_room(&mut self, now: Timestamp, stream: StreamId, persistence: Persistence) -> bool {
         let excess = (self.buffered_bytes() + 1).saturating_sub(self.send_limit);
-        for unsent in self.queue.make_room(excess, persistence) {
+        for unsent in self.queue.make_room(excess, stream, persistence) {
             self.on_dropped(now, unsent);
         }
         self.buffered_bytes() < self.send_limit

@@ -172,7 +172,7 @@ impl Association {
         let full = self.buffered_bytes() >= self.send_limit && !message.is_empty();
         if full
             && !self.grow_send_buffer()
-            && !self.make_room(now, Persistence::new(options.reliability, now))
+            && !self.make_room(now, stream, Persistence::new(options.reliability, now))
         {
             self.notices.want_writable();
             return Err(SendError::BufferFull);

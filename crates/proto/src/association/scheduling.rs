@@ -33,7 +33,7 @@ impl Association {
     /// There is no such stream, or the scheduler is not [`SchedulerKind::Priority`].
     pub fn set_stream_priority(&mut self, stream: StreamId, priority: u16) -> Result<(), SchedulingError> {
         self.check_priorities(stream)?;
-        self.queue.set_priority(stream, priority);
+        self.queue.set_priorities(stream, stream, priority);
         Ok(())
     }
 
@@ -45,9 +45,7 @@ impl Association {
         let (first, last) = (*streams.start(), *streams.end());
         self.check_priorities(first.max(last))?;
         let priority = self.queue.priority(first);
-        for stream in first.0..=last.0 {
-            self.queue.set_priority(StreamId(stream), priority);
-        }
+        self.queue.set_priorities(first, last, priority);
         Ok(())
     }
 

@@ -11,6 +11,7 @@ mod outstanding;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod outstanding_model;
 mod path_flight;
+mod perishable;
 mod recovery_rules;
 mod scheduler;
 mod send_queue;

@@ -2,9 +2,8 @@
 //!
 //! A fragment gets its stream sequence number, and its TSN from `outstanding`, only when it leaves.
 
-use core::cmp::Reverse;
 use core::num::NonZeroU16;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 use anabranch_wire::{Ppid, StreamId};
 use bytes::Bytes;
@@ -12,6 +11,7 @@ use bytes::Bytes;
 use super::abandonment::Persistence;
 use super::data_format::{DataFormat, MessageNumbers};
 use super::fragment::{Fragment, UnsentMessage};
+use super::perishable::{Importance, Perishable};
 use super::scheduler::{Accepted, Paged, StreamScheduler};
 use crate::config::SchedulerKind;
 use crate::error::SendError;
@@ -75,10 +75,7 @@ pub(crate) struct SendQueue {
     next_message: u64,
     bytes: usize,
     messages: usize,
-    /// Messages that are given up at a time, with that time.
-    deadlines: BTreeSet<(Timestamp, MessageId, StreamId)>,
-    /// Messages that give way to others, the least important and oldest first.
-    yielding: BTreeSet<(Reverse<u32>, MessageId, StreamId)>,
+    perishable: Perishable,
 }
 
 impl SendQueue {
@@ -92,8 +89,7 @@ impl SendQueue {
             next_message: 0,
             bytes: 0,
             messages: 0,
-            deadlines: BTreeSet::new(),
-            yielding: BTreeSet::new(),
+            perishable: Perishable::default(),
         }
     }
 
@@ -306,28 +302,18 @@ impl SendQueue {
         stream: StreamId,
         waits: bool,
     ) {
-        match persistence {
-            Persistence::Until(deadline) => {
-                note(&mut self.deadlines, (deadline, message, stream), waits);
-            }
-            Persistence::Priority(priority) => {
-                note(&mut self.yielding, (Reverse(priority), message, stream), waits);
-            }
-            Persistence::Reliable | Persistence::Retransmissions(_) => {}
-        }
+        let class = self.scheduler.class(stream);
+        self.perishable.note(persistence, class, message, stream, waits);
     }
 
     /// When the next message expires: it may leave at that very time, and no later.
     pub(crate) fn next_deadline(&self) -> Option<Timestamp> {
-        self.deadlines.first().map(|(deadline, ..)| *deadline)
+        self.perishable.next_deadline()
     }
 
     /// Takes out a message whose lifetime is over, if any; of one that is begun, only if `begun` says so.
     pub(crate) fn take_expired(&mut self, now: Timestamp, begun: bool) -> Option<UnsentMessage> {
-        while let Some(&(deadline, message, stream)) = self.deadlines.first()
-            && deadline < now
-        {
-            self.deadlines.pop_first();
+        while let Some((message, stream)) = self.perishable.pop_expired(now) {
             let is_begun = self.message(stream, message).is_some_and(|message| message.begun);
             if begun || !is_begun {
                 return self.drop_message(stream, message);
@@ -336,15 +322,19 @@ impl SendQueue {
         None
     }
 
-    /// Takes out messages that give way to one of `bytes` and this persistence, least important first, if they make
-    /// enough room; else none.
-    pub(crate) fn make_room(&mut self, bytes: usize, newcomer: Persistence) -> Vec<UnsentMessage> {
-        let less_important =
-            |priority: u32| !matches!(newcomer, Persistence::Priority(own) if own >= priority);
+    /// Takes out messages that give way to one of `bytes` and this persistence on `stream`, least important first, if they
+    /// make enough room; else none.
+    pub(crate) fn make_room(
+        &mut self,
+        bytes: usize,
+        stream: StreamId,
+        newcomer: Persistence,
+    ) -> Vec<UnsentMessage> {
+        let newcomer = Importance::new(self.scheduler.class(stream), newcomer);
         let mut victims = Vec::new();
         let mut freed = 0;
-        for &(Reverse(priority), message, stream) in &self.yielding {
-            if freed >= bytes || !less_important(priority) {
+        for (message, stream) in self.perishable.victims(newcomer) {
+            if freed >= bytes {
                 break;
             }
             freed += self.message(stream, message).map_or(0, Message::size);
@@ -471,7 +461,7 @@ impl SendQueue {
 
     pub(crate) fn set_scheduler(&mut self, kind: SchedulerKind) {
         let waiting = self.waiting();
-        self.scheduler.set_kind(kind, waiting);
+        self.with_classes_changed(|scheduler| scheduler.set_kind(kind, waiting));
     }
 
     pub(crate) fn priority(&self, stream: StreamId) -> u16 {
@@ -482,8 +472,13 @@ impl SendQueue {
         self.scheduler.weight(stream)
     }
 
-    pub(crate) fn set_priority(&mut self, stream: StreamId, priority: u16) {
-        self.scheduler.set_priority(stream, priority);
+    /// Sets the priority of the streams from `first` to `last`.
+    pub(crate) fn set_priorities(&mut self, first: StreamId, last: StreamId, priority: u16) {
+        self.with_classes_changed(|scheduler| {
+            for stream in first.0..=last.0 {
+                scheduler.set_priority(StreamId(stream), priority);
+            }
+        });
     }
 
     pub(crate) fn set_weight(&mut self, stream: StreamId, weight: NonZeroU16) {
@@ -493,7 +488,18 @@ impl SendQueue {
     /// Each stream's number becomes its priority, or 0.
     pub(crate) fn reset_priorities(&mut self, in_order: bool) {
         let waiting = self.waiting();
-        self.scheduler.reset_priorities(in_order, waiting);
+        self.with_classes_changed(|scheduler| scheduler.reset_priorities(in_order, waiting));
+    }
+
+    /// Streams may change their classes: what gives way is sorted anew.
+    fn with_classes_changed(&mut self, change: impl FnOnce(&mut StreamScheduler)) {
+        change(&mut self.scheduler);
+        if !self.perishable.any_yields() {
+            return;
+        }
+        for (persistence, message, stream) in self.perishable.take_yielding() {
+            self.note_persistence(persistence, message, stream, true);
+        }
     }
 
     /// The messages that wait, by number.
@@ -505,13 +511,5 @@ impl SendQueue {
             .collect();
         waiting.sort_unstable();
         waiting
-    }
-}
-
-fn note<T: Ord>(set: &mut BTreeSet<T>, entry: T, present: bool) {
-    if present {
-        set.insert(entry);
-    } else {
-        set.remove(&entry);
     }
 }

@@ -400,7 +400,7 @@ impl Model {
         match self.kind {
             Priority => {
                 let priority = u16::from(value % 4);
-                self.queue.set_priority(stream, priority);
+                self.queue.set_priorities(stream, stream, priority);
                 if core::mem::replace(&mut self.lines[line].priority, priority) != priority {
                     self.go_to_the_end(line);
                 }

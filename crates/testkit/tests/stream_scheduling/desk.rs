@@ -1,7 +1,9 @@
 //! An endpoint at whose desk a peer of paper sits, and packets written as short text: "4:0" is the whole message with SSN 0
 //! of stream 4, "4:0(" the beginning of it, "4:0-" a middle and "4:0)" the end.
 
-use anabranch_proto::{Association, Config, MessageId, Reliability, SchedulerKind, SendOptions, StreamId};
+use anabranch_proto::{
+    Association, Config, Event, MessageId, Reliability, SchedulerKind, SendError, SendOptions, StreamId,
+};
 use anabranch_testkit::{Script, sack};
 use anabranch_wire::chunk::{Chunk, kind};
 use anabranch_wire::parameter::{Parameter, ParametersBuilder};
@@ -31,9 +33,17 @@ impl Desk {
         let mut script = Script::new(config, 1);
         script.a_rwnd = 10_000_000;
         script.streams = 32;
-        let lists = Parameter::SupportedExtensions(vec![kind::FORWARD_TSN].into());
+        let kinds = vec![kind::FORWARD_TSN, kind::I_DATA, kind::I_FORWARD_TSN];
+        let lists = Parameter::SupportedExtensions(kinds.into());
         script.set_up_with(ParametersBuilder::new().push(&lists).finish());
         Self { script, left: 0 }
+    }
+
+    /// As [`Desk::new`], with message interleaving.
+    pub(crate) fn interleaving(scheduler: SchedulerKind, window: u32) -> Self {
+        let mut config = config(scheduler, window);
+        config.interleaving.offer = true;
+        Self::new(config)
     }
 
     /// A desk where the window never is what something waits for.
@@ -53,11 +63,24 @@ impl Desk {
         while let Some(answer) = self.script.next_answer() {
             let chunks: Vec<_> = answer.chunks.iter().map(name).collect();
             let first = self.script.endpoint_tsn;
-            let tsns = answer.data().map(|data| data.tsn.distance_from(first) + 1);
+            let tsns = answer.chunks.iter().filter_map(|chunk| match chunk {
+                Chunk::Data(data) => Some(data.tsn.distance_from(first) + 1),
+                Chunk::IData(data) => Some(data.tsn.distance_from(first) + 1),
+                _ => None,
+            });
             self.left = tsns.fold(self.left, u32::max);
             packets.push(chunks.join(" "));
         }
         packets
+    }
+
+    /// The messages that were given up unsent since the last look.
+    pub(crate) fn abandoned(&mut self) -> Vec<MessageId> {
+        let told = self.script.events().into_iter().filter_map(|event| match event {
+            Event::Abandoned(undelivered) => Some(undelivered.message),
+            _ => None,
+        });
+        told.collect()
     }
 
     /// The peer acknowledges all that left.
@@ -68,16 +91,18 @@ impl Desk {
 }
 
 fn name(chunk: &Chunk) -> String {
-    let Chunk::Data(data) = chunk else {
-        return anabranch_testkit::arrows::describe_chunk(chunk);
+    let (stream, number, edges) = match chunk {
+        Chunk::Data(data) => (data.stream, data.ssn.0.into(), (data.beginning, data.ending)),
+        Chunk::IData(data) => (data.stream, data.mid.0, (data.beginning, data.ending)),
+        _ => return anabranch_testkit::arrows::describe_chunk(chunk),
     };
-    let part = match (data.beginning, data.ending) {
+    let part = match edges {
         (true, true) => "",
         (true, false) => "(",
         (false, false) => "-",
         (false, true) => ")",
     };
-    format!("{}:{}{part}", data.stream.0, data.ssn.0)
+    format!("{}:{number}{part}", stream.0)
 }
 
 /// The endpoint's application, before anything leaves.
@@ -95,13 +120,21 @@ impl Line<'_> {
     }
 
     pub(crate) fn send_with(&mut self, stream: u16, len: usize, reliability: Reliability) -> MessageId {
+        self.offer(stream, len, reliability).expect("send")
+    }
+
+    pub(crate) fn offer(
+        &mut self,
+        stream: u16,
+        len: usize,
+        reliability: Reliability,
+    ) -> Result<MessageId, SendError> {
         let options = SendOptions {
             reliability,
             ..SendOptions::default()
         };
         self.association
             .send(self.now, StreamId(stream), vec![7; len].into(), options)
-            .expect("send")
     }
 
     pub(crate) fn send_part(&mut self, stream: u16, len: usize, end: bool) {

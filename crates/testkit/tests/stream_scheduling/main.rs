@@ -1,5 +1,6 @@
 //! Which stream sends next (RFC 8260 §3), and what that does for an urgent message.
 
 mod desk;
+mod giving_way;
 mod order;
 mod thin_link;

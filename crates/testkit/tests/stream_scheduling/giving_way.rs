@@ -1,0 +1,97 @@
+//! When the send buffer is full, and streams have classes (RFC 7496 §3.2): the class counts first, then the message's own
+//! priority.
+
+use anabranch_proto::Reliability::{Lifetime, Priority, Reliable};
+use anabranch_proto::{MessageId, SchedulerKind, SendError};
+
+use crate::desk::{Desk, FULL, config};
+
+/// A desk with room for four messages beside the two that leave: streams 0 and 1 of classes 0 and 1.
+fn desk(scheduler: SchedulerKind) -> Desk {
+    let mut config = config(scheduler, 2);
+    config.buffers.send = 6 * FULL;
+    let mut desk = Desk::new(config);
+    desk.act(|line| {
+        if scheduler == SchedulerKind::Priority {
+            line.prioritise(&[(1, 1)]);
+        }
+        line.send(&[0, 0], FULL);
+    });
+    assert_eq!(desk.sent().len(), 2);
+    desk
+}
+
+/// The order: class 1 before class 0, whatever the messages are marked; within a class the highest number, the oldest first.
+#[test]
+fn the_class_first_then_the_message() {
+    let mut desk = desk(SchedulerKind::Priority);
+    let mut waiting = Vec::new();
+    desk.act(|line| {
+        for (stream, priority) in [(0, 9), (1, 2), (1, 5), (1, 5)] {
+            waiting.push(line.send_with(stream, FULL, Priority(priority)));
+        }
+    });
+    for expected in [2, 3, 1, 0] {
+        desk.act(|line| line.send(&[0], FULL));
+        assert_eq!(desk.abandoned(), [waiting[expected]]);
+    }
+    desk.act(|line| assert_eq!(line.offer(0, FULL, Reliable), Err(SendError::BufferFull)));
+}
+
+/// Nothing gives way to a less urgent class, be it reliable; within a class, to what is reliable or has a lower number.
+#[test]
+fn to_whom_a_message_gives_way() {
+    let mut desk = desk(SchedulerKind::Priority);
+    let mut offer = |stream, reliability| {
+        let mut taken = Ok(MessageId(0));
+        desk.act(|line| taken = line.offer(stream, FULL, reliability));
+        (taken.is_ok(), desk.abandoned().len())
+    };
+    for _ in 0..4 {
+        assert_eq!(offer(0, Priority(7)), (true, 0));
+    }
+    assert_eq!(
+        offer(1, Reliable),
+        (false, 0),
+        "bulk data does not push the chat out"
+    );
+    assert_eq!(offer(1, Priority(0)), (false, 0));
+    assert_eq!(offer(0, Priority(7)), (false, 0));
+    assert_eq!(offer(0, Priority(6)), (true, 1));
+    assert_eq!(offer(0, Lifetime(core::time::Duration::from_secs(9))), (true, 1));
+    assert_eq!(offer(0, Reliable), (true, 1));
+}
+
+/// A stream that changes its class takes what waits on it along; without classes the messages' own numbers count alone.
+#[test]
+fn classes_that_change() {
+    let mut desk = desk(SchedulerKind::Priority);
+    let mut waiting = Vec::new();
+    desk.act(|line| {
+        waiting.push(line.send_with(1, FULL, Priority(1)));
+        waiting.push(line.send_with(2, FULL, Priority(5)));
+        waiting.push(line.send_with(1, FULL, Priority(2)));
+        waiting.push(line.send_with(3, FULL, Priority(3)));
+        line.prioritise(&[(1, 0), (3, 4)]);
+        line.send(&[0], FULL);
+    });
+    assert_eq!(desk.abandoned(), [waiting[3]], "3 is the least urgent now");
+    desk.act(|line| line.send(&[0], FULL));
+    assert_eq!(desk.abandoned(), [waiting[1]], "1 and 2 are equals now");
+    desk.act(|line| {
+        line.association
+            .enable_default_priorities()
+            .expect("a scheduler with priorities");
+        line.send(&[0], FULL);
+    });
+    assert_eq!(desk.abandoned(), [waiting[2]]);
+    let mut plain = self::desk(SchedulerKind::FirstComeFirstServed);
+    let mut waiting = Vec::new();
+    plain.act(|line| {
+        for (stream, priority) in [(0, 9), (1, 2), (1, 5), (1, 5)] {
+            waiting.push(line.send_with(stream, FULL, Priority(priority)));
+        }
+        line.send(&[3], FULL);
+    });
+    assert_eq!(plain.abandoned(), [waiting[0]]);
+}
