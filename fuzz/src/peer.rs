@@ -208,6 +208,7 @@ impl Peer {
             a_rwnd,
             gap_ack_blocks: &blocks,
             duplicate_tsns: &[cumulative][..usize::from(bits >> 6 & 1)],
+            packets: 0,
         }
         .encode(&mut chunk);
         chunk
@@ -226,6 +227,7 @@ impl Peer {
             a_rwnd: 100_000,
             gap_ack_blocks: &[block][..usize::from(start <= end)],
             duplicate_tsns: &[],
+            packets: 0,
         }
         .encode(&mut chunk);
         chunk
@@ -316,6 +318,7 @@ pub(crate) fn as_nr_sack(sack: Vec<u8>, choice: u8) -> Vec<u8> {
         revocable,
         nonrenegable,
         duplicate_tsns: &[],
+        packets: 0,
     }
     .encode(&mut chunk);
     chunk

@@ -29,6 +29,8 @@ pub struct Counters {
     pub retransmissions_fast: u64,
     /// Repeats that the peer reported as duplicates: the original had arrived.
     pub retransmissions_spurious: u64,
+    /// Chunks sent again because a full buffer waited for them, though nothing said that they were lost (chunk rescheduling).
+    pub chunks_rescheduled: u64,
     /// T3-rtx expirations.
     pub timeouts: u64,
     /// Times fast recovery was entered.
@@ -116,6 +118,8 @@ pub struct PathStats {
     pub error_count: u32,
     /// T3-rtx expirations on this path.
     pub timeouts: u64,
+    /// Times that missing reports cut this path's congestion window.
+    pub fast_recoveries: u64,
     /// Bytes of user data sent here, repeats included.
     pub data_bytes_sent: u64,
 }

@@ -380,7 +380,7 @@ proptest! {
             duplicate_tsns: duplicate_tsns.clone(),
         };
         sack.encode(&mut parsed);
-        SackWriter { cumulative_tsn_ack, a_rwnd, gap_ack_blocks: &revocable, duplicate_tsns: &duplicates }
+        SackWriter { cumulative_tsn_ack, a_rwnd, gap_ack_blocks: &revocable, duplicate_tsns: &duplicates, packets: 0 }
             .encode(&mut hot);
         prop_assert_eq!(&parsed, &hot);
         prop_assert_eq!(written_and_read(&Chunk::Sack(sack.clone())), Chunk::Sack(sack));
@@ -399,7 +399,7 @@ proptest! {
             a_rwnd,
             revocable: &revocable,
             nonrenegable: &nonrenegable,
-            duplicate_tsns: &duplicates,
+            duplicate_tsns: &duplicates, packets: 0,
         }
         .encode(&mut hot);
         prop_assert_eq!(&parsed, &hot);

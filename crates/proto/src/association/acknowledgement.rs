@@ -22,8 +22,8 @@ impl Association {
         Outstanding::new(initial_tsn, config.recovery, accounting)
     }
 
-    /// A SACK came in.
-    pub(super) fn on_sack(&mut self, now: Timestamp, sack: &Sack) {
+    /// A SACK came in, which answers so many packets.
+    pub(super) fn on_sack(&mut self, now: Timestamp, sack: &Sack, packets: u8) {
         self.counters.sacks_received += 1;
         let mut blocks = core::mem::take(&mut self.ack_blocks);
         normalise(&sack.gap_ack_blocks, &mut blocks[0]);
@@ -34,7 +34,7 @@ impl Association {
                 revocable: &blocks[0],
                 nonrenegable: &[],
                 duplicates: sack.duplicate_tsns.len(),
-                packets: 1,
+                packets,
                 a_rwnd: sack.a_rwnd,
             },
         );
@@ -42,7 +42,7 @@ impl Association {
     }
 
     /// An NR-SACK came in (draft-tuexen-tsvwg-sctp-multipath §4).
-    pub(super) fn on_nr_sack(&mut self, now: Timestamp, sack: &NrSack) {
+    pub(super) fn on_nr_sack(&mut self, now: Timestamp, sack: &NrSack, packets: u8) {
         self.counters.sacks_received += 1;
         let mut blocks = core::mem::take(&mut self.ack_blocks);
         normalise(&sack.revocable, &mut blocks[0]);
@@ -54,7 +54,7 @@ impl Association {
                 revocable: &blocks[0],
                 nonrenegable: &blocks[1],
                 duplicates: sack.duplicate_tsns.len(),
-                packets: 1,
+                packets,
                 a_rwnd: sack.a_rwnd,
             },
         );
@@ -96,7 +96,9 @@ impl Association {
     /// Missing reports found losses on a path (§7.2.4): its window is cut, and the first repeats leave at once.
     fn cut_for_losses(&mut self, id: PathId) {
         let coupling = self.paths.coupling(id);
-        self.paths.path_mut(id).control.on_fast_retransmit(coupling);
+        let path = self.paths.path_mut(id);
+        path.fast_recoveries += 1;
+        path.control.on_fast_retransmit(coupling);
         let first = self.outstanding.first_lost();
         let to = match first {
             Some(index) if self.paths.spreads() => self.repeat_path(index),

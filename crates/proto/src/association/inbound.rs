@@ -5,8 +5,8 @@ use core::ops::ControlFlow;
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{
     Chunk, ChunkError, Data, EncodeChunk, ErrorChunk, ForwardTsn, HeartbeatAck, IData, IForwardTsn,
-    MessageNumber, NrSack, RawChunk, Sack, SelectiveForwardTsn, UnknownAction, kind, padded,
-    unknown_chunk_action,
+    MessageNumber, NrSack, RawChunk, Sack, SelectiveForwardTsn, UnknownAction, kind, packets_answered,
+    padded, unknown_chunk_action,
 };
 use anabranch_wire::packet::COMMON_HEADER_LEN;
 
@@ -55,7 +55,8 @@ impl Association {
             }
         }
         if notes.data && !self.state.is_closed() {
-            self.receiver.on_packet(now, notes.immediate);
+            let spread = self.note_data_arrival(now);
+            self.receiver.on_packet(now, notes.immediate, spread);
             self.on_data_in_shutdown_sent(now);
         }
     }
@@ -127,13 +128,13 @@ impl Association {
             kind::I_DATA => IData::decode(raw).map(|data| self.on_i_data(data, inbound, notes)),
             kind::SACK => Sack::decode(raw).map(|sack| {
                 if self.takes_acknowledgements() {
-                    self.on_sack(now, &sack);
+                    self.on_sack(now, &sack, packets_answered(raw.flags));
                 }
             }),
             kind::NR_SACK if self.capabilities.has(Capabilities::NR_SACK) => {
                 NrSack::decode(raw).map(|sack| {
                     if self.takes_acknowledgements() {
-                        self.on_nr_sack(now, &sack);
+                        self.on_nr_sack(now, &sack, packets_answered(raw.flags));
                     }
                 })
             }

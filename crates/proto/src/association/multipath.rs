@@ -4,6 +4,7 @@
 use super::outbound::DataTurn;
 use super::{Association, Capabilities};
 use crate::path::{Choice, Offer};
+use crate::send::ChunkState;
 use crate::time::Timestamp;
 
 impl Association {
@@ -47,5 +48,43 @@ impl Association {
                 .min(share(multipath.split_receive_buffer, peer_takes)),
             max_burst: self.config.max_burst,
         }
+    }
+
+    /// A packet with DATA came, by the path of the last arrival; answers whether the peer sends on several paths at once and
+    /// such data is acknowledged with delay.
+    pub(super) fn note_data_arrival(&mut self, now: Timestamp) -> bool {
+        let multipath = &self.config.multipath;
+        multipath.is_on() && multipath.delayed_acks && self.paths.note_data_arrival(now)
+    }
+
+    /// Chunk rescheduling (§5.3): where a full buffer keeps a path with room from sending, the chunk that holds the buffer up is
+    /// taken off its path, to be sent again where it arrives sooner. Each chunk once. Answers whether one was.
+    pub(super) fn reschedule(&mut self, now: Timestamp) -> bool {
+        if !self.config.multipath.reschedule || !self.paths.spreads() || self.outstanding.is_empty() {
+            return false;
+        }
+        let in_flight = self.outstanding.in_flight();
+        let blocked = match self.next_payload_len() {
+            Some(len) => len > self.peer_window.left(in_flight),
+            None => self.notices.wants_writable(),
+        };
+        let index = self.outstanding.base();
+        let chunk = self.outstanding.chunk(index);
+        if !blocked || chunk.state != ChunkState::InFlight || chunk.transmissions > 1 || chunk.abandoned {
+            return false;
+        }
+        let (path, size, sent_at) = (chunk.path, chunk.fragment.wire_len(), chunk.sent_at);
+        let waited = now.saturating_duration_since(sent_at);
+        if !self.paths.delivers_sooner_elsewhere(path, size, waited) {
+            return false;
+        }
+        self.outstanding.reschedule(index);
+        self.counters.chunks_rescheduled += 1;
+        let path = self.paths.path_mut(path);
+        path.flight_size -= size;
+        if path.flight_size == 0 {
+            path.t3 = None;
+        }
+        true
     }
 }

@@ -211,6 +211,7 @@ impl Association {
                     revocable: ack.revocable,
                     nonrenegable: ack.nonrenegable,
                     duplicate_tsns: ack.duplicate_tsns,
+                    packets: ack.packets,
                 });
                 return;
             }
@@ -219,6 +220,7 @@ impl Association {
                 a_rwnd: ack.a_rwnd,
                 gap_ack_blocks: ack.revocable,
                 duplicate_tsns: ack.duplicate_tsns,
+                packets: ack.packets,
             });
         });
         self.counters.sacks_sent += 1;
@@ -239,6 +241,9 @@ impl Association {
             if !self.paths.repeats_on_same_path() {
                 return None;
             }
+        }
+        if self.reschedule(now) {
+            return self.data_turn(now);
         }
         if self.queue.is_empty() {
             return None;

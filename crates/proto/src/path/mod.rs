@@ -93,8 +93,11 @@ pub(crate) struct Path {
     /// Times that T3-rtx expired since data was last acknowledged here: unlike errors, no heartbeat ends their row.
     pub(crate) silent_timeouts: u32,
     pub(crate) timeouts: u64,
+    pub(crate) fast_recoveries: u64,
     pub(crate) data_bytes_sent: u64,
     pub(crate) delivery: Delivery,
+    /// When DATA last came by this path, where that is looked at.
+    pub(crate) data_arrived: Option<Timestamp>,
 }
 
 /// Since when a path has carried no DATA (§7.2.1).
@@ -155,8 +158,10 @@ impl Path {
             sample_after: Timestamp::ZERO,
             silent_timeouts: 0,
             timeouts: 0,
+            fast_recoveries: 0,
             data_bytes_sent: 0,
             delivery: Delivery::default(),
+            data_arrived: None,
         }
     }
 
@@ -286,6 +291,7 @@ impl Path {
             pmtu: self.pmtu.current(),
             error_count: self.error_count,
             timeouts: self.timeouts,
+            fast_recoveries: self.fast_recoveries,
             data_bytes_sent: self.data_bytes_sent,
         }
     }

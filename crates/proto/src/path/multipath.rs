@@ -16,10 +16,15 @@
 //! back, in the sender's); and only if it arrives before the faster ones could have sent all that is queued. Otherwise the
 //! packet waits for a faster path, and the slow one stays empty: so it never costs more than it brings.
 
+use core::time::Duration;
+
 use super::selection::Paths;
 use super::{Path, PathId, PathState};
 use crate::config::{PathScheduler, RetransmissionPolicy};
 use crate::time::Timestamp;
+
+/// How long it is remembered that the peer sent data by a path.
+const SPREAD_MEMORY: Duration = Duration::from_secs(1);
 
 /// New data that waits for a path.
 #[derive(Clone, Copy, Debug)]
@@ -54,9 +59,14 @@ impl Path {
             && self.has_burst_room(now, offer.max_burst)
     }
 
+    /// The smoothed round-trip time. A path that was never measured is taken for the best: so it is.
+    fn round_trip(&self) -> Duration {
+        self.rto.srtt().unwrap_or_default()
+    }
+
     /// Seconds from handing a packet of `size` bytes to this path until it is acknowledged.
     fn time_to_deliver(&self, size: usize) -> f64 {
-        let round_trip = self.rto.srtt().unwrap_or(self.rto.current()).as_secs_f64();
+        let round_trip = self.round_trip().as_secs_f64();
         let queued = self
             .delivery
             .rate()
@@ -77,7 +87,7 @@ impl Path {
 
     /// Bytes per second that the path is good for: what it delivered, or what its window lets it.
     fn rate(&self) -> f64 {
-        let round_trip = self.rto.srtt().unwrap_or(self.rto.current()).as_secs_f64();
+        let round_trip = self.round_trip().as_secs_f64();
         let window = self.control.cwnd() as f64 / round_trip.max(1e-6);
         self.delivery.rate().map_or(window, |rate| rate.max(window))
     }
@@ -118,9 +128,7 @@ impl Paths {
         let ready = self
             .iter_mut()
             .filter_map(|path| path.takes(now, offer).then_some(&*path));
-        ready
-            .min_by_key(|path| path.rto.srtt().unwrap_or(path.rto.current()))
-            .map(|path| path.id)
+        ready.min_by_key(|path| path.round_trip()).map(|path| path.id)
     }
 
     fn earliest_delivery(&mut self, now: Timestamp, offer: &Offer) -> Option<PathId> {
@@ -152,6 +160,25 @@ impl Paths {
             flight += path.control.cwnd() as f64;
         }
         None
+    }
+
+    /// A packet with DATA came by the path of the last arrival; answers whether data came by another one within
+    /// [`SPREAD_MEMORY`] before.
+    pub(crate) fn note_data_arrival(&mut self, now: Timestamp) -> bool {
+        let id = self.last_arrival;
+        self.path_mut(id).data_arrived = Some(now);
+        let recent = |at: Timestamp| now.saturating_duration_since(at) <= SPREAD_MEMORY;
+        self.iter()
+            .any(|path| path.id != id && path.data_arrived.is_some_and(recent))
+    }
+
+    /// Whether a packet of `size` bytes that left on `path` so long ago is acknowledged sooner if it is sent again on another
+    /// one, which has room.
+    pub(crate) fn delivers_sooner_elsewhere(&self, path: PathId, size: usize, waited: Duration) -> bool {
+        let here = self.path(path).time_to_deliver(0) - waited.as_secs_f64();
+        self.active()
+            .filter(|other| other.id != path && other.has_cwnd_room())
+            .any(|other| other.time_to_deliver(size) < here)
     }
 
     /// Whether a repeat waits for one path while others have room.
@@ -190,14 +217,13 @@ impl Paths {
 }
 
 fn is_better(policy: RetransmissionPolicy, path: &Path, than: &Path) -> bool {
-    let round_trip = |path: &Path| path.rto.srtt().unwrap_or(path.rto.current());
     match policy {
         RetransmissionPolicy::LargestSsthresh => path.control.ssthresh() > than.control.ssthresh(),
         RetransmissionPolicy::LargestCwnd => path.control.cwnd() > than.control.cwnd(),
         RetransmissionPolicy::LowestLoss => path.delivery.loss() < than.delivery.loss(),
         RetransmissionPolicy::SamePath
         | RetransmissionPolicy::SmallestRtt
-        | RetransmissionPolicy::EarliestDelivery => round_trip(path) < round_trip(than),
+        | RetransmissionPolicy::EarliestDelivery => path.round_trip() < than.round_trip(),
     }
 }
 

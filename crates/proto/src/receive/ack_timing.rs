@@ -41,6 +41,11 @@ impl AckTiming {
         self.first = false;
     }
 
+    /// Packets since the last acknowledgement.
+    pub(super) fn packets(&self) -> u8 {
+        self.packets.min(255) as u8
+    }
+
     pub(super) fn force(&mut self) {
         self.due = true;
     }

@@ -80,6 +80,8 @@ pub(crate) struct AckContent<'a> {
     pub(crate) revocable: &'a [GapAckBlock],
     /// What arrived above for good: for an NR-SACK only.
     pub(crate) nonrenegable: &'a [GapAckBlock],
+    /// Packets that it answers, if it is to say so; else 0.
+    pub(crate) packets: u8,
     /// Whether it is to be an NR-SACK.
     pub(crate) is_nr_sack: bool,
     pub(crate) duplicate_tsns: &'a [Tsn],
@@ -121,6 +123,10 @@ pub(crate) struct Receiver {
     packets: usize,
     /// A chunk of this packet makes an acknowledgement urgent.
     urgent: bool,
+    /// A gap is open, or this packet closed one.
+    gap: bool,
+    /// The last packet was one of a sender that uses several paths at once.
+    spread: bool,
     sack: SackConfig,
     /// NR-SACK was negotiated.
     nr_sack: bool,
@@ -154,6 +160,8 @@ impl Receiver {
             next_message: 0,
             packets: 0,
             urgent: false,
+            gap: false,
+            spread: false,
             sack: sack.clone(),
             nr_sack: false,
             may_renege: config.nr_sack.may_renege,
@@ -179,6 +187,8 @@ impl Receiver {
         }
         self.partial = None;
         self.urgent = false;
+        self.gap = false;
+        self.spread = false;
         self.inbound_streams = inbound_streams;
         self.nr_sack = false;
         self.forwarded = 0;
@@ -236,7 +246,7 @@ impl Receiver {
             return Verdict::NoRoom;
         }
         // A gap is open, or this makes one, or closes one: the sender wants to know (§6.7).
-        self.urgent |= !next_in_order || self.tracker.has_gaps();
+        self.gap |= !next_in_order || self.tracker.has_gaps();
         self.tracker.record(index);
         let whole = fragment.beginning && fragment.ending;
         let known_stream = fragment.stream.0 < self.inbound_streams;
@@ -449,10 +459,13 @@ impl Receiver {
         !self.ready.is_empty() || partial.is_some_and(|assembly| !assembly.pieces.is_empty())
     }
 
-    /// After the last chunk of a packet with DATA.
-    pub(crate) fn on_packet(&mut self, now: Timestamp, immediate: bool) {
+    /// After the last chunk of a packet with DATA. What comes by several paths at once, as `spread` says, is out of order for
+    /// no loss: it is acknowledged as what is in order (draft-tuexen-tsvwg-sctp-multipath §3.3).
+    pub(crate) fn on_packet(&mut self, now: Timestamp, immediate: bool, spread: bool) {
         self.packets += 1;
-        let urgent = core::mem::take(&mut self.urgent);
+        self.spread = spread;
+        let gap = core::mem::take(&mut self.gap) && !spread;
+        let urgent = core::mem::take(&mut self.urgent) || gap;
         self.timing
             .on_packet(now, urgent || immediate || self.window.a_rwnd() == 0);
     }
@@ -495,6 +508,7 @@ impl Receiver {
         self.tracker.gap_blocks(entries, &mut self.blocks);
         self.tracker
             .take_duplicates(entries - self.blocks.len(), &mut self.duplicates);
+        let packets = if self.spread { self.timing.packets() } else { 0 };
         self.timing.on_sent();
         self.window.on_advertised();
         // Who never takes anything back holds everything for good.
@@ -505,6 +519,7 @@ impl Receiver {
         };
         let (revocable, nonrenegable) = self.blocks.split_at(revocable);
         write(AckContent {
+            packets,
             cumulative_tsn_ack: self.tracker.cumulative_tsn(),
             a_rwnd: self.window.a_rwnd(),
             revocable,

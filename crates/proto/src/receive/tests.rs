@@ -248,7 +248,7 @@ fn an_acknowledgement_fits_its_room() {
     for tsn in [3, 5, 7, 7, 9] {
         receiver.on_fragment(fragment(tsn, 0, 0, "UBE", b"x"));
     }
-    receiver.on_packet(Timestamp::ZERO, false);
+    receiver.on_packet(Timestamp::ZERO, false, false);
     assert!(receiver.ack_due());
     let (blocks, duplicates) = receiver.build_ack(Sack::HEADER_LEN + 14, |ack| {
         let starts: Vec<_> = ack.revocable.iter().map(|block| block.start).collect();
@@ -400,7 +400,7 @@ fn large_datagrams_are_not_kept_for_small_payloads() {
             ..fragment(3 + 2 * tsn, 0, tsn, "UBE", b"")
         };
         assert_eq!(receiver.on_fragment(fragment), Verdict::Accepted);
-        receiver.on_packet(Timestamp::ZERO, false);
+        receiver.on_packet(Timestamp::ZERO, false, false);
     }
     let kept: Vec<_> = std::iter::from_fn(|| receiver.recv(Timestamp::ZERO)).collect();
     let slices = kept.iter().filter(|part| {

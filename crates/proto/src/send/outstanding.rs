@@ -301,6 +301,15 @@ impl Outstanding {
         self.in_flight += chunk.fragment.payload.len();
     }
 
+    /// The chunk `index`, in flight, is to be sent again though nothing says that it was lost.
+    pub(crate) fn reschedule(&mut self, index: u64) {
+        let chunk = &mut self.chunks[(index - self.base) as usize];
+        self.accounting.on_dropped(chunk);
+        self.in_flight -= chunk.fragment.payload.len();
+        chunk.state = ChunkState::Lost { timed_out: false };
+        self.lost.insert(index);
+    }
+
     /// T3-rtx expired for `path` (§6.3.3 E3): everything in flight on it is lost. Answers how many chunks.
     pub(crate) fn on_timeout(&mut self, path: PathId) -> u32 {
         let mut count = 0;

@@ -38,7 +38,7 @@ pub use own::{
 };
 pub use pad::Pad;
 pub use reconfiguration::ReConfig;
-pub use sack::{GapAckBlock, GapAckBlocks, Sack, SackWriter, TsnList};
+pub use sack::{GapAckBlock, GapAckBlocks, Sack, SackWriter, TsnList, packets_answered};
 pub use shutdown::{Shutdown, ShutdownComplete};
 
 use crate::types::Tsn;

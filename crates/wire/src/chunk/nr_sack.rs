@@ -11,7 +11,7 @@
 
 use alloc::vec::Vec;
 
-use super::sack::{GapAckBlock, GapAckBlocks, TsnList, put_block};
+use super::sack::{GapAckBlock, GapAckBlocks, TsnList, ack_flags, put_block};
 use super::{CHUNK_HEADER_LEN, ChunkError, EncodeChunk, RawChunk, kind, put_header};
 use crate::types::Tsn;
 
@@ -77,6 +77,7 @@ impl EncodeChunk for NrSack {
         ];
         put_fields(
             out,
+            0,
             self.encoded_len(),
             self.cumulative_tsn_ack,
             self.a_rwnd,
@@ -101,6 +102,8 @@ pub struct NrSackWriter<'a> {
     pub nonrenegable: &'a [GapAckBlock],
     /// What has arrived more than once.
     pub duplicate_tsns: &'a [Tsn],
+    /// What it says of the packets it answers, 0 to 3: see [`super::packets_answered`].
+    pub packets: u8,
 }
 
 impl NrSackWriter<'_> {
@@ -123,6 +126,7 @@ impl EncodeChunk for NrSackWriter<'_> {
         ];
         put_fields(
             out,
+            self.packets,
             self.encoded_len(),
             self.cumulative_tsn_ack,
             self.a_rwnd,
@@ -138,8 +142,8 @@ impl EncodeChunk for NrSackWriter<'_> {
     }
 }
 
-fn put_fields(out: &mut Vec<u8>, len: usize, cumulative: Tsn, a_rwnd: u32, counts: [usize; 3]) {
-    put_header(out, kind::NR_SACK, 0, len);
+fn put_fields(out: &mut Vec<u8>, packets: u8, len: usize, cumulative: Tsn, a_rwnd: u32, counts: [usize; 3]) {
+    put_header(out, kind::NR_SACK, ack_flags(packets), len);
     out.extend_from_slice(&cumulative.0.to_be_bytes());
     out.extend_from_slice(&a_rwnd.to_be_bytes());
     counts
@@ -176,6 +180,7 @@ mod tests {
             revocable: &[revocable],
             nonrenegable: &[nonrenegable],
             duplicate_tsns: &[Tsn(6)],
+            packets: 0,
         };
         writer.encode(&mut written);
         assert_eq!(

@@ -159,6 +159,19 @@ impl Sack {
     }
 }
 
+/// How many packets a SACK or an NR-SACK with these flags says that it answers, in the two high bits; at least 1
+/// (draft-tuexen-tsvwg-sctp-multipath §3.3 leaves the place open; usrsctp has it here). No standard has these bits: only who
+/// sends on several paths at once may read them.
+#[must_use]
+pub fn packets_answered(flags: u8) -> u8 {
+    (flags >> 6).max(1)
+}
+
+/// The flags of an acknowledgement that answers so many packets; 0 says nothing of them, 3 is the most.
+pub(super) fn ack_flags(packets: u8) -> u8 {
+    packets.min(3) << 6
+}
+
 impl EncodeChunk for Sack {
     fn encoded_len(&self) -> usize {
         Self::HEADER_LEN + self.gap_ack_blocks.as_bytes().len() + self.duplicate_tsns.as_bytes().len()
@@ -186,6 +199,8 @@ pub struct SackWriter<'a> {
     pub gap_ack_blocks: &'a [GapAckBlock],
     /// What has arrived more than once.
     pub duplicate_tsns: &'a [Tsn],
+    /// What it says of the packets it answers, 0 to 3: see [`packets_answered`].
+    pub packets: u8,
 }
 
 impl EncodeChunk for SackWriter<'_> {
@@ -196,7 +211,7 @@ impl EncodeChunk for SackWriter<'_> {
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
-        put_header(out, kind::SACK, 0, self.encoded_len());
+        put_header(out, kind::SACK, ack_flags(self.packets), self.encoded_len());
         out.extend_from_slice(&self.cumulative_tsn_ack.0.to_be_bytes());
         out.extend_from_slice(&self.a_rwnd.to_be_bytes());
         out.extend_from_slice(&(self.gap_ack_blocks.len() as u16).to_be_bytes());
@@ -239,9 +254,16 @@ mod tests {
             a_rwnd: 4096,
             gap_ack_blocks: &blocks,
             duplicate_tsns: &[Tsn(6)],
+            packets: 0,
         };
         writer.encode(&mut written);
         assert_eq!(written, BYTES);
+        for (packets, flags, told) in [(1, 0x40, 1), (2, 0x80, 2), (3, 0xC0, 3), (200, 0xC0, 3)] {
+            written.clear();
+            SackWriter { packets, ..writer }.encode(&mut written);
+            assert_eq!(written[1], flags);
+            assert_eq!(packets_answered(flags), told);
+        }
     }
 
     #[test]
