@@ -55,6 +55,7 @@ mod endpoint;
 mod error;
 mod message;
 mod pool;
+mod scheduling;
 mod socket;
 
 pub use anabranch_netsim::{LinkConfig, LinkConfigError, LinkStats};
@@ -63,8 +64,8 @@ pub use anabranch_proto::{
     AssociationState, AssociationStats, BufferConfig, CloseReason, Config, ConfigError, ConnectOptions,
     Counters, Event, Extensions, HeartbeatConfig, MessageId, MessagePart, NrSackConfig,
     PartialReliabilityConfig, PathId, PathRequestError, PathState, PathStats, Payload, Ppid, RecoveryRules,
-    Reliability, RetransmissionConfig, RtoConfig, SackConfig, SchedulerKind, SendOptions, StreamConfig,
-    StreamId, StreamStats, T3Restart, Undelivered,
+    Reliability, RetransmissionConfig, RtoConfig, SackConfig, SchedulerKind, SchedulingError, SendOptions,
+    StreamConfig, StreamId, StreamStats, T3Restart, Undelivered,
 };
 pub use association::Association;
 pub use builder::EndpointBuilder;

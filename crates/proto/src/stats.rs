@@ -172,8 +172,36 @@ pub struct StreamStats {
     pub messages: u64,
     /// Bytes accepted since set-up.
     pub bytes: u64,
-    /// Time from `send` to the first transmission of the last fragment: sum over messages.
+    /// Messages that have left whole.
+    pub messages_sent: u64,
+    /// Time from `send` to the first transmission of the last fragment: sum over the messages that have left.
     pub queue_delay_total: Duration,
     /// The longest of them.
     pub queue_delay_max: Duration,
+    /// Messages whose last fragment was acknowledged.
+    pub messages_acknowledged: u64,
+    /// Time from the first transmission of the last fragment to its acknowledgement, repeats and the peer's delay of
+    /// acknowledgements included: sum over the messages acknowledged. What a message waits for here is in the queue delay, what
+    /// it waits for in the network, behind what left before it, is in this.
+    pub network_delay_total: Duration,
+    /// The longest of them.
+    pub network_delay_max: Duration,
+}
+
+impl StreamStats {
+    /// The mean queue delay, once a message has left.
+    #[must_use]
+    pub fn queue_delay_mean(&self) -> Option<Duration> {
+        mean(self.queue_delay_total, self.messages_sent)
+    }
+
+    /// The mean network delay, once a message was acknowledged.
+    #[must_use]
+    pub fn network_delay_mean(&self) -> Option<Duration> {
+        mean(self.network_delay_total, self.messages_acknowledged)
+    }
+}
+
+fn mean(total: Duration, count: u64) -> Option<Duration> {
+    (count > 0).then(|| total.div_f64(count as f64))
 }

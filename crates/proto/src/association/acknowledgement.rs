@@ -82,6 +82,10 @@ impl Association {
                         self.cut_for_losses(path);
                     }
                 }
+                for (stream, sent_at) in &outcome.arrived {
+                    self.queue
+                        .on_arrived(*stream, now.saturating_duration_since(*sent_at));
+                }
                 self.after_acknowledgement(now, &outcome.given_up);
                 self.on_window_update();
             }

@@ -48,6 +48,8 @@ pub(crate) struct Chunk {
     pub(crate) path: PathId,
     /// When it was sent last.
     pub(crate) sent_at: Timestamp,
+    /// When it was sent first; `None` once its arrival was told.
+    first_sent_at: Option<Timestamp>,
     /// How often it was sent.
     pub(crate) transmissions: u32,
     /// What its last transmission is called on its path, where paths are accounted for by themselves.
@@ -137,6 +139,8 @@ pub(crate) struct AckOutcome {
     pub(crate) early_discards: u32,
     /// Bytes of user data freed because the receiver can no longer take them back.
     pub(crate) freed_early: usize,
+    /// Messages whose end was acknowledged for the first time: their streams, and when the end was sent first.
+    pub(crate) arrived: Vec<(StreamId, Timestamp)>,
 }
 
 impl AckOutcome {
@@ -144,12 +148,15 @@ impl AckOutcome {
     pub(crate) fn begin(&mut self, paths: usize) {
         let mut kept = core::mem::take(&mut self.paths);
         let mut given_up = core::mem::take(&mut self.given_up);
+        let mut arrived = core::mem::take(&mut self.arrived);
         kept.clear();
         kept.resize(paths, PathOutcome::default());
         given_up.clear();
+        arrived.clear();
         *self = Self {
             paths: kept,
             given_up,
+            arrived,
             ..Self::default()
         };
     }
@@ -272,6 +279,7 @@ impl Outstanding {
             state: ChunkState::InFlight,
             path,
             sent_at: now,
+            first_sent_at: Some(now),
             transmissions: 1,
             sequence: self.accounting.on_sent(path, index, false),
             fast_retransmitted: false,
@@ -415,7 +423,7 @@ impl Outstanding {
     ) -> Option<u64> {
         let mut highest = None;
         while self.base <= cumulative {
-            let Some(chunk) = self.chunks.pop_front() else {
+            let Some(mut chunk) = self.chunks.pop_front() else {
                 break;
             };
             self.bytes -= chunk.fragment.payload.len();
@@ -428,7 +436,7 @@ impl Outstanding {
                 } else {
                     self.lost.remove(&self.base);
                 }
-                note_acked(&chunk, self.base, &mut self.accounting, earliest, outcome);
+                note_acked(&mut chunk, self.base, &mut self.accounting, earliest, outcome);
                 highest = Some(self.base);
             } else {
                 self.held -= chunk.fragment.wire_len();
@@ -562,7 +570,7 @@ impl Outstanding {
 
 /// A chunk is acknowledged for the first time.
 fn note_acked(
-    chunk: &Chunk,
+    chunk: &mut Chunk,
     index: u64,
     accounting: &mut AckAccounting,
     earliest: &impl Fn(PathId) -> u64,
@@ -578,6 +586,11 @@ fn note_acked(
     if chunk.abandoned {
         path.skipped = true;
         return;
+    }
+    if chunk.fragment.ending
+        && let Some(sent_at) = chunk.first_sent_at.take()
+    {
+        outcome.arrived.push((chunk.fragment.stream, sent_at));
     }
     path.newly_acked += size;
     path.proven |= chunk.one_path;

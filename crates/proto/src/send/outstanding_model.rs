@@ -25,6 +25,8 @@ struct Entry {
     state: ChunkState,
     path: PathId,
     sent_at: Timestamp,
+    first_sent_at: Timestamp,
+    arrived: bool,
     transmissions: u32,
     paths: Vec<PathId>,
     payload: usize,
@@ -91,6 +93,8 @@ impl Model {
             state: ChunkState::InFlight,
             path,
             sent_at: self.now,
+            first_sent_at: self.now,
+            arrived: false,
             transmissions: 1,
             paths: vec![path],
             payload: len,
@@ -260,6 +264,9 @@ impl Model {
                 note_acked(entry, path, Some(offset) == earliest[entry.path.index()]);
                 path.cumulative_in_flight |= offset < taken && entry.state == ChunkState::InFlight;
                 entry.state = ChunkState::Acked;
+                if !core::mem::replace(&mut entry.arrived, true) {
+                    outcome.arrived.push((StreamId(0), entry.first_sent_at));
+                }
                 highest_new = Some(offset);
             } else if !now_acked && entry.state == ChunkState::Acked {
                 entry.state = ChunkState::InFlight;

@@ -3,6 +3,7 @@
 //! A fragment gets its stream sequence number, and its TSN from `outstanding`, only when it leaves.
 
 use core::num::NonZeroU16;
+use core::time::Duration;
 use std::collections::VecDeque;
 
 use anabranch_wire::{Ppid, StreamId};
@@ -270,6 +271,7 @@ impl SendQueue {
         self.bytes -= len;
         if ending {
             let waited = now.saturating_duration_since(message.queued_at);
+            stream.stats.messages_sent += 1;
             stream.stats.queue_delay_total += waited;
             stream.stats.queue_delay_max = stream.stats.queue_delay_max.max(waited);
             stream.stats.queued_messages -= 1;
@@ -448,6 +450,16 @@ impl SendQueue {
 
     pub(crate) fn stream_stats(&self, id: StreamId) -> StreamStats {
         self.stream(id).map(|stream| stream.stats).unwrap_or_default()
+    }
+
+    /// A message that left whole was acknowledged, so long after its end was sent first.
+    pub(crate) fn on_arrived(&mut self, id: StreamId, network_delay: Duration) {
+        if let Some(stream) = self.stream_mut(id) {
+            let stats = &mut stream.stats;
+            stats.messages_acknowledged += 1;
+            stats.network_delay_total += network_delay;
+            stats.network_delay_max = stats.network_delay_max.max(network_delay);
+        }
     }
 
     /// A packet is full, or has all that there is for it.

@@ -3,4 +3,5 @@
 mod desk;
 mod giving_way;
 mod order;
+mod statistics;
 mod thin_link;

@@ -103,6 +103,7 @@ impl Outstanding {
             state: ChunkState::GivenUp,
             path,
             sent_at: now,
+            first_sent_at: None,
             transmissions: 0,
             sequence: 0,
             fast_retransmitted: false,
