@@ -35,7 +35,7 @@ async fn priorities_and_weights() {
     }
     let mut came = [0; 2];
     for _ in 0..40 {
-        let message = within(20, pair.theirs.recv()).await.unwrap();
+        let message = within(20, pair.theirs.recv()).await.unwrap().unwrap();
         came[usize::from(message.stream == file)] += 1;
     }
     assert_eq!(came, [20, 20]);

@@ -27,7 +27,7 @@ fn first_come_first_served() {
     assert_eq!(desk.sent(), ["1:0", "1:1", "2:0", "1:2"]);
 }
 
-// (1 is given up while it waits)  A → 2:0, 1:0, 2:1 → Z
+// (2, 1, 2, 1, 2 wait, and the first of 1 is given up)  A → 2:0, 2:1, 1:0, 2:2 → Z
 /// What is given up takes its own turn with it, and no other message's.
 #[test]
 fn first_come_without_the_one_that_went() {
@@ -35,12 +35,15 @@ fn first_come_without_the_one_that_went() {
     desk.act(|line| line.send(&[0, 0], FULL));
     assert_eq!(desk.sent().len(), 2);
     desk.act(|line| {
+        line.send(&[2], FULL);
         line.send_with(1, FULL, Reliability::Lifetime(MS));
         line.send(&[2, 1, 2], FULL);
     });
     desk.script.advance(5 * MS);
     desk.acknowledge();
-    assert_eq!(desk.sent(), ["2:0", "1:0", "2:1"]);
+    assert_eq!(desk.sent(), ["2:0", "2:1"]);
+    desk.acknowledge();
+    assert_eq!(desk.sent(), ["1:0", "2:2"]);
 }
 
 // A → 1:0, 2:0, 3:0, 1:1, 2:1, 1:2 → Z
