@@ -29,7 +29,7 @@ fn what_the_papers_claim_holds() {
         .lines()
         .map(|line| serde_json::from_str(line).expect("JSON"))
         .collect();
-    assert_eq!(experiments.len(), 2, "{out}");
+    assert_eq!(experiments.len(), 3, "{out}");
     for experiment in &experiments {
         let claims = experiment["claims"].as_array().expect("claims");
         let must = claims.iter().filter(|claim| claim["must"] == true);
@@ -74,8 +74,8 @@ fn equal_seeds_give_equal_files_on_any_number_of_jobs() {
     assert_eq!(one, file("3"));
     assert_eq!(
         one.lines().count(),
-        1 + 5 * 2,
-        "a row for each run of five variants"
+        1 + 6 * 2,
+        "a row for each run of six variants"
     );
 }
 
@@ -86,7 +86,10 @@ fn mistakes_are_named_with_what_there_is() {
         assert!(!output.status.success(), "{arguments:?}");
         text(&output.stderr)
     };
-    assert!(error(&["run", "nonsense"]).contains("there are: nr-sack-forward-tsn, time-sensitive"));
+    assert!(
+        error(&["run", "nonsense"])
+            .contains("there are: nr-sack-forward-tsn, stream-priority, time-sensitive")
+    );
     assert!(error(&["run", "time-sensitive", "--only", "colour=red"]).contains("it has: loss, variant"));
     let places = error(&["run", "time-sensitive", "--quick", "--only", "loss=7"]);
     assert!(places.contains("it has: 0, 0.05"), "{places}");

@@ -70,7 +70,11 @@ impl Benchmark {
             unordered: true,
             ..SendOptions::default()
         };
-        let source = Source::scheduled((SocketAddr::new(peer, 0), PORT), vec![options; 2], messages);
+        let source = Source::scheduled(
+            (SocketAddr::new(peer, 0), PORT),
+            vec![options.into(); 2],
+            messages,
+        );
         sender.run(source, Some(Timestamp::ZERO));
         receiver.run(Sink::default(), None);
         receiver

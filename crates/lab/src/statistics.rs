@@ -113,6 +113,23 @@ pub fn deviation(values: &[f64], lost: usize) -> f64 {
     (squares / (values.len() - lost) as f64).sqrt()
 }
 
+/// By how much `values` grow with `places`: the slope of the line of least squares. Not a number unless there are two places.
+///
+/// # Panics
+/// If there are not as many of the one as of the other.
+#[must_use]
+pub fn slope(places: &[f64], values: &[f64]) -> f64 {
+    assert_eq!(places.len(), values.len(), "a value for each place");
+    let (middle, level) = (mean(places), mean(values));
+    let both: f64 = places
+        .iter()
+        .zip(values)
+        .map(|(place, value)| (place - middle) * (value - level))
+        .sum();
+    let squares: f64 = places.iter().map(|place| (place - middle).powi(2)).sum();
+    both / squares
+}
+
 /// What a set of readings within one run comes to. All are 0 if there are none.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Summary {
@@ -212,6 +229,15 @@ mod tests {
             assert!((student_t(degrees) - quantile).abs() < 6e-4, "{degrees}");
         }
         assert!((student_t(31) - student_t(30)).abs() < 0.003);
+    }
+
+    #[test]
+    fn the_slope_is_that_of_least_squares() {
+        assert_eq!(slope(&[0.0, 1.0, 2.0], &[5.0, 7.0, 9.0]), 2.0);
+        // By hand: (-1 · -1 + 0 · 2 + 1 · -1) / 2.
+        assert_eq!(slope(&[0.0, 1.0, 2.0], &[0.0, 3.0, 0.0]), 0.0);
+        assert!(slope(&[1.0, 1.0], &[0.0, 3.0]).is_nan());
+        assert!(slope(&[], &[]).is_nan());
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The experiments, and what several of them share.
 
 mod nr_sack_forward_tsn;
+mod pair;
+mod stream_priority;
 mod time_sensitive;
 
 use anabranch_proto::{Config, HeartbeatConfig};
@@ -10,7 +12,11 @@ use crate::experiment::Experiment;
 /// All experiments, in the order in which they are listed.
 #[must_use]
 pub fn all() -> Vec<Experiment> {
-    vec![nr_sack_forward_tsn::experiment(), time_sensitive::experiment()]
+    vec![
+        nr_sack_forward_tsn::experiment(),
+        stream_priority::experiment(),
+        time_sensitive::experiment(),
+    ]
 }
 
 /// The experiment of this name.

@@ -16,7 +16,8 @@ const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "cross traffic",
-        value: "4 greedy TCP flows the same way: NewReno, 1,460 B segments, delayed acknowledgements, from 0 to 3 s",
+        value: "4 greedy TCP flows the same way: NewReno, windows that grow by bytes (RFC 3465), 1,460 B segments, delayed \
+                acknowledgements, from 0 to 3 s",
         from_paper: false,
     },
     Parameter {
@@ -31,7 +32,7 @@ const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "volume",
-        value: "14 MB of messages a run (quick: 60 s of them, rules B 180 s)",
+        value: "14 MB of messages a run (quick: 60 s of them, or 120 s)",
         from_paper: true,
     },
     Parameter {
@@ -78,7 +79,7 @@ pub(super) fn experiment() -> Experiment {
         parameters: PARAMETERS,
         metrics: METRICS,
         seeds: |extent| match extent {
-            Extent::Quick => 10,
+            Extent::Quick => 15,
             Extent::Full => 30,
         },
         cells,
@@ -144,9 +145,17 @@ const PLAIN_SACK: Setting = Setting {
 fn quick_settings() -> Vec<Setting> {
     let mut settings = with_shares(MAIN, &[1, 50, 100]);
     settings.push(PLAIN_SACK);
-    settings.push(Setting {
+    let normal_sizes = Setting {
         normal_sizes: true,
         ..MAIN
+    };
+    settings.push(Setting {
+        important: 1,
+        ..normal_sizes
+    });
+    settings.push(Setting {
+        variant: Variant::NrSack,
+        ..normal_sizes
     });
     settings.extend(both(Setting { load: 15, ..MAIN }));
     settings.extend(both(Setting { bytes: 716, ..MAIN }));
@@ -158,21 +167,16 @@ fn quick_settings() -> Vec<Setting> {
             ..MAIN
         }));
     }
-    let strict_restart = Setting {
+    settings.extend(both(Setting {
         rules: Rules::B,
         ..MAIN
-    };
-    settings.extend(both(strict_restart));
-    settings.extend([1, 100].map(|important| Setting {
-        important,
-        ..strict_restart
     }));
     settings.extend(both(Setting {
         rules: Rules::C,
         important: 1,
         ..MAIN
     }));
-    settings.extend([Rules::F, Rules::G, Rules::H].map(|rules| Setting { rules, ..MAIN }));
+    settings.extend([Rules::F, Rules::G, Rules::H, Rules::L].map(|rules| Setting { rules, ..MAIN }));
     settings
 }
 

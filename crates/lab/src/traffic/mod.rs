@@ -9,9 +9,9 @@ mod source;
 
 use anabranch_proto::Timestamp;
 
-pub use schedule::{Chat, Poisson, Sizes};
+pub use schedule::{Poisson, Regular, Sizes, merged};
 pub use sink::Sink;
-pub use source::Source;
+pub use source::{Class, Source};
 
 /// A message given to `send`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -80,20 +80,21 @@ impl Iterator for Poisson {
     }
 }
 
-/// A person who writes a short message again and again, all of one class.
+/// Messages of one length and class at a regular interval: a person who writes, a medium at a constant rate.
 #[derive(Clone, Copy, Debug)]
-pub struct Chat {
+pub struct Regular {
     next: Timestamp,
     interval: Duration,
     len: usize,
     class: usize,
 }
 
-impl Chat {
-    /// Messages of `len` bytes every `interval`, the first within one interval after `start`: when is the seed's choice.
+impl Regular {
+    /// Messages of `len` bytes every `interval`, the first within one interval after `start`: when is the seed's choice, for
+    /// each class apart.
     #[must_use]
     pub fn new(seed: u64, start: Timestamp, interval: Duration, len: usize, class: usize) -> Self {
-        let phase = Generator::of_process(seed, "chat phase").fraction();
+        let phase = Generator::of_process(seed, &format!("phase of class {class}")).fraction();
         Self {
             next: start + interval.mul_f64(phase),
             interval,
@@ -101,9 +102,16 @@ impl Chat {
             class,
         }
     }
+
+    /// Messages of `len` bytes that come to so many bits a second.
+    #[must_use]
+    pub fn at_rate(seed: u64, start: Timestamp, bits_per_second: f64, len: usize, class: usize) -> Self {
+        let interval = Duration::from_secs_f64(len as f64 * 8.0 / bits_per_second);
+        Self::new(seed, start, interval, len, class)
+    }
 }
 
-impl Iterator for Chat {
+impl Iterator for Regular {
     type Item = Submission;
 
     fn next(&mut self) -> Option<Submission> {
@@ -115,6 +123,19 @@ impl Iterator for Chat {
             class: self.class,
         })
     }
+}
+
+/// The messages of two schedules in one, in order of time; of two at the same time that of the first.
+pub fn merged(
+    first: impl Iterator<Item = Submission>,
+    second: impl Iterator<Item = Submission>,
+) -> impl Iterator<Item = Submission> {
+    let (mut first, mut second) = (first.peekable(), second.peekable());
+    std::iter::from_fn(move || match (first.peek(), second.peek()) {
+        (Some(one), Some(other)) if other.at < one.at => second.next(),
+        (Some(_), _) => first.next(),
+        (None, _) => second.next(),
+    })
 }
 
 #[cfg(test)]
@@ -173,15 +194,34 @@ mod tests {
     }
 
     #[test]
-    fn a_chat_is_regular_after_a_random_phase() {
+    fn what_is_regular_begins_at_random() {
         let interval = Duration::from_secs(30);
-        let times: Vec<Timestamp> = Chat::new(3, START, interval, 30, 0)
+        let times: Vec<Timestamp> = Regular::new(3, START, interval, 30, 0)
             .take(3)
             .map(|m| m.at)
             .collect();
         assert!(times[0] >= START && times[0] < START + interval);
         assert_eq!(times[1], times[0] + interval);
         assert_eq!(times[2], times[1] + interval);
-        assert_ne!(Chat::new(4, START, interval, 30, 0).next().unwrap().at, times[0]);
+        let others = [(4, 0), (3, 1)].map(|(seed, class)| Regular::new(seed, START, interval, 30, class));
+        for mut other in others {
+            assert_ne!(
+                other.next().unwrap().at,
+                times[0],
+                "each seed and each class is its own"
+            );
+        }
+    }
+
+    #[test]
+    fn schedules_merge_in_order_of_time() {
+        let second = Duration::from_secs(1);
+        let chat = Regular::new(3, START, 10 * second, 30, 0);
+        let bulk = Regular::at_rate(3, START, 8000.0, 1000, 1);
+        let both: Vec<Submission> = merged(chat.take(5), bulk).take(55).collect();
+        assert!(both.windows(2).all(|pair| pair[0].at <= pair[1].at));
+        assert_eq!(both.iter().filter(|message| message.class == 0).count(), 5);
+        let last = both.last().unwrap();
+        assert!(last.at < START + 51 * second, "{last:?}");
     }
 }

@@ -21,11 +21,32 @@ enum Demand {
     Greedy(usize),
 }
 
-/// Connects when its timer begins, and then submits messages on stream 0 until it is to stop.
+/// Messages that are sent alike.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Class {
+    /// On which stream.
+    pub stream: StreamId,
+    /// The stream's priority; other than 0 only where the scheduler knows priorities.
+    pub priority: u16,
+    /// With which options, but for the payload protocol identifier.
+    pub options: SendOptions,
+}
+
+impl From<SendOptions> for Class {
+    /// On stream 0, which is of priority 0.
+    fn from(options: SendOptions) -> Self {
+        Self {
+            options,
+            ..Self::default()
+        }
+    }
+}
+
+/// Connects when its timer begins, and then submits messages until it is to stop.
 pub struct Source {
     peer: SocketAddr,
     peer_port: u16,
-    classes: Vec<SendOptions>,
+    classes: Vec<Class>,
     demand: Demand,
     until: Option<Timestamp>,
     association: Option<AssociationId>,
@@ -35,14 +56,15 @@ pub struct Source {
 
 impl Source {
     /// A source of scheduled messages, which are in order of time, to an endpoint: its address and UDP port, and its
-    /// SCTP port. The options of a class are those of its messages, but for the payload protocol identifier.
+    /// SCTP port.
     ///
     /// # Panics
-    /// When it submits a message longer than 65,536 bytes or of a class that there is not.
+    /// When it submits a message longer than 65,536 bytes or of a class that there is not, or when the association is made
+    /// without a stream of a class or knows no priorities but has to.
     #[must_use]
     pub fn scheduled(
         peer: (SocketAddr, u16),
-        classes: Vec<SendOptions>,
+        classes: Vec<Class>,
         schedule: impl Iterator<Item = Submission> + Send + 'static,
     ) -> Self {
         let schedule: Schedule = Box::new(schedule);
@@ -55,10 +77,10 @@ impl Source {
     /// When it submits one, if they are longer than 65,536 bytes.
     #[must_use]
     pub fn greedy(peer: (SocketAddr, u16), options: SendOptions, len: usize) -> Self {
-        Self::new(peer, vec![options], Demand::Greedy(len))
+        Self::new(peer, vec![options.into()], Demand::Greedy(len))
     }
 
-    fn new(peer: (SocketAddr, u16), classes: Vec<SendOptions>, demand: Demand) -> Self {
+    fn new(peer: (SocketAddr, u16), classes: Vec<Class>, demand: Demand) -> Self {
         Self {
             peer: peer.0,
             peer_port: peer.1,
@@ -102,16 +124,29 @@ impl Source {
         let Some(association) = self.association.and_then(|id| api.association(id)) else {
             return false;
         };
+        let class = &self.classes[message.class];
         let options = SendOptions {
             ppid: Ppid(self.submitted.len() as u32),
-            ..self.classes[message.class]
+            ..class.options
         };
         let content = Bytes::from_static(&CONTENT[..message.len]);
-        let taken = association.send(now, StreamId(0), content, options).is_ok();
+        let taken = association.send(now, class.stream, content, options).is_ok();
         if taken {
             self.submitted.push(message);
         }
         taken
+    }
+
+    fn set_priorities(&self, api: &mut HostApi<'_>) {
+        let association = self.association.and_then(|id| api.association(id));
+        let Some(association) = association else {
+            return;
+        };
+        for class in self.classes.iter().filter(|class| class.priority != 0) {
+            association
+                .set_stream_priority(class.stream, class.priority)
+                .expect("there is the stream, and a scheduler that knows priorities");
+        }
     }
 
     /// Submits what is due. With a schedule, sets the timer for what comes next.
@@ -159,6 +194,7 @@ impl Application for Source {
         if self.association.is_none() {
             let begun = api.connect(self.peer, self.peer_port, ConnectOptions::default());
             self.association = begun.ok();
+            self.set_priorities(api);
         }
         if matches!(self.demand, Demand::Scheduled(_)) {
             self.submit_due(api);

@@ -1,0 +1,152 @@
+//! Heinz, *Priorities in SCTP Multistreaming*: a chat beside bulk data on a thin link, one stream each, first come, first served
+//! or by priority.
+
+mod claims;
+mod figures;
+mod simulation;
+
+use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric};
+use simulation::{Setting, Traffic, Window, simulate};
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        name: "link",
+        value: "56 or 128 kbit/s, 250 ms each way",
+        from_paper: true,
+    },
+    Parameter {
+        name: "queue",
+        value: "50 packets, drop-tail",
+        from_paper: false,
+    },
+    Parameter {
+        name: "chat",
+        value: "stream 0: 30 B every 30 s; the first 5 messages do not count, the next 15 do",
+        from_paper: true,
+    },
+    Parameter {
+        name: "bulk",
+        value: "stream 1: messages of 1,452 B, which fill a packet; steady: 64 kbit/s, greedy: 4 times the link's rate",
+        from_paper: false,
+    },
+    Parameter {
+        name: "urgent",
+        value: "64 kbit/s on each stream, messages of 1,452 B: R0 > R on the thin link; those from 60 to 180 s count",
+        from_paper: false,
+    },
+    Parameter {
+        name: "equals",
+        value: "96 and 48 kbit/s on two streams of one class; what is delivered from 60 to 180 s counts",
+        from_paper: false,
+    },
+    Parameter {
+        name: "luck",
+        value: "the seed chooses when the association and each stream begin, nothing else",
+        from_paper: false,
+    },
+    Parameter {
+        name: "hosts",
+        value: "a send buffer that never fills; RTO.Min 1 s, RTO.Initial 3 s",
+        from_paper: false,
+    },
+];
+
+const METRICS: &[Metric] = &[
+    metric(
+        "delay",
+        "s",
+        "submission to delivery of stream 0's messages, mean",
+    ),
+    metric("queue", "s", "of delay, the part before the first transmission"),
+    metric(
+        "network",
+        "s",
+        "of delay, the part after it: what stands in front of the message in the link's queue, and the way",
+    ),
+    metric("delay_max", "s", "the longest of them"),
+    metric("delay_last", "s", "the last of them"),
+    metric("slope", "s/s", "by which delay grows with the time of submission"),
+    metric("goodput", "kbit/s", "of stream 0, delivered"),
+    metric("bulk_goodput", "kbit/s", "of stream 1, delivered"),
+    metric("lost", "", "packets that the link's queue refused"),
+    metric("timeouts", "", "T3-rtx expirations"),
+];
+
+/// The experiment.
+pub(super) fn experiment() -> Experiment {
+    Experiment {
+        name: "stream-priority",
+        question: "A chat beside bulk data on a thin link: how late are its messages, first come, first served and by priority, \
+                   and where do they wait?",
+        source: "Heinz: Priorities in SCTP Multistreaming",
+        parameters: PARAMETERS,
+        metrics: METRICS,
+        seeds: |extent| match extent {
+            Extent::Quick => 10,
+            Extent::Full => 100,
+        },
+        cells,
+        claims: claims::claims,
+        figures: figures::figures,
+    }
+}
+
+/// The thesis' network, in which the chat waits for what left before it.
+const MAIN: Setting = Setting {
+    link: 56,
+    traffic: Traffic::Steady,
+    priority: true,
+    window: Window::Thesis,
+    bound: None,
+};
+
+/// First come, first served, and by priority.
+fn both(setting: Setting) -> [Setting; 2] {
+    [false, true].map(|priority| Setting { priority, ..setting })
+}
+
+/// The claims need all of it, and it is cheap.
+fn cells(_: Extent) -> Vec<Cell> {
+    let mut settings = Vec::new();
+    let traffic = |traffic| Setting { traffic, ..MAIN };
+    for link in [56, 128] {
+        settings.extend(both(Setting { link, ..MAIN }));
+        let greedy = Setting {
+            link,
+            ..traffic(Traffic::Greedy)
+        };
+        settings.extend([None, Some(250)].map(|bound| Setting { bound, ..greedy }));
+    }
+    settings.extend([20, 250, 500].map(|bound| Setting {
+        bound: Some(bound),
+        ..MAIN
+    }));
+    settings.extend(both(Setting {
+        window: Window::Narrow,
+        ..MAIN
+    }));
+    settings.extend(both(traffic(Traffic::Urgent)));
+    settings.extend(both(traffic(Traffic::Equals)));
+    settings
+        .into_iter()
+        .map(|setting| Cell::new(coordinates(setting), move |seed| simulate(setting, seed)))
+        .collect()
+}
+
+fn coordinates(setting: Setting) -> Vec<(&'static str, String)> {
+    vec![
+        ("link", setting.link.to_string()),
+        ("traffic", setting.traffic.name().to_owned()),
+        (
+            "scheduler",
+            if setting.priority { "priority" } else { "basic" }.to_owned(),
+        ),
+        ("window", setting.window.name().to_owned()),
+        (
+            "bound",
+            setting
+                .bound
+                .map_or("off".to_owned(), |bound| format!("{bound}ms")),
+        ),
+    ]
+}

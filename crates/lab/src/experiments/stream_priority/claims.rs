@@ -1,0 +1,257 @@
+//! What the thesis says of the experiment, what follows from its model, and what bounds the rest of the delay.
+
+use crate::claim::{Bound, Claim};
+use crate::results::Results;
+
+/// A cell, by what is not as in the main one: 56 kbit/s, steady bulk, by priority, the thesis' window, no bound.
+#[derive(Clone, Copy)]
+struct At {
+    link: &'static str,
+    traffic: &'static str,
+    scheduler: &'static str,
+    window: &'static str,
+    bound: &'static str,
+}
+
+const PRIORITY: At = At {
+    link: "56",
+    traffic: "steady",
+    scheduler: "priority",
+    window: "64kib",
+    bound: "off",
+};
+
+const BASIC: At = PRIORITY.basic();
+
+impl At {
+    const fn basic(self) -> Self {
+        Self {
+            scheduler: "basic",
+            ..self
+        }
+    }
+
+    const fn link(self, link: &'static str) -> Self {
+        Self { link, ..self }
+    }
+
+    const fn traffic(self, traffic: &'static str) -> Self {
+        Self { traffic, ..self }
+    }
+
+    const fn narrow(self) -> Self {
+        Self { window: "4p", ..self }
+    }
+
+    const fn bound(self, bound: &'static str) -> Self {
+        Self { bound, ..self }
+    }
+
+    fn places(&self) -> [(&'static str, &'static str); 5] {
+        [
+            ("link", self.link),
+            ("traffic", self.traffic),
+            ("scheduler", self.scheduler),
+            ("window", self.window),
+            ("bound", self.bound),
+        ]
+    }
+}
+
+/// The numbers of one cell.
+fn of(metric: &'static str, cell: At) -> impl Fn(&Results) -> Option<Vec<f64>> {
+    move |results| results.sample(&cell.places(), metric)
+}
+
+/// Those of one cell over those of another.
+fn ratio(metric: &'static str, above: At, below: At) -> impl Fn(&Results) -> Option<Vec<f64>> {
+    move |results| results.ratio(&above.places(), &below.places(), metric)
+}
+
+/// Stream 0's goodput over stream 1's.
+fn shares(cell: At) -> impl Fn(&Results) -> Option<Vec<f64>> {
+    move |results| {
+        let (first, second) = (of("goodput", cell)(results)?, of("bulk_goodput", cell)(results)?);
+        Some(first.iter().zip(&second).map(|(a, b)| a / b).collect())
+    }
+}
+
+pub(super) fn claims() -> Vec<Claim> {
+    let mut claims = thin_claims();
+    claims.extend(other_claims());
+    claims.extend(cause_claims());
+    claims.extend(bound_claims());
+    claims
+}
+
+/// R0 + R1 > R: the thesis' second figure.
+fn thin_claims() -> Vec<Claim> {
+    vec![
+        Claim::new(
+            "56 kbit/s, basic: the delay grows by over 0.1 s a second",
+            "grows without bound, linearly",
+            Bound::AtLeast(0.1),
+            of("slope", BASIC),
+        )
+        .must(),
+        Claim::new(
+            "56 kbit/s, priority: the delay grows or falls by less than 0.01 s a second",
+            "fairly constant",
+            Bound::Within(-0.01, 0.01),
+            of("slope", PRIORITY),
+        )
+        .must(),
+        Claim::new(
+            "56 kbit/s, priority: mean delay 7 to 10 s",
+            "8 s",
+            Bound::Within(7.0, 10.0),
+            of("delay", PRIORITY),
+        )
+        .must(),
+        Claim::of_ratio(
+            "56 kbit/s: the last message takes over 5 times as long by the basic scheduler",
+            "grows without bound, fairly constant",
+            Bound::AtLeast(5.0),
+            ratio("delay_last", BASIC, PRIORITY),
+        )
+        .must(),
+        Claim::of_ratio(
+            "56 kbit/s: priority changes the bulk's goodput by less than 1 %",
+            "not said",
+            Bound::Within(0.99, 1.01),
+            ratio("bulk_goodput", PRIORITY, BASIC),
+        )
+        .must(),
+    ]
+}
+
+/// The cases in which priorities do less: enough room for all, too little for the urgent stream alone, no difference.
+fn other_claims() -> Vec<Claim> {
+    let (wide, urgent) = (PRIORITY.link("128"), PRIORITY.traffic("urgent"));
+    let equals = PRIORITY.traffic("equals");
+    let growing = |says, cell| {
+        let slope = of("slope", cell);
+        Claim::new(says, "R0 > R: grows either way", Bound::AtLeast(0.1), slope).must()
+    };
+    vec![
+        Claim::of_ratio(
+            "128 kbit/s: mean delays by both schedulers within 5 %",
+            "both equal, about the propagation delay",
+            Bound::Within(0.95, 1.05),
+            ratio("delay", wide, wide.basic()),
+        )
+        .must(),
+        Claim::new(
+            "128 kbit/s, priority: mean delay 0.25 to 0.35 s",
+            "about the propagation delay, 0.25 s",
+            Bound::Within(0.25, 0.35),
+            of("delay", wide),
+        ),
+        Claim::of_ratio(
+            "128 kbit/s: priority changes the bulk's goodput by less than 1 %",
+            "not said",
+            Bound::Within(0.99, 1.01),
+            ratio("bulk_goodput", wide, wide.basic()),
+        )
+        .must(),
+        growing(
+            "R0 > R, basic: the delay grows by over 0.1 s a second",
+            urgent.basic(),
+        ),
+        growing("R0 > R, priority: the delay grows by over 0.1 s a second", urgent),
+        Claim::of_ratio(
+            "R0 > R: the mean delay by priority is below that by the basic scheduler",
+            "priority is below basic",
+            Bound::AtMost(1.0),
+            ratio("delay", urgent, urgent.basic()),
+        )
+        .must(),
+        Claim::of_ratio(
+            "two streams of one class, one with twice as much to send: their goodputs within 2 %",
+            "equal priorities share equally",
+            Bound::Within(0.98, 1.02),
+            shares(equals),
+        )
+        .must(),
+        Claim::of_ratio(
+            "the same two streams by the basic scheduler: one gets twice as much as the other, ± 5 %",
+            "not said: what came first is sent first",
+            Bound::Within(1.9, 2.1),
+            shares(equals.basic()),
+        ),
+    ]
+}
+
+/// Where the time goes.
+fn cause_claims() -> Vec<Claim> {
+    vec![
+        Claim::new(
+            "56 kbit/s, priority: over 95 % of the delay passes in the network, after the message has left",
+            "not said",
+            Bound::AtLeast(0.95),
+            |results| {
+                let (network, delay) = (of("network", PRIORITY)(results)?, of("delay", PRIORITY)(results)?);
+                Some(network.iter().zip(&delay).map(|(a, b)| a / b).collect())
+            },
+        ),
+        Claim::of_ratio(
+            "56 kbit/s: what passes in the network is the same by both schedulers, ± 10 %",
+            "not said",
+            Bound::Within(0.9, 1.1),
+            ratio("network", BASIC, PRIORITY),
+        ),
+        Claim::new(
+            "56 kbit/s, greedy bulk, priority: mean delay 7 to 10 s",
+            "8 s",
+            Bound::Within(7.0, 10.0),
+            of("delay", PRIORITY.traffic("greedy")),
+        ),
+        Claim::new(
+            "128 kbit/s, greedy bulk, priority: mean delay over 3 s, so the thesis' bulk was not greedy",
+            "about the propagation delay",
+            Bound::AtLeast(3.0),
+            of("delay", PRIORITY.link("128").traffic("greedy")),
+        ),
+        Claim::new(
+            "56 kbit/s, priority, a window of 4 packets: mean delay at most 1 s",
+            "not said",
+            Bound::AtMost(1.0),
+            of("delay", PRIORITY.narrow()),
+        ),
+    ]
+}
+
+/// What the thesis left to others.
+fn bound_claims() -> Vec<Claim> {
+    let greedy = PRIORITY.traffic("greedy");
+    let quick = |says, cell: At| {
+        let delay = of("delay", cell);
+        Claim::new(says, "8 s without a bound", Bound::AtMost(1.0), delay).must()
+    };
+    let cheap = |says, cell: At| {
+        let goodput = ratio("bulk_goodput", cell, cell.bound("off"));
+        Claim::of_ratio(says, "not said", Bound::AtLeast(0.98), goodput).must()
+    };
+    vec![
+        quick(
+            "56 kbit/s, steady bulk, a bound of 250 ms: mean delay at most 1 s",
+            PRIORITY.bound("250ms"),
+        ),
+        quick(
+            "56 kbit/s, greedy bulk, a bound of 250 ms: mean delay at most 1 s",
+            greedy.bound("250ms"),
+        ),
+        cheap(
+            "56 kbit/s, steady bulk, a bound of 250 ms: the bulk loses at most 2 % of its goodput",
+            PRIORITY.bound("250ms"),
+        ),
+        cheap(
+            "56 kbit/s, greedy bulk, a bound of 250 ms: the bulk loses at most 2 % of its goodput",
+            greedy.bound("250ms"),
+        ),
+        cheap(
+            "128 kbit/s, greedy bulk, a bound of 250 ms: the bulk loses at most 2 % of its goodput",
+            greedy.link("128").bound("250ms"),
+        ),
+    ]
+}

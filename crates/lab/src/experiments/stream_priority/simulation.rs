@@ -1,0 +1,213 @@
+//! One run: two hosts, a thin link, two streams, and what became of their messages.
+
+use std::time::Duration;
+
+use anabranch_netsim::{LinkConfig, QueueLimit};
+use anabranch_proto::{Config, SchedulerKind, StreamId, Timestamp};
+
+use crate::experiments::pair::{PEER, Pair};
+use crate::experiments::plain_config;
+use crate::statistics::{Summary, mean, slope};
+use crate::traffic::{Class, Regular, Source, merged};
+
+/// Each way.
+const DELAY: Duration = Duration::from_millis(250);
+const QUEUE_PACKETS: u64 = 50;
+/// Bytes of user data in a chunk that fills a packet of 1,500 bytes.
+const BULK_MESSAGE: usize = 1452;
+const CHAT_MESSAGE: usize = 30;
+const CHAT_INTERVAL: Duration = Duration::from_secs(30);
+/// Bits a second of a steady stream.
+const STEADY: f64 = 64e3;
+/// The association is made by then.
+const MESSAGES_BEGIN: Timestamp = Timestamp::from_millis(5_000);
+/// How long the last messages may take.
+const MOST_DRAIN: Duration = Duration::from_secs(1200);
+
+/// Stream 0, and its messages' class.
+const FIRST: usize = 0;
+/// Stream 1.
+const SECOND: usize = 1;
+
+/// A cell of the experiment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setting {
+    /// The link's rate in kbit/s.
+    pub(super) link: u32,
+    pub(super) traffic: Traffic,
+    /// By priority; otherwise first come, first served.
+    pub(super) priority: bool,
+    pub(super) window: Window,
+    /// How long less urgent data may stand in the network's queues, in milliseconds.
+    pub(super) bound: Option<u64>,
+}
+
+/// What the two streams carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Traffic {
+    /// Chat, and bulk at a steady rate.
+    Steady,
+    /// Chat, and bulk at several times the link's rate.
+    Greedy,
+    /// More than the thin link carries on the urgent stream alone.
+    Urgent,
+    /// Two streams of one class, one with twice as much as the other, both with more than their half of the link.
+    Equals,
+}
+
+impl Traffic {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Steady => "steady",
+            Self::Greedy => "greedy",
+            Self::Urgent => "urgent",
+            Self::Equals => "equals",
+        }
+    }
+
+    fn has_chat(self) -> bool {
+        matches!(self, Self::Steady | Self::Greedy)
+    }
+
+    /// From when to when messages count; none is submitted afterwards.
+    fn counts(self) -> (Timestamp, Timestamp) {
+        let (from, to) = if self.has_chat() {
+            (5 * CHAT_INTERVAL, 20 * CHAT_INTERVAL)
+        } else {
+            (Duration::from_secs(60), Duration::from_secs(180))
+        };
+        (MESSAGES_BEGIN + from, MESSAGES_BEGIN + to)
+    }
+}
+
+/// The receive window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Window {
+    /// 65,536 bytes: nearly all of the queue.
+    Thesis,
+    /// Four packets: little more than the link holds without a queue.
+    Narrow,
+}
+
+impl Window {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Thesis => "64kib",
+            Self::Narrow => "4p",
+        }
+    }
+}
+
+fn config(setting: Setting) -> Config {
+    let mut config = plain_config();
+    config.rto.initial = Duration::from_secs(3);
+    config.buffers.send = 256 << 20;
+    config.buffers.receive = match setting.window {
+        Window::Thesis => 65_536,
+        Window::Narrow => 4 * BULK_MESSAGE as u32,
+    };
+    if setting.priority {
+        config.scheduler = SchedulerKind::Priority;
+    }
+    config.low_priority_delay = setting.bound.map(Duration::from_millis);
+    config
+}
+
+fn source(setting: Setting, seed: u64) -> Source {
+    let at_rate = |rate, class| Regular::at_rate(seed, MESSAGES_BEGIN, rate, BULK_MESSAGE, class);
+    let (first, second) = match setting.traffic {
+        Traffic::Steady | Traffic::Greedy => {
+            let chat = Regular::new(seed, MESSAGES_BEGIN, CHAT_INTERVAL, CHAT_MESSAGE, FIRST);
+            let greedy = setting.traffic == Traffic::Greedy;
+            let rate = if greedy {
+                f64::from(setting.link) * 4e3
+            } else {
+                STEADY
+            };
+            (chat, at_rate(rate, SECOND))
+        }
+        Traffic::Urgent => (at_rate(STEADY, FIRST), at_rate(STEADY, SECOND)),
+        Traffic::Equals => (at_rate(96e3, FIRST), at_rate(48e3, SECOND)),
+    };
+    let mut classes = vec![Class::default(); 2];
+    classes[SECOND].stream = StreamId(1);
+    if setting.priority && setting.traffic != Traffic::Equals {
+        classes[SECOND].priority = 1;
+    }
+    let (_, end) = setting.traffic.counts();
+    Source::scheduled(PEER, classes, merged(first, second)).until(end)
+}
+
+fn link(setting: Setting) -> LinkConfig {
+    LinkConfig::default()
+        .with_rate(u64::from(setting.link) * 1000)
+        .with_delay(DELAY)
+        .with_queue(QueueLimit::Packets(QUEUE_PACKETS))
+}
+
+/// The numbers of stream 0's messages that count.
+fn counted(pair: &Pair, (from, to): (Timestamp, Timestamp)) -> Vec<usize> {
+    let messages = pair.source().submitted().iter().enumerate();
+    messages
+        .filter(|(_, message)| message.class == FIRST && (from..to).contains(&message.at))
+        .map(|(number, _)| number)
+        .collect()
+}
+
+/// User data of each stream that was delivered from one time to another, in kbit/s.
+fn goodput(pair: &Pair, (from, to): (Timestamp, Timestamp)) -> [f64; 2] {
+    let mut bits = [0.0; 2];
+    for (at, number) in pair.sink().deliveries() {
+        if (from..to).contains(at) {
+            let message = pair.source().submitted()[*number as usize];
+            bits[message.class] += message.len as f64 * 8.0;
+        }
+    }
+    bits.map(|bits| bits / to.saturating_duration_since(from).as_secs_f64() / 1000.0)
+}
+
+/// Runs a cell with a seed.
+pub(super) fn simulate(setting: Setting, seed: u64) -> Vec<f64> {
+    let mut pair = Pair::new(seed, &config(setting), link(setting), source(setting, seed));
+    let counts = setting.traffic.counts();
+    pair.network.run_until(counts.1);
+    let numbers = counted(&pair, counts);
+    // The last of them arrives; what is less urgent may still wait.
+    let is_over = |pair: &Pair| {
+        let last = numbers.last();
+        last.is_none_or(|last| pair.sink().delivered().of(*last).is_some())
+    };
+    while !is_over(&pair) && pair.network.now() < counts.1 + MOST_DRAIN {
+        pair.network.run_for(Duration::from_secs(1));
+    }
+    let (mut times, mut delays, mut queue, mut network) = (vec![], vec![], vec![], vec![]);
+    for &number in &numbers {
+        let at = pair.source().submitted()[number].at;
+        let sent = pair.sender().sent().of(number);
+        let delivered = pair.sink().delivered().of(number);
+        times.push(at.as_secs_f64());
+        delays.push(seconds(Some(at), delivered));
+        queue.push(seconds(Some(at), sent));
+        network.push(seconds(sent, delivered));
+    }
+    let [first, second] = goodput(&pair, counts);
+    vec![
+        mean(&delays),
+        mean(&queue),
+        mean(&network),
+        Summary::of(&delays).max,
+        delays.last().copied().unwrap_or(f64::NAN),
+        slope(&times, &delays),
+        first,
+        second,
+        pair.network.link_stats(pair.data_link).lost_queue as f64,
+        pair.counters().timeouts as f64,
+    ]
+}
+
+/// From one time to another. If one of them never came it is no number, and no claim about it can hold.
+fn seconds(from: Option<Timestamp>, to: Option<Timestamp>) -> f64 {
+    from.zip(to).map_or(f64::NAN, |(from, to)| {
+        to.saturating_duration_since(from).as_secs_f64()
+    })
+}
