@@ -33,6 +33,8 @@ pub struct Experiment {
 pub enum Extent {
     /// The cells that the claims need, shorter and fewer: for every change of the code.
     Quick,
+    /// All cells, with runs as short and as few as in the quick setting: for tables.
+    Short,
     /// All cells, as long as the paper had them.
     Full,
 }
@@ -43,6 +45,7 @@ impl Extent {
     pub fn name(self) -> &'static str {
         match self {
             Self::Quick => "quick",
+            Self::Short => "short",
             Self::Full => "full",
         }
     }

@@ -152,6 +152,9 @@ struct Effort {
     /// Fewer cells, shorter runs and fewer seeds
     #[arg(long)]
     quick: bool,
+    /// All cells, but shorter runs and fewer seeds
+    #[arg(long, conflicts_with = "quick")]
+    short: bool,
     /// How many seeds for each cell; left out, the experiment decides
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     seeds: Option<u64>,
@@ -166,7 +169,11 @@ struct Effort {
 
 impl Effort {
     fn extent(&self) -> Extent {
-        if self.quick { Extent::Quick } else { Extent::Full }
+        match (self.quick, self.short) {
+            (true, _) => Extent::Quick,
+            (false, true) => Extent::Short,
+            (false, false) => Extent::Full,
+        }
     }
 }
 

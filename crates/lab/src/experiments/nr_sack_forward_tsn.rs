@@ -32,7 +32,7 @@ const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "volume",
-        value: "14 MB of messages a run (quick: 60 s of them, or 120 s)",
+        value: "14 MB of messages a run (quick: 60 or 120 s of them; short: 60 s)",
         from_paper: true,
     },
     Parameter {
@@ -79,7 +79,7 @@ pub(super) fn experiment() -> Experiment {
         parameters: PARAMETERS,
         metrics: METRICS,
         seeds: |extent| match extent {
-            Extent::Quick => 15,
+            Extent::Quick | Extent::Short => 15,
             Extent::Full => 30,
         },
         cells,
@@ -91,7 +91,7 @@ pub(super) fn experiment() -> Experiment {
 fn cells(extent: Extent) -> Vec<Cell> {
     let settings = match extent {
         Extent::Quick => quick_settings(),
-        Extent::Full => full_settings(),
+        Extent::Short | Extent::Full => full_settings(),
     };
     let cell =
         |setting: Setting| Cell::new(coordinates(setting), move |seed| simulate(setting, extent, seed));

@@ -82,7 +82,7 @@ pub(super) fn experiment() -> Experiment {
         parameters: PARAMETERS,
         metrics: METRICS,
         seeds: |extent| match extent {
-            Extent::Quick => 10,
+            Extent::Quick | Extent::Short => 10,
             Extent::Full => 100,
         },
         cells,

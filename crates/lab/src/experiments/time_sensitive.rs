@@ -113,7 +113,7 @@ pub(super) fn experiment() -> Experiment {
         parameters: PARAMETERS,
         metrics: METRICS,
         seeds: |extent| match extent {
-            Extent::Quick => 8,
+            Extent::Quick | Extent::Short => 8,
             Extent::Full => 30,
         },
         cells,
@@ -164,7 +164,7 @@ const fn variant(name: &'static str, early_discard: bool, selective_forward_tsn:
 fn cells(extent: Extent) -> Vec<Cell> {
     let losses: &[f64] = match extent {
         Extent::Quick => &[0.0, 0.05, 0.1, 0.3],
-        Extent::Full => &[0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3],
+        Extent::Short | Extent::Full => &[0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3],
     };
     let cell = |(loss, variant): (f64, Variant)| {
         let coordinates = vec![("variant", variant.name.to_owned()), ("loss", loss.to_string())];

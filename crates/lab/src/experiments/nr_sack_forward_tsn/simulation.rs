@@ -213,7 +213,7 @@ fn messages_end(setting: Setting, extent: Extent) -> Timestamp {
     let rate = FAIR_SHARE * f64::from(setting.load) / 100.0;
     let duration = match extent {
         Extent::Quick if setting.is_close() => Duration::from_secs(120),
-        Extent::Quick => Duration::from_secs(60),
+        Extent::Quick | Extent::Short => Duration::from_secs(60),
         Extent::Full => Duration::from_secs_f64(VOLUME * 8.0 / rate),
     };
     MESSAGES_BEGIN + duration
