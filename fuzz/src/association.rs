@@ -71,11 +71,14 @@ impl World {
         let choice = input.last();
         let config = config(input);
         let tsn = input.pick(&[Tsn(1000), Tsn(u32::MAX), Tsn(0x7fff_fffe), Tsn(0)]);
+        let interleaves = config.interleaving.offer;
         let mut node = Node::new(config, 7, PORT);
         node.talker.reading = true;
+        let mut peer = Peer::new(7000, tsn);
+        peer.interleaves = interleaves;
         Self {
             node,
-            peer: Peer::new(7000, tsn),
+            peer,
             now: Timestamp::from_millis(1000),
             bundle: Vec::new(),
             tag: None,
@@ -243,10 +246,18 @@ impl World {
             self.peer.tsn = self.peer.tsn.plus(1 + u32::from(step & 3));
             let mut value = tsn.0.to_be_bytes().to_vec();
             value.extend_from_slice(&(stream.wrapping_add(u16::from(number & step >> 2))).to_be_bytes());
-            value.extend_from_slice(&self.peer.ssns[0].wrapping_add(u16::from(number)).to_be_bytes());
+            let ssn = self.peer.ssns[0].wrapping_add(u16::from(number));
+            let kind = if self.peer.interleaves {
+                value.extend_from_slice(&[0; 4]);
+                value.extend_from_slice(&ssn.to_be_bytes());
+                kind::I_DATA
+            } else {
+                value.extend_from_slice(&ssn.to_be_bytes());
+                kind::DATA
+            };
             value.extend_from_slice(&[0; 4]);
             value.resize(value.len() + len, number);
-            let mut chunks = chunk(kind::DATA, bits >> 5, &value);
+            let mut chunks = chunk(kind, bits >> 5, &value);
             if padding > 0 {
                 chunks.extend_from_slice(&chunk(kind::PAD, 0, &vec![0; padding]));
             }

@@ -32,6 +32,9 @@ pub(crate) struct Peer {
     /// The next TSN, and the next SSN of a few streams.
     pub(crate) tsn: Tsn,
     pub(crate) ssns: [u16; 4],
+    /// Whether it sends I-DATA, and the next FSN of the same streams.
+    pub(crate) interleaves: bool,
+    fsns: [u8; 4],
     /// The highest TSN that the endpoint has sent, and the one that is acknowledged.
     pub(crate) highest: Tsn,
     pub(crate) acked: Tsn,
@@ -51,6 +54,8 @@ impl Peer {
             tag: 0x00c0_ffee,
             endpoint_tag: 0,
             tsn,
+            interleaves: false,
+            fsns: [0; 4],
             ssns: [0; 4],
             highest: Tsn(0),
             acked: Tsn(0),
@@ -83,6 +88,7 @@ impl Peer {
             self.seen.push(raw.kind);
             match Chunk::decode(raw) {
                 Ok(Chunk::Data(data)) if data.tsn.is_after(self.highest) => self.highest = data.tsn,
+                Ok(Chunk::IData(data)) if data.tsn.is_after(self.highest) => self.highest = data.tsn,
                 Ok(Chunk::Heartbeat(heartbeat)) => {
                     self.heartbeats.truncate(7);
                     self.heartbeats.push_front(heartbeat.info);
@@ -122,8 +128,10 @@ impl Peer {
             value.extend_from_slice(&[0, 7, 0, 12, 1, 2, 3, 4, 5, 6, 7, 8]);
         }
         // It speaks every extension.
-        value.extend_from_slice(&[0x80, 8, 0, 7, kind::FORWARD_TSN, kind::NR_SACK]);
-        value.extend_from_slice(&[own_kind::SELECTIVE_FORWARD_TSN, 0, 0xc0, 0, 0, 4]);
+        value.extend_from_slice(&[0x80, 8, 0, 9, kind::FORWARD_TSN, kind::NR_SACK]);
+        let others = [own_kind::SELECTIVE_FORWARD_TSN, kind::I_DATA, kind::I_FORWARD_TSN];
+        value.extend_from_slice(&others);
+        value.extend_from_slice(&[0, 0, 0, 0xc0, 0, 0, 4]);
         // An INIT of a fair size: what answers it may not be much larger.
         if kind == 1 {
             value.extend_from_slice(&[0x80, 5, 0, 64]);
@@ -162,10 +170,21 @@ impl Peer {
         }
         let mut value = tsn.0.to_be_bytes().to_vec();
         value.extend_from_slice(&stream.to_be_bytes());
-        value.extend_from_slice(&ssn.to_be_bytes());
+        if !self.interleaves {
+            value.extend_from_slice(&ssn.to_be_bytes());
+            value.extend_from_slice(&[0; 4]);
+            value.resize(value.len() + usize::from(len), bits);
+            return chunk(kind::DATA, flags & 15, &value);
+        }
+        // The next fragment, but for some that are out of their order.
+        let fsn = &mut self.fsns[usize::from(stream % 4)];
+        let behind = u8::from(bits & 0x80 != 0 && ssn_ahead & 0x40 != 0);
+        *fsn = if flags & 2 != 0 { 0 } else { fsn.wrapping_add(1) };
         value.extend_from_slice(&[0; 4]);
+        value.extend_from_slice(&ssn.to_be_bytes());
+        value.extend_from_slice(&[0, 0, 0, if flags & 2 != 0 { 0 } else { fsn.wrapping_add(behind) }]);
         value.resize(value.len() + usize::from(len), bits);
-        chunk(0, flags & 15, &value)
+        chunk(kind::I_DATA, flags & 15, &value)
     }
 
     /// SACK: everything, or near it, with blocks.
@@ -249,6 +268,9 @@ impl Peer {
             let stream = usize::from(bits & 3);
             let ssn = self.ssns[stream].wrapping_add(u16::from(bits >> 2 & 31));
             value.extend_from_slice(&(stream as u16).to_be_bytes());
+            if self.interleaves {
+                value.extend_from_slice(&[0, bits >> 6 & 1, 0, 0]);
+            }
             value.extend_from_slice(&ssn.to_be_bytes());
             if bits & 0x80 == 0 {
                 self.ssns[stream] = ssn.wrapping_add(1);
@@ -260,7 +282,12 @@ impl Peer {
         if !tsn.is_before(self.tsn) {
             self.tsn = tsn.next();
         }
-        chunk(kind::FORWARD_TSN, 0, &value)
+        let kind = if self.interleaves {
+            kind::I_FORWARD_TSN
+        } else {
+            kind::FORWARD_TSN
+        };
+        chunk(kind, 0, &value)
     }
 
     /// HEARTBEAT ACK for one of the last heartbeats, whole or damaged.

@@ -6,13 +6,14 @@ use std::path::Path;
 /// A name and a function of bytes.
 type Target = (&'static str, fn(&[u8]));
 
-const TARGETS: [Target; 7] = [
+const TARGETS: [Target; 8] = [
     ("parse", anabranch_fuzz::parse),
     ("association", anabranch_fuzz::association),
     ("pair", anabranch_fuzz::pair),
     ("outstanding", anabranch_fuzz::outstanding),
     ("reassembly", anabranch_fuzz::reassembly),
     ("send_queue", anabranch_fuzz::send_queue),
+    ("interleaved", anabranch_fuzz::interleaved),
     ("tsn_tracker", anabranch_fuzz::tsn_tracker),
 ];
 

@@ -18,6 +18,10 @@
 #include <usrsctp.h>
 
 #define SCTP_PORT 5000
+// The library knows this option, its installed header does not name it.
+#ifndef SCTP_INTERLEAVING_SUPPORTED
+#define SCTP_INTERLEAVING_SUPPORTED 0x00001206
+#endif
 #define PPID_BASE 0x41000000u
 #define MAX_MESSAGE (1u << 20)
 #define SOCKET_BUFFER (1 << 20)
@@ -31,6 +35,8 @@ static struct {
     uint32_t max_size;
     // Instead of loopback: the addresses of several paths, and where to connect to.
     bool fast_failover, nr_sack;
+    // I-DATA is offered, and streams take turns; all messages are of the largest size.
+    bool interleave, large;
     // Milliseconds that messages of some streams live; 0: all messages are reliable.
     unsigned partial_ms;
     int locals;
@@ -147,6 +153,10 @@ static struct message describe(unsigned direction, uint64_t index) {
     if (index == 0) m.size = 1;
     if (index == 1 || m.size > opt.max_size) m.size = opt.max_size;
     m.stream = (uint32_t)(stream_draw % opt.streams);
+    if (opt.large) {
+        m.size = opt.max_size;
+        m.stream = (uint32_t)(index % opt.streams);
+    }
     m.unordered = opt.unordered_every && index % opt.unordered_every == opt.unordered_every - 1;
     return m;
 }
@@ -343,12 +353,19 @@ static void set(struct socket *s, int level, int name, const void *value, sockle
 }
 
 static void configure(struct socket *s) {
-    int size = SOCKET_BUFFER, on = 1;
-    // A message must fit the send buffer as a whole.
+    // A message must fit the send buffer as a whole; where they interleave, one of each stream.
+    int size = opt.interleave ? 16 * SOCKET_BUFFER : SOCKET_BUFFER, on = 1;
     set(s, SOL_SOCKET, SO_SNDBUF, &size, sizeof size, "SO_SNDBUF");
     set(s, SOL_SOCKET, SO_RCVBUF, &size, sizeof size, "SO_RCVBUF");
     set(s, IPPROTO_SCTP, SCTP_RECVRCVINFO, &on, sizeof on, "SCTP_RECVRCVINFO");
     set(s, IPPROTO_SCTP, SCTP_NODELAY, &on, sizeof on, "SCTP_NODELAY");
+    if (opt.interleave) {
+        int parts_of_several = 2;
+        struct sctp_assoc_value offered = {.assoc_id = SCTP_FUTURE_ASSOC, .assoc_value = 1}, turns = {.assoc_id = SCTP_FUTURE_ASSOC, .assoc_value = SCTP_SS_ROUND_ROBIN};
+        set(s, IPPROTO_SCTP, SCTP_FRAGMENT_INTERLEAVE, &parts_of_several, sizeof parts_of_several, "SCTP_FRAGMENT_INTERLEAVE");
+        set(s, IPPROTO_SCTP, SCTP_INTERLEAVING_SUPPORTED, &offered, sizeof offered, "SCTP_INTERLEAVING_SUPPORTED");
+        set(s, IPPROTO_SCTP, SCTP_PLUGGABLE_SS, &turns, sizeof turns, "SCTP_PLUGGABLE_SS");
+    }
     struct sctp_initmsg init = {.sinit_num_ostreams = (uint16_t)opt.streams, .sinit_max_instreams = (uint16_t)opt.streams};
     set(s, IPPROTO_SCTP, SCTP_INITMSG, &init, sizeof init, "SCTP_INITMSG");
     // Without a fixed MTU the loopback device's would be used, and pion reads at most 8192 bytes of a datagram.
@@ -429,6 +446,8 @@ static void read_options(int n, char **v) {
         if (!strcmp(k, "--no-send")) { opt.send = false; continue; }
         if (!strcmp(k, "--log")) { opt.log = true; continue; }
         if (!strcmp(k, "--nr-sack")) { opt.nr_sack = true; continue; }
+        if (!strcmp(k, "--interleave")) { opt.interleave = true; continue; }
+        if (!strcmp(k, "--large")) { opt.large = true; continue; }
         if (!strcmp(k, "--fast-failover")) { opt.fast_failover = true; continue; }
         const char *x = i + 1 < n ? v[++i] : NULL;
         if (!strcmp(k, "--udp-port")) opt.udp_port = (unsigned)number(k, x, 0, 65535);
@@ -442,7 +461,7 @@ static void read_options(int n, char **v) {
         else if (!strcmp(k, "--expect")) { opt.expect = number(k, x, 0, 0xffffff); expect_given = true; }
         else if (!strcmp(k, "--seed")) opt.seed = number(k, x, 0, UINT64_MAX);
         else if (!strcmp(k, "--streams")) opt.streams = (unsigned)number(k, x, 1, MAX_STREAMS);
-        else if (!strcmp(k, "--max-size")) opt.max_size = (uint32_t)number(k, x, 1, 262144);
+        else if (!strcmp(k, "--max-size")) opt.max_size = (uint32_t)number(k, x, 1, MAX_MESSAGE);
         else if (!strcmp(k, "--unordered-every")) opt.unordered_every = (unsigned)number(k, x, 0, 1 << 24);
         else if (!strcmp(k, "--timeout")) opt.timeout_s = (unsigned)number(k, x, 1, 86400);
         else if (!strcmp(k, "--partial")) opt.partial_ms = (unsigned)number(k, x, 0, 60000);

@@ -1,5 +1,7 @@
 //! Messages as `recv` hands them over, and the joining of those that come in parts (RFC 9260 §6.9).
 
+use std::collections::BTreeMap;
+
 use anabranch_proto::{MessagePart, Payload, Ppid, SendOptions, StreamId};
 use bytes::Bytes;
 
@@ -60,13 +62,13 @@ impl Joining {
 /// Joins parts to messages, up to a limit over all messages that are being joined.
 #[derive(Debug, Default)]
 pub(crate) struct Joiner {
-    open: Vec<Joining>,
+    /// By [`MessagePart::message`]: with interleaving there may be one or two for each stream.
+    open: BTreeMap<u64, Joining>,
     bytes: usize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Joining {
-    message: u64,
     pieces: Vec<Bytes>,
     /// The small pieces at the end.
     tail: Vec<u8>,
@@ -97,18 +99,11 @@ impl Joiner {
             }));
         }
         if beginning {
-            self.open.push(Joining {
-                message,
-                pieces: Vec::new(),
-                tail: Vec::new(),
-                bytes: 0,
-                skipped: false,
-            });
+            self.open.insert(message, Joining::default());
         }
         // A part without its beginning belongs to a message that `recv_part` began to read, or that a restart of
         // the peer cut off.
-        let index = self.open.iter().position(|joining| joining.message == message)?;
-        let joining = &mut self.open[index];
+        let joining = self.open.get_mut(&message)?;
         let mut answer = None;
         if !joining.skipped {
             let len = payload.len();
@@ -124,7 +119,7 @@ impl Joiner {
             }
         }
         if ending {
-            let mut joined = self.open.swap_remove(index);
+            let mut joined = self.open.remove(&message)?;
             joined.end_tail();
             if !joined.skipped {
                 self.bytes -= joined.bytes;
@@ -190,7 +185,7 @@ mod tests {
         for _ in 0..1000 {
             joiner.push(part(1, false, false, b"b"), 10_000);
         }
-        assert!(joiner.open[0].pieces.is_empty());
+        assert!(joiner.open[&1].pieces.is_empty());
         joiner.push(part(1, false, false, Box::leak(Box::new(large))), 10_000);
         let message = joiner.push(part(1, false, true, b"c"), 10_000).unwrap().unwrap();
         assert_eq!(message.payload.pieces().len(), 3);

@@ -1,6 +1,6 @@
 //! The stack against usrsctp and pion, as client and as server, with loss in between: mixed messages both ways, and a
-//! shutdown from either side; messages that may be given up, and NR-SACK with usrsctp. `scripts/setup` builds the peers;
-//! interop/README.md says how messages are made.
+//! shutdown from either side; messages that may be given up; NR-SACK and interleaving with usrsctp. `scripts/setup` builds
+//! the peers; interop/README.md says how messages are made.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -8,12 +8,14 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use anabranch::{Association, Counters, Endpoint, Event, Reliability, SendOptions, StreamId};
+use anabranch::{
+    Association, Config, Counters, Endpoint, Event, Reliability, SchedulerKind, SendOptions, StreamId,
+};
 
 #[path = "common/peer_messages.rs"]
 mod peer_messages;
 
-use peer_messages::{Inbox, SEED, STREAMS, UNORDERED_EVERY, program, receive_all, send_all};
+use peer_messages::{Inbox, LARGE, SEED, STREAMS, Sizes, UNORDERED_EVERY, program, receive_all, send_all};
 
 const PORT: u16 = 5000;
 
@@ -34,6 +36,9 @@ struct Exchange {
     partial: bool,
     /// Whether the peer is told to offer NR-SACK.
     nr_sack: bool,
+    /// Whether both offer I-DATA.
+    interleave: bool,
+    sizes: Sizes,
 }
 
 impl Exchange {
@@ -45,6 +50,8 @@ impl Exchange {
         link: "delay=2ms,loss=0.2%",
         partial: false,
         nr_sack: false,
+        interleave: false,
+        sizes: Sizes::Mixed,
     };
 
     /// Loss enough for hundreds of messages to be given up, and a rate at which the largest outlive their time while they
@@ -53,6 +60,14 @@ impl Exchange {
         messages: 3002,
         link: "rate=60mbit,delay=2ms,loss=1%",
         partial: true,
+        ..Self::RELIABLE
+    };
+
+    /// Messages of 1 MiB on eight streams.
+    const LARGE: Self = Self {
+        messages: 40,
+        interleave: true,
+        sizes: Sizes::Large,
         ..Self::RELIABLE
     };
 
@@ -86,6 +101,10 @@ impl Exchange {
             command.args([option, &value.to_string()]);
         }
         command.args(self.nr_sack.then_some("--nr-sack"));
+        command.args(self.interleave.then_some("--interleave"));
+        if self.sizes == Sizes::Large {
+            command.args(["--large", "--max-size", &LARGE.to_string()]);
+        }
         command
             .args(["--shutdown", if self.peer_ends { "first" } else { "second" }])
             .stdout(Stdio::piped())
@@ -96,7 +115,8 @@ impl Exchange {
 
     /// Where to write a capture: always where extensions are used, for this test reads it.
     fn capture(self) -> Option<PathBuf> {
-        let own = (self.partial || self.nr_sack).then(|| env!("CARGO_TARGET_TMPDIR").into());
+        let own =
+            (self.partial || self.nr_sack || self.interleave).then(|| env!("CARGO_TARGET_TMPDIR").into());
         let directory = std::env::var_os("ANABRANCH_CAPTURES")
             .map(PathBuf::from)
             .or(own)?;
@@ -106,6 +126,7 @@ impl Exchange {
             peer_ends,
             partial,
             nr_sack,
+            interleave,
             ..
         } = self;
         let service = match (partial, nr_sack) {
@@ -114,7 +135,8 @@ impl Exchange {
             (true, true) => "-partial-nr-sack",
             (false, true) => "-nr-sack",
         };
-        let name = format!("interop-{peer}{service}-listens-{peer_listens}-ends-{peer_ends}.pcapng");
+        let format = if interleave { "-interleaved" } else { "" };
+        let name = format!("interop-{peer}{service}{format}-listens-{peer_listens}-ends-{peer_ends}.pcapng");
         Some(directory.join(name))
     }
 
@@ -146,7 +168,13 @@ impl Exchange {
     /// Messages both ways; then an orderly end. What was counted until then, and what our packets held.
     async fn run(self) -> (Counters, BTreeMap<u8, u64>) {
         let capture = self.capture();
+        let mut config = Config::default();
+        config.interleaving.offer = self.interleave;
+        if self.interleave {
+            config.scheduler = SchedulerKind::RoundRobin;
+        }
         let mut builder = Endpoint::builder()
+            .config(config)
             .link(self.link.parse().expect("a link"), 3)
             .linger(Duration::from_secs(2));
         if let Some(capture) = &capture {
@@ -162,8 +190,10 @@ impl Exchange {
         let sending = association.clone();
         let reliability = move |stream| self.reliability(stream);
         let sender =
-            tokio::spawn(async move { send_all(&sending, own, 0..self.messages, reliability).await });
-        let mut inbox = Inbox::new(peers, self.messages);
+            tokio::spawn(
+                async move { send_all(&sending, self.sizes, own, 0..self.messages, reliability).await },
+            );
+        let mut inbox = Inbox::new(self.sizes, peers, self.messages);
         let needed = |stream| self.reliability(stream) == Reliability::Reliable;
         receive_all(&association, &mut inbox, needed, |_| ()).await;
         sender.await.expect("all is sent");
@@ -201,8 +231,17 @@ impl Exchange {
     /// What is offered is used, and nothing else is.
     async fn run_extended(self) {
         let (counters, sent) = self.run().await;
-        let [nr_sack, sack, forward_tsn, selective] =
-            [16, 3, 192, 160].map(|kind| sent.get(&kind).copied().unwrap_or_default());
+        let [nr_sack, sack, forward_tsn, i_forward_tsn, selective, data, i_data] =
+            [16, 3, 192, 194, 160, 0, 64].map(|kind| sent.get(&kind).copied().unwrap_or_default());
+        let (data, i_data, forward_tsn, i_forward_tsn) = if self.interleave {
+            (i_data, data, i_forward_tsn, forward_tsn)
+        } else {
+            (data, i_data, forward_tsn, i_forward_tsn)
+        };
+        assert!(
+            data > 0 && i_data == 0 && i_forward_tsn == 0,
+            "of one kind: {sent:?}"
+        );
         if self.partial {
             // Beside the two given up half-sent.
             assert!(counters.abandoned_sent > 2, "{counters:?}");
@@ -317,6 +356,30 @@ macro_rules! extended {
             in_time(exchange.run_extended()).await;
         }
     )*};
+}
+
+macro_rules! interleaved {
+    ($($name:ident: $listens:literal, $ends:literal, $kind:ident;)*) => {$(
+        #[tokio::test(flavor = "multi_thread")]
+        async fn $name() {
+            let exchange = Exchange {
+                peer: "usrsctp",
+                peer_listens: $listens,
+                peer_ends: $ends,
+                interleave: true,
+                ..Exchange::$kind
+            };
+            in_time(exchange.run_extended()).await;
+        }
+    )*};
+}
+
+// I-DATA (RFC 8260): messages of 1 MiB on eight streams that take turns, with loss; I-FORWARD-TSN.
+interleaved! {
+    interleaved_with_usrsctp_that_listens: true, false, LARGE;
+    interleaved_with_usrsctp_that_connects: false, true, LARGE;
+    given_up_interleaved_with_usrsctp_that_listens: true, true, PARTIAL;
+    given_up_interleaved_with_usrsctp_that_connects: false, false, PARTIAL;
 }
 
 // Messages that may be given up, with peers that do not offer NR-SACK; NR-SACK in place of SACK; and both.

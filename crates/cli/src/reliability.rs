@@ -59,6 +59,10 @@ pub(crate) struct Offer {
     /// Do not offer FORWARD-TSN (RFC 3758): what was sent once is repeated until it arrives
     #[arg(long, help_heading = HEADING, conflicts_with_all = ["early_discard", "selective_forward_tsn"])]
     no_partial_reliability: bool,
+    /// Let messages of several streams leave and arrive interleaved (I-DATA, RFC 8260), so that a large one holds up no other;
+    /// `listen` and `perf server` take it from whoever asks for it
+    #[arg(long, help_heading = "Streams")]
+    interleave: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -140,6 +144,7 @@ impl Offer {
         partial.early_discard = self.early_discard;
         partial.selective_forward_tsn = self.selective_forward_tsn;
         config.nr_sack.offer = self.nr_sack == Switch::On;
+        config.interleaving.offer = self.interleave;
     }
 
     /// What was asked for and the peer did not offer too, in words.
@@ -155,6 +160,12 @@ impl Offer {
                  repeated until it arrives"
             ));
         }
+        if self.interleave && !agreed.interleaving {
+            return Some(
+                "the peer does not offer interleaving (RFC 8260): a message that has begun to leave holds up all others"
+                    .to_owned(),
+            );
+        }
         let notices = self.selective_forward_tsn.is_some() && !agreed.selective_forward_tsn;
         notices.then(|| {
             "the peer does not offer selective forward TSN: losses hold up what follows until FORWARD-TSN passes them"
@@ -165,6 +176,7 @@ impl Offer {
     /// Changes the settings of who waits for associations: what the peer decides is offered.
     pub(crate) fn apply_to_server(&self, config: &mut Config) {
         self.apply(config);
+        config.interleaving.offer = true;
         if config.partial_reliability.offer {
             config.partial_reliability.selective_forward_tsn.get_or_insert(1);
         }
@@ -309,6 +321,7 @@ mod tests {
         assert_eq!((all.early_discard, all.selective_forward_tsn), (true, Some(1)));
         let far = config(&["--selective-forward-tsn=3"]).partial_reliability;
         assert_eq!(far.selective_forward_tsn, Some(3));
+        assert!(config(&["--interleave"]).interleaving.offer);
     }
 
     #[test]
@@ -326,6 +339,9 @@ mod tests {
         partial.partial_reliability = true;
         assert_eq!(refused(&["--lifetime", "1s"], &partial), "");
         assert!(refused(&["--selective-forward-tsn"], &partial).contains("selective forward TSN"));
+        assert!(refused(&["--interleave"], &partial).contains("interleaving"));
+        partial.interleaving = true;
+        assert_eq!(refused(&["--interleave"], &partial), "");
     }
 
     #[test]
@@ -333,6 +349,7 @@ mod tests {
         let config = |args: &[&str]| {
             let mut config = Config::default();
             parse(args).unwrap().offer.apply_to_server(&mut config);
+            assert!(config.interleaving.offer);
             config.partial_reliability.selective_forward_tsn
         };
         assert_eq!(config(&[]), Some(1));

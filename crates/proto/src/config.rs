@@ -30,6 +30,10 @@ pub struct Config {
     /// `Max.Burst`: packets that may leave at once on a path beyond what a SACK newly acknowledged; at least 1.
     /// Default 4 (RFC 9260 §16).
     pub max_burst: u32,
+    /// How much of a path's rate is handed to the network at once, after which a more urgent message may overtake what waits:
+    /// the bytes that its congestion window lets out in this time, but at least a packet. Default 1 ms; longer ones make
+    /// larger batches where round trips are long, and cost less processor time.
+    pub burst_time: Duration,
     /// The first congestion window of a path in full packets, at least 2. `None`, the default, is RFC 9260 §7.2.1's, about
     /// three; 10 is RFC 6928's.
     pub initial_window: Option<u32>,
@@ -256,6 +260,7 @@ impl Default for Config {
                 max_chunks: 65_536,
             },
             max_burst: 4,
+            burst_time: Duration::from_millis(1),
             initial_window: None,
             cookie_lifetime: Duration::from_secs(60),
             path_mtu: 1280,

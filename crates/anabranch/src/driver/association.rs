@@ -74,7 +74,7 @@ struct Aftermath {
     writable: bool,
     changed: bool,
     drive: bool,
-    /// The socket told errors, and there may be more to send.
+    /// The socket told errors, or has enough at once, and there may be more to send.
     again: bool,
     events: Vec<EndpointEvent>,
 }
@@ -246,11 +246,12 @@ impl Shared {
         }
     }
 
-    /// Sends all that the core has for now; false if there may be more later: the socket is full or in error.
+    /// Sends what the core has for now; false if there may be more later: enough left at once, or the socket is full or in
+    /// error.
     fn transmit(&self, state: &mut State, now: Timestamp) -> bool {
         for _ in 0..MAX_ERRORS {
             match self.transmit_until_error(state, now) {
-                Ok(()) => return true,
+                Ok(all) => return all,
                 Err((_, error)) if error.kind() == io::ErrorKind::WouldBlock => return false,
                 Err((path, error)) => {
                     let told = path_error(&error);
@@ -265,27 +266,35 @@ impl Shared {
         false
     }
 
-    fn transmit_until_error(&self, state: &mut State, now: Timestamp) -> Result<(), (PathId, io::Error)> {
+    /// False if there may be more: what the path's rate allows at once has left, and whoever waits for the lock, to send
+    /// something more urgent, may come first.
+    fn transmit_until_error(&self, state: &mut State, now: Timestamp) -> Result<bool, (PathId, io::Error)> {
+        let limit = state.core.burst_limit();
+        let max_datagrams = self.max_datagrams.min(limit.datagrams);
+        let mut sent = 0_usize;
         loop {
             let (path, mut batch) = match state.blocked.take() {
                 Some(blocked) => blocked,
                 None => {
                     state.buffer.clear();
-                    match state
-                        .core
-                        .poll_transmit(now, &mut state.buffer, self.max_datagrams)
-                    {
+                    match state.core.poll_transmit(now, &mut state.buffer, max_datagrams) {
                         Some(transmit) => {
                             let batch = outgoing(&transmit);
                             self.hub.capture_sent(now, &batch, &state.buffer);
                             (transmit.path, batch)
                         }
-                        None => return Ok(()),
+                        None => return Ok(true),
                     }
                 }
             };
             match self.hub.try_send(&mut batch, &state.buffer) {
-                Ok(()) => state.refused = None,
+                Ok(()) => {
+                    state.refused = None;
+                    sent += batch.len;
+                    if sent >= limit.bytes {
+                        return Ok(false);
+                    }
+                }
                 Err(error) => {
                     if error.kind() == io::ErrorKind::WouldBlock {
                         state.blocked = Some((path, batch));
@@ -300,7 +309,7 @@ impl Shared {
     pub(super) async fn drive(self: Arc<Self>) {
         let mut sleep = pin!(tokio::time::sleep(Duration::ZERO));
         loop {
-            let (armed, full) = {
+            let (armed, full, again) = {
                 let mut state = lock(&self.state);
                 let mut after = Aftermath::default();
                 let now = self.work(&mut state, &mut after);
@@ -313,13 +322,17 @@ impl Shared {
                 // This task is awake, and looks at timers and a full socket below.
                 after.drive = after.again;
                 state.gone = state.closed.is_some() && full.is_none();
-                let (armed, gone) = (state.armed, state.gone);
+                let (armed, gone, again) = (state.armed, state.gone, after.again);
                 self.conclude(state, after);
                 if gone {
                     break;
                 }
-                (armed, full)
+                (armed, full, again)
             };
+            if again {
+                // Tasks that wait to send come first.
+                tokio::task::yield_now().await;
+            }
             if let Some(due) = armed {
                 sleep.as_mut().reset(self.hub.instant(due));
             }

@@ -12,12 +12,14 @@ const KEPT: usize = 16;
 const FIRST_CHUNK: usize = 12;
 const DATA: u8 = 0;
 const SACK: u8 = 3;
+const NR_SACK: u8 = 16;
+const I_DATA: u8 = 64;
 
 /// What a packet looks like before the core reads it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrived {
     len: usize,
-    /// It begins with DATA or a SACK: such change nothing about who gets the packets behind it.
+    /// It begins with data or an acknowledgement: such change nothing about who gets the packets behind it.
     may_wait: bool,
 }
 
@@ -25,7 +27,7 @@ impl Arrived {
     pub(super) fn new(packet: &[u8]) -> Self {
         Self {
             len: packet.len(),
-            may_wait: matches!(packet.get(FIRST_CHUNK), Some(&(DATA | SACK))),
+            may_wait: matches!(packet.get(FIRST_CHUNK), Some(&(DATA | SACK | NR_SACK | I_DATA))),
         }
     }
 }

@@ -9,6 +9,8 @@ pub(crate) const STREAMS: u64 = 8;
 pub(crate) const UNORDERED_EVERY: u64 = 10;
 pub(crate) const SEED: u64 = 1;
 const MAX_SIZE: u64 = 262_144;
+/// Of all messages, where they are large (interop/README.md, `--large`).
+pub(crate) const LARGE: u64 = 1 << 20;
 
 fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -21,8 +23,16 @@ fn next(state: &mut u64) -> u64 {
     mix(*state)
 }
 
+/// How large messages are.
+#[allow(dead_code, reason = "not every test that shares this has large ones")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sizes {
+    Mixed,
+    Large,
+}
+
 /// Message `index` of the side that listens (1) or connects (0): stream, order flag, bytes.
-fn describe(direction: u64, index: u64) -> (StreamId, bool, Vec<u8>) {
+fn describe(sizes: Sizes, direction: u64, index: u64) -> (StreamId, bool, Vec<u8>) {
     let classes = [
         (700, 1, 256),
         (900, 257, 4096),
@@ -36,10 +46,11 @@ fn describe(direction: u64, index: u64) -> (StreamId, bool, Vec<u8>) {
         .into_iter()
         .find(|(below, ..)| class < *below)
         .expect("all are below 1000");
-    let size = match index {
-        0 => 1,
-        1 => MAX_SIZE,
-        _ => low + size % (high - low + 1),
+    let (size, stream) = match (sizes, index) {
+        (Sizes::Large, _) => (LARGE, index),
+        (Sizes::Mixed, 0) => (1, stream),
+        (Sizes::Mixed, 1) => (MAX_SIZE, stream),
+        (Sizes::Mixed, _) => (low + size % (high - low + 1), stream),
     };
     let unordered = index % UNORDERED_EVERY == UNORDERED_EVERY - 1;
     let mut bytes = Vec::with_capacity(size as usize + 8);
@@ -53,12 +64,13 @@ fn describe(direction: u64, index: u64) -> (StreamId, bool, Vec<u8>) {
 /// Sends those of one direction with these numbers; the streams say how reliable they are.
 pub(crate) async fn send_all(
     association: &Association,
+    sizes: Sizes,
     direction: u64,
     indexes: std::ops::Range<u64>,
     reliability: impl Fn(StreamId) -> Reliability,
 ) {
     for index in indexes {
-        let (stream, unordered, bytes) = describe(direction, index);
+        let (stream, unordered, bytes) = describe(sizes, direction, index);
         let options = SendOptions {
             ppid: Ppid(PPID_BASE + index as u32),
             unordered,
@@ -71,6 +83,7 @@ pub(crate) async fn send_all(
 
 /// What came of one direction.
 pub(crate) struct Inbox {
+    sizes: Sizes,
     direction: u64,
     seen: Vec<bool>,
     last: [Option<u64>; STREAMS as usize],
@@ -78,8 +91,9 @@ pub(crate) struct Inbox {
 
 impl Inbox {
     /// None of `count` messages.
-    pub(crate) fn new(direction: u64, count: u64) -> Self {
+    pub(crate) fn new(sizes: Sizes, direction: u64, count: u64) -> Self {
         Self {
+            sizes,
             direction,
             seen: vec![false; count as usize],
             last: [None; STREAMS as usize],
@@ -89,7 +103,7 @@ impl Inbox {
     /// Checks a message; answers its stream and its length.
     pub(crate) fn take(&mut self, message: Message) -> (StreamId, usize) {
         let index = u64::from(message.ppid.0 - PPID_BASE);
-        let (stream, unordered, bytes) = describe(self.direction, index);
+        let (stream, unordered, bytes) = describe(self.sizes, self.direction, index);
         assert_eq!(
             (message.stream, message.unordered),
             (stream, unordered),
@@ -120,7 +134,7 @@ pub(crate) async fn receive_all(
 ) {
     let all = 0..inbox.seen.len() as u64;
     let mut missing = all
-        .filter(|index| needed(describe(inbox.direction, *index).0))
+        .filter(|index| needed(describe(inbox.sizes, inbox.direction, *index).0))
         .count();
     while missing > 0 {
         let message = association.recv().await.expect("recv").expect("another message");

@@ -11,7 +11,7 @@ use anabranch::{Association, Config, Endpoint, PathState, Reliability, StreamId}
 
 use crate::bed::{Bed, LIMIT, expect_pause_below, skip, wait_until};
 use crate::failover::{Progress, endpoint, path};
-use crate::peer_messages::{Inbox, SEED, STREAMS, UNORDERED_EVERY, program, receive_all, send_all};
+use crate::peer_messages::{Inbox, SEED, STREAMS, Sizes, UNORDERED_EVERY, program, receive_all, send_all};
 
 const PORT: u16 = 5000;
 const UDP_PORT: u16 = 9899;
@@ -118,14 +118,14 @@ fn cut_while_sending_to_usrsctp() -> Option<Duration> {
             let (endpoint, association) = connect().await;
             told.send(association.clone()).expect("it is awaited");
             for index in 0..MESSAGES - LAST {
-                send_all(&association, 0, index..index + 1, reliable).await;
+                send_all(&association, Sizes::Mixed, 0, index..index + 1, reliable).await;
                 taken.store(index + 1, Ordering::Relaxed);
             }
             tokio::task::spawn_blocking(move || resumed.recv())
                 .await
                 .expect("no panic")
                 .expect("told");
-            send_all(&association, 0, MESSAGES - LAST..MESSAGES, reliable).await;
+            send_all(&association, Sizes::Mixed, 0, MESSAGES - LAST..MESSAGES, reliable).await;
             association.drained().await.expect("all is acknowledged");
             association.shutdown().await.expect("an orderly end");
             endpoint.close().await;
@@ -190,7 +190,7 @@ fn usrsctp_sends_to_us() {
             told.send(association.clone()).expect("it is awaited");
             receive_all(
                 &association,
-                &mut Inbox::new(1, FROM_USRSCTP),
+                &mut Inbox::new(Sizes::Mixed, 1, FROM_USRSCTP),
                 |_| true,
                 |bytes| progress.note(bytes),
             )

@@ -139,7 +139,6 @@ impl Association {
     pub(super) fn after_acknowledgement(&mut self, now: Timestamp, given_up: &[u64]) {
         for index in given_up {
             self.give_up(now, *index);
-            self.sources.forward.on_lost();
         }
         if !self.outstanding.has_abandoned() {
             return;

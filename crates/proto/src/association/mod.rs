@@ -70,6 +70,15 @@ pub struct Transmit {
     pub may_fragment: bool,
 }
 
+/// What may be handed to the network in one go: see [`Association::burst_limit`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BurstLimit {
+    /// Full datagrams, at least one.
+    pub datagrams: usize,
+    /// The same in bytes.
+    pub bytes: usize,
+}
+
 /// What names an association, here and at the peer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Identity {
@@ -292,7 +301,7 @@ impl Association {
     }
 
     /// Appends up to `max_datagrams` datagrams of equal size (the last may be shorter) for one destination to
-    /// `buffer`; `None` when there is nothing to send now.
+    /// `buffer`; `None` when there is nothing to send now. See [`Association::burst_limit`] for how many to ask for.
     pub fn poll_transmit(
         &mut self,
         now: Timestamp,
@@ -300,6 +309,19 @@ impl Association {
         max_datagrams: usize,
     ) -> Option<Transmit> {
         self.build_batch(now, buffer, max_datagrams)
+    }
+
+    /// How much should be handed to the network in one go, on the path that data takes now ([`Config::burst_time`]). A driver
+    /// that then lets the application have a word keeps urgent messages from waiting behind what has left already.
+    #[must_use]
+    pub fn burst_limit(&self) -> BurstLimit {
+        let path = self.paths.path(self.paths.data_path());
+        let packet = path.pmtu.max_packet();
+        let bytes = path.sent_within(self.config.burst_time).max(packet);
+        BurstLimit {
+            datagrams: bytes / packet,
+            bytes,
+        }
     }
 
     /// The next event.

@@ -196,6 +196,15 @@ impl Path {
         self.burst.room > 0
     }
 
+    /// Bytes that the congestion window lets out in this time; no limit before the round-trip time is known.
+    pub(crate) fn sent_within(&self, time: Duration) -> usize {
+        let round_trip = self.rto.srtt().map_or(0, |srtt| srtt.as_nanos());
+        let bytes = (self.control.cwnd() as u128).saturating_mul(time.as_nanos());
+        bytes
+            .checked_div(round_trip)
+            .map_or(usize::MAX, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
+    }
+
     /// A SACK acknowledged `bytes`: that much may leave beside `Max.Burst` packets, so that one SACK for many
     /// packets does not stall the flow.
     pub(crate) fn open_burst(&mut self, now: Timestamp, bytes: usize, max_burst: u32) {

@@ -300,6 +300,25 @@ fn a_notice() {
     assert_eq!(desk.counters().selective_notices_received, 3);
 }
 
+/// Messages that will not come are remembered until their turn, but no more than chunks are held.
+#[test]
+fn notices_that_are_remembered() {
+    let mut config = in_parts();
+    config.partial_reliability.selective_forward_tsn = Some(1);
+    let (mut desk, first) = begin_with(config);
+    for mid in 1..100 {
+        let chunk = SelectiveForwardTsn {
+            tsn: first.plus(1),
+            stream: StreamId(0),
+            number: MessageNumber::Mid(Mid(mid)),
+        };
+        desk.script.send(&[Chunk::SelectiveForwardTsn(chunk)]);
+    }
+    arrive(&mut desk, first, 0, &["0:0.0be"], 9);
+    arrive(&mut desk, first, 2, &["0:100.0be", "0:41.0be"], 9);
+    assert_eq!(delivered(&mut desk), ["0:0", "0:41"]);
+}
+
 // A ← I-DATA 1 (0:0.1), 2 (0:0.2), 3 (0:0.3), 4 (0:0.4): the buffer is full ← Z;  A → NR-SACK, 1 to 4 may be taken back → Z
 // A ← I-DATA 0 (0:0.0b) ← Z;  A → NR-SACK 3 → Z
 /// What may be taken back is so fragment by fragment, the highest TSN first, and told apart in NR-SACKs.

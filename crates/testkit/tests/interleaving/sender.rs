@@ -138,12 +138,42 @@ fn a_message_is_given_up_whole() {
     desk.nr_sack(0, &[], &[(1, 1), (3, 3)]);
     desk.nr_sack(0, &[], &[(1, 1), (3, 3), (5, 5)]);
     assert_eq!(desk.abandoned(), [(0, true)]);
-    assert_eq!(desk.sent(), ["I-FORWARD-TSN 4 (0:0)"]);
     assert_eq!(
         desk.script.association().stats().outstanding_bytes,
         FULL + 1000,
         "only 2 and 4 may still come"
     );
+    desk.script.advance_to_timeout();
+    assert_eq!(desk.sent(), ["I-FORWARD-TSN 4 (0:0)"]);
+}
+
+// A → I-DATA 0 (0:0.0b), 1 (1:0.0b), 2 (0:0.1), 3 (1:0.1), 4 (0:0.2e), 5 (1:0.2e);  0 is lost, and message 0 given up
+// A ← NR-SACK of 1, 2, 4, 5;  A → I-FORWARD-TSN 2 (0:0);  A → I-DATA 3 (1:0.1), lost too → Z
+/// A message is passed once nothing of it is in flight: what came of it after that would be a violation to usrsctp.
+#[test]
+fn not_while_it_may_come() {
+    let mut desk = round_robin();
+    desk.script.act(|association, now| {
+        for (stream, reliability) in [(0, NEVER_AGAIN), (1, Reliable)] {
+            let options = SendOptions {
+                reliability,
+                ..SendOptions::default()
+            };
+            let message = vec![7; 2 * FULL + 1000].into();
+            association
+                .send(now, StreamId(stream), message, options)
+                .expect("send");
+        }
+    });
+    desk.send_on(2, FULL, Reliable, false);
+    desk.sent();
+    desk.nr_sack(0, &[], &[(1, 1)]);
+    desk.nr_sack(0, &[], &[(1, 1), (5, 5)]);
+    desk.nr_sack(0, &[], &[(1, 1), (5, 6)]);
+    assert_eq!(desk.abandoned(), [(0, true)]);
+    assert_eq!(desk.sent(), [""; 0]);
+    desk.nr_sack(0, &[], &[(1, 2), (4, 6)]);
+    assert_eq!(desk.sent(), ["I-FORWARD-TSN 2 (0:0)", "I-DATA 3 (1:0.1)"]);
 }
 
 /// Of each stream the highest ordered message that was given up is listed and the highest unordered one; they are in the
@@ -161,7 +191,7 @@ fn what_is_listed() {
     assert_eq!(desk.sent(), ["I-FORWARD-TSN 4 (1:1 1:u1 2:u0)"]);
 }
 
-// A → I-DATA 0 (0:0.0b), 1 (1:0.0b), … of a message with a lifetime and of another;  time passes;  A → I-FORWARD-TSN 0 (0:0)
+// A → I-DATA 0 (0:0.0b), 1 (1:0.0b), … of a message with a lifetime and of another;  time passes
 // A ← NR-SACK of all;  A → I-FORWARD-TSN of the TSN that was never sent, and the other's fragments → Z
 /// A message that is given up half-sent ends in a TSN that is never sent, and holds up no other.
 #[test]
@@ -182,15 +212,11 @@ fn half_sent() {
     let sent = desk.sent().len() as u32;
     desk.script.advance(60 * MS);
     assert_eq!(desk.abandoned(), [(0, true)]);
-    assert_eq!(desk.sent(), ["I-FORWARD-TSN 0 (0:0)"]);
+    assert_eq!(desk.sent(), [""; 0], "what is in flight may still come");
     for acked in 1..sent {
         desk.nr_sack(acked, &[], &[]);
     }
-    assert_eq!(
-        desk.counters().forward_tsns_sent,
-        1,
-        "what is in flight needs no more words"
-    );
+    assert_eq!(desk.counters().forward_tsns_sent, 0);
     desk.sent();
     desk.nr_sack(sent, &[], &[]);
     assert_eq!(desk.sent()[0], format!("I-FORWARD-TSN {sent} (0:0)"));
@@ -224,6 +250,28 @@ fn a_list_fits_a_packet() {
     assert!((50..75).contains(&listed), "{listed} in 576 bytes");
     desk.nr_sack(listed, &[], &[]);
     assert!(desk.sent()[0].starts_with("I-FORWARD-TSN"));
+}
+
+/// What is to leave at once is what the window lets out in a millisecond, or in the time that is set, but at least a packet:
+/// more urgent messages wait for no more.
+#[test]
+fn bursts_are_bounded() {
+    for (burst_time, datagrams) in [(MS, 1..=1), (50 * MS, 10..=25)] {
+        let mut config = config();
+        config.burst_time = burst_time;
+        let (mut desk, _) = begin_with(config);
+        let unknown = desk.script.association().burst_limit();
+        assert!(
+            unknown.datagrams > 1000,
+            "no round trip was measured: {unknown:?}"
+        );
+        desk.send(&[Reliable], 1000);
+        desk.script.advance(100 * MS);
+        desk.nr_sack(1, &[], &[]);
+        let limit = desk.script.association().burst_limit();
+        assert!(datagrams.contains(&limit.datagrams), "{limit:?}");
+        assert!(limit.bytes >= 1252 && limit.bytes < 50_000, "{limit:?}");
+    }
 }
 
 /// Of a message that was not delivered the application is told once, though others came between its fragments.

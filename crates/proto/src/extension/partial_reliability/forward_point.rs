@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use anabranch_wire::chunk::{Chunk, ForwardTsn, IForwardTsn, SkippedMessage, SkippedStream};
 use anabranch_wire::{Mid, Ssn, StreamId, Tsn};
 
-use crate::send::{ChunkState, DataFormat, Outstanding};
+use crate::send::{DataFormat, Outstanding};
 use crate::time::Timestamp;
 
 /// Bytes of a FORWARD-TSN without streams, and of each stream.
@@ -21,7 +21,7 @@ const I_ENTRY_LEN: usize = 8;
 const REPEAT_AFTER: u8 = 3;
 
 /// How far the receiver may be told to go on without what is missing.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct ForwardPoint {
     /// Whether chunks that the receiver holds for good do not stop the point.
     past_nonrenegable: bool,
@@ -37,10 +37,6 @@ pub(crate) struct ForwardPoint {
     told_at: Timestamp,
     /// Acknowledgements since then that did not reach it.
     short: u8,
-    /// The receiver would learn something from the point.
-    news: bool,
-    /// The last message listed of each stream and kind, where messages interleave.
-    listed: BTreeMap<(StreamId, bool), u32>,
     due: bool,
 }
 
@@ -54,8 +50,6 @@ impl ForwardPoint {
             told: 0,
             told_at: Timestamp::ZERO,
             short: 0,
-            news: false,
-            listed: BTreeMap::new(),
             due: false,
         }
     }
@@ -68,7 +62,9 @@ impl ForwardPoint {
     ///
     /// A message is passed whole or not at all: a FORWARD-TSN that ended within one would make the receiver drop what it
     /// holds of it. One that was given up was so as a whole; of one that is held for good every fragment must be. The receiver
-    /// of an I-FORWARD-TSN drops what is listed and nothing else: fragments that are held for good are passed one by one.
+    /// of an I-FORWARD-TSN drops what is listed and nothing else: fragments that are held for good are passed one by one. But
+    /// fragments that come of a message that was skipped are a violation to usrsctp: such a message is passed when all of
+    /// it has arrived or is lost.
     pub(crate) fn advance(&mut self, outstanding: &Outstanding) -> u64 {
         let cumulative = outstanding.base() - 1;
         self.reached = self.reached.max(cumulative);
@@ -79,15 +75,10 @@ impl ForwardPoint {
         while self.reached + 1 < outstanding.next_index() {
             let next = self.reached + 1;
             let chunk = outstanding.chunk(next);
-            if chunk.abandoned {
+            let waits = self.format.interleaves() && outstanding.may_still_come(next);
+            if chunk.abandoned && !waits {
                 self.reached = next;
                 self.point = next;
-                // Where messages interleave, those given up are passed one chunk at a time as others are acknowledged: what is
-                // in flight of a message that was listed before needs no word.
-                let fragment = &chunk.fragment;
-                let listed = self.listed.get(&(fragment.stream, fragment.unordered));
-                let old = chunk.state != ChunkState::GivenUp && listed == Some(&fragment.sequence);
-                self.news |= !old;
             } else if self.past_nonrenegable
                 && chunk.for_good
                 && let Some(end) = self.end_of_kept(outstanding, next)
@@ -113,14 +104,9 @@ impl ForwardPoint {
         self.point >= outstanding.base()
     }
 
-    /// Chunks that were given up are lost now: the receiver must be told if it was not.
-    pub(crate) fn on_lost(&mut self) {
-        self.news = true;
-    }
-
     /// The point may have moved: it is told if it did (§3.5 C3).
     pub(crate) fn on_advance(&mut self, outstanding: &Outstanding) {
-        self.due |= self.is_pending(outstanding) && self.point > self.told && self.news;
+        self.due |= self.is_pending(outstanding) && self.point > self.told;
     }
 
     /// An acknowledgement came: after some that fall short of what was told, it is told again. Those within `wait` of
@@ -149,7 +135,7 @@ impl ForwardPoint {
     /// `None` if not even one message fits.
     ///
     /// Of each stream the highest ordered message that was given up is listed, and in an I-FORWARD-TSN the highest unordered
-    /// one; never one that is held for good.
+    /// one; never one that is held for good, nor, where messages interleave, one of which fragments may still come.
     pub(crate) fn build(&mut self, now: Timestamp, outstanding: &Outstanding, room: usize) -> Option<Chunk> {
         let interleaves = self.format.interleaves();
         let entry_len = if interleaves { I_ENTRY_LEN } else { ENTRY_LEN };
@@ -172,13 +158,9 @@ impl ForwardPoint {
         }
         let end = end?;
         self.due = false;
-        self.news = end < self.point;
         self.short = 0;
         self.told = end;
         self.told_at = now;
-        if interleaves {
-            self.listed.extend(&skipped);
-        }
         let (end, skipped) = (Tsn(end as u32), skipped.into_iter());
         Some(if interleaves {
             let skipped = skipped.map(|((stream, unordered), mid)| SkippedMessage {

@@ -63,6 +63,18 @@ impl Outstanding {
         in_ring.then(|| index - u64::from(before))
     }
 
+    /// Whether this fragment or one behind it, of the same message, is in flight.
+    pub(crate) fn may_still_come(&self, mut index: u64) -> bool {
+        loop {
+            let chunk = self.chunk(index);
+            let [_, behind] = chunk.links;
+            if chunk.state == ChunkState::InFlight || behind == 0 {
+                return chunk.state == ChunkState::InFlight;
+            }
+            index += u64::from(behind);
+        }
+    }
+
     /// Gives up what is in the ring of a message that goes on, if anything.
     pub(crate) fn abandon_open(&mut self, stream: StreamId, message: MessageId) {
         let of_it = |index: &u64| *index >= self.base && self.chunk(*index).fragment.message == message;
