@@ -29,7 +29,7 @@ fn what_the_papers_claim_holds() {
         .lines()
         .map(|line| serde_json::from_str(line).expect("JSON"))
         .collect();
-    assert_eq!(experiments.len(), 3, "{out}");
+    assert_eq!(experiments.len(), 4, "{out}");
     for experiment in &experiments {
         let claims = experiment["claims"].as_array().expect("claims");
         let must = claims.iter().filter(|claim| claim["must"] == true);

@@ -11,6 +11,7 @@ pub mod experiments;
 mod figure;
 mod known;
 pub mod plot;
+mod queue_meter;
 mod report;
 mod results;
 pub mod run;

@@ -6,6 +6,7 @@ use anabranch_proto::Timestamp;
 use anabranch_proto::wire::chunk::{Chunk, Data};
 use anabranch_proto::wire::packet::Packet as SctpPacket;
 
+use crate::queue_meter::QueueMeter;
 use crate::traffic::FirstTimes;
 
 /// A host with an observer between it and the network, who sees every packet and changes none.
@@ -14,6 +15,7 @@ pub struct Tap {
     sent: FirstTimes,
     arrived: FirstTimes,
     holdings: Holdings,
+    queue: Option<QueueMeter>,
     digest: u64,
 }
 
@@ -35,6 +37,7 @@ impl Tap {
             sent: FirstTimes::default(),
             arrived: FirstTimes::default(),
             holdings: Holdings::default(),
+            queue: None,
             // The offset basis of FNV-1a.
             digest: 0xcbf2_9ce4_8422_2325,
         }
@@ -72,6 +75,32 @@ impl Tap {
     /// Counts holdings anew.
     pub fn restart_holdings(&mut self) {
         self.holdings = Holdings::default();
+    }
+
+    /// Measures the use of the retransmission queue from now on.
+    pub(crate) fn measure_queue(&mut self, now: Timestamp) {
+        let mut queue = self.queue.take().unwrap_or_default();
+        queue.restart(now);
+        queue.look(&self.host);
+        self.queue = Some(queue);
+    }
+
+    /// What was measured of the retransmission queue until `now`, if anything was.
+    pub(crate) fn queue(&mut self, now: Timestamp) -> Option<&QueueMeter> {
+        self.queue.as_mut()?.advance(now);
+        self.queue.as_ref()
+    }
+
+    /// Does something to the host, before and after which the retransmission queue is looked at.
+    fn watched<Answer>(&mut self, now: Timestamp, act: impl FnOnce(&mut Host) -> Answer) -> Answer {
+        if let Some(queue) = &mut self.queue {
+            queue.advance(now);
+        }
+        let answer = act(&mut self.host);
+        if let Some(queue) = &mut self.queue {
+            queue.look(&self.host);
+        }
+        answer
     }
 
     /// A hash of every packet sent and its time: equal for equal behaviour.
@@ -119,7 +148,11 @@ impl Node for Tap {
                 self.arrived.note(data.ppid.0, now);
             }
         });
-        self.host.handle_packet(now, packet);
+        if let Some(queue) = &mut self.queue {
+            queue.advance(now);
+            queue.on_received(&packet);
+        }
+        self.watched(now, |host| host.handle_packet(now, packet));
         if has_data {
             let held = self.held_bytes();
             self.holdings.events += u64::from(held > 0);
@@ -128,11 +161,14 @@ impl Node for Tap {
     }
 
     fn handle_timeout(&mut self, now: Timestamp) {
-        self.host.handle_timeout(now);
+        self.watched(now, |host| host.handle_timeout(now));
     }
 
     fn poll_transmit(&mut self, now: Timestamp) -> Option<Packet> {
-        let packet = self.host.poll_transmit(now)?;
+        let packet = self.watched(now, |host| host.poll_transmit(now))?;
+        if let Some(queue) = &mut self.queue {
+            queue.on_sent(&packet);
+        }
         each_data_chunk(&packet, |data| self.sent.note(data.ppid.0, now));
         self.mix(&now.0.to_le_bytes());
         self.mix(packet.payload.sctp());

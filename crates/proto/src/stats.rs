@@ -152,6 +152,9 @@ pub struct AssociationStats {
     pub queued_bytes: usize,
     /// Bytes sent and not acknowledged.
     pub outstanding_bytes: usize,
+    /// Of these, what the peer acknowledged by gap blocks and could still take back. With NR-SACK none is, if the peer never
+    /// takes anything back.
+    pub gap_acked_bytes: usize,
     /// The peer's window as far as known, in bytes (RFC 9260 §6.2.1).
     pub peer_rwnd: usize,
     /// The window this side advertises, in bytes.

@@ -2,6 +2,7 @@
 
 mod nr_sack_forward_tsn;
 mod pair;
+mod retransmission_queue;
 mod stream_priority;
 mod time_sensitive;
 
@@ -14,6 +15,7 @@ use crate::experiment::Experiment;
 pub fn all() -> Vec<Experiment> {
     vec![
         nr_sack_forward_tsn::experiment(),
+        retransmission_queue::experiment(),
         stream_priority::experiment(),
         time_sensitive::experiment(),
     ]

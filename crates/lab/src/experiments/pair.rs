@@ -1,4 +1,4 @@
-//! Two hosts with a link of their own, and nothing else on it: a source on one, a sink on the other.
+//! Two hosts with links of their own, and nothing else on them: a source on one, a sink on the other.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -19,34 +19,58 @@ pub(super) const PEER: (SocketAddr, u16) = (SocketAddr::new(RECEIVER, 0), PORT);
 /// The network of a run.
 pub(super) struct Pair {
     pub(super) network: Network,
-    /// The link that data takes; acknowledgements take one like it.
-    pub(super) data_link: LinkId,
+    /// The links that data takes, one for each path.
+    pub(super) data_links: Vec<LinkId>,
     sender: NodeId,
     receiver: NodeId,
 }
 
 impl Pair {
-    /// Both hosts with these settings. The source begins within the first second: when is the seed's choice.
+    /// Both hosts with these settings and one path between them. The source begins within the first second: when is the seed's
+    /// choice.
     pub(super) fn new(seed: u64, config: &Config, link: LinkConfig, source: Source) -> Self {
+        Self::over(seed, config, vec![(link.clone(), link)], source)
+    }
+
+    /// The same with several paths: for each the link of data and that of acknowledgements.
+    pub(super) fn over(
+        seed: u64,
+        config: &Config,
+        links: Vec<(LinkConfig, LinkConfig)>,
+        source: Source,
+    ) -> Self {
+        let addresses = [SENDER, RECEIVER].map(|first| {
+            let addresses = (0..links.len() as u8).map(|path| on_path(path, first));
+            addresses.collect::<Vec<IpAddr>>()
+        });
         let mut network = Network::new(seed);
         let start = Duration::from_millis(Generator::of_process(seed, "start").below(1000));
-        let host = |label: &str| {
+        let host = |label: &str, addresses: &[IpAddr]| {
             let seed = network.generator(label).bytes();
-            Host::new(config.clone(), 0, seed).expect("the settings are in range")
+            let mut config = config.clone();
+            if addresses.len() > 1 {
+                config.local_addresses = addresses.to_vec();
+            }
+            Host::new(config, 0, seed).expect("the settings are in range")
         };
-        let (mut sender, mut receiver) = (host("sender"), host("receiver"));
+        let (mut sender, mut receiver) = (host("sender", &addresses[0]), host("receiver", &addresses[1]));
         sender.run(source, Some(Timestamp::ZERO + start));
         receiver.run(Sink::default(), None);
         receiver
             .endpoint_mut()
             .listen(PORT)
             .expect("nothing else listens");
-        let sender = network.add_node("sender", &[SENDER], Tap::new(sender));
-        let receiver = network.add_node("receiver", &[RECEIVER], Tap::new(receiver));
-        let (data_link, _) = network.connect((sender, SENDER), (receiver, RECEIVER), link.clone(), link);
+        let sender = network.add_node("sender", &addresses[0], Tap::new(sender));
+        let receiver = network.add_node("receiver", &addresses[1], Tap::new(receiver));
+        let ends = addresses[0].iter().zip(&addresses[1]).zip(links);
+        let data_links = ends
+            .map(|((from, to), (there, back))| {
+                network.connect((sender, *from), (receiver, *to), there, back).0
+            })
+            .collect();
         Self {
             network,
-            data_link,
+            data_links,
             sender,
             receiver,
         }
@@ -54,6 +78,10 @@ impl Pair {
 
     pub(super) fn sender(&self) -> &Tap {
         self.network.node(self.sender)
+    }
+
+    pub(super) fn sender_mut(&mut self) -> &mut Tap {
+        self.network.node_mut(self.sender)
     }
 
     pub(super) fn receiver(&self) -> &Tap {
@@ -82,5 +110,16 @@ impl Pair {
         association
             .map(|association| *association.counters())
             .unwrap_or_default()
+    }
+}
+
+/// The address of a host on a path.
+fn on_path(path: u8, first: IpAddr) -> IpAddr {
+    match first {
+        IpAddr::V4(first) => {
+            let [net, _, sub, host] = first.octets();
+            IpAddr::from([net, path, sub, host])
+        }
+        IpAddr::V6(_) => first,
     }
 }

@@ -206,7 +206,7 @@ fn simulate(variant: Variant, loss: f64, seed: u64) -> Vec<f64> {
     let mut pair = Pair::new(seed, &config(variant), link.clone(), source);
     pair.network.run_until(LOSS_BEGINS);
     pair.network
-        .set_link_config(pair.data_link, link.with_loss(LossModel::bernoulli(loss)));
+        .set_link_config(pair.data_links[0], link.with_loss(LossModel::bernoulli(loss)));
     pair.receiver_mut().restart_holdings();
     let before = pair.counters();
     pair.network.run_until(END);

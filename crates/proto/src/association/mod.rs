@@ -410,6 +410,7 @@ impl Association {
             paths: self.paths.iter().map(|path| path.stats(primary)).collect(),
             queued_bytes: self.queue.bytes(),
             outstanding_bytes: self.outstanding.bytes(),
+            gap_acked_bytes: self.outstanding.gap_acked_bytes(),
             peer_rwnd: self.peer_window.left(self.outstanding.in_flight()),
             a_rwnd: self.receiver.a_rwnd(),
             unread_bytes: self.receiver.unread_bytes(),

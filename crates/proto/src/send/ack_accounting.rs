@@ -64,6 +64,11 @@ impl AckAccounting {
         Self::PerPath(Vec::new())
     }
 
+    /// Whether paths are told apart: then acknowledgements may return by several, too.
+    pub(crate) fn is_per_path(&self) -> bool {
+        matches!(self, Self::PerPath(_))
+    }
+
     /// Chunk `index` leaves on a path; answers what that transmission is called there.
     pub(crate) fn on_sent(&mut self, path: PathId, index: u64, repeat: bool) -> u64 {
         let Self::PerPath(flights) = self else {

@@ -226,9 +226,16 @@ impl Outstanding {
         self.chunks.is_empty()
     }
 
-    /// Bytes of user data that are not cumulatively acknowledged.
+    /// Bytes of user data that are kept: not cumulatively acknowledged, and not known to be held by the peer for good.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Of [`Outstanding::bytes`], those that gap blocks acknowledge. Costs what is acknowledged so.
+    pub(crate) fn gap_acked_bytes(&self) -> usize {
+        let chunks = self.acked.iter().flat_map(|run| run.first..=run.last);
+        let above = chunks.filter(|index| *index >= self.base);
+        above.map(|index| self.chunk(index).fragment.payload.len()).sum()
     }
 
     /// Bytes of user data in flight, on all paths.
@@ -394,6 +401,9 @@ impl Outstanding {
         if highest >= self.next_index() {
             return Err(InvalidAck::NeverSent);
         }
+        if self.is_overtaken(cumulative, report) {
+            return Err(InvalidAck::Stale);
+        }
         outcome.cumulative_moved = cumulative >= self.base;
         self.accounting.begin();
         let mut highest_newly_acked = self.on_cumulative(cumulative, &earliest, outcome);
@@ -412,6 +422,25 @@ impl Outstanding {
         let last = self.next_index() - 1;
         self.accounting.finish(last, &self.rules, outcome);
         Ok(())
+    }
+
+    /// Whether an acknowledgement says less than what is known and nothing new, where acknowledgements return by several
+    /// paths: another has overtaken it, and what it leaves out was not taken back. What really was is seen by the next one that
+    /// says something new, or once nothing is in flight.
+    fn is_overtaken(&self, cumulative: u64, report: &AckReport<'_>) -> bool {
+        if !self.accounting.is_per_path() || cumulative + 1 != self.base || self.in_flight == 0 {
+            return false;
+        }
+        let (mut says, mut knows, mut news) = (0, 0, false);
+        for blocks in [report.revocable, report.nonrenegable] {
+            let runs: Vec<Run> = runs_above(cumulative, blocks).collect();
+            says += runs.iter().map(|run| run.last + 1 - run.first).sum::<u64>();
+            difference(&runs, &self.acked, |_| news = true);
+        }
+        for run in &self.acked {
+            knows += (run.last + 1).saturating_sub(run.first.max(self.base));
+        }
+        !news && says < knows
     }
 
     /// Removes what is cumulatively acknowledged; answers the highest newly acknowledged index.

@@ -200,7 +200,7 @@ pub(super) fn simulate(setting: Setting, seed: u64) -> Vec<f64> {
         slope(&times, &delays),
         first,
         second,
-        pair.network.link_stats(pair.data_link).lost_queue as f64,
+        pair.network.link_stats(pair.data_links[0]).lost_queue as f64,
         pair.counters().timeouts as f64,
     ]
 }

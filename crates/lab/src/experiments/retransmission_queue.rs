@@ -1,0 +1,263 @@
+//! Natarajan, Stewart, Iyengar, Ekiz, Yilmaz and Amer, *NR-SACKs for SCTP*: how much of what a sender keeps it may still need,
+//! and what a small send buffer costs on one path and on several at once.
+
+mod claims;
+mod figures;
+
+use std::time::Duration;
+
+use anabranch_netsim::{LinkConfig, LossModel, QueueLimit};
+use anabranch_proto::{
+    Config, CoupledControl, MultipathMode, PathScheduler, RetransmissionPolicy, SendOptions, Timestamp,
+};
+
+use super::pair::{PEER, Pair};
+use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric};
+use crate::traffic::Source;
+
+/// Bytes of user data in a chunk that fills a packet of 1,500 bytes.
+const MESSAGE: usize = 1452;
+/// Until here nothing counts: the association is made within the first second.
+const BEGIN: Timestamp = Timestamp::from_millis(1_000);
+/// "Unlimited": no path set here holds so much.
+const UNLIMITED: u32 = 4096;
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        name: "traffic",
+        value: "one association, an endless source of unordered messages that fill a packet each",
+        from_paper: true,
+    },
+    Parameter {
+        name: "one",
+        value: "10 Mbit/s, 50 ms each way, drop-tail of 50 packets",
+        from_paper: false,
+    },
+    Parameter {
+        name: "pair",
+        value: "two paths of 10 Mbit/s, 45 ms, 50 packets; loss on the first / on the second",
+        from_paper: false,
+    },
+    Parameter {
+        name: "three",
+        value: "2 Mbit/s, 50 ms, 0.1 %; 1.6 Mbit/s, 80 ms, 1 %; 0.8 Mbit/s, 160 ms, 3 %; 50 packets each",
+        from_paper: false,
+    },
+    Parameter {
+        name: "10+2",
+        value: "10 Mbit/s, 20 ms, 0.1 %; 2 Mbit/s, 100 ms, 1 %; 50 packets each",
+        from_paper: false,
+    },
+    Parameter {
+        name: "loss",
+        value: "random, in percent, of data only",
+        from_paper: false,
+    },
+    Parameter {
+        name: "several paths",
+        value: "round robin among those with room, repeats where ssthresh is largest, uncoupled windows",
+        from_paper: false,
+    },
+    Parameter {
+        name: "buffers",
+        value: "send buffer in KiB as the axis has it (4096: unlimited); receive buffer 8 MiB",
+        from_paper: false,
+    },
+];
+
+const METRICS: &[Metric] = &[
+    metric("goodput", "Mbit/s", "user data delivered"),
+    metric(
+        "utilisation_recovery",
+        "",
+        "of what the sender keeps, the share that was not acknowledged: mean over the time of loss recovery",
+    ),
+    metric("utilisation", "", "the same over the whole time"),
+    metric(
+        "blocked",
+        "",
+        "share of the time in which a path had room and the send buffer had none",
+    ),
+    metric("timeouts", "", "T3-rtx expirations"),
+    metric("retransmissions", "", "chunks sent again"),
+];
+
+/// The experiment.
+pub(super) fn experiment() -> Experiment {
+    Experiment {
+        name: "retransmission-queue",
+        question: "What has arrived for good need not be kept: how much does a sender keep in vain, and what does it gain, on \
+                   one path and on several, if it is told?",
+        source: "Natarajan, Stewart, Iyengar, Ekiz, Yilmaz, Amer: NR-SACKs for SCTP",
+        parameters: PARAMETERS,
+        metrics: METRICS,
+        seeds: |extent| match extent {
+            Extent::Quick | Extent::Short => 6,
+            Extent::Full => 30,
+        },
+        cells,
+        claims: claims::claims,
+        figures: figures::figures,
+    }
+}
+
+/// Where, with how large a buffer, and how it is acknowledged.
+#[derive(Clone, Copy, Debug)]
+struct Setting {
+    paths: &'static str,
+    /// In percent; of each path, if several.
+    loss: &'static str,
+    /// Of the sender, in KiB.
+    buffer: u32,
+    nr_sack: bool,
+}
+
+fn cells(extent: Extent) -> Vec<Cell> {
+    let cell = |setting: Setting| {
+        let coordinates = vec![
+            ("paths", setting.paths.to_owned()),
+            ("loss", setting.loss.to_owned()),
+            ("buffer", setting.buffer.to_string()),
+            ("ack", if setting.nr_sack { "nr-sack" } else { "sack" }.to_owned()),
+        ];
+        Cell::new(coordinates, move |seed| simulate(setting, extent, seed))
+    };
+    let places = match extent {
+        Extent::Quick => quick_places(),
+        Extent::Short | Extent::Full => full_places(),
+    };
+    let both = places.into_iter().flat_map(|(paths, loss, buffer)| {
+        [false, true].map(|nr_sack| Setting {
+            paths,
+            loss,
+            buffer,
+            nr_sack,
+        })
+    });
+    both.map(cell).collect()
+}
+
+type Place = (&'static str, &'static str, u32);
+
+/// What the claims need.
+fn quick_places() -> Vec<Place> {
+    let mut places = vec![
+        ("one", "0.1", 64),
+        ("one", "0.1", UNLIMITED),
+        ("one", "1", 64),
+        ("one", "1", UNLIMITED),
+        ("one", "5", UNLIMITED),
+    ];
+    places.extend(["1/1", "1/10"].map(|loss| ("pair", loss, 32)));
+    places.extend([
+        ("pair", "1/1", 64),
+        ("pair", "1/1", UNLIMITED),
+        ("pair", "0/0", 64),
+    ]);
+    for paths in ["three", "10+2"] {
+        places.extend([32, 64, 128].map(|buffer| (paths, usual_loss(paths), buffer)));
+    }
+    places
+}
+
+fn full_places() -> Vec<Place> {
+    let buffers = [32, 64, 128, 256, UNLIMITED];
+    let mut places = Vec::new();
+    let lines: [(&str, &[&'static str]); 4] = [
+        ("one", &["0.1", "0.5", "1", "2", "3", "5", "10"]),
+        ("pair", &["0/0", "1/1", "1/5", "1/10"]),
+        ("three", &["0.1/1/3"]),
+        ("10+2", &["0/0", "0.1/1"]),
+    ];
+    for (paths, losses) in lines {
+        for loss in losses {
+            places.extend(buffers.map(|buffer| (paths, *loss, buffer)));
+        }
+    }
+    places
+}
+
+/// The losses that belong to a set of paths.
+fn usual_loss(paths: &str) -> &'static str {
+    match paths {
+        "three" => "0.1/1/3",
+        _ => "0.1/1",
+    }
+}
+
+/// The links of data and those of acknowledgements.
+fn links(setting: Setting) -> Vec<(LinkConfig, LinkConfig)> {
+    let link = |kbits: u64, millis: u64| {
+        LinkConfig::default()
+            .with_rate(kbits * 1000)
+            .with_delay(Duration::from_millis(millis))
+            .with_queue(QueueLimit::Packets(50))
+    };
+    let links = match setting.paths {
+        "one" => vec![link(10_000, 50)],
+        "pair" => vec![link(10_000, 45), link(10_000, 45)],
+        "three" => vec![link(2_000, 50), link(1_600, 80), link(800, 160)],
+        _ => vec![link(10_000, 20), link(2_000, 100)],
+    };
+    let losses = setting
+        .loss
+        .split('/')
+        .map(|percent| percent.parse::<f64>().unwrap_or_default());
+    let pairs = links.into_iter().zip(losses);
+    pairs
+        .map(|(link, percent)| {
+            (
+                link.clone().with_loss(LossModel::bernoulli(percent / 100.0)),
+                link,
+            )
+        })
+        .collect()
+}
+
+fn config(setting: Setting) -> Config {
+    let mut config = super::plain_config();
+    config.buffers.send = setting.buffer as usize * 1024;
+    config.buffers.receive = 8 << 20;
+    config.nr_sack.offer = setting.nr_sack;
+    if setting.paths != "one" {
+        config.multipath.mode = MultipathMode::Cmt;
+        config.multipath.scheduler = PathScheduler::RoundRobin;
+        config.multipath.retransmission = RetransmissionPolicy::LargestSsthresh;
+        config.multipath.congestion = CoupledControl::Uncoupled;
+    }
+    config
+}
+
+fn simulate(setting: Setting, extent: Extent, seed: u64) -> Vec<f64> {
+    let seconds = match extent {
+        Extent::Quick | Extent::Short => 30,
+        Extent::Full => 60,
+    };
+    let options = SendOptions {
+        unordered: true,
+        ..SendOptions::default()
+    };
+    let source = Source::greedy(PEER, options, MESSAGE);
+    let mut pair = Pair::over(seed, &config(setting), links(setting), source);
+    pair.sender_mut().measure_queue(Timestamp::ZERO);
+    pair.network.run_until(BEGIN);
+    let before = pair.sink().deliveries().len();
+    let counters = pair.counters();
+    pair.sender_mut().measure_queue(BEGIN);
+    let end = BEGIN + Duration::from_secs(seconds);
+    pair.network.run_until(end);
+    let delivered = pair.sink().deliveries().len() - before;
+    let after = pair.counters();
+    let queue = *pair.sender_mut().queue(end).expect("it was measured");
+    let repeats = |counters: &anabranch_proto::Counters| {
+        counters.retransmissions_fast + counters.retransmissions_timeout
+    };
+    vec![
+        (delivered * MESSAGE * 8) as f64 / 1e6 / seconds as f64,
+        queue.utilisation_in_recovery(),
+        queue.utilisation(),
+        queue.blocked(),
+        (after.timeouts - counters.timeouts) as f64,
+        (repeats(&after) - repeats(&counters)) as f64,
+    ]
+}

@@ -1,0 +1,247 @@
+//! What is claimed of the retransmission queue, by the slides and by those who measured after them.
+
+use crate::claim::{Bound, Claim};
+use crate::results::Results;
+
+type Places = [(&'static str, &'static str); 3];
+
+fn at(paths: &'static str, loss: &'static str, buffer: &'static str) -> Places {
+    [("paths", paths), ("loss", loss), ("buffer", buffer)]
+}
+
+fn with(places: Places, ack: &'static str) -> [(&'static str, &'static str); 4] {
+    let [paths, loss, buffer] = places;
+    [paths, loss, buffer, ("ack", ack)]
+}
+
+/// A metric with one kind of acknowledgement.
+fn of(
+    metric: &'static str,
+    places: Places,
+    ack: &'static str,
+) -> impl Fn(&Results) -> Option<Vec<f64>> + Send + Sync {
+    move |results| results.sample(&with(places, ack), metric)
+}
+
+/// A metric with NR-SACKs over that with SACKs.
+fn gain(metric: &'static str, places: Places) -> impl Fn(&Results) -> Option<Vec<f64>> + Send + Sync {
+    move |results| results.ratio(&with(places, "nr-sack"), &with(places, "sack"), metric)
+}
+
+const SLIDES: &str = "NR-SACKs: higher throughput with small send buffers; no numbers";
+
+pub(super) fn claims() -> Vec<Claim> {
+    let mut claims = queue_claims();
+    claims.extend(one_path_claims());
+    claims.extend(gain_claims());
+    claims.extend(blocking_claims());
+    claims
+}
+
+fn queue_claims() -> Vec<Claim> {
+    vec![
+        Claim::new(
+            "one path, 1 % loss: with NR-SACKs all of the queue is needed, in loss recovery too",
+            "100 %",
+            Bound::Within(1.0, 1.0),
+            of("utilisation_recovery", at("one", "1", "4096"), "nr-sack"),
+        )
+        .must(),
+        Claim::new(
+            "one path, 1 % loss: with SACKs 35 to 65 % of the queue is needed in loss recovery",
+            "wastes about 50 %",
+            Bound::Within(0.35, 0.65),
+            of("utilisation_recovery", at("one", "1", "4096"), "sack"),
+        )
+        .must(),
+        Claim::new(
+            "one path, 5 % loss: the same",
+            "wastes about 50 %",
+            Bound::Within(0.35, 0.65),
+            of("utilisation_recovery", at("one", "5", "4096"), "sack"),
+        ),
+        Claim::new(
+            "one path, 0.1 % loss: less of it where the buffer is the limit, 64 KiB, than where it is not",
+            "lower where the buffer limits, by a model",
+            Bound::AtMost(0.0),
+            |results| {
+                let limited = of("utilisation_recovery", at("one", "0.1", "64"), "sack")(results)?;
+                let unlimited = of("utilisation_recovery", at("one", "0.1", "4096"), "sack")(results)?;
+                let pairs = limited.iter().zip(&unlimited);
+                Some(pairs.map(|(limited, unlimited)| limited - unlimited).collect())
+            },
+        ),
+    ]
+}
+
+fn one_path_claims() -> Vec<Claim> {
+    let cells = [
+        (
+            "0.1",
+            "64",
+            "one path, 0.1 % loss, 64 KiB: goodput with NR-SACKs at least 0.98 of that with SACKs",
+        ),
+        ("1", "64", "one path, 1 % loss, 64 KiB: the same"),
+        ("1", "4096", "one path, 1 % loss, unlimited buffer: the same"),
+        ("5", "4096", "one path, 5 % loss, unlimited buffer: the same"),
+    ];
+    let claim = |(loss, buffer, says)| {
+        Claim::of_ratio(
+            says,
+            "throughput with NR-SACKs at least that with SACKs in all cases (Yilmaz and others, 2010)",
+            Bound::AtLeast(0.98),
+            gain("goodput", at("one", loss, buffer)),
+        )
+    };
+    cells.map(claim).into()
+}
+
+fn gain_claims() -> Vec<Claim> {
+    let small = [
+        (
+            "pair",
+            "1/1",
+            "two equal paths, 1 / 1 % loss, 32 KiB: at least 1.2 times the goodput",
+        ),
+        (
+            "pair",
+            "1/10",
+            "two equal paths, 1 / 10 % loss, 32 KiB: at least 1.2 times the goodput",
+        ),
+        (
+            "three",
+            "0.1/1/3",
+            "three paths, 32 KiB: at least 1.2 times the goodput",
+        ),
+        (
+            "10+2",
+            "0.1/1",
+            "10 + 2 Mbit/s, 32 KiB: at least 1.2 times the goodput",
+        ),
+    ];
+    let mut claims: Vec<Claim> = small
+        .map(|(paths, loss, says)| {
+            Claim::of_ratio(
+                says,
+                SLIDES,
+                Bound::AtLeast(1.2),
+                gain("goodput", at(paths, loss, "32")),
+            )
+            .must()
+        })
+        .into();
+    claims.push(Claim::of_ratio(
+        "two equal paths, 1 / 1 % loss, 64 KiB: more goodput",
+        SLIDES,
+        Bound::AtLeast(1.0),
+        gain("goodput", at("pair", "1/1", "64")),
+    ));
+    let unequal = [
+        (
+            "three",
+            "0.1/1/3",
+            "three paths, 64 KiB: at least 1.5 times the goodput",
+        ),
+        (
+            "10+2",
+            "0.1/1",
+            "10 + 2 Mbit/s, 64 KiB: at least 1.5 times the goodput",
+        ),
+    ];
+    claims.extend(unequal.map(|(paths, loss, says)| {
+        Claim::of_ratio(
+            says,
+            SLIDES,
+            Bound::AtLeast(1.5),
+            gain("goodput", at(paths, loss, "64")),
+        )
+        .must()
+    }));
+    let half = [
+        (
+            "three",
+            "0.1/1/3",
+            "three paths: NR-SACKs with 64 KiB do better than SACKs with 128 KiB",
+        ),
+        (
+            "10+2",
+            "0.1/1",
+            "10 + 2 Mbit/s: NR-SACKs with 64 KiB do better than SACKs with 128 KiB",
+        ),
+    ];
+    claims.extend(half.map(|(paths, loss, says)| {
+        Claim::of_ratio(
+            says,
+            "a smaller queue for the same throughput",
+            Bound::AtLeast(1.0),
+            move |results: &Results| {
+                let small = with(at(paths, loss, "64"), "nr-sack");
+                results.ratio(&small, &with(at(paths, loss, "128"), "sack"), "goodput")
+            },
+        )
+    }));
+    claims.push(
+        Claim::of_ratio(
+            "two equal paths, unlimited buffer: the same goodput, ± 3 %",
+            "the gap closes as the buffer grows to unlimited",
+            Bound::Within(0.97, 1.03),
+            gain("goodput", at("pair", "1/1", "4096")),
+        )
+        .must(),
+    );
+    claims.push(Claim::of_ratio(
+        "two equal paths without loss, 64 KiB: the same goodput, ± 1 %",
+        "more asymmetry, more gain",
+        Bound::Within(0.99, 1.01),
+        gain("goodput", at("pair", "0/0", "64")),
+    ));
+    claims.push(Claim::new(
+        "two equal paths, 32 KiB: more gain at 1 / 10 % loss than at 1 / 1 %",
+        "more asymmetry, more gain",
+        Bound::AtLeast(0.0),
+        |results| {
+            let more = gain("goodput", at("pair", "1/10", "32"))(results)?;
+            let less = gain("goodput", at("pair", "1/1", "32"))(results)?;
+            Some(more.iter().zip(&less).map(|(more, less)| more - less).collect())
+        },
+    ));
+    claims
+}
+
+fn blocking_claims() -> Vec<Claim> {
+    let unequal = [
+        (
+            "three",
+            "0.1/1/3",
+            "three paths, 128 KiB: blocked at most half as long",
+        ),
+        (
+            "10+2",
+            "0.1/1",
+            "10 + 2 Mbit/s, 128 KiB: blocked at most half as long",
+        ),
+    ];
+    let mut claims: Vec<Claim> = unequal
+        .map(|(paths, loss, says)| {
+            Claim::of_ratio(
+                says,
+                "less send-buffer blocking",
+                Bound::AtMost(0.5),
+                gain("blocked", at(paths, loss, "128")),
+            )
+        })
+        .into();
+    claims.push(
+        Claim::of_ratio(
+            "10 + 2 Mbit/s, 32 KiB: blocked for less time",
+            "less send-buffer blocking",
+            Bound::AtMost(1.0),
+            gain("blocked", at("10+2", "0.1/1", "32")),
+        )
+        .fails_because(
+            "the windows grow with NR-SACKs, so that the small buffer binds more often, at two to three times the rate: see \
+             goodput beside it",
+        ),
+    );
+    claims
+}
