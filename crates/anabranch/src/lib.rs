@@ -67,6 +67,9 @@ pub use anabranch_proto::{
     Reliability, RetransmissionConfig, RtoConfig, SackConfig, SchedulerKind, SchedulingError, SendOptions,
     StreamConfig, StreamId, StreamStats, T3Restart, Undelivered,
 };
+pub use anabranch_proto::{
+    CoupledControl, MultipathConfig, MultipathMode, PathScheduler, RetransmissionPolicy,
+};
 pub use association::Association;
 pub use builder::EndpointBuilder;
 pub use bytes::Bytes;

@@ -85,6 +85,11 @@ impl Dumbbell {
         (IpAddr::from([10, 1, high, low]), IpAddr::from([10, 2, high, low]))
     }
 
+    /// Leaves the next pair of addresses out, or looks at the one after it on a copy.
+    pub fn skip_addresses(&mut self) {
+        self.pairs += 1;
+    }
+
     /// Adds a host on each side. Their names are `name` with an arrow from the left host to the right one.
     pub fn add_pair(
         &mut self,
@@ -93,32 +98,55 @@ impl Dumbbell {
         left: impl Node,
         right: impl Node,
     ) -> DumbbellPair {
-        let (left_address, right_address) = self.next_addresses();
-        self.pairs += 1;
-        let left = network.add_node(&format!("{name}→"), &[left_address], left);
-        let right = network.add_node(&format!("→{name}"), &[right_address], right);
-        for (host, address, router) in [
-            (left, left_address, self.left),
-            (right, right_address, self.right),
-        ] {
+        let all = self.add_pair_with_paths(network, name, 1, left, right);
+        all[0]
+    }
+
+    /// Adds a host on each side with so many addresses, at least 1, all of them behind the one bottleneck. Answers the same
+    /// hosts once for each pair of addresses.
+    ///
+    /// # Panics
+    /// If `paths` is 0.
+    pub fn add_pair_with_paths(
+        &mut self,
+        network: &mut Network,
+        name: &str,
+        paths: usize,
+        left: impl Node,
+        right: impl Node,
+    ) -> Vec<DumbbellPair> {
+        let addresses: Vec<_> = (0..paths)
+            .map(|_| {
+                let next = self.next_addresses();
+                self.pairs += 1;
+                next
+            })
+            .collect();
+        let (lefts, rights): (Vec<_>, Vec<_>) = addresses.iter().copied().unzip();
+        let left = network.add_node(&format!("{name}→"), &lefts, left);
+        let right = network.add_node(&format!("→{name}"), &rights, right);
+        for (host, own, router) in [(left, lefts, self.left), (right, rights, self.right)] {
             let up = network.add_link(host, router, self.access.clone());
             let down = network.add_link(router, host, self.access.clone());
             network.add_route(host, anywhere_by(up));
-            network.add_route(
-                router,
-                Route {
-                    source: None,
-                    destination: Some(address),
-                    link: down,
-                },
-            );
+            for address in own {
+                network.add_route(
+                    router,
+                    Route {
+                        source: None,
+                        destination: Some(address),
+                        link: down,
+                    },
+                );
+            }
         }
-        DumbbellPair {
+        let pair = |(left_address, right_address)| DumbbellPair {
             left,
             right,
             left_address,
             right_address,
-        }
+        };
+        addresses.into_iter().map(pair).collect()
     }
 
     /// Adds a connection of TCP from left to right: a [`TcpSource`] that connects at `start`, and a [`TcpSink`].

@@ -8,7 +8,8 @@ use anabranch_netsim::{
     TcpSource, Traffic,
 };
 use anabranch_proto::{
-    AssociationId, Config, ConnectOptions, Counters, Event, Reliability, SendOptions, StreamId, Timestamp,
+    AssociationId, Config, ConnectOptions, Counters, CoupledControl, Event, MultipathMode, Reliability,
+    SendOptions, StreamId, Timestamp,
 };
 use anabranch_testkit::{PORT, Setup, Side};
 use bytes::Bytes;
@@ -102,7 +103,7 @@ const SECONDS: u64 = 150;
 /// TCP recovers with SACK and counts bytes, as the kernels' does. The link delays each packet by up to 0.2 ms more: without
 /// that, drop-tail and equal round trips lock the flows in phase, and which of them loses is decided by the size of a packet
 /// (RFC 9260 without any extension then gets from 0.8 to 1.4 times what TCP gets, as the queue is cut in slots or in bytes).
-fn beside_tcp(config: &Config, seed: u64) -> (f64, f64) {
+fn beside_tcp(config: &Config, paths: usize, seed: u64) -> (f64, f64) {
     let mut network = Network::new(seed);
     let bottleneck: LinkConfig = "rate=10mbit,delay=40ms,queue=50p,jitter=200us"
         .parse()
@@ -125,11 +126,22 @@ fn beside_tcp(config: &Config, seed: u64) -> (f64, f64) {
         })
         .collect();
     let mut seeds = network.generator("sctp seeds");
-    let left = Host::new(config.clone(), 0, seeds.bytes()).expect("in range");
-    let mut right = Host::new(config.clone(), 0, seeds.bytes()).expect("in range");
+    let mut configs = [config.clone(), config.clone()];
+    if paths > 1 {
+        let mut next = dumbbell.clone();
+        for _ in 0..paths {
+            let (left, right) = next.next_addresses();
+            configs[0].local_addresses.push(left);
+            configs[1].local_addresses.push(right);
+            next.skip_addresses();
+        }
+    }
+    let [left, right] = configs;
+    let left = Host::new(left, 0, seeds.bytes()).expect("in range");
+    let mut right = Host::new(right, 0, seeds.bytes()).expect("in range");
     right.endpoint_mut().listen(PORT).expect("not port 0");
     right.run(Sink::default(), None);
-    let sctp = dumbbell.add_pair(&mut network, "sctp", left, right);
+    let sctp = dumbbell.add_pair_with_paths(&mut network, "sctp", paths, left, right)[0];
     let (now, remote) = (network.now(), (sctp.right_address, 0).into());
     let host = network.host_mut(sctp.left);
     let id = host
@@ -149,7 +161,7 @@ fn beside_tcp(config: &Config, seed: u64) -> (f64, f64) {
 #[test]
 fn no_more_than_tcp_beside_it() {
     for (name, config) in variants() {
-        let runs = (0..5).map(|seed| beside_tcp(&config, seed));
+        let runs = (0..5).map(|seed| beside_tcp(&config, 1, seed));
         let (sctp, tcp) = runs.fold((0.0, 0.0), |sums, run| {
             (sums.0 + run.0 / 5.0, sums.1 + run.1 / 5.0)
         });
@@ -165,6 +177,43 @@ fn no_more_than_tcp_beside_it() {
             sctp >= 0.3 * tcp,
             "{name}: {sctp:.2} Mbit/s beside TCP's {tcp:.2}"
         );
+    }
+}
+
+/// Several paths of one association through one bottleneck, beside four greedy TCP flows: coupled, two together take no more
+/// than one flow takes and 15 %; uncoupled each path is a flow. Three paths under RFC 6356 have windows of six packets here,
+/// where a few packets more or less are much, and take up to a third more than one flow; pooled they do not.
+#[test]
+fn coupled_paths_share_a_bottleneck_as_one_flow() {
+    const SEEDS: u64 = 3;
+    let mut coupled = Vec::new();
+    for (control, paths) in [
+        (CoupledControl::Lia, 2),
+        (CoupledControl::Lia, 3),
+        (CoupledControl::ResourcePooling, 2),
+        (CoupledControl::ResourcePooling, 3),
+        (CoupledControl::Uncoupled, 2),
+    ] {
+        let mut config = Config {
+            path_mtu: 1500,
+            path_mtu_limit: 1500,
+            udp_encapsulation: false,
+            ..Config::default()
+        };
+        config.multipath.mode = MultipathMode::Cmt;
+        config.multipath.congestion = control;
+        let runs = (0..SEEDS).map(|seed| beside_tcp(&config, paths, seed));
+        let (sctp, tcp) = runs.fold((0.0, 0.0), |sums, run| (sums.0 + run.0, sums.1 + run.1));
+        let share = sctp / tcp;
+        println!("{control:?}, {paths} paths: {share:.2} of a TCP flow");
+        coupled.push((control, paths, share));
+    }
+    for (control, paths, share) in coupled {
+        match control {
+            CoupledControl::Uncoupled => assert!(share > 1.4, "{share:.2}"),
+            CoupledControl::Lia if paths > 2 => assert!(share <= 1.4, "{share:.2}"),
+            _ => assert!(share <= 1.15, "{control:?}, {paths} paths: {share:.2}"),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use anabranch_netsim::{LinkConfig, LossModel};
+use anabranch_netsim::{LinkConfig, LossModel, Probability};
 use anabranch_proto::{
     Config, CoupledControl, MultipathMode, PathId, PathScheduler, PathState, PathStats, RetransmissionPolicy,
 };
@@ -146,6 +146,24 @@ fn a_loss_cuts_the_window_of_its_path_only() {
     }
 }
 
+// A → DATA 1 (late), DATA 2, DATA 3 (path 0), … → Z
+// A ← SACK, gap 2, ← Z; A ← SACK, gap 2, 3 ← Z; A ← SACK 3 ← Z
+/// Fewer than three reports by later packets of the path are no loss: here packets come up to 1.5 ms late, and one a
+/// millisecond leaves.
+#[test]
+fn what_two_packets_overtake_is_not_lost() {
+    let links = [10, 20].map(|delay| link(delay).with_reorder(Probability::new(0.02), 3 * MS / 2));
+    let mut config = with_buffers(64 << 10);
+    config.path_mtu = 1280;
+    config.multipath.mode = MultipathMode::Cmt;
+    let mut bulk = Bulk::over(2, &links, &config);
+    bulk.run_for(10 * SECOND);
+    let late = [0, 1].map(|index| bulk.pair.network.link_stats(bulk.pair.links(index).0).reordered);
+    assert!(late.iter().sum::<u64>() > 100, "{late:?}");
+    let counters = bulk.pair.association(Side::A).counters();
+    assert_eq!((counters.retransmissions_fast, counters.timeouts), (0, 0));
+}
+
 // A → DATA 1, 3, 5, … (path 0), DATA 2, 4, 6, … (path 1, slower) → Z
 // A ← SACK that moves no cumulative ack ← Z
 /// Window growth (§3.2): the fast path's window grows by what arrives in order *there*, though the cumulative TSN ack waits for
@@ -199,6 +217,7 @@ fn what_helps_when_the_window_blocks() {
         let mut config = with_buffers(64 << 10);
         config.multipath.mode = MultipathMode::Cmt;
         config.multipath.scheduler = PathScheduler::RoundRobin;
+        config.multipath.congestion = CoupledControl::Uncoupled;
         change(&mut config);
         let mut bulk = Bulk::over(5, &links, &config);
         let mut most = 0;

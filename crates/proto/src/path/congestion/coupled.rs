@@ -49,7 +49,9 @@ impl Coupling {
         match kind {
             CoupledControl::Uncoupled => Self::NONE,
             CoupledControl::Lia => Self {
-                avoidance: lia(this, members),
+                avoidance: lia(this, members.clone()),
+                // RFC 9260's floor of four packets is for one flow, not for each of its parts.
+                floor: 1.0 / members.count().max(1) as f64,
                 ..Self::NONE
             },
             CoupledControl::ResourcePooling => {
