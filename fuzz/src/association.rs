@@ -395,15 +395,19 @@ impl World {
     fn serve_another(&mut self) {
         self.now += Duration::from_secs(1);
         self.node.talker = anabranch_testkit::Talker::default();
+        let interleaves = self.peer.interleaves;
         self.peer = Peer::new(7002, Tsn(1));
         self.accept(1);
         self.assert_established();
-        let mut value = vec![0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
+        let (kind, header) = if interleaves {
+            (kind::I_DATA, 16)
+        } else {
+            (kind::DATA, 12)
+        };
+        let mut value = vec![0, 0, 0, 1];
+        value.resize(header, 0);
         value.extend_from_slice(b"a message");
-        self.deliver(
-            self.peer
-                .packet(self.peer.endpoint_tag, &chunk(kind::DATA, 3, &value)),
-        );
+        self.deliver(self.peer.packet(self.peer.endpoint_tag, &chunk(kind, 3, &value)));
         let messages: Vec<_> = self.node.messages().map(|message| message.bytes).collect();
         assert_eq!(messages, ["a message"]);
     }

@@ -182,7 +182,16 @@ impl Peer {
         *fsn = if flags & 2 != 0 { 0 } else { fsn.wrapping_add(1) };
         value.extend_from_slice(&[0; 4]);
         value.extend_from_slice(&ssn.to_be_bytes());
-        value.extend_from_slice(&[0, 0, 0, if flags & 2 != 0 { 0 } else { fsn.wrapping_add(behind) }]);
+        value.extend_from_slice(&[
+            0,
+            0,
+            0,
+            if flags & 2 != 0 {
+                0
+            } else {
+                fsn.wrapping_add(behind)
+            },
+        ]);
         value.resize(value.len() + usize::from(len), bits);
         chunk(kind::I_DATA, flags & 15, &value)
     }

@@ -61,20 +61,20 @@ fn describe(sizes: Sizes, direction: u64, index: u64) -> (StreamId, bool, Vec<u8
     (StreamId((stream % STREAMS) as u16), unordered, bytes)
 }
 
-/// Sends those of one direction with these numbers; the streams say how reliable they are.
+/// Sends those of one direction with these numbers; stream and order (whether there is none) say how reliable they are.
 pub(crate) async fn send_all(
     association: &Association,
     sizes: Sizes,
     direction: u64,
     indexes: std::ops::Range<u64>,
-    reliability: impl Fn(StreamId) -> Reliability,
+    reliability: impl Fn(StreamId, bool) -> Reliability,
 ) {
     for index in indexes {
         let (stream, unordered, bytes) = describe(sizes, direction, index);
         let options = SendOptions {
             ppid: Ppid(PPID_BASE + index as u32),
             unordered,
-            reliability: reliability(stream),
+            reliability: reliability(stream, unordered),
             ..SendOptions::default()
         };
         association.send_with(stream, bytes, options).await.expect("send");

@@ -97,7 +97,7 @@ async fn connect() -> (Endpoint, Association) {
 }
 
 /// Every message of every stream is.
-fn reliable(_: StreamId) -> Reliability {
+fn reliable(_: StreamId, _unordered: bool) -> Reliability {
     Reliability::Reliable
 }
 
