@@ -12,6 +12,7 @@ use crate::interrupt::Interrupt;
 use crate::options::{Carry, Observe, TransportKind};
 use crate::output::note;
 use crate::reliability::{Offer, Persist};
+use crate::scheduling::Schedule;
 use crate::units;
 
 /// Streams asked for, at least; the protocol's default.
@@ -36,7 +37,7 @@ pub(crate) struct Target {
 }
 
 /// What a client needs of its association.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Wish {
     /// The command that answers at the peer, for the user who forgot it.
     pub(crate) server: &'static str,
@@ -44,6 +45,8 @@ pub(crate) struct Wish {
     pub(crate) streams: u16,
     /// The largest message to be joined, in bytes.
     pub(crate) max_joined_message: usize,
+    /// How its streams take turns.
+    pub(crate) schedule: Schedule,
 }
 
 /// An association and the endpoint beneath it.
@@ -76,6 +79,7 @@ impl Target {
             server: "anabranch listen",
             streams: stream.saturating_add(1),
             max_joined_message,
+            schedule: Schedule::default(),
         };
         let client = self.open(carry, observe, &wish, interrupt).await?;
         let streams = client.association.outbound_streams();
@@ -106,6 +110,7 @@ impl Target {
         let mut config = Config::default();
         config.streams.outbound = wish.streams.max(MIN_STREAMS);
         carry.offer.apply(&mut config);
+        wish.schedule.apply(&mut config)?;
         let local = SocketAddr::new(local, 0);
         let endpoint = carry.bind(local, config, observe.pcap.as_deref(), wish.max_joined_message)?;
         let attempt = timeout(self.timeout, endpoint.connect(remote, self.port));

@@ -13,6 +13,7 @@ mod local;
 mod options;
 mod output;
 mod reliability;
+mod scheduling;
 mod table;
 mod units;
 

@@ -8,13 +8,14 @@ mod board;
 mod comparison;
 mod progress;
 mod traffic;
+mod urgent;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anabranch::{Association, Config, Counters, Endpoint, LinkConfig, LinkStats, SchedulerKind};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -25,6 +26,7 @@ use crate::interrupt::Interrupt;
 use crate::options::{Observe, bind_failure};
 use crate::output::{note, peak_resident};
 use crate::reliability::{self, Offer, Persist};
+use crate::scheduling::Schedule;
 use crate::table::{Group, Table};
 use crate::units;
 use board::{Board, Kind};
@@ -49,8 +51,9 @@ Examples:
 
 Two endpoints in this process talk over UDP on 127.0.0.1; no root is needed. The file and the chat are ordered, each
 on a stream of its own; telemetry is unordered. Delay is the time from the call of `send` to the message's delivery.
-Then a table, made in virtual time and the same for the same --seed, compares messages that may be given up with reliable
-ones. --lifetime, --max-retransmissions and --pr-priority are for the telemetry, and for that table's positions.
+Streams take turns unless --scheduler says otherwise: the file's is 0, the chat's 1, the telemetry's 2.
+Then tables, made in virtual time and the same for the same --seed, compare messages that may be given up with reliable
+ones, and a chat's delay beside a file with and without priorities. --lifetime, --max-retransmissions and --pr-priority are for the telemetry, and for that table's positions.
 The status is 0 only if everything that was sent and not given up was delivered, and the file's checksum is right.")]
 pub(crate) struct DemoArgs {
     /// Send this file
@@ -72,33 +75,17 @@ pub(crate) struct DemoArgs {
     /// Fixes the luck of the link and what is in the messages
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
-    /// Which stream sends next: `fair` lets streams take turns, `fcfs` is first come, first served
-    #[arg(
-        long,
-        value_enum,
-        value_name = "fair|fcfs",
-        default_value = "fair",
-        hide_possible_values = true
-    )]
-    scheduler: Scheduler,
-    /// Only make the last table, which takes a second
+    /// Only make the last tables, which takes a second or two
     #[arg(long)]
     compare_only: bool,
     #[command(flatten)]
     persist: Persist,
     #[command(flatten)]
+    schedule: Schedule,
+    #[command(flatten)]
     offer: Offer,
     #[command(flatten)]
     pub(crate) observe: Observe,
-}
-
-/// The order of streams.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Scheduler {
-    /// Streams take turns, a message each
-    Fair,
-    /// Messages leave in the order in which they were sent
-    Fcfs,
 }
 
 /// One way to run the demonstration.
@@ -122,14 +109,11 @@ struct Run {
 
 /// Runs the command.
 pub(crate) async fn run(args: DemoArgs, interrupt: Interrupt) -> Result<(), Failure> {
-    let scheduler = match args.scheduler {
-        Scheduler::Fair => SchedulerKind::RoundRobin,
-        Scheduler::Fcfs => SchedulerKind::FirstComeFirstServed,
-    };
     let mut config = Config {
-        scheduler,
+        scheduler: SchedulerKind::RoundRobin,
         ..Config::default()
     };
+    args.schedule.apply(&mut config)?;
     args.offer.apply(&mut config);
     let mut trouble = None;
     if !args.compare_only {
@@ -157,11 +141,14 @@ pub(crate) async fn run(args: DemoArgs, interrupt: Interrupt) -> Result<(), Fail
 /// The table in virtual time; answers what must not be.
 fn compare(args: &DemoArgs, config: &Config) -> Result<Option<String>, Failure> {
     let reliability = args.persist.reliability();
-    let compare = || comparison::compare(config, reliability, &args.link, args.seed);
-    let compared = tokio::task::block_in_place(compare).map_err(Failure::new)?;
-    args.observe
-        .output()
-        .fact(format!("\n{}", compared.text()), &compared.to_json());
+    let compare = || {
+        let expiring = comparison::compare(config, reliability, &args.link, args.seed)?;
+        Ok::<_, String>((expiring, urgent::compare(args.seed)?))
+    };
+    let (compared, urgent) = tokio::task::block_in_place(compare).map_err(Failure::new)?;
+    let output = args.observe.output();
+    output.fact(format!("\n{}", compared.text()), &compared.to_json());
+    output.fact(format!("\n{}", urgent.text()), &urgent.to_json());
     Ok(compared.trouble())
 }
 
@@ -215,6 +202,7 @@ async fn carry(args: &DemoArgs, setting: Setting, interrupt: &Interrupt) -> Resu
         connected = connecting => connected?,
         () = interrupt.wait() => return Err(Failure::interrupted("interrupted before anything was sent")),
     };
+    args.schedule.set(&outgoing)?;
     let begun = Instant::now();
     let board = Arc::new(Mutex::new(Board::new(begun, file.length(), args.seed)));
     let receiving = tokio::spawn(traffic::receive(incoming, Arc::clone(&board)));

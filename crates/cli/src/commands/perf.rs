@@ -26,6 +26,7 @@ use crate::interrupt::Interrupt;
 use crate::local::Local;
 use crate::options::{Carry, Observe};
 use crate::reliability::Persist;
+use crate::scheduling::Schedule;
 use crate::units;
 use plan::{MAX_SIZE, MAX_STREAMS, MAX_TIME, MIN_SIZE, Plan, Until};
 
@@ -126,6 +127,8 @@ struct ClientArgs {
     interval: Duration,
     #[command(flatten)]
     persist: Persist,
+    #[command(flatten)]
+    schedule: Schedule,
     #[command(flatten)]
     carry: Carry,
     #[command(flatten)]

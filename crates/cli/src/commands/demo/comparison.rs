@@ -162,10 +162,22 @@ fn host(network: &mut Network, name: &str, config: &Config, address: IpAddr) -> 
     Ok(network.add_node(name, &[address], host))
 }
 
-fn run(way: Way, link: &LinkConfig, seed: u64) -> Result<Outcome, String> {
+/// Two hosts and an association between them, in virtual time.
+pub(super) struct Established {
+    pub(super) network: Network,
+    pub(super) sender: NodeId,
+    pub(super) receiver: NodeId,
+    pub(super) id: AssociationId,
+}
+
+/// Sets up an association over the link.
+///
+/// # Errors
+/// The link carries none, or the settings are out of range.
+pub(super) fn establish(config: &Config, link: &LinkConfig, seed: u64) -> Result<Established, String> {
     let mut network = Network::new(seed);
-    let sender = host(&mut network, "sender", &way.config, SENDER)?;
-    let receiver = host(&mut network, "receiver", &way.config, RECEIVER)?;
+    let sender = host(&mut network, "sender", config, SENDER)?;
+    let receiver = host(&mut network, "receiver", config, RECEIVER)?;
     network.connect((sender, SENDER), (receiver, RECEIVER), link.clone(), link.clone());
     let listening = network.host_mut(receiver).endpoint_mut().listen(PORT);
     listening.map_err(|error| error.to_string())?;
@@ -185,6 +197,21 @@ fn run(way: Way, link: &LinkConfig, seed: u64) -> Result<Outcome, String> {
             units::duration(PATIENCE)
         ));
     }
+    Ok(Established {
+        network,
+        sender,
+        receiver,
+        id,
+    })
+}
+
+fn run(way: Way, link: &LinkConfig, seed: u64) -> Result<Outcome, String> {
+    let Established {
+        mut network,
+        sender,
+        receiver,
+        id,
+    } = establish(&way.config, link, seed)?;
     let begun = network.now();
     let fates: [Fate; 2] = Default::default();
     network.host_mut(receiver).run(Sink { begun, fates }, None);

@@ -30,6 +30,7 @@ pub(super) async fn run(args: ClientArgs, interrupt: Interrupt) -> Result<(), Fa
         server: SERVER,
         streams: plan.streams + 1,
         max_joined_message: MAX_JOINED,
+        schedule: args.schedule.clone(),
     };
     let client = args
         .target
@@ -60,6 +61,7 @@ async fn measure(
             streams.saturating_sub(1)
         )));
     }
+    args.schedule.set(&client.association)?;
     let voice = Voice {
         output: args.observe.output(),
         interval: super::interval(args.interval),

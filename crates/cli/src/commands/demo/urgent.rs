@@ -1,0 +1,242 @@
+//! What priorities gain: a chat beside a file on a thin link with a long queue, in virtual time, once for each way to order
+//! the two (Heinz, *Priorities in SCTP Multistreaming*).
+
+use std::time::Duration;
+
+use anabranch::{Bytes, Config, LinkConfig, SchedulerKind, SendOptions, StreamId};
+use anabranch_netsim::{Application, HostApi, Network};
+use anabranch_proto::{AssociationId, Event, Timestamp};
+use serde_json::{Value, json};
+
+use super::comparison::{Established, establish};
+use crate::delays::{Delays, Summary};
+use crate::table::{Group, Table};
+use crate::units;
+
+/// Thin, and with a queue that holds seconds of data, as such links have.
+const LINK: &str = "rate=256kbit,delay=50ms,queue=50p";
+const CHAT: StreamId = StreamId(0);
+const FILE: StreamId = StreamId(1);
+/// A chat message every so often, for two minutes.
+const INTERVAL: Duration = Duration::from_millis(500);
+const MESSAGES: u32 = 240;
+const CHAT_LEN: usize = 50;
+/// The file's messages, and how much of it waits to be sent.
+const FILE_LEN: usize = 32 << 10;
+const FILE_AHEAD: usize = 64 << 10;
+const BOUND: Duration = Duration::from_millis(100);
+static CONTENT: [u8; FILE_LEN] = [0; FILE_LEN];
+
+/// What came of one way.
+#[derive(Debug)]
+struct Outcome {
+    name: String,
+    chat: Delays,
+    arrived: u32,
+    /// Bytes of the file.
+    file: u64,
+}
+
+/// All ways.
+#[derive(Debug)]
+pub(super) struct Urgent {
+    outcomes: Vec<Outcome>,
+}
+
+/// Reads what comes; a chat message's payload protocol identifier tells when it was sent.
+#[derive(Debug)]
+struct Sink {
+    begun: Timestamp,
+    chat: Delays,
+    arrived: u32,
+    file: u64,
+}
+
+impl Application for Sink {
+    fn on_event(&mut self, api: &mut HostApi<'_>, id: AssociationId, event: Event) {
+        let now = api.now();
+        let Some(association) = api.association(id).filter(|_| event == Event::Readable) else {
+            return;
+        };
+        while let Some(part) = association.recv(now) {
+            if part.stream == FILE {
+                self.file += part.payload.len() as u64;
+            } else {
+                self.arrived += 1;
+                let sent = self.begun + INTERVAL * part.ppid.0;
+                self.chat.push(now.saturating_duration_since(sent));
+            }
+        }
+    }
+}
+
+fn ways() -> Vec<(String, Config)> {
+    let with = |scheduler, interleaving, bound| {
+        let mut config = Config {
+            scheduler,
+            low_priority_delay: bound,
+            // The link would carry any packet, and a large one takes seconds.
+            path_mtu: 1500,
+            path_mtu_limit: 1500,
+            ..Config::default()
+        };
+        config.interleaving.offer = interleaving;
+        config
+    };
+    let priority = SchedulerKind::Priority;
+    vec![
+        (
+            "off".to_owned(),
+            with(SchedulerKind::FirstComeFirstServed, false, None),
+        ),
+        ("on".to_owned(), with(priority, false, None)),
+        ("on, interleaved".to_owned(), with(priority, true, None)),
+        (
+            format!("on, interleaved, bound of {}", units::duration(BOUND)),
+            with(priority, true, Some(BOUND)),
+        ),
+    ]
+}
+
+/// Runs every way.
+///
+/// # Errors
+/// The settings are out of range.
+pub(super) fn compare(seed: u64) -> Result<Urgent, String> {
+    let outcomes = ways().into_iter().map(|(name, config)| run(name, &config, seed));
+    let outcomes = outcomes.collect::<Result<_, _>>()?;
+    Ok(Urgent { outcomes })
+}
+
+fn run(name: String, config: &Config, seed: u64) -> Result<Outcome, String> {
+    let link: LinkConfig = LINK.parse().map_err(|error| format!("{error}"))?;
+    let Established {
+        mut network,
+        sender,
+        receiver,
+        id,
+    } = establish(config, &link, seed)?;
+    let begun = network.now();
+    let sink = Sink {
+        begun,
+        chat: Delays::default(),
+        arrived: 0,
+        file: 0,
+    };
+    network.host_mut(receiver).run(sink, None);
+    let options = SendOptions::default();
+    if let Some(association) = network.host_mut(sender).association_mut(id)
+        && config.scheduler == SchedulerKind::Priority
+    {
+        let set = association.set_stream_priority(FILE, 1);
+        set.map_err(|error| error.to_string())?;
+    }
+    for number in 0..MESSAGES {
+        network.run_until(begun + INTERVAL * number);
+        let now = network.now();
+        if let Some(association) = network.host_mut(sender).association_mut(id) {
+            let mut options = options;
+            options.ppid.0 = number;
+            // What is not taken shows as not delivered.
+            let _ = association.send(now, CHAT, Bytes::from_static(&CONTENT[..CHAT_LEN]), options);
+            while association.stream_stats(FILE).queued_bytes < FILE_AHEAD
+                && association
+                    .send(now, FILE, Bytes::from_static(&CONTENT), SendOptions::default())
+                    .is_ok()
+            {}
+        }
+    }
+    // The file counts up to here; the last chat messages are on their way.
+    let file = |network: &mut Network| {
+        network
+            .host_mut(receiver)
+            .application_mut::<Sink>()
+            .map_or(0, |sink| sink.file)
+    };
+    let file = file(&mut network);
+    network.run_for(Duration::from_secs(30));
+    let sink = network.host_mut(receiver).application_mut::<Sink>();
+    let (chat, arrived) = sink
+        .map(|sink| (std::mem::take(&mut sink.chat), sink.arrived))
+        .unwrap_or_default();
+    Ok(Outcome {
+        name,
+        chat,
+        arrived,
+        file,
+    })
+}
+
+impl Outcome {
+    fn delays(&self) -> Vec<String> {
+        match self.chat.summary() {
+            Some(delays) => [delays.median, delays.p99, delays.max]
+                .map(units::duration)
+                .to_vec(),
+            None => vec![String::new(); 3],
+        }
+    }
+}
+
+impl Urgent {
+    /// The table, and what the rows mean.
+    pub(super) fn text(&self) -> String {
+        let group = |title: &str, columns: &[&str]| Group {
+            title: title.to_owned(),
+            columns: columns.iter().map(|&name| name.to_owned()).collect(),
+        };
+        let groups = vec![
+            group("chat: delay", &["median", "p99", "max"]),
+            group("file", &["arrived"]),
+        ];
+        let mut table = Table::new("priorities are", groups);
+        for outcome in &self.outcomes {
+            let mut row = vec![outcome.name.clone()];
+            row.extend(outcome.delays());
+            row.push(units::size(outcome.file));
+            table.row(row);
+        }
+        format!(
+            "what priorities gain a chat beside a file over {LINK} (each way), in virtual time:\n\
+             a message of {CHAT_LEN} B every {}, the file in messages of {} as fast as can be\n\n{}\n\n\
+             off: first come, first served; bound: --low-priority-delay (docs/SCHEDULING.md)",
+            units::duration(INTERVAL),
+            units::size(FILE_LEN as u64),
+            table.render()
+        )
+    }
+
+    /// For `--json`.
+    pub(super) fn to_json(&self) -> Value {
+        let ways = self.outcomes.iter().map(|outcome| {
+            json!({
+                "priorities_are": outcome.name, "chat_delay": outcome.chat.summary().map(Summary::to_json),
+                "chat_delivered": outcome.arrived, "file_bytes": outcome.file,
+            })
+        });
+        json!({ "event": "priorities", "link": LINK, "ways": ways.collect::<Vec<_>>() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each step takes a part of the delay away, and no step much of the file.
+    #[test]
+    fn each_step_shows() {
+        let urgent = compare(1).unwrap();
+        println!("{}", urgent.text());
+        let [off, on, interleaved, bound] = &urgent.outcomes[..] else {
+            panic!("{urgent:?}");
+        };
+        for outcome in &urgent.outcomes {
+            assert_eq!(outcome.arrived, MESSAGES);
+            assert!(outcome.file as f64 > 0.97 * off.file as f64, "{}", urgent.text());
+        }
+        let p99 = |outcome: &Outcome| outcome.chat.summary().unwrap().p99;
+        assert!(p99(on) < p99(off), "{}", urgent.text());
+        assert!(p99(interleaved) < p99(on), "{}", urgent.text());
+        assert!(p99(bound) < p99(interleaved) / 3, "{}", urgent.text());
+    }
+}
