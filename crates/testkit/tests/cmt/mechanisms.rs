@@ -86,17 +86,18 @@ fn a_packet_waits_for_the_fast_path() {
     assert_eq!(send(&mut pair, 8), [4800, 4800]);
 }
 
-// A → HEARTBEAT (path 1) → (cut)
-// A → DATA (path 0) → Z
+// A → HEARTBEAT (path 2) → (cut)
+// A → DATA (path 0), DATA (path 1) → Z
 /// New data only on paths that are confirmed and active (RFC 9260 §5.4).
 #[test]
 fn an_unconfirmed_path_carries_nothing() {
-    let mut pair = two([10, 10], PathScheduler::RoundRobin).build();
-    pair.cut(1, true);
+    let mut pair = two([10, 10], PathScheduler::RoundRobin).path(link(10)).build();
+    pair.cut(2, true);
     pair.establish();
     pair.run_for(SECOND);
-    assert_eq!(path(&pair, 1).state, PathState::Unconfirmed);
-    assert_eq!(send(&mut pair, 6), [7200, 0]);
+    assert_eq!(path(&pair, 2).state, PathState::Unconfirmed);
+    assert_eq!(send(&mut pair, 6), [3600, 3600]);
+    assert_eq!(path(&pair, 2).data_bytes_sent, 0);
 }
 
 // A → DATA 1, 3, 5, 7 (path 0: 10 ms), DATA 2, 4, 6, 8 (path 1: 60 ms) → Z
