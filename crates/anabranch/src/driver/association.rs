@@ -2,6 +2,7 @@
 
 use std::io;
 use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ pub(crate) struct Shared {
     pub(crate) hub: Arc<Hub>,
     pub(crate) id: AssociationId,
     state: Mutex<State>,
+    /// Those who wait for it to do the application's work: what is to be sent may let them come first.
+    waiting: AtomicUsize,
     /// Emptied only under the state's lock, so that packets stay in order.
     inbox: Mutex<Inbox>,
     max_datagrams: usize,
@@ -92,6 +95,14 @@ pub(super) fn outgoing(transmit: &Transmit) -> Outgoing {
 }
 
 impl Shared {
+    /// The state, for the application.
+    fn lock_for_application(&self) -> MutexGuard<'_, State> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let state = lock(&self.state);
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        state
+    }
+
     pub(super) fn new(hub: Arc<Hub>, id: AssociationId, core: Box<anabranch_proto::Association>) -> Self {
         let max_datagrams = hub.max_datagrams();
         let state = State {
@@ -114,6 +125,7 @@ impl Shared {
             hub,
             id,
             state: Mutex::new(state),
+            waiting: AtomicUsize::new(0),
             inbox: Mutex::default(),
             max_datagrams,
             drive: Notify::new(),
@@ -125,7 +137,7 @@ impl Shared {
 
     /// Works on the association, and does at once what follows of it.
     pub(crate) fn with<R>(&self, work: impl FnOnce(&mut State, Timestamp) -> R) -> R {
-        let mut state = lock(&self.state);
+        let mut state = self.lock_for_application();
         let now = state.tick(self.hub.now());
         let result = work(&mut state, now);
         let mut after = Aftermath::default();
@@ -136,7 +148,7 @@ impl Shared {
 
     /// Works on the association, and leaves what follows of it to its task: messages given in a row leave together.
     pub(crate) fn with_later<R>(&self, work: impl FnOnce(&mut State, Timestamp) -> R) -> R {
-        let mut state = lock(&self.state);
+        let mut state = self.lock_for_application();
         let now = state.tick(self.hub.now());
         let result = work(&mut state, now);
         drop(state);
@@ -291,7 +303,7 @@ impl Shared {
                 Ok(()) => {
                     state.refused = None;
                     sent += batch.len;
-                    if sent >= limit.bytes {
+                    if sent >= limit.bytes && self.waiting.load(Ordering::Relaxed) > 0 {
                         return Ok(false);
                     }
                 }
