@@ -13,7 +13,7 @@ const HEADING: &str = "Which stream sends next";
 
 /// The schedulers, by short names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Scheduler {
+pub(crate) enum Scheduler {
     /// Messages leave in the order in which they were sent
     Fcfs,
     /// Streams take turns, a message each

@@ -6,13 +6,14 @@ mod memory;
 mod meter;
 mod simulator;
 
-use anabranch::StreamId;
+use anabranch::{SchedulerKind, SchedulingError, StreamId};
 use clap::Args;
 use serde_json::json;
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::Observe;
+use crate::scheduling::Scheduler;
 use crate::units;
 use idle::IdleReport;
 use meter::{Meter, Report};
@@ -54,6 +55,18 @@ pub(crate) struct BenchArgs {
     /// In memory: streams that the messages go round
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     streams: u16,
+    /// In memory: which stream sends next, every stream having something to send: fcfs, rr, rr-packet, priority, fair, wfq
+    #[arg(
+        long,
+        value_enum,
+        value_name = "NAME",
+        hide_possible_values = true,
+        conflicts_with = "udp"
+    )]
+    scheduler: Option<Scheduler>,
+    /// In memory: classes, or weights, that the streams are of in turn
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, requires = "scheduler", value_parser = clap::value_parser!(u16).range(1..))]
+    classes: u16,
     /// In memory: messages under way all the time, each a chunk
     #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=65_000))]
     outstanding: u32,
@@ -98,6 +111,15 @@ impl BenchArgs {
             config.path_mtu_limit = config.path_mtu;
         }
         config.streams.outbound = self.streams.max(config.streams.outbound);
+        if let Some(scheduler) = self.scheduler {
+            config.scheduler = scheduler.into();
+            // Twice as much as there are streams: each has something to send.
+            config.buffers.send = config
+                .buffers
+                .send
+                .max(2 * usize::from(self.streams) * self.size as usize);
+            config.buffers.growth = 1;
+        }
         let window = 4 * self.held_bytes();
         config.buffers.send = config.buffers.send.max(window);
         config.buffers.receive = config
@@ -111,6 +133,22 @@ impl BenchArgs {
     /// Bytes of packets that hold the messages which are to be under way.
     fn held_bytes(&self) -> usize {
         self.outstanding as usize * (self.size as usize + DATA_HEADER)
+    }
+
+    /// Spreads the streams over the classes.
+    fn set_classes(&self, association: &mut anabranch_proto::Association) -> Result<(), SchedulingError> {
+        for stream in 0..self.streams {
+            match association.scheduler() {
+                SchedulerKind::Priority => {
+                    association.set_stream_priority(StreamId(stream), stream % self.classes)?;
+                }
+                SchedulerKind::WeightedFairQueueing => {
+                    association.set_stream_weight(StreamId(stream), 1 + stream % self.classes)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     fn stream_of(&self, message: u64) -> StreamId {
