@@ -87,8 +87,9 @@ fn mistakes_are_named_with_what_there_is() {
         text(&output.stderr)
     };
     assert!(
-        error(&["run", "nonsense"])
-            .contains("there are: nr-sack-forward-tsn, retransmission-queue, stream-priority, time-sensitive")
+        error(&["run", "nonsense"]).contains(
+            "there are: nr-sack-forward-tsn, retransmission-queue, stream-priority, time-sensitive"
+        )
     );
     assert!(error(&["run", "time-sensitive", "--only", "colour=red"]).contains("it has: loss, variant"));
     let places = error(&["run", "time-sensitive", "--quick", "--only", "loss=7"]);
