@@ -13,7 +13,7 @@ use std::time::Duration;
 use anabranch_netsim::{Generator, LinkConfig, LossModel, Probability, QueueLimit};
 use anabranch_proto::{
     AssociationState, CloseReason, Config, ConnectOptions, Counters, CoupledControl, Event, MultipathConfig,
-    MultipathMode, PathScheduler, RetransmissionPolicy, SchedulerKind, Tsn,
+    MultipathMode, PathScheduler, RetransmissionPolicy, SchedulerKind, StreamId, Tsn,
 };
 use anabranch_testkit::{Ledger, PORT, Pair, Setup, Side, Violation};
 use bytes::Bytes;
@@ -43,6 +43,15 @@ const MUST_REACH: [&str; 17] = [
     "selective notice",
     "interleaving",
     "I-FORWARD-TSN",
+];
+
+const SCHEDULERS: [SchedulerKind; 6] = [
+    SchedulerKind::FirstComeFirstServed,
+    SchedulerKind::RoundRobin,
+    SchedulerKind::RoundRobinPerPacket,
+    SchedulerKind::Priority,
+    SchedulerKind::FairBandwidth,
+    SchedulerKind::WeightedFairQueueing,
 ];
 
 fn seeds() -> Range<u64> {
@@ -191,17 +200,10 @@ fn random_config(random: &mut Generator, near_wrap: bool) -> Config {
     config.retransmissions.association_max_retrans = 10_000;
     config.retransmissions.max_init_retransmits = 10_000;
     config.shutdown_guard = Some(HEALED_LIMIT);
-    config.scheduler = pick(
-        random,
-        &[
-            SchedulerKind::FirstComeFirstServed,
-            SchedulerKind::RoundRobin,
-            SchedulerKind::RoundRobinPerPacket,
-            SchedulerKind::Priority,
-            SchedulerKind::FairBandwidth,
-            SchedulerKind::WeightedFairQueueing,
-        ],
-    );
+    config.scheduler = pick(random, &SCHEDULERS);
+    if config.scheduler == SchedulerKind::Priority && random.below(2) == 0 {
+        config.low_priority_delay = Some(millis(random, 5, 300));
+    }
     let partial = &mut config.partial_reliability;
     partial.offer = random.below(8) > 0;
     partial.discard_unsent = random.below(4) > 0;
@@ -320,6 +322,27 @@ impl Story {
         );
     }
 
+    /// Another scheduler, or another place of a stream in it.
+    fn reorder(&mut self, random: &mut Generator, side: Side) {
+        let (stream, number) = (StreamId(random.below(4) as u16), random.below(5) as u16);
+        let scheduler = pick(random, &SCHEDULERS);
+        if self.pair.state(side) != Some(AssociationState::Established) {
+            return;
+        }
+        let association = self.pair.association_mut(side);
+        let done = match association.scheduler() {
+            SchedulerKind::Priority if number > 0 => association.set_stream_priority(stream, number),
+            SchedulerKind::WeightedFairQueueing if number > 0 => {
+                association.set_stream_weight(stream, number)
+            }
+            _ => {
+                association.set_scheduler(scheduler);
+                Ok(())
+            }
+        };
+        assert!(done.is_ok(), "seed {}: {done:?}", self.seed);
+    }
+
     /// Traffic both ways while paths fail and readers pause.
     fn trouble(&mut self, random: &mut Generator) {
         for step in 0..3 + random.below(10) {
@@ -330,6 +353,7 @@ impl Story {
             let path = random.below(self.paths as u64) as usize;
             let side = pick(random, &Side::BOTH);
             let off = random.below(2) == 0;
+            self.reorder(random, side);
             match random.below(6) {
                 0 => self.pair.cut(path, off),
                 1 => self.pair.set_reading(side, !off),

@@ -2,6 +2,7 @@
 
 mod desk;
 mod giving_way;
+mod losses;
 mod order;
 mod statistics;
 mod thin_link;
