@@ -69,6 +69,15 @@ fn seeds() -> Range<u64> {
     }
 }
 
+/// 37,511: a path became smaller while a small window made every packet look like a probe of it, and SHUTDOWNs like answers
+/// that the window is closed: the black hole was never found.
+#[test]
+fn seeds_that_failed_once() {
+    [37_511].into_iter().for_each(|seed| {
+        run(seed);
+    });
+}
+
 #[test]
 fn everything_arrives_once_the_faults_heal() {
     let seeds = seeds();

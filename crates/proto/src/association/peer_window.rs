@@ -44,6 +44,12 @@ impl PeerWindow {
         }
     }
 
+    /// Whether the peer, rather than the network, dropped what is in flight: it went beyond the window, which is still too
+    /// small for it, and the peer answers. Once there is room for it, it was lost on its way like any other.
+    pub(crate) fn dropped_probe(&self, in_flight: usize) -> bool {
+        self.probing && self.answered && self.advertised < in_flight
+    }
+
     /// A chunk leaves beyond the window.
     pub(crate) fn on_probe(&mut self) {
         self.probing = true;

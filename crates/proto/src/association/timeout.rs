@@ -65,7 +65,7 @@ impl Association {
     /// T3-rtx expired (§6.3.3, §7.2.3, §8.1, §8.2).
     fn on_t3(&mut self, now: Timestamp, id: PathId) {
         self.counters.timeouts += 1;
-        let probe = self.peer_window.probing && self.peer_window.answered;
+        let probe = self.peer_window.dropped_probe(self.outstanding.in_flight());
         self.peer_window.answered = false;
         let setting_up = self.state.is_setting_up();
         let coupling = self.paths.coupling(id);
