@@ -115,6 +115,8 @@ impl Association {
     pub(super) fn on_shutdown_cumulative(&mut self, now: Timestamp, cumulative: Tsn) {
         let blocks = self.outstanding.gap_blocks_above(cumulative);
         let a_rwnd = self.peer_window.advertised();
+        // A timer sends it: it answers no probe of the window.
+        let answered = self.peer_window.answered;
         self.on_ack_report(
             now,
             &AckReport {
@@ -126,6 +128,7 @@ impl Association {
                 a_rwnd,
             },
         );
+        self.peer_window.answered = answered;
     }
 
     fn apply_to_path(&mut self, now: Timestamp, id: PathId, outcome: PathOutcome, cumulative_moved: bool) {
