@@ -218,13 +218,14 @@ impl Model {
             ending,
             ..
         } = fragment;
+        let again = fragment.clone();
+        let verdict = self.receiver.on_fragment(fragment);
+        // The receiver takes back before it looks at what came.
+        self.take_back();
         let fits = self.known.get(&key).map_or_else(
             || Known::default().takes(fsn, beginning, ending),
             |known| known.takes(fsn, beginning, ending),
         );
-        let again = fragment.clone();
-        let verdict = self.receiver.on_fragment(fragment);
-        self.take_back();
         match verdict {
             Verdict::Accepted => {
                 assert!(fits && !self.is_past(key), "{key:?} {fsn}");
