@@ -35,7 +35,7 @@ impl Association {
                 nonrenegable: &[],
                 duplicates: sack.duplicate_tsns.len(),
                 packets,
-                a_rwnd: sack.a_rwnd,
+                a_rwnd: Some(sack.a_rwnd),
             },
         );
         self.ack_blocks = blocks;
@@ -55,7 +55,7 @@ impl Association {
                 nonrenegable: &blocks[1],
                 duplicates: sack.duplicate_tsns.len(),
                 packets,
-                a_rwnd: sack.a_rwnd,
+                a_rwnd: Some(sack.a_rwnd),
             },
         );
         self.ack_blocks = blocks;
@@ -74,7 +74,7 @@ impl Association {
                 self.counters.freed_early_bytes += outcome.freed_early as u64;
                 self.counters.retransmissions_spurious += report.duplicates as u64;
                 self.counters.fast_recoveries += u64::from(outcome.recoveries);
-                self.peer_window.on_sack(report.a_rwnd, outcome.cumulative_moved);
+                self.peer_window.on_ack(report.a_rwnd, outcome.cumulative_moved);
                 for index in 0..self.paths.len() {
                     let path = PathId(index as u8);
                     self.apply_to_path(now, path, outcome.paths[index], outcome.cumulative_moved);
@@ -114,9 +114,6 @@ impl Association {
     /// A SHUTDOWN acknowledges too, without a window and without blocks (§3.3.8): what gap blocks said stays said.
     pub(super) fn on_shutdown_cumulative(&mut self, now: Timestamp, cumulative: Tsn) {
         let blocks = self.outstanding.gap_blocks_above(cumulative);
-        let a_rwnd = self.peer_window.advertised();
-        // A timer sends it: it answers no probe of the window.
-        let answered = self.peer_window.answered;
         self.on_ack_report(
             now,
             &AckReport {
@@ -125,10 +122,9 @@ impl Association {
                 nonrenegable: &[],
                 duplicates: 0,
                 packets: 1,
-                a_rwnd,
+                a_rwnd: None,
             },
         );
-        self.peer_window.answered = answered;
     }
 
     fn apply_to_path(&mut self, now: Timestamp, id: PathId, outcome: PathOutcome, cumulative_moved: bool) {

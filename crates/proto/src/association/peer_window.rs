@@ -30,14 +30,12 @@ impl PeerWindow {
         self.advertised.saturating_sub(in_flight)
     }
 
-    /// The window as last advertised.
-    pub(crate) fn advertised(&self) -> u32 {
-        self.advertised as u32
-    }
-
-    pub(crate) fn on_sack(&mut self, a_rwnd: u32, cumulative_moved: bool) {
-        self.advertised = a_rwnd as usize;
-        self.answered = true;
+    /// An acknowledgement came. One with a window answers a probe of it; a SHUTDOWN, which a timer sends, does not.
+    pub(crate) fn on_ack(&mut self, a_rwnd: Option<u32>, cumulative_moved: bool) {
+        if let Some(a_rwnd) = a_rwnd {
+            self.advertised = a_rwnd as usize;
+            self.answered = true;
+        }
         if cumulative_moved {
             self.probing = false;
             self.probes = 0;

@@ -17,8 +17,8 @@ pub(crate) struct AckReport<'a> {
     pub(crate) duplicates: usize,
     /// Packets that it answers, as far as it says; at least 1 (delayed acknowledgements of the multipath draft, §3.3).
     pub(crate) packets: u8,
-    /// The receiver's window in bytes.
-    pub(crate) a_rwnd: u32,
+    /// The receiver's window in bytes; `None` of a SHUTDOWN, which says nothing of it.
+    pub(crate) a_rwnd: Option<u32>,
 }
 
 /// Gap ack blocks as an acknowledgement lists them, put in order and joined where they touch, into `blocks`: a receiver lists them

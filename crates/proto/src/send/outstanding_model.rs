@@ -216,7 +216,7 @@ impl Model {
             nonrenegable: &[],
             duplicates: 0,
             packets: self.packets,
-            a_rwnd: 0,
+            a_rwnd: None,
         };
         let mut outcome = AckOutcome::default();
         outcome.begin(PATHS.into());
