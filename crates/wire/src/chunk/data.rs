@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 
-use super::{ChunkError, EncodeChunk, RawChunk, kind};
+use super::{CHUNK_HEADER_LEN, ChunkError, EncodeChunk, RawChunk, kind};
 use crate::types::{Ppid, Ssn, StreamId, Tsn};
 
 /// A fragment of a user message, or a whole one.
@@ -38,6 +38,9 @@ pub struct Data {
     pub payload: Bytes,
 }
 
+/// Bytes from the TSN to the user data.
+const FIELDS_LEN: usize = 12;
+
 pub(super) const ENDING: u8 = 1;
 pub(super) const BEGINNING: u8 = 2;
 pub(super) const UNORDERED: u8 = 4;
@@ -57,44 +60,46 @@ pub(super) fn flags(immediate: bool, unordered: bool, beginning: bool, ending: b
 
 impl Data {
     /// Bytes before the user data.
-    pub const HEADER_LEN: usize = 16;
+    pub const HEADER_LEN: usize = CHUNK_HEADER_LEN + FIELDS_LEN;
 
     /// Reads the content of a chunk of this type.
     ///
     /// # Errors
     /// The chunk is too short, or has no user data.
     pub fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
+        Self::decode_at(raw, CHUNK_HEADER_LEN)
+    }
+
+    /// The same of a chunk whose TSN stands `at` so many bytes from its beginning, and the other fields behind it.
+    pub(super) fn decode_at(raw: &RawChunk<'_>, at: usize) -> Result<Self, ChunkError> {
         let whole = raw.as_slice();
-        if whole.len() < Self::HEADER_LEN {
-            return Err(ChunkError::Length { kind: kind::DATA });
+        let header_len = at + FIELDS_LEN;
+        if whole.len() < header_len {
+            return Err(ChunkError::Length { kind: raw.kind });
         }
-        let u16_at = |at: usize| u16::from_be_bytes([whole[at], whole[at + 1]]);
-        let u32_at = |at: usize| u32::from_be_bytes([whole[at], whole[at + 1], whole[at + 2], whole[at + 3]]);
-        let tsn = Tsn(u32_at(4));
-        if whole.len() == Self::HEADER_LEN {
+        let fields = &whole[at..header_len];
+        let u16_at = |at: usize| u16::from_be_bytes([fields[at], fields[at + 1]]);
+        let u32_at =
+            |at: usize| u32::from_be_bytes([fields[at], fields[at + 1], fields[at + 2], fields[at + 3]]);
+        let tsn = Tsn(u32_at(0));
+        if whole.len() == header_len {
             return Err(ChunkError::NoUserData { tsn });
         }
         Ok(Self {
             tsn,
-            stream: StreamId(u16_at(8)),
-            ssn: Ssn(u16_at(10)),
-            ppid: Ppid(u32_at(12)),
+            stream: StreamId(u16_at(4)),
+            ssn: Ssn(u16_at(6)),
+            ppid: Ppid(u32_at(8)),
             unordered: raw.flags & UNORDERED != 0,
             beginning: raw.flags & BEGINNING != 0,
             ending: raw.flags & ENDING != 0,
             immediate: raw.flags & IMMEDIATE != 0,
-            payload: raw.after(Self::HEADER_LEN),
+            payload: raw.after(header_len),
         })
     }
-}
 
-impl EncodeChunk for Data {
-    fn encoded_len(&self) -> usize {
-        Self::HEADER_LEN + self.payload.len()
-    }
-
-    fn encode(&self, out: &mut Vec<u8>) {
-        let writer = DataWriter {
+    pub(super) fn writer(&self) -> DataWriter<'_> {
+        DataWriter {
             tsn: self.tsn,
             stream: self.stream,
             ssn: self.ssn,
@@ -104,8 +109,17 @@ impl EncodeChunk for Data {
             ending: self.ending,
             immediate: self.immediate,
             payload: &self.payload,
-        };
-        writer.encode(out);
+        }
+    }
+}
+
+impl EncodeChunk for Data {
+    fn encoded_len(&self) -> usize {
+        Self::HEADER_LEN + self.payload.len()
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.writer().encode(out);
     }
 }
 
@@ -124,6 +138,22 @@ pub struct DataWriter<'a> {
     pub payload: &'a [u8],
 }
 
+impl DataWriter<'_> {
+    pub(super) fn flags(&self) -> u8 {
+        flags(self.immediate, self.unordered, self.beginning, self.ending)
+    }
+
+    /// What stands between the chunk header and the user data.
+    pub(super) fn fields(&self) -> [u8; FIELDS_LEN] {
+        let mut fields = [0; FIELDS_LEN];
+        fields[0..4].copy_from_slice(&self.tsn.0.to_be_bytes());
+        fields[4..6].copy_from_slice(&self.stream.0.to_be_bytes());
+        fields[6..8].copy_from_slice(&self.ssn.0.to_be_bytes());
+        fields[8..12].copy_from_slice(&self.ppid.0.to_be_bytes());
+        fields
+    }
+}
+
 impl EncodeChunk for DataWriter<'_> {
     fn encoded_len(&self) -> usize {
         Data::HEADER_LEN + self.payload.len()
@@ -132,12 +162,9 @@ impl EncodeChunk for DataWriter<'_> {
     fn encode(&self, out: &mut Vec<u8>) {
         let mut header = [0; Data::HEADER_LEN];
         header[0] = kind::DATA;
-        header[1] = flags(self.immediate, self.unordered, self.beginning, self.ending);
+        header[1] = self.flags();
         header[2..4].copy_from_slice(&(self.encoded_len() as u16).to_be_bytes());
-        header[4..8].copy_from_slice(&self.tsn.0.to_be_bytes());
-        header[8..10].copy_from_slice(&self.stream.0.to_be_bytes());
-        header[10..12].copy_from_slice(&self.ssn.0.to_be_bytes());
-        header[12..16].copy_from_slice(&self.ppid.0.to_be_bytes());
+        header[CHUNK_HEADER_LEN..].copy_from_slice(&self.fields());
         out.extend_from_slice(&header);
         out.extend_from_slice(self.payload);
     }

@@ -14,9 +14,12 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 
 use super::data::{BEGINNING, ENDING, IMMEDIATE, UNORDERED, flags};
-use super::{ChunkError, EncodeChunk, RawChunk, kind};
+use super::{CHUNK_HEADER_LEN, ChunkError, EncodeChunk, RawChunk, kind};
 use crate::reader::Reader;
 use crate::types::{Fsn, Mid, Ppid, StreamId, Tsn};
+
+/// Bytes from the TSN to the user data.
+const FIELDS_LEN: usize = 16;
 
 /// A fragment of a user message, or a whole one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,24 +48,24 @@ pub struct IData {
 
 impl IData {
     /// Bytes before the user data.
-    pub const HEADER_LEN: usize = 20;
+    pub const HEADER_LEN: usize = CHUNK_HEADER_LEN + FIELDS_LEN;
 
     /// Reads the content of a chunk of this type.
     ///
     /// # Errors
     /// The chunk is too short, or has no user data.
     pub fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
-        Self::read(raw).ok_or(ChunkError::Length { kind: kind::I_DATA })?
+        Self::read(Reader::new(raw.value()), raw.flags).ok_or(ChunkError::Length { kind: kind::I_DATA })?
     }
 
-    fn read(raw: &RawChunk<'_>) -> Option<Result<Self, ChunkError>> {
-        let mut reader = Reader::new(raw.value());
+    /// The same of what follows from the TSN on; `None` if that is too short.
+    pub(super) fn read(mut reader: Reader, chunk_flags: u8) -> Option<Result<Self, ChunkError>> {
         let tsn = Tsn(reader.u32()?);
         let stream = StreamId(reader.u16()?);
         let _reserved = reader.u16()?;
         let mid = Mid(reader.u32()?);
         let shared = reader.u32()?;
-        let beginning = raw.flags & BEGINNING != 0;
+        let beginning = chunk_flags & BEGINNING != 0;
         let payload = reader.rest();
         if payload.is_empty() {
             return Some(Err(ChunkError::NoUserData { tsn }));
@@ -73,22 +76,16 @@ impl IData {
             mid,
             ppid: Ppid(if beginning { shared } else { 0 }),
             fsn: Fsn(if beginning { 0 } else { shared }),
-            unordered: raw.flags & UNORDERED != 0,
+            unordered: chunk_flags & UNORDERED != 0,
             beginning,
-            ending: raw.flags & ENDING != 0,
-            immediate: raw.flags & IMMEDIATE != 0,
+            ending: chunk_flags & ENDING != 0,
+            immediate: chunk_flags & IMMEDIATE != 0,
             payload,
         }))
     }
-}
 
-impl EncodeChunk for IData {
-    fn encoded_len(&self) -> usize {
-        Self::HEADER_LEN + self.payload.len()
-    }
-
-    fn encode(&self, out: &mut Vec<u8>) {
-        let writer = IDataWriter {
+    pub(super) fn writer(&self) -> IDataWriter<'_> {
+        IDataWriter {
             tsn: self.tsn,
             stream: self.stream,
             mid: self.mid,
@@ -99,8 +96,17 @@ impl EncodeChunk for IData {
             ending: self.ending,
             immediate: self.immediate,
             payload: &self.payload,
-        };
-        writer.encode(out);
+        }
+    }
+}
+
+impl EncodeChunk for IData {
+    fn encoded_len(&self) -> usize {
+        Self::HEADER_LEN + self.payload.len()
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.writer().encode(out);
     }
 }
 
@@ -120,6 +126,23 @@ pub struct IDataWriter<'a> {
     pub payload: &'a [u8],
 }
 
+impl IDataWriter<'_> {
+    pub(super) fn flags(&self) -> u8 {
+        flags(self.immediate, self.unordered, self.beginning, self.ending)
+    }
+
+    /// What stands between the chunk header and the user data.
+    pub(super) fn fields(&self) -> [u8; FIELDS_LEN] {
+        let mut fields = [0; FIELDS_LEN];
+        fields[0..4].copy_from_slice(&self.tsn.0.to_be_bytes());
+        fields[4..6].copy_from_slice(&self.stream.0.to_be_bytes());
+        fields[8..12].copy_from_slice(&self.mid.0.to_be_bytes());
+        let shared = if self.beginning { self.ppid.0 } else { self.fsn.0 };
+        fields[12..16].copy_from_slice(&shared.to_be_bytes());
+        fields
+    }
+}
+
 impl EncodeChunk for IDataWriter<'_> {
     fn encoded_len(&self) -> usize {
         IData::HEADER_LEN + self.payload.len()
@@ -128,13 +151,9 @@ impl EncodeChunk for IDataWriter<'_> {
     fn encode(&self, out: &mut Vec<u8>) {
         let mut header = [0; IData::HEADER_LEN];
         header[0] = kind::I_DATA;
-        header[1] = flags(self.immediate, self.unordered, self.beginning, self.ending);
+        header[1] = self.flags();
         header[2..4].copy_from_slice(&(self.encoded_len() as u16).to_be_bytes());
-        header[4..8].copy_from_slice(&self.tsn.0.to_be_bytes());
-        header[8..10].copy_from_slice(&self.stream.0.to_be_bytes());
-        header[12..16].copy_from_slice(&self.mid.0.to_be_bytes());
-        let shared = if self.beginning { self.ppid.0 } else { self.fsn.0 };
-        header[16..20].copy_from_slice(&shared.to_be_bytes());
+        header[CHUNK_HEADER_LEN..].copy_from_slice(&self.fields());
         out.extend_from_slice(&header);
         out.extend_from_slice(self.payload);
     }

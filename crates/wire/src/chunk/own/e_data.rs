@@ -9,11 +9,9 @@
 
 use alloc::vec::Vec;
 
-use super::super::data::{BEGINNING, ENDING, IMMEDIATE, UNORDERED, flags};
-use super::super::{ChunkError, Data, EncodeChunk, IData, RawChunk, put_header};
+use super::super::{CHUNK_HEADER_LEN, ChunkError, Data, EncodeChunk, IData, RawChunk, put_header};
 use super::{PathSequence, kind};
 use crate::reader::Reader;
-use crate::types::{Fsn, Mid, Ppid, Ssn, StreamId, Tsn};
 
 /// Where the sender of data wants it acknowledged (PS, three bits).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -53,6 +51,13 @@ impl AckPolicy {
     }
 }
 
+/// Where the TSN stands.
+const FIELDS_AT: usize = CHUNK_HEADER_LEN + PathSequence::LEN;
+
+fn read_transmission(raw: &RawChunk<'_>) -> Option<PathSequence> {
+    Reader::new(raw.value()).u32().map(PathSequence::from_word)
+}
+
 /// A fragment of a user message, or a whole one, and the transmission that brought it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EData {
@@ -73,32 +78,12 @@ impl EData {
     /// # Errors
     /// The chunk is too short, or has no user data.
     pub fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
-        Self::read(raw).ok_or(ChunkError::Length { kind: kind::E_DATA })?
-    }
-
-    fn read(raw: &RawChunk<'_>) -> Option<Result<Self, ChunkError>> {
-        let mut reader = Reader::new(raw.value());
-        let transmission = PathSequence::from_word(reader.u32()?);
-        let tsn = Tsn(reader.u32()?);
-        let data = Data {
-            tsn,
-            stream: StreamId(reader.u16()?),
-            ssn: Ssn(reader.u16()?),
-            ppid: Ppid(reader.u32()?),
-            unordered: raw.flags & UNORDERED != 0,
-            beginning: raw.flags & BEGINNING != 0,
-            ending: raw.flags & ENDING != 0,
-            immediate: raw.flags & IMMEDIATE != 0,
-            payload: reader.rest(),
-        };
-        if data.payload.is_empty() {
-            return Some(Err(ChunkError::NoUserData { tsn }));
-        }
-        Some(Ok(Self {
+        let transmission = read_transmission(raw).ok_or(ChunkError::Length { kind: raw.kind })?;
+        Ok(Self {
             transmission,
             policy: AckPolicy::from_flags(raw.flags),
-            data,
-        }))
+            data: Data::decode_at(raw, FIELDS_AT)?,
+        })
     }
 }
 
@@ -108,20 +93,11 @@ impl EncodeChunk for EData {
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
-        let Data {
-            immediate,
-            unordered,
-            beginning,
-            ending,
-            ..
-        } = self.data;
-        let flags = flags(immediate, unordered, beginning, ending) | self.policy.to_flags();
+        let writer = self.data.writer();
+        let flags = writer.flags() | self.policy.to_flags();
         put_header(out, kind::E_DATA, flags, self.encoded_len());
         out.extend_from_slice(&self.transmission.to_word().to_be_bytes());
-        out.extend_from_slice(&self.data.tsn.0.to_be_bytes());
-        out.extend_from_slice(&self.data.stream.0.to_be_bytes());
-        out.extend_from_slice(&self.data.ssn.0.to_be_bytes());
-        out.extend_from_slice(&self.data.ppid.0.to_be_bytes());
+        out.extend_from_slice(&writer.fields());
         out.extend_from_slice(&self.data.payload);
     }
 }
@@ -152,31 +128,11 @@ impl EIData {
     fn read(raw: &RawChunk<'_>) -> Option<Result<Self, ChunkError>> {
         let mut reader = Reader::new(raw.value());
         let transmission = PathSequence::from_word(reader.u32()?);
-        let tsn = Tsn(reader.u32()?);
-        let stream = StreamId(reader.u16()?);
-        let _reserved = reader.u16()?;
-        let mid = Mid(reader.u32()?);
-        let shared = reader.u32()?;
-        let beginning = raw.flags & BEGINNING != 0;
-        let payload = reader.rest();
-        if payload.is_empty() {
-            return Some(Err(ChunkError::NoUserData { tsn }));
-        }
-        Some(Ok(Self {
+        let data = IData::read(reader, raw.flags)?;
+        Some(data.map(|data| Self {
             transmission,
             policy: AckPolicy::from_flags(raw.flags),
-            data: IData {
-                tsn,
-                stream,
-                mid,
-                ppid: Ppid(if beginning { shared } else { 0 }),
-                fsn: Fsn(if beginning { 0 } else { shared }),
-                unordered: raw.flags & UNORDERED != 0,
-                beginning,
-                ending: raw.flags & ENDING != 0,
-                immediate: raw.flags & IMMEDIATE != 0,
-                payload,
-            },
+            data,
         }))
     }
 }
@@ -187,22 +143,12 @@ impl EncodeChunk for EIData {
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
-        let data = &self.data;
-        let flags = flags(data.immediate, data.unordered, data.beginning, data.ending);
-        put_header(
-            out,
-            kind::E_I_DATA,
-            flags | self.policy.to_flags(),
-            self.encoded_len(),
-        );
+        let writer = self.data.writer();
+        let flags = writer.flags() | self.policy.to_flags();
+        put_header(out, kind::E_I_DATA, flags, self.encoded_len());
         out.extend_from_slice(&self.transmission.to_word().to_be_bytes());
-        out.extend_from_slice(&data.tsn.0.to_be_bytes());
-        out.extend_from_slice(&data.stream.0.to_be_bytes());
-        out.extend_from_slice(&[0; 2]);
-        out.extend_from_slice(&data.mid.0.to_be_bytes());
-        let shared = if data.beginning { data.ppid.0 } else { data.fsn.0 };
-        out.extend_from_slice(&shared.to_be_bytes());
-        out.extend_from_slice(&data.payload);
+        out.extend_from_slice(&writer.fields());
+        out.extend_from_slice(&self.data.payload);
     }
 }
 
@@ -213,7 +159,7 @@ mod tests {
     use super::super::super::Chunk;
     use super::super::super::tests::{check, check_refused};
     use super::*;
-    use crate::types::Psn;
+    use crate::types::{Fsn, Mid, Ppid, Psn, Ssn, StreamId, Tsn};
 
     fn transmission() -> PathSequence {
         PathSequence {
