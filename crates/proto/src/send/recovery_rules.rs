@@ -11,6 +11,9 @@ pub struct RecoveryRules {
     /// Whether fast recovery holds back further cuts and growth until what was outstanding is acknowledged (RFC 9260
     /// §7.2.4).
     pub fast_recovery: bool,
+    /// ssthresh before the first loss, in bytes. RFC 9260 §7.2.1 lets it be arbitrarily high, and so it is; simulations had
+    /// the receive window's 65,536.
+    pub initial_ssthresh: usize,
     /// The least ssthresh after a cut, in full packets (RFC 9260 §7.2.3), at least 1.
     pub ssthresh_floor: usize,
     /// What restarts T3-rtx while data stays outstanding (RFC 9260 §6.3.2 R3).
@@ -42,6 +45,7 @@ impl RecoveryRules {
         missing_reports: 3,
         fast_again: true,
         fast_recovery: true,
+        initial_ssthresh: usize::MAX,
         ssthresh_floor: 4,
         t3_restart: T3Restart::EarliestInFlight,
         early_discard_cuts: true,
@@ -53,6 +57,7 @@ impl RecoveryRules {
         missing_reports: 4,
         fast_again: false,
         fast_recovery: false,
+        initial_ssthresh: usize::MAX,
         ssthresh_floor: 2,
         t3_restart: T3Restart::EarliestInFlight,
         early_discard_cuts: true,

@@ -23,7 +23,7 @@ impl Rfc9260 {
         let cwnd = (4 * max_data).min((2 * max_data).max(few));
         Self {
             cwnd,
-            ssthresh: usize::MAX,
+            ssthresh: rules.initial_ssthresh,
             partial_bytes_acked: 0,
             max_data,
             floor: rules.ssthresh_floor,
@@ -120,6 +120,20 @@ mod tests {
         assert_eq!(new(1000).cwnd, 4000);
         assert_eq!(new(1452).cwnd, 4404);
         assert_eq!(new(9000).cwnd, 18_000);
+    }
+
+    #[test]
+    fn slow_start_ends_at_the_initial_ssthresh() {
+        let rules = RecoveryRules {
+            initial_ssthresh: 5000,
+            ..RecoveryRules::RFC9260
+        };
+        let mut control = Rfc9260::new(1000, false, &rules);
+        control.on_ack(acked(1000, 4000));
+        control.on_ack(acked(1000, 5000));
+        assert_eq!(control.cwnd, 6000, "not above ssthresh yet");
+        control.on_ack(acked(1000, 6000));
+        assert_eq!((control.cwnd, control.partial_bytes_acked), (6000, 1000));
     }
 
     #[test]
