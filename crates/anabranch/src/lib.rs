@@ -61,14 +61,15 @@ mod socket;
 pub use anabranch_netsim::{LinkConfig, LinkConfigError, LinkStats};
 pub use anabranch_proto::wire::chunk::OwnChunkTypes;
 pub use anabranch_proto::{
+    AckRouting, CoupledControl, EcaConfig, MultipathConfig, MultipathMode, PathScheduler,
+    RetransmissionPolicy,
+};
+pub use anabranch_proto::{
     AssociationState, AssociationStats, BufferConfig, CloseReason, Config, ConfigError, ConnectOptions,
     Counters, Event, Extensions, HeartbeatConfig, InterleavingConfig, MessageId, MessagePart, NrSackConfig,
     PartialReliabilityConfig, PathId, PathRequestError, PathState, PathStats, Payload, Ppid, RecoveryRules,
     Reliability, RetransmissionConfig, RtoConfig, SackConfig, SchedulerKind, SchedulingError, SendOptions,
     StreamConfig, StreamId, StreamStats, T3Restart, Undelivered,
-};
-pub use anabranch_proto::{
-    CoupledControl, MultipathConfig, MultipathMode, PathScheduler, RetransmissionPolicy,
 };
 pub use association::Association;
 pub use builder::EndpointBuilder;

@@ -9,7 +9,10 @@ use anabranch_wire::Tsn;
 use anabranch_wire::chunk::OwnChunkTypes;
 
 pub use crate::send::{RecoveryRules, T3Restart};
-pub use multipath::{CoupledControl, MultipathConfig, MultipathMode, PathScheduler, RetransmissionPolicy};
+pub use multipath::{
+    AckRouting, CoupledControl, EcaConfig, MultipathConfig, MultipathMode, PathScheduler,
+    RetransmissionPolicy,
+};
 
 /// The settings of an endpoint and of the associations it makes. Start from [`Config::default`] and change what
 /// you need; [`Config::validate`] tells what does not fit together.
@@ -425,6 +428,9 @@ impl Config {
         self.partial_reliability.selective_forward_tsn = None;
         self.nr_sack.offer = false;
         self.interleaving.offer = false;
+        if self.multipath.mode == MultipathMode::Eca {
+            self.multipath.mode = MultipathMode::Cmt;
+        }
         self
     }
 

@@ -32,10 +32,10 @@ pub use anabranch_wire as wire;
 pub use anabranch_wire::{Ppid, StreamId, Tsn, VerificationTag};
 pub use association::{Association, AssociationState, BurstLimit, Transmit};
 pub use config::{
-    BufferConfig, Config, ConfigError, CoupledControl, HeartbeatConfig, InterleavingConfig, MultipathConfig,
-    MultipathMode, NrSackConfig, PartialReliabilityConfig, PathScheduler, RecoveryRules,
-    RetransmissionConfig, RetransmissionPolicy, RtoConfig, SackConfig, SchedulerKind, StreamConfig,
-    T3Restart,
+    AckRouting, BufferConfig, Config, ConfigError, CoupledControl, EcaConfig, HeartbeatConfig,
+    InterleavingConfig, MultipathConfig, MultipathMode, NrSackConfig, PartialReliabilityConfig,
+    PathScheduler, RecoveryRules, RetransmissionConfig, RetransmissionPolicy, RtoConfig, SackConfig,
+    SchedulerKind, StreamConfig, T3Restart,
 };
 pub use endpoint::{AssociationId, ConnectOptions, Endpoint, Handling, Inbound};
 pub use error::{ConnectError, EndpointError, PathRequestError, SchedulingError, SendError};

@@ -1,4 +1,5 @@
-//! Several paths at once (draft-tuexen-tsvwg-sctp-multipath). All of it is the sender's own choice.
+//! Several paths at once (draft-tuexen-tsvwg-sctp-multipath). All of it is the sender's own choice, but for ECA-SCTP (Kim, Seo
+//! and Song), which both ends must offer.
 
 /// How several paths to one peer are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +25,46 @@ pub struct MultipathConfig {
     /// yet. Only if the mode is not off. Default false: it halves the acknowledgements, and where a small window waits for
     /// one it waits for `sack.delay`, which cost up to a third of the goodput.
     pub delayed_acks: bool,
+    /// What ECA-SCTP does in particular; of no effect in other modes.
+    pub eca: EcaConfig,
+}
+
+/// ECA-SCTP: every transmission has a number on its path, and acknowledgements name transmissions. How many later packets make a
+/// loss is said by [`crate::RecoveryRules::missing_reports`], and where repeats go by [`MultipathConfig::retransmission`], as
+/// without it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EcaConfig {
+    /// By which path the peer is asked to acknowledge. Default [`AckRouting::Measured`].
+    pub ack_routing: AckRouting,
+    /// Whether a transmission is taken for lost too when a later packet of its path was acknowledged and 1.25 smoothed round
+    /// trips have passed since it left. Default true. (For concurrent multipath transfer without ECA-SCTP:
+    /// [`crate::RecoveryRules::time_rule`].)
+    pub time_rule: bool,
+    /// Whether the receiver is told which transmissions are not worth waiting for (FORWARD-PSN). Default true; without it gap
+    /// blocks grow in number for good, and a path ends 65,535 transmissions behind its first loss: for comparison.
+    pub forward_psn: bool,
+    /// Whether every acknowledgement gives a sample of the round-trip time, by whatever path it returns. Default true; if false
+    /// only those do that return by the path of the data, and a path whose acknowledgements return elsewhere has none: for
+    /// comparison.
+    pub sample_any_ack: bool,
+}
+
+/// By which path a receiver of ECA-SCTP is asked to acknowledge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum AckRouting {
+    /// By what is known of the paths: on every path if on half of them more than 10 % are lost, else as
+    /// [`AckRouting::Ranked`].
+    #[default]
+    Measured,
+    /// Where the last packet with data came from (PS 000).
+    LastArrival,
+    /// A copy on every path (PS 001).
+    EveryPath,
+    /// Gaps are reported by a path without a gap, whichever (PS 100).
+    Unranked,
+    /// Gaps are reported by the path without a gap that has the smallest smoothed round-trip time; the three best have ranks
+    /// (PS 101, 110, 111).
+    Ranked,
 }
 
 /// Whether several paths are used at once.
@@ -34,6 +75,9 @@ pub enum MultipathMode {
     Off,
     /// Concurrent multipath transfer: new data on every active path with room.
     Cmt,
+    /// ECA-SCTP, offered to the peer: concurrent multipath transfer with a number for each transmission. With a peer that does
+    /// not offer it too, [`MultipathMode::Cmt`].
+    Eca,
 }
 
 /// Which path new data takes.
@@ -95,6 +139,12 @@ impl MultipathConfig {
         split_receive_buffer: false,
         reschedule: false,
         delayed_acks: false,
+        eca: EcaConfig {
+            ack_routing: AckRouting::Measured,
+            time_rule: true,
+            forward_psn: true,
+            sample_any_ack: true,
+        },
     };
 
     /// Whether data goes by several paths at once.

@@ -8,6 +8,13 @@ pub struct RecoveryRules {
     /// Whether what was repeated may be found lost by missing reports again, where each path is accounted for by itself and a
     /// repeat is told from what it repeats; elsewhere, and if false, it then waits for T3-rtx (RFC 9260 §7.2.4 step 5).
     pub fast_again: bool,
+    /// Whether, where each path is accounted for by itself, a chunk is taken for lost too when a later packet of its path was
+    /// acknowledged and 1.25 smoothed round trips have passed since it left: the last packets of a window never have enough
+    /// behind them to be reported missing. Default false. (With ECA-SCTP: [`crate::EcaConfig::time_rule`].)
+    pub time_rule: bool,
+    /// Whether repeats that prove needless make a path more patient, where fewer than three reports or the time rule make a
+    /// loss there. Default true.
+    pub backs_off: bool,
     /// Whether fast recovery holds back further cuts and growth until what was outstanding is acknowledged (RFC 9260
     /// §7.2.4).
     pub fast_recovery: bool,
@@ -44,6 +51,8 @@ impl RecoveryRules {
     pub const RFC9260: Self = Self {
         missing_reports: 3,
         fast_again: true,
+        time_rule: false,
+        backs_off: true,
         fast_recovery: true,
         initial_ssthresh: usize::MAX,
         ssthresh_floor: 4,
@@ -56,6 +65,8 @@ impl RecoveryRules {
     pub const RFC2960: Self = Self {
         missing_reports: 4,
         fast_again: false,
+        time_rule: false,
+        backs_off: true,
         fast_recovery: false,
         initial_ssthresh: usize::MAX,
         ssthresh_floor: 2,
