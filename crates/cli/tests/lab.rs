@@ -29,7 +29,7 @@ fn what_the_papers_claim_holds() {
         .lines()
         .map(|line| serde_json::from_str(line).expect("JSON"))
         .collect();
-    assert_eq!(experiments.len(), 4, "{out}");
+    assert_eq!(experiments.len(), 5, "{out}");
     for experiment in &experiments {
         let claims = experiment["claims"].as_array().expect("claims");
         let must = claims.iter().filter(|claim| claim["must"] == true);
@@ -86,11 +86,9 @@ fn mistakes_are_named_with_what_there_is() {
         assert!(!output.status.success(), "{arguments:?}");
         text(&output.stderr)
     };
-    assert!(
-        error(&["run", "nonsense"]).contains(
-            "there are: nr-sack-forward-tsn, retransmission-queue, stream-priority, time-sensitive"
-        )
-    );
+    assert!(error(&["run", "nonsense"]).contains(
+        "there are: eca, nr-sack-forward-tsn, retransmission-queue, stream-priority, time-sensitive"
+    ));
     assert!(error(&["run", "time-sensitive", "--only", "colour=red"]).contains("it has: loss, variant"));
     let places = error(&["run", "time-sensitive", "--quick", "--only", "loss=7"]);
     assert!(places.contains("it has: 0, 0.05"), "{places}");

@@ -10,6 +10,7 @@ mod experiment;
 pub mod experiments;
 mod figure;
 mod known;
+mod packet_log;
 pub mod plot;
 mod queue_meter;
 mod report;

@@ -1,11 +1,11 @@
 //! A host under observation: when each message first left it, when each first came to it, and what it holds for its
 //! application when data comes. Messages are known by their payload protocol identifier, as [`crate::traffic`] sets it.
 
-use anabranch_netsim::{Host, Node, Packet, Payload};
+use anabranch_netsim::{Host, Node, Packet};
 use anabranch_proto::Timestamp;
-use anabranch_proto::wire::chunk::{Chunk, Data};
-use anabranch_proto::wire::packet::Packet as SctpPacket;
+use anabranch_proto::wire::chunk::Data;
 
+use crate::packet_log::{PacketLog, Seen, data, each_chunk};
 use crate::queue_meter::QueueMeter;
 use crate::traffic::FirstTimes;
 
@@ -16,6 +16,7 @@ pub struct Tap {
     arrived: FirstTimes,
     holdings: Holdings,
     queue: Option<QueueMeter>,
+    log: Option<PacketLog>,
     digest: u64,
 }
 
@@ -38,6 +39,7 @@ impl Tap {
             arrived: FirstTimes::default(),
             holdings: Holdings::default(),
             queue: None,
+            log: None,
             // The offset basis of FNV-1a.
             digest: 0xcbf2_9ce4_8422_2325,
         }
@@ -91,6 +93,16 @@ impl Tap {
         self.queue.as_ref()
     }
 
+    /// Notes every packet from now on.
+    pub(crate) fn keep_log(&mut self) {
+        self.log = Some(PacketLog::default());
+    }
+
+    /// What was seen since then.
+    pub(crate) fn log(&self) -> &[Seen] {
+        self.log.as_ref().map_or(&[], PacketLog::seen)
+    }
+
     /// Does something to the host, before and after which the retransmission queue is looked at.
     fn watched<Answer>(&mut self, now: Timestamp, act: impl FnOnce(&mut Host) -> Answer) -> Answer {
         if let Some(queue) = &mut self.queue {
@@ -126,17 +138,11 @@ impl Tap {
 
 /// Calls `see` with each DATA chunk of a packet.
 fn each_data_chunk(packet: &Packet, mut see: impl FnMut(&Data)) {
-    let Payload::Sctp(bytes) = &packet.payload else {
-        return;
-    };
-    let Ok(packet) = SctpPacket::parse_unchecked(bytes.clone()) else {
-        return;
-    };
-    for raw in packet.chunks().flatten() {
-        if let Ok(Chunk::Data(data)) = Chunk::decode(raw) {
-            see(&data);
+    each_chunk(packet, |chunk| {
+        if let Some(data) = data(&chunk) {
+            see(data);
         }
-    }
+    });
 }
 
 impl Node for Tap {
@@ -152,6 +158,9 @@ impl Node for Tap {
             queue.advance(now);
             queue.on_received(&packet);
         }
+        if let Some(log) = &mut self.log {
+            log.on_received(now, &packet);
+        }
         self.watched(now, |host| host.handle_packet(now, packet));
         if has_data {
             let held = self.held_bytes();
@@ -162,12 +171,18 @@ impl Node for Tap {
 
     fn handle_timeout(&mut self, now: Timestamp) {
         self.watched(now, |host| host.handle_timeout(now));
+        if let Some(log) = &mut self.log {
+            log.on_timers(now, &self.host);
+        }
     }
 
     fn poll_transmit(&mut self, now: Timestamp) -> Option<Packet> {
         let packet = self.watched(now, |host| host.poll_transmit(now))?;
         if let Some(queue) = &mut self.queue {
             queue.on_sent(&packet);
+        }
+        if let Some(log) = &mut self.log {
+            log.on_sent(now, &packet);
         }
         each_data_chunk(&packet, |data| self.sent.note(data.ppid.0, now));
         self.mix(&now.0.to_le_bytes());

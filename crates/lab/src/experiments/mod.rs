@@ -1,5 +1,6 @@
 //! The experiments, and what several of them share.
 
+mod eca;
 mod nr_sack_forward_tsn;
 mod pair;
 mod retransmission_queue;
@@ -14,6 +15,7 @@ use crate::experiment::Experiment;
 #[must_use]
 pub fn all() -> Vec<Experiment> {
     vec![
+        eca::experiment(),
         nr_sack_forward_tsn::experiment(),
         retransmission_queue::experiment(),
         stream_priority::experiment(),

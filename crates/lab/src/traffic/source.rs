@@ -183,7 +183,9 @@ impl Source {
 }
 
 impl Application for Source {
-    fn on_event(&mut self, api: &mut HostApi<'_>, _: AssociationId, event: Event) {
+    fn on_event(&mut self, api: &mut HostApi<'_>, id: AssociationId, event: Event) {
+        // That of a host that was connected to.
+        self.association.get_or_insert(id);
         let takes_messages = matches!(event, Event::Established { .. } | Event::Writable);
         if takes_messages && matches!(self.demand, Demand::Greedy(_)) {
             self.submit_due(api);

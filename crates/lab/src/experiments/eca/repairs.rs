@@ -1,0 +1,188 @@
+//! How lost chunks were repaired, from what was seen at both ends: the same for every kind of acknowledgement.
+
+use std::net::IpAddr;
+
+use anabranch_proto::Timestamp;
+
+use crate::packet_log::{Seen, What};
+
+/// What became of the chunks of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Repairs {
+    /// Of the chunks that fast retransmission repaired: seconds from the first transmission to the arrival of the repeat, and the
+    /// path of the first transmission.
+    pub(super) fast: Vec<(f64, IpAddr)>,
+    /// Chunks that took a timeout, if only among others.
+    pub(super) by_timeout: usize,
+    /// Transmissions but the first of each chunk.
+    pub(super) repeats: usize,
+    /// Chunks that arrived again.
+    pub(super) spurious: usize,
+}
+
+/// A chunk on its way.
+#[derive(Clone, Debug, Default)]
+struct Journey {
+    sent: Vec<Transmission>,
+    has_come: bool,
+    /// A timeout gave it up, and it was not sent again yet.
+    timed_out: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Transmission {
+    at: Timestamp,
+    path: IpAddr,
+    /// A timeout was the reason for it.
+    timed_out: bool,
+}
+
+impl Repairs {
+    /// Of the chunks whose first transmission left from `begin` on. Both logs begin with the first of all packets.
+    pub(super) fn between(sender: &[Seen], receiver: &[Seen], begin: Timestamp) -> Self {
+        let mut repairs = Self::default();
+        let mut journeys: Vec<Journey> = Vec::new();
+        let mut arrivals = receiver.iter().peekable();
+        for seen in sender {
+            while let Some(arrival) = arrivals.next_if(|arrival| arrival.at < seen.at) {
+                repairs.arrive(&mut journeys, *arrival, begin);
+            }
+            match seen.what {
+                What::Sent { number, path } => {
+                    let number = number as usize;
+                    if journeys.len() <= number {
+                        journeys.resize_with(number + 1, Journey::default);
+                    }
+                    let journey = &mut journeys[number];
+                    repairs.repeats += usize::from(!journey.sent.is_empty() && seen.at >= begin);
+                    let timed_out = std::mem::take(&mut journey.timed_out);
+                    journey.sent.push(Transmission {
+                        at: seen.at,
+                        path,
+                        timed_out,
+                    });
+                }
+                What::TimedOut { path } => {
+                    for journey in journeys.iter_mut().filter(|journey| !journey.has_come) {
+                        let last = journey.sent.last();
+                        journey.timed_out |= last.is_some_and(|last| last.path == path);
+                    }
+                }
+                What::Came { .. } | What::Acknowledged { .. } => {}
+            }
+        }
+        for arrival in arrivals {
+            repairs.arrive(&mut journeys, *arrival, begin);
+        }
+        repairs
+    }
+
+    fn arrive(&mut self, journeys: &mut [Journey], arrival: Seen, begin: Timestamp) {
+        let What::Came { number, path } = arrival.what else {
+            return;
+        };
+        let journey = &mut journeys[number as usize];
+        let counts = journey.sent[0].at >= begin;
+        if std::mem::replace(&mut journey.has_come, true) {
+            self.spurious += usize::from(counts);
+            return;
+        }
+        // A repeat leaves once later packets of the path were reported: by then the path has nothing of the chunk any more.
+        let came = journey.sent.iter().rposition(|sent| sent.path == path);
+        if !counts || came == Some(0) {
+            return;
+        }
+        let repeats = &journey.sent[..=came.unwrap_or(0)];
+        if repeats.iter().any(|sent| sent.timed_out) {
+            self.by_timeout += 1;
+        } else {
+            let first = journey.sent[0];
+            let took = arrival.at.saturating_duration_since(first.at);
+            self.fast.push((took.as_secs_f64(), first.path));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    const BEGIN: Timestamp = Timestamp::from_millis(1000);
+
+    fn path(number: u8) -> IpAddr {
+        IpAddr::V4(Ipv4Addr::new(10, 0, number, 2))
+    }
+
+    fn seen(millis: u64, what: What) -> Seen {
+        Seen {
+            at: Timestamp::from_millis(millis),
+            what,
+        }
+    }
+
+    fn sent(millis: u64, number: u32, by: u8) -> Seen {
+        let path = path(by);
+        seen(millis, What::Sent { number, path })
+    }
+
+    fn came(millis: u64, number: u32, by: u8) -> Seen {
+        let path = path(by);
+        seen(millis, What::Came { number, path })
+    }
+
+    #[test]
+    fn a_repair_takes_from_the_first_transmission_to_the_arrival_of_the_repeat() {
+        let sender = [
+            sent(1000, 0, 3),
+            sent(1001, 1, 3),
+            sent(1400, 0, 1),
+            sent(1500, 0, 2),
+        ];
+        let receiver = [came(1161, 1, 3), came(1580, 0, 2)];
+        let repairs = Repairs::between(&sender, &receiver, BEGIN);
+        assert_eq!(
+            repairs.fast,
+            [(0.58, path(3))],
+            "the first repeat was lost as well"
+        );
+        assert_eq!((repairs.by_timeout, repairs.repeats, repairs.spurious), (0, 2, 0));
+    }
+
+    #[test]
+    fn what_a_timeout_repaired_is_counted_apart() {
+        let sender = [
+            sent(1000, 0, 3),
+            sent(1001, 1, 2),
+            seen(2000, What::TimedOut { path: path(3) }),
+            sent(2000, 0, 1),
+            // By reports: it was on another path.
+            sent(2001, 1, 1),
+            sent(2100, 0, 1),
+        ];
+        let receiver = [came(2060, 1, 1), came(2200, 0, 1)];
+        let repairs = Repairs::between(&sender, &receiver, BEGIN);
+        assert_eq!(repairs.by_timeout, 1, "though a later repeat came");
+        assert_eq!(repairs.fast, [(1.059, path(2))]);
+    }
+
+    #[test]
+    fn a_repeat_for_nothing_repairs_nothing() {
+        let sender = [sent(1000, 0, 3), sent(1200, 0, 1), sent(1201, 1, 3)];
+        let receiver = [came(1210, 0, 3), came(1260, 0, 1), came(1361, 1, 3)];
+        let repairs = Repairs::between(&sender, &receiver, BEGIN);
+        assert_eq!(
+            (repairs.fast.len(), repairs.by_timeout, repairs.spurious),
+            (0, 0, 1)
+        );
+    }
+
+    #[test]
+    fn what_left_before_is_not_counted() {
+        let sender = [sent(900, 0, 3), sent(1400, 0, 1), sent(1400, 1, 1)];
+        let receiver = [came(1450, 0, 1), came(1451, 1, 1)];
+        let repairs = Repairs::between(&sender, &receiver, BEGIN);
+        assert_eq!((repairs.fast.len(), repairs.spurious), (0, 0));
+    }
+}
