@@ -11,10 +11,13 @@ use anabranch_proto::{Config, EndpointError};
 use tokio::net::ToSocketAddrs;
 
 use crate::capture::Capture;
-use crate::driver::{Hub, Limits};
+use crate::driver::{Hub, Limits, LinkPlan};
 use crate::endpoint::Endpoint;
 use crate::error::BindError;
 use crate::socket::{Socket, Transport};
+
+/// Free ports of the first address that are tried on the others.
+const PORTS_TRIED: usize = 16;
 
 /// Builds an [`Endpoint`]; start from [`Endpoint::builder`], end with [`EndpointBuilder::bind`].
 ///
@@ -38,7 +41,7 @@ pub struct EndpointBuilder {
     config: Config,
     transport: Transport,
     limits: Limits,
-    link: Option<(LinkConfig, u64)>,
+    links: Vec<LinkPlan>,
     capture: Option<PathBuf>,
     seed: Option<[u8; 32]>,
     interfaces: Vec<(IpAddr, String)>,
@@ -56,7 +59,7 @@ impl Default for EndpointBuilder {
             config: Config::default(),
             transport: Transport::default(),
             limits,
-            link: None,
+            links: Vec::new(),
             capture: None,
             seed: None,
             interfaces: Vec::new(),
@@ -81,8 +84,19 @@ impl EndpointBuilder {
     /// `seed`. Packets sent *and* received go through it, so that one side alone has a slow and lossy path both ways.
     /// It counts whole IP packets, headers included, and keeps times to about a millisecond. At most 64 MiB are under way
     /// in it at a time, whatever its queue holds; what would be more is lost.
-    pub fn link(mut self, link: LinkConfig, seed: u64) -> Self {
-        self.link = Some((link, seed));
+    pub fn link(self, link: LinkConfig, seed: u64) -> Self {
+        self.add_link(None, link, seed)
+    }
+
+    /// Puts an in-process link in front of the socket on this local address alone, in place of the one of
+    /// [`EndpointBuilder::link`]: each path then has its own rate, delay and luck.
+    pub fn path_link(self, local: IpAddr, link: LinkConfig, seed: u64) -> Self {
+        self.add_link(Some(local), link, seed)
+    }
+
+    fn add_link(mut self, local: Option<IpAddr>, config: LinkConfig, seed: u64) -> Self {
+        self.links.retain(|plan| plan.local != local);
+        self.links.push(LinkPlan { local, config, seed });
         self
     }
 
@@ -160,20 +174,7 @@ impl EndpointBuilder {
     pub fn bind_all(mut self, locals: &[SocketAddr]) -> Result<Endpoint, BindError> {
         self.config.udp_encapsulation = self.transport == Transport::Udp;
         self.config.validate()?;
-        let first = locals
-            .first()
-            .ok_or_else(|| BindError::Resolve(io::ErrorKind::NotFound.into()))?;
-        let mut sockets = Vec::with_capacity(locals.len());
-        let mut port = first.port();
-        let only_v6 = locals.iter().any(SocketAddr::is_ipv4);
-        for address in locals {
-            let own = |(local, _): &&(IpAddr, String)| *local == address.ip();
-            let interface = self.interfaces.iter().find(own).map(|(_, name)| name.as_str());
-            let address = SocketAddr::new(address.ip(), port);
-            let socket = open(address, self.transport, only_v6, interface)?;
-            port = socket.local().port();
-            sockets.push(socket);
-        }
+        let sockets = self.open_all(locals)?;
         let seed = match self.seed {
             Some(seed) => seed,
             None => {
@@ -190,8 +191,44 @@ impl EndpointBuilder {
             None => None,
             Some(path) => Some(Capture::create(&path).map_err(|source| BindError::Capture { path, source })?),
         };
-        let hub = Hub::start(core, sockets, self.transport, self.limits, self.link, capture);
+        let hub = Hub::start(core, sockets, self.transport, self.limits, self.links, capture);
         Ok(Endpoint::new(Arc::clone(&hub)))
+    }
+}
+
+impl EndpointBuilder {
+    /// Opens a socket for each address, all with one port.
+    fn open_all(&self, locals: &[SocketAddr]) -> Result<Vec<Socket>, BindError> {
+        let first = locals
+            .first()
+            .ok_or_else(|| BindError::Resolve(io::ErrorKind::NotFound.into()))?;
+        let only_v6 = locals.iter().any(SocketAddr::is_ipv4);
+        let attempt = || {
+            let mut sockets: Vec<Socket> = Vec::with_capacity(locals.len());
+            for address in locals {
+                let own = |(local, _): &&(IpAddr, String)| *local == address.ip();
+                let interface = self.interfaces.iter().find(own).map(|(_, name)| name.as_str());
+                let port = sockets
+                    .first()
+                    .map_or(first.port(), |socket| socket.local().port());
+                let address = SocketAddr::new(address.ip(), port);
+                sockets.push(open(address, self.transport, only_v6, interface)?);
+            }
+            Ok(sockets)
+        };
+        let mut answer = attempt();
+        for _ in 1..PORTS_TRIED {
+            match &answer {
+                // A port that is free on the first address may be taken on another.
+                Err(BindError::Bind { address, source })
+                    if first.port() == 0
+                        && address.port() != 0
+                        && source.kind() == io::ErrorKind::AddrInUse => {}
+                _ => break,
+            }
+            answer = attempt();
+        }
+        answer
     }
 }
 

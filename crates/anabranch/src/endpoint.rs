@@ -1,6 +1,6 @@
 //! The endpoint: a socket, its SCTP ports, and the way to associations.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -151,11 +151,12 @@ impl Endpoint {
             config.udp_encapsulation = hub.transport == Transport::Udp;
             config.validate()?;
         }
-        if options.local_address.is_none() {
-            options.local_address = hub.local_address_towards(remote);
-        }
         let shared = {
             let mut registry = lock(&hub.registry);
+            let config = options.config.as_ref().unwrap_or(registry.core.config());
+            if options.local_address.is_none() && config.paired_with(remote.ip()).is_none() {
+                options.local_address = hub.local_address_towards(remote);
+            }
             if registry.closed {
                 return Err(ConnectError::Closed);
             }
@@ -213,11 +214,23 @@ impl Endpoint {
     /// What the in-process link did: outward, inward. `None` if there is none.
     #[must_use]
     pub fn link_stats(&self) -> Option<(LinkStats, LinkStats)> {
-        self.handle.hub.link_stats()
+        self.handle.hub.link_stats(None)
+    }
+
+    /// What the in-process link of one local address did ([`EndpointBuilder::path_link`]): outward, inward.
+    #[must_use]
+    pub fn path_link_stats(&self, local: IpAddr) -> Option<(LinkStats, LinkStats)> {
+        self.handle.hub.link_stats(Some(local))
     }
 
     /// Changes the in-process link, both directions, for the packets to come; false if there is none.
     pub fn set_link(&self, link: &LinkConfig) -> bool {
-        self.handle.hub.set_link(link)
+        self.handle.hub.set_link(None, link)
+    }
+
+    /// Changes the in-process link of one local address ([`EndpointBuilder::path_link`]), both directions, for the packets to
+    /// come; false if there is none.
+    pub fn set_path_link(&self, local: IpAddr, link: &LinkConfig) -> bool {
+        self.handle.hub.set_link(Some(local), link)
     }
 }

@@ -67,9 +67,9 @@ pub use anabranch_proto::{
 pub use anabranch_proto::{
     AssociationState, AssociationStats, BufferConfig, CloseReason, Config, ConfigError, ConnectOptions,
     Counters, Event, Extensions, HeartbeatConfig, InterleavingConfig, MessageId, MessagePart, NrSackConfig,
-    PartialReliabilityConfig, PathId, PathRequestError, PathState, PathStats, Payload, Ppid, RecoveryRules,
-    Reliability, RetransmissionConfig, RtoConfig, SackConfig, SchedulerKind, SchedulingError, SendOptions,
-    StreamConfig, StreamId, StreamStats, T3Restart, Undelivered,
+    PartialReliabilityConfig, PathId, PathPair, PathRequestError, PathState, PathStats, Payload, Ppid,
+    RecoveryRules, Reliability, RetransmissionConfig, RtoConfig, SackConfig, SchedulerKind, SchedulingError,
+    SendOptions, StreamConfig, StreamId, StreamStats, T3Restart, Undelivered,
 };
 pub use association::Association;
 pub use builder::EndpointBuilder;

@@ -7,10 +7,14 @@
 mod bed;
 #[path = "namespaces/failover.rs"]
 mod failover;
+#[path = "namespaces/multipath.rs"]
+mod multipath;
 #[path = "common/peer_messages.rs"]
 mod peer_messages;
 #[path = "namespaces/refusals.rs"]
 mod refusals;
+#[path = "common/transfer.rs"]
+mod transfer;
 #[path = "namespaces/translator.rs"]
 mod translator;
 #[path = "namespaces/usrsctp.rs"]

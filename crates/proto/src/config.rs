@@ -64,6 +64,10 @@ pub struct Config {
     /// The local addresses that the peer is told of, besides the one it sees; empty (the default) lists none,
     /// which is right behind an address translator and wherever one address is used (RFC 9260 §5.1.2, RFC 6951).
     pub local_addresses: Vec<IpAddr>,
+    /// Which local address packets leave from towards which of the peer's. For an address of the peer that is not in it (none
+    /// is, by default) it is the one of `local_addresses` that shares most leading bits with it, and of several as good the
+    /// one that has the fewest paths.
+    pub path_pairs: Vec<PathPair>,
     /// Most destination addresses of one peer; further ones that it lists are ignored. 1 to 255, default 16.
     pub max_paths: usize,
     /// Several paths at once.
@@ -84,6 +88,15 @@ pub struct Config {
     /// The first TSN that this side uses. `None`, the default, draws one at random for each association, as RFC 9260
     /// §3.3.2 wants; a fixed one is for tests, of wrap-around first of all.
     pub initial_tsn: Option<Tsn>,
+}
+
+/// A local address, and the address of a peer's that packets leave from it to. Both are of one version of IP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathPair {
+    /// One of `Config::local_addresses`.
+    pub local: IpAddr,
+    /// An address of a peer.
+    pub remote: IpAddr,
 }
 
 /// RFC 9260 §6.3.1 and §16.
@@ -273,6 +286,7 @@ impl Default for Config {
             scheduler: SchedulerKind::default(),
             low_priority_delay: None,
             local_addresses: Vec::new(),
+            path_pairs: Vec::new(),
             max_paths: 16,
             multipath: MultipathConfig::OFF,
             shutdown_guard: None,
@@ -410,6 +424,14 @@ impl Config {
                 "must be longer than zero",
             ),
             (
+                self.path_pairs.iter().all(|pair| {
+                    pair.local.is_ipv4() == pair.remote.is_ipv4()
+                        && self.local_addresses.contains(&pair.local)
+                }),
+                "path_pairs",
+                "must begin with one of local_addresses, and end with an address of the same version of IP",
+            ),
+            (
                 (1..=255).contains(&self.max_paths),
                 "max_paths",
                 "must lie between 1 and 255",
@@ -419,6 +441,13 @@ impl Config {
             Some((_, setting, problem)) => Err(ConfigError { setting, problem }),
             None => Ok(()),
         }
+    }
+
+    /// The local address that `path_pairs` has for this one of a peer's.
+    #[must_use]
+    pub fn paired_with(&self, remote: IpAddr) -> Option<IpAddr> {
+        let pair = self.path_pairs.iter().find(|pair| pair.remote == remote)?;
+        Some(pair.local)
     }
 
     /// The same settings with no extension offered: RFC 9260 and nothing else on the wire.

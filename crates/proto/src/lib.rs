@@ -33,7 +33,7 @@ pub use anabranch_wire::{Ppid, StreamId, Tsn, VerificationTag};
 pub use association::{Association, AssociationState, BurstLimit, Transmit};
 pub use config::{
     AckRouting, BufferConfig, Config, ConfigError, CoupledControl, EcaConfig, HeartbeatConfig,
-    InterleavingConfig, MultipathConfig, MultipathMode, NrSackConfig, PartialReliabilityConfig,
+    InterleavingConfig, MultipathConfig, MultipathMode, NrSackConfig, PartialReliabilityConfig, PathPair,
     PathScheduler, RecoveryRules, RetransmissionConfig, RetransmissionPolicy, RtoConfig, SackConfig,
     SchedulerKind, StreamConfig, T3Restart,
 };

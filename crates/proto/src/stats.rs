@@ -122,6 +122,12 @@ pub struct PathStats {
     pub fast_recoveries: u64,
     /// Bytes of user data sent here, repeats included.
     pub data_bytes_sent: u64,
+    /// DATA chunks sent here, repeats included.
+    pub data_chunks_sent: u64,
+    /// Of these, repeats: of what this path lost, or another one.
+    pub chunks_repeated: u64,
+    /// Chunks sent here that missing reports or T3-rtx found lost.
+    pub chunks_lost: u64,
 }
 
 /// What goes beyond RFC 9260 and is in use: both ends offered it.

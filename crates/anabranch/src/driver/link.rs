@@ -1,10 +1,10 @@
-//! An in-process link in front of the sockets, one for each direction, driven in real time. One side alone thus
-//! makes the whole path slow and lossy, both ways.
+//! In-process links in front of the sockets, one for each direction, driven in real time: one for all, or one for each local
+//! address. One side alone thus makes the whole path slow and lossy, both ways.
 //!
 //! The runtime's timers have a resolution of a millisecond: packets come that much later than the link's delay says,
 //! and a fast link's packets leave in bursts.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -21,15 +21,26 @@ const TICK: Duration = Duration::from_millis(1);
 /// Bytes under way in one direction: a link without a rate or a queue would else hold whatever somebody sends.
 const MOST_UNDER_WAY: usize = 64 << 20;
 
+/// A link that the builder was asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct LinkPlan {
+    /// The local address whose packets pass it; `None` for those of all that have no link of their own.
+    pub(crate) local: Option<IpAddr>,
+    pub(crate) config: LinkConfig,
+    pub(crate) seed: u64,
+}
+
 #[derive(Debug)]
 pub(super) struct LinkDoor {
-    ends: Mutex<Ends>,
+    links: Mutex<Vec<BothWays>>,
     /// Something was put in.
     wake: Notify,
 }
 
+/// A link, in both directions.
 #[derive(Debug)]
-struct Ends {
+struct BothWays {
+    local: Option<IpAddr>,
     outward: Way,
     inward: Way,
 }
@@ -72,43 +83,75 @@ impl Way {
     }
 }
 
-impl LinkDoor {
-    pub(super) fn new(config: LinkConfig, seed: u64) -> Self {
-        let ends = Ends {
-            outward: Way::new(config.clone(), seed, "outward"),
-            inward: Way::new(config, seed, "inward"),
-        };
+impl BothWays {
+    fn new(plan: LinkPlan) -> Self {
+        let LinkPlan { local, config, seed } = plan;
+        // Links of one seed are not to lose the same packets.
+        let label = |way: &str| local.map_or(way.to_owned(), |local| format!("{way} of {local}"));
         Self {
-            ends: Mutex::new(ends),
+            local,
+            outward: Way::new(config.clone(), seed, &label("outward")),
+            inward: Way::new(config, seed, &label("inward")),
+        }
+    }
+
+    fn next_event(&self) -> Option<Timestamp> {
+        let ways = [self.outward.link.next_event(), self.inward.link.next_event()];
+        ways.into_iter().flatten().min()
+    }
+}
+
+/// The link that packets of this local address pass.
+fn link_of(links: &mut [BothWays], local: IpAddr) -> Option<&mut BothWays> {
+    let own = links.iter().position(|link| link.local == Some(local));
+    let index = own.or_else(|| links.iter().position(|link| link.local.is_none()))?;
+    links.get_mut(index)
+}
+
+impl LinkDoor {
+    pub(super) fn new(plans: Vec<LinkPlan>) -> Self {
+        Self {
+            links: Mutex::new(plans.into_iter().map(BothWays::new).collect()),
             wake: Notify::new(),
         }
     }
 
-    pub(super) fn stats(&self) -> (LinkStats, LinkStats) {
-        let ends = lock(&self.ends);
-        (*ends.outward.link.stats(), *ends.inward.link.stats())
+    /// Of the link of this local address, or of the one that has none: outward, inward.
+    pub(super) fn stats(&self, local: Option<IpAddr>) -> Option<(LinkStats, LinkStats)> {
+        let links = lock(&self.links);
+        let link = links.iter().find(|link| link.local == local)?;
+        Some((*link.outward.link.stats(), *link.inward.link.stats()))
     }
 
-    pub(super) fn set_config(&self, config: &LinkConfig) {
-        let mut ends = lock(&self.ends);
-        ends.outward.link.set_config(config.clone());
-        ends.inward.link.set_config(config.clone());
+    /// False if there is no such link.
+    pub(super) fn set_config(&self, local: Option<IpAddr>, config: &LinkConfig) -> bool {
+        let mut links = lock(&self.links);
+        let Some(link) = links.iter_mut().find(|link| link.local == local) else {
+            return false;
+        };
+        link.outward.link.set_config(config.clone());
+        link.inward.link.set_config(config.clone());
+        true
     }
 
+    /// Takes the packets in; false if those of their address pass no link.
     pub(super) fn enqueue_sent(
         &self,
         now: Timestamp,
         local: SocketAddr,
         outgoing: &mut Outgoing,
         bytes: &[u8],
-    ) {
+    ) -> bool {
         let source = outgoing
             .source
             .map_or(local, |address| SocketAddr::new(address, local.port()));
-        let mut ends = lock(&self.ends);
+        let mut links = lock(&self.links);
+        let Some(link) = link_of(&mut links, source.ip()) else {
+            return false;
+        };
         for packet in bytes[outgoing.sent..outgoing.len].chunks(outgoing.segment.max(1)) {
             let payload = Bytes::copy_from_slice(packet);
-            ends.outward.enqueue(
+            link.outward.enqueue(
                 now,
                 Packet {
                     source,
@@ -119,59 +162,64 @@ impl LinkDoor {
             );
         }
         outgoing.sent = outgoing.len;
-        drop(ends);
+        drop(links);
         self.wake.notify_one();
+        true
     }
 
+    /// Takes datagrams in; answers those whose address has no link.
     pub(super) fn enqueue_received(
         &self,
         now: Timestamp,
         local: SocketAddr,
         datagrams: impl Iterator<Item = Datagram>,
-    ) {
-        let mut ends = lock(&self.ends);
-        for Datagram {
-            local: address,
-            remote,
-            payload,
-        } in datagrams
-        {
-            let destination = address.map_or(local, |address| SocketAddr::new(address, local.port()));
-            ends.inward.enqueue(
+    ) -> Vec<Datagram> {
+        let mut links = lock(&self.links);
+        let mut free = Vec::new();
+        for datagram in datagrams {
+            let address = datagram.local.unwrap_or(local.ip());
+            let Some(link) = link_of(&mut links, address) else {
+                free.push(datagram);
+                continue;
+            };
+            link.inward.enqueue(
                 now,
                 Packet {
-                    source: remote,
-                    destination,
-                    payload: payload.into(),
+                    source: datagram.remote,
+                    destination: SocketAddr::new(address, local.port()),
+                    payload: datagram.payload.into(),
                     // Whether its sender allowed it cannot be seen any more.
                     may_fragment: false,
                 },
             );
         }
-        drop(ends);
+        drop(links);
         self.wake.notify_one();
+        free
     }
 
     /// Takes out what has arrived by `now`; answers when the next packet will.
     fn take(&self, now: Timestamp, outward: &mut Vec<Packet>, inward: &mut Vec<Packet>) -> Option<Timestamp> {
-        let mut ends = lock(&self.ends);
-        outward.extend(std::iter::from_fn(|| ends.outward.poll(now)));
-        inward.extend(std::iter::from_fn(|| ends.inward.poll(now)));
-        [ends.outward.link.next_event(), ends.inward.link.next_event()]
-            .into_iter()
-            .flatten()
-            .min()
+        let mut links = lock(&self.links);
+        for link in links.iter_mut() {
+            outward.extend(std::iter::from_fn(|| link.outward.poll(now)));
+            inward.extend(std::iter::from_fn(|| link.inward.poll(now)));
+        }
+        links.iter().filter_map(BothWays::next_event).min()
+    }
+
+    /// When the next packet that was sent leaves.
+    fn next_outward(&self) -> Option<Timestamp> {
+        let links = lock(&self.links);
+        let next = links.iter().filter_map(|link| link.outward.link.next_event());
+        next.min()
     }
 }
 
 impl Hub {
     /// Waits until all that was sent has left the link.
     pub(crate) async fn link_empty(&self) {
-        let next = || {
-            self.link
-                .as_ref()
-                .and_then(|link| lock(&link.ends).outward.link.next_event())
-        };
+        let next = || self.link.as_ref().and_then(LinkDoor::next_outward);
         while let Some(next) = next() {
             tokio::time::sleep_until(self.instant(next) + TICK).await;
         }

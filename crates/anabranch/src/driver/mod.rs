@@ -35,6 +35,7 @@ use crate::socket::{Datagram, Outgoing, Socket, Transport};
 use association::Shared;
 use inbox::{Arrived, Taken};
 use link::LinkDoor;
+pub(crate) use link::LinkPlan;
 
 /// Takes a lock; a panic elsewhere while it was held is no reason to panic here too.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -113,7 +114,7 @@ impl Hub {
         sockets: Vec<Socket>,
         transport: Transport,
         limits: Limits,
-        link: Option<(LinkConfig, u64)>,
+        links: Vec<LinkPlan>,
         capture: Option<Capture>,
     ) -> Arc<Self> {
         let registry = Registry {
@@ -130,7 +131,7 @@ impl Hub {
             sockets,
             transport,
             limits,
-            link: link.map(|(config, seed)| LinkDoor::new(config, seed)),
+            link: (!links.is_empty()).then(|| LinkDoor::new(links)),
             capture,
             started: Instant::now(),
             acceptable: Notify::new(),
@@ -159,15 +160,13 @@ impl Hub {
         self.sockets.iter().map(Socket::max_segments).max().unwrap_or(1)
     }
 
-    pub(crate) fn link_stats(&self) -> Option<(LinkStats, LinkStats)> {
-        self.link.as_ref().map(LinkDoor::stats)
+    pub(crate) fn link_stats(&self, local: Option<IpAddr>) -> Option<(LinkStats, LinkStats)> {
+        self.link.as_ref()?.stats(local)
     }
 
-    pub(crate) fn set_link(&self, config: &LinkConfig) -> bool {
-        self.link.as_ref().is_some_and(|link| {
-            link.set_config(config);
-            true
-        })
+    pub(crate) fn set_link(&self, local: Option<IpAddr>, config: &LinkConfig) -> bool {
+        let set = |link: &LinkDoor| link.set_config(local, config);
+        self.link.as_ref().is_some_and(set)
     }
 
     pub(crate) fn flush_capture(&self) {
@@ -187,7 +186,8 @@ impl Hub {
     }
 
     /// Of several sockets, the address of the one that the system would send from to there: the others are on other
-    /// networks. `None` if there is no choice to be made, or none that the system knows.
+    /// networks. If it would send from none of them, as on loopback, that of the first. `None` if there is no choice to be
+    /// made.
     pub(crate) fn local_address_towards(&self, remote: SocketAddr) -> Option<IpAddr> {
         let reaching = || self.sockets.iter().filter(|socket| socket.reaches(remote.ip()));
         if reaching().count() < 2 {
@@ -199,12 +199,16 @@ impl Hub {
             IpAddr::from([0; 16])
         };
         // Connecting a UDP socket sends nothing; it looks up the route.
-        let probe = std::net::UdpSocket::bind((any, 0)).ok()?;
-        probe.connect((remote.ip(), remote.port().max(1))).ok()?;
-        let chosen = probe.local_addr().ok()?.ip();
-        reaching()
-            .map(|socket| socket.local().ip())
-            .find(|own| *own == chosen)
+        let route = || {
+            let probe = std::net::UdpSocket::bind((any, 0)).ok()?;
+            probe.connect((remote.ip(), remote.port().max(1))).ok()?;
+            Some(probe.local_addr().ok()?.ip())
+        };
+        let chosen = route();
+        let own = || reaching().map(|socket| socket.local().ip());
+        own()
+            .find(|own| Some(*own) == chosen)
+            .or_else(|| own().find(|own| !own.is_unspecified()))
     }
 
     /// Records a batch that is about to be sent.
@@ -227,11 +231,8 @@ impl Hub {
             .socket_for(outgoing)
             .ok_or(io::ErrorKind::NetworkUnreachable)?;
         match &self.link {
-            Some(link) => {
-                link.enqueue_sent(self.now(), socket.local(), outgoing, bytes);
-                Ok(())
-            }
-            None => socket.try_send(outgoing, bytes),
+            Some(link) if link.enqueue_sent(self.now(), socket.local(), outgoing, bytes) => Ok(()),
+            _ => socket.try_send(outgoing, bytes),
         }
     }
 

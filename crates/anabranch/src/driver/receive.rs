@@ -69,7 +69,10 @@ impl Hub {
         socket.try_recv(buffers)?;
         let datagrams = (0..buffers.filled()).flat_map(|buffer| socket.datagrams(buffers, buffer));
         match &self.link {
-            Some(link) => link.enqueue_received(self.now(), socket.local(), datagrams),
+            Some(link) => {
+                let free = link.enqueue_received(self.now(), socket.local(), datagrams);
+                self.handle_batch(free.into_iter(), socket.local(), touched);
+            }
             None => self.handle_batch(datagrams, socket.local(), touched),
         }
         Ok(())

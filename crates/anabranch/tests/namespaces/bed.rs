@@ -8,12 +8,11 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// Nothing here takes longer.
-pub(crate) const LIMIT: Duration = Duration::from_secs(50);
+pub(crate) use crate::transfer::{LIMIT, wait_until};
 
 /// Tests that measure time run one after the other.
 static TURN: Mutex<()> = Mutex::new(());
@@ -189,15 +188,6 @@ fn succeeded(output: &Output, what: &str) {
         "{what}: {}",
         String::from_utf8_lossy(&output.stderr)
     );
-}
-
-/// Waits until something is so.
-pub(crate) fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
-    let since = Instant::now();
-    while !so() {
-        assert!(since.elapsed() < LIMIT / 2, "{what}: not within {:?}", LIMIT / 2);
-        std::thread::sleep(Duration::from_millis(2));
-    }
 }
 
 /// Checks that a pause stays below a limit. A machine that is busy with other things may miss it once or twice; `measure`

@@ -2,63 +2,17 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anabranch::{Association, Config, Endpoint, PathState, PathStats, StreamId};
+use anabranch::{Association, Config, Endpoint, PathState};
 
 use crate::bed::{Bed, LIMIT, expect_pause_below, wait_until};
+use crate::transfer::{PORT, Progress, path, receive, send, wait_for_paths};
 
 const UDP_PORT: u16 = 9899;
-const PORT: u16 = 5000;
 const MIB: u64 = 1 << 20;
-/// Bytes of each message.
-const SIZE: usize = 8192;
-
-/// Message `index`: all its bytes depend on it.
-fn message(index: u64) -> Vec<u8> {
-    let words = (0..SIZE as u64 / 8).map(|at| {
-        (index << 20 | at)
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            .to_le_bytes()
-    });
-    words.flatten().collect()
-}
-
-/// What has come so far, and the longest time between two messages.
-#[derive(Default)]
-pub(crate) struct Progress(Mutex<Arrivals>);
-
-#[derive(Default)]
-struct Arrivals {
-    bytes: u64,
-    last: Option<Instant>,
-    longest: Duration,
-}
-
-impl Progress {
-    pub(crate) fn note(&self, bytes: usize) {
-        let mut arrivals = self.0.lock().expect("no panic");
-        let now = Instant::now();
-        let before = arrivals.last.replace(now).unwrap_or(now);
-        arrivals.longest = arrivals.longest.max(now - before);
-        arrivals.bytes += bytes as u64;
-    }
-
-    pub(crate) fn bytes(&self) -> u64 {
-        self.0.lock().expect("no panic").bytes
-    }
-
-    /// Begins the measurement anew.
-    pub(crate) fn restart(&self) {
-        self.0.lock().expect("no panic").longest = Duration::ZERO;
-    }
-
-    pub(crate) fn longest(&self) -> Duration {
-        self.0.lock().expect("no panic").longest
-    }
-}
-
 /// An endpoint on these addresses, each bound to its interface if `bound`.
 pub(crate) fn endpoint(config: &Config, addresses: &[IpAddr], bound: bool, link: Option<&str>) -> Endpoint {
     let mut config = config.clone();
@@ -77,43 +31,35 @@ pub(crate) fn endpoint(config: &Config, addresses: &[IpAddr], bound: bool, link:
     builder.bind_all(&locals).expect("bind")
 }
 
-/// Takes messages in order until the end; how many.
-async fn receive(endpoint: Endpoint, progress: Arc<Progress>) -> u64 {
-    let association = endpoint.accept().await.expect("an association");
-    let mut count = 0;
-    while let Some(received) = association.recv().await.expect("recv") {
-        assert!(
-            received.into_bytes() == message(count),
-            "message {count} is not what was sent"
-        );
-        progress.note(SIZE);
-        count += 1;
-    }
-    endpoint.close().await;
-    count
+/// A receiver in namespace `z`, once it listens; it answers how many messages came.
+pub(crate) fn receiving(
+    bed: &Bed,
+    progress: &Arc<Progress>,
+    open: impl FnOnce() -> Endpoint + Send + 'static,
+) -> JoinHandle<u64> {
+    let progress = Arc::clone(progress);
+    let (ready, is_ready) = mpsc::channel();
+    let receiver = bed.inside("z", move || async move {
+        let endpoint = open();
+        endpoint.listen(PORT).expect("listen");
+        ready.send(()).expect("it is awaited");
+        receive(endpoint, progress).await
+    });
+    is_ready.recv_timeout(LIMIT).expect("it listens");
+    receiver
 }
 
-/// Sends messages until told to stop; how many.
-async fn send(
-    endpoint: Endpoint,
+/// A sender in namespace `a`, once it is connected, until it is told to stop; it answers how many messages it sent.
+pub(crate) fn sending(
+    bed: &Bed,
     to: SocketAddr,
-    stop: Arc<AtomicBool>,
-    told: mpsc::Sender<Association>,
-) -> u64 {
-    let association = endpoint.connect(to, PORT).await.expect("connect");
-    told.send(association.clone()).expect("it is awaited");
-    let mut count = 0;
-    while !stop.load(Ordering::Relaxed) {
-        association.send(StreamId(0), message(count)).await.expect("send");
-        count += 1;
-    }
-    association.shutdown().await.expect("an orderly end");
-    endpoint.close().await;
-    count
-}
-
-pub(crate) fn path(association: &Association, index: usize) -> PathStats {
-    association.stats().paths.swap_remove(index)
+    stop: &Arc<AtomicBool>,
+    open: impl FnOnce() -> Endpoint + Send + 'static,
+) -> (JoinHandle<u64>, Association) {
+    let stop = Arc::clone(stop);
+    let (told, association) = mpsc::channel();
+    let sender = bed.inside("a", move || async move { send(open(), to, stop, told).await });
+    (sender, association.recv_timeout(LIMIT).expect("connected"))
 }
 
 /// What is cut, and how far away it is.
@@ -166,29 +112,14 @@ fn cut_and_return(scene: Scene) -> Option<Duration> {
     }
     let progress = Arc::new(Progress::default());
     let stop = Arc::new(AtomicBool::new(false));
-    let (ready, is_ready) = mpsc::channel();
-    let (told, association) = mpsc::channel();
     let remote = SocketAddr::new(addresses[1][0], UDP_PORT);
     let [ours, theirs] = addresses;
-    let receiver = bed.inside("z", {
-        let (config, progress) = (config.clone(), Arc::clone(&progress));
-        move || async move {
-            let endpoint = endpoint(&config, &theirs, bound, None);
-            endpoint.listen(PORT).expect("listen");
-            ready.send(()).expect("it is awaited");
-            receive(endpoint, progress).await
-        }
+    let (own, of_receiver) = (config.clone(), config);
+    let receiver = receiving(&bed, &progress, move || {
+        endpoint(&of_receiver, &theirs, bound, None)
     });
-    is_ready.recv_timeout(LIMIT).expect("it listens");
-    let sender = bed.inside("a", {
-        let (config, stop) = (config.clone(), Arc::clone(&stop));
-        move || async move { send(endpoint(&config, &ours, bound, link), remote, stop, told).await }
-    });
-    let association = association.recv_timeout(LIMIT).expect("connected");
-    wait_until("both paths are confirmed", || {
-        let paths = association.stats().paths;
-        paths.len() == 2 && paths.iter().all(|path| path.state == PathState::Active)
-    });
+    let (sender, association) = sending(&bed, remote, &stop, move || endpoint(&own, &ours, bound, link));
+    wait_for_paths(&association, 2);
     wait_until("4 MiB have come", || progress.bytes() > 4 * MIB);
 
     progress.restart();
@@ -294,27 +225,16 @@ fn a_path_that_becomes_smaller() {
     bed.shell("r", "echo 1 > /proc/sys/net/ipv4/ip_forward");
     let progress = Arc::new(Progress::default());
     let stop = Arc::new(AtomicBool::new(false));
-    let (ready, is_ready) = mpsc::channel();
-    let (told, association) = mpsc::channel();
-    let receiver = bed.inside("z", {
-        let progress = Arc::clone(&progress);
-        move || async move {
-            let endpoint = Endpoint::bind(("10.84.2.2", UDP_PORT)).await.expect("bind");
-            endpoint.listen(PORT).expect("listen");
-            ready.send(()).expect("it is awaited");
-            receive(endpoint, progress).await
-        }
+    let receiver = receiving(&bed, &progress, || {
+        let local = SocketAddr::from(([10, 84, 2, 2], UDP_PORT));
+        Endpoint::builder().bind_all(&[local]).expect("bind")
     });
-    is_ready.recv_timeout(LIMIT).expect("it listens");
-    let sender = bed.inside("a", {
-        let stop = Arc::clone(&stop);
-        move || async move {
-            let builder = Endpoint::builder().link("rate=40mbit,delay=10ms".parse().expect("a link"), 1);
-            let endpoint = builder.bind("10.84.1.1:0").await.expect("bind");
-            send(endpoint, SocketAddr::from(([10, 84, 2, 2], UDP_PORT)), stop, told).await
-        }
+    let to = SocketAddr::from(([10, 84, 2, 2], UDP_PORT));
+    let (sender, association) = sending(&bed, to, &stop, || {
+        let builder = Endpoint::builder().link("rate=40mbit,delay=10ms".parse().expect("a link"), 1);
+        let local = SocketAddr::from(([10, 84, 1, 1], 0));
+        builder.bind_all(&[local]).expect("bind")
     });
-    let association = association.recv_timeout(LIMIT).expect("connected");
     wait_until("1500 bytes are found", || path(&association, 0).pmtu == 1500);
     bed.shell(
         "r",

@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use anabranch::{Association, Config, Endpoint, PathState, Reliability, StreamId};
 
 use crate::bed::{Bed, LIMIT, expect_pause_below, skip, wait_until};
-use crate::failover::{Progress, endpoint, path};
+use crate::failover::endpoint;
 use crate::peer_messages::{Inbox, SEED, STREAMS, Sizes, UNORDERED_EVERY, program, receive_all, send_all};
+use crate::transfer::{Progress, path, wait_for_paths};
 
 const PORT: u16 = 5000;
 const UDP_PORT: u16 = 9899;
@@ -101,11 +102,6 @@ fn reliable(_: StreamId, _unordered: bool) -> Reliability {
     Reliability::Reliable
 }
 
-fn both_active(association: &Association) -> bool {
-    let paths = association.stats().paths;
-    paths.len() == 2 && paths.iter().all(|path| path.state == PathState::Active)
-}
-
 /// This side sends. What usrsctp has is seen in its acknowledgements.
 fn cut_while_sending_to_usrsctp() -> Option<Duration> {
     let (bed, child) = start("tousrsctp", false)?;
@@ -132,7 +128,7 @@ fn cut_while_sending_to_usrsctp() -> Option<Duration> {
         }
     });
     let association = association.recv_timeout(LIMIT).expect("connected");
-    wait_until("both paths are confirmed", || both_active(&association));
+    wait_for_paths(&association, 2);
     wait_until("a part is sent", || taken.load(Ordering::Relaxed) > MESSAGES / 4);
 
     let cut = Instant::now();
@@ -200,7 +196,7 @@ fn usrsctp_sends_to_us() {
         }
     });
     let association = association.recv_timeout(LIMIT).expect("connected");
-    wait_until("both paths are confirmed", || both_active(&association));
+    wait_for_paths(&association, 2);
     wait_until("half a MiB has come", || progress.bytes() > 1 << 19);
     progress.restart();
     bed.ip("a", "link set path0 down");

@@ -1,5 +1,6 @@
 //! Setting up from the initiating side (RFC 9260 §5.1), and what both sides' set-up shares.
 
+use core::cmp::Reverse;
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -239,19 +240,22 @@ impl Association {
         }
     }
 
-    /// The local address that shares most leading bits with the peer's: on the same subnet if there is one.
+    /// The local address that is told to be for this one of the peer's; else the one that shares most leading bits with it,
+    /// on the same subnet if there is one; of several, the one with the fewest paths, in the order in which they are listed.
     fn local_address_for(&self, remote: IpAddr) -> Option<IpAddr> {
+        if let Some(local) = self.config.paired_with(remote) {
+            return Some(local);
+        }
         let common = |local: &IpAddr| match (local, remote) {
             (IpAddr::V4(a), IpAddr::V4(b)) => Some((a.to_bits() ^ b.to_bits()).leading_zeros()),
             (IpAddr::V6(a), IpAddr::V6(b)) => Some((a.to_bits() ^ b.to_bits()).leading_zeros()),
             _ => None,
         };
-        let candidates = self
-            .config
-            .local_addresses
-            .iter()
-            .filter_map(|local| Some((common(local)?, *local)));
-        candidates.max_by_key(|(bits, _)| *bits).map(|(_, local)| local)
+        let in_use = |local| self.paths.iter().filter(|path| path.local == Some(local)).count();
+        let own = self.config.local_addresses.iter().copied();
+        let candidates = own.filter_map(|local| Some((local, Reverse(common(&local)?), in_use(local))));
+        let best = candidates.min_by_key(|(_, common, in_use)| (*common, *in_use));
+        best.map(|(local, ..)| local)
     }
 
     /// Where the next INIT or COOKIE ECHO goes: an INIT to the address that the application named, a COOKIE ECHO to

@@ -393,6 +393,7 @@ impl Association {
             let path = self.paths.path_mut(id);
             let earliest = path.flight_size == 0 || (!split && index <= path.earliest);
             path.on_data_sent(now, index, size, payload);
+            path.delivery.on_repeat();
             if earliest {
                 path.start_t3(now);
             }

@@ -38,7 +38,7 @@ pub struct AssociationId(pub u64);
 pub struct ConnectOptions {
     /// The local SCTP port; `None` takes a random free one.
     pub local_port: Option<u16>,
-    /// The local address to use; `None` leaves it to routing.
+    /// The local address to use; `None` leaves it to `Config::path_pairs`, and where that says nothing to routing.
     pub local_address: Option<IpAddr>,
     /// Settings for this association; `None` takes the endpoint's.
     pub config: Option<Config>,
@@ -167,13 +167,14 @@ impl Endpoint {
             return Err(ConnectError::Exists(remote));
         }
         let local_tag = self.fresh_tag();
+        let local_address = options.local_address.or_else(|| config.paired_with(remote.ip()));
         let plan = Blueprint {
             config,
             random: self.random.fork(),
             mint: self.mint.clone(),
             local_port,
             remote_port,
-            local_address: options.local_address,
+            local_address,
             remote,
         };
         let id = self.register(local_tag, peer, remote.port());

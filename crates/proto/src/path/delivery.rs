@@ -17,12 +17,18 @@ pub(crate) struct Delivery {
     rates: [f64; ROUNDS],
     round: usize,
     sent: u64,
+    repeated: u64,
     lost: u64,
 }
 
 impl Delivery {
     pub(crate) fn on_sent(&mut self) {
         self.sent += 1;
+    }
+
+    /// One of the chunks that were sent is a repeat.
+    pub(crate) fn on_repeat(&mut self) {
+        self.repeated += 1;
     }
 
     pub(crate) fn on_lost(&mut self, chunks: u32) {
@@ -51,6 +57,11 @@ impl Delivery {
     pub(crate) fn rate(&self) -> Option<f64> {
         let highest = self.rates.iter().copied().fold(0.0, f64::max);
         (highest > 0.0).then_some(highest)
+    }
+
+    /// DATA chunks sent, repeats included; the repeats among them; those found lost.
+    pub(crate) fn chunks(&self) -> (u64, u64, u64) {
+        (self.sent, self.repeated, self.lost)
     }
 
     /// The share of what was sent that was lost.

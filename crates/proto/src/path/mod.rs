@@ -284,6 +284,7 @@ impl Path {
     }
 
     pub(crate) fn stats(&self, primary: PathId) -> PathStats {
+        let (data_chunks_sent, chunks_repeated, chunks_lost) = self.delivery.chunks();
         PathStats {
             id: self.id,
             local: self.local,
@@ -302,6 +303,9 @@ impl Path {
             timeouts: self.timeouts,
             fast_recoveries: self.fast_recoveries,
             data_bytes_sent: self.data_bytes_sent,
+            data_chunks_sent,
+            chunks_repeated,
+            chunks_lost,
         }
     }
 }
