@@ -23,6 +23,9 @@ pub(crate) struct Member {
 pub(crate) struct Coupling {
     /// Of what the window would grow by in slow start.
     pub(crate) slow_start: f64,
+    /// Whether a window that is just as large as ssthresh, as after each cut, grows as in slow start (RFC 9260 §7.2.1; RFC 5681
+    /// §3.1 leaves it open). It is one packet a cut: little for one flow, much for the small windows of its parts.
+    pub(crate) slow_start_at_threshold: bool,
     /// Of what it would grow by in congestion avoidance.
     pub(crate) avoidance: f64,
     /// What a cut takes from the window, in bytes; `None` is half of it.
@@ -35,6 +38,7 @@ impl Coupling {
     /// RFC 9260: each path by itself.
     pub(crate) const NONE: Self = Self {
         slow_start: 1.0,
+        slow_start_at_threshold: true,
         avoidance: 1.0,
         cut: None,
         floor: 1.0,
@@ -46,12 +50,14 @@ impl Coupling {
         this: Member,
         members: impl Iterator<Item = Member> + Clone,
     ) -> Self {
+        let count = members.clone().count();
         match kind {
             CoupledControl::Uncoupled => Self::NONE,
             CoupledControl::Lia => Self {
-                avoidance: lia(this, members.clone()),
+                avoidance: lia(this, members),
                 // RFC 9260's floor of four packets is for one flow, not for each of its parts.
-                floor: 1.0 / members.count().max(1) as f64,
+                floor: 1.0 / count.max(1) as f64,
+                slow_start_at_threshold: count <= 1,
                 ..Self::NONE
             },
             CoupledControl::ResourcePooling => {
@@ -61,6 +67,7 @@ impl Coupling {
                 let total: usize = members.map(|member| member.cwnd).sum();
                 Self {
                     slow_start: share,
+                    slow_start_at_threshold: true,
                     avoidance: share,
                     cut: Some(total / 2),
                     floor: share,
@@ -104,7 +111,8 @@ mod tests {
     fn one_path_is_rfc_9260() {
         let alone = |kind| coupling(kind, &[member(10_000, 50)])[0];
         assert_eq!(alone(CoupledControl::Uncoupled), Coupling::NONE);
-        assert!((alone(CoupledControl::Lia).avoidance - 1.0).abs() < 1e-9);
+        let linked = alone(CoupledControl::Lia);
+        assert!((linked.avoidance - 1.0).abs() < 1e-9 && linked.slow_start_at_threshold);
         let pooled = alone(CoupledControl::ResourcePooling);
         assert_eq!((pooled.avoidance, pooled.cut), (1.0, Some(5000)));
     }
@@ -115,6 +123,7 @@ mod tests {
         for coupling in coupling(CoupledControl::Lia, &[member(10_000, 50); 4]) {
             assert!((coupling.avoidance - 1.0 / 16.0).abs() < 1e-9, "{coupling:?}");
             assert_eq!((coupling.slow_start, coupling.cut), (1.0, None));
+            assert!(!coupling.slow_start_at_threshold);
         }
         for coupling in coupling(CoupledControl::ResourcePooling, &[member(10_000, 50); 4]) {
             assert!((coupling.avoidance - 0.25).abs() < 1e-9);

@@ -33,7 +33,12 @@ impl Rfc9260 {
     /// §7.2.1 and §7.2.2.
     pub(super) fn on_ack(&mut self, acked: AckedOnPath) {
         let fully_used = acked.flight_before >= self.cwnd;
-        if self.cwnd > self.ssthresh {
+        let above = if acked.coupling.slow_start_at_threshold {
+            self.cwnd > self.ssthresh
+        } else {
+            self.cwnd >= self.ssthresh
+        };
+        if above {
             let grows = fully_used && !acked.in_fast_recovery;
             self.avoid_congestion(acked.newly_acked, grows, acked.coupling);
         } else if fully_used && acked.advanced && !acked.in_fast_recovery {
@@ -172,6 +177,24 @@ mod tests {
             ..acked(500, 9000)
         });
         assert_eq!(control.partial_bytes_acked, 0);
+    }
+
+    #[test]
+    fn a_coupled_window_leaves_slow_start_at_the_threshold() {
+        let mut control = new(1000);
+        (control.cwnd, control.ssthresh) = (8000, 8000);
+        let coupling = Coupling {
+            slow_start_at_threshold: false,
+            ..Coupling::NONE
+        };
+        control.on_ack(AckedOnPath {
+            coupling,
+            ..acked(1000, 8000)
+        });
+        assert_eq!((control.cwnd, control.partial_bytes_acked), (8000, 1000));
+        control.partial_bytes_acked = 0;
+        control.on_ack(acked(1000, 8000));
+        assert_eq!((control.cwnd, control.partial_bytes_acked), (9000, 0));
     }
 
     #[test]
