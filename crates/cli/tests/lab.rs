@@ -1,8 +1,9 @@
 //! `anabranch lab`, run as a user runs it.
 
 use std::fs;
-use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -12,6 +13,18 @@ fn lab(arguments: &[&str]) -> Output {
         .args(arguments)
         .output()
         .expect("the command starts")
+}
+
+/// A directory of a test's own, empty.
+fn fresh(name: &str) -> PathBuf {
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&directory);
+    fs::create_dir_all(&directory).expect("the directory can be made");
+    directory
+}
+
+fn utf8(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -93,6 +106,19 @@ fn mistakes_are_named_with_what_there_is() {
     let places = error(&["run", "time-sensitive", "--quick", "--only", "loss=7"]);
     assert!(places.contains("it has: 0, 0.05"), "{places}");
     assert!(error(&["check"]).contains("NAME"));
+    let knobs = error(&["run", "time-sensitive", "--set", "colour=3"]);
+    assert!(
+        knobs.contains("time-sensitive has no setting \"colour\"; it has: rtt, rto_min"),
+        "{knobs}"
+    );
+    let range = error(&["run", "time-sensitive", "--set", "rtt=0"]);
+    assert!(
+        range.contains("rtt cannot be \"0\": give a number from 1 to 10000 ms"),
+        "{range}"
+    );
+    assert!(error(&["run", "--all", "--csv", "file"]).contains("--csv takes one experiment"));
+    assert!(error(&["check", "--all", "--pcap", "file"]).contains("`lab run`"));
+    assert!(error(&["run", "--all", "--pcap", "file"]).contains("give one experiment"));
 }
 
 #[test]
@@ -183,4 +209,160 @@ fn what_is_kept_is_gone_on_from() {
         "{said}"
     );
     let _ = fs::remove_dir_all(directory);
+}
+
+/// Several experiments by name: a table and two files for each. The JSON has the rows of the CSV, with what was set.
+#[test]
+fn several_experiments_leave_files_for_other_programs() {
+    let directory = fresh("lab-several");
+    let arguments = [
+        "run",
+        "time-sensitive",
+        "stream-priority",
+        "--quick",
+        "--seeds",
+        "1",
+        "--results",
+    ];
+    let output = lab(&[&arguments[..], &[utf8(&directory)]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let said = text(&output.stdout);
+    assert!(
+        said.contains("time-sensitive: ") && said.contains("stream-priority: "),
+        "{said}"
+    );
+    for name in ["time-sensitive", "stream-priority"] {
+        let csv = fs::read_to_string(directory.join(format!("{name}.csv"))).expect("CSV");
+        let json = fs::read_to_string(directory.join(format!("{name}.json"))).expect("JSON");
+        let rows: Vec<Value> = serde_json::from_str(&json).expect("an array of rows");
+        assert_eq!(rows.len(), csv.lines().count() - 1);
+        for row in &rows {
+            assert!(
+                row["experiment"] == name && row["extent"] == "quick" && row["seed"] == 1,
+                "{row}"
+            );
+            assert!(
+                row["version"]
+                    .as_str()
+                    .is_some_and(|version| csv.contains(version))
+            );
+        }
+    }
+    let set = [
+        "run",
+        "time-sensitive",
+        "--quick",
+        "--seeds",
+        "1",
+        "--only",
+        "loss=0",
+        "--set",
+        "seconds=2.5",
+    ];
+    let output = lab(&[&set[..], &["--results", utf8(&directory)]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let csv =
+        fs::read_to_string(directory.join("time-sensitive-seconds=2.5.csv")).expect("a file of its own");
+    assert!(
+        csv.lines()
+            .skip(1)
+            .all(|row| row.contains(",quick,seconds=2.5,1,")),
+        "{csv}"
+    );
+    let _ = fs::remove_dir_all(directory);
+}
+
+/// Ctrl-C in the middle of more runs than can be made: what is done is kept, and the same command goes on from there.
+#[cfg(unix)]
+#[test]
+fn what_is_done_before_ctrl_c_is_kept_and_gone_on_from() {
+    let directory = fresh("lab-interrupted");
+    let rows = || -> Vec<String> {
+        let file = directory.join("time-sensitive-seconds=1.csv");
+        let csv = fs::read_to_string(file).expect("the numbers are kept");
+        csv.lines().skip(1).map(str::to_owned).collect()
+    };
+    // Interrupted once a line tells that it has made a run. Answers that line.
+    let interrupted = || {
+        let mut lab = Command::new(env!("CARGO_BIN_EXE_anabranch"))
+            .args(["lab", "run", "time-sensitive", "--quick", "--only", "loss=0.1"])
+            .args(["--set", "seconds=1", "--seeds", "10000", "--jobs", "1"])
+            .args(["--results", utf8(&directory)])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the command starts");
+        let mut said = BufReader::new(lab.stderr.take().expect("it was piped")).lines();
+        let told = said.find_map(|line| line.ok().filter(|line| line.contains(" left")));
+        let id = lab.id().to_string();
+        let killed = Command::new("kill")
+            .args(["-INT", &id])
+            .status()
+            .expect("kill starts");
+        assert!(killed.success());
+        let last = said.last().and_then(Result::ok).unwrap_or_default();
+        let status = lab.wait().expect("it ends");
+        assert_eq!(status.code(), Some(130), "{last}");
+        told.expect("it tells how far it is")
+    };
+    let told = interrupted();
+    assert!(told.contains("1 of 60000 runs, about "), "{told}");
+    let first = rows();
+    assert!(!first.is_empty());
+    let told = interrupted();
+    assert!(
+        told.contains(&format!("{} of 60000 runs, about ", first.len() + 1)),
+        "{told}"
+    );
+    let second = rows();
+    assert!(second.len() > first.len() && first.iter().all(|row| second.contains(row)));
+    let _ = fs::remove_dir_all(directory);
+}
+
+/// A capture of each experiment: every packet in it is one that tshark takes apart to the end.
+#[test]
+fn tshark_finds_nothing_malformed_in_a_capture_of_any_experiment() {
+    let directory = fresh("lab-captures");
+    let listed = text(&lab(&["list", "--json"]).stdout);
+    assert!(listed.lines().count() >= 4, "{listed}");
+    for line in listed.lines() {
+        let experiment: Value = serde_json::from_str(line).expect("JSON");
+        let name = experiment["name"].as_str().expect("a name");
+        let file = directory.join(format!("{name}.pcapng"));
+        let mut arguments = vec!["run", name, "--quick", "--pcap", utf8(&file)];
+        let settings = experiment["settings"].as_array().expect("settings");
+        if settings.iter().any(|knob| knob["name"] == "seconds") {
+            arguments.extend(["--set", "seconds=5"]);
+        }
+        for only in most_extensions(name) {
+            arguments.extend(["--only", only]);
+        }
+        let output = lab(&arguments);
+        assert!(output.status.success(), "{name}: {}", text(&output.stderr));
+        let dissected = Command::new("tshark")
+            .args(["-n", "-r", utf8(&file), "-o", "sctp.reassembly:FALSE"])
+            .args(["-T", "fields", "-e", "frame.protocols", "-e", "_ws.malformed"])
+            .output()
+            .expect("tshark is there: scripts/setup installs it");
+        assert!(dissected.status.success(), "{name}: {}", text(&dissected.stderr));
+        let frames = text(&dissected.stdout);
+        let of_sctp = frames.lines().filter(|line| line.contains(":sctp")).count();
+        assert!(of_sctp > 50, "{name}: {of_sctp} packets of SCTP");
+        let malformed: Vec<&str> = frames
+            .lines()
+            .filter(|line| line.contains("malformed") || !line.ends_with('\t'))
+            .collect();
+        assert!(malformed.is_empty(), "{name}: {malformed:?}");
+    }
+    let _ = fs::remove_dir_all(directory);
+}
+
+/// Where an experiment uses the most of what is not in every SCTP.
+fn most_extensions(name: &str) -> &'static [&'static str] {
+    match name {
+        "nr-sack-forward-tsn" => &["variant=nr-sack"],
+        "retransmission-queue" => &["paths=three", "ack=nr-sack"],
+        "time-sensitive" => &["variant=both and nr-sack", "loss=0.1"],
+        _ => &[],
+    }
 }

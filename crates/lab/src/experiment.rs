@@ -4,9 +4,13 @@ use std::fmt;
 
 use crate::claim::Claim;
 use crate::figure::Figure;
+use crate::trial::{Knob, Trial};
+
+/// What an experiment answers, made of what it is asked; it lives as long as the program.
+pub type Answer<In, Out> = &'static (dyn Fn(In) -> Out + Send + Sync);
 
 /// An experiment as a value: nothing runs until [`crate::run::run`] is told to.
-#[derive(Debug)]
+#[derive(Clone, Copy)]
 pub struct Experiment {
     /// By which it is called: lower case with hyphens.
     pub name: &'static str,
@@ -16,16 +20,26 @@ pub struct Experiment {
     pub source: &'static str,
     /// What is the same in every cell.
     pub parameters: &'static [Parameter],
+    /// What a user may change of it.
+    pub knobs: &'static [Knob],
     /// What each run measures, in the order in which [`Cell`]s answer it.
     pub metrics: &'static [Metric],
     /// How many seeds a run takes if nobody says.
-    pub seeds: fn(Extent) -> u64,
+    pub seeds: Answer<Extent, u64>,
     /// The grid. Every cell has the same axes.
-    pub cells: fn(Extent) -> Vec<Cell>,
+    pub cells: Answer<Extent, Vec<Cell>>,
     /// What is to be seen in the numbers.
-    pub claims: fn() -> Vec<Claim>,
+    pub claims: &'static (dyn Fn() -> Vec<Claim> + Send + Sync),
     /// The paper's figures, to be drawn from the numbers.
-    pub figures: fn() -> Vec<Figure>,
+    pub figures: &'static (dyn Fn() -> Vec<Figure> + Send + Sync),
+}
+
+impl fmt::Debug for Experiment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Experiment")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
 }
 
 /// How much of an experiment is run.
@@ -85,19 +99,22 @@ pub(crate) const fn metric(name: &'static str, unit: &'static str, about: &'stat
     }
 }
 
+/// Gives a run's numbers.
+type Simulation = Box<dyn Fn(&Trial<'_>) -> Vec<f64> + Send + Sync>;
+
 /// One place in the grid, and how to run it.
 pub struct Cell {
     coordinates: Vec<(&'static str, String)>,
-    run: Box<dyn Fn(u64) -> Vec<f64> + Send + Sync>,
+    run: Simulation,
 }
 
 impl Cell {
-    /// A cell. `run` is given the seed, which is all of its luck, and answers the experiment's metrics in their order; a
+    /// A cell. `run` is given the seed, which is all of its luck, and what the user set, and answers the experiment's metrics in their order; a
     /// number that a run does not have is not a number (NaN). Runs of different cells with equal seeds must meet the
     /// same traffic and the same start offsets, as far as the cells do not say otherwise.
     pub fn new(
         coordinates: Vec<(&'static str, String)>,
-        run: impl Fn(u64) -> Vec<f64> + Send + Sync + 'static,
+        run: impl Fn(&Trial<'_>) -> Vec<f64> + Send + Sync + 'static,
     ) -> Self {
         Self {
             coordinates,
@@ -117,10 +134,10 @@ impl Cell {
         lies_at(&self.coordinates, places)
     }
 
-    /// Runs it with a seed.
+    /// Runs it.
     #[must_use]
-    pub fn run(&self, seed: u64) -> Vec<f64> {
-        (self.run)(seed)
+    pub fn run(&self, trial: &Trial<'_>) -> Vec<f64> {
+        (self.run)(trial)
     }
 }
 

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use serde_json::{Map, Value, json};
+
 use crate::experiment::{Cell, Experiment, Extent};
+use crate::trial::Knobs;
 
 /// The place on each axis, and the seed.
 type Key = (Vec<String>, u64);
@@ -24,38 +27,105 @@ pub struct KnownError {
     pub problem: String,
 }
 
+/// What numbers depend on beside cell and seed, and every row names.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Conditions {
+    /// Which code made them.
+    pub version: String,
+    /// How much of the experiment was run.
+    pub extent: Extent,
+    /// What was set otherwise than usual.
+    pub knobs: Knobs,
+}
+
 /// What stands in front of the places and the numbers in every row.
-const FIRST_COLUMNS: &str = "experiment,version,extent,seed";
+const FIRST_COLUMNS: [&str; 5] = ["experiment", "version", "extent", "settings", "seed"];
+
+/// Adds a line of columns; those with a comma or a quotation mark are quoted (RFC 4180).
+fn write_line(csv: &mut String, columns: impl Iterator<Item = String>) {
+    for (place, column) in columns.enumerate() {
+        if place > 0 {
+            csv.push(',');
+        }
+        if column.contains([',', '"']) {
+            let _ = write!(csv, "\"{}\"", column.replace('"', "\"\""));
+        } else {
+            csv.push_str(&column);
+        }
+    }
+    csv.push('\n');
+}
+
+/// The columns of what [`write_line`] wrote.
+fn columns(line: &str) -> Vec<String> {
+    let (mut columns, mut is_quoted) = (vec![String::new()], false);
+    let mut rest = line.chars().peekable();
+    while let Some(c) = rest.next() {
+        let last = columns.last_mut().expect("there is always a last column");
+        match c {
+            '"' if is_quoted && rest.next_if_eq(&'"').is_some() => last.push('"'),
+            '"' => is_quoted = !is_quoted,
+            ',' if !is_quoted => columns.push(String::new()),
+            c => last.push(c),
+        }
+    }
+    columns
+}
 
 /// The first line of an experiment's file.
 pub(crate) fn header(axes: &[(&'static str, String)], metrics: &[&'static str]) -> String {
     let axes = axes.iter().map(|(axis, _)| *axis);
-    let columns = axes.chain(metrics.iter().copied());
-    columns.fold(FIRST_COLUMNS.to_owned(), |mut line, column| {
-        line.push(',');
-        line.push_str(column);
-        line
-    })
+    let names = FIRST_COLUMNS
+        .into_iter()
+        .chain(axes)
+        .chain(metrics.iter().copied());
+    let mut line = String::new();
+    write_line(&mut line, names.map(str::to_owned));
+    line
 }
 
 /// Adds the row of a run. Numbers are written so that they read back exactly; what a run does not have is left empty.
 pub(crate) fn write_row(
     csv: &mut String,
-    (experiment, version, extent, seed): (&str, &str, Extent, u64),
+    (experiment, conditions, seed): (&str, &Conditions, u64),
     places: &[(&'static str, String)],
     numbers: &[f64],
 ) {
-    let _ = write!(csv, "{experiment},{version},{},{seed}", extent.name());
-    for (_, place) in places {
-        let _ = write!(csv, ",{place}");
-    }
-    for value in numbers {
-        csv.push(',');
-        if !value.is_nan() {
-            let _ = write!(csv, "{value}");
-        }
-    }
-    csv.push('\n');
+    let first = [
+        experiment.to_owned(),
+        conditions.version.clone(),
+        conditions.extent.name().to_owned(),
+        conditions.knobs.to_string(),
+        seed.to_string(),
+    ];
+    let places = places.iter().map(|(_, place)| place.clone());
+    let numbers = numbers.iter().map(|value| match value {
+        value if value.is_nan() => String::new(),
+        value => value.to_string(),
+    });
+    write_line(csv, first.into_iter().chain(places).chain(numbers));
+}
+
+/// The row of a run as a value; what a run does not have is null.
+fn row_as_json(
+    (experiment, conditions, seed): (&Experiment, &Conditions, u64),
+    places: &[(&'static str, String)],
+    numbers: &[f64],
+) -> Value {
+    let settings = conditions.knobs.iter();
+    let settings: Map<String, Value> = settings
+        .map(|(name, value)| (name.to_owned(), json!(value)))
+        .collect();
+    let at = places
+        .iter()
+        .map(|(axis, place)| ((*axis).to_owned(), json!(place)));
+    let metrics = experiment.metrics.iter().map(|metric| metric.name.to_owned());
+    json!({
+        "experiment": experiment.name, "version": conditions.version, "extent": conditions.extent.name(),
+        "settings": settings, "seed": seed,
+        "at": at.collect::<Map<String, Value>>(),
+        "metrics": metrics.zip(numbers.iter().map(|value| json!(value))).collect::<Map<String, Value>>(),
+    })
 }
 
 fn key(cell: &Cell, seed: u64) -> Key {
@@ -64,78 +134,89 @@ fn key(cell: &Cell, seed: u64) -> Key {
 }
 
 impl Known {
-    /// Reads what [`Known::to_csv`] wrote. Rows of another version or another extent are passed over: their numbers may be
-    /// others.
+    /// Reads what [`Known::to_csv`] wrote. Rows of other conditions are passed over: their numbers may be others.
     ///
     /// # Errors
     /// It is no file of this experiment, or a row of it is not whole.
-    pub fn from_csv(
-        experiment: &Experiment,
-        extent: Extent,
-        version: &str,
-        csv: &str,
-    ) -> Result<Self, KnownError> {
+    pub fn from_csv(experiment: &Experiment, conditions: &Conditions, csv: &str) -> Result<Self, KnownError> {
         let wrong = |line: usize, problem: &str| KnownError {
             line: line + 1,
             problem: problem.to_owned(),
         };
-        let cells = (experiment.cells)(extent);
+        let cells = (experiment.cells)(conditions.extent);
         let axes = cells.first().map_or(&[][..], Cell::coordinates);
         let metrics: Vec<&'static str> = experiment.metrics.iter().map(|metric| metric.name).collect();
         let mut lines = csv.lines().enumerate();
         let expected = header(axes, &metrics);
-        if lines.next().is_none_or(|(_, line)| line != expected) {
-            return Err(wrong(
-                0,
-                &format!("it does not begin with the columns of {}", experiment.name),
-            ));
+        if lines.next().is_none_or(|(_, line)| line != expected.trim_end()) {
+            let problem = format!("it does not begin with the columns of {}", experiment.name);
+            return Err(wrong(0, &problem));
         }
         let mut known = Self::default();
         for (number, line) in lines {
-            let columns: Vec<&str> = line.split(',').collect();
-            if columns.len() != 4 + axes.len() + metrics.len() {
-                return Err(wrong(
-                    number,
-                    "it has another number of columns than the first line",
-                ));
+            let columns = columns(line);
+            if columns.len() != FIRST_COLUMNS.len() + axes.len() + metrics.len() {
+                let problem = "it has another number of columns than the first line";
+                return Err(wrong(number, problem));
             }
-            if columns[1] != version || columns[2] != extent.name() {
+            let (first, rest) = columns.split_at(FIRST_COLUMNS.len());
+            let settings = conditions.knobs.to_string();
+            if first[1..4] != [conditions.version.as_str(), conditions.extent.name(), &settings] {
                 continue;
             }
-            let seed = columns[3]
+            let seed = first[4]
                 .parse()
                 .map_err(|_| wrong(number, "its seed is no number"))?;
-            let (places, numbers) = columns[4..].split_at(axes.len());
-            let numbers = numbers.iter().map(|value| match *value {
+            let (places, numbers) = rest.split_at(axes.len());
+            let numbers = numbers.iter().map(|value| match value.as_str() {
                 "" => Ok(f64::NAN),
                 value => value.parse(),
             });
             let numbers = numbers
                 .collect::<Result<_, _>>()
                 .map_err(|_| wrong(number, "one of its values is no number"))?;
-            let places = places.iter().map(|place| (*place).to_owned()).collect();
-            known.runs.insert((places, seed), numbers);
+            known.runs.insert((places.to_vec(), seed), numbers);
         }
         Ok(known)
     }
 
-    /// A row for each run, in the order of the experiment's cells and of the seeds.
-    #[must_use]
-    pub fn to_csv(&self, experiment: &Experiment, extent: Extent, version: &str) -> String {
-        let cells = (experiment.cells)(extent);
-        let axes = cells.first().map_or(&[][..], Cell::coordinates);
-        let metrics: Vec<&'static str> = experiment.metrics.iter().map(|metric| metric.name).collect();
-        let mut csv = header(axes, &metrics);
-        csv.push('\n');
-        for cell in &cells {
+    /// Calls `with` with each run, in the order of the experiment's cells and of the seeds.
+    fn each(
+        &self,
+        experiment: &Experiment,
+        extent: Extent,
+        mut with: impl FnMut(&[(&'static str, String)], u64, &[f64]),
+    ) {
+        for cell in &(experiment.cells)(extent) {
             let (first, _) = key(cell, 0);
             let runs = self.runs.range((first.clone(), 0)..=(first, u64::MAX));
             for ((_, seed), numbers) in runs {
-                let about = (experiment.name, version, extent, *seed);
-                write_row(&mut csv, about, cell.coordinates(), numbers);
+                with(cell.coordinates(), *seed, numbers);
             }
         }
+    }
+
+    /// A row for each run: what it was run with, the place on each axis, the metrics.
+    #[must_use]
+    pub fn to_csv(&self, experiment: &Experiment, conditions: &Conditions) -> String {
+        let cells = (experiment.cells)(conditions.extent);
+        let axes = cells.first().map_or(&[][..], Cell::coordinates);
+        let metrics: Vec<&'static str> = experiment.metrics.iter().map(|metric| metric.name).collect();
+        let mut csv = header(axes, &metrics);
+        self.each(experiment, conditions.extent, |places, seed, numbers| {
+            write_row(&mut csv, (experiment.name, conditions, seed), places, numbers);
+        });
         csv
+    }
+
+    /// The same rows as an array of objects, one a line.
+    #[must_use]
+    pub fn to_json(&self, experiment: &Experiment, conditions: &Conditions) -> String {
+        let mut rows = Vec::with_capacity(self.len());
+        self.each(experiment, conditions.extent, |places, seed, numbers| {
+            rows.push(row_as_json((experiment, conditions, seed), places, numbers).to_string());
+        });
+        format!("[\n{}\n]\n", rows.join(",\n"))
     }
 
     /// How many runs.

@@ -19,12 +19,14 @@ pub mod run;
 pub mod statistics;
 mod tap;
 pub mod traffic;
+mod trial;
 
 pub use benchmark::{Benchmark, Work};
 pub use claim::{Bound, Claim, Judgement, Verdict};
-pub use experiment::{Cell, Experiment, Extent, Metric, Parameter};
+pub use experiment::{Answer, Cell, Experiment, Extent, Metric, Parameter};
 pub use figure::{Figure, FigureCurve};
-pub use known::{Known, KnownError};
+pub use known::{Conditions, Known, KnownError};
 pub use report::{Finding, report};
 pub use results::{CellResults, Results};
 pub use tap::{Holdings, Tap};
+pub use trial::{Capture, Knob, KnobError, Knobs, Trial};

@@ -7,6 +7,8 @@ use anabranch_proto::Timestamp;
 use anabranch_proto::wire::chunk::{Chunk, Data};
 use anabranch_proto::wire::packet::Packet as SctpPacket;
 
+use crate::traffic::message_of;
+
 /// Something seen at a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
@@ -49,7 +51,7 @@ impl PacketLog {
         let path = packet.destination.ip();
         each_chunk(packet, |chunk| {
             if let Some(data) = data(&chunk) {
-                let number = data.ppid.0;
+                let number = message_of(data.ppid);
                 self.note(now, What::Sent { number, path });
             } else if let Some(gap_blocks) = gap_blocks(&chunk) {
                 self.note(now, What::Acknowledged { gap_blocks });
@@ -62,7 +64,7 @@ impl PacketLog {
         let path = packet.destination.ip();
         each_chunk(packet, |chunk| {
             if let Some(data) = data(&chunk) {
-                let number = data.ppid.0;
+                let number = message_of(data.ppid);
                 self.note(now, What::Came { number, path });
             }
         });

@@ -68,9 +68,9 @@ fn write_finding(page: &mut String, finding: &Finding<'_>) {
         experiment.name,
         Escaped(experiment.question),
         Escaped(experiment.source),
-        results.extent.name(),
+        results.conditions.extent.name(),
         results.seeds.len(),
-        Escaped(&results.version),
+        Escaped(&results.conditions.version),
     );
     for figure in (experiment.figures)() {
         if let Some(plot) = figure.plot(results) {

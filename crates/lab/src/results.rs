@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::claim::{Judgement, Verdict};
-use crate::experiment::{Experiment, Extent, lies_at};
-use crate::known::{header, write_row};
+use crate::experiment::{Experiment, lies_at};
+use crate::known::{Conditions, header, write_row};
 use crate::run::Plan;
 use crate::statistics::Estimate;
 
@@ -13,10 +13,8 @@ use crate::statistics::Estimate;
 pub struct Results {
     /// Which experiment.
     pub experiment: &'static str,
-    /// How much of it.
-    pub extent: Extent,
-    /// Which code made the numbers.
-    pub version: String,
+    /// How much of it was run, by which code, and what was set.
+    pub conditions: Conditions,
     /// The seeds of each cell, in order.
     pub seeds: Vec<u64>,
     /// The cells, in the experiment's order.
@@ -42,8 +40,7 @@ impl Results {
     ) -> Self {
         Self {
             experiment: experiment.name,
-            extent: plan.extent,
-            version: plan.version.to_owned(),
+            conditions: plan.conditions.clone(),
             seeds,
             cells,
             metrics: experiment.metrics.iter().map(|metric| metric.name).collect(),
@@ -94,16 +91,15 @@ impl Results {
         place.unwrap_or_else(|| panic!("{} measures no {metric}", self.experiment))
     }
 
-    /// A row for each run: experiment, version, extent and seed, the place on each axis, the metrics. Numbers are
+    /// A row for each run: experiment, conditions and seed, the place on each axis, the metrics. Numbers are
     /// written so that they read back exactly; what a run does not have is left empty.
     #[must_use]
     pub fn to_csv(&self) -> String {
         let axes = self.cells.first().map_or(&[][..], |cell| &cell.coordinates);
         let mut csv = header(axes, &self.metrics);
-        csv.push('\n');
         for cell in &self.cells {
             for (seed, run) in self.seeds.iter().zip(&cell.runs) {
-                let about = (self.experiment, self.version.as_str(), self.extent, *seed);
+                let about = (self.experiment, &self.conditions, *seed);
                 write_row(&mut csv, about, &cell.coordinates, run);
             }
         }
@@ -142,7 +138,8 @@ impl Results {
             })
             .collect();
         json!({
-            "experiment": self.experiment, "version": self.version, "extent": self.extent.name(), "seeds": self.seeds,
+            "experiment": self.experiment, "version": self.conditions.version, "extent": self.conditions.extent.name(),
+            "settings": self.conditions.knobs.to_string(), "seeds": self.seeds,
             "cells": cells,
         })
     }

@@ -6,23 +6,22 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use crate::experiment::{Cell, Experiment, Extent};
-use crate::known::Known;
+use crate::experiment::{Cell, Experiment};
+use crate::known::{Conditions, Known};
 use crate::results::{CellResults, Results};
+use crate::trial::Trial;
 
 /// What to run, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan<'a> {
-    /// How much of the experiment.
-    pub extent: Extent,
+    /// How much of the experiment, and what stands in every row of results.
+    pub conditions: &'a Conditions,
     /// How many seeds for each cell, at least 1: they are 1, 2, 3, …
     pub seeds: u64,
     /// How many runs at a time, at least 1.
     pub jobs: usize,
     /// Only the cells at these places.
     pub only: &'a [(&'a str, &'a str)],
-    /// What stands in every row of results: which code made them.
-    pub version: &'a str,
 }
 
 /// Runs an experiment, but for what is `known` already, to which all that is done is added. `progress` is told how many of
@@ -34,7 +33,7 @@ pub fn run(
     stop: &AtomicBool,
     progress: impl Fn(usize, usize) + Sync,
 ) -> Option<Results> {
-    let cells: Vec<Cell> = (experiment.cells)(plan.extent)
+    let cells: Vec<Cell> = (experiment.cells)(plan.conditions.extent)
         .into_iter()
         .filter(|cell| cell.lies_at(plan.only))
         .collect();
@@ -56,7 +55,7 @@ pub fn run(
                     let Some((cell, seed)) = to_do.get(next.fetch_add(1, Ordering::Relaxed)) else {
                         break;
                     };
-                    let numbers = cell.run(*seed);
+                    let numbers = cell.run(&Trial::new(*seed, &plan.conditions.knobs));
                     assert_eq!(
                         numbers.len(),
                         experiment.metrics.len(),
@@ -85,8 +84,16 @@ pub fn run(
 mod tests {
     use super::*;
     use crate::claim::{Bound, Claim, Verdict};
-    use crate::experiment::{Metric, metric};
+    use crate::experiment::{Extent, Metric, metric};
+    use crate::trial::{Knob, Knobs};
 
+    const KNOBS: &[Knob] = &[Knob {
+        name: "factor",
+        unit: "",
+        about: "",
+        usual: "1",
+        range: (0.0, 10.0),
+    }];
     const METRICS: &[Metric] = &[metric("product", "", ""), metric("seed", "s", "")];
 
     /// Numbers that tell cell and seed; one is missing.
@@ -96,74 +103,118 @@ mod tests {
             question: "",
             source: "",
             parameters: &[],
+            knobs: KNOBS,
             metrics: METRICS,
-            seeds: |_| 2,
-            cells: |_| {
+            seeds: &|_| 2,
+            cells: &|_| {
                 let cell = |(a, b): (u64, u64)| {
-                    let coordinates = vec![("a", a.to_string()), ("b", b.to_string())];
-                    Cell::new(coordinates, move |seed| {
-                        let product = if a == 3 { f64::NAN } else { (a * b * seed) as f64 };
-                        vec![product, seed as f64]
+                    let name = if a == 3 {
+                        "3, or \"three\"".to_owned()
+                    } else {
+                        a.to_string()
+                    };
+                    let coordinates = vec![("a", name), ("b", b.to_string())];
+                    Cell::new(coordinates, move |trial| {
+                        let seed = trial.seed as f64;
+                        let product = trial.knob_or("factor", 1.0) * (a * b) as f64 * seed;
+                        vec![if a == 3 { f64::NAN } else { product }, seed]
                     })
                 };
                 [(1, 5), (1, 7), (3, 5), (3, 7)].map(cell).into()
             },
-            claims: || vec![],
-            figures: || vec![],
+            claims: &Vec::new,
+            figures: &Vec::new,
         }
     }
 
-    fn plan<'a>(jobs: usize, only: &'a [(&'a str, &'a str)]) -> Plan<'a> {
-        Plan {
+    fn conditions(version: &str) -> Conditions {
+        Conditions {
+            version: version.to_owned(),
             extent: Extent::Quick,
+            knobs: Knobs::default(),
+        }
+    }
+
+    fn plan<'a>(jobs: usize, conditions: &'a Conditions, only: &'a [(&'a str, &'a str)]) -> Plan<'a> {
+        Plan {
+            conditions,
             seeds: 2,
             jobs,
             only,
-            version: "1.0",
         }
     }
 
     fn results(jobs: usize, only: &[(&str, &str)]) -> Results {
         let (mut known, stop) = (Known::default(), AtomicBool::new(false));
-        run(&experiment(), &plan(jobs, only), &mut known, &stop, |_, _| {}).unwrap()
+        let conditions = conditions("1.0");
+        let plan = plan(jobs, &conditions, only);
+        run(&experiment(), &plan, &mut known, &stop, |_, _| {}).unwrap()
     }
 
     /// What was interrupted is written, read and gone on with: no run is made twice, and the file is the same in the end.
     #[test]
     fn what_is_known_is_not_run_again() {
-        let (experiment, stop) = (experiment(), AtomicBool::new(false));
+        let (experiment, stop, conditions) = (experiment(), AtomicBool::new(false), conditions("1.0"));
         let mut known = Known::default();
         let interrupted = |done: usize, _| stop.store(done >= 3, Ordering::Relaxed);
-        assert_eq!(
-            run(&experiment, &plan(1, &[]), &mut known, &stop, interrupted),
-            None
-        );
+        let one_job = plan(1, &conditions, &[]);
+        assert_eq!(run(&experiment, &one_job, &mut known, &stop, interrupted), None);
         assert_eq!(known.len(), 3);
-        let file = known.to_csv(&experiment, Extent::Quick, "1.0");
-        let read = |version, file: &str| Known::from_csv(&experiment, Extent::Quick, version, file);
+        let file = known.to_csv(&experiment, &conditions);
+        let read = |conditions, file: &str| Known::from_csv(&experiment, conditions, file);
         // A number that is none is not equal to itself: the text is compared.
-        let mut again = read("1.0", &file).unwrap();
-        assert_eq!(again.to_csv(&experiment, Extent::Quick, "1.0"), file);
-        assert!(read("1.1", &file).unwrap().is_empty(), "of another version");
+        let mut again = read(&conditions, &file).unwrap();
+        assert_eq!(again.to_csv(&experiment, &conditions), file);
+        let newer = tests::conditions("1.1");
+        assert!(read(&newer, &file).unwrap().is_empty(), "of another version");
+        let mut changed = conditions.clone();
+        changed.knobs.set(&experiment, "factor", "2").unwrap();
+        assert!(read(&changed, &file).unwrap().is_empty(), "with other settings");
         stop.store(false, Ordering::Relaxed);
         let least = AtomicUsize::new(usize::MAX);
         let note = |done: usize, _| {
             least.fetch_min(done, Ordering::Relaxed);
         };
-        let results = run(&experiment, &plan(2, &[]), &mut again, &stop, note).unwrap();
+        let two_jobs = plan(2, &conditions, &[]);
+        let results = run(&experiment, &two_jobs, &mut again, &stop, note).unwrap();
         assert_eq!(least.into_inner(), 3, "it begins with what is known");
         let whole = super::tests::results(1, &[]).to_csv();
         assert_eq!(results.to_csv(), whole);
-        assert_eq!(again.to_csv(&experiment, Extent::Quick, "1.0"), whole);
+        assert_eq!(again.to_csv(&experiment, &conditions), whole);
+    }
+
+    #[test]
+    fn what_is_no_file_of_the_experiment_is_named() {
+        let (experiment, conditions) = (experiment(), conditions("1.0"));
+        let file = results(1, &[]).to_csv();
+        let read = |file: &str| Known::from_csv(&experiment, &conditions, file);
         for (file, line) in [
             ("", 1),
             ("experiment,seed", 1),
-            (file.replace(",5,", ",five,5,").as_str(), 2),
+            (file.replace(",7,", ",seven,7,").as_str(), 4),
         ] {
-            assert_eq!(read("1.0", file).unwrap_err().line, line, "{file}");
+            assert_eq!(read(file).unwrap_err().line, line, "{file}");
         }
-        let odd = file.replacen(",quick,1,", ",quick,one,", 1);
-        assert_eq!(read("1.0", &odd).unwrap_err().problem, "its seed is no number");
+        let odd = file.replacen(",quick,,1,", ",quick,,one,", 1);
+        assert_eq!(read(&odd).unwrap_err().problem, "its seed is no number");
+    }
+
+    #[test]
+    fn settings_reach_the_runs_and_stand_in_the_rows() {
+        let (experiment, mut conditions) = (experiment(), conditions("1.0"));
+        conditions.knobs.set(&experiment, "factor", "2.5").unwrap();
+        let (mut known, stop) = (Known::default(), AtomicBool::new(false));
+        let plan = plan(1, &conditions, &[("a", "1"), ("b", "5")]);
+        let results = run(&experiment, &plan, &mut known, &stop, |_, _| {}).unwrap();
+        assert_eq!(results.sample(&[], "product"), Some(vec![12.5, 25.0]));
+        let csv = results.to_csv();
+        assert!(csv.ends_with("toy,1.0,quick,factor=2.5,2,1,5,25,2\n"), "{csv}");
+        let rows: serde_json::Value = serde_json::from_str(&known.to_json(&experiment, &conditions)).unwrap();
+        let expected = serde_json::json!({
+            "experiment": "toy", "version": "1.0", "extent": "quick", "settings": { "factor": 2.5 }, "seed": 2,
+            "at": { "a": "1", "b": "5" }, "metrics": { "product": 25.0, "seed": 2.0 },
+        });
+        assert_eq!((rows.as_array().map(Vec::len), &rows[1]), (Some(2), &expected));
     }
 
     #[test]
@@ -171,11 +222,18 @@ mod tests {
         let csv = results(1, &[]).to_csv();
         assert_eq!(results(3, &[]).to_csv(), csv);
         assert_eq!(results(64, &[]).to_csv(), csv);
-        let row = |line: &str| format!("toy,1.0,quick,{line}");
+        let row = |line: &str| format!("toy,1.0,quick,,{line}");
         let lines: Vec<&str> = csv.lines().collect();
-        assert_eq!(lines[0], "experiment,version,extent,seed,a,b,product,seed");
+        assert_eq!(
+            lines[0],
+            "experiment,version,extent,settings,seed,a,b,product,seed"
+        );
         assert_eq!(lines[2], row("2,1,5,10,2"));
-        assert_eq!(lines[8], row("2,3,7,,2"), "what is no number is left empty");
+        assert_eq!(
+            lines[8],
+            row("2,\"3, or \"\"three\"\"\",7,,2"),
+            "what is no number is left empty"
+        );
     }
 
     #[test]
@@ -185,7 +243,7 @@ mod tests {
         assert_eq!(results.sample(&[("a", "1")], "product"), Some(vec![7.0, 14.0]));
         assert_eq!(results.sample(&[], "product"), None, "two cells");
         assert_eq!(results.sample(&[("b", "5")], "product"), None, "no cell");
-        let ratio = results.ratio(&[("a", "1")], &[("a", "3")], "seed");
+        let ratio = results.ratio(&[("a", "1")], &[("a", "3, or \"three\"")], "seed");
         assert_eq!(ratio, Some(vec![1.0, 1.0]));
     }
 
@@ -199,7 +257,11 @@ mod tests {
             claim.judge(&results).verdict
         };
         assert_eq!(verdict("1", "5"), Verdict::Holds);
-        assert_eq!(verdict("3", "5"), Verdict::Fails, "no number confirms nothing");
+        assert_eq!(
+            verdict("3, or \"three\"", "5"),
+            Verdict::Fails,
+            "no number confirms nothing"
+        );
         assert_eq!(verdict("2", "5"), Verdict::NotRun);
     }
 }

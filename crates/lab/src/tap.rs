@@ -7,7 +7,7 @@ use anabranch_proto::wire::chunk::Data;
 
 use crate::packet_log::{PacketLog, Seen, data, each_chunk};
 use crate::queue_meter::QueueMeter;
-use crate::traffic::FirstTimes;
+use crate::traffic::{FirstTimes, message_of};
 
 /// A host with an observer between it and the network, who sees every packet and changes none.
 pub struct Tap {
@@ -151,7 +151,7 @@ impl Node for Tap {
         each_data_chunk(&packet, |data| {
             has_data = true;
             if data.ending {
-                self.arrived.note(data.ppid.0, now);
+                self.arrived.note(message_of(data.ppid), now);
             }
         });
         if let Some(queue) = &mut self.queue {
@@ -184,7 +184,7 @@ impl Node for Tap {
         if let Some(log) = &mut self.log {
             log.on_sent(now, &packet);
         }
-        each_data_chunk(&packet, |data| self.sent.note(data.ppid.0, now));
+        each_data_chunk(&packet, |data| self.sent.note(message_of(data.ppid), now));
         self.mix(&now.0.to_le_bytes());
         self.mix(packet.payload.sctp());
         Some(packet)

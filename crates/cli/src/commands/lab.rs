@@ -2,26 +2,23 @@
 //! claim, judged.
 
 mod kept;
+mod measure;
 mod progress;
 mod tell;
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 
-use anabranch_lab::run::{Plan, run as run_experiment};
-use anabranch_lab::{Experiment, Extent, Finding, Judgement, Known, Results, experiments, report as page};
+use anabranch_lab::{Experiment, Extent, Finding, Judgement, experiments, report as page};
 use clap::{Args, Subcommand};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::Observe;
-use kept::{Kept, version};
-use progress::Progress;
+use measure::Measuring;
 
 /// Arguments of `lab`.
 #[derive(Clone, Debug, Args)]
@@ -40,7 +37,7 @@ pub(crate) struct LabArgs {
 enum LabCommand {
     /// List the experiments: what each asks, and whose it is
     List(ListArgs),
-    /// Run an experiment and show its numbers
+    /// Run experiments and show their numbers
     Run(RunArgs),
     /// Run experiments and judge what the papers claim
     Check(CheckArgs),
@@ -65,18 +62,23 @@ Examples:
   anabranch lab run time-sensitive
   anabranch lab run time-sensitive --only loss=0.1 --seeds 30 --csv results.csv
   anabranch lab run nr-sack-forward-tsn --results numbers
+  anabranch lab run time-sensitive --quick --set rtt=50 --set distance=4
+  anabranch lab run stream-priority --only link=56 --pcap packets.pcapng
+  anabranch lab run --all --quick
 
 Numbers are means over the seeds, with half the width of their 95 % interval. Equal seeds give equal numbers, whatever
-the number of jobs.")]
+the number of jobs. With --pcap one run is made, and nothing else: the first of the cells that are left, with seed 1.")]
 struct RunArgs {
-    /// The experiment
-    #[arg(value_name = "NAME")]
-    name: String,
+    #[command(flatten)]
+    chosen: Chosen,
     #[command(flatten)]
     effort: Effort,
     /// Only the cells at this place of an axis; may be given more than once
     #[arg(long, value_name = "AXIS=PLACE", value_parser = axis_and_place)]
     only: Vec<(String, String)>,
+    /// Change a setting of the experiment, which `lab list` names; may be given more than once
+    #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value)]
+    set: Vec<(String, String)>,
     /// Write a row for each run to this file
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
@@ -161,13 +163,17 @@ struct Effort {
     /// How many runs at a time; left out, as many as there are processors
     #[arg(long, value_name = "NUMBER")]
     jobs: Option<NonZeroUsize>,
-    /// Keep the numbers of every run in this directory, as EXPERIMENT.csv, and go on from what is there; with Ctrl-C what is
-    /// done is kept
+    /// Keep the numbers of every run in this directory, as EXPERIMENT.csv and EXPERIMENT.json, and go on from what is there;
+    /// with Ctrl-C what is done is kept
     #[arg(long, value_name = "DIRECTORY")]
     results: Option<PathBuf>,
 }
 
 impl Effort {
+    fn seeds_of(&self, experiment: &Experiment) -> u64 {
+        self.seeds.unwrap_or_else(|| (experiment.seeds)(self.extent()))
+    }
+
     fn extent(&self) -> Extent {
         match (self.quick, self.short) {
             (true, _) => Extent::Quick,
@@ -177,10 +183,20 @@ impl Effort {
     }
 }
 
+/// Names and what they are to be. (Options say the type in full, by which clap knows that they may come more than once.)
+type Pairs = Vec<(String, String)>;
+
 fn axis_and_place(text: &str) -> Result<(String, String), String> {
-    let pair = text.split_once('=');
-    pair.map(|(axis, place)| (axis.to_owned(), place.to_owned()))
-        .ok_or_else(|| "give an axis and a place on it, like loss=0.1".to_owned())
+    pair(text).ok_or_else(|| "give an axis and a place on it, like loss=0.1".to_owned())
+}
+
+fn name_and_value(text: &str) -> Result<(String, String), String> {
+    pair(text).ok_or_else(|| "give a setting and its value, like rtt=50".to_owned())
+}
+
+fn pair(text: &str) -> Option<(String, String)> {
+    let (name, value) = text.split_once('=')?;
+    Some((name.to_owned(), value.to_owned()))
 }
 
 impl LabArgs {
@@ -196,8 +212,10 @@ impl LabArgs {
 
 /// Runs the command.
 pub(crate) async fn run(args: LabArgs, interrupt: Interrupt) -> Result<(), Failure> {
-    if args.observe().pcap.is_some() {
-        return Err(Failure::new("--pcap: the lab writes no packets"));
+    if args.observe().pcap.is_some() && !matches!(args.command, LabCommand::Run(_)) {
+        return Err(Failure::new(
+            "--pcap: packets are written by `lab run`, of one run",
+        ));
     }
     let stop = Arc::new(AtomicBool::new(false));
     let asked = Arc::clone(&stop);
@@ -231,101 +249,40 @@ fn experiment(name: &str) -> Result<Experiment, Failure> {
     })
 }
 
-/// Runs an experiment's cells at the places of `only`.
-fn measure(
-    experiment: &Experiment,
-    effort: &Effort,
-    only: &[(&str, &str)],
-    silent: bool,
-    stop: &AtomicBool,
-) -> Result<Results, Failure> {
-    let version = version();
-    let kept = effort
-        .results
-        .as_deref()
-        .map(|directory| Kept::new(directory, experiment));
-    let mut known = match &kept {
-        Some(kept) => kept.read(experiment, effort.extent(), &version)?,
-        None => Known::default(),
-    };
-    let progress = Progress::new(experiment.name, silent);
-    let processors = || thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-    let plan = Plan {
-        extent: effort.extent(),
-        seeds: effort.seeds.unwrap_or((experiment.seeds)(effort.extent())),
-        jobs: effort.jobs.unwrap_or_else(processors).get(),
-        only,
-        version: &version,
-    };
-    let show = |done, total| progress.show(done, total);
-    let results = run_experiment(experiment, &plan, &mut known, stop, show);
-    progress.finish();
-    let mut rest = String::from("; with --results DIRECTORY it could go on from there");
-    if let Some(kept) = &kept {
-        kept.write(&known.to_csv(experiment, effort.extent(), &version))?;
-        rest = format!(
-            "; {} runs are in {}: the same command goes on from there",
-            known.len(),
-            kept.path.display()
-        );
-    }
-    results
-        .ok_or_else(|| Failure::interrupted(format!("interrupted before {} was done{rest}", experiment.name)))
-}
-
-/// Names an axis or a place that the experiment does not have.
-fn check_places(experiment: &Experiment, extent: Extent, only: &[(&str, &str)]) -> Result<(), Failure> {
-    let cells = (experiment.cells)(extent);
-    let coordinates = || cells.iter().flat_map(|cell| cell.coordinates());
-    for (axis, place) in only {
-        let places: BTreeSet<&str> = coordinates()
-            .filter(|(name, _)| name == axis)
-            .map(|(_, place)| place.as_str())
-            .collect();
-        if places.is_empty() {
-            let axes: BTreeSet<&str> = coordinates().map(|(name, _)| *name).collect();
-            let axes: Vec<&str> = axes.into_iter().collect();
-            return Err(Failure::new(format!(
-                "--only: {} has no axis {axis:?}; it has: {}",
-                experiment.name,
-                axes.join(", ")
-            )));
-        }
-        if !places.contains(place) {
-            let places: Vec<&str> = places.into_iter().collect();
-            return Err(Failure::new(format!(
-                "--only: {axis} has no place {place:?}; it has: {}",
-                places.join(", ")
-            )));
-        }
-    }
-    Ok(())
-}
-
 fn show(args: &RunArgs, stop: &AtomicBool) -> Result<(), Failure> {
-    let experiment = experiment(&args.name)?;
-    let only: Vec<(&str, &str)> = args
-        .only
-        .iter()
-        .map(|(axis, place)| (axis.as_str(), place.as_str()))
-        .collect();
-    check_places(&experiment, args.effort.extent(), &only)?;
+    let chosen = args.chosen.experiments()?;
+    if args.csv.is_some() && chosen.len() > 1 {
+        let why = "each experiment has columns of its own; --results DIRECTORY keeps a file for each";
+        return Err(Failure::new(format!("--csv takes one experiment: {why}")));
+    }
+    let pairs = (&args.only, &args.set);
+    let measuring = Measuring::new(&chosen, &args.effort, pairs, args.observe.json, stop)?;
     let output = args.observe.output();
-    let results = measure(&experiment, &args.effort, &only, args.observe.json, stop)?;
-    tell::results(output, &experiment, &results);
-    if let Some(path) = &args.csv {
-        write("--csv", path, &results.to_csv())?;
+    if let Some(path) = &args.observe.pcap {
+        let place = measuring.capture(path)?;
+        tell::capture(output, path, &place);
+        return Ok(());
+    }
+    for measured in measuring.results() {
+        let (experiment, results) = measured?;
+        tell::results(output, &experiment, &results);
+        if let Some(path) = &args.csv {
+            write("--csv", path, &results.to_csv())?;
+        }
     }
     Ok(())
 }
 
 fn check(args: &CheckArgs, stop: &AtomicBool) -> Result<(), Failure> {
+    let chosen = args.chosen.experiments()?;
+    let none = Pairs::new();
+    let measuring = Measuring::new(&chosen, &args.effort, (&none, &none), args.observe.json, stop)?;
     let mut out_of_order = Vec::new();
-    for experiment in &args.chosen.experiments()? {
-        let results = measure(experiment, &args.effort, &[], args.observe.json, stop)?;
+    for measured in measuring.results() {
+        let (experiment, results) = measured?;
         let claims = (experiment.claims)();
         let judgements: Vec<_> = claims.iter().map(|claim| claim.judge(&results)).collect();
-        tell::judgements(args.observe.output(), experiment, &results, &judgements);
+        tell::judgements(args.observe.output(), &experiment, &results, &judgements);
         out_of_order.extend(
             judgements
                 .iter()
@@ -345,9 +302,11 @@ fn check(args: &CheckArgs, stop: &AtomicBool) -> Result<(), Failure> {
 
 fn report(args: &ReportArgs, stop: &AtomicBool) -> Result<(), Failure> {
     let chosen = args.chosen.experiments()?;
+    let none = Pairs::new();
+    let measuring = Measuring::new(&chosen, &args.effort, (&none, &none), args.observe.json, stop)?;
     let mut ran = Vec::new();
-    for experiment in &chosen {
-        let results = measure(experiment, &args.effort, &[], args.observe.json, stop)?;
+    for measured in measuring.results() {
+        let (experiment, results) = measured?;
         ran.push((experiment, results, (experiment.claims)()));
     }
     let judged: Vec<Vec<Judgement<'_>>> = ran
@@ -363,22 +322,29 @@ fn report(args: &ReportArgs, stop: &AtomicBool) -> Result<(), Failure> {
         })
         .collect();
     write("--output", &args.output, &page(&findings))?;
+    let pictures = match &args.svg {
+        Some(directory) => write_pictures(directory, &findings)?,
+        None => Vec::new(),
+    };
+    tell::report(args.observe.output(), &args.output, &pictures);
+    Ok(())
+}
+
+/// Each picture in a file of its own.
+fn write_pictures(directory: &Path, findings: &[Finding<'_>]) -> Result<Vec<PathBuf>, Failure> {
+    fs::create_dir_all(directory)
+        .map_err(|error| Failure::new(format!("--svg: cannot make {}: {error}", directory.display())))?;
     let mut pictures = Vec::new();
-    if let Some(directory) = &args.svg {
-        fs::create_dir_all(directory)
-            .map_err(|error| Failure::new(format!("--svg: cannot make {}: {error}", directory.display())))?;
-        for finding in &findings {
-            for figure in (finding.experiment.figures)() {
-                if let Some(plot) = figure.plot(finding.results) {
-                    let path = directory.join(format!("{}-{}.svg", finding.experiment.name, figure.name));
-                    write("--svg", &path, &plot.to_file())?;
-                    pictures.push(path);
-                }
+    for finding in findings {
+        for figure in (finding.experiment.figures)() {
+            if let Some(plot) = figure.plot(finding.results) {
+                let path = directory.join(format!("{}-{}.svg", finding.experiment.name, figure.name));
+                write("--svg", &path, &plot.to_file())?;
+                pictures.push(path);
             }
         }
     }
-    tell::report(args.observe.output(), &args.output, &pictures);
-    Ok(())
+    Ok(pictures)
 }
 
 fn write(flag: &str, path: &Path, content: &str) -> Result<(), Failure> {

@@ -9,6 +9,7 @@ mod simulation;
 use simulation::{Buffer, Protocol, Reports, Setting, Variant, simulate};
 
 use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric};
+use crate::trial::Knob;
 
 const PARAMETERS: &[Parameter] = &[
     Parameter {
@@ -68,6 +69,14 @@ const PARAMETERS: &[Parameter] = &[
     },
 ];
 
+const KNOBS: &[Knob] = &[Knob {
+    name: "seconds",
+    unit: "s",
+    about: "how long is measured",
+    usual: "100, or 40 in the quick setting",
+    range: (1.0, 100_000.0),
+}];
+
 const METRICS: &[Metric] = &[
     metric(
         "time",
@@ -112,14 +121,15 @@ pub(super) fn experiment() -> Experiment {
                    the time?",
         source: "Kim, Seo, Song: ECA-SCTP: Enhanced Cooperative ACK for Concurrent Multiple Transfer",
         parameters: PARAMETERS,
+        knobs: KNOBS,
         metrics: METRICS,
-        seeds: |extent| match extent {
+        seeds: &|extent| match extent {
             Extent::Quick | Extent::Short => 8,
             Extent::Full => 30,
         },
-        cells,
-        claims: claims::claims,
-        figures: figures::figures,
+        cells: &cells,
+        claims: &claims::claims,
+        figures: &figures::figures,
     }
 }
 
@@ -137,7 +147,7 @@ fn cells(extent: Extent) -> Vec<Cell> {
             ("loss", setting.loss.to_string()),
             ("variant", setting.variant.name().to_owned()),
         ];
-        Cell::new(coordinates, move |seed| simulate(setting, extent, seed))
+        Cell::new(coordinates, move |trial| simulate(setting, extent, trial))
     };
     let settings = match extent {
         Extent::Quick => quick_settings(),

@@ -6,6 +6,7 @@ mod figures;
 mod simulation;
 
 use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric};
+use crate::trial::Knob;
 use simulation::{Rules, Setting, Variant, simulate};
 
 const PARAMETERS: &[Parameter] = &[
@@ -39,6 +40,51 @@ const PARAMETERS: &[Parameter] = &[
         name: "sender",
         value: "no Nagle, Max.Burst 4, RTO.Min 1 s, a send buffer that never fills, expired messages sent once",
         from_paper: false,
+    },
+];
+
+const KNOBS: &[Knob] = &[
+    Knob {
+        name: "rate",
+        unit: "Mbit/s",
+        about: "the bottleneck's",
+        usual: "10",
+        range: (0.1, 1_000.0),
+    },
+    Knob {
+        name: "delay",
+        unit: "ms",
+        about: "the bottleneck's, each way",
+        usual: "40",
+        range: (0.0, 10_000.0),
+    },
+    Knob {
+        name: "queue",
+        unit: "B",
+        about: "the bottleneck's limit",
+        usual: "73000",
+        range: (1_500.0, 100_000_000.0),
+    },
+    Knob {
+        name: "important_lifetime",
+        unit: "ms",
+        about: "of important messages",
+        usual: "5000",
+        range: (1.0, 100_000.0),
+    },
+    Knob {
+        name: "normal_lifetime",
+        unit: "ms",
+        about: "of normal messages",
+        usual: "100",
+        range: (1.0, 100_000.0),
+    },
+    Knob {
+        name: "seconds",
+        unit: "s",
+        about: "for how long there are messages",
+        usual: "until 14 MB, or 60 or 120",
+        range: (1.0, 100_000.0),
     },
 ];
 
@@ -77,14 +123,15 @@ pub(super) fn experiment() -> Experiment {
                    received, and how late if it does not?",
         source: "Rajiullah, Brunstrom: Optimizing PR-SCTP Performance using NR-SACKs",
         parameters: PARAMETERS,
+        knobs: KNOBS,
         metrics: METRICS,
-        seeds: |extent| match extent {
+        seeds: &|extent| match extent {
             Extent::Quick | Extent::Short => 15,
             Extent::Full => 30,
         },
-        cells,
-        claims: claims::claims,
-        figures: figures::figures,
+        cells: &cells,
+        claims: &claims::claims,
+        figures: &figures::figures,
     }
 }
 
@@ -93,8 +140,11 @@ fn cells(extent: Extent) -> Vec<Cell> {
         Extent::Quick => quick_settings(),
         Extent::Short | Extent::Full => full_settings(),
     };
-    let cell =
-        |setting: Setting| Cell::new(coordinates(setting), move |seed| simulate(setting, extent, seed));
+    let cell = |setting: Setting| {
+        Cell::new(coordinates(setting), move |trial| {
+            simulate(setting, extent, trial)
+        })
+    };
     settings.into_iter().map(cell).collect()
 }
 

@@ -8,6 +8,7 @@ use anabranch_proto::{Config, Counters, Timestamp};
 
 use crate::tap::Tap;
 use crate::traffic::{Sink, Source};
+use crate::trial::Trial;
 
 const PORT: u16 = 7;
 const SENDER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
@@ -28,13 +29,13 @@ pub(super) struct Pair {
 impl Pair {
     /// Both hosts with these settings and one path between them. The source begins within the first second: when is the seed's
     /// choice.
-    pub(super) fn new(seed: u64, config: &Config, link: LinkConfig, source: Source) -> Self {
-        Self::over(seed, config, vec![(link.clone(), link)], source)
+    pub(super) fn new(trial: &Trial<'_>, config: &Config, link: LinkConfig, source: Source) -> Self {
+        Self::over(trial, config, vec![(link.clone(), link)], source)
     }
 
     /// The same with several paths: for each the link of data and that of acknowledgements.
     pub(super) fn over(
-        seed: u64,
+        trial: &Trial<'_>,
         config: &Config,
         links: Vec<(LinkConfig, LinkConfig)>,
         source: Source,
@@ -43,6 +44,7 @@ impl Pair {
             let addresses = (0..links.len() as u8).map(|path| on_path(path, first));
             addresses.collect::<Vec<IpAddr>>()
         });
+        let seed = trial.seed;
         let mut network = Network::new(seed);
         let start = Duration::from_millis(Generator::of_process(seed, "start").below(1000));
         let host = |label: &str, addresses: &[IpAddr]| {
@@ -68,6 +70,7 @@ impl Pair {
                 network.connect((sender, *from), (receiver, *to), there, back).0
             })
             .collect();
+        trial.observe(&mut network);
         Self {
             network,
             data_links,

@@ -14,6 +14,7 @@ use anabranch_proto::{
 use super::pair::{PEER, Pair};
 use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric};
 use crate::traffic::Source;
+use crate::trial::{Knob, Trial};
 
 /// Bytes of user data in a chunk that fills a packet of 1,500 bytes.
 const MESSAGE: usize = 1452;
@@ -65,6 +66,30 @@ const PARAMETERS: &[Parameter] = &[
     },
 ];
 
+const KNOBS: &[Knob] = &[
+    Knob {
+        name: "queue",
+        unit: "packets",
+        about: "how many stand in each link's queue at most",
+        usual: "50",
+        range: (1.0, 100_000.0),
+    },
+    Knob {
+        name: "receive_buffer",
+        unit: "KiB",
+        about: "the receive buffer",
+        usual: "8192",
+        range: (8.0, 1_048_576.0),
+    },
+    Knob {
+        name: "seconds",
+        unit: "s",
+        about: "how long is measured",
+        usual: "60, or 30 in the quick setting",
+        range: (1.0, 100_000.0),
+    },
+];
+
 const METRICS: &[Metric] = &[
     metric("goodput", "Mbit/s", "user data delivered"),
     metric(
@@ -90,14 +115,15 @@ pub(super) fn experiment() -> Experiment {
                    one path and on several, if it is told?",
         source: "Natarajan, Stewart, Iyengar, Ekiz, Yilmaz, Amer: NR-SACKs for SCTP",
         parameters: PARAMETERS,
+        knobs: KNOBS,
         metrics: METRICS,
-        seeds: |extent| match extent {
+        seeds: &|extent| match extent {
             Extent::Quick | Extent::Short => 6,
             Extent::Full => 30,
         },
-        cells,
-        claims: claims::claims,
-        figures: figures::figures,
+        cells: &cells,
+        claims: &claims::claims,
+        figures: &figures::figures,
     }
 }
 
@@ -120,7 +146,7 @@ fn cells(extent: Extent) -> Vec<Cell> {
             ("buffer", setting.buffer.to_string()),
             ("ack", if setting.nr_sack { "nr-sack" } else { "sack" }.to_owned()),
         ];
-        Cell::new(coordinates, move |seed| simulate(setting, extent, seed))
+        Cell::new(coordinates, move |trial| simulate(setting, extent, trial))
     };
     let places = match extent {
         Extent::Quick => quick_places(),
@@ -186,12 +212,12 @@ fn usual_loss(paths: &str) -> &'static str {
 }
 
 /// The links of data and those of acknowledgements.
-fn links(setting: Setting) -> Vec<(LinkConfig, LinkConfig)> {
+fn links(setting: Setting, trial: &Trial<'_>) -> Vec<(LinkConfig, LinkConfig)> {
     let link = |kbits: u64, millis: u64| {
         LinkConfig::default()
             .with_rate(kbits * 1000)
             .with_delay(Duration::from_millis(millis))
-            .with_queue(QueueLimit::Packets(50))
+            .with_queue(QueueLimit::Packets(trial.knob_or("queue", 50.0) as u64))
     };
     let links = match setting.paths {
         "one" => vec![link(10_000, 50)],
@@ -214,10 +240,10 @@ fn links(setting: Setting) -> Vec<(LinkConfig, LinkConfig)> {
         .collect()
 }
 
-fn config(setting: Setting) -> Config {
+fn config(setting: Setting, trial: &Trial<'_>) -> Config {
     let mut config = super::plain_config();
     config.buffers.send = setting.buffer as usize * 1024;
-    config.buffers.receive = 8 << 20;
+    config.buffers.receive = trial.knob_or("receive_buffer", 8192.0) as u32 * 1024;
     config.nr_sack.offer = setting.nr_sack;
     if setting.paths != "one" {
         config.multipath.mode = MultipathMode::Cmt;
@@ -228,23 +254,24 @@ fn config(setting: Setting) -> Config {
     config
 }
 
-fn simulate(setting: Setting, extent: Extent, seed: u64) -> Vec<f64> {
+fn simulate(setting: Setting, extent: Extent, trial: &Trial<'_>) -> Vec<f64> {
     let seconds = match extent {
-        Extent::Quick | Extent::Short => 30,
-        Extent::Full => 60,
+        Extent::Quick | Extent::Short => 30.0,
+        Extent::Full => 60.0,
     };
+    let seconds = trial.knob_or("seconds", seconds);
     let options = SendOptions {
         unordered: true,
         ..SendOptions::default()
     };
     let source = Source::greedy(PEER, options, MESSAGE);
-    let mut pair = Pair::over(seed, &config(setting), links(setting), source);
+    let mut pair = Pair::over(trial, &config(setting, trial), links(setting, trial), source);
     pair.sender_mut().measure_queue(Timestamp::ZERO);
     pair.network.run_until(BEGIN);
     let before = pair.sink().deliveries().len();
     let counters = pair.counters();
     pair.sender_mut().measure_queue(BEGIN);
-    let end = BEGIN + Duration::from_secs(seconds);
+    let end = BEGIN + Duration::from_secs_f64(seconds);
     pair.network.run_until(end);
     let delivered = pair.sink().deliveries().len() - before;
     let after = pair.counters();
@@ -253,7 +280,7 @@ fn simulate(setting: Setting, extent: Extent, seed: u64) -> Vec<f64> {
         counters.retransmissions_fast + counters.retransmissions_timeout
     };
     vec![
-        (delivered * MESSAGE * 8) as f64 / 1e6 / seconds as f64,
+        (delivered * MESSAGE * 8) as f64 / 1e6 / seconds,
         queue.utilisation_in_recovery(),
         queue.utilisation(),
         queue.blocked(),

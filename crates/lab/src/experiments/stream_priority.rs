@@ -6,6 +6,7 @@ mod figures;
 mod simulation;
 
 use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric};
+use crate::trial::Knob;
 use simulation::{Setting, Traffic, Window, simulate};
 
 const PARAMETERS: &[Parameter] = &[
@@ -51,6 +52,37 @@ const PARAMETERS: &[Parameter] = &[
     },
 ];
 
+const KNOBS: &[Knob] = &[
+    Knob {
+        name: "delay",
+        unit: "ms",
+        about: "the link's, each way",
+        usual: "250",
+        range: (0.0, 10_000.0),
+    },
+    Knob {
+        name: "queue",
+        unit: "packets",
+        about: "how many stand in the link's queue at most",
+        usual: "50",
+        range: (1.0, 100_000.0),
+    },
+    Knob {
+        name: "chat_bytes",
+        unit: "B",
+        about: "the length of a chat message",
+        usual: "30",
+        range: (1.0, 65_536.0),
+    },
+    Knob {
+        name: "chat_interval",
+        unit: "s",
+        about: "from one chat message to the next",
+        usual: "30",
+        range: (0.01, 3_600.0),
+    },
+];
+
 const METRICS: &[Metric] = &[
     metric(
         "delay",
@@ -80,14 +112,15 @@ pub(super) fn experiment() -> Experiment {
                    and where do they wait?",
         source: "Heinz: Priorities in SCTP Multistreaming",
         parameters: PARAMETERS,
+        knobs: KNOBS,
         metrics: METRICS,
-        seeds: |extent| match extent {
+        seeds: &|extent| match extent {
             Extent::Quick | Extent::Short => 10,
             Extent::Full => 100,
         },
-        cells,
-        claims: claims::claims,
-        figures: figures::figures,
+        cells: &cells,
+        claims: &claims::claims,
+        figures: &figures::figures,
     }
 }
 
@@ -129,7 +162,7 @@ fn cells(_: Extent) -> Vec<Cell> {
     settings.extend(both(traffic(Traffic::Equals)));
     settings
         .into_iter()
-        .map(|setting| Cell::new(coordinates(setting), move |seed| simulate(setting, seed)))
+        .map(|setting| Cell::new(coordinates(setting), move |trial| simulate(setting, trial)))
         .collect()
 }
 

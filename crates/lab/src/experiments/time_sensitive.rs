@@ -14,14 +14,14 @@ use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric};
 use crate::results::Results;
 use crate::statistics::Summary;
 use crate::traffic::Source;
+use crate::trial::{Knob, Trial};
 
 /// Bytes of user data in a chunk that fills a packet of 1,500 bytes together with a discard notice.
 const MESSAGE: usize = 1440;
 /// Until here nothing is lost, and nothing counts.
 const LOSS_BEGINS: Timestamp = Timestamp::from_millis(30_000);
-const END: Timestamp = Timestamp::from_millis(300_000);
-/// Each way.
-const DELAY: Duration = Duration::from_millis(125);
+/// How long packets are lost, in seconds.
+const LOSSY: f64 = 270.0;
 
 const PARAMETERS: &[Parameter] = &[
     Parameter {
@@ -63,6 +63,51 @@ const PARAMETERS: &[Parameter] = &[
         name: "RTO.Min, RTO.Initial",
         value: "1 s, 3 s",
         from_paper: false,
+    },
+];
+
+const KNOBS: &[Knob] = &[
+    Knob {
+        name: "rtt",
+        unit: "ms",
+        about: "the round trip",
+        usual: "250",
+        range: (1.0, 10_000.0),
+    },
+    Knob {
+        name: "rto_min",
+        unit: "ms",
+        about: "RTO.Min",
+        usual: "1000",
+        range: (1.0, 3_000.0),
+    },
+    Knob {
+        name: "window",
+        unit: "B",
+        about: "the receive window",
+        usual: "65536",
+        range: (4_096.0, 16_777_216.0),
+    },
+    Knob {
+        name: "reports",
+        unit: "",
+        about: "missing reports by which fast retransmit begins, but for the variant of one",
+        usual: "4",
+        range: (1.0, 16.0),
+    },
+    Knob {
+        name: "distance",
+        unit: "packets",
+        about: "from a message to its discard notice",
+        usual: "1",
+        range: (1.0, 64.0),
+    },
+    Knob {
+        name: "seconds",
+        unit: "s",
+        about: "how long packets are lost",
+        usual: "270",
+        range: (1.0, 100_000.0),
     },
 ];
 
@@ -111,14 +156,15 @@ pub(super) fn experiment() -> Experiment {
         question: "Messages are never repeated but delivered in order: how long does what was lost block the rest?",
         source: "Basto, Freitas: SCTP extensions for time sensitive traffic",
         parameters: PARAMETERS,
+        knobs: KNOBS,
         metrics: METRICS,
-        seeds: |extent| match extent {
+        seeds: &|extent| match extent {
             Extent::Quick | Extent::Short => 8,
             Extent::Full => 30,
         },
-        cells,
-        claims,
-        figures: figures::figures,
+        cells: &cells,
+        claims: &claims,
+        figures: &figures::figures,
     }
 }
 
@@ -132,6 +178,8 @@ struct Variant {
     /// Missing reports by which fast retransmit begins.
     reports: u8,
 }
+
+const STANDARD_REPORTS: u8 = RecoveryRules::RFC2960.missing_reports;
 
 /// Loss is found at once, as by early discard, but by fast retransmit: what of the gain is finding it, without timeouts.
 const ONE_REPORT: Variant = Variant {
@@ -157,7 +205,7 @@ const fn variant(name: &'static str, early_discard: bool, selective_forward_tsn:
         early_discard,
         selective_forward_tsn,
         nr_sack: false,
-        reports: RecoveryRules::RFC2960.missing_reports,
+        reports: STANDARD_REPORTS,
     }
 }
 
@@ -168,7 +216,7 @@ fn cells(extent: Extent) -> Vec<Cell> {
     };
     let cell = |(loss, variant): (f64, Variant)| {
         let coordinates = vec![("variant", variant.name.to_owned()), ("loss", loss.to_string())];
-        Cell::new(coordinates, move |seed| simulate(variant, loss, seed))
+        Cell::new(coordinates, move |trial| simulate(variant, loss, trial))
     };
     let grid = losses
         .iter()
@@ -179,37 +227,45 @@ fn cells(extent: Extent) -> Vec<Cell> {
         .collect()
 }
 
-fn config(variant: Variant) -> Config {
+fn config(variant: Variant, trial: &Trial<'_>) -> Config {
     let mut config = super::plain_config();
-    config.rto.min = Duration::from_secs(1);
+    config.rto.min = Duration::from_secs_f64(trial.knob_or("rto_min", 1000.0) / 1e3);
     config.rto.initial = Duration::from_secs(3);
-    config.buffers.receive = 65_536;
+    config.buffers.receive = trial.knob_or("window", 65_536.0) as u32;
     config.buffers.send = 4 * 65_536;
     config.initial_window = Some(2);
     config.recovery = RecoveryRules {
-        missing_reports: variant.reports,
+        missing_reports: match (variant.reports, trial.knob("reports")) {
+            (STANDARD_REPORTS, Some(reports)) => reports as u8,
+            (reports, _) => reports,
+        },
         ..RecoveryRules::RFC2960
     };
     config.nr_sack.offer = variant.nr_sack;
     config.partial_reliability.early_discard = variant.early_discard;
-    config.partial_reliability.selective_forward_tsn = variant.selective_forward_tsn.then_some(1);
+    config.partial_reliability.selective_forward_tsn = {
+        let distance = trial.knob_or("distance", 1.0) as u32;
+        variant.selective_forward_tsn.then_some(distance)
+    };
     config
 }
 
-fn simulate(variant: Variant, loss: f64, seed: u64) -> Vec<f64> {
+fn simulate(variant: Variant, loss: f64, trial: &Trial<'_>) -> Vec<f64> {
     let options = SendOptions {
         reliability: Reliability::Retransmissions(0),
         ..SendOptions::default()
     };
-    let link = LinkConfig::default().with_rate(10_000_000).with_delay(DELAY);
+    let delay = Duration::from_secs_f64(trial.knob_or("rtt", 250.0) / 2e3);
+    let link = LinkConfig::default().with_rate(10_000_000).with_delay(delay);
+    let lossy = Duration::from_secs_f64(trial.knob_or("seconds", LOSSY));
     let source = Source::greedy(PEER, options, MESSAGE);
-    let mut pair = Pair::new(seed, &config(variant), link.clone(), source);
+    let mut pair = Pair::new(trial, &config(variant, trial), link.clone(), source);
     pair.network.run_until(LOSS_BEGINS);
     pair.network
         .set_link_config(pair.data_links[0], link.with_loss(LossModel::bernoulli(loss)));
     pair.receiver_mut().restart_holdings();
     let before = pair.counters();
-    pair.network.run_until(END);
+    pair.network.run_until(LOSS_BEGINS + lossy);
     let after = pair.counters();
 
     let tap = pair.receiver();
@@ -241,7 +297,7 @@ fn simulate(variant: Variant, loss: f64, seed: u64) -> Vec<f64> {
         held_messages,
         held.events as f64,
         held_messages / held.events.max(1) as f64,
-        delivered * MESSAGE as f64 * 8.0 / seconds(LOSS_BEGINS, END) / 1e6,
+        delivered * MESSAGE as f64 * 8.0 / lossy.as_secs_f64() / 1e6,
         delivered,
         (after.timeouts - before.timeouts) as f64,
         (after.fast_recoveries - before.fast_recoveries) as f64,

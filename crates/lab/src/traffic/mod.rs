@@ -1,17 +1,31 @@
 //! What the hosts of an experiment do: sources of messages, and a sink.
 //!
 //! A message is known by its number, which counts from 0 in the order of submission and travels as the payload protocol
-//! identifier: it is in every chunk, fits messages of one byte, and costs nothing.
+//! identifier: it is in every chunk, fits messages of one byte, and costs nothing. The count begins far above the identifiers that
+//! are registered, so that nobody who looks into a capture takes the zeros of a message for a protocol.
 
 mod schedule;
 mod sink;
 mod source;
 
-use anabranch_proto::Timestamp;
+use anabranch_proto::{Ppid, Timestamp};
 
 pub use schedule::{Poisson, Regular, Sizes, merged};
 pub use sink::Sink;
 pub use source::{Class, Source};
+
+/// The identifier of the first message.
+const FIRST_PPID: u32 = 0x4000_0000;
+
+/// The identifier of a message.
+fn ppid_of(number: usize) -> Ppid {
+    Ppid(FIRST_PPID + number as u32)
+}
+
+/// The message of an identifier.
+pub(crate) fn message_of(ppid: Ppid) -> u32 {
+    ppid.0.wrapping_sub(FIRST_PPID)
+}
 
 /// A message given to `send`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use anabranch_netsim::{Application, HostApi};
 use anabranch_proto::{AssociationId, Event, Timestamp};
 
-use super::FirstTimes;
+use super::{FirstTimes, message_of};
 
 /// Reads whatever can be read.
 #[derive(Clone, Debug, Default)]
@@ -37,8 +37,8 @@ impl Application for Sink {
         };
         while let Some(part) = association.recv(now) {
             if part.ending {
-                self.delivered.note(part.ppid.0, now);
-                self.deliveries.push((now, part.ppid.0));
+                self.delivered.note(message_of(part.ppid), now);
+                self.deliveries.push((now, message_of(part.ppid)));
             }
         }
     }

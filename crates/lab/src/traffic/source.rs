@@ -4,10 +4,10 @@ use std::iter::Peekable;
 use std::net::SocketAddr;
 
 use anabranch_netsim::{Application, HostApi};
-use anabranch_proto::{AssociationId, ConnectOptions, Event, Ppid, SendOptions, StreamId, Timestamp};
+use anabranch_proto::{AssociationId, ConnectOptions, Event, SendOptions, StreamId, Timestamp};
 use bytes::Bytes;
 
-use super::Submission;
+use super::{Submission, ppid_of};
 
 /// What messages are cut from: nobody looks at their content.
 const CONTENT: &[u8] = &[0; 65_536];
@@ -126,7 +126,7 @@ impl Source {
         };
         let class = &self.classes[message.class];
         let options = SendOptions {
-            ppid: Ppid(self.submitted.len() as u32),
+            ppid: ppid_of(self.submitted.len()),
             ..class.options
         };
         let content = Bytes::from_static(&CONTENT[..message.len]);

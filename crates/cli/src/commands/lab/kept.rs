@@ -1,10 +1,10 @@
-//! The file that keeps the numbers of an experiment's runs from one command to the next.
+//! The files that keep the numbers of an experiment's runs, from one command to the next and for other programs.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::{env, fs, io};
 
-use anabranch_lab::{Experiment, Extent, Known};
+use anabranch_lab::{Conditions, Experiment, Known};
 use sha2::{Digest, Sha256};
 
 use crate::failure::Failure;
@@ -13,31 +13,32 @@ use crate::output::{hex, note};
 /// Where the numbers of an experiment are.
 #[derive(Debug)]
 pub(super) struct Kept {
+    /// The file that is read again.
     pub(super) path: PathBuf,
 }
 
 impl Kept {
-    pub(super) fn new(directory: &Path, experiment: &Experiment) -> Self {
+    /// Under other settings the numbers are others: they have files of their own.
+    pub(super) fn new(directory: &Path, experiment: &Experiment, conditions: &Conditions) -> Self {
+        let settings = conditions.knobs.iter();
+        let name = settings.fold(experiment.name.to_owned(), |name, (knob, value)| {
+            format!("{name}-{knob}={value}")
+        });
         Self {
-            path: directory.join(format!("{}.csv", experiment.name)),
+            path: directory.join(format!("{name}.csv")),
         }
     }
 
     /// What this very program found before.
-    pub(super) fn read(
-        &self,
-        experiment: &Experiment,
-        extent: Extent,
-        version: &str,
-    ) -> Result<Known, Failure> {
+    pub(super) fn read(&self, experiment: &Experiment, conditions: &Conditions) -> Result<Known, Failure> {
         let csv = match fs::read_to_string(&self.path) {
             Ok(csv) => csv,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Known::default()),
-            Err(error) => return Err(self.failure("cannot read", &error.to_string())),
+            Err(error) => return Err(failure("cannot read", &self.path, &error.to_string())),
         };
-        let known = Known::from_csv(experiment, extent, version, &csv).map_err(|error| {
+        let known = Known::from_csv(experiment, conditions, &csv).map_err(|error| {
             let problem = format!("{error}; move the file away to begin anew");
-            self.failure("cannot go on from", &problem)
+            failure("cannot go on from", &self.path, &problem)
         })?;
         let others = csv.lines().count().saturating_sub(1 + known.len());
         if others > 0 {
@@ -49,19 +50,34 @@ impl Kept {
         Ok(known)
     }
 
-    pub(super) fn write(&self, csv: &str) -> Result<(), Failure> {
-        let directory = self.path.parent().map_or(Ok(()), fs::create_dir_all);
-        // Whole or not at all: an end in the middle of writing leaves the old file.
-        let unfinished = self.path.with_extension("csv.new");
-        directory
-            .and_then(|()| fs::write(&unfinished, csv))
-            .and_then(|()| fs::rename(&unfinished, &self.path))
-            .map_err(|error| self.failure("cannot write", &error.to_string()))
+    /// Writes the rows as CSV, and as JSON beside it.
+    pub(super) fn write(
+        &self,
+        experiment: &Experiment,
+        conditions: &Conditions,
+        known: &Known,
+    ) -> Result<(), Failure> {
+        write_whole(&self.path, &known.to_csv(experiment, conditions))?;
+        // Not `with_extension`: settings have points in them.
+        let stem = self.path.to_string_lossy();
+        let json = PathBuf::from(format!("{}.json", stem.trim_end_matches(".csv")));
+        write_whole(&json, &known.to_json(experiment, conditions))
     }
+}
 
-    fn failure(&self, what: &str, problem: &str) -> Failure {
-        Failure::new(format!("--results: {what} {}: {problem}", self.path.display()))
-    }
+/// Whole or not at all: an end in the middle of writing leaves the old file.
+fn write_whole(path: &Path, content: &str) -> Result<(), Failure> {
+    let directory = path.parent().map_or(Ok(()), fs::create_dir_all);
+    let mut unfinished = path.as_os_str().to_owned();
+    unfinished.push(".new");
+    directory
+        .and_then(|()| fs::write(&unfinished, content))
+        .and_then(|()| fs::rename(&unfinished, path))
+        .map_err(|error| failure("cannot write", path, &error.to_string()))
+}
+
+fn failure(what: &str, path: &Path, problem: &str) -> Failure {
+    Failure::new(format!("--results: {what} {}: {problem}", path.display()))
 }
 
 /// The version, and with it a hash of the program: numbers of another build may be others.

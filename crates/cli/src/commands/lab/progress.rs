@@ -1,65 +1,169 @@
-//! How far an experiment is, on standard error: a bar with the time left on a terminal, a line now and then elsewhere.
+//! How far the experiments are, on standard error: a bar with the time left on a terminal, a line now and then elsewhere.
 
 use std::io::IsTerminal;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::output::note;
 
-/// Without a terminal, so many lines from the first run to the last.
+/// Without a terminal, so many lines for each experiment beside one after its first run.
 const LINES: usize = 4;
 
-/// Shows how many runs are done; from any thread.
+/// Shows how many runs are done, of one experiment and of all; from any thread.
 #[derive(Debug)]
-pub(super) enum Progress {
-    /// `--json`: nothing.
-    Silent,
-    Lines {
-        name: &'static str,
-        told: AtomicUsize,
-    },
+pub(super) struct Progress {
+    shown: Shown,
+    count: Mutex<Count>,
+}
+
+#[derive(Debug)]
+enum Shown {
+    /// `--json`.
+    Nothing,
+    Lines,
     Bar(ProgressBar),
 }
 
+#[derive(Debug)]
+struct Count {
+    began: Instant,
+    /// Runs of all experiments, and of those that are over.
+    total: usize,
+    over: usize,
+    /// Runs of the present experiment that were done before it began, and of all so far.
+    known_here: Option<usize>,
+    known: usize,
+    /// The last line told of the present experiment.
+    told: usize,
+}
+
 impl Progress {
-    pub(super) fn new(name: &'static str, silent: bool) -> Self {
-        if silent {
-            return Self::Silent;
+    /// For so many runs in all.
+    pub(super) fn new(total: usize, silent: bool) -> Self {
+        let shown = match (silent, std::io::stderr().is_terminal()) {
+            (true, _) => Shown::Nothing,
+            (false, false) => Shown::Lines,
+            (false, true) => {
+                let bar = ProgressBar::new(total as u64);
+                let style = ProgressStyle::with_template("{prefix} {bar:30} {pos} of {len} runs{msg}");
+                bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+                Shown::Bar(bar)
+            }
+        };
+        let count = Count {
+            began: Instant::now(),
+            total,
+            over: 0,
+            known_here: None,
+            known: 0,
+            told: 0,
+        };
+        Self {
+            shown,
+            count: Mutex::new(count),
         }
-        if !std::io::stderr().is_terminal() {
-            return Self::Lines {
-                name,
-                told: AtomicUsize::new(0),
-            };
-        }
-        let bar = ProgressBar::new(0);
-        let style = ProgressStyle::with_template("{prefix} {bar:30} {pos} of {len} runs, {eta} left");
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        bar.set_prefix(name);
-        Self::Bar(bar)
     }
 
-    pub(super) fn show(&self, done: usize, total: usize) {
-        match self {
-            Self::Silent => {}
-            Self::Lines { name, told } => {
+    /// So many of the runs of this experiment are done. Of each experiment the first call tells what was done before.
+    pub(super) fn show(&self, name: &str, done: usize, total: usize) {
+        let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_first = count.known_here.is_none();
+        if is_first {
+            count.known_here = Some(done);
+            count.known += done;
+        }
+        let left = match count.left(done) {
+            Some(left) => format!(", about {} left", rough(left)),
+            None => String::new(),
+        };
+        match &self.shown {
+            Shown::Nothing => {}
+            Shown::Bar(bar) => {
+                bar.set_prefix(name.to_owned());
+                bar.set_message(left);
+                bar.set_position((count.over + done) as u64);
+            }
+            Shown::Lines => {
                 let line = (done * LINES).checked_div(total).unwrap_or(LINES);
-                if line > told.fetch_max(line, Ordering::Relaxed) {
-                    note(format!("{name}: {done} of {total} runs"));
+                let first_run = count.known_here.is_some_and(|known| done == known + 1);
+                if line > count.told || first_run || (is_first && done > 0) {
+                    count.told = line;
+                    note(format!("{name}: {done} of {total} runs{left}"));
                 }
             }
-            Self::Bar(bar) => {
-                bar.set_length(total as u64);
-                bar.set_position(done as u64);
-            }
         }
     }
 
-    /// Makes room for the results.
-    pub(super) fn finish(&self) {
-        if let Self::Bar(bar) = self {
-            bar.finish_and_clear();
+    /// An experiment with so many runs is over; makes room for its results.
+    pub(super) fn end(&self, total: usize) {
+        let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        count.over += total;
+        count.known_here = None;
+        count.told = 0;
+        if let Shown::Bar(bar) = &self.shown {
+            if count.over >= count.total {
+                bar.finish_and_clear();
+            } else {
+                // What is printed next takes the bar's line.
+                bar.suspend(|| {});
+            }
         }
+    }
+}
+
+impl Count {
+    /// How long all the rest takes, if its runs take as long as those so far.
+    fn left(&self, done: usize) -> Option<Duration> {
+        let done = self.over + done;
+        let made = done.checked_sub(self.known).filter(|made| *made > 0)?;
+        let left = self.total.checked_sub(done).filter(|left| *left > 0)?;
+        Some(self.began.elapsed().mul_f64(left as f64 / made as f64))
+    }
+}
+
+/// A time as people estimate it.
+fn rough(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..100 => format!("{} s", seconds.max(1)),
+        seconds @ 100..6000 => format!("{} min", (seconds + 30) / 60),
+        seconds => format!("{} h", (seconds + 1800) / 3600),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn estimates_are_rough() {
+        let texts = [
+            (0, "1 s"),
+            (99, "99 s"),
+            (100, "2 min"),
+            (3600, "60 min"),
+            (7000, "2 h"),
+        ];
+        for (seconds, text) in texts {
+            assert_eq!(rough(Duration::from_secs(seconds)), text);
+        }
+    }
+
+    #[test]
+    fn what_was_done_before_took_no_time() {
+        let began = Instant::now().checked_sub(Duration::from_secs(10));
+        let count = Count {
+            began: began.expect("the clock has run for ten seconds"),
+            total: 100,
+            over: 30,
+            known_here: Some(20),
+            known: 45,
+            told: 0,
+        };
+        assert_eq!(count.left(15), None, "nothing was made yet");
+        let left = count.left(20).expect("5 made, 50 left").as_secs();
+        assert!((100..200).contains(&left), "{left}");
+        assert_eq!(count.left(70), None, "nothing is left");
     }
 }

@@ -18,6 +18,28 @@ pub(super) fn list(output: Output, experiments: &[Experiment]) {
             "{}\n  {}\n  after {}\n",
             experiment.name, experiment.question, experiment.source
         );
+        let mut text = text;
+        for knob in experiment.knobs {
+            let unit = if knob.unit.is_empty() {
+                String::new()
+            } else {
+                format!(" [{}]", knob.unit)
+            };
+            text.push_str(&format!(
+                "  --set {}={}{unit}: {}\n",
+                knob.name, knob.usual, knob.about
+            ));
+        }
+        let knobs: Vec<Value> = experiment
+            .knobs
+            .iter()
+            .map(|knob| {
+                json!({
+                    "name": knob.name, "unit": knob.unit, "about": knob.about, "usual": knob.usual,
+                    "least": knob.range.0, "most": knob.range.1,
+                })
+            })
+            .collect();
         let parameters: Vec<Value> = experiment
             .parameters
             .iter()
@@ -27,7 +49,7 @@ pub(super) fn list(output: Output, experiments: &[Experiment]) {
             .collect();
         let record = json!({
             "event": "experiment", "name": experiment.name, "question": experiment.question,
-            "source": experiment.source, "parameters": parameters,
+            "source": experiment.source, "parameters": parameters, "settings": knobs,
         });
         output.fact(text.trim_end(), &record);
     }
@@ -40,10 +62,13 @@ fn heading(experiment: &Experiment, results: &Results) -> String {
         experiment.name,
         experiment.question,
         experiment.source,
-        results.extent.name(),
+        results.conditions.extent.name(),
         results.seeds.len(),
-        results.version,
+        results.conditions.version,
     );
+    if !results.conditions.knobs.is_empty() {
+        text.push_str(&format!("  set otherwise: {}\n", results.conditions.knobs));
+    }
     for parameter in experiment.parameters {
         let source = if parameter.from_paper {
             ""
@@ -128,12 +153,19 @@ pub(super) fn judgements(
     let mut record = Map::new();
     record.insert("event".to_owned(), json!("claims"));
     record.insert("experiment".to_owned(), json!(experiment.name));
-    record.insert("version".to_owned(), json!(results.version));
-    record.insert("extent".to_owned(), json!(results.extent.name()));
+    record.insert("version".to_owned(), json!(results.conditions.version));
+    record.insert("extent".to_owned(), json!(results.conditions.extent.name()));
     record.insert("seeds".to_owned(), json!(results.seeds.len()));
     let claims = judgements.iter().map(Judgement::to_json).collect();
     record.insert("claims".to_owned(), Value::Array(claims));
     output.fact(text.trim_end(), &Value::Object(record));
+}
+
+/// Where the packets of a run are.
+pub(super) fn capture(output: Output, file: &Path, place: &str) {
+    let text = format!("the packets of {place} with seed 1 are in {}", file.display());
+    let record = json!({ "event": "capture", "file": file.display().to_string(), "at": place, "seed": 1 });
+    output.fact(text, &record);
 }
 
 /// Where the page is, and the pictures beside it.

@@ -16,6 +16,7 @@ use crate::experiments::plain_config;
 use crate::packet_log::What;
 use crate::statistics::{Summary, mean};
 use crate::traffic::{Sink, Source};
+use crate::trial::Trial;
 
 /// Bytes of user data in a chunk of ECA-SCTP that fills a packet of 1,500 bytes: 1,468 with its header.
 const MESSAGE: usize = 1448;
@@ -275,14 +276,15 @@ fn variation(readings: &[f64]) -> f64 {
     summary.deviation / summary.mean
 }
 
-/// Runs a cell with a seed.
-pub(super) fn simulate(setting: Setting, extent: Extent, seed: u64) -> Vec<f64> {
+/// Runs a cell.
+pub(super) fn simulate(setting: Setting, extent: Extent, trial: &Trial<'_>) -> Vec<f64> {
     let seconds = match extent {
-        Extent::Quick | Extent::Short => 40,
-        Extent::Full => 100,
+        Extent::Quick | Extent::Short => 40.0,
+        Extent::Full => 100.0,
     };
+    let seconds = trial.knob_or("seconds", seconds);
     let source = || Source::greedy(PEER, SendOptions::default(), MESSAGE);
-    let mut pair = Pair::over(seed, &config(setting), links(setting), source());
+    let mut pair = Pair::over(trial, &config(setting), links(setting), source());
     if setting.variant == Variant::BothWays {
         let begins = pair.sender().host().poll_timeout();
         pair.sender_mut().host_mut().run(BothWays::new(source()), begins);
@@ -291,7 +293,7 @@ pub(super) fn simulate(setting: Setting, extent: Extent, seed: u64) -> Vec<f64> 
     pair.sender_mut().keep_log();
     pair.receiver_mut().keep_log();
     pair.network.run_until(BEGIN);
-    let end = BEGIN + Duration::from_secs(seconds);
+    let end = BEGIN + Duration::from_secs_f64(seconds);
     let mut windows = Windows::default();
     while pair.network.now() < end {
         windows.look(&pair);

@@ -15,6 +15,7 @@ use crate::experiments::plain_config;
 use crate::statistics::mean;
 use crate::tap::Tap;
 use crate::traffic::{Class, IMPORTANT, NORMAL, Poisson, Sink, Sizes, Source};
+use crate::trial::Trial;
 
 const PORT: u16 = 7;
 /// The fair share of a flow, of which the load is a percentage.
@@ -26,7 +27,6 @@ const SET_UP: Timestamp = Timestamp::from_millis(4_000);
 const MESSAGES_BEGIN: Timestamp = Timestamp::from_millis(15_000);
 /// How long the last messages may take.
 const MOST_DRAIN: Duration = Duration::from_secs(30);
-const QUEUE_BYTES: u64 = 73_000;
 
 /// A cell of the experiment.
 #[derive(Clone, Copy, Debug)]
@@ -138,10 +138,11 @@ impl Rules {
         }
     }
 
-    fn queue(self) -> QueueLimit {
+    fn queue(self, trial: &Trial<'_>) -> QueueLimit {
+        let bytes = trial.knob_or("queue", 73_000.0) as u64;
         match self {
-            Self::G => QueueLimit::Bytes(QUEUE_BYTES),
-            _ => QueueLimit::Dummynet(QUEUE_BYTES),
+            Self::G => QueueLimit::Bytes(bytes),
+            _ => QueueLimit::Dummynet(bytes),
         }
     }
 
@@ -209,7 +210,10 @@ struct Bed {
 }
 
 /// When messages end.
-fn messages_end(setting: Setting, extent: Extent) -> Timestamp {
+fn messages_end(setting: Setting, extent: Extent, trial: &Trial<'_>) -> Timestamp {
+    if let Some(seconds) = trial.knob("seconds") {
+        return MESSAGES_BEGIN + Duration::from_secs_f64(seconds);
+    }
     let rate = FAIR_SHARE * f64::from(setting.load) / 100.0;
     let duration = match extent {
         Extent::Quick if setting.is_close() => Duration::from_secs(120),
@@ -219,7 +223,7 @@ fn messages_end(setting: Setting, extent: Extent) -> Timestamp {
     MESSAGES_BEGIN + duration
 }
 
-fn source(setting: Setting, extent: Extent, seed: u64, peer: SocketAddr) -> Source {
+fn source(setting: Setting, extent: Extent, trial: &Trial<'_>, peer: SocketAddr) -> Source {
     let bytes = f64::from(setting.bytes);
     let bits_per_second = FAIR_SHARE * f64::from(setting.load) / 100.0;
     let interval = Duration::from_secs_f64(bytes * 8.0 / bits_per_second);
@@ -229,25 +233,26 @@ fn source(setting: Setting, extent: Extent, seed: u64, peer: SocketAddr) -> Sour
         Sizes::Fixed(setting.bytes as usize)
     };
     let share = f64::from(setting.important) / 100.0;
-    let messages = Poisson::new(seed, MESSAGES_BEGIN, interval, sizes, share.into());
-    let class = |lifetime| SendOptions {
+    let messages = Poisson::new(trial.seed, MESSAGES_BEGIN, interval, sizes, share.into());
+    let class = |knob: &str, usual: f64| SendOptions {
         unordered: true,
-        reliability: Reliability::Lifetime(Duration::from_millis(lifetime)),
+        reliability: Reliability::Lifetime(Duration::from_secs_f64(trial.knob_or(knob, usual) / 1e3)),
         ..SendOptions::default()
     };
     let mut classes = vec![Class::default(); 2];
-    classes[IMPORTANT] = class(5000).into();
-    classes[NORMAL] = class(100).into();
-    Source::scheduled((peer, PORT), classes, messages).until(messages_end(setting, extent))
+    classes[IMPORTANT] = class("important_lifetime", 5000.0).into();
+    classes[NORMAL] = class("normal_lifetime", 100.0).into();
+    Source::scheduled((peer, PORT), classes, messages).until(messages_end(setting, extent, trial))
 }
 
 impl Bed {
-    fn new(setting: Setting, extent: Extent, seed: u64) -> Self {
+    fn new(setting: Setting, extent: Extent, trial: &Trial<'_>) -> Self {
+        let seed = trial.seed;
         let mut network = Network::new(seed);
         let bottleneck = LinkConfig::default()
-            .with_rate(10_000_000)
-            .with_delay(Duration::from_millis(40))
-            .with_queue(setting.rules.queue());
+            .with_rate((trial.knob_or("rate", 10.0) * 1e6) as u64)
+            .with_delay(Duration::from_secs_f64(trial.knob_or("delay", 40.0) / 1e3))
+            .with_queue(setting.rules.queue(trial));
         let mut dumbbell = Dumbbell::new(&mut network, bottleneck.clone(), bottleneck)
             .with_access(setting.rules.access_link());
         let host = |label: &str| {
@@ -257,7 +262,7 @@ impl Bed {
         let (mut sender, mut receiver) = (host("sender"), host("receiver"));
         let (_, peer) = dumbbell.next_addresses();
         sender.run(
-            source(setting, extent, seed, SocketAddr::new(peer, 0)),
+            source(setting, extent, trial, SocketAddr::new(peer, 0)),
             Some(SET_UP),
         );
         receiver.run(Sink::default(), None);
@@ -277,6 +282,7 @@ impl Bed {
             )
         });
         let tcp = tcp.collect();
+        trial.observe(&mut network);
         Self { network, sctp, tcp }
     }
 
@@ -335,10 +341,10 @@ fn outcomes(bed: &Bed) -> [Outcome; 2] {
     outcomes
 }
 
-/// Runs a cell with a seed.
-pub(super) fn simulate(setting: Setting, extent: Extent, seed: u64) -> Vec<f64> {
-    let mut bed = Bed::new(setting, extent, seed);
-    let end = messages_end(setting, extent);
+/// Runs a cell.
+pub(super) fn simulate(setting: Setting, extent: Extent, trial: &Trial<'_>) -> Vec<f64> {
+    let mut bed = Bed::new(setting, extent, trial);
+    let end = messages_end(setting, extent, trial);
     bed.network.run_until(MESSAGES_BEGIN);
     let tcp_bytes = |bed: &Bed| -> u64 {
         let sinks = bed.tcp.iter().map(|pair| bed.network.node::<TcpSink>(pair.right));

@@ -9,14 +9,10 @@ use crate::experiments::pair::{PEER, Pair};
 use crate::experiments::plain_config;
 use crate::statistics::{Summary, mean, slope};
 use crate::traffic::{Class, Regular, Source, merged};
+use crate::trial::Trial;
 
-/// Each way.
-const DELAY: Duration = Duration::from_millis(250);
-const QUEUE_PACKETS: u64 = 50;
 /// Bytes of user data in a chunk that fills a packet of 1,500 bytes.
 const BULK_MESSAGE: usize = 1452;
-const CHAT_MESSAGE: usize = 30;
-const CHAT_INTERVAL: Duration = Duration::from_secs(30);
 /// Bits a second of a steady stream.
 const STEADY: f64 = 64e3;
 /// The association is made by then.
@@ -70,9 +66,10 @@ impl Traffic {
     }
 
     /// From when to when messages count; none is submitted afterwards.
-    fn counts(self) -> (Timestamp, Timestamp) {
+    fn counts(self, trial: &Trial<'_>) -> (Timestamp, Timestamp) {
         let (from, to) = if self.has_chat() {
-            (5 * CHAT_INTERVAL, 20 * CHAT_INTERVAL)
+            let interval = chat_interval(trial);
+            (5 * interval, 20 * interval)
         } else {
             (Duration::from_secs(60), Duration::from_secs(180))
         };
@@ -113,11 +110,17 @@ fn config(setting: Setting) -> Config {
     config
 }
 
-fn source(setting: Setting, seed: u64) -> Source {
+fn chat_interval(trial: &Trial<'_>) -> Duration {
+    Duration::from_secs_f64(trial.knob_or("chat_interval", 30.0))
+}
+
+fn source(setting: Setting, trial: &Trial<'_>) -> Source {
+    let seed = trial.seed;
     let at_rate = |rate, class| Regular::at_rate(seed, MESSAGES_BEGIN, rate, BULK_MESSAGE, class);
     let (first, second) = match setting.traffic {
         Traffic::Steady | Traffic::Greedy => {
-            let chat = Regular::new(seed, MESSAGES_BEGIN, CHAT_INTERVAL, CHAT_MESSAGE, FIRST);
+            let chat_bytes = trial.knob_or("chat_bytes", 30.0) as usize;
+            let chat = Regular::new(seed, MESSAGES_BEGIN, chat_interval(trial), chat_bytes, FIRST);
             let greedy = setting.traffic == Traffic::Greedy;
             let rate = if greedy {
                 f64::from(setting.link) * 4e3
@@ -134,15 +137,15 @@ fn source(setting: Setting, seed: u64) -> Source {
     if setting.priority && setting.traffic != Traffic::Equals {
         classes[SECOND].priority = 1;
     }
-    let (_, end) = setting.traffic.counts();
+    let (_, end) = setting.traffic.counts(trial);
     Source::scheduled(PEER, classes, merged(first, second)).until(end)
 }
 
-fn link(setting: Setting) -> LinkConfig {
+fn link(setting: Setting, trial: &Trial<'_>) -> LinkConfig {
     LinkConfig::default()
         .with_rate(u64::from(setting.link) * 1000)
-        .with_delay(DELAY)
-        .with_queue(QueueLimit::Packets(QUEUE_PACKETS))
+        .with_delay(Duration::from_secs_f64(trial.knob_or("delay", 250.0) / 1e3))
+        .with_queue(QueueLimit::Packets(trial.knob_or("queue", 50.0) as u64))
 }
 
 /// The numbers of stream 0's messages that count.
@@ -166,10 +169,15 @@ fn goodput(pair: &Pair, (from, to): (Timestamp, Timestamp)) -> [f64; 2] {
     bits.map(|bits| bits / to.saturating_duration_since(from).as_secs_f64() / 1000.0)
 }
 
-/// Runs a cell with a seed.
-pub(super) fn simulate(setting: Setting, seed: u64) -> Vec<f64> {
-    let mut pair = Pair::new(seed, &config(setting), link(setting), source(setting, seed));
-    let counts = setting.traffic.counts();
+/// Runs a cell.
+pub(super) fn simulate(setting: Setting, trial: &Trial<'_>) -> Vec<f64> {
+    let mut pair = Pair::new(
+        trial,
+        &config(setting),
+        link(setting, trial),
+        source(setting, trial),
+    );
+    let counts = setting.traffic.counts(trial);
     pair.network.run_until(counts.1);
     let numbers = counted(&pair, counts);
     // The last of them arrives; what is less urgent may still wait.

@@ -1,0 +1,288 @@
+//! What one run of a cell is given: its luck, what the user set otherwise, and who looks on.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anabranch_netsim::Network;
+
+use crate::experiment::Experiment;
+
+/// One run.
+#[derive(Clone, Copy, Debug)]
+pub struct Trial<'a> {
+    /// All of its luck.
+    pub seed: u64,
+    knobs: &'a Knobs,
+    capture: Option<&'a Capture>,
+}
+
+impl<'a> Trial<'a> {
+    /// A run with this seed and these settings.
+    #[must_use]
+    pub fn new(seed: u64, knobs: &'a Knobs) -> Self {
+        Self {
+            seed,
+            knobs,
+            capture: None,
+        }
+    }
+
+    /// The same, whose packets are written down.
+    #[must_use]
+    pub fn captured(self, capture: &'a Capture) -> Self {
+        Self {
+            capture: Some(capture),
+            ..self
+        }
+    }
+
+    /// What a knob is set to, if the user set it.
+    #[must_use]
+    pub fn knob(&self, name: &str) -> Option<f64> {
+        self.knobs.0.get(name).copied()
+    }
+
+    /// What a knob is set to, or else what it usually is.
+    #[must_use]
+    pub fn knob_or(&self, name: &str, usual: f64) -> f64 {
+        self.knob(name).unwrap_or(usual)
+    }
+
+    /// Writes the packets of this network from now on, if packets are wanted. Its links should all be there.
+    pub fn observe(&self, network: &mut Network) {
+        if let Some(capture) = self.capture {
+            // The capture keeps its first error itself, until it is finished.
+            let _ = network.capture(capture.clone());
+        }
+    }
+}
+
+/// A number of an experiment that a user may change. Claims are judged, and figures drawn, with none changed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Knob {
+    /// By which it is set: lower case with underscores.
+    pub name: &'static str,
+    /// Its unit; empty for pure numbers.
+    pub unit: &'static str,
+    /// What it is.
+    pub about: &'static str,
+    /// What it is if nobody says, in words where that depends.
+    pub usual: &'static str,
+    /// The least and the most that it may be.
+    pub range: (f64, f64),
+}
+
+/// What the user set otherwise than usual, by the knobs' names.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Knobs(BTreeMap<&'static str, f64>);
+
+/// A setting that an experiment does not take.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KnobError {
+    /// There is none of this name.
+    #[error("{experiment} has no setting {name:?}; {has}")]
+    Unknown {
+        /// Whose.
+        experiment: &'static str,
+        /// What was asked for.
+        name: String,
+        /// Which there are.
+        has: String,
+    },
+    /// The value is no number, or out of range.
+    #[error("{name} cannot be {value:?}: give a number from {least} to {most}{unit}")]
+    Value {
+        /// Of which setting.
+        name: &'static str,
+        /// What was given.
+        value: String,
+        /// The least that it may be.
+        least: String,
+        /// The most.
+        most: String,
+        /// Its unit, with a space in front.
+        unit: String,
+    },
+}
+
+impl Knobs {
+    /// Sets one of the experiment's knobs.
+    ///
+    /// # Errors
+    /// The experiment has no such knob, or the value is no number in its range. The error says what would do.
+    pub fn set(&mut self, experiment: &Experiment, name: &str, value: &str) -> Result<(), KnobError> {
+        let Some(knob) = experiment.knobs.iter().find(|knob| knob.name == name) else {
+            let names: Vec<&str> = experiment.knobs.iter().map(|knob| knob.name).collect();
+            let has = match names.as_slice() {
+                [] => "it has none".to_owned(),
+                names => format!("it has: {}", names.join(", ")),
+            };
+            return Err(KnobError::Unknown {
+                experiment: experiment.name,
+                name: name.to_owned(),
+                has,
+            });
+        };
+        let (least, most) = knob.range;
+        let number = value.parse().ok();
+        let number = number.filter(|number| (least..=most).contains(number));
+        let number = number.ok_or_else(|| KnobError::Value {
+            name: knob.name,
+            value: value.to_owned(),
+            least: least.to_string(),
+            most: most.to_string(),
+            unit: match knob.unit {
+                "" => String::new(),
+                unit => format!(" {unit}"),
+            },
+        })?;
+        self.0.insert(knob.name, number);
+        Ok(())
+    }
+
+    /// Whether all are as usual.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Names and values, in the order of the names.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, f64)> {
+        self.0.iter().map(|(name, value)| (*name, *value))
+    }
+}
+
+/// `name=value` for each, with spaces between; nothing if all are as usual.
+impl fmt::Display for Knobs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, (name, value)) in self.iter().enumerate() {
+            let space = if place > 0 { " " } else { "" };
+            write!(f, "{space}{name}={value}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Where the packets of a run are written. Its copies write to the same place.
+#[derive(Clone)]
+pub struct Capture(Arc<Mutex<Captured>>);
+
+struct Captured {
+    out: Box<dyn Write + Send>,
+    error: Option<io::Error>,
+}
+
+impl Capture {
+    /// To be written to `out`, in many small writes.
+    #[must_use]
+    pub fn new(out: impl Write + Send + 'static) -> Self {
+        Self(Arc::new(Mutex::new(Captured {
+            out: Box::new(out),
+            error: None,
+        })))
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// The first error of writing, if there was one.
+    pub fn finish(&self) -> io::Result<()> {
+        let mut captured = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match captured.error.take() {
+            Some(error) => Err(error),
+            None => captured.out.flush(),
+        }
+    }
+}
+
+impl fmt::Debug for Capture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Capture").finish_non_exhaustive()
+    }
+}
+
+impl Write for Capture {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut captured = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let written = captured.out.write(bytes);
+        if let Err(error) = &written {
+            let copy = io::Error::new(error.kind(), error.to_string());
+            captured.error.get_or_insert(copy);
+        }
+        written
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let mut captured = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        captured.out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn experiment() -> Experiment {
+        Experiment {
+            name: "toy",
+            question: "",
+            source: "",
+            parameters: &[],
+            knobs: &[Knob {
+                name: "rtt",
+                unit: "ms",
+                about: "",
+                usual: "250",
+                range: (1.0, 1e4),
+            }],
+            metrics: &[],
+            seeds: &|_| 1,
+            cells: &|_| vec![],
+            claims: &Vec::new,
+            figures: &Vec::new,
+        }
+    }
+
+    #[test]
+    fn a_setting_that_there_is_not_names_those_that_there_are() {
+        let mut knobs = Knobs::default();
+        let mut error = |name, value| knobs.set(&experiment(), name, value).unwrap_err().to_string();
+        assert_eq!(error("rate", "1"), "toy has no setting \"rate\"; it has: rtt");
+        for value in ["0", "1e5", "NaN", "fast", "-3"] {
+            let error = error("rtt", value);
+            assert_eq!(
+                error,
+                format!("rtt cannot be {value:?}: give a number from 1 to 10000 ms")
+            );
+        }
+        assert!(knobs.is_empty() && knobs.to_string().is_empty());
+        knobs.set(&experiment(), "rtt", "0.5e2").unwrap();
+        assert_eq!(knobs.to_string(), "rtt=50");
+        let trial = Trial::new(7, &knobs);
+        assert_eq!((trial.knob("rtt"), trial.knob_or("rate", 3.0)), (Some(50.0), 3.0));
+    }
+
+    #[test]
+    fn the_first_error_of_a_capture_is_told_in_the_end() {
+        struct Full(usize);
+        impl Write for Full {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                self.0 = self
+                    .0
+                    .checked_sub(bytes.len())
+                    .ok_or(io::ErrorKind::StorageFull)?;
+                Ok(bytes.len())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let capture = Capture::new(Full(3));
+        assert!(capture.clone().write_all(b"abc").is_ok());
+        assert!(capture.finish().is_ok());
+        assert!(capture.clone().write_all(b"d").is_err());
+        assert_eq!(capture.finish().unwrap_err().kind(), io::ErrorKind::StorageFull);
+    }
+}
