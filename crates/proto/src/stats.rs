@@ -41,6 +41,14 @@ pub struct Counters {
     pub sacks_received: u64,
     /// SACKs older than one already seen.
     pub sacks_stale: u64,
+    /// Gap ack blocks in the acknowledgements sent, of every kind.
+    pub gap_blocks_sent: u64,
+    /// FORWARD-PSN chunks sent: transmissions not worth waiting for (ECA-SCTP).
+    pub forward_psns_sent: u64,
+    /// FORWARD-PSN chunks received.
+    pub forward_psns_received: u64,
+    /// Chunks taken for lost by the time that had passed, not by missing reports (the time rule).
+    pub losses_by_time: u64,
     /// DATA chunks received twice.
     pub duplicates_received: u64,
     /// DATA chunks dropped because the buffer was full.
@@ -142,6 +150,8 @@ pub struct Extensions {
     pub selective_forward_tsn: bool,
     /// I-DATA (RFC 8260): messages interleave.
     pub interleaving: bool,
+    /// ECA-SCTP (Kim, Seo and Song): acknowledgements name transmissions.
+    pub eca: bool,
 }
 
 /// Readings of one association.

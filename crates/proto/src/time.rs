@@ -19,6 +19,12 @@ impl Timestamp {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
+    /// The point so long before; the origin if that is later.
+    pub(crate) fn before(self, duration: Duration) -> Self {
+        let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        Self(self.0.saturating_sub(nanos))
+    }
+
     /// A point in time given in milliseconds since the origin.
     #[must_use]
     pub const fn from_millis(millis: u64) -> Self {

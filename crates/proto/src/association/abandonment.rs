@@ -6,17 +6,14 @@ use anabranch_wire::packet::PacketWriter;
 use super::{Association, Capabilities};
 use crate::event::{Event, Undelivered};
 use crate::path::PathId;
-use crate::send::{AbandonPolicy, ChunkState, DataFormat, Judge, Moment, Persistence, UnsentMessage};
+use crate::send::{AbandonPolicy, ChunkState, Judge, Moment, Persistence, UnsentMessage};
 use crate::time::Timestamp;
 
 impl Association {
     /// What both sides offered is known. If data has left already, as beside a COOKIE ECHO that was stale, it goes on as it
     /// began: in the same kind of chunk.
     pub(super) fn adopt_capabilities(&mut self, mut capabilities: Capabilities) {
-        let mut format = DataFormat::Data;
-        if capabilities.has(Capabilities::INTERLEAVING) {
-            format = DataFormat::IData;
-        }
+        let mut format = capabilities.data_format();
         if !self.outstanding.is_empty() && format != self.queue.format() {
             (capabilities, format) = (self.capabilities, self.queue.format());
         }
@@ -37,6 +34,11 @@ impl Association {
         }
         if format.interleaves() {
             self.receiver.use_interleaving(&self.config.buffers);
+        }
+        if format.numbers_transmissions() {
+            self.receiver.acknowledge_by_transmission();
+            self.outstanding
+                .name_transmissions(self.config.multipath.eca.time_rule);
         }
         self.queue.set_format(format);
         self.sources.forward.set_format(format);
@@ -203,6 +205,7 @@ impl Association {
             self.counters.forward_tsns_sent += 1;
             self.keep_timer(now);
         }
+        self.push_forward_psn(now, id, packet);
         let Some(data) = data.filter(|_| self.sources.notices.is_enabled()) else {
             return;
         };

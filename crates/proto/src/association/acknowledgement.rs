@@ -8,7 +8,9 @@ use super::Association;
 use crate::config::Config;
 use crate::event::CloseReason;
 use crate::path::{AckedOnPath, PathId};
-use crate::send::{AckAccounting, AckReport, InvalidAck, Outstanding, PathOutcome, T3Restart, normalise};
+use crate::send::{
+    AckAccounting, AckOutcome, AckReport, InvalidAck, Outstanding, PathOutcome, T3Restart, normalise,
+};
 use crate::time::Timestamp;
 
 impl Association {
@@ -27,6 +29,7 @@ impl Association {
         self.counters.sacks_received += 1;
         let mut blocks = core::mem::take(&mut self.ack_blocks);
         normalise(&sack.gap_ack_blocks, &mut blocks[0]);
+        self.outstanding.on_duplicate_tsns(sack.duplicate_tsns.iter());
         self.on_ack_report(
             now,
             &AckReport {
@@ -36,6 +39,7 @@ impl Association {
                 duplicates: sack.duplicate_tsns.len(),
                 packets,
                 a_rwnd: Some(sack.a_rwnd),
+                overtaken: false,
             },
         );
         self.ack_blocks = blocks;
@@ -47,6 +51,7 @@ impl Association {
         let mut blocks = core::mem::take(&mut self.ack_blocks);
         normalise(&sack.revocable, &mut blocks[0]);
         normalise(&sack.nonrenegable, &mut blocks[1]);
+        self.outstanding.on_duplicate_tsns(sack.duplicate_tsns.iter());
         self.on_ack_report(
             now,
             &AckReport {
@@ -56,6 +61,7 @@ impl Association {
                 duplicates: sack.duplicate_tsns.len(),
                 packets,
                 a_rwnd: Some(sack.a_rwnd),
+                overtaken: false,
             },
         );
         self.ack_blocks = blocks;
@@ -67,34 +73,86 @@ impl Association {
         let judge = self.judge(now);
         let paths = &self.paths;
         let earliest = |path| paths.path(path).earliest;
-        match self.outstanding.on_ack(report, earliest, &judge, &mut outcome) {
+        let result = self.outstanding.on_ack(report, earliest, &judge, &mut outcome);
+        if result.is_ok() {
+            self.counters.retransmissions_spurious += report.duplicates as u64;
+        }
+        self.after_ack(now, result, report.a_rwnd, &mut outcome);
+        self.outcome = outcome;
+    }
+
+    /// The ring has handled an acknowledgement, which advertised a window of `a_rwnd`: what follows for the paths.
+    pub(super) fn after_ack(
+        &mut self,
+        now: Timestamp,
+        result: Result<(), InvalidAck>,
+        a_rwnd: Option<u32>,
+        outcome: &mut AckOutcome,
+    ) {
+        match result {
             Ok(()) => {
                 self.counters.reneged += u64::from(outcome.reneged);
                 self.counters.early_discards += u64::from(outcome.early_discards);
                 self.counters.freed_early_bytes += outcome.freed_early as u64;
-                self.counters.retransmissions_spurious += report.duplicates as u64;
-                self.counters.fast_recoveries += u64::from(outcome.recoveries);
-                self.peer_window.on_ack(report.a_rwnd, outcome.cumulative_moved);
-                for index in 0..self.paths.len() {
-                    let path = PathId(index as u8);
-                    self.apply_to_path(now, path, outcome.paths[index], outcome.cumulative_moved);
-                    if outcome.paths[index].cut {
-                        self.cut_for_losses(path);
-                    }
-                }
+                self.peer_window.on_ack(a_rwnd, outcome.cumulative_moved);
+                self.apply_outcome(now, outcome);
                 for (stream, sent_at) in &outcome.arrived {
                     self.queue
                         .on_arrived(*stream, now.saturating_duration_since(*sent_at));
                 }
                 self.after_acknowledgement(now, &outcome.given_up);
                 self.on_window_update();
+                self.on_time_rule(now, outcome);
             }
             Err(InvalidAck::Stale) => self.counters.sacks_stale += 1,
             Err(InvalidAck::NeverSent) => {
                 self.abort_for_violation("a SACK acknowledges a TSN that was never sent");
             }
         }
-        self.outcome = outcome;
+    }
+
+    /// What became of each path's chunks moves its clocks and windows.
+    fn apply_outcome(&mut self, now: Timestamp, outcome: &AckOutcome) {
+        self.counters.fast_recoveries += u64::from(outcome.recoveries);
+        for index in 0..self.paths.len() {
+            let path = PathId(index as u8);
+            self.apply_to_path(now, path, outcome.paths[index], outcome.cumulative_moved);
+            if outcome.paths[index].cut {
+                self.cut_for_losses(path);
+            }
+        }
+        self.hurry_first_repeat(outcome);
+    }
+
+    /// When what later packets of `path` have overtaken is lost for the time that has passed.
+    pub(super) fn time_rule_due(&self, path: PathId) -> Option<Timestamp> {
+        let (left, quarters) = self.outstanding.overtaken(path)?;
+        let round_trip = self.paths.path(path).rto.srtt()?;
+        Some(left + round_trip * quarters / 4)
+    }
+
+    /// The time rule: what was overtaken on its path and is not acknowledged 1.25 round trips after it left is lost.
+    pub(super) fn on_time_rule(&mut self, now: Timestamp, outcome: &mut AckOutcome) {
+        for index in 0..self.paths.len() {
+            let path = PathId(index as u8);
+            let Some((left, quarters)) = self.outstanding.overtaken(path) else {
+                continue;
+            };
+            let Some(round_trip) = self.paths.path(path).rto.srtt() else {
+                continue;
+            };
+            let waited = round_trip * quarters / 4;
+            if left + waited > now {
+                continue;
+            }
+            outcome.begin(self.paths.len());
+            let judge = self.judge(now);
+            let until = now.before(waited);
+            self.outstanding.on_overtaken(path, until, &judge, outcome);
+            self.counters.losses_by_time += u64::from(outcome.paths[index].lost);
+            self.apply_outcome(now, outcome);
+            self.after_acknowledgement(now, &outcome.given_up);
+        }
     }
 
     /// Missing reports found losses on a path (§7.2.4): its window is cut, and the first repeats leave at once.
@@ -123,6 +181,7 @@ impl Association {
                 duplicates: 0,
                 packets: 1,
                 a_rwnd: None,
+                overtaken: false,
             },
         );
     }

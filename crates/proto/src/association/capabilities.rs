@@ -3,7 +3,8 @@
 use anabranch_wire::chunk::{OwnChunkTypes, kind, own_kind};
 use anabranch_wire::parameter::{Parameter, ParametersBuilder};
 
-use crate::config::Config;
+use crate::config::{Config, MultipathMode};
+use crate::send::DataFormat;
 use crate::stats::Extensions;
 
 /// The extensions negotiated: one bit each. The base needs none.
@@ -22,18 +23,31 @@ impl Capabilities {
     /// I-FORWARD-TSN: what partial reliability needs beside I-DATA, in place of FORWARD-TSN.
     pub(crate) const I_FORWARD_TSN: Self = Self(1 << 4);
 
+    /// E-DATA, COOP-SACK and FORWARD-PSN: transmissions have numbers, and acknowledgements name them (ECA-SCTP).
+    pub(crate) const ECA: Self = Self(7 << 5);
+    const E_DATA: Self = Self(1 << 5);
+    const COOP_SACK: Self = Self(1 << 6);
+    const FORWARD_PSN: Self = Self(1 << 7);
+    /// E-I-DATA: what ECA-SCTP needs beside I-DATA.
+    const E_I_DATA: Self = Self(1 << 8);
+
     /// The chunk type whose listing offers each (RFC 5061 §4.2.7).
-    const CHUNKS: [(u8, Self); 5] = [
+    const CHUNKS: [(u8, Self); 9] = [
         (kind::FORWARD_TSN, Self::PARTIAL_RELIABILITY),
         (kind::NR_SACK, Self::NR_SACK),
         (own_kind::SELECTIVE_FORWARD_TSN, Self::SELECTIVE_FORWARD_TSN),
         (kind::I_DATA, Self::INTERLEAVING),
         (kind::I_FORWARD_TSN, Self::I_FORWARD_TSN),
+        (own_kind::E_DATA, Self::E_DATA),
+        (own_kind::COOP_SACK, Self::COOP_SACK),
+        (own_kind::FORWARD_PSN, Self::FORWARD_PSN),
+        (own_kind::E_I_DATA, Self::E_I_DATA),
     ];
 
     /// What this side offers.
     pub(crate) fn offered(config: &Config) -> Self {
         let partial = &config.partial_reliability;
+        let eca = config.multipath.mode == MultipathMode::Eca;
         let offers = [
             (partial.offer, Self::PARTIAL_RELIABILITY),
             (config.nr_sack.offer, Self::NR_SACK),
@@ -43,6 +57,8 @@ impl Capabilities {
             ),
             (config.interleaving.offer, Self::INTERLEAVING),
             (config.interleaving.offer && partial.offer, Self::I_FORWARD_TSN),
+            (eca, Self::ECA),
+            (eca && config.interleaving.offer, Self::E_I_DATA),
         ];
         let offered = offers.into_iter().filter(|(offered, _)| *offered);
         Self(offered.fold(0, |bits, (_, one)| bits | one.0))
@@ -69,15 +85,33 @@ impl Capabilities {
     }
 
     /// What follows from what both sides listed: beside I-DATA there is partial reliability with I-FORWARD-TSN or none, and
-    /// I-FORWARD-TSN is nothing without I-DATA (RFC 8260 §2.3.1).
+    /// I-FORWARD-TSN is nothing without I-DATA (RFC 8260 §2.3.1). ECA-SCTP needs all its chunks, and its own form of I-DATA if
+    /// there is I-DATA.
     #[must_use]
     pub(crate) fn settled(self) -> Self {
-        if !self.has(Self::INTERLEAVING) {
+        let interleaves = self.has(Self::INTERLEAVING);
+        let settled = if !interleaves {
             self.without(Self::I_FORWARD_TSN)
         } else if self.has(Self::I_FORWARD_TSN) {
             self.with(Self::PARTIAL_RELIABILITY)
         } else {
             self.without(Self::PARTIAL_RELIABILITY.with(Self::SELECTIVE_FORWARD_TSN))
+        };
+        let cooperates = self.has(Self::ECA) && (!interleaves || self.has(Self::E_I_DATA));
+        match (cooperates, interleaves) {
+            (false, _) => settled.without(Self::ECA.with(Self::E_I_DATA)),
+            (true, false) => settled.without(Self::E_I_DATA),
+            (true, true) => settled,
+        }
+    }
+
+    /// The chunk that data is in.
+    pub(crate) fn data_format(self) -> DataFormat {
+        match (self.has(Self::INTERLEAVING), self.has(Self::ECA)) {
+            (false, false) => DataFormat::Data,
+            (true, false) => DataFormat::IData,
+            (false, true) => DataFormat::EData,
+            (true, true) => DataFormat::EIData,
         }
     }
 
@@ -113,6 +147,7 @@ impl Capabilities {
             nr_sack: self.has(Self::NR_SACK),
             selective_forward_tsn: self.has(Self::SELECTIVE_FORWARD_TSN),
             interleaving: self.has(Self::INTERLEAVING),
+            eca: self.has(Self::ECA),
         }
     }
 
@@ -145,5 +180,25 @@ mod tests {
         assert_eq!(settled(&[kind::FORWARD_TSN, kind::I_FORWARD_TSN]), partial);
         let all = [kind::FORWARD_TSN, own_kind::SELECTIVE_FORWARD_TSN, kind::I_DATA];
         assert_eq!(settled(&all), Capabilities::INTERLEAVING);
+    }
+
+    #[test]
+    fn eca_needs_all_of_its_chunks() {
+        let settled =
+            |kinds: &[u8]| Capabilities::from_chunk_types(kinds, OwnChunkTypes::default()).settled();
+        let three = [own_kind::E_DATA, own_kind::COOP_SACK, own_kind::FORWARD_PSN];
+        assert_eq!(settled(&three), Capabilities::ECA);
+        for missing in 0..3 {
+            let mut two = three.to_vec();
+            two.remove(missing);
+            assert_eq!(settled(&two), Capabilities::default());
+        }
+        let four = [&three[..], &[own_kind::E_I_DATA]].concat();
+        assert_eq!(settled(&four), Capabilities::ECA);
+        let interleaving = [&three[..], &[kind::I_DATA]].concat();
+        assert_eq!(settled(&interleaving), Capabilities::INTERLEAVING);
+        let both = settled(&[&four[..], &[kind::I_DATA]].concat());
+        assert!(both.has(Capabilities::ECA.with(Capabilities::INTERLEAVING)));
+        assert_eq!(both.data_format(), DataFormat::EIData);
     }
 }

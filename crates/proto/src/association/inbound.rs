@@ -4,9 +4,9 @@ use core::ops::ControlFlow;
 
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{
-    Chunk, ChunkError, Data, EncodeChunk, ErrorChunk, ForwardTsn, HeartbeatAck, IData, IForwardTsn,
-    MessageNumber, NrSack, RawChunk, Sack, SelectiveForwardTsn, UnknownAction, kind, packets_answered,
-    padded, unknown_chunk_action,
+    AckPolicy, Chunk, ChunkError, Data, EncodeChunk, ErrorChunk, ForwardTsn, HeartbeatAck, IData,
+    IForwardTsn, MessageNumber, NrSack, PathSequence, RawChunk, Sack, SelectiveForwardTsn, UnknownAction,
+    kind, own_kind, packets_answered, padded, unknown_chunk_action,
 };
 use anabranch_wire::packet::COMMON_HEADER_LEN;
 
@@ -15,6 +15,7 @@ use crate::endpoint::{Handling, Inbound, answer_out_of_the_blue, contains, is_lo
 use crate::event::CloseReason;
 use crate::path::PathId;
 use crate::receive::{Fragment, Receiver, Verdict};
+use crate::send::DataFormat;
 use crate::time::Timestamp;
 
 /// What the chunks of one packet amount to.
@@ -27,6 +28,9 @@ struct PacketNotes {
     /// Bytes of the control chunks that answer it.
     answered: usize,
 }
+
+/// The transmission that carried a chunk, and where that is to be acknowledged.
+type Carried = (PathSequence, AckPolicy);
 
 /// Whether the rest of the packet is to be looked at.
 type Onward = ControlFlow<()>;
@@ -55,7 +59,7 @@ impl Association {
             }
         }
         if notes.data && !self.state.is_closed() {
-            let spread = self.note_data_arrival(now);
+            let spread = self.note_data_arrival(now) || self.receiver.names_transmissions();
             self.receiver.on_packet(now, notes.immediate, spread);
             self.on_data_in_shutdown_sent(now);
         }
@@ -124,8 +128,12 @@ impl Association {
                 self.abort_for_violation("DATA where messages interleave, or I-DATA where they do not");
                 return Onward::Break(());
             }
-            kind::DATA => Data::decode(raw).map(|data| self.on_data(data, inbound, notes)),
-            kind::I_DATA => IData::decode(raw).map(|data| self.on_i_data(data, inbound, notes)),
+            kind::DATA | kind::I_DATA | kind::SACK | kind::NR_SACK if self.names_transmissions() => {
+                self.abort_for_violation("data or an acknowledgement without the numbers of transmissions");
+                return Onward::Break(());
+            }
+            kind::DATA => Data::decode(raw).map(|data| self.on_data(data, None, inbound, notes)),
+            kind::I_DATA => IData::decode(raw).map(|data| self.on_i_data(data, None, inbound, notes)),
             kind::SACK => Sack::decode(raw).map(|sack| {
                 if self.takes_acknowledgements() {
                     self.on_sack(now, &sack, packets_answered(raw.flags));
@@ -138,6 +146,7 @@ impl Association {
                     }
                 })
             }
+            _ if self.is_foreign(raw.kind) => return self.on_unknown(raw, notes),
             _ => match Chunk::decode(raw.under(self.config.chunk_types)) {
                 Ok(chunk) => return self.on_control_chunk(now, inbound, raw, chunk, notes),
                 Err(error) => Err(error),
@@ -204,6 +213,28 @@ impl Association {
                 );
                 return Onward::Break(());
             }
+            Chunk::EData(_) if self.capabilities.data_format() != DataFormat::EData => {
+                self.abort_for_violation("E-DATA where messages interleave");
+                return Onward::Break(());
+            }
+            Chunk::EIData(_) if self.capabilities.data_format() != DataFormat::EIData => {
+                self.abort_for_violation("E-I-DATA where messages do not interleave");
+                return Onward::Break(());
+            }
+            Chunk::EData(chunk) => {
+                let carried = Some((chunk.transmission, chunk.policy));
+                self.on_data(chunk.data, carried, inbound, notes);
+            }
+            Chunk::EIData(chunk) => {
+                let carried = Some((chunk.transmission, chunk.policy));
+                self.on_i_data(chunk.data, carried, inbound, notes);
+            }
+            Chunk::CoopSack(sack) => {
+                if self.takes_acknowledgements() {
+                    self.on_coop_sack(now, &sack);
+                }
+            }
+            Chunk::ForwardPsn(point) => self.on_forward_psn(point.0),
             Chunk::ForwardTsn(forward) if self.capabilities.has(Capabilities::PARTIAL_RELIABILITY) => {
                 self.on_forward_tsn(&forward, notes);
             }
@@ -240,7 +271,22 @@ impl Association {
         wrong && self.state.takes_data()
     }
 
-    fn on_data(&mut self, data: Data, inbound: &Inbound, notes: &mut PacketNotes) {
+    /// Whether data and acknowledgements are to have the numbers of transmissions (ECA-SCTP), and are taken.
+    fn names_transmissions(&self) -> bool {
+        self.capabilities.has(Capabilities::ECA) && (self.state.takes_data() || self.takes_acknowledgements())
+    }
+
+    /// Whether a chunk type is one of ECA-SCTP's and that was not agreed: what the number means then is not known.
+    fn is_foreign(&self, kind: u8) -> bool {
+        let here = self.config.chunk_types.here(kind);
+        let of_eca = matches!(
+            here,
+            own_kind::E_DATA | own_kind::E_I_DATA | own_kind::COOP_SACK | own_kind::FORWARD_PSN
+        );
+        of_eca && !self.capabilities.has(Capabilities::ECA)
+    }
+
+    fn on_data(&mut self, data: Data, carried: Option<Carried>, inbound: &Inbound, notes: &mut PacketNotes) {
         let fragment = Fragment {
             tsn: data.tsn,
             stream: data.stream,
@@ -253,10 +299,16 @@ impl Association {
             payload: data.payload,
             datagram: inbound.packet.len(),
         };
-        self.on_fragment(fragment, data.immediate, notes);
+        self.on_fragment(fragment, carried, data.immediate, notes);
     }
 
-    fn on_i_data(&mut self, data: IData, inbound: &Inbound, notes: &mut PacketNotes) {
+    fn on_i_data(
+        &mut self,
+        data: IData,
+        carried: Option<Carried>,
+        inbound: &Inbound,
+        notes: &mut PacketNotes,
+    ) {
         let fragment = Fragment {
             tsn: data.tsn,
             stream: data.stream,
@@ -269,10 +321,16 @@ impl Association {
             payload: data.payload,
             datagram: inbound.packet.len(),
         };
-        self.on_fragment(fragment, data.immediate, notes);
+        self.on_fragment(fragment, carried, data.immediate, notes);
     }
 
-    fn on_fragment(&mut self, fragment: Fragment, immediate: bool, notes: &mut PacketNotes) {
+    fn on_fragment(
+        &mut self,
+        fragment: Fragment,
+        carried: Option<Carried>,
+        immediate: bool,
+        notes: &mut PacketNotes,
+    ) {
         if !self.state.takes_data() {
             return;
         }
@@ -280,7 +338,14 @@ impl Association {
         notes.immediate |= immediate;
         self.counters.data_chunks_received += 1;
         let stream = fragment.stream;
-        let verdict = self.receiver.on_fragment(fragment);
+        let verdict = match carried {
+            None => self.receiver.on_fragment(fragment),
+            Some((transmission, policy)) => {
+                let came_by = self.paths.last_arrival;
+                self.receiver
+                    .on_transmission(transmission, policy, came_by, fragment)
+            }
+        };
         match verdict {
             Verdict::Accepted => {}
             Verdict::Duplicate => self.counters.duplicates_received += 1,

@@ -6,6 +6,7 @@ mod acknowledgement;
 mod capabilities;
 mod collision;
 mod control_queue;
+mod cooperation;
 mod failure;
 mod handshake;
 mod inbound;

@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 
+use anabranch_wire::VerificationTag;
 use anabranch_wire::chunk::{Chunk, EncodeChunk, NrSackWriter, SackWriter, padded};
 use anabranch_wire::packet::{COMMON_HEADER_LEN, CommonHeader, PacketWriter};
-use anabranch_wire::{Tsn, VerificationTag};
 
 use super::{Association, State, Transmit};
 use crate::config::SchedulerKind;
@@ -111,7 +111,7 @@ impl Association {
     ) -> Option<(PathId, usize)> {
         self.drop_expired(now);
         let turn = self.data_turn(now);
-        let id = self.next_path(turn)?;
+        let id = self.next_path(now, turn)?;
         if batch.is_some_and(|batch| batch.path != id) {
             return None;
         }
@@ -140,7 +140,7 @@ impl Association {
                 _ => self.state.sends_data(),
             };
             let turn = turn.filter(|turn| may_carry_data && turn.path == id);
-            self.push_sack(id, turn.is_some(), &mut packet);
+            self.push_sack(now, id, turn.is_some(), &mut packet);
             self.push_sources(now, id, turn.map(|turn| self.wire_len(turn)), &mut packet);
             if let Some(turn) = turn {
                 self.push_data(now, turn, &mut packet);
@@ -155,12 +155,15 @@ impl Association {
     }
 
     /// The path of the next packet: of the first control chunk, else of a SACK that is due, else of data.
-    fn next_path(&self, turn: Option<DataTurn>) -> Option<PathId> {
+    fn next_path(&self, now: Timestamp, turn: Option<DataTurn>) -> Option<PathId> {
         if let Some(waiting) = self.control.peek() {
             return Some(waiting.path);
         }
         if self.receiver.ack_due() && !self.state.is_setting_up() {
-            return Some(self.paths.answer_path());
+            return Some(self.ack_path());
+        }
+        if let Some(path) = self.receiver.copy_path().or_else(|| self.forward_psn_alone(now)) {
+            return Some(path);
         }
         if self.forward_due() {
             return Some(self.paths.data_path());
@@ -195,15 +198,21 @@ impl Association {
     }
 
     /// Adds a SACK if it is due, or if it can ride with data on the path it would take anyway (§6.1, §6.2).
-    fn push_sack(&mut self, id: PathId, data_follows: bool, packet: &mut PacketWriter<'_>) {
-        let home = id == self.paths.answer_path();
+    fn push_sack(&mut self, now: Timestamp, id: PathId, data_follows: bool, packet: &mut PacketWriter<'_>) {
+        let home = id == self.ack_path();
         let due = self.receiver.ack_due() && home;
         let rides = self.receiver.ack_pending() && data_follows && home;
+        let copy = self.receiver.copy_path() == Some(id);
         let room = packet.room();
-        if !(due || rides) || self.state.is_setting_up() || room < NrSackWriter::HEADER_LEN {
+        if !(due || rides || copy) || self.state.is_setting_up() || room < NrSackWriter::HEADER_LEN {
             return;
         }
-        self.receiver.build_ack(room, |ack| {
+        if self.receiver.names_transmissions() {
+            self.push_coop_sack(now, id, due || rides, packet);
+            return;
+        }
+        let blocks = self.receiver.build_ack(room, |ack| {
+            let blocks = ack.revocable.len() + ack.nonrenegable.len();
             if ack.is_nr_sack {
                 packet.push(&NrSackWriter {
                     cumulative_tsn_ack: ack.cumulative_tsn_ack,
@@ -213,7 +222,7 @@ impl Association {
                     duplicate_tsns: ack.duplicate_tsns,
                     packets: ack.packets,
                 });
-                return;
+                return blocks;
             }
             packet.push(&SackWriter {
                 cumulative_tsn_ack: ack.cumulative_tsn_ack,
@@ -222,7 +231,9 @@ impl Association {
                 duplicate_tsns: ack.duplicate_tsns,
                 packets: ack.packets,
             });
+            blocks
         });
+        self.counters.gap_blocks_sent += blocks as u64;
         self.counters.sacks_sent += 1;
     }
 
@@ -234,7 +245,7 @@ impl Association {
         if let Some(index) = self.next_repeat(now) {
             let id = self.repeat_path(index);
             let path = self.paths.path(id);
-            if path.repeat_now || path.has_cwnd_room() {
+            if path.has_repeat_room() {
                 return Some(DataTurn { path: id, new: None });
             }
             // Rule C: while a repeat waits, no new data leaves, unless it waits for its own path and others have room.
@@ -339,6 +350,7 @@ impl Association {
 
     fn push_data(&mut self, now: Timestamp, turn: DataTurn, packet: &mut PacketWriter<'_>) {
         let DataTurn { path: id, new } = turn;
+        self.begin_data_packet(now, id);
         let mut next = match new {
             Some(len) => Some(len),
             None => {
@@ -382,7 +394,7 @@ impl Association {
         while let Some(index) = self.next_repeat(now) {
             let size = self.outstanding.chunk(index).fragment.wire_len();
             let path = self.paths.path(id);
-            let allowed = any || path.repeat_now || path.has_cwnd_room();
+            let allowed = (any && path.has_numbers) || path.has_repeat_room();
             if !allowed || size > packet.room() || self.repeat_path(index) != id {
                 break;
             }
@@ -402,10 +414,9 @@ impl Association {
             } else {
                 self.counters.retransmissions_fast += 1;
             }
+            let immediate = path.single_packet;
+            self.write_data(id, index, immediate, packet);
             let chunk = self.outstanding.chunk(index);
-            self.queue
-                .format()
-                .write(&chunk.fragment, Tsn(index as u32), path.single_packet, packet);
             self.counters.data_chunks_sent += 1;
             self.counters.data_bytes_sent += chunk.fragment.payload.len() as u64;
             self.note_last_transmission(now, index);
@@ -432,14 +443,20 @@ impl Association {
         // flight, or a shutdown that waits for the last chunk.
         let closing = !matches!(self.state, State::Established) && self.queue.is_empty();
         let immediate = path.single_packet || closing;
-        self.queue
-            .format()
-            .write(&fragment, self.outstanding.next_tsn(), immediate, packet);
         let index = self.outstanding.push(fragment, id, now);
         path.on_data_sent(now, index, size, len);
+        self.write_data(id, index, immediate, packet);
         self.counters.data_chunks_sent += 1;
         self.counters.data_bytes_sent += len as u64;
         self.note_last_transmission(now, index);
+    }
+
+    /// Writes a chunk that has just been put in flight.
+    fn write_data(&mut self, id: PathId, index: u64, immediate: bool, packet: &mut PacketWriter<'_>) {
+        let label = self.label(id, index, immediate);
+        let fragment = &self.outstanding.chunk(index).fragment;
+        self.queue.format().write(fragment, &label, packet);
+        self.note_numbers_left();
     }
 }
 

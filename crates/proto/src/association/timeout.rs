@@ -21,6 +21,7 @@ impl Association {
                     path.t3,
                     path.heartbeat.due.filter(|_| heartbeats),
                     self.probe_due(path),
+                    self.time_rule_due(path.id),
                 ]
             })
             .chain([self.timers.next(), self.receiver.ack_deadline(), self.expiry()])
@@ -51,6 +52,9 @@ impl Association {
         if expired(&mut self.timers.window_probe, now) {
             self.peer_window.probe_now = true;
         }
+        let mut outcome = core::mem::take(&mut self.outcome);
+        self.on_time_rule(now, &mut outcome);
+        self.outcome = outcome;
         for index in 0..self.paths.len() {
             let id = PathId(index as u8);
             if expired(&mut self.paths.path_mut(id).t3, now) {

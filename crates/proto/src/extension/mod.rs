@@ -2,11 +2,13 @@
 //! (`send/abandonment.rs`), what an acknowledgement says (`send/ack_report.rs`), what leaves beside data
 //! ([`ControlSources`], here), what may leave beside what is in flight (`stream_priority`) and what need not be waited for (`receive/forward.rs`).
 
+pub(crate) mod eca;
 pub(crate) mod partial_reliability;
 pub(crate) mod stream_priority;
 pub(crate) mod time_sensitive;
 
 use crate::config::Config;
+use eca::Cooperation;
 use partial_reliability::ForwardPoint;
 use time_sensitive::SelectiveNotices;
 
@@ -17,6 +19,8 @@ pub(crate) struct ControlSources {
     pub(crate) forward: ForwardPoint,
     /// Selective forward TSN.
     pub(crate) notices: SelectiveNotices,
+    /// Where ECA-SCTP's acknowledgements are asked for.
+    pub(crate) cooperation: Cooperation,
 }
 
 impl ControlSources {
@@ -24,6 +28,7 @@ impl ControlSources {
         Self {
             forward: ForwardPoint::new(config.nr_sack.forward_past_nonrenegable),
             notices: SelectiveNotices::default(),
+            cooperation: Cooperation::new(config.multipath.eca.ack_routing),
         }
     }
 }

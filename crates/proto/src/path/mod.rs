@@ -84,6 +84,8 @@ pub(crate) struct Path {
     /// The next packet of repeats leaves whatever the congestion window: what fast retransmit (§7.2.4 step 3) and T3-rtx
     /// (§6.3.3 E3) grant.
     pub(crate) repeat_now: bool,
+    /// Whether another transmission could be acknowledged: there are numbers for only so many at a time (ECA-SCTP).
+    pub(crate) has_numbers: bool,
     /// Bytes that may still leave in the burst of this moment (`Max.Burst`, §6.1 D).
     pub(crate) burst: Burst,
     /// When DATA last left, and whether the idle decay of §7.2.1 has begun since.
@@ -150,6 +152,7 @@ impl Path {
             earliest: 0,
             single_packet: false,
             repeat_now: false,
+            has_numbers: true,
             burst: Burst::default(),
             idle: Idle {
                 since: now,
@@ -167,7 +170,14 @@ impl Path {
 
     /// Whether the congestion window lets another packet with DATA out (§6.1 B).
     pub(crate) fn has_cwnd_room(&self) -> bool {
-        self.flight_size < self.control.cwnd() && !(self.single_packet && self.flight_size > 0)
+        self.flight_size < self.control.cwnd()
+            && !(self.single_packet && self.flight_size > 0)
+            && self.has_numbers
+    }
+
+    /// Whether a packet of repeats may leave.
+    pub(crate) fn has_repeat_room(&self) -> bool {
+        (self.repeat_now && self.has_numbers) || self.has_cwnd_room()
     }
 
     /// Whether data of a class behind the most urgent may leave, as far as its delay is bounded.

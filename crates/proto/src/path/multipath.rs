@@ -77,7 +77,7 @@ impl Path {
     /// As [`Path::time_to_deliver`], for a full packet, the wait for room included.
     fn time_to_repeat(&self) -> f64 {
         let size = self.pmtu.max_data();
-        let excess = if self.repeat_now || self.has_cwnd_room() {
+        let excess = if self.has_repeat_room() {
             0
         } else {
             (self.flight_size + size).saturating_sub(self.control.cwnd())
@@ -207,7 +207,7 @@ impl Paths {
             }
             best.map(|path| path.id)
         };
-        let free = |path: &Path| path.repeat_now || path.has_cwnd_room();
+        let free = Path::has_repeat_room;
         best(&|path| path.id != last && free(path))
             .or_else(|| best(&free))
             .or_else(|| best(&|path| path.id != last))

@@ -4,6 +4,7 @@
 //! puts them in order.
 
 mod ack_timing;
+mod cooperative;
 mod delivery;
 mod forward;
 pub(crate) mod interleaved;
@@ -27,6 +28,7 @@ use anabranch_wire::{Ppid, StreamId, Tsn};
 use bytes::Bytes;
 
 use crate::config::{BufferConfig, Config, SackConfig};
+use crate::extension::eca::Arrivals;
 use crate::message::{MessagePart, Payload};
 use crate::time::Timestamp;
 use ack_timing::AckTiming;
@@ -34,7 +36,8 @@ use delivery::{Held, InboundStreams, Ready, Turn};
 use interleaved::{Interleaved, Outlet};
 use reassembly::{Assembly, Reassembly};
 use receive_window::ReceiveWindow;
-use tsn_tracker::{Arrival, Index, TsnTracker};
+use tsn_tracker::Index;
+pub(crate) use tsn_tracker::{Arrival, TsnTracker};
 
 /// A chunk of user data, whatever kind of chunk it came in.
 #[derive(Clone, Debug)]
@@ -130,6 +133,8 @@ pub(crate) struct Receiver {
     sack: SackConfig,
     /// NR-SACK was negotiated.
     nr_sack: bool,
+    /// Where acknowledgements name transmissions: which arrived.
+    arrivals: Option<Box<Arrivals>>,
     /// What was acknowledged by gap blocks may be dropped when its room is needed.
     may_renege: bool,
     reneged: u64,
@@ -164,6 +169,7 @@ impl Receiver {
             spread: false,
             sack: sack.clone(),
             nr_sack: false,
+            arrivals: None,
             may_renege: config.nr_sack.may_renege,
             reneged: 0,
             forwarded: 0,
@@ -191,6 +197,7 @@ impl Receiver {
         self.spread = false;
         self.inbound_streams = inbound_streams;
         self.nr_sack = false;
+        self.arrivals = None;
         self.forwarded = 0;
     }
 

@@ -12,7 +12,7 @@ const MAX_AHEAD: u64 = 65_535;
 const MOST_DUPLICATES: usize = 64;
 
 /// TSNs counted without wrapping: the low 32 bits are the TSN.
-pub(super) type Index = u64;
+pub(crate) type Index = u64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
@@ -22,7 +22,7 @@ struct Run {
 
 /// Where a TSN stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Arrival {
+pub(crate) enum Arrival {
     New(Index),
     Duplicate,
     OutOfRange,
@@ -30,7 +30,7 @@ pub(super) enum Arrival {
 
 /// The TSNs of one direction.
 #[derive(Debug)]
-pub(super) struct TsnTracker {
+pub(crate) struct TsnTracker {
     /// Everything up to here has arrived.
     cumulative: Index,
     /// What has arrived above, in order, with gaps between.
@@ -39,7 +39,7 @@ pub(super) struct TsnTracker {
 }
 
 impl TsnTracker {
-    pub(super) fn new(initial_tsn: Tsn) -> Self {
+    pub(crate) fn new(initial_tsn: Tsn) -> Self {
         Self {
             // One turn ahead, so that an index before the first is still positive.
             cumulative: ((1 << 32) | Index::from(initial_tsn.0)) - 1,
@@ -48,26 +48,32 @@ impl TsnTracker {
         }
     }
 
-    pub(super) fn cumulative(&self) -> Index {
+    pub(crate) fn cumulative(&self) -> Index {
         self.cumulative
     }
 
-    pub(super) fn cumulative_tsn(&self) -> Tsn {
+    pub(crate) fn cumulative_tsn(&self) -> Tsn {
         Tsn(self.cumulative as u32)
     }
 
-    pub(super) fn has_gaps(&self) -> bool {
+    pub(crate) fn has_gaps(&self) -> bool {
         !self.above.is_empty()
     }
 
     /// Looks a TSN up; a duplicate is remembered.
-    pub(super) fn classify(&mut self, tsn: Tsn) -> Arrival {
+    pub(crate) fn classify(&mut self, tsn: Tsn) -> Arrival {
+        let arrival = self.place(tsn);
+        if arrival == Arrival::Duplicate && self.duplicates.len() < MOST_DUPLICATES {
+            self.duplicates.push(tsn);
+        }
+        arrival
+    }
+
+    /// Where a TSN stands.
+    pub(crate) fn place(&self, tsn: Tsn) -> Arrival {
         let ahead = tsn.distance_from(self.cumulative_tsn()) as i32;
         let index = self.cumulative.wrapping_add_signed(i64::from(ahead));
         if self.contains(index) {
-            if self.duplicates.len() < MOST_DUPLICATES {
-                self.duplicates.push(tsn);
-            }
             Arrival::Duplicate
         } else if index > self.cumulative + MAX_AHEAD {
             Arrival::OutOfRange
@@ -76,8 +82,18 @@ impl TsnTracker {
         }
     }
 
+    /// How many runs there are above the cumulative point.
+    pub(crate) fn runs(&self) -> usize {
+        self.above.len()
+    }
+
+    /// Whether a new one would make a run longer, and not begin another.
+    pub(crate) fn touches(&self, index: Index) -> bool {
+        self.contains(index - 1) || self.contains(index + 1)
+    }
+
     /// Whether it has arrived.
-    pub(super) fn contains(&self, index: Index) -> bool {
+    pub(crate) fn contains(&self, index: Index) -> bool {
         if index <= self.cumulative {
             return true;
         }
@@ -86,7 +102,7 @@ impl TsnTracker {
     }
 
     /// Notes a new one.
-    pub(super) fn record(&mut self, index: Index) {
+    pub(crate) fn record(&mut self, index: Index) {
         if index == self.cumulative + 1 {
             self.cumulative = index;
             if self.above.front().is_some_and(|run| run.first == index + 1)
@@ -123,7 +139,7 @@ impl TsnTracker {
 
     /// Everything up to this TSN counts as arrived (RFC 3758 §3.6), and what has arrived next to it. Answers its index, and
     /// how far that was ahead; `None` if it is not ahead at all.
-    pub(super) fn skip_to(&mut self, tsn: Tsn) -> Option<(Index, u64)> {
+    pub(crate) fn skip_to(&mut self, tsn: Tsn) -> Option<(Index, u64)> {
         let ahead = tsn.distance_from(self.cumulative_tsn());
         if ahead == 0 || (ahead as i32) < 0 {
             return None;
@@ -142,14 +158,14 @@ impl TsnTracker {
     }
 
     /// Where a TSN above the cumulative point stands that has not arrived; `None` of any other.
-    pub(super) fn missing(&self, tsn: Tsn) -> Option<Index> {
+    pub(crate) fn missing(&self, tsn: Tsn) -> Option<Index> {
         let ahead = u64::from(tsn.distance_from(self.cumulative_tsn()));
         let index = self.cumulative + ahead;
         (ahead <= MAX_AHEAD && !self.contains(index)).then_some(index)
     }
 
     /// Takes back that a run of TSNs above the cumulative point has arrived (§6.2, reneging).
-    pub(super) fn take_back(&mut self, first: Index, last: Index) {
+    pub(crate) fn take_back(&mut self, first: Index, last: Index) {
         let at = self.above.partition_point(|run| run.last < first);
         let Some(run) = self
             .above
@@ -172,7 +188,7 @@ impl TsnTracker {
     }
 
     /// Appends what is above the cumulative point to `blocks`, at most `most` of them.
-    pub(super) fn gap_blocks(&self, most: usize, blocks: &mut Vec<GapAckBlock>) {
+    pub(crate) fn gap_blocks(&self, most: usize, blocks: &mut Vec<GapAckBlock>) {
         let offset = |index: Index| (index - self.cumulative) as u16;
         let runs = self.above.iter().take(most);
         blocks.extend(runs.map(|run| GapAckBlock {
@@ -182,7 +198,7 @@ impl TsnTracker {
     }
 
     /// The duplicates since the last call, into `duplicates`, at most `most` of them.
-    pub(super) fn take_duplicates(&mut self, most: usize, duplicates: &mut Vec<Tsn>) {
+    pub(crate) fn take_duplicates(&mut self, most: usize, duplicates: &mut Vec<Tsn>) {
         duplicates.extend(self.duplicates.drain(..).take(most));
     }
 }

@@ -4,7 +4,7 @@
 
 use super::loss::{Holes, Run};
 use super::outstanding::{AckOutcome, Chunk};
-use super::path_flight::PathFlight;
+use super::per_path::PerPath;
 use super::recovery_rules::RecoveryRules;
 use crate::path::PathId;
 
@@ -14,7 +14,7 @@ pub(crate) enum AckAccounting {
     /// RFC 9260: holes between TSNs, and one fast recovery.
     SingleDestination(SingleDestination),
     /// Concurrent multipath transfer: what each path has in flight, and a fast recovery for each.
-    PerPath(Vec<PathFlight>),
+    PerPath(PerPath),
 }
 
 /// RFC 9260 §7.2.4: which path a chunk took makes no difference.
@@ -61,7 +61,7 @@ impl AckAccounting {
 
     /// Each path by itself.
     pub(crate) fn per_path() -> Self {
-        Self::PerPath(Vec::new())
+        Self::PerPath(PerPath::default())
     }
 
     /// Whether paths are told apart: then acknowledgements may return by several, too.
@@ -69,22 +69,33 @@ impl AckAccounting {
         matches!(self, Self::PerPath(_))
     }
 
+    /// The paths, where they are told apart.
+    pub(crate) fn paths(&self) -> Option<&PerPath> {
+        match self {
+            Self::SingleDestination(_) => None,
+            Self::PerPath(paths) => Some(paths),
+        }
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn paths_mut(&mut self) -> Option<&mut PerPath> {
+        match self {
+            Self::SingleDestination(_) => None,
+            Self::PerPath(paths) => Some(paths),
+        }
+    }
+
     /// Chunk `index` leaves on a path; answers what that transmission is called there.
     pub(crate) fn on_sent(&mut self, path: PathId, index: u64, repeat: bool) -> u64 {
-        let Self::PerPath(flights) = self else {
-            return 0;
-        };
-        if flights.len() <= path.index() {
-            flights.resize_with(path.index() + 1, PathFlight::default);
-        }
-        flights[path.index()].on_sent(index, repeat)
+        self.paths_mut()
+            .map_or(0, |paths| paths.on_sent(path, index, repeat))
     }
 
     /// An acknowledgement begins.
     pub(crate) fn begin(&mut self) {
         match self {
             Self::SingleDestination(single) => single.was_recovering = single.recovery_exit.is_some(),
-            Self::PerPath(flights) => flights.iter_mut().for_each(PathFlight::begin),
+            Self::PerPath(paths) => paths.begin(),
         }
     }
 
@@ -93,17 +104,24 @@ impl AckAccounting {
     pub(crate) fn on_acked(&mut self, chunk: &Chunk, index: u64, earliest: u64) -> bool {
         match self {
             Self::SingleDestination(_) => index <= earliest,
-            Self::PerPath(flights) => {
-                flights[chunk.path.index()].on_acked(chunk.sequence);
+            Self::PerPath(paths) => {
+                paths.on_acked(chunk);
                 false
             }
         }
     }
 
+    /// The path by which a chunk that is acknowledged arrived, as far as is known, and whether it was its last transmission
+    /// for sure.
+    pub(crate) fn arrived_by(&self, chunk: &Chunk, index: u64) -> (PathId, bool) {
+        let named = self.paths().and_then(|paths| paths.arrived_by(chunk, index));
+        named.unwrap_or((chunk.path, chunk.transmissions == 1))
+    }
+
     /// A chunk in flight is so no more, without an acknowledgement.
     pub(crate) fn on_dropped(&mut self, chunk: &Chunk) {
-        if let Self::PerPath(flights) = self {
-            flights[chunk.path.index()].close(chunk.sequence);
+        if let Self::PerPath(paths) = self {
+            paths.on_dropped(chunk);
         }
     }
 
@@ -134,27 +152,15 @@ impl AckAccounting {
     ) -> bool {
         match self {
             Self::SingleDestination(single) => single.report(highest_newly_acked, cumulative_moved),
-            Self::PerPath(flights) => {
-                let answered = flights.iter().filter(|flight| flight.is_newly_acked()).count();
-                // Whose packets they were is known only if they went by one path.
-                let packets = if answered == 1 { packets } else { 1 };
-                flights
-                    .iter_mut()
-                    .for_each(|flight| flight.report(needed, packets));
-                answered > 0
-            }
+            Self::PerPath(paths) => paths.report(needed, packets),
         }
     }
 
     /// Hands over what this acknowledgement reports missing and what may still be declared lost.
-    pub(crate) fn each_reported(&self, mut each: impl FnMut(Run)) {
+    pub(crate) fn each_reported(&self, each: impl FnMut(Run)) {
         match self {
             Self::SingleDestination(single) => single.holes.each_open(single.below, each),
-            Self::PerPath(flights) => {
-                for flight in flights {
-                    flight.each_reported(|index| each(Run::of(index)));
-                }
-            }
+            Self::PerPath(paths) => paths.each_reported(each),
         }
     }
 
@@ -164,11 +170,7 @@ impl AckAccounting {
             Self::SingleDestination(single) => single.holes.count_report(single.below, needed, |run| {
                 lost(run);
             }),
-            Self::PerPath(flights) => {
-                for flight in flights {
-                    flight.take_lost(needed, |index| lost(Run::of(index)));
-                }
-            }
+            Self::PerPath(paths) => paths.take_lost(needed, lost),
         }
     }
 
@@ -177,25 +179,13 @@ impl AckAccounting {
     pub(crate) fn finish(&mut self, last: u64, rules: &RecoveryRules, outcome: &mut AckOutcome) {
         match self {
             Self::SingleDestination(single) => single.finish(last, rules, outcome),
-            Self::PerPath(flights) => {
-                for (flight, path) in flights.iter_mut().zip(&mut outcome.paths) {
-                    let progress = flight.finish(path.lost > 0, rules.fast_recovery);
-                    outcome.recoveries += u32::from(progress.cut);
-                    path.cut = progress.cut;
-                    path.growth_held = progress.growth_held;
-                    path.advanced = progress.advanced;
-                    path.earliest_acked = progress.earliest_moved;
-                }
-            }
+            Self::PerPath(paths) => paths.finish(rules, outcome),
         }
     }
 
     /// The chunk of `path` that is the earliest in flight, where that is known at once.
     pub(crate) fn earliest(&self, path: PathId) -> Option<Option<u64>> {
-        match self {
-            Self::SingleDestination(_) => None,
-            Self::PerPath(flights) => Some(flights.get(path.index()).and_then(PathFlight::earliest)),
-        }
+        self.paths().map(|paths| paths.earliest(path))
     }
 
     /// T3-rtx expired for a path (§6.3.3): what is sent again is judged anew.
@@ -205,10 +195,7 @@ impl AckAccounting {
                 single.holes.reset_counts();
                 single.recovery_exit = None;
             }
-            Self::PerPath(flights) => flights
-                .get_mut(path.index())
-                .into_iter()
-                .for_each(PathFlight::clear),
+            Self::PerPath(paths) => paths.on_timeout(path),
         }
     }
 
@@ -219,7 +206,7 @@ impl AckAccounting {
                 single.holes.clear();
                 single.recovery_exit = None;
             }
-            Self::PerPath(flights) => flights.iter_mut().for_each(PathFlight::clear),
+            Self::PerPath(paths) => paths.clear(),
         }
     }
 
@@ -228,7 +215,7 @@ impl AckAccounting {
     pub(crate) fn in_fast_recovery(&self, path: PathId) -> bool {
         match self {
             Self::SingleDestination(single) => single.recovery_exit.is_some(),
-            Self::PerPath(flights) => flights.get(path.index()).is_some_and(PathFlight::is_recovering),
+            Self::PerPath(paths) => paths.is_recovering(path),
         }
     }
 }

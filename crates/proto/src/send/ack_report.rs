@@ -19,6 +19,8 @@ pub(crate) struct AckReport<'a> {
     pub(crate) packets: u8,
     /// The receiver's window in bytes; `None` of a SHUTDOWN, which says nothing of it.
     pub(crate) a_rwnd: Option<u32>,
+    /// Whether a newer one was handled before: what it does not list is not missing.
+    pub(crate) overtaken: bool,
 }
 
 /// Gap ack blocks as an acknowledgement lists them, put in order and joined where they touch, into `blocks`: a receiver lists them

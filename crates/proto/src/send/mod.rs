@@ -11,6 +11,7 @@ mod outstanding;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod outstanding_model;
 mod path_flight;
+mod per_path;
 mod perishable;
 mod recovery_rules;
 mod scheduler;
@@ -22,8 +23,9 @@ pub(crate) use abandonment::{AbandonPolicy, Moment, Persistence};
 pub(crate) use ack_accounting::AckAccounting;
 pub(crate) use ack_report::AckReport;
 pub(crate) use ack_report::normalise;
-pub(crate) use data_format::DataFormat;
+pub(crate) use data_format::{DataFormat, Label};
 pub(crate) use fragment::{Fragment, UnsentMessage};
+pub(crate) use loss::{Run, difference, union};
 pub(crate) use outstanding::{AckOutcome, ChunkState, InvalidAck, Judge, Outstanding, PathOutcome};
 pub use recovery_rules::{RecoveryRules, T3Restart};
 pub(crate) use send_queue::SendQueue;

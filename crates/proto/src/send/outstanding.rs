@@ -4,6 +4,7 @@
 //! chunk is found by subtraction. Each chunk is in one state; see [`ChunkState`] for the transitions.
 
 mod given_up;
+mod named;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -197,6 +198,10 @@ pub(crate) struct Outstanding {
     /// Bytes in packets of the chunks in state `Acked`.
     held: usize,
     rules: RecoveryRules,
+    /// Whether what was overtaken is lost after a time, too.
+    time_rule: bool,
+    /// Chunks lately taken for lost, where that may prove wrong: the chunk, its path and its transmission there.
+    blamed: VecDeque<(u64, PathId, u64)>,
     /// Kept between acknowledgements for its memory.
     runs: Vec<Run>,
 }
@@ -217,7 +222,9 @@ impl Outstanding {
             lost: BTreeSet::new(),
             bytes: 0,
             in_flight: 0,
+            time_rule: rules.time_rule,
             rules,
+            blamed: VecDeque::new(),
             runs: Vec::new(),
         }
     }
@@ -257,6 +264,7 @@ impl Outstanding {
         self.base + self.chunks.len() as u64
     }
 
+    #[cfg(any(test, feature = "fuzzing"))]
     pub(crate) fn next_tsn(&self) -> Tsn {
         Tsn(self.next_index() as u32)
     }
@@ -413,10 +421,10 @@ impl Outstanding {
         }
         self.accounting.end_recovery(cumulative);
         let (moved, needed) = (outcome.cumulative_moved, self.rules.missing_reports);
-        if self
+        let reports = self
             .accounting
-            .report(highest_newly_acked, moved, needed, report.packets)
-        {
+            .report(highest_newly_acked, moved, needed, report.packets);
+        if reports && !report.overtaken {
             self.on_missing(judge, outcome);
         }
         let last = self.next_index() - 1;
@@ -545,6 +553,27 @@ impl Outstanding {
         if judge.policy.judges_early() {
             self.discard_early(judge, outcome);
         }
+        let again = self.rules.fast_again && self.accounting.is_per_path();
+        let needed = self.rules.missing_reports;
+        self.taking_lost(judge, outcome, |accounting, take| {
+            accounting.take_lost(needed, |run| {
+                let mut all = true;
+                for index in run.first..=run.last {
+                    all &= take(index, again);
+                }
+                all
+            });
+        });
+    }
+
+    /// Lets `find` tell which chunks are lost, by the function it is given: of a chunk in flight, and of one that was fast
+    /// retransmitted before if it may be lost `again`; it answers whether the chunk is taken for lost.
+    fn taking_lost(
+        &mut self,
+        judge: &Judge,
+        outcome: &mut AckOutcome,
+        find: impl FnOnce(&mut AckAccounting, &mut dyn FnMut(u64, bool) -> bool),
+    ) {
         let Self {
             accounting,
             chunks,
@@ -552,32 +581,32 @@ impl Outstanding {
             base,
             in_flight,
             bytes,
+            blamed,
             ..
         } = self;
-        let again = self.rules.fast_again && matches!(accounting, AckAccounting::PerPath(_));
-        accounting.take_lost(self.rules.missing_reports, |run| {
-            let mut all = true;
-            for index in run.first..=run.last {
-                let chunk = &mut chunks[(index - *base) as usize];
-                if chunk.state != ChunkState::InFlight || (chunk.fast_retransmitted && !again) {
-                    all = false;
-                    continue;
-                }
-                *in_flight -= chunk.fragment.payload.len();
-                chunk.fast_retransmitted = true;
-                if chunk.abandoned || judge.gives_up(chunk, Moment::Lost) {
-                    chunk.state = ChunkState::GivenUp;
-                    *bytes -= chunk.free();
-                    outcome.given_up.push(index);
-                } else {
-                    chunk.state = ChunkState::Lost { timed_out: false };
-                    lost.insert(index);
-                }
-                let path = &mut outcome.paths[chunk.path.index()];
-                path.lost += 1;
-                path.left_flight += chunk.fragment.wire_len();
+        find(accounting, &mut |index, again| {
+            let chunk = &mut chunks[(index - *base) as usize];
+            if chunk.state != ChunkState::InFlight || (chunk.fast_retransmitted && !again) {
+                return false;
             }
-            all
+            *in_flight -= chunk.fragment.payload.len();
+            chunk.fast_retransmitted = true;
+            if chunk.abandoned || judge.gives_up(chunk, Moment::Lost) {
+                chunk.state = ChunkState::GivenUp;
+                *bytes -= chunk.free();
+                outcome.given_up.push(index);
+            } else {
+                chunk.state = ChunkState::Lost { timed_out: false };
+                lost.insert(index);
+                if blamed.len() >= named::MOST_BLAMED {
+                    blamed.pop_front();
+                }
+                blamed.push_back((index, chunk.path, chunk.sequence));
+            }
+            let path = &mut outcome.paths[chunk.path.index()];
+            path.lost += 1;
+            path.left_flight += chunk.fragment.wire_len();
+            true
         });
     }
 
@@ -593,6 +622,7 @@ impl Outstanding {
         self.open.clear();
         self.accounting.clear();
         self.lost.clear();
+        self.blamed.clear();
         self.chunks.drain(..)
     }
 }
@@ -605,8 +635,9 @@ fn note_acked(
     earliest: &impl Fn(PathId) -> u64,
     outcome: &mut AckOutcome,
 ) {
-    let path = &mut outcome.paths[chunk.path.index()];
     let size = chunk.fragment.wire_len();
+    let (by, by_last) = accounting.arrived_by(chunk, index);
+    let path = &mut outcome.paths[chunk.path.index()];
     if chunk.state == ChunkState::InFlight {
         path.left_flight += size;
         path.earliest_acked |= accounting.on_acked(chunk, index, earliest(chunk.path));
@@ -621,9 +652,10 @@ fn note_acked(
     {
         outcome.arrived.push((chunk.fragment.stream, sent_at));
     }
+    let path = &mut outcome.paths[by.index()];
     path.newly_acked += size;
-    path.proven |= chunk.one_path;
-    if chunk.transmissions == 1 {
+    path.proven |= chunk.one_path || by_last;
+    if by_last {
         path.sample = path.sample.max(Some(chunk.sent_at));
         path.largest = path.largest.max((size, chunk.sent_at));
     }

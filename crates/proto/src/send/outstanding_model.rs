@@ -217,6 +217,7 @@ impl Model {
             duplicates: 0,
             packets: self.packets,
             a_rwnd: None,
+            overtaken: false,
         };
         let mut outcome = AckOutcome::default();
         outcome.begin(PATHS.into());

@@ -6,6 +6,9 @@
 //! A report is an acknowledgement; it counts against everything on the path that left before the highest transmission it newly
 //! acknowledges. What was reported missing n times is then what lies below the n-th highest of the reports: they need no
 //! counter for each transmission and no list of holes, because a repeat has a number of its own, above them all.
+//!
+//! Where acknowledgements name transmissions (ECA-SCTP), the sequence number is the one on the wire, and a report is not an
+//! acknowledgement but a later *packet* that arrived: one that was overtaken, with several chunks in it, looks like one.
 
 use std::collections::VecDeque;
 
@@ -14,6 +17,8 @@ use std::collections::VecDeque;
 struct Transmission {
     /// Of the chunk.
     index: u64,
+    /// The sequence number of the first transmission in its packet.
+    packet: u64,
     repeat: bool,
     /// Neither acknowledged nor taken for lost.
     open: bool,
@@ -35,7 +40,35 @@ pub(crate) struct PathFlight {
     earliest: [u64; 2],
     /// The path recovers from losses until everything up to here is settled: one cut of its window for all of it.
     recovery_exit: Option<u64>,
+    /// The sequence number of the first transmission in the packet that is being filled.
+    packet: u64,
+    patience: Patience,
     this: ThisAck,
+}
+
+/// How much longer than by the rules a path is waited for, because losses found there were none.
+#[derive(Clone, Copy, Debug, Default)]
+struct Patience {
+    /// Steps: further reports, and quarters of a round trip.
+    steps: u8,
+    /// Needless repeats of transmissions below this one have had their step: one a window.
+    raised: u64,
+    /// Transmissions acknowledged since the last step up or down.
+    quiet: u32,
+}
+
+impl Patience {
+    const MOST: u8 = 8;
+    /// Transmissions acknowledged, none of them needlessly repeated, that take a step back.
+    const MEMORY: u32 = 512;
+
+    fn on_acked(&mut self) {
+        self.quiet += 1;
+        if self.quiet >= Self::MEMORY {
+            self.quiet = 0;
+            self.steps = self.steps.saturating_sub(1);
+        }
+    }
 }
 
 /// What the acknowledgement at hand did.
@@ -68,11 +101,17 @@ impl PathFlight {
         self.base + self.sent.len() as u64
     }
 
+    /// A packet begins: what leaves from now on is in it.
+    pub(crate) fn on_packet(&mut self) {
+        self.packet = self.next();
+    }
+
     /// A chunk leaves; answers the sequence number of this transmission.
     pub(crate) fn on_sent(&mut self, index: u64, repeat: bool) -> u64 {
         let sequence = self.next();
         self.sent.push_back(Transmission {
             index,
+            packet: self.packet,
             repeat,
             open: true,
         });
@@ -96,6 +135,31 @@ impl PathFlight {
         self.this.advanced |= self.earliest[usize::from(repeat)] == sequence;
         let (lowest, highest) = self.this.newly.unwrap_or((sequence, sequence));
         self.this.newly = Some((lowest.min(sequence), highest.max(sequence)));
+        self.patience.on_acked();
+    }
+
+    /// The transmission `sequence` is known to have arrived, and with it a report of what left in earlier packets.
+    pub(crate) fn on_named(&mut self, sequence: u64) {
+        let report = self.sent[(sequence - self.base) as usize].packet;
+        if self.reports.binary_search(&report).is_err() {
+            self.count(report);
+        }
+        self.on_acked(sequence);
+    }
+
+    /// The transmission `sequence` was taken for lost, and had arrived: the path is waited for longer, by a step a window.
+    pub(crate) fn on_needless(&mut self, sequence: u64) {
+        let patience = &mut self.patience;
+        if sequence >= patience.raised {
+            patience.steps = (patience.steps + 1).min(Patience::MOST);
+            patience.raised = self.base + self.sent.len() as u64;
+        }
+        self.patience.quiet = 0;
+    }
+
+    /// Steps by which this path is waited for longer than by the rules: each a report, or a quarter of a round trip.
+    pub(crate) fn patience(&self) -> u8 {
+        self.patience.steps
     }
 
     /// The transmission `sequence` is of no interest any more.
@@ -108,26 +172,33 @@ impl PathFlight {
         self.this.newly.is_some()
     }
 
+    fn count(&mut self, report: u64) {
+        let at = self.reports.partition_point(|known| *known <= report);
+        self.reports.insert(at, report);
+    }
+
     /// Counts the acknowledgement, which makes a loss of what is missing with the others of `needed` reports. If all that it
     /// newly acknowledges went by this path, what left before that is missing in each of the `packets` that it answers
-    /// (§3.3 of the draft).
-    pub(crate) fn report(&mut self, needed: u8, packets: u8) {
+    /// (§3.3 of the draft). `None` where transmissions are named, and counted already.
+    pub(crate) fn report(&mut self, needed: u8, packets: Option<u8>) {
         let Some((lowest, highest)) = self.this.newly else {
             return;
         };
-        self.settle();
-        if self.recovery_exit.is_some_and(|exit| self.base > exit) {
-            self.recovery_exit = None;
-        }
-        let needed = usize::from(needed);
-        let further = usize::from(packets).saturating_sub(1).min(needed);
-        for report in core::iter::once(highest).chain(core::iter::repeat_n(lowest, further)) {
-            let at = self.reports.partition_point(|known| *known <= report);
-            self.reports.insert(at, report);
-            if self.reports.len() > needed {
-                self.reports.remove(0);
+        self.end_recovery();
+        let needed = self.needed(needed);
+        if let Some(packets) = packets {
+            let further = usize::from(packets).saturating_sub(1).min(needed);
+            for report in core::iter::once(highest).chain(core::iter::repeat_n(lowest, further)) {
+                self.count(report);
             }
         }
+        let spare = self.reports.len().saturating_sub(needed);
+        self.reports.drain(..spare);
+    }
+
+    /// Reports that make a loss here.
+    fn needed(&self, needed: u8) -> usize {
+        usize::from(needed) + usize::from(self.patience.steps)
     }
 
     /// Hands over the chunks that the acknowledgement reports missing.
@@ -144,7 +215,7 @@ impl PathFlight {
     /// Hands over the chunks that have been reported missing `needed` times, once; `lost` says whether it takes them for
     /// lost.
     pub(crate) fn take_lost(&mut self, needed: u8, mut lost: impl FnMut(u64) -> bool) {
-        let enough = self.reports.len() >= usize::from(needed);
+        let enough = self.reports.len() >= self.needed(needed);
         let Some(below) = self.reports.first().copied().filter(|_| enough) else {
             return;
         };
@@ -156,6 +227,34 @@ impl PathFlight {
             }
         }
         self.judged = self.judged.max(below);
+    }
+
+    /// The chunk whose transmission is the earliest in flight, if something that left in a later packet arrived.
+    pub(crate) fn overtaken(&self) -> Option<u64> {
+        let highest = *self.reports.last()?;
+        let first = self.sent.iter().position(|one| one.open)?;
+        (self.base + (first as u64) < highest).then(|| self.sent[first].index)
+    }
+
+    /// Hands over, in order, what left before something that arrived, while `lost` takes it for lost.
+    pub(crate) fn take_overtaken(&mut self, mut lost: impl FnMut(u64) -> bool) {
+        self.end_recovery();
+        let highest = self.reports.last().copied().unwrap_or_default();
+        let before = highest.saturating_sub(self.base) as usize;
+        for transmission in self.sent.iter_mut().take(before).filter(|one| one.open) {
+            if !lost(transmission.index) {
+                return;
+            }
+            transmission.open = false;
+        }
+    }
+
+    /// What was outstanding when recovery began is settled: it is over.
+    fn end_recovery(&mut self) {
+        self.settle();
+        if self.recovery_exit.is_some_and(|exit| self.base > exit) {
+            self.recovery_exit = None;
+        }
     }
 
     /// The acknowledgement ends; `lost` if anything was taken for lost here. `recovers` says whether a cut holds off the next.
@@ -197,6 +296,12 @@ impl PathFlight {
         self.sent.front().map(|transmission| transmission.index)
     }
 
+    /// The sequence number of the earliest in flight, or of the next: everything below is settled.
+    pub(crate) fn settled(&mut self) -> u64 {
+        self.settle();
+        self.base
+    }
+
     /// Nothing is in flight here any more.
     pub(crate) fn clear(&mut self) {
         self.base = self.next();
@@ -228,7 +333,7 @@ mod tests {
     fn ack(flight: &mut PathFlight, sequences: &[u64], packets: u8) -> (Vec<u64>, Progress) {
         flight.begin();
         sequences.iter().for_each(|sequence| flight.on_acked(*sequence));
-        flight.report(3, packets);
+        flight.report(3, Some(packets));
         let mut lost = Vec::new();
         flight.take_lost(3, |index| {
             lost.push(index);

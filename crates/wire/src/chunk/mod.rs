@@ -33,8 +33,9 @@ pub use i_data::{IData, IDataWriter};
 pub use init::{Init, InitAck};
 pub use nr_sack::{NrSack, NrSackWriter};
 pub use own::{
-    AckPolicy, CoopSack, CoopSackWriter, EData, EIData, ForwardPsn, MessageNumber, OwnChunkTypes, PathReport,
-    PathReportWriter, PathReports, PathSequence, PathSequences, SelectiveForwardTsn, kind as own_kind,
+    AckPolicy, CoopSack, CoopSackWriter, EData, EDataWriter, EIData, EIDataWriter, ForwardPsn, MessageNumber,
+    OwnChunkTypes, PathReport, PathReportWriter, PathReports, PathSequence, PathSequences,
+    SelectiveForwardTsn, kind as own_kind,
 };
 pub use pad::Pad;
 pub use reconfiguration::ReConfig;

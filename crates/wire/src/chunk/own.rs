@@ -22,7 +22,7 @@ mod path_sequence;
 use alloc::vec::Vec;
 
 pub use coop_sack::{CoopSack, CoopSackWriter, PathReport, PathReportWriter, PathReports};
-pub use e_data::{AckPolicy, EData, EIData};
+pub use e_data::{AckPolicy, EData, EDataWriter, EIData, EIDataWriter};
 pub use forward_psn::ForwardPsn;
 pub use path_sequence::{PathSequence, PathSequences};
 

@@ -249,6 +249,8 @@ pub struct CoopSackWriter<'a> {
 impl CoopSackWriter<'_> {
     /// Bytes of the chunk without reports and lists.
     pub const HEADER_LEN: usize = HEADER_LEN;
+    /// Bytes of an empty list of what is renegable.
+    pub const LIST_LEN: usize = RENEGABLE_LEN;
 }
 
 impl EncodeChunk for CoopSackWriter<'_> {

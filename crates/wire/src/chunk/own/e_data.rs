@@ -9,7 +9,9 @@
 
 use alloc::vec::Vec;
 
-use super::super::{CHUNK_HEADER_LEN, ChunkError, Data, EncodeChunk, IData, RawChunk, put_header};
+use super::super::{
+    CHUNK_HEADER_LEN, ChunkError, Data, DataWriter, EncodeChunk, IData, IDataWriter, RawChunk, put_header,
+};
 use super::{PathSequence, kind};
 use crate::reader::Reader;
 
@@ -93,12 +95,35 @@ impl EncodeChunk for EData {
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
-        let writer = self.data.writer();
-        let flags = writer.flags() | self.policy.to_flags();
+        let writer = EDataWriter {
+            transmission: self.transmission,
+            policy: self.policy,
+            data: self.data.writer(),
+        };
+        writer.encode(out);
+    }
+}
+
+/// An E-DATA chunk to be written from user data that stays where it is. The fields are those of [`EData`].
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "the fields are those of `EData`")]
+pub struct EDataWriter<'a> {
+    pub transmission: PathSequence,
+    pub policy: AckPolicy,
+    pub data: DataWriter<'a>,
+}
+
+impl EncodeChunk for EDataWriter<'_> {
+    fn encoded_len(&self) -> usize {
+        EData::HEADER_LEN + self.data.payload.len()
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        let flags = self.data.flags() | self.policy.to_flags();
         put_header(out, kind::E_DATA, flags, self.encoded_len());
         out.extend_from_slice(&self.transmission.to_word().to_be_bytes());
-        out.extend_from_slice(&writer.fields());
-        out.extend_from_slice(&self.data.payload);
+        out.extend_from_slice(&self.data.fields());
+        out.extend_from_slice(self.data.payload);
     }
 }
 
@@ -143,12 +168,35 @@ impl EncodeChunk for EIData {
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
-        let writer = self.data.writer();
-        let flags = writer.flags() | self.policy.to_flags();
+        let writer = EIDataWriter {
+            transmission: self.transmission,
+            policy: self.policy,
+            data: self.data.writer(),
+        };
+        writer.encode(out);
+    }
+}
+
+/// An E-I-DATA chunk to be written from user data that stays where it is. The fields are those of [`EIData`].
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "the fields are those of `EIData`")]
+pub struct EIDataWriter<'a> {
+    pub transmission: PathSequence,
+    pub policy: AckPolicy,
+    pub data: IDataWriter<'a>,
+}
+
+impl EncodeChunk for EIDataWriter<'_> {
+    fn encoded_len(&self) -> usize {
+        EIData::HEADER_LEN + self.data.payload.len()
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        let flags = self.data.flags() | self.policy.to_flags();
         put_header(out, kind::E_I_DATA, flags, self.encoded_len());
         out.extend_from_slice(&self.transmission.to_word().to_be_bytes());
-        out.extend_from_slice(&writer.fields());
-        out.extend_from_slice(&self.data.payload);
+        out.extend_from_slice(&self.data.fields());
+        out.extend_from_slice(self.data.payload);
     }
 }
 

@@ -1,0 +1,176 @@
+//! By which paths the peer is asked to acknowledge, from what is known of them; and which of its acknowledgements is the newest.
+
+use core::time::Duration;
+
+use anabranch_wire::chunk::AckPolicy;
+
+use crate::config::AckRouting;
+use crate::path::PathId;
+use crate::time::Timestamp;
+
+/// Paths that have a rank: there are bits for no more.
+const RANKS: u8 = 3;
+
+/// The share of what is sent on a path, above which the path is bad.
+const BAD: f64 = 0.1;
+
+/// What ranks of paths depend on; of active paths only.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PathView {
+    pub(crate) id: PathId,
+    pub(crate) round_trip: Option<Duration>,
+    /// The share of what was sent that was lost.
+    pub(crate) loss: f64,
+}
+
+/// The sender's side of where acknowledgements come from and when.
+#[derive(Debug)]
+pub(crate) struct Cooperation {
+    routing: AckRouting,
+    /// What is asked for on each path.
+    policies: Vec<AckPolicy>,
+    /// When it is thought over again.
+    next: Timestamp,
+    /// The newest time that the peer wrote on an acknowledgement, in milliseconds.
+    newest: Option<u32>,
+}
+
+impl Cooperation {
+    pub(crate) fn new(routing: AckRouting) -> Self {
+        Self {
+            routing,
+            policies: Vec::new(),
+            next: Timestamp::ZERO,
+            newest: None,
+        }
+    }
+
+    /// An acknowledgement of this time came; answers whether a newer one came before.
+    pub(crate) fn is_overtaken(&mut self, timestamp_ms: u32) -> bool {
+        let overtaken = self
+            .newest
+            .is_some_and(|newest| (timestamp_ms.wrapping_sub(newest) as i32) < 0);
+        if !overtaken {
+            self.newest = Some(timestamp_ms);
+        }
+        overtaken
+    }
+
+    /// Where data that leaves by `path` is to be acknowledged.
+    pub(crate) fn policy(&self, path: PathId) -> AckPolicy {
+        match self.routing {
+            AckRouting::LastArrival => AckPolicy::LastArrival,
+            AckRouting::EveryPath => AckPolicy::EveryPath,
+            AckRouting::Unranked => AckPolicy::Unranked,
+            AckRouting::Measured | AckRouting::Ranked => {
+                self.policies.get(path.index()).copied().unwrap_or_default()
+            }
+        }
+    }
+
+    /// Whether ranks are to be thought over: once a round trip of the slowest path.
+    pub(crate) fn is_due(&self, now: Timestamp) -> bool {
+        matches!(self.routing, AckRouting::Measured | AckRouting::Ranked) && now >= self.next
+    }
+
+    /// Ranks the active paths by their round-trip times, and equal ones by their losses.
+    pub(crate) fn rank(&mut self, now: Timestamp, mut paths: Vec<PathView>) {
+        let bad = paths.iter().filter(|path| path.loss > BAD).count();
+        let everywhere = self.routing == AckRouting::Measured && bad > 0 && 2 * bad >= paths.len();
+        let key = |path: &PathView| path.round_trip.unwrap_or(Duration::MAX);
+        paths.sort_by(|one, other| {
+            let by_time = key(one).cmp(&key(other));
+            by_time
+                .then(one.loss.total_cmp(&other.loss))
+                .then(one.id.cmp(&other.id))
+        });
+        let count = paths.iter().map(|path| path.id.index() + 1).max().unwrap_or(0);
+        self.policies.clear();
+        self.policies.resize(count, AckPolicy::Unranked);
+        for (rank, path) in (1..).zip(&paths) {
+            self.policies[path.id.index()] = match rank {
+                _ if everywhere => AckPolicy::EveryPath,
+                1..=RANKS => AckPolicy::Ranked(rank),
+                _ => AckPolicy::Unranked,
+            };
+        }
+        let slowest = paths.iter().filter_map(|path| path.round_trip).max();
+        self.next = now + slowest.unwrap_or_default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn view(id: u8, millis: u32, loss: f64) -> PathView {
+        PathView {
+            id: PathId(id),
+            round_trip: Some(millis * MS),
+            loss,
+        }
+    }
+
+    fn ranked(routing: AckRouting, paths: &[PathView]) -> Vec<AckPolicy> {
+        let mut cooperation = Cooperation::new(routing);
+        cooperation.rank(Timestamp::ZERO, paths.to_vec());
+        paths.iter().map(|path| cooperation.policy(path.id)).collect()
+    }
+
+    #[test]
+    fn the_three_shortest_have_ranks() {
+        let paths = [
+            view(0, 90, 0.0),
+            view(1, 20, 0.05),
+            view(2, 20, 0.01),
+            view(3, 300, 0.0),
+        ];
+        let [first, second, third] = [1, 2, 3].map(AckPolicy::Ranked);
+        let policies = [third, second, first, AckPolicy::Unranked];
+        assert_eq!(ranked(AckRouting::Measured, &paths), policies);
+        assert_eq!(ranked(AckRouting::Ranked, &paths), policies);
+        assert_eq!(ranked(AckRouting::Unranked, &paths), [AckPolicy::Unranked; 4]);
+        assert_eq!(
+            ranked(AckRouting::LastArrival, &paths),
+            [AckPolicy::LastArrival; 4]
+        );
+    }
+
+    #[test]
+    fn everywhere_if_half_of_the_paths_are_bad() {
+        let one_of_three = [view(0, 10, 0.0), view(1, 20, 0.0), view(2, 30, 0.2)];
+        assert_eq!(
+            ranked(AckRouting::Measured, &one_of_three)[0],
+            AckPolicy::Ranked(1)
+        );
+        let one_of_two = [view(0, 10, 0.0), view(1, 20, 0.2)];
+        assert_eq!(
+            ranked(AckRouting::Measured, &one_of_two),
+            [AckPolicy::EveryPath; 2]
+        );
+        assert_eq!(ranked(AckRouting::Ranked, &one_of_two)[0], AckPolicy::Ranked(1));
+    }
+
+    #[test]
+    fn thought_over_once_a_round_trip_of_the_slowest() {
+        let mut cooperation = Cooperation::new(AckRouting::Measured);
+        assert!(cooperation.is_due(Timestamp::ZERO));
+        cooperation.rank(
+            Timestamp::from_millis(5),
+            vec![view(0, 10, 0.0), view(1, 100, 0.0)],
+        );
+        assert!(!cooperation.is_due(Timestamp::from_millis(104)));
+        assert!(cooperation.is_due(Timestamp::from_millis(105)));
+    }
+
+    #[test]
+    fn older_than_the_newest() {
+        let mut cooperation = Cooperation::new(AckRouting::Measured);
+        assert!(!cooperation.is_overtaken(u32::MAX - 1));
+        assert!(!cooperation.is_overtaken(3), "later, across the wrap");
+        assert!(cooperation.is_overtaken(u32::MAX));
+        assert!(!cooperation.is_overtaken(3), "as new as the newest");
+    }
+}

@@ -1,0 +1,138 @@
+//! Acknowledgements that name transmissions (ECA-SCTP's COOP-SACK), by the path that the sender of the data asked for.
+
+use anabranch_wire::chunk::{AckPolicy, CoopSackWriter, GapAckBlock, PathReportWriter, PathSequence};
+
+use super::{Fragment, Receiver, Verdict};
+use crate::extension::eca::Arrivals;
+use crate::path::PathId;
+use crate::time::Timestamp;
+
+impl Receiver {
+    /// Acknowledges transmissions from now on.
+    pub(crate) fn acknowledge_by_transmission(&mut self) {
+        self.arrivals.get_or_insert_default();
+    }
+
+    /// Whether acknowledgements name transmissions.
+    pub(crate) fn names_transmissions(&self) -> bool {
+        self.arrivals.is_some()
+    }
+
+    /// A chunk of user data came in by the path `came_by`, in this transmission. A duplicate is judged by its TSN: a
+    /// transmission that CumPSN has passed may still bring what is missing.
+    pub(crate) fn on_transmission(
+        &mut self,
+        transmission: PathSequence,
+        policy: AckPolicy,
+        came_by: PathId,
+        fragment: Fragment,
+    ) -> Verdict {
+        let arrivals = self.arrivals.as_mut();
+        let Some(place) = arrivals.and_then(|all| all.place(transmission, policy, came_by)) else {
+            self.urgent = true;
+            return Verdict::OutOfRange;
+        };
+        let verdict = self.on_fragment(fragment);
+        let taken = !matches!(verdict, Verdict::NoRoom | Verdict::OutOfRange);
+        if let Some(arrivals) = self.arrivals.as_mut().filter(|_| taken) {
+            self.urgent |= arrivals.record(place, verdict == Verdict::Duplicate);
+        }
+        verdict
+    }
+
+    /// Transmissions of a path up to there are not waited for.
+    pub(crate) fn on_forward_psn(&mut self, point: PathSequence) {
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.on_forward(point);
+        }
+    }
+
+    /// The path by which a gap that is to be reported now should be, of those that `may` be used; `None` for where the last
+    /// packet came from.
+    pub(crate) fn gap_report_path(&self, may: impl Fn(PathId) -> bool) -> Option<PathId> {
+        self.arrivals.as_ref()?.gap_report_path(may)
+    }
+
+    /// The next path to which the last acknowledgement is to be copied.
+    pub(crate) fn copy_path(&self) -> Option<PathId> {
+        self.arrivals.as_ref()?.copies.last().copied()
+    }
+
+    /// A copy goes by this path; and if that is an acknowledgement of its own and copies are wanted, others by the `others`.
+    pub(crate) fn on_copied(&mut self, path: PathId, others: impl Iterator<Item = PathId>) {
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.copies.retain(|copy| *copy != path);
+            if arrivals.wants_copies() {
+                arrivals.copies.extend(others);
+            }
+        }
+    }
+
+    /// Hands an acknowledgement that fits `room` bytes to `write`; answers how many gap blocks it has. `room` is at least that
+    /// of a chunk that names no path.
+    pub(crate) fn build_coop_ack(
+        &mut self,
+        now: Timestamp,
+        room: usize,
+        write: impl FnOnce(&CoopSackWriter<'_>),
+    ) -> usize {
+        let renegable = self.renegable();
+        let renegable = renegable.as_deref();
+        let list = renegable.map_or(0, |blocks| CoopSackWriter::LIST_LEN + 4 * blocks.len());
+        let rest = room.saturating_sub(CoopSackWriter::HEADER_LEN);
+        // A list that is cut would promise what is not held for good: then nothing is promised.
+        let fits = list + PathReportWriter::HEADER_LEN <= rest / 2;
+        let renegable = renegable.filter(|_| fits);
+        let rest = if fits { rest - list } else { rest };
+        self.duplicates.clear();
+        self.tracker.take_duplicates(usize::MAX, &mut self.duplicates);
+        self.timing.on_sent();
+        self.window.on_advertised();
+        let a_rwnd = self.window.a_rwnd();
+        let cumulative_tsn_ack = self.tracker.cumulative_tsn();
+        let mut nothing = Arrivals::default();
+        let arrivals = self.arrivals.as_deref_mut().unwrap_or(&mut nothing);
+        arrivals.on_told();
+        let (blocks, ()) = arrivals.report(rest, a_rwnd, |paths, duplicates| {
+            write(&CoopSackWriter {
+                timestamp_ms: (now.0 / 1_000_000) as u32,
+                cumulative_tsn_ack,
+                a_rwnd,
+                paths,
+                duplicates,
+                renegable,
+            });
+        });
+        blocks
+    }
+
+    /// What above the cumulative TSN is not held for good, if that is promised of anything: what is missing too, because it may
+    /// have been acknowledged and taken back.
+    fn renegable(&mut self) -> Option<Vec<GapAckBlock>> {
+        if !self.nr_sack {
+            return None;
+        }
+        if !self.may_renege {
+            return Some(Vec::new());
+        }
+        self.blocks.clear();
+        self.tracker.gap_blocks(usize::MAX, &mut self.blocks);
+        let revocable = self.sort_revocable(usize::MAX);
+        let mut list = Vec::new();
+        let mut next = 1;
+        for kept in &self.blocks[revocable..] {
+            if next < kept.start {
+                list.push(GapAckBlock {
+                    start: next,
+                    end: kept.start - 1,
+                });
+            }
+            next = kept.end.saturating_add(1);
+        }
+        list.push(GapAckBlock {
+            start: next,
+            end: u16::MAX,
+        });
+        Some(list)
+    }
+}

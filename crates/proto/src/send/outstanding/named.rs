@@ -1,0 +1,221 @@
+//! Acknowledgements that name transmissions (ECA-SCTP), and losses that turn out to have been none.
+
+use anabranch_wire::Tsn;
+use anabranch_wire::chunk::{CoopSack, GapAckBlock, GapAckBlocks};
+
+use super::{
+    AckOutcome, AckReport, ChunkState, InvalidAck, Judge, MAX_AHEAD, Outstanding, Run, difference,
+    runs_above, union,
+};
+use crate::extension::eca::{NamedAck, Transmissions};
+use crate::path::PathId;
+use crate::send::normalise;
+use crate::time::Timestamp;
+
+/// Chunks taken for lost that are remembered.
+pub(super) const MOST_BLAMED: usize = 256;
+
+impl Outstanding {
+    /// Acknowledgements name transmissions from now on, if nothing has left yet.
+    pub(crate) fn name_transmissions(&mut self, time_rule: bool) {
+        self.time_rule |= time_rule;
+        if self.is_empty()
+            && let Some(paths) = self.accounting.paths_mut()
+        {
+            paths.name_transmissions();
+        }
+    }
+
+    /// The transmissions that acknowledgements may name, where they do.
+    pub(crate) fn transmissions(&self) -> Option<&Transmissions> {
+        self.accounting.paths()?.named()
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn transmissions_mut(&mut self) -> Option<&mut Transmissions> {
+        self.accounting.paths_mut()?.named_mut()
+    }
+
+    /// A packet with data for `path` begins.
+    pub(crate) fn on_packet(&mut self, path: PathId) {
+        if let Some(paths) = self.accounting.paths_mut() {
+            paths.on_packet(path);
+        }
+    }
+
+    /// Handles an acknowledgement that names transmissions, as [`Outstanding::on_ack`]. Of one that was `overtaken` by a newer
+    /// one only what it says has arrived counts. Answers how many repeats it shows to have been needless.
+    ///
+    /// # Errors
+    /// It names or acknowledges what was never sent; nothing has changed then.
+    pub(crate) fn on_coop_ack(
+        &mut self,
+        sack: &CoopSack,
+        overtaken: bool,
+        earliest: impl Fn(PathId) -> u64,
+        judge: &Judge,
+        outcome: &mut AckOutcome,
+    ) -> Result<u32, InvalidAck> {
+        let cumulative = self.index_of(sack.cumulative_tsn_ack);
+        if cumulative >= self.next_index() {
+            return Err(InvalidAck::NeverSent);
+        }
+        let Some(named) = self.transmissions() else {
+            return Err(InvalidAck::Stale);
+        };
+        let ack = named.read(sack)?;
+        let overtaken = overtaken || cumulative + 1 < self.base;
+        let cumulative = if overtaken { self.base - 1 } else { cumulative };
+        let (arrived, needless) = self.note_named(&ack);
+        let mut above = Vec::new();
+        union(&self.acked, &arrived, &mut above);
+        // What follows the cumulative TSN ack and had arrived is there no more, or it would have moved: it was taken back.
+        let first = cumulative + 1 + u64::from(!overtaken);
+        let blocks = blocks(&above, first, cumulative);
+        let mut kept = Vec::new();
+        if let Some(renegable) = sack.renegable.as_ref().filter(|_| !overtaken) {
+            kept = self.kept(&blocks, renegable, cumulative);
+        }
+        let report = AckReport {
+            cumulative: Tsn(cumulative as u32),
+            revocable: &blocks,
+            nonrenegable: &kept,
+            duplicates: 0,
+            packets: 1,
+            a_rwnd: None,
+            overtaken,
+        };
+        self.on_ack(&report, earliest, judge, outcome)?;
+        Ok(needless)
+    }
+
+    /// Notes the transmissions that arrived; answers the chunks that did by them and had not, and how many repeats were
+    /// needless.
+    fn note_named(&mut self, ack: &NamedAck) -> (Vec<Run>, u32) {
+        let mut needless = 0;
+        for index in &ack.duplicates {
+            needless += u32::from(self.on_duplicate(*index));
+        }
+        let mut newly = Vec::new();
+        if let Some(named) = self.transmissions_mut() {
+            named.note(ack, |path, number, index| newly.push((index, path, number)));
+        }
+        let mut chunks = Vec::with_capacity(newly.len());
+        for (index, path, number) in newly {
+            // Whatever else of it is under way is of no interest once the cumulative TSN ack has passed it.
+            if index < self.base || self.chunk(index).state == ChunkState::Acked {
+                continue;
+            }
+            let chunk = self.chunk(index);
+            let is_last = (chunk.path, chunk.sequence) == (path, number);
+            let waits = matches!(chunk.state, ChunkState::Lost { .. });
+            if !is_last || waits {
+                let blamed = self.on_duplicate(index);
+                needless += u32::from(blamed && !is_last);
+            }
+            if !is_last && let Some(named) = self.transmissions_mut() {
+                named.note_late(index, path);
+            }
+            chunks.push(index);
+        }
+        chunks.sort_unstable();
+        chunks.dedup();
+        let mut runs: Vec<Run> = Vec::new();
+        for index in chunks {
+            match runs.last_mut() {
+                Some(run) if run.last + 1 == index => run.last = index,
+                _ => runs.push(Run::of(index)),
+            }
+        }
+        (runs, needless)
+    }
+
+    /// Of what arrived, what the receiver holds for good: what it does not list as renegable.
+    fn kept(&self, blocks: &[GapAckBlock], renegable: &GapAckBlocks, cumulative: u64) -> Vec<GapAckBlock> {
+        let mut listed = Vec::new();
+        normalise(renegable, &mut listed);
+        let arrived: Vec<Run> = runs_above(cumulative, blocks).collect();
+        let listed: Vec<Run> = runs_above(cumulative, &listed).collect();
+        let mut kept = Vec::new();
+        difference(&arrived, &listed, |run| kept.push(run));
+        self::blocks(&kept, cumulative + 1, cumulative)
+    }
+
+    /// What chunk `index` carried arrived twice: if it had been taken for lost, its path is to be more patient. Answers whether
+    /// it had.
+    fn on_duplicate(&mut self, index: u64) -> bool {
+        let Some(at) = self.blamed.iter().position(|blamed| blamed.0 == index) else {
+            return false;
+        };
+        let hasty = self.time_rule || self.rules.missing_reports < 3;
+        if let Some((_, path, sequence)) = self.blamed.remove(at)
+            && hasty
+            && self.rules.backs_off
+            && let Some(paths) = self.accounting.paths_mut()
+        {
+            paths.on_needless(path, sequence);
+        }
+        true
+    }
+
+    /// The receiver lists these TSNs as duplicates.
+    pub(crate) fn on_duplicate_tsns(&mut self, tsns: impl Iterator<Item = Tsn>) {
+        if !self.blamed.is_empty() {
+            for tsn in tsns {
+                self.on_duplicate(self.index_of(tsn));
+            }
+        }
+    }
+
+    /// When the earliest chunk in flight on `path` left, if a later packet of the path arrived and that makes it lost in time;
+    /// and the quarters of a round trip to be waited for.
+    pub(crate) fn overtaken(&self, path: PathId) -> Option<(Timestamp, u32)> {
+        let paths = self.accounting.paths().filter(|_| self.time_rule)?;
+        let (index, patience) = paths.overtaken(path)?;
+        Some((self.chunk(index).sent_at, 5 + u32::from(patience)))
+    }
+
+    /// Takes for lost what left on `path` up to `until`, was overtaken and is not known to have arrived.
+    pub(crate) fn on_overtaken(
+        &mut self,
+        path: PathId,
+        until: Timestamp,
+        judge: &Judge,
+        outcome: &mut AckOutcome,
+    ) {
+        self.accounting.begin();
+        let (base, chunks) = (self.base, &self.chunks);
+        let mut late = Vec::new();
+        if let Some(paths) = self.accounting.paths_mut() {
+            paths.take_overtaken(path, |index| {
+                let is_late = chunks[(index - base) as usize].sent_at <= until;
+                if is_late {
+                    late.push(index);
+                }
+                is_late
+            });
+        }
+        self.taking_lost(judge, outcome, |_, take| {
+            for index in late {
+                take(index, true);
+            }
+        });
+        let last = self.next_index() - 1;
+        self.accounting.finish(last, &self.rules, outcome);
+        // The path is known to work: T3-rtx begins anew for what is left.
+        let path = &mut outcome.paths[path.index()];
+        path.earliest_acked |= path.lost > 0;
+    }
+}
+
+/// Runs as blocks, from index `first` on.
+fn blocks(runs: &[Run], first: u64, cumulative: u64) -> Vec<GapAckBlock> {
+    let offset = |index: u64| (index - cumulative).min(MAX_AHEAD) as u16;
+    let above = runs.iter().filter(|run| run.last >= first);
+    above
+        .map(|run| GapAckBlock {
+            start: offset(run.first.max(first)),
+            end: offset(run.last),
+        })
+        .collect()
+}

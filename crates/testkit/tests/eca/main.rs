@@ -1,0 +1,4 @@
+//! ECA-SCTP (Kim, Seo and Song): every transmission has a number on its path, and acknowledgements name them. The rules are
+//! those of `docs/MULTIPATH.md`.
+
+mod aggregation;
