@@ -2,3 +2,4 @@
 //! those of `docs/MULTIPATH.md`.
 
 mod aggregation;
+mod properties;
