@@ -1,6 +1,6 @@
 //! The client's side of `send`, `ping` and `perf`: where to, how to get there, and an orderly end.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use anabranch::{Association, Config, ConnectError, DEFAULT_UDP_PORT, Endpoint, Explained};
@@ -103,16 +103,16 @@ impl Target {
         interrupt: &Interrupt,
     ) -> Result<Client, Failure> {
         let remote = self.resolve().await?;
-        let local: IpAddr = match remote {
-            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-        };
         let mut config = Config::default();
         config.streams.outbound = wish.streams.max(MIN_STREAMS);
         carry.offer.apply(&mut config);
         wish.schedule.apply(&mut config)?;
-        let local = SocketAddr::new(local, 0);
-        let endpoint = carry.bind(local, config, observe.pcap.as_deref(), wish.max_joined_message)?;
+        let locals = carry.paths.apply_to_client(&mut config, remote.ip())?;
+        let locals: Vec<_> = locals
+            .into_iter()
+            .map(|local| SocketAddr::new(local, 0))
+            .collect();
+        let endpoint = carry.bind(&locals, config, observe.pcap.as_deref(), wish.max_joined_message)?;
         let attempt = timeout(self.timeout, endpoint.connect(remote, self.port));
         let attempt = tokio::select! {
             attempt = attempt => attempt,
@@ -121,11 +121,14 @@ impl Target {
             }
         };
         match attempt {
-            Ok(Ok(association)) => Ok(Client {
-                endpoint,
-                association,
-                remote,
-            }),
+            Ok(Ok(association)) => {
+                let client = Client {
+                    endpoint,
+                    association,
+                    remote,
+                };
+                client.judge_paths(carry).await
+            }
             Ok(Err(ConnectError::TimedOut { .. })) | Err(_) => Err(self.silence(carry, remote, wish.server)),
             Ok(Err(ConnectError::Refused { reason, .. })) => {
                 let peer = self.peer(carry, remote);
@@ -197,6 +200,24 @@ impl Target {
 }
 
 impl Client {
+    /// Tells what is wrong with the paths that there are.
+    async fn judge_paths(self, carry: &Carry) -> Result<Self, Failure> {
+        match carry.paths.judge(&self.association.stats()) {
+            Ok(remark) => {
+                if let Some(remark) = remark {
+                    note(format!("note: {remark}"));
+                }
+                Ok(self)
+            }
+            Err(failure) => {
+                self.association
+                    .abort("its addresses are not those that were asked for");
+                self.endpoint.close().await;
+                Err(failure)
+            }
+        }
+    }
+
     /// Tells what was asked for and the peer did not offer too.
     pub(crate) fn tell_refused(&self, offer: &Offer, persist: &Persist) {
         if let Some(refused) = offer.refused(persist, &self.association.stats().extensions) {

@@ -11,6 +11,7 @@ const MAX_SAMPLES: usize = 1 << 18;
 #[derive(Clone, Debug)]
 pub(crate) struct Delays {
     samples: Vec<Duration>,
+    most: usize,
     /// One delay of so many is kept.
     stride: u64,
     count: u64,
@@ -22,6 +23,7 @@ impl Default for Delays {
     fn default() -> Self {
         Self {
             samples: Vec::new(),
+            most: MAX_SAMPLES,
             stride: 1,
             count: 0,
             min: Duration::MAX,
@@ -41,10 +43,18 @@ pub(crate) struct Summary {
 }
 
 impl Delays {
+    /// One of so many that they share the room.
+    pub(crate) fn one_of(count: usize) -> Self {
+        Self {
+            most: MAX_SAMPLES / count.max(1),
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn push(&mut self, delay: Duration) {
         (self.min, self.max) = (self.min.min(delay), self.max.max(delay));
         if self.count.is_multiple_of(self.stride) {
-            if self.samples.len() >= MAX_SAMPLES {
+            if self.samples.len() >= self.most {
                 let mut index = 0;
                 self.samples.retain(|_| {
                     index += 1;

@@ -18,8 +18,8 @@ pub(crate) struct Local {
     /// SCTP port to listen on
     #[arg(long, value_name = "PORT", default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: u16,
-    /// Local address to bind [default: every one]
-    #[arg(long, value_name = "ADDRESS")]
+    /// Local address to bind [default: every one]; for several paths there is --path
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "path")]
     pub(crate) bind: Option<IpAddr>,
 }
 
@@ -44,14 +44,23 @@ impl Local {
         // The peer chooses the streams that it is answered on.
         config.streams.outbound = u16::MAX;
         carry.offer.apply_to_server(&mut config);
-        let bind = |address: IpAddr| {
+        carry.paths.apply_to_server(&mut config)?;
+        let bind_all = |addresses: &[IpAddr]| {
+            let sockets = addresses.iter();
             carry.bind(
-                SocketAddr::new(address, self.udp_port),
+                &sockets
+                    .map(|address| SocketAddr::new(*address, self.udp_port))
+                    .collect::<Vec<_>>(),
                 config.clone(),
                 observe.pcap.as_deref(),
                 max_joined_message,
             )
         };
+        let locals = carry.paths.locals();
+        if !locals.is_empty() {
+            return bind_all(&locals);
+        }
+        let bind = |address| bind_all(&[address]);
         match (self.bind, carry.transport) {
             (Some(address), _) => bind(address),
             // A raw socket serves one version of IP only.
@@ -69,13 +78,22 @@ impl Local {
             TransportKind::Udp => ("udp", Some(local.port())),
             TransportKind::Ip => ("ip", None),
         };
+        let addresses: Vec<String> = endpoint
+            .local_addrs()
+            .iter()
+            .map(|local| local.ip().to_string())
+            .collect();
         let udp = udp_port.map_or(", raw IP".to_owned(), |port| format!(", UDP port {port}"));
         let record = json!({
-            "event": "listening", "address": local.ip().to_string(), "transport": transport, "udp_port": udp_port,
-            "port": self.port,
+            "event": "listening", "address": local.ip().to_string(), "addresses": addresses, "transport": transport,
+            "udp_port": udp_port, "port": self.port,
         });
         observe.output().fact(
-            format!("listening on {}{udp}, SCTP port {}", local.ip(), self.port),
+            format!(
+                "listening on {}{udp}, SCTP port {}",
+                addresses.join(" and "),
+                self.port
+            ),
             &record,
         );
     }

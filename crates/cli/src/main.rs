@@ -12,6 +12,7 @@ mod interrupt;
 mod local;
 mod options;
 mod output;
+mod paths;
 mod reliability;
 mod scheduling;
 mod table;

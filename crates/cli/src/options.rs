@@ -1,15 +1,17 @@
 //! Options that several subcommands share, and the endpoint they describe.
 
+use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anabranch::{BindError, Config, Endpoint, LinkConfig, Transport};
+use anabranch::{BindError, Config, Endpoint, EndpointBuilder, LinkConfig, Transport};
 use clap::{Args, ValueEnum};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::paths::PathArgs;
 use crate::reliability::Offer;
 
 /// After this a peer that waits for the last packet has asked for it again: RTO.Min and a little.
@@ -67,21 +69,23 @@ pub(crate) struct Carry {
     )]
     pub(crate) transport: TransportKind,
     /// Put a link in front of the socket that all packets pass, both ways, like
-    /// rate=1gbit,delay=5ms,loss=0.1%,queue=64kib
+    /// rate=1gbit,delay=5ms,loss=0.1%,queue=64kib; given as often as --path, each path has its own
     #[arg(long, value_name = "SETTINGS")]
-    pub(crate) link: Option<LinkConfig>,
+    pub(crate) link: Vec<LinkConfig>,
     /// Fixes the luck of --link
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) paths: PathArgs,
     #[command(flatten)]
     pub(crate) offer: Offer,
 }
 
 impl Carry {
-    /// Binds the endpoint that the options describe.
+    /// Binds the endpoint that the options describe, on each of these addresses.
     pub(crate) fn bind(
         &self,
-        local: SocketAddr,
+        locals: &[SocketAddr],
         config: Config,
         pcap: Option<&Path>,
         max_joined_message: usize,
@@ -94,13 +98,54 @@ impl Carry {
             .config(config)
             .transport(transport)
             .max_joined_message(max_joined_message);
-        if let Some(link) = &self.link {
-            builder = builder.link(link.clone(), self.seed).linger(linger(link));
-        }
+        builder = self.with_links(builder, locals)?;
         if let Some(pcap) = pcap {
             builder = builder.capture(pcap);
         }
-        builder.bind_all(&[local]).map_err(|error| bind_failure(&error))
+        builder.bind_all(locals).map_err(|error| self.explain(&error))
+    }
+
+    /// One link for all paths, or one for each.
+    fn with_links(
+        &self,
+        builder: EndpointBuilder,
+        locals: &[SocketAddr],
+    ) -> Result<EndpointBuilder, Failure> {
+        let longest = self.link.iter().map(linger).max().unwrap_or_default();
+        let builder = builder.linger(longest);
+        match &self.link[..] {
+            [] => Ok(builder),
+            [link] => Ok(builder.link(link.clone(), self.seed)),
+            links if links.len() == locals.len() => {
+                let each = locals.iter().zip(links);
+                Ok(each.fold(builder, |builder, (local, link)| {
+                    builder.path_link(local.ip(), link.clone(), self.seed)
+                }))
+            }
+            links => Err(Failure::new(format!(
+                "--link is given {} times: give it once, for all packets, or once for each LOCAL of --path, of which \
+                 there are {}",
+                links.len(),
+                self.paths.locals().len()
+            ))),
+        }
+    }
+
+    fn explain(&self, error: &BindError) -> Failure {
+        match error {
+            BindError::Bind { address, source } if source.kind() == io::ErrorKind::AddrNotAvailable => {
+                let flag = if self.paths.names(address.ip()) {
+                    "--path"
+                } else {
+                    "--bind"
+                };
+                Failure::new(format!(
+                    "{flag} {}: this is no address of this machine; give one that `ip address` shows",
+                    address.ip()
+                ))
+            }
+            other => bind_failure(other),
+        }
     }
 }
 
@@ -168,7 +213,7 @@ mod tests {
             "ip",
         ])
         .unwrap();
-        assert_eq!(both.carry.link.and_then(|link| link.rate), Some(1_000_000_000));
+        assert_eq!(both.carry.link[0].rate, Some(1_000_000_000));
         assert_eq!(both.carry.transport, TransportKind::Ip);
         assert_eq!(both.observe.log, LevelFilter::WARN);
     }

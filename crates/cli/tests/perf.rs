@@ -470,3 +470,104 @@ fn a_client_that_gives_up_tells_what_both_sides_know() {
     assert!(!served.status.success());
     assert!(event(&told, "result")["problem"].is_string());
 }
+
+/// Half of the data is on stream 1, half on stream 2, all of it given at once; the medians of their delays.
+fn two_streams(schedule: &[&str]) -> [f64; 2] {
+    let mut args = vec![
+        "--bytes",
+        "600kb",
+        "--size",
+        "2000",
+        "--streams",
+        "2",
+        "--link",
+        "rate=8mbit,delay=2ms",
+    ];
+    args.extend(schedule);
+    let (said, _) = measure(&args);
+    let forward = &event(&said, "summary")["forward"];
+    assert_eq!(intact(forward), 300);
+    let delays = &forward["receiver"]["delay_by_stream"];
+    assert_eq!(delays.as_array().map(Vec::len), Some(2), "{forward}");
+    [0, 1].map(|stream| delays[stream]["median_ms"].as_f64().unwrap())
+}
+
+/// What the sender is given fits its buffer: so that streams leave as the scheduler says, and not as they came.
+#[test]
+fn the_scheduler_decides_which_stream_waits() {
+    let [first, second] = two_streams(&["--scheduler", "priority", "--priority", "2=1"]);
+    assert!(first < second, "{first} {second}");
+    let [first, second] = two_streams(&["--priority", "1=1", "--interleave"]);
+    assert!(first > second, "{first} {second}");
+    let [first, second] = two_streams(&["--scheduler", "wfq", "--weight", "1=9"]);
+    assert!(first < second, "{first} {second}");
+    let [first, second] = two_streams(&["--weight", "2=9", "--interleave"]);
+    assert!(first > second, "{first} {second}");
+    let bound = [
+        "--priority",
+        "2=1",
+        "--low-priority-delay",
+        "50ms",
+        "--interleave",
+    ];
+    let [first, second] = two_streams(&bound);
+    assert!(first < second, "{first} {second}");
+}
+
+#[test]
+fn every_scheduler_delivers_everything() {
+    for name in ["fcfs", "rr", "rr-packet", "fair"] {
+        let [first, second] = two_streams(&["--scheduler", name]);
+        // The streams have as much to send each: neither waits for the other's end.
+        assert!(
+            first < 2.0 * second && second < 2.0 * first,
+            "{name}: {first} {second}"
+        );
+    }
+}
+
+#[test]
+fn a_schedule_that_makes_no_sense_is_refused() {
+    common::refuses(&[
+        (
+            &["perf", "client", "127.0.0.1", "--scheduler", "best"],
+            "--scheduler",
+        ),
+        (
+            &[
+                "perf",
+                "client",
+                "127.0.0.1",
+                "--scheduler",
+                "rr",
+                "--priority",
+                "1=1",
+            ],
+            "--scheduler priority",
+        ),
+        (&["perf", "client", "127.0.0.1", "--weight", "1"], "3=1"),
+        (
+            &[
+                "perf",
+                "client",
+                "127.0.0.1",
+                "--weight",
+                "1=2",
+                "--priority",
+                "1=1",
+            ],
+            "--priority",
+        ),
+        (
+            &["perf", "client", "127.0.0.1", "--low-priority-delay", "0ms"],
+            "--low-priority-delay",
+        ),
+    ]);
+    let server = perf_server(&[]);
+    let output = server.client(&["--priority", "999=1", "--streams", "2"]).output();
+    let said = text(&output.stderr);
+    assert!(
+        !output.status.success() && said.contains("--priority 999=1"),
+        "{said}"
+    );
+}

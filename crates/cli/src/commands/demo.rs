@@ -1,12 +1,14 @@
 //! `anabranch demo`: a file, a chat and telemetry at once, between two endpoints in this process, over real UDP
 //! sockets and a slow, lossy link; at the end a table of what was delivered and how late. Then, in virtual time, what
-//! partial reliability gains over such a link.
+//! partial reliability gains over such a link, what priorities do, and what several paths do.
 //!
 //! A [`Setting`] is one way to run it: each becomes a group of columns.
 
 mod board;
 mod comparison;
+mod network;
 mod progress;
+mod together;
 mod traffic;
 mod urgent;
 
@@ -53,7 +55,8 @@ Two endpoints in this process talk over UDP on 127.0.0.1; no root is needed. The
 on a stream of its own; telemetry is unordered. Delay is the time from the call of `send` to the message's delivery.
 Streams take turns unless --scheduler says otherwise: the file's is 0, the chat's 1, the telemetry's 2.
 Then tables, made in virtual time and the same for the same --seed, compare messages that may be given up with reliable
-ones, and a chat's delay beside a file with and without priorities. --lifetime, --max-retransmissions and --pr-priority are for the telemetry, and for that table's positions.
+ones, a chat's delay beside a file with and without priorities, and what several paths carry, alone and at once.
+--lifetime, --max-retransmissions and --pr-priority are for the telemetry, and for that table's positions.
 The status is 0 only if everything that was sent and not given up was delivered, and the file's checksum is right.")]
 pub(crate) struct DemoArgs {
     /// Send this file
@@ -143,12 +146,17 @@ fn compare(args: &DemoArgs, config: &Config) -> Result<Option<String>, Failure> 
     let reliability = args.persist.reliability();
     let compare = || {
         let expiring = comparison::compare(config, reliability, &args.link, args.seed)?;
-        Ok::<_, String>((expiring, urgent::compare(args.seed)?))
+        Ok::<_, String>((
+            expiring,
+            urgent::compare(args.seed)?,
+            together::compare(args.seed)?,
+        ))
     };
-    let (compared, urgent) = tokio::task::block_in_place(compare).map_err(Failure::new)?;
+    let (compared, urgent, together) = tokio::task::block_in_place(compare).map_err(Failure::new)?;
     let output = args.observe.output();
     output.fact(format!("\n{}", compared.text()), &compared.to_json());
     output.fact(format!("\n{}", urgent.text()), &urgent.to_json());
+    output.fact(format!("\n{}", together.text()), &together.to_json());
     Ok(compared.trouble())
 }
 

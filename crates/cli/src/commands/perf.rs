@@ -1,6 +1,7 @@
 //! `anabranch perf`: a measurement between two machines, as people know it from iperf3: a server that waits, and a
 //! client that says what to measure. Every message is numbered and timed, so that the measurement is a check as well.
 
+mod by_path;
 mod client;
 mod clock;
 mod control;
@@ -62,6 +63,7 @@ enum Side {
 Examples:
   anabranch perf server
   anabranch perf server --one-off --json
+  anabranch perf server --path 10.1.0.2 --path 10.2.0.2 --multipath cmt
 
 The first line tells when it is ready, and where. It serves any number of clients, at once if they come so, until
 Ctrl-C; with several at once, the processor time told is that of all together.")]
@@ -87,8 +89,11 @@ Examples:
   anabranch perf client 127.0.0.1
   anabranch perf client 127.0.0.1 --bytes 100mib --size 64kib --streams 8 --unordered
   anabranch perf client 127.0.0.1 --reverse --rate 10mbit --json
+  anabranch perf client 10.1.0.2 --path 10.1.0.1 --path 10.2.0.1,10.2.0.2 --multipath cmt
   anabranch perf client 127.0.0.1 --rate 1mbit --size 100 --lifetime 100ms --link rate=2mbit,delay=40ms,loss=3%
 
+With several paths (`anabranch perf server --path 10.1.0.2 --path 10.2.0.2` tells of its addresses) the lines have the
+share that left by each, and a last table their windows, round trips, losses and repeats.
 Goodput is what the receiver's program got. Delays are from send to receipt, time in buffers included: without --rate
 these are full, so the delay is that of a full path. The two clocks are compared by round trips at the start, so a
 delay may be off by half the shortest one, and by what the clocks drift apart during the run.

@@ -1,23 +1,19 @@
 //! What partial reliability gains: positions, which are worth little when they are late, beside orders, which must arrive,
 //! over the same link in virtual time, once for each way to send the positions. The same seed gives the same table.
 
-use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use anabranch::{Bytes, Config, Counters, LinkConfig, Ppid, Reliability, SendOptions, StreamId};
-use anabranch_netsim::{Application, Host, HostApi, Network, NodeId};
-use anabranch_proto::{AssociationId, AssociationState, ConnectOptions, Event, Timestamp};
+use anabranch_netsim::{Application, HostApi, Network, NodeId};
+use anabranch_proto::{AssociationId, Event, Timestamp};
 use serde_json::{Value, json};
 
-use super::PORT;
+use super::network::{Established, establish};
 use crate::delays::{Delays, Summary};
 use crate::reliability;
 use crate::table::{Group, Table};
 use crate::units;
 
-const UDP_PORT: u16 = 9899;
-const SENDER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
-const RECEIVER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
 /// A message every so often, and each tenth is an order.
 const INTERVAL: Duration = Duration::from_millis(10);
 const ORDER_EVERY: u32 = 10;
@@ -26,7 +22,7 @@ const MESSAGES: u32 = 6000;
 /// Bytes of each.
 const LEN: usize = 200;
 static CONTENT: [u8; LEN] = [0; LEN];
-/// How long set-up may take, and what is still on its way at the end.
+/// How long what is still on its way at the end may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a position is worth something, if nothing else is said.
 const LIFETIME: Duration = Duration::from_millis(100);
@@ -156,62 +152,14 @@ pub(super) fn compare(
     })
 }
 
-fn host(network: &mut Network, name: &str, config: &Config, address: IpAddr) -> Result<NodeId, String> {
-    let seed = network.generator(name).bytes();
-    let host = Host::new(config.clone(), UDP_PORT, seed).map_err(|error| error.to_string())?;
-    Ok(network.add_node(name, &[address], host))
-}
-
-/// Two hosts and an association between them, in virtual time.
-pub(super) struct Established {
-    pub(super) network: Network,
-    pub(super) sender: NodeId,
-    pub(super) receiver: NodeId,
-    pub(super) id: AssociationId,
-}
-
-/// Sets up an association over the link.
-///
-/// # Errors
-/// The link carries none, or the settings are out of range.
-pub(super) fn establish(config: &Config, link: &LinkConfig, seed: u64) -> Result<Established, String> {
-    let mut network = Network::new(seed);
-    let sender = host(&mut network, "sender", config, SENDER)?;
-    let receiver = host(&mut network, "receiver", config, RECEIVER)?;
-    network.connect((sender, SENDER), (receiver, RECEIVER), link.clone(), link.clone());
-    let listening = network.host_mut(receiver).endpoint_mut().listen(PORT);
-    listening.map_err(|error| error.to_string())?;
-    let remote = SocketAddr::new(RECEIVER, UDP_PORT);
-    let id = network
-        .host_mut(sender)
-        .connect(Timestamp::ZERO, remote, PORT, ConnectOptions::default())
-        .map_err(|error| error.to_string())?;
-    let setting_up = |network: &mut Network| {
-        let association = network.host(sender).association(id);
-        association.is_some_and(|association| association.state() != AssociationState::Established)
-    };
-    network.run_while(Timestamp::ZERO + PATIENCE, setting_up);
-    if setting_up(&mut network) {
-        return Err(format!(
-            "no association within {} over --link {link}: give a link that lets more through",
-            units::duration(PATIENCE)
-        ));
-    }
-    Ok(Established {
-        network,
-        sender,
-        receiver,
-        id,
-    })
-}
-
 fn run(way: Way, link: &LinkConfig, seed: u64) -> Result<Outcome, String> {
     let Established {
         mut network,
         sender,
         receiver,
         id,
-    } = establish(&way.config, link, seed)?;
+        ..
+    } = establish(&way.config, std::slice::from_ref(link), seed)?;
     let begun = network.now();
     let fates: [Fate; 2] = Default::default();
     network.host_mut(receiver).run(Sink { begun, fates }, None);

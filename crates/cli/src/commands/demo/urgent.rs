@@ -8,7 +8,7 @@ use anabranch_netsim::{Application, HostApi, Network};
 use anabranch_proto::{AssociationId, Event, Timestamp};
 use serde_json::{Value, json};
 
-use super::comparison::{Established, establish};
+use super::network::{Established, establish};
 use crate::delays::{Delays, Summary};
 use crate::table::{Group, Table};
 use crate::units;
@@ -115,7 +115,8 @@ fn run(name: String, config: &Config, seed: u64) -> Result<Outcome, String> {
         sender,
         receiver,
         id,
-    } = establish(config, &link, seed)?;
+        ..
+    } = establish(config, &[link], seed)?;
     let begun = network.now();
     let sink = Sink {
         begun,

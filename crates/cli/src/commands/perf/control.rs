@@ -19,7 +19,7 @@ const PPID: Ppid = Ppid(0x7066_6374);
 pub(super) const DATA_PPID: Ppid = Ppid(0x7065_7266);
 const MAGIC: [u8; 4] = *b"ABPF";
 /// Counts up when the meaning of anything in it changes.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 /// Nothing said here is longer, in bytes.
 const MAX_LEN: usize = 16 << 10;
 /// The longest reason that is shown of a peer, in characters.
@@ -203,7 +203,7 @@ mod tests {
         assert!(error(b"ABPF").contains("cut"));
         assert!(error(b"ABPF\x01{}").contains("version 1"));
         for body in ["", "[]", "{}", "{\"say\":\"sing\"}", "{\"say\":\"echo\"}"] {
-            let mut bytes = b"ABPF\x02".to_vec();
+            let mut bytes = b"ABPF\x03".to_vec();
             bytes.extend(body.bytes());
             assert!(error(&bytes).contains("no sense"), "{body}");
         }

@@ -11,6 +11,9 @@ use super::sequence::{Sequence, Verdict};
 use super::tally::Received;
 use crate::delays::{Delays, Summary};
 
+/// Of more streams than this it is not told how each fared.
+const MOST_TOLD: usize = 16;
+
 /// What arrived so far.
 #[derive(Debug)]
 pub(super) struct Arrivals {
@@ -28,6 +31,8 @@ pub(super) struct Arrivals {
     /// On a stream that is not in the plan.
     strange: u64,
     delays: Delays,
+    /// Of each stream, if there are several, but not many.
+    by_stream: Vec<Delays>,
     /// Since the last interval was told.
     recent: Recent,
 }
@@ -61,6 +66,10 @@ impl Arrivals {
             cut: 0,
             strange: 0,
             delays: Delays::default(),
+            by_stream: match usize::from(plan.streams) {
+                count @ 2..=MOST_TOLD => vec![Delays::one_of(count); count],
+                _ => Vec::new(),
+            },
             recent: Recent::default(),
         }
     }
@@ -85,6 +94,9 @@ impl Arrivals {
         self.delays.push(delay);
         self.recent.delays.push(delay);
         let stream = usize::from(message.stream.0).checked_sub(1);
+        if let Some(delays) = stream.and_then(|index| self.by_stream.get_mut(index)) {
+            delays.push(delay);
+        }
         let Some(sequence) = stream.and_then(|index| self.streams.get_mut(index)) else {
             self.strange += 1;
             return Ok(());
@@ -125,6 +137,7 @@ impl Arrivals {
     pub(super) fn received(&self, sent: Option<u64>) -> Received {
         let mut received = self.so_far();
         received.delay = self.delays.summary();
+        received.by_stream = self.by_stream.iter().map(Delays::summary).collect();
         if let Some(sent) = sent {
             for (index, sequence) in (0..self.plan.streams).zip(&self.streams) {
                 let (missing, extra) = sequence.compare(self.plan.share(sent, index));
@@ -179,6 +192,7 @@ mod tests {
         let received = arrivals.received(Some(5));
         assert_eq!((received.messages, received.bytes), (5, 100));
         assert_eq!(received.problem(&arrivals.plan, None), None);
+        assert!(received.by_stream.len() == 2 && received.by_stream.iter().all(Option::is_some));
         assert_eq!(arrivals.recent().messages, 5);
         assert_eq!(arrivals.recent().messages, 0);
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use super::by_path;
 use super::clock::Comparison;
 use super::plan::{Direction, Plan};
 use super::session::{Flow, Outcome};
@@ -42,6 +43,8 @@ pub(super) enum Seen {
         fast: u64,
         srtt: Option<Duration>,
         cwnd: u64,
+        /// Bytes that left by each path.
+        by_path: Vec<u64>,
     },
     /// It received.
     Received {
@@ -61,14 +64,21 @@ impl Seen {
                 fast,
                 srtt,
                 cwnd,
-            } => format!(
-                "{:>12}, {:>9} acknowledged, {} sent again, window {}, round trip {}",
-                units::rate(*bytes, took),
-                messages_per_second(bytes / size, took),
-                units::counted(timeout + fast, "chunk"),
-                units::size(*cwnd),
-                srtt.map_or("unknown".to_owned(), units::duration)
-            ),
+                by_path,
+            } => {
+                let shares = match by_path.len() {
+                    0 | 1 => String::new(),
+                    _ => format!(", by path {}", by_path::shares(by_path).join(" ")),
+                };
+                format!(
+                    "{:>12}, {:>9} acknowledged, {} sent again, window {}, round trip {}{shares}",
+                    units::rate(*bytes, took),
+                    messages_per_second(bytes / size, took),
+                    units::counted(timeout + fast, "chunk"),
+                    units::size(*cwnd),
+                    srtt.map_or("unknown".to_owned(), units::duration)
+                )
+            }
             Self::Received {
                 messages,
                 bytes,
@@ -96,12 +106,13 @@ impl Seen {
                 fast,
                 srtt,
                 cwnd,
+                by_path,
             } => json!({
                 "side": "sender", "bytes": bytes, "messages": bytes / size,
                 "bits_per_second": units::bits_per_second(*bytes, took),
                 "messages_per_second": per_second(bytes / size, took),
                 "retransmissions": { "timeout": timeout, "fast": fast },
-                "srtt_ms": srtt.map(millis), "cwnd_bytes": cwnd,
+                "srtt_ms": srtt.map(millis), "cwnd_bytes": cwnd, "bytes_by_path": by_path,
             }),
             Self::Received {
                 messages,
@@ -165,6 +176,12 @@ impl Voice {
     /// Tells the results.
     pub(super) fn results(&self, event: &str, plan: &Plan, clocks: Comparison, outcome: &Outcome) {
         let mut text = table(plan, outcome).render();
+        for (direction, flow) in outcome.flows() {
+            let paths = flow.sent.as_ref().map_or(&[][..], |sent| &sent.paths);
+            if let Some(paths) = by_path::table(&format!("{}, path by path", direction.name()), paths) {
+                text.push_str(&format!("\n\n{paths}\n"));
+            }
+        }
         if outcome
             .flows()
             .any(|(_, flow)| flow.received.as_ref().is_some_and(|r| r.delay.is_some()))
@@ -293,6 +310,17 @@ fn table(plan: &Plan, outcome: &Outcome) -> Table {
     row("delay, p90", &none, &|r| delay(r, |d| d.p90));
     row("delay, p99", &none, &|r| delay(r, |d| d.p99));
     row("delay, max", &none, &|r| delay(r, |d| d.max));
+    let told = |flow: &Flow| {
+        flow.received
+            .as_ref()
+            .map_or(0, |received| received.by_stream.len())
+    };
+    for index in 0..outcome.flows().map(|(_, flow)| told(flow)).max().unwrap_or(0) {
+        row(&format!("delay of stream {}, median", index + 1), &none, &|r| {
+            let delay = r.by_stream.get(index).copied().flatten();
+            delay.map_or(String::new(), |delay| units::duration(delay.median))
+        });
+    }
     let none = |_: &Received| String::new();
     if plan.is_partial() {
         row("arrived", &|_| String::new(), &|r| {

@@ -364,6 +364,7 @@ struct Ticker {
     acknowledged: u64,
     timeout: u64,
     fast: u64,
+    by_path: Vec<u64>,
 }
 
 impl Ticker {
@@ -373,6 +374,7 @@ impl Ticker {
             acknowledged: 0,
             timeout: 0,
             fast: 0,
+            by_path: Vec::new(),
         }
     }
 
@@ -381,7 +383,15 @@ impl Ticker {
         // Control messages are counted too: a few hundred bytes.
         let acknowledged =
             acknowledged(&session.association, sent.bytes, session.plan.size).max(self.acknowledged);
+        let by_path: Vec<u64> = sent.paths.iter().map(|path| path.bytes).collect();
+        let before = std::mem::replace(&mut self.by_path, by_path.clone());
+        let before = before.into_iter().chain(std::iter::repeat(0));
         Seen::Sent {
+            by_path: by_path
+                .iter()
+                .zip(before)
+                .map(|(now, before)| now - before)
+                .collect(),
             bytes: acknowledged - std::mem::replace(&mut self.acknowledged, acknowledged),
             size: session.plan.size,
             timeout: sent.timeout - std::mem::replace(&mut self.timeout, sent.timeout),

@@ -5,6 +5,7 @@ use std::time::Duration;
 use anabranch::{Association, Counters};
 use serde_json::{Value, json};
 
+use super::by_path::PathTally;
 use super::plan::Plan;
 use crate::delays::{Summary, millis};
 use crate::units;
@@ -28,6 +29,8 @@ pub(super) struct Sent {
     /// Of the primary path, at the end; the window in bytes.
     pub(super) srtt: Option<Duration>,
     pub(super) cwnd: u64,
+    /// Path by path.
+    pub(super) paths: Vec<PathTally>,
     /// Time on a processor, of the whole program.
     pub(super) cpu: Option<Duration>,
 }
@@ -65,6 +68,8 @@ pub(super) struct Received {
     pub(super) overtaken: u64,
     /// From `send` to receipt.
     pub(super) delay: Option<Summary>,
+    /// The same of each stream from 1 on, if they are few.
+    pub(super) by_stream: Vec<Option<Summary>>,
     /// Since the run began here.
     pub(super) elapsed: Duration,
     /// Time on a processor since then, of the whole program.
@@ -91,6 +96,7 @@ impl Sent {
             given_up: GivenUp::of(&stats.counters),
             srtt: path.and_then(|path| path.srtt),
             cwnd: path.map_or(0, |path| path.cwnd as u64),
+            paths: stats.paths.iter().map(PathTally::of).collect(),
             cpu: None,
         }
     }
@@ -104,6 +110,7 @@ impl Sent {
             "retransmissions": { "timeout": self.timeout, "fast": self.fast, "spurious": self.spurious },
             "partial_reliability": self.given_up.to_json(),
             "srtt_ms": self.srtt.map(millis), "cwnd_bytes": self.cwnd,
+            "paths": self.paths.iter().map(PathTally::to_json).collect::<Vec<_>>(),
             "cpu_seconds": self.cpu.map(|cpu| cpu.as_secs_f64()),
         })
     }
@@ -123,6 +130,11 @@ impl Sent {
                 .as_f64()
                 .and_then(|ms| Duration::try_from_secs_f64(ms / 1e3).ok()),
             cwnd: value["cwnd_bytes"].as_u64()?,
+            paths: value["paths"]
+                .as_array()?
+                .iter()
+                .map(PathTally::from_json)
+                .collect::<Option<_>>()?,
             cpu: seconds(&value["cpu_seconds"]),
         })
     }
@@ -202,6 +214,7 @@ impl Received {
             "messages_per_second": per_second(self.messages, self.took),
             "missing": self.missing, "doubled": self.doubled, "late": self.late, "extra": self.extra,
             "cut": self.cut, "overtaken": self.overtaken, "delay": self.delay.map(Summary::to_json),
+            "delay_by_stream": self.by_stream.iter().map(|delay| delay.map(Summary::to_json)).collect::<Vec<_>>(),
             "elapsed_seconds": self.elapsed.as_secs_f64(),
             "cpu_seconds": self.cpu.map(|cpu| cpu.as_secs_f64()),
         })
@@ -220,6 +233,11 @@ impl Received {
             cut: number("cut")?,
             overtaken: number("overtaken")?,
             delay: Summary::from_json(&value["delay"]),
+            by_stream: value["delay_by_stream"]
+                .as_array()?
+                .iter()
+                .map(Summary::from_json)
+                .collect(),
             elapsed: seconds(&value["elapsed_seconds"])?,
             cpu: seconds(&value["cpu_seconds"]),
         })
@@ -252,6 +270,7 @@ pub(crate) fn cpu_time() -> Option<Duration> {
 mod tests {
     use anabranch::Reliability;
 
+    use super::super::by_path::tests::tally;
     use super::super::plan::tests::plan;
     use super::*;
 
@@ -316,6 +335,7 @@ mod tests {
             cut: 1,
             overtaken: 2,
             delay: Summary::from_json(&delay),
+            by_stream: vec![None, Summary::from_json(&delay)],
             elapsed: Duration::from_millis(1500),
             cpu: Some(Duration::from_millis(500)),
             ..Received::default()
@@ -337,6 +357,7 @@ mod tests {
             },
             srtt: Some(Duration::from_micros(1500)),
             cwnd: 4380,
+            paths: vec![tally(None, 7), tally(Some("10.0.0.1"), 9)],
             ..Sent::default()
         };
         assert_eq!(Sent::from_json(&sent.to_json()), Some(sent));

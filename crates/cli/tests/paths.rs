@@ -1,0 +1,292 @@
+//! Several paths as a user asks for them: two programs between addresses of loopback, of which a machine with Linux has many.
+#![cfg(target_os = "linux")]
+
+use serde_json::Value;
+
+mod common;
+
+use common::{Listener, anabranch, event, ready, records, refuses, run, text};
+
+/// Three links that are not alike.
+const LINKS: [&str; 3] = [
+    "rate=8mbit,delay=5ms,loss=0.1%,queue=64kib",
+    "rate=6400kbit,delay=8ms,loss=1%,queue=64kib",
+    "rate=3200kbit,delay=16ms,loss=3%,queue=64kib",
+];
+
+fn ours(path: usize) -> String {
+    format!("127.84.0.{}", path + 1)
+}
+
+fn theirs(server: u8, path: usize) -> String {
+    format!("127.84.{server}.{}", path + 1)
+}
+
+/// A server on the first `count` of the addresses that are its own.
+fn serve(command: &[&str], server: u8, count: usize) -> Listener {
+    let paths: Vec<String> = (0..count).map(|path| theirs(server, path)).collect();
+    let mut args = command.to_vec();
+    for path in &paths {
+        args.extend(["--path", path]);
+    }
+    args.extend(["--udp-port", "0", "--json"]);
+    ready(anabranch(&args))
+}
+
+/// The last record of a client that succeeds.
+fn summary(args: &[&str]) -> Value {
+    let output = run(args);
+    assert!(output.status.success(), "{args:?}: {}", text(&output.stderr));
+    event(&records(&text(&output.stdout)), "summary").clone()
+}
+
+fn measure(server: u8, mode: &[&str]) -> Value {
+    let listener = serve(&["perf", "server", "--one-off"], server, 3);
+    let host = theirs(server, 0);
+    let mut paths = vec![ours(0)];
+    paths.extend((1..3).map(|path| format!("{},{}", ours(path), theirs(server, path))));
+    let mut args = vec![
+        "perf",
+        "client",
+        &host,
+        "--udp-port",
+        &listener.udp_port,
+        "--json",
+    ];
+    args.extend(["--bytes", "2mib", "--size", "8kib", "--interval", "0.2"]);
+    for (path, link) in paths.iter().zip(LINKS) {
+        args.extend(["--path", path, "--link", link]);
+    }
+    args.extend(mode);
+    let summary = summary(&args);
+    let (ended, told) = listener.rest();
+    assert!(ended);
+    assert_eq!(
+        event(&told, "result")["forward"],
+        summary["forward"],
+        "both sides tell the same"
+    );
+    let forward = summary["forward"].clone();
+    assert_eq!(forward["intact"], true, "{forward}");
+    assert_eq!(forward["receiver"]["bytes"], 2 << 20);
+    let paths = forward["sender"]["paths"].as_array().unwrap();
+    assert_eq!(paths.len(), 3);
+    for (index, path) in paths.iter().enumerate() {
+        assert_eq!(path["local"], ours(index), "{path}");
+        let remote = path["remote"].as_str().unwrap();
+        assert!(
+            remote.starts_with(&format!("{}:", theirs(server, index))),
+            "{path}"
+        );
+    }
+    forward["sender"].clone()
+}
+
+fn of_paths(sender: &Value, what: &str) -> Vec<u64> {
+    let paths = sender["paths"].as_array().unwrap().iter();
+    paths.map(|path| path[what].as_u64().unwrap()).collect()
+}
+
+#[test]
+fn data_goes_by_all_paths_at_once() {
+    for (server, mode) in [
+        &["--multipath", "cmt", "--congestion", "uncoupled"][..],
+        &[
+            "--multipath",
+            "cmt",
+            "--path-scheduler",
+            "round-robin",
+            "--congestion",
+            "resource-pooling",
+        ],
+    ]
+    .iter()
+    .enumerate()
+    {
+        let sender = measure(server as u8 + 1, mode);
+        assert!(
+            of_paths(&sender, "bytes").iter().all(|bytes| *bytes > 0),
+            "{sender}"
+        );
+        let repeats = &sender["retransmissions"];
+        let repeats = repeats["fast"].as_u64().unwrap() + repeats["timeout"].as_u64().unwrap();
+        assert_eq!(
+            of_paths(&sender, "retransmissions").iter().sum::<u64>(),
+            repeats,
+            "{sender}"
+        );
+        assert!(
+            of_paths(&sender, "lost").iter().sum::<u64>() >= repeats,
+            "{sender}"
+        );
+        assert!(
+            sender["paths"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .all(|path| path["srtt_ms"].as_f64() > Some(5.0))
+        );
+    }
+}
+
+#[test]
+fn without_multipath_one_path_carries_it() {
+    let sender = measure(3, &[]);
+    let bytes = of_paths(&sender, "bytes");
+    // What a timeout found lost may be repeated on another one.
+    assert!(bytes[0] > 10 * (bytes[1] + bytes[2]), "{sender}");
+}
+
+#[test]
+fn people_read_a_line_for_each_path() {
+    let listener = serve(&["perf", "server", "--one-off"], 4, 2);
+    let (host, second) = (theirs(4, 0), ours(1));
+    let output = run(&[
+        "perf",
+        "client",
+        &host,
+        "--udp-port",
+        &listener.udp_port,
+        "--time",
+        "0.5",
+        "--interval",
+        "0.1",
+        "--path",
+        &ours(0),
+        "--path",
+        &second,
+        "--multipath",
+        "cmt",
+        "--link",
+        "rate=10mbit,delay=5ms",
+    ]);
+    let said = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for part in [
+        ", by path ",
+        "forward, path by path",
+        "share",
+        &format!("{second} to {}", theirs(4, 1)),
+        "active",
+    ] {
+        assert!(said.contains(part), "{part} is missing in {said}");
+    }
+}
+
+#[test]
+fn a_file_and_echoes_go_by_several_paths() {
+    let file = common::directory("paths").join("file");
+    std::fs::write(&file, vec![7; 300_000]).unwrap();
+    let both = [ours(0), ours(1)];
+    let listener = serve(&["listen", "--echo", "--multipath", "cmt"], 5, 2);
+    let (host, port) = (theirs(5, 0), listener.udp_port.clone());
+    let common = [
+        "--udp-port",
+        &port,
+        "--json",
+        "--path",
+        &both[0],
+        "--path",
+        &both[1],
+        "--multipath",
+        "cmt",
+    ];
+    let sent = summary(&[&["send", &host, file.to_str().unwrap()][..], &common].concat());
+    assert_eq!(sent["complete"], true, "{sent}");
+    let pinged = summary(&[&["ping", &host, "--count", "3", "--interval", "1ms"][..], &common].concat());
+    assert_eq!(pinged["equal"], 3, "{pinged}");
+}
+
+#[test]
+fn mistakes_are_explained() {
+    let listener = serve(&["listen"], 6, 1);
+    let host = theirs(6, 0);
+    let ping = |more: &[&'static str]| {
+        let args = [
+            &["ping", &host, "--udp-port", &listener.udp_port, "--count", "1"][..],
+            more,
+        ]
+        .concat();
+        let output = run(&args);
+        let said = text(&output.stderr);
+        (output.status.success(), said)
+    };
+    for (more, parts) in [
+        (
+            &["--path", "203.0.113.9"][..],
+            &["--path 203.0.113.9", "no address of this machine"][..],
+        ),
+        (
+            &["--path", "127.84.0.1", "--multipath", "cmt"],
+            &["--path once for each"],
+        ),
+        (
+            &["--multipath", "cmt"],
+            &["--multipath cmt", "127.84.6.1", "start its side with --path"],
+        ),
+        (
+            &["--path", "127.84.0.1", "--path", "127.84.0.2,127.84.6.2"],
+            &["--path 127.84.0.2,127.84.6.2", "no such address", "127.84.6.1"],
+        ),
+        (
+            &["--path", "127.84.0.1,127.84.9.9"],
+            &["HOST 127.84.6.1", "without REMOTE"],
+        ),
+        (&["--path", "::1"], &["HOST 127.84.6.1", "IPv4"]),
+        (
+            &[
+                "--path",
+                "127.84.0.1,127.84.6.1",
+                "--path",
+                "127.84.0.2,127.84.6.1",
+            ],
+            &["leads there already"],
+        ),
+        (&["--congestion", "lia"], &["--congestion", "--multipath cmt"]),
+        (
+            &[
+                "--path",
+                "127.84.0.1",
+                "--link",
+                "delay=1ms",
+                "--link",
+                "delay=2ms",
+            ],
+            &["--link is given 2 times"],
+        ),
+    ] {
+        let (succeeded, said) = ping(more);
+        assert!(!succeeded && said.contains("error: "), "{more:?}: {said}");
+        for part in parts {
+            assert!(said.contains(part), "{more:?}: {part} is missing in {said}");
+        }
+    }
+    let (succeeded, said) = ping(&["--path", "127.84.0.1", "--path", "127.84.0.2"]);
+    assert!(!succeeded, "a listener without --echo answers nothing");
+    assert!(said.contains("note: --path 127.84.0.2 is not used"), "{said}");
+    refuses(&[
+        (
+            &["ping", "127.0.0.1", "--path", "10.0.0.1,::1"],
+            "one path cannot mix them",
+        ),
+        (&["ping", "127.0.0.1", "--path", "here"], "LOCAL is an IP address"),
+        (&["ping", "127.0.0.1", "--path", "10.0.0.1:9899"], "without port"),
+        (
+            &["ping", "127.0.0.1", "--path", "10.0.0.1,0.0.0.0"],
+            "REMOTE is the address of one interface",
+        ),
+        (&["ping", "127.0.0.1", "--multipath", "all"], "--multipath"),
+        (
+            &["listen", "--path", "127.0.0.1,127.0.0.2"],
+            "LOCAL alone, here 127.0.0.1",
+        ),
+        (
+            &["listen", "--path", "127.0.0.1", "--bind", "127.0.0.1"],
+            "--bind",
+        ),
+        (
+            &["listen", "--bind", "203.0.113.9"],
+            "--bind 203.0.113.9: this is no address of this machine",
+        ),
+    ]);
+}
