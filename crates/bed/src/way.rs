@@ -1,0 +1,151 @@
+//! One direction of a path: a link, a bound on what it holds, and what it was given and gave.
+
+use std::time::Duration;
+
+use anabranch_netsim::{Link, LinkConfig, LinkPacket, LinkStats};
+use anabranch_proto::Timestamp;
+
+use crate::ip_packet::IpPacket;
+use crate::lateness::Lateness;
+
+/// Bytes under way in one direction: a link without a rate or a queue would else hold whatever somebody sends. A gigabit a
+/// second is a second on its way.
+const MOST_UNDER_WAY: usize = 128 << 20;
+
+/// What one direction of a path did since the bed was made.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct WayCounters {
+    /// What its link counted: packets and bytes offered and delivered, losses by cause, the largest queue.
+    pub link: LinkStats,
+    /// Bytes in the link's queue now, the packet in transmission included.
+    pub queue_bytes: u64,
+    /// Packets refused because the bed would have held more than 128 MiB of them; the link was not asked.
+    pub lost_full: u64,
+    /// Packets that the link delivered and the kernel did not take.
+    pub lost_refused: u64,
+    /// Packets that the kernel lost on their way to the bed, because it came too late to fetch them.
+    pub lost_before: u64,
+    /// How late packets were handed over against the time that the link had said.
+    pub lateness: Lateness,
+    /// When the first and the last packet were handed over, since the bed was made.
+    pub handed_over: Option<(Duration, Duration)>,
+}
+
+impl WayCounters {
+    /// Packets lost, whatever the cause.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.link.lost() + self.lost_full + self.lost_refused + self.lost_before
+    }
+}
+
+/// See the [module's documentation](self).
+#[derive(Debug)]
+pub(crate) struct Way {
+    link: Link<IpPacket>,
+    /// Under way.
+    bytes: usize,
+    lost_full: u64,
+    lost_refused: u64,
+    lateness: Lateness,
+    handed_over: Option<(Timestamp, Timestamp)>,
+}
+
+impl Way {
+    pub(crate) fn new(config: LinkConfig, seed: u64, label: &str) -> Self {
+        Self {
+            link: Link::new(config, seed, label),
+            bytes: 0,
+            lost_full: 0,
+            lost_refused: 0,
+            lateness: Lateness::default(),
+            handed_over: None,
+        }
+    }
+
+    /// Takes a packet in.
+    pub(crate) fn enqueue(&mut self, now: Timestamp, packet: &[u8]) {
+        if self.bytes + packet.len() > MOST_UNDER_WAY {
+            self.lost_full += 1;
+            return;
+        }
+        let fate = self.link.enqueue(now, IpPacket(packet.to_vec()));
+        if fate.lost.is_none() {
+            self.bytes += packet.len() * (1 + usize::from(fate.duplicated));
+        }
+    }
+
+    /// Hands over a packet whose time has come to `taker`, which answers whether it could take it. False if there is none.
+    pub(crate) fn hand_over(&mut self, now: Timestamp, taker: impl FnOnce(&[u8]) -> bool) -> bool {
+        let Some(due) = self.link.next_event().filter(|due| *due <= now) else {
+            return false;
+        };
+        let Some(packet) = self.link.poll(now) else {
+            return false;
+        };
+        self.bytes -= packet.wire_len();
+        self.lateness.record(now.saturating_duration_since(due));
+        self.handed_over = Some((self.handed_over.map_or(now, |(first, _)| first), now));
+        self.lost_refused += u64::from(!taker(&packet.0));
+        true
+    }
+
+    /// When the next packet is due.
+    pub(crate) fn next_event(&self) -> Option<Timestamp> {
+        self.link.next_event()
+    }
+
+    /// What it did so far; what the kernel lost before is not known here.
+    pub(crate) fn counters(&mut self, now: Timestamp) -> WayCounters {
+        let since_start = |time: Timestamp| time.saturating_duration_since(Timestamp::ZERO);
+        WayCounters {
+            link: *self.link.stats(),
+            queue_bytes: self.link.queued_bytes(now),
+            lost_full: self.lost_full,
+            lost_refused: self.lost_refused,
+            lost_before: 0,
+            lateness: self.lateness.clone(),
+            handed_over: self
+                .handed_over
+                .map(|(first, last)| (since_start(first), since_start(last))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_are_handed_over_when_they_are_due_and_lateness_is_counted() {
+        let mut way = Way::new("rate=10mbit,delay=40ms".parse().unwrap(), 1, "test");
+        way.enqueue(Timestamp::ZERO, &[0x45; 1250]);
+        way.enqueue(Timestamp::ZERO, &[0x45; 1250]);
+        assert_eq!(way.next_event(), Some(Timestamp::from_millis(41)));
+        assert!(!way.hand_over(Timestamp::from_millis(40), |_| panic!("it is not due")));
+        assert!(way.hand_over(Timestamp::from_millis(41), |packet| packet.len() == 1250));
+        assert!(way.hand_over(Timestamp::from_millis(45), |_| false));
+        assert!(!way.hand_over(Timestamp::from_millis(99), |_| panic!("there is none")));
+        let counters = way.counters(Timestamp::from_millis(99));
+        assert_eq!(counters.lateness.max(), Duration::from_millis(3));
+        assert_eq!((counters.lost_refused, counters.lost()), (1, 1));
+        let (first, last) = counters.handed_over.unwrap();
+        assert_eq!(last - first, Duration::from_millis(4));
+        assert_eq!((counters.link.delivered, counters.queue_bytes), (2, 0));
+        assert_eq!(counters.link.queue_max_bytes, 2500);
+    }
+
+    #[test]
+    fn a_link_without_limits_does_not_hold_everything() {
+        let config = "delay=10s,duplicate=100%,mtu=65535".parse().unwrap();
+        let mut way = Way::new(config, 1, "test");
+        let packet = vec![0x45; 60_000];
+        while way.lost_full == 0 {
+            way.enqueue(Timestamp::ZERO, &packet);
+        }
+        assert!(way.bytes <= MOST_UNDER_WAY + 60_000 && way.bytes > MOST_UNDER_WAY - 60_000);
+        while way.hand_over(Timestamp::from_millis(10_000), |_| true) {}
+        assert_eq!(way.bytes, 0);
+    }
+}
