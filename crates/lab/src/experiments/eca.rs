@@ -6,6 +6,7 @@ mod figures;
 mod repairs;
 mod simulation;
 
+use anabranch_proto::AckRouting;
 use simulation::{Buffer, Protocol, Reports, Setting, Variant, simulate};
 
 use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric};
@@ -53,29 +54,45 @@ const PARAMETERS: &[Parameter] = &[
         from_paper: false,
     },
     Parameter {
+        name: "reports",
+        value: "packets of the same path, acknowledged later, that make a loss; amended: three, or one after 1.25 smoothed round \
+                trips, backed off where repeats prove needless",
+        from_paper: false,
+    },
+    Parameter {
         name: "windows",
         value: "uncoupled; RTO.Initial 3 s, ssthresh at least 4 packets",
         from_paper: false,
     },
     Parameter {
         name: "repeats",
-        value: "CMT: where ssthresh is largest; of the paths with room but the one that lost",
+        value: "CMT: where ssthresh is largest; ECA: where the smoothed round trip is smallest; of the paths with room but \
+                the one that lost",
         from_paper: false,
     },
     Parameter {
         name: "acknowledgements",
-        value: "SACK, delayed by up to 200 ms or two packets, across paths too; no NR-SACK",
+        value: "delayed by up to 200 ms or two packets, across paths too; a gap on a path is reported at once; no NR-SACK",
         from_paper: false,
     },
 ];
 
-const KNOBS: &[Knob] = &[Knob {
-    name: "seconds",
-    unit: "s",
-    about: "how long is measured",
-    usual: "100, or 40 in the quick setting",
-    range: (1.0, 100_000.0),
-}];
+const KNOBS: &[Knob] = &[
+    Knob {
+        name: "queue",
+        unit: "packets",
+        about: "how many stand in each link's queue at most, where anything is lost",
+        usual: "50",
+        range: (1.0, 100_000.0),
+    },
+    Knob {
+        name: "seconds",
+        unit: "s",
+        about: "how long is measured",
+        usual: "100, or 30 in the quick setting where that tells enough",
+        range: (1.0, 100_000.0),
+    },
+];
 
 const METRICS: &[Metric] = &[
     metric(
@@ -124,7 +141,7 @@ pub(super) fn experiment() -> Experiment {
         knobs: KNOBS,
         metrics: METRICS,
         seeds: &|extent| match extent {
-            Extent::Quick | Extent::Short => 8,
+            Extent::Quick | Extent::Short => 7,
             Extent::Full => 30,
         },
         cells: &cells,
@@ -171,30 +188,70 @@ fn over(rule: Rule, losses: &[u32], variant: Variant) -> impl Iterator<Item = Se
 
 /// What the claims need.
 fn quick_settings() -> Vec<Setting> {
+    use Buffer::{Large, Small, Split};
+    use Protocol::{Cmt, Eca};
+    use Reports::{Amended, Four, One, Three};
     let mut settings = Vec::new();
-    for buffer in [Buffer::Small, Buffer::Large] {
-        let rule = (Protocol::Cmt, buffer, Reports::Three);
+    let everywhere = [
+        (Cmt, Small, Three),
+        (Eca, Small, Three),
+        (Cmt, Large, Three),
+        (Eca, Large, Three),
+        (Cmt, Large, Four),
+        (Eca, Split, One),
+        (Cmt, Split, One),
+    ];
+    for rule in everywhere {
         settings.extend(over(rule, &LOSSES, Variant::Plain));
-        settings.extend(over(rule, &[0], Variant::NoLoss));
     }
-    let paper = (Protocol::Cmt, Buffer::Large, Reports::Four);
-    settings.extend(over(paper, &LOSSES, Variant::Plain));
+    for buffer in [Small, Large] {
+        for protocol in [Cmt, Eca] {
+            let amended = (protocol, buffer, Amended);
+            settings.extend(over(amended, &ENDS, Variant::Plain));
+            settings.extend(over((protocol, buffer, Three), &[0], Variant::NoLoss));
+        }
+    }
+    for protocol in [Cmt, Eca] {
+        for variant in [Variant::LostAcks, Variant::BothWays] {
+            settings.extend(over((protocol, Small, Three), &[15], variant));
+        }
+    }
+    for reports in [One, Three, Amended] {
+        settings.extend(over((Eca, Small, reports), &[3], Variant::Late(2)));
+    }
+    for routing in [AckRouting::Measured, AckRouting::LastArrival] {
+        settings.extend(over((Eca, Small, Three), &[15], Variant::Bad(routing)));
+    }
+    settings.extend(over((Cmt, Small, Three), &[3], Variant::EveryPacket));
+    let by_last_arrival = Variant::Acks(AckRouting::LastArrival);
+    settings.extend(over((Eca, Small, Three), &[3], by_last_arrival));
+    settings.extend(over((Eca, Large, Three), &[15], Variant::NoForwardPsn));
     settings
 }
 
 fn full_settings() -> Vec<Setting> {
     let mut settings = Vec::new();
-    for buffer in [Buffer::Small, Buffer::Large, Buffer::Split] {
-        for reports in [Reports::One, Reports::Three, Reports::Four] {
-            settings.extend(over((Protocol::Cmt, buffer, reports), &LOSSES, Variant::Plain));
+    for protocol in [Protocol::Cmt, Protocol::Eca] {
+        for buffer in [Buffer::Small, Buffer::Large, Buffer::Split] {
+            for reports in [Reports::One, Reports::Three, Reports::Four, Reports::Amended] {
+                settings.extend(over((protocol, buffer, reports), &LOSSES, Variant::Plain));
+            }
         }
-    }
-    for buffer in [Buffer::Small, Buffer::Large] {
-        let rule = (Protocol::Cmt, buffer, Reports::Three);
-        for variant in Variant::WITH_LOSS {
-            settings.extend(over(rule, &ENDS, variant));
+        for buffer in [Buffer::Small, Buffer::Large] {
+            settings.extend(over((protocol, buffer, Reports::Three), &[0], Variant::NoLoss));
+            let own: &[Variant] = match protocol {
+                Protocol::Cmt => &[Variant::EveryPacket],
+                Protocol::Eca => &Variant::OF_ECA,
+            };
+            for variant in Variant::OF_BOTH.iter().chain(own) {
+                settings.extend(over((protocol, buffer, Reports::Three), &ENDS, *variant));
+            }
         }
-        settings.extend(over(rule, &[0], Variant::NoLoss));
+        for reports in [Reports::One, Reports::Amended] {
+            for variant in [Variant::Late(2), Variant::Late(10)] {
+                settings.extend(over((protocol, Buffer::Small, reports), &ENDS, variant));
+            }
+        }
     }
     settings
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anabranch_netsim::{Application, HostApi, LinkConfig, LossModel, Node, QueueLimit};
 use anabranch_proto::{
-    AssociationId, Config, CoupledControl, Event, MultipathMode, PathScheduler, RecoveryRules,
+    AckRouting, AssociationId, Config, CoupledControl, Event, MultipathMode, PathScheduler, RecoveryRules,
     RetransmissionPolicy, SendOptions, Timestamp,
 };
 
@@ -38,16 +38,27 @@ pub(super) struct Setting {
     pub(super) variant: Variant,
 }
 
+impl Setting {
+    /// Whether a short run tells little: gap blocks gather slowly, and where windows are small and losses many, timeouts leave few
+    /// chunks to fast retransmission.
+    fn is_slow(self) -> bool {
+        let is_thin = self.buffer == Buffer::Small && self.reports == Reports::Three && self.loss == 15;
+        is_thin || self.variant == Variant::NoForwardPsn
+    }
+}
+
 /// How chunks are acknowledged, and where repeats go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
     Cmt,
+    Eca,
 }
 
 impl Protocol {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Cmt => "cmt",
+            Self::Eca => "eca",
         }
     }
 }
@@ -76,9 +87,12 @@ impl Buffer {
 /// What makes a loss: later packets of the same path that are acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reports {
+    /// One, whatever proves needless.
     One,
     Three,
     Four,
+    /// Three, or one once 1.25 smoothed round trips have passed.
+    Amended,
 }
 
 impl Reports {
@@ -87,6 +101,7 @@ impl Reports {
             Self::One => "1",
             Self::Three => "3",
             Self::Four => "4",
+            Self::Amended => "amended",
         }
     }
 }
@@ -111,11 +126,19 @@ pub(super) enum Variant {
     EveryPacket,
     /// Acknowledgements that tell what cannot be taken back.
     NrSack,
+    /// Acknowledgements by these paths.
+    Acks(AckRouting),
+    /// Path 2 as bad as path 3, both ways; acknowledgements by these paths.
+    Bad(AckRouting),
+    /// The receiver waits for what is not worth waiting for.
+    NoForwardPsn,
+    /// Only an acknowledgement that returns by the path of the data tells its round-trip time.
+    OwnSamples,
 }
 
 impl Variant {
-    /// All that lose packets, but [`Variant::Plain`].
-    pub(super) const WITH_LOSS: [Self; 9] = [
+    /// Those with losses that either protocol has, but [`Variant::Plain`].
+    pub(super) const OF_BOTH: [Self; 9] = [
         Self::LostAcks,
         Self::BothWays,
         Self::Late(2),
@@ -123,8 +146,17 @@ impl Variant {
         Self::Default(CoupledControl::Lia),
         Self::Default(CoupledControl::Uncoupled),
         Self::SamePath,
-        Self::EveryPacket,
         Self::NrSack,
+        Self::Bad(AckRouting::Measured),
+    ];
+    /// Those that only ECA-SCTP has.
+    pub(super) const OF_ECA: [Self; 6] = [
+        Self::Acks(AckRouting::LastArrival),
+        Self::Acks(AckRouting::EveryPath),
+        Self::Bad(AckRouting::LastArrival),
+        Self::Bad(AckRouting::EveryPath),
+        Self::NoForwardPsn,
+        Self::OwnSamples,
     ];
 
     pub(super) fn name(self) -> &'static str {
@@ -140,21 +172,32 @@ impl Variant {
             Self::SamePath => "same-path",
             Self::EveryPacket => "every-packet",
             Self::NrSack => "nr-sack",
+            Self::Acks(AckRouting::EveryPath) => "acks-everywhere",
+            Self::Acks(_) => "acks-last-arrival",
+            Self::Bad(AckRouting::EveryPath) => "bad-everywhere",
+            Self::Bad(AckRouting::LastArrival) => "bad-last-arrival",
+            Self::Bad(_) => "bad",
+            Self::NoForwardPsn => "no-forward-psn",
+            Self::OwnSamples => "own-samples",
         }
     }
 }
 
 fn config(setting: Setting) -> Config {
+    let Setting { reports, variant, .. } = setting;
+    let amended = reports == Reports::Amended;
     let mut config = plain_config();
     config.rto.initial = Duration::from_secs(3);
     config.initial_window = Some(2);
-    config.nr_sack.offer = setting.variant == Variant::NrSack;
+    config.nr_sack.offer = variant == Variant::NrSack;
     config.recovery = RecoveryRules {
-        missing_reports: match setting.reports {
+        missing_reports: match reports {
             Reports::One => 1,
-            Reports::Three => 3,
+            Reports::Three | Reports::Amended => 3,
             Reports::Four => 4,
         },
+        time_rule: amended,
+        backs_off: amended,
         initial_ssthresh: 65_536,
         ..RecoveryRules::RFC9260
     };
@@ -163,16 +206,20 @@ fn config(setting: Setting) -> Config {
         Buffer::Large | Buffer::Split => 3 * 65_536,
     };
     let multipath = &mut config.multipath;
-    multipath.mode = MultipathMode::Cmt;
+    (multipath.mode, multipath.retransmission) = match setting.protocol {
+        Protocol::Cmt => (MultipathMode::Cmt, RetransmissionPolicy::LargestSsthresh),
+        Protocol::Eca => (MultipathMode::Eca, RetransmissionPolicy::SmallestRtt),
+    };
     multipath.split_receive_buffer = setting.buffer == Buffer::Split;
-    multipath.delayed_acks = setting.variant != Variant::EveryPacket;
+    multipath.delayed_acks = variant != Variant::EveryPacket;
     multipath.congestion = CoupledControl::Uncoupled;
     multipath.scheduler = PathScheduler::RoundRobin;
-    multipath.retransmission = match setting.protocol {
-        Protocol::Cmt => RetransmissionPolicy::LargestSsthresh,
-    };
-    match setting.variant {
+    multipath.eca.time_rule = amended;
+    multipath.eca.forward_psn = variant != Variant::NoForwardPsn;
+    multipath.eca.sample_any_ack = variant != Variant::OwnSamples;
+    match variant {
         Variant::SamePath => multipath.retransmission = RetransmissionPolicy::SamePath,
+        Variant::Acks(routing) | Variant::Bad(routing) => multipath.eca.ack_routing = routing,
         Variant::Default(congestion) => {
             multipath.congestion = congestion;
             multipath.scheduler = PathScheduler::EarliestDeliveryFirst;
@@ -184,17 +231,22 @@ fn config(setting: Setting) -> Config {
 }
 
 /// The links of data and those of acknowledgements.
-fn links(setting: Setting) -> Vec<(LinkConfig, LinkConfig)> {
+fn links(setting: Setting, trial: &Trial<'_>) -> Vec<(LinkConfig, LinkConfig)> {
+    let third = f64::from(setting.loss) / 100.0;
     let losses = match setting.variant {
         Variant::NoLoss => [0.0; 3],
-        _ => [0.001, 0.01, f64::from(setting.loss) / 100.0],
+        Variant::Bad(_) => [0.001, third, third],
+        _ => [0.001, 0.01, third],
     };
     let packets = if setting.variant == Variant::NoLoss {
         200
     } else {
-        50
+        trial.knob_or("queue", 50.0) as u64
     };
-    let both = matches!(setting.variant, Variant::LostAcks | Variant::BothWays);
+    let both = matches!(
+        setting.variant,
+        Variant::LostAcks | Variant::BothWays | Variant::Bad(_)
+    );
     let paths = PATHS.into_iter().zip(losses);
     paths
         .map(|((kbits, millis), loss)| {
@@ -262,10 +314,10 @@ impl Windows {
     }
 }
 
-/// Which path has this address at its end, from 0.
+/// Which path has this address at its end, from 0: [`Pair`] numbers them in the second octet.
 fn place_of(address: IpAddr) -> usize {
     match address {
-        IpAddr::V4(address) => usize::from(address.octets()[2]),
+        IpAddr::V4(address) => usize::from(address.octets()[1]),
         IpAddr::V6(_) => 0,
     }
 }
@@ -279,12 +331,19 @@ fn variation(readings: &[f64]) -> f64 {
 /// Runs a cell.
 pub(super) fn simulate(setting: Setting, extent: Extent, trial: &Trial<'_>) -> Vec<f64> {
     let seconds = match extent {
-        Extent::Quick | Extent::Short => 40.0,
-        Extent::Full => 100.0,
+        Extent::Quick | Extent::Short if !setting.is_slow() => 30.0,
+        _ => 100.0,
     };
     let seconds = trial.knob_or("seconds", seconds);
+    let mut windows = Windows::default();
+    let pair = run(setting, seconds, trial, |pair| windows.look(pair));
+    numbers(&pair, &windows, seconds)
+}
+
+/// Sends for so many seconds, from [`BEGIN`] on, and lets `look` look every now and then.
+fn run(setting: Setting, seconds: f64, trial: &Trial<'_>, mut look: impl FnMut(&Pair)) -> Pair {
     let source = || Source::greedy(PEER, SendOptions::default(), MESSAGE);
-    let mut pair = Pair::over(trial, &config(setting), links(setting), source());
+    let mut pair = Pair::over(trial, &config(setting), links(setting, trial), source());
     if setting.variant == Variant::BothWays {
         let begins = pair.sender().host().poll_timeout();
         pair.sender_mut().host_mut().run(BothWays::new(source()), begins);
@@ -294,15 +353,14 @@ pub(super) fn simulate(setting: Setting, extent: Extent, trial: &Trial<'_>) -> V
     pair.receiver_mut().keep_log();
     pair.network.run_until(BEGIN);
     let end = BEGIN + Duration::from_secs_f64(seconds);
-    let mut windows = Windows::default();
     while pair.network.now() < end {
-        windows.look(&pair);
+        look(&pair);
         pair.network.run_for(LOOK);
     }
-    numbers(&pair, &windows, end)
+    pair
 }
 
-fn numbers(pair: &Pair, windows: &Windows, end: Timestamp) -> Vec<f64> {
+fn numbers(pair: &Pair, windows: &Windows, seconds: f64) -> Vec<f64> {
     let (sender, receiver) = (pair.sender(), pair.receiver());
     let repairs = Repairs::between(sender.log(), receiver.log(), BEGIN);
     let host = receiver.host();
@@ -334,14 +392,13 @@ fn numbers(pair: &Pair, windows: &Windows, end: Timestamp) -> Vec<f64> {
         };
         seen.at >= BEGIN
     });
-    let seconds = end.saturating_duration_since(BEGIN).as_secs_f64();
     let mut numbers = vec![
         mean(&times),
         times.len() as f64,
         repairs.by_timeout as f64,
         timeouts.count() as f64,
         (deliveries.len() * MESSAGE * 8) as f64 / 1e6 / seconds,
-        longest_pause(&deliveries, end),
+        longest_pause(&deliveries, pair.network.now()),
         repairs.repeats as f64,
         repairs.spurious as f64,
         mean(&acks),
@@ -360,4 +417,46 @@ fn longest_pause(deliveries: &[Timestamp], end: Timestamp) -> f64 {
     let to = deliveries.iter().chain(std::iter::once(&end));
     let pauses = from.zip(to).map(|(from, to)| to.saturating_duration_since(*from));
     pauses.max().unwrap_or_default().as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trial::Knobs;
+
+    /// What is seen from outside is what the sender says it did.
+    #[test]
+    fn repeats_are_seen_as_they_are_counted() {
+        for protocol in [Protocol::Cmt, Protocol::Eca] {
+            let setting = Setting {
+                protocol,
+                buffer: Buffer::Small,
+                reports: Reports::Three,
+                loss: 15,
+                variant: Variant::Plain,
+            };
+            let pair = run(setting, 20.0, &Trial::new(1, &Knobs::default()), |_| {});
+            let counters = pair.counters();
+            let log = pair.sender().log();
+            let repairs = Repairs::between(log, pair.receiver().log(), Timestamp::ZERO);
+            let (fast, timeout) = (counters.retransmissions_fast, counters.retransmissions_timeout);
+            assert_eq!(repairs.repeats as u64, fast + timeout, "{protocol:?}");
+            assert!(repairs.fast.len() > 10, "{protocol:?}");
+            let lost_on = |place| {
+                repairs
+                    .fast
+                    .iter()
+                    .filter(move |(_, path)| place_of(*path) == place)
+            };
+            assert!(
+                lost_on(2).count() > lost_on(0).count(),
+                "{protocol:?}: path 3 is the worst"
+            );
+            assert!(repairs.fast.len() as u64 <= fast && repairs.by_timeout as u64 <= timeout);
+            let timeouts = log
+                .iter()
+                .filter(|seen| matches!(seen.what, What::TimedOut { .. }));
+            assert_eq!(timeouts.count() as u64, counters.timeouts, "{protocol:?}");
+        }
+    }
 }
