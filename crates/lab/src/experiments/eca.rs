@@ -4,10 +4,12 @@
 mod claims;
 mod figures;
 mod repairs;
+mod setting;
 mod simulation;
 
 use anabranch_proto::AckRouting;
-use simulation::{Buffer, Protocol, Reports, Setting, Variant, simulate};
+use setting::{Buffer, Protocol, Reports, Setting, Variant};
+use simulation::simulate;
 
 use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric};
 use crate::trial::Knob;

@@ -1,0 +1,251 @@
+//! The cells: which protocol, with which buffer, how many reports, which loss, and what else is different.
+
+use std::time::Duration;
+
+use anabranch_netsim::{LinkConfig, LossModel, QueueLimit};
+use anabranch_proto::{
+    AckRouting, Config, CoupledControl, MultipathMode, PathScheduler, RecoveryRules, RetransmissionPolicy,
+};
+
+use crate::experiments::plain_config;
+use crate::trial::Trial;
+
+/// Of each path: rate in kbit/s, delay in milliseconds each way.
+pub(super) const PATHS: [(u64, u64); 3] = [(2000, 50), (1600, 80), (800, 160)];
+
+/// A cell of the experiment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setting {
+    pub(super) protocol: Protocol,
+    pub(super) buffer: Buffer,
+    pub(super) reports: Reports,
+    /// Of path 3, in percent; 0 is no loss on any path.
+    pub(super) loss: u32,
+    pub(super) variant: Variant,
+}
+
+impl Setting {
+    /// Whether a short run tells little: gap blocks gather slowly, and where windows are small and losses many, timeouts leave few
+    /// chunks to fast retransmission.
+    pub(super) fn is_slow(self) -> bool {
+        let is_thin = self.buffer == Buffer::Small && self.reports == Reports::Three && self.loss == 15;
+        is_thin || self.variant == Variant::NoForwardPsn
+    }
+}
+
+/// How chunks are acknowledged, and where repeats go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Protocol {
+    Cmt,
+    Eca,
+}
+
+impl Protocol {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Cmt => "cmt",
+            Self::Eca => "eca",
+        }
+    }
+}
+
+/// The receiver's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Buffer {
+    /// 65,536 bytes for all paths.
+    Small,
+    /// 196,608 bytes for all paths.
+    Large,
+    /// 196,608 bytes, of which each path has a third.
+    Split,
+}
+
+impl Buffer {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Small => "64",
+            Self::Large => "192",
+            Self::Split => "64-each",
+        }
+    }
+}
+
+/// What makes a loss: later packets of the same path that are acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reports {
+    /// One, whatever proves needless.
+    One,
+    Three,
+    Four,
+    /// Three, or one once 1.25 smoothed round trips have passed.
+    Amended,
+}
+
+impl Reports {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::One => "1",
+            Self::Three => "3",
+            Self::Four => "4",
+            Self::Amended => "amended",
+        }
+    }
+}
+
+/// What is changed, of all that is the same elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Variant {
+    Plain,
+    /// Acknowledgements are lost as data is.
+    LostAcks,
+    /// Both hosts send, and both directions lose.
+    BothWays,
+    /// So many percent of the packets with data come 30 ms late.
+    Late(u32),
+    /// No loss, and queues that hold more than the receive window.
+    NoLoss,
+    /// The stack's own choice of paths, for new data and repeats; windows coupled or not.
+    Default(CoupledControl),
+    /// Repeats go where the chunk was lost.
+    SamePath,
+    /// Every packet that is out of order by its TSN is acknowledged at once.
+    EveryPacket,
+    /// Acknowledgements that tell what cannot be taken back.
+    NrSack,
+    /// Acknowledgements by these paths.
+    Acks(AckRouting),
+    /// Path 2 as bad as path 3, both ways; acknowledgements by these paths.
+    Bad(AckRouting),
+    /// The receiver waits for what is not worth waiting for.
+    NoForwardPsn,
+    /// Only an acknowledgement that returns by the path of the data tells its round-trip time.
+    OwnSamples,
+}
+
+impl Variant {
+    /// Those with losses that either protocol has, but [`Variant::Plain`].
+    pub(super) const OF_BOTH: [Self; 9] = [
+        Self::LostAcks,
+        Self::BothWays,
+        Self::Late(2),
+        Self::Late(10),
+        Self::Default(CoupledControl::Lia),
+        Self::Default(CoupledControl::Uncoupled),
+        Self::SamePath,
+        Self::NrSack,
+        Self::Bad(AckRouting::Measured),
+    ];
+    /// Those that only ECA-SCTP has.
+    pub(super) const OF_ECA: [Self; 6] = [
+        Self::Acks(AckRouting::LastArrival),
+        Self::Acks(AckRouting::EveryPath),
+        Self::Bad(AckRouting::LastArrival),
+        Self::Bad(AckRouting::EveryPath),
+        Self::NoForwardPsn,
+        Self::OwnSamples,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::LostAcks => "lost-acks",
+            Self::BothWays => "both-ways",
+            Self::Late(2) => "late-2",
+            Self::Late(_) => "late-10",
+            Self::NoLoss => "no-loss",
+            Self::Default(CoupledControl::Uncoupled) => "default-uncoupled",
+            Self::Default(_) => "default",
+            Self::SamePath => "same-path",
+            Self::EveryPacket => "every-packet",
+            Self::NrSack => "nr-sack",
+            Self::Acks(AckRouting::EveryPath) => "acks-everywhere",
+            Self::Acks(_) => "acks-last-arrival",
+            Self::Bad(AckRouting::EveryPath) => "bad-everywhere",
+            Self::Bad(AckRouting::LastArrival) => "bad-last-arrival",
+            Self::Bad(_) => "bad",
+            Self::NoForwardPsn => "no-forward-psn",
+            Self::OwnSamples => "own-samples",
+        }
+    }
+}
+
+pub(super) fn config(setting: Setting) -> Config {
+    let Setting { reports, variant, .. } = setting;
+    let amended = reports == Reports::Amended;
+    let mut config = plain_config();
+    config.rto.initial = Duration::from_secs(3);
+    config.initial_window = Some(2);
+    config.nr_sack.offer = variant == Variant::NrSack;
+    config.recovery = RecoveryRules {
+        missing_reports: match reports {
+            Reports::One => 1,
+            Reports::Three | Reports::Amended => 3,
+            Reports::Four => 4,
+        },
+        time_rule: amended,
+        backs_off: amended,
+        initial_ssthresh: 65_536,
+        ..RecoveryRules::RFC9260
+    };
+    config.buffers.receive = match setting.buffer {
+        Buffer::Small => 65_536,
+        Buffer::Large | Buffer::Split => 3 * 65_536,
+    };
+    let multipath = &mut config.multipath;
+    (multipath.mode, multipath.retransmission) = match setting.protocol {
+        Protocol::Cmt => (MultipathMode::Cmt, RetransmissionPolicy::LargestSsthresh),
+        Protocol::Eca => (MultipathMode::Eca, RetransmissionPolicy::SmallestRtt),
+    };
+    multipath.split_receive_buffer = setting.buffer == Buffer::Split;
+    multipath.delayed_acks = variant != Variant::EveryPacket;
+    multipath.congestion = CoupledControl::Uncoupled;
+    multipath.scheduler = PathScheduler::RoundRobin;
+    multipath.eca.time_rule = amended;
+    multipath.eca.forward_psn = variant != Variant::NoForwardPsn;
+    multipath.eca.sample_any_ack = variant != Variant::OwnSamples;
+    match variant {
+        Variant::SamePath => multipath.retransmission = RetransmissionPolicy::SamePath,
+        Variant::Acks(routing) | Variant::Bad(routing) => multipath.eca.ack_routing = routing,
+        Variant::Default(congestion) => {
+            multipath.congestion = congestion;
+            multipath.scheduler = PathScheduler::EarliestDeliveryFirst;
+            multipath.retransmission = RetransmissionPolicy::EarliestDelivery;
+        }
+        _ => {}
+    }
+    config
+}
+
+/// The links of data and those of acknowledgements.
+pub(super) fn links(setting: Setting, trial: &Trial<'_>) -> Vec<(LinkConfig, LinkConfig)> {
+    let third = f64::from(setting.loss) / 100.0;
+    let losses = match setting.variant {
+        Variant::NoLoss => [0.0; 3],
+        Variant::Bad(_) => [0.001, third, third],
+        _ => [0.001, 0.01, third],
+    };
+    let packets = if setting.variant == Variant::NoLoss {
+        200
+    } else {
+        trial.knob_or("queue", 50.0) as u64
+    };
+    let both = matches!(
+        setting.variant,
+        Variant::LostAcks | Variant::BothWays | Variant::Bad(_)
+    );
+    let paths = PATHS.into_iter().zip(losses);
+    paths
+        .map(|((kbits, millis), loss)| {
+            let back = LinkConfig::default()
+                .with_rate(kbits * 1000)
+                .with_delay(Duration::from_millis(millis))
+                .with_queue(QueueLimit::Packets(packets));
+            let mut there = back.clone().with_loss(LossModel::bernoulli(loss));
+            if let Variant::Late(percent) = setting.variant {
+                there = there.with_reorder(f64::from(percent) / 100.0, Duration::from_millis(30));
+            }
+            let back = if both { there.clone() } else { back };
+            (there, back)
+        })
+        .collect()
+}
