@@ -5,8 +5,8 @@ use core::time::Duration;
 use std::net::IpAddr;
 
 use anabranch_proto::{
-    AssociationId, AssociationState, Config, PathError, PathId, SchedulerKind, SendOptions, StreamId,
-    Timestamp, Tsn,
+    AssociationId, AssociationState, Config, MultipathMode, PathError, PathId, SchedulerKind, SendOptions,
+    StreamId, Timestamp, Tsn,
 };
 use anabranch_wire::chunk::kind;
 use bytes::Bytes;
@@ -45,6 +45,9 @@ struct World {
 fn config(input: &mut Input<'_>) -> Config {
     let mut config = Config::default();
     extend(&mut config, input.last());
+    if input.last() & 0x40 != 0 {
+        config.multipath.mode = MultipathMode::Eca;
+    }
     let (first, second) = (input.u8(), input.u8());
     config.buffers.receive = [1500, 4000, 16_000, 60_000][usize::from(first & 3)];
     config.buffers.send = [1, 4000, 10_000, 10_000][usize::from(first >> 2 & 3)];
@@ -72,10 +75,12 @@ impl World {
         let config = config(input);
         let tsn = input.pick(&[Tsn(1000), Tsn(u32::MAX), Tsn(0x7fff_fffe), Tsn(0)]);
         let interleaves = config.interleaving.offer;
+        let cooperates = config.multipath.mode == MultipathMode::Eca;
         let mut node = Node::new(config, 7, PORT);
         node.talker.reading = true;
         let mut peer = Peer::new(7000, tsn);
         peer.interleaves = interleaves;
+        peer.cooperates = cooperates;
         Self {
             node,
             peer,
@@ -150,8 +155,18 @@ impl World {
         let command = input.u8();
         let chunk = match command & 0x1f {
             0..6 => self.peer.data(input),
-            6..8 => as_nr_sack(self.peer.sack(input), self.choice),
-            8 => as_nr_sack(self.peer.gap_sack(input), self.choice),
+            acknowledgement @ 6..=8 => {
+                let sack = if acknowledgement < 8 {
+                    self.peer.sack(input)
+                } else {
+                    self.peer.gap_sack(input)
+                };
+                if self.peer.cooperates {
+                    self.peer.cooperative(sack, input)
+                } else {
+                    as_nr_sack(sack, self.choice)
+                }
+            }
             9 => self.peer.heartbeat_ack(input),
             10..12 => {
                 let kind = [
@@ -257,7 +272,7 @@ impl World {
             };
             value.extend_from_slice(&[0; 4]);
             value.resize(value.len() + len, number);
-            let mut chunks = chunk(kind, bits >> 5, &value);
+            let mut chunks = self.peer.carried(kind, bits >> 5, &value, step);
             if padding > 0 {
                 chunks.extend_from_slice(&chunk(kind::PAD, 0, &vec![0; padding]));
             }
@@ -395,8 +410,9 @@ impl World {
     fn serve_another(&mut self) {
         self.now += Duration::from_secs(1);
         self.node.talker = anabranch_testkit::Talker::default();
-        let interleaves = self.peer.interleaves;
+        let (interleaves, cooperates) = (self.peer.interleaves, self.peer.cooperates);
         self.peer = Peer::new(7002, Tsn(1));
+        self.peer.cooperates = cooperates;
         self.accept(1);
         self.assert_established();
         let (kind, header) = if interleaves {
@@ -407,7 +423,8 @@ impl World {
         let mut value = vec![0, 0, 0, 1];
         value.resize(header, 0);
         value.extend_from_slice(b"a message");
-        self.deliver(self.peer.packet(self.peer.endpoint_tag, &chunk(kind, 3, &value)));
+        let data = self.peer.carried(kind, 3, &value, 0);
+        self.deliver(self.peer.packet(self.peer.endpoint_tag, &data));
         let messages: Vec<_> = self.node.messages().map(|message| message.bytes).collect();
         assert_eq!(messages, ["a message"]);
     }

@@ -7,7 +7,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 use anabranch_proto::{
-    Association, AssociationId, CloseReason, Config, MultipathMode, PathScheduler, Reliability,
+    AckRouting, Association, AssociationId, CloseReason, Config, MultipathMode, PathScheduler, Reliability,
     SchedulerKind, Timestamp, Tsn,
 };
 use anabranch_testkit::{Ledger, Parcel};
@@ -94,11 +94,14 @@ fn config(input: &mut Input<'_>, side: usize, paths: u8) -> Config {
     // Some eight minutes on, a cookie cannot even be told to be stale: those who repeat it longer do so in vain.
     config.cookie_lifetime = Duration::from_secs(1_000_000);
     if paths > 1 && second & 0x30 == 0x30 {
-        config.multipath.mode = MultipathMode::Cmt;
+        config.multipath.mode = [MultipathMode::Cmt, MultipathMode::Eca][usize::from(input.last() >> 6 & 1)];
         config.multipath.scheduler =
             [PathScheduler::EarliestDeliveryFirst, PathScheduler::RoundRobin][usize::from(first & 1)];
         config.multipath.reschedule = first & 2 == 0;
         config.multipath.split_send_buffer = first & 4 == 0;
+        config.multipath.eca.ack_routing =
+            [AckRouting::Measured, AckRouting::EveryPath][usize::from(first >> 3 & 1)];
+        config.recovery.missing_reports = [3, 1][usize::from(first >> 5 & 1)];
     }
     if paths > 1 {
         config.local_addresses = (0..usize::from(paths)).map(|path| address(side, path)).collect();

@@ -5,10 +5,11 @@ use std::net::{IpAddr, SocketAddr};
 
 use anabranch_testkit::state_cookie;
 use anabranch_wire::chunk::{
-    CHUNK_HEADER_LEN, Chunk, EncodeChunk, GapAckBlock, NrSackWriter, SackWriter, kind, own_kind,
+    CHUNK_HEADER_LEN, Chunk, CoopSackWriter, EncodeChunk, GapAckBlock, NrSackWriter, PathReportWriter,
+    PathSequence, SackWriter, kind, own_kind,
 };
 use anabranch_wire::packet::Packet;
-use anabranch_wire::{Tsn, VerificationTag, crc32c};
+use anabranch_wire::{Psn, Tsn, VerificationTag, crc32c};
 use bytes::Bytes;
 
 use crate::input::Input;
@@ -35,6 +36,11 @@ pub(crate) struct Peer {
     /// Whether it sends I-DATA, and the next FSN of the same streams.
     pub(crate) interleaves: bool,
     fsns: [u8; 4],
+    /// Whether it speaks ECA-SCTP: the next PSN of each of its paths, and those that the endpoint will take next.
+    pub(crate) cooperates: bool,
+    psns: [u32; ADDRESSES as usize],
+    endpoint_psns: [u32; ADDRESSES as usize],
+    clock: u32,
     /// The highest TSN that the endpoint has sent, and the one that is acknowledged.
     pub(crate) highest: Tsn,
     pub(crate) acked: Tsn,
@@ -56,6 +62,10 @@ impl Peer {
             tsn,
             interleaves: false,
             fsns: [0; 4],
+            cooperates: false,
+            psns: [0; ADDRESSES as usize],
+            endpoint_psns: [0; ADDRESSES as usize],
+            clock: 0,
             ssns: [0; 4],
             highest: Tsn(0),
             acked: Tsn(0),
@@ -89,6 +99,8 @@ impl Peer {
             match Chunk::decode(raw) {
                 Ok(Chunk::Data(data)) if data.tsn.is_after(self.highest) => self.highest = data.tsn,
                 Ok(Chunk::IData(data)) if data.tsn.is_after(self.highest) => self.highest = data.tsn,
+                Ok(Chunk::EData(chunk)) => self.note_transmission(chunk.transmission, chunk.data.tsn),
+                Ok(Chunk::EIData(chunk)) => self.note_transmission(chunk.transmission, chunk.data.tsn),
                 Ok(Chunk::Heartbeat(heartbeat)) => {
                     self.heartbeats.truncate(7);
                     self.heartbeats.push_front(heartbeat.info);
@@ -103,6 +115,15 @@ impl Peer {
                 }
                 _ => {}
             }
+        }
+    }
+
+    fn note_transmission(&mut self, transmission: PathSequence, tsn: Tsn) {
+        if tsn.is_after(self.highest) {
+            self.highest = tsn;
+        }
+        if let Some(next) = self.endpoint_psns.get_mut(usize::from(transmission.path)) {
+            *next = (*next).max(transmission.number.get() + 1);
         }
     }
 
@@ -128,9 +149,16 @@ impl Peer {
             value.extend_from_slice(&[0, 7, 0, 12, 1, 2, 3, 4, 5, 6, 7, 8]);
         }
         // It speaks every extension.
-        value.extend_from_slice(&[0x80, 8, 0, 9, kind::FORWARD_TSN, kind::NR_SACK]);
+        value.extend_from_slice(&[0x80, 8, 0, 13, kind::FORWARD_TSN, kind::NR_SACK]);
         let others = [own_kind::SELECTIVE_FORWARD_TSN, kind::I_DATA, kind::I_FORWARD_TSN];
         value.extend_from_slice(&others);
+        let eca = [
+            own_kind::E_DATA,
+            own_kind::E_I_DATA,
+            own_kind::COOP_SACK,
+            own_kind::FORWARD_PSN,
+        ];
+        value.extend_from_slice(&eca);
         value.extend_from_slice(&[0, 0, 0, 0xc0, 0, 0, 4]);
         // An INIT of a fair size: what answers it may not be much larger.
         if kind == 1 {
@@ -174,7 +202,7 @@ impl Peer {
             value.extend_from_slice(&ssn.to_be_bytes());
             value.extend_from_slice(&[0; 4]);
             value.resize(value.len() + usize::from(len), bits);
-            return chunk(kind::DATA, flags & 15, &value);
+            return self.carried(kind::DATA, flags & 15, &value, bits);
         }
         // The next fragment, but for some that are out of their order.
         let fsn = &mut self.fsns[usize::from(stream % 4)];
@@ -193,7 +221,106 @@ impl Peer {
             },
         ]);
         value.resize(value.len() + usize::from(len), bits);
-        chunk(kind::I_DATA, flags & 15, &value)
+        self.carried(kind::I_DATA, flags & 15, &value, bits)
+    }
+
+    /// A chunk of data, in its next transmission if those have numbers; `bits` may make it an odd one.
+    pub(crate) fn carried(&mut self, kind: u8, flags: u8, value: &[u8], bits: u8) -> Vec<u8> {
+        if !self.cooperates {
+            return chunk(kind, flags, value);
+        }
+        let IpAddr::V4(ip) = self.remote.ip() else {
+            unreachable!("only IPv4 is used")
+        };
+        let path = ip.octets()[3] - 2;
+        let next = &mut self.psns[usize::from(path)];
+        let ahead = if bits & 0x80 == 0 {
+            0
+        } else {
+            u32::from(bits >> 2 & 15)
+        };
+        let number = next.wrapping_add(ahead).wrapping_sub(u32::from(bits & 0x40) >> 5);
+        *next = next.wrapping_add(ahead + 1);
+        let mut all = (u32::from(path) << 24 | number & 0x00ff_ffff)
+            .to_be_bytes()
+            .to_vec();
+        all.extend_from_slice(value);
+        let kind = if kind == kind::DATA {
+            own_kind::E_DATA
+        } else {
+            own_kind::E_I_DATA
+        };
+        chunk(kind, flags & 15 | bits << 5, &all)
+    }
+
+    /// The SACK as a COOP-SACK, if that is what the endpoint wants: of each path what it may well have, or anything.
+    pub(crate) fn cooperative(&mut self, sack: Vec<u8>, input: &mut Input<'_>) -> Vec<u8> {
+        if !self.cooperates {
+            return sack;
+        }
+        let word = |at: usize| u32::from_be_bytes([sack[at], sack[at + 1], sack[at + 2], sack[at + 3]]);
+        let bits = input.u8();
+        self.clock = self
+            .clock
+            .wrapping_add(u32::from(bits & 7))
+            .wrapping_sub(u32::from(bits & 8));
+        let mut reports = Vec::new();
+        for path in 0..1 + (bits >> 4 & 3) {
+            let bits = input.u8();
+            let sent = self.endpoint_psns.get(usize::from(path)).copied().unwrap_or(0);
+            // The path's first missing transmission.
+            let missing = match bits & 3 {
+                0 | 1 => sent,
+                2 => sent.saturating_sub(u32::from(input.u8() & 15)),
+                _ => u32::from(input.u8()),
+            };
+            let mut blocks = Vec::new();
+            let mut end = 0;
+            for _ in 0..bits >> 2 & 3 {
+                let bits = input.u8();
+                let start = end + 2 + u16::from(bits & 7);
+                end = start + u16::from(bits >> 3 & 7);
+                blocks.push(GapAckBlock { start, end });
+            }
+            if bits & 0x80 == 0 {
+                blocks.retain(|block| missing + u32::from(block.end) <= sent);
+            }
+            let number = Psn::new(missing.wrapping_sub(1));
+            reports.push((PathSequence { path, number }, blocks));
+        }
+        let reports: Vec<_> = reports
+            .iter()
+            .map(|(cumulative, blocks)| PathReportWriter {
+                cumulative: *cumulative,
+                rwnd: 0,
+                gap_ack_blocks: blocks,
+            })
+            .collect();
+        let duplicates: Vec<_> = reports.iter().map(|report| report.cumulative).collect();
+        let renegable = [GapAckBlock { start: 1, end: 3 }];
+        let mut chunk = Vec::new();
+        CoopSackWriter {
+            timestamp_ms: self.clock,
+            cumulative_tsn_ack: Tsn(word(CHUNK_HEADER_LEN)),
+            a_rwnd: word(CHUNK_HEADER_LEN + 4),
+            paths: &reports,
+            duplicates: &duplicates[..usize::from(bits >> 6 & 1)],
+            renegable: (bits & 0x80 != 0).then_some(&renegable[..usize::from(bits & 1)]),
+        }
+        .encode(&mut chunk);
+        chunk
+    }
+
+    /// FORWARD-PSN: near what comes next on a path, or anything.
+    fn forward_psn(&mut self, input: &mut Input<'_>) -> Vec<u8> {
+        let bits = input.u8();
+        let path = bits & 3;
+        let number = match bits >> 6 {
+            3 => input.u32(),
+            _ => self.psns[usize::from(path)].wrapping_add(u32::from(bits >> 2 & 15)),
+        };
+        let word = u32::from(path) << 24 | number & 0x00ff_ffff;
+        chunk(own_kind::FORWARD_PSN, 0, &word.to_be_bytes())
     }
 
     /// SACK: everything, or near it, with blocks.
@@ -264,6 +391,9 @@ impl Peer {
     /// FORWARD-TSN or selective forward TSN: a little ahead of the next TSN, or anything.
     pub(crate) fn forward(&mut self, input: &mut Input<'_>) -> Vec<u8> {
         let bits = input.u8();
+        if self.cooperates && bits & 0x18 == 0x18 {
+            return self.forward_psn(input);
+        }
         let ahead = u32::from(if bits & 0x40 == 0 { bits & 7 } else { input.u8() });
         let tsn = self.tsn.plus(ahead).minus(u32::from(bits & 0x10));
         let mut value = tsn.0.to_be_bytes().to_vec();

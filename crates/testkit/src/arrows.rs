@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use anabranch_netsim::{Network, Payload, Record, describe};
 use anabranch_wire::cause::Causes;
-use anabranch_wire::chunk::{Chunk, Data, EncodeChunk, GapAckBlock, IData};
+use anabranch_wire::chunk::{Chunk, CoopSack, Data, EncodeChunk, GapAckBlock, IData, PathSequence};
 use anabranch_wire::packet::Packet;
 use anabranch_wire::parameter::Parameters;
 use bytes::Bytes;
@@ -69,6 +69,20 @@ pub fn describe_chunk(chunk: &Chunk) -> String {
     match chunk {
         Chunk::Data(data) => describe_data(data),
         Chunk::IData(data) => describe_i_data(data),
+        Chunk::EData(chunk) => format!(
+            "E-{} {} {:?}",
+            describe_data(&chunk.data),
+            describe_transmission(chunk.transmission),
+            chunk.policy
+        ),
+        Chunk::EIData(chunk) => format!(
+            "E-{} {} {:?}",
+            describe_i_data(&chunk.data),
+            describe_transmission(chunk.transmission),
+            chunk.policy
+        ),
+        Chunk::CoopSack(sack) => describe_coop_sack(sack),
+        Chunk::ForwardPsn(point) => format!("FORWARD-PSN {}", describe_transmission(point.0)),
         Chunk::Init(init) => {
             let streams = (init.outbound_streams, init.inbound_streams);
             let parameters = describe_parameters(&init.parameters);
@@ -140,6 +154,28 @@ fn describe_i_data(data: &IData) -> String {
         "I-DATA tsn={tsn} stream={stream} mid={mid} fsn={fsn} {}B {flags}",
         data.payload.len()
     )
+}
+
+/// Path and number.
+fn describe_transmission(transmission: PathSequence) -> String {
+    format!("psn={}:{}", transmission.path, transmission.number.get())
+}
+
+fn describe_coop_sack(sack: &CoopSack) -> String {
+    let (cumulative, rwnd) = (sack.cumulative_tsn_ack.0, sack.a_rwnd);
+    let mut text = format!("COOP-SACK t={} cum={cumulative} rwnd={rwnd}", sack.timestamp_ms);
+    for report in sack.paths.iter() {
+        let _ = write!(text, " {}", describe_transmission(report.cumulative));
+        text += &describe_blocks("gaps", report.gap_ack_blocks.iter());
+    }
+    for duplicate in sack.duplicates.iter() {
+        let _ = write!(text, " dup {}", describe_transmission(duplicate));
+    }
+    if let Some(renegable) = &sack.renegable {
+        text += " kept";
+        text += &describe_blocks("but", renegable.iter());
+    }
+    text
 }
 
 /// The flags that are set: i(mmediate), u(nordered), b(eginning), e(nding).

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use anabranch_netsim::{Generator, LinkConfig, LossModel, Probability, QueueLimit};
 use anabranch_proto::{
-    AssociationState, CloseReason, Config, ConnectOptions, Counters, CoupledControl, Event, MultipathConfig,
-    MultipathMode, PathScheduler, RetransmissionPolicy, SchedulerKind, StreamId, Tsn,
+    AckRouting, AssociationState, CloseReason, Config, ConnectOptions, Counters, CoupledControl, Event,
+    MultipathConfig, MultipathMode, PathScheduler, RetransmissionPolicy, SchedulerKind, StreamId, Tsn,
 };
 use anabranch_testkit::{Ledger, PORT, Pair, Setup, Side, Violation};
 use bytes::Bytes;
@@ -25,7 +25,7 @@ const SEEDS: Range<u64> = 0..500;
 const HEALED_LIMIT: Duration = Duration::from_secs(1800);
 
 /// What the swarm must meet to be worth its name.
-const MUST_REACH: [&str; 17] = [
+const MUST_REACH: [&str; 19] = [
     "restart",
     "INIT collision",
     "failover",
@@ -43,6 +43,8 @@ const MUST_REACH: [&str; 17] = [
     "selective notice",
     "interleaving",
     "I-FORWARD-TSN",
+    "ECA-SCTP",
+    "FORWARD-PSN",
 ];
 
 const SCHEDULERS: [SchedulerKind; 6] = [
@@ -234,7 +236,23 @@ fn random_multipath(random: &mut Generator) -> MultipathConfig {
     if random.below(2) == 0 {
         return multipath;
     }
-    multipath.mode = MultipathMode::Cmt;
+    multipath.mode = pick(
+        random,
+        &[MultipathMode::Cmt, MultipathMode::Eca, MultipathMode::Eca],
+    );
+    multipath.eca.ack_routing = pick(
+        random,
+        &[
+            AckRouting::Measured,
+            AckRouting::LastArrival,
+            AckRouting::EveryPath,
+            AckRouting::Unranked,
+            AckRouting::Ranked,
+        ],
+    );
+    multipath.eca.time_rule = random.below(4) > 0;
+    multipath.eca.forward_psn = random.below(4) > 0;
+    multipath.eca.sample_any_ack = random.below(4) > 0;
     multipath.scheduler = pick(
         random,
         &[
@@ -434,7 +452,8 @@ impl Story {
     fn note_counters(&mut self) {
         let sides = Side::BOTH.map(|side| *self.pair.association(side).counters());
         let any = |of: fn(&Counters) -> u64| sides.iter().any(|counters| of(counters) > 0);
-        let interleaves = self.pair.association(Side::A).stats().extensions.interleaving;
+        let extensions = self.pair.association(Side::A).stats().extensions;
+        let (interleaves, cooperates) = (extensions.interleaving, extensions.eca);
         let met = [
             ("failover", any(|counters| counters.failovers)),
             ("zero window", any(|counters| counters.zero_windows)),
@@ -457,6 +476,8 @@ impl Story {
             ("late message", any(|counters| counters.late_messages)),
             ("reneged", any(|counters| counters.chunks_reneged)),
             ("interleaving", interleaves),
+            ("ECA-SCTP", cooperates),
+            ("FORWARD-PSN", any(|counters| counters.forward_psns_received)),
             (
                 "I-FORWARD-TSN",
                 interleaves && any(|counters| counters.forward_tsns_received),

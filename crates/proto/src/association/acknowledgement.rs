@@ -106,7 +106,7 @@ impl Association {
             }
             Err(InvalidAck::Stale) => self.counters.sacks_stale += 1,
             Err(InvalidAck::NeverSent) => {
-                self.abort_for_violation("a SACK acknowledges a TSN that was never sent");
+                self.abort_for_violation("an acknowledgement of what was never sent");
             }
         }
     }

@@ -1,6 +1,8 @@
 //! ECA-SCTP where it meets the association: chunks that carry transmissions' numbers, acknowledgements that name them, and the
 //! paths by which those return.
 
+use core::time::Duration;
+
 use anabranch_wire::Psn;
 use anabranch_wire::chunk::{CoopSack, CoopSackWriter, ForwardPsn, PathSequence};
 use anabranch_wire::packet::PacketWriter;
@@ -8,7 +10,7 @@ use anabranch_wire::packet::PacketWriter;
 use super::{Association, Capabilities};
 use crate::extension::eca::PathView;
 use crate::path::{PathId, PathState};
-use crate::send::{AckOutcome, InvalidAck, Label};
+use crate::send::{AckOutcome, Label};
 use crate::time::Timestamp;
 
 impl Association {
@@ -28,19 +30,11 @@ impl Association {
         let result = self
             .outstanding
             .on_coop_ack(sack, overtaken, earliest, &judge, &mut outcome);
-        let result = match result {
-            Ok(needless) => {
-                self.counters.retransmissions_spurious += u64::from(needless);
-                self.counters.sacks_stale += u64::from(overtaken);
-                self.drop_samples(&mut outcome);
-                Ok(())
-            }
-            Err(InvalidAck::NeverSent) => {
-                self.abort_for_violation("a COOP-SACK acknowledges what was never sent");
-                Err(InvalidAck::Stale)
-            }
-            Err(InvalidAck::Stale) => Err(InvalidAck::Stale),
-        };
+        if result.is_ok() {
+            self.counters.retransmissions_spurious += sack.duplicates.len() as u64;
+            self.counters.sacks_stale += u64::from(overtaken);
+            self.drop_samples(&mut outcome);
+        }
         let a_rwnd = Some(sack.a_rwnd).filter(|_| !overtaken);
         self.after_ack(now, result, a_rwnd, &mut outcome);
         self.outcome = outcome;
@@ -124,7 +118,9 @@ impl Association {
     fn forward_psn_due(&self, now: Timestamp, id: PathId) -> Option<Psn> {
         let named = self.outstanding.transmissions()?;
         let rto = &self.paths.path(id).rto;
+        // Never at once: what takes the room of the data that it would ride with must not do so twice.
         let wait = rto.srtt().map_or(rto.current(), |srtt| 2 * srtt);
+        let wait = wait.max(Duration::from_millis(1));
         named.forward_due(id, now, wait)
     }
 

@@ -2,4 +2,8 @@
 //! those of `docs/MULTIPATH.md`.
 
 mod aggregation;
+mod desk;
+mod negotiation;
 mod properties;
+mod receiver;
+mod sender;

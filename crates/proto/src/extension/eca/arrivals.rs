@@ -10,9 +10,9 @@ use crate::receive::{Arrival, TsnTracker};
 /// further ones is dropped.
 const MOST_PATHS: usize = 64;
 
-/// Runs of transmissions kept for a path. A sender closes its gaps by FORWARD-PSN; what would open more of them is taken, but
-/// not said to have arrived.
-const MOST_RUNS: usize = 4096;
+/// Runs of transmissions kept for all paths together. A sender closes its gaps by FORWARD-PSN; what would open more of them is
+/// taken, but not said to have arrived.
+const MOST_RUNS: usize = 8192;
 
 /// Duplicates remembered for the next acknowledgement.
 const MOST_DUPLICATES: usize = 64;
@@ -115,10 +115,11 @@ impl Arrivals {
         if duplicate && self.duplicates.len() < MOST_DUPLICATES {
             self.duplicates.push(place.transmission);
         }
+        let runs: usize = self.paths.iter().map(|path| path.tracker.runs()).sum();
         let tracker = &mut self.paths[place.at].tracker;
         let before = tracker.has_gaps();
         if let Some(index) = place.index
-            && (tracker.runs() < MOST_RUNS || tracker.touches(index))
+            && (runs < MOST_RUNS || tracker.touches(index))
         {
             tracker.record(index);
         }
@@ -182,7 +183,9 @@ impl Arrivals {
     ) -> (usize, R) {
         let count = self.paths.len().min(room / PathReportWriter::HEADER_LEN);
         // The path that data came by last is not left out.
-        let from = (self.last + 1).saturating_sub(count);
+        let from = (self.last + 1)
+            .saturating_sub(count)
+            .min(self.paths.len() - count);
         let paths = &self.paths[from..from + count];
         let mut entries = (room - count * PathReportWriter::HEADER_LEN) / 4;
         let mut blocks = Vec::new();

@@ -44,7 +44,7 @@ impl Outstanding {
     }
 
     /// Handles an acknowledgement that names transmissions, as [`Outstanding::on_ack`]. Of one that was `overtaken` by a newer
-    /// one only what it says has arrived counts. Answers how many repeats it shows to have been needless.
+    /// one only what it says has arrived counts.
     ///
     /// # Errors
     /// It names or acknowledges what was never sent; nothing has changed then.
@@ -55,7 +55,7 @@ impl Outstanding {
         earliest: impl Fn(PathId) -> u64,
         judge: &Judge,
         outcome: &mut AckOutcome,
-    ) -> Result<u32, InvalidAck> {
+    ) -> Result<(), InvalidAck> {
         let cumulative = self.index_of(sack.cumulative_tsn_ack);
         if cumulative >= self.next_index() {
             return Err(InvalidAck::NeverSent);
@@ -66,7 +66,7 @@ impl Outstanding {
         let ack = named.read(sack)?;
         let overtaken = overtaken || cumulative + 1 < self.base;
         let cumulative = if overtaken { self.base - 1 } else { cumulative };
-        let (arrived, needless) = self.note_named(&ack);
+        let arrived = self.note_named(&ack);
         let mut above = Vec::new();
         union(&self.acked, &arrived, &mut above);
         // What follows the cumulative TSN ack and had arrived is there no more, or it would have moved: it was taken back.
@@ -85,17 +85,12 @@ impl Outstanding {
             a_rwnd: None,
             overtaken,
         };
-        self.on_ack(&report, earliest, judge, outcome)?;
-        Ok(needless)
+        self.on_ack(&report, earliest, judge, outcome)
     }
 
-    /// Notes the transmissions that arrived; answers the chunks that did by them and had not, and how many repeats were
-    /// needless.
-    fn note_named(&mut self, ack: &NamedAck) -> (Vec<Run>, u32) {
-        let mut needless = 0;
-        for index in &ack.duplicates {
-            needless += u32::from(self.on_duplicate(*index));
-        }
+    /// Notes the transmissions that arrived; answers the chunks that did by them and had not.
+    fn note_named(&mut self, ack: &NamedAck) -> Vec<Run> {
+        ack.duplicates.iter().for_each(|index| self.on_duplicate(*index));
         let mut newly = Vec::new();
         if let Some(named) = self.transmissions_mut() {
             named.note(ack, |path, number, index| newly.push((index, path, number)));
@@ -110,8 +105,7 @@ impl Outstanding {
             let is_last = (chunk.path, chunk.sequence) == (path, number);
             let waits = matches!(chunk.state, ChunkState::Lost { .. });
             if !is_last || waits {
-                let blamed = self.on_duplicate(index);
-                needless += u32::from(blamed && !is_last);
+                self.on_duplicate(index);
             }
             if !is_last && let Some(named) = self.transmissions_mut() {
                 named.note_late(index, path);
@@ -127,7 +121,7 @@ impl Outstanding {
                 _ => runs.push(Run::of(index)),
             }
         }
-        (runs, needless)
+        runs
     }
 
     /// Of what arrived, what the receiver holds for good: what it does not list as renegable.
@@ -141,11 +135,11 @@ impl Outstanding {
         self::blocks(&kept, cumulative + 1, cumulative)
     }
 
-    /// What chunk `index` carried arrived twice: if it had been taken for lost, its path is to be more patient. Answers whether
-    /// it had.
-    fn on_duplicate(&mut self, index: u64) -> bool {
+    /// What chunk `index` carried arrived twice, or by a transmission that had been taken for lost: then its path is to be more
+    /// patient.
+    fn on_duplicate(&mut self, index: u64) {
         let Some(at) = self.blamed.iter().position(|blamed| blamed.0 == index) else {
-            return false;
+            return;
         };
         let hasty = self.time_rule || self.rules.missing_reports < 3;
         if let Some((_, path, sequence)) = self.blamed.remove(at)
@@ -155,7 +149,6 @@ impl Outstanding {
         {
             paths.on_needless(path, sequence);
         }
-        true
     }
 
     /// The receiver lists these TSNs as duplicates.

@@ -1,0 +1,161 @@
+//! ECA-SCTP is used if both ends list its chunks, and else not.
+
+use anabranch_netsim::LinkConfig;
+use anabranch_proto::{Config, ConnectOptions, MultipathMode};
+use anabranch_testkit::{PORT, Pair, Setup, Side};
+use anabranch_wire::chunk::{AckPolicy, Chunk, Sack, kind, own_kind};
+
+use super::desk::{Desk, ECA, FULL, MS, config};
+
+/// A peer that lists all but one of the chunks has concurrent multipath transfer with DATA; and any peer may send chunks of these
+/// numbers that mean something else to it.
+#[test]
+fn a_peer_without_one_of_the_chunks() {
+    for missing in 0..3 {
+        let kinds: Vec<u8> = (0..3).filter(|at| *at != missing).map(|at| ECA[at]).collect();
+        let mut desk = Desk::new(config(), &kinds);
+        assert!(!desk.script.association().stats().extensions.eca);
+        desk.send(2, FULL);
+        assert_eq!(desk.sent(), ["1 DATA 0", "0 DATA 1"]);
+        // E-DATA is unknown: the rest of the packet is not looked at, and it is reported; FORWARD-PSN is passed over.
+        desk.e_data(0, AckPolicy::LastArrival, &[(0, (0, 0))]);
+        assert!(desk.sent().concat().contains("ERROR"));
+        let short = [own_kind::COOP_SACK, 0, 0, 4];
+        let packet = desk.script.packet_of_bytes(desk.script.endpoint_tag, &short);
+        desk.script.send_raw(packet);
+        assert!(desk.sent().concat().contains("ERROR"), "not malformed: not known");
+        assert!(!desk.is_closed());
+    }
+}
+
+/// Interleaving needs E-I-DATA too: a peer without it has I-DATA, and no ECA-SCTP.
+#[test]
+fn interleaving_needs_a_fourth_chunk() {
+    for fourth in [true, false] {
+        let mut config = config();
+        config.interleaving.offer = true;
+        let mut kinds = [&ECA[..], &[kind::I_DATA, kind::I_FORWARD_TSN]].concat();
+        if fourth {
+            kinds.push(own_kind::E_I_DATA);
+        }
+        let mut desk = Desk::new(config, &kinds);
+        let extensions = desk.script.association().stats().extensions;
+        assert!(extensions.interleaving && extensions.eca == fourth);
+        desk.send(1, 100);
+        let sent = desk.sent().concat();
+        let name = if fourth { "1 E-I-DATA" } else { "1 I-DATA" };
+        assert!(sent.starts_with(name), "{sent}");
+    }
+}
+
+/// One side alone offers it: both go on without. With both, in either direction, and under numbers that were moved.
+#[test]
+fn both_ends_must_offer_it() {
+    let transfer = |a: MultipathMode, z: MultipathMode, moved: bool| {
+        let setup = Setup::new(4).path(LinkConfig::default());
+        let mut pair = setup
+            .path(LinkConfig::default())
+            .config(Config::default())
+            .adjust(Side::A, |config| config.multipath.mode = a)
+            .adjust(Side::Z, |config| config.multipath.mode = z)
+            .adjust_both(|config| {
+                if moved {
+                    config.chunk_types.e_data = 100;
+                    config.chunk_types.coop_sack = 101;
+                    config.chunk_types.forward_psn = 200;
+                }
+            })
+            .connect();
+        let agreed = Side::BOTH.map(|side| pair.association(side).stats().extensions.eca);
+        assert_eq!(agreed[0], agreed[1]);
+        for side in Side::BOTH {
+            pair.send(side, 0, vec![1; 5000]);
+        }
+        pair.run_for(1000 * MS);
+        let read = |pair: &mut Pair, side| pair.messages(side).len();
+        assert_eq!(Side::BOTH.map(|side| read(&mut pair, side)), [1, 1]);
+        agreed[0]
+    };
+    use MultipathMode::{Cmt, Eca, Off};
+    assert!(transfer(Eca, Eca, false));
+    assert!(transfer(Eca, Eca, true));
+    for other in [Off, Cmt] {
+        assert!(!transfer(Eca, other, false));
+        assert!(!transfer(other, Eca, false));
+    }
+}
+
+/// Once it is agreed, data and acknowledgements without the numbers of transmissions end the association, and so does E-I-DATA
+/// where messages do not interleave.
+#[test]
+fn what_has_no_numbers_ends_it() {
+    let mut desk = Desk::new(config(), &ECA);
+    let data = desk.script.data(0, 0, "plain");
+    desk.script.send(&[data]);
+    assert!(desk.sent().concat().contains("ABORT") && desk.is_closed());
+
+    let mut desk = Desk::new(config(), &ECA);
+    let sack = Chunk::Sack(Sack {
+        cumulative_tsn_ack: desk.script.endpoint_tsn.minus(1),
+        a_rwnd: 10_000,
+        gap_ack_blocks: Default::default(),
+        duplicate_tsns: Default::default(),
+    });
+    desk.script.send(&[sack]);
+    assert!(desk.sent().concat().contains("ABORT") && desk.is_closed());
+
+    let mut desk = Desk::new(config(), &ECA);
+    let interleaved = Chunk::EIData(anabranch_wire::chunk::EIData {
+        transmission: Desk::at(0, 0),
+        policy: AckPolicy::LastArrival,
+        data: anabranch_wire::chunk::IData {
+            tsn: desk.script.tsn,
+            stream: anabranch_proto::StreamId(0),
+            mid: anabranch_wire::Mid(0),
+            ppid: anabranch_wire::Ppid(0),
+            fsn: anabranch_wire::Fsn(0),
+            unordered: false,
+            beginning: true,
+            ending: true,
+            immediate: false,
+            payload: bytes::Bytes::from_static(b"no"),
+        },
+    });
+    desk.script.send(&[interleaved]);
+    assert!(desk.sent().concat().contains("ABORT") && desk.is_closed());
+}
+
+/// Rule 13: after a restart of the peer numbers begin anew, on both sides.
+#[test]
+fn numbers_begin_anew_after_a_restart() {
+    let setup = Setup::new(4)
+        .path(LinkConfig::default())
+        .path(LinkConfig::default())
+        .config(Config::default())
+        .adjust_both(|config| config.multipath.mode = MultipathMode::Eca);
+    let mut pair = setup.build();
+    let begin = |pair: &mut Pair| {
+        let options = ConnectOptions {
+            local_port: Some(PORT),
+            ..ConnectOptions::default()
+        };
+        pair.begin_from(Side::A, options);
+        pair.run_for(1000 * MS);
+    };
+    let talk = |pair: &mut Pair| {
+        for side in Side::BOTH {
+            assert!(pair.association(side).stats().extensions.eca);
+            pair.send(side, 0, vec![1; 20_000]);
+        }
+        pair.run_for(1000 * MS);
+        assert_eq!(Side::BOTH.map(|side| pair.messages(side).len()), [1, 1]);
+    };
+    begin(&mut pair);
+    talk(&mut pair);
+    pair.reboot(Side::A);
+    begin(&mut pair);
+    assert_eq!(pair.association(Side::Z).counters().restarts, 1);
+    talk(&mut pair);
+    let beginnings = pair.draw().matches(" psn=0:0 ").count();
+    assert_eq!(beginnings, 4, "{}", pair.draw());
+}

@@ -1,0 +1,286 @@
+//! The receiver's rules, each with its packets drawn: A is a peer of paper with two paths, Z receives. `3 (1:2)` is TSN 3 in
+//! transmission 2 of path 1; a COOP-SACK names the last transmission of each path up to which none is missing, and blocks.
+
+use anabranch_proto::Config;
+use anabranch_wire::chunk::{AckPolicy, Chunk};
+
+use super::desk::{Desk, ECA, config};
+
+const LAST: AckPolicy = AckPolicy::LastArrival;
+const FIRST_RANK: AckPolicy = AckPolicy::Ranked(1);
+const SECOND_RANK: AckPolicy = AckPolicy::Ranked(2);
+
+fn desk() -> Desk {
+    Desk::new(config(), &ECA)
+}
+
+/// TSN 0 of a message on each path, acknowledged: the first data of an association is at once.
+fn begun(policies: [AckPolicy; 2]) -> Desk {
+    let mut desk = desk();
+    desk.e_data(0, policies[0], &[(0, (0, 0))]);
+    desk.e_data(1, policies[1], &[(1, (1, 0))]);
+    desk.pass(200);
+    desk.sent();
+    desk
+}
+
+/// The acknowledgements that left, without the TSN.
+fn acks(desk: &mut Desk) -> Vec<String> {
+    let sent = desk.sent();
+    sent.iter()
+        .map(|packet| {
+            let (path, rest) = packet.split_once(" COOP-SACK ").expect("a COOP-SACK");
+            let (_, reports) = rest.split_once(' ').expect("a TSN");
+            format!("{path} {reports}")
+        })
+        .collect()
+}
+
+// A → 4 (1:1), 2 (0:1), 5 (1:2), 3 (0:2) → Z
+// A ← COOP-SACK every second packet ← Z
+/// Rule 5: what overtakes on another path is no gap, and every second packet is acknowledged; the second way, by the last packet's
+/// path.
+#[test]
+fn reordering_between_paths_is_no_gap() {
+    let mut desk = begun([LAST, LAST]);
+    desk.e_data(1, LAST, &[(4, (1, 1))]);
+    assert_eq!(acks(&mut desk), [""; 0]);
+    desk.e_data(0, LAST, &[(2, (0, 1))]);
+    assert_eq!(acks(&mut desk), ["0 0:1 1:1"]);
+    desk.e_data(0, LAST, &[(3, (0, 2))]);
+    assert_eq!(acks(&mut desk), [""; 0]);
+    desk.pass(199);
+    assert_eq!(acks(&mut desk), [""; 0]);
+    desk.pass(1);
+    assert_eq!(acks(&mut desk), ["0 0:2 1:1"], "or after 200 ms");
+}
+
+// A → 2 (0:1) ✗, 3 (0:2), 4 (0:3) → Z;  A ← COOP-SACK 0:0+2-2; 0:0+2-3 ← Z;  A → 5 (1:1) → Z
+/// Rule 5: while a path has a gap, each of its packets is acknowledged at once; those of other paths are not for that.
+#[test]
+fn a_gap_of_a_path_is_reported_at_once() {
+    let mut desk = begun([LAST, LAST]);
+    desk.e_data(0, LAST, &[(3, (0, 2))]);
+    assert_eq!(acks(&mut desk), ["0 0:0+2-2 1:0"]);
+    desk.e_data(0, LAST, &[(4, (0, 3))]);
+    assert_eq!(acks(&mut desk), ["0 0:0+2-3 1:0"]);
+    desk.e_data(1, LAST, &[(5, (1, 1))]);
+    assert_eq!(acks(&mut desk), [""; 0], "path 1 has no gap");
+    // What closes the gap is told at once, too.
+    desk.e_data(0, LAST, &[(2, (0, 1))]);
+    assert_eq!(acks(&mut desk), ["0 0:3 1:1"]);
+}
+
+// A → 2 (0:1) ✗, 3 (0:2) → Z;  A ← COOP-SACK by path 1 ← Z
+/// Rule 5: a gap is reported by the best ranked path that has none itself; the rest returns by the path of the last packet.
+#[test]
+fn gaps_are_reported_by_the_best_path_without_one() {
+    let mut desk = begun([SECOND_RANK, FIRST_RANK]);
+    desk.e_data(0, SECOND_RANK, &[(2, (0, 1))]);
+    desk.e_data(0, SECOND_RANK, &[(3, (0, 2))]);
+    assert_eq!(
+        acks(&mut desk),
+        ["0 0:2 1:0"],
+        "no gap: by the last packet's path"
+    );
+    desk.e_data(0, SECOND_RANK, &[(5, (0, 4))]);
+    assert_eq!(acks(&mut desk), ["1 0:2+2-2 1:0"]);
+    // Path 1 has one too: both do, and it has the better rank.
+    desk.e_data(1, FIRST_RANK, &[(9, (1, 4))]);
+    assert_eq!(acks(&mut desk), ["1 0:2+2-2 1:0+4-4"]);
+    // Path 0 has none any more.
+    desk.forward_psn(0, 4);
+    desk.e_data(1, FIRST_RANK, &[(10, (1, 5))]);
+    assert_eq!(acks(&mut desk), ["0 0:4 1:0+4-5"]);
+}
+
+/// PS 000: a gap is reported where the last packet came from.
+#[test]
+fn last_arrival() {
+    let mut desk = begun([LAST, LAST]);
+    desk.e_data(0, LAST, &[(3, (0, 2))]);
+    desk.e_data(1, LAST, &[(5, (1, 2))]);
+    assert_eq!(acks(&mut desk), ["0 0:0+2-2 1:0", "1 0:0+2-2 1:0+2-2"]);
+}
+
+// A → 2 (0:1), 3 (0:2) → Z;  A ← COOP-SACK by path 0; the same by path 1 ← Z
+/// PS 001: a copy by every path, of acknowledgements without a gap too.
+#[test]
+fn every_path() {
+    let every = AckPolicy::EveryPath;
+    let mut desk = begun([every, every]);
+    desk.e_data(0, every, &[(2, (0, 1))]);
+    desk.e_data(0, every, &[(3, (0, 2))]);
+    assert_eq!(acks(&mut desk), ["0 0:2 1:0", "1 0:2 1:0"]);
+    desk.e_data(1, every, &[(9, (1, 5))]);
+    assert_eq!(acks(&mut desk), ["1 0:2 1:0+5-5", "0 0:2 1:0+5-5"]);
+}
+
+/// PS 100: a gap is reported by a path without one, whichever that is.
+#[test]
+fn unranked() {
+    let unranked = AckPolicy::Unranked;
+    let mut desk = begun([unranked, unranked]);
+    desk.e_data(0, unranked, &[(3, (0, 2))]);
+    assert_eq!(acks(&mut desk), ["1 0:0+2-2 1:0"]);
+    desk.e_data(1, unranked, &[(5, (1, 1)), (6, (1, 2))]);
+    assert_eq!(acks(&mut desk), [""; 0]);
+}
+
+// A → 2 (0:1), 2 (1:1) → Z;  A ← COOP-SACK … dup 1:1 ← Z;  A → 3 (0:2), 4 (0:3) → Z;  A ← COOP-SACK, no more of it ← Z
+/// Rule 6: duplicates are named by the transmission that brought them, at once, and once.
+#[test]
+fn duplicates_are_named_once() {
+    let mut desk = begun([LAST, LAST]);
+    desk.e_data(0, LAST, &[(2, (0, 1))]);
+    desk.e_data(1, LAST, &[(2, (1, 1))]);
+    assert_eq!(acks(&mut desk), ["1 0:1 1:1 dup 1:1"]);
+    desk.e_data(0, LAST, &[(3, (0, 2))]);
+    desk.e_data(0, LAST, &[(4, (0, 3))]);
+    assert_eq!(acks(&mut desk), ["0 0:3 1:1"]);
+    assert_eq!(desk.counters().duplicates_received, 1);
+}
+
+// A → 3 (0:2), FORWARD-PSN 0:1 → Z;  A → 2 (0:1), late → Z
+/// Rule 4: FORWARD-PSN closes a gap, and what says nothing new changes nothing; what comes late in a transmission that was passed
+/// is taken all the same, for only its TSN says whether it is a duplicate.
+#[test]
+fn a_passed_transmission_may_still_bring_something() {
+    let mut desk = begun([LAST, LAST]);
+    desk.e_data(0, LAST, &[(3, (0, 2))]);
+    desk.forward_psn(0, 1);
+    desk.e_data(0, LAST, &[(4, (0, 3))]);
+    assert_eq!(
+        acks(&mut desk),
+        ["0 0:0+2-2 1:0"],
+        "one is due with the next packet"
+    );
+    for old in [0, 1, 0x00ff_ffff] {
+        desk.forward_psn(0, old);
+    }
+    // Further than data can be ahead, and a path that there is not.
+    desk.forward_psn(0, 90_000);
+    desk.forward_psn(9, 3);
+    let read = desk.counters().messages_received;
+    desk.e_data(0, LAST, &[(2, (0, 1))]);
+    assert_eq!(acks(&mut desk), ["0 0:3 1:0"]);
+    assert_eq!(desk.counters().messages_received, read + 1);
+    assert_eq!(desk.counters().duplicates_received, 0);
+    assert_eq!(desk.counters().forward_psns_received, 6);
+}
+
+/// Rule 9: each path is said to have its share of the window.
+#[test]
+fn shares_of_the_window() {
+    let mut desk = desk();
+    desk.e_data(0, LAST, &[(0, (0, 0))]);
+    desk.e_data(1, LAST, &[(1, (1, 0))]);
+    desk.pass(200);
+    let mut shares = Vec::new();
+    while let Some(answer) = desk.script.next_answer() {
+        for chunk in answer.chunks {
+            if let Chunk::CoopSack(sack) = chunk {
+                shares.push(
+                    sack.paths
+                        .iter()
+                        .map(|path| path.rwnd * sack.paths.len() as u32)
+                        .sum::<u32>()
+                        / sack.a_rwnd,
+                );
+            }
+        }
+    }
+    assert_eq!(shares, [1, 2]);
+}
+
+/// Numbers wrap at 24 bits.
+#[test]
+fn numbers_wrap() {
+    let mut desk = desk();
+    let mut number = 0;
+    desk.e_data(0, LAST, &[(0, (0, number))]);
+    // The receiver follows a sender that gives up a window at a time.
+    while number < 0x00ff_ffff {
+        number = (number + 65_000).min(0x00ff_ffff);
+        desk.forward_psn(0, number);
+    }
+    desk.sent();
+    desk.e_data(0, LAST, &[(1, (0, 0))]);
+    desk.e_data(0, LAST, &[(2, (0, 2))]);
+    assert_eq!(acks(&mut desk), ["0 0:0+2-2"]);
+}
+
+/// Data of more paths than there can be is dropped, and so is what no acknowledgement could name: neither is acknowledged.
+#[test]
+fn what_cannot_be_named_is_dropped() {
+    let mut desk = desk();
+    for path in 0..64 {
+        desk.e_data(0, LAST, &[(u32::from(path), (path, 0))]);
+    }
+    desk.e_data(0, LAST, &[(64, (64, 0))]);
+    desk.e_data(0, LAST, &[(65, (0, 65_536))]);
+    assert_eq!(desk.counters().dropped_no_room, 2);
+    desk.e_data(0, LAST, &[(66, (0, 65_535))]);
+    assert_eq!(desk.counters().dropped_no_room, 2);
+    desk.pass(200);
+    let last = desk.sent().pop().expect("an acknowledgement");
+    let tsn = desk.script.tsn.plus(63).0;
+    assert!(last.contains(&format!("COOP-SACK {tsn} ")), "{last}");
+}
+
+/// However many gaps there are, an acknowledgement fits a packet, and each path has its part of it.
+#[test]
+fn acknowledgements_fit_packets() {
+    let mut desk = begun([LAST, LAST]);
+    for number in 1..2000 {
+        desk.e_data(
+            (number % 2) as usize,
+            LAST,
+            &[(1 + number, ((number % 2) as u8, 2 * number))],
+        );
+    }
+    let mut blocks = Vec::new();
+    while let Some(answer) = desk.script.next_answer() {
+        let [Chunk::CoopSack(sack)] = &answer.chunks[..] else {
+            panic!("a COOP-SACK")
+        };
+        blocks = sack.paths.iter().map(|path| path.gap_ack_blocks.len()).collect();
+    }
+    // 1,280 less IP, UDP, SCTP and the fixed fields.
+    let room = (1280 - 20 - 8 - 12 - 20 - 2 * 12) / 4;
+    assert_eq!(blocks.iter().sum::<usize>(), room, "{blocks:?}");
+    assert!(blocks.iter().all(|count| *count >= room / 2), "{blocks:?}");
+}
+
+/// Rule 12: who never takes anything back promises all that it holds; who may, lists what it might, the missing included.
+#[test]
+fn what_may_be_taken_back_is_listed() {
+    for may_renege in [false, true] {
+        let change = |config: &mut Config| {
+            config.nr_sack.offer = true;
+            config.nr_sack.may_renege = may_renege;
+        };
+        let mut config = config();
+        change(&mut config);
+        let kinds = [&ECA[..], &[anabranch_wire::chunk::kind::NR_SACK]].concat();
+        let mut desk = Desk::new(config, &kinds);
+        desk.e_data(0, LAST, &[(0, (0, 0))]);
+        desk.e_data(0, LAST, &[(2, (0, 2))]);
+        let mut listed = Vec::new();
+        while let Some(answer) = desk.script.next_answer() {
+            for chunk in answer.chunks {
+                if let Chunk::CoopSack(sack) = chunk {
+                    let blocks = sack.renegable.expect("something is promised");
+                    listed = blocks.iter().map(|block| (block.start, block.end)).collect();
+                }
+            }
+        }
+        // The message is unordered, and was handed over: it is there for good.
+        let expected = if may_renege {
+            vec![(1, 1), (3, 65_535)]
+        } else {
+            vec![]
+        };
+        assert_eq!(listed, expected);
+    }
+}
