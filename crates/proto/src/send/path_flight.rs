@@ -58,9 +58,9 @@ struct Patience {
 }
 
 impl Patience {
-    const MOST: u8 = 8;
+    const MOST: u8 = 16;
     /// Transmissions acknowledged, none of them needlessly repeated, that take a step back.
-    const MEMORY: u32 = 512;
+    const MEMORY: u32 = 1024;
 
     fn on_acked(&mut self) {
         self.quiet += 1;

@@ -237,6 +237,19 @@ impl Desk {
             .send(&[Chunk::ForwardPsn(ForwardPsn(at(path, number)))]);
     }
 
+    /// Of the E-DATA that left since the last look: its path, and where it is to be acknowledged.
+    pub(crate) fn policies(&mut self) -> Vec<(u8, AckPolicy)> {
+        let mut policies = Vec::new();
+        while let Some(answer) = self.script.next_answer() {
+            for chunk in answer.chunks {
+                if let Chunk::EData(chunk) = chunk {
+                    policies.push((chunk.transmission.path, chunk.policy));
+                }
+            }
+        }
+        policies
+    }
+
     pub(crate) fn counters(&self) -> Counters {
         *self.script.association().counters()
     }

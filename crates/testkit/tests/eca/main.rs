@@ -7,3 +7,4 @@ mod negotiation;
 mod properties;
 mod receiver;
 mod sender;
+mod transfers;

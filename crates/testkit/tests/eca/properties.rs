@@ -1,14 +1,21 @@
-//! Any two to eight paths, with losses, reordering and outages of their own.
+//! Any two to eight paths, with losses, reordering and outages of their own: what is reliable arrives once and in order, no path's
+//! losses reduce another's window, nothing is repeated for nothing, and nothing stalls.
 
 use core::time::Duration;
 
 use anabranch_netsim::{LinkConfig, LossModel, Probability};
-use anabranch_proto::{AckRouting, Config, MultipathMode, PathScheduler, RetransmissionPolicy};
-use anabranch_testkit::{Ledger, Pair, Setup, Side};
+use anabranch_proto::{
+    AckRouting, Config, CoupledControl, MultipathMode, PathScheduler, RetransmissionPolicy,
+};
+use anabranch_testkit::{Bulk, Ledger, Pair, Setup, Side};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 const MS: Duration = Duration::from_millis(1);
+
+/// Bulk transfers of each kind.
+const CASES: u32 = 12;
 
 #[derive(Clone, Debug)]
 struct Line {
@@ -180,5 +187,106 @@ proptest! {
             }
             ledger.check_complete().expect("all of it");
         }
+    }
+}
+
+/// Paths that carry something: of these a bulk transfer is made.
+fn busy_line(loss: f64) -> impl Strategy<Value = Line> {
+    (0_u32..150, 500_u64..5000, 0.0..=loss, 0.0..=loss / 3.0).prop_map(|(delay, kbit, loss, back_loss)| {
+        Line {
+            delay,
+            kbit,
+            loss,
+            back_loss,
+            reorder: 0.0,
+            outage: None,
+        }
+    })
+}
+
+fn bulk(seed: u64, lines: &[Line], config: Config, change: impl Fn(&mut Config)) -> Bulk {
+    let setup = setup(seed, lines, config).adjust_both(|config| {
+        config.multipath.congestion = CoupledControl::Uncoupled;
+        config.buffers.growth = 1;
+        // Idle paths lose what they had, whatever happens on the others.
+        config.heartbeat.interval = Some(Duration::from_secs(3600));
+        change(config);
+    });
+    Bulk::new(setup)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: CASES,
+        failure_persistence: None,
+        // What is so of nearly all is judged of the same ones each time.
+        rng_seed: RngSeed::Fixed(4),
+        ..ProptestConfig::default()
+    })]
+
+    /// Uncoupled, the paths without losses never have their windows cut.
+    #[test]
+    fn no_paths_losses_reduce_anothers_window(
+        seed in any::<u64>(),
+        lines in vec(busy_line(0.0), 2..=8),
+        lossy in any::<prop::sample::Index>(),
+        scheduler in scheduler(),
+        policy in policy(),
+        routing in routing(),
+    ) {
+        let lossy = lossy.index(lines.len());
+        let mut lines = lines;
+        lines[lossy].loss = 0.1;
+        let mut bulk = bulk(seed, &lines, config(scheduler, policy, routing), |_| {});
+        bulk.run_for(5000 * MS);
+        for (index, path) in bulk.pair.association(Side::A).stats().paths.iter().enumerate() {
+            if index != lossy {
+                prop_assert_eq!((path.fast_recoveries, path.timeouts), (0, 0), "path {}", index);
+            }
+        }
+    }
+
+    /// Where nothing is lost nothing is repeated, whatever the paths and the rules of losses.
+    #[test]
+    fn without_losses_no_repeats(
+        seed in any::<u64>(),
+        lines in vec(busy_line(0.0), 2..=8),
+        scheduler in scheduler(),
+        routing in routing(),
+        beside in beside(),
+    ) {
+        let policy = RetransmissionPolicy::SmallestRtt;
+        let mut bulk = bulk(seed, &lines, config(scheduler, policy, routing), |config| {
+            config.recovery.missing_reports = beside.missing_reports;
+            config.interleaving.offer = beside.interleaving;
+            config.buffers.receive = beside.window.max(20_000);
+        });
+        bulk.run_for(5000 * MS);
+        let counters = bulk.pair.association(Side::A).counters();
+        prop_assert!(counters.data_chunks_sent > 100);
+        prop_assert_eq!((counters.retransmissions_fast, counters.timeouts), (0, 0));
+        let received = bulk.pair.association(Side::Z).counters();
+        prop_assert_eq!(received.gap_blocks_sent, 0);
+    }
+
+    /// Gaps stay few, and nothing waits for long, however much is lost.
+    #[test]
+    fn gaps_are_closed_and_nothing_stalls(
+        seed in any::<u64>(),
+        lines in vec(busy_line(0.15), 2..=8),
+        scheduler in scheduler(),
+        routing in routing(),
+        interleaving in any::<bool>(),
+    ) {
+        let policy = RetransmissionPolicy::SmallestRtt;
+        let mut bulk = bulk(seed, &lines, config(scheduler, policy, routing), |config| {
+            config.interleaving.offer = interleaving;
+            config.buffers.receive = 192 << 10;
+        });
+        bulk.run_for(20_000 * MS);
+        let received = bulk.pair.association(Side::Z).counters();
+        let blocks = received.gap_blocks_sent as f64 / received.sacks_sent as f64;
+        prop_assert!(blocks < 2.0 * lines.len() as f64, "{} blocks an acknowledgement", blocks);
+        prop_assert!(bulk.sink().longest_pause < 6000 * MS, "{:?}", bulk.sink().longest_pause);
     }
 }

@@ -2,7 +2,7 @@
 //! path 1.
 
 use anabranch_proto::{Config, Reliability};
-use anabranch_wire::chunk::{GapAckBlock, GapAckBlocks, PathSequences};
+use anabranch_wire::chunk::{AckPolicy, GapAckBlock, GapAckBlocks, PathSequences};
 
 use super::desk::{Desk, FULL, MS, config};
 
@@ -164,22 +164,21 @@ fn needless_repeats_make_patient() {
 /// of it in flight, and what is acknowledged counts for path 1.
 #[test]
 fn the_original_cancels_the_repeat() {
-    let mut desk = desk(|_| {});
+    let mut desk = desk(|config| {
+        config.recovery.missing_reports = 1;
+        config.multipath.eca.time_rule = false;
+    });
     six(&mut desk);
-    desk.send(2, FULL);
     desk.pass(5);
-    desk.ack(2, &[(1, 1, &[(2, 4)])]);
-    let sent = desk.sent();
-    assert_eq!(
-        sent.last().map(String::as_str),
-        Some("0 E-DATA 2 (0:5)"),
-        "{sent:?}"
-    );
+    desk.ack(2, &[(1, 1, &[(2, 2)])]);
+    assert_eq!(desk.sent(), ["0 E-DATA 2 (0:4)"]);
     let chunk = FULL + 20;
-    assert_eq!([1, 0].map(|path| desk.path(path).flight_size), [0, 5 * chunk]);
-    desk.ack(3, &[(1, 5, &[])]);
-    assert_eq!([1, 0].map(|path| desk.path(path).flight_size), [0, 4 * chunk]);
-    assert_eq!(desk.counters().timeouts, 0);
+    assert_eq!([1, 0].map(|path| desk.path(path).flight_size), [chunk, 4 * chunk]);
+    desk.ack(3, &[(1, 3, &[])]);
+    assert_eq!([1, 0].map(|path| desk.path(path).flight_size), [chunk, 3 * chunk]);
+    // It is no report of what left before it.
+    assert_eq!(desk.sent(), [""; 0]);
+    assert_eq!(desk.counters().retransmissions_fast, 1);
 }
 
 // A → FORWARD-PSN 1:1 with the next packet on path 1 → Z;  A ← COOP-SACK that lags ← Z;  … two round trips;  A → FORWARD-PSN again
@@ -306,19 +305,37 @@ fn the_first_repeat_does_not_wait() {
     let mut desk = desk(|config| config.multipath.eca.time_rule = false);
     // Both windows, of 20 packets and what slow start added, are full.
     desk.send(60, FULL);
-    let sent = desk.sent();
-    let last = sent.len() as u32 + 1;
-    let full = [1, 0].map(|path| desk.path(path));
-    assert!(full.iter().all(|path| path.flight_size >= path.cwnd), "{full:?}");
+    let next = desk.sent().len() + 2;
+    let is_full = |desk: &Desk, path: usize| desk.path(path).flight_size >= desk.path(path).cwnd;
+    assert!(is_full(&desk, 0) && is_full(&desk, 1));
     desk.pass(5);
-    // 2 and 4 (1:1, 1:2) are lost; what is acknowledged makes less room than the cut takes.
     desk.ack(2, &[(1, 1, &[(3, 5)])]);
     let sent = desk.sent();
+    // 4 waits, and new data with it.
+    assert_eq!(sent.len(), 1, "{sent:?}");
     assert!(sent[0].starts_with("0 E-DATA 2 (0:"), "{sent:?}");
+    assert!(is_full(&desk, 0) && is_full(&desk, 1));
+    // Another loss of the same window, which cuts no more.
+    desk.ack(2, &[(1, 1, &[(3, 5), (7, 9)])]);
+    let sent = desk.sent();
+    assert!(sent[0].starts_with("0 E-DATA 4 (0:"), "{sent:?}");
     assert!(
         sent.iter()
-            .all(|packet| !packet.contains(&format!("E-DATA {} ", last + 1))),
+            .all(|packet| !packet.contains(&format!("E-DATA {next} "))),
         "{sent:?}"
+    );
+    assert_eq!(desk.path(1).fast_recoveries, 1);
+}
+
+// A → 2 (1:1, rank 1), 3 (0:1, rank 2) → Z
+/// Rule 11: the path with the shortest round trip has the first rank.
+#[test]
+fn the_shortest_path_has_the_first_rank() {
+    let mut desk = desk(|_| {});
+    desk.send(2, FULL);
+    assert_eq!(
+        desk.policies(),
+        [(1, AckPolicy::Ranked(1)), (0, AckPolicy::Ranked(2))]
     );
 }
 

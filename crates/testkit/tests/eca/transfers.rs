@@ -1,0 +1,123 @@
+//! Whole transfers: what each choice is worth, and what goes on when paths fail.
+
+use core::time::Duration;
+
+use anabranch_netsim::{LinkConfig, LossModel, Probability};
+use anabranch_proto::{AckRouting, Config, MultipathMode, PathId, PathState};
+use anabranch_testkit::{Bulk, Ledger, Setup, Side, with_buffers};
+
+use super::desk::MS;
+
+fn config(change: impl FnOnce(&mut Config)) -> Config {
+    let mut config = with_buffers(256 << 10);
+    config.multipath.mode = MultipathMode::Eca;
+    change(&mut config);
+    config
+}
+
+fn link(delay: u32) -> LinkConfig {
+    LinkConfig::default().with_rate(5_000_000).with_delay(delay * MS)
+}
+
+/// Where packets come late and none is lost, one report makes many needless repeats, fewer once they are noticed; three and the
+/// time rule make hardly any. In concurrent multipath transfer the same rules do the same.
+#[test]
+fn needless_repeats_make_patient() {
+    let repeats = |mode: MultipathMode, reports: u8, backs_off: bool| {
+        let links = [20, 40].map(|delay| link(delay).with_reorder(Probability::new(0.02), 30 * MS));
+        let config = config(|config| {
+            config.multipath.mode = mode;
+            config.recovery.missing_reports = reports;
+            config.recovery.time_rule = true;
+            config.recovery.backs_off = backs_off;
+        });
+        let mut bulk = Bulk::over(2, &links, &config);
+        bulk.run_for(20_000 * MS);
+        bulk.pair.association(Side::A).counters().retransmissions_fast
+    };
+    for mode in [MultipathMode::Eca, MultipathMode::Cmt] {
+        let hasty = repeats(mode, 1, false);
+        let patient = repeats(mode, 1, true);
+        println!("{mode:?}: {hasty} repeats after one report, {patient} where that is noticed");
+        assert!(2 * patient < hasty, "{mode:?}: {patient} of {hasty}");
+    }
+}
+
+/// On bad paths a copy of each acknowledgement on every path, which is what [`AckRouting::Measured`] then chooses, lets fewer be
+/// missed: the sender waits for fewer timeouts.
+#[test]
+fn copies_where_paths_are_bad() {
+    let policies = |loss: f64| {
+        let links = [20, 40].map(|delay| link(delay).with_loss(LossModel::bernoulli(loss)));
+        let mut bulk = Bulk::over(3, &links, &config(|_| {}));
+        bulk.run_for(10_000 * MS);
+        let data = bulk.pair.association(Side::A).counters().data_chunks_sent;
+        let sacks = bulk.pair.association(Side::Z).counters().sacks_sent;
+        sacks as f64 / data as f64
+    };
+    let (good, bad) = (policies(0.01), policies(0.2));
+    println!("{good:.2} acknowledgements a packet, {bad:.2} where a fifth is lost");
+    assert!(bad > 1.6 * good, "{good:.2}, {bad:.2}");
+}
+
+/// With ranks gaps are reported by the shortest path: what path 1 loses is known sooner than by its own acknowledgements.
+#[test]
+fn the_shortest_path_reports_first() {
+    let goodput = |routing: AckRouting| {
+        let links = [link(10), link(150).with_loss(LossModel::bernoulli(0.02))];
+        let config = config(|config| config.multipath.eca.ack_routing = routing);
+        let mut bulk = Bulk::over(5, &links, &config);
+        let goodput = bulk.run_for(30_000 * MS);
+        let to_a = bulk.pair.links(1).1;
+        (goodput, bulk.pair.network.link_stats(to_a).delivered)
+    };
+    let (last, by_itself) = goodput(AckRouting::LastArrival);
+    let (ranked, less) = goodput(AckRouting::Ranked);
+    println!("{last:.2} Mbit/s, {by_itself} packets back by path 1; ranked {ranked:.2}, {less}");
+    assert!(less < by_itself, "{less} of {by_itself}");
+}
+
+/// Takes each path down for two seconds and up again during a transfer, with losses: nothing is lost, and all come back.
+#[test]
+fn cutting_and_restoring() {
+    let setup = Setup::new(3)
+        .captured(false)
+        .path(link(10).with_loss(LossModel::bernoulli(0.01)))
+        .path(link(30))
+        .path(link(60))
+        .config(Config::default().with_fast_failover())
+        .adjust_both(|config| config.multipath.mode = MultipathMode::Eca);
+    let mut pair = setup.connect();
+    pair.run_for(3000 * MS);
+    let mut ledger = Ledger::new(4);
+    let mut last = pair.now();
+    for cut in [0, 1, 2, 0] {
+        pair.cut(cut, true);
+        let mut longest = Duration::ZERO;
+        for step in 0..400 {
+            if step == 200 {
+                pair.cut(cut, false);
+            }
+            let parcels: Vec<_> = (0..8).map(|_| ledger.parcel(0, 1200, false)).collect();
+            pair.post(Side::A, parcels);
+            pair.run_for(10 * MS);
+            for message in pair.messages(Side::Z) {
+                longest = longest.max(message.at.saturating_duration_since(last));
+                last = message.at;
+                ledger.check(&message).expect("once and in order");
+            }
+        }
+        println!(
+            "path {cut} cut for 2 s: the longest pause was {} ms",
+            longest.as_millis()
+        );
+        assert!(longest <= 700 * MS, "path {cut}: {longest:?}");
+        let path = &pair.association(Side::A).stats().paths[usize::from(PathId(cut as u8).0)];
+        assert_eq!(path.state, PathState::Active, "it is back");
+    }
+    pair.run_for(3000 * MS);
+    for message in pair.messages(Side::Z) {
+        ledger.check(&message).expect("once and in order");
+    }
+    ledger.check_complete().expect("all of it");
+}
