@@ -228,6 +228,30 @@ fn what_cannot_be_named_is_dropped() {
     assert!(last.contains(&format!("COOP-SACK {tsn} ")), "{last}");
 }
 
+/// Of transmissions with gaps between them no more than 8,192 runs are kept: what would begin another is not said to have arrived.
+#[test]
+fn gaps_are_bounded() {
+    const MOST: u32 = 8192;
+    let mut desk = desk();
+    desk.e_data(0, LAST, &[(0, (0, 0))]);
+    // One message over and over, in every second transmission.
+    for number in 1..=MOST + 1 {
+        desk.e_data(0, LAST, &[(0, (0, 2 * number))]);
+    }
+    desk.forward_psn(0, 2 * MOST - 1);
+    desk.sent();
+    desk.e_data(0, LAST, &[(0, (0, 1))]);
+    let [told] = &acks(&mut desk)[..] else {
+        panic!("an acknowledgement")
+    };
+    assert!(told.starts_with(&format!("0 0:{} dup", 2 * MOST)), "{told}");
+    desk.e_data(0, LAST, &[(0, (0, 2 * MOST + 2))]);
+    let [told] = &acks(&mut desk)[..] else {
+        panic!("an acknowledgement")
+    };
+    assert!(told.starts_with(&format!("0 0:{}+2-2 dup", 2 * MOST)), "{told}");
+}
+
 /// However many gaps there are, an acknowledgement fits a packet, and each path has its part of it.
 #[test]
 fn acknowledgements_fit_packets() {
