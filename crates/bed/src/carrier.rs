@@ -1,11 +1,9 @@
 //! A path in real time: a thread between two devices that keeps the times its links say.
 //!
-//! The thread sleeps in `ppoll` until a device has a packet or the next one is due; the system's timers are asked for all
-//! the precision they have. What is read is stamped at once, packet by packet, and what is due is written one by one, so
-//! that the links see and make no batches of their own.
+//! The thread sleeps in `ppoll` until a device has a packet or the next one is due. What is read is stamped at once, packet by
+//! packet, and what is due is written one by one, so that the links see and make no batches of their own.
 
 use std::io::{self, PipeReader};
-use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,7 +11,6 @@ use std::time::{Duration, Instant};
 use anabranch_proto::Timestamp;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::thread::set_current_timer_slack;
 
 use crate::way::{Way, WayCounters};
 
@@ -21,8 +18,6 @@ use crate::way::{Way, WayCounters};
 const BATCH: usize = 64;
 /// The longest IP packet.
 const LONGEST: usize = 65_535;
-/// A little before others, where that is allowed: who wakes late hands over late.
-const NICENESS: i32 = -10;
 
 /// The time since the bed was made.
 #[derive(Clone, Copy, Debug)]
@@ -65,9 +60,6 @@ impl Carrier {
     /// # Errors
     /// If an end cannot be read any more.
     pub(crate) fn run(&self, ends: &[OwnedFd; 2], stop: &PipeReader) -> io::Result<()> {
-        // Both are refused without rights, and then the bed is a little less precise.
-        let _ = rustix::process::nice(NICENESS);
-        let _ = set_current_timer_slack(NonZeroU64::new(1));
         let mut buffer = vec![0; LONGEST];
         let mut ready = [true; 2];
         loop {

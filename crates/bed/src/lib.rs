@@ -17,6 +17,7 @@ mod identity;
 mod ip_packet;
 mod lateness;
 mod namespace;
+mod priority;
 mod way;
 
 pub use bed::{Bed, PathPlan, Plan, Side};

@@ -33,6 +33,18 @@ impl Failure {
         }
     }
 
+    /// With another status to end with.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn with_status(self, status: u8) -> Self {
+        Self { status, ..self }
+    }
+
+    /// What it says.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// Tells the user, and answers the status to end with.
     pub(crate) fn report(&self, output: Output) -> ExitCode {
         output.error(

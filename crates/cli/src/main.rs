@@ -1,8 +1,8 @@
 //! The `anabranch` command: SCTP over UDP or raw IP from a shell.
 //!
 //! `demo` shows the protocol at work on one machine; `listen`, `send` and `ping` carry messages between two; `perf`
-//! measures the path between them, `bench` this machine; `lab` runs the experiments of the papers. Here is the command
-//! line as a whole; each subcommand has its file in `commands`.
+//! measures the path between them, `bench` this machine; `lab` runs the experiments of the papers; `bed` lets programs
+//! meet a bad network. Here is the command line as a whole; each subcommand has its file in `commands`.
 
 mod commands;
 mod connect;
@@ -23,6 +23,8 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
+#[cfg(target_os = "linux")]
+use crate::commands::bed;
 use crate::commands::{bench, demo, lab, listen, perf, ping, send};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -71,6 +73,9 @@ enum Command {
     Bench(bench::BenchArgs),
     /// Run the experiments of the papers, and judge what they claim
     Lab(lab::LabArgs),
+    /// Run any program on a bad network: two hosts on this machine, and the simulator's links between them
+    #[cfg(target_os = "linux")]
+    Bed(bed::BedArgs),
 }
 
 impl Command {
@@ -83,6 +88,8 @@ impl Command {
             Self::Perf(args) => args.observe(),
             Self::Bench(args) => &args.observe,
             Self::Lab(args) => args.observe(),
+            #[cfg(target_os = "linux")]
+            Self::Bed(args) => args.observe(),
         }
     }
 
@@ -95,6 +102,8 @@ impl Command {
             Self::Perf(args) => perf::run(args, interrupt).await,
             Self::Bench(args) => bench::run(args, interrupt).await,
             Self::Lab(args) => lab::run(args, interrupt).await,
+            #[cfg(target_os = "linux")]
+            Self::Bed(args) => bed::run(args, interrupt).await,
         }
     }
 }
@@ -145,7 +154,8 @@ mod tests {
             assert!(
                 example.contains(&format!("anabranch {name}"))
                     || example.contains(&format!("anabranch perf {name}"))
-                    || example.contains(&format!("anabranch lab {name}")),
+                    || example.contains(&format!("anabranch lab {name}"))
+                    || example.contains(&format!("anabranch bed {name}")),
                 "{name} has no example"
             );
             for argument in command.get_arguments() {

@@ -1,5 +1,7 @@
 //! One file for each subcommand.
 
+#[cfg(target_os = "linux")]
+pub(crate) mod bed;
 pub(crate) mod bench;
 pub(crate) mod demo;
 pub(crate) mod lab;

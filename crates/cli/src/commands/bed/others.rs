@@ -1,0 +1,115 @@
+//! Beds of other processes: `bed status` and `bed down`. A bed answers on a socket with an abstract name, which leaves no file
+//! behind.
+
+use std::io::{self, Read, Write};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::Duration;
+
+use anabranch_bed::{Bed, BedId, running, sweep};
+use serde_json::{Value, json};
+
+use super::{DownArgs, StatusArgs, tell};
+use crate::failure::Failure;
+use crate::units;
+
+/// A bed that does not answer within this is busy ending, or of another version.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Commands are asked, then killed: a bed is gone within this.
+const GONE_WITHIN: Duration = Duration::from_secs(30);
+
+fn address(bed: BedId) -> io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name(format!("anabranch-bed-{bed}"))
+}
+
+/// Answers from now on, as long as the bed is there, what it did. Without it the bed only has no status.
+pub(super) fn answer(bed: &Arc<Bed>) {
+    let listener = address(bed.id()).and_then(|address| UnixListener::bind_addr(&address));
+    let Ok(listener) = listener else { return };
+    let bed = Arc::downgrade(bed);
+    // It ends with the process.
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            // Who goes away early has no answer.
+            let _ = stream.and_then(|stream| tell_status(stream, &bed));
+        }
+    });
+}
+
+fn tell_status(mut stream: UnixStream, bed: &Weak<Bed>) -> io::Result<()> {
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let record = bed.upgrade().map(|bed| tell::record(&bed));
+    record.map_or(Ok(()), |record| writeln!(stream, "{record}"))
+}
+
+fn ask(bed: BedId) -> io::Result<Value> {
+    let mut stream = UnixStream::connect_addr(&address(bed)?)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut said = String::new();
+    stream.read_to_string(&mut said)?;
+    Ok(serde_json::from_str(&said)?)
+}
+
+/// Shows the beds of this machine.
+pub(super) fn status(args: &StatusArgs) -> Result<(), Failure> {
+    let output = args.observe.output();
+    let beds = running();
+    if beds.is_empty() {
+        output.fact(
+            "no bed runs on this machine",
+            &json!({ "event": "beds", "beds": 0 }),
+        );
+    }
+    for bed in beds {
+        match ask(bed) {
+            Ok(record) => output.fact(tell::summary(&record), &record),
+            Err(error) => output.fact(
+                format!("bed {bed} of process {} does not answer: {error}", bed.pid()),
+                &json!({ "event": "bed", "bed": bed.to_string(), "answers": false }),
+            ),
+        }
+    }
+    Ok(())
+}
+
+/// Ends beds.
+pub(super) fn down(args: &DownArgs) -> Result<(), Failure> {
+    let beds = running();
+    let chosen = match (args.bed, &beds[..]) {
+        (Some(bed), _) if beds.contains(&bed) => vec![bed],
+        (Some(bed), _) => {
+            return Err(Failure::new(format!(
+                "no bed {bed} runs on this machine; `anabranch bed status` shows those that do"
+            )));
+        }
+        (None, beds) if args.all || beds.len() <= 1 => beds.to_vec(),
+        (None, several) => {
+            let names: Vec<String> = several.iter().map(ToString::to_string).collect();
+            return Err(Failure::new(format!(
+                "there are {} beds: {}; name one, or give --all",
+                names.len(),
+                names.join(", ")
+            )));
+        }
+    };
+    for bed in &chosen {
+        bed.end(GONE_WITHIN).map_err(|error| {
+            Failure::new(format!(
+                "bed {bed} of process {} cannot be ended: {error}",
+                bed.pid()
+            ))
+        })?;
+    }
+    let left = sweep();
+    let ended = units::counted(chosen.len() as u64, "bed");
+    args.observe.output().fact(
+        format!(
+            "ended {ended}; removed {} that killed beds had left behind",
+            units::counted(left as u64, "namespace")
+        ),
+        &json!({ "event": "down", "ended": chosen.len(), "left_behind": left }),
+    );
+    Ok(())
+}

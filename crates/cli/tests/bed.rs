@@ -1,0 +1,324 @@
+//! `anabranch bed` as a user runs it, and that nothing is left behind. Where there can be no bed, each test says so and passes.
+
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+mod common;
+
+use common::{Running, anabranch, directory, event, records, refuses, run, text};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Whether there can be beds here; if not, says why, past the harness, which would keep it to itself.
+fn possible() -> bool {
+    let output = run(&["bed", "run", "--link", "", "--", "true"]);
+    let said = text(&output.stderr);
+    if output.status.success() {
+        return true;
+    }
+    let refused = ["iproute2", "it takes root", "it takes /dev/net/tun"];
+    assert!(refused.iter().any(|part| said.contains(part)), "{said}");
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {said}");
+    false
+}
+
+/// A bed that was made with `up`.
+struct Up {
+    program: Running,
+    record: Value,
+}
+
+impl Up {
+    fn new(links: &[&str]) -> Self {
+        let mut args = vec!["bed", "up", "--json"];
+        args.extend(links.iter().flat_map(|link| ["--link", link]));
+        let mut child = anabranch(&args).spawn().unwrap();
+        let mut line = String::new();
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        lines.read_line(&mut line).unwrap();
+        let record: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        assert_eq!(record["event"], "up");
+        // What else it says fits the pipe, as long as it is open.
+        std::thread::spawn(move || lines.lines().count());
+        Self {
+            program: Running(child),
+            record,
+        }
+    }
+
+    fn said(&self, key: &str) -> &str {
+        self.record[key].as_str().unwrap()
+    }
+
+    fn namespaces(&self) -> [PathBuf; 2] {
+        ["left_netns", "right_netns"].map(|key| Path::new("/run/netns").join(self.said(key)))
+    }
+
+    /// Starts a command that lasts, as a user would, and answers its process.
+    fn command(&self) -> Running {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", self.said("left_netns"), "sleep", "1000"]);
+        let child = command
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        // `ip` becomes the command, once it is in the namespace.
+        let path = format!("/proc/{}/comm", child.id());
+        wait_until(|| fs::read_to_string(&path).is_ok_and(|name| name == "sleep\n"));
+        Running(child)
+    }
+}
+
+fn wait_until(so: impl Fn() -> bool) {
+    let since = Instant::now();
+    while !so() {
+        assert!(since.elapsed() < LIMIT);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn end(mut program: Running) -> ExitStatus {
+    let mut status = None;
+    let since = Instant::now();
+    while status.is_none() {
+        assert!(since.elapsed() < LIMIT, "it does not end");
+        status = program.0.try_wait().unwrap();
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    status.unwrap()
+}
+
+fn gone(namespaces: &[PathBuf; 2]) -> bool {
+    namespaces.iter().all(|path| !path.exists())
+}
+
+#[test]
+fn a_command_meets_the_network_that_was_asked_for() {
+    if !possible() {
+        return;
+    }
+    let program = env!("CARGO_BIN_EXE_anabranch");
+    let server = format!("exec {program} listen --echo --bind 10.77.1.1");
+    let args = [
+        "bed",
+        "run",
+        "--json",
+        "--link",
+        "rate=20mbit,delay=15ms",
+        "--back",
+        "delay=25ms",
+        "--left",
+        &server,
+    ];
+    let ping = [
+        "--",
+        program,
+        "ping",
+        "10.77.1.1",
+        "--json",
+        "--count",
+        "4",
+        "--interval",
+        "10ms",
+    ];
+    let output = run(&[&args[..], &ping].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let said: Vec<Value> = text(&output.stdout)
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect();
+    let pinged = event(&said, "summary");
+    assert_eq!(pinged["equal"], 4);
+    assert!(pinged["delay"]["min_ms"].as_f64().unwrap() >= 40.0, "{pinged}");
+    let bed = event(&said, "bed");
+    let (there, back) = (&bed["paths"][0]["leftward"], &bed["paths"][0]["rightward"]);
+    for way in [there, back] {
+        assert!(way["delivered"].as_u64().unwrap() >= 4, "{bed}");
+        assert_eq!(way["lost"], 0, "{bed}");
+    }
+    assert!(
+        there["queue_max_bytes"].as_u64().unwrap() > 0,
+        "a rate has a queue: {bed}"
+    );
+    assert_eq!(
+        back["queue_max_bytes"], 0,
+        "what is infinitely fast has none: {bed}"
+    );
+}
+
+#[test]
+fn the_status_is_the_commands_and_what_goes_wrong_is_told() {
+    if !possible() {
+        return;
+    }
+    let bed = |args: &[&str]| run(&[&["bed", "run", "--link", "delay=1ms"], args].concat());
+    let ended = bed(&["--", "sh", "-c", "echo $ANABRANCH_BED_LEFT6; exit 7"]);
+    assert_eq!(ended.status.code(), Some(7));
+    assert!(
+        text(&ended.stderr).contains("sh ended: exit status: 7"),
+        "{}",
+        text(&ended.stderr)
+    );
+    assert!(
+        ["fd77:0:0:1::1\n", "\n"].contains(&text(&ended.stdout).as_str()),
+        "{}",
+        text(&ended.stdout)
+    );
+    let killed = bed(&["--", "sh", "-c", "kill -9 $$"]);
+    assert_eq!(killed.status.code(), Some(128 + 9));
+    let left = bed(&["--left", "exit 3", "--head-start", "60s", "--", "true"]);
+    assert_eq!(left.status.code(), Some(3));
+    let missing = bed(&["--", "no-such-program"]);
+    assert!(text(&missing.stderr).contains("cannot start no-such-program on the right"));
+    assert_eq!(missing.status.code(), Some(1));
+}
+
+#[test]
+fn nothing_is_left_behind() {
+    if !possible() {
+        return;
+    }
+    // The normal end, with something that still runs.
+    let output = run(&[
+        "bed",
+        "run",
+        "--link",
+        "",
+        "--left",
+        "sleep 1000",
+        "--",
+        "sh",
+        "-c",
+        "echo $$ $ANABRANCH_BED_LEFT_NETNS $ANABRANCH_BED_RIGHT_NETNS; sleep 1000 & echo $!",
+    ]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let said = text(&output.stdout);
+    let said: Vec<&str> = said.split_ascii_whitespace().collect();
+    for namespace in &said[1..3] {
+        assert!(!Path::new("/run/netns").join(namespace).exists(), "{said:?}");
+    }
+    // Nobody waits for a process whose parent ended but init, which may be slow.
+    let state = fs::read_to_string(format!("/proc/{}/stat", said[3])).unwrap_or_default();
+    assert!(state.is_empty() || state.contains(") Z "), "{state}");
+    // Ctrl-C, and a bed that is ended from another shell.
+    for down in [false, true] {
+        let up = Up::new(&["delay=1ms", "delay=2ms"]);
+        let (namespaces, command) = (up.namespaces(), up.command());
+        assert!(namespaces.iter().all(|path| path.exists()));
+        if down {
+            let output = run(&["bed", "down", up.said("bed"), "--json"]);
+            assert!(output.status.success(), "{}", text(&output.stderr));
+            assert_eq!(event(&records(&text(&output.stdout)), "down")["ended"], 1);
+            assert!(gone(&namespaces));
+        } else {
+            up.program.interrupt();
+        }
+        assert!(end(up.program).success());
+        assert!(!end(command).success(), "the bed ended it");
+        assert!(gone(&namespaces));
+    }
+    // Killed, and what it left goes with the next start; a bed that runs meanwhile stays.
+    let (mut up, other) = (Up::new(&["delay=1ms"]), Up::new(&["delay=1ms"]));
+    let (namespaces, command) = (up.namespaces(), up.command());
+    up.program.0.kill().unwrap();
+    up.program.0.wait().unwrap();
+    let next = run(&["bed", "run", "--link", "", "--", "true"]);
+    assert!(next.status.success(), "{}", text(&next.stderr));
+    // Another test's bed may be at it too, and come last.
+    wait_until(|| gone(&namespaces));
+    assert!(!end(command).success());
+    assert!(other.namespaces().iter().all(|path| path.exists()));
+    let status = run(&["bed", "status", "--json"]);
+    let known = records(&text(&status.stdout));
+    let known: Vec<_> = known.iter().map(|record| &record["bed"]).collect();
+    assert!(
+        known.contains(&&other.record["bed"]) && !known.contains(&&up.record["bed"]),
+        "{known:?}"
+    );
+    let namespaces = other.namespaces();
+    other.program.interrupt();
+    assert!(end(other.program).success());
+    assert!(gone(&namespaces));
+}
+
+#[test]
+fn counters_are_shown_now_and_then_and_by_another_process() {
+    if !possible() {
+        return;
+    }
+    let up = Up::new(&["delay=1ms"]);
+    let mut ping = Command::new("ip");
+    ping.args([
+        "netns",
+        "exec",
+        up.said("right_netns"),
+        env!("CARGO_BIN_EXE_anabranch"),
+    ]);
+    // Nobody listens there: what is carried is an INIT and an answer from the kernel.
+    ping.args(["ping", up.said("left"), "--count", "1", "--log", "off"]);
+    let mut ping = Running(ping.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    wait_until(|| {
+        let status = run(&["bed", "status", "--json"]);
+        let known = records(&text(&status.stdout));
+        let ours = known.iter().find(|record| record["bed"] == up.record["bed"]);
+        ours.is_some_and(|bed| bed["paths"][0]["leftward"]["delivered"].as_u64() > Some(0))
+    });
+    let _ = ping.0.kill();
+    up.program.interrupt();
+    assert!(end(up.program).success());
+    let file = directory("bed").join("go");
+    let wait = format!("while ! [ -e {0} ]; do sleep 0.01; done", file.display());
+    let mut watched = anabranch(&[
+        "bed", "run", "--link", "", "--every", "20ms", "--", "sh", "-c", &wait,
+    ])
+    .spawn()
+    .unwrap();
+    let mut lines = BufReader::new(watched.stderr.take().unwrap()).lines();
+    assert!(lines.any(|line| {
+        line.unwrap()
+            .contains("path 1 to the left: 0 packets, 0 B, 0 lost")
+    }));
+    fs::write(&file, "").unwrap();
+    assert!(lines.any(|line| line.unwrap().contains("bed ")), "the summary");
+    assert!(end(Running(watched)).success());
+}
+
+#[test]
+fn what_makes_no_bed_is_said() {
+    refuses(&[
+        (&["bed", "run", "--link", "delay=1ms"], "COMMAND"),
+        (&["bed", "run", "--", "true"], "--link"),
+        (
+            &["bed", "run", "--link", "rate=lots", "--", "true"],
+            "rate cannot be \"lots\"",
+        ),
+        (
+            &[
+                "bed", "run", "--link", "", "--back", "", "--back", "", "--", "true",
+            ],
+            "--back is given 2 times",
+        ),
+        (
+            &["bed", "run", "--link", "", "--mtu", "576", "--", "true"],
+            "1280",
+        ),
+        (
+            &["bed", "run", "--link", "", "--head-start", "1s", "--", "true"],
+            "--left",
+        ),
+        (
+            &["bed", "run", "--link", "", "--pcap", "x", "--", "true"],
+            "--pcap",
+        ),
+        (&["bed", "down", "mine"], "names no bed"),
+        (&["bed", "down", "1-2-3"], "no bed 1-2-3 runs"),
+    ]);
+}
