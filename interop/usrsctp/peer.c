@@ -37,6 +37,10 @@ static struct {
     bool fast_failover, nr_sack;
     // I-DATA is offered, and streams take turns; all messages are of the largest size.
     bool interleave, large;
+    // Several paths at once: 0 not, 1 with windows of their own, 2 and 3 resource pooling, 4 as MPTCP; and the flags that tell
+    // how many packets an acknowledgement answers.
+    unsigned cmt;
+    bool dac;
     // Milliseconds that messages of some streams live; 0: all messages are reliable.
     unsigned partial_ms;
     int locals;
@@ -402,6 +406,8 @@ static struct socket *set_up(void) {
         usrsctp_sysctl_set_sctp_path_pf_threshold(0);
     }
     if (opt.nr_sack) usrsctp_sysctl_set_sctp_nrsack_enable(1);
+    usrsctp_sysctl_set_sctp_cmt_on_off(opt.cmt);
+    usrsctp_sysctl_set_sctp_cmt_use_dac(opt.dac);
     usrsctp_sysctl_set_sctp_sendspace(SOCKET_BUFFER);
     usrsctp_sysctl_set_sctp_recvspace(SOCKET_BUFFER);
     struct socket *s = usrsctp_socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP, NULL, NULL, 0, NULL);
@@ -448,6 +454,7 @@ static void read_options(int n, char **v) {
         if (!strcmp(k, "--nr-sack")) { opt.nr_sack = true; continue; }
         if (!strcmp(k, "--interleave")) { opt.interleave = true; continue; }
         if (!strcmp(k, "--large")) { opt.large = true; continue; }
+        if (!strcmp(k, "--dac")) { opt.dac = true; continue; }
         if (!strcmp(k, "--fast-failover")) { opt.fast_failover = true; continue; }
         const char *x = i + 1 < n ? v[++i] : NULL;
         if (!strcmp(k, "--udp-port")) opt.udp_port = (unsigned)number(k, x, 0, 65535);
@@ -465,6 +472,7 @@ static void read_options(int n, char **v) {
         else if (!strcmp(k, "--unordered-every")) opt.unordered_every = (unsigned)number(k, x, 0, 1 << 24);
         else if (!strcmp(k, "--timeout")) opt.timeout_s = (unsigned)number(k, x, 1, 86400);
         else if (!strcmp(k, "--partial")) opt.partial_ms = (unsigned)number(k, x, 0, 60000);
+        else if (!strcmp(k, "--cmt")) opt.cmt = (unsigned)number(k, x, 0, 4);
         else if (!strcmp(k, "--linger")) opt.linger_s = (unsigned)number(k, x, 0, 3600);
         else if (!strcmp(k, "--mtu")) opt.mtu = (unsigned)number(k, x, 576, 8192);
         else if (!strcmp(k, "--loss")) { if (number(k, x, 0, 1000)) usage_error("--loss: usrsctp owns its UDP socket; put the loss in between, or on the other side"); }

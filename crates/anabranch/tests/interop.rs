@@ -9,9 +9,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anabranch::{
-    Association, Config, Counters, Endpoint, Event, Reliability, SchedulerKind, SendOptions, StreamId,
+    Association, Config, Counters, Endpoint, Event, MultipathMode, Reliability, SchedulerKind, SendOptions,
+    StreamId,
 };
 
+#[path = "common/captured.rs"]
+mod captured;
 #[path = "common/peer_messages.rs"]
 mod peer_messages;
 
@@ -38,6 +41,8 @@ struct Exchange {
     nr_sack: bool,
     /// Whether both offer I-DATA.
     interleave: bool,
+    /// How this side would use several paths, which these peers do not know of.
+    multipath: MultipathMode,
     sizes: Sizes,
 }
 
@@ -51,6 +56,7 @@ impl Exchange {
         partial: false,
         nr_sack: false,
         interleave: false,
+        multipath: MultipathMode::Off,
         sizes: Sizes::Mixed,
     };
 
@@ -126,8 +132,9 @@ impl Exchange {
 
     /// Where to write a capture: always where extensions are used, for this test reads it.
     fn capture(self) -> Option<PathBuf> {
-        let own =
-            (self.partial || self.nr_sack || self.interleave).then(|| env!("CARGO_TARGET_TMPDIR").into());
+        let extended =
+            self.partial || self.nr_sack || self.interleave || self.multipath != MultipathMode::Off;
+        let own = extended.then(|| env!("CARGO_TARGET_TMPDIR").into());
         let directory = std::env::var_os("ANABRANCH_CAPTURES")
             .map(PathBuf::from)
             .or(own)?;
@@ -138,6 +145,7 @@ impl Exchange {
             partial,
             nr_sack,
             interleave,
+            multipath,
             ..
         } = self;
         let service = match (partial, nr_sack) {
@@ -146,7 +154,11 @@ impl Exchange {
             (true, true) => "-partial-nr-sack",
             (false, true) => "-nr-sack",
         };
-        let format = if interleave { "-interleaved" } else { "" };
+        let format = match (interleave, multipath) {
+            (true, _) => "-interleaved".to_owned(),
+            (false, MultipathMode::Off) => String::new(),
+            (false, mode) => format!("-{mode:?}"),
+        };
         let name = format!("interop-{peer}{service}{format}-listens-{peer_listens}-ends-{peer_ends}.pcapng");
         Some(directory.join(name))
     }
@@ -180,6 +192,7 @@ impl Exchange {
     async fn run(self) -> (Counters, BTreeMap<u8, u64>) {
         let capture = self.capture();
         let mut config = Config::default();
+        config.multipath.mode = self.multipath;
         config.interleaving.offer = self.interleave;
         if self.interleave {
             config.scheduler = SchedulerKind::RoundRobin;
@@ -306,25 +319,12 @@ async fn half_sent(association: &Association, stream: StreamId, unordered: bool)
     }
 }
 
-/// The chunks by type in packets of this UDP source port, of a pcapng file with IPv4 packets.
-fn chunks_from(port: u16, mut file: &[u8]) -> BTreeMap<u8, u64> {
-    const ENHANCED_PACKET: u32 = 6;
-    const PACKET_AT: usize = 28;
-    // IPv4 header, UDP header, common header.
-    const CHUNKS_AT: usize = PACKET_AT + 20 + 8 + 12;
-    let word = |at: usize, file: &[u8]| u32::from_le_bytes(file[at..at + 4].try_into().expect("4 bytes"));
+/// The chunks by type in packets of this UDP source port.
+fn chunks_from(port: u16, file: &[u8]) -> BTreeMap<u8, u64> {
     let mut found = BTreeMap::new();
-    while file.len() >= 12 {
-        let (block, rest) = file.split_at(word(4, file) as usize);
-        file = rest;
-        if word(0, block) != ENHANCED_PACKET || block[PACKET_AT + 20..PACKET_AT + 22] != port.to_be_bytes() {
-            continue;
-        }
-        let mut chunks = &block[CHUNKS_AT..PACKET_AT + word(20, block) as usize];
-        while let [kind, _, high, low, ..] = *chunks {
-            *found.entry(kind).or_default() += 1;
-            let len = usize::from(u16::from_be_bytes([high, low])).next_multiple_of(4);
-            chunks = &chunks[len.min(chunks.len())..];
+    for chunk in captured::chunks(file) {
+        if chunk.source.port() == port {
+            *found.entry(chunk.kind).or_default() += 1;
         }
     }
     found
@@ -411,4 +411,33 @@ extended! {
     nr_sack_with_usrsctp_that_connects: "usrsctp", false, true, false, true;
     both_with_usrsctp_that_listens: "usrsctp", true, true, true, true;
     both_with_usrsctp_that_connects: "usrsctp", false, false, true, true;
+}
+
+macro_rules! several_paths_wanted {
+    ($($name:ident: $peer:literal, $listens:literal, $mode:ident;)*) => {$(
+        #[tokio::test(flavor = "multi_thread")]
+        async fn $name() {
+            let exchange = Exchange {
+                peer: $peer,
+                peer_listens: $listens,
+                messages: 3000,
+                multipath: MultipathMode::$mode,
+                ..Exchange::RELIABLE
+            };
+            let (_, sent) = in_time(exchange.run()).await;
+            let known = |kind: &u8| matches!(kind, 0..=16 | 64 | 128..=132 | 192..=194);
+            assert!(sent[&0] > 0 && sent.keys().all(known), "nothing that the peer does not know: {sent:?}");
+        }
+    )*};
+}
+
+// Where the peer has one address, and knows nothing of several: RFC 9260 is what is left. (usrsctp with several addresses, with
+// and without CMT: tests/namespaces/usrsctp_at_once.rs.)
+several_paths_wanted! {
+    cmt_with_pion_that_listens: "pion", true, Cmt;
+    cmt_with_pion_that_connects: "pion", false, Cmt;
+    eca_with_pion_that_listens: "pion", true, Eca;
+    eca_with_pion_that_connects: "pion", false, Eca;
+    eca_with_usrsctp_that_listens: "usrsctp", true, Eca;
+    eca_with_usrsctp_that_connects: "usrsctp", false, Eca;
 }

@@ -8,8 +8,9 @@ mod transfer;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
-use anabranch::{Config, Endpoint, LinkConfig, MultipathMode, PathPair};
+use anabranch::{Association, Config, Endpoint, LinkConfig, MultipathMode, PathPair, PathState};
 
 use transfer::{LIMIT, PORT, Progress, cut_each_path, receive, send, wait_for_paths};
 
@@ -44,7 +45,7 @@ fn endpoint(config: Config, links: &[&str]) -> Endpoint {
         .iter()
         .map(|address| SocketAddr::new(*address, 0))
         .collect();
-    let mut builder = Endpoint::builder();
+    let mut builder = Endpoint::builder().backlog(256);
     for (address, text) in config.local_addresses.iter().zip(links) {
         builder = builder.path_link(*address, link(text), 1);
     }
@@ -91,6 +92,11 @@ fn three_paths_come_and_go() {
     paths_come_and_go("cmt over loopback", 0, MultipathMode::Cmt);
 }
 
+#[test]
+fn three_paths_come_and_go_with_eca() {
+    paths_come_and_go("eca over loopback", 2, MultipathMode::Eca);
+}
+
 /// Each address of the peer's is reached from the one that it is paired with, whatever bits they share; without pairs every
 /// local address has a path.
 #[test]
@@ -133,4 +139,37 @@ fn paths_leave_from_the_addresses_they_are_told_to() {
         remote: to.ip(),
     }];
     assert!(wrong.validate().is_err(), "no address of its own");
+}
+
+/// The other addresses of a peer are known before it is answered: what it sends from them at once is not out of the blue, which
+/// an ABORT would answer.
+#[test]
+fn a_peer_is_known_by_all_its_addresses_from_the_beginning() {
+    let [ours, theirs] = [0, 1].map(|side| addresses(3, side));
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let all = async {
+        let server = endpoint(config(MultipathMode::Cmt, &theirs), &[]);
+        server.listen(PORT).expect("listen");
+        let client = endpoint(config(MultipathMode::Cmt, &ours), &[]);
+        let mut connecting = tokio::task::JoinSet::new();
+        for _ in 0..200 {
+            let (client, to) = (client.clone(), server.local_addr());
+            connecting.spawn(async move { client.connect(to, PORT).await.expect("connect") });
+        }
+        let mut associations = connecting.join_all().await;
+        for _ in 0..200 {
+            associations.push(server.accept().await.expect("an association"));
+        }
+        for association in &associations {
+            let confirmed = |association: &Association| {
+                let paths = association.stats().paths;
+                paths.iter().all(|path| path.state == PathState::Active)
+            };
+            while !confirmed(association) {
+                assert_eq!(association.close_reason(), None);
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+    };
+    runtime.block_on(async { tokio::time::timeout(LIMIT, all).await.expect("in time") });
 }

@@ -60,6 +60,8 @@ enum Mode {
     Off,
     /// All at once
     Cmt,
+    /// All at once, and each path is acknowledged by itself
+    Eca,
 }
 
 impl From<Mode> for MultipathMode {
@@ -67,6 +69,7 @@ impl From<Mode> for MultipathMode {
         match mode {
             Mode::Off => Self::Off,
             Mode::Cmt => Self::Cmt,
+            Mode::Eca => Self::Eca,
         }
     }
 }
@@ -121,8 +124,9 @@ pub(crate) struct PathArgs {
     /// LOCALs alone, and tells its peers of them. With several paths a dead one is left after 200 ms, not after a second
     #[arg(long, help_heading = HEADING, value_name = "LOCAL[,REMOTE]", value_parser = path)]
     path: Vec<PathArg>,
-    /// Send by several paths at once: off (one, and another when it fails), or cmt (all; any SCTP peer with several addresses
-    /// will do). Who sends decides: where the peer sends too, it has the same flag [default: off]
+    /// Send by several paths at once: off (one, and another when it fails), cmt (all; any SCTP peer with several addresses will
+    /// do), or eca (all, and each is acknowledged by itself, by the best path; cmt with a peer that does not offer it). Who
+    /// sends decides, for itself [default: off; a listener with several --path: eca]
     #[arg(long, help_heading = HEADING, value_enum, value_name = "MODE", hide_possible_values = true)]
     multipath: Option<Mode>,
     /// Which path new data takes: earliest-delivery (where it is delivered first, so that a slow path holds up no fast one),
@@ -170,7 +174,7 @@ impl PathArgs {
         ] {
             if given && !self.at_once() {
                 return Err(Failure::new(format!(
-                    "{flag} is about several paths at once: give --multipath cmt too"
+                    "{flag} is about several paths at once: give --multipath cmt or eca too"
                 )));
             }
         }
@@ -244,7 +248,12 @@ impl PathArgs {
                 path.local
             )));
         }
-        self.apply(config)
+        self.apply(config)?;
+        if self.multipath.is_none() && self.path.len() > 1 {
+            // What its peers send by is theirs to choose; so it offers what they may want.
+            config.multipath.mode = MultipathMode::Eca;
+        }
+        Ok(())
     }
 
     /// What is wrong with the paths that came of it, or only worth a note.
@@ -269,6 +278,11 @@ impl PathArgs {
                  addresses; start its side with --path for each of them",
                 self.mode_name()
             )));
+        }
+        if self.multipath == Some(Mode::Eca) && !stats.extensions.eca {
+            return Ok(Some(
+                "the peer does not offer ECA-SCTP: acknowledgements are those of --multipath cmt".to_owned(),
+            ));
         }
         let used = |path: &&PathArg| stats.paths.iter().any(|one| one.local == Some(path.local));
         let unused = self.path.iter().find(|path| !used(path));

@@ -91,6 +91,7 @@ fn of_paths(sender: &Value, what: &str) -> Vec<u64> {
 fn data_goes_by_all_paths_at_once() {
     for (server, mode) in [
         &["--multipath", "cmt", "--congestion", "uncoupled"][..],
+        &["--multipath", "eca", "--congestion", "uncoupled"],
         &[
             "--multipath",
             "cmt",
@@ -131,10 +132,49 @@ fn data_goes_by_all_paths_at_once() {
 
 #[test]
 fn without_multipath_one_path_carries_it() {
-    let sender = measure(3, &[]);
+    let sender = measure(8, &[]);
     let bytes = of_paths(&sender, "bytes");
     // What a timeout found lost may be repeated on another one.
     assert!(bytes[0] > 10 * (bytes[1] + bytes[2]), "{sender}");
+}
+
+#[test]
+fn acknowledgements_go_path_by_path_where_both_offer_it() {
+    let listener = serve(&["perf", "server", "--one-off", "--multipath", "cmt"], 7, 2);
+    let host = theirs(7, 0);
+    let client = |port: &str| {
+        run(&[
+            "perf",
+            "client",
+            &host,
+            "--udp-port",
+            port,
+            "--json",
+            "--bytes",
+            "100kb",
+            "--path",
+            &ours(0),
+            "--path",
+            &ours(1),
+            "--multipath",
+            "eca",
+        ])
+    };
+    let refused = client(&listener.udp_port);
+    assert!(refused.status.success(), "{}", text(&refused.stderr));
+    assert!(
+        text(&refused.stderr).contains("note: the peer does not offer ECA-SCTP"),
+        "{}",
+        text(&refused.stderr)
+    );
+    // A listener with several paths offers it by itself.
+    let listener = serve(&["perf", "server", "--one-off"], 7, 2);
+    let agreed = client(&listener.udp_port);
+    assert!(
+        agreed.status.success() && agreed.stderr.is_empty(),
+        "{}",
+        text(&agreed.stderr)
+    );
 }
 
 #[test]

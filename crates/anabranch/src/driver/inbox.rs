@@ -1,6 +1,7 @@
 //! Packets on their way from the task that receives to an association.
 
 use anabranch_proto::Inbound;
+use anabranch_proto::wire::chunk::OwnChunkTypes;
 
 /// More bytes than this are handled at once: the kernel's buffer then fills up, and not this one.
 const MOST: usize = 1 << 20;
@@ -24,10 +25,22 @@ pub(super) struct Arrived {
 }
 
 impl Arrived {
-    pub(super) fn new(packet: &[u8]) -> Self {
+    pub(super) fn new(packet: &[u8], own: &OwnChunkTypes) -> Self {
+        let waits = |kind: u8| {
+            [
+                DATA,
+                SACK,
+                NR_SACK,
+                I_DATA,
+                own.e_data,
+                own.e_i_data,
+                own.coop_sack,
+            ]
+            .contains(&kind)
+        };
         Self {
             len: packet.len(),
-            may_wait: matches!(packet.get(FIRST_CHUNK), Some(&(DATA | SACK | NR_SACK | I_DATA))),
+            may_wait: packet.get(FIRST_CHUNK).is_some_and(|kind| waits(*kind)),
         }
     }
 }
@@ -98,7 +111,7 @@ mod tests {
             .concat();
             let checksum = anabranch_proto::wire::crc32c(&packet);
             packet[8..12].copy_from_slice(&checksum.to_le_bytes());
-            let arrived = Arrived::new(&packet);
+            let arrived = Arrived::new(&packet, &OwnChunkTypes::default());
             match endpoint.handle_datagram(now, None, remote, Bytes::from(packet)) {
                 Handling::Deliver(_, inbound) => (inbound, arrived),
                 other => panic!("a packet of the association, not {other:?}"),
@@ -115,11 +128,13 @@ mod tests {
         };
         assert_eq!(push(DATA), Taken::First);
         assert_eq!(push(SACK), Taken::More);
+        let own = OwnChunkTypes::default();
+        assert_eq!([own.e_data, own.coop_sack].map(&mut push), [Taken::More; 2]);
         let cookie_echo = 10;
         assert_eq!(push(cookie_echo), Taken::AtOnce);
         let mut packets = Vec::new();
         inbox.take(&mut packets);
-        assert_eq!((packets.len(), inbox.weight), (3, 0));
+        assert_eq!((packets.len(), inbox.weight), (5, 0));
     }
 
     #[test]

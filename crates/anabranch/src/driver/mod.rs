@@ -262,6 +262,7 @@ impl Hub {
     ) {
         let mut registry = lock(&self.registry);
         let now = registry.tick(self.now());
+        let own = registry.core.config().chunk_types;
         for Datagram {
             local: local_ip,
             remote,
@@ -276,7 +277,7 @@ impl Hub {
             if self.transport == Transport::RawIp && !registry.owns_port_of(&payload) {
                 continue;
             }
-            let arrived = Arrived::new(&payload);
+            let arrived = Arrived::new(&payload, &own);
             match registry.core.handle_datagram(now, local_ip, remote, payload) {
                 Handling::Done => {}
                 Handling::Reply(reply) => self.send_reply(now, &reply),
@@ -340,8 +341,12 @@ impl Hub {
         self: &Arc<Self>,
         registry: &mut Registry,
         id: AssociationId,
-        association: Box<anabranch_proto::Association>,
+        mut association: Box<anabranch_proto::Association>,
     ) -> Arc<Shared> {
+        // All of the peer's addresses, before it is answered: what comes from them at once would be out of the blue.
+        while let Some(event) = association.poll_endpoint_event() {
+            registry.core.handle_event(id, event);
+        }
         let (port, _) = association.ports();
         *registry.ports.entry(port).or_default() += 1;
         let shared = Arc::new(Shared::new(Arc::clone(self), id, association));

@@ -70,3 +70,8 @@ fn paths_come_and_go(test: &'static str, mode: MultipathMode) {
 fn three_paths_come_and_go() {
     paths_come_and_go("cmt", MultipathMode::Cmt);
 }
+
+#[test]
+fn three_paths_come_and_go_with_eca() {
+    paths_come_and_go("eca", MultipathMode::Eca);
+}

@@ -14,8 +14,8 @@ use crate::failover::endpoint;
 use crate::peer_messages::{Inbox, SEED, STREAMS, Sizes, UNORDERED_EVERY, program, receive_all, send_all};
 use crate::transfer::{Progress, path, wait_for_paths};
 
-const PORT: u16 = 5000;
-const UDP_PORT: u16 = 9899;
+pub(crate) const PORT: u16 = 5000;
+pub(crate) const UDP_PORT: u16 = 9899;
 /// About 20 MB.
 const MESSAGES: u64 = 8000;
 /// About 2 MB: at a round trip of 80 ms usrsctp sends half a megabyte a second, cut or no cut.
@@ -23,11 +23,9 @@ const FROM_USRSCTP: u64 = 700;
 /// Sent after the path is back.
 const LAST: u64 = 1000;
 
-/// Two subnets, and usrsctp listening on both of its addresses. Its SCTP runs in UDP without privilege, but it reads all
-/// addresses of its namespace.
-fn start(test: &'static str, sends: bool) -> Option<(Bed, Child)> {
-    let program = program("usrsctp");
-    if !program.exists() {
+/// Two subnets; none if there is no usrsctp. Its SCTP runs in UDP without privilege, but it reads all addresses of its namespace.
+pub(crate) fn two_subnets(test: &'static str) -> Option<Bed> {
+    if !program("usrsctp").exists() {
         skip(
             test,
             "target/interop/usrsctp-peer is not there (scripts/setup builds it)",
@@ -37,50 +35,60 @@ fn start(test: &'static str, sends: bool) -> Option<(Bed, Child)> {
     let bed = Bed::build(test, &["a", "z"], &[])?.in_turn();
     bed.join("path0", [("a", &["10.83.1.1/24"]), ("z", &["10.83.1.2/24"])]);
     bed.join("path1", [("a", &["10.83.2.1/24"]), ("z", &["10.83.2.2/24"])]);
-    let (messages, expect) = if sends { (FROM_USRSCTP, 0) } else { (0, MESSAGES) };
-    let mut child = bed
-        .command("z", program)
-        .args([
-            "listen",
-            "--udp-port",
-            &UDP_PORT.to_string(),
-            "--fast-failover",
-            "--timeout",
-            "45",
-        ])
-        .args([
-            "--local",
-            "10.83.1.2",
-            "--local",
-            "10.83.2.2",
-            "--shutdown",
-            "second",
-        ])
-        .args([
-            "--messages",
-            &messages.to_string(),
-            "--expect",
-            &expect.to_string(),
-        ])
-        .args([
-            "--streams",
-            &STREAMS.to_string(),
-            "--unordered-every",
-            &UNORDERED_EVERY.to_string(),
-        ])
-        .args(["--seed", &SEED.to_string()])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the peer starts");
+    Some(bed)
+}
+
+/// usrsctp on both addresses of `z`, with these arguments: the role first.
+pub(crate) fn peer(bed: &Bed, arguments: &[&str]) -> Child {
+    let mut command = bed.command("z", program("usrsctp"));
+    command
+        .args(arguments)
+        .args(["--local", "10.83.1.2", "--local", "10.83.2.2", "--fast-failover"]);
+    for (option, value) in [
+        ("--timeout", 90),
+        ("--streams", STREAMS),
+        ("--unordered-every", UNORDERED_EVERY),
+        ("--seed", SEED),
+    ] {
+        command.args([option, &value.to_string()]);
+    }
+    let piped = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    piped.spawn().expect("the peer starts")
+}
+
+/// Waits until it listens.
+pub(crate) fn listening(child: &mut Child) {
     let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
     let ready = lines.find(|line| line.as_ref().is_ok_and(|line| line.starts_with("ready")));
     assert!(ready.is_some(), "the peer listens");
     std::thread::spawn(move || lines.count());
+}
+
+/// Two subnets, and usrsctp listening on both of its addresses.
+fn start(test: &'static str, sends: bool) -> Option<(Bed, Child)> {
+    let bed = two_subnets(test)?;
+    let (messages, expect) = if sends { (FROM_USRSCTP, 0) } else { (0, MESSAGES) };
+    let [udp_port, messages, expect] =
+        [u64::from(UDP_PORT), messages, expect].map(|number| number.to_string());
+    let mut child = peer(
+        &bed,
+        &[
+            "listen",
+            "--udp-port",
+            &udp_port,
+            "--shutdown",
+            "second",
+            "--messages",
+            &messages,
+            "--expect",
+            &expect,
+        ],
+    );
+    listening(&mut child);
     Some((bed, child))
 }
 
-fn verdict(mut child: Child) -> String {
+pub(crate) fn verdict(mut child: Child) -> String {
     let mut verdict = String::new();
     let mut out = child.stdout.take().expect("piped");
     out.read_to_string(&mut verdict).expect("text");
@@ -98,7 +106,7 @@ async fn connect() -> (Endpoint, Association) {
 }
 
 /// Every message of every stream is.
-fn reliable(_: StreamId, _unordered: bool) -> Reliability {
+pub(crate) fn reliable(_: StreamId, _unordered: bool) -> Reliability {
     Reliability::Reliable
 }
 

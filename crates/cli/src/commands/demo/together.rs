@@ -114,6 +114,7 @@ fn ways() -> Vec<Way> {
     ways.extend([
         way("all three, one at a time", MultipathMode::Off, &all, false),
         way("all three at once: cmt", MultipathMode::Cmt, &all, false),
+        way("all three at once: eca", MultipathMode::Eca, &all, false),
         way("cmt, path 1 cut for 20 s", MultipathMode::Cmt, &all, true),
     ]);
     ways
@@ -212,7 +213,7 @@ impl Together {
         }
         format!(
             "what several paths gain, for {} of virtual time:\n  1: {}\n  2: {}\n  3: {}\n\n{}\n\n\
-             cmt: --multipath cmt (docs/MULTIPATH.md); each path's congestion window is its own; a pause is one of the \
+             cmt, eca: --multipath (docs/MULTIPATH.md); each path's congestion window is its own; a pause is one of the \
              reader's",
             units::duration(TIME),
             LINKS[0],
@@ -249,12 +250,15 @@ mod tests {
             compare(1).unwrap().to_json(),
             "a seed fixes the table"
         );
-        let [one, two, three, in_turn, cmt, cut] = &together.outcomes[..] else {
+        let [one, two, three, in_turn, cmt, eca, cut] = &together.outcomes[..] else {
             panic!("{told}");
         };
         let sum = (one.bytes + two.bytes + three.bytes) as f64;
-        let every = cmt.by_path.iter().all(|bytes| *bytes > 0);
-        assert!(cmt.bytes as f64 > 0.9 * sum && every, "{told}");
+        for all in [cmt, eca] {
+            let every = all.by_path.iter().all(|bytes| *bytes > 0);
+            assert!(all.bytes as f64 > 0.9 * sum && every, "{told}");
+        }
+        assert_ne!(cmt.by_path, eca.by_path, "{told}");
         assert!(
             in_turn.bytes < cmt.bytes && in_turn.by_path[1] < in_turn.by_path[0] / 4,
             "{told}"

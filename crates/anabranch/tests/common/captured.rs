@@ -1,0 +1,41 @@
+//! What a capture holds: the chunks of packets over UDP and IPv4, in the order in which they are there.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+/// A chunk, of which only the beginning matters here.
+#[allow(dead_code, reason = "each test program uses its part of it")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Captured {
+    /// Address and UDP port that the packet came from.
+    pub(crate) source: SocketAddrV4,
+    pub(crate) kind: u8,
+    pub(crate) flags: u8,
+}
+
+/// The chunks of a pcapng file.
+pub(crate) fn chunks(mut file: &[u8]) -> Vec<Captured> {
+    const ENHANCED_PACKET: u32 = 6;
+    const PACKET_AT: usize = 28;
+    const UDP_AT: usize = PACKET_AT + 20;
+    // UDP header, common header.
+    const CHUNKS_AT: usize = UDP_AT + 8 + 12;
+    let word = |at: usize, file: &[u8]| u32::from_le_bytes(file[at..at + 4].try_into().expect("4 bytes"));
+    let mut found = Vec::new();
+    while file.len() >= 12 {
+        let (block, rest) = file.split_at(word(4, file) as usize);
+        file = rest;
+        if word(0, block) != ENHANCED_PACKET {
+            continue;
+        }
+        let address: [u8; 4] = block[PACKET_AT + 12..PACKET_AT + 16].try_into().expect("4 bytes");
+        let port = u16::from_be_bytes([block[UDP_AT], block[UDP_AT + 1]]);
+        let source = SocketAddrV4::new(Ipv4Addr::from(address), port);
+        let mut chunks = &block[CHUNKS_AT..PACKET_AT + word(20, block) as usize];
+        while let [kind, flags, high, low, ..] = *chunks {
+            found.push(Captured { source, kind, flags });
+            let len = usize::from(u16::from_be_bytes([high, low])).next_multiple_of(4);
+            chunks = &chunks[len.min(chunks.len())..];
+        }
+    }
+    found
+}

@@ -1,0 +1,265 @@
+//! Several paths at once with usrsctp, over two subnets that lose packets: mixed messages both ways. With usrsctp's own CMT and
+//! NR-SACK off and on, and with the flags of acknowledgements (DAC) that both have in the same place.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use anabranch::{Association, Config, CoupledControl, Endpoint, LinkConfig, MultipathMode};
+
+use crate::bed::Bed;
+use crate::captured::{Captured, chunks};
+use crate::peer_messages::{Inbox, Sizes, receive_all, send_all};
+use crate::usrsctp::{PORT, UDP_PORT, listening, peer, reliable, two_subnets, verdict};
+
+const OURS: [[u8; 4]; 2] = [[10, 83, 1, 1], [10, 83, 2, 1]];
+const THEIRS: [[u8; 4]; 2] = [[10, 83, 1, 2], [10, 83, 2, 2]];
+/// Of the paths, at our side.
+const LINKS: [&str; 2] = [
+    "rate=40mbit,delay=5ms,loss=1%,queue=128kib",
+    "rate=20mbit,delay=15ms,loss=2%,queue=128kib",
+];
+/// Each way: about 5 MB.
+const MESSAGES: u64 = 2000;
+const DATA: u8 = 0;
+const SACK: u8 = 3;
+const NR_SACK: u8 = 16;
+
+/// What both sides are told to do.
+struct Exchange {
+    test: &'static str,
+    peer_listens: bool,
+    /// More arguments for usrsctp.
+    peer: &'static [&'static str],
+    mode: MultipathMode,
+    congestion: CoupledControl,
+    delayed_acks: bool,
+}
+
+/// What the packets held.
+struct Seen {
+    chunks: Vec<Captured>,
+}
+
+impl Seen {
+    fn from(&self, addresses: [[u8; 4]; 2], kind: u8) -> impl Iterator<Item = &Captured> {
+        let own = move |chunk: &&Captured| addresses.contains(&chunk.source.ip().octets());
+        self.chunks
+            .iter()
+            .filter(own)
+            .filter(move |chunk| chunk.kind == kind)
+    }
+
+    fn count(&self, addresses: [[u8; 4]; 2], kind: u8) -> usize {
+        self.from(addresses, kind).count()
+    }
+
+    /// DATA chunks by the address that they left from.
+    fn data(&self, addresses: [[u8; 4]; 2]) -> [usize; 2] {
+        addresses.map(|address| {
+            let by = |chunk: &&Captured| *chunk.source.ip() == Ipv4Addr::from(address);
+            self.from(addresses, DATA).filter(by).count()
+        })
+    }
+
+    /// How many acknowledgements have which value in their two high flags, and which other flags there are.
+    fn flags(&self, addresses: [[u8; 4]; 2]) -> (BTreeMap<u8, usize>, u8) {
+        let (mut high, mut other) = (BTreeMap::new(), 0);
+        for kind in [SACK, NR_SACK] {
+            for chunk in self.from(addresses, kind) {
+                *high.entry(chunk.flags >> 6).or_default() += 1;
+                other |= chunk.flags & 0x3f;
+            }
+        }
+        (high, other)
+    }
+}
+
+fn open(exchange: &Exchange, capture: &PathBuf) -> Endpoint {
+    let mut config = Config::default().with_fast_failover();
+    config.local_addresses = OURS.map(IpAddr::from).to_vec();
+    config.multipath.mode = exchange.mode;
+    config.multipath.congestion = exchange.congestion;
+    config.multipath.delayed_acks = exchange.delayed_acks;
+    // As usrsctp is told; so that the links, not the size of packets, are what is compared.
+    config.path_mtu_limit = 1400;
+    let builder = OURS
+        .iter()
+        .zip(LINKS)
+        .fold(Endpoint::builder(), |builder, (address, link)| {
+            let link: LinkConfig = link.parse().expect("a link");
+            builder.path_link(IpAddr::from(*address), link, 5)
+        });
+    let locals = OURS.map(|address| SocketAddr::from((address, UDP_PORT)));
+    let builder = builder.config(config).capture(capture);
+    builder
+        .linger(std::time::Duration::from_secs(2))
+        .bind_all(&locals)
+        .expect("bind")
+}
+
+/// Messages both ways; then this side ends the association. Bytes sent by each path.
+async fn exchange_all(association: Association, own: u64) -> Vec<u64> {
+    let sending = association.clone();
+    let sender = async move { send_all(&sending, Sizes::Mixed, own, 0..MESSAGES, reliable).await };
+    let mut inbox = Inbox::new(Sizes::Mixed, 1 - own, MESSAGES);
+    let receiver = receive_all(&association, &mut inbox, |_| true, |_| ());
+    tokio::join!(sender, receiver);
+    association.drained().await.expect("all is acknowledged");
+    let paths = association.stats().paths;
+    association.shutdown().await.expect("an orderly end");
+    paths.iter().map(|path| path.data_bytes_sent).collect()
+}
+
+fn run(exchange: Exchange) -> Option<Seen> {
+    let bed: Bed = two_subnets(exchange.test)?;
+    let capture = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{}.pcapng", exchange.test));
+    let [messages, udp_port] = [MESSAGES.to_string(), UDP_PORT.to_string()];
+    let common = ["--messages", &messages, "--shutdown", "second"];
+    let role = if exchange.peer_listens {
+        vec!["listen", "--udp-port", &udp_port]
+    } else {
+        vec![
+            "connect",
+            "--udp-port",
+            &udp_port,
+            "--local-udp-port",
+            &udp_port,
+            "--remote",
+            "10.83.1.1",
+        ]
+    };
+    let arguments = [&role[..], &common, exchange.peer].concat();
+    let test = exchange.test;
+    let peer_listens = exchange.peer_listens;
+    let (child, by_path) = if peer_listens {
+        let mut child = peer(&bed, &arguments);
+        listening(&mut child);
+        let inside = bed.inside("a", {
+            let capture = capture.clone();
+            move || async move {
+                let endpoint = open(&exchange, &capture);
+                let remote = SocketAddr::from((THEIRS[0], UDP_PORT));
+                let association = endpoint.connect(remote, PORT).await.expect("connect");
+                let by_path = exchange_all(association, 0).await;
+                endpoint.close().await;
+                by_path
+            }
+        });
+        (child, inside.join().expect("all of it arrives"))
+    } else {
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        let inside = bed.inside("a", {
+            let capture = capture.clone();
+            move || async move {
+                let endpoint = open(&exchange, &capture);
+                endpoint.listen(PORT).expect("listen");
+                ready.send(()).expect("it is awaited");
+                let association = endpoint.accept().await.expect("accept");
+                let by_path = exchange_all(association, 1).await;
+                endpoint.close().await;
+                by_path
+            }
+        });
+        is_ready.recv().expect("it listens");
+        let child = peer(&bed, &arguments);
+        (child, inside.join().expect("all of it arrives"))
+    };
+    let verdict = verdict(child);
+    let seen = Seen {
+        chunks: chunks(&std::fs::read(&capture).expect("a capture")),
+    };
+    println!(
+        "{test}: bytes by path {by_path:?}, usrsctp's DATA by path {:?}; flags of its acknowledgements {:?}, of ours {:?}; {}",
+        seen.data(THEIRS),
+        seen.flags(THEIRS),
+        seen.flags(OURS),
+        verdict.trim()
+    );
+    assert_eq!(by_path.len(), 2);
+    assert!(by_path.iter().all(|bytes| *bytes > 0), "{by_path:?}");
+    Some(seen)
+}
+
+/// usrsctp sends by one path and acknowledges as RFC 9260 has it: nothing else is asked of it.
+#[test]
+fn cmt_with_a_peer_that_has_none() {
+    let seen = run(Exchange {
+        test: "cmt-plain",
+        peer_listens: true,
+        peer: &[],
+        mode: MultipathMode::Cmt,
+        congestion: CoupledControl::Lia,
+        delayed_acks: false,
+    });
+    if let Some(seen) = seen {
+        assert_eq!(seen.flags(THEIRS).1 | seen.flags(OURS).1, 0);
+        assert!(seen.count(THEIRS, SACK) > 0 && seen.count(OURS, SACK) > 0);
+    }
+}
+
+/// What is offered and not known there is not used.
+#[test]
+fn eca_with_a_peer_that_has_none() {
+    let seen = run(Exchange {
+        test: "eca-plain",
+        peer_listens: false,
+        peer: &["--nr-sack"],
+        mode: MultipathMode::Eca,
+        congestion: CoupledControl::Uncoupled,
+        delayed_acks: false,
+    });
+    if let Some(seen) = seen {
+        assert!(seen.count(THEIRS, NR_SACK) > 0 && seen.count(OURS, NR_SACK) > 0);
+        assert!(
+            seen.data(OURS).iter().all(|count| *count > 0),
+            "DATA, and by both paths"
+        );
+    }
+}
+
+/// Both send by both paths at once, and acknowledge with NR-SACK, with the flags that tell how many packets were answered.
+#[test]
+fn cmt_and_nr_sack_and_dac_on_both_sides() {
+    let seen = run(Exchange {
+        test: "cmt-dac",
+        peer_listens: true,
+        peer: &["--cmt", "1", "--nr-sack", "--dac"],
+        mode: MultipathMode::Cmt,
+        congestion: CoupledControl::Uncoupled,
+        delayed_acks: true,
+    });
+    if let Some(seen) = seen {
+        assert!(
+            seen.data(THEIRS).iter().all(|count| *count > 0),
+            "both of its paths"
+        );
+        assert_eq!(seen.count(THEIRS, SACK) + seen.count(OURS, SACK), 0);
+        for side in [THEIRS, OURS] {
+            let (high, other) = seen.flags(side);
+            assert!(
+                high.keys().any(|packets| *packets > 0) && other == 0,
+                "{high:?}, {other}"
+            );
+        }
+    }
+}
+
+/// The same where usrsctp begins, with its resource pooling and ours.
+#[test]
+fn resource_pooling_on_both_sides() {
+    let seen = run(Exchange {
+        test: "cmt-pooling",
+        peer_listens: false,
+        peer: &["--cmt", "2", "--nr-sack"],
+        mode: MultipathMode::Cmt,
+        congestion: CoupledControl::ResourcePooling,
+        delayed_acks: false,
+    });
+    if let Some(seen) = seen {
+        assert!(
+            seen.data(THEIRS).iter().all(|count| *count > 0),
+            "both of its paths"
+        );
+    }
+}
