@@ -10,7 +10,7 @@ mod node;
 mod pair;
 mod peer;
 
-pub use anabranch_proto::fuzzing::{interleaved, outstanding, reassembly, send_queue, tsn_tracker};
+pub use anabranch_proto::fuzzing::{interleaved, named, outstanding, reassembly, send_queue, tsn_tracker};
 
 /// A datagram: reading never panics, and what was read writes back.
 ///

@@ -6,11 +6,12 @@ use std::path::Path;
 /// A name and a function of bytes.
 type Target = (&'static str, fn(&[u8]));
 
-const TARGETS: [Target; 8] = [
+const TARGETS: [Target; 9] = [
     ("parse", anabranch_fuzz::parse),
     ("association", anabranch_fuzz::association),
     ("pair", anabranch_fuzz::pair),
     ("outstanding", anabranch_fuzz::outstanding),
+    ("named", anabranch_fuzz::named),
     ("reassembly", anabranch_fuzz::reassembly),
     ("send_queue", anabranch_fuzz::send_queue),
     ("interleaved", anabranch_fuzz::interleaved),

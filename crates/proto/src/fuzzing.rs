@@ -10,6 +10,14 @@ pub fn outstanding(bytes: &[u8]) {
     crate::send::outstanding_model::run(Commands::new(bytes));
 }
 
+/// The same where acknowledgements name transmissions (ECA-SCTP), against a list of transmissions.
+///
+/// # Panics
+/// If they disagree.
+pub fn named(bytes: &[u8]) {
+    crate::send::named_model::run(Commands::new(bytes));
+}
+
 /// RFC 9260 §6.9: fragments that become messages against a map of fragments.
 ///
 /// # Panics
@@ -81,6 +89,11 @@ mod tests {
         #[test]
         fn outstanding(bytes in vec(any::<u8>(), 0..600)) {
             super::outstanding(&bytes);
+        }
+
+        #[test]
+        fn named(bytes in vec(any::<u8>(), 0..600)) {
+            super::named(&bytes);
         }
 
         #[test]

@@ -7,6 +7,8 @@ mod ack_report;
 mod data_format;
 mod fragment;
 mod loss;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod named_model;
 mod outstanding;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod outstanding_model;

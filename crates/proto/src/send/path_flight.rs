@@ -215,8 +215,8 @@ impl PathFlight {
     /// Hands over the chunks that have been reported missing `needed` times, once; `lost` says whether it takes them for
     /// lost.
     pub(crate) fn take_lost(&mut self, needed: u8, mut lost: impl FnMut(u64) -> bool) {
-        let enough = self.reports.len() >= self.needed(needed);
-        let Some(below) = self.reports.first().copied().filter(|_| enough) else {
+        let enough = self.reports.len().checked_sub(self.needed(needed));
+        let Some(below) = enough.map(|at| self.reports[at]) else {
             return;
         };
         let from = self.judged.max(self.base);
