@@ -26,6 +26,7 @@ fn commands(document: &str) -> Vec<&str> {
 fn run_anabranch(arguments: &str) {
     let output = Command::new(env!("CARGO_BIN_EXE_anabranch"))
         .args(arguments.split_whitespace())
+        .current_dir(env!("CARGO_TARGET_TMPDIR"))
         .output()
         .expect("the command starts");
     assert!(

@@ -11,7 +11,7 @@ pub struct Figure {
     pub name: &'static str,
     /// What is seen.
     pub title: &'static str,
-    /// What the paper's figure or table shows, in words and numbers.
+    /// What the paper's figure or table shows, in words and numbers; empty if no paper has it.
     pub paper: &'static str,
     /// The horizontal axis: one of the experiment's, and its label.
     pub x: (&'static str, &'static str),
@@ -28,9 +28,9 @@ pub struct Figure {
 pub struct FigureCurve {
     /// For the legend.
     pub name: &'static str,
-    /// Where the cells lie. Those that do differ on the horizontal axis only.
+    /// Where the cells lie. Those that do differ on the horizontal axis only. Nowhere: a curve that is reckoned, not measured.
     pub at: Vec<(&'static str, &'static str)>,
-    /// The paper's own numbers, where it has any: on the horizontal axis and on the vertical one.
+    /// The paper's own numbers, where it has any, or those reckoned: on the horizontal axis and on the vertical one.
     pub paper: &'static [(f64, f64)],
 }
 
@@ -45,15 +45,18 @@ impl Figure {
         let mut curves = Vec::new();
         for (colour, curve) in self.curves.iter().enumerate() {
             let points = self.points(curve, results, &places);
-            if points.is_empty() {
+            let is_reckoned = curve.at.is_empty();
+            if points.is_empty() && !is_reckoned {
                 continue;
             }
-            curves.push(Curve {
-                name: curve.name.to_owned(),
-                points,
-                colour,
-                is_foreign: false,
-            });
+            if !is_reckoned {
+                curves.push(Curve {
+                    name: curve.name.to_owned(),
+                    points,
+                    colour,
+                    is_foreign: false,
+                });
+            }
             if !curve.paper.is_empty() {
                 let points = curve.paper.iter().map(|&(x, y)| Point {
                     x,
@@ -61,14 +64,18 @@ impl Figure {
                     interval: (y, y),
                 });
                 curves.push(Curve {
-                    name: format!("{}, paper", curve.name),
+                    name: match is_reckoned {
+                        true => curve.name.to_owned(),
+                        false => format!("{}, paper", curve.name),
+                    },
                     points: points.collect(),
                     colour,
                     is_foreign: true,
                 });
             }
         }
-        (!curves.is_empty()).then(|| Plot {
+        let is_measured = curves.iter().any(|curve| !curve.is_foreign);
+        is_measured.then(|| Plot {
             title: self.title.to_owned(),
             x: Scale {
                 label: self.x.1.to_owned(),
@@ -88,7 +95,8 @@ impl Figure {
     fn places(&self, results: &Results) -> Vec<String> {
         let mut places: Vec<String> = Vec::new();
         for cell in &results.cells {
-            let is_drawn = |curve: &FigureCurve| lies_at(&cell.coordinates, &curve.at);
+            let is_drawn =
+                |curve: &FigureCurve| !curve.at.is_empty() && lies_at(&cell.coordinates, &curve.at);
             let place = place_on(self.x.0, &cell.coordinates);
             if let Some(place) = place.filter(|_| self.curves.iter().any(is_drawn))
                 && !places.iter().any(|known| known == place)
@@ -106,7 +114,7 @@ impl Figure {
         let cells = results
             .cells
             .iter()
-            .filter(|cell| lies_at(&cell.coordinates, &curve.at));
+            .filter(|cell| !curve.at.is_empty() && lies_at(&cell.coordinates, &curve.at));
         let mut points: Vec<Point> = cells
             .filter_map(|cell| {
                 let place = place_on(self.x.0, &cell.coordinates)?;
@@ -132,7 +140,7 @@ impl Figure {
         if !metrics.contains(&self.y.0) {
             return Some(format!("{}: no metric {}", self.name, self.y.0));
         }
-        for curve in &self.curves {
+        for curve in self.curves.iter().filter(|curve| !curve.at.is_empty()) {
             let mut seen: Vec<&str> = Vec::new();
             for cell in coordinates.iter().filter(|cell| lies_at(cell, &curve.at)) {
                 let Some(place) = place_on(self.x.0, cell) else {

@@ -4,8 +4,9 @@ use core::fmt::Write;
 
 use crate::claim::{Judgement, Verdict};
 use crate::experiment::{Experiment, Metric};
-use crate::plot::{self, Escaped};
+use crate::plot::{self, Escaped, Plot};
 use crate::results::{CellResults, Results};
+use crate::statistics::number;
 
 const STYLE: &str = "
 :root{color-scheme:light dark;--ink:#1f2328;--dim:#59636e;--paper:#fff;--line:#d8dee4;--good:#1a7f37;--bad:#cf222e;--open:#9a6700}
@@ -74,19 +75,53 @@ fn write_finding(page: &mut String, finding: &Finding<'_>) {
     );
     for figure in (experiment.figures)() {
         if let Some(plot) = figure.plot(results) {
+            let caption = match figure.paper {
+                "" => String::new(),
+                paper => format!("<figcaption>The paper: {}</figcaption>", Escaped(paper)),
+            };
             let _ = writeln!(
                 page,
-                "<figure id=\"{}-{}\">{}<figcaption>The paper: {}</figcaption></figure>",
+                "<figure id=\"{}-{}\">{}{caption}</figure>",
                 experiment.name,
                 figure.name,
                 plot.to_svg(),
-                Escaped(figure.paper)
             );
+            if figure.curves.iter().any(|curve| curve.at.is_empty()) {
+                write_points(page, &plot);
+            }
         }
     }
     write_claims(page, finding.judgements);
     write_parameters(page, experiment);
     write_numbers(page, experiment, results);
+}
+
+/// What is drawn, as a table: where formulas stand beside what was measured.
+fn write_points(page: &mut String, plot: &Plot) {
+    let points = || plot.curves.iter().flat_map(|curve| &curve.points);
+    let mut places: Vec<f64> = points().map(|point| point.x).collect();
+    places.sort_by(f64::total_cmp);
+    places.dedup();
+    let _ = write!(
+        page,
+        "<details><summary>What is drawn, in numbers: {}</summary><div class=\"wide\"><table><thead><tr><th>{}",
+        Escaped(&plot.y.label),
+        Escaped(&plot.x.label)
+    );
+    for curve in &plot.curves {
+        let _ = write!(page, "<th>{}", Escaped(&curve.name));
+    }
+    page.push_str("</tr></thead><tbody>\n");
+    for place in places {
+        let _ = write!(page, "<tr><td class=\"number\">{place}");
+        for curve in &plot.curves {
+            let point = curve.points.iter().find(|point| point.x == place);
+            let text = point.map_or_else(String::new, |point| number(point.y));
+            let _ = write!(page, "<td class=\"number\">{text}");
+        }
+        page.push_str("</tr>\n");
+    }
+    page.push_str("</tbody></table></div></details>\n");
 }
 
 fn write_claims(page: &mut String, judgements: &[Judgement<'_>]) {

@@ -130,6 +130,15 @@ pub fn slope(places: &[f64], values: &[f64]) -> f64 {
     both / squares
 }
 
+/// The smallest reading that at least this share of all, 0 to 1, does not exceed. Not a number if there are none.
+#[must_use]
+pub fn quantile(readings: &[f64], share: f64) -> f64 {
+    let mut sorted = readings.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let place = (share * sorted.len() as f64).ceil() as usize;
+    sorted.get(place.saturating_sub(1)).copied().unwrap_or(f64::NAN)
+}
+
 /// What a set of readings within one run comes to. All are 0 if there are none.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Summary {
@@ -238,6 +247,15 @@ mod tests {
         assert_eq!(slope(&[0.0, 1.0, 2.0], &[0.0, 3.0, 0.0]), 0.0);
         assert!(slope(&[1.0, 1.0], &[0.0, 3.0]).is_nan());
         assert!(slope(&[], &[]).is_nan());
+    }
+
+    #[test]
+    fn a_quantile_is_a_reading() {
+        let readings = [4.0, 1.0, 3.0, 2.0];
+        for (share, reading) in [(0.0, 1.0), (0.25, 1.0), (0.5, 2.0), (0.51, 3.0), (1.0, 4.0)] {
+            assert_eq!(quantile(&readings, share), reading, "{share}");
+        }
+        assert!(quantile(&[], 0.5).is_nan());
     }
 
     #[test]

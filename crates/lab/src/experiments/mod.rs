@@ -1,9 +1,14 @@
 //! The experiments, and what several of them share.
 
 mod eca;
+mod everything;
+mod notice_distance;
 mod nr_sack_forward_tsn;
+mod outcome;
 mod pair;
+mod priority_deadlines;
 mod retransmission_queue;
+mod stream_drift;
 mod stream_priority;
 mod time_sensitive;
 
@@ -20,6 +25,11 @@ pub fn all() -> Vec<Experiment> {
         retransmission_queue::experiment(),
         stream_priority::experiment(),
         time_sensitive::experiment(),
+        nr_sack_forward_tsn::late_binding::experiment(),
+        notice_distance::experiment(),
+        stream_drift::experiment(),
+        priority_deadlines::experiment(),
+        everything::experiment(),
     ]
 }
 

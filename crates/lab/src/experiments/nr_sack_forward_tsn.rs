@@ -3,6 +3,7 @@
 
 mod claims;
 mod figures;
+pub(super) mod late_binding;
 mod simulation;
 
 use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric};

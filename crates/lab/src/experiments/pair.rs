@@ -1,9 +1,8 @@
 //! Two hosts with links of their own, and nothing else on them: a source on one, a sink on the other.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::time::Duration;
 
-use anabranch_netsim::{Generator, Host, LinkConfig, LinkId, Network, NodeId};
+use anabranch_netsim::{Dumbbell, Generator, Host, LinkConfig, LinkId, Network, NodeId, TcpConfig, Traffic};
 use anabranch_proto::{Config, Counters, Timestamp};
 
 use crate::tap::Tap;
@@ -16,6 +15,10 @@ const RECEIVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 
 /// Where the source sends: address and UDP port, and the SCTP port.
 pub(super) const PEER: (SocketAddr, u16) = (SocketAddr::new(RECEIVER, 0), PORT);
+
+/// The same where the pair is at the ends of a bottleneck that others share.
+pub(super) const PEER_BESIDE_TCP: (SocketAddr, u16) =
+    (SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 2, 0, 1)), 0), PORT);
 
 /// The network of a run.
 pub(super) struct Pair {
@@ -44,26 +47,10 @@ impl Pair {
             let addresses = (0..links.len() as u8).map(|path| on_path(path, first));
             addresses.collect::<Vec<IpAddr>>()
         });
-        let seed = trial.seed;
-        let mut network = Network::new(seed);
-        let start = Duration::from_millis(Generator::of_process(seed, "start").below(1000));
-        let host = |label: &str, addresses: &[IpAddr]| {
-            let seed = network.generator(label).bytes();
-            let mut config = config.clone();
-            if addresses.len() > 1 {
-                config.local_addresses = addresses.to_vec();
-            }
-            Host::new(config, 0, seed).expect("the settings are in range")
-        };
-        let (mut sender, mut receiver) = (host("sender", &addresses[0]), host("receiver", &addresses[1]));
-        sender.run(source, Some(Timestamp::ZERO + start));
-        receiver.run(Sink::default(), None);
-        receiver
-            .endpoint_mut()
-            .listen(PORT)
-            .expect("nothing else listens");
-        let sender = network.add_node("sender", &addresses[0], Tap::new(sender));
-        let receiver = network.add_node("receiver", &addresses[1], Tap::new(receiver));
+        let mut network = Network::new(trial.seed);
+        let [sender, receiver] = hosts(&network, config, &addresses, source);
+        let sender = network.add_node("sender", &addresses[0], sender);
+        let receiver = network.add_node("receiver", &addresses[1], receiver);
         let ends = addresses[0].iter().zip(&addresses[1]).zip(links);
         let data_links = ends
             .map(|((from, to), (there, back))| {
@@ -76,6 +63,32 @@ impl Pair {
             data_links,
             sender,
             receiver,
+        }
+    }
+
+    /// The same over a bottleneck that greedy TCP flows share, which begin within the first second too.
+    pub(super) fn beside_tcp(
+        trial: &Trial<'_>,
+        config: &Config,
+        bottleneck: LinkConfig,
+        flows: u32,
+        source: Source,
+    ) -> Self {
+        let mut network = Network::new(trial.seed);
+        let [sender, receiver] = hosts(&network, config, &[vec![], vec![]], source);
+        let mut dumbbell = Dumbbell::new(&mut network, bottleneck.clone(), bottleneck);
+        let pair = dumbbell.add_pair(&mut network, "messages", sender, receiver);
+        for flow in 0..flows {
+            let name = format!("tcp {flow}");
+            let start = begin(trial.seed, &name);
+            dumbbell.add_tcp(&mut network, &name, &TcpConfig::default(), Traffic::Greedy, start);
+        }
+        trial.observe(&mut network);
+        Self {
+            network,
+            data_links: vec![dumbbell.forward],
+            sender: pair.left,
+            receiver: pair.right,
         }
     }
 
@@ -114,6 +127,31 @@ impl Pair {
             .map(|association| *association.counters())
             .unwrap_or_default()
     }
+}
+
+/// Both hosts: one with the source, the other with a sink. A host with several addresses knows them.
+fn hosts(network: &Network, config: &Config, addresses: &[Vec<IpAddr>; 2], source: Source) -> [Tap; 2] {
+    let host = |label: &str, addresses: &[IpAddr]| {
+        let seed = network.generator(label).bytes();
+        let mut config = config.clone();
+        if addresses.len() > 1 {
+            config.local_addresses = addresses.to_vec();
+        }
+        Host::new(config, 0, seed).expect("the settings are in range")
+    };
+    let (mut sender, mut receiver) = (host("sender", &addresses[0]), host("receiver", &addresses[1]));
+    sender.run(source, Some(begin(network.seed(), "start")));
+    receiver.run(Sink::default(), None);
+    receiver
+        .endpoint_mut()
+        .listen(PORT)
+        .expect("nothing else listens");
+    [sender, receiver].map(Tap::new)
+}
+
+/// When something begins: within the first second.
+fn begin(seed: u64, what: &str) -> Timestamp {
+    Timestamp::from_millis(Generator::of_process(seed, what).below(1000))
 }
 
 /// The address of a host on a path.

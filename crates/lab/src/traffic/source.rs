@@ -21,6 +21,14 @@ enum Demand {
     Greedy(usize),
 }
 
+/// What is there to be sent whenever less than so much waits.
+#[derive(Clone, Copy, Debug)]
+struct Backlog {
+    class: usize,
+    len: usize,
+    bytes: usize,
+}
+
 /// Messages that are sent alike.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Class {
@@ -48,6 +56,7 @@ pub struct Source {
     peer_port: u16,
     classes: Vec<Class>,
     demand: Demand,
+    backlog: Option<Backlog>,
     until: Option<Timestamp>,
     association: Option<AssociationId>,
     submitted: Vec<Submission>,
@@ -86,11 +95,20 @@ impl Source {
             peer_port: peer.1,
             classes,
             demand,
+            backlog: None,
             until: None,
             association: None,
             submitted: Vec::new(),
             refused: 0,
         }
+    }
+
+    /// The same, which beside its schedule submits messages of `len` bytes of a class while less than `bytes` wait to be sent:
+    /// a file, read as fast as it leaves. It looks when something is due or happens.
+    #[must_use]
+    pub fn beside_file(mut self, class: usize, len: usize, bytes: usize) -> Self {
+        self.backlog = Some(Backlog { class, len, bytes });
+        self
     }
 
     /// The same, which submits nothing from `end` on.
@@ -149,6 +167,24 @@ impl Source {
         }
     }
 
+    /// Submits of the file what may wait.
+    fn fill_backlog(&mut self, api: &mut HostApi<'_>) {
+        let at = api.now();
+        let Some(Backlog { class, len, bytes }) = self.backlog else {
+            return;
+        };
+        if self.until.is_some_and(|until| at >= until) {
+            return;
+        }
+        loop {
+            let association = self.association.and_then(|id| api.association(id));
+            let has_room = association.is_some_and(|association| association.stats().queued_bytes < bytes);
+            if !(has_room && self.submit(api, Submission { at, len, class })) {
+                return;
+            }
+        }
+    }
+
     /// Submits what is due. With a schedule, sets the timer for what comes next.
     fn submit_due(&mut self, api: &mut HostApi<'_>) {
         let (now, until) = (api.now(), self.until);
@@ -190,6 +226,7 @@ impl Application for Source {
         if takes_messages && matches!(self.demand, Demand::Greedy(_)) {
             self.submit_due(api);
         }
+        self.fill_backlog(api);
     }
 
     fn on_timer(&mut self, api: &mut HostApi<'_>) {
@@ -201,5 +238,6 @@ impl Application for Source {
         if matches!(self.demand, Demand::Scheduled(_)) {
             self.submit_due(api);
         }
+        self.fill_backlog(api);
     }
 }

@@ -47,6 +47,7 @@ impl Association {
             share: share(multipath.split_send_buffer, self.send_limit)
                 .min(share(multipath.split_receive_buffer, peer_takes)),
             max_burst: self.config.max_burst,
+            less_urgent: self.queue.next_class() > 0,
         }
     }
 

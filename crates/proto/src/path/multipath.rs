@@ -41,6 +41,8 @@ pub(crate) struct Offer {
     pub(crate) share: usize,
     /// Packets that may leave at once on a path.
     pub(crate) max_burst: u32,
+    /// Whether it is of a class behind the most urgent, whose delay in the network may be bounded.
+    pub(crate) less_urgent: bool,
 }
 
 /// What a scheduler says.
@@ -57,6 +59,7 @@ impl Path {
             && self.flight_size + offer.size <= offer.share.max(offer.size)
             && self.has_cwnd_room()
             && self.has_burst_room(now, offer.max_burst)
+            && (!offer.less_urgent || self.has_room_for_less_urgent(now))
     }
 
     /// The smoothed round-trip time. A path that was never measured is taken for the best: so it is.

@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use anabranch_netsim::{LinkConfig, QueueLimit};
-use anabranch_proto::{Config, SchedulerKind, SendOptions, StreamId};
+use anabranch_proto::{Config, MultipathMode, SchedulerKind, SendOptions, StreamId};
 use anabranch_testkit::{Pair, Setup, Side};
 
 const CHAT: u16 = 0;
@@ -34,11 +34,11 @@ fn run(mut config: Config, rate: u64, delay: u64, queue: u64, seconds: u64) -> S
     let back = LinkConfig::default()
         .with_delay(Duration::from_millis(delay))
         .with_rate(rate);
-    let mut pair = Setup::new(7)
-        .captured(false)
-        .path_of(link, back)
-        .config(config)
-        .connect();
+    let paths = if config.multipath.is_on() { 2 } else { 1 };
+    let setup = (0..paths).fold(Setup::new(7).captured(false), |setup, _| {
+        setup.path_of(link.clone(), back.clone())
+    });
+    let mut pair = setup.config(config).connect();
     let association = pair.association_mut(Side::A);
     if association.scheduler() == SchedulerKind::Priority {
         association
@@ -107,6 +107,20 @@ fn bounded(millis: u64) -> Config {
         low_priority_delay: Some(Duration::from_millis(millis)),
         ..config()
     }
+}
+
+/// With two paths at once the bound is of each path.
+#[test]
+fn no_path_makes_the_chat_wait() {
+    let over_two = |mut config: Config| {
+        config.multipath.mode = MultipathMode::Cmt;
+        run(config, 1_000_000, 30, 50, 60)
+    };
+    let (free, bound) = (over_two(config()), over_two(bounded(20)));
+    println!("{free:?} {bound:?}");
+    assert!(free.mean > 0.2, "{free:?}");
+    assert!(bound.longest < 0.12, "{bound:?}");
+    assert!(bound.goodput > 0.95 * free.goodput, "{free:?} {bound:?}");
 }
 
 /// The thesis' table, with a file that has always something to send: first come, first served lets the chat wait behind what

@@ -1,5 +1,6 @@
 //! The pictures: over the loss rate, for each variant.
 
+use super::model::{CORRECTED, PRINTED};
 use crate::figure::{Figure, FigureCurve};
 
 const LOSS: (&str, &str) = ("loss", "loss rate");
@@ -23,8 +24,46 @@ fn curves(standard: &'static [(f64, f64)], both: &'static [(f64, f64)]) -> Vec<F
     ]
 }
 
+/// What a formula gives, not a run.
+fn reckoned(name: &'static str, points: &'static [(f64, f64)]) -> FigureCurve {
+    FigureCurve {
+        name,
+        at: vec![],
+        paper: points,
+    }
+}
+
+/// The paper's model beside the simulation. With NR-SACK, because FORWARD-TSN does not stop in the model either.
+fn model() -> Figure {
+    let simulated = |name, variant| FigureCurve {
+        name,
+        ..curve(variant, &[])
+    };
+    Figure {
+        name: "model",
+        title: "The paper's equation (5), and what is simulated",
+        paper: "fig. 1 is drawn from equation (5). As printed it gives a quarter of the blocking that the paper simulated. Put right: \
+                the window as a whole number; p squared once; W (1 - p) packets arrive in either case; a mean over packets \
+                multiplies by the share blocked, in place of dividing by packets; a hole lasts for the reports and a round trip, and \
+                blocks all of that time; T3-rtx expires when too few packets follow to report the loss; the extensions wait \
+                for one report",
+        x: LOSS,
+        y: ("blocking_mean", "blocking, mean [s]"),
+        logarithmic: true,
+        curves: vec![
+            simulated("standard, simulated", "standard"),
+            reckoned("standard, (5) as printed", &PRINTED[0]),
+            reckoned("standard, (5) put right", &CORRECTED[0]),
+            simulated("both and nr-sack, simulated", "both and nr-sack"),
+            reckoned("extensions, (5) as printed", &PRINTED[1]),
+            reckoned("extensions, (5) put right", &CORRECTED[1]),
+        ],
+    }
+}
+
 pub(super) fn figures() -> Vec<Figure> {
     vec![
+        model(),
         Figure {
             name: "blocking",
             title: "How long what was lost blocks the rest",

@@ -1,0 +1,141 @@
+//! What all extensions together are to do for each of the three streams, and which of them has a part in it.
+
+use crate::claim::{Bound, Claim};
+use crate::results::Results;
+
+fn at(variant: &'static str, loss: &'static str) -> [(&'static str, &'static str); 2] {
+    [("variant", variant), ("loss", loss)]
+}
+
+fn of(
+    metric: &'static str,
+    variant: &'static str,
+    loss: &'static str,
+) -> impl Fn(&Results) -> Option<Vec<f64>> {
+    move |results| results.sample(&at(variant, loss), metric)
+}
+
+/// A metric with everything less that with one extension left out, seed by seed.
+fn gained(
+    metric: &'static str,
+    left_out: &'static str,
+    loss: &'static str,
+) -> impl Fn(&Results) -> Option<Vec<f64>> {
+    move |results| {
+        let whole = results.sample(&at("everything", loss), metric)?;
+        let without = results.sample(&at(left_out, loss), metric)?;
+        Some(
+            whole
+                .iter()
+                .zip(&without)
+                .map(|(whole, without)| whole - without)
+                .collect(),
+        )
+    }
+}
+
+/// No paper has it.
+const OURS: &str = "not asked by any";
+
+pub(super) fn claims() -> Vec<Claim> {
+    let mut claims = together();
+    claims.extend(one_by_one());
+    claims
+}
+
+fn together() -> Vec<Claim> {
+    let file = |loss| {
+        move |results: &Results| results.ratio(&at("everything", loss), &at("plain", loss), "file_goodput")
+    };
+    vec![
+        Claim::new(
+            "no loss, everything: at least 99 % of the commands in time",
+            OURS,
+            Bound::AtLeast(0.99),
+            of("commands_in_time", "everything", "0"),
+        )
+        .must(),
+        Claim::new(
+            "2 % loss, everything: at least 95 % of the commands in time",
+            OURS,
+            Bound::AtLeast(0.95),
+            of("commands_in_time", "everything", "2"),
+        )
+        .must(),
+        Claim::new(
+            "2 % loss, everything: at least 90 % of the frames in time",
+            OURS,
+            Bound::AtLeast(0.9),
+            of("frames_in_time", "everything", "2"),
+        )
+        .must(),
+        Claim::new(
+            "2 % loss, plain: at most 5 % of the commands in time, behind the file",
+            OURS,
+            Bound::AtMost(0.05),
+            of("commands_in_time", "plain", "2"),
+        ),
+        Claim::of_ratio(
+            "no loss: at least 1.4 times plain's goodput of the file",
+            OURS,
+            Bound::AtLeast(1.4),
+            file("0"),
+        )
+        .must(),
+        Claim::of_ratio(
+            "5 % loss: at least plain's goodput of the file, though commands and frames go first",
+            OURS,
+            Bound::AtLeast(1.0),
+            file("5"),
+        ),
+    ]
+}
+
+fn one_by_one() -> Vec<Claim> {
+    let frames = |says, least, left_out| {
+        Claim::new(
+            says,
+            OURS,
+            Bound::AtLeast(least),
+            gained("frames_in_time", left_out, "5"),
+        )
+    };
+    vec![
+        frames(
+            "5 % loss: multipath brings more of the frames in time",
+            0.0,
+            "no multipath",
+        ),
+        frames(
+            "5 % loss: expiry, with early discard, brings at least 3 % more of the frames in time",
+            0.03,
+            "no expiry",
+        ),
+        frames(
+            "5 % loss: early discard and selective forward TSN do, beside expiry",
+            0.03,
+            "no early discard",
+        ),
+        frames("5 % loss: interleaving does", 0.03, "no interleaving"),
+        Claim::new(
+            "5 % loss: NR-SACK changes the share of frames in time by at most 3 %, with buffers that never fill",
+            "NR-SACKs are for small send buffers",
+            Bound::Within(-0.03, 0.03),
+            gained("frames_in_time", "no nr-sack", "5"),
+        ),
+        Claim::new(
+            "2 % loss: priorities bring at least 90 % of the commands in time",
+            OURS,
+            Bound::AtLeast(0.9),
+            gained("commands_in_time", "no priorities", "2"),
+        )
+        .must(),
+        Claim::new(
+            "no loss: the delay bound brings at least 50 % of the commands in time",
+            OURS,
+            Bound::AtLeast(0.5),
+            gained("commands_in_time", "no delay bound", "0"),
+        )
+        .must(),
+    ]
+}

@@ -1,0 +1,332 @@
+//! How far behind its message a discard notice is to travel (Basto and Freitas left it open): beside losses that come alone, in
+//! bursts, and from a drop-tail queue that others fill.
+
+use std::time::Duration;
+
+use anabranch_netsim::{LinkConfig, LossModel, QueueLimit};
+use anabranch_proto::{Config, Reliability, SendOptions, Timestamp};
+
+use super::pair::{PEER, PEER_BESIDE_TCP, Pair};
+use crate::claim::{Bound, Claim};
+use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric};
+use crate::figure::{Figure, FigureCurve};
+use crate::results::Results;
+use crate::statistics::Summary;
+use crate::traffic::{Class, Poisson, Sizes, Source};
+use crate::trial::{Knob, Trial};
+
+/// Bytes of user data that leave room for a notice beside them.
+const MESSAGE: usize = 1400;
+/// The share of the packets that is lost, alone or in bursts.
+const LOSS: f64 = 0.01;
+/// Until here nothing counts.
+const BEGIN: Timestamp = Timestamp::from_millis(10_000);
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        name: "service",
+        value: "one ordered stream, no retransmission: messages of 1,400 B as a Poisson process, 100 a second",
+        from_paper: false,
+    },
+    Parameter {
+        name: "alone",
+        value: "1 % of the packets, each by its own coin; 10 Mbit/s, 50 ms each way",
+        from_paper: false,
+    },
+    Parameter {
+        name: "bursts",
+        value: "1 % of the packets, four in a row on average; 10 Mbit/s, 50 ms each way",
+        from_paper: false,
+    },
+    Parameter {
+        name: "drop-tail",
+        value: "5 Mbit/s, 50 ms each way, a queue of 20 packets that two greedy TCP flows fill",
+        from_paper: false,
+    },
+    Parameter {
+        name: "distance",
+        value: "packets from a message to its notice; off: FORWARD-TSN alone, after three missing reports",
+        from_paper: false,
+    },
+];
+
+const KNOBS: &[Knob] = &[
+    Knob {
+        name: "burst",
+        unit: "packets",
+        about: "mean length of a burst of losses",
+        usual: "4",
+        range: (1.0, 100.0),
+    },
+    Knob {
+        name: "queue",
+        unit: "packets",
+        about: "of the drop-tail queue",
+        usual: "20",
+        range: (1.0, 10_000.0),
+    },
+    Knob {
+        name: "seconds",
+        unit: "s",
+        about: "how long is measured",
+        usual: "300, or 60 in the quick setting",
+        range: (1.0, 100_000.0),
+    },
+];
+
+const METRICS: &[Metric] = &[
+    metric(
+        "blocking",
+        "s",
+        "delivery - arrival of each delivered message, mean",
+    ),
+    metric(
+        "blocked",
+        "",
+        "share of the delivered messages that waited for others",
+    ),
+    metric("blocking_max", "s", "the longest wait"),
+    metric("lost", "", "share of the messages that never arrived"),
+    metric(
+        "alone",
+        "",
+        "share of the lost messages whose neighbours on both sides arrived",
+    ),
+    metric("notices", "", "discard notices sent, for each message"),
+    metric("timeouts", "", "T3-rtx expirations"),
+];
+
+/// The experiment.
+pub(super) fn experiment() -> Experiment {
+    Experiment {
+        name: "notice-distance",
+        question: "A discard notice travels some packets behind its message: how many, if losses come in bursts or from a full \
+                   queue?",
+        source: "Basto, Freitas: SCTP extensions for time sensitive traffic, further work",
+        parameters: PARAMETERS,
+        knobs: KNOBS,
+        metrics: METRICS,
+        seeds: &|extent| match extent {
+            Extent::Quick | Extent::Short => 6,
+            Extent::Full => 30,
+        },
+        cells: &cells,
+        claims: &claims,
+        figures: &figures,
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Loss {
+    Alone,
+    Bursts,
+    DropTail,
+}
+
+impl Loss {
+    const ALL: [Self; 3] = [Self::Alone, Self::Bursts, Self::DropTail];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Alone => "alone",
+            Self::Bursts => "bursts",
+            Self::DropTail => "drop-tail",
+        }
+    }
+}
+
+fn cells(extent: Extent) -> Vec<Cell> {
+    let distances: &[u32] = match extent {
+        Extent::Quick => &[0, 1, 4, 16],
+        Extent::Short | Extent::Full => &[0, 1, 2, 3, 4, 6, 8, 12, 16, 32],
+    };
+    let cell = |(loss, distance): (Loss, u32)| {
+        let coordinates = vec![("loss", loss.name().to_owned()), ("distance", name_of(distance))];
+        Cell::new(coordinates, move |trial| simulate(loss, distance, extent, trial))
+    };
+    let grid = Loss::ALL.into_iter();
+    grid.flat_map(|loss| distances.iter().map(move |distance| (loss, *distance)))
+        .map(cell)
+        .collect()
+}
+
+/// 0 stands for no notices.
+fn name_of(distance: u32) -> String {
+    match distance {
+        0 => "off".to_owned(),
+        distance => distance.to_string(),
+    }
+}
+
+fn config(distance: u32) -> Config {
+    let mut config = super::plain_config();
+    config.buffers.send = 64 << 20;
+    config.partial_reliability.discard_unsent = false;
+    config.partial_reliability.selective_forward_tsn = (distance > 0).then_some(distance);
+    config
+}
+
+fn simulate(loss: Loss, distance: u32, extent: Extent, trial: &Trial<'_>) -> Vec<f64> {
+    let seconds = match extent {
+        Extent::Quick | Extent::Short => 60.0,
+        Extent::Full => 300.0,
+    };
+    let end = BEGIN + Duration::from_secs_f64(trial.knob_or("seconds", seconds));
+    let options = SendOptions {
+        reliability: Reliability::Retransmissions(0),
+        ..SendOptions::default()
+    };
+    let peer = if loss == Loss::DropTail {
+        PEER_BESIDE_TCP
+    } else {
+        PEER
+    };
+    let interval = Duration::from_millis(10);
+    let sizes = Sizes::Fixed(MESSAGE);
+    let messages = Poisson::new(
+        trial.seed,
+        Timestamp::from_millis(2_000),
+        interval,
+        sizes,
+        1.0.into(),
+    );
+    let source = Source::scheduled(peer, vec![Class::from(options)], messages).until(end);
+    let link = |mbits: u64| {
+        LinkConfig::default()
+            .with_rate(mbits * 1_000_000)
+            .with_delay(Duration::from_millis(50))
+    };
+    let losing = |model: LossModel| (link(10).with_loss(model), link(10));
+    let config = config(distance);
+    let mut pair = match loss {
+        Loss::Alone => Pair::over(trial, &config, vec![losing(LossModel::bernoulli(LOSS))], source),
+        Loss::Bursts => {
+            let ends = 1.0 / trial.knob_or("burst", 4.0);
+            let model = LossModel::bursts(ends * LOSS / (1.0 - LOSS), ends);
+            Pair::over(trial, &config, vec![losing(model)], source)
+        }
+        Loss::DropTail => {
+            let queue = QueueLimit::Packets(trial.knob_or("queue", 20.0) as u64);
+            Pair::beside_tcp(trial, &config, link(5).with_queue(queue), 2, source)
+        }
+    };
+    pair.network.run_until(end + Duration::from_secs(5));
+    numbers(&pair, end)
+}
+
+fn numbers(pair: &Pair, end: Timestamp) -> Vec<f64> {
+    let (arrived, delivered) = (pair.receiver().arrived(), pair.sink().delivered());
+    let submitted = pair.source().submitted();
+    let counted: Vec<usize> = (1..submitted.len().saturating_sub(1))
+        .filter(|number| (BEGIN..end).contains(&submitted[*number].at))
+        .collect();
+    let waits: Vec<f64> = counted
+        .iter()
+        .filter_map(|number| Some((arrived.of(*number)?, delivered.of(*number)?)))
+        .map(|(arrived, delivered)| delivered.saturating_duration_since(arrived).as_secs_f64())
+        .collect();
+    let blocked = waits.iter().filter(|wait| **wait > 0.0).count();
+    let has_arrived = |number: usize| arrived.of(number).is_some();
+    let is_lost = |number: &usize| pair.sender().sent().of(*number).is_some() && !has_arrived(*number);
+    let lost: Vec<usize> = counted.iter().copied().filter(is_lost).collect();
+    let alone = lost
+        .iter()
+        .filter(|number| has_arrived(*number - 1) && has_arrived(*number + 1));
+    let counters = pair.counters();
+    let waiting = Summary::of(&waits);
+    vec![
+        waiting.mean,
+        blocked as f64 / waits.len() as f64,
+        waiting.max,
+        lost.len() as f64 / counted.len() as f64,
+        alone.count() as f64 / lost.len() as f64,
+        counters.selective_notices_sent as f64 / submitted.len() as f64,
+        counters.timeouts as f64,
+    ]
+}
+
+fn ratio(
+    loss: &'static str,
+    distance: &'static str,
+    to: &'static str,
+) -> impl Fn(&Results) -> Option<Vec<f64>> {
+    move |results| {
+        let at = |distance| [("loss", loss), ("distance", distance)];
+        results.ratio(&at(distance), &at(to), "blocking")
+    }
+}
+
+fn claims() -> Vec<Claim> {
+    let tail = |metric: &'static str| {
+        move |results: &Results| results.sample(&[("loss", "drop-tail"), ("distance", "1")], metric)
+    };
+    vec![
+        Claim::of_ratio(
+            "bursts of four: a notice four packets later blocks at most 0.75 times as long as one a packet later",
+            "the notice should not be lost with its message",
+            Bound::AtMost(0.75),
+            ratio("bursts", "4", "1"),
+        )
+        .must(),
+        Claim::of_ratio(
+            "bursts of four: a notice a packet later leaves at least half of the blocking",
+            "the notice should not be lost with its message",
+            Bound::AtLeast(0.5),
+            ratio("bursts", "1", "off"),
+        ),
+        Claim::of_ratio(
+            "bursts of four: sixteen packets later is no better than four",
+            "more than the window is undesirably late",
+            Bound::AtLeast(1.0),
+            ratio("bursts", "16", "4"),
+        ),
+        Claim::new(
+            "losses alone: a notice a packet later leaves at most 1 ms of blocking",
+            "p² in place of p",
+            Bound::AtMost(0.001),
+            |results| results.sample(&[("loss", "alone"), ("distance", "1")], "blocking"),
+        )
+        .must(),
+        Claim::of_ratio(
+            "losses alone: sixteen packets later blocks at least twice as long as four",
+            "more than the window is undesirably late",
+            Bound::AtLeast(2.0),
+            ratio("alone", "16", "4"),
+        ),
+        Claim::new(
+            "drop-tail: at least half of the losses come alone",
+            "drop-tail queues may cause bursty losses",
+            Bound::AtLeast(0.5),
+            tail("alone"),
+        ),
+        Claim::of_ratio(
+            "drop-tail: a notice a packet later leaves at most half of the blocking",
+            "needs further study",
+            Bound::AtMost(0.5),
+            ratio("drop-tail", "1", "off"),
+        )
+        .must(),
+    ]
+}
+
+fn figures() -> Vec<Figure> {
+    let curve = |name, loss| FigureCurve {
+        name,
+        at: vec![("loss", loss)],
+        paper: &[],
+    };
+    let curves = vec![
+        curve("losses alone", "alone"),
+        curve("bursts of four", "bursts"),
+        curve("drop-tail", "drop-tail"),
+    ];
+    vec![Figure {
+        name: "blocking",
+        title: "Blocking by the notice's distance",
+        paper: "distance 1 throughout; “needs further study” for drop-tail queues and bursts.",
+        x: ("distance", "packets from a message to its notice"),
+        y: ("blocking", "mean blocking [s]"),
+        logarithmic: true,
+        curves,
+    }]
+}
