@@ -12,6 +12,9 @@ use crate::lateness::Lateness;
 /// second is a second on its way.
 const MOST_UNDER_WAY: usize = 128 << 20;
 
+/// What keeping a packet takes beside its bytes, roughly.
+const KEEPING: usize = 100;
+
 /// What one direction of a path did since the bed was made.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
@@ -44,8 +47,8 @@ impl WayCounters {
 #[derive(Debug)]
 pub(crate) struct Way {
     link: Link<IpPacket>,
-    /// Under way.
-    bytes: usize,
+    /// Under way, with what their keeping takes.
+    held: usize,
     lost_full: u64,
     lost_refused: u64,
     lateness: Lateness,
@@ -56,7 +59,7 @@ impl Way {
     pub(crate) fn new(config: LinkConfig, seed: u64, label: &str) -> Self {
         Self {
             link: Link::new(config, seed, label),
-            bytes: 0,
+            held: 0,
             lost_full: 0,
             lost_refused: 0,
             lateness: Lateness::default(),
@@ -66,13 +69,15 @@ impl Way {
 
     /// Takes a packet in.
     pub(crate) fn enqueue(&mut self, now: Timestamp, packet: &[u8]) {
-        if self.bytes + packet.len() > MOST_UNDER_WAY {
+        // A packet that is lost on the way stays in the queue until it would have left.
+        let queued = usize::try_from(self.link.queued_bytes(now)).unwrap_or(usize::MAX);
+        if self.held.max(queued) + packet.len() > MOST_UNDER_WAY {
             self.lost_full += 1;
             return;
         }
         let fate = self.link.enqueue(now, IpPacket(packet.to_vec()));
         if fate.lost.is_none() {
-            self.bytes += packet.len() * (1 + usize::from(fate.duplicated));
+            self.held += (packet.len() + KEEPING) * (1 + usize::from(fate.duplicated));
         }
     }
 
@@ -84,7 +89,7 @@ impl Way {
         let Some(packet) = self.link.poll(now) else {
             return false;
         };
-        self.bytes -= packet.wire_len();
+        self.held -= packet.wire_len() + KEEPING;
         self.lateness.record(now.saturating_duration_since(due));
         self.handed_over = Some((self.handed_over.map_or(now, |(first, _)| first), now));
         self.lost_refused += u64::from(!taker(&packet.0));
@@ -136,16 +141,25 @@ mod tests {
         assert_eq!(counters.link.queue_max_bytes, 2500);
     }
 
-    #[test]
-    fn a_link_without_limits_does_not_hold_everything() {
-        let config = "delay=10s,duplicate=100%,mtu=65535".parse().unwrap();
-        let mut way = Way::new(config, 1, "test");
-        let packet = vec![0x45; 60_000];
+    /// Gives packets of this length until one is refused because there are too many.
+    fn fill(link: &str, len: usize) -> Way {
+        let mut way = Way::new(link.parse().unwrap(), 1, "test");
+        let packet = vec![0x45; len];
         while way.lost_full == 0 {
             way.enqueue(Timestamp::ZERO, &packet);
         }
-        assert!(way.bytes <= MOST_UNDER_WAY + 60_000 && way.bytes > MOST_UNDER_WAY - 60_000);
+        way
+    }
+
+    #[test]
+    fn a_link_without_limits_does_not_hold_everything() {
+        let mut way = fill("delay=10s,duplicate=100%,mtu=65535", 60_000);
+        assert!(way.held <= MOST_UNDER_WAY + 61_000 && way.held > MOST_UNDER_WAY - 61_000);
         while way.hand_over(Timestamp::from_millis(10_000), |_| true) {}
-        assert_eq!(way.bytes, 0);
+        assert_eq!(way.held, 0);
+        let small = fill("delay=10s", 20);
+        assert!(small.link.under_way() <= MOST_UNDER_WAY / KEEPING);
+        let lost = fill("rate=1bit,loss=100%,mtu=65535", 60_000);
+        assert!(lost.held == 0 && lost.link.stats().lost_model <= (MOST_UNDER_WAY / 60_000) as u64);
     }
 }

@@ -22,7 +22,7 @@ const UDP_PORT: u16 = 9899;
 const LINK: &str = "rate=20mbit,delay=5ms,jitter=1ms,queue=100p,loss=2%,reorder=2%:5ms";
 /// Messages each way, 2.5 kB long on average, where nothing else is said.
 const MESSAGES: u64 = 500;
-/// A number in this variable makes it longer: 100,000 are about ten minutes.
+/// A number in this variable makes it longer: 160,000 are ten minutes.
 const HOW_MANY: &str = "ANABRANCH_BED_MESSAGES";
 
 fn skip(why: impl std::fmt::Display) {

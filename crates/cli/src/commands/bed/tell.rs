@@ -118,8 +118,14 @@ fn whole(value: &Value) -> u64 {
     value.as_u64().unwrap_or_default()
 }
 
-fn milliseconds(value: &Value) -> Duration {
-    Duration::try_from_secs_f64(value.as_f64().unwrap_or_default() / 1e3).unwrap_or_default()
+fn seconds(value: &Value) -> Duration {
+    Duration::try_from_secs_f64(value.as_f64().unwrap_or_default()).unwrap_or_default()
+}
+
+/// A number of milliseconds, as people read it.
+fn late(value: &Value) -> String {
+    let ms = value.as_f64().unwrap_or_default();
+    units::duration(Duration::try_from_secs_f64(ms / 1e3).unwrap_or_default())
 }
 
 /// A line while it runs.
@@ -133,7 +139,7 @@ pub(super) fn now(record: &Value) -> String {
             units::size(whole(&way["delivered_bytes"])),
             whole(&way["lost"]),
             units::size(whole(&way["queue_bytes"])),
-            units::duration(milliseconds(&way["late_ms"]["p99"])),
+            late(&way["late_ms"]["p99"]),
         );
     }
     text
@@ -156,9 +162,7 @@ pub(super) fn summary(record: &Value) -> String {
     );
     let mut notes = Vec::new();
     for (name, way) in ways(record) {
-        let late = &way["late_ms"];
-        let duration = |value: &Value| units::duration(milliseconds(value));
-        let busy = milliseconds(&json!(way["busy_seconds"].as_f64().unwrap_or_default() * 1e3));
+        let (late_ms, busy) = (&way["late_ms"], seconds(&way["busy_seconds"]));
         table.row(vec![
             name.clone(),
             whole(&way["delivered"]).to_string(),
@@ -167,17 +171,16 @@ pub(super) fn summary(record: &Value) -> String {
             whole(&way["lost"]).to_string(),
             units::size(whole(&way["queue_bytes"])),
             units::size(whole(&way["queue_max_bytes"])),
-            duration(&late["median"]),
-            duration(&late["p99"]),
-            duration(&late["max"]),
+            late(&late_ms["median"]),
+            late(&late_ms["p99"]),
+            late(&late_ms["max"]),
         ]);
         notes.extend(losses(way).map(|losses| format!("{name}: lost {losses}")));
     }
-    let seconds = milliseconds(&json!(record["seconds"].as_f64().unwrap_or_default() * 1e3));
     let mut text = format!(
         "bed {} after {}\n{}",
         record["bed"].as_str().unwrap_or_default(),
-        units::duration(seconds),
+        units::duration(seconds(&record["seconds"])),
         table.render()
     );
     if record["held"] == false {
