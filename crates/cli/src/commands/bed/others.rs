@@ -15,7 +15,7 @@ use super::{DownArgs, StatusArgs, tell};
 use crate::failure::Failure;
 use crate::units;
 
-/// A bed that does not answer within this is busy ending, or of another version.
+/// A bed that does not answer within this is busy ending.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Commands are asked, then killed: a bed is gone within this.
 const GONE_WITHIN: Duration = Duration::from_secs(30);
@@ -66,7 +66,7 @@ pub(super) fn status(args: &StatusArgs) -> Result<(), Failure> {
         match ask(bed) {
             Ok(record) => output.fact(tell::summary(&record), &record),
             Err(error) => output.fact(
-                format!("bed {bed} of process {} does not answer: {error}", bed.pid()),
+                format!("bed {bed} of process {} tells nothing (it is ending, or no `anabranch bed` made it): {error}", bed.pid()),
                 &json!({ "event": "bed", "bed": bed.to_string(), "answers": false }),
             ),
         }
