@@ -76,14 +76,15 @@ impl Receiver {
         room: usize,
         write: impl FnOnce(&CoopSackWriter<'_>),
     ) -> usize {
-        let renegable = self.renegable();
+        let rest = room.saturating_sub(CoopSackWriter::HEADER_LEN);
+        // A list that is cut would promise what is not held for good: one that takes half of the room is left out, and nothing is
+        // promised.
+        let least = CoopSackWriter::LIST_LEN + PathReportWriter::HEADER_LEN;
+        let most = (rest / 2).checked_sub(least).map(|bytes| bytes / 4);
+        let renegable = most.and_then(|most| self.renegable(most));
         let renegable = renegable.as_deref();
         let list = renegable.map_or(0, |blocks| CoopSackWriter::LIST_LEN + 4 * blocks.len());
-        let rest = room.saturating_sub(CoopSackWriter::HEADER_LEN);
-        // A list that is cut would promise what is not held for good: then nothing is promised.
-        let fits = list + PathReportWriter::HEADER_LEN <= rest / 2;
-        let renegable = renegable.filter(|_| fits);
-        let rest = if fits { rest - list } else { rest };
+        let rest = rest - list;
         self.duplicates.clear();
         self.tracker.take_duplicates(usize::MAX, &mut self.duplicates);
         self.timing.on_sent();
@@ -106,9 +107,9 @@ impl Receiver {
         blocks
     }
 
-    /// What above the cumulative TSN is not held for good, if that is promised of anything: what is missing too, because it may
-    /// have been acknowledged and taken back.
-    fn renegable(&mut self) -> Option<Vec<GapAckBlock>> {
+    /// What above the cumulative TSN is not held for good, if that is promised of anything and takes no more than `most` blocks: what
+    /// is missing too, because it may have been acknowledged and taken back.
+    fn renegable(&mut self, most: usize) -> Option<Vec<GapAckBlock>> {
         if !self.nr_sack {
             return None;
         }
@@ -116,7 +117,11 @@ impl Receiver {
             return Some(Vec::new());
         }
         self.blocks.clear();
-        self.tracker.gap_blocks(usize::MAX, &mut self.blocks);
+        // As many gaps make at least as many blocks.
+        self.tracker.gap_blocks(most + 1, &mut self.blocks);
+        if self.blocks.len() > most {
+            return None;
+        }
         let revocable = self.sort_revocable(usize::MAX);
         let mut list = Vec::new();
         let mut next = 1;
@@ -133,6 +138,6 @@ impl Receiver {
             start: next,
             end: u16::MAX,
         });
-        Some(list)
+        Some(list).filter(|list| list.len() <= most)
     }
 }

@@ -212,21 +212,22 @@ fn gaps_are_closed() {
     assert!(sent.iter().all(|packet| !packet.contains("FORWARD")), "{sent:?}");
 }
 
-// A → FORWARD-PSN 1:1 → Z;  A ← COOP-SACK 1:2 (CumPSN), cumulative TSN 1 ← Z
+// A → FORWARD-PSN 1:2 → Z;  A ← COOP-SACK 1:3 (CumPSN), cumulative TSN 2 ← Z
 /// Rule 4: a CumPSN that runs over what was given up acknowledges nothing: the repeat stays in flight.
 #[test]
 fn what_was_given_up_is_not_acknowledged() {
     let mut desk = desk(|_| {});
     six(&mut desk);
     desk.pass(30);
-    desk.ack(2, &[(1, 1, &[(2, 2)])]);
+    desk.ack(3, &[(1, 2, &[(3, 3)])]);
+    assert_eq!(desk.sent(), ["0 E-DATA 4 (0:4)"]);
     desk.send(1, FULL);
-    assert_eq!(desk.sent()[1], "1 FORWARD-PSN 1:1");
+    assert_eq!(desk.sent(), ["1 FORWARD-PSN 1:2", "1 E-DATA 8 (1:4)"]);
     let chunk = FULL + 20;
     assert_eq!(desk.path(0).flight_size, 4 * chunk);
-    desk.ack(2, &[(1, 3, &[])]);
-    assert_eq!(desk.path(0).flight_size, 4 * chunk, "2 (0:4) is under way");
-    desk.ack(3, &[(1, 3, &[]), (0, 1, &[(4, 4)])]);
+    desk.ack(3, &[(1, 4, &[])]);
+    assert_eq!(desk.path(0).flight_size, 4 * chunk, "4 (0:4) is under way");
+    desk.ack(3, &[(1, 4, &[]), (0, 1, &[(4, 4)])]);
     assert_eq!(desk.path(0).flight_size, 3 * chunk);
 }
 
