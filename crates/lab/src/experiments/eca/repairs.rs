@@ -1,6 +1,7 @@
 //! How lost chunks were repaired, from what was seen at both ends: the same for every kind of acknowledgement.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use anabranch_proto::Timestamp;
 
@@ -38,14 +39,20 @@ struct Transmission {
 }
 
 impl Repairs {
-    /// Of the chunks whose first transmission left from `begin` on. Both logs begin with the first of all packets.
-    pub(super) fn between(sender: &[Seen], receiver: &[Seen], begin: Timestamp) -> Self {
+    /// Of the chunks whose first transmission left from `begin` on. Both logs begin with the first of all packets; `delay` says
+    /// how long a packet takes on a path at least.
+    pub(super) fn between(
+        sender: &[Seen],
+        receiver: &[Seen],
+        begin: Timestamp,
+        delay: impl Fn(IpAddr) -> Duration,
+    ) -> Self {
         let mut repairs = Self::default();
         let mut journeys: Vec<Journey> = Vec::new();
         let mut arrivals = receiver.iter().peekable();
         for seen in sender {
             while let Some(arrival) = arrivals.next_if(|arrival| arrival.at < seen.at) {
-                repairs.arrive(&mut journeys, *arrival, begin);
+                repairs.arrive(&mut journeys, *arrival, begin, &delay);
             }
             match seen.what {
                 What::Sent { number, path } => {
@@ -72,12 +79,18 @@ impl Repairs {
             }
         }
         for arrival in arrivals {
-            repairs.arrive(&mut journeys, *arrival, begin);
+            repairs.arrive(&mut journeys, *arrival, begin, &delay);
         }
         repairs
     }
 
-    fn arrive(&mut self, journeys: &mut [Journey], arrival: Seen, begin: Timestamp) {
+    fn arrive(
+        &mut self,
+        journeys: &mut [Journey],
+        arrival: Seen,
+        begin: Timestamp,
+        delay: impl Fn(IpAddr) -> Duration,
+    ) {
         let What::Came { number, path } = arrival.what else {
             return;
         };
@@ -87,8 +100,10 @@ impl Repairs {
             self.spurious += usize::from(counts);
             return;
         }
-        // A repeat leaves once later packets of the path were reported: by then the path has nothing of the chunk any more.
-        let came = journey.sent.iter().rposition(|sent| sent.path == path);
+        // A repeat leaves once later packets of the path were reported, and by then the path has nothing of the chunk any more. If
+        // it has, because the chunk is late, the repeat cannot be here yet.
+        let can_be_here = |sent: &Transmission| sent.path == path && sent.at + delay(path) <= arrival.at;
+        let came = journey.sent.iter().rposition(can_be_here);
         if !counts || came == Some(0) {
             return;
         }
@@ -110,6 +125,10 @@ mod tests {
     use super::*;
 
     const BEGIN: Timestamp = Timestamp::from_millis(1000);
+
+    fn repairs(sender: &[Seen], receiver: &[Seen]) -> Repairs {
+        Repairs::between(sender, receiver, BEGIN, |_| Duration::from_millis(20))
+    }
 
     fn path(number: u8) -> IpAddr {
         IpAddr::V4(Ipv4Addr::new(10, 0, number, 2))
@@ -141,7 +160,7 @@ mod tests {
             sent(1500, 0, 2),
         ];
         let receiver = [came(1161, 1, 3), came(1580, 0, 2)];
-        let repairs = Repairs::between(&sender, &receiver, BEGIN);
+        let repairs = repairs(&sender, &receiver);
         assert_eq!(
             repairs.fast,
             [(0.58, path(3))],
@@ -162,7 +181,7 @@ mod tests {
             sent(2100, 0, 1),
         ];
         let receiver = [came(2060, 1, 1), came(2200, 0, 1)];
-        let repairs = Repairs::between(&sender, &receiver, BEGIN);
+        let repairs = repairs(&sender, &receiver);
         assert_eq!(repairs.by_timeout, 1, "though a later repeat came");
         assert_eq!(repairs.fast, [(1.059, path(2))]);
     }
@@ -171,7 +190,7 @@ mod tests {
     fn a_repeat_for_nothing_repairs_nothing() {
         let sender = [sent(1000, 0, 3), sent(1200, 0, 1), sent(1201, 1, 3)];
         let receiver = [came(1210, 0, 3), came(1260, 0, 1), came(1361, 1, 3)];
-        let repairs = Repairs::between(&sender, &receiver, BEGIN);
+        let repairs = repairs(&sender, &receiver);
         assert_eq!(
             (repairs.fast.len(), repairs.by_timeout, repairs.spurious),
             (0, 0, 1)
@@ -179,10 +198,18 @@ mod tests {
     }
 
     #[test]
+    fn what_comes_late_is_not_its_repeat() {
+        let sender = [sent(1000, 0, 3), sent(1200, 0, 3), sent(1201, 1, 3)];
+        let receiver = [came(1210, 0, 3), came(1221, 1, 3)];
+        let repairs = repairs(&sender, &receiver);
+        assert_eq!((repairs.fast.len(), repairs.repeats), (0, 1));
+    }
+
+    #[test]
     fn what_left_before_is_not_counted() {
         let sender = [sent(900, 0, 3), sent(1400, 0, 1), sent(1400, 1, 1)];
         let receiver = [came(1450, 0, 1), came(1451, 1, 1)];
-        let repairs = Repairs::between(&sender, &receiver, BEGIN);
+        let repairs = repairs(&sender, &receiver);
         assert_eq!((repairs.fast.len(), repairs.spurious), (0, 0));
     }
 }

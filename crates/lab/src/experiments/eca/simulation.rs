@@ -79,6 +79,12 @@ fn place_of(address: IpAddr) -> usize {
     }
 }
 
+/// What a packet takes at least to this address.
+fn delay(address: IpAddr) -> Duration {
+    let (_, millis) = PATHS[place_of(address)];
+    Duration::from_millis(millis)
+}
+
 /// The deviation as a share of the mean.
 fn variation(readings: &[f64]) -> f64 {
     let summary = Summary::of(readings);
@@ -119,7 +125,7 @@ fn run(setting: Setting, seconds: f64, trial: &Trial<'_>, mut look: impl FnMut(&
 
 fn numbers(pair: &Pair, windows: &Windows, seconds: f64) -> Vec<f64> {
     let (sender, receiver) = (pair.sender(), pair.receiver());
-    let repairs = Repairs::between(sender.log(), receiver.log(), BEGIN);
+    let repairs = Repairs::between(sender.log(), receiver.log(), BEGIN, delay);
     let host = receiver.host();
     let sink = host.application::<Sink>();
     let sink = sink.or_else(|| host.application::<BothWays>().map(|both| &both.sink));
@@ -203,7 +209,7 @@ mod tests {
             );
             let counters = pair.counters();
             let log = pair.sender().log();
-            let repairs = Repairs::between(log, pair.receiver().log(), Timestamp::ZERO);
+            let repairs = Repairs::between(log, pair.receiver().log(), Timestamp::ZERO, delay);
             let (fast, timeout) = (counters.retransmissions_fast, counters.retransmissions_timeout);
             assert_eq!(repairs.repeats as u64, fast + timeout, "{protocol:?}");
             assert!(repairs.fast.len() > 10, "{protocol:?}");
