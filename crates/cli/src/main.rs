@@ -4,6 +4,7 @@
 //! measures the path between them, `bench` this machine; `lab` runs the experiments of the papers; `bed` lets programs
 //! meet a bad network. Here is the command line as a whole; each subcommand has its file in `commands`.
 
+mod by_path;
 mod commands;
 mod connect;
 mod delays;

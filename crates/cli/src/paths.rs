@@ -167,23 +167,23 @@ impl PathArgs {
         self.path.iter().any(|path| path.local == local)
     }
 
-    fn apply(&self, config: &mut Config) -> Result<(), Failure> {
+    fn apply(&self, config: &mut Config, mode: Mode) -> Result<(), Failure> {
         for (flag, given) in [
             ("--path-scheduler", self.path_scheduler.is_some()),
             ("--congestion", self.congestion.is_some()),
         ] {
-            if given && !self.at_once() {
+            if given && mode == Mode::Off {
                 return Err(Failure::new(format!(
                     "{flag} is about several paths at once: give --multipath cmt or eca too"
                 )));
             }
         }
-        if self.path.len() > 1 || self.at_once() {
+        if self.path.len() > 1 || mode != Mode::Off {
             *config = config.clone().with_fast_failover();
         }
         config.local_addresses = self.locals();
         let multipath = &mut config.multipath;
-        multipath.mode = self.multipath.map_or(multipath.mode, MultipathMode::from);
+        multipath.mode = mode.into();
         multipath.scheduler = self
             .path_scheduler
             .map_or(multipath.scheduler, PathScheduler::from);
@@ -193,7 +193,7 @@ impl PathArgs {
 
     /// Changes the settings of who connects to this address; answers the local addresses to bind.
     pub(crate) fn apply_to_client(&self, config: &mut Config, host: IpAddr) -> Result<Vec<IpAddr>, Failure> {
-        self.apply(config)?;
+        self.apply(config, self.multipath.unwrap_or(Mode::Off))?;
         if let ([only], true) = (&self.path[..], self.at_once()) {
             return Err(Failure::new(format!(
                 "--multipath {} with --path {only} alone has nothing to choose from: give --path once for each path",
@@ -248,12 +248,9 @@ impl PathArgs {
                 path.local
             )));
         }
-        self.apply(config)?;
-        if self.multipath.is_none() && self.path.len() > 1 {
-            // What its peers send by is theirs to choose; so it offers what they may want.
-            config.multipath.mode = MultipathMode::Eca;
-        }
-        Ok(())
+        // What its peers send by is theirs to choose, so it offers what they may want.
+        let otherwise = if self.path.len() > 1 { Mode::Eca } else { Mode::Off };
+        self.apply(config, self.multipath.unwrap_or(otherwise))
     }
 
     /// What is wrong with the paths that came of it, or only worth a note.

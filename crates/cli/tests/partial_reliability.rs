@@ -212,6 +212,18 @@ fn the_demo_compares_the_same_way_every_time() {
         assert_eq!(way["orders"]["sent"], way["orders"]["delivered"], "{way}");
         assert_eq!(counter(way, "forward_tsns_sent") > 0, way != &ways[0], "{way}");
     }
+    let several = event(&said, "several_paths")["ways"].as_array().unwrap();
+    let over = |name: &str| {
+        let way = several
+            .iter()
+            .find(|way| way["over"].as_str() == Some(name))
+            .unwrap();
+        way["bits_per_second"].as_f64().unwrap()
+    };
+    assert!(
+        over("all three at once: cmt") > 1.3 * over("path 1 alone"),
+        "{several:?}"
+    );
     let said = records(&compare(&["--lifetime", "50ms"]));
     let ways = event(&said, "comparison")["ways"].as_array().unwrap().len();
     assert_eq!(ways, 3, "reliable, and the one asked for twice");

@@ -168,7 +168,11 @@ fn acknowledgements_go_path_by_path_where_both_offer_it() {
         text(&refused.stderr)
     );
     // A listener with several paths offers it by itself.
-    let listener = serve(&["perf", "server", "--one-off"], 7, 2);
+    let listener = serve(
+        &["perf", "server", "--one-off", "--congestion", "uncoupled"],
+        7,
+        2,
+    );
     let agreed = client(&listener.udp_port);
     assert!(
         agreed.status.success() && agreed.stderr.is_empty(),
@@ -233,6 +237,7 @@ fn a_file_and_echoes_go_by_several_paths() {
     ];
     let sent = summary(&[&["send", &host, file.to_str().unwrap()][..], &common].concat());
     assert_eq!(sent["complete"], true, "{sent}");
+    assert!(of_paths(&sent, "chunks").iter().sum::<u64>() > 200, "{sent}");
     let pinged = summary(&[&["ping", &host, "--count", "3", "--interval", "1ms"][..], &common].concat());
     assert_eq!(pinged["equal"], 3, "{pinged}");
 }

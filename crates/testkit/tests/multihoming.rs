@@ -1,9 +1,10 @@
 //! Several paths (RFC 9260 §5.4, §6.4, §8): each scenario with its packets drawn.
 
 use core::time::Duration;
+use std::net::IpAddr;
 
-use anabranch_netsim::LinkConfig;
-use anabranch_proto::{Config, Event, PathId, PathState, PathStats, SendOptions, StreamId};
+use anabranch_netsim::{LinkConfig, LossModel};
+use anabranch_proto::{Config, Event, PathId, PathPair, PathState, PathStats, SendOptions, StreamId};
 use anabranch_testkit::{Ledger, Pair, Script, Setup, Side};
 use anabranch_wire::chunk::{Chunk, Heartbeat, HeartbeatAck};
 use bytes::Bytes;
@@ -260,4 +261,62 @@ fn failover_and_return() {
             .collect();
         assert_eq!(states, [PathState::Inactive, PathState::Active]);
     }
+}
+
+/// The local addresses of A's paths to the three of Z, 10.0.0.2 to 10.2.0.2, right after set-up.
+fn locals(adjust: impl FnOnce(&mut Config)) -> Vec<Option<IpAddr>> {
+    let setup = Setup::new(1).path(link()).path(link()).path(link());
+    let pair = setup.adjust(Side::A, adjust).connect();
+    let paths = pair.association(Side::A).stats().paths;
+    paths.iter().map(|path| path.local).collect()
+}
+
+/// Which local address leads to which of the peer's: what is said; else the same subnet; else each has as many paths.
+#[test]
+fn every_address_of_the_peer_has_a_local_one() {
+    let [one, two, three]: [IpAddr; 3] = [0, 1, 2].map(|subnet| [10, subnet, 0, 1].into());
+    assert_eq!(locals(|_| ())[1..], [Some(two), Some(three)], "the same subnet");
+    let crossed = |config: &mut Config| {
+        config.local_addresses = vec![one, two, three];
+        let pair = |local, remote: [u8; 4]| PathPair {
+            local,
+            remote: remote.into(),
+        };
+        config.path_pairs = vec![
+            pair(one, [10, 0, 0, 2]),
+            pair(three, [10, 1, 0, 2]),
+            pair(two, [10, 2, 0, 2]),
+        ];
+    };
+    assert_eq!(
+        locals(crossed),
+        [Some(one), Some(three), Some(two)],
+        "what is said"
+    );
+    let [left, right]: [IpAddr; 2] = [[10, 128, 0, 1].into(), [10, 128, 0, 2].into()];
+    let elsewhere = |config: &mut Config| config.local_addresses = vec![left, right];
+    assert_eq!(locals(elsewhere)[1..], [Some(left), Some(right)], "in turn");
+}
+
+// A → DATA … → Z, some lost
+/// What each path sent, repeated and lost adds up to what the association did.
+#[test]
+fn every_path_is_counted() {
+    let lossy = link().with_loss(LossModel::Script([20, 21, 30].into_iter().collect()));
+    let mut pair = Setup::new(1).path_of(lossy, link()).path(link()).connect();
+    pair.run_for(3 * SECOND);
+    for _ in 0..100 {
+        pair.send(Side::A, 0, vec![0; 1000]);
+    }
+    pair.run_for(5 * SECOND);
+    assert_eq!(pair.messages(Side::Z).len(), 100);
+    let stats = pair.association(Side::A).stats();
+    let sum = |count: fn(&PathStats) -> u64| stats.paths.iter().map(count).sum::<u64>();
+    let repeats = stats.counters.retransmissions_fast + stats.counters.retransmissions_timeout;
+    assert_eq!(sum(|path| path.data_chunks_sent), stats.counters.data_chunks_sent);
+    assert_eq!(
+        (sum(|path| path.chunks_repeated), sum(|path| path.chunks_lost)),
+        (repeats, repeats)
+    );
+    assert!(repeats >= 3 && stats.paths[1].chunks_lost == 0, "{stats:?}");
 }

@@ -38,6 +38,7 @@ Examples:
   anabranch listen --echo
   anabranch listen --output received --once
   anabranch listen --echo --lifetime 100ms
+  anabranch listen --output received --path 10.1.0.2 --path 10.2.0.2
 
 The first line tells when it is ready, and where. With neither --echo nor --output, messages of text are printed
 as lines. It runs until Ctrl-C, or with --once until the first association is over. A message that its sender gives up

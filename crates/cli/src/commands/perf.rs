@@ -1,7 +1,6 @@
 //! `anabranch perf`: a measurement between two machines, as people know it from iperf3: a server that waits, and a
 //! client that says what to measure. Every message is numbered and timed, so that the measurement is a check as well.
 
-mod by_path;
 mod client;
 mod clock;
 mod control;

@@ -12,6 +12,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 
+use crate::by_path::{self, PathTally};
 use crate::connect::{Client, Target};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -32,6 +33,7 @@ Examples:
   anabranch send 127.0.0.1 FILE
   echo hello | anabranch send 127.0.0.1 --stream 3 --ppid 46
   anabranch send 127.0.0.1 FILE --link rate=1gbit,delay=5ms,loss=0.1%
+  anabranch send 10.1.0.2 FILE --path 10.1.0.1,10.1.0.2 --path 10.2.0.1,10.2.0.2 --multipath eca
   anabranch send 127.0.0.1 FILE --message-size 1kib --lifetime 100ms --link rate=1mbit,loss=3%
 
 A file is sent in messages of --message-size, in order on one stream; `anabranch listen --output DIR` puts them
@@ -325,7 +327,8 @@ fn report(
     took: Duration,
     (acknowledged, complete): (bool, bool),
 ) {
-    let counters = client.association.stats().counters;
+    let stats = client.association.stats();
+    let counters = stats.counters;
     let repeats = counters.retransmissions_fast + counters.retransmissions_timeout;
     let abandoned = reliability::abandoned(&counters);
     let digest = hex(&given.digest.finalize());
@@ -358,6 +361,10 @@ fn report(
     for line in reliability::lines(&counters) {
         text.push_str(&format!("\n{line}"));
     }
+    let paths: Vec<PathTally> = stats.paths.iter().map(PathTally::of).collect();
+    if let Some(paths) = by_path::table("path by path", &paths) {
+        text.push_str(&format!("\n\n{paths}\n"));
+    }
     if let Some(peak) = peak {
         text.push_str(&format!("\npeak resident memory {}", units::size(peak)));
     }
@@ -370,6 +377,7 @@ fn report(
         "retransmissions": repeats, "retransmissions_spurious": spurious,
         "timeouts": counters.timeouts, "peak_resident_bytes": peak,
         "partial_reliability": reliability::to_json(&counters),
+        "paths": paths.iter().map(PathTally::to_json).collect::<Vec<_>>(),
     });
     args.observe.output().fact(text, &record);
 }

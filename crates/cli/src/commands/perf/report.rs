@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::by_path;
 use super::clock::Comparison;
 use super::plan::{Direction, Plan};
 use super::session::{Flow, Outcome};
 use super::tally::{Received, Sent, per_second};
+use crate::by_path;
 use crate::delays::{Summary, millis};
 use crate::output::Output;
 use crate::table::{Group, Table};

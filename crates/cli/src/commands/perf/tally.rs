@@ -5,8 +5,8 @@ use std::time::Duration;
 use anabranch::{Association, Counters};
 use serde_json::{Value, json};
 
-use super::by_path::PathTally;
 use super::plan::Plan;
+use crate::by_path::PathTally;
 use crate::delays::{Summary, millis};
 use crate::units;
 
@@ -270,9 +270,9 @@ pub(crate) fn cpu_time() -> Option<Duration> {
 mod tests {
     use anabranch::Reliability;
 
-    use super::super::by_path::tests::tally;
     use super::super::plan::tests::plan;
     use super::*;
+    use crate::by_path::tests::tally;
 
     #[test]
     fn what_is_wrong_is_named() {

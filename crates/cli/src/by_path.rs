@@ -12,21 +12,21 @@ use crate::units;
 
 /// What was sent by one path, and how the path is.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct PathTally {
-    pub(super) local: Option<IpAddr>,
-    pub(super) remote: SocketAddr,
-    pub(super) state: PathState,
-    pub(super) primary: bool,
+pub(crate) struct PathTally {
+    pub(crate) local: Option<IpAddr>,
+    pub(crate) remote: SocketAddr,
+    pub(crate) state: PathState,
+    pub(crate) primary: bool,
     /// Bytes of user data, repeats included.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
     /// DATA chunks: all, those found lost, and the repeats (of what this path lost, or another one).
-    pub(super) chunks: u64,
-    pub(super) lost: u64,
-    pub(super) repeats: u64,
-    pub(super) timeouts: u64,
-    pub(super) srtt: Option<Duration>,
+    pub(crate) chunks: u64,
+    pub(crate) lost: u64,
+    pub(crate) repeats: u64,
+    pub(crate) timeouts: u64,
+    pub(crate) srtt: Option<Duration>,
     /// Of the congestion window, in bytes.
-    pub(super) cwnd: u64,
+    pub(crate) cwnd: u64,
 }
 
 const STATES: [(PathState, &str); 4] = [
@@ -45,7 +45,7 @@ fn state_name(state: PathState) -> &'static str {
 
 impl PathTally {
     /// As the association tells it.
-    pub(super) fn of(path: &PathStats) -> Self {
+    pub(crate) fn of(path: &PathStats) -> Self {
         Self {
             local: path.local,
             remote: path.remote,
@@ -61,7 +61,7 @@ impl PathTally {
         }
     }
 
-    pub(super) fn to_json(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         json!({
             "local": self.local.map(|local| local.to_string()), "remote": self.remote.to_string(),
             "state": state_name(self.state), "primary": self.primary, "bytes": self.bytes, "chunks": self.chunks,
@@ -71,7 +71,7 @@ impl PathTally {
     }
 
     /// Reads what [`PathTally::to_json`] writes.
-    pub(super) fn from_json(value: &Value) -> Option<Self> {
+    pub(crate) fn from_json(value: &Value) -> Option<Self> {
         let number = |name: &str| value[name].as_u64();
         let state = value["state"].as_str()?;
         Some(Self {
@@ -93,14 +93,14 @@ impl PathTally {
 }
 
 /// Each part of the whole in percent.
-pub(super) fn shares(parts: &[u64]) -> Vec<String> {
+pub(crate) fn shares(parts: &[u64]) -> Vec<String> {
     let whole = parts.iter().sum::<u64>().max(1) as f64;
     let share = |part: &u64| format!("{:.0} %", *part as f64 * 100.0 / whole);
     parts.iter().map(share).collect()
 }
 
 /// A row for each path; `None` if there is but one.
-pub(super) fn table(title: &str, paths: &[PathTally]) -> Option<String> {
+pub(crate) fn table(title: &str, paths: &[PathTally]) -> Option<String> {
     if paths.len() < 2 {
         return None;
     }
@@ -140,10 +140,10 @@ pub(super) fn table(title: &str, paths: &[PathTally]) -> Option<String> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    pub(in super::super) fn tally(local: Option<&str>, bytes: u64) -> PathTally {
+    pub(crate) fn tally(local: Option<&str>, bytes: u64) -> PathTally {
         PathTally {
             local: local.map(|local| local.parse().unwrap()),
             remote: "10.0.0.9:9899".parse().unwrap(),
