@@ -372,3 +372,36 @@ fn most_extensions(name: &str) -> &'static [&'static str] {
         _ => &[],
     }
 }
+
+/// A file of the user's own is run, checked and reported like the papers' experiments; what is wrong in it is told by line.
+#[test]
+fn a_file_is_an_experiment() {
+    let directory = fresh("lab-file");
+    let example = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../examples/lab/voice-uplink.toml"
+    );
+    let page = directory.join("page.html");
+    let arguments = ["report", example, "--quick", "--seeds", "2", "--output"];
+    let output = lab(&[&arguments[..], &[utf8(&page), "--results", utf8(&directory)]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let html = fs::read_to_string(&page).expect("the page is written");
+    assert!(html.matches("<svg").count() == 3 && html.contains("urgent and expiring"));
+    let csv = fs::read_to_string(directory.join("voice-uplink.csv")).expect("the numbers are kept");
+    assert_eq!(csv.lines().count(), 1 + 4 * 3 * 2);
+
+    let file = directory.join("wrong.toml");
+    let wrong = fs::read_to_string(example)
+        .expect("the example is there")
+        .replace("160", "\"many\"");
+    fs::write(&file, &wrong).expect("it can be written");
+    let line = 1 + wrong
+        .lines()
+        .position(|line| line.contains("many"))
+        .expect("it is there");
+    let told = text(&lab(&["run", utf8(&file)]).stderr);
+    let expected = format!("wrong.toml: line {line}: traffic.bytes must be a whole number");
+    assert!(told.contains(&expected), "{told}");
+    assert!(text(&lab(&["run", "none.toml"]).stderr).contains("cannot read none.toml"));
+    let _ = fs::remove_dir_all(directory);
+}

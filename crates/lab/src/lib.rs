@@ -20,6 +20,7 @@ pub mod statistics;
 mod tap;
 pub mod traffic;
 mod trial;
+mod user;
 
 pub use benchmark::{Benchmark, Work};
 pub use claim::{Bound, Claim, Judgement, Verdict};
@@ -30,3 +31,4 @@ pub use report::{Finding, report};
 pub use results::{CellResults, Results};
 pub use tap::{Holdings, Tap};
 pub use trial::{Capture, Knob, KnobError, Knobs, Trial};
+pub use user::{FileError, experiment_from_toml};

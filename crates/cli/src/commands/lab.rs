@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anabranch_lab::{Experiment, Extent, Finding, Judgement, experiments, report as page};
+use anabranch_lab::{
+    Experiment, Extent, Finding, Judgement, experiment_from_toml, experiments, report as page,
+};
 use clap::{Args, Subcommand};
 
 use crate::failure::Failure;
@@ -65,6 +67,7 @@ Examples:
   anabranch lab run time-sensitive --quick --set rtt=50 --set distance=4
   anabranch lab run stream-priority --only link=56 --pcap packets.pcapng
   anabranch lab run --all --quick
+  anabranch lab run examples/lab/voice-uplink.toml
 
 Numbers are means over the seeds, with half the width of their 95 % interval. Equal seeds give equal numbers, whatever
 the number of jobs. With --pcap one run is made, and nothing else: the first of the cells that are left, with seed 1.")]
@@ -131,7 +134,7 @@ struct ReportArgs {
 /// Which experiments.
 #[derive(Clone, Debug, Args)]
 struct Chosen {
-    /// The experiments
+    /// The experiments, or files in TOML with experiments of one's own
     #[arg(value_name = "NAME", required_unless_present = "all", conflicts_with = "all")]
     names: Vec<String>,
     /// All experiments
@@ -236,14 +239,20 @@ pub(crate) async fn run(args: LabArgs, interrupt: Interrupt) -> Result<(), Failu
         .map_err(|error| Failure::new(format!("the experiment ended early: {error}")))?
 }
 
+/// The experiment of this name, or that of a file whose name ends in .toml.
 fn experiment(name: &str) -> Result<Experiment, Failure> {
+    if name.ends_with(".toml") {
+        let text =
+            fs::read_to_string(name).map_err(|error| Failure::new(format!("cannot read {name}: {error}")))?;
+        return experiment_from_toml(&text).map_err(|error| Failure::new(format!("{name}: {error}")));
+    }
     experiments::named(name).ok_or_else(|| {
         let names: Vec<&str> = experiments::all()
             .iter()
             .map(|experiment| experiment.name)
             .collect();
         Failure::new(format!(
-            "there is no experiment {name:?}; there are: {}",
+            "there is no experiment {name:?}; there are: {}; or give a file that ends in .toml",
             names.join(", ")
         ))
     })

@@ -14,17 +14,17 @@ const SENDER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 const RECEIVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 
 /// Where the source sends: address and UDP port, and the SCTP port.
-pub(super) const PEER: (SocketAddr, u16) = (SocketAddr::new(RECEIVER, 0), PORT);
+pub(crate) const PEER: (SocketAddr, u16) = (SocketAddr::new(RECEIVER, 0), PORT);
 
 /// The same where the pair is at the ends of a bottleneck that others share.
-pub(super) const PEER_BESIDE_TCP: (SocketAddr, u16) =
+pub(crate) const PEER_BESIDE_TCP: (SocketAddr, u16) =
     (SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 2, 0, 1)), 0), PORT);
 
 /// The network of a run.
-pub(super) struct Pair {
-    pub(super) network: Network,
+pub(crate) struct Pair {
+    pub(crate) network: Network,
     /// The links that data takes, one for each path.
-    pub(super) data_links: Vec<LinkId>,
+    pub(crate) data_links: Vec<LinkId>,
     sender: NodeId,
     receiver: NodeId,
 }
@@ -32,12 +32,12 @@ pub(super) struct Pair {
 impl Pair {
     /// Both hosts with these settings and one path between them. The source begins within the first second: when is the seed's
     /// choice.
-    pub(super) fn new(trial: &Trial<'_>, config: &Config, link: LinkConfig, source: Source) -> Self {
+    pub(crate) fn new(trial: &Trial<'_>, config: &Config, link: LinkConfig, source: Source) -> Self {
         Self::over(trial, config, vec![(link.clone(), link)], source)
     }
 
     /// The same with several paths: for each the link of data and that of acknowledgements.
-    pub(super) fn over(
+    pub(crate) fn over(
         trial: &Trial<'_>,
         config: &Config,
         links: Vec<(LinkConfig, LinkConfig)>,
@@ -67,7 +67,7 @@ impl Pair {
     }
 
     /// The same over a bottleneck that greedy TCP flows share, which begin within the first second too.
-    pub(super) fn beside_tcp(
+    pub(crate) fn beside_tcp(
         trial: &Trial<'_>,
         config: &Config,
         bottleneck: LinkConfig,
@@ -92,34 +92,34 @@ impl Pair {
         }
     }
 
-    pub(super) fn sender(&self) -> &Tap {
+    pub(crate) fn sender(&self) -> &Tap {
         self.network.node(self.sender)
     }
 
-    pub(super) fn sender_mut(&mut self) -> &mut Tap {
+    pub(crate) fn sender_mut(&mut self) -> &mut Tap {
         self.network.node_mut(self.sender)
     }
 
-    pub(super) fn receiver(&self) -> &Tap {
+    pub(crate) fn receiver(&self) -> &Tap {
         self.network.node(self.receiver)
     }
 
-    pub(super) fn receiver_mut(&mut self) -> &mut Tap {
+    pub(crate) fn receiver_mut(&mut self) -> &mut Tap {
         self.network.node_mut(self.receiver)
     }
 
-    pub(super) fn source(&self) -> &Source {
+    pub(crate) fn source(&self) -> &Source {
         let host = self.sender().host();
         host.application().expect("the sender runs a source")
     }
 
-    pub(super) fn sink(&self) -> &Sink {
+    pub(crate) fn sink(&self) -> &Sink {
         let host = self.receiver().host();
         host.application().expect("the receiver runs a sink")
     }
 
     /// The sender's counters; all 0 before there is an association.
-    pub(super) fn counters(&self) -> Counters {
+    pub(crate) fn counters(&self) -> Counters {
         let host = self.sender().host();
         let id = host.association_ids().next();
         let association = id.and_then(|id| host.association(id));

@@ -2,6 +2,7 @@
 
 use std::iter::Peekable;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use anabranch_netsim::{Application, HostApi};
 use anabranch_proto::{AssociationId, ConnectOptions, Event, SendOptions, StreamId, Timestamp};
@@ -11,6 +12,9 @@ use super::{Submission, ppid_of};
 
 /// What messages are cut from: nobody looks at their content.
 const CONTENT: &[u8] = &[0; 65_536];
+
+/// How long a file is not looked after at most.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Messages, each at its time.
 type Schedule = Box<dyn Iterator<Item = Submission> + Send>;
@@ -206,7 +210,9 @@ impl Source {
                         return;
                     };
                     if next.at > now {
-                        return api.set_timer(Some(next.at));
+                        // Beside a file it looks more often: that must not run dry meanwhile.
+                        let look = self.backlog.map_or(next.at, |_| next.at.min(now + LOOK));
+                        return api.set_timer(Some(look));
                     }
                     schedule.next();
                     if !self.submit(api, next) {
