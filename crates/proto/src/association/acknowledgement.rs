@@ -1,6 +1,8 @@
 //! What follows from an acknowledgement (RFC 9260 §6.2.1, §6.3, §7.2, §8.1): the ring tells what it did to each path,
 //! and each path's clocks and windows are moved here.
 
+use core::time::Duration;
+
 use anabranch_wire::Tsn;
 use anabranch_wire::chunk::{NrSack, Sack};
 
@@ -124,31 +126,32 @@ impl Association {
         self.hurry_first_repeat(outcome);
     }
 
-    /// When what later packets of `path` have overtaken is lost for the time that has passed.
-    pub(super) fn time_rule_due(&self, path: PathId) -> Option<Timestamp> {
+    /// When what later packets of `path` have overtaken left first, and the time after which it is lost.
+    fn time_rule_wait(&self, path: PathId) -> Option<(Timestamp, Duration)> {
         let (left, quarters) = self.outstanding.overtaken(path)?;
         let round_trip = self.paths.path(path).rto.srtt()?;
-        Some(left + round_trip * quarters / 4)
+        Some((left, round_trip * quarters / 4))
+    }
+
+    /// When that has passed.
+    pub(super) fn time_rule_due(&self, path: PathId) -> Option<Timestamp> {
+        self.time_rule_wait(path).map(|(left, wait)| left + wait)
     }
 
     /// The time rule: what was overtaken on its path and is not acknowledged 1.25 round trips after it left is lost.
     pub(super) fn on_time_rule(&mut self, now: Timestamp, outcome: &mut AckOutcome) {
         for index in 0..self.paths.len() {
             let path = PathId(index as u8);
-            let Some((left, quarters)) = self.outstanding.overtaken(path) else {
+            let Some((_, wait)) = self
+                .time_rule_wait(path)
+                .filter(|(left, wait)| *left + *wait <= now)
+            else {
                 continue;
             };
-            let Some(round_trip) = self.paths.path(path).rto.srtt() else {
-                continue;
-            };
-            let waited = round_trip * quarters / 4;
-            if left + waited > now {
-                continue;
-            }
             outcome.begin(self.paths.len());
             let judge = self.judge(now);
-            let until = now.before(waited);
-            self.outstanding.on_overtaken(path, until, &judge, outcome);
+            self.outstanding
+                .on_overtaken(path, now.before(wait), &judge, outcome);
             self.counters.losses_by_time += u64::from(outcome.paths[index].lost);
             self.apply_outcome(now, outcome);
             self.after_acknowledgement(now, &outcome.given_up);
