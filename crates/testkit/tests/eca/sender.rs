@@ -418,6 +418,9 @@ fn an_unknown_path_is_passed_over() {
     desk.pass(5);
     desk.ack(8, &[(1, 4, &[]), (77, 9, &[(12, 13)]), (0, 4, &[])]);
     assert_eq!(desk.script.association().stats().outstanding_bytes, 0);
+    assert!(!desk.is_closed());
+    desk.send(1, FULL);
+    assert_eq!(desk.sent(), ["1 E-DATA 8 (1:4)"]);
 }
 
 // A ← COOP-SACK of a transmission that never left; of a TSN that never left ← Z;  A → ABORT → Z
