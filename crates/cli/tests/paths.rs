@@ -245,6 +245,51 @@ fn a_file_and_echoes_go_by_several_paths() {
 }
 
 #[test]
+fn one_path_may_be_ipv4_and_another_ipv6() {
+    let ipv4 = theirs(9, 0);
+    let listener = ready(anabranch(&[
+        "perf",
+        "server",
+        "--one-off",
+        "--json",
+        "--udp-port",
+        "0",
+        "--path",
+        &ipv4,
+        "--path",
+        "::1",
+    ]));
+    let summary = summary(&[
+        "perf",
+        "client",
+        &ipv4,
+        "--udp-port",
+        &listener.udp_port,
+        "--json",
+        "--bytes",
+        "500kb",
+        "--bidir",
+        "--multipath",
+        "eca",
+        "--path",
+        &ours(0),
+        "--path",
+        "::1",
+        "--link",
+        "rate=8mbit,delay=2ms",
+    ]);
+    for direction in ["forward", "reverse"] {
+        assert_eq!(summary[direction]["intact"], true, "{summary}");
+        let paths = summary[direction]["sender"]["paths"].as_array().unwrap();
+        let second = paths.iter().find(|path| path["local"] == "::1").unwrap();
+        assert!(
+            second["remote"].as_str().unwrap().starts_with("[::1]:"),
+            "{second}"
+        );
+    }
+}
+
+#[test]
 fn mistakes_are_explained() {
     let listener = serve(&["listen"], 6, 1);
     let host = theirs(6, 0);
