@@ -221,6 +221,7 @@ fn quick_settings() -> Vec<Setting> {
     for reports in [One, Three, Amended] {
         settings.extend(over((Eca, Small, reports), &[3], Variant::Late(2)));
     }
+    settings.extend(over((Cmt, Small, One), &[3], Variant::Late(2)));
     for routing in [AckRouting::Measured, AckRouting::LastArrival] {
         settings.extend(over((Eca, Small, Three), &[15], Variant::Bad(routing)));
     }

@@ -348,6 +348,16 @@ fn hardship_claims() -> Vec<Claim> {
             Bound::AtLeast(0.0),
             late(hurried, unhurried),
         ),
+        Claim::of_ratio(
+            "one report, 2 % come 30 ms late: ECA makes at most a fifth of CMT's needless repeats",
+            "avoids unnecessary fast retransmission",
+            Bound::AtMost(0.2),
+            ratio(
+                "spurious",
+                at(hurried, "3", "late-2"),
+                at(["cmt", "64", "1"], "3", "late-2"),
+            ),
+        ),
         Claim::new(
             "the amended rule makes fewer than one report",
             "not tried",
