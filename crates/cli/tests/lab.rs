@@ -150,6 +150,15 @@ fn a_report_is_one_page_with_its_pictures() {
     ] {
         assert!(html.contains(part), "{part}");
     }
+    // In a browser, if there is one.
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/report-check");
+    let judged = Command::new(script).arg(&page).output().expect("bash is there");
+    let said = text(&judged.stdout);
+    assert!(judged.status.success(), "{said}{}", text(&judged.stderr));
+    assert!(
+        said.contains("is as it must be") || said.contains("skipped, no Chromium"),
+        "{said}"
+    );
     assert!(
         !html.contains("http://")
             || html.matches("http://").count() == html.matches("http://www.w3.org").count()

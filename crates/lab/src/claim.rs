@@ -15,7 +15,7 @@ type Measure = Box<dyn Fn(&Results) -> Option<Vec<f64>> + Send + Sync>;
 pub struct Claim {
     /// What is claimed, in words, the bound included.
     pub says: &'static str,
-    /// What the paper has, in its own numbers or words.
+    /// What the paper has, in its own numbers or words; empty if no paper speaks of it.
     pub paper: &'static str,
     /// Whether results in which it does not hold are wrong.
     pub must: bool,

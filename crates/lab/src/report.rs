@@ -18,8 +18,9 @@ figcaption{color:var(--dim);font-size:.9rem}.wide{overflow-x:auto}table{border-c
 th,td{text-align:left;padding:.3rem .6rem;border-bottom:1px solid var(--line);vertical-align:top}td.number{text-align:right;white-space:nowrap}
 .holds{color:var(--good)}.fails{color:var(--bad)}.open,.not-run{color:var(--open)}.verdict{font-weight:600;white-space:nowrap}
 @media (max-width:40rem){.claims thead{display:none}.claims tr{display:block;border-bottom:1px solid var(--line);padding:.5rem 0}
+.claims td.paper:not(:empty)::before{content:'The paper: ';color:var(--dim)}
 .claims td,.claims td.number{display:block;border:0;padding:.1rem 0;text-align:left;white-space:normal}}
-nav a{display:inline-block;margin-right:1rem}details{margin:1rem 0}a{color:inherit}
+nav dt{font-weight:600}nav dt span{font-weight:400}nav dd{margin:0 0 .75rem}details{margin:1rem 0}a{color:inherit}
 ";
 
 /// An experiment and what came of it.
@@ -42,21 +43,40 @@ pub fn report(findings: &[Finding<'_>]) -> String {
          <body>\n<h1>Anabranch: the laboratory</h1>\n<p>Experiments of published papers, run again in virtual time by the \
          protocol's real code. A claim is an inequality: it <span class=\"holds\">holds</span> if the whole \
          95 % interval over independent seeds lies within its bound, <span class=\"fails\">fails</span> if all of it lies \
-         outside, and is <span class=\"open\">open</span> between. Triangles are the papers' own numbers, \
-         bars the intervals.</p>\n",
+         outside, and is <span class=\"open\">open</span> between; one that fails says why. In the pictures, bars are the \
+         intervals; triangles and dashes are what a paper has, or what a formula gives.</p>\n",
         plot::style()
     );
-    page.push_str("<nav>");
+    page.push_str("<nav><dl>");
     for finding in findings {
-        let name = finding.experiment.name;
-        let _ = write!(page, "<a href=\"#{name}\">{name}</a>");
+        let _ = write!(
+            page,
+            "<dt><a href=\"#{0}\">{0}</a> <span class=\"dim\">{1}</span><dd>{2}",
+            finding.experiment.name,
+            verdicts(finding.judgements),
+            Escaped(finding.experiment.question)
+        );
     }
-    page.push_str("</nav>\n");
+    page.push_str("</dl></nav>\n");
     for finding in findings {
         write_finding(&mut page, finding);
     }
     page.push_str("</body></html>\n");
     page
+}
+
+/// How many claims hold, fail and are open; nothing where nothing is claimed.
+fn verdicts(judgements: &[Judgement<'_>]) -> String {
+    let with = |verdict| judgements.iter().filter(|one| one.verdict == verdict).count();
+    match judgements {
+        [] => String::new(),
+        _ => format!(
+            "{} claims hold, {} fail, {} are open",
+            with(Verdict::Holds),
+            with(Verdict::Fails),
+            with(Verdict::Open)
+        ),
+    }
 }
 
 fn write_finding(page: &mut String, finding: &Finding<'_>) {
@@ -65,7 +85,8 @@ fn write_finding(page: &mut String, finding: &Finding<'_>) {
     } = finding;
     let _ = writeln!(
         page,
-        "<h2 id=\"{0}\">{0}</h2>\n<p class=\"question\">{1}</p>\n<p class=\"dim\">After {2}. {3} setting, {4} seeds, version {5}.</p>",
+        "<h2 id=\"{0}\">{0}</h2>\n<p class=\"question\">{1}</p>\n<p class=\"dim\">After: {2}. Run in the {3} setting, \
+         with {4} seeds, by version {5}.</p>",
         experiment.name,
         Escaped(experiment.question),
         Escaped(experiment.source),
@@ -125,14 +146,14 @@ fn write_points(page: &mut String, plot: &Plot) {
 }
 
 fn write_claims(page: &mut String, judgements: &[Judgement<'_>]) {
-    let with = |verdict| judgements.iter().filter(|one| one.verdict == verdict).count();
+    if judgements.is_empty() {
+        return;
+    }
     let _ = writeln!(
         page,
-        "<p>{} claims hold, {} fail, {} are open.</p>\n<div class=\"wide\"><table class=\"claims\"><thead><tr><th>Verdict<th>Claim<th>Measured\
+        "<p>{}.</p>\n<div class=\"wide\"><table class=\"claims\"><thead><tr><th>Verdict<th>Claim<th>Measured\
          <th>The paper</tr></thead><tbody>",
-        with(Verdict::Holds),
-        with(Verdict::Fails),
-        with(Verdict::Open),
+        verdicts(judgements)
     );
     for judgement in judgements {
         let claim = judgement.claim;
@@ -148,7 +169,7 @@ fn write_claims(page: &mut String, judgements: &[Judgement<'_>]) {
         let _ = writeln!(
             page,
             "<tr><td class=\"verdict {}\">{verdict}<td>{}{must}{because}<td class=\"number\">{measured}<br><span \
-             class=\"dim\">bound {}</span><td>{}</tr>",
+             class=\"dim\">bound {}</span><td class=\"paper\">{}</tr>",
             verdict.replace(' ', "-"),
             Escaped(claim.says),
             Escaped(&claim.bound.to_string()),

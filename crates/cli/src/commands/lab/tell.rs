@@ -142,9 +142,13 @@ pub(super) fn judgements(
         let measured = judgement
             .measured
             .map_or_else(|| "nothing".to_owned(), |measured| measured.with_interval());
+        let paper = match claim.paper {
+            "" => String::new(),
+            paper => format!("; the paper: {paper}"),
+        };
         text.push_str(&format!(
-            "        measured {measured}; bound {}; the paper: {}\n",
-            claim.bound, claim.paper
+            "        measured {measured}; bound {}{paper}\n",
+            claim.bound
         ));
         if let (Verdict::Fails | Verdict::Open, Some(reason)) = (judgement.verdict, claim.because) {
             text.push_str(&format!("        because {reason}\n"));

@@ -34,8 +34,8 @@ fn gained(
     }
 }
 
-/// No paper has it.
-const OURS: &str = "not asked by any";
+/// No paper speaks of it.
+const OURS: &str = "";
 
 pub(super) fn claims() -> Vec<Claim> {
     let mut claims = together();
