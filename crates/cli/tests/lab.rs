@@ -370,6 +370,7 @@ fn tshark_finds_nothing_malformed_in_a_capture_of_any_experiment() {
 /// Where an experiment uses the most of what is not in every SCTP.
 fn most_extensions(name: &str) -> &'static [&'static str] {
     match name {
+        "eca" => &["protocol=eca"],
         "everything" => &["variant=everything", "loss=5"],
         "nr-sack-late-binding" => &["variant=nr-sack"],
         "notice-distance" => &["loss=bursts", "distance=1"],
