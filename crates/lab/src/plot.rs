@@ -142,9 +142,10 @@ impl Scale {
 
     fn tick(&self, place: f64) -> String {
         if self.logarithmic {
-            // Half a decade is three times, as people say it.
+            // Half a decade is three times, as people say it; other places are told to two digits.
             let value = 10_f64.powf(place);
-            let digit = 10_f64.powf(place.floor());
+            let is_half = (2.0 * place - (2.0 * place).round()).abs() < 1e-6;
+            let digit = 10_f64.powf(place.floor()) / if is_half { 1.0 } else { 10.0 };
             return number((value / digit).round() * digit);
         }
         if self.places.is_empty() {
@@ -424,6 +425,23 @@ mod tests {
         }
         let svg = named.to_svg();
         assert!(svg.contains("\noff\n") && svg.contains("\non\n"), "{svg}");
+    }
+
+    #[test]
+    fn ticks_of_a_logarithmic_axis_are_where_they_say() {
+        let axis = Scale {
+            logarithmic: true,
+            ..Scale::default()
+        };
+        for (place, text) in [
+            (-1.0, "0.1"),
+            (0.5, "3"),
+            (-1.6, "0.025"),
+            (1.2, "16"),
+            (2.0, "100"),
+        ] {
+            assert_eq!(axis.tick(place), text);
+        }
     }
 
     #[test]

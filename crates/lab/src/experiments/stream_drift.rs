@@ -333,27 +333,21 @@ fn figures() -> Vec<Figure> {
             curve("two streams, sent once", "once"),
         ]
     };
-    let figure = |name, title, y, logarithmic| Figure {
+    let figure = |name, title, y| Figure {
         name,
         title,
         paper: "drift “depends strongly on blocking time”; not measured.",
         x: ("loss", "loss [%]"),
         y,
-        logarithmic,
+        logarithmic: false,
         curves: curves(),
     };
     vec![
-        figure(
-            "drift",
-            "Sound and picture apart",
-            ("drift", "mean drift [s]"),
-            true,
-        ),
+        figure("drift", "Sound and picture apart", ("drift", "mean drift [s]")),
         figure(
             "together",
             "Sound and picture together",
             ("together", "share of the time within 90 ms"),
-            false,
         ),
     ]
 }
