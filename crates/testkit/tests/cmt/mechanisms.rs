@@ -4,9 +4,11 @@ use core::time::Duration;
 
 use anabranch_netsim::{LinkConfig, LossModel, Probability};
 use anabranch_proto::{
-    Config, CoupledControl, MultipathMode, PathId, PathScheduler, PathState, PathStats, RetransmissionPolicy,
+    Config, CoupledControl, MultipathMode, PathScheduler, PathState, PathStats, RetransmissionPolicy,
 };
 use anabranch_testkit::{Bulk, Ledger, Pair, Setup, Side, quiet, with_buffers};
+
+use super::lines::cut_and_restore;
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -262,35 +264,5 @@ fn cutting_and_restoring() {
         .adjust_both(|config| config.multipath.mode = MultipathMode::Cmt);
     let mut pair = setup.connect();
     pair.run_for(3 * SECOND);
-    let mut ledger = Ledger::new(4);
-    let mut last = pair.now();
-    for cut in [0, 1, 2, 0] {
-        pair.cut(cut, true);
-        let mut longest = Duration::ZERO;
-        for step in 0..400 {
-            if step == 200 {
-                pair.cut(cut, false);
-            }
-            let parcels: Vec<_> = (0..8).map(|_| ledger.parcel(0, 1200, false)).collect();
-            pair.post(Side::A, parcels);
-            pair.run_for(10 * MS);
-            for message in pair.messages(Side::Z) {
-                longest = longest.max(message.at.saturating_duration_since(last));
-                last = message.at;
-                ledger.check(&message).expect("once and in order");
-            }
-        }
-        println!(
-            "path {cut} cut for 2 s: the longest pause was {} ms",
-            longest.as_millis()
-        );
-        assert!(longest <= 700 * MS, "path {cut}: {longest:?}");
-        let state = |index: u8| path(&pair, usize::from(PathId(index).0)).state;
-        assert_eq!(state(cut as u8), PathState::Active, "it is back");
-    }
-    pair.run_for(10 * SECOND);
-    for message in pair.messages(Side::Z) {
-        ledger.check(&message).expect("once and in order");
-    }
-    ledger.check_complete().expect("nothing was lost");
+    cut_and_restore(&mut pair, &[0, 1, 2, 0]);
 }

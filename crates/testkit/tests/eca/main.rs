@@ -3,6 +3,8 @@
 
 mod aggregation;
 mod desk;
+#[path = "../common/lines.rs"]
+mod lines;
 mod negotiation;
 mod properties;
 mod receiver;

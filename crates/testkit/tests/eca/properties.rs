@@ -3,55 +3,20 @@
 
 use core::time::Duration;
 
-use anabranch_netsim::{LinkConfig, LossModel, Probability};
 use anabranch_proto::{
     AckRouting, Config, CoupledControl, MultipathMode, PathScheduler, RetransmissionPolicy,
 };
-use anabranch_testkit::{Bulk, Ledger, Pair, Setup, Side};
+use anabranch_testkit::{Bulk, Ledger, Side};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
+
+use super::lines::{Line, busy_line, is_done, line, live_through, scheduler, setup};
 
 const MS: Duration = Duration::from_millis(1);
 
 /// Bulk transfers of each kind.
 const CASES: u32 = 12;
-
-#[derive(Clone, Debug)]
-struct Line {
-    delay: u32,
-    kbit: u64,
-    loss: f64,
-    /// Of acknowledgements and data the other way.
-    back_loss: f64,
-    reorder: f64,
-    /// When it is down, in milliseconds since data began.
-    outage: Option<(u64, u64)>,
-}
-
-fn line() -> impl Strategy<Value = Line> {
-    let loss = || prop_oneof![Just(0.0), 0.0..0.15_f64];
-    let outage = prop_oneof![Just(None), (0_u64..2000, 100_u64..3000).prop_map(Some)];
-    let reorder = prop_oneof![Just(0.0), 0.0..0.1_f64];
-    (0_u32..150, 200_u64..5000, loss(), loss(), reorder, outage).prop_map(
-        |(delay, kbit, loss, back_loss, reorder, outage)| Line {
-            delay,
-            kbit,
-            loss,
-            back_loss,
-            reorder,
-            outage,
-        },
-    )
-}
-
-fn scheduler() -> impl Strategy<Value = PathScheduler> {
-    prop_oneof![
-        Just(PathScheduler::EarliestDeliveryFirst),
-        Just(PathScheduler::LowestRttFirst),
-        Just(PathScheduler::RoundRobin)
-    ]
-}
 
 fn policy() -> impl Strategy<Value = RetransmissionPolicy> {
     prop_oneof![
@@ -109,44 +74,6 @@ fn config(scheduler: PathScheduler, policy: RetransmissionPolicy, routing: AckRo
     config
 }
 
-fn setup(seed: u64, lines: &[Line], config: Config) -> Setup {
-    let setup = lines.iter().fold(Setup::new(seed), |setup, line| {
-        let link = |loss: f64| {
-            LinkConfig::default()
-                .with_delay(line.delay * MS)
-                .with_rate(line.kbit * 1000)
-                .with_loss(LossModel::bernoulli(loss))
-                .with_reorder(Probability::new(line.reorder), 40 * MS)
-        };
-        setup.path_of(link(line.loss), link(line.back_loss))
-    });
-    setup.config(config).captured(false)
-}
-
-fn is_done(pair: &mut Pair) -> bool {
-    Side::BOTH.into_iter().all(|side| {
-        let stats = pair.association(side).stats();
-        stats.queued_bytes + stats.outstanding_bytes == 0
-    })
-}
-
-/// Lets the outages begin and end as they come.
-fn live_through(pair: &mut Pair, lines: &[Line]) {
-    let mut changes: Vec<(u64, usize, bool)> = Vec::new();
-    for (path, line) in lines.iter().enumerate() {
-        if let Some((from, long)) = line.outage {
-            changes.extend([(from, path, true), (from + long, path, false)]);
-        }
-    }
-    changes.sort_unstable();
-    let mut at = 0;
-    for (when, path, down) in changes {
-        pair.run_ms(when - at);
-        at = when;
-        pair.cut(path, down);
-    }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -193,20 +120,6 @@ proptest! {
             ledger.check_complete().expect("all of it");
         }
     }
-}
-
-/// Paths that carry something: of these a bulk transfer is made.
-fn busy_line(loss: f64) -> impl Strategy<Value = Line> {
-    (0_u32..150, 500_u64..5000, 0.0..=loss, 0.0..=loss / 3.0).prop_map(|(delay, kbit, loss, back_loss)| {
-        Line {
-            delay,
-            kbit,
-            loss,
-            back_loss,
-            reorder: 0.0,
-            outage: None,
-        }
-    })
 }
 
 fn bulk(seed: u64, lines: &[Line], config: Config, change: impl Fn(&mut Config)) -> Bulk {

@@ -1,12 +1,11 @@
 //! Whole transfers: what each choice is worth, and what goes on when paths fail.
 
-use core::time::Duration;
-
 use anabranch_netsim::{LinkConfig, LossModel, Probability};
-use anabranch_proto::{AckRouting, Config, MultipathMode, PathId, PathState};
-use anabranch_testkit::{Bulk, Ledger, Setup, Side, with_buffers};
+use anabranch_proto::{AckRouting, Config, MultipathMode};
+use anabranch_testkit::{Bulk, Setup, Side, with_buffers};
 
 use super::desk::MS;
+use super::lines::cut_and_restore;
 
 fn config(change: impl FnOnce(&mut Config)) -> Config {
     let mut config = with_buffers(256 << 10);
@@ -89,35 +88,5 @@ fn cutting_and_restoring() {
         .adjust_both(|config| config.multipath.mode = MultipathMode::Eca);
     let mut pair = setup.connect();
     pair.run_for(3000 * MS);
-    let mut ledger = Ledger::new(4);
-    let mut last = pair.now();
-    for cut in [0, 1, 2, 0] {
-        pair.cut(cut, true);
-        let mut longest = Duration::ZERO;
-        for step in 0..400 {
-            if step == 200 {
-                pair.cut(cut, false);
-            }
-            let parcels: Vec<_> = (0..8).map(|_| ledger.parcel(0, 1200, false)).collect();
-            pair.post(Side::A, parcels);
-            pair.run_for(10 * MS);
-            for message in pair.messages(Side::Z) {
-                longest = longest.max(message.at.saturating_duration_since(last));
-                last = message.at;
-                ledger.check(&message).expect("once and in order");
-            }
-        }
-        println!(
-            "path {cut} cut for 2 s: the longest pause was {} ms",
-            longest.as_millis()
-        );
-        assert!(longest <= 700 * MS, "path {cut}: {longest:?}");
-        let path = &pair.association(Side::A).stats().paths[usize::from(PathId(cut as u8).0)];
-        assert_eq!(path.state, PathState::Active, "it is back");
-    }
-    pair.run_for(3000 * MS);
-    for message in pair.messages(Side::Z) {
-        ledger.check(&message).expect("once and in order");
-    }
-    ledger.check_complete().expect("all of it");
+    cut_and_restore(&mut pair, &[0, 1, 2, 0]);
 }

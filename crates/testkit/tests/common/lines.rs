@@ -1,0 +1,138 @@
+//! Two to eight paths, each with its own losses, reordering and outages, for the properties of transfers over several at once; and
+//! a transfer during which paths are cut and restored.
+
+use core::time::Duration;
+
+use anabranch_netsim::{LinkConfig, LossModel, Probability};
+use anabranch_proto::{Config, PathScheduler, PathState};
+use anabranch_testkit::{Ledger, Pair, Setup, Side};
+use proptest::prelude::*;
+
+const MS: Duration = Duration::from_millis(1);
+
+/// A path.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    /// Milliseconds, one way.
+    pub(crate) delay: u32,
+    pub(crate) kbit: u64,
+    pub(crate) loss: f64,
+    /// Of acknowledgements and data the other way.
+    pub(crate) back_loss: f64,
+    pub(crate) reorder: f64,
+    /// When it goes down, and for how long, in milliseconds since data began.
+    pub(crate) outage: Option<(u64, u64)>,
+}
+
+pub(crate) fn line() -> impl Strategy<Value = Line> {
+    let loss = || prop_oneof![Just(0.0), 0.0..0.15_f64];
+    let outage = prop_oneof![Just(None), (0_u64..2000, 100_u64..3000).prop_map(Some)];
+    let reorder = prop_oneof![Just(0.0), 0.0..0.1_f64];
+    (0_u32..150, 200_u64..5000, loss(), loss(), reorder, outage).prop_map(
+        |(delay, kbit, loss, back_loss, reorder, outage)| Line {
+            delay,
+            kbit,
+            loss,
+            back_loss,
+            reorder,
+            outage,
+        },
+    )
+}
+
+/// Paths that carry something, with losses up to `loss`: of these a bulk transfer is made.
+pub(crate) fn busy_line(loss: f64) -> impl Strategy<Value = Line> {
+    (0_u32..150, 500_u64..5000, 0.0..=loss, 0.0..=loss / 3.0).prop_map(|(delay, kbit, loss, back_loss)| {
+        Line {
+            delay,
+            kbit,
+            loss,
+            back_loss,
+            reorder: 0.0,
+            outage: None,
+        }
+    })
+}
+
+pub(crate) fn scheduler() -> impl Strategy<Value = PathScheduler> {
+    prop_oneof![
+        Just(PathScheduler::EarliestDeliveryFirst),
+        Just(PathScheduler::LowestRttFirst),
+        Just(PathScheduler::RoundRobin)
+    ]
+}
+
+pub(crate) fn setup(seed: u64, lines: &[Line], config: Config) -> Setup {
+    let setup = lines.iter().fold(Setup::new(seed), |setup, line| {
+        let link = |loss: f64| {
+            LinkConfig::default()
+                .with_delay(line.delay * MS)
+                .with_rate(line.kbit * 1000)
+                .with_loss(LossModel::bernoulli(loss))
+                .with_reorder(Probability::new(line.reorder), 40 * MS)
+        };
+        setup.path_of(link(line.loss), link(line.back_loss))
+    });
+    setup.config(config).captured(false)
+}
+
+/// Whether neither side has anything to send or waits for acknowledgements.
+pub(crate) fn is_done(pair: &mut Pair) -> bool {
+    Side::BOTH.into_iter().all(|side| {
+        let stats = pair.association(side).stats();
+        stats.queued_bytes + stats.outstanding_bytes == 0
+    })
+}
+
+/// Lets the outages begin and end as they come.
+pub(crate) fn live_through(pair: &mut Pair, lines: &[Line]) {
+    let mut changes: Vec<(u64, usize, bool)> = Vec::new();
+    for (path, line) in lines.iter().enumerate() {
+        if let Some((from, long)) = line.outage {
+            changes.extend([(from, path, true), (from + long, path, false)]);
+        }
+    }
+    changes.sort_unstable();
+    let mut at = 0;
+    for (when, path, down) in changes {
+        pair.run_ms(when - at);
+        at = when;
+        pair.cut(path, down);
+    }
+}
+
+/// Sends from A, takes each of `cuts` down for two seconds meanwhile, and up again: tells the pauses of who reads, sees that
+/// none is longer than 0.7 s, that each path is used again, and that nothing is lost.
+pub(crate) fn cut_and_restore(pair: &mut Pair, cuts: &[usize]) {
+    let mut ledger = Ledger::new(4);
+    let mut last = pair.now();
+    for &cut in cuts {
+        pair.cut(cut, true);
+        let mut longest = Duration::ZERO;
+        for step in 0..400 {
+            if step == 200 {
+                pair.cut(cut, false);
+            }
+            let parcels: Vec<_> = (0..8).map(|_| ledger.parcel(0, 1200, false)).collect();
+            pair.post(Side::A, parcels);
+            pair.run_for(10 * MS);
+            for message in pair.messages(Side::Z) {
+                longest = longest.max(message.at.saturating_duration_since(last));
+                last = message.at;
+                ledger.check(&message).expect("once and in order");
+            }
+        }
+        println!(
+            "path {cut} cut for 2 s: the longest pause was {} ms",
+            longest.as_millis()
+        );
+        assert!(longest <= 700 * MS, "path {cut}: {longest:?}");
+        let state = pair.association(Side::A).stats().paths[cut].state;
+        assert_eq!(state, PathState::Active, "path {cut} is back");
+    }
+    pair.run_ms(10_000);
+    for message in pair.messages(Side::Z) {
+        ledger.check(&message).expect("once and in order");
+    }
+    ledger.check_complete().expect("nothing was lost");
+}
