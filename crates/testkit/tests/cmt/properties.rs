@@ -8,7 +8,7 @@ use anabranch_testkit::{Ledger, Side};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::lines::{busy_line, is_done, line, live_through, scheduler, setup};
+use super::lines::{both_ways, busy_line, line, scheduler, setup};
 
 fn policy() -> impl Strategy<Value = RetransmissionPolicy> {
     prop_oneof![
@@ -58,22 +58,8 @@ proptest! {
                 config.multipath.reschedule = reschedule;
             })
             .connect();
-        let mut ledgers = Side::BOTH.map(|side| Ledger::new(seed ^ side as u64));
-        for side in Side::BOTH {
-            let parcels: Vec<_> = (0..150).map(|_| ledgers[side as usize].random_parcel(4, 3000)).collect();
-            pair.post(side, parcels);
-        }
-        live_through(&mut pair, &lines);
-        let limit = pair.now() + Duration::from_secs(1800);
-        prop_assert!(pair.run_to(limit, is_done), "not all was acknowledged");
-        pair.run_ms(1000);
-        for side in Side::BOTH {
-            let ledger = &mut ledgers[side as usize];
-            for message in pair.messages(side.other()) {
-                ledger.check(&message).expect("once and in order");
-            }
-            ledger.check_complete().expect("all of it");
-        }
+        let ledgers = Side::BOTH.map(|side| Ledger::new(seed ^ side as u64));
+        both_ways(&mut pair, &lines, ledgers, 1000);
     }
 
     /// Uncoupled, the paths without losses never have their windows cut.

@@ -77,7 +77,7 @@ pub(crate) fn setup(seed: u64, lines: &[Line], config: Config) -> Setup {
 }
 
 /// Whether neither side has anything to send or waits for acknowledgements.
-pub(crate) fn is_done(pair: &mut Pair) -> bool {
+fn is_done(pair: &mut Pair) -> bool {
     Side::BOTH.into_iter().all(|side| {
         let stats = pair.association(side).stats();
         stats.queued_bytes + stats.outstanding_bytes == 0
@@ -85,7 +85,7 @@ pub(crate) fn is_done(pair: &mut Pair) -> bool {
 }
 
 /// Lets the outages begin and end as they come.
-pub(crate) fn live_through(pair: &mut Pair, lines: &[Line]) {
+fn live_through(pair: &mut Pair, lines: &[Line]) {
     let mut changes: Vec<(u64, usize, bool)> = Vec::new();
     for (path, line) in lines.iter().enumerate() {
         if let Some((from, long)) = line.outage {
@@ -98,6 +98,28 @@ pub(crate) fn live_through(pair: &mut Pair, lines: &[Line]) {
         pair.run_ms(when - at);
         at = when;
         pair.cut(path, down);
+    }
+}
+
+/// Each side sends 150 messages while the outages come and go, and all is acknowledged within half an hour; after `settle_ms` more
+/// the other side has read what its ledger demands.
+pub(crate) fn both_ways(pair: &mut Pair, lines: &[Line], mut ledgers: [Ledger; 2], settle_ms: u64) {
+    for side in Side::BOTH {
+        let parcels: Vec<_> = (0..150)
+            .map(|_| ledgers[side as usize].random_parcel(4, 3000))
+            .collect();
+        pair.post(side, parcels);
+    }
+    live_through(pair, lines);
+    let limit = pair.now() + Duration::from_secs(1800);
+    assert!(pair.run_to(limit, is_done), "not all was acknowledged");
+    pair.run_ms(settle_ms);
+    for side in Side::BOTH {
+        let ledger = &mut ledgers[side as usize];
+        for message in pair.messages(side.other()) {
+            ledger.check(&message).expect("once and in order");
+        }
+        ledger.check_complete().expect("all of it");
     }
 }
 

@@ -11,7 +11,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
-use super::lines::{Line, busy_line, is_done, line, live_through, scheduler, setup};
+use super::lines::{Line, both_ways, busy_line, line, scheduler, setup};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -101,24 +101,10 @@ proptest! {
             let extensions = pair.association(side).stats().extensions;
             prop_assert!(extensions.eca && extensions.interleaving == beside.interleaving);
         }
-        let mut ledgers =
+        let ledgers =
             Side::BOTH.map(|side| Ledger::new(seed ^ side as u64).with_expendable(beside.expendable));
-        for side in Side::BOTH {
-            let parcels: Vec<_> = (0..150).map(|_| ledgers[side as usize].random_parcel(4, 3000)).collect();
-            pair.post(side, parcels);
-        }
-        live_through(&mut pair, &lines);
-        let limit = pair.now() + Duration::from_secs(1800);
-        prop_assert!(pair.run_to(limit, is_done), "not all was acknowledged");
         // What is held for good is no more in the buffer, but may wait there for what a FORWARD-TSN passes.
-        pair.run_ms(300_000);
-        for side in Side::BOTH {
-            let ledger = &mut ledgers[side as usize];
-            for message in pair.messages(side.other()) {
-                ledger.check(&message).expect("once and in order");
-            }
-            ledger.check_complete().expect("all of it");
-        }
+        both_ways(&mut pair, &lines, ledgers, 300_000);
     }
 }
 
