@@ -268,6 +268,7 @@ fn one_path_may_be_ipv4_and_another_ipv6() {
         "--json",
         "--bytes",
         "500kb",
+        "--bidir",
         "--multipath",
         "eca",
         "--path",
@@ -277,14 +278,15 @@ fn one_path_may_be_ipv4_and_another_ipv6() {
         "--link",
         "rate=8mbit,delay=2ms",
     ]);
-    let forward = &summary["forward"];
-    assert_eq!(forward["intact"], true, "{summary}");
-    let paths = forward["sender"]["paths"].as_array().unwrap();
-    let second = paths.iter().find(|path| path["local"] == "::1").unwrap();
-    assert!(
-        second["remote"].as_str().unwrap().starts_with("[::1]:"),
-        "{second}"
-    );
+    for direction in ["forward", "reverse"] {
+        assert_eq!(summary[direction]["intact"], true, "{summary}");
+        let paths = summary[direction]["sender"]["paths"].as_array().unwrap();
+        let second = paths.iter().find(|path| path["local"] == "::1").unwrap();
+        assert!(
+            second["remote"].as_str().unwrap().starts_with("[::1]:"),
+            "{second}"
+        );
+    }
 }
 
 #[test]

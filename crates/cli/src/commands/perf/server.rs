@@ -150,6 +150,12 @@ impl Server {
         if let Err(error) = Control::Ready.send(&association).await {
             return failed(error.to_string());
         }
+        // Data would overtake it where it goes by another path.
+        if plan.reverse
+            && let Err(error) = association.drained().await
+        {
+            return failed(error.to_string());
+        }
         // The client told what the server's clock shows more; here it counts the other way.
         let clock = clock.with_peer_ahead(clocks.ahead.saturating_neg());
         let session = Session::new(&association, &plan, Role::Server, clock);
