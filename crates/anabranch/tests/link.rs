@@ -134,3 +134,53 @@ async fn a_capture_holds_the_packets_of_both_directions() {
         .unwrap_err();
     assert!(error.to_string().contains("/nowhere/x.pcapng"), "{error}");
 }
+
+/// An answer to a packet that comes out of the link at the same time as the last one goes out of it.
+#[tokio::test(start_paused = true)]
+async fn an_endpoint_closes_while_it_answers() {
+    const DELAY: Duration = Duration::from_millis(10);
+    let client = Endpoint::builder()
+        .link(
+            LinkConfig {
+                delay: DELAY,
+                ..LinkConfig::default()
+            },
+            1,
+        )
+        .bind("127.0.0.1:0")
+        .await
+        .unwrap();
+    let stranger = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    stranger.connect(client.local_addr()).unwrap();
+    stranger.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    for count in 1..=2 {
+        stranger.send(&shutdown_ack()).unwrap();
+        // Time stands still as long as a task is busy.
+        while client.link_stats().unwrap().1.offered < count {
+            tokio::task::yield_now().await;
+        }
+        if count == 1 {
+            tokio::time::advance(DELAY).await;
+            while client.link_stats().unwrap().0.offered < 1 {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+    within(5, client.close()).await;
+    for _ in 0..2 {
+        let mut answer = [0; 64];
+        let len = stranger.recv(&mut answer).unwrap();
+        assert_eq!(answer[12], SHUTDOWN_COMPLETE, "{:?}", &answer[..len]);
+    }
+}
+
+/// A chunk type (RFC 9260 §3.2).
+const SHUTDOWN_COMPLETE: u8 = 14;
+
+/// A SHUTDOWN ACK out of the blue, which is answered (RFC 9260 §8.4).
+fn shutdown_ack() -> Vec<u8> {
+    let mut packet = vec![0x1b, 0x58, 0x1b, 0x59, 0, 0, 0, 7, 0, 0, 0, 0, 8, 0, 0, 4];
+    let checksum = anabranch_wire::crc32c(&packet);
+    packet[8..12].copy_from_slice(&checksum.to_le_bytes());
+    packet
+}

@@ -198,13 +198,17 @@ impl LinkDoor {
         free
     }
 
-    /// Takes out what has arrived by `now`; answers when the next packet will.
-    fn take(&self, now: Timestamp, outward: &mut Vec<Packet>, inward: &mut Vec<Packet>) -> Option<Timestamp> {
-        let mut links = lock(&self.links);
-        for link in links.iter_mut() {
+    /// Takes out what has arrived by `now`.
+    fn take(&self, now: Timestamp, outward: &mut Vec<Packet>, inward: &mut Vec<Packet>) {
+        for link in lock(&self.links).iter_mut() {
             outward.extend(std::iter::from_fn(|| link.outward.poll(now)));
             inward.extend(std::iter::from_fn(|| link.inward.poll(now)));
         }
+    }
+
+    /// When the next packet arrives, at either end.
+    fn next_event(&self) -> Option<Timestamp> {
+        let links = lock(&self.links);
         links.iter().filter_map(BothWays::next_event).min()
     }
 
@@ -232,7 +236,7 @@ impl Hub {
         let mut buffer = Vec::new();
         let mut stopping = false;
         loop {
-            let next = link.take(self.now(), &mut outward, &mut inward);
+            link.take(self.now(), &mut outward, &mut inward);
             for group in groups(&outward) {
                 self.send_group(group, &mut buffer).await;
             }
@@ -254,7 +258,9 @@ impl Hub {
             );
             // Sockets share the port; addresses are in the datagrams.
             self.handle_batch(datagrams, self.sockets[0].local(), &mut touched);
-            // The last packets (SHUTDOWN COMPLETE, ABORT) still leave after the endpoint is closed.
+            // The last packets (SHUTDOWN COMPLETE, ABORT) still leave after the endpoint is closed, and so do the answers to
+            // what has just come in.
+            let next = link.next_event();
             if stopping && next.is_none() {
                 return;
             }
