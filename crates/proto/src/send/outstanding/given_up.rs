@@ -1,14 +1,17 @@
 //! What becomes of chunks whose message is given up (RFC 3758 §3.5), and of those that the receiver can no longer take
 //! back (draft-tuexen-tsvwg-sctp-multipath §4): both need not be kept, and neither is sent again.
 
-use super::{
-    AckOutcome, AckReport, Chunk, ChunkState, Judge, Moment, Outstanding, Run, difference, runs_above, union,
-};
+use anabranch_wire::StreamId;
+
+use super::acknowledged::runs_above;
+use super::{AckOutcome, Chunk, ChunkState, Judge, Outstanding};
 use crate::message::MessageId;
 use crate::path::PathId;
-use crate::send::Fragment;
+use crate::send::abandonment::Moment;
+use crate::send::ack_report::AckReport;
+use crate::send::fragment::Fragment;
+use crate::send::loss::{Run, difference, union};
 use crate::time::Timestamp;
-use anabranch_wire::StreamId;
 
 /// A message of which chunks were given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,13 +3,12 @@
 use anabranch_wire::Tsn;
 use anabranch_wire::chunk::{CoopSack, GapAckBlock, GapAckBlocks};
 
-use super::{
-    AckOutcome, AckReport, ChunkState, InvalidAck, Judge, MAX_AHEAD, Outstanding, Run, difference,
-    runs_above, union,
-};
+use super::acknowledged::runs_above;
+use super::{AckOutcome, ChunkState, InvalidAck, Judge, MAX_AHEAD, Outstanding};
 use crate::extension::eca::{NamedAck, Transmissions};
 use crate::path::PathId;
-use crate::send::normalise;
+use crate::send::ack_report::{AckReport, normalise};
+use crate::send::loss::{Run, difference, union};
 use crate::time::Timestamp;
 
 /// Chunks taken for lost that are remembered.

@@ -1,0 +1,55 @@
+//! A chunk that was sent, and where it stands (RFC 9260 §6.2.1).
+
+use crate::path::PathId;
+use crate::send::fragment::Fragment;
+use crate::time::Timestamp;
+
+/// Where a chunk stands.
+///
+/// `InFlight` → `Acked` by a gap block; `InFlight` → `Lost` by missing reports or T3-rtx; `Lost` → `InFlight` when it is
+/// sent again; `Lost` → `Acked` when it was only late; `Acked` → `InFlight` when the receiver reneges. Where messages may be
+/// given up, `InFlight` and `Lost` → `GivenUp`, and `GivenUp` → `Acked` when it was only late. The cumulative TSN ack
+/// removes a chunk in any state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChunkState {
+    InFlight,
+    Lost {
+        timed_out: bool,
+    },
+    Acked,
+    /// Lost, and not to be sent again.
+    GivenUp,
+}
+
+/// A chunk that was sent.
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    pub(crate) fragment: Fragment,
+    pub(crate) state: ChunkState,
+    /// Where it was sent last.
+    pub(crate) path: PathId,
+    /// When it was sent last.
+    pub(crate) sent_at: Timestamp,
+    /// When it was sent first; `None` once its arrival was told.
+    pub(super) first_sent_at: Option<Timestamp>,
+    /// How often it was sent.
+    pub(crate) transmissions: u32,
+    /// What its last transmission is called on its path, where paths are accounted for by themselves.
+    pub(crate) sequence: u64,
+    pub(super) fast_retransmitted: bool,
+    /// Whether it went by one path only, however often: an acknowledgement then speaks for that path.
+    pub(super) one_path: bool,
+    /// Its message was given up. While it is `InFlight` all the same, it counts as such until it is acknowledged or lost.
+    pub(crate) abandoned: bool,
+    /// The receiver can no longer take it back: it stays `Acked`, and its user data is freed.
+    pub(crate) for_good: bool,
+    /// How far it is to the fragments of its message before and behind it; 0 if there is none.
+    pub(super) links: [u32; 2],
+}
+
+impl Chunk {
+    /// Frees its user data, which nobody needs any more; answers how much that was.
+    pub(super) fn free(&mut self) -> usize {
+        core::mem::take(&mut self.fragment.payload).len()
+    }
+}

@@ -1,0 +1,118 @@
+//! What is taken for lost: by missing reports (RFC 9260 §7.2.4), by T3-rtx (§6.3.3), or because it is wanted elsewhere.
+
+use super::chunk::{Chunk, ChunkState};
+use super::{AckOutcome, Outstanding, named};
+use crate::path::PathId;
+use crate::send::abandonment::{AbandonPolicy, Moment};
+use crate::send::ack_accounting::AckAccounting;
+use crate::time::Timestamp;
+
+/// Who says whether a chunk that is missing is given up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Judge {
+    pub(crate) policy: AbandonPolicy,
+    pub(crate) now: Timestamp,
+}
+
+impl Judge {
+    pub(crate) fn gives_up(&self, chunk: &Chunk, moment: Moment) -> bool {
+        let persistence = chunk.fragment.persistence;
+        self.policy
+            .gives_up(self.now, persistence, chunk.transmissions, moment)
+    }
+}
+
+impl Outstanding {
+    /// The chunk `index`, in flight, is to be sent again though nothing says that it was lost.
+    pub(crate) fn reschedule(&mut self, index: u64) {
+        let chunk = &mut self.chunks[(index - self.base) as usize];
+        self.accounting.on_dropped(chunk);
+        self.in_flight -= chunk.fragment.payload.len();
+        chunk.state = ChunkState::Lost { timed_out: false };
+        self.lost.insert(index);
+    }
+
+    /// T3-rtx expired for `path` (§6.3.3 E3): everything in flight on it is lost. Answers how many chunks.
+    pub(crate) fn on_timeout(&mut self, path: PathId) -> u32 {
+        let mut count = 0;
+        for (offset, chunk) in self.chunks.iter_mut().enumerate() {
+            if chunk.path == path && chunk.state == ChunkState::InFlight {
+                self.in_flight -= chunk.fragment.payload.len();
+                // A new chance for fast retransmit: the count begins again.
+                chunk.fast_retransmitted = false;
+                if chunk.abandoned {
+                    chunk.state = ChunkState::GivenUp;
+                    self.bytes -= chunk.free();
+                } else {
+                    chunk.state = ChunkState::Lost { timed_out: true };
+                    self.lost.insert(self.base + offset as u64);
+                }
+                count += 1;
+            }
+        }
+        self.accounting.on_timeout(path);
+        count
+    }
+
+    /// Declares lost what has been reported missing often enough (§7.2.4).
+    pub(super) fn on_missing(&mut self, judge: &Judge, outcome: &mut AckOutcome) {
+        if judge.policy.judges_early() {
+            self.discard_early(judge, outcome);
+        }
+        let again = self.rules.fast_again && self.accounting.is_per_path();
+        let needed = self.rules.missing_reports;
+        self.taking_lost(judge, outcome, |accounting, take| {
+            accounting.take_lost(needed, |run| {
+                let mut all = true;
+                for index in run.first..=run.last {
+                    all &= take(index, again);
+                }
+                all
+            });
+        });
+    }
+
+    /// Lets `find` tell which chunks are lost, by the function it is given: of a chunk in flight, and of one that was fast
+    /// retransmitted before if it may be lost `again`; it answers whether the chunk is taken for lost.
+    pub(super) fn taking_lost(
+        &mut self,
+        judge: &Judge,
+        outcome: &mut AckOutcome,
+        find: impl FnOnce(&mut AckAccounting, &mut dyn FnMut(u64, bool) -> bool),
+    ) {
+        let Self {
+            accounting,
+            chunks,
+            lost,
+            base,
+            in_flight,
+            bytes,
+            blamed,
+            ..
+        } = self;
+        find(accounting, &mut |index, again| {
+            let chunk = &mut chunks[(index - *base) as usize];
+            if chunk.state != ChunkState::InFlight || (chunk.fast_retransmitted && !again) {
+                return false;
+            }
+            *in_flight -= chunk.fragment.payload.len();
+            chunk.fast_retransmitted = true;
+            if chunk.abandoned || judge.gives_up(chunk, Moment::Lost) {
+                chunk.state = ChunkState::GivenUp;
+                *bytes -= chunk.free();
+                outcome.given_up.push(index);
+            } else {
+                chunk.state = ChunkState::Lost { timed_out: false };
+                lost.insert(index);
+                if blamed.len() >= named::MOST_BLAMED {
+                    blamed.pop_front();
+                }
+                blamed.push_back((index, chunk.path, chunk.sequence));
+            }
+            let path = &mut outcome.paths[chunk.path.index()];
+            path.lost += 1;
+            path.left_flight += chunk.fragment.wire_len();
+            true
+        });
+    }
+}

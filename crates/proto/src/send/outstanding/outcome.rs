@@ -1,0 +1,89 @@
+//! What an acknowledgement did to the chunks (RFC 9260 §6.2.1), for the paths' clocks and windows to be moved by.
+
+use anabranch_wire::StreamId;
+
+use crate::time::Timestamp;
+
+/// What an acknowledgement did to one path.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PathOutcome {
+    /// Bytes acknowledged for the first time.
+    pub(crate) newly_acked: usize,
+    /// Bytes that left the flight, by being acknowledged or declared lost.
+    pub(crate) left_flight: usize,
+    /// Bytes that came back to the flight because the receiver reneged.
+    pub(crate) reneged: usize,
+    /// Whether the cumulative TSN ack point passed a chunk that was in flight and not given up.
+    pub(crate) cumulative_in_flight: bool,
+    /// Whether the earliest chunk in flight was acknowledged (§6.3.2 R3).
+    pub(crate) earliest_acked: bool,
+    /// When the newest of the chunks acknowledged at their first transmission had left: an RTT sample (Karn).
+    pub(crate) sample: Option<Timestamp>,
+    /// The size of the largest of them, and when that had left.
+    pub(crate) largest: (usize, Timestamp),
+    /// Whether a chunk that never took another path was among them (RFC 7829 §3.2, items 9 and 10).
+    pub(crate) proven: bool,
+    /// Chunks declared lost by missing reports.
+    pub(crate) lost: u32,
+    /// Whether the receiver went on without chunks that were given up: it is there.
+    pub(crate) skipped: bool,
+    /// Whether chunks were given up that do not count as lost.
+    pub(crate) discarded: bool,
+    /// Whether the window is to be cut for what was lost.
+    pub(crate) cut: bool,
+    /// Whether losses are being repaired, and the window does not grow.
+    pub(crate) growth_held: bool,
+    /// Whether what arrives in order went on (the cumulative TSN ack point of §7.2.1).
+    pub(crate) advanced: bool,
+}
+
+/// What an acknowledgement did.
+#[derive(Debug, Default)]
+pub(crate) struct AckOutcome {
+    /// One for each path.
+    pub(crate) paths: Vec<PathOutcome>,
+    /// Whether the cumulative TSN ack point moved.
+    pub(crate) cumulative_moved: bool,
+    /// Bytes of user data cumulatively acknowledged.
+    pub(crate) released: usize,
+    /// How many fast recoveries this acknowledgement began.
+    pub(crate) recoveries: u32,
+    /// Chunks that the receiver took back.
+    pub(crate) reneged: u32,
+    /// Chunks that were given up: the messages they are of must be, whole.
+    pub(crate) given_up: Vec<u64>,
+    /// How many of them at a first missing report.
+    pub(crate) early_discards: u32,
+    /// Bytes of user data freed because the receiver can no longer take them back.
+    pub(crate) freed_early: usize,
+    /// Messages whose end was acknowledged for the first time: their streams, and when the end was sent first.
+    pub(crate) arrived: Vec<(StreamId, Timestamp)>,
+}
+
+impl AckOutcome {
+    /// Empties it for an association of `paths` paths.
+    pub(crate) fn begin(&mut self, paths: usize) {
+        let mut kept = core::mem::take(&mut self.paths);
+        let mut given_up = core::mem::take(&mut self.given_up);
+        let mut arrived = core::mem::take(&mut self.arrived);
+        kept.clear();
+        kept.resize(paths, PathOutcome::default());
+        given_up.clear();
+        arrived.clear();
+        *self = Self {
+            paths: kept,
+            given_up,
+            arrived,
+            ..Self::default()
+        };
+    }
+}
+
+/// An acknowledgement that cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InvalidAck {
+    /// Older than one already handled: it was overtaken, and says nothing new.
+    Stale,
+    /// It acknowledges what was never sent.
+    NeverSent,
+}
