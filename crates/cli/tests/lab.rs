@@ -1,5 +1,6 @@
 //! `anabranch lab`, run as a user runs it.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -61,36 +62,36 @@ fn what_the_papers_claim_holds() {
     }
 }
 
+/// Every experiment, on one job and on three.
 #[test]
 fn equal_seeds_give_equal_files_on_any_number_of_jobs() {
-    let file = |jobs: &str| {
-        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("lab-{jobs}.csv"));
-        let arguments = [
-            "run",
-            "time-sensitive",
-            "--quick",
-            "--seeds",
-            "2",
-            "--only",
-            "loss=0.1",
-        ];
-        let output = lab(&[
-            &arguments[..],
-            &["--jobs", jobs, "--csv", path.to_str().expect("UTF-8")],
-        ]
-        .concat());
+    let files = |jobs: &str| {
+        let directory = fresh(&format!("lab-jobs-{jobs}"));
+        let kept = ["--results", utf8(&directory), "--jobs", jobs];
+        let output = lab(&[&["run", "--all", "--quick", "--seeds", "1"], &kept[..]].concat());
         assert!(output.status.success(), "{}", text(&output.stderr));
-        let csv = fs::read_to_string(&path).expect("the file is written");
-        let _ = fs::remove_file(path);
-        csv
+        let mut files: Vec<_> = fs::read_dir(&directory)
+            .expect("the directory is there")
+            .map(|file| file.expect("a file").path())
+            .map(|path| {
+                (
+                    path.file_name().map(OsStr::to_owned),
+                    fs::read_to_string(path).expect("UTF-8"),
+                )
+            })
+            .collect();
+        files.sort_unstable();
+        let _ = fs::remove_dir_all(directory);
+        files
     };
-    let one = file("1");
-    assert_eq!(one, file("3"));
-    assert_eq!(
-        one.lines().count(),
-        1 + 6 * 2,
-        "a row for each run of six variants"
-    );
+    let (one, three) = (files("1"), files("3"));
+    let listed = text(&lab(&["list", "--json"]).stdout).lines().count();
+    assert_eq!(one.len(), 2 * listed, "CSV and JSON of each experiment");
+    for ((name, ours), (other, theirs)) in one.iter().zip(&three) {
+        assert!(name == other && ours == theirs, "{name:?} differs");
+        assert!(ours.lines().count() > 1, "{name:?}: {ours}");
+    }
+    assert_eq!(one.len(), three.len());
 }
 
 #[test]
