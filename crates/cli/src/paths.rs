@@ -3,7 +3,10 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use anabranch::{AssociationStats, Config, CoupledControl, MultipathMode, PathPair, PathScheduler};
+use anabranch::{
+    AckRouting, AssociationStats, Config, CoupledControl, MultipathMode, PathPair, PathScheduler,
+    RetransmissionPolicy,
+};
 use clap::{Args, ValueEnum};
 
 use crate::failure::Failure;
@@ -95,6 +98,63 @@ impl From<Scheduler> for PathScheduler {
     }
 }
 
+/// Which path a repeat takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Repeats {
+    /// Where it is delivered first
+    EarliestDelivery,
+    /// Where it was sent
+    SamePath,
+    /// The largest slow start threshold
+    LargestSsthresh,
+    /// The largest congestion window
+    LargestCwnd,
+    /// The smallest share of losses
+    LowestLoss,
+    /// The smallest round-trip time
+    SmallestRtt,
+}
+
+impl From<Repeats> for RetransmissionPolicy {
+    fn from(repeats: Repeats) -> Self {
+        match repeats {
+            Repeats::EarliestDelivery => Self::EarliestDelivery,
+            Repeats::SamePath => Self::SamePath,
+            Repeats::LargestSsthresh => Self::LargestSsthresh,
+            Repeats::LargestCwnd => Self::LargestCwnd,
+            Repeats::LowestLoss => Self::LowestLoss,
+            Repeats::SmallestRtt => Self::SmallestRtt,
+        }
+    }
+}
+
+/// By which path the receiver acknowledges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Acks {
+    /// By what is measured
+    Measured,
+    /// Where data came from last
+    LastArrival,
+    /// On each a copy
+    EveryPath,
+    /// Any without a gap
+    Unranked,
+    /// The fastest without a gap
+    Ranked,
+}
+
+impl From<Acks> for AckRouting {
+    fn from(acks: Acks) -> Self {
+        match acks {
+            Acks::Measured => Self::Measured,
+            Acks::LastArrival => Self::LastArrival,
+            Acks::EveryPath => Self::EveryPath,
+            Acks::Unranked => Self::Unranked,
+            Acks::Ranked => Self::Ranked,
+        }
+    }
+}
+
 /// How congestion windows of paths depend on each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Congestion {
@@ -133,6 +193,15 @@ pub(crate) struct PathArgs {
     /// lowest-rtt or round-robin (both to compare) [default: earliest-delivery]
     #[arg(long, help_heading = HEADING, value_enum, value_name = "NAME", hide_possible_values = true)]
     path_scheduler: Option<Scheduler>,
+    /// Which path a repeat takes: earliest-delivery (where it is delivered first), same-path, largest-ssthresh, largest-cwnd,
+    /// lowest-loss or smallest-rtt [default: earliest-delivery]
+    #[arg(long, help_heading = HEADING, value_enum, value_name = "NAME", hide_possible_values = true)]
+    retransmission: Option<Repeats>,
+    /// With --multipath eca, by which path the peer is asked to acknowledge: measured (ranked, or every-path while half of the
+    /// paths lose a tenth), ranked (gaps by the fastest path that has none), unranked (any that has none), last-arrival
+    /// (where data came from last) or every-path (a copy on each) [default: measured]
+    #[arg(long, help_heading = HEADING, value_enum, value_name = "NAME", hide_possible_values = true)]
+    ack_routing: Option<Acks>,
     /// How the paths' congestion windows depend on each other: lia (RFC 6356: no more of a shared bottleneck than one flow),
     /// resource-pooling (more careful), or uncoupled (each a flow of its own: only where the paths share none)
     /// [default: lia]
@@ -170,6 +239,7 @@ impl PathArgs {
     fn apply(&self, config: &mut Config, mode: Mode) -> Result<(), Failure> {
         for (flag, given) in [
             ("--path-scheduler", self.path_scheduler.is_some()),
+            ("--retransmission", self.retransmission.is_some()),
             ("--congestion", self.congestion.is_some()),
         ] {
             if given && mode == Mode::Off {
@@ -177,6 +247,11 @@ impl PathArgs {
                     "{flag} is about several paths at once: give --multipath cmt or eca too"
                 )));
             }
+        }
+        if self.ack_routing.is_some() && mode != Mode::Eca {
+            return Err(Failure::new(
+                "--ack-routing is about the acknowledgements of ECA-SCTP: give --multipath eca too",
+            ));
         }
         if self.path.len() > 1 || mode != Mode::Off {
             *config = config.clone().with_fast_failover();
@@ -187,6 +262,12 @@ impl PathArgs {
         multipath.scheduler = self
             .path_scheduler
             .map_or(multipath.scheduler, PathScheduler::from);
+        multipath.retransmission = self
+            .retransmission
+            .map_or(multipath.retransmission, RetransmissionPolicy::from);
+        multipath.eca.ack_routing = self
+            .ack_routing
+            .map_or(multipath.eca.ack_routing, AckRouting::from);
         multipath.congestion = self.congestion.map_or(multipath.congestion, CoupledControl::from);
         Ok(())
     }
@@ -288,5 +369,56 @@ impl PathArgs {
                 "--path {path} is not used: the peer has told of {told} alone, and there is one path for each"
             )
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        paths: PathArgs,
+    }
+
+    #[test]
+    fn what_is_left_out_is_the_cores_choice_and_what_is_named_is_set() {
+        let of = |more: &[&str]| {
+            let line = [&["anabranch", "--path", "10.0.0.1", "--path", "10.0.1.1"], more].concat();
+            let mut config = Config::default();
+            let applied = Line::parse_from(line)
+                .paths
+                .apply_to_client(&mut config, [10, 0, 0, 2].into());
+            assert!(applied.is_ok(), "{more:?}");
+            config.multipath
+        };
+        let plain = of(&["--multipath", "eca"]);
+        let mut expected = Config::default().multipath;
+        expected.mode = MultipathMode::Eca;
+        assert_eq!(plain, expected);
+        for (name, policy) in [
+            ("same-path", RetransmissionPolicy::SamePath),
+            ("largest-ssthresh", RetransmissionPolicy::LargestSsthresh),
+            ("largest-cwnd", RetransmissionPolicy::LargestCwnd),
+            ("lowest-loss", RetransmissionPolicy::LowestLoss),
+            ("smallest-rtt", RetransmissionPolicy::SmallestRtt),
+            ("earliest-delivery", RetransmissionPolicy::EarliestDelivery),
+        ] {
+            let named = of(&["--multipath", "cmt", "--retransmission", name]);
+            assert_eq!(named.retransmission, policy, "{name}");
+        }
+        for (name, routing) in [
+            ("measured", AckRouting::Measured),
+            ("last-arrival", AckRouting::LastArrival),
+            ("every-path", AckRouting::EveryPath),
+            ("unranked", AckRouting::Unranked),
+            ("ranked", AckRouting::Ranked),
+        ] {
+            let named = of(&["--multipath", "eca", "--ack-routing", name]);
+            assert_eq!(named.eca.ack_routing, routing, "{name}");
+        }
     }
 }

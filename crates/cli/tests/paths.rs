@@ -100,6 +100,14 @@ fn data_goes_by_all_paths_at_once() {
             "--congestion",
             "resource-pooling",
         ],
+        &[
+            "--multipath",
+            "eca",
+            "--ack-routing",
+            "every-path",
+            "--retransmission",
+            "same-path",
+        ],
     ]
     .iter()
     .enumerate()
@@ -344,6 +352,10 @@ fn mistakes_are_explained() {
             &["leads there already"],
         ),
         (&["--congestion", "lia"], &["--congestion", "--multipath cmt"]),
+        (
+            &["--multipath", "cmt", "--ack-routing", "ranked"],
+            &["--ack-routing", "--multipath eca"],
+        ),
         (
             &[
                 "--path",
