@@ -170,7 +170,7 @@ impl Node {
                 self.buffer.clear();
             }
             while let Some(event) = association.poll_endpoint_event() {
-                self.endpoint.handle_event(id, event);
+                self.endpoint.handle_event(now, id, event);
             }
             while let Some(event) = association.poll_event() {
                 assert_eq!(record.closed, None, "nothing follows the end, not {event:?}");

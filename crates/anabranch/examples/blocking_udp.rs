@@ -48,7 +48,7 @@ impl Driver {
                 datagram.clear();
             }
             while let Some(event) = association.poll_endpoint_event() {
-                self.endpoint.handle_event(*id, event);
+                self.endpoint.handle_event(now, *id, event);
             }
             events.extend(std::iter::from_fn(|| association.poll_event()));
             if let Some(due) = association.poll_timeout() {

@@ -297,7 +297,7 @@ impl Core {
             }));
         }
         while let Some(event) = association.poll_endpoint_event() {
-            self.endpoint.handle_event(id, event);
+            self.endpoint.handle_event(now, id, event);
         }
     }
 

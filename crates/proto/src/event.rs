@@ -103,6 +103,11 @@ pub enum EndpointEvent {
     PeerAddressAdded(SocketAddr),
     /// The association is over and its id may be forgotten.
     Closed,
+    /// The same, in order (RFC 9260 §9.2): the endpoint answers late packets of the peer accordingly for a while.
+    ShutDown {
+        /// The tag that the peer had chosen.
+        peer_tag: VerificationTag,
+    },
 }
 
 /// What the operating system said of a packet to a path.

@@ -5,14 +5,14 @@ use std::net::{IpAddr, SocketAddr};
 
 use anabranch_netsim::{Host, LinkConfig, LinkId, Network, NodeId};
 use anabranch_proto::{
-    Association, AssociationId, AssociationState, Config, ConnectOptions, Event, MessageId, SendOptions,
-    StreamId, Timestamp,
+    Association, AssociationId, AssociationState, CloseReason, Config, ConnectOptions, Event, MessageId,
+    SendOptions, StreamId, Timestamp,
 };
 use bytes::Bytes;
 
 use crate::arrows;
 use crate::capture::capture_file;
-use crate::ledger::Parcel;
+use crate::ledger::{Ledger, Parcel};
 use crate::talker::{Message, Talker};
 
 /// The SCTP port on which Z listens.
@@ -499,6 +499,26 @@ impl Pair {
             .drain(..)
             .map(|(_, _, event)| event)
             .collect()
+    }
+
+    /// Checks that all of what each side sent has arrived, and that both came to an orderly end. The ledgers are those of what
+    /// A and what Z sent.
+    ///
+    /// # Panics
+    /// If something is missing, or an end was another.
+    pub fn expect_orderly_end(&mut self, ledgers: &mut [Ledger; 2]) {
+        for (side, ledger) in Side::BOTH.into_iter().zip(ledgers) {
+            for message in self.messages(side.other()) {
+                ledger.check(&message).expect("as it was sent");
+            }
+            ledger.check_complete().expect("all of it");
+            let events = self.events(side);
+            assert_eq!(
+                events.last(),
+                Some(&Event::Closed(CloseReason::Shutdown)),
+                "{side:?}"
+            );
+        }
     }
 
     /// Begins an orderly shutdown.

@@ -469,17 +469,5 @@ fn data_of_both_sides_arrives_before_the_end() {
         assert_eq!(pair.state(side), Some(State::ShutdownPending));
     }
     pair.run_for(30 * SECOND);
-    for side in Side::BOTH {
-        let ledger = &mut ledgers[side as usize];
-        for message in pair.messages(side.other()) {
-            ledger.check(&message).expect("as it was sent");
-        }
-        ledger.check_complete().expect("all of it");
-        let events = pair.events(side);
-        assert_eq!(
-            events.last(),
-            Some(&Event::Closed(CloseReason::Shutdown)),
-            "{side:?}"
-        );
-    }
+    pair.expect_orderly_end(&mut ledgers);
 }

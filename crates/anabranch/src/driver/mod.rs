@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anabranch_netsim::{LinkConfig, LinkStats};
-use anabranch_proto::{AssociationId, EndpointEvent, Handling, Reply, Timestamp};
+use anabranch_proto::{AssociationId, EndpointEvent, Handling, Reply, Timestamp, VerificationTag};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
@@ -98,13 +98,17 @@ impl Registry {
         self.clock
     }
 
-    /// Whether a packet is for a port of this endpoint.
-    fn owns_port_of(&self, packet: &[u8]) -> bool {
-        let Some(&[high, low]) = packet.get(2..4) else {
+    /// Whether a packet is for a port of this endpoint, or for an association that is remembered after its end.
+    fn owns(&self, packet: &[u8]) -> bool {
+        let Some(&[high, low, tag @ ..]) = packet
+            .first_chunk::<8>()
+            .and_then(|header| header.last_chunk::<6>())
+        else {
             return false;
         };
         let port = u16::from_be_bytes([high, low]);
-        self.listening.contains(&port) || self.ports.contains_key(&port)
+        let tag = VerificationTag(u32::from_be_bytes(tag));
+        self.listening.contains(&port) || self.ports.contains_key(&port) || self.core.ended_in_order(tag)
     }
 }
 
@@ -274,7 +278,7 @@ impl Hub {
                 capture.received(now, remote, to, &payload);
             }
             // Raw sockets see the packets of all programs on this machine: those for others' ports are theirs to answer.
-            if self.transport == Transport::RawIp && !registry.owns_port_of(&payload) {
+            if self.transport == Transport::RawIp && !registry.owns(&payload) {
                 continue;
             }
             let arrived = Arrived::new(&payload, &own);
@@ -291,7 +295,7 @@ impl Hub {
                         Taken::AtOnce => {
                             // What it tells, as a new verification tag, must be known before the next packet is routed.
                             for event in association.handle_inbox(now) {
-                                registry.core.handle_event(id, event);
+                                registry.core.handle_event(now, id, event);
                             }
                             touched.push(association);
                         }
@@ -326,7 +330,7 @@ impl Hub {
                 buffer.clear();
             }
             while let Some(event) = association.poll_endpoint_event() {
-                registry.core.handle_event(id, event);
+                registry.core.handle_event(now, id, event);
             }
             return;
         }
@@ -343,9 +347,10 @@ impl Hub {
         id: AssociationId,
         mut association: Box<anabranch_proto::Association>,
     ) -> Arc<Shared> {
+        let now = registry.tick(self.now());
         // All of the peer's addresses, before it is answered: what comes from them at once would be out of the blue.
         while let Some(event) = association.poll_endpoint_event() {
-            registry.core.handle_event(id, event);
+            registry.core.handle_event(now, id, event);
         }
         let (port, _) = association.ports();
         *registry.ports.entry(port).or_default() += 1;
@@ -361,8 +366,9 @@ impl Hub {
             return;
         }
         let mut registry = lock(&self.registry);
+        let now = registry.tick(self.now());
         for event in events {
-            registry.core.handle_event(id, event);
+            registry.core.handle_event(now, id, event);
         }
     }
 

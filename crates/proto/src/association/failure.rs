@@ -174,8 +174,13 @@ impl Association {
         self.tell_all_undelivered();
         // What is complete can still be read.
         self.notices.on_input(self.receiver.is_readable(), false);
+        self.notices.tell_endpoint(match reason {
+            CloseReason::Shutdown => EndpointEvent::ShutDown {
+                peer_tag: self.identity.peer_tag,
+            },
+            _ => EndpointEvent::Closed,
+        });
         self.notices.tell(Event::Closed(reason));
-        self.notices.tell_endpoint(EndpointEvent::Closed);
     }
 
     /// Tells every message that was not acknowledged whole, once, in the order of `send`.

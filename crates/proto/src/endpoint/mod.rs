@@ -2,6 +2,7 @@
 //! §8.4, §8.5).
 
 mod cookie;
+mod ended;
 mod out_of_the_blue;
 mod table;
 
@@ -27,6 +28,7 @@ use crate::error::{ConnectError, EndpointError};
 use crate::event::{EndpointEvent, Reply};
 use crate::random::Random;
 use crate::time::Timestamp;
+use ended::Ended;
 use table::{Peer, Table};
 
 /// Names an association within its endpoint. Not used again for another one.
@@ -75,6 +77,7 @@ pub struct Endpoint {
     mint: CookieMint,
     listening: BTreeSet<u16>,
     table: Table,
+    ended: Ended,
     next_id: u64,
 }
 
@@ -89,6 +92,9 @@ impl Endpoint {
         let mut random = Random::from_seed(seed);
         Ok(Self {
             mint: CookieMint::new(random.bytes(), config.cookie_lifetime),
+            // A peer repeats itself after RTO.Max at the latest; for as long as a cookie lives, a late COOKIE ECHO could
+            // begin anew what is over.
+            ended: Ended::new(config.rto.max.max(config.cookie_lifetime)),
             config: Arc::new(config),
             random,
             listening: BTreeSet::new(),
@@ -124,6 +130,13 @@ impl Endpoint {
     #[must_use]
     pub fn association_count(&self) -> usize {
         self.table.len()
+    }
+
+    /// Whether an association that had this tag ended in order a short time ago. The endpoint still answers its peer, so a
+    /// driver that leaves some packets to others hands it those under such a tag.
+    #[must_use]
+    pub fn ended_in_order(&self, tag: VerificationTag) -> bool {
+        self.ended.has_tag(tag)
     }
 
     /// Begins an association with the endpoint at `remote` (address and UDP port; port 0 without encapsulation) and
@@ -217,11 +230,7 @@ impl Endpoint {
     /// association that goes on is not theirs to end.
     fn route(&mut self, inbound: &Inbound) -> Option<AssociationId> {
         let header = inbound.packet.header;
-        let peer = Peer {
-            local_port: header.destination_port,
-            address: inbound.remote.ip(),
-            remote_port: header.source_port,
-        };
+        let peer = Peer::of(inbound);
         let udp_port = inbound.remote.port();
         let found = self
             .table
@@ -272,7 +281,13 @@ impl Endpoint {
         match Chunk::decode(first) {
             Ok(Chunk::Init(init)) if is_lone_init(inbound) => self.handle_init(now, inbound, &init),
             Ok(Chunk::CookieEcho(echo)) => self.handle_cookie_echo(now, inbound, &echo.cookie),
-            _ => out_of_the_blue::answer(inbound),
+            _ => {
+                let tag = inbound.packet.header.verification_tag;
+                match self.ended.peer_tag(now, tag, &Peer::of(inbound)) {
+                    Some(peer_tag) => out_of_the_blue::answer_after_end(inbound, peer_tag),
+                    None => out_of_the_blue::answer(inbound),
+                }
+            }
         }
     }
 
@@ -319,7 +334,7 @@ impl Endpoint {
             }
         };
         let listed = cookie.addresses.contains(&inbound.remote.ip());
-        if !listed || self.table.has_tag(cookie.local_tag) {
+        if !listed || self.has_tag(cookie.local_tag) {
             return Handling::Done;
         }
         // Listening has ended since the INIT.
@@ -350,13 +365,20 @@ impl Endpoint {
     }
 
     /// Takes what an association of this endpoint told.
-    pub fn handle_event(&mut self, id: AssociationId, event: EndpointEvent) {
+    pub fn handle_event(&mut self, now: Timestamp, id: AssociationId, event: EndpointEvent) {
         match event {
             EndpointEvent::LocalTagChanged { to, .. } => self.table.change_tag(id, to),
             EndpointEvent::PeerAddressAdded(address) => {
                 self.table.add_address(id, address.ip(), address.port())
             }
-            EndpointEvent::Closed => self.table.remove(id),
+            EndpointEvent::Closed => {
+                self.table.remove(id);
+            }
+            EndpointEvent::ShutDown { peer_tag } => {
+                if let Some((tag, peers)) = self.table.remove(id) {
+                    self.ended.insert(now, tag, peers, peer_tag);
+                }
+            }
         }
     }
 
@@ -367,11 +389,16 @@ impl Endpoint {
         id
     }
 
+    /// Whether an association of this endpoint has this tag, or one had it that ended in order a short time ago.
+    fn has_tag(&self, tag: VerificationTag) -> bool {
+        self.table.has_tag(tag) || self.ended.has_tag(tag)
+    }
+
     /// A tag that no association of this endpoint has.
     fn fresh_tag(&mut self) -> VerificationTag {
         loop {
             let tag = VerificationTag(self.random.nonzero_u32());
-            if !self.table.has_tag(tag) {
+            if !self.has_tag(tag) {
                 return tag;
             }
         }

@@ -1,5 +1,6 @@
 //! Packets that belong to no association (RFC 9260 §8.4).
 
+use anabranch_wire::VerificationTag;
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{Abort, Chunk, RawChunk, ShutdownComplete, kind};
 
@@ -29,6 +30,19 @@ pub(crate) fn answer(inbound: &Inbound) -> Handling {
         causes: Causes::empty(),
     };
     reply(inbound, tag, &[Chunk::Abort(abort)])
+}
+
+/// The answer to a packet of an association that ended in order, and whose peer has this tag: what brings the peer to its end,
+/// and no ABORT instead of rule 8, which would take it there as if it were cut off. SHUTDOWN comes from a peer that none of
+/// the SHUTDOWN ACKs reached.
+pub(super) fn answer_after_end(inbound: &Inbound, peer_tag: VerificationTag) -> Handling {
+    if contains(inbound, kind::SHUTDOWN_ACK) {
+        answer(inbound)
+    } else if contains(inbound, kind::SHUTDOWN) {
+        reply(inbound, peer_tag, &[Chunk::ShutdownAck])
+    } else {
+        Handling::Done
+    }
 }
 
 /// Whether a chunk of this type is anywhere in the packet.

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use anabranch_wire::VerificationTag;
 
-use super::AssociationId;
+use super::{AssociationId, Inbound};
 
 /// A peer's transport address as seen from one local port (RFC 9260 §1.3): the UDP port is no part of it (RFC 6951 §5).
 ///
@@ -18,6 +18,18 @@ pub(super) struct Peer {
     pub(super) local_port: u16,
     pub(super) address: IpAddr,
     pub(super) remote_port: u16,
+}
+
+impl Peer {
+    /// Who sent this packet.
+    pub(super) fn of(inbound: &Inbound) -> Self {
+        let header = inbound.packet.header;
+        Self {
+            local_port: header.destination_port,
+            address: inbound.remote.ip(),
+            remote_port: header.source_port,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -121,22 +133,26 @@ impl Table {
         }
     }
 
-    pub(super) fn remove(&mut self, id: AssociationId) {
-        let entry = self.tags.remove(&id).and_then(|tag| self.by_tag.remove(&tag));
-        for (peer, _) in entry.into_iter().flat_map(|entry| entry.peers) {
-            if let MapEntry::Occupied(mut owners) = self.by_peer.entry(peer) {
+    /// The tag and the peers that it had.
+    pub(super) fn remove(&mut self, id: AssociationId) -> Option<(VerificationTag, Vec<Peer>)> {
+        let tag = self.tags.remove(&id)?;
+        let entry = self.by_tag.remove(&tag)?;
+        let peers: Vec<_> = entry.peers.into_iter().map(|(peer, _)| peer).collect();
+        for peer in &peers {
+            if let MapEntry::Occupied(mut owners) = self.by_peer.entry(*peer) {
                 owners.get_mut().retain(|owner| *owner != id);
                 if owners.get().is_empty() {
                     owners.remove();
                 }
             }
         }
+        Some((tag, peers))
     }
 }
 
-/// Hashes verification tags. Those in the map are random and chosen by this side, so that nobody can make them collide.
+/// Hashes verification tags. Those in the maps are random and chosen by this side, so that nobody can make them collide.
 #[derive(Clone, Copy, Debug, Default)]
-struct TagHasher(u64);
+pub(super) struct TagHasher(u64);
 
 impl Hasher for TagHasher {
     fn write(&mut self, bytes: &[u8]) {

@@ -107,7 +107,7 @@ impl Side {
             self.buffer.clear();
         }
         while let Some(event) = association.poll_endpoint_event() {
-            self.endpoint.handle_event(*id, event);
+            self.endpoint.handle_event(now, *id, event);
         }
         while association.poll_event().is_some() {}
     }
