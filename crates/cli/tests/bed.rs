@@ -322,3 +322,42 @@ fn what_makes_no_bed_is_said() {
         (&["bed", "down", "1-2-3"], "no bed 1-2-3 runs"),
     ]);
 }
+
+/// A cell of the lab, both halves; what is checked is there however busy the machine is.
+#[test]
+fn an_experiment_is_run_in_the_simulator_and_on_the_bed() {
+    let args = ["lab", "run", "stream-priority", "--bed", "--seeds", "1", "--json"];
+    let short = ["--set", "chat_interval=0.05", "--set", "delay=5"];
+    let only = [
+        "--only",
+        "link=128",
+        "--only",
+        "traffic=steady",
+        "--only",
+        "scheduler=priority",
+    ];
+    let output = run(&[&args[..], &short, &only].concat());
+    let said = text(&output.stderr);
+    if said.contains("--bed: there is no program `iperf3`") || !possible() {
+        assert!(!output.status.success(), "{said}");
+        let _ = writeln!(std::io::stderr(), "SKIPPED: {said}");
+        return;
+    }
+    assert!(output.status.success(), "{said}");
+    let records = records(&text(&output.stdout));
+    let results = event(&records, "results");
+    let cells = results["cells"].as_array().unwrap();
+    let networks: Vec<&str> = cells
+        .iter()
+        .map(|cell| cell["at"]["network"].as_str().unwrap())
+        .collect();
+    assert_eq!(networks, ["simulated", "bed"], "{results}");
+    for cell in cells {
+        let delay = cell["metrics"]["delay"]["mean"].as_f64().unwrap();
+        assert!(delay > 0.005, "{cell}");
+    }
+    let compared = results["side_by_side"].as_array().unwrap();
+    assert!(compared.iter().any(|pair| pair["metric"] == "delay"), "{results}");
+    let tcp = results["parameters"]["TCP on the bed"].as_str().unwrap();
+    assert!(tcp.starts_with("Linux "), "{tcp}");
+}

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::claim::Claim;
 use crate::figure::Figure;
+use crate::stage::Stage;
 use crate::trial::{Knob, Trial};
 
 /// What an experiment answers, made of what it is asked; it lives as long as the program.
@@ -99,13 +100,14 @@ pub(crate) const fn metric(name: &'static str, unit: &'static str, about: &'stat
     }
 }
 
-/// Gives a run's numbers.
-type Simulation = Box<dyn Fn(&Trial<'_>) -> Vec<f64> + Send + Sync>;
+/// Gives a run's numbers; nothing if it was interrupted.
+type Run = Box<dyn Fn(&Trial<'_>) -> Option<Vec<f64>> + Send + Sync>;
 
 /// One place in the grid, and how to run it.
 pub struct Cell {
     coordinates: Vec<(&'static str, String)>,
-    run: Simulation,
+    run: Run,
+    stage: Option<Stage>,
 }
 
 impl Cell {
@@ -116,10 +118,35 @@ impl Cell {
         coordinates: Vec<(&'static str, String)>,
         run: impl Fn(&Trial<'_>) -> Vec<f64> + Send + Sync + 'static,
     ) -> Self {
+        Self::interruptible(coordinates, move |trial| Some(run(trial)))
+    }
+
+    /// A cell whose runs take real time: `run` answers nothing if it was interrupted.
+    pub(crate) fn interruptible(
+        coordinates: Vec<(&'static str, String)>,
+        run: impl Fn(&Trial<'_>) -> Option<Vec<f64>> + Send + Sync + 'static,
+    ) -> Self {
         Self {
             coordinates,
             run: Box::new(run),
+            stage: None,
         }
+    }
+
+    /// A cell that can be run on real packets as well.
+    #[must_use]
+    pub fn staged(coordinates: Vec<(&'static str, String)>, stage: Stage) -> Self {
+        let simulated = stage.clone();
+        Self {
+            stage: Some(stage),
+            ..Self::new(coordinates, move |trial| simulated.simulate(trial))
+        }
+    }
+
+    /// What it is, if it can be run on real packets as well.
+    #[must_use]
+    pub fn stage(&self) -> Option<&Stage> {
+        self.stage.as_ref()
     }
 
     /// Its place on each axis.
@@ -134,9 +161,9 @@ impl Cell {
         lies_at(&self.coordinates, places)
     }
 
-    /// Runs it.
+    /// Runs it; `None` if it was interrupted.
     #[must_use]
-    pub fn run(&self, trial: &Trial<'_>) -> Vec<f64> {
+    pub fn run(&self, trial: &Trial<'_>) -> Option<Vec<f64>> {
         (self.run)(trial)
     }
 }

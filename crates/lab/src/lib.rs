@@ -16,6 +16,7 @@ mod queue_meter;
 mod report;
 mod results;
 pub mod run;
+pub mod stage;
 pub mod statistics;
 mod tap;
 pub mod traffic;

@@ -86,6 +86,11 @@ impl Results {
         Estimate::of(&sample)
     }
 
+    /// What was measured, in the experiment's order.
+    pub(crate) fn metrics(&self) -> impl Iterator<Item = &'static str> + '_ {
+        self.metrics.iter().copied()
+    }
+
     fn place_of(&self, metric: &str) -> usize {
         let place = self.metrics.iter().position(|name| *name == metric);
         place.unwrap_or_else(|| panic!("{} measures no {metric}", self.experiment))

@@ -33,14 +33,12 @@ pub fn run(
     stop: &AtomicBool,
     progress: impl Fn(usize, usize) + Sync,
 ) -> Option<Results> {
-    let cells: Vec<Cell> = (experiment.cells)(plan.conditions.extent)
-        .into_iter()
-        .filter(|cell| cell.lies_at(plan.only))
-        .collect();
+    let cells = chosen(experiment, plan);
     let seeds: Vec<u64> = (1..=plan.seeds).collect();
-    let runs = cells
+    // Cells in turn, so that a busy hour of the machine meets all of them where runs take real time.
+    let runs = seeds
         .iter()
-        .flat_map(|cell| seeds.iter().map(move |seed| (cell, *seed)));
+        .flat_map(|seed| cells.iter().map(move |cell| (cell, *seed)));
     let to_do: Vec<(&Cell, u64)> = runs
         .filter(|(cell, seed)| known.get(cell, *seed).is_none())
         .collect();
@@ -55,7 +53,9 @@ pub fn run(
                     let Some((cell, seed)) = to_do.get(next.fetch_add(1, Ordering::Relaxed)) else {
                         break;
                     };
-                    let numbers = cell.run(&Trial::new(*seed, &plan.conditions.knobs));
+                    let Some(numbers) = cell.run(&Trial::new(*seed, &plan.conditions.knobs)) else {
+                        break;
+                    };
                     assert_eq!(
                         numbers.len(),
                         experiment.metrics.len(),
@@ -69,6 +69,33 @@ pub fn run(
             });
         }
     });
+    gathered(experiment, plan, &cells, seeds, known)
+}
+
+/// The results of the seeds that all cells were run with already, from 1 on; `None` if there are none. For what was interrupted.
+#[must_use]
+pub fn so_far(experiment: &Experiment, plan: &Plan<'_>, known: &Known) -> Option<Results> {
+    let cells = chosen(experiment, plan);
+    let is_known = |seed: &u64| cells.iter().all(|cell| known.get(cell, *seed).is_some());
+    let seeds: Vec<u64> = (1..=plan.seeds).take_while(is_known).collect();
+    let is_empty = cells.is_empty() || seeds.is_empty();
+    (!is_empty).then(|| gathered(experiment, plan, &cells, seeds, known))?
+}
+
+/// The cells to be run.
+fn chosen(experiment: &Experiment, plan: &Plan<'_>) -> Vec<Cell> {
+    let cells = (experiment.cells)(plan.conditions.extent).into_iter();
+    cells.filter(|cell| cell.lies_at(plan.only)).collect()
+}
+
+/// What is known, if it is everything.
+fn gathered(
+    experiment: &Experiment,
+    plan: &Plan<'_>,
+    cells: &[Cell],
+    seeds: Vec<u64>,
+    known: &Known,
+) -> Option<Results> {
     let cells = cells.iter().map(|cell| {
         let runs = seeds.iter().map(|seed| known.get(cell, *seed).cloned());
         Some(CellResults {
@@ -151,6 +178,21 @@ mod tests {
         run(&experiment(), &plan, &mut known, &stop, |_, _| {}).unwrap()
     }
 
+    /// Runs of a seed come before those of the next, so that what was interrupted has whole seeds.
+    #[test]
+    fn whole_seeds_of_what_was_interrupted_are_results() {
+        let (experiment, stop, conditions) = (experiment(), AtomicBool::new(false), conditions("1.0"));
+        let (mut known, plan) = (Known::default(), plan(1, &conditions, &[]));
+        let interrupted = |done: usize, _| stop.store(done >= 5, Ordering::Relaxed);
+        assert_eq!(run(&experiment, &plan, &mut known, &stop, interrupted), None);
+        let results = so_far(&experiment, &plan, &known).unwrap();
+        assert_eq!((results.seeds.as_slice(), results.cells.len()), (&[1][..], 4));
+        assert_eq!(
+            results.sample(&[("a", "1"), ("b", "7")], "product"),
+            Some(vec![7.0])
+        );
+    }
+
     /// What was interrupted is written, read and gone on with: no run is made twice, and the file is the same in the end.
     #[test]
     fn what_is_known_is_not_run_again() {
@@ -160,6 +202,7 @@ mod tests {
         let one_job = plan(1, &conditions, &[]);
         assert_eq!(run(&experiment, &one_job, &mut known, &stop, interrupted), None);
         assert_eq!(known.len(), 3);
+        assert_eq!(so_far(&experiment, &one_job, &known), None, "no seed is whole");
         let file = known.to_csv(&experiment, &conditions);
         let read = |conditions, file: &str| Known::from_csv(&experiment, conditions, file);
         // A number that is none is not equal to itself: the text is compared.

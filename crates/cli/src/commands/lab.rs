@@ -4,6 +4,11 @@
 mod kept;
 mod measure;
 mod progress;
+#[cfg(target_os = "linux")]
+mod real;
+#[cfg(not(target_os = "linux"))]
+#[path = "lab/unreal.rs"]
+mod real;
 mod tell;
 
 use std::fs;
@@ -21,6 +26,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::Observe;
 use measure::Measuring;
+use real::Real;
 
 /// Arguments of `lab`.
 #[derive(Clone, Debug, Args)]
@@ -68,6 +74,7 @@ Examples:
   anabranch lab run stream-priority --only link=56 --pcap packets.pcapng
   anabranch lab run --all --quick
   anabranch lab run examples/lab/voice-uplink.toml
+  anabranch lab run nr-sack-forward-tsn --bed --short --seeds 5
 
 Numbers are means over the seeds, with half the width of their 95 % interval. Equal seeds give equal numbers, whatever
 the number of jobs. With --pcap one run is made, and nothing else: the first of the cells that are left, with seed 1.")]
@@ -163,9 +170,13 @@ struct Effort {
     /// How many seeds for each cell; left out, the experiment decides
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     seeds: Option<u64>,
-    /// How many runs at a time; left out, as many as there are processors
+    /// How many runs at a time; left out, as many as there are processors, and on the bed three times as many
     #[arg(long, value_name = "NUMBER")]
     jobs: Option<NonZeroUsize>,
+    /// Run each cell on real packets too, beside the kernel's TCP, and set both halves side by side (Linux, root); without --only
+    /// the cells that the experiment names for it
+    #[arg(long)]
+    bed: bool,
     /// Keep the numbers of every run in this directory, as EXPERIMENT.csv and EXPERIMENT.json, and go on from what is there;
     /// with Ctrl-C what is done is kept
     #[arg(long, value_name = "DIRECTORY")]
@@ -231,9 +242,18 @@ pub(crate) async fn run(args: LabArgs, interrupt: Interrupt) -> Result<(), Failu
             tell::list(args.observe.output(), &experiments::all());
             Ok(())
         }
-        LabCommand::Run(args) => show(&args, &stop),
-        LabCommand::Check(args) => check(&args, &stop),
-        LabCommand::Report(args) => report(&args, &stop),
+        LabCommand::Run(args) => {
+            let real = Real::new(&args.effort, &stop)?;
+            real.explaining(show(&args, &real, &stop))
+        }
+        LabCommand::Check(args) => {
+            let real = Real::new(&args.effort, &stop)?;
+            real.explaining(check(&args, &real, &stop))
+        }
+        LabCommand::Report(args) => {
+            let real = Real::new(&args.effort, &stop)?;
+            real.explaining(report(&args, &real, &stop))
+        }
     });
     work.await
         .map_err(|error| Failure::new(format!("the experiment ended early: {error}")))?
@@ -258,8 +278,8 @@ fn experiment(name: &str) -> Result<Experiment, Failure> {
     })
 }
 
-fn show(args: &RunArgs, stop: &AtomicBool) -> Result<(), Failure> {
-    let chosen = args.chosen.experiments()?;
+fn show(args: &RunArgs, real: &Real, stop: &AtomicBool) -> Result<(), Failure> {
+    let chosen = real.beside(args.chosen.experiments()?, !args.only.is_empty())?;
     if args.csv.is_some() && chosen.len() > 1 {
         let why = "each experiment has columns of its own; --results DIRECTORY keeps a file for each";
         return Err(Failure::new(format!("--csv takes one experiment: {why}")));
@@ -273,6 +293,11 @@ fn show(args: &RunArgs, stop: &AtomicBool) -> Result<(), Failure> {
         return Ok(());
     }
     for measured in measuring.results() {
+        if measured.is_err()
+            && let Some((experiment, results)) = measuring.so_far()
+        {
+            tell::results(output, &experiment, &results);
+        }
         let (experiment, results) = measured?;
         tell::results(output, &experiment, &results);
         if let Some(path) = &args.csv {
@@ -282,8 +307,8 @@ fn show(args: &RunArgs, stop: &AtomicBool) -> Result<(), Failure> {
     Ok(())
 }
 
-fn check(args: &CheckArgs, stop: &AtomicBool) -> Result<(), Failure> {
-    let chosen = args.chosen.experiments()?;
+fn check(args: &CheckArgs, real: &Real, stop: &AtomicBool) -> Result<(), Failure> {
+    let chosen = real.beside(args.chosen.experiments()?, false)?;
     let none = Pairs::new();
     let measuring = Measuring::new(&chosen, &args.effort, (&none, &none), args.observe.json, stop)?;
     let mut out_of_order = Vec::new();
@@ -309,8 +334,8 @@ fn check(args: &CheckArgs, stop: &AtomicBool) -> Result<(), Failure> {
     }
 }
 
-fn report(args: &ReportArgs, stop: &AtomicBool) -> Result<(), Failure> {
-    let chosen = args.chosen.experiments()?;
+fn report(args: &ReportArgs, real: &Real, stop: &AtomicBool) -> Result<(), Failure> {
+    let chosen = real.beside(args.chosen.experiments()?, false)?;
     let none = Pairs::new();
     let measuring = Measuring::new(&chosen, &args.effort, (&none, &none), args.observe.json, stop)?;
     let mut ran = Vec::new();

@@ -7,8 +7,9 @@ pub(super) mod late_binding;
 mod simulation;
 
 use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric};
+use crate::stage::Stage;
 use crate::trial::Knob;
-use simulation::{Rules, Setting, Variant, simulate};
+use simulation::{Rules, Setting, Variant, numbers, scenario};
 
 const PARAMETERS: &[Parameter] = &[
     Parameter {
@@ -142,9 +143,8 @@ fn cells(extent: Extent) -> Vec<Cell> {
         Extent::Short | Extent::Full => full_settings(),
     };
     let cell = |setting: Setting| {
-        Cell::new(coordinates(setting), move |trial| {
-            simulate(setting, extent, trial)
-        })
+        let stage = Stage::new(move |trial| scenario(setting, extent, trial), numbers);
+        Cell::staged(coordinates(setting), stage.usual(is_main(setting)))
     };
     settings.into_iter().map(cell).collect()
 }
@@ -171,6 +171,12 @@ const MAIN: Setting = Setting {
     load: 30,
     important: 50,
 };
+
+/// Few important messages, and half of them: what the paper tells in numbers.
+fn is_main(setting: Setting) -> bool {
+    let places = [1, 50].map(|important| Setting { important, ..MAIN });
+    places.into_iter().flat_map(both).any(|main| main == setting)
+}
 
 /// The setting with FORWARD-TSN as it was, and past what was received.
 fn both(setting: Setting) -> [Setting; 2] {

@@ -1,10 +1,14 @@
 //! Two hosts with links of their own, and nothing else on them: a source on one, a sink on the other.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
-use anabranch_netsim::{Dumbbell, Generator, Host, LinkConfig, LinkId, Network, NodeId, TcpConfig, Traffic};
+use anabranch_netsim::{
+    Dumbbell, DumbbellPair, Generator, Host, LinkConfig, LinkId, Network, NodeId, TcpConfig, Traffic,
+};
 use anabranch_proto::{Config, Counters, Timestamp};
 
+use crate::stage::{Demand, Scenario, TcpFlows};
 use crate::tap::Tap;
 use crate::traffic::{Sink, Source};
 use crate::trial::Trial;
@@ -20,11 +24,16 @@ pub(crate) const PEER: (SocketAddr, u16) = (SocketAddr::new(RECEIVER, 0), PORT);
 pub(crate) const PEER_BESIDE_TCP: (SocketAddr, u16) =
     (SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 2, 0, 1)), 0), PORT);
 
+/// A source, and when it begins, if it does.
+type Starting = (Source, Option<Timestamp>);
+
 /// The network of a run.
 pub(crate) struct Pair {
     pub(crate) network: Network,
     /// The links that data takes, one for each path.
     pub(crate) data_links: Vec<LinkId>,
+    /// The TCP flows beside.
+    pub(crate) tcp: Vec<DumbbellPair>,
     sender: NodeId,
     receiver: NodeId,
 }
@@ -42,6 +51,16 @@ impl Pair {
         config: &Config,
         links: Vec<(LinkConfig, LinkConfig)>,
         source: Source,
+    ) -> Self {
+        let start = begin(trial.seed, "start");
+        Self::between(trial, config, links, (source, Some(start)))
+    }
+
+    fn between(
+        trial: &Trial<'_>,
+        config: &Config,
+        links: Vec<(LinkConfig, LinkConfig)>,
+        source: Starting,
     ) -> Self {
         let addresses = [SENDER, RECEIVER].map(|first| {
             let addresses = (0..links.len() as u8).map(|path| on_path(path, first));
@@ -61,6 +80,7 @@ impl Pair {
         Self {
             network,
             data_links,
+            tcp: Vec::new(),
             sender,
             receiver,
         }
@@ -74,19 +94,78 @@ impl Pair {
         flows: u32,
         source: Source,
     ) -> Self {
+        let starts = (0..flows).map(|flow| begin(trial.seed, &format!("tcp {flow}")));
+        let flows = TcpFlows {
+            config: TcpConfig::default(),
+            real: TcpConfig::linux(),
+            starts: starts.collect(),
+            access: LinkConfig::default()
+                .with_rate(100_000_000)
+                .with_delay(Duration::from_micros(10)),
+        };
+        let start = begin(trial.seed, "start");
+        Self::at_bottleneck(
+            trial,
+            config,
+            (bottleneck.clone(), bottleneck),
+            &flows,
+            (source, Some(start)),
+        )
+    }
+
+    /// A scenario's hosts and links.
+    pub(crate) fn staged(trial: &Trial<'_>, scenario: Scenario) -> Self {
+        let mut paths = scenario.paths;
+        let peer = if scenario.tcp.is_some() {
+            PEER_BESIDE_TCP
+        } else {
+            PEER
+        };
+        let (source, connect) = match scenario.messages {
+            // A host that never begins.
+            None => (Source::scheduled(peer, Vec::new(), std::iter::empty()), None),
+            Some(messages) => {
+                let source = match messages.demand {
+                    Demand::Scheduled(schedule) => Source::scheduled(peer, messages.classes, schedule),
+                    Demand::Greedy(len) => {
+                        let options = messages.classes.first().map(|class| class.options);
+                        Source::greedy(peer, options.unwrap_or_default(), len)
+                    }
+                };
+                (source.until(scenario.counts.1), Some(messages.connect))
+            }
+        };
+        match &scenario.tcp {
+            Some(flows) => {
+                let bottleneck = paths.swap_remove(0);
+                Self::at_bottleneck(trial, &scenario.config, bottleneck, flows, (source, connect))
+            }
+            None => Self::between(trial, &scenario.config, paths, (source, connect)),
+        }
+    }
+
+    /// Both hosts and TCP's, at the ends of a bottleneck.
+    fn at_bottleneck(
+        trial: &Trial<'_>,
+        config: &Config,
+        (there, back): (LinkConfig, LinkConfig),
+        flows: &TcpFlows,
+        source: Starting,
+    ) -> Self {
         let mut network = Network::new(trial.seed);
         let [sender, receiver] = hosts(&network, config, &[vec![], vec![]], source);
-        let mut dumbbell = Dumbbell::new(&mut network, bottleneck.clone(), bottleneck);
+        let mut dumbbell = Dumbbell::new(&mut network, there, back).with_access(flows.access.clone());
         let pair = dumbbell.add_pair(&mut network, "messages", sender, receiver);
-        for flow in 0..flows {
+        let tcp = flows.starts.iter().enumerate().map(|(flow, start)| {
             let name = format!("tcp {flow}");
-            let start = begin(trial.seed, &name);
-            dumbbell.add_tcp(&mut network, &name, &TcpConfig::default(), Traffic::Greedy, start);
-        }
+            dumbbell.add_tcp(&mut network, &name, &flows.config, Traffic::Greedy, *start)
+        });
+        let tcp = tcp.collect();
         trial.observe(&mut network);
         Self {
             network,
             data_links: vec![dumbbell.forward],
+            tcp,
             sender: pair.left,
             receiver: pair.right,
         }
@@ -130,7 +209,12 @@ impl Pair {
 }
 
 /// Both hosts: one with the source, the other with a sink. A host with several addresses knows them.
-fn hosts(network: &Network, config: &Config, addresses: &[Vec<IpAddr>; 2], source: Source) -> [Tap; 2] {
+fn hosts(
+    network: &Network,
+    config: &Config,
+    addresses: &[Vec<IpAddr>; 2],
+    (source, start): Starting,
+) -> [Tap; 2] {
     let host = |label: &str, addresses: &[IpAddr]| {
         let seed = network.generator(label).bytes();
         let mut config = config.clone();
@@ -140,7 +224,7 @@ fn hosts(network: &Network, config: &Config, addresses: &[Vec<IpAddr>; 2], sourc
         Host::new(config, 0, seed).expect("the settings are in range")
     };
     let (mut sender, mut receiver) = (host("sender", &addresses[0]), host("receiver", &addresses[1]));
-    sender.run(source, Some(begin(network.seed(), "start")));
+    sender.run(source, start);
     receiver.run(Sink::default(), None);
     receiver
         .endpoint_mut()
@@ -150,7 +234,7 @@ fn hosts(network: &Network, config: &Config, addresses: &[Vec<IpAddr>; 2], sourc
 }
 
 /// When something begins: within the first second.
-fn begin(seed: u64, what: &str) -> Timestamp {
+pub(crate) fn begin(seed: u64, what: &str) -> Timestamp {
     Timestamp::from_millis(Generator::of_process(seed, what).below(1000))
 }
 

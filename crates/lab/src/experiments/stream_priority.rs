@@ -6,8 +6,9 @@ mod figures;
 mod simulation;
 
 use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric};
+use crate::stage::Stage;
 use crate::trial::Knob;
-use simulation::{Setting, Traffic, Window, simulate};
+use simulation::{Setting, Traffic, Window, numbers, scenario};
 
 const PARAMETERS: &[Parameter] = &[
     Parameter {
@@ -138,6 +139,15 @@ fn both(setting: Setting) -> [Setting; 2] {
     [false, true].map(|priority| Setting { priority, ..setting })
 }
 
+/// The chat beside bulk on the thin link, with either scheduler, and with priority and the bound.
+fn is_main(setting: Setting) -> bool {
+    let bounded = Setting {
+        bound: Some(250),
+        ..MAIN
+    };
+    both(MAIN).contains(&setting) || setting == bounded
+}
+
 /// The claims need all of it, and it is cheap.
 fn cells(_: Extent) -> Vec<Cell> {
     let mut settings = Vec::new();
@@ -162,7 +172,10 @@ fn cells(_: Extent) -> Vec<Cell> {
     settings.extend(both(traffic(Traffic::Equals)));
     settings
         .into_iter()
-        .map(|setting| Cell::new(coordinates(setting), move |trial| simulate(setting, trial)))
+        .map(|setting| {
+            let stage = Stage::new(move |trial| scenario(setting, trial), numbers);
+            Cell::staged(coordinates(setting), stage.usual(is_main(setting)))
+        })
         .collect()
 }
 

@@ -18,12 +18,14 @@ pub use source::{Class, Source};
 const FIRST_PPID: u32 = 0x4000_0000;
 
 /// The identifier of a message.
-fn ppid_of(number: usize) -> Ppid {
+#[must_use]
+pub fn ppid_of(number: usize) -> Ppid {
     Ppid(FIRST_PPID + number as u32)
 }
 
 /// The message of an identifier.
-pub(crate) fn message_of(ppid: Ppid) -> u32 {
+#[must_use]
+pub fn message_of(ppid: Ppid) -> u32 {
     ppid.0.wrapping_sub(FIRST_PPID)
 }
 

@@ -17,11 +17,11 @@ use crate::figure::{Figure, FigureCurve};
 const NOTHING: &str = "sweep";
 
 /// What the program has of a file's words: an experiment lives as long as it, and a command reads few files.
-fn kept<T: ?Sized>(value: Box<T>) -> &'static T {
+pub(crate) fn kept<T: ?Sized>(value: Box<T>) -> &'static T {
     Box::leak(value)
 }
 
-fn word(text: impl Into<String>) -> &'static str {
+pub(crate) fn word(text: impl Into<String>) -> &'static str {
     kept(text.into().into_boxed_str())
 }
 

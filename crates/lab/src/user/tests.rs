@@ -19,7 +19,7 @@ fn the_examples_run() {
         for figure in (experiment.figures)() {
             assert_eq!(figure.fault(&coordinates, &names), None, "{}", experiment.name);
         }
-        let numbers = cells[0].run(&Trial::new(1, &Knobs::default()));
+        let numbers = cells[0].run(&Trial::new(1, &Knobs::default())).unwrap();
         assert_eq!(numbers.len(), names.len());
         let delivered = names
             .iter()
@@ -38,7 +38,7 @@ fn variants_and_the_sweep_differ() {
         let cell = cells
             .iter()
             .find(|cell| cell.lies_at(&[("variant", variant), ("loss", loss)]));
-        let numbers = cell.unwrap().run(&Trial::new(1, &Knobs::default()));
+        let numbers = cell.unwrap().run(&Trial::new(1, &Knobs::default())).unwrap();
         let place = experiment.metrics.iter().position(|known| known.name == metric);
         numbers[place.unwrap()]
     };

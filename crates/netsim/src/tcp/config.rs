@@ -62,6 +62,21 @@ impl Default for TcpConfig {
 }
 
 impl TcpConfig {
+    /// What Linux does by default with its `reno`: SACK, a window that grows by bytes from 10 segments, timestamps, timeouts of 200 ms or
+    /// more, acknowledgements that wait for 40 ms.
+    #[must_use]
+    pub fn linux() -> Self {
+        Self {
+            recovery: Recovery::Sack,
+            initial_window: 10,
+            min_rto: Duration::from_millis(200),
+            delayed_ack: Some(Duration::from_millis(40)),
+            byte_counting: true,
+            ..Self::default()
+        }
+        .with_timestamps()
+    }
+
     /// Sets how losses are repaired.
     #[must_use]
     pub fn with_recovery(mut self, recovery: Recovery) -> Self {

@@ -1,5 +1,6 @@
 //! Runs what was chosen as it was asked for: so far, so often, with these settings, at these places.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::BufWriter;
@@ -8,13 +9,17 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
-use anabranch_lab::run::{Plan, run as run_experiment};
+use anabranch_lab::run::{Plan, run as run_experiment, so_far};
+use anabranch_lab::stage::{BED, NETWORK, SIMULATED};
 use anabranch_lab::{Capture, Cell, Conditions, Experiment, Knobs, Known, Results, Trial};
 
 use super::kept::{Kept, version};
 use super::progress::Progress;
 use super::{Effort, Pairs};
 use crate::failure::Failure;
+
+/// Beds side by side for each processor, if nobody says: with four TCP flows at 10 Mbit/s one takes a tenth of it.
+const BEDS_A_PROCESSOR: usize = 3;
 
 /// What was asked for, checked.
 pub(super) struct Measuring<'a> {
@@ -23,6 +28,8 @@ pub(super) struct Measuring<'a> {
     only: Vec<(&'a str, &'a str)>,
     stop: &'a AtomicBool,
     progress: Progress,
+    /// What was done of the experiment that was interrupted.
+    so_far: RefCell<Option<(Experiment, Results)>>,
 }
 
 impl<'a> Measuring<'a> {
@@ -62,6 +69,7 @@ impl<'a> Measuring<'a> {
             only,
             stop,
             progress: Progress::new(runs, silent),
+            so_far: RefCell::default(),
         })
     }
 
@@ -78,17 +86,13 @@ impl<'a> Measuring<'a> {
             Some(kept) => kept.read(experiment, conditions)?,
             None => Known::default(),
         };
-        let processors = || thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let plan = Plan {
             conditions,
             seeds: self.effort.seeds_of(experiment),
-            jobs: self.effort.jobs.unwrap_or_else(processors).get(),
+            jobs: 1,
             only: &self.only,
         };
-        let show = |done, total| self.progress.show(experiment.name, done, total);
-        let results = run_experiment(experiment, &plan, &mut known, self.stop, show);
-        let runs = cells(experiment, self.effort, &self.only).len() * plan.seeds as usize;
-        self.progress.end(runs);
+        let results = self.in_stages(experiment, &plan, &mut known);
         let mut rest = String::from("; with --results DIRECTORY it could go on from there");
         if let Some(kept) = &kept {
             kept.write(experiment, conditions, &known)?;
@@ -99,8 +103,51 @@ impl<'a> Measuring<'a> {
             );
         }
         results.ok_or_else(|| {
+            let so_far = so_far(experiment, &plan, &known);
+            *self.so_far.borrow_mut() = so_far.map(|results| (*experiment, results));
             Failure::interrupted(format!("interrupted before {} was done{rest}", experiment.name))
         })
+    }
+
+    /// Makes the runs. What is simulated comes before what takes real time, which is to have the machine for itself.
+    fn in_stages(&self, experiment: &Experiment, plan: &Plan<'_>, known: &mut Known) -> Option<Results> {
+        let processors = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN).get();
+        let jobs = self.effort.jobs.map(NonZeroUsize::get);
+        let stages = match self.effort.bed {
+            false => vec![(None, jobs.unwrap_or(processors))],
+            true => vec![
+                (Some((NETWORK, SIMULATED)), processors),
+                (
+                    Some((NETWORK, BED)),
+                    jobs.unwrap_or(BEDS_A_PROCESSOR * processors),
+                ),
+            ],
+        };
+        for (place, jobs) in stages {
+            let only: Vec<(&str, &str)> = plan.only.iter().copied().chain(place).collect();
+            let stage = Plan {
+                jobs,
+                only: &only,
+                ..*plan
+            };
+            let name = match place {
+                Some((_, network)) => format!("{}, {network}", experiment.name),
+                None => experiment.name.to_owned(),
+            };
+            self.progress.begin();
+            let progress = &self.progress;
+            let show = |done, total| progress.show(&name, done, total);
+            let done = run_experiment(experiment, &stage, known, self.stop, show);
+            let runs = cells(experiment, self.effort, &only).len() * plan.seeds as usize;
+            self.progress.end(runs);
+            done?;
+        }
+        run_experiment(experiment, plan, known, self.stop, |_, _| {})
+    }
+
+    /// Of the experiment that was interrupted, the seeds that all its cells were run with.
+    pub(super) fn so_far(&self) -> Option<(Experiment, Results)> {
+        self.so_far.take()
     }
 
     /// Makes one run of one experiment, the first, and writes its packets to a file. Answers the cell's place on each axis.

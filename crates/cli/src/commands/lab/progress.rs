@@ -66,6 +66,13 @@ impl Progress {
         }
     }
 
+    /// What follows may take longer than what was so far, and the time left is to be told by it alone.
+    pub(super) fn begin(&self) {
+        let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        count.began = Instant::now();
+        count.known = count.over;
+    }
+
     /// So many of the runs of this experiment are done. Of each experiment the first call tells what was done before.
     pub(super) fn show(&self, name: &str, done: usize, total: usize) {
         let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);

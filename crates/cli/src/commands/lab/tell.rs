@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use anabranch_lab::stage::{SideBySide, side_by_side};
 use anabranch_lab::{Experiment, Judgement, Metric, Results, Verdict};
 use serde_json::{Map, Value, json};
 
@@ -100,8 +101,19 @@ pub(super) fn results(output: Output, experiment: &Experiment, results: &Results
         }
         text.push_str(&format!("\n{}\n", table(metrics, results).render()));
     }
+    let compared = side_by_side(results);
+    if !compared.is_empty() {
+        text.push_str(&format!("\n{}\n", comparison(&compared)));
+    }
     let mut record = results.to_json();
     record["event"] = json!("results");
+    if !compared.is_empty() {
+        record["side_by_side"] = compared.iter().map(SideBySide::to_json).collect();
+        let parameters = experiment.parameters.iter();
+        record["parameters"] = parameters
+            .map(|one| (one.name.to_owned(), json!(one.value)))
+            .collect();
+    }
     output.fact(text.trim_end(), &record);
 }
 
@@ -121,6 +133,35 @@ fn table(metrics: &[&Metric], results: &Results) -> Table {
         table.row(row);
     }
     table
+}
+
+/// Both halves of each number.
+fn comparison(compared: &[SideBySide]) -> String {
+    let columns = ["simulated", "on the bed", "ratio", "intervals"];
+    let group = Group {
+        title: String::new(),
+        columns: columns.map(str::to_owned).into(),
+    };
+    let mut table = Table::new("side by side", vec![group]);
+    for pair in compared {
+        let places: Vec<String> = pair
+            .place
+            .iter()
+            .map(|(axis, place)| format!("{axis} {place}"))
+            .collect();
+        let ratio = match pair.ratio() {
+            ratio if ratio.is_finite() => format!("{ratio:.2}"),
+            _ => String::new(),
+        };
+        table.row(vec![
+            format!("{}: {}", places.join(", "), pair.metric),
+            pair.simulated.to_string(),
+            pair.real.to_string(),
+            ratio,
+            if pair.meet() { "meet" } else { "do not meet" }.to_owned(),
+        ]);
+    }
+    table.render()
 }
 
 /// The verdicts, each with what was measured and what the paper has.

@@ -1,12 +1,13 @@
 //! NR-SACK with late binding: messages that expire before they are sent are not sent. Rajiullah and Brunstrom, whose FreeBSD sent
 //! them, write that their optimisation “will not be affected”.
 
-use super::simulation::{Rules, Setting, Variant, simulate};
+use super::simulation::{Rules, Setting, Variant, numbers, scenario};
 use super::{KNOBS, MAIN, METRICS, PARAMETERS, both};
 use crate::claim::{Bound, Claim};
 use crate::experiment::{Cell, Experiment, Extent};
 use crate::figure::{Figure, FigureCurve};
 use crate::results::Results;
+use crate::stage::Stage;
 
 /// The experiment.
 pub(in crate::experiments) fn experiment() -> Experiment {
@@ -39,7 +40,8 @@ fn cells(extent: Extent) -> Vec<Cell> {
             ("variant", setting.variant.name().to_owned()),
             ("important", setting.important.to_string()),
         ];
-        Cell::new(coordinates, move |trial| simulate(setting, extent, trial))
+        let stage = Stage::new(move |trial| scenario(setting, extent, trial), numbers);
+        Cell::staged(coordinates, stage)
     };
     let rules = [Rules::A, Rules::H].into_iter();
     let settings = rules.flat_map(|rules| {

@@ -1,23 +1,17 @@
-//! One run: the dumbbell, TCP, the messages, and what became of them.
+//! One run: the bottleneck, TCP, the messages, and what became of them.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
-use anabranch_netsim::{
-    Dumbbell, DumbbellPair, Generator, Host, LinkConfig, Network, QueueLimit, TcpConfig, TcpSink, Traffic,
-};
-use anabranch_proto::{
-    AssociationStats, Config, RecoveryRules, Reliability, SendOptions, T3Restart, Timestamp,
-};
+use anabranch_netsim::{Generator, LinkConfig, QueueLimit, TcpConfig};
+use anabranch_proto::{Config, RecoveryRules, Reliability, SendOptions, T3Restart, Timestamp};
 
 use crate::experiment::Extent;
 use crate::experiments::plain_config;
+use crate::stage::{Awaited, Demand, Messages, Record, Scenario, TcpFlows};
 use crate::statistics::mean;
-use crate::tap::Tap;
-use crate::traffic::{Class, IMPORTANT, NORMAL, Poisson, Sink, Sizes, Source};
+use crate::traffic::{Class, IMPORTANT, NORMAL, Poisson, Sizes};
 use crate::trial::Trial;
 
-const PORT: u16 = 7;
 /// The fair share of a flow, of which the load is a percentage.
 const FAIR_SHARE: f64 = 2e6;
 /// Bytes of messages in a run.
@@ -29,7 +23,7 @@ const MESSAGES_BEGIN: Timestamp = Timestamp::from_millis(15_000);
 const MOST_DRAIN: Duration = Duration::from_secs(30);
 
 /// A cell of the experiment.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Setting {
     pub(super) rules: Rules,
     pub(super) variant: Variant,
@@ -150,10 +144,10 @@ impl Rules {
         if self == Self::J { 8 } else { 4 }
     }
 
-    fn tcp(self) -> TcpConfig {
+    fn tcp(self, usual: TcpConfig) -> TcpConfig {
         TcpConfig {
             byte_counting: self != Self::L,
-            ..TcpConfig::default()
+            ..usual
         }
     }
 
@@ -202,13 +196,6 @@ fn config(setting: Setting) -> Config {
     config
 }
 
-/// The network of a run.
-struct Bed {
-    network: Network,
-    sctp: DumbbellPair,
-    tcp: Vec<DumbbellPair>,
-}
-
 /// When messages end.
 fn messages_end(setting: Setting, extent: Extent, trial: &Trial<'_>) -> Timestamp {
     if let Some(seconds) = trial.knob("seconds") {
@@ -223,7 +210,7 @@ fn messages_end(setting: Setting, extent: Extent, trial: &Trial<'_>) -> Timestam
     MESSAGES_BEGIN + duration
 }
 
-fn source(setting: Setting, extent: Extent, trial: &Trial<'_>, peer: SocketAddr) -> Source {
+fn messages(setting: Setting, trial: &Trial<'_>) -> Messages {
     let bytes = f64::from(setting.bytes);
     let bits_per_second = FAIR_SHARE * f64::from(setting.load) / 100.0;
     let interval = Duration::from_secs_f64(bytes * 8.0 / bits_per_second);
@@ -233,7 +220,7 @@ fn source(setting: Setting, extent: Extent, trial: &Trial<'_>, peer: SocketAddr)
         Sizes::Fixed(setting.bytes as usize)
     };
     let share = f64::from(setting.important) / 100.0;
-    let messages = Poisson::new(trial.seed, MESSAGES_BEGIN, interval, sizes, share.into());
+    let schedule = Poisson::new(trial.seed, MESSAGES_BEGIN, interval, sizes, share.into());
     let class = |knob: &str, usual: f64| SendOptions {
         unordered: true,
         reliability: Reliability::Lifetime(Duration::from_secs_f64(trial.knob_or(knob, usual) / 1e3)),
@@ -242,64 +229,39 @@ fn source(setting: Setting, extent: Extent, trial: &Trial<'_>, peer: SocketAddr)
     let mut classes = vec![Class::default(); 2];
     classes[IMPORTANT] = class("important_lifetime", 5000.0).into();
     classes[NORMAL] = class("normal_lifetime", 100.0).into();
-    Source::scheduled((peer, PORT), classes, messages).until(messages_end(setting, extent, trial))
+    Messages {
+        connect: SET_UP,
+        classes,
+        demand: Demand::Scheduled(Box::new(schedule)),
+        awaited: Awaited::All,
+    }
 }
 
-impl Bed {
-    fn new(setting: Setting, extent: Extent, trial: &Trial<'_>) -> Self {
-        let seed = trial.seed;
-        let mut network = Network::new(seed);
-        let bottleneck = LinkConfig::default()
-            .with_rate((trial.knob_or("rate", 10.0) * 1e6) as u64)
-            .with_delay(Duration::from_secs_f64(trial.knob_or("delay", 40.0) / 1e3))
-            .with_queue(setting.rules.queue(trial));
-        let mut dumbbell = Dumbbell::new(&mut network, bottleneck.clone(), bottleneck)
-            .with_access(setting.rules.access_link());
-        let host = |label: &str| {
-            let seed = network.generator(label).bytes();
-            Host::new(config(setting), 0, seed).expect("the settings are in range")
-        };
-        let (mut sender, mut receiver) = (host("sender"), host("receiver"));
-        let (_, peer) = dumbbell.next_addresses();
-        sender.run(
-            source(setting, extent, trial, SocketAddr::new(peer, 0)),
-            Some(SET_UP),
-        );
-        receiver.run(Sink::default(), None);
-        receiver
-            .endpoint_mut()
-            .listen(PORT)
-            .expect("nothing else listens");
-        let sctp = dumbbell.add_pair(&mut network, "messages", Tap::new(sender), Tap::new(receiver));
-        let tcp = (0..setting.rules.tcp_flows()).map(|flow| {
-            let start = Generator::of_process(seed, &format!("start of tcp {flow}")).below(3_000_000_000);
-            dumbbell.add_tcp(
-                &mut network,
-                &format!("tcp {flow}"),
-                &setting.rules.tcp(),
-                Traffic::Greedy,
-                Timestamp(start),
-            )
-        });
-        let tcp = tcp.collect();
-        trial.observe(&mut network);
-        Self { network, sctp, tcp }
+fn tcp_flows(setting: Setting, seed: u64) -> TcpFlows {
+    let start = |flow| Generator::of_process(seed, &format!("start of tcp {flow}")).below(3_000_000_000);
+    TcpFlows {
+        config: setting.rules.tcp(TcpConfig::default()),
+        real: setting.rules.tcp(TcpConfig::linux()),
+        starts: (0..setting.rules.tcp_flows())
+            .map(|flow| Timestamp(start(flow)))
+            .collect(),
+        access: setting.rules.access_link(),
     }
+}
 
-    fn sender(&self) -> &Tap {
-        self.network.node(self.sctp.left)
-    }
-
-    fn stats(&self) -> Option<AssociationStats> {
-        let host = self.sender().host();
-        let id = host.association_ids().next()?;
-        Some(host.association(id)?.stats())
-    }
-
-    /// Whether the sender has nothing left to send or to be told of.
-    fn is_drained(&self) -> bool {
-        self.stats()
-            .is_none_or(|stats| stats.queued_bytes + stats.outstanding_bytes == 0)
+/// What a cell is.
+pub(super) fn scenario(setting: Setting, extent: Extent, trial: &Trial<'_>) -> Scenario {
+    let bottleneck = LinkConfig::default()
+        .with_rate((trial.knob_or("rate", 10.0) * 1e6) as u64)
+        .with_delay(Duration::from_secs_f64(trial.knob_or("delay", 40.0) / 1e3))
+        .with_queue(setting.rules.queue(trial));
+    Scenario {
+        config: config(setting),
+        paths: vec![(bottleneck.clone(), bottleneck)],
+        messages: Some(messages(setting, trial)),
+        tcp: Some(tcp_flows(setting, trial.seed)),
+        counts: (MESSAGES_BEGIN, messages_end(setting, extent, trial)),
+        most_drain: MOST_DRAIN,
     }
 }
 
@@ -312,60 +274,31 @@ struct Outcome {
 }
 
 impl Outcome {
+    fn of(record: &Record, class: usize) -> Self {
+        let mut outcome = Self::default();
+        let messages = record.submitted.iter().enumerate();
+        for (number, message) in messages.filter(|(_, message)| message.class == class) {
+            outcome.submitted += 1;
+            let since = |time: Timestamp| time.saturating_duration_since(message.at).as_secs_f64();
+            if let Some(delivered) = record.delivered.of(number) {
+                outcome.delays.push(since(delivered));
+                outcome.queue_times.extend(record.sent.of(number).map(since));
+            }
+        }
+        outcome
+    }
+
     /// The share that was delivered; not a number where none was submitted.
     fn delivered(&self) -> f64 {
         self.delays.len() as f64 / self.submitted as f64
     }
 }
 
-fn outcomes(bed: &Bed) -> [Outcome; 2] {
-    let sender = bed.sender();
-    let sink: &Sink = bed
-        .network
-        .node::<Tap>(bed.sctp.right)
-        .host()
-        .application()
-        .expect("the receiver runs a sink");
-    let source: &Source = sender.host().application().expect("the sender runs a source");
-    assert_eq!(source.refused(), 0, "the send buffer never fills");
-    let mut outcomes = [Outcome::default(), Outcome::default()];
-    for (number, message) in source.submitted().iter().enumerate() {
-        let outcome = &mut outcomes[message.class];
-        outcome.submitted += 1;
-        let since = |time: Timestamp| time.saturating_duration_since(message.at).as_secs_f64();
-        if let Some(delivered) = sink.delivered().of(number) {
-            outcome.delays.push(since(delivered));
-            outcome.queue_times.extend(sender.sent().of(number).map(since));
-        }
-    }
-    outcomes
-}
-
-/// Runs a cell.
-pub(super) fn simulate(setting: Setting, extent: Extent, trial: &Trial<'_>) -> Vec<f64> {
-    let mut bed = Bed::new(setting, extent, trial);
-    let end = messages_end(setting, extent, trial);
-    bed.network.run_until(MESSAGES_BEGIN);
-    let tcp_bytes = |bed: &Bed| -> u64 {
-        let sinks = bed.tcp.iter().map(|pair| bed.network.node::<TcpSink>(pair.right));
-        sinks.map(|sink| sink.stats().bytes).sum()
-    };
-    let before = tcp_bytes(&bed);
-    bed.network.run_until(end);
-    let tcp_bits = (tcp_bytes(&bed) - before) as f64 * 8.0 / bed.tcp.len() as f64;
-    while !bed.is_drained() && bed.network.now() < end + MOST_DRAIN {
-        bed.network.run_for(Duration::from_secs(1));
-    }
-    let counters = bed.stats().map(|stats| stats.counters).unwrap_or_default();
-    let received = {
-        let host = bed.network.node::<Tap>(bed.sctp.right).host();
-        let association = host.association_ids().next().and_then(|id| host.association(id));
-        association.map_or(0, |association| association.counters().packets_received)
-    };
-    let [important, normal] = {
-        let mut outcomes = outcomes(&bed);
-        [IMPORTANT, NORMAL].map(|class| std::mem::take(&mut outcomes[class]))
-    };
+/// The numbers of a run.
+pub(super) fn numbers(record: &Record) -> Vec<f64> {
+    assert_eq!(record.refused, 0, "the send buffer never fills");
+    let [important, normal] = [IMPORTANT, NORMAL].map(|class| Outcome::of(record, class));
+    let counters = &record.last.sender;
     vec![
         mean(&important.delays),
         mean(&normal.delays),
@@ -375,9 +308,9 @@ pub(super) fn simulate(setting: Setting, extent: Extent, trial: &Trial<'_>) -> V
         counters.timeouts as f64,
         counters.fast_recoveries as f64,
         counters.forward_tsns_sent as f64,
-        1.0 - received as f64 / counters.packets_sent as f64,
-        tcp_bits / end.saturating_duration_since(MESSAGES_BEGIN).as_secs_f64() / 1e6,
+        1.0 - record.packets_received as f64 / counters.packets_sent as f64,
+        record.tcp_goodput(),
         // As many bits as a number holds exactly.
-        (bed.sender().digest() >> 11) as f64,
+        record.digest.map_or(f64::NAN, |digest| (digest >> 11) as f64),
     ]
 }

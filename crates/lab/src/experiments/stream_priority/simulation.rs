@@ -5,10 +5,11 @@ use std::time::Duration;
 use anabranch_netsim::{LinkConfig, QueueLimit};
 use anabranch_proto::{Config, SchedulerKind, StreamId, Timestamp};
 
-use crate::experiments::pair::{PEER, Pair};
+use crate::experiments::pair::begin;
 use crate::experiments::plain_config;
+use crate::stage::{Awaited, Demand, Messages, Record, Scenario};
 use crate::statistics::{Summary, mean, slope};
-use crate::traffic::{Class, Regular, Source, merged};
+use crate::traffic::{Class, Regular, merged};
 use crate::trial::Trial;
 
 /// Bytes of user data in a chunk that fills a packet of 1,500 bytes.
@@ -26,7 +27,7 @@ const FIRST: usize = 0;
 const SECOND: usize = 1;
 
 /// A cell of the experiment.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Setting {
     /// The link's rate in kbit/s.
     pub(super) link: u32,
@@ -114,7 +115,7 @@ fn chat_interval(trial: &Trial<'_>) -> Duration {
     Duration::from_secs_f64(trial.knob_or("chat_interval", 30.0))
 }
 
-fn source(setting: Setting, trial: &Trial<'_>) -> Source {
+fn messages(setting: Setting, trial: &Trial<'_>) -> Messages {
     let seed = trial.seed;
     let at_rate = |rate, class| Regular::at_rate(seed, MESSAGES_BEGIN, rate, BULK_MESSAGE, class);
     let (first, second) = match setting.traffic {
@@ -137,8 +138,13 @@ fn source(setting: Setting, trial: &Trial<'_>) -> Source {
     if setting.priority && setting.traffic != Traffic::Equals {
         classes[SECOND].priority = 1;
     }
-    let (_, end) = setting.traffic.counts(trial);
-    Source::scheduled(PEER, classes, merged(first, second)).until(end)
+    Messages {
+        connect: begin(seed, "start"),
+        classes,
+        demand: Demand::Scheduled(Box::new(merged(first, second))),
+        // What is less urgent may still wait.
+        awaited: Awaited::LastOf(FIRST),
+    }
 }
 
 fn link(setting: Setting, trial: &Trial<'_>) -> LinkConfig {
@@ -148,57 +154,45 @@ fn link(setting: Setting, trial: &Trial<'_>) -> LinkConfig {
         .with_queue(QueueLimit::Packets(trial.knob_or("queue", 50.0) as u64))
 }
 
-/// The numbers of stream 0's messages that count.
-fn counted(pair: &Pair, (from, to): (Timestamp, Timestamp)) -> Vec<usize> {
-    let messages = pair.source().submitted().iter().enumerate();
-    messages
-        .filter(|(_, message)| message.class == FIRST && (from..to).contains(&message.at))
-        .map(|(number, _)| number)
-        .collect()
+/// What a cell is.
+pub(super) fn scenario(setting: Setting, trial: &Trial<'_>) -> Scenario {
+    let link = link(setting, trial);
+    Scenario {
+        config: config(setting),
+        paths: vec![(link.clone(), link)],
+        messages: Some(messages(setting, trial)),
+        tcp: None,
+        counts: setting.traffic.counts(trial),
+        most_drain: MOST_DRAIN,
+    }
 }
 
-/// User data of each stream that was delivered from one time to another, in kbit/s.
-fn goodput(pair: &Pair, (from, to): (Timestamp, Timestamp)) -> [f64; 2] {
+/// User data of each stream that was delivered while it counted, in kbit/s.
+fn goodput(record: &Record) -> [f64; 2] {
+    let (from, to) = record.counts;
     let mut bits = [0.0; 2];
-    for (at, number) in pair.sink().deliveries() {
+    for (at, number) in &record.deliveries {
         if (from..to).contains(at) {
-            let message = pair.source().submitted()[*number as usize];
+            let message = record.submitted[*number as usize];
             bits[message.class] += message.len as f64 * 8.0;
         }
     }
-    bits.map(|bits| bits / to.saturating_duration_since(from).as_secs_f64() / 1000.0)
+    bits.map(|bits| bits / record.seconds() / 1000.0)
 }
 
-/// Runs a cell.
-pub(super) fn simulate(setting: Setting, trial: &Trial<'_>) -> Vec<f64> {
-    let mut pair = Pair::new(
-        trial,
-        &config(setting),
-        link(setting, trial),
-        source(setting, trial),
-    );
-    let counts = setting.traffic.counts(trial);
-    pair.network.run_until(counts.1);
-    let numbers = counted(&pair, counts);
-    // The last of them arrives; what is less urgent may still wait.
-    let is_over = |pair: &Pair| {
-        let last = numbers.last();
-        last.is_none_or(|last| pair.sink().delivered().of(*last).is_some())
-    };
-    while !is_over(&pair) && pair.network.now() < counts.1 + MOST_DRAIN {
-        pair.network.run_for(Duration::from_secs(1));
-    }
+/// The numbers of a run.
+pub(super) fn numbers(record: &Record) -> Vec<f64> {
     let (mut times, mut delays, mut queue, mut network) = (vec![], vec![], vec![], vec![]);
-    for &number in &numbers {
-        let at = pair.source().submitted()[number].at;
-        let sent = pair.sender().sent().of(number);
-        let delivered = pair.sink().delivered().of(number);
+    for number in record.counted(FIRST) {
+        let at = record.submitted[number].at;
+        let sent = record.sent.of(number);
+        let delivered = record.delivered.of(number);
         times.push(at.as_secs_f64());
         delays.push(seconds(Some(at), delivered));
         queue.push(seconds(Some(at), sent));
         network.push(seconds(sent, delivered));
     }
-    let [first, second] = goodput(&pair, counts);
+    let [first, second] = goodput(record);
     vec![
         mean(&delays),
         mean(&queue),
@@ -208,8 +202,8 @@ pub(super) fn simulate(setting: Setting, trial: &Trial<'_>) -> Vec<f64> {
         slope(&times, &delays),
         first,
         second,
-        pair.network.link_stats(pair.data_links[0]).lost_queue as f64,
-        pair.counters().timeouts as f64,
+        record.last.links[0].lost_queue as f64,
+        record.last.sender.timeouts as f64,
     ]
 }
 

@@ -1,0 +1,29 @@
+//! `--bed` where there is no bed.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anabranch_lab::Experiment;
+
+use super::Effort;
+use crate::failure::Failure;
+
+/// Stands for what there is on Linux.
+pub(super) struct Real;
+
+impl Real {
+    pub(super) fn new(effort: &Effort, _: &Arc<AtomicBool>) -> Result<Self, Failure> {
+        match effort.bed {
+            true => Err(Failure::new("--bed: a bed takes Linux")),
+            false => Ok(Self),
+        }
+    }
+
+    pub(super) fn beside(&self, experiments: Vec<Experiment>, _: bool) -> Result<Vec<Experiment>, Failure> {
+        Ok(experiments)
+    }
+
+    pub(super) fn explaining(&self, outcome: Result<(), Failure>) -> Result<(), Failure> {
+        outcome
+    }
+}

@@ -1,0 +1,133 @@
+//! A short scenario on real packets, end to end. Where there can be no bed, or is no `iperf3`, each test says so and passes.
+
+#![cfg(target_os = "linux")]
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anabranch_field::Field;
+use anabranch_lab::stage::{Awaited, Demand, Messages, RealNetwork, Scenario, TcpFlows};
+use anabranch_lab::traffic::{Class, Regular, merged};
+use anabranch_netsim::{LinkConfig, TcpConfig};
+use anabranch_proto::{Config, MultipathMode, Reliability, SendOptions, StreamId, Timestamp};
+
+/// Messages of each class.
+const MESSAGES: usize = 60;
+
+fn field(interrupted: bool) -> Option<Field> {
+    match Field::new(Arc::new(AtomicBool::new(interrupted))) {
+        Ok(field) => Some(field),
+        Err(error) if error.is_refusal() => {
+            // Past the harness, which would keep it to itself.
+            let _ = writeln!(std::io::stderr(), "SKIPPED the field: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Two classes of messages for half a second, all of which arrive however busy the machine is.
+fn scenario(paths: usize, tcp: usize) -> Scenario {
+    let begin = Timestamp::from_millis(500);
+    let end = begin + Duration::from_millis(500);
+    let link: LinkConfig = "rate=20mbit,delay=5ms,queue=500p".parse().unwrap();
+    let messages = |class| Regular::at_rate(1, begin, 8.0 * 100.0 * 2.0 * MESSAGES as f64, 100, class);
+    let mut config = Config {
+        udp_encapsulation: false,
+        ..Config::default()
+    };
+    config.multipath.mode = if paths > 1 {
+        MultipathMode::Cmt
+    } else {
+        MultipathMode::Off
+    };
+    let mut classes = vec![Class::default(); 2];
+    classes[1].stream = StreamId(1);
+    classes[1].options = SendOptions {
+        unordered: true,
+        reliability: Reliability::Lifetime(Duration::from_secs(600)),
+        ..SendOptions::default()
+    };
+    Scenario {
+        config,
+        paths: vec![(link.clone(), link); paths],
+        messages: Some(Messages {
+            connect: Timestamp::from_millis(100),
+            classes,
+            demand: Demand::Scheduled(Box::new(merged(messages(0), messages(1)))),
+            awaited: Awaited::All,
+        }),
+        tcp: (tcp > 0).then(|| TcpFlows {
+            config: TcpConfig::default(),
+            real: TcpConfig::linux(),
+            starts: vec![Timestamp::ZERO; tcp],
+            access: LinkConfig::default(),
+        }),
+        counts: (begin, end),
+        most_drain: Duration::from_secs(300),
+    }
+}
+
+#[test]
+fn what_was_sent_beside_tcp_is_counted() {
+    let Some(field) = field(false) else {
+        return;
+    };
+    let run = field.run(&|| scenario(1, 2), 7);
+    let run = run.unwrap_or_else(|| panic!("{:?}", field.failure()));
+    let record = &run.record;
+    let submitted = record.submitted.len();
+    assert_eq!(submitted, 2 * MESSAGES, "the schedule decides, not the machine");
+    assert_eq!(
+        (record.counted(0).count(), record.counted(1).count()),
+        (MESSAGES, MESSAGES)
+    );
+    assert_eq!((record.refused, record.deliveries.len()), (0, submitted));
+    let late = |number: usize| record.delivered.of(number).unwrap() >= record.submitted[number].at;
+    assert!((0..submitted).all(late), "nothing comes before it is sent");
+    let received = record.packets_received;
+    assert!(received > 0 && record.last.sender.packets_sent >= received);
+    let tcp = [&record.at_begin, &record.at_end, &record.last].map(|reading| reading.tcp_bytes.clone());
+    assert!(tcp.iter().all(|flows| flows.len() == 2), "{tcp:?}");
+    assert!(
+        tcp[1]
+            .iter()
+            .zip(&tcp[2])
+            .all(|(earlier, later)| earlier <= later),
+        "{tcp:?}"
+    );
+    let link = &record.last.links[0];
+    assert!(link.delivered >= received, "{link:?}");
+    let facts = field.facts();
+    assert!(
+        facts.iter().any(|(_, value)| value.contains("Linux")),
+        "{facts:?}"
+    );
+}
+
+#[test]
+fn several_paths_carry_one_association() {
+    let Some(field) = field(false) else {
+        return;
+    };
+    let run = field.run(&|| scenario(3, 0), 7);
+    let run = run.unwrap_or_else(|| panic!("{:?}", field.failure()));
+    assert_eq!(run.record.deliveries.len(), 2 * MESSAGES);
+    assert_eq!(run.record.last.links.len(), 3);
+    assert!(
+        run.record.last.links.iter().all(|link| link.delivered > 0),
+        "{:?}",
+        run.record.last
+    );
+}
+
+#[test]
+fn who_interrupts_has_no_numbers_and_no_failure() {
+    let Some(field) = field(true) else {
+        return;
+    };
+    assert!(field.run(&|| scenario(1, 1), 7).is_none());
+    assert!(field.failure().is_none());
+}

@@ -1,0 +1,188 @@
+//! An experiment beside itself: each cell twice, in the simulator and on real packets.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Record, Scenario, Stage, simulated};
+use crate::claim::{Bound, Claim};
+use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric};
+use crate::figure::{Figure, FigureCurve};
+use crate::trial::Trial;
+use crate::user::{kept, word};
+
+/// The axis that tells on which network a cell is run.
+pub const NETWORK: &str = "network";
+/// Its place for virtual time.
+pub const SIMULATED: &str = "simulated";
+/// Its place for real packets.
+pub const BED: &str = "bed";
+
+/// What is measured of the network itself, behind the experiment's own metrics; the simulator has no such numbers.
+const OF_THE_BED: [Metric; 3] = [
+    metric(
+        "late",
+        "ms",
+        "99 of 100 packets were handed over no later than this after their time",
+    ),
+    metric(
+        "repeats",
+        "",
+        "times that the run was made again because the machine was too busy",
+    ),
+    metric(
+        "not_held",
+        "",
+        "1 if it was so to the end: then the numbers are those of a busy machine",
+    ),
+];
+
+/// Runs scenarios on real packets.
+pub trait RealNetwork: Send + Sync {
+    /// Runs a scenario, which it may do several times; the seed is the links' luck. `None` if it was interrupted, or cannot be
+    /// done.
+    fn run(&self, scenario: &dyn Fn() -> Scenario, seed: u64) -> Option<RealRun>;
+
+    /// What is to be known of the numbers' origin, as names and values.
+    fn facts(&self) -> Vec<(String, String)>;
+}
+
+/// A run on real packets.
+#[derive(Clone, Debug)]
+pub struct RealRun {
+    /// What came of it.
+    pub record: Record,
+    /// How late the network handed packets over: 99 of 100 were no later.
+    pub late: Duration,
+    /// How many runs before were too late to count.
+    pub repeats: u32,
+    /// Whether this one was in time.
+    pub is_held: bool,
+}
+
+/// The experiment with each cell twice, on an axis [`NETWORK`]. Of TCP's settings the simulated half has Linux's. `all`: all cells that can be
+/// run on real packets; otherwise those that the experiment means to be. `None` if there are none.
+#[must_use]
+pub fn beside(experiment: &Experiment, real: Arc<dyn RealNetwork>, all: bool) -> Option<Experiment> {
+    let staged = move |extent: Extent, cells: &dyn Fn(Extent) -> Vec<Cell>| -> Vec<(Place, Stage)> {
+        let cells = cells(extent).into_iter();
+        let staged = cells.filter_map(|cell| Some((cell.coordinates().to_vec(), cell.stage()?.clone())));
+        staged.filter(|(_, stage)| all || stage.is_usual).collect()
+    };
+    let (of_cells, of_figures) = (experiment.cells, experiment.figures);
+    if staged(Extent::Full, of_cells).is_empty() {
+        return None;
+    }
+    let facts = real.facts().into_iter().map(|(name, value)| Parameter {
+        name: word(name),
+        value: word(value),
+        from_paper: false,
+    });
+    let parameters: Vec<Parameter> = experiment.parameters.iter().copied().chain(facts).collect();
+    let metrics: Vec<Metric> = experiment.metrics.iter().copied().chain(OF_THE_BED).collect();
+    Some(Experiment {
+        name: word(format!("{}-bed", experiment.name)),
+        question: word(format!(
+            "{} In the simulator, and on real packets.",
+            experiment.question
+        )),
+        parameters: kept(parameters.into()),
+        metrics: kept(metrics.into()),
+        cells: kept(Box::new(move |extent| {
+            let staged = staged(extent, of_cells).into_iter();
+            staged
+                .flat_map(|(place, stage)| both(&place, &stage, &real))
+                .collect()
+        })),
+        claims: kept(Box::new(move || {
+            let staged = staged(Extent::Full, of_cells).into_iter();
+            staged
+                .flat_map(|(place, stage)| agreements(&place, &stage))
+                .collect()
+        })),
+        figures: kept(Box::new(move || {
+            of_figures().into_iter().filter_map(twice).collect()
+        })),
+        ..*experiment
+    })
+}
+
+type Place = Vec<(&'static str, String)>;
+
+/// The cell in the simulator, and on real packets.
+fn both(place: &Place, stage: &Stage, real: &Arc<dyn RealNetwork>) -> [Cell; 2] {
+    let on = |network: &str| {
+        let mut place = place.clone();
+        place.push((NETWORK, network.to_owned()));
+        place
+    };
+    let (here, there, real) = (stage.clone(), stage.clone(), Arc::clone(real));
+    let simulated = Cell::new(on(SIMULATED), move |trial| {
+        let mut numbers = here.numbers(&simulated(as_linux(here.scenario(trial)), trial));
+        numbers.extend([f64::NAN; OF_THE_BED.len()]);
+        numbers
+    });
+    let bed = Cell::interruptible(on(BED), move |trial: &Trial<'_>| {
+        let run = real.run(&|| there.scenario(trial), trial.seed)?;
+        let mut numbers = there.numbers(&run.record);
+        let not_held = f64::from(u8::from(!run.is_held));
+        numbers.extend([run.late.as_secs_f64() * 1e3, f64::from(run.repeats), not_held]);
+        Some(numbers)
+    });
+    [simulated, bed]
+}
+
+/// The kernel's TCP is not the paper's.
+fn as_linux(mut scenario: Scenario) -> Scenario {
+    if let Some(flows) = &mut scenario.tcp {
+        flows.config = flows.real.clone();
+    }
+    scenario
+}
+
+/// What the stage says that both must agree on.
+fn agreements(place: &Place, stage: &Stage) -> Vec<Claim> {
+    let words: Vec<String> = place
+        .iter()
+        .map(|(axis, place)| format!("{axis} {place}"))
+        .collect();
+    let claim = |&(metric, within): &(&'static str, f64)| {
+        let on = |network: &'static str| {
+            let mut place = place.clone();
+            place.push((NETWORK, network.to_owned()));
+            place
+        };
+        let (bed, simulated) = (on(BED), on(SIMULATED));
+        let says = format!(
+            "{}: {metric} on real packets and in the simulator differ by less than {:.0} %",
+            words.join(", "),
+            within * 100.0
+        );
+        let bound = Bound::Within(1.0 / (1.0 + within), 1.0 + within);
+        Claim::of_ratio(word(says), "", bound, move |results| {
+            results.ratio(&borrowed(&bed), &borrowed(&simulated), metric)
+        })
+    };
+    stage.agreement.iter().map(claim).collect()
+}
+
+fn borrowed(place: &Place) -> Vec<(&'static str, &str)> {
+    place
+        .iter()
+        .map(|(axis, place)| (*axis, place.as_str()))
+        .collect()
+}
+
+/// A figure with each curve twice. What a paper has belongs to neither.
+fn twice(figure: Figure) -> Option<Figure> {
+    let measured = figure.curves.iter().filter(|curve| !curve.at.is_empty());
+    let curves: Vec<FigureCurve> = measured
+        .flat_map(|curve| {
+            [SIMULATED, BED].map(|network| FigureCurve {
+                name: word(format!("{}, {network}", curve.name)),
+                at: curve.at.iter().copied().chain([(NETWORK, network)]).collect(),
+                paper: &[],
+            })
+        })
+        .collect();
+    (!curves.is_empty()).then_some(Figure { curves, ..figure })
+}

@@ -1,0 +1,123 @@
+//! A scenario in virtual time.
+
+use std::time::Duration;
+
+use anabranch_netsim::TcpSink;
+
+use super::{Awaited, Reading, Record, Scenario};
+use crate::experiments::pair::Pair;
+use crate::trial::Trial;
+
+/// How often it is asked whether the last messages have come.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Runs it.
+pub(crate) fn simulated(scenario: Scenario, trial: &Trial<'_>) -> Record {
+    let (counts, most_drain) = (scenario.counts, scenario.most_drain);
+    let awaited = scenario
+        .messages
+        .as_ref()
+        .map_or(Awaited::Nothing, |messages| messages.awaited);
+    let mut pair = Pair::staged(trial, scenario);
+    pair.network.run_until(counts.0);
+    let at_begin = reading(&pair);
+    pair.network.run_until(counts.1);
+    let at_end = reading(&pair);
+    while !is_over(&pair, awaited) && pair.network.now() < counts.1 + most_drain {
+        pair.network.run_for(LOOK);
+    }
+    let (sender, receiver) = (pair.sender(), pair.receiver().host());
+    let association = receiver.association_ids().next();
+    let association = association.and_then(|id| receiver.association(id));
+    Record {
+        counts,
+        submitted: pair.source().submitted().to_vec(),
+        refused: pair.source().refused(),
+        sent: sender.sent().clone(),
+        delivered: pair.sink().delivered().clone(),
+        deliveries: pair.sink().deliveries().to_vec(),
+        at_begin,
+        at_end,
+        last: reading(&pair),
+        packets_received: association.map_or(0, |association| association.counters().packets_received),
+        digest: Some(sender.digest()),
+    }
+}
+
+fn reading(pair: &Pair) -> Reading {
+    let links = pair.data_links.iter();
+    let sinks = pair
+        .tcp
+        .iter()
+        .map(|flow| pair.network.node::<TcpSink>(flow.right));
+    Reading {
+        links: links.map(|link| *pair.network.link_stats(*link)).collect(),
+        tcp_bytes: sinks.map(|sink| sink.stats().bytes).collect(),
+        sender: pair.counters(),
+    }
+}
+
+fn is_over(pair: &Pair, awaited: Awaited) -> bool {
+    match awaited {
+        Awaited::Nothing => true,
+        Awaited::All => {
+            let host = pair.sender().host();
+            let association = host.association_ids().next().and_then(|id| host.association(id));
+            association.is_none_or(|association| {
+                let stats = association.stats();
+                stats.queued_bytes + stats.outstanding_bytes == 0
+            })
+        }
+        Awaited::LastOf(class) => {
+            let last = pair
+                .source()
+                .submitted()
+                .iter()
+                .rposition(|message| message.class == class);
+            last.is_none_or(|last| pair.sink().delivered().of(last).is_some())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_netsim::LinkConfig;
+    use anabranch_proto::{SendOptions, Timestamp};
+
+    use super::*;
+    use crate::experiments::plain_config;
+    use crate::stage::{Demand, Messages};
+    use crate::traffic::{Class, Regular};
+    use crate::trial::Knobs;
+
+    /// What is awaited comes, although it takes longer than the time that counts.
+    #[test]
+    fn a_run_goes_on_for_what_is_awaited() {
+        let record = |awaited| {
+            let second = Duration::from_secs(1);
+            let messages = Regular::new(1, Timestamp::ZERO + second, second / 10, 1000, 0);
+            let scenario = Scenario {
+                config: plain_config(),
+                paths: vec![("rate=20kbit,delay=10ms".parse().unwrap(), LinkConfig::default())],
+                messages: Some(Messages {
+                    connect: Timestamp::ZERO,
+                    classes: vec![Class::from(SendOptions::default())],
+                    demand: Demand::Scheduled(Box::new(messages)),
+                    awaited,
+                }),
+                tcp: None,
+                counts: (Timestamp::ZERO + second, Timestamp::ZERO + 5 * second),
+                most_drain: Duration::from_secs(60),
+            };
+            simulated(scenario, &Trial::new(1, &Knobs::default()))
+        };
+        let [nothing, all, last] = [Awaited::Nothing, Awaited::All, Awaited::LastOf(0)].map(record);
+        for record in [&nothing, &all, &last] {
+            assert_eq!(record.submitted.len(), 40);
+            assert_eq!(record.counted(0).count(), 40);
+        }
+        assert!(nothing.deliveries.len() < 20, "{}", nothing.deliveries.len());
+        assert_eq!((all.deliveries.len(), last.deliveries.len()), (40, 40));
+        assert!(all.at_end.links[0].delivered < all.last.links[0].delivered);
+    }
+}
