@@ -86,7 +86,10 @@ impl Payload {
     /// Its length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.pieces().iter().map(Bytes::len).sum()
+        match &self.0 {
+            Pieces::One(bytes) => bytes.len(),
+            Pieces::Many(pieces) => pieces.iter().map(Bytes::len).sum(),
+        }
     }
 
     /// Whether there are no bytes in it.

@@ -183,9 +183,9 @@ impl Association {
 
     /// Whether a FORWARD-TSN must leave.
     pub(super) fn forward_due(&self) -> bool {
-        self.state.sends_data()
+        self.sources.forward.is_due(&self.outstanding)
+            && self.state.sends_data()
             && !self.state.is_setting_up()
-            && self.sources.forward.is_due(&self.outstanding)
     }
 
     /// Adds what is due beside control chunks: a FORWARD-TSN, before any data (§3.5 F2), and notices of messages that left
@@ -205,10 +205,18 @@ impl Association {
             self.counters.forward_tsns_sent += 1;
             self.keep_timer(now);
         }
-        self.push_forward_psn(now, id, packet);
-        let Some(data) = data.filter(|_| self.sources.notices.is_enabled()) else {
-            return;
-        };
+        if self.outstanding.transmissions().is_some() {
+            self.push_forward_psn(now, id, packet);
+        }
+        if let Some(data) = data
+            && self.sources.notices.is_enabled()
+        {
+            self.push_notices(id, data, packet);
+        }
+    }
+
+    /// Adds notices of messages that left before, as far as they leave room for `data` bytes.
+    fn push_notices(&mut self, id: PathId, data: usize, packet: &mut PacketWriter<'_>) {
         self.sources.notices.on_packet();
         let path = self.paths.path(id);
         let full = path.pmtu.max_data();
@@ -224,10 +232,14 @@ impl Association {
     }
 
     /// A chunk left as `index`: if nothing of its message will be sent again, a later packet says so.
+    #[inline]
     pub(super) fn note_last_transmission(&mut self, now: Timestamp, index: u64) {
-        if !self.sources.notices.is_enabled() {
-            return;
+        if self.sources.notices.is_enabled() {
+            self.note_if_last(now, index);
         }
+    }
+
+    fn note_if_last(&mut self, now: Timestamp, index: u64) {
         let chunk = self.outstanding.chunk(index);
         let round_trip = self.paths.path(chunk.path).rto.srtt().unwrap_or_default();
         let last = match chunk.fragment.persistence {

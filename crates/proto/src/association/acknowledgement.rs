@@ -98,10 +98,7 @@ impl Association {
                 self.counters.freed_early_bytes += outcome.freed_early as u64;
                 self.peer_window.on_ack(a_rwnd, outcome.cumulative_moved);
                 self.apply_outcome(now, outcome);
-                for (stream, sent_at) in &outcome.arrived {
-                    self.queue
-                        .on_arrived(*stream, now.saturating_duration_since(*sent_at));
-                }
+                self.queue.on_arrived(now, &outcome.arrived);
                 self.after_acknowledgement(now, &outcome.given_up);
                 self.on_window_update();
                 self.on_time_rule(now, outcome);
@@ -118,7 +115,7 @@ impl Association {
         self.counters.fast_recoveries += u64::from(outcome.recoveries);
         for index in 0..self.paths.len() {
             let path = PathId(index as u8);
-            self.apply_to_path(now, path, outcome.paths[index], outcome.cumulative_moved);
+            self.apply_to_path(now, path, &outcome.paths[index], outcome.cumulative_moved);
             if outcome.paths[index].cut {
                 self.cut_for_losses(path);
             }
@@ -189,7 +186,7 @@ impl Association {
         );
     }
 
-    fn apply_to_path(&mut self, now: Timestamp, id: PathId, outcome: PathOutcome, cumulative_moved: bool) {
+    fn apply_to_path(&mut self, now: Timestamp, id: PathId, outcome: &PathOutcome, cumulative_moved: bool) {
         let max_burst = self.config.max_burst;
         let coupling = self.paths.coupling(id);
         let split = self.config.multipath.is_on();
@@ -206,9 +203,11 @@ impl Association {
         if outcome.newly_acked > 0 {
             path.single_packet = false;
             path.silent_timeouts = 0;
-            let round_trip = path.rto.srtt().unwrap_or(path.rto.current());
-            let idle = path.flight_size == 0;
-            path.delivery.on_acked(now, outcome.newly_acked, round_trip, idle);
+            if split {
+                let round_trip = path.rto.srtt().unwrap_or(path.rto.current());
+                let idle = path.flight_size == 0;
+                path.delivery.on_acked(now, outcome.newly_acked, round_trip, idle);
+            }
             path.control.on_ack(AckedOnPath {
                 newly_acked: outcome.newly_acked,
                 flight_before,
@@ -249,6 +248,9 @@ impl Association {
 
     /// The window may have opened: a probe is no longer due.
     fn on_window_update(&mut self) {
+        if !self.peer_window.is_closed() && self.timers.window_probe.is_none() {
+            return;
+        }
         let left = self.peer_window.left(self.outstanding.in_flight());
         let fits = self.next_payload_len().is_none_or(|len| len <= left);
         if fits {

@@ -10,7 +10,7 @@ use anabranch_wire::packet::PacketWriter;
 use super::{Association, Capabilities};
 use crate::extension::eca::PathView;
 use crate::path::{PathId, PathState};
-use crate::send::{AckOutcome, Label};
+use crate::send::{AckOutcome, TransmissionName};
 use crate::time::Timestamp;
 
 impl Association {
@@ -85,13 +85,10 @@ impl Association {
         }
     }
 
-    /// What chunk `index`, which leaves by `id`, says beside its fragment.
-    pub(super) fn label(&self, id: PathId, index: u64, immediate: bool) -> Label {
-        let sequence = self.outstanding.chunk(index).sequence;
-        Label {
-            tsn: anabranch_wire::Tsn(index as u32),
-            immediate,
-            transmission: PathSequence {
+    /// What names a transmission that leaves by `id`, the one of this number there.
+    pub(super) fn name_of(&self, id: PathId, sequence: u64) -> TransmissionName {
+        TransmissionName {
+            number: PathSequence {
                 path: id.0,
                 number: Psn::new(sequence as u32),
             },
@@ -126,6 +123,7 @@ impl Association {
 
     /// A path that has no numbers left and must tell its receiver so, though it has no data to send with it.
     pub(super) fn forward_psn_alone(&self, now: Timestamp) -> Option<PathId> {
+        self.outstanding.transmissions()?;
         let stuck = |path: &&crate::path::Path| !path.has_numbers && path.state == PathState::Active;
         let mut stuck = self.paths.iter().filter(stuck).map(|path| path.id);
         let tells = self.config.multipath.eca.forward_psn && self.state.sends_data();

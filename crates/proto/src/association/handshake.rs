@@ -175,14 +175,14 @@ impl Association {
             initial_tsn,
             parameters: init_parameters(config, None),
         };
-        association.state = State::CookieWait(SetUp {
+        association.state = State::CookieWait(Box::new(SetUp {
             init,
             cookie: Bytes::new(),
             unrecognized: Vec::new(),
             repeats: 0,
             stale: 0,
             shutdown_asked: false,
-        });
+        }));
         association.send_set_up_chunk(now);
         association
     }
@@ -360,13 +360,11 @@ impl Association {
         self.adopt_streams(self.config.streams.outbound.min(fields.inbound_streams));
         self.add_peer_addresses(now, &peer.addresses);
         let previous = core::mem::replace(&mut self.state, State::Closed);
-        if let State::CookieWait(set_up) = previous {
-            self.state = State::CookieEchoed(SetUp {
-                cookie,
-                unrecognized: peer.unrecognized,
-                repeats: 0,
-                ..set_up
-            });
+        if let State::CookieWait(mut set_up) = previous {
+            set_up.cookie = cookie;
+            set_up.unrecognized = peer.unrecognized;
+            set_up.repeats = 0;
+            self.state = State::CookieEchoed(set_up);
         }
         self.paths.last_arrival = from;
         self.send_set_up_chunk(now);

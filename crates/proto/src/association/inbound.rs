@@ -52,7 +52,8 @@ impl Association {
     fn on_chunks(&mut self, now: Timestamp, inbound: &Inbound, skip: usize) {
         let mut notes = PacketNotes::default();
         // A chunk that is cut off or has no length ends the packet (§6.10).
-        let mut chunks = inbound.packet.chunks().skip(skip);
+        let mut chunks = inbound.packet.chunks();
+        chunks.by_ref().take(skip).for_each(drop);
         while let Some(Ok(raw)) = chunks.next() {
             if self.state.is_closed() || self.on_chunk(now, inbound, &raw, &mut notes).is_break() {
                 break;

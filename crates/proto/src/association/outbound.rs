@@ -2,14 +2,14 @@
 
 use std::net::IpAddr;
 
-use anabranch_wire::VerificationTag;
 use anabranch_wire::chunk::{Chunk, EncodeChunk, NrSackWriter, SackWriter, padded};
 use anabranch_wire::packet::{COMMON_HEADER_LEN, CommonHeader, PacketWriter};
+use anabranch_wire::{Tsn, VerificationTag};
 
 use super::{Association, State, Transmit};
 use crate::config::SchedulerKind;
 use crate::path::{Candidate, PathId};
-use crate::send::ChunkState;
+use crate::send::{ChunkState, Label};
 use crate::time::Timestamp;
 
 /// Bytes of a batch at most: what segmentation offload takes as one datagram, less the headers of IPv6 and UDP.
@@ -115,6 +115,19 @@ impl Association {
         if batch.is_some_and(|batch| batch.path != id) {
             return None;
         }
+        self.fill_packet(now, buffer, id, turn, batch)
+    }
+
+    /// Appends a packet for `id`, if there is anything for it. By itself, so that it costs little to find nothing to send.
+    #[inline(never)]
+    fn fill_packet(
+        &mut self,
+        now: Timestamp,
+        buffer: &mut Vec<u8>,
+        id: PathId,
+        turn: Option<DataTurn>,
+        batch: Option<Batch>,
+    ) -> Option<(PathId, usize)> {
         let max_packet = self.paths.path(id).pmtu.max_packet();
         let max_len = match batch {
             Some(batch) => batch.max_len,
@@ -199,16 +212,15 @@ impl Association {
 
     /// Adds a SACK if it is due, or if it can ride with data on the path it would take anyway (§6.1, §6.2).
     fn push_sack(&mut self, now: Timestamp, id: PathId, data_follows: bool, packet: &mut PacketWriter<'_>) {
-        let home = id == self.ack_path();
-        let due = self.receiver.ack_due() && home;
-        let rides = self.receiver.ack_pending() && data_follows && home;
+        let wanted = self.receiver.ack_due() || (data_follows && self.receiver.ack_pending());
+        let own = wanted && id == self.ack_path();
         let copy = self.receiver.copy_path() == Some(id);
         let room = packet.room();
-        if !(due || rides || copy) || self.state.is_setting_up() || room < NrSackWriter::HEADER_LEN {
+        if !(own || copy) || self.state.is_setting_up() || room < NrSackWriter::HEADER_LEN {
             return;
         }
         if self.receiver.names_transmissions() {
-            self.push_coop_sack(now, id, due || rides, packet);
+            self.push_coop_sack(now, id, own, packet);
             return;
         }
         let blocks = self.receiver.build_ack(room, |ack| {
@@ -242,7 +254,9 @@ impl Association {
         if !self.state.sends_data() {
             return None;
         }
-        if let Some(index) = self.next_repeat(now) {
+        if self.outstanding.first_lost().is_some()
+            && let Some(index) = self.next_repeat(now)
+        {
             let id = self.repeat_path(index);
             let path = self.paths.path(id);
             if path.has_repeat_room() {
@@ -308,7 +322,8 @@ impl Association {
         if !self.window_lets(now, id, len) {
             return false;
         }
-        if self.queue.next_class() > 0 && !self.paths.path_mut(id).has_room_for_less_urgent(now) {
+        let bounded = self.paths.path(id).delay_bound.is_some() && self.queue.next_class() > 0;
+        if bounded && !self.paths.path_mut(id).has_room_for_less_urgent(now) {
             return false;
         }
         if !first {
@@ -351,27 +366,27 @@ impl Association {
     fn push_data(&mut self, now: Timestamp, turn: DataTurn, packet: &mut PacketWriter<'_>) {
         let DataTurn { path: id, new } = turn;
         self.begin_data_packet(now, id);
+        if new.is_none() {
+            self.push_repeats(now, id, packet);
+        }
+        let limit = self.limit_beside(id);
+        // Beside repeats, new data must be allowed on its own (§6.1).
         let mut next = match new {
             Some(len) => Some(len),
-            None => {
-                self.push_repeats(now, id, packet);
-                // Beside repeats, new data must be allowed on its own (§6.1).
-                let beside = self.queue.scheduler() != SchedulerKind::RoundRobinPerPacket;
-                beside.then(|| self.next_beside(now, id)).flatten()
-            }
+            None if self.queue.scheduler() == SchedulerKind::RoundRobinPerPacket => None,
+            None => self.next_beside(now, id, limit),
         };
-        while let Some(len) = next.filter(|len| self.queue.format().wire_len(*len) <= packet.room()) {
+        let format = self.queue.format();
+        while let Some(len) = next.filter(|len| format.wire_len(*len) <= packet.room()) {
             self.push_new(now, id, len, packet);
             if self.peer_window.probe_now {
                 self.peer_window.probe_now = false;
                 return;
             }
-            if packet.room() <= self.queue.format().header_len()
-                && !self.paths.path(id).pmtu.counts_full_packets()
-            {
+            if packet.room() <= format.header_len() && !self.paths.path(id).pmtu.counts_full_packets() {
                 return;
             }
-            next = self.next_beside(now, id);
+            next = self.next_beside(now, id, limit);
         }
         if next.is_some() {
             // It did not fit: larger packets would be of use.
@@ -379,13 +394,17 @@ impl Association {
         }
     }
 
-    /// The length of the next new chunk, if it may share a packet to `id` with those already in it.
-    fn next_beside(&mut self, now: Timestamp, id: PathId) -> Option<usize> {
-        let len = self.next_payload_len()?;
+    /// Bytes of user data that a new chunk may have which shares a packet to `id` with others; `None` if none may.
+    fn limit_beside(&self, id: PathId) -> Option<usize> {
         let may = self.outstanding.first_lost().is_none()
-            && (self.paths.spreads() || self.paths.choose(Candidate::New) == id)
-            && self.may_send_new(now, id, len, false);
-        may.then_some(len)
+            && (self.paths.spreads() || self.paths.choose(Candidate::New) == id);
+        may.then(|| self.payload_limit())
+    }
+
+    /// The length of the next new chunk, if it may share a packet to `id` with those already in it.
+    fn next_beside(&mut self, now: Timestamp, id: PathId, limit: Option<usize>) -> Option<usize> {
+        let len = self.queue.peek(limit?)?;
+        self.may_send_new(now, id, len, false).then_some(len)
     }
 
     fn push_repeats(&mut self, now: Timestamp, id: PathId, packet: &mut PacketWriter<'_>) {
@@ -453,10 +472,19 @@ impl Association {
 
     /// Writes a chunk that has just been put in flight.
     fn write_data(&mut self, id: PathId, index: u64, immediate: bool, packet: &mut PacketWriter<'_>) {
-        let label = self.label(id, index, immediate);
-        let fragment = &self.outstanding.chunk(index).fragment;
-        self.queue.format().write(fragment, &label, packet);
-        self.note_numbers_left();
+        let chunk = self.outstanding.chunk(index);
+        let format = self.queue.format();
+        let label = Label {
+            tsn: Tsn(index as u32),
+            immediate,
+            named: format
+                .numbers_transmissions()
+                .then(|| self.name_of(id, chunk.sequence)),
+        };
+        format.write(&chunk.fragment, &label, packet);
+        if label.named.is_some() {
+            self.note_numbers_left();
+        }
     }
 }
 

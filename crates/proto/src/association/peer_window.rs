@@ -60,6 +60,11 @@ impl PeerWindow {
         !core::mem::replace(&mut self.closed, true)
     }
 
+    /// Whether data waited for the window when last looked at.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
     pub(crate) fn note_open(&mut self) {
         self.closed = false;
     }

@@ -41,9 +41,13 @@ impl Association {
 
     /// Sends SHUTDOWN or SHUTDOWN ACK as soon as nothing is outstanding any more.
     pub(super) fn advance_shutdown(&mut self, now: Timestamp) {
-        if !self.queue.is_empty() || !self.outstanding.is_empty() {
-            return;
+        let waits = matches!(self.state, State::ShutdownPending | State::ShutdownReceived);
+        if waits && self.queue.is_empty() && self.outstanding.is_empty() {
+            self.go_on_with_shutdown(now);
         }
+    }
+
+    fn go_on_with_shutdown(&mut self, now: Timestamp) {
         match self.state {
             State::ShutdownPending => {
                 self.state = State::ShutdownSent { repeats: 0 };

@@ -28,8 +28,8 @@ pub enum AssociationState {
 #[derive(Debug)]
 pub(crate) enum State {
     Closed,
-    CookieWait(SetUp),
-    CookieEchoed(SetUp),
+    CookieWait(Box<SetUp>),
+    CookieEchoed(Box<SetUp>),
     Established,
     ShutdownPending,
     ShutdownSent { repeats: u32 },

@@ -97,8 +97,11 @@ impl InboundStreams {
 
     /// The message whose turn it was is delivered: hands out those whose turn it is then.
     pub(super) fn advance(&mut self, id: StreamId, mut deliver: impl FnMut(Held)) {
-        self.streams.of(id).next += 1;
-        self.go_on(id, &mut deliver);
+        let stream = self.streams.of(id);
+        stream.next += 1;
+        if !stream.waiting.is_empty() {
+            self.go_on(id, &mut deliver);
+        }
     }
 
     /// Hands out the messages whose turn it is.

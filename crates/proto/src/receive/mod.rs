@@ -344,7 +344,10 @@ impl Receiver {
     /// None other needs it: whatever comes next in order makes this one grow. One beyond a gap must not be begun, for the
     /// message in the gap may need the room more, and two are never handed over at a time.
     fn seek_partial(&mut self) {
-        let Some(lowest) = self.reassembly.lowest().filter(|_| self.partial.is_none()) else {
+        if self.partial.is_some() {
+            return;
+        }
+        let Some(lowest) = self.reassembly.lowest() else {
             return;
         };
         let large = lowest.bytes >= self.partial_point || lowest.pieces.len() >= self.partial_chunks;
@@ -380,6 +383,7 @@ impl Receiver {
     }
 
     /// A message is whole, its first TSN is `first`: it can be read now, or waits for its turn.
+    #[inline]
     fn deliver(&mut self, first: Index, sequence: u32, held: Held) -> Verdict {
         let stream = held.part.stream;
         if held.part.unordered {
@@ -426,8 +430,9 @@ impl Receiver {
             }
             None => self.take_partial()?,
         };
-        self.window.release(held.part.payload.len(), held.chunks);
-        self.window.on_read(now, held.part.payload.len());
+        let len = held.part.payload.len();
+        self.window.release(len, held.chunks);
+        self.window.on_read(now, len);
         Some(held.part)
     }
 

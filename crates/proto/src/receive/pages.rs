@@ -19,10 +19,19 @@ impl<T: Default> Pages<T> {
     pub(super) fn of(&mut self, id: StreamId) -> &mut T {
         let (page, slot) = (usize::from(id.0) / PAGE, usize::from(id.0) % PAGE);
         if self.0.len() <= page {
-            self.0.resize_with(page + 1, || None);
+            self.grow(page + 1);
         }
-        let page = self.0[page].get_or_insert_with(|| Box::new(core::array::from_fn(|_| T::default())));
-        &mut page[slot]
+        &mut self.0[page].get_or_insert_with(Self::page)[slot]
+    }
+
+    #[cold]
+    fn grow(&mut self, pages: usize) {
+        self.0.resize_with(pages, || None);
+    }
+
+    #[cold]
+    fn page() -> Box<[T; PAGE]> {
+        Box::new(core::array::from_fn(|_| T::default()))
     }
 
     /// Those of the pages in use.

@@ -94,8 +94,9 @@ impl TsnTracker {
 
     /// Whether it has arrived.
     pub(crate) fn contains(&self, index: Index) -> bool {
-        if index <= self.cumulative {
-            return true;
+        // The next one would have moved the cumulative point.
+        if index <= self.cumulative + 1 {
+            return index <= self.cumulative;
         }
         let after = self.above.partition_point(|run| run.last < index);
         self.above.get(after).is_some_and(|run| run.first <= index)

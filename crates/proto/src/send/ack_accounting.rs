@@ -86,9 +86,12 @@ impl AckAccounting {
     }
 
     /// Chunk `index` leaves on a path; answers what that transmission is called there.
+    #[inline]
     pub(crate) fn on_sent(&mut self, path: PathId, index: u64, repeat: bool) -> u64 {
-        self.paths_mut()
-            .map_or(0, |paths| paths.on_sent(path, index, repeat))
+        match self {
+            Self::SingleDestination(_) => 0,
+            Self::PerPath(paths) => paths.on_sent(path, index, repeat),
+        }
     }
 
     /// An acknowledgement begins.
@@ -101,6 +104,7 @@ impl AckAccounting {
 
     /// A chunk in flight was acknowledged; `earliest` is the earliest index that was in flight on its path. Answers whether
     /// that is known now to have been the earliest transmission in flight there.
+    #[inline]
     pub(crate) fn on_acked(&mut self, chunk: &Chunk, index: u64, earliest: u64) -> bool {
         match self {
             Self::SingleDestination(_) => index <= earliest,

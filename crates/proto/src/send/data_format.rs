@@ -29,9 +29,15 @@ pub(crate) struct Label {
     pub(crate) tsn: Tsn,
     /// An answer is wanted at once (RFC 7053).
     pub(crate) immediate: bool,
-    /// Where transmissions have numbers, the number of this one.
-    pub(crate) transmission: PathSequence,
-    /// And where it is to be acknowledged.
+    /// Where transmissions have numbers: what names this one.
+    pub(crate) named: Option<TransmissionName>,
+}
+
+/// What the chunk of a transmission that has a number says of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TransmissionName {
+    pub(crate) number: PathSequence,
+    /// Where it is to be acknowledged.
     pub(crate) policy: AckPolicy,
     /// The numbers of chunk types that are not a standard's.
     pub(crate) types: OwnChunkTypes,
@@ -98,30 +104,24 @@ impl DataFormat {
         }
     }
 
-    /// Writes the chunk.
+    /// Writes the chunk; `label` names its transmission exactly where this format has numbers for them.
     pub(crate) fn write(self, fragment: &Fragment, label: &Label, packet: &mut PacketWriter<'_>) {
-        let Label {
-            transmission,
-            policy,
-            types,
-            ..
-        } = *label;
-        match self {
-            Self::Data => packet.push(&data(fragment, label)),
-            Self::IData => packet.push(&i_data(fragment, label)),
-            Self::EData => packet.push_as(
-                types.e_data,
+        match (self.interleaves(), label.named) {
+            (false, None) => packet.push(&data(fragment, label)),
+            (true, None) => packet.push(&i_data(fragment, label)),
+            (false, Some(name)) => packet.push_as(
+                name.types.e_data,
                 &EDataWriter {
-                    transmission,
-                    policy,
+                    transmission: name.number,
+                    policy: name.policy,
                     data: data(fragment, label),
                 },
             ),
-            Self::EIData => packet.push_as(
-                types.e_i_data,
+            (true, Some(name)) => packet.push_as(
+                name.types.e_i_data,
                 &EIDataWriter {
-                    transmission,
-                    policy,
+                    transmission: name.number,
+                    policy: name.policy,
                     data: i_data(fragment, label),
                 },
             ),

@@ -25,7 +25,7 @@ pub(crate) use abandonment::{AbandonPolicy, Moment, Persistence};
 pub(crate) use ack_accounting::AckAccounting;
 pub(crate) use ack_report::AckReport;
 pub(crate) use ack_report::normalise;
-pub(crate) use data_format::{DataFormat, Label};
+pub(crate) use data_format::{DataFormat, Label, TransmissionName};
 pub(crate) use fragment::{Fragment, UnsentMessage};
 pub(crate) use loss::{Run, difference, union};
 pub(crate) use outstanding::{AckOutcome, ChunkState, InvalidAck, Judge, Outstanding, PathOutcome};

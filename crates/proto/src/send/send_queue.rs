@@ -20,35 +20,86 @@ use crate::message::{MessageId, SendOptions};
 use crate::stats::StreamStats;
 use crate::time::Timestamp;
 
+/// The parts behind the one that is being sent.
+#[derive(Debug, Default)]
+struct Parts(VecDeque<Bytes>);
+
+/// A message that waits, or its rest. Most wait by themselves and whole, and are moved in and out: they are kept small.
 #[derive(Debug)]
 struct Message {
     id: MessageId,
-    options: SendOptions,
-    persistence: Persistence,
     queued_at: Timestamp,
-    /// What is to be sent next, and what follows it: only messages given in parts have more than one piece.
-    first: Bytes,
-    rest: VecDeque<Bytes>,
+    persistence: Persistence,
+    context: u64,
+    ppid: Ppid,
+    unordered: bool,
+    immediate: bool,
     /// No part is to follow.
     complete: bool,
     /// A fragment has left.
     begun: bool,
     /// The FSN of the next fragment.
     fragments: u32,
+    /// What is to be sent next, and what follows it: only messages given in parts have more than one piece.
+    first: Bytes,
+    rest: Option<Box<Parts>>,
 }
 
 impl Message {
+    fn new(id: MessageId, now: Timestamp, options: SendOptions, first: Bytes, complete: bool) -> Self {
+        Self {
+            id,
+            queued_at: now,
+            persistence: Persistence::new(options.reliability, now),
+            context: options.context,
+            ppid: options.ppid,
+            unordered: options.unordered,
+            immediate: options.immediate,
+            complete,
+            begun: false,
+            fragments: 0,
+            first,
+            rest: None,
+        }
+    }
+
     fn size(&self) -> usize {
-        self.first.len() + self.rest.iter().map(Bytes::len).sum::<usize>()
+        let rest = self.rest.iter().flat_map(|rest| &rest.0);
+        self.first.len() + rest.map(Bytes::len).sum::<usize>()
+    }
+
+    /// Adds the next part, which may be empty.
+    fn push(&mut self, part: Bytes) {
+        if self.first.is_empty() {
+            self.first = part;
+        } else if !part.is_empty() {
+            self.rest.get_or_insert_default().0.push_back(part);
+        }
+    }
+
+    /// Whether its next fragment, of at most `limit` bytes, waits for another part: the ending one may be empty, and the
+    /// fragment before it must be known to be the last.
+    fn is_held_back(&self, limit: usize) -> bool {
+        let has_rest = || self.rest.as_ref().is_some_and(|rest| !rest.0.is_empty());
+        !self.complete && self.first.len() <= limit && !has_rest()
+    }
+
+    /// Takes the first `len` bytes, which are of one part.
+    fn take(&mut self, len: usize) -> Bytes {
+        if len < self.first.len() {
+            return self.first.split_to(len);
+        }
+        let next = self.rest.as_mut().and_then(|rest| rest.0.pop_front());
+        core::mem::replace(&mut self.first, next.unwrap_or_default())
     }
 
     fn unsent(&self, stream: StreamId, number: u32) -> UnsentMessage {
         UnsentMessage {
-            unordered: self.options.unordered,
+            unordered: self.unordered,
             sequence: number,
             message: self.id,
             stream,
-            context: self.options.context,
+            context: self.context,
             begun: self.begun,
         }
     }
@@ -150,7 +201,6 @@ impl SendQueue {
         }
         let next_message = MessageId(self.next_message);
         let size = part.len();
-        let persistence = Persistence::new(options.reliability, now);
         let state = self.streams.touch(stream).get_or_insert_default();
         if let Some(dropped) = state.dropping {
             if !is_part {
@@ -166,11 +216,7 @@ impl SendQueue {
                 if size == 0 && !end {
                     return Err(SendError::Empty);
                 }
-                if message.first.is_empty() {
-                    message.first = part;
-                } else if size > 0 {
-                    message.rest.push_back(part);
-                }
+                message.push(part);
                 message.complete = end;
                 let id = message.id;
                 state.stats.bytes += size as u64;
@@ -182,17 +228,9 @@ impl SendQueue {
             (None, _) if size == 0 => return Err(SendError::Empty),
             (None, _) => {}
         }
-        state.messages.push_back(Message {
-            id: next_message,
-            options,
-            persistence,
-            queued_at: now,
-            first: part,
-            rest: VecDeque::new(),
-            complete: end,
-            begun: false,
-            fragments: 0,
-        });
+        let message = Message::new(next_message, now, options, part, end);
+        let persistence = message.persistence;
+        state.messages.push_back(message);
         state.stats.messages += 1;
         state.stats.bytes += size as u64;
         state.stats.queued_bytes += size;
@@ -217,13 +255,22 @@ impl SendQueue {
 
     /// Bytes of user data in the next fragment, at most `limit`; `None` when nothing can leave: nothing waits, or a
     /// message in the middle waits for its next part.
+    #[inline]
     pub(crate) fn peek(&mut self, limit: usize) -> Option<usize> {
+        let message = self.stream(self.next_stream()?)?.messages.front()?;
+        if message.is_held_back(limit) {
+            return self.peek_further(limit);
+        }
+        Some(message.first.len().min(limit))
+    }
+
+    /// The same where the first message is held back.
+    #[cold]
+    fn peek_further(&mut self, limit: usize) -> Option<usize> {
         loop {
             let id = self.next_stream()?;
             let message = self.stream(id)?.messages.front()?;
-            // An ending part may be empty; the fragment before it is held back until it is known to be the last.
-            let held_back = !message.complete && message.rest.is_empty() && message.first.len() <= limit;
-            if !held_back {
+            if !message.is_held_back(limit) {
                 return Some(message.first.len().min(limit));
             }
             if self.locked.is_some() || !self.scheduler.park(id) {
@@ -233,6 +280,7 @@ impl SendQueue {
     }
 
     /// Takes the next fragment of `len` bytes, as peeked.
+    #[inline]
     pub(crate) fn take(&mut self, now: Timestamp, len: usize) -> Option<Fragment> {
         let id = self.next_stream()?;
         let format = self.format;
@@ -243,27 +291,22 @@ impl SendQueue {
         message.fragments = fsn.wrapping_add(1);
         let beginning = !message.begun;
         message.begun = true;
-        let payload = message.first.split_to(len);
-        if message.first.is_empty()
-            && let Some(next) = message.rest.pop_front()
-        {
-            message.first = next;
-        }
+        let payload = message.take(len);
         let ending = message.complete && message.first.is_empty();
-        let options = message.options;
+        let unordered = message.unordered;
         let fragment = Fragment {
             wire_len: format.wire_len(payload.len()) as u32,
             payload,
             message: message.id,
-            context: options.context,
+            context: message.context,
             stream: id,
-            sequence: format.number(&stream.next, options.unordered),
+            sequence: format.number(&stream.next, unordered),
             fsn,
-            ppid: options.ppid,
-            unordered: options.unordered,
+            ppid: message.ppid,
+            unordered,
             beginning,
             ending,
-            immediate: options.immediate && ending,
+            immediate: message.immediate && ending,
             persistence: message.persistence,
         };
         let id_of_it = message.id;
@@ -275,7 +318,7 @@ impl SendQueue {
             stream.stats.queue_delay_total += waited;
             stream.stats.queue_delay_max = stream.stats.queue_delay_max.max(waited);
             stream.stats.queued_messages -= 1;
-            format.count(&mut stream.next, options.unordered);
+            format.count(&mut stream.next, unordered);
             stream.messages.pop_front();
             self.messages -= 1;
         }
@@ -297,6 +340,7 @@ impl SendQueue {
     }
 
     /// Enters a message among those that may be dropped while they wait, or takes it out.
+    #[inline]
     fn note_persistence(
         &mut self,
         persistence: Persistence,
@@ -304,8 +348,10 @@ impl SendQueue {
         stream: StreamId,
         waits: bool,
     ) {
-        let class = self.scheduler.class(stream);
-        self.perishable.note(persistence, class, message, stream, waits);
+        if !matches!(persistence, Persistence::Reliable) {
+            let class = self.scheduler.class(stream);
+            self.perishable.note(persistence, class, message, stream, waits);
+        }
     }
 
     /// When the next message expires: it may leave at that very time, and no later.
@@ -382,7 +428,7 @@ impl SendQueue {
             stream.dropping = Some(message.id);
         }
         let left = stream.messages.len();
-        let unordered = message.options.unordered;
+        let unordered = message.unordered;
         let unsent = message.unsent(id, self.format.number(&stream.next, unordered));
         if message.begun {
             self.format.count(&mut stream.next, unordered);
@@ -452,13 +498,22 @@ impl SendQueue {
         self.stream(id).map(|stream| stream.stats).unwrap_or_default()
     }
 
-    /// A message that left whole was acknowledged, so long after its end was sent first.
-    pub(crate) fn on_arrived(&mut self, id: StreamId, network_delay: Duration) {
-        if let Some(stream) = self.stream_mut(id) {
+    /// Messages that left whole were acknowledged: of which stream each is, and when its end was sent first.
+    pub(crate) fn on_arrived(&mut self, now: Timestamp, arrived: &[(StreamId, Timestamp)]) {
+        for of_stream in arrived.chunk_by(|(one, _), (next, _)| one == next) {
+            let Some(stream) = self.stream_mut(of_stream[0].0) else {
+                continue;
+            };
+            let delays = of_stream
+                .iter()
+                .map(|(_, sent_at)| now.0.saturating_sub(sent_at.0));
+            let (total, most) = delays.fold((0, 0), |(total, most): (u64, u64), delay| {
+                (total.saturating_add(delay), most.max(delay))
+            });
             let stats = &mut stream.stats;
-            stats.messages_acknowledged += 1;
-            stats.network_delay_total += network_delay;
-            stats.network_delay_max = stats.network_delay_max.max(network_delay);
+            stats.messages_acknowledged += of_stream.len() as u64;
+            stats.network_delay_total += Duration::from_nanos(total);
+            stats.network_delay_max = stats.network_delay_max.max(Duration::from_nanos(most));
         }
     }
 

@@ -250,11 +250,16 @@ pub trait EncodeChunk {
     fn encode(&self, out: &mut Vec<u8>);
 }
 
-/// Appends a chunk header. A chunk is never longer than its packet, so the length fits 16 bits.
-pub(crate) fn put_header(out: &mut Vec<u8>, kind: u8, flags: u8, len: usize) {
+/// A chunk header. A chunk is never longer than its packet, so the length fits 16 bits.
+pub(crate) fn header(kind: u8, flags: u8, len: usize) -> [u8; CHUNK_HEADER_LEN] {
     debug_assert!(len <= usize::from(u16::MAX), "a chunk fits a packet");
-    out.extend_from_slice(&[kind, flags]);
-    out.extend_from_slice(&(len as u16).to_be_bytes());
+    let [high, low] = (len as u16).to_be_bytes();
+    [kind, flags, high, low]
+}
+
+/// Appends a chunk header.
+pub(crate) fn put_header(out: &mut Vec<u8>, kind: u8, flags: u8, len: usize) {
+    out.extend_from_slice(&header(kind, flags, len));
 }
 
 /// Adds zero bytes up to the next multiple of 4 from `start`.

@@ -12,7 +12,7 @@
 use alloc::vec::Vec;
 
 use super::sack::{GapAckBlock, GapAckBlocks, TsnList, ack_flags, put_block};
-use super::{CHUNK_HEADER_LEN, ChunkError, EncodeChunk, RawChunk, kind, put_header};
+use super::{CHUNK_HEADER_LEN, ChunkError, EncodeChunk, RawChunk, header, kind};
 use crate::types::Tsn;
 
 /// An acknowledgement that came in.
@@ -143,13 +143,14 @@ impl EncodeChunk for NrSackWriter<'_> {
 }
 
 fn put_fields(out: &mut Vec<u8>, packets: u8, len: usize, cumulative: Tsn, a_rwnd: u32, counts: [usize; 3]) {
-    put_header(out, kind::NR_SACK, ack_flags(packets), len);
-    out.extend_from_slice(&cumulative.0.to_be_bytes());
-    out.extend_from_slice(&a_rwnd.to_be_bytes());
-    counts
-        .iter()
-        .for_each(|count| out.extend_from_slice(&(*count as u16).to_be_bytes()));
-    out.extend_from_slice(&[0; 2]);
+    let mut fields = [0; HEADER_LEN];
+    fields[..4].copy_from_slice(&header(kind::NR_SACK, ack_flags(packets), len));
+    fields[4..8].copy_from_slice(&cumulative.0.to_be_bytes());
+    fields[8..12].copy_from_slice(&a_rwnd.to_be_bytes());
+    for (at, count) in counts.into_iter().enumerate() {
+        fields[12 + 2 * at..14 + 2 * at].copy_from_slice(&(count as u16).to_be_bytes());
+    }
+    out.extend_from_slice(&fields);
 }
 
 #[cfg(test)]

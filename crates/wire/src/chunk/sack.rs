@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 
-use super::{CHUNK_HEADER_LEN, ChunkError, EncodeChunk, RawChunk, kind, put_header};
+use super::{CHUNK_HEADER_LEN, ChunkError, EncodeChunk, RawChunk, header, kind};
 use crate::types::Tsn;
 
 /// A run of TSNs that arrived, as offsets from the cumulative TSN ack, both ends included.
@@ -178,11 +178,15 @@ impl EncodeChunk for Sack {
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
-        put_header(out, kind::SACK, 0, self.encoded_len());
-        out.extend_from_slice(&self.cumulative_tsn_ack.0.to_be_bytes());
-        out.extend_from_slice(&self.a_rwnd.to_be_bytes());
-        out.extend_from_slice(&(self.gap_ack_blocks.len() as u16).to_be_bytes());
-        out.extend_from_slice(&(self.duplicate_tsns.len() as u16).to_be_bytes());
+        let counts = [self.gap_ack_blocks.len(), self.duplicate_tsns.len()];
+        put_fields(
+            out,
+            0,
+            self.encoded_len(),
+            self.cumulative_tsn_ack,
+            self.a_rwnd,
+            counts,
+        );
         out.extend_from_slice(self.gap_ack_blocks.as_bytes());
         out.extend_from_slice(self.duplicate_tsns.as_bytes());
     }
@@ -211,11 +215,15 @@ impl EncodeChunk for SackWriter<'_> {
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
-        put_header(out, kind::SACK, ack_flags(self.packets), self.encoded_len());
-        out.extend_from_slice(&self.cumulative_tsn_ack.0.to_be_bytes());
-        out.extend_from_slice(&self.a_rwnd.to_be_bytes());
-        out.extend_from_slice(&(self.gap_ack_blocks.len() as u16).to_be_bytes());
-        out.extend_from_slice(&(self.duplicate_tsns.len() as u16).to_be_bytes());
+        let counts = [self.gap_ack_blocks.len(), self.duplicate_tsns.len()];
+        put_fields(
+            out,
+            self.packets,
+            self.encoded_len(),
+            self.cumulative_tsn_ack,
+            self.a_rwnd,
+            counts,
+        );
         self.gap_ack_blocks
             .iter()
             .for_each(|block| put_block(out, *block));
@@ -223,6 +231,16 @@ impl EncodeChunk for SackWriter<'_> {
             .iter()
             .for_each(|tsn| out.extend_from_slice(&tsn.0.to_be_bytes()));
     }
+}
+
+fn put_fields(out: &mut Vec<u8>, packets: u8, len: usize, cumulative: Tsn, a_rwnd: u32, counts: [usize; 2]) {
+    let mut fields = [0; Sack::HEADER_LEN];
+    fields[..4].copy_from_slice(&header(kind::SACK, ack_flags(packets), len));
+    fields[4..8].copy_from_slice(&cumulative.0.to_be_bytes());
+    fields[8..12].copy_from_slice(&a_rwnd.to_be_bytes());
+    fields[12..14].copy_from_slice(&(counts[0] as u16).to_be_bytes());
+    fields[14..].copy_from_slice(&(counts[1] as u16).to_be_bytes());
+    out.extend_from_slice(&fields);
 }
 
 #[cfg(test)]

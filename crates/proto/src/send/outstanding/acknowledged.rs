@@ -81,24 +81,26 @@ impl Outstanding {
     ) -> Option<u64> {
         let mut highest = None;
         while self.base <= cumulative {
-            let Some(mut chunk) = self.chunks.pop_front() else {
+            let Some(chunk) = self.chunks.front_mut() else {
                 break;
             };
-            self.bytes -= chunk.fragment.payload.len();
+            let len = chunk.fragment.payload.len();
+            self.bytes -= len;
             self.abandoned -= usize::from(chunk.abandoned);
-            outcome.released += chunk.fragment.payload.len();
-            if chunk.state != ChunkState::Acked {
+            outcome.released += len;
+            if chunk.state == ChunkState::Acked {
+                self.held -= chunk.fragment.wire_len();
+            } else {
                 if chunk.state == ChunkState::InFlight {
-                    self.in_flight -= chunk.fragment.payload.len();
+                    self.in_flight -= len;
                     outcome.paths[chunk.path.index()].cumulative_in_flight |= !chunk.abandoned;
                 } else {
                     self.lost.remove(&self.base);
                 }
-                note_acked(&mut chunk, self.base, &mut self.accounting, earliest, outcome);
+                note_acked(chunk, self.base, &mut self.accounting, earliest, outcome);
                 highest = Some(self.base);
-            } else {
-                self.held -= chunk.fragment.wire_len();
             }
+            self.chunks.pop_front();
             self.base += 1;
         }
         highest
@@ -171,6 +173,7 @@ impl Outstanding {
 }
 
 /// A chunk is acknowledged for the first time.
+#[inline(always)]
 fn note_acked(
     chunk: &mut Chunk,
     index: u64,

@@ -90,7 +90,16 @@ impl Outstanding {
 
     /// How far the fragment that is about to be the last of the ring is from the one of its message before it: nearly always
     /// there is none, or it is the last now.
+    #[inline(always)]
     pub(super) fn link(&mut self, fragment: &Fragment) -> [u32; 2] {
+        let ended = self.chunks.back().is_none_or(|back| back.fragment.ending);
+        if fragment.beginning && ended {
+            return [0, 0];
+        }
+        self.link_to_open(fragment)
+    }
+
+    fn link_to_open(&mut self, fragment: &Fragment) -> [u32; 2] {
         let index = self.next_index();
         let back = self.chunks.back().map(|chunk| &chunk.fragment);
         let goes_on = back.is_some_and(|back| back.message == fragment.message);

@@ -26,7 +26,16 @@ impl Arrivals {
         self.turns.front().map(|(_, stream)| *stream)
     }
 
+    #[inline(always)]
     pub(super) fn remove(&mut self, message: MessageId) {
+        if self.gone == 0 && self.turns.front().is_some_and(|(first, _)| *first == message) {
+            self.turns.pop_front();
+        } else {
+            self.remove_out_of_turn(message);
+        }
+    }
+
+    fn remove_out_of_turn(&mut self, message: MessageId) {
         if self.turns.front().is_some_and(|(first, _)| *first == message) {
             self.turns.pop_front();
         } else if let Ok(at) = self.turns.binary_search_by_key(&message, |(id, _)| *id) {

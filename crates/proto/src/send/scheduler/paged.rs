@@ -33,11 +33,19 @@ impl<T: Default> Paged<T> {
     pub(crate) fn touch(&mut self, stream: StreamId) -> &mut T {
         let index = usize::from(stream.0);
         if self.0.len() <= index / PAGE {
-            self.0.resize_with(index / PAGE + 1, || None);
+            self.grow(index / PAGE + 1);
         }
-        let page =
-            self.0[index / PAGE].get_or_insert_with(|| Box::new(core::array::from_fn(|_| T::default())));
-        &mut page[index % PAGE]
+        &mut self.0[index / PAGE].get_or_insert_with(Self::page)[index % PAGE]
+    }
+
+    #[cold]
+    fn grow(&mut self, pages: usize) {
+        self.0.resize_with(pages, || None);
+    }
+
+    #[cold]
+    fn page() -> Box<[T; PAGE]> {
+        Box::new(core::array::from_fn(|_| T::default()))
     }
 
     /// What takes memory, in order.
