@@ -21,6 +21,7 @@ mod extension;
 #[doc(hidden)]
 pub mod fuzzing;
 mod message;
+mod paged;
 mod path;
 mod random;
 mod receive;

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use anabranch_wire::{Ssn, StreamId};
 
 use super::interleaved::Key;
-use super::pages::Pages;
 use super::tsn_tracker::Index;
 use crate::message::MessagePart;
+use crate::paged::Paged;
 
 /// What one inbound stream waits for.
 #[derive(Debug, Default)]
@@ -57,7 +57,7 @@ pub(super) enum Turn {
 /// All inbound streams.
 #[derive(Debug, Default)]
 pub(super) struct InboundStreams {
-    streams: Pages<InboundStream>,
+    streams: Paged<InboundStream>,
     /// Slots that are skipped: a peer must not make more of them than chunks.
     skipped: usize,
 }
@@ -70,7 +70,7 @@ impl InboundStreams {
     /// these, one each at least. With that bound the 16 bits are never ambiguous: 40,000 messages may be ahead of a lost
     /// one, which serial number arithmetic alone would take for old ones.
     pub(super) fn turn(&mut self, id: StreamId, sequence: u32, missing_below: u64) -> Turn {
-        let ahead = ahead(self.streams.of(id).next, sequence);
+        let ahead = ahead(self.streams.touch(id).next, sequence);
         if ahead == 0 {
             Turn::Now
         } else if u64::from(ahead) <= missing_below {
@@ -84,7 +84,7 @@ impl InboundStreams {
 
     /// Keeps a message whose turn comes later; answers it if one of its number is there already.
     pub(super) fn keep(&mut self, sequence: u32, held: Held) -> Result<(), Held> {
-        let stream = self.streams.of(held.part.stream);
+        let stream = self.streams.touch(held.part.stream);
         let number = stream.next + u64::from(ahead(stream.next, sequence));
         match stream.waiting.entry(number) {
             std::collections::btree_map::Entry::Vacant(entry) => {
@@ -97,7 +97,7 @@ impl InboundStreams {
 
     /// The message whose turn it was is delivered: hands out those whose turn it is then.
     pub(super) fn advance(&mut self, id: StreamId, mut deliver: impl FnMut(Held)) {
-        let stream = self.streams.of(id);
+        let stream = self.streams.touch(id);
         stream.next += 1;
         if !stream.waiting.is_empty() {
             self.go_on(id, &mut deliver);
@@ -106,7 +106,7 @@ impl InboundStreams {
 
     /// Hands out the messages whose turn it is.
     fn go_on(&mut self, id: StreamId, deliver: &mut impl FnMut(Held)) {
-        let stream = self.streams.of(id);
+        let stream = self.streams.touch(id);
         let mut skipped = 0;
         while let Some(entry) = stream.waiting.first_entry()
             && *entry.key() == stream.next
@@ -124,7 +124,7 @@ impl InboundStreams {
     /// follow. Each message that is passed took one TSN at least of the `span` that are skipped, which tells SSNs ahead
     /// from those behind.
     pub(super) fn skip_to(&mut self, id: StreamId, sequence: u32, span: u64, mut deliver: impl FnMut(Held)) {
-        let stream = self.streams.of(id);
+        let stream = self.streams.touch(id);
         let ahead = u64::from(ahead(stream.next, sequence));
         if ahead >= span {
             return;
@@ -155,7 +155,7 @@ impl InboundStreams {
         mut deliver: impl FnMut(Held),
     ) {
         let room = self.skipped < most;
-        let stream = self.streams.of(id);
+        let stream = self.streams.touch(id);
         let ahead = u64::from(ahead(stream.next, sequence));
         if ahead == 0 {
             self.advance(id, deliver);
@@ -182,7 +182,7 @@ impl InboundStreams {
 
     /// Takes out the message that waits with its first TSN at `first`.
     pub(super) fn take_waiting(&mut self, first: Index) -> Option<Held> {
-        self.streams.iter_mut().find_map(|stream| {
+        self.streams.iter_mut().find_map(|(_, stream)| {
             let is_it = |slot: &Slot| matches!(slot, Slot::Waits(held) if held.first == first);
             let number = *stream.waiting.iter().find(|(_, slot)| is_it(slot))?.0;
             match stream.waiting.remove(&number) {

@@ -8,7 +8,6 @@ mod cooperative;
 mod delivery;
 mod forward;
 pub(crate) mod interleaved;
-mod pages;
 mod reassembly;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod reassembly_model;

@@ -13,10 +13,11 @@ use super::abandonment::Persistence;
 use super::data_format::{DataFormat, MessageNumbers};
 use super::fragment::{Fragment, UnsentMessage};
 use super::perishable::{Importance, Perishable};
-use super::scheduler::{Accepted, Paged, StreamScheduler};
+use super::scheduler::{Accepted, StreamScheduler};
 use crate::config::SchedulerKind;
 use crate::error::SendError;
 use crate::message::{MessageId, SendOptions};
+use crate::paged::Paged;
 use crate::stats::StreamStats;
 use crate::time::Timestamp;
 

@@ -10,11 +10,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use anabranch_wire::{Mid, StreamId};
 
 use super::delivery::{Held, Ready};
-use super::pages::Pages;
 use super::receive_window::ReceiveWindow;
 use super::tsn_tracker::Index;
 use super::{Fragment, MessagePart, Payload, Verdict};
 use crate::config::BufferConfig;
+use crate::paged::Paged;
 use growing::Growing;
 
 /// What names a message among those that are there.
@@ -73,7 +73,7 @@ struct Limits {
 #[derive(Debug)]
 pub(super) struct Interleaved {
     messages: BTreeMap<Key, Growing>,
-    streams: Pages<Order>,
+    streams: Paged<Order>,
     /// Ordered messages that will not come.
     skipped: BTreeSet<(StreamId, u32)>,
     /// Bytes and chunks of the messages that are not handed over in parts.
@@ -86,7 +86,7 @@ impl Interleaved {
         let half = (buffers.receive as usize / 2, (buffers.max_chunks / 2).max(1));
         Self {
             messages: BTreeMap::new(),
-            streams: Pages::default(),
+            streams: Paged::default(),
             skipped: BTreeSet::new(),
             open: (0, 0),
             limits: Limits {
@@ -104,7 +104,7 @@ impl Interleaved {
             unordered: fragment.unordered,
             mid: fragment.sequence,
         };
-        let order = self.streams.of(key.stream);
+        let order = self.streams.touch(key.stream);
         let is_past = if key.unordered {
             order
                 .passed
@@ -150,7 +150,7 @@ impl Interleaved {
 
     /// A message has grown, or its turn has come.
     fn on_grown(&mut self, key: Key, out: &mut Outlet<'_>) {
-        let order = self.streams.of(key.stream);
+        let order = self.streams.touch(key.stream);
         let Some(message) = self.messages.get_mut(&key) else {
             return;
         };
@@ -171,7 +171,7 @@ impl Interleaved {
     /// Hands out the ordered messages of a stream whose turn it is.
     fn go_on(&mut self, stream: StreamId, out: &mut Outlet<'_>) {
         loop {
-            let mid = self.streams.of(stream).next;
+            let mid = self.streams.touch(stream).next;
             let key = Key {
                 stream,
                 unordered: false,
@@ -188,14 +188,14 @@ impl Interleaved {
                 Some((false, _)) => return self.seek_parts(key, out),
                 None => return,
             }
-            self.streams.of(stream).next = mid.wrapping_add(1);
+            self.streams.touch(stream).next = mid.wrapping_add(1);
         }
     }
 
     /// Begins to hand over a message in parts if its turn has come, and it is large or all together are. With that nothing
     /// can fill the window for good: what is held for want of something missing goes on when that comes.
     fn seek_parts(&mut self, key: Key, out: &mut Outlet<'_>) {
-        let order = self.streams.of(key.stream);
+        let order = self.streams.touch(key.stream);
         let turn = if key.unordered {
             order.in_parts.is_none()
         } else {
@@ -282,7 +282,7 @@ impl Interleaved {
 
     /// The messages of a stream up to this one will not come, as far as they have not (RFC 8260 §2.3.1).
     pub(super) fn skip_to(&mut self, stream: StreamId, unordered: bool, mid: u32, out: &mut Outlet<'_>) {
-        let order = self.streams.of(stream);
+        let order = self.streams.touch(stream);
         let (first, in_parts) = if unordered {
             if order.passed.is_some_and(|passed| !Mid(mid).is_after(Mid(passed))) {
                 return;
@@ -372,13 +372,13 @@ impl Interleaved {
         message.cut = true;
         out.list(key, message);
         if key.unordered {
-            self.streams.of(key.stream).in_parts = None;
+            self.streams.touch(key.stream).in_parts = None;
         }
     }
 
     /// One ordered message will not come, if it has not.
     pub(super) fn skip_one(&mut self, stream: StreamId, mid: u32, out: &mut Outlet<'_>) {
-        let next = self.streams.of(stream).next;
+        let next = self.streams.touch(stream).next;
         let key = Key {
             stream,
             unordered: false,

@@ -4,7 +4,6 @@
 //! asks here only between messages or, with interleaving, between fragments.
 
 mod arrivals;
-mod paged;
 mod rings;
 mod settings;
 mod turns;
@@ -12,8 +11,6 @@ mod turns;
 use core::num::NonZeroU16;
 
 use anabranch_wire::StreamId;
-
-pub(super) use paged::Paged;
 
 use crate::config::SchedulerKind;
 use crate::message::MessageId;

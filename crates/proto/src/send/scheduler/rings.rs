@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use anabranch_wire::StreamId;
 
-use super::paged::Paged;
+use crate::paged::Paged;
 
 /// What sorts the rings.
 pub(super) type Key = u128;

@@ -4,7 +4,7 @@ use core::num::NonZeroU16;
 
 use anabranch_wire::StreamId;
 
-use super::paged::Paged;
+use crate::paged::Paged;
 
 /// Priorities and weights. Streams that nothing was said of take no memory.
 #[derive(Debug, Default)]

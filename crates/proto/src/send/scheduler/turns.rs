@@ -16,10 +16,10 @@
 use anabranch_wire::StreamId;
 
 use super::Accepted;
-use super::paged::Paged;
 use super::rings::{Key, Rings};
 use super::settings::Settings;
 use crate::config::SchedulerKind;
+use crate::paged::Paged;
 
 /// Bits of virtual time below one byte at weight 1: a byte still counts at the largest weight.
 const FRACTION: u32 = 16;

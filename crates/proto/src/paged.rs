@@ -48,6 +48,11 @@ impl<T: Default> Paged<T> {
         Box::new(core::array::from_fn(|_| T::default()))
     }
 
+    /// What takes memory.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.0.iter().flatten().flat_map(|page| page.iter())
+    }
+
     /// What takes memory, in order.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (StreamId, &mut T)> {
         let pages = self.0.iter_mut().enumerate();
