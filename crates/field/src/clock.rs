@@ -1,6 +1,9 @@
 //! A run's time, which all its threads share, and how its end reaches them.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -75,5 +78,15 @@ impl<'a> Clock<'a> {
         while !self.is_over() {
             tokio::time::sleep(NOTICE).await;
         }
+    }
+
+    /// What comes of some work, unless the run is over before.
+    pub(crate) async fn unless_over<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        let (mut work, mut over) = (pin!(work), pin!(self.ended()));
+        poll_fn(|context| match work.as_mut().poll(context) {
+            Poll::Ready(done) => Poll::Ready(Some(done)),
+            Poll::Pending => over.as_mut().poll(context).map(|()| None),
+        })
+        .await
     }
 }

@@ -13,6 +13,7 @@ mod iperf;
 mod receiver;
 mod run;
 mod sender;
+mod watcher;
 
 pub use error::FieldError;
 pub use field::Field;

@@ -69,17 +69,9 @@ pub(crate) async fn receive(
     endpoint.listen(PORT)?;
     ready();
     let mut association = None;
-    {
-        let mut over = std::pin::pin!(clock.ended());
-        let mut work = std::pin::pin!(take(&endpoint, clock, received, &mut association));
-        std::future::poll_fn(|context| {
-            if work.as_mut().poll(context).is_ready() || over.as_mut().poll(context).is_ready() {
-                return std::task::Poll::Ready(());
-            }
-            std::task::Poll::Pending
-        })
+    let _ = clock
+        .unless_over(take(&endpoint, clock, received, &mut association))
         .await;
-    }
     if let Some(association) = association {
         received.lock().packets = association.stats().counters.packets_received;
     }

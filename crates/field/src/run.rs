@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::sync::atomic::AtomicBool;
-use std::sync::mpsc;
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use anabranch_bed::{Bed, Lateness, PathPlan, Plan, Side, WayCounters};
 use anabranch_lab::stage::{Awaited, Messages, Reading, Record, Scenario, TcpFlows};
+use anabranch_lab::traffic::FirstTimes;
 use anabranch_netsim::Recovery;
 use anabranch_proto::Timestamp;
 
@@ -16,6 +17,7 @@ use crate::error::FieldError;
 use crate::iperf::Flows;
 use crate::receiver::{Received, block_on, receive};
 use crate::sender::{Sent, associate, submit};
+use crate::watcher::watch;
 
 /// How often it is asked whether the last messages have come.
 const LOOK: Duration = Duration::from_millis(100);
@@ -47,7 +49,7 @@ pub(crate) fn run(
     let mut tcp = match &scenario.tcp {
         None => None,
         Some(flows) => {
-            choose_sack(&bed, flows.config.recovery == Recovery::Sack)?;
+            choose_sack(&bed, flows.real.recovery == Recovery::Sack)?;
             Some(Flows::prepare(&bed, flows.starts.len())?)
         }
     };
@@ -125,6 +127,8 @@ fn choose_sack(bed: &Bed, sack: bool) -> Result<(), FieldError> {
 struct Hosts {
     sent: Sent,
     received: Received,
+    /// When each message first left; known when all is over.
+    first_sent: Mutex<FirstTimes>,
 }
 
 type Work<'scope> = thread::ScopedJoinHandle<'scope, Result<(), FieldError>>;
@@ -150,19 +154,25 @@ impl Hosts {
             result
         };
         let (ready, is_ready) = mpsc::channel::<()>();
+        let watching = ready.clone();
+        let watcher = scope.spawn(move || {
+            let work = || watch(clock, move || drop(watching));
+            let seen = bed.inside(Side::Left, work).map_err(FieldError::from).flatten();
+            ending(seen.map(|seen| *self.first_sent.lock().unwrap_or_else(PoisonError::into_inner) = seen))
+        });
         let receiver = scope.spawn(move || {
             let ready = move || drop(ready);
             let work = || block_on(receive(config, paths, clock, &self.received, ready));
             ending(bed.inside(Side::Right, work).map_err(FieldError::from).flatten())
         });
-        // It ends when there is somebody to connect to, or nobody will be.
+        // It ends when there is somebody to connect to and somebody watches, or nobody will.
         let _ = is_ready.recv();
         let sender = scope.spawn(move || {
             let work = || block_on(associate(config, paths, (connect, &classes), clock, &self.sent));
             ending(bed.inside(Side::Left, work).map_err(FieldError::from).flatten())
         });
         let submitter = scope.spawn(move || ending(submit(messages, until, clock, &self.sent)));
-        vec![receiver, sender, submitter]
+        vec![watcher, receiver, sender, submitter]
     }
 
     /// Waits for the time that counts and for what is awaited, and reads the counters meanwhile.
@@ -221,6 +231,11 @@ impl Hosts {
         let received = self.received.lock();
         record.submitted = self.sent.submitted();
         record.refused = self.sent.refused();
+        record.sent = self
+            .first_sent
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         record.delivered = received.first.clone();
         record.deliveries = received.all.clone();
         record.packets_received = received.packets;

@@ -4,7 +4,7 @@
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use anabranch::{Association, Config, SendError, SendOptions};
+use anabranch::{Association, Config, SendError, SendOptions, StreamId};
 use anabranch_bed::Side;
 use anabranch_lab::stage::{Demand, Messages};
 use anabranch_lab::traffic::{Class, Submission, ppid_of};
@@ -13,11 +13,11 @@ use bytes::Bytes;
 
 use crate::clock::Clock;
 use crate::error::FieldError;
-use crate::receiver::{PORT, addresses, endpoint};
+use crate::receiver::{PORT, addresses, block_on, endpoint};
 
 /// What messages are cut from: nobody looks at their content.
 const CONTENT: &[u8] = &[0; 65_536];
-/// How long a greedy sender waits for room at most.
+/// How often it is asked whether there is an association.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// What the sender did so far.
@@ -43,19 +43,18 @@ impl Sent {
         *self.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn refuse(&self) {
+        *self.refused.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+    }
+
     /// The last message of a class, by number.
     pub(crate) fn last_of(&self, class: usize) -> Option<usize> {
         let submitted = self.submitted.lock().unwrap_or_else(PoisonError::into_inner);
         submitted.iter().rposition(|message| message.class == class)
     }
 
-    /// Gives a message to the association; false if there is no room for it.
-    fn submit(
-        &self,
-        association: &Association,
-        classes: &[Class],
-        message: Submission,
-    ) -> Result<bool, FieldError> {
+    /// On which stream a message goes, with what in it and which options.
+    fn parts(&self, classes: &[Class], message: Submission) -> (StreamId, Bytes, SendOptions) {
         let class = &classes[message.class];
         // Nobody else adds to it.
         let number = self
@@ -67,16 +66,14 @@ impl Sent {
             ppid: ppid_of(number),
             ..class.options
         };
-        let content = Bytes::from_static(&CONTENT[..message.len]);
-        match association.try_send(class.stream, content, options) {
-            Ok(_) => {
-                let mut submitted = self.submitted.lock().unwrap_or_else(PoisonError::into_inner);
-                submitted.push(message);
-                Ok(true)
-            }
-            Err(SendError::BufferFull) => Ok(false),
-            Err(error) => Err(FieldError::Ended(error.to_string())),
-        }
+        (class.stream, Bytes::from_static(&CONTENT[..message.len]), options)
+    }
+
+    fn note(&self, message: Submission) {
+        self.submitted
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(message);
     }
 }
 
@@ -120,28 +117,49 @@ pub(crate) fn submit(
             return Ok(());
         }
     };
+    let classes = &messages.classes;
     match messages.demand {
         Demand::Scheduled(schedule) => {
             for message in schedule.take_while(|message| message.at < until) {
                 if !clock.wait_until(message.at) {
-                    return Ok(());
+                    break;
                 }
-                // Its delay counts from when it was to be submitted: waking late is part of it.
-                if !sent.submit(association, &messages.classes, message)? {
-                    *sent.refused.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+                let (stream, content, options) = sent.parts(classes, message);
+                match association.try_send(stream, content, options) {
+                    // Its delay counts from when it was to be submitted: waking late is part of it.
+                    Ok(_) => sent.note(message),
+                    Err(SendError::BufferFull) => sent.refuse(),
+                    Err(error) => return Err(ended(&error)),
                 }
             }
+            Ok(())
         }
-        Demand::Greedy(len) => loop {
-            let at = clock.now();
-            if at >= until {
-                return Ok(());
-            }
-            let message = Submission { at, len, class: 0 };
-            if !sent.submit(association, &messages.classes, message)? && !clock.wait_until(at + LOOK) {
-                return Ok(());
-            }
-        },
+        Demand::Greedy(len) => {
+            let all = greedy(association, classes, (len, until), clock, sent);
+            block_on(async { clock.unless_over(all).await.unwrap_or(Ok(())) })
+        }
+    }
+}
+
+/// Messages of so many bytes, as fast as there is room for them.
+async fn greedy(
+    association: &Association,
+    classes: &[Class],
+    (len, until): (usize, Timestamp),
+    clock: &Clock<'_>,
+    sent: &Sent,
+) -> Result<(), FieldError> {
+    while clock.now() < until {
+        let at = clock.now();
+        let message = Submission { at, len, class: 0 };
+        let (stream, content, options) = sent.parts(classes, message);
+        let given = association.send_with(stream, content, options).await;
+        given.map_err(|error| ended(&error))?;
+        sent.note(message);
     }
     Ok(())
+}
+
+fn ended(error: &SendError) -> FieldError {
+    FieldError::Ended(error.to_string())
 }

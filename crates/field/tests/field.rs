@@ -67,6 +67,7 @@ fn scenario(paths: usize, tcp: usize) -> Scenario {
         }),
         counts: (begin, end),
         most_drain: Duration::from_secs(300),
+        measures_queue: false,
     }
 }
 
@@ -85,6 +86,12 @@ fn what_was_sent_beside_tcp_is_counted() {
         (MESSAGES, MESSAGES)
     );
     assert_eq!((record.refused, record.deliveries.len()), (0, submitted));
+    let first_sent = (0..submitted).filter(|number| record.sent.of(*number).is_some());
+    assert_eq!(
+        first_sent.count(),
+        submitted,
+        "who watches sees every message leave"
+    );
     let late = |number: usize| record.delivered.of(number).unwrap() >= record.submitted[number].at;
     assert!((0..submitted).all(late), "nothing comes before it is sent");
     let received = record.packets_received;

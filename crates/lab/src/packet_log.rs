@@ -6,6 +6,7 @@ use anabranch_netsim::{Host, Packet, Payload};
 use anabranch_proto::Timestamp;
 use anabranch_proto::wire::chunk::{Chunk, Data};
 use anabranch_proto::wire::packet::Packet as SctpPacket;
+use bytes::Bytes;
 
 use crate::traffic::message_of;
 
@@ -92,11 +93,15 @@ impl PacketLog {
 }
 
 /// Calls `see` with each chunk of a packet that can be read.
-pub(crate) fn each_chunk(packet: &Packet, mut see: impl FnMut(Chunk)) {
-    let Payload::Sctp(bytes) = &packet.payload else {
-        return;
-    };
-    let Ok(packet) = SctpPacket::parse_unchecked(bytes.clone()) else {
+pub(crate) fn each_chunk(packet: &Packet, see: impl FnMut(Chunk)) {
+    if let Payload::Sctp(bytes) = &packet.payload {
+        each_chunk_of(bytes.clone(), see);
+    }
+}
+
+/// Calls `see` with each chunk that can be read of an SCTP packet.
+fn each_chunk_of(bytes: Bytes, mut see: impl FnMut(Chunk)) {
+    let Ok(packet) = SctpPacket::parse_unchecked(bytes) else {
         return;
     };
     for chunk in packet
@@ -106,6 +111,15 @@ pub(crate) fn each_chunk(packet: &Packet, mut see: impl FnMut(Chunk)) {
     {
         see(chunk);
     }
+}
+
+/// Calls `note` with the number of each message of which an SCTP packet has a chunk with data.
+pub fn messages_in(packet: Bytes, mut note: impl FnMut(u32)) {
+    each_chunk_of(packet, |chunk| {
+        if let Some(data) = data(&chunk) {
+            note(message_of(data.ppid));
+        }
+    });
 }
 
 /// The chunk as DATA, if it is that with or without what goes in front of it.

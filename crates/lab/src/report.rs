@@ -6,6 +6,7 @@ use crate::claim::{Judgement, Verdict};
 use crate::experiment::{Experiment, Metric};
 use crate::plot::{self, Escaped, Plot};
 use crate::results::{CellResults, Results};
+use crate::stage::side_by_side;
 use crate::statistics::number;
 
 const STYLE: &str = "
@@ -112,6 +113,7 @@ fn write_finding(page: &mut String, finding: &Finding<'_>) {
             }
         }
     }
+    write_side_by_side(page, results);
     write_claims(page, finding.judgements);
     write_parameters(page, experiment);
     write_numbers(page, experiment, results);
@@ -143,6 +145,42 @@ fn write_points(page: &mut String, plot: &Plot) {
         page.push_str("</tr>\n");
     }
     page.push_str("</tbody></table></div></details>\n");
+}
+
+/// Both halves of an experiment that was run on real packets as well.
+fn write_side_by_side(page: &mut String, results: &Results) {
+    let pairs = side_by_side(results);
+    if pairs.is_empty() {
+        return;
+    }
+    let apart = pairs.iter().filter(|pair| !pair.meet()).count();
+    let _ = writeln!(
+        page,
+        "<p>Simulated and on real packets: of {} numbers {apart} lie apart, the 95 % intervals of their means do not meet \
+         (marked ≠).</p>\n<div class=\"wide\"><table><thead><tr><th>Where<th>Number<th>Simulated<th>On the bed<th>Ratio<th></tr>\
+         </thead><tbody>",
+        pairs.len()
+    );
+    for pair in &pairs {
+        let places: Vec<String> = pair
+            .place
+            .iter()
+            .map(|(axis, place)| format!("{axis} {place}"))
+            .collect();
+        let ratio = Some(pair.ratio())
+            .filter(|ratio| ratio.is_finite())
+            .map_or_else(String::new, number);
+        let (class, mark) = if pair.meet() { ("", "") } else { ("fails", "≠") };
+        let _ = writeln!(
+            page,
+            "<tr><td>{}<td>{}<td class=\"number\">{}<td class=\"number\">{}<td class=\"number\">{ratio}<td class=\"{class}\">{mark}</tr>",
+            Escaped(&places.join(", ")),
+            pair.metric,
+            pair.simulated,
+            pair.real
+        );
+    }
+    page.push_str("</tbody></table></div>\n");
 }
 
 fn write_claims(page: &mut String, judgements: &[Judgement<'_>]) {

@@ -10,6 +10,7 @@ mod priority_deadlines;
 mod retransmission_queue;
 mod stream_drift;
 mod stream_priority;
+mod tcp;
 mod time_sensitive;
 
 use anabranch_proto::{Config, HeartbeatConfig};
@@ -30,6 +31,7 @@ pub fn all() -> Vec<Experiment> {
         stream_drift::experiment(),
         priority_deadlines::experiment(),
         everything::experiment(),
+        tcp::experiment(),
     ]
 }
 

@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use anabranch_netsim::{LinkConfig, LossModel, QueueLimit};
 use anabranch_proto::{
-    Config, CoupledControl, MultipathMode, PathScheduler, RetransmissionPolicy, SendOptions, Timestamp,
+    Config, Counters, CoupledControl, MultipathMode, PathScheduler, RetransmissionPolicy, SendOptions,
+    Timestamp,
 };
 
-use super::pair::{PEER, Pair};
+use super::pair::begin;
 use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric};
-use crate::traffic::Source;
+use crate::stage::{Awaited, Demand, Messages, QueueUse, Record, Scenario, Stage};
 use crate::trial::{Knob, Trial};
 
 /// Bytes of user data in a chunk that fills a packet of 1,500 bytes.
@@ -146,7 +147,8 @@ fn cells(extent: Extent) -> Vec<Cell> {
             ("buffer", setting.buffer.to_string()),
             ("ack", if setting.nr_sack { "nr-sack" } else { "sack" }.to_owned()),
         ];
-        Cell::new(coordinates, move |trial| simulate(setting, extent, trial))
+        let stage = Stage::new(move |trial| scenario(setting, extent, trial), numbers);
+        Cell::staged(coordinates, stage.usual(is_main(setting)))
     };
     let places = match extent {
         Extent::Quick => quick_places(),
@@ -161,6 +163,11 @@ fn cells(extent: Extent) -> Vec<Cell> {
         })
     });
     both.map(cell).collect()
+}
+
+/// Three paths, with a buffer that is too small for them and one that is not.
+fn is_main(setting: Setting) -> bool {
+    setting.paths == "three" && [32, 128].contains(&setting.buffer)
 }
 
 type Place = (&'static str, &'static str, u32);
@@ -254,7 +261,8 @@ fn config(setting: Setting, trial: &Trial<'_>) -> Config {
     config
 }
 
-fn simulate(setting: Setting, extent: Extent, trial: &Trial<'_>) -> Vec<f64> {
+/// What a cell is.
+fn scenario(setting: Setting, extent: Extent, trial: &Trial<'_>) -> Scenario {
     let seconds = match extent {
         Extent::Quick | Extent::Short => 30.0,
         Extent::Full => 60.0,
@@ -264,27 +272,37 @@ fn simulate(setting: Setting, extent: Extent, trial: &Trial<'_>) -> Vec<f64> {
         unordered: true,
         ..SendOptions::default()
     };
-    let source = Source::greedy(PEER, options, MESSAGE);
-    let mut pair = Pair::over(trial, &config(setting, trial), links(setting, trial), source);
-    pair.sender_mut().measure_queue(Timestamp::ZERO);
-    pair.network.run_until(BEGIN);
-    let before = pair.sink().deliveries().len();
-    let counters = pair.counters();
-    pair.sender_mut().measure_queue(BEGIN);
-    let end = BEGIN + Duration::from_secs_f64(seconds);
-    pair.network.run_until(end);
-    let delivered = pair.sink().deliveries().len() - before;
-    let after = pair.counters();
-    let queue = *pair.sender_mut().queue(end).expect("it was measured");
-    let repeats = |counters: &anabranch_proto::Counters| {
-        counters.retransmissions_fast + counters.retransmissions_timeout
-    };
+    Scenario {
+        config: config(setting, trial),
+        paths: links(setting, trial),
+        messages: Some(Messages {
+            connect: begin(trial.seed, "start"),
+            classes: vec![options.into()],
+            demand: Demand::Greedy(MESSAGE),
+            awaited: Awaited::Nothing,
+        }),
+        tcp: None,
+        counts: (BEGIN, BEGIN + Duration::from_secs_f64(seconds)),
+        most_drain: Duration::ZERO,
+        measures_queue: true,
+    }
+}
+
+/// The numbers of a run.
+fn numbers(record: &Record) -> Vec<f64> {
+    let (from, to) = record.counts;
+    let deliveries = record.deliveries.iter();
+    let delivered = deliveries.filter(|(at, _)| *at > from && *at <= to).count();
+    let (before, after) = (&record.at_begin.sender, &record.at_end.sender);
+    let repeats =
+        |counters: &Counters| (counters.retransmissions_fast + counters.retransmissions_timeout) as f64;
+    let of_queue = |number: fn(&QueueUse) -> f64| record.queue.as_ref().map_or(f64::NAN, number);
     vec![
-        (delivered * MESSAGE * 8) as f64 / 1e6 / seconds,
-        queue.utilisation_in_recovery(),
-        queue.utilisation(),
-        queue.blocked(),
-        (after.timeouts - counters.timeouts) as f64,
-        (repeats(&after) - repeats(&counters)) as f64,
+        (delivered * MESSAGE * 8) as f64 / 1e6 / record.seconds(),
+        of_queue(|queue| queue.recovering),
+        of_queue(|queue| queue.whole),
+        of_queue(|queue| queue.blocked),
+        (after.timeouts - before.timeouts) as f64,
+        repeats(after) - repeats(before),
     ]
 }

@@ -69,7 +69,10 @@ pub fn beside(experiment: &Experiment, real: Arc<dyn RealNetwork>, all: bool) ->
         staged.filter(|(_, stage)| all || stage.is_usual).collect()
     };
     let (of_cells, of_figures) = (experiment.cells, experiment.figures);
-    if staged(Extent::Full, of_cells).is_empty() {
+    if !staged(Extent::Full, of_cells)
+        .iter()
+        .any(|(_, stage)| stage.has_real)
+    {
         return None;
     }
     let facts = real.facts().into_iter().map(|(name, value)| Parameter {
@@ -108,8 +111,8 @@ pub fn beside(experiment: &Experiment, real: Arc<dyn RealNetwork>, all: bool) ->
 
 type Place = Vec<(&'static str, String)>;
 
-/// The cell in the simulator, and on real packets.
-fn both(place: &Place, stage: &Stage, real: &Arc<dyn RealNetwork>) -> [Cell; 2] {
+/// The cell in the simulator, and on real packets if it has a counterpart there.
+fn both(place: &Place, stage: &Stage, real: &Arc<dyn RealNetwork>) -> Vec<Cell> {
     let on = |network: &str| {
         let mut place = place.clone();
         place.push((NETWORK, network.to_owned()));
@@ -128,7 +131,11 @@ fn both(place: &Place, stage: &Stage, real: &Arc<dyn RealNetwork>) -> [Cell; 2] 
         numbers.extend([run.late.as_secs_f64() * 1e3, f64::from(run.repeats), not_held]);
         Some(numbers)
     });
-    [simulated, bed]
+    if stage.has_real {
+        vec![simulated, bed]
+    } else {
+        vec![simulated]
+    }
 }
 
 /// The kernel's TCP is not the paper's.
@@ -157,7 +164,9 @@ fn agreements(place: &Place, stage: &Stage) -> Vec<Claim> {
             words.join(", "),
             within * 100.0
         );
-        let bound = Bound::Within(1.0 / (1.0 + within), 1.0 + within);
+        // Two digits are enough for a bound that somebody chose.
+        let lower = (100.0 / (1.0 + within)).round() / 100.0;
+        let bound = Bound::Within(lower, 1.0 + within);
         Claim::of_ratio(word(says), "", bound, move |results| {
             results.ratio(&borrowed(&bed), &borrowed(&simulated), metric)
         })

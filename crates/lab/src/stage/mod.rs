@@ -34,6 +34,8 @@ pub struct Scenario {
     pub counts: (Timestamp, Timestamp),
     /// How long after that the last messages may take.
     pub most_drain: Duration,
+    /// Whether the use of the sender's retransmission queue is measured, where that can be.
+    pub measures_queue: bool,
 }
 
 /// What is sent over the association.
@@ -92,6 +94,17 @@ pub struct Reading {
     pub sender: Counters,
 }
 
+/// Of what a sender keeps, the share that may have to be sent again, and what a small send buffer costs.
+#[derive(Clone, Copy, Debug)]
+pub struct QueueUse {
+    /// The share that was not acknowledged, on average over time.
+    pub whole: f64,
+    /// The same while losses were repaired; not a number if there were none.
+    pub recovering: f64,
+    /// The share of the time in which a path had room, and the send buffer had none.
+    pub blocked: f64,
+}
+
 /// What came of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
@@ -115,6 +128,8 @@ pub struct Record {
     pub last: Reading,
     /// Packets that the receiver's association had received when the run was over.
     pub packets_received: u64,
+    /// The use of the sender's retransmission queue while it counted, if it was measured.
+    pub queue: Option<QueueUse>,
     /// A hash of all that the sender sent, and when; nothing where nobody looked.
     pub digest: Option<u64>,
 }
@@ -156,6 +171,7 @@ pub struct Stage {
     staging: Staging,
     numbers: Numbers,
     is_usual: bool,
+    has_real: bool,
     agreement: &'static [(&'static str, f64)],
 }
 
@@ -170,6 +186,7 @@ impl Stage {
             staging: Arc::new(staging),
             numbers: Arc::new(numbers),
             is_usual: false,
+            has_real: true,
             agreement: &[],
         }
     }
@@ -178,6 +195,13 @@ impl Stage {
     #[must_use]
     pub fn usual(mut self, is_usual: bool) -> Self {
         self.is_usual = is_usual;
+        self
+    }
+
+    /// The same, which has no counterpart on real packets: it is shown beside those that have one.
+    #[must_use]
+    pub fn simulated_only(mut self) -> Self {
+        self.has_real = false;
         self
     }
 

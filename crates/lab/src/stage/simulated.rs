@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use anabranch_netsim::TcpSink;
+use anabranch_proto::Timestamp;
 
-use super::{Awaited, Reading, Record, Scenario};
+use super::{Awaited, QueueUse, Reading, Record, Scenario};
 use crate::experiments::pair::Pair;
 use crate::trial::Trial;
 
@@ -13,16 +14,29 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// Runs it.
 pub(crate) fn simulated(scenario: Scenario, trial: &Trial<'_>) -> Record {
-    let (counts, most_drain) = (scenario.counts, scenario.most_drain);
+    let (counts, most_drain, measures_queue) =
+        (scenario.counts, scenario.most_drain, scenario.measures_queue);
     let awaited = scenario
         .messages
         .as_ref()
         .map_or(Awaited::Nothing, |messages| messages.awaited);
     let mut pair = Pair::staged(trial, scenario);
+    let measure = |pair: &mut Pair, at| {
+        if measures_queue {
+            pair.sender_mut().measure_queue(at);
+        }
+    };
+    measure(&mut pair, Timestamp::ZERO);
     pair.network.run_until(counts.0);
     let at_begin = reading(&pair);
+    measure(&mut pair, counts.0);
     pair.network.run_until(counts.1);
     let at_end = reading(&pair);
+    let queue = pair.sender_mut().queue(counts.1).map(|queue| QueueUse {
+        whole: queue.utilisation(),
+        recovering: queue.utilisation_in_recovery(),
+        blocked: queue.blocked(),
+    });
     while !is_over(&pair, awaited) && pair.network.now() < counts.1 + most_drain {
         pair.network.run_for(LOOK);
     }
@@ -40,6 +54,7 @@ pub(crate) fn simulated(scenario: Scenario, trial: &Trial<'_>) -> Record {
         at_end,
         last: reading(&pair),
         packets_received: association.map_or(0, |association| association.counters().packets_received),
+        queue,
         digest: Some(sender.digest()),
     }
 }
@@ -82,7 +97,7 @@ fn is_over(pair: &Pair, awaited: Awaited) -> bool {
 #[cfg(test)]
 mod tests {
     use anabranch_netsim::LinkConfig;
-    use anabranch_proto::{SendOptions, Timestamp};
+    use anabranch_proto::SendOptions;
 
     use super::*;
     use crate::experiments::plain_config;
@@ -108,6 +123,7 @@ mod tests {
                 tcp: None,
                 counts: (Timestamp::ZERO + second, Timestamp::ZERO + 5 * second),
                 most_drain: Duration::from_secs(60),
+                measures_queue: false,
             };
             simulated(scenario, &Trial::new(1, &Knobs::default()))
         };

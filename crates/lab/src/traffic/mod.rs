@@ -10,6 +10,7 @@ mod source;
 
 use anabranch_proto::{Ppid, Timestamp};
 
+pub use crate::packet_log::messages_in;
 pub use schedule::{Poisson, Regular, Sizes, merged};
 pub use sink::Sink;
 pub use source::{Class, Source};

@@ -262,6 +262,7 @@ pub(super) fn scenario(setting: Setting, extent: Extent, trial: &Trial<'_>) -> S
         tcp: Some(tcp_flows(setting, trial.seed)),
         counts: (MESSAGES_BEGIN, messages_end(setting, extent, trial)),
         most_drain: MOST_DRAIN,
+        measures_queue: false,
     }
 }
 

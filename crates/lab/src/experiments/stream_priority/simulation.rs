@@ -164,6 +164,7 @@ pub(super) fn scenario(setting: Setting, trial: &Trial<'_>) -> Scenario {
         tcp: None,
         counts: setting.traffic.counts(trial),
         most_drain: MOST_DRAIN,
+        measures_queue: false,
     }
 }
 

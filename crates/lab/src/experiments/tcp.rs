@@ -1,0 +1,243 @@
+//! The TCP that the experiments have beside them, by itself: greedy flows at the bottleneck of
+//! [`nr-sack-forward-tsn`](super::nr_sack_forward_tsn). Beside the kernel's it tells how far cross traffic of the simulator is that
+//! of real networks.
+
+use std::time::Duration;
+
+use anabranch_netsim::{Generator, LinkConfig, QueueLimit, Recovery, TcpConfig};
+use anabranch_proto::{Config, Timestamp};
+
+use crate::claim::{Bound, Claim};
+use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric};
+use crate::figure::{Figure, FigureCurve};
+use crate::results::Results;
+use crate::stage::{Record, Scenario, Stage, TcpFlows};
+use crate::trial::{Knob, Trial};
+
+/// By how much the simulator's TCP and the kernel's may differ.
+const AGREEMENT: &[(&str, f64)] = &[("goodput", 0.15), ("loss", 0.15), ("queue", 0.15)];
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        name: "bottleneck",
+        value: "10 Mbit/s, 40 ms, 73 kB by dummynet's rule, each way; hosts linked to it at 1 Gbit/s",
+        from_paper: true,
+    },
+    Parameter {
+        name: "flows",
+        value: "greedy, from 0 to 3 s; what is counted begins at 30 s",
+        from_paper: false,
+    },
+    Parameter {
+        name: "settings",
+        value: "Linux's: an initial window of 10, a least timeout of 0.2 s, acknowledgements within 40 ms, timestamps",
+        from_paper: false,
+    },
+];
+
+const KNOBS: &[Knob] = &[
+    Knob {
+        name: "flows",
+        unit: "",
+        about: "how many",
+        usual: "4",
+        range: (1.0, 100.0),
+    },
+    Knob {
+        name: "rate",
+        unit: "Mbit/s",
+        about: "the bottleneck's",
+        usual: "10",
+        range: (0.1, 1_000.0),
+    },
+    Knob {
+        name: "delay",
+        unit: "ms",
+        about: "the bottleneck's, each way",
+        usual: "40",
+        range: (0.0, 10_000.0),
+    },
+    Knob {
+        name: "queue",
+        unit: "B",
+        about: "the bottleneck's limit",
+        usual: "73000",
+        range: (1_500.0, 100_000_000.0),
+    },
+    Knob {
+        name: "warm_up",
+        unit: "s",
+        about: "from the first start on, what does not count",
+        usual: "30",
+        range: (0.0, 10_000.0),
+    },
+    Knob {
+        name: "seconds",
+        unit: "s",
+        about: "for how long it is counted",
+        usual: "170, or 60",
+        range: (1.0, 100_000.0),
+    },
+];
+
+const METRICS: &[Metric] = &[
+    metric("goodput", "Mbit/s", "of all flows, delivered"),
+    metric("slowest", "Mbit/s", "of the flow with the least"),
+    metric("fastest", "Mbit/s", "of the flow with the most"),
+    metric("loss", "%", "packets that the queue refused"),
+    metric("queue", "kB", "mean over time"),
+];
+
+/// The experiment.
+pub(super) fn experiment() -> Experiment {
+    Experiment {
+        name: "tcp",
+        question: "Greedy TCP flows at one bottleneck: what do they deliver, lose and keep in its queue, with SACK or without, if windows \
+                   grow by bytes or by acknowledgements?",
+        source: "RFC 5681, RFC 6582 (NewReno), RFC 6675 (SACK), RFC 3465 (growth by bytes)",
+        parameters: PARAMETERS,
+        knobs: KNOBS,
+        metrics: METRICS,
+        seeds: &|extent| match extent {
+            Extent::Quick | Extent::Short => 5,
+            Extent::Full => 20,
+        },
+        cells: &cells,
+        claims: &claims,
+        figures: &figures,
+    }
+}
+
+const RECOVERIES: [(Recovery, &str); 2] = [(Recovery::Sack, "sack"), (Recovery::NewReno, "newreno")];
+
+fn cells(extent: Extent) -> Vec<Cell> {
+    let grid = RECOVERIES
+        .into_iter()
+        .flat_map(|recovery| [true, false].map(|by_bytes| (recovery, by_bytes)));
+    let cell = |((recovery, name), by_bytes): ((Recovery, &str), bool)| {
+        let coordinates = vec![
+            ("recovery", name.to_owned()),
+            (
+                "growth",
+                if by_bytes { "bytes" } else { "acknowledgements" }.to_owned(),
+            ),
+        ];
+        let config = TcpConfig {
+            recovery,
+            byte_counting: by_bytes,
+            ..TcpConfig::linux()
+        };
+        let stage = Stage::new(move |trial| scenario(&config, extent, trial), numbers).usual(true);
+        // The kernel has no other growth than by bytes.
+        let stage = if by_bytes {
+            stage.agreeing(AGREEMENT)
+        } else {
+            stage.simulated_only()
+        };
+        Cell::staged(coordinates, stage)
+    };
+    grid.map(cell).collect()
+}
+
+fn scenario(config: &TcpConfig, extent: Extent, trial: &Trial<'_>) -> Scenario {
+    let bottleneck = LinkConfig::default()
+        .with_rate((trial.knob_or("rate", 10.0) * 1e6) as u64)
+        .with_delay(Duration::from_secs_f64(trial.knob_or("delay", 40.0) / 1e3))
+        .with_queue(QueueLimit::Dummynet(trial.knob_or("queue", 73_000.0) as u64));
+    let usual = match extent {
+        Extent::Quick | Extent::Short => 60.0,
+        Extent::Full => 170.0,
+    };
+    let seconds = Duration::from_secs_f64(trial.knob_or("seconds", usual));
+    let start =
+        |flow| Generator::of_process(trial.seed, &format!("start of tcp {flow}")).below(3_000_000_000);
+    let begin = Timestamp::ZERO + Duration::from_secs_f64(trial.knob_or("warm_up", 30.0));
+    let flows = trial.knob_or("flows", 4.0) as u32;
+    Scenario {
+        config: Config::default(),
+        paths: vec![(bottleneck.clone(), bottleneck)],
+        messages: None,
+        tcp: Some(TcpFlows {
+            config: config.clone(),
+            real: config.clone(),
+            starts: (0..flows).map(|flow| Timestamp(start(flow))).collect(),
+            access: LinkConfig::default()
+                .with_rate(1_000_000_000)
+                .with_delay(Duration::from_micros(10)),
+        }),
+        counts: (begin, begin + seconds),
+        most_drain: Duration::ZERO,
+        measures_queue: false,
+    }
+}
+
+fn numbers(record: &Record) -> Vec<f64> {
+    let (begin, end) = (&record.at_begin, &record.at_end);
+    let flows = begin.tcp_bytes.iter().zip(&end.tcp_bytes);
+    let rates: Vec<f64> = flows
+        .map(|(before, after)| (after - before) as f64 * 8e-6 / record.seconds())
+        .collect();
+    let (before, after) = (&begin.links[0], &end.links[0]);
+    let lost = (after.lost() - before.lost()) as f64;
+    let byte_seconds = (after.queue_byte_nanos - before.queue_byte_nanos) as f64 / 1e9;
+    vec![
+        rates.iter().sum(),
+        rates.iter().copied().fold(f64::INFINITY, f64::min),
+        rates.iter().copied().fold(0.0, f64::max),
+        100.0 * lost / (after.offered - before.offered) as f64,
+        byte_seconds / record.seconds() / 1e3,
+    ]
+}
+
+fn claims() -> Vec<Claim> {
+    let growth = |recovery: &'static str| {
+        move |results: &Results| {
+            let by = |growth| [("recovery", recovery), ("growth", growth)];
+            results.ratio(&by("bytes"), &by("acknowledgements"), "loss")
+        }
+    };
+    vec![
+        Claim::of_ratio(
+            "sack: windows that grow by bytes lose half as much again or more",
+            "",
+            Bound::AtLeast(1.5),
+            growth("sack"),
+        ),
+        Claim::of_ratio(
+            "newreno: windows that grow by bytes lose half as much again or more",
+            "",
+            Bound::AtLeast(1.5),
+            growth("newreno"),
+        ),
+    ]
+}
+
+fn figures() -> Vec<Figure> {
+    let figure = |name, title, y| Figure {
+        name,
+        title,
+        paper: "",
+        x: ("recovery", "repair of losses"),
+        y,
+        logarithmic: false,
+        curves: [("by bytes", "bytes"), ("by acknowledgements", "acknowledgements")]
+            .map(|(name, growth)| FigureCurve {
+                name,
+                at: vec![("growth", growth)],
+                paper: &[],
+            })
+            .into(),
+    };
+    vec![
+        figure(
+            "loss",
+            "Packets lost by greedy TCP flows",
+            ("loss", "packets lost [%]"),
+        ),
+        figure(
+            "queue",
+            "What they keep in the queue",
+            ("queue", "mean queue [kB]"),
+        ),
+    ]
+}
