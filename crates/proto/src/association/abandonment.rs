@@ -188,6 +188,11 @@ impl Association {
             && !self.state.is_setting_up()
     }
 
+    /// Whether anything may have to leave beside control chunks and data.
+    pub(super) fn has_sources(&self) -> bool {
+        self.forward_due() || self.outstanding.transmissions().is_some() || self.sources.notices.is_enabled()
+    }
+
     /// Adds what is due beside control chunks: a FORWARD-TSN, before any data (§3.5 F2), and notices of messages that left
     /// before, as far as they leave room for `data` bytes.
     pub(super) fn push_sources(
@@ -205,9 +210,7 @@ impl Association {
             self.counters.forward_tsns_sent += 1;
             self.keep_timer(now);
         }
-        if self.outstanding.transmissions().is_some() {
-            self.push_forward_psn(now, id, packet);
-        }
+        self.push_forward_psn(now, id, packet);
         if let Some(data) = data
             && self.sources.notices.is_enabled()
         {

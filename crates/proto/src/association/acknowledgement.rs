@@ -137,6 +137,9 @@ impl Association {
 
     /// The time rule: what was overtaken on its path and is not acknowledged 1.25 round trips after it left is lost.
     pub(super) fn on_time_rule(&mut self, now: Timestamp, outcome: &mut AckOutcome) {
+        if !self.outstanding.has_time_rule() {
+            return;
+        }
         for index in 0..self.paths.len() {
             let path = PathId(index as u8);
             let Some((_, wait)) = self

@@ -154,7 +154,9 @@ impl Association {
             };
             let turn = turn.filter(|turn| may_carry_data && turn.path == id);
             self.push_sack(now, id, turn.is_some(), &mut packet);
-            self.push_sources(now, id, turn.map(|turn| self.wire_len(turn)), &mut packet);
+            if self.has_sources() {
+                self.push_sources(now, id, turn.map(|turn| self.wire_len(turn)), &mut packet);
+            }
             if let Some(turn) = turn {
                 self.push_data(now, turn, &mut packet);
                 self.queue.on_packet();
@@ -471,6 +473,7 @@ impl Association {
     }
 
     /// Writes a chunk that has just been put in flight.
+    #[inline(always)]
     fn write_data(&mut self, id: PathId, index: u64, immediate: bool, packet: &mut PacketWriter<'_>) {
         let chunk = self.outstanding.chunk(index);
         let format = self.queue.format();

@@ -256,7 +256,8 @@ impl Receiver {
         self.tracker.record(index);
         let whole = fragment.beginning && fragment.ending;
         let known_stream = fragment.stream.0 < self.inbound_streams;
-        if (whole || !known_stream) && self.reassembly.expects(index) {
+        let alone = whole || !known_stream;
+        if alone && !self.reassembly.is_empty() && self.reassembly.expects(index) {
             return Verdict::Violation("a message stands in the middle of another");
         }
         if !known_stream {
@@ -282,32 +283,38 @@ impl Receiver {
         }
         match self.interleaved() {
             Some((interleaved, mut outlet)) => interleaved.on_fragment(index, fragment, &mut outlet),
-            None => self.on_run(index, fragment),
+            None if whole => self.on_whole(index, fragment),
+            None => self.on_part(index, fragment),
         }
     }
 
-    /// A fragment of a message whose TSNs follow each other.
-    fn on_run(&mut self, index: Index, fragment: Fragment) -> Verdict {
-        if fragment.beginning && fragment.ending {
-            let part = MessagePart {
-                stream: fragment.stream,
-                ppid: fragment.ppid,
-                unordered: fragment.unordered,
-                message: self.number(),
-                beginning: true,
-                ending: true,
-                truncated: false,
-                payload: fragment.payload.into(),
-            };
-            let held = Held {
-                part,
-                first: index,
-                chunks: 1,
-            };
-            let verdict = self.deliver(index, fragment.sequence, held);
+    /// A message in one fragment.
+    #[inline(always)]
+    fn on_whole(&mut self, index: Index, fragment: Fragment) -> Verdict {
+        let part = MessagePart {
+            stream: fragment.stream,
+            ppid: fragment.ppid,
+            unordered: fragment.unordered,
+            message: self.number(),
+            beginning: true,
+            ending: true,
+            truncated: false,
+            payload: fragment.payload.into(),
+        };
+        let held = Held {
+            part,
+            first: index,
+            chunks: 1,
+        };
+        let verdict = self.deliver(index, fragment.sequence, held);
+        if !self.reassembly.is_empty() {
             self.seek_partial();
-            return verdict;
         }
+        verdict
+    }
+
+    /// A fragment of a message whose TSNs follow each other.
+    fn on_part(&mut self, index: Index, fragment: Fragment) -> Verdict {
         let tracker = &self.tracker;
         match self
             .reassembly

@@ -194,9 +194,6 @@ impl Reassembly {
 
     /// Whether a fragment with this TSN must be a middle one: one before it has no end, or one behind no beginning.
     pub(super) fn expects(&self, index: Index) -> bool {
-        if self.by_first.is_empty() {
-            return false;
-        }
         let before = self.by_first.range(..index).next_back().map(|(_, run)| run);
         let open_before = before.is_some_and(|run| run.last + 1 == index && !run.has_ending);
         open_before
@@ -216,6 +213,10 @@ impl Reassembly {
 
     pub(super) fn remove(&mut self, first: Index) -> Option<Assembly> {
         self.by_first.remove(&first)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_first.is_empty()
     }
 
     /// The run with the lowest TSNs.

@@ -256,7 +256,7 @@ impl SendQueue {
 
     /// Bytes of user data in the next fragment, at most `limit`; `None` when nothing can leave: nothing waits, or a
     /// message in the middle waits for its next part.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn peek(&mut self, limit: usize) -> Option<usize> {
         let message = self.stream(self.next_stream()?)?.messages.front()?;
         if message.is_held_back(limit) {

@@ -159,6 +159,11 @@ impl Outstanding {
         }
     }
 
+    /// Whether what later packets have overtaken is lost after a time.
+    pub(crate) fn has_time_rule(&self) -> bool {
+        self.time_rule
+    }
+
     /// When the earliest chunk in flight on `path` left, if a later packet of the path arrived and that makes it lost in time;
     /// and the quarters of a round trip to be waited for.
     pub(crate) fn overtaken(&self, path: PathId) -> Option<(Timestamp, u32)> {
