@@ -4,7 +4,7 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use anabranch::{Config, Endpoint, LinkConfig, StreamId};
+use anabranch::{CloseReason, Config, Endpoint, LinkConfig, StreamId, Transport};
 use common::{PORT, bytes, connect, serve, within};
 
 async fn behind_a_link(link: &str, config: Config) -> common::Pair {
@@ -183,4 +183,34 @@ fn shutdown_ack() -> Vec<u8> {
     let checksum = anabranch_wire::crc32c(&packet);
     packet[8..12].copy_from_slice(&checksum.to_le_bytes());
     packet
+}
+
+/// The fourth packet of the client, which ends the association, is lost: SHUTDOWN COMPLETE, unless the machine was so busy that
+/// another one was repeated before. A raw socket sees the packets of others too, and leaves those of ports that are free alone;
+/// but the peer that asks again is answered.
+#[tokio::test]
+async fn over_raw_ip_too_a_lost_shutdown_complete_is_repeated() {
+    let mut config = Config::default().without_extensions();
+    config.rto.min = Duration::from_millis(100);
+    config.heartbeat.interval = None;
+    config.path_mtu_limit = config.path_mtu;
+    let raw = || {
+        Endpoint::builder()
+            .config(config.clone())
+            .transport(Transport::RawIp)
+    };
+    let server = match raw().bind("127.0.0.1:0").await {
+        Ok(server) => server,
+        Err(error) => {
+            assert!(error.to_string().contains("CAP_NET_RAW"), "{error}");
+            return;
+        }
+    };
+    server.listen(PORT).unwrap();
+    let client = raw().link("loss=script:3".parse().unwrap(), 1);
+    let client = client.bind("127.0.0.4:0").await.unwrap();
+    let (ours, theirs) = tokio::join!(client.connect("127.0.0.1:0", PORT), server.accept());
+    let (ours, theirs) = (ours.unwrap(), theirs.unwrap());
+    within(20, ours.shutdown()).await.unwrap();
+    assert_eq!(within(20, theirs.closed()).await, CloseReason::Shutdown);
 }
