@@ -18,7 +18,7 @@ use crate::carrier::{Carrier, Clock};
 use crate::error::BedError;
 use crate::identity::BedId;
 use crate::namespace::{Namespace, end_processes, sweep};
-use crate::priority;
+use crate::priority::raise_priority;
 use crate::way::{Way, WayCounters};
 
 /// Each has a number from 1 in its addresses.
@@ -200,7 +200,7 @@ impl Bed {
         let thread = thread::Builder::new().name(format!("path {number}")).spawn({
             let (carrier, failure) = (Arc::clone(&carrier), Arc::clone(&failure));
             move || {
-                priority::raise();
+                raise_priority();
                 if let Err(error) = carrier.run(&ends, &stopped) {
                     let _ = failure.set(error.to_string());
                 }

@@ -25,4 +25,5 @@ pub use error::BedError;
 pub use identity::{BedId, running};
 pub use lateness::{HELD_WITHIN, Lateness};
 pub use namespace::sweep;
+pub use priority::raise_priority;
 pub use way::WayCounters;

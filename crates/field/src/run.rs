@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use anabranch_bed::{Bed, Lateness, PathPlan, Plan, Side, WayCounters};
+use anabranch_bed::{Bed, Lateness, PathPlan, Plan, Side, WayCounters, raise_priority};
 use anabranch_lab::stage::{Awaited, Messages, Reading, Record, Scenario, TcpFlows};
 use anabranch_lab::traffic::FirstTimes;
 use anabranch_netsim::Recovery;
@@ -134,7 +134,8 @@ struct Hosts {
 type Work<'scope> = thread::ScopedJoinHandle<'scope, Result<(), FieldError>>;
 
 impl Hosts {
-    /// Starts sender and receiver, if there is anything to send. A failure of one ends the run.
+    /// Starts sender and receiver, if there is anything to send. A failure of one ends the run. They come before others like the bed
+    /// itself: with ten programs waiting for the processors three paths at once carried a seventh less otherwise.
     fn start<'scope, 'env>(
         &'env self,
         scope: &'scope thread::Scope<'scope, 'env>,
@@ -156,22 +157,34 @@ impl Hosts {
         let (ready, is_ready) = mpsc::channel::<()>();
         let watching = ready.clone();
         let watcher = scope.spawn(move || {
-            let work = || watch(clock, move || drop(watching));
+            let work = || {
+                raise_priority();
+                watch(clock, move || drop(watching))
+            };
             let seen = bed.inside(Side::Left, work).map_err(FieldError::from).flatten();
             ending(seen.map(|seen| *self.first_sent.lock().unwrap_or_else(PoisonError::into_inner) = seen))
         });
         let receiver = scope.spawn(move || {
             let ready = move || drop(ready);
-            let work = || block_on(receive(config, paths, clock, &self.received, ready));
+            let work = || {
+                raise_priority();
+                block_on(receive(config, paths, clock, &self.received, ready))
+            };
             ending(bed.inside(Side::Right, work).map_err(FieldError::from).flatten())
         });
         // It ends when there is somebody to connect to and somebody watches, or nobody will.
         let _ = is_ready.recv();
         let sender = scope.spawn(move || {
-            let work = || block_on(associate(config, paths, (connect, &classes), clock, &self.sent));
+            let work = || {
+                raise_priority();
+                block_on(associate(config, paths, (connect, &classes), clock, &self.sent))
+            };
             ending(bed.inside(Side::Left, work).map_err(FieldError::from).flatten())
         });
-        let submitter = scope.spawn(move || ending(submit(messages, until, clock, &self.sent)));
+        let submitter = scope.spawn(move || {
+            raise_priority();
+            ending(submit(messages, until, clock, &self.sent))
+        });
         vec![watcher, receiver, sender, submitter]
     }
 

@@ -6,7 +6,7 @@ use crate::claim::{Judgement, Verdict};
 use crate::experiment::{Experiment, Metric};
 use crate::plot::{self, Escaped, Plot};
 use crate::results::{CellResults, Results};
-use crate::stage::side_by_side;
+use crate::stage::{business, side_by_side};
 use crate::statistics::number;
 
 const STYLE: &str = "
@@ -181,6 +181,9 @@ fn write_side_by_side(page: &mut String, results: &Results) {
         );
     }
     page.push_str("</tbody></table></div>\n");
+    if let Some(business) = business(results) {
+        let _ = writeln!(page, "<p class=\"dim\">{business}.</p>");
+    }
 }
 
 fn write_claims(page: &mut String, judgements: &[Judgement<'_>]) {

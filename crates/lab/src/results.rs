@@ -81,9 +81,13 @@ impl Results {
     /// What a metric comes to in a cell.
     #[must_use]
     pub fn estimate(&self, cell: &CellResults, metric: &str) -> Option<Estimate> {
+        Estimate::of(&self.values(cell, metric))
+    }
+
+    /// A metric's values in a cell, in the order of the seeds.
+    pub(crate) fn values(&self, cell: &CellResults, metric: &str) -> Vec<f64> {
         let place = self.place_of(metric);
-        let sample: Vec<f64> = cell.runs.iter().map(|run| run[place]).collect();
-        Estimate::of(&sample)
+        cell.runs.iter().map(|run| run[place]).collect()
     }
 
     /// What was measured, in the experiment's order.

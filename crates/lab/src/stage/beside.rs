@@ -17,6 +17,11 @@ pub const SIMULATED: &str = "simulated";
 /// Its place for real packets.
 pub const BED: &str = "bed";
 
+/// How often a run was made again.
+pub(super) const REPEATS: &str = "repeats";
+/// Whether it was too late to the end.
+pub(super) const NOT_HELD: &str = "not_held";
+
 /// What is measured of the network itself, behind the experiment's own metrics; the simulator has no such numbers.
 const OF_THE_BED: [Metric; 3] = [
     metric(
@@ -25,12 +30,12 @@ const OF_THE_BED: [Metric; 3] = [
         "99 of 100 packets were handed over no later than this after their time",
     ),
     metric(
-        "repeats",
+        REPEATS,
         "",
         "times that the run was made again because the machine was too busy",
     ),
     metric(
-        "not_held",
+        NOT_HELD,
         "",
         "1 if it was so to the end: then the numbers are those of a busy machine",
     ),
@@ -194,4 +199,103 @@ fn twice(figure: Figure) -> Option<Figure> {
         })
         .collect();
     (!curves.is_empty()).then_some(Figure { curves, ..figure })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+    use crate::claim::Verdict;
+    use crate::experiments::named;
+    use crate::known::{Conditions, Known};
+    use crate::results::Results;
+    use crate::run::{Plan, run};
+    use crate::stage::{business, side_by_side};
+    use crate::trial::Knobs;
+
+    /// A network that is the simulator, so that nothing may differ; with an odd seed it needs a second try.
+    struct Mirror;
+
+    impl RealNetwork for Mirror {
+        fn run(&self, scenario: &dyn Fn() -> Scenario, seed: u64) -> Option<RealRun> {
+            Some(RealRun {
+                record: simulated(as_linux(scenario()), &Trial::new(seed, &Knobs::default())),
+                late: Duration::from_micros(500),
+                repeats: (seed % 2) as u32,
+                is_held: true,
+            })
+        }
+
+        fn facts(&self) -> Vec<(String, String)> {
+            vec![("bed".to_owned(), "a mirror".to_owned())]
+        }
+    }
+
+    fn results(name: &str, settings: &[(&str, &str)]) -> (Experiment, Results) {
+        let experiment = beside(&named(name).unwrap(), Arc::new(Mirror), false).unwrap();
+        let mut knobs = Knobs::default();
+        for (name, value) in settings {
+            knobs.set(&experiment, name, value).unwrap();
+        }
+        let conditions = Conditions {
+            version: "1.0".to_owned(),
+            extent: Extent::Quick,
+            knobs,
+        };
+        let plan = Plan {
+            conditions: &conditions,
+            seeds: 3,
+            jobs: 1,
+            only: &[],
+        };
+        let (mut known, stop) = (Known::default(), AtomicBool::new(false));
+        let results = run(&experiment, &plan, &mut known, &stop, |_, _| {}).unwrap();
+        assert!(!stop.load(Ordering::Relaxed));
+        (experiment, results)
+    }
+
+    #[test]
+    fn what_is_run_twice_alike_has_equal_halves() {
+        let (experiment, results) = results("tcp", &[("warm_up", "1"), ("seconds", "3")]);
+        assert_eq!(experiment.name, "tcp-bed");
+        assert!(experiment.parameters.iter().any(|one| one.value == "a mirror"));
+        assert_eq!(results.cells.len(), 6, "two cells have no counterpart");
+        let pairs = side_by_side(&results);
+        assert_eq!(pairs.len(), 2 * 5, "{pairs:?}");
+        assert!(
+            pairs
+                .iter()
+                .all(|pair| pair.meet() && pair.simulated == pair.real),
+            "{pairs:?}"
+        );
+        let claims = (experiment.claims)();
+        assert_eq!(claims.len(), 2 * 3);
+        for claim in &claims {
+            assert_eq!(claim.judge(&results).verdict, Verdict::Holds, "{}", claim.says);
+        }
+        let told = business(&results).unwrap();
+        assert!(told.starts_with("6 runs on the bed; 4 were made again"), "{told}");
+    }
+
+    #[test]
+    fn figures_have_each_curve_twice() {
+        let (experiment, results) = results("stream-priority", &[("chat_interval", "0.1")]);
+        let figures = (experiment.figures)();
+        let drawn: Vec<_> = figures
+            .iter()
+            .filter_map(|figure| figure.plot(&results))
+            .collect();
+        assert!(!drawn.is_empty());
+        for plot in drawn {
+            let names = plot.curves.iter().map(|curve| curve.name.as_str());
+            let on = |network: &str| names.clone().filter(|name| name.ends_with(network)).count();
+            assert_eq!(on(SIMULATED), on(BED), "{:?}", plot.title);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_staged_has_no_other_half() {
+        assert!(beside(&named("time-sensitive").unwrap(), Arc::new(Mirror), true).is_none());
+    }
 }

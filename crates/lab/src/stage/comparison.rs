@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::beside::{NOT_HELD, REPEATS};
 use super::{BED, NETWORK, SIMULATED};
 use crate::results::{CellResults, Results};
 use crate::statistics::Estimate;
@@ -80,6 +81,31 @@ pub fn side_by_side(results: &Results) -> Vec<SideBySide> {
         }
     }
     found
+}
+
+/// How much of what was run on real packets met a machine that was too busy, in words; nothing where nothing was run on any.
+#[must_use]
+pub fn business(results: &Results) -> Option<String> {
+    let on_bed = || {
+        results
+            .cells
+            .iter()
+            .filter(|cell| cell.coordinates.contains(&(NETWORK, BED.to_owned())))
+    };
+    let sum = |metric| {
+        on_bed()
+            .flat_map(|cell| results.values(cell, metric))
+            .sum::<f64>()
+    };
+    let runs = on_bed().map(|cell| cell.runs.len()).sum::<usize>();
+    let told = || {
+        let (repeats, not_held) = (sum(REPEATS), sum(NOT_HELD));
+        format!(
+            "{runs} runs on the bed; {repeats} were made again because the machine was too busy, and {not_held} are those of a machine \
+             that was too busy each time"
+        )
+    };
+    (runs > 0).then(told)
 }
 
 /// Its place on all axes but one.

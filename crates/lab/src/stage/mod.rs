@@ -17,7 +17,7 @@ use crate::traffic::{Class, FirstTimes, Submission};
 use crate::trial::Trial;
 
 pub use beside::{BED, NETWORK, RealNetwork, RealRun, SIMULATED, beside};
-pub use comparison::{SideBySide, side_by_side};
+pub use comparison::{SideBySide, business, side_by_side};
 pub(crate) use simulated::simulated;
 
 /// A run to be made, with all that the seed decides already in it, but for the links' luck.

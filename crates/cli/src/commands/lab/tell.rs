@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anabranch_lab::stage::{SideBySide, side_by_side};
+use anabranch_lab::stage::{SideBySide, business, side_by_side};
 use anabranch_lab::{Experiment, Judgement, Metric, Results, Verdict};
 use serde_json::{Map, Value, json};
 
@@ -103,7 +103,8 @@ pub(super) fn results(output: Output, experiment: &Experiment, results: &Results
     }
     let compared = side_by_side(results);
     if !compared.is_empty() {
-        text.push_str(&format!("\n{}\n", comparison(&compared)));
+        let business = business(results).unwrap_or_default();
+        text.push_str(&format!("\n{}\n\n{business}\n", comparison(&compared)));
     }
     let mut record = results.to_json();
     record["event"] = json!("results");
