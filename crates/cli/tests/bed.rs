@@ -347,11 +347,11 @@ fn an_experiment_is_run_in_the_simulator_and_on_the_bed() {
     let records = records(&text(&output.stdout));
     let results = event(&records, "results");
     let cells = results["cells"].as_array().unwrap();
-    let networks: Vec<&str> = cells
+    let halves: Vec<&str> = cells
         .iter()
-        .map(|cell| cell["at"]["network"].as_str().unwrap())
+        .map(|cell| cell["at"]["half"].as_str().unwrap())
         .collect();
-    assert_eq!(networks, ["simulated", "bed"], "{results}");
+    assert_eq!(halves, ["simulated", "bed"], "{results}");
     for cell in cells {
         let delay = cell["metrics"]["delay"]["mean"].as_f64().unwrap();
         assert!(delay > 0.005, "{cell}");

@@ -68,6 +68,13 @@ const KNOBS: &[Knob] = &[
         range: (1_500.0, 100_000_000.0),
     },
     Knob {
+        name: "host_jitter",
+        unit: "ms",
+        about: "how long packets take at most, at random, between simulated hosts and the bottleneck, in order",
+        usual: "0",
+        range: (0.0, 1_000.0),
+    },
+    Knob {
         name: "important_lifetime",
         unit: "ms",
         about: "of important messages",

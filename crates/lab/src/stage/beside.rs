@@ -10,15 +10,15 @@ use crate::figure::{Figure, FigureCurve};
 use crate::trial::Trial;
 use crate::user::{kept, word};
 
-/// The axis that tells on which network a cell is run.
-pub const NETWORK: &str = "network";
+/// The axis that tells where a cell is run.
+pub const HALF: &str = "half";
 /// Its place for virtual time.
 pub const SIMULATED: &str = "simulated";
 /// Its place for real packets.
 pub const BED: &str = "bed";
 
 /// How often a run was made again.
-pub(super) const REPEATS: &str = "repeats";
+pub(super) const REPEATS: &str = "runs_again";
 /// Whether it was too late to the end.
 pub(super) const NOT_HELD: &str = "not_held";
 
@@ -64,7 +64,7 @@ pub struct RealRun {
     pub is_held: bool,
 }
 
-/// The experiment with each cell twice, on an axis [`NETWORK`]. Of TCP's settings the simulated half has Linux's. `all`: all cells that can be
+/// The experiment with each cell twice, on an axis [`HALF`]. Of TCP's settings the simulated half has Linux's. `all`: all cells that can be
 /// run on real packets; otherwise those that the experiment means to be. `None` if there are none.
 #[must_use]
 pub fn beside(experiment: &Experiment, real: Arc<dyn RealNetwork>, all: bool) -> Option<Experiment> {
@@ -120,7 +120,7 @@ type Place = Vec<(&'static str, String)>;
 fn both(place: &Place, stage: &Stage, real: &Arc<dyn RealNetwork>) -> Vec<Cell> {
     let on = |network: &str| {
         let mut place = place.clone();
-        place.push((NETWORK, network.to_owned()));
+        place.push((HALF, network.to_owned()));
         place
     };
     let (here, there, real) = (stage.clone(), stage.clone(), Arc::clone(real));
@@ -160,7 +160,7 @@ fn agreements(place: &Place, stage: &Stage) -> Vec<Claim> {
     let claim = |&(metric, within): &(&'static str, f64)| {
         let on = |network: &'static str| {
             let mut place = place.clone();
-            place.push((NETWORK, network.to_owned()));
+            place.push((HALF, network.to_owned()));
             place
         };
         let (bed, simulated) = (on(BED), on(SIMULATED));
@@ -193,7 +193,7 @@ fn twice(figure: Figure) -> Option<Figure> {
         .flat_map(|curve| {
             [SIMULATED, BED].map(|network| FigureCurve {
                 name: word(format!("{}, {network}", curve.name)),
-                at: curve.at.iter().copied().chain([(NETWORK, network)]).collect(),
+                at: curve.at.iter().copied().chain([(HALF, network)]).collect(),
                 paper: &[],
             })
         })
@@ -291,6 +291,27 @@ mod tests {
             let names = plot.curves.iter().map(|curve| curve.name.as_str());
             let on = |network: &str| names.clone().filter(|name| name.ends_with(network)).count();
             assert_eq!(on(SIMULATED), on(BED), "{:?}", plot.title);
+        }
+    }
+
+    /// Axes and metrics are columns of one file.
+    #[test]
+    fn no_experiment_has_a_column_of_this_name() {
+        for experiment in crate::experiments::all() {
+            let ours = OF_THE_BED.iter().map(|metric| metric.name).chain([HALF]);
+            let cells = (experiment.cells)(Extent::Full);
+            let axes = cells[0].coordinates().iter().map(|(axis, _)| *axis);
+            let theirs: Vec<&str> = experiment
+                .metrics
+                .iter()
+                .map(|metric| metric.name)
+                .chain(axes)
+                .collect();
+            assert!(
+                ours.clone().all(|name| !theirs.contains(&name)),
+                "{}",
+                experiment.name
+            );
         }
     }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::beside::{NOT_HELD, REPEATS};
-use super::{BED, NETWORK, SIMULATED};
+use super::{BED, HALF, SIMULATED};
 use crate::results::{CellResults, Results};
 use crate::statistics::Estimate;
 
@@ -60,7 +60,7 @@ pub fn side_by_side(results: &Results) -> Vec<SideBySide> {
     let is_on = |cell: &&CellResults, network: &str| {
         cell.coordinates
             .iter()
-            .any(|place| *place == (NETWORK, network.to_owned()))
+            .any(|place| *place == (HALF, network.to_owned()))
     };
     let mut found = Vec::new();
     for simulated in results.cells.iter().filter(|cell| is_on(cell, SIMULATED)) {
@@ -90,7 +90,7 @@ pub fn business(results: &Results) -> Option<String> {
         results
             .cells
             .iter()
-            .filter(|cell| cell.coordinates.contains(&(NETWORK, BED.to_owned())))
+            .filter(|cell| cell.coordinates.contains(&(HALF, BED.to_owned())))
     };
     let sum = |metric| {
         on_bed()
@@ -112,7 +112,7 @@ pub fn business(results: &Results) -> Option<String> {
 fn elsewhere(cell: &CellResults) -> Vec<&(&'static str, String)> {
     cell.coordinates
         .iter()
-        .filter(|(axis, _)| *axis != NETWORK)
+        .filter(|(axis, _)| *axis != HALF)
         .collect()
 }
 

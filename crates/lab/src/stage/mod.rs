@@ -16,7 +16,7 @@ use anabranch_proto::{Config, Counters, Timestamp};
 use crate::traffic::{Class, FirstTimes, Submission};
 use crate::trial::Trial;
 
-pub use beside::{BED, NETWORK, RealNetwork, RealRun, SIMULATED, beside};
+pub use beside::{BED, HALF, RealNetwork, RealRun, SIMULATED, beside};
 pub use comparison::{SideBySide, business, side_by_side};
 pub(crate) use simulated::simulated;
 

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 
 use anabranch_lab::run::{Plan, run as run_experiment, so_far};
-use anabranch_lab::stage::{BED, NETWORK, SIMULATED};
+use anabranch_lab::stage::{BED, HALF, SIMULATED};
 use anabranch_lab::{Capture, Cell, Conditions, Experiment, Knobs, Known, Results, Trial};
 
 use super::kept::{Kept, version};
@@ -116,11 +116,8 @@ impl<'a> Measuring<'a> {
         let stages = match self.effort.bed {
             false => vec![(None, jobs.unwrap_or(processors))],
             true => vec![
-                (Some((NETWORK, SIMULATED)), processors),
-                (
-                    Some((NETWORK, BED)),
-                    jobs.unwrap_or(BEDS_A_PROCESSOR * processors),
-                ),
+                (Some((HALF, SIMULATED)), processors),
+                (Some((HALF, BED)), jobs.unwrap_or(BEDS_A_PROCESSOR * processors)),
             ],
         };
         for (place, jobs) in stages {

@@ -152,15 +152,17 @@ impl Rules {
     }
 
     /// Between a host and the bottleneck: so fast that bursts reach the bottleneck as bursts.
-    fn access_link(self) -> LinkConfig {
+    fn access_link(self, trial: &Trial<'_>) -> LinkConfig {
         let rate = if self == Self::M {
             100_000_000
         } else {
             1_000_000_000
         };
+        let half = Duration::from_secs_f64(trial.knob_or("host_jitter", 0.0) / 2e3);
         LinkConfig::default()
             .with_rate(rate)
-            .with_delay(Duration::from_micros(10))
+            .with_delay(Duration::from_micros(10) + half)
+            .with_jitter(half)
     }
 
     fn apply(self, config: &mut Config) {
@@ -237,15 +239,16 @@ fn messages(setting: Setting, trial: &Trial<'_>) -> Messages {
     }
 }
 
-fn tcp_flows(setting: Setting, seed: u64) -> TcpFlows {
-    let start = |flow| Generator::of_process(seed, &format!("start of tcp {flow}")).below(3_000_000_000);
+fn tcp_flows(setting: Setting, trial: &Trial<'_>) -> TcpFlows {
+    let start =
+        |flow| Generator::of_process(trial.seed, &format!("start of tcp {flow}")).below(3_000_000_000);
     TcpFlows {
         config: setting.rules.tcp(TcpConfig::default()),
         real: setting.rules.tcp(TcpConfig::linux()),
         starts: (0..setting.rules.tcp_flows())
             .map(|flow| Timestamp(start(flow)))
             .collect(),
-        access: setting.rules.access_link(),
+        access: setting.rules.access_link(trial),
     }
 }
 
@@ -259,7 +262,7 @@ pub(super) fn scenario(setting: Setting, extent: Extent, trial: &Trial<'_>) -> S
         config: config(setting),
         paths: vec![(bottleneck.clone(), bottleneck)],
         messages: Some(messages(setting, trial)),
-        tcp: Some(tcp_flows(setting, trial.seed)),
+        tcp: Some(tcp_flows(setting, trial)),
         counts: (MESSAGES_BEGIN, messages_end(setting, extent, trial)),
         most_drain: MOST_DRAIN,
         measures_queue: false,
