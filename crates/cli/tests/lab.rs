@@ -339,6 +339,10 @@ fn tshark_finds_nothing_malformed_in_a_capture_of_any_experiment() {
     for line in listed.lines() {
         let experiment: Value = serde_json::from_str(line).expect("JSON");
         let name = experiment["name"].as_str().expect("a name");
+        if name == "tcp" {
+            // There is no SCTP in it.
+            continue;
+        }
         let file = directory.join(format!("{name}.pcapng"));
         let mut arguments = vec!["run", name, "--quick", "--pcap", utf8(&file)];
         let settings = experiment["settings"].as_array().expect("settings");

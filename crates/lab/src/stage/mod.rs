@@ -1,5 +1,5 @@
 //! What a cell is, apart from where it is run: hosts' settings, paths, messages and the TCP beside them, as a value. The
-//! simulator runs it in virtual time ([`simulated`]), and whoever implements [`RealNetwork`] on real packets; a cell's numbers are
+//! simulator runs it in virtual time (`simulated`), and whoever implements [`RealNetwork`] on real packets; a cell's numbers are
 //! taken from the [`Record`] that either leaves, by the same code.
 
 mod beside;
