@@ -202,13 +202,15 @@ fn claims() -> Vec<Claim> {
             "",
             Bound::AtLeast(1.5),
             growth("sack"),
-        ),
+        )
+        .must(),
         Claim::of_ratio(
             "newreno: windows that grow by bytes lose half as much again or more",
             "",
             Bound::AtLeast(1.5),
             growth("newreno"),
-        ),
+        )
+        .must(),
     ]
 }
 
