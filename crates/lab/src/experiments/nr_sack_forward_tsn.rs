@@ -45,28 +45,32 @@ const PARAMETERS: &[Parameter] = &[
     },
 ];
 
+pub(super) const RATE: Knob = Knob {
+    name: "rate",
+    unit: "Mbit/s",
+    about: "the bottleneck's",
+    usual: "10",
+    range: (0.1, 1_000.0),
+};
+pub(super) const DELAY: Knob = Knob {
+    name: "delay",
+    unit: "ms",
+    about: "the bottleneck's, each way",
+    usual: "40",
+    range: (0.0, 10_000.0),
+};
+pub(super) const QUEUE: Knob = Knob {
+    name: "queue",
+    unit: "B",
+    about: "the bottleneck's limit",
+    usual: "73000",
+    range: (1_500.0, 100_000_000.0),
+};
+
 const KNOBS: &[Knob] = &[
-    Knob {
-        name: "rate",
-        unit: "Mbit/s",
-        about: "the bottleneck's",
-        usual: "10",
-        range: (0.1, 1_000.0),
-    },
-    Knob {
-        name: "delay",
-        unit: "ms",
-        about: "the bottleneck's, each way",
-        usual: "40",
-        range: (0.0, 10_000.0),
-    },
-    Knob {
-        name: "queue",
-        unit: "B",
-        about: "the bottleneck's limit",
-        usual: "73000",
-        range: (1_500.0, 100_000_000.0),
-    },
+    RATE,
+    DELAY,
+    QUEUE,
     Knob {
         name: "host_jitter",
         unit: "ms",

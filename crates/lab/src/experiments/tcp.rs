@@ -7,6 +7,7 @@ use std::time::Duration;
 use anabranch_netsim::{Generator, LinkConfig, QueueLimit, Recovery, TcpConfig};
 use anabranch_proto::{Config, Timestamp};
 
+use super::nr_sack_forward_tsn::{DELAY, QUEUE, RATE};
 use crate::claim::{Bound, Claim};
 use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric};
 use crate::figure::{Figure, FigureCurve};
@@ -43,27 +44,9 @@ const KNOBS: &[Knob] = &[
         usual: "4",
         range: (1.0, 100.0),
     },
-    Knob {
-        name: "rate",
-        unit: "Mbit/s",
-        about: "the bottleneck's",
-        usual: "10",
-        range: (0.1, 1_000.0),
-    },
-    Knob {
-        name: "delay",
-        unit: "ms",
-        about: "the bottleneck's, each way",
-        usual: "40",
-        range: (0.0, 10_000.0),
-    },
-    Knob {
-        name: "queue",
-        unit: "B",
-        about: "the bottleneck's limit",
-        usual: "73000",
-        range: (1_500.0, 100_000_000.0),
-    },
+    RATE,
+    DELAY,
+    QUEUE,
     Knob {
         name: "warm_up",
         unit: "s",
