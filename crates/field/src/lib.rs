@@ -9,6 +9,7 @@
 mod clock;
 mod error;
 mod field;
+mod hosts;
 mod iperf;
 mod receiver;
 mod run;

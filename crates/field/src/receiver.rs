@@ -4,13 +4,15 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use anabranch::{Association, Config, Endpoint, Transport};
+use anabranch::{Association, Config, Endpoint, StreamId, Transport};
 use anabranch_bed::Side;
 use anabranch_lab::traffic::{FirstTimes, message_of};
 use anabranch_proto::Timestamp;
+use bytes::Bytes;
 
 use crate::clock::Clock;
 use crate::error::FieldError;
+use crate::sender::CONTENT;
 
 /// The SCTP port.
 pub(crate) const PORT: u16 = 7;
@@ -57,10 +59,11 @@ pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, FieldError>>) -> 
     result?
 }
 
-/// Receives until the run is over. `ready` is called when somebody may connect.
+/// Receives until the run is over, and sends messages of so many bytes meanwhile if it is told to. `ready` is called when somebody may
+/// connect.
 pub(crate) async fn receive(
     config: &Config,
-    paths: usize,
+    (paths, likewise): (usize, Option<usize>),
     clock: &Clock<'_>,
     received: &Received,
     ready: impl FnOnce(),
@@ -70,7 +73,7 @@ pub(crate) async fn receive(
     ready();
     let mut association = None;
     let _ = clock
-        .unless_over(take(&endpoint, clock, received, &mut association))
+        .unless_over(take(&endpoint, likewise, (clock, received), &mut association))
         .await;
     if let Some(association) = association {
         received.lock().packets = association.stats().counters.packets_received;
@@ -80,19 +83,28 @@ pub(crate) async fn receive(
 
 async fn take(
     endpoint: &Endpoint,
-    clock: &Clock<'_>,
-    received: &Received,
+    likewise: Option<usize>,
+    (clock, received): (&Clock<'_>, &Received),
     accepted: &mut Option<Association>,
 ) {
     let Some(association) = endpoint.accept().await else {
         return;
     };
     *accepted = Some(association.clone());
-    while let Ok(Some(message)) = association.recv().await {
-        let now = clock.now();
-        let number = message_of(message.ppid);
-        let mut deliveries = received.lock();
-        deliveries.first.note(number, now);
-        deliveries.all.push((now, number));
-    }
+    let receive = async {
+        while let Ok(Some(message)) = association.recv().await {
+            let now = clock.now();
+            let number = message_of(message.ppid);
+            let mut deliveries = received.lock();
+            deliveries.first.note(number, now);
+            deliveries.all.push((now, number));
+        }
+    };
+    let send = async {
+        let content = likewise.map(|len| Bytes::from_static(&CONTENT[..len]));
+        while let Some(content) = content.clone()
+            && association.send(StreamId(0), content).await.is_ok()
+        {}
+    };
+    tokio::join!(receive, send);
 }

@@ -1,6 +1,7 @@
 //! The side that connects and sends: the association has a runtime in the namespace, the messages a thread that sleeps until each
 //! one's time.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use crate::error::FieldError;
 use crate::receiver::{PORT, addresses, block_on, endpoint};
 
 /// What messages are cut from: nobody looks at their content.
-const CONTENT: &[u8] = &[0; 65_536];
+pub(crate) const CONTENT: &[u8] = &[0; 65_536];
 /// How often it is asked whether there is an association.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -27,6 +28,8 @@ pub(crate) struct Sent {
     pub(crate) association: OnceLock<Association>,
     submitted: Mutex<Vec<Submission>>,
     refused: Mutex<u64>,
+    /// No message is submitted any more.
+    done: AtomicBool,
 }
 
 impl Sent {
@@ -41,6 +44,11 @@ impl Sent {
     /// Messages that found the send buffer full.
     pub(crate) fn refused(&self) -> u64 {
         *self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether all messages that there are to be were submitted.
+    pub(crate) fn is_done(&self) -> bool {
+        self.done.load(Ordering::Acquire)
     }
 
     fn refuse(&self) {
@@ -77,15 +85,15 @@ impl Sent {
     }
 }
 
-/// Keeps the association from its beginning to the end of the run.
+/// Keeps the association from its beginning to the end of the run; if it receives, nobody looks at what.
 pub(crate) async fn associate(
     config: &Config,
     paths: usize,
-    messages: (Timestamp, &[Class]),
+    messages: (Timestamp, &[Class], bool),
     clock: &Clock<'_>,
     sent: &Sent,
 ) -> Result<(), FieldError> {
-    let (connect, classes) = messages;
+    let (connect, classes, receives) = messages;
     let endpoint = endpoint(config, &addresses(Side::Left, paths))?;
     if !clock.waited(connect).await {
         return Ok(());
@@ -95,7 +103,11 @@ pub(crate) async fn associate(
         let set = association.set_stream_priority(class.stream, class.priority);
         set.map_err(|error| FieldError::Ended(error.to_string()))?;
     }
-    let _ = sent.association.set(association);
+    let _ = sent.association.set(association.clone());
+    if receives {
+        let drop_all = async { while let Ok(Some(_)) = association.recv().await {} };
+        let _ = clock.unless_over(drop_all).await;
+    }
     clock.ended().await;
     Ok(())
 }
@@ -132,13 +144,14 @@ pub(crate) fn submit(
                     Err(error) => return Err(ended(&error)),
                 }
             }
-            Ok(())
         }
-        Demand::Greedy(len) => {
+        Demand::Greedy(len) | Demand::GreedyBothWays(len) => {
             let all = greedy(association, classes, (len, until), clock, sent);
-            block_on(async { clock.unless_over(all).await.unwrap_or(Ok(())) })
+            block_on(async { clock.unless_over(all).await.unwrap_or(Ok(())) })?;
         }
     }
+    sent.done.store(true, Ordering::Release);
+    Ok(())
 }
 
 /// Messages of so many bytes, as fast as there is room for them.

@@ -1,9 +1,10 @@
-//! Who looks at what leaves the sender's host: when each message first did, as its chunks tell.
+//! Who looks at the packets of a host, from outside of the stack that is measured.
 
 use std::io::{self, ErrorKind, Read};
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use anabranch_lab::traffic::{FirstTimes, messages_in};
+use anabranch_proto::Timestamp;
 use bytes::Bytes;
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -21,27 +22,33 @@ const KERNEL_BUFFER: usize = 8 << 20;
 /// How soon it notices that the run is over.
 const NOTICE: Duration = Duration::from_millis(50);
 
-/// Looks until the run is over, on the side that this thread is on. What comes there has no messages in it.
-pub(crate) fn watch(clock: &Clock<'_>, ready: impl FnOnce()) -> Result<FirstTimes, FieldError> {
+/// Looks until the run is over, on the side that this thread is on: `see` is told of each SCTP packet that leaves or comes, when,
+/// and to which address it goes.
+pub(crate) fn watch(
+    clock: &Clock<'_>,
+    ready: impl FnOnce(),
+    mut see: impl FnMut(Timestamp, IpAddr, Bytes),
+) -> Result<(), FieldError> {
     let mut socket = Socket::new(Domain::PACKET, Type::DGRAM, Some(Protocol::from(EVERYTHING)))?;
-    // As much as it gives.
-    let _ = socket.set_recv_buffer_size(KERNEL_BUFFER);
+    // Beyond the limit of the system for those who may, who are all that can make a bed; else as much as it gives.
+    if rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, KERNEL_BUFFER).is_err() {
+        let _ = socket.set_recv_buffer_size(KERNEL_BUFFER);
+    }
     socket.set_read_timeout(Some(NOTICE))?;
     ready();
-    let mut sent = FirstTimes::default();
     let mut buffer = vec![0; LONGEST];
     while !clock.is_over() {
         match read(&mut socket, &mut buffer)? {
             None => {}
             Some(len) => {
                 let now = clock.now();
-                if let Some(packet) = sctp(&buffer[..len]) {
-                    messages_in(packet, |number| sent.note(number, now));
+                if let Some((destination, packet)) = sctp(&buffer[..len]) {
+                    see(now, destination, packet);
                 }
             }
         }
     }
-    Ok(sent)
+    Ok(())
 }
 
 /// The length of a packet; nothing if there was none for a while.
@@ -60,12 +67,17 @@ fn read(socket: &mut Socket, buffer: &mut [u8]) -> io::Result<Option<usize>> {
     }
 }
 
-/// What an IPv4 packet carries, if that is SCTP.
-fn sctp(packet: &[u8]) -> Option<Bytes> {
+/// Where an IPv4 packet goes and what it carries, if that is SCTP.
+fn sctp(packet: &[u8]) -> Option<(IpAddr, Bytes)> {
     let first = *packet.first()?;
     let header = usize::from(first & 0x0f) * 4;
     let is_sctp = first >> 4 == 4 && *packet.get(9)? == SCTP;
-    is_sctp.then(|| Some(Bytes::copy_from_slice(packet.get(header..)?)))?
+    let destination: [u8; 4] = packet.get(16..20)?.try_into().ok()?;
+    let carried = packet.get(header..).filter(|_| is_sctp)?;
+    Some((
+        Ipv4Addr::from(destination).into(),
+        Bytes::copy_from_slice(carried),
+    ))
 }
 
 #[cfg(test)]
@@ -78,7 +90,9 @@ mod tests {
         packet.extend(b"sctp");
         packet[0] = 0x46;
         packet[9] = SCTP;
-        assert_eq!(sctp(&packet).as_deref(), Some(&b"sctp"[..]));
+        packet[16..20].copy_from_slice(&[10, 77, 1, 2]);
+        let carried = (IpAddr::from([10, 77, 1, 2]), Bytes::from_static(b"sctp"));
+        assert_eq!(sctp(&packet), Some(carried));
         packet[9] = 17;
         assert_eq!(sctp(&packet), None);
         assert_eq!(sctp(&[0x46, 0, 0]), None);

@@ -2,13 +2,16 @@
 
 #![cfg(target_os = "linux")]
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anabranch_field::Field;
-use anabranch_lab::stage::{Awaited, Demand, Messages, RealNetwork, Scenario, TcpFlows};
+use anabranch_lab::stage::{
+    Awaited, Demand, Measures, Messages, RealNetwork, Scenario, Seen, TcpFlows, What,
+};
 use anabranch_lab::traffic::{Class, Regular, merged};
 use anabranch_netsim::{LinkConfig, TcpConfig};
 use anabranch_proto::{Config, MultipathMode, Reliability, SendOptions, StreamId, Timestamp};
@@ -69,7 +72,7 @@ fn scenario(paths: usize, tcp: usize) -> Scenario {
         }),
         counts: (begin, end),
         most_drain: Duration::from_secs(300),
-        measures_queue: false,
+        measures: Measures::default(),
     }
 }
 
@@ -129,6 +132,57 @@ fn several_paths_carry_one_association() {
         run.record.last.links.iter().all(|link| link.delivered > 0),
         "{:?}",
         run.record.last
+    );
+}
+
+/// What the greedy kind of experiment asks for: packets, windows, and data both ways.
+#[test]
+fn packets_are_seen_at_both_hosts() {
+    let Some(field) = field(false) else {
+        return;
+    };
+    let greedy = || {
+        let mut scenario = scenario(2, 0);
+        let messages = scenario.messages.as_mut().unwrap();
+        messages.demand = Demand::GreedyBothWays(1000);
+        messages.awaited = Awaited::All;
+        scenario.counts.1 = scenario.counts.0 + Duration::from_secs(3);
+        scenario.measures.packets = true;
+        scenario
+    };
+    let run = field.run(&greedy, 7);
+    let record = run.unwrap_or_else(|| panic!("{:?}", field.failure())).record;
+    let logs = record.logs.unwrap();
+    let messages = |log: &[Seen]| -> BTreeSet<u32> {
+        let numbers = log.iter().filter_map(|seen| match seen.what {
+            What::Message { number, path } => {
+                assert!(path < 2);
+                Some(number)
+            }
+            _ => None,
+        });
+        numbers.collect()
+    };
+    let delivered: BTreeSet<u32> = record.deliveries.iter().map(|(_, number)| *number).collect();
+    assert!(!delivered.is_empty());
+    let (left, came) = (messages(&logs.sender), messages(&logs.receiver));
+    assert!(left.is_superset(&came) && came.is_superset(&delivered));
+    let submitted = record.submitted.len();
+    assert!(
+        left.iter().all(|number| (*number as usize) < submitted),
+        "the other host's are not among them"
+    );
+    let is_ack = |seen: &Seen| matches!(seen.what, What::Acknowledged { .. });
+    assert!(logs.receiver.iter().any(is_ack));
+    let received_back = record.last.sender.data_chunks_received;
+    assert!(received_back > 0, "the receiver sends likewise");
+    assert!(!record.windows.is_empty());
+    let sum = |windows: &Vec<usize>| windows.iter().sum::<usize>();
+    assert!(
+        record
+            .windows
+            .iter()
+            .all(|windows| windows.len() == 2 && sum(windows) > 0)
     );
 }
 

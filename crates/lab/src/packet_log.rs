@@ -1,94 +1,116 @@
-//! What left a host and what came to it, packet by packet: for what is judged from outside, whatever the protocol within.
+//! What passed by a host, packet by packet: for what is judged from outside, whatever the protocol within.
 
 use std::net::IpAddr;
 
-use anabranch_netsim::{Host, Packet, Payload};
-use anabranch_proto::Timestamp;
+use anabranch_netsim::{Packet, Payload};
 use anabranch_proto::wire::chunk::{Chunk, Data};
 use anabranch_proto::wire::packet::Packet as SctpPacket;
+use anabranch_proto::{PathStats, Timestamp};
 use bytes::Bytes;
 
 use crate::traffic::message_of;
 
 /// Something seen at a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
-    pub(crate) at: Timestamp,
-    pub(crate) what: What,
+pub struct Seen {
+    /// When.
+    pub at: Timestamp,
+    /// What.
+    pub what: What,
 }
 
-/// What was seen. Messages are of one chunk each; a path is named by the address that its packets with data go to.
+/// What was seen. Messages are of one chunk each; a path is its place among those of the scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum What {
-    /// A message left.
-    Sent { number: u32, path: IpAddr },
-    /// A message came.
-    Came { number: u32, path: IpAddr },
-    /// An acknowledgement left, with so many gap blocks in all.
-    Acknowledged { gap_blocks: usize },
+pub enum What {
+    /// A message, on its way to the receiver.
+    Message {
+        /// Which.
+        number: u32,
+        /// By which path.
+        path: usize,
+    },
+    /// An acknowledgement on its way to the sender, with so many gap blocks in all.
+    Acknowledged {
+        /// Its gap blocks.
+        gap_blocks: usize,
+    },
     /// T3-rtx expired on a path.
-    TimedOut { path: IpAddr },
+    TimedOut {
+        /// Which.
+        path: usize,
+    },
 }
 
 /// Everything seen at a host, in order.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct PacketLog {
+pub struct PacketLog {
+    /// The receiver's addresses, one for each path.
+    receiver: Vec<IpAddr>,
     seen: Vec<Seen>,
     /// T3-rtx expirations of each path so far.
     timeouts: Vec<u64>,
 }
 
 impl PacketLog {
-    pub(crate) fn seen(&self) -> &[Seen] {
+    /// A log of what passes by the sender or the receiver, whose addresses these are, one for each path.
+    #[must_use]
+    pub fn new(receiver: Vec<IpAddr>) -> Self {
+        Self {
+            timeouts: vec![0; receiver.len()],
+            receiver,
+            seen: Vec::new(),
+        }
+    }
+
+    /// What was seen.
+    #[must_use]
+    pub fn seen(&self) -> &[Seen] {
         &self.seen
     }
 
-    fn note(&mut self, at: Timestamp, what: What) {
-        self.seen.push(Seen { at, what });
+    /// The same, of a log that is not needed any more.
+    #[must_use]
+    pub fn into_seen(self) -> Vec<Seen> {
+        self.seen
     }
 
-    /// A packet leaves.
-    pub(crate) fn on_sent(&mut self, now: Timestamp, packet: &Packet) {
-        let path = packet.destination.ip();
-        each_chunk(packet, |chunk| {
-            if let Some(data) = data(&chunk) {
-                let number = message_of(data.ppid);
-                self.note(now, What::Sent { number, path });
-            } else if let Some(gap_blocks) = gap_blocks(&chunk) {
-                self.note(now, What::Acknowledged { gap_blocks });
-            }
+    /// The path of this address, if the receiver has it.
+    pub(crate) fn path_to(&self, address: IpAddr) -> Option<usize> {
+        self.receiver.iter().position(|known| *known == address)
+    }
+
+    /// An SCTP packet passes by.
+    pub fn on_packet(&mut self, at: Timestamp, destination: IpAddr, packet: Bytes) {
+        let path = self.path_to(destination);
+        each_chunk_of(packet, |chunk| {
+            let what = match path {
+                Some(path) => data(&chunk).map(|data| What::Message {
+                    number: message_of(data.ppid),
+                    path,
+                }),
+                None => gap_blocks(&chunk).map(|gap_blocks| What::Acknowledged { gap_blocks }),
+            };
+            self.seen.extend(what.map(|what| Seen { at, what }));
         });
     }
 
-    /// A packet came.
-    pub(crate) fn on_received(&mut self, now: Timestamp, packet: &Packet) {
-        let path = packet.destination.ip();
-        each_chunk(packet, |chunk| {
-            if let Some(data) = data(&chunk) {
-                let number = message_of(data.ppid);
-                self.note(now, What::Came { number, path });
+    /// What the sender's paths say now: did T3-rtx expire?
+    pub fn on_paths(&mut self, at: Timestamp, paths: &[PathStats]) {
+        for stats in paths {
+            let Some(path) = self.path_to(stats.remote.ip()) else {
+                continue;
+            };
+            if stats.timeouts > self.timeouts[path] {
+                self.timeouts[path] = stats.timeouts;
+                let what = What::TimedOut { path };
+                self.seen.push(Seen { at, what });
             }
-        });
+        }
     }
 
-    /// Timers of the host's first association expired.
-    pub(crate) fn on_timers(&mut self, now: Timestamp, host: &Host) {
-        let id = host.association_ids().next();
-        let Some(association) = id.and_then(|id| host.association(id)) else {
-            return;
-        };
-        if association.counters().timeouts == self.timeouts.iter().sum::<u64>() {
-            return;
-        }
-        let paths = association.stats().paths;
-        self.timeouts.resize(paths.len(), 0);
-        for (place, path) in paths.iter().enumerate() {
-            if path.timeouts > self.timeouts[place] {
-                self.timeouts[place] = path.timeouts;
-                let path = path.remote.ip();
-                self.note(now, What::TimedOut { path });
-            }
-        }
+    /// How often it was seen that T3-rtx expired, at least.
+    pub(crate) fn timeouts(&self) -> u64 {
+        self.timeouts.iter().sum()
     }
 }
 

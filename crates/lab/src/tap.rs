@@ -1,7 +1,9 @@
 //! A host under observation: when each message first left it, when each first came to it, and what it holds for its
 //! application when data comes. Messages are known by their payload protocol identifier, as [`crate::traffic`] sets it.
 
-use anabranch_netsim::{Host, Node, Packet};
+use std::net::IpAddr;
+
+use anabranch_netsim::{Host, Node, Packet, Payload};
 use anabranch_proto::Timestamp;
 use anabranch_proto::wire::chunk::Data;
 
@@ -93,14 +95,32 @@ impl Tap {
         self.queue.as_ref()
     }
 
-    /// Notes every packet from now on.
-    pub(crate) fn keep_log(&mut self) {
-        self.log = Some(PacketLog::default());
+    /// Notes every packet from now on; the receiver has these addresses, one for each path.
+    pub(crate) fn keep_log(&mut self, receiver: Vec<IpAddr>) {
+        self.log = Some(PacketLog::new(receiver));
     }
 
     /// What was seen since then.
     pub(crate) fn log(&self) -> &[Seen] {
         self.log.as_ref().map_or(&[], PacketLog::seen)
+    }
+
+    fn write_down(&mut self, now: Timestamp, packet: &Packet) {
+        if let (Some(log), Payload::Sctp(bytes)) = (&mut self.log, &packet.payload) {
+            log.on_packet(now, packet.destination.ip(), bytes.clone());
+        }
+    }
+
+    /// Whether T3-rtx expired.
+    fn look_for_timeouts(&mut self, now: Timestamp) {
+        let Some(log) = &mut self.log else {
+            return;
+        };
+        let id = self.host.association_ids().next();
+        let association = id.and_then(|id| self.host.association(id));
+        if let Some(association) = association.filter(|one| one.counters().timeouts != log.timeouts()) {
+            log.on_paths(now, &association.stats().paths);
+        }
     }
 
     /// Does something to the host, before and after which the retransmission queue is looked at.
@@ -158,9 +178,7 @@ impl Node for Tap {
             queue.advance(now);
             queue.on_received(&packet);
         }
-        if let Some(log) = &mut self.log {
-            log.on_received(now, &packet);
-        }
+        self.write_down(now, &packet);
         self.watched(now, |host| host.handle_packet(now, packet));
         if has_data {
             let held = self.held_bytes();
@@ -171,9 +189,7 @@ impl Node for Tap {
 
     fn handle_timeout(&mut self, now: Timestamp) {
         self.watched(now, |host| host.handle_timeout(now));
-        if let Some(log) = &mut self.log {
-            log.on_timers(now, &self.host);
-        }
+        self.look_for_timeouts(now);
     }
 
     fn poll_transmit(&mut self, now: Timestamp) -> Option<Packet> {
@@ -181,9 +197,7 @@ impl Node for Tap {
         if let Some(queue) = &mut self.queue {
             queue.on_sent(&packet);
         }
-        if let Some(log) = &mut self.log {
-            log.on_sent(now, &packet);
-        }
+        self.write_down(now, &packet);
         each_data_chunk(&packet, |data| self.sent.note(message_of(data.ppid), now));
         self.mix(&now.0.to_le_bytes());
         self.mix(packet.payload.sctp());

@@ -9,9 +9,9 @@ mod simulation;
 
 use anabranch_proto::AckRouting;
 use setting::{Buffer, Protocol, Reports, Setting, Variant};
-use simulation::simulate;
 
 use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric};
+use crate::stage::Stage;
 use crate::trial::Knob;
 
 const PARAMETERS: &[Parameter] = &[
@@ -166,13 +166,33 @@ fn cells(extent: Extent) -> Vec<Cell> {
             ("loss", setting.loss.to_string()),
             ("variant", setting.variant.name().to_owned()),
         ];
-        Cell::new(coordinates, move |trial| simulate(setting, extent, trial))
+        let stage = Stage::new(
+            move |trial| simulation::scenario(setting, extent, trial),
+            simulation::numbers,
+        );
+        Cell::staged(coordinates, stage.usual(is_main(setting)))
     };
     let settings = match extent {
         Extent::Quick => quick_settings(),
         Extent::Short | Extent::Full => full_settings(),
     };
     settings.into_iter().map(cell).collect()
+}
+
+/// Both protocols alike, and as the paper's columns seem to have been made.
+fn is_main(setting: Setting) -> bool {
+    use Buffer::{Large, Small, Split};
+    use Protocol::{Cmt, Eca};
+    use Reports::{Four, One, Three};
+    let rules = [
+        (Cmt, Small, Three),
+        (Eca, Small, Three),
+        (Cmt, Large, Four),
+        (Eca, Split, One),
+    ];
+    rules.contains(&(setting.protocol, setting.buffer, setting.reports))
+        && ENDS.contains(&setting.loss)
+        && setting.variant == Variant::Plain
 }
 
 type Rule = (Protocol, Buffer, Reports);

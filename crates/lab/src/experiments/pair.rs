@@ -6,11 +6,11 @@ use std::time::Duration;
 use anabranch_netsim::{
     Dumbbell, DumbbellPair, Generator, Host, LinkConfig, LinkId, Network, NodeId, TcpConfig, Traffic,
 };
-use anabranch_proto::{Config, Counters, Timestamp};
+use anabranch_proto::{Association, Config, Counters, Timestamp};
 
-use crate::stage::{Demand, Scenario, TcpFlows};
+use crate::stage::{Demand, Scenario, TcpFlows, windows};
 use crate::tap::Tap;
-use crate::traffic::{Sink, Source};
+use crate::traffic::{BothWays, Sink, Source};
 use crate::trial::Trial;
 
 const PORT: u16 = 7;
@@ -34,6 +34,8 @@ pub(crate) struct Pair {
     pub(crate) data_links: Vec<LinkId>,
     /// The TCP flows beside.
     pub(crate) tcp: Vec<DumbbellPair>,
+    /// The receiver's addresses, one for each path.
+    destinations: Vec<IpAddr>,
     sender: NodeId,
     receiver: NodeId,
 }
@@ -77,10 +79,12 @@ impl Pair {
             })
             .collect();
         trial.observe(&mut network);
+        let [_, destinations] = addresses;
         Self {
             network,
             data_links,
             tcp: Vec::new(),
+            destinations,
             sender,
             receiver,
         }
@@ -121,27 +125,44 @@ impl Pair {
         } else {
             PEER
         };
+        let mut likewise = None;
         let (source, connect) = match scenario.messages {
             // A host that never begins.
             None => (Source::scheduled(peer, Vec::new(), std::iter::empty()), None),
             Some(messages) => {
+                let options = messages.classes.first().map(|class| class.options);
+                let greedy =
+                    |len| Source::greedy(peer, options.unwrap_or_default(), len).until(scenario.counts.1);
                 let source = match messages.demand {
-                    Demand::Scheduled(schedule) => Source::scheduled(peer, messages.classes, schedule),
-                    Demand::Greedy(len) => {
-                        let options = messages.classes.first().map(|class| class.options);
-                        Source::greedy(peer, options.unwrap_or_default(), len)
+                    Demand::Scheduled(schedule) => {
+                        Source::scheduled(peer, messages.classes, schedule).until(scenario.counts.1)
+                    }
+                    Demand::Greedy(len) => greedy(len),
+                    Demand::GreedyBothWays(len) => {
+                        likewise = Some([greedy(len), greedy(len)]);
+                        greedy(len)
                     }
                 };
-                (source.until(scenario.counts.1), Some(messages.connect))
+                (source, Some(messages.connect))
             }
         };
-        match &scenario.tcp {
+        let mut pair = match &scenario.tcp {
             Some(flows) => {
                 let bottleneck = paths.swap_remove(0);
                 Self::at_bottleneck(trial, &scenario.config, bottleneck, flows, (source, connect))
             }
             None => Self::between(trial, &scenario.config, paths, (source, connect)),
+        };
+        if let Some([sender, receiver]) = likewise.map(|sources| sources.map(BothWays::new)) {
+            pair.sender_mut().host_mut().run(sender, connect);
+            pair.receiver_mut().host_mut().run(receiver, None);
         }
+        if scenario.measures.packets {
+            let receiver = pair.destinations.clone();
+            pair.sender_mut().keep_log(receiver.clone());
+            pair.receiver_mut().keep_log(receiver);
+        }
+        pair
     }
 
     /// Both hosts and TCP's, at the ends of a bottleneck.
@@ -166,6 +187,7 @@ impl Pair {
             network,
             data_links: vec![dumbbell.forward],
             tcp,
+            destinations: vec![PEER_BESIDE_TCP.0.ip()],
             sender: pair.left,
             receiver: pair.right,
         }
@@ -189,22 +211,35 @@ impl Pair {
 
     pub(crate) fn source(&self) -> &Source {
         let host = self.sender().host();
-        host.application().expect("the sender runs a source")
+        let both_ways = || host.application().map(|both: &BothWays| &both.source);
+        let source = host.application().or_else(both_ways);
+        source.expect("the sender runs a source")
     }
 
     pub(crate) fn sink(&self) -> &Sink {
         let host = self.receiver().host();
-        host.application().expect("the receiver runs a sink")
+        let both_ways = || host.application().map(|both: &BothWays| &both.sink);
+        let sink = host.application().or_else(both_ways);
+        sink.expect("the receiver runs a sink")
+    }
+
+    /// The sender's association, once there is one.
+    pub(crate) fn association(&self) -> Option<&Association> {
+        let host = self.sender().host();
+        host.association(host.association_ids().next()?)
     }
 
     /// The sender's counters; all 0 before there is an association.
     pub(crate) fn counters(&self) -> Counters {
-        let host = self.sender().host();
-        let id = host.association_ids().next();
-        let association = id.and_then(|id| host.association(id));
+        let association = self.association();
         association
             .map(|association| *association.counters())
             .unwrap_or_default()
+    }
+
+    /// The sender's congestion windows in bytes, path by path, once there is an association.
+    pub(crate) fn windows(&self) -> Option<Vec<usize>> {
+        Some(windows(&self.association()?.stats().paths, &self.destinations))
     }
 }
 

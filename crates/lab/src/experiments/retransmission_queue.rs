@@ -14,7 +14,7 @@ use anabranch_proto::{
 
 use super::pair::begin;
 use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric};
-use crate::stage::{Awaited, Demand, Messages, QueueUse, Record, Scenario, Stage};
+use crate::stage::{Awaited, Demand, Measures, Messages, QueueUse, Record, Scenario, Stage};
 use crate::trial::{Knob, Trial};
 
 /// Bytes of user data in a chunk that fills a packet of 1,500 bytes.
@@ -284,7 +284,10 @@ fn scenario(setting: Setting, extent: Extent, trial: &Trial<'_>) -> Scenario {
         tcp: None,
         counts: (BEGIN, BEGIN + Duration::from_secs_f64(seconds)),
         most_drain: Duration::ZERO,
-        measures_queue: true,
+        measures: Measures {
+            queue: true,
+            ..Measures::default()
+        },
     }
 }
 

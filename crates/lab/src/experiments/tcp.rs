@@ -12,7 +12,7 @@ use crate::claim::{Bound, Claim};
 use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric};
 use crate::figure::{Figure, FigureCurve};
 use crate::results::Results;
-use crate::stage::{Record, Scenario, Stage, TcpFlows};
+use crate::stage::{Measures, Record, Scenario, Stage, TcpFlows};
 use crate::trial::{Knob, Trial};
 
 /// By how much the simulator's TCP and the kernel's may differ.
@@ -150,7 +150,7 @@ fn scenario(config: &TcpConfig, extent: Extent, trial: &Trial<'_>) -> Scenario {
         }),
         counts: (begin, begin + seconds),
         most_drain: Duration::ZERO,
-        measures_queue: false,
+        measures: Measures::default(),
     }
 }
 

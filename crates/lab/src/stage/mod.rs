@@ -7,15 +7,17 @@ mod comparison;
 mod simulated;
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_netsim::{LinkConfig, LinkStats, TcpConfig};
-use anabranch_proto::{Config, Counters, Timestamp};
+use anabranch_proto::{Config, Counters, PathStats, Timestamp};
 
 use crate::traffic::{Class, FirstTimes, Submission};
 use crate::trial::Trial;
 
+pub use crate::packet_log::{PacketLog, Seen, What};
 pub use beside::{BED, HALF, RealNetwork, RealRun, SIMULATED, beside};
 pub use comparison::{SideBySide, business, side_by_side};
 pub(crate) use simulated::simulated;
@@ -34,8 +36,17 @@ pub struct Scenario {
     pub counts: (Timestamp, Timestamp),
     /// How long after that the last messages may take.
     pub most_drain: Duration,
-    /// Whether the use of the sender's retransmission queue is measured, where that can be.
-    pub measures_queue: bool,
+    /// What is measured beyond deliveries and counters.
+    pub measures: Measures,
+}
+
+/// What is measured beyond deliveries and counters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Measures {
+    /// The use of the sender's retransmission queue, where that can be.
+    pub queue: bool,
+    /// Every packet of the association at both hosts, and the congestion windows over time. Messages are to be of one chunk each.
+    pub packets: bool,
 }
 
 /// What is sent over the association.
@@ -56,6 +67,8 @@ pub enum Demand {
     Scheduled(Box<dyn Iterator<Item = Submission> + Send>),
     /// Messages of so many bytes, of class 0, as fast as the send buffer takes them.
     Greedy(usize),
+    /// The same, and the receiver sends likewise.
+    GreedyBothWays(usize),
 }
 
 /// What a run waits for when no message is submitted any more.
@@ -105,6 +118,18 @@ pub struct QueueUse {
     pub blocked: f64,
 }
 
+/// Between looks at the congestion windows.
+pub const WINDOW_LOOK: Duration = Duration::from_millis(100);
+
+/// What passed by both hosts, from the first packet on.
+#[derive(Clone, Debug, Default)]
+pub struct Logs {
+    /// By the sender.
+    pub sender: Vec<Seen>,
+    /// By the receiver.
+    pub receiver: Vec<Seen>,
+}
+
 /// What came of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
@@ -130,8 +155,22 @@ pub struct Record {
     pub packets_received: u64,
     /// The use of the sender's retransmission queue while it counted, if it was measured.
     pub queue: Option<QueueUse>,
+    /// What passed by the hosts, if packets were measured.
+    pub logs: Option<Logs>,
+    /// The congestion window of each path in bytes, once in [`WINDOW_LOOK`] while it counted, if packets were measured.
+    pub windows: Vec<Vec<usize>>,
     /// A hash of all that the sender sent, and when; nothing where nobody looked.
     pub digest: Option<u64>,
+}
+
+/// The congestion windows of paths in bytes, in the order of the addresses that they go to.
+#[must_use]
+pub fn windows(paths: &[PathStats], destinations: &[IpAddr]) -> Vec<usize> {
+    let to = |address: &IpAddr| paths.iter().find(|path| path.remote.ip() == *address);
+    let windows = destinations
+        .iter()
+        .map(|address| to(address).map_or(0, |path| path.cwnd));
+    windows.collect()
 }
 
 impl Record {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anabranch_netsim::TcpSink;
 use anabranch_proto::Timestamp;
 
-use super::{Awaited, QueueUse, Reading, Record, Scenario};
+use super::{Awaited, Logs, QueueUse, Reading, Record, Scenario, WINDOW_LOOK};
 use crate::experiments::pair::Pair;
 use crate::trial::Trial;
 
@@ -14,15 +14,14 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// Runs it.
 pub(crate) fn simulated(scenario: Scenario, trial: &Trial<'_>) -> Record {
-    let (counts, most_drain, measures_queue) =
-        (scenario.counts, scenario.most_drain, scenario.measures_queue);
+    let (counts, most_drain, measures) = (scenario.counts, scenario.most_drain, scenario.measures);
     let awaited = scenario
         .messages
         .as_ref()
         .map_or(Awaited::Nothing, |messages| messages.awaited);
     let mut pair = Pair::staged(trial, scenario);
     let measure = |pair: &mut Pair, at| {
-        if measures_queue {
+        if measures.queue {
             pair.sender_mut().measure_queue(at);
         }
     };
@@ -30,6 +29,12 @@ pub(crate) fn simulated(scenario: Scenario, trial: &Trial<'_>) -> Record {
     pair.network.run_until(counts.0);
     let at_begin = reading(&pair);
     measure(&mut pair, counts.0);
+    let mut windows = Vec::new();
+    while measures.packets && pair.network.now() < counts.1 {
+        windows.extend(pair.windows());
+        let next = pair.network.now() + WINDOW_LOOK;
+        pair.network.run_until(next.min(counts.1));
+    }
     pair.network.run_until(counts.1);
     let at_end = reading(&pair);
     let queue = pair.sender_mut().queue(counts.1).map(|queue| QueueUse {
@@ -55,6 +60,11 @@ pub(crate) fn simulated(scenario: Scenario, trial: &Trial<'_>) -> Record {
         last: reading(&pair),
         packets_received: association.map_or(0, |association| association.counters().packets_received),
         queue,
+        logs: measures.packets.then(|| Logs {
+            sender: sender.log().to_vec(),
+            receiver: pair.receiver().log().to_vec(),
+        }),
+        windows,
         digest: Some(sender.digest()),
     }
 }
@@ -75,14 +85,10 @@ fn reading(pair: &Pair) -> Reading {
 fn is_over(pair: &Pair, awaited: Awaited) -> bool {
     match awaited {
         Awaited::Nothing => true,
-        Awaited::All => {
-            let host = pair.sender().host();
-            let association = host.association_ids().next().and_then(|id| host.association(id));
-            association.is_none_or(|association| {
-                let stats = association.stats();
-                stats.queued_bytes + stats.outstanding_bytes == 0
-            })
-        }
+        Awaited::All => pair.association().is_none_or(|association| {
+            let stats = association.stats();
+            stats.queued_bytes + stats.outstanding_bytes == 0
+        }),
         Awaited::LastOf(class) => {
             let last = pair
                 .source()
@@ -101,7 +107,7 @@ mod tests {
 
     use super::*;
     use crate::experiments::plain_config;
-    use crate::stage::{Demand, Messages};
+    use crate::stage::{Demand, Measures, Messages};
     use crate::traffic::{Class, Regular};
     use crate::trial::Knobs;
 
@@ -123,7 +129,7 @@ mod tests {
                 tcp: None,
                 counts: (Timestamp::ZERO + second, Timestamp::ZERO + 5 * second),
                 most_drain: Duration::from_secs(60),
-                measures_queue: false,
+                measures: Measures::default(),
             };
             simulated(scenario, &Trial::new(1, &Knobs::default()))
         };

@@ -4,6 +4,7 @@
 //! identifier: it is in every chunk, fits messages of one byte, and costs nothing. The count begins far above the identifiers that
 //! are registered, so that nobody who looks into a capture takes the zeros of a message for a protocol.
 
+mod both_ways;
 mod schedule;
 mod sink;
 mod source;
@@ -11,6 +12,7 @@ mod source;
 use anabranch_proto::{Ppid, Timestamp};
 
 pub use crate::packet_log::messages_in;
+pub(crate) use both_ways::BothWays;
 pub use schedule::{Poisson, Regular, Sizes, merged};
 pub use sink::Sink;
 pub use source::{Class, Source};

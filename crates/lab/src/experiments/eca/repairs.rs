@@ -1,18 +1,17 @@
 //! How lost chunks were repaired, from what was seen at both ends: the same for every kind of acknowledgement.
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 use anabranch_proto::Timestamp;
 
-use crate::packet_log::{Seen, What};
+use crate::stage::{Seen, What};
 
 /// What became of the chunks of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Repairs {
     /// Of the chunks that fast retransmission repaired: seconds from the first transmission to the arrival of the repeat, and the
     /// path of the first transmission.
-    pub(super) fast: Vec<(f64, IpAddr)>,
+    pub(super) fast: Vec<(f64, usize)>,
     /// Chunks that took a timeout, if only among others.
     pub(super) by_timeout: usize,
     /// Transmissions but the first of each chunk.
@@ -33,7 +32,7 @@ struct Journey {
 #[derive(Clone, Copy, Debug)]
 struct Transmission {
     at: Timestamp,
-    path: IpAddr,
+    path: usize,
     /// A timeout was the reason for it.
     timed_out: bool,
 }
@@ -45,7 +44,7 @@ impl Repairs {
         sender: &[Seen],
         receiver: &[Seen],
         begin: Timestamp,
-        delay: impl Fn(IpAddr) -> Duration,
+        delay: impl Fn(usize) -> Duration,
     ) -> Self {
         let mut repairs = Self::default();
         let mut journeys: Vec<Journey> = Vec::new();
@@ -55,12 +54,8 @@ impl Repairs {
                 repairs.arrive(&mut journeys, *arrival, begin, &delay);
             }
             match seen.what {
-                What::Sent { number, path } => {
-                    let number = number as usize;
-                    if journeys.len() <= number {
-                        journeys.resize_with(number + 1, Journey::default);
-                    }
-                    let journey = &mut journeys[number];
+                What::Message { number, path } => {
+                    let journey = journey_of(&mut journeys, number);
                     repairs.repeats += usize::from(!journey.sent.is_empty() && seen.at >= begin);
                     let timed_out = std::mem::take(&mut journey.timed_out);
                     journey.sent.push(Transmission {
@@ -75,7 +70,7 @@ impl Repairs {
                         journey.timed_out |= last.is_some_and(|last| last.path == path);
                     }
                 }
-                What::Came { .. } | What::Acknowledged { .. } => {}
+                What::Acknowledged { .. } => {}
             }
         }
         for arrival in arrivals {
@@ -86,16 +81,17 @@ impl Repairs {
 
     fn arrive(
         &mut self,
-        journeys: &mut [Journey],
+        journeys: &mut Vec<Journey>,
         arrival: Seen,
         begin: Timestamp,
-        delay: impl Fn(IpAddr) -> Duration,
+        delay: impl Fn(usize) -> Duration,
     ) {
-        let What::Came { number, path } = arrival.what else {
+        let What::Message { number, path } = arrival.what else {
             return;
         };
-        let journey = &mut journeys[number as usize];
-        let counts = journey.sent[0].at >= begin;
+        let journey = journey_of(journeys, number);
+        // On real packets who watches the sender may have had no turn before it came.
+        let counts = journey.sent.first().is_some_and(|first| first.at >= begin);
         if std::mem::replace(&mut journey.has_come, true) {
             self.spurious += usize::from(counts);
             return;
@@ -118,20 +114,22 @@ impl Repairs {
     }
 }
 
+fn journey_of(journeys: &mut Vec<Journey>, number: u32) -> &mut Journey {
+    let number = number as usize;
+    if journeys.len() <= number {
+        journeys.resize_with(number + 1, Journey::default);
+    }
+    &mut journeys[number]
+}
+
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
-
     use super::*;
 
     const BEGIN: Timestamp = Timestamp::from_millis(1000);
 
     fn repairs(sender: &[Seen], receiver: &[Seen]) -> Repairs {
         Repairs::between(sender, receiver, BEGIN, |_| Duration::from_millis(20))
-    }
-
-    fn path(number: u8) -> IpAddr {
-        IpAddr::V4(Ipv4Addr::new(10, 0, number, 2))
     }
 
     fn seen(millis: u64, what: What) -> Seen {
@@ -141,55 +139,46 @@ mod tests {
         }
     }
 
-    fn sent(millis: u64, number: u32, by: u8) -> Seen {
-        let path = path(by);
-        seen(millis, What::Sent { number, path })
-    }
-
-    fn came(millis: u64, number: u32, by: u8) -> Seen {
-        let path = path(by);
-        seen(millis, What::Came { number, path })
+    /// At either host.
+    fn passed(millis: u64, number: u32, path: usize) -> Seen {
+        seen(millis, What::Message { number, path })
     }
 
     #[test]
     fn a_repair_takes_from_the_first_transmission_to_the_arrival_of_the_repeat() {
         let sender = [
-            sent(1000, 0, 3),
-            sent(1001, 1, 3),
-            sent(1400, 0, 1),
-            sent(1500, 0, 2),
+            passed(1000, 0, 3),
+            passed(1001, 1, 3),
+            passed(1400, 0, 1),
+            passed(1500, 0, 2),
         ];
-        let receiver = [came(1161, 1, 3), came(1580, 0, 2)];
+        let receiver = [passed(1161, 1, 3), passed(1580, 0, 2)];
         let repairs = repairs(&sender, &receiver);
-        assert_eq!(
-            repairs.fast,
-            [(0.58, path(3))],
-            "the first repeat was lost as well"
-        );
+        assert_eq!(repairs.fast, [(0.58, 3)], "the first repeat was lost as well");
         assert_eq!((repairs.by_timeout, repairs.repeats, repairs.spurious), (0, 2, 0));
     }
 
     #[test]
     fn what_a_timeout_repaired_is_counted_apart() {
         let sender = [
-            sent(1000, 0, 3),
-            sent(1001, 1, 2),
-            seen(2000, What::TimedOut { path: path(3) }),
-            sent(2000, 0, 1),
+            passed(1000, 0, 3),
+            passed(1001, 1, 2),
+            seen(2000, What::TimedOut { path: 3 }),
+            passed(2000, 0, 1),
             // By reports: it was on another path.
-            sent(2001, 1, 1),
-            sent(2100, 0, 1),
+            passed(2001, 1, 1),
+            passed(2100, 0, 1),
         ];
-        let receiver = [came(2060, 1, 1), came(2200, 0, 1)];
+        let receiver = [passed(2060, 1, 1), passed(2200, 0, 1)];
         let repairs = repairs(&sender, &receiver);
         assert_eq!(repairs.by_timeout, 1, "though a later repeat came");
-        assert_eq!(repairs.fast, [(1.059, path(2))]);
+        assert_eq!(repairs.fast, [(1.059, 2)]);
     }
 
     #[test]
     fn a_repeat_for_nothing_repairs_nothing() {
-        let sender = [sent(1000, 0, 3), sent(1200, 0, 1), sent(1201, 1, 3)];
-        let receiver = [came(1210, 0, 3), came(1260, 0, 1), came(1361, 1, 3)];
+        let sender = [passed(1000, 0, 3), passed(1200, 0, 1), passed(1201, 1, 3)];
+        let receiver = [passed(1210, 0, 3), passed(1260, 0, 1), passed(1361, 1, 3)];
         let repairs = repairs(&sender, &receiver);
         assert_eq!(
             (repairs.fast.len(), repairs.by_timeout, repairs.spurious),
@@ -199,16 +188,24 @@ mod tests {
 
     #[test]
     fn what_comes_late_is_not_its_repeat() {
-        let sender = [sent(1000, 0, 3), sent(1200, 0, 3), sent(1201, 1, 3)];
-        let receiver = [came(1210, 0, 3), came(1221, 1, 3)];
+        let sender = [passed(1000, 0, 3), passed(1200, 0, 3), passed(1201, 1, 3)];
+        let receiver = [passed(1210, 0, 3), passed(1221, 1, 3)];
         let repairs = repairs(&sender, &receiver);
         assert_eq!((repairs.fast.len(), repairs.repeats), (0, 1));
     }
 
     #[test]
+    fn what_was_not_seen_to_leave_before_it_came_is_not_counted() {
+        let sender = [passed(1300, 0, 3), passed(1500, 0, 1)];
+        let receiver = [passed(1200, 0, 3), passed(1560, 0, 1)];
+        let repairs = repairs(&sender, &receiver);
+        assert_eq!((repairs.fast.len(), repairs.by_timeout), (0, 0));
+    }
+
+    #[test]
     fn what_left_before_is_not_counted() {
-        let sender = [sent(900, 0, 3), sent(1400, 0, 1), sent(1400, 1, 1)];
-        let receiver = [came(1450, 0, 1), came(1451, 1, 1)];
+        let sender = [passed(900, 0, 3), passed(1400, 0, 1), passed(1400, 1, 1)];
+        let receiver = [passed(1450, 0, 1), passed(1451, 1, 1)];
         let repairs = repairs(&sender, &receiver);
         assert_eq!((repairs.fast.len(), repairs.spurious), (0, 0));
     }

@@ -7,7 +7,7 @@ use anabranch_proto::{Config, RecoveryRules, Reliability, SendOptions, T3Restart
 
 use crate::experiment::Extent;
 use crate::experiments::plain_config;
-use crate::stage::{Awaited, Demand, Messages, Record, Scenario, TcpFlows};
+use crate::stage::{Awaited, Demand, Measures, Messages, Record, Scenario, TcpFlows};
 use crate::statistics::mean;
 use crate::traffic::{Class, IMPORTANT, NORMAL, Poisson, Sizes};
 use crate::trial::Trial;
@@ -265,7 +265,7 @@ pub(super) fn scenario(setting: Setting, extent: Extent, trial: &Trial<'_>) -> S
         tcp: Some(tcp_flows(setting, trial)),
         counts: (MESSAGES_BEGIN, messages_end(setting, extent, trial)),
         most_drain: MOST_DRAIN,
-        measures_queue: false,
+        measures: Measures::default(),
     }
 }
 

@@ -7,7 +7,7 @@ use anabranch_proto::{Config, SchedulerKind, StreamId, Timestamp};
 
 use crate::experiments::pair::begin;
 use crate::experiments::plain_config;
-use crate::stage::{Awaited, Demand, Messages, Record, Scenario};
+use crate::stage::{Awaited, Demand, Measures, Messages, Record, Scenario};
 use crate::statistics::{Summary, mean, slope};
 use crate::traffic::{Class, Regular, merged};
 use crate::trial::Trial;
@@ -164,7 +164,7 @@ pub(super) fn scenario(setting: Setting, trial: &Trial<'_>) -> Scenario {
         tcp: None,
         counts: setting.traffic.counts(trial),
         most_drain: MOST_DRAIN,
-        measures_queue: false,
+        measures: Measures::default(),
     }
 }
 
