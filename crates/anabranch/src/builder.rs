@@ -130,7 +130,8 @@ impl EndpointBuilder {
     /// How long the endpoint goes on answering after it was closed and its last association is over, and
     /// [`Endpoint::close`] waits. If the very last packet of a shutdown (SHUTDOWN COMPLETE) is lost, the peer asks
     /// again after its retransmission timeout, a second at least; with nobody left to answer it takes minutes to give
-    /// up, and calls it a failure, although nothing is lost. Default zero; two seconds are good on a path that loses.
+    /// up. Default zero; two seconds are good on a path that loses. What the endpoint's own in-process link lost it knows, and
+    /// stays for that by itself ([`Endpoint::close`]).
     pub fn linger(mut self, time: Duration) -> Self {
         self.limits.linger = time;
         self

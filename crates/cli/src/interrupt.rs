@@ -12,10 +12,11 @@ impl Interrupt {
     /// Listens to the signals from now on. Must be called within the runtime.
     pub(crate) fn install() -> Self {
         let (sender, asked) = watch::channel(false);
+        let mut signals = Signals::install();
         tokio::spawn(async move {
-            signal().await;
+            signals.next().await;
             sender.send_replace(true);
-            signal().await;
+            signals.next().await;
             std::process::exit(130);
         });
         Self { asked }
@@ -36,26 +37,49 @@ impl Interrupt {
     }
 }
 
+/// The signals that ask. Where the system tells none, it ends the program itself.
 #[cfg(unix)]
-async fn signal() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
-        return interrupt().await;
+struct Signals([Option<tokio::signal::unix::Signal>; 2]);
+
+#[cfg(unix)]
+impl Signals {
+    fn install() -> Self {
+        use tokio::signal::unix::{SignalKind, signal};
+        Self([SignalKind::interrupt(), SignalKind::terminate()].map(|kind| signal(kind).ok()))
+    }
+
+    async fn next(&mut self) {
+        let [interrupt, terminate] = &mut self.0;
+        tokio::select! {
+            () = told(interrupt) => {}
+            () = told(terminate) => {}
+        }
+    }
+}
+
+#[cfg(unix)]
+async fn told(signal: &mut Option<tokio::signal::unix::Signal>) {
+    let told = match signal {
+        Some(signal) => signal.recv().await,
+        None => None,
     };
-    tokio::select! {
-        () = interrupt() => {}
-        _ = terminate.recv() => {}
+    if told.is_none() {
+        std::future::pending::<()>().await;
     }
 }
 
 #[cfg(not(unix))]
-async fn signal() {
-    interrupt().await;
-}
+struct Signals;
 
-async fn interrupt() {
-    if tokio::signal::ctrl_c().await.is_err() {
-        // The system tells no signals: then it ends the program itself.
-        std::future::pending::<()>().await;
+#[cfg(not(unix))]
+impl Signals {
+    fn install() -> Self {
+        Self
+    }
+
+    async fn next(&mut self) {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
     }
 }

@@ -3,7 +3,6 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anabranch::{BindError, Config, Endpoint, EndpointBuilder, LinkConfig, Transport};
 use clap::{Args, ValueEnum};
@@ -13,11 +12,6 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::paths::PathArgs;
 use crate::reliability::Offer;
-
-/// After this a peer that waits for the last packet has asked for it again: RTO.Min and a little.
-const PEER_ASKS_AGAIN: Duration = Duration::from_millis(1200);
-/// Nobody should have to wait longer for a goodbye.
-const MOST_LINGER: Duration = Duration::from_secs(3);
 
 /// What is shown of the work, and written down.
 #[derive(Clone, Debug, Args)]
@@ -111,8 +105,6 @@ impl Carry {
         builder: EndpointBuilder,
         locals: &[SocketAddr],
     ) -> Result<EndpointBuilder, Failure> {
-        let longest = self.link.iter().map(linger).max().unwrap_or_default();
-        let builder = builder.linger(longest);
         match &self.link[..] {
             [] => Ok(builder),
             [link] => Ok(builder.link(link.clone(), self.seed)),
@@ -146,16 +138,6 @@ impl Carry {
             }
             other => bind_failure(other),
         }
-    }
-}
-
-/// How long an endpoint stays after its last association: if the link loses the last packet, SHUTDOWN COMPLETE, the
-/// peer asks again after its retransmission timeout and is answered only while the endpoint is there (RFC 9260 §8.4).
-fn linger(link: &LinkConfig) -> Duration {
-    if link.loss == LinkConfig::default().loss {
-        Duration::ZERO
-    } else {
-        (2 * (link.delay + link.jitter) + PEER_ASKS_AGAIN).min(MOST_LINGER)
     }
 }
 

@@ -279,6 +279,26 @@ fn the_guard_ends_a_shutdown_that_takes_too_long() {
 }
 
 // A ← SHUTDOWN ← Z
+// A → SHUTDOWN ACK → Z, again and again
+// A → ABORT → Z when T5 expires
+/// Where only SHUTDOWN COMPLETE is missing nothing was lost: the peer may have left without a word.
+#[test]
+fn the_guard_ends_in_order_what_only_misses_its_last_packet() {
+    let mut config = quiet();
+    config.shutdown_guard = Some(5 * SECOND);
+    let mut script = established(config);
+    script.send(&[shutdown_chunk(script.endpoint_tsn.minus(1))]);
+    for _ in 0..3 {
+        assert_eq!(script.expect_chunk(), Chunk::ShutdownAck);
+        script.advance_to_timeout();
+    }
+    let Chunk::Abort(_) = script.expect_chunk() else {
+        panic!("ABORT")
+    };
+    expect_closed(&mut script, CloseReason::Shutdown);
+}
+
+// A ← SHUTDOWN ← Z
 // A → SHUTDOWN ACK → Z
 // A ← INIT ← Z
 // A → SHUTDOWN ACK → Z

@@ -51,6 +51,8 @@ struct Way {
     link: Link<Packet>,
     /// Under way.
     bytes: usize,
+    /// The last packet that was put in will not arrive as it was.
+    lost_last: bool,
 }
 
 impl Way {
@@ -58,11 +60,13 @@ impl Way {
         Self {
             link: Link::new(config, seed, label),
             bytes: 0,
+            lost_last: false,
         }
     }
 
     fn enqueue(&mut self, now: Timestamp, packet: Packet) {
         let len = packet.payload.len();
+        self.lost_last = true;
         if self.bytes + len > MOST_UNDER_WAY {
             tracing::debug!(
                 bytes = self.bytes,
@@ -71,6 +75,7 @@ impl Way {
             return;
         }
         let fate = self.link.enqueue(now, packet);
+        self.lost_last = fate.lost.is_some() || fate.corrupted;
         if fate.lost.is_none() {
             self.bytes += len * (1 + usize::from(fate.duplicated));
         }
@@ -114,6 +119,11 @@ impl LinkDoor {
             links: Mutex::new(plans.into_iter().map(BothWays::new).collect()),
             wake: Notify::new(),
         }
+    }
+
+    /// Whether a link lost the last packet that was sent through it.
+    pub(super) fn lost_last(&self) -> bool {
+        lock(&self.links).iter().any(|link| link.outward.lost_last)
     }
 
     /// Of the link of this local address, or of the one that has none: outward, inward.

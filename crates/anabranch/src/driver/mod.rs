@@ -57,6 +57,11 @@ pub(crate) struct Limits {
     pub(crate) linger: Duration,
 }
 
+/// How long a peer that misses the last packet asks for it: with RTO.Min of a second its third question comes after seven.
+const GOODBYE: Duration = Duration::from_secs(8);
+/// How soon it is noticed that it was answered.
+const LOOK: Duration = Duration::from_millis(10);
+
 /// A packet of this length fits every path (1,280 bytes of IPv6, less its header and that of UDP).
 const SURELY_FITS: usize = 1232;
 
@@ -373,7 +378,7 @@ impl Hub {
     }
 
     /// Forgets an association that is over and has sent its last packet.
-    pub(crate) fn forget(&self, id: AssociationId, port: u16) {
+    pub(crate) fn forget(self: &Arc<Self>, id: AssociationId, port: u16) {
         let mut registry = lock(&self.registry);
         registry.associations.remove(&id);
         if let Entry::Occupied(mut entry) = registry.ports.entry(port) {
@@ -390,24 +395,47 @@ impl Hub {
         }
     }
 
-    fn stop_after_linger(&self) {
-        let (stop, linger) = (self.stop.clone(), self.limits.linger);
+    fn stop_after_linger(self: &Arc<Self>) {
+        let stays = !self.limits.linger.is_zero() || self.is_goodbye_lost();
         match tokio::runtime::Handle::try_current() {
-            Ok(runtime) if !linger.is_zero() => {
+            Ok(runtime) if stays => {
+                let hub = Arc::clone(self);
                 runtime.spawn(async move {
-                    tokio::time::sleep(linger).await;
-                    stop.send_replace(true);
+                    hub.linger().await;
+                    hub.stop.send_replace(true);
                 });
             }
             // Without a runtime the tasks are gone already.
             _ => {
-                stop.send_replace(true);
+                self.stop.send_replace(true);
             }
         }
     }
 
+    /// As long as the builder was told; longer while the peer waits for what no network lost, but the in-process link.
+    async fn linger(&self) {
+        tokio::time::sleep(self.limits.linger).await;
+        let answered = async {
+            while self.is_goodbye_lost() {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        if tokio::time::timeout(GOODBYE, answered).await.is_err() {
+            tracing::debug!("the link lost the last packet, and nobody asked for it again");
+        }
+    }
+
+    fn is_goodbye_lost(&self) -> bool {
+        self.link.as_ref().is_some_and(LinkDoor::lost_last)
+    }
+
+    /// Waits until everything has stopped: the endpoint was closed, its associations are over, and it lingered.
+    pub(crate) async fn stopped(&self) {
+        stopped(&mut self.stop.subscribe()).await;
+    }
+
     /// Takes no more associations; stops altogether when the last one is over.
-    pub(crate) fn close(&self) {
+    pub(crate) fn close(self: &Arc<Self>) {
         let backlog = {
             let mut registry = lock(&self.registry);
             registry.closed = true;

@@ -74,9 +74,11 @@ impl Notices {
         self.writable_wanted
     }
 
-    /// A message was taken for sending.
+    /// A message was taken for sending: what nobody heard yet of all being acknowledged is true no longer.
     pub(crate) fn on_data(&mut self) {
-        self.dry_told = false;
+        if core::mem::take(&mut self.dry_told) {
+            self.events.retain(|event| *event != Event::Dry);
+        }
     }
 
     /// `recv` had nothing more.
@@ -102,5 +104,23 @@ impl Notices {
             self.dry_told = true;
             self.tell(Event::Dry);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dry_is_told_only_while_it_is_true() {
+        let mut notices = Notices::new();
+        notices.on_data();
+        notices.on_dry();
+        notices.on_data();
+        assert_eq!(notices.poll_event(), None);
+        notices.on_dry();
+        notices.on_dry();
+        assert_eq!(notices.poll_event(), Some(Event::Dry));
+        assert_eq!(notices.poll_event(), None);
     }
 }

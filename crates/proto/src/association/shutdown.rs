@@ -104,12 +104,15 @@ impl Association {
         self.send_shutdown_chunk(now);
     }
 
-    /// T5-shutdown-guard expired: the peer answers, and does not come to an end.
+    /// T5-shutdown-guard expired: the peer answers, and does not come to an end. If only its SHUTDOWN COMPLETE is missing it may
+    /// have left without a word, and all is acknowledged.
     pub(super) fn on_shutdown_guard(&mut self) {
-        self.abort_with(
-            Cause::ProtocolViolation(bytes::Bytes::from_static(b"the shutdown takes too long")),
-            CloseReason::ShutdownTimedOut,
-        );
+        let reason = match self.state {
+            State::ShutdownAckSent { .. } => CloseReason::Shutdown,
+            _ => CloseReason::ShutdownTimedOut,
+        };
+        let cause = Cause::ProtocolViolation(bytes::Bytes::from_static(b"the shutdown takes too long"));
+        self.abort_with(cause, reason);
     }
 
     /// A SHUTDOWN came.
