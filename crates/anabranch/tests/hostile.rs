@@ -27,6 +27,15 @@ fn impatient() -> Config {
     config
 }
 
+/// The same, which does not give up, however long the other side has no turn.
+fn persistent() -> Config {
+    let mut config = impatient();
+    config.retransmissions.max_init_retransmits = 600;
+    config.retransmissions.association_max_retrans = 600;
+    config.retransmissions.path_max_retrans = 600;
+    config
+}
+
 /// Waits for a condition.
 async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let waiting = async {
@@ -52,11 +61,7 @@ async fn echoes(association: &Association, number: u32) {
 async fn served() -> (Endpoint, Endpoint) {
     let server = listening(Config::default()).await;
     tokio::spawn(serve(server.clone()));
-    let mut config = impatient();
-    config.retransmissions.max_init_retransmits = 600;
-    config.retransmissions.association_max_retrans = 600;
-    config.retransmissions.path_max_retrans = 600;
-    let client = Endpoint::builder().config(config).bind("127.0.0.1:0").await;
+    let client = Endpoint::builder().config(persistent()).bind("127.0.0.1:0").await;
     (server, client.unwrap())
 }
 
@@ -65,7 +70,7 @@ async fn a_slow_reader_costs_neither_side_more_than_its_buffers() {
     const BUFFER: usize = 64 << 10;
     const MESSAGES: u32 = 80;
     const LEN: usize = 100_000;
-    let mut config = impatient();
+    let mut config = persistent();
     config.buffers.send = BUFFER;
     config.buffers.receive = BUFFER as u32;
     let pair = pair(config).await;
@@ -121,7 +126,7 @@ impl Puppet {
         socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
         Self {
             socket,
-            core: anabranch_proto::Endpoint::new(impatient(), [7; 32]).unwrap(),
+            core: anabranch_proto::Endpoint::new(persistent(), [7; 32]).unwrap(),
             begun: Instant::now(),
         }
     }
@@ -159,8 +164,10 @@ impl Puppet {
 async fn a_vanished_peer_is_told_with_all_that_did_not_arrive() {
     for socket_closes in [true, false] {
         let mut config = impatient();
-        config.retransmissions.association_max_retrans = 4;
-        config.retransmissions.path_max_retrans = 4;
+        // Long enough for one that only had no turn.
+        config.rto.max = Duration::from_secs(2);
+        config.retransmissions.association_max_retrans = 5;
+        config.retransmissions.path_max_retrans = 5;
         let server = listening(config).await;
         let address = server.local_addr();
         let puppet = tokio::task::spawn_blocking(move || {
@@ -229,18 +236,27 @@ fn init(tag: u32) -> Chunk {
 /// Sends `count` datagrams to an address, from twenty sockets in turn; answers how many the sockets were sent.
 fn flood(to: SocketAddr, count: u32, datagram: impl Fn(u32) -> Vec<u8>) -> u32 {
     let sockets: Vec<_> = (0..20).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
-    let mut answers = 0;
-    let mut buffer = [0; 2048];
     for socket in &sockets {
         socket.set_nonblocking(true).unwrap();
     }
+    let take = |socket: &UdpSocket| {
+        let mut buffer = [0; 2048];
+        std::iter::from_fn(|| socket.recv_from(&mut buffer).ok()).count() as u32
+    };
+    let mut answers = 0;
     for number in 0..count {
         let socket = &sockets[number as usize % sockets.len()];
         // A full buffer loses it, as a network would.
         let _ = socket.send_to(&datagram(number), to);
-        while socket.recv_from(&mut buffer).is_ok() {
-            answers += 1;
+        answers += take(socket);
+    }
+    // They may come when all was sent.
+    for _ in 0..100 {
+        if answers > 0 {
+            break;
         }
+        std::thread::sleep(Duration::from_millis(20));
+        answers += sockets.iter().map(take).sum::<u32>();
     }
     answers
 }

@@ -9,8 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anabranch::{
-    Association, Config, Counters, Endpoint, Event, MultipathMode, Reliability, SchedulerKind, SendOptions,
-    StreamId,
+    Association, Config, Counters, Endpoint, Event, LinkConfig, MultipathMode, Reliability, SchedulerKind,
+    SendOptions, StreamId,
 };
 
 #[path = "common/captured.rs"]
@@ -213,10 +213,9 @@ impl Exchange {
         }
         let sending = association.clone();
         let reliability = move |stream, unordered| self.reliability(stream, unordered);
+        let last = self.messages - 1;
         let sender =
-            tokio::spawn(
-                async move { send_all(&sending, self.sizes, own, 0..self.messages, reliability).await },
-            );
+            tokio::spawn(async move { send_all(&sending, self.sizes, own, 0..last, reliability).await });
         let mut inbox = Inbox::new(
             self.sizes,
             peers,
@@ -225,6 +224,10 @@ impl Exchange {
         let needed = |stream| self.reliability(stream, false) == Reliability::Reliable;
         receive_all(&association, &mut inbox, needed, |_| ()).await;
         sender.await.expect("all is sent");
+        // The peer waits for the last message, and who ends leaves at once: its SHUTDOWN COMPLETE must not be lost.
+        let link: LinkConfig = self.link.parse().expect("a link");
+        assert!(endpoint.set_link(&link.with_loss(LinkConfig::default().loss)));
+        send_all(&association, self.sizes, own, last..self.messages, reliability).await;
         if !self.peer_ends {
             association.drained().await.expect("all is acknowledged");
         }

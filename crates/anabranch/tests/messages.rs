@@ -77,11 +77,12 @@ async fn a_slow_reader_holds_the_sender_back() {
     let mut config = Config::default();
     config.buffers.send = 64 << 10;
     config.buffers.receive = 64 << 10;
+    config.buffers.growth = 1;
     let pair = pair(config).await;
     let mut sent = 0_u32;
     let mut quiet = 0;
     // Until nothing moves any more, with nobody reading.
-    while quiet < 20 {
+    while quiet < 40 {
         match pair
             .ours
             .try_send(StreamId(0), bytes(1000, sent), SendOptions::default())
