@@ -19,6 +19,7 @@ use crate::error::BedError;
 use crate::identity::BedId;
 use crate::namespace::{Namespace, end_processes, sweep};
 use crate::priority::raise_priority;
+use crate::stolen::Processors;
 use crate::way::{Way, WayCounters};
 
 /// Each has a number from 1 in its addresses.
@@ -152,6 +153,8 @@ pub struct Bed {
     /// Left, right.
     namespaces: [Namespace; 2],
     has_ipv6: bool,
+    /// When it was made.
+    processors: Processors,
 }
 
 impl Bed {
@@ -178,6 +181,7 @@ impl Bed {
             paths: Vec::new(),
             namespaces,
             has_ipv6: prepared == [true; 2],
+            processors: Processors::now(),
         };
         for (number, path) in (1..).zip(&plan.paths) {
             let path = bed.join(number, path, plan.seed)?;
@@ -272,6 +276,13 @@ impl Bed {
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.clock.now().saturating_duration_since(Timestamp::ZERO)
+    }
+
+    /// The share of the processors' time since then that the machine's own host took, from 0 to 1, where the machine is a virtual
+    /// one: no priority helps against that.
+    #[must_use]
+    pub fn stolen(&self) -> f64 {
+        Processors::now().stolen_since(self.processors)
     }
 
     /// What [`spawn`](Self::spawn) tells commands:

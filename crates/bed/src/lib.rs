@@ -18,6 +18,7 @@ mod ip_packet;
 mod lateness;
 mod namespace;
 mod priority;
+mod stolen;
 mod way;
 
 pub use bed::{Bed, PathPlan, Plan, Side};

@@ -75,6 +75,7 @@ impl Field {
                 record,
                 lateness,
                 lost_by_bed,
+                stolen,
             }) = done
             else {
                 return Ok(None);
@@ -86,6 +87,7 @@ impl Field {
                     late: lateness.quantile(0.99),
                     repeats,
                     is_held,
+                    stolen,
                 }));
             }
             repeats += 1;

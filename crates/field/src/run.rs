@@ -20,6 +20,8 @@ pub(crate) struct Done {
     pub(crate) lateness: Lateness,
     /// Packets that the bed itself lost, not its links.
     pub(crate) lost_by_bed: u64,
+    /// The share of the processors' time that the machine's own host took.
+    pub(crate) stolen: f64,
 }
 
 /// Runs a scenario on a bed of its own. `None` if it was interrupted.
@@ -102,6 +104,7 @@ pub(crate) fn run(
         record,
         lateness,
         lost_by_bed: ways.iter().map(by_bed).sum(),
+        stolen: bed.stolen(),
     }))
 }
 

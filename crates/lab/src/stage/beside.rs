@@ -23,7 +23,7 @@ pub(super) const REPEATS: &str = "runs_again";
 pub(super) const NOT_HELD: &str = "not_held";
 
 /// What is measured of the network itself, behind the experiment's own metrics; the simulator has no such numbers.
-const OF_THE_BED: [Metric; 3] = [
+const OF_THE_BED: [Metric; 4] = [
     metric(
         "late",
         "ms",
@@ -38,6 +38,11 @@ const OF_THE_BED: [Metric; 3] = [
         NOT_HELD,
         "",
         "1 if it was so to the end: then the numbers are those of a busy machine",
+    ),
+    metric(
+        "stolen",
+        "%",
+        "of the processors' time, what the machine's own host took meanwhile, if the machine is a virtual one",
     ),
 ];
 
@@ -62,6 +67,8 @@ pub struct RealRun {
     pub repeats: u32,
     /// Whether this one was in time.
     pub is_held: bool,
+    /// The share of the processors' time that the machine's own host took meanwhile, from 0 to 1.
+    pub stolen: f64,
 }
 
 /// The experiment with each cell twice, on an axis [`HALF`]. Of TCP's settings the simulated half has Linux's. `all`: all cells that can be
@@ -133,7 +140,8 @@ fn both(place: &Place, stage: &Stage, real: &Arc<dyn RealNetwork>) -> Vec<Cell> 
         let run = real.run(&|| there.scenario(trial), trial.seed)?;
         let mut numbers = there.numbers(&run.record);
         let not_held = f64::from(u8::from(!run.is_held));
-        numbers.extend([run.late.as_secs_f64() * 1e3, f64::from(run.repeats), not_held]);
+        let late = run.late.as_secs_f64() * 1e3;
+        numbers.extend([late, f64::from(run.repeats), not_held, run.stolen * 100.0]);
         Some(numbers)
     });
     if stage.has_real {
@@ -224,6 +232,7 @@ mod tests {
                 late: Duration::from_micros(500),
                 repeats: (seed % 2) as u32,
                 is_held: true,
+                stolen: 0.25,
             })
         }
 

@@ -67,6 +67,7 @@ pub(super) fn record(bed: &Bed) -> Value {
         "bed": bed.id().to_string(),
         "seconds": elapsed.as_secs_f64(),
         "held": held,
+        "stolen": bed.stolen(),
         "paths": paths,
     })
 }
@@ -188,6 +189,12 @@ pub(super) fn summary(record: &Value) -> String {
             "the machine was too busy to hold it: more than 1 of 100 packets came {} or more after their time",
             units::duration(HELD_WITHIN)
         ));
+        let stolen = record["stolen"].as_f64().unwrap_or_default() * 100.0;
+        if stolen >= 0.1 {
+            notes.push(format!(
+                "the machine's own host took {stolen:.1} % of its processors' time meanwhile, against which nothing helps here"
+            ));
+        }
     }
     for note in notes {
         text.push('\n');
@@ -230,7 +237,7 @@ mod tests {
         let record = |held: bool| {
             let idle = way_record(&WayCounters::default(), Duration::from_secs(3));
             let busy = way_record(&way, Duration::from_secs(3));
-            json!({ "bed": "1-2-3", "seconds": 3.0, "held": held, "paths": [{ "path": 1, "leftward": busy, "rightward": idle }] })
+            json!({ "bed": "1-2-3", "seconds": 3.0, "held": held, "stolen": 0.034, "paths": [{ "path": 1, "leftward": busy, "rightward": idle }] })
         };
         let text = summary(&record(true));
         assert!(text.starts_with("bed 1-2-3 after 3.00 s"), "{text}");
@@ -245,7 +252,11 @@ mod tests {
             !text.contains("path 1 to the right: lost") && !text.contains("too busy to hold"),
             "{text}"
         );
-        assert!(summary(&record(false)).contains("the machine was too busy to hold it"));
+        let late = summary(&record(false));
+        assert!(
+            late.contains("the machine was too busy to hold it") && late.contains("took 3.4 % of"),
+            "{late}"
+        );
         assert!(now(&record(true)).contains("10 packets, 12.2 KiB, 5 lost"));
         assert_eq!(record(true)["paths"][0]["leftward"]["offered"], 2);
     }
