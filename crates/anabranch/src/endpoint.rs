@@ -179,7 +179,7 @@ impl Endpoint {
     /// ([`Association::shutdown`](crate::Association::shutdown)), and all are awaited. Whoever holds one should still
     /// read it to its end. When it returns, the last packets have left, through the in-process link too if there is
     /// one. Takes no longer than `Config::shutdown_guard`, [`EndpointBuilder::linger`] and the link's delay; eight seconds more if
-    /// the link lost the very last packet, until the peer asks for it again.
+    /// that link lost the very last packet of an orderly end, until the peer asks for it again.
     pub async fn close(&self) {
         let hub = &self.handle.hub;
         hub.close();
@@ -187,7 +187,6 @@ impl Endpoint {
         for association in associations {
             association.with(|state, now| state.core.shutdown(now));
         }
-        self.idle().await;
         hub.stopped().await;
         hub.link_empty().await;
         hub.flush_capture();

@@ -199,8 +199,7 @@ impl Exchange {
         }
         let mut builder = Endpoint::builder()
             .config(config)
-            .link(self.link.parse().expect("a link"), 3)
-            .linger(Duration::from_secs(2));
+            .link(self.link.parse().expect("a link"), 3);
         if let Some(capture) = &capture {
             builder = builder.capture(capture);
         }

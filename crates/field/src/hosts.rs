@@ -14,7 +14,7 @@ use anabranch_proto::Timestamp;
 
 use crate::clock::Clock;
 use crate::error::FieldError;
-use crate::receiver::{Received, addresses, block_on, receive};
+use crate::receiver::{Likewise, Received, addresses, block_on, receive};
 use crate::sender::{Sent, associate, submit};
 use crate::watcher::watch;
 
@@ -65,7 +65,7 @@ impl Hosts {
         let paths = bed.paths();
         let (connect, classes) = (messages.connect, messages.classes.clone());
         let likewise = match messages.demand {
-            Demand::GreedyBothWays(len) => Some(len),
+            Demand::GreedyBothWays(len) => Some(Likewise { len, until }),
             Demand::Scheduled(_) | Demand::Greedy(_) => None,
         };
         let ending = move |result: Result<(), FieldError>| {
@@ -137,7 +137,8 @@ impl Hosts {
             let Some(log) = &mut log else {
                 return;
             };
-            // What T3-rtx sends again leaves as soon as it expires.
+            // What T3-rtx sends again leaves as soon as it expires. If this thread is late, so that more left before, what these
+            // packets repeat may count as repaired by reports.
             if let Some(association) = self.sent.association.get().filter(|_| leaves) {
                 log.on_paths(at, &association.stats().paths);
             }
@@ -189,7 +190,7 @@ impl Hosts {
 
     fn windows(&self) -> Option<Vec<usize>> {
         let stats = self.sent.association.get()?.stats();
-        Some(windows(&stats.paths, &self.destinations))
+        windows(&stats.paths, &self.destinations)
     }
 
     fn reading(&self, bed: &Bed) -> Reading {

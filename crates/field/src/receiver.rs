@@ -59,11 +59,20 @@ pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, FieldError>>) -> 
     result?
 }
 
-/// Receives until the run is over, and sends messages of so many bytes meanwhile if it is told to. `ready` is called when somebody may
+/// What a receiver sends that sends as well.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Likewise {
+    /// Bytes of each message.
+    pub(crate) len: usize,
+    /// From when on there are no more.
+    pub(crate) until: Timestamp,
+}
+
+/// Receives until the run is over, and sends meanwhile if it is told to. `ready` is called when somebody may
 /// connect.
 pub(crate) async fn receive(
     config: &Config,
-    (paths, likewise): (usize, Option<usize>),
+    (paths, likewise): (usize, Option<Likewise>),
     clock: &Clock<'_>,
     received: &Received,
     ready: impl FnOnce(),
@@ -83,7 +92,7 @@ pub(crate) async fn receive(
 
 async fn take(
     endpoint: &Endpoint,
-    likewise: Option<usize>,
+    likewise: Option<Likewise>,
     (clock, received): (&Clock<'_>, &Received),
     accepted: &mut Option<Association>,
 ) {
@@ -101,10 +110,11 @@ async fn take(
         }
     };
     let send = async {
-        let content = likewise.map(|len| Bytes::from_static(&CONTENT[..len]));
-        while let Some(content) = content.clone()
-            && association.send(StreamId(0), content).await.is_ok()
-        {}
+        let Some(Likewise { len, until }) = likewise else {
+            return;
+        };
+        let content = Bytes::from_static(&CONTENT[..len]);
+        while clock.now() < until && association.send(StreamId(0), content.clone()).await.is_ok() {}
     };
     tokio::join!(receive, send);
 }

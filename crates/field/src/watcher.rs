@@ -37,18 +37,18 @@ pub(crate) fn watch(
     socket.set_read_timeout(Some(NOTICE))?;
     ready();
     let mut buffer = vec![0; LONGEST];
-    while !clock.is_over() {
-        match read(&mut socket, &mut buffer)? {
-            None => {}
-            Some(len) => {
-                let now = clock.now();
-                if let Some((destination, packet)) = sctp(&buffer[..len]) {
-                    see(now, destination, packet);
-                }
-            }
+    let mut last = None;
+    loop {
+        let came = read(&mut socket, &mut buffer)?;
+        let now = clock.now();
+        if let Some((destination, packet)) = came.and_then(|len| sctp(&buffer[..len])) {
+            see(now, destination, packet);
+        }
+        // What stands in the buffer when the run is over is still of it.
+        if clock.is_over() && (came.is_none() || now > *last.get_or_insert(now + NOTICE)) {
+            return Ok(());
         }
     }
-    Ok(())
 }
 
 /// The length of a packet; nothing if there was none for a while.

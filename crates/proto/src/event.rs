@@ -26,7 +26,8 @@ pub enum Event {
     Readable,
     /// `send` takes messages again after it answered that the buffer is full.
     Writable,
-    /// All that was sent is acknowledged (SENDER DRY, RFC 6458 §6.1.9). Told once per run of data.
+    /// All that was sent is acknowledged (SENDER DRY, RFC 6458 §6.1.9). Told once per run of data; not at all if more was given to
+    /// `send` before anybody heard of it.
     Dry,
     /// A path became active, potentially failed, inactive or confirmed (NETWORK STATUS CHANGE, RFC 9260 §11.2.3;
     /// RFC 7829 §7.1).

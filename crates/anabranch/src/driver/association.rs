@@ -354,8 +354,11 @@ impl Shared {
                 () = writable(full), if full.is_some() => {}
             }
         }
-        let (port, _) = self.read(|state| state.core.ports());
-        self.hub.forget(self.id, port);
+        let ((port, _), in_order) = self.read(|state| {
+            let in_order = matches!(state.closed, Some(CloseReason::Shutdown));
+            (state.core.ports(), in_order)
+        });
+        self.hub.forget(self.id, port, in_order);
     }
 }
 

@@ -18,6 +18,10 @@ use crate::socket::{Datagram, MAX_BATCH, Outgoing};
 
 /// The resolution of the runtime's timers.
 const TICK: Duration = Duration::from_millis(1);
+/// How long a peer that misses the last packet asks for it: with RTO.Min of a second its third question comes after seven.
+const GOODBYE: Duration = Duration::from_secs(8);
+/// How soon it is noticed that it was answered.
+const LOOK: Duration = Duration::from_millis(10);
 /// Bytes under way in one direction: a link without a rate or a queue would else hold whatever somebody sends.
 const MOST_UNDER_WAY: usize = 64 << 20;
 
@@ -33,6 +37,8 @@ pub(crate) struct LinkPlan {
 #[derive(Debug)]
 pub(super) struct LinkDoor {
     links: Mutex<Vec<BothWays>>,
+    /// When the last packet of all was sent, if a link lost it.
+    lost_last: Mutex<Option<Timestamp>>,
     /// Something was put in.
     wake: Notify,
 }
@@ -51,8 +57,6 @@ struct Way {
     link: Link<Packet>,
     /// Under way.
     bytes: usize,
-    /// The last packet that was put in will not arrive as it was.
-    lost_last: bool,
 }
 
 impl Way {
@@ -60,25 +64,24 @@ impl Way {
         Self {
             link: Link::new(config, seed, label),
             bytes: 0,
-            lost_last: false,
         }
     }
 
-    fn enqueue(&mut self, now: Timestamp, packet: Packet) {
+    /// Takes a packet in; false if it will not arrive as it is.
+    fn enqueue(&mut self, now: Timestamp, packet: Packet) -> bool {
         let len = packet.payload.len();
-        self.lost_last = true;
         if self.bytes + len > MOST_UNDER_WAY {
             tracing::debug!(
                 bytes = self.bytes,
                 "too much is under way in the link: a packet is lost"
             );
-            return;
+            return false;
         }
         let fate = self.link.enqueue(now, packet);
-        self.lost_last = fate.lost.is_some() || fate.corrupted;
         if fate.lost.is_none() {
             self.bytes += len * (1 + usize::from(fate.duplicated));
         }
+        fate.lost.is_none() && !fate.corrupted
     }
 
     fn poll(&mut self, now: Timestamp) -> Option<Packet> {
@@ -117,13 +120,14 @@ impl LinkDoor {
     pub(super) fn new(plans: Vec<LinkPlan>) -> Self {
         Self {
             links: Mutex::new(plans.into_iter().map(BothWays::new).collect()),
+            lost_last: Mutex::default(),
             wake: Notify::new(),
         }
     }
 
-    /// Whether a link lost the last packet that was sent through it.
-    pub(super) fn lost_last(&self) -> bool {
-        lock(&self.links).iter().any(|link| link.outward.lost_last)
+    /// When the last packet of all was sent, if a link lost it.
+    fn lost_last(&self) -> Option<Timestamp> {
+        *lock(&self.lost_last)
     }
 
     /// Of the link of this local address, or of the one that has none: outward, inward.
@@ -161,7 +165,7 @@ impl LinkDoor {
         };
         for packet in bytes[outgoing.sent..outgoing.len].chunks(outgoing.segment.max(1)) {
             let payload = Bytes::copy_from_slice(packet);
-            link.outward.enqueue(
+            let arrives = link.outward.enqueue(
                 now,
                 Packet {
                     source,
@@ -170,6 +174,7 @@ impl LinkDoor {
                     may_fragment: outgoing.may_fragment,
                 },
             );
+            *lock(&self.lost_last) = (!arrives).then_some(now);
         }
         outgoing.sent = outgoing.len;
         drop(links);
@@ -192,7 +197,7 @@ impl LinkDoor {
                 free.push(datagram);
                 continue;
             };
-            link.inward.enqueue(
+            let _lost = link.inward.enqueue(
                 now,
                 Packet {
                     source: datagram.remote,
@@ -231,6 +236,14 @@ impl LinkDoor {
 }
 
 impl Hub {
+    /// Waits while the peer may ask for a last packet that a link lost.
+    pub(super) async fn goodbye(&self) {
+        let lost = || self.link.as_ref().and_then(LinkDoor::lost_last);
+        while lost().is_some_and(|lost| self.now() < lost + GOODBYE) {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
     /// Waits until all that was sent has left the link.
     pub(crate) async fn link_empty(&self) {
         let next = || self.link.as_ref().and_then(LinkDoor::next_outward);

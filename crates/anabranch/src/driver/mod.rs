@@ -6,7 +6,9 @@
 //!   did, the task of each does, on whatever processor is free;
 //! * a task per association handles what is in its inbox, keeps its timers, sends what the application gave it, and waits
 //!   when a socket is full (`association.rs`);
-//! * a task for the in-process link, if there is one, lets packets out of it when their time has come (`link.rs`).
+//! * a task for the in-process link, if there is one, lets packets out of it when their time has come (`link.rs`);
+//! * when the endpoint was closed and its last association is over, a task waits as long as somebody may need an answer, and
+//!   ends the others.
 //!
 //! Locks are held briefly and never across an await. The endpoint's lock may be held while an association's is
 //! taken, and that one's while its inbox is, never the other way round.
@@ -48,6 +50,15 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
+/// Ends the endpoint's tasks when it is dropped: also with a runtime that ends.
+struct Stop(watch::Sender<bool>);
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        self.0.send_replace(true);
+    }
+}
+
 /// Limits that the builder set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
@@ -56,11 +67,6 @@ pub(crate) struct Limits {
     pub(crate) max_joined_message: usize,
     pub(crate) linger: Duration,
 }
-
-/// How long a peer that misses the last packet asks for it: with RTO.Min of a second its third question comes after seven.
-const GOODBYE: Duration = Duration::from_secs(8);
-/// How soon it is noticed that it was answered.
-const LOOK: Duration = Duration::from_millis(10);
 
 /// A packet of this length fits every path (1,280 bytes of IPv6, less its header and that of UDP).
 const SURELY_FITS: usize = 1232;
@@ -93,6 +99,10 @@ pub(crate) struct Registry {
     ports: HashMap<u16, usize>,
     /// No more associations: the endpoint was closed, or its last handle dropped.
     pub(crate) closed: bool,
+    /// The last association that ended did so in order: its peer may miss SHUTDOWN COMPLETE.
+    last_in_order: bool,
+    /// The endpoint's tasks end, or will after a while.
+    stopping: bool,
     clock: Timestamp,
 }
 
@@ -133,6 +143,8 @@ impl Hub {
             listening: Vec::new(),
             ports: HashMap::new(),
             closed: false,
+            last_in_order: false,
+            stopping: false,
             clock: Timestamp::ZERO,
         };
         let hub = Arc::new(Self {
@@ -378,8 +390,9 @@ impl Hub {
     }
 
     /// Forgets an association that is over and has sent its last packet.
-    pub(crate) fn forget(self: &Arc<Self>, id: AssociationId, port: u16) {
+    pub(crate) fn forget(self: &Arc<Self>, id: AssociationId, port: u16, in_order: bool) {
         let mut registry = lock(&self.registry);
+        registry.last_in_order = in_order;
         registry.associations.remove(&id);
         if let Entry::Occupied(mut entry) = registry.ports.entry(port) {
             *entry.get_mut() -= 1;
@@ -390,43 +403,28 @@ impl Hub {
         if registry.associations.is_empty() {
             self.idle.notify_waiters();
             if registry.closed {
-                self.stop_after_linger();
+                self.stop_after_linger(&mut registry);
             }
         }
     }
 
-    fn stop_after_linger(self: &Arc<Self>) {
-        let stays = !self.limits.linger.is_zero() || self.is_goodbye_lost();
-        match tokio::runtime::Handle::try_current() {
-            Ok(runtime) if stays => {
-                let hub = Arc::clone(self);
-                runtime.spawn(async move {
-                    hub.linger().await;
-                    hub.stop.send_replace(true);
-                });
-            }
-            // Without a runtime the tasks are gone already.
-            _ => {
-                self.stop.send_replace(true);
-            }
+    /// Stops, once: now, or when nobody needs an answer any more.
+    fn stop_after_linger(self: &Arc<Self>, registry: &mut Registry) {
+        if std::mem::replace(&mut registry.stopping, true) {
+            return;
         }
-    }
-
-    /// As long as the builder was told; longer while the peer waits for what no network lost, but the in-process link.
-    async fn linger(&self) {
-        tokio::time::sleep(self.limits.linger).await;
-        let answered = async {
-            while self.is_goodbye_lost() {
-                tokio::time::sleep(LOOK).await;
-            }
-        };
-        if tokio::time::timeout(GOODBYE, answered).await.is_err() {
-            tracing::debug!("the link lost the last packet, and nobody asked for it again");
+        let stop = Stop(self.stop.clone());
+        // Without a runtime the tasks are gone already.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let (hub, in_order) = (Arc::clone(self), registry.last_in_order);
+            runtime.spawn(async move {
+                let _stop = stop;
+                tokio::time::sleep(hub.limits.linger).await;
+                if in_order {
+                    hub.goodbye().await;
+                }
+            });
         }
-    }
-
-    fn is_goodbye_lost(&self) -> bool {
-        self.link.as_ref().is_some_and(LinkDoor::lost_last)
     }
 
     /// Waits until everything has stopped: the endpoint was closed, its associations are over, and it lingered.
@@ -443,7 +441,7 @@ impl Hub {
                 registry.core.stop_listening(port);
             }
             if registry.associations.is_empty() {
-                self.stop_after_linger();
+                self.stop_after_linger(&mut registry);
             }
             std::mem::take(&mut registry.backlog)
         };

@@ -24,8 +24,24 @@ pub(crate) const PEER: (SocketAddr, u16) = (SocketAddr::new(RECEIVER, 0), PORT);
 pub(crate) const PEER_BESIDE_TCP: (SocketAddr, u16) =
     (SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 2, 0, 1)), 0), PORT);
 
-/// A source, and when it begins, if it does.
-type Starting = (Source, Option<Timestamp>);
+/// What the hosts do.
+struct Doing {
+    source: Source,
+    /// When it begins, if it does.
+    start: Option<Timestamp>,
+    /// What the other host sends; then both receive.
+    answer: Option<Source>,
+}
+
+impl Doing {
+    fn one_way(source: Source, start: Option<Timestamp>) -> Self {
+        Self {
+            source,
+            start,
+            answer: None,
+        }
+    }
+}
 
 /// The network of a run.
 pub(crate) struct Pair {
@@ -55,21 +71,21 @@ impl Pair {
         source: Source,
     ) -> Self {
         let start = begin(trial.seed, "start");
-        Self::between(trial, config, links, (source, Some(start)))
+        Self::between(trial, config, links, Doing::one_way(source, Some(start)))
     }
 
     fn between(
         trial: &Trial<'_>,
         config: &Config,
         links: Vec<(LinkConfig, LinkConfig)>,
-        source: Starting,
+        doing: Doing,
     ) -> Self {
         let addresses = [SENDER, RECEIVER].map(|first| {
             let addresses = (0..links.len() as u8).map(|path| on_path(path, first));
             addresses.collect::<Vec<IpAddr>>()
         });
         let mut network = Network::new(trial.seed);
-        let [sender, receiver] = hosts(&network, config, &addresses, source);
+        let [sender, receiver] = hosts(&network, config, &addresses, doing);
         let sender = network.add_node("sender", &addresses[0], sender);
         let receiver = network.add_node("receiver", &addresses[1], receiver);
         let ends = addresses[0].iter().zip(&addresses[1]).zip(links);
@@ -113,7 +129,7 @@ impl Pair {
             config,
             (bottleneck.clone(), bottleneck),
             &flows,
-            (source, Some(start)),
+            Doing::one_way(source, Some(start)),
         )
     }
 
@@ -125,38 +141,37 @@ impl Pair {
         } else {
             PEER
         };
-        let mut likewise = None;
-        let (source, connect) = match scenario.messages {
+        let doing = match scenario.messages {
             // A host that never begins.
-            None => (Source::scheduled(peer, Vec::new(), std::iter::empty()), None),
+            None => Doing::one_way(Source::scheduled(peer, Vec::new(), std::iter::empty()), None),
             Some(messages) => {
                 let options = messages.classes.first().map(|class| class.options);
                 let greedy =
                     |len| Source::greedy(peer, options.unwrap_or_default(), len).until(scenario.counts.1);
+                let answer = match messages.demand {
+                    Demand::GreedyBothWays(len) => Some(greedy(len)),
+                    Demand::Scheduled(_) | Demand::Greedy(_) => None,
+                };
                 let source = match messages.demand {
                     Demand::Scheduled(schedule) => {
                         Source::scheduled(peer, messages.classes, schedule).until(scenario.counts.1)
                     }
-                    Demand::Greedy(len) => greedy(len),
-                    Demand::GreedyBothWays(len) => {
-                        likewise = Some([greedy(len), greedy(len)]);
-                        greedy(len)
-                    }
+                    Demand::Greedy(len) | Demand::GreedyBothWays(len) => greedy(len),
                 };
-                (source, Some(messages.connect))
+                Doing {
+                    source,
+                    start: Some(messages.connect),
+                    answer,
+                }
             }
         };
         let mut pair = match &scenario.tcp {
             Some(flows) => {
                 let bottleneck = paths.swap_remove(0);
-                Self::at_bottleneck(trial, &scenario.config, bottleneck, flows, (source, connect))
+                Self::at_bottleneck(trial, &scenario.config, bottleneck, flows, doing)
             }
-            None => Self::between(trial, &scenario.config, paths, (source, connect)),
+            None => Self::between(trial, &scenario.config, paths, doing),
         };
-        if let Some([sender, receiver]) = likewise.map(|sources| sources.map(BothWays::new)) {
-            pair.sender_mut().host_mut().run(sender, connect);
-            pair.receiver_mut().host_mut().run(receiver, None);
-        }
         if scenario.measures.packets {
             let receiver = pair.destinations.clone();
             pair.sender_mut().keep_log(receiver.clone());
@@ -171,10 +186,10 @@ impl Pair {
         config: &Config,
         (there, back): (LinkConfig, LinkConfig),
         flows: &TcpFlows,
-        source: Starting,
+        doing: Doing,
     ) -> Self {
         let mut network = Network::new(trial.seed);
-        let [sender, receiver] = hosts(&network, config, &[vec![], vec![]], source);
+        let [sender, receiver] = hosts(&network, config, &[vec![], vec![]], doing);
         let mut dumbbell = Dumbbell::new(&mut network, there, back).with_access(flows.access.clone());
         let pair = dumbbell.add_pair(&mut network, "messages", sender, receiver);
         let tcp = flows.starts.iter().enumerate().map(|(flow, start)| {
@@ -237,19 +252,14 @@ impl Pair {
             .unwrap_or_default()
     }
 
-    /// The sender's congestion windows in bytes, path by path, once there is an association.
+    /// The sender's congestion windows in bytes, path by path, once it has all of them.
     pub(crate) fn windows(&self) -> Option<Vec<usize>> {
-        Some(windows(&self.association()?.stats().paths, &self.destinations))
+        windows(&self.association()?.stats().paths, &self.destinations)
     }
 }
 
 /// Both hosts: one with the source, the other with a sink. A host with several addresses knows them.
-fn hosts(
-    network: &Network,
-    config: &Config,
-    addresses: &[Vec<IpAddr>; 2],
-    (source, start): Starting,
-) -> [Tap; 2] {
+fn hosts(network: &Network, config: &Config, addresses: &[Vec<IpAddr>; 2], doing: Doing) -> [Tap; 2] {
     let host = |label: &str, addresses: &[IpAddr]| {
         let seed = network.generator(label).bytes();
         let mut config = config.clone();
@@ -259,8 +269,16 @@ fn hosts(
         Host::new(config, 0, seed).expect("the settings are in range")
     };
     let (mut sender, mut receiver) = (host("sender", &addresses[0]), host("receiver", &addresses[1]));
-    sender.run(source, start);
-    receiver.run(Sink::default(), None);
+    match doing.answer {
+        None => {
+            sender.run(doing.source, doing.start);
+            receiver.run(Sink::default(), None);
+        }
+        Some(answer) => {
+            sender.run(BothWays::new(doing.source), doing.start);
+            receiver.run(BothWays::new(answer), None);
+        }
+    }
     receiver
         .endpoint_mut()
         .listen(PORT)

@@ -163,13 +163,11 @@ pub struct Record {
     pub digest: Option<u64>,
 }
 
-/// The congestion windows of paths in bytes, in the order of the addresses that they go to.
+/// The congestion windows of paths in bytes, in the order of the addresses that they go to, once all are known.
 #[must_use]
-pub fn windows(paths: &[PathStats], destinations: &[IpAddr]) -> Vec<usize> {
+pub fn windows(paths: &[PathStats], destinations: &[IpAddr]) -> Option<Vec<usize>> {
     let to = |address: &IpAddr| paths.iter().find(|path| path.remote.ip() == *address);
-    let windows = destinations
-        .iter()
-        .map(|address| to(address).map_or(0, |path| path.cwnd));
+    let windows = destinations.iter().map(|address| Some(to(address)?.cwnd));
     windows.collect()
 }
 

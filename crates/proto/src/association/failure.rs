@@ -39,14 +39,7 @@ impl Association {
             self.error_count += 1;
         }
         if self.error_count > self.config.retransmissions.association_max_retrans {
-            // A peer that asked for the shutdown and was told that all is acknowledged may leave without a word: only
-            // its SHUTDOWN COMPLETE is missing.
-            let complete = matches!(self.state, State::ShutdownAckSent { .. });
-            self.close(if complete {
-                CloseReason::Shutdown
-            } else {
-                CloseReason::Unreachable
-            });
+            self.close(self.reason_of_silence(CloseReason::Unreachable));
             return false;
         }
         true

@@ -104,13 +104,18 @@ impl Association {
         self.send_shutdown_chunk(now);
     }
 
-    /// T5-shutdown-guard expired: the peer answers, and does not come to an end. If only its SHUTDOWN COMPLETE is missing it may
-    /// have left without a word, and all is acknowledged.
-    pub(super) fn on_shutdown_guard(&mut self) {
-        let reason = match self.state {
+    /// Why an association ends whose peer says nothing more. A peer that asked for the shutdown and was told that all is
+    /// acknowledged may leave without a word: only its SHUTDOWN COMPLETE is missing.
+    pub(super) fn reason_of_silence(&self, otherwise: CloseReason) -> CloseReason {
+        match self.state {
             State::ShutdownAckSent { .. } => CloseReason::Shutdown,
-            _ => CloseReason::ShutdownTimedOut,
-        };
+            _ => otherwise,
+        }
+    }
+
+    /// T5-shutdown-guard expired: the peer does not come to an end. It is told so, whatever its state (§9.2).
+    pub(super) fn on_shutdown_guard(&mut self) {
+        let reason = self.reason_of_silence(CloseReason::ShutdownTimedOut);
         let cause = Cause::ProtocolViolation(bytes::Bytes::from_static(b"the shutdown takes too long"));
         self.abort_with(cause, reason);
     }

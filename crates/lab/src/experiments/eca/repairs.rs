@@ -100,10 +100,11 @@ impl Repairs {
         // it has, because the chunk is late, the repeat cannot be here yet.
         let can_be_here = |sent: &Transmission| sent.path == path && sent.at + delay(path) <= arrival.at;
         let came = journey.sent.iter().rposition(can_be_here);
-        if !counts || came == Some(0) {
+        // None can be here where who watches the sender had no turn in time: then nobody knows.
+        let Some(came) = came.filter(|came| counts && *came > 0) else {
             return;
-        }
-        let repeats = &journey.sent[..=came.unwrap_or(0)];
+        };
+        let repeats = &journey.sent[..=came];
         if repeats.iter().any(|sent| sent.timed_out) {
             self.by_timeout += 1;
         } else {
@@ -198,6 +199,14 @@ mod tests {
     fn what_was_not_seen_to_leave_before_it_came_is_not_counted() {
         let sender = [passed(1300, 0, 3), passed(1500, 0, 1)];
         let receiver = [passed(1200, 0, 3), passed(1560, 0, 1)];
+        let repairs = repairs(&sender, &receiver);
+        assert_eq!((repairs.fast.len(), repairs.by_timeout), (0, 0));
+    }
+
+    #[test]
+    fn what_was_seen_to_leave_too_late_to_be_here_is_no_repair() {
+        let sender = [passed(1300, 0, 3)];
+        let receiver = [passed(1310, 0, 3)];
         let repairs = repairs(&sender, &receiver);
         assert_eq!((repairs.fast.len(), repairs.by_timeout), (0, 0));
     }

@@ -75,13 +75,12 @@ pub(super) fn numbers(record: &Record) -> Vec<f64> {
         let fast = repairs.fast.iter().filter(|(_, path)| *path == place);
         mean(&fast.map(|(time, _)| *time).collect::<Vec<f64>>())
     };
-    let acks: Vec<f64> = while_counted(receiver, from)
+    let acks: Vec<f64> = while_counted(receiver, record.counts)
         .filter_map(|what| match what {
             What::Acknowledged { gap_blocks } => Some(gap_blocks as f64),
             _ => None,
         })
         .collect();
-    let timeouts = while_counted(sender, from).filter(|what| matches!(what, What::TimedOut { .. }));
     let windows: Vec<Vec<f64>> = (0..PATHS.len())
         .map(|path| {
             let readings = record.windows.iter();
@@ -97,7 +96,7 @@ pub(super) fn numbers(record: &Record) -> Vec<f64> {
         mean(&times),
         times.len() as f64,
         repairs.by_timeout as f64,
-        timeouts.count() as f64,
+        (record.at_end.sender.timeouts - record.at_begin.sender.timeouts) as f64,
         (deliveries.len() * MESSAGE * 8) as f64 / 1e6 / record.seconds(),
         longest_pause(&deliveries, record.counts),
         repairs.repeats as f64,
@@ -112,11 +111,10 @@ pub(super) fn numbers(record: &Record) -> Vec<f64> {
     numbers
 }
 
-/// What was seen from then on.
-fn while_counted(log: &[Seen], from: Timestamp) -> impl Iterator<Item = What> + '_ {
-    log.iter()
-        .filter(move |seen| seen.at >= from)
-        .map(|seen| seen.what)
+/// What was seen while it counted.
+fn while_counted(log: &[Seen], (from, to): (Timestamp, Timestamp)) -> impl Iterator<Item = What> + '_ {
+    let counted = log.iter().filter(move |seen| (from..=to).contains(&seen.at));
+    counted.map(|seen| seen.what)
 }
 
 /// The longest time without a delivery, in seconds.
