@@ -302,10 +302,13 @@ async fn lose_the_goodbye(server: Endpoint, client: Endpoint) {
     assert_eq!(lost, 1);
 }
 
+/// Settings of an endpoint that repeats soon, and sends nothing unasked.
 fn hasty() -> Config {
     let mut config = Config::default();
     config.rto.initial = Duration::from_millis(100);
     config.rto.min = Duration::from_millis(100);
+    config.heartbeat.interval = None;
+    config.path_mtu_limit = config.path_mtu;
     config
 }
 
