@@ -151,11 +151,11 @@ fn a_loss_cuts_the_window_of_its_path_only() {
 
 // A → DATA 1 (late), DATA 2, DATA 3 (path 0), … → Z
 // A ← SACK, gap 2, ← Z; A ← SACK, gap 2, 3 ← Z; A ← SACK 3 ← Z
-/// Fewer than three reports by later packets of the path are no loss: here packets come up to 1.5 ms late, and one a
+/// Fewer than three reports by later packets of the path are no loss: here packets come up to 2.5 ms late, and one a
 /// millisecond leaves.
 #[test]
 fn what_two_packets_overtake_is_not_lost() {
-    let links = [10, 20].map(|delay| link(delay).with_reorder(Probability::new(0.02), 3 * MS / 2));
+    let links = [10, 20].map(|delay| link(delay).with_reorder(Probability::new(0.02), 5 * MS / 2));
     let mut config = with_buffers(64 << 10);
     config.path_mtu = 1280;
     config.multipath.mode = MultipathMode::Cmt;
