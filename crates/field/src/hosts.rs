@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use anabranch_bed::{Bed, Side, raise_priority};
 use anabranch_lab::stage::{
-    Awaited, Demand, Logs, Measures, Messages, PacketLog, Reading, Record, WINDOW_LOOK, windows,
+    Awaited, Demand, Logs, Measures, Messages, PacketLog, Reading, Record, WINDOW_LOOK, What, windows,
 };
-use anabranch_lab::traffic::{FirstTimes, messages_in};
 use anabranch_proto::Timestamp;
 
 use crate::clock::Clock;
@@ -29,9 +28,7 @@ pub(crate) struct Hosts {
     received: Received,
     /// The receiver's addresses, one for each path.
     destinations: Vec<IpAddr>,
-    /// When each message first left; known when all is over.
-    first_sent: Mutex<FirstTimes>,
-    /// What passed by the sender and by the receiver, if packets are measured; known when all is over.
+    /// What passed by the sender, and by the receiver if packets are measured; known when all is over.
     logs: Mutex<Logs>,
 }
 
@@ -45,7 +42,6 @@ impl Hosts {
             sent: Sent::default(),
             received: Received::default(),
             destinations: addresses(Side::Right, paths),
-            first_sent: Mutex::default(),
             logs: Mutex::default(),
         }
     }
@@ -124,34 +120,21 @@ impl Hosts {
 
     /// Watches a host until the run is over.
     fn watch(&self, side: Side, clock: &Clock<'_>, ready: impl FnOnce()) -> Result<(), FieldError> {
-        let mut first_sent = FirstTimes::default();
-        let mut log = self
-            .measures
-            .packets
-            .then(|| PacketLog::new(self.destinations.clone()));
+        let mut log = PacketLog::new(self.destinations.clone());
         watch(clock, ready, |at, destination, packet| {
-            let leaves = side == Side::Left && self.destinations.contains(&destination);
-            if leaves {
-                messages_in(packet.clone(), |number| first_sent.note(number, at));
-            }
-            let Some(log) = &mut log else {
-                return;
-            };
             // What T3-rtx sends again leaves as soon as it expires. If this thread is late, so that more left before, what these
             // packets repeat may count as repaired by reports.
-            if let Some(association) = self.sent.association.get().filter(|_| leaves) {
+            let leaves = side == Side::Left && self.destinations.contains(&destination);
+            let association = self.sent.association.get();
+            if let Some(association) = association.filter(|_| leaves && self.measures.packets) {
                 log.on_paths(at, &association.stats().paths);
             }
             log.on_packet(at, destination, packet);
         })?;
-        let seen = log.map(PacketLog::into_seen).unwrap_or_default();
         let mut logs = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
         match side {
-            Side::Left => {
-                logs.sender = seen;
-                *self.first_sent.lock().unwrap_or_else(PoisonError::into_inner) = first_sent;
-            }
-            Side::Right => logs.receiver = seen,
+            Side::Left => logs.sender = log.into_seen(),
+            Side::Right => logs.receiver = log.into_seen(),
         }
         Ok(())
     }
@@ -227,15 +210,13 @@ impl Hosts {
         let received = self.received.lock();
         record.submitted = self.sent.submitted();
         record.refused = self.sent.refused();
-        record.sent = self
-            .first_sent
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
-        record.logs = self.measures.packets.then(|| {
-            let mut logs = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::take(&mut *logs)
-        });
+        let logs = std::mem::take(&mut *self.logs.lock().unwrap_or_else(PoisonError::into_inner));
+        for seen in &logs.sender {
+            if let What::Message { number, .. } = seen.what {
+                record.sent.note(number, seen.at);
+            }
+        }
+        record.logs = self.measures.packets.then_some(logs);
         record.delivered = received.first.clone();
         record.deliveries = received.all.clone();
         record.packets_received = received.packets;

@@ -19,7 +19,7 @@ pub struct Seen {
     pub what: What,
 }
 
-/// What was seen. Messages are of one chunk each; a path is its place among those of the scenario.
+/// What was seen. A message is seen with each of its chunks; a path is its place among those of the scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// A message, on its way to the receiver.
@@ -133,15 +133,6 @@ fn each_chunk_of(bytes: Bytes, mut see: impl FnMut(Chunk)) {
     {
         see(chunk);
     }
-}
-
-/// Calls `note` with the number of each message of which an SCTP packet has a chunk with data.
-pub fn messages_in(packet: Bytes, mut note: impl FnMut(u32)) {
-    each_chunk_of(packet, |chunk| {
-        if let Some(data) = data(&chunk) {
-            note(message_of(data.ppid));
-        }
-    });
 }
 
 /// The chunk as DATA, if it is that with or without what goes in front of it.

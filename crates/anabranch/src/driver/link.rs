@@ -163,9 +163,10 @@ impl LinkDoor {
         let Some(link) = link_of(&mut links, source.ip()) else {
             return false;
         };
+        let mut arrives = true;
         for packet in bytes[outgoing.sent..outgoing.len].chunks(outgoing.segment.max(1)) {
             let payload = Bytes::copy_from_slice(packet);
-            let arrives = link.outward.enqueue(
+            arrives = link.outward.enqueue(
                 now,
                 Packet {
                     source,
@@ -174,8 +175,8 @@ impl LinkDoor {
                     may_fragment: outgoing.may_fragment,
                 },
             );
-            *lock(&self.lost_last) = (!arrives).then_some(now);
         }
+        *lock(&self.lost_last) = (!arrives).then_some(now);
         outgoing.sent = outgoing.len;
         drop(links);
         self.wake.notify_one();
@@ -197,7 +198,7 @@ impl LinkDoor {
                 free.push(datagram);
                 continue;
             };
-            let _lost = link.inward.enqueue(
+            link.inward.enqueue(
                 now,
                 Packet {
                     source: datagram.remote,

@@ -414,6 +414,9 @@ impl Hub {
             return;
         }
         let stop = Stop(self.stop.clone());
+        if self.limits.linger.is_zero() && self.link.is_none() {
+            return;
+        }
         // Without a runtime the tasks are gone already.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let (hub, in_order) = (Arc::clone(self), registry.last_in_order);

@@ -11,7 +11,6 @@ mod source;
 
 use anabranch_proto::{Ppid, Timestamp};
 
-pub use crate::packet_log::messages_in;
 pub(crate) use both_ways::BothWays;
 pub use schedule::{Poisson, Regular, Sizes, merged};
 pub use sink::Sink;
