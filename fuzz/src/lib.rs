@@ -9,6 +9,7 @@ mod input;
 mod node;
 mod pair;
 mod peer;
+mod work;
 
 pub use anabranch_proto::fuzzing::{interleaved, named, outstanding, reassembly, send_queue, tsn_tracker};
 
@@ -35,4 +36,13 @@ pub fn association(input: &[u8]) {
 /// If a message is lost, changed, repeated or out of order, or if something does not end.
 pub fn pair(input: &[u8]) {
     pair::run(input);
+}
+
+/// A peer that makes the endpoint hold much, and then sends little that may cost much.
+///
+/// # Panics
+/// If the endpoint does more for what it receives than docs/LIMITS.md says. Work is counted only where the target is built with
+/// `-sanitizer-coverage-trace-pc`, as `scripts/fuzz` does.
+pub fn work(input: &[u8]) {
+    work::run(input);
 }

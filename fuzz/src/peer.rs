@@ -103,7 +103,7 @@ impl Peer {
                 Ok(Chunk::EIData(chunk)) => self.note_transmission(chunk.transmission, chunk.data.tsn),
                 Ok(Chunk::Heartbeat(heartbeat)) => {
                     self.heartbeats.truncate(7);
-                    self.heartbeats.push_front(heartbeat.info);
+                    self.heartbeats.push_front(heartbeat.info().unwrap_or_default());
                 }
                 Ok(Chunk::Init(init)) => {
                     self.endpoint_port = packet.header.source_port;

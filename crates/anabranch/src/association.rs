@@ -6,20 +6,25 @@ use std::sync::Arc;
 
 use anabranch_proto::{
     AssociationState, AssociationStats, CloseReason, Event, MessageId, MessagePart, PathId, PathRequestError,
-    SendOptions, StreamId, StreamStats,
+    SendError as CoreError, SendOptions, StreamId, StreamStats, Timestamp,
 };
 use bytes::Bytes;
+use tokio::sync::Notify;
 
 use crate::driver::association::{Shared, State};
 use crate::error::{RecvError, SendError, ShutdownError};
 use crate::message::Message;
+use crate::senders::Place;
 
 /// An association: a two-way connection of many streams that carry messages. Cheap to clone; every method takes
 /// `&self`, so that some tasks may send while others receive.
 ///
 /// When the last handle is dropped the association is shut down in order in the background: what was sent still
-/// arrives, what comes is dropped. [`Association::shutdown`] does the same and tells when it is done;
-/// [`Association::abort`] ends it at once.
+/// arrives, what comes is dropped. Dropping it returns at once; the association is over within the bound of
+/// [`Association::shutdown`], which does the same and tells when it is done. [`Association::abort`] ends it at once.
+///
+/// If the code of an association panics, the association is over ([`CloseReason::InternalError`]), and every other one goes
+/// on. A call that panicked itself unwinds in the task that made it.
 #[derive(Clone, Debug)]
 pub struct Association {
     handle: Arc<Handle>,
@@ -32,7 +37,8 @@ struct Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.shared.with(|state, now| {
+        // Whoever drops it has nothing to do with a panic in its code.
+        let _ = self.shared.try_with(|state, now| {
             state.abandoned = true;
             if state.established {
                 state.core.shutdown(now);
@@ -40,6 +46,50 @@ impl Drop for Handle {
                 state.core.abort(now, Bytes::from_static(b"given up"));
             }
         });
+    }
+}
+
+/// A sender that waits for room.
+struct Waiting<'a> {
+    shared: &'a Shared,
+    place: Place,
+    notice: Arc<Notify>,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.shared.let_go(self.place);
+    }
+}
+
+/// Gives a message to the core, for a sender that stands at `place` or has just come. Room is for those that stand before
+/// it; without room, the core alone knows whether a message that gives way makes some.
+fn give(
+    state: &mut State,
+    now: Timestamp,
+    stream: StreamId,
+    place: Option<Place>,
+    work: impl FnOnce(&mut State, Timestamp) -> Result<MessageId, CoreError>,
+) -> Result<MessageId, SendError> {
+    let behind = match place {
+        Some(place) => !state.senders.is_next(place),
+        None => state.senders.has_before(state.core.stream_priority(stream)),
+    };
+    if behind && state.core.has_room() {
+        state.senders.wake_next();
+        return Err(SendError::BufferFull);
+    }
+    match work(state, now) {
+        Ok(id) => {
+            state.dry = false;
+            Ok(id)
+        }
+        Err(CoreError::BufferFull) => Err(SendError::BufferFull),
+        Err(CoreError::Closed) => match &state.closed {
+            Some(reason) => Err(SendError::Closed(reason.clone())),
+            None => Err(SendError::ShuttingDown),
+        },
+        Err(error) => Err(SendError::Message(error)),
     }
 }
 
@@ -66,6 +116,10 @@ impl Association {
     /// after some time or some losses ([`Reliability`](crate::Reliability)). Returns when the message is in the send buffer (`Config::buffers.send`), which is the back-pressure; see
     /// [`Association::drained`] for when all of it has arrived. Cancel safe: a message is taken whole or not at all.
     ///
+    /// Several tasks that wait are served by the priority of their streams
+    /// ([`Association::set_stream_priority`], as it was when they began to wait), and by equal priority in the order in which
+    /// they came: a task that sends in a loop takes no more than its turns.
+    ///
     /// # Errors
     /// See [`SendError`].
     pub async fn send_with(
@@ -75,11 +129,13 @@ impl Association {
         options: SendOptions,
     ) -> Result<MessageId, SendError> {
         let message = message.into();
-        self.when_writable(|| self.try_send(stream, message.clone(), options))
-            .await
+        self.when_room(stream, |state, now| {
+            state.core.send(now, stream, message.clone(), options)
+        })
+        .await
     }
 
-    /// Sends a message if there is room in the send buffer.
+    /// Sends a message if there is room in the send buffer that no task waits for whose stream is as urgent.
     ///
     /// # Errors
     /// See [`SendError`]: `BufferFull` if there is none.
@@ -90,7 +146,9 @@ impl Association {
         options: SendOptions,
     ) -> Result<MessageId, SendError> {
         let message = message.into();
-        self.give(|state, now| state.core.send(now, stream, message, options))
+        let work = |state: &mut State, now| state.core.send(now, stream, message, options);
+        self.shared()
+            .with_later(|state, now| give(state, now, stream, None, work))
     }
 
     /// Sends a part of a message on a stream: the first one begins the message, the one with `end` ends it. So a
@@ -107,48 +165,45 @@ impl Association {
         end: bool,
     ) -> Result<MessageId, SendError> {
         let part = part.into();
-        self.when_writable(|| {
-            let part = part.clone();
-            self.give(|state, now| state.core.send_part(now, stream, part, options, end))
+        self.when_room(stream, |state, now| {
+            state.core.send_part(now, stream, part.clone(), options, end)
         })
         .await
     }
 
-    fn give(
+    /// Gives a message, or a part of one, when it is its sender's turn and there is room.
+    async fn when_room(
         &self,
-        work: impl FnOnce(&mut State, anabranch_proto::Timestamp) -> Result<MessageId, anabranch_proto::SendError>,
-    ) -> Result<MessageId, SendError> {
-        use anabranch_proto::SendError as Core;
-        self.shared().with_later(|state, now| match work(state, now) {
-            Ok(id) => {
-                state.dry = false;
-                Ok(id)
-            }
-            Err(Core::BufferFull) => Err(SendError::BufferFull),
-            Err(Core::Closed) => match &state.closed {
-                Some(reason) => Err(SendError::Closed(reason.clone())),
-                None => Err(SendError::ShuttingDown),
-            },
-            Err(error) => Err(SendError::Message(error)),
-        })
-    }
-
-    async fn when_writable(
-        &self,
-        mut attempt: impl FnMut() -> Result<MessageId, SendError>,
+        stream: StreamId,
+        mut work: impl FnMut(&mut State, Timestamp) -> Result<MessageId, CoreError>,
     ) -> Result<MessageId, SendError> {
         // Without it a task that sends in a loop would never let others run.
         tokio::task::consume_budget().await;
-        let mut answer = attempt();
-        while answer == Err(SendError::BufferFull) {
-            let mut writable = pin!(self.shared().writable.notified());
-            writable.as_mut().enable();
-            answer = attempt();
-            if answer == Err(SendError::BufferFull) {
-                writable.await;
+        let mut waiting: Option<Waiting<'_>> = None;
+        loop {
+            let attempt = |state: &mut State, now| {
+                let place = waiting.as_ref().map(|waiting| waiting.place);
+                let answer = give(state, now, stream, place, &mut work);
+                let entered = (answer == Err(SendError::BufferFull) && place.is_none())
+                    .then(|| state.senders.enter(state.core.stream_priority(stream)));
+                (answer, entered)
+            };
+            let (answer, entered) = self.shared().with_later(attempt);
+            if answer != Err(SendError::BufferFull) {
+                return answer;
+            }
+            if let Some((place, notice)) = entered {
+                let shared = self.shared();
+                waiting = Some(Waiting {
+                    shared,
+                    place,
+                    notice,
+                });
+            }
+            if let Some(waiting) = &waiting {
+                waiting.notice.notified().await;
             }
         }
-        answer
     }
 
     /// The next whole message; `None` when the association has ended in order and all is read. Messages that come in
@@ -190,7 +245,7 @@ impl Association {
 
     async fn when_readable<T>(
         &self,
-        mut take: impl FnMut(&mut State, anabranch_proto::Timestamp) -> Result<Option<T>, RecvError>,
+        mut take: impl FnMut(&mut State, Timestamp) -> Result<Option<T>, RecvError>,
     ) -> Result<Option<T>, RecvError> {
         tokio::task::consume_budget().await;
         if let Some(answer) = self.take_or_end(&mut take) {
@@ -209,7 +264,7 @@ impl Association {
     /// `None`: there is nothing, and more may come.
     fn take_or_end<T>(
         &self,
-        take: impl FnMut(&mut State, anabranch_proto::Timestamp) -> Result<Option<T>, RecvError>,
+        take: impl FnMut(&mut State, Timestamp) -> Result<Option<T>, RecvError>,
     ) -> Option<Result<Option<T>, RecvError>> {
         // Asked first: what came before the end is there to be taken now.
         let closed = self.shared().read(|state| state.closed.clone());
@@ -222,7 +277,8 @@ impl Association {
     }
 
     /// Waits until all that was sent is acknowledged by the peer, or given up as its
-    /// [`Reliability`](crate::Reliability) says.
+    /// [`Reliability`](crate::Reliability) says. As long as the peer answers, that has no bound: it may keep its receive window
+    /// closed.
     ///
     /// # Errors
     /// The association ended before, and not in order.
@@ -259,6 +315,10 @@ impl Association {
     /// acknowledged all, and this side all of the peer's. Messages from the peer can be received meanwhile, by
     /// another task, and afterwards; a peer that sends more than fits the window, and is not read, holds up the end
     /// until `Config::shutdown_guard`.
+    ///
+    /// Returns within `Config::shutdown_guard` (T5-shutdown-guard, 5 · `RTO.Max` = 300 s by default), which begins with the call,
+    /// and anew whenever the peer has acknowledged 64 KiB more, or all: then the association is aborted, and the error is
+    /// [`CloseReason::ShutdownTimedOut`]. Dropping the future does not take the shutdown back.
     ///
     /// # Errors
     /// The association ended otherwise.

@@ -16,8 +16,9 @@ use crate::socket::{Socket, Transport};
 
 /// A UDP (or raw IP) socket that carries any number of associations, begun here or accepted. Cheap to clone.
 ///
-/// When the last handle is dropped the endpoint accepts nothing more; its associations go on until they are over.
-/// A program that ends takes them with it: await [`Endpoint::close`] before.
+/// When the last handle is dropped, which returns at once, the endpoint accepts nothing more; its associations go on until they
+/// are over, which has no bound while somebody holds one. A program that ends takes them with it: await
+/// [`Endpoint::close`] before.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     handle: Arc<Handle>,
@@ -116,7 +117,8 @@ impl Endpoint {
     /// Of a name's addresses the first one that this endpoint's sockets can reach is taken.
     ///
     /// Set-up is tried as long as `Config::retransmissions` and `Config::rto` say, which is minutes by default: wrap
-    /// it in `tokio::time::timeout` for less. Dropping the future gives it up.
+    /// it in `tokio::time::timeout` for less. Dropping the future gives it up. On Linux a closed UDP port is told at once, if the
+    /// remote system says so by ICMP and its message proves that it has seen the INIT.
     ///
     /// # Errors
     /// See [`ConnectError`].
@@ -171,6 +173,9 @@ impl Endpoint {
                 Some(source) => ConnectError::Unsent { remote, source },
                 None => ConnectError::TimedOut { remote, port },
             }),
+            Err(CloseReason::ProtocolUnreachable { remote }) => {
+                Err(ConnectError::ProtocolUnreachable { remote })
+            }
             Err(reason) => Err(ConnectError::Refused { remote, port, reason }),
         }
     }
@@ -178,14 +183,16 @@ impl Endpoint {
     /// Closes the endpoint in order: no more associations, each one is shut down
     /// ([`Association::shutdown`](crate::Association::shutdown)), and all are awaited. Whoever holds one should still
     /// read it to its end. When it returns, the last packets have left, through the in-process link too if there is
-    /// one. Takes no longer than `Config::shutdown_guard`, [`EndpointBuilder::linger`] and the link's delay; eight seconds more if
+    /// one. Takes no longer than the longest shutdown of an association (see there: `Config::shutdown_guard`, and that again
+    /// for each 64 KiB that the peer acknowledges meanwhile; all are shut down at once), [`EndpointBuilder::linger`] and the link's delay; eight seconds more if
     /// that link lost the very last packet of an orderly end, until the peer asks for it again.
     pub async fn close(&self) {
         let hub = &self.handle.hub;
         hub.close();
         let associations: Vec<_> = lock(&hub.registry).associations.values().cloned().collect();
         for association in associations {
-            association.with(|state, now| state.core.shutdown(now));
+            // A panic ends that association alone, and is no reason not to close the others.
+            let _ = association.try_with(|state, now| state.core.shutdown(now));
         }
         hub.stopped().await;
         hub.link_empty().await;

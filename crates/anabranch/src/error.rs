@@ -96,6 +96,14 @@ pub enum ConnectError {
         /// The SCTP port.
         port: u16,
     },
+    /// The system at the address said by ICMP that nothing takes SCTP there: the UDP port is closed (RFC 6951 §5.5), or, over raw
+    /// IP, the system has no SCTP. The message was believed because it quotes this side's INIT. Linux only; elsewhere,
+    /// and where no ICMP comes, it is [`ConnectError::TimedOut`].
+    #[error("{}: is the listener running there, and are address and UDP port right?", nothing_at(.remote))]
+    ProtocolUnreachable {
+        /// Where to.
+        remote: SocketAddr,
+    },
     /// Nothing answered, and nothing left: the operating system refused to send.
     #[error("cannot send to {remote}: {source}")]
     Unsent {
@@ -179,6 +187,14 @@ fn in_words(causes: &Causes) -> String {
     }
 }
 
+/// What an ICMP message of this address says.
+fn nothing_at(remote: &SocketAddr) -> String {
+    match remote.port() {
+        0 => format!("{} takes no SCTP over IP (protocol unreachable)", remote.ip()),
+        _ => format!("nothing receives at {remote} (port unreachable)"),
+    }
+}
+
 /// A [`CloseReason`] in words.
 #[derive(Clone, Copy, Debug)]
 pub struct Explained<'a>(pub &'a CloseReason);
@@ -194,6 +210,10 @@ impl fmt::Display for Explained<'_> {
             CloseReason::SetUpTimedOut => f.write_str("the peer did not answer"),
             CloseReason::StaleCookie => f.write_str("the peer's cookie went stale during set-up"),
             CloseReason::ShutdownTimedOut => f.write_str("the shutdown took too long"),
+            CloseReason::ProtocolUnreachable { remote } => f.write_str(&nothing_at(remote)),
+            CloseReason::InternalError => {
+                f.write_str("a fault in this program's SCTP (it panicked; standard error has more)")
+            }
             other => write!(f, "{other:?}"),
         }
     }

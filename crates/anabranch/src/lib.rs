@@ -45,6 +45,7 @@
 //!   not. Sending waits while the buffer is full; what is not received keeps the peer from sending more.
 //! * A message need not be tried for ever: [`SendOptions::reliability`] gives it a lifetime, a number of retransmissions
 //!   or a priority, and [`Association::next_event`] tells which were given up ([`Event::Abandoned`]).
+//!   [`SendOptions::early_discard`] and [`SendOptions::discard_notice`] make that fast.
 //! * [`Config`] has every setting of the protocol, with RFC 9260's names, units and defaults.
 
 mod association;
@@ -53,9 +54,11 @@ mod capture;
 mod driver;
 mod endpoint;
 mod error;
+mod error_queue;
 mod message;
 mod pool;
 mod scheduling;
+mod senders;
 mod socket;
 
 pub use anabranch_netsim::{LinkConfig, LinkConfigError, LinkStats};
@@ -66,10 +69,10 @@ pub use anabranch_proto::{
 };
 pub use anabranch_proto::{
     AssociationState, AssociationStats, BufferConfig, CloseReason, Config, ConfigError, ConnectOptions,
-    Counters, Event, Extensions, HeartbeatConfig, InterleavingConfig, MessageId, MessagePart, NrSackConfig,
-    PartialReliabilityConfig, PathId, PathPair, PathRequestError, PathState, PathStats, Payload, Ppid,
-    RecoveryRules, Reliability, RetransmissionConfig, RtoConfig, SackConfig, SchedulerKind, SchedulingError,
-    SendOptions, StreamConfig, StreamId, StreamStats, T3Restart, Undelivered,
+    Counters, DiscardNotice, Event, Extensions, HeartbeatConfig, InterleavingConfig, MessageId, MessagePart,
+    NrSackConfig, PartialReliabilityConfig, PathId, PathPair, PathRequestError, PathState, PathStats,
+    Payload, Ppid, RecoveryRules, Reliability, RetransmissionConfig, RtoConfig, SackConfig, SchedulerKind,
+    SchedulingError, SendOptions, StreamConfig, StreamId, StreamStats, T3Restart, Undelivered,
 };
 pub use association::Association;
 pub use builder::EndpointBuilder;

@@ -4,12 +4,14 @@
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
 
+use anabranch_proto::IcmpMessage;
 use bytes::Bytes;
 use quinn_udp::{RecvMeta, UdpSocketState};
 use socket2::{Domain, Protocol, SockRef, Type};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
+use crate::error_queue::ErrorQueue;
 use crate::pool::Pool;
 
 /// How SCTP packets travel.
@@ -30,6 +32,11 @@ const KERNEL_BUFFER: usize = 4 << 20;
 /// Receive buffers per system call, each large enough for what receive offload makes of a batch.
 const RECEIVE_BUFFERS: usize = 8;
 const RECEIVE_BUFFER_LEN: usize = 1 << 16;
+/// Pause before a full socket is tried again, where the system gives no way to wait for it.
+#[cfg(target_os = "linux")]
+const RETRY: std::time::Duration = std::time::Duration::from_millis(1);
+/// Calls in a row that may fail with what an ICMP message said of an earlier packet.
+const ATTEMPTS: usize = 8;
 /// No UDP datagram, and no batch for segmentation offload, is longer (65,535 less IPv6 and UDP headers).
 pub(crate) const MAX_BATCH: usize = 65_535 - 48;
 
@@ -62,6 +69,7 @@ pub(crate) struct Socket {
     local: SocketAddr,
     transport: Transport,
     only_v6: bool,
+    errors: ErrorQueue,
 }
 
 impl Socket {
@@ -94,6 +102,7 @@ impl Socket {
         let _ = reference.set_recv_buffer_size(KERNEL_BUFFER);
         let _ = reference.set_send_buffer_size(KERNEL_BUFFER);
         let state = UdpSocketState::new((&socket).into())?;
+        let errors = ErrorQueue::enable(&socket);
         let mut local = reference.local_addr()?.as_socket().unwrap_or(bound);
         if transport == Transport::RawIp {
             local.set_port(0);
@@ -104,6 +113,7 @@ impl Socket {
             local,
             transport,
             only_v6,
+            errors,
         })
     }
 
@@ -164,6 +174,7 @@ impl Socket {
         if let (IpAddr::V4(address), true) = (destination.ip(), self.local.is_ipv6()) {
             destination.set_ip(address.to_ipv6_mapped().into());
         }
+        let mut failures = Failures::default();
         while outgoing.sent < outgoing.len {
             let segments = self.max_segments();
             let end = outgoing.len.min(outgoing.sent + segments * outgoing.segment);
@@ -181,26 +192,58 @@ impl Socket {
             match sent {
                 Ok(()) => outgoing.sent = end,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(error),
                 // The interface cannot do segmentation offload, which quinn-udp has noted: one by one then.
-                Err(error)
-                    if transmit.segment_size.is_some()
-                        && error.kind() != io::ErrorKind::WouldBlock
-                        && self.max_segments() < segments => {}
-                Err(error) => return Err(error),
+                Err(_) if transmit.segment_size.is_some() && self.max_segments() < segments => {}
+                Err(error) => match failures.judge(self.icmp_count()) {
+                    Failure::MayBePending => {}
+                    Failure::Own => return Err(error),
+                    Failure::Unknown => return Err(io::Error::other("ICMP messages about other packets")),
+                },
             }
         }
         Ok(())
     }
 
+    /// ICMP messages that came for this socket, ever.
+    pub(crate) fn icmp_count(&self) -> u64 {
+        self.errors.count(&self.io, self.transport)
+    }
+
+    /// ICMP messages that came since the last call, and whether there may be more.
+    pub(crate) fn take_icmp(&self) -> (Vec<IcmpMessage>, bool) {
+        // Tells tokio that errors were looked at; it wakes the task at the next one.
+        let _ = self.io.try_io(Interest::ERROR, || -> io::Result<()> {
+            Err(io::ErrorKind::WouldBlock.into())
+        });
+        self.errors.take(&self.io, self.transport)
+    }
+
     /// Waits until the socket may take more.
+    ///
+    /// Tokio takes a pending error of a socket that could be written to for the end of writing, and calls the socket writable
+    /// for ever after: so each wait has a registration of its own.
+    #[cfg(target_os = "linux")]
+    pub(crate) async fn writable(&self) {
+        let again = SockRef::from(&self.io).try_clone();
+        match again.and_then(|again| UdpSocket::from_std(again.into())) {
+            // An error is told by the next attempt to send.
+            Ok(registered) => drop(registered.writable().await),
+            Err(_) => tokio::time::sleep(RETRY).await,
+        }
+    }
+
+    /// Waits until the socket may take more.
+    #[cfg(not(target_os = "linux"))]
     pub(crate) async fn writable(&self) {
         // An error is told by the next attempt to send.
         let _ = self.io.writable().await;
     }
 
-    /// Waits until something may have come.
-    pub(crate) async fn readable(&self) -> io::Result<()> {
-        self.io.readable().await
+    /// Waits until a datagram or an ICMP message may have come.
+    pub(crate) async fn readable(&self) {
+        // An error is told by the call that receives.
+        let _ = self.io.ready(Interest::READABLE | Interest::ERROR).await;
     }
 
     /// Receives what one system call gives.
@@ -226,14 +269,14 @@ impl Socket {
         let meta = buffers.meta[index];
         let bytes = &buffers.bytes[index * RECEIVE_BUFFER_LEN..][..meta.len];
         let mut remote = meta.addr;
-        if let IpAddr::V4(address) = remote.ip().to_canonical() {
-            remote = SocketAddr::new(address.into(), remote.port());
-        }
+        remote.set_ip(remote.ip().to_canonical());
         let raw = self.transport == Transport::RawIp;
         if raw {
             remote.set_port(0);
         }
-        let local = meta.dst_ip.map(|address| address.to_canonical());
+        // Where the system does not say it, a socket on one address receives to no other.
+        let bound = Some(self.local.ip()).filter(|address| !address.is_unspecified());
+        let local = meta.dst_ip.or(bound).map(|address| address.to_canonical());
         // IPv4 raw sockets give the IP header too, IPv6 ones do not.
         let header = raw && self.local.is_ipv4();
         bytes.chunks(meta.stride.max(1)).filter_map(move |packet| {
@@ -248,6 +291,44 @@ impl Socket {
                 payload: buffers.pool.copy(payload),
             })
         })
+    }
+}
+
+/// Whose fault it is that a call failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// Perhaps an ICMP message about an earlier packet: the call is to be repeated.
+    MayBePending,
+    /// The call's own: it failed three times in a row, and no ICMP message came between.
+    Own,
+    /// There are too many ICMP messages to tell.
+    Unknown,
+}
+
+/// The failures of one call in a row. A pending error is told once, so a failure that comes again without an ICMP message in
+/// between is the call's own; the system may be a little later with the error than with the message, hence the third.
+/// What strangers say in ICMP messages is never taken for the system's word on a path.
+#[derive(Debug, Default)]
+pub(crate) struct Failures {
+    attempts: usize,
+    /// In a row, with the same count of ICMP messages.
+    alike: usize,
+    icmp_count: Option<u64>,
+}
+
+impl Failures {
+    /// Judges one more failure; `icmp_count` is read after it.
+    pub(crate) fn judge(&mut self, icmp_count: u64) -> Failure {
+        self.attempts += 1;
+        self.alike = match self.icmp_count.replace(icmp_count) {
+            Some(before) if before == icmp_count => self.alike + 1,
+            _ => 1,
+        };
+        match (self.alike, self.attempts) {
+            (3.., _) => Failure::Own,
+            (_, ATTEMPTS..) => Failure::Unknown,
+            _ => Failure::MayBePending,
+        }
     }
 }
 
@@ -295,6 +376,20 @@ impl ReceiveBuffers {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_that_belongs_to_an_earlier_packet_is_told_from_the_calls_own() {
+        let judged = |counts: &[u64]| {
+            let mut failures = Failures::default();
+            counts.iter().map(|count| failures.judge(*count)).last().unwrap()
+        };
+        assert_eq!(judged(&[3]), Failure::MayBePending, "left by an earlier packet");
+        assert_eq!(judged(&[3, 3]), Failure::MayBePending);
+        assert_eq!(judged(&[3, 3, 3]), Failure::Own);
+        assert_eq!(judged(&[3, 3, 4]), Failure::MayBePending, "one came between");
+        assert_eq!(judged(&[3, 3, 4, 4, 4]), Failure::Own);
+        assert_eq!(judged(&[1, 2, 3, 4, 5, 6, 7, 8]), Failure::Unknown);
+    }
 
     #[test]
     fn the_ip_header_is_taken_off() {

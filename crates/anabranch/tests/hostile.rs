@@ -159,7 +159,8 @@ impl Puppet {
     }
 }
 
-// The peer's program dies, its socket with it: what comes is answered by ICMP. Or its machine: nothing answers.
+// The peer's program dies, its socket with it: what comes is answered by ICMP, which a translator that forgot the peer might
+// answer too. Or its machine: nothing answers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_vanished_peer_is_told_with_all_that_did_not_arrive() {
     for socket_closes in [true, false] {

@@ -9,6 +9,8 @@ mod bed;
 mod captured;
 #[path = "namespaces/failover.rs"]
 mod failover;
+#[path = "namespaces/hosts.rs"]
+mod hosts;
 #[path = "namespaces/multipath.rs"]
 mod multipath;
 #[path = "common/peer_messages.rs"]

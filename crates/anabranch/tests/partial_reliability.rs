@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anabranch::{
-    Association, Config, Endpoint, Event, Reliability, SendError, SendOptions, StreamId, Undelivered,
+    Association, Config, DiscardNotice, Endpoint, Event, Reliability, SendError, SendOptions, StreamId,
+    Undelivered,
 };
 
 mod common;
@@ -46,6 +47,11 @@ const COUNT: u64 = 600;
 
 /// Sends numbered messages once each; answers the numbers that arrived and those that were given up.
 async fn send_once(pair: &Pair) -> (BTreeSet<u64>, BTreeSet<u64>) {
+    send_once_with(pair, SendOptions::default()).await
+}
+
+/// The same with these options.
+async fn send_once_with(pair: &Pair, options: SendOptions) -> (BTreeSet<u64>, BTreeSet<u64>) {
     let theirs = pair.theirs.clone();
     let receiver = tokio::spawn(async move {
         let mut numbers = BTreeSet::new();
@@ -75,7 +81,11 @@ async fn send_once(pair: &Pair) -> (BTreeSet<u64>, BTreeSet<u64>) {
         // A packet takes one such message.
         let mut message = bytes(1000, number as u32);
         message[..8].copy_from_slice(&number.to_be_bytes());
-        let options = fleeting(Reliability::Retransmissions(0), number);
+        let options = SendOptions {
+            reliability: Reliability::Retransmissions(0),
+            context: number,
+            ..options
+        };
         pair.ours.send_with(StreamId(0), message, options).await.unwrap();
     }
     within(60, pair.ours.drained()).await.unwrap();
@@ -129,6 +139,26 @@ async fn selective_forward_tsn_is_used_where_both_want_it() {
     let pair = lossy(wants, Config::default()).await;
     send_once(&pair).await;
     assert_eq!(pair.ours.stats().counters.selective_notices_sent, 0);
+}
+
+/// What the association's settings leave out, a message's own options ask for.
+#[tokio::test]
+async fn messages_ask_for_early_discard_and_notices() {
+    let mut offers = Config::default();
+    offers.partial_reliability.selective_forward_tsn = Some(1);
+    offers.partial_reliability.discard_notice = DiscardNotice::Never;
+    for asks in [false, true] {
+        let pair = lossy(offers.clone(), offers.clone()).await;
+        let options = SendOptions {
+            early_discard: asks.then_some(true),
+            discard_notice: asks.then_some(DiscardNotice::Alone),
+            ..SendOptions::default()
+        };
+        send_once_with(&pair, options).await;
+        let ours = pair.ours.stats().counters;
+        assert_eq!(ours.selective_notices_sent > 0, asks);
+        assert_eq!(ours.early_discards > 0, asks);
+    }
 }
 
 /// The runtime has one thread: what is given without waiting has not been sent.

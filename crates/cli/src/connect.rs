@@ -13,6 +13,7 @@ use crate::options::{Carry, Observe, TransportKind};
 use crate::output::note;
 use crate::reliability::{Offer, Persist};
 use crate::scheduling::Schedule;
+use crate::stall;
 use crate::units;
 
 /// Streams asked for, at least; the protocol's default.
@@ -130,6 +131,9 @@ impl Target {
                 client.judge_paths(carry).await
             }
             Ok(Err(ConnectError::TimedOut { .. })) | Err(_) => Err(self.silence(carry, remote, wish.server)),
+            Ok(Err(ConnectError::ProtocolUnreachable { .. })) => {
+                Err(self.nothing_there(carry, remote, wish.server))
+            }
             Ok(Err(ConnectError::Refused { reason, .. })) => {
                 let peer = self.peer(carry, remote);
                 Err(Failure::new(format!(
@@ -185,6 +189,18 @@ impl Target {
         }
     }
 
+    /// The peer's system says that nothing receives there.
+    fn nothing_there(&self, carry: &Carry, remote: SocketAddr, server: &str) -> Failure {
+        let (says, flag) = match carry.transport {
+            TransportKind::Udp => ("the UDP port is closed (ICMP port unreachable)", "--udp-port"),
+            TransportKind::Ip => ("no SCTP over IP there (ICMP protocol unreachable)", "--transport"),
+        };
+        Failure::new(format!(
+            "{}: {says}: is `{server}` running there, and is {flag} right?",
+            self.peer(carry, remote)
+        ))
+    }
+
     fn silence(&self, carry: &Carry, remote: SocketAddr, server: &str) -> Failure {
         let ports = match carry.transport {
             TransportKind::Udp => "--udp-port and --port",
@@ -225,15 +241,17 @@ impl Client {
         }
     }
 
-    /// Ends the association in order once all is acknowledged. Waits as long as the protocol does, but not for long
-    /// when the user asked to stop.
+    /// Ends the association in order once all is acknowledged. A peer that makes no progress is waited for no longer than
+    /// [`stall::LIMIT`] for each 64 KiB that are left, and `Config::shutdown_guard` for the shutdown; not for long when the user
+    /// asked to stop.
     pub(crate) async fn finish(&self, interrupt: &Interrupt) -> Ending {
         let orderly = async {
             // First this: the guard timer of a shutdown should not run while much data is still on its way.
-            self.association
-                .drained()
-                .await
-                .map_err(|error| error.to_string())?;
+            if let Err(problem) = stall::drained(&self.association).await {
+                // Does nothing where the association has ended already.
+                self.association.abort("no progress");
+                return Err(problem);
+            }
             self.association
                 .shutdown()
                 .await

@@ -16,6 +16,7 @@ mod output;
 mod paths;
 mod reliability;
 mod scheduling;
+mod stall;
 mod table;
 mod units;
 

@@ -237,7 +237,7 @@ pub(crate) fn to_json(counters: &Counters) -> Value {
         "selective_notices_sent": counters.selective_notices_sent,
         "selective_notices_received": counters.selective_notices_received,
         "late_messages": counters.late_messages, "freed_early_bytes": counters.freed_early_bytes,
-        "chunks_reneged": counters.chunks_reneged,
+        "chunks_reneged": counters.chunks_reneged, "nr_sack_contradictions": counters.nr_sack_contradictions,
         "retransmissions_fast": counters.retransmissions_fast,
         "retransmissions_timeout": counters.retransmissions_timeout,
     })

@@ -582,3 +582,58 @@ fn a_schedule_that_makes_no_sense_is_refused() {
         "{said}"
     );
 }
+
+/// The server is killed in the middle of a run: its system answers what still comes by ICMP, and the client ends at once with
+/// what it measured. (Without ICMP it waits for the association's failure: see `perf/session.rs`.)
+#[cfg(target_os = "linux")]
+#[test]
+fn a_server_that_is_killed_is_noticed() {
+    for more in [&[][..], &["--reverse"], &["--rate", "1mbit"]] {
+        let mut server = perf_server(&[]);
+        // Far longer than this test waits for it.
+        let mut args = vec!["--time", "3600", "--interval", "0.1"];
+        args.extend(more);
+        let mut client = server.client(&args);
+        let mut lines = lines(&mut client);
+        while next_record(&mut lines)["event"] != "interval" {}
+        server.program.0.kill().unwrap();
+        let mut said = String::new();
+        lines.read_to_string(&mut said).unwrap();
+        let output = client.output();
+        assert_eq!(output.status.code(), Some(1), "{more:?}");
+        let error = text(&output.stderr);
+        assert!(
+            error.contains("the measurement ended early") && error.contains("port unreachable"),
+            "{more:?}: {error}"
+        );
+        let said = records(&said);
+        let summary = event(&said, "summary");
+        assert!(
+            summary.to_string().contains("\"messages\""),
+            "{more:?}: {summary}"
+        );
+    }
+}
+
+/// A closed port is told as what it is, at once: the limit is far longer than the test waits.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_closed_port_is_told() {
+    let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port().to_string();
+    drop(free);
+    for (command, server) in [
+        (&["perf", "client"][..], "anabranch perf server"),
+        (&["ping"], "anabranch listen"),
+    ] {
+        let mut args = command.to_vec();
+        args.extend(["127.0.0.1", "--udp-port", &port, "--timeout", "3600s"]);
+        let output = start(&args).output();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(
+            said.contains("the UDP port is closed") && said.contains(&port) && said.contains(server),
+            "{said}"
+        );
+    }
+}

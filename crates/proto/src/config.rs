@@ -8,6 +8,8 @@ use std::net::IpAddr;
 use anabranch_wire::Tsn;
 use anabranch_wire::chunk::OwnChunkTypes;
 
+use crate::message::DiscardNotice;
+
 pub use crate::send::{RecoveryRules, T3Restart};
 pub use multipath::{
     AckRouting, CoupledControl, EcaConfig, MultipathConfig, MultipathMode, PathScheduler,
@@ -46,7 +48,8 @@ pub struct Config {
     /// 1,280: passes everywhere, IPv6 tunnels included.
     pub path_mtu: u16,
     /// The largest IP packet that is sought by probing (RFC 8899) once packets are filled, in bytes, from `path_mtu` to
-    /// 65,535. Default 65,535, which local interfaces carry; `path_mtu` itself seeks nothing.
+    /// 65,535. Default 65,535, which local interfaces carry; `path_mtu` itself seeks nothing, not even a smaller size where
+    /// packets of `path_mtu` bytes are lost.
     pub path_mtu_limit: u16,
     /// Whether packets travel in UDP (RFC 6951), which takes 8 bytes of each. Default true.
     pub udp_encapsulation: bool,
@@ -61,8 +64,9 @@ pub struct Config {
     /// the default, bounds nothing; it needs [`SchedulerKind::Priority`]. Where other traffic keeps the queue longer than
     /// this, less urgent data gives way to it, down to two packets in flight.
     pub low_priority_delay: Option<Duration>,
-    /// The local addresses that the peer is told of, besides the one it sees; empty (the default) lists none,
-    /// which is right behind an address translator and wherever one address is used (RFC 9260 §5.1.2, RFC 6951).
+    /// The local addresses that the peer is told of, besides the one it sees; empty (the default) lists none: then all
+    /// packets leave from the address that set-up used, whatever others the host has. That is right behind an address
+    /// translator and wherever one address is enough (RFC 9260 §5.1.2, RFC 6951).
     pub local_addresses: Vec<IpAddr>,
     /// Which local address packets leave from towards which of the peer's. For an address of the peer that is not in it (none
     /// is, by default) it is the one of `local_addresses` that shares most leading bits with it, and of several as good the
@@ -72,8 +76,8 @@ pub struct Config {
     pub max_paths: usize,
     /// Several paths at once.
     pub multipath: MultipathConfig,
-    /// How long an orderly shutdown may take as a whole (T5-shutdown-guard); `None` derives 5 · `RTO.Max` from
-    /// RFC 9260 §9.2.
+    /// T5-shutdown-guard: how long an orderly shutdown may take from the moment that it is asked for, or that 64 KiB, or all
+    /// that remained, were acknowledged since; then it ends with an ABORT. `None` derives 5 · `RTO.Max` from RFC 9260 §9.2.
     pub shutdown_guard: Option<Duration>,
     /// Messages that may be given up (RFC 3758).
     pub partial_reliability: PartialReliabilityConfig,
@@ -189,12 +193,16 @@ pub struct PartialReliabilityConfig {
     pub discard_unsent: bool,
     /// *Early discard*: a chunk that its message's reliability would not let be repeated is given up at the first missing
     /// report, not the last one needed. It is a loss for congestion control then as it would have been later. Default
-    /// false, because reordering alone causes first missing reports.
+    /// false, because reordering alone causes first missing reports. A message may say otherwise:
+    /// [`crate::SendOptions::early_discard`].
     pub early_discard: bool,
     /// *Selective forward TSN*: offered to the peer, and used if it offers it too. So many packets after one with a message
     /// that will not be repeated, a notice of it tells the receiver not to hold back what follows on the stream. At most
     /// half the congestion window counts. `None`, the default, offers nothing; 1 is what the paper used.
     pub selective_forward_tsn: Option<u32>,
+    /// Which of these notices messages have that do not say otherwise by [`crate::SendOptions::discard_notice`], where both
+    /// sides offered selective forward TSN. Default [`DiscardNotice::WithData`].
+    pub discard_notice: DiscardNotice,
 }
 
 /// NR-SACK (draft-tuexen-tsvwg-sctp-multipath §4; Natarajan and others, *NR-SACKs for SCTP*).
@@ -295,6 +303,7 @@ impl Default for Config {
                 discard_unsent: true,
                 early_discard: false,
                 selective_forward_tsn: None,
+                discard_notice: DiscardNotice::WithData,
             },
             nr_sack: NrSackConfig {
                 offer: true,
@@ -490,7 +499,7 @@ impl Config {
         self
     }
 
-    /// How long an orderly shutdown may take (T5-shutdown-guard, RFC 9260 §9.2).
+    /// T5-shutdown-guard (RFC 9260 §9.2), in use.
     #[must_use]
     pub fn shutdown_guard(&self) -> Duration {
         self.shutdown_guard.unwrap_or(self.rto.max * 5)

@@ -24,7 +24,11 @@ pub enum Event {
     Restarted,
     /// There is something for `recv`. Told once until `recv` has answered `None`.
     Readable,
-    /// `send` takes messages again after it answered that the buffer is full.
+    /// The send buffer has room again. Told once, after the first input that made room since `send` last answered
+    /// [`crate::SendError::BufferFull`]; not once for each caller that was refused, and not for room that a larger buffer
+    /// ([`crate::BufferConfig::growth`]) gives. If several senders wait, their order is the driver's to choose:
+    /// [`crate::Association::send`] takes from whoever asks first. Let the first of them try, then the next, until one is
+    /// answered `BufferFull`, which asks for this event again.
     Writable,
     /// All that was sent is acknowledged (SENDER DRY, RFC 6458 §6.1.9). Told once per run of data; not at all if more was given to
     /// `send` before anybody heard of it.
@@ -84,8 +88,17 @@ pub enum CloseReason {
     SetUpTimedOut,
     /// The peer's cookie went stale and could not be renewed (RFC 9260 §5.2.6).
     StaleCookie,
-    /// The shutdown took longer than its guard timer allows (RFC 9260 §9.2).
+    /// The shutdown took longer than T5-shutdown-guard allows (RFC 9260 §9.2): see `Config::shutdown_guard`.
     ShutdownTimedOut,
+    /// An ICMP message that quotes a packet of this association said that nothing takes SCTP at this address of the peer: its UDP
+    /// port is closed (RFC 6951 §5.5), or, over raw IP (UDP port 0), its system has no SCTP (RFC 9260 §10, ICMP8).
+    ProtocolUnreachable {
+        /// Where the quoted packet was sent: address and UDP port.
+        remote: SocketAddr,
+    },
+    /// The code of this association panicked on this side, which ended it and tried to tell the peer by an ABORT. Messages
+    /// that were not acknowledged or not read are lost, and [`Event::Undelivered`] does not tell them.
+    InternalError,
 }
 
 /// What an association tells the endpoint that routes packets to it: hand each one to
@@ -93,15 +106,17 @@ pub enum CloseReason {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EndpointEvent {
-    /// The association answers to this tag from now on.
-    LocalTagChanged {
-        /// Before.
-        from: VerificationTag,
-        /// Now.
-        to: VerificationTag,
+    /// The peer restarted (RFC 9260 §5.2.4 A).
+    PeerRestarted {
+        /// The association answers to this tag from now on.
+        local_tag: VerificationTag,
+        /// The peer's only address, until others are added.
+        remote: SocketAddr,
     },
     /// The peer has this address too.
     PeerAddressAdded(SocketAddr),
+    /// A host at this address, which the peer listed, has no part in the association: its set-up chunks are its own.
+    PeerAddressDenied(SocketAddr),
     /// The association is over and its id may be forgotten.
     Closed,
     /// The same, in order (RFC 9260 §9.2): the endpoint answers late packets of the peer accordingly for a while.

@@ -20,11 +20,13 @@ mod extension;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
+mod icmp;
 mod message;
 mod paged;
 mod path;
 mod random;
 mod receive;
+mod runs;
 mod send;
 mod stats;
 mod time;
@@ -41,7 +43,8 @@ pub use config::{
 pub use endpoint::{AssociationId, ConnectOptions, Endpoint, Handling, Inbound};
 pub use error::{ConnectError, EndpointError, PathRequestError, SchedulingError, SendError};
 pub use event::{CloseReason, EndpointEvent, Event, PathError, Reply, Undelivered};
-pub use message::{MessageId, MessagePart, Payload, Reliability, SendOptions};
+pub use icmp::{IcmpKind, IcmpMessage};
+pub use message::{DiscardNotice, MessageId, MessagePart, Payload, Reliability, SendOptions};
 pub use path::{PathId, PathState};
 pub use stats::{AssociationStats, Counters, Extensions, PathStats, StreamStats};
 pub use time::Timestamp;

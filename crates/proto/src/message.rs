@@ -5,6 +5,8 @@ use core::time::Duration;
 use anabranch_wire::{Ppid, StreamId};
 use bytes::{Bytes, BytesMut};
 
+use crate::config::PartialReliabilityConfig;
+
 /// Names a message given to `send`, within its association; counts from 0 in the order of the calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId(pub u64);
@@ -28,6 +30,21 @@ pub enum Reliability {
     Priority(u32),
 }
 
+/// Whether a receiver is told of each chunk of an ordered message that will not be retransmitted, so that it need not hold
+/// back what follows on the stream (*selective forward TSN*; Basto and Freitas, *SCTP extensions for time sensitive
+/// traffic*). In force where both sides offered it: [`PartialReliabilityConfig`](crate::PartialReliabilityConfig).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum DiscardNotice {
+    /// It is not told.
+    Never,
+    /// By a later packet with data, on the path of the chunk.
+    #[default]
+    WithData,
+    /// So too; and by a packet with nothing else if the congestion window lets no more data out on that path. Such a packet
+    /// costs about 60 bytes. It is of use where the stream goes on over other paths, or the window is one packet.
+    Alone,
+}
+
 /// How a message is to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct SendOptions {
@@ -41,6 +58,23 @@ pub struct SendOptions {
     pub context: u64,
     /// When to give it up.
     pub reliability: Reliability,
+    /// Whether a chunk of it that must not be retransmitted is abandoned at its first missing report (*early discard*).
+    /// `None`, the default: as [`PartialReliabilityConfig::early_discard`](crate::PartialReliabilityConfig::early_discard).
+    pub early_discard: Option<bool>,
+    /// Whether the receiver is told of chunks of it that will not be retransmitted. `None`, the default: as
+    /// [`PartialReliabilityConfig::discard_notice`](crate::PartialReliabilityConfig::discard_notice).
+    pub discard_notice: Option<DiscardNotice>,
+}
+
+impl SendOptions {
+    /// The same, with what they leave to the association filled in.
+    pub(crate) fn or_as_set(self, config: &PartialReliabilityConfig) -> Self {
+        Self {
+            early_discard: self.early_discard.or(Some(config.early_discard)),
+            discard_notice: self.discard_notice.or(Some(config.discard_notice)),
+            ..self
+        }
+    }
 }
 
 /// A message, or a part of one that is handed over before it is complete (partial delivery, RFC 9260 §6.9).

@@ -76,6 +76,9 @@ pub struct Counters {
     /// Bytes of user data freed because the peer can no longer take them back, before they were cumulatively
     /// acknowledged (NR-SACK).
     pub freed_early_bytes: u64,
+    /// Acknowledgements that newly acknowledged something and left out chunks that the peer had declared non-renegable
+    /// (NR-SACK): an error of the peer. The chunks stay acknowledged.
+    pub nr_sack_contradictions: u64,
     /// Chunks that this side had gap-acknowledged and dropped again for want of room.
     pub chunks_reneged: u64,
     /// Heartbeats sent.

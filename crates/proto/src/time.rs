@@ -13,6 +13,9 @@ impl Timestamp {
     /// The driver's origin.
     pub const ZERO: Self = Self(0);
 
+    /// The end of time, some 584 years after the origin.
+    pub const MAX: Self = Self(u64::MAX);
+
     /// The time that passed since `earlier`; zero if `earlier` is later.
     #[must_use]
     pub fn saturating_duration_since(self, earlier: Self) -> Duration {
@@ -41,7 +44,7 @@ impl Timestamp {
 impl Add<Duration> for Timestamp {
     type Output = Self;
 
-    /// Saturates at the end of time (some 584 years) rather than to wrap.
+    /// Saturates at [`Timestamp::MAX`] rather than to wrap.
     fn add(self, duration: Duration) -> Self {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         Self(self.0.saturating_add(nanos))

@@ -114,8 +114,8 @@ pub fn describe_chunk(chunk: &Chunk) -> String {
             }
             text
         }
-        Chunk::Heartbeat(heartbeat) => format!("HEARTBEAT {}B", heartbeat.info.len()),
-        Chunk::HeartbeatAck(heartbeat) => format!("HEARTBEAT-ACK {}B", heartbeat.info.len()),
+        Chunk::Heartbeat(heartbeat) => format!("HEARTBEAT {}B", heartbeat.tlvs.len()),
+        Chunk::HeartbeatAck(heartbeat) => format!("HEARTBEAT-ACK {}B", heartbeat.tlvs.len()),
         Chunk::Abort(abort) => {
             format!(
                 "ABORT{}{}",

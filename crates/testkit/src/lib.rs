@@ -8,9 +8,11 @@ mod bulk;
 mod capture;
 mod chunks;
 pub mod desk;
+pub mod host_matrix;
 mod ledger;
 mod pair;
 mod script;
+mod seeds;
 mod talker;
 
 use anabranch_proto::Config;
@@ -19,7 +21,8 @@ pub use bulk::{Bulk, Greedy, Sink};
 pub use chunks::{sack, shutdown_chunk};
 pub use ledger::{Ledger, Parcel, Violation};
 pub use pair::{PORT, Pair, Setup, Side};
-pub use script::{FromEndpoint, Script, state_cookie};
+pub use script::{FromEndpoint, Script, packet_of, state_cookie};
+pub use seeds::Seeds;
 pub use talker::{Message, Talker};
 
 /// Settings of an endpoint that says nothing unasked: no heartbeats, no probes for a larger path MTU, no extension; its

@@ -339,6 +339,11 @@ impl Pair {
         self.associations[side as usize].or_else(|| self.host(side).association_ids().last())
     }
 
+    /// Makes this association the one that a side uses.
+    pub fn use_association(&mut self, side: Side, id: AssociationId) {
+        self.associations[side as usize] = Some(id);
+    }
+
     /// A side's association.
     ///
     /// # Panics

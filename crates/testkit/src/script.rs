@@ -39,6 +39,8 @@ const MAX_PACKET: usize = 65_000;
 pub struct FromEndpoint {
     /// When.
     pub at: Timestamp,
+    /// The local address that it leaves from; unspecified if routing chooses.
+    pub source: IpAddr,
     /// Where to.
     pub destination: SocketAddr,
     /// Ports and tag.
@@ -233,13 +235,7 @@ impl Script {
             destination_port: self.endpoint_port,
             verification_tag: tag,
         };
-        let mut buffer = Vec::new();
-        let mut writer = PacketWriter::new(&mut buffer, header, MAX_PACKET);
-        for chunk in chunks {
-            writer.push(chunk);
-        }
-        let _ = writer.finish();
-        buffer
+        packet_of(header, chunks)
     }
 
     /// A packet with these bytes behind its header, whatever they are, and a right checksum.
@@ -408,6 +404,7 @@ impl Script {
             });
             self.answers.push_back(FromEndpoint {
                 at: self.now,
+                source: packet.source.ip(),
                 destination: packet.destination,
                 header: parsed.header,
                 chunks: chunks.collect(),
@@ -499,6 +496,18 @@ impl Script {
         self.send(&[Chunk::CookieAck]);
         self.expect_silence();
     }
+}
+
+/// A packet with this header and these chunks, with a right checksum.
+#[must_use]
+pub fn packet_of(header: CommonHeader, chunks: &[impl EncodeChunk]) -> Vec<u8> {
+    let mut buffer = Vec::new();
+    let mut writer = PacketWriter::new(&mut buffer, header, MAX_PACKET);
+    for chunk in chunks {
+        writer.push(chunk);
+    }
+    let _ = writer.finish();
+    buffer
 }
 
 /// The state cookie in an INIT ACK.

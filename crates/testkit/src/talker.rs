@@ -2,6 +2,7 @@
 //! both with all events for the test to look at.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
 
 use anabranch_netsim::{Application, HostApi};
 use anabranch_proto::{Association, AssociationId, Event, MessagePart, Ppid, SendError, StreamId, Timestamp};
@@ -31,6 +32,8 @@ pub struct Talker {
     pub reading: bool,
     /// What is still to be sent.
     pub backlog: VecDeque<Parcel>,
+    /// The addresses of the peers that it talks to: it leaves all other associations alone. `None`: it talks to everybody.
+    pub peers: Option<Vec<IpAddr>>,
     /// Whether to begin a shutdown when the backlog is empty.
     pub shutdown_when_done: bool,
     /// All events of all associations so far, but for `Readable` and `Writable` which are acted on.
@@ -48,6 +51,7 @@ impl Default for Talker {
         Self {
             reading: true,
             backlog: VecDeque::new(),
+            peers: None,
             shutdown_when_done: false,
             events: Vec::new(),
             inbox: VecDeque::new(),
@@ -140,6 +144,10 @@ impl Application for Talker {
         let Some(association) = api.association(id) else {
             return;
         };
+        let remote = association.remote_address().ip();
+        if self.peers.as_ref().is_some_and(|peers| !peers.contains(&remote)) {
+            return;
+        }
         match event {
             Event::Readable => self.read(now, id, association),
             Event::Writable => self.send_backlog(now, association),

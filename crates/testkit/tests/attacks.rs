@@ -89,23 +89,24 @@ fn send(script: &mut Script, count: usize) {
 // A → HEARTBEAT (64-bit nonce) → V
 // V (spoofed by M) → HEARTBEAT ACK (a guess) → A
 // V → ABORT (T bit) → A
-/// §2 Address Camping: the victim's address stays unconfirmed whatever M guesses, and V's answer ends M's association,
-/// after which V connects.
+/// §2 Address Camping: the victim's address stays unconfirmed whatever M guesses, and V's answer takes it from M's
+/// association, after which V connects.
 #[test]
 fn address_camping() {
     let mut script = camped();
     script.advance(Duration::from_millis(1));
     let probe = script.expect();
     assert_eq!(probe.destination, victim(&script), "asked at once");
-    let Chunk::Heartbeat(Heartbeat { info }) = probe.only() else {
+    let Chunk::Heartbeat(heartbeat) = probe.only() else {
         panic!("HEARTBEAT")
     };
+    let info = heartbeat.info().expect("a Heartbeat Info");
     let attacker = script.remote;
     script.remote = victim(&script);
     for at in 0..info.len() {
         let mut guess = info.to_vec();
         guess[at] ^= 1;
-        script.send(&[Chunk::HeartbeatAck(HeartbeatAck { info: guess.into() })]);
+        script.send(&[Chunk::HeartbeatAck(HeartbeatAck::new(guess))]);
     }
     let stats = script.association().stats();
     assert_eq!(
@@ -123,10 +124,15 @@ fn address_camping() {
             causes: anabranch_wire::cause::Causes::empty(),
         })],
     );
-    assert_eq!(associations(&mut script), 0, "M has nothing left");
+    assert_eq!(associations(&mut script), 1, "M keeps what is M's own");
+    assert_eq!(
+        script.association().stats().paths[1].state,
+        PathState::Unconfirmed
+    );
     script.tag = VerificationTag(0x1c71);
-    script.set_up();
+    script.set_up_with(listing(&[ELSEWHERE]));
     assert_eq!(script.association().state(), State::Established);
+    assert_eq!(associations(&mut script), 2, "V has its own");
     script.remote = attacker;
 }
 
@@ -321,7 +327,7 @@ fn many_chunks_that_want_an_answer() {
     assert!(sent.iter().map(len).sum::<usize>() <= 2 * received);
 
     let heartbeat = Chunk::Heartbeat(Heartbeat {
-        info: Bytes::from_static(b"\0\x01\0\x08yoho"),
+        tlvs: Bytes::from_static(b"\0\x01\0\x08yoho"),
     });
     let many = vec![heartbeat; 90];
     let received = 12 + 12 * 90;

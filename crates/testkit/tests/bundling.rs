@@ -34,11 +34,11 @@ fn established() -> Script {
 
 fn heartbeat(info: &'static [u8]) -> Chunk {
     let info = Bytes::from_static(info);
-    Chunk::Heartbeat(Heartbeat { info })
+    Chunk::Heartbeat(Heartbeat::new(info))
 }
 
 fn heartbeat_ack(info: Bytes) -> Chunk {
-    Chunk::HeartbeatAck(HeartbeatAck { info })
+    Chunk::HeartbeatAck(HeartbeatAck::new(info))
 }
 
 fn sack(cumulative_tsn_ack: Tsn, a_rwnd: u32, gap_ends: u16) -> Chunk {
@@ -182,7 +182,7 @@ fn two_addresses(confirmed: bool) -> Script {
         panic!("HEARTBEAT")
     };
     if confirmed {
-        script.send(&[heartbeat_ack(probe.info)]);
+        script.send(&[heartbeat_ack(probe.info().expect("a Heartbeat Info"))]);
     }
     let expected = if confirmed {
         PathState::Active
@@ -351,7 +351,7 @@ fn a_cookie_echo_to_another_address() {
     script.send(&[Chunk::CookieAck]);
     script.advance(Duration::from_millis(1));
     script.expect_silence(); // One probe at a time.
-    script.send(&[heartbeat_ack(probe.info)]);
+    script.send(&[heartbeat_ack(probe.info().expect("a Heartbeat Info"))]);
     script.expect_silence();
     assert_eq!(script.association().state(), State::Established);
     let paths = script.association().stats().paths;
@@ -428,9 +428,10 @@ fn a_sack_after_shutdown_was_sent() {
 // A ← HEARTBEAT ← Z
 // A → HEARTBEAT ACK → Z
 // A → SHUTDOWN → Z, as often as at first
-/// §9.2: whatever the peer sends restarts T2 and clears the count of repeats.
+/// §9.2: whatever the peer sends clears the count of errors. T2-shutdown goes on, unlike there: or packets that come more often
+/// than it expires would keep a lost SHUTDOWN from being repeated.
 #[test]
-fn any_packet_after_shutdown_was_sent_restarts_t2() {
+fn any_packet_after_shutdown_was_sent_clears_the_error_count() {
     let mut config = quiet();
     config.retransmissions.association_max_retrans = 2;
     let mut script = shutdown_sent(config);
@@ -442,7 +443,7 @@ fn any_packet_after_shutdown_was_sent_restarts_t2() {
     script.advance(SECOND);
     script.send(&[heartbeat(b"yoho")]);
     assert_eq!(script.expect_chunk().kind(), kind::HEARTBEAT_ACK);
-    for wait in [4, 8] {
+    for wait in [3, 8] {
         assert_eq!(script.advance_to_timeout(), wait * SECOND);
         assert_eq!(script.expect_chunk(), shutdown);
     }
@@ -663,6 +664,9 @@ fn a_heartbeat_without_info_is_answered() {
     let mut script = Script::new(quiet(), 1);
     script.set_up();
     let info = Bytes::new();
-    script.send(&[Chunk::Heartbeat(Heartbeat { info: info.clone() })]);
-    assert_eq!(script.expect_chunk(), Chunk::HeartbeatAck(HeartbeatAck { info }));
+    script.send(&[Chunk::Heartbeat(Heartbeat::new(info.clone()))]);
+    assert_eq!(
+        script.expect_chunk(),
+        Chunk::HeartbeatAck(HeartbeatAck::new(info))
+    );
 }

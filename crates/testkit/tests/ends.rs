@@ -24,7 +24,7 @@ const ZERO: VerificationTag = VerificationTag(0);
 
 fn heartbeat() -> Chunk {
     Chunk::Heartbeat(Heartbeat {
-        info: Bytes::from_static(b"\0\x01\0\x08yoho"),
+        tlvs: Bytes::from_static(b"\0\x01\0\x08yoho"),
     })
 }
 

@@ -286,7 +286,7 @@ fn answers_that_wait_for_a_full_socket() {
     let mut script = with(|_| ());
     let tag = script.endpoint_tag;
     let heartbeat = Chunk::Heartbeat(Heartbeat {
-        info: Bytes::from_static(b"\0\x01\0\x08yoho"),
+        tlvs: Bytes::from_static(b"\0\x01\0\x08yoho"),
     });
     for _ in 0..1000 {
         send_undrained(&mut script, tag, &heartbeat);

@@ -34,7 +34,7 @@ fn established() -> Script {
 
 fn info(chunk: Chunk) -> Bytes {
     match chunk {
-        Chunk::Heartbeat(heartbeat) => heartbeat.info,
+        Chunk::Heartbeat(heartbeat) => heartbeat.info().expect("a Heartbeat Info"),
         other => panic!("HEARTBEAT, not {other:?}"),
     }
 }
@@ -68,7 +68,7 @@ fn heartbeats_of_an_idle_path() {
     for _ in 0..20 {
         waits.push(script.advance_to_timeout());
         let info = info(script.expect_chunk());
-        script.send(&[Chunk::HeartbeatAck(HeartbeatAck { info })]);
+        script.send(&[Chunk::HeartbeatAck(HeartbeatAck::new(info))]);
         assert_eq!(script.association().stats().paths[0].error_count, 0);
     }
     let range = 30 * SECOND + SECOND / 2..=30 * SECOND + 3 * SECOND / 2;
@@ -94,14 +94,14 @@ fn a_wrong_nonce_is_no_answer() {
         script.advance_to_timeout();
         let mut info = info(script.expect_chunk()).to_vec();
         *info.last_mut().expect("it is not empty") ^= 1;
-        script.send(&[Chunk::HeartbeatAck(HeartbeatAck { info: info.into() })]);
+        script.send(&[Chunk::HeartbeatAck(HeartbeatAck::new(info))]);
     }
     let now = script.association().stats().paths.swap_remove(0);
     assert_eq!((now.error_count, now.state), (6, PathState::Inactive));
     // The right answer brings it back (§8.2).
     script.advance_to_timeout();
     let info = info(script.expect_chunk());
-    script.send(&[Chunk::HeartbeatAck(HeartbeatAck { info })]);
+    script.send(&[Chunk::HeartbeatAck(HeartbeatAck::new(info))]);
     let now = script.association().stats().paths.swap_remove(0);
     assert_eq!((now.error_count, now.state), (0, PathState::Active));
 }
@@ -113,8 +113,11 @@ fn a_wrong_nonce_is_no_answer() {
 fn a_heartbeat_is_echoed() {
     let mut script = established();
     let info = Bytes::from_static(b"of no meaning here");
-    script.send(&[Chunk::Heartbeat(Heartbeat { info: info.clone() })]);
-    assert_eq!(script.expect_chunk(), Chunk::HeartbeatAck(HeartbeatAck { info }));
+    script.send(&[Chunk::Heartbeat(Heartbeat::new(info.clone()))]);
+    assert_eq!(
+        script.expect_chunk(),
+        Chunk::HeartbeatAck(HeartbeatAck::new(info))
+    );
 }
 
 // A ← HEARTBEAT from another UDP port, first with a wrong tag, then with the right one ← Z
@@ -124,9 +127,7 @@ fn a_heartbeat_is_echoed() {
 fn the_udp_port_of_a_path_changes() {
     let mut script = established();
     let before = script.remote;
-    let heartbeat = Chunk::Heartbeat(Heartbeat {
-        info: Bytes::from_static(b"here"),
-    });
+    let heartbeat = Chunk::Heartbeat(Heartbeat::new("here"));
     script.remote.set_port(40_000);
     let mut wrong = script.endpoint_tag;
     wrong.0 ^= 1;
@@ -276,6 +277,12 @@ fn locals(adjust: impl FnOnce(&mut Config)) -> Vec<Option<IpAddr>> {
 fn every_address_of_the_peer_has_a_local_one() {
     let [one, two, three]: [IpAddr; 3] = [0, 1, 2].map(|subnet| [10, subnet, 0, 1].into());
     assert_eq!(locals(|_| ())[1..], [Some(two), Some(three)], "the same subnet");
+    let reversed = |config: &mut Config| config.local_addresses = vec![three, two, one];
+    assert_eq!(
+        locals(reversed),
+        [Some(one), Some(two), Some(three)],
+        "in whatever order they are listed"
+    );
     let crossed = |config: &mut Config| {
         config.local_addresses = vec![one, two, three];
         let pair = |local, remote: [u8; 4]| PathPair {

@@ -47,13 +47,13 @@ fn error(cause: Cause) -> Chunk {
 
 fn heartbeat() -> Chunk {
     Chunk::Heartbeat(Heartbeat {
-        info: Bytes::from_static(b"\0\x01\0\x08yoho"),
+        tlvs: Bytes::from_static(b"\0\x01\0\x08yoho"),
     })
 }
 
 fn heartbeat_ack() -> Chunk {
     Chunk::HeartbeatAck(HeartbeatAck {
-        info: Bytes::from_static(b"\0\x01\0\x08yoho"),
+        tlvs: Bytes::from_static(b"\0\x01\0\x08yoho"),
     })
 }
 

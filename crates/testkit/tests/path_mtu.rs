@@ -5,7 +5,7 @@ use core::time::Duration;
 use anabranch_netsim::LinkConfig;
 use anabranch_proto::{Config, SendOptions, StreamId};
 use anabranch_testkit::{Ledger, Pair, Script, Setup, Side};
-use anabranch_wire::chunk::{Chunk, Heartbeat, HeartbeatAck, Pad, Sack, TsnList};
+use anabranch_wire::chunk::{Chunk, HeartbeatAck, Pad, Sack, TsnList};
 
 const SECOND: Duration = Duration::from_secs(1);
 const DELAY: Duration = Duration::from_millis(40);
@@ -92,6 +92,92 @@ fn a_path_that_becomes_smaller_in_the_middle_of_a_transfer() {
     assert!(took < 60 * SECOND, "{took:?}");
 }
 
+// A → DATA (1,280 bytes) → (the path carries 1,000), twice more after T3-rtx
+// A → DATA (1,280 bytes, may be fragmented by IP) → Z
+// A → DATA (576 bytes) … HEARTBEAT, PAD (1,280; three times, lost), HEARTBEAT, PAD (768) → Z
+/// RFC 8899 §5.2: where not even the base passes, the size goes down to the minimum, and the search begins there.
+#[test]
+fn a_path_below_the_base() {
+    for (mtu, found) in [(1000, 768), (1200, 1200), (576, 576)] {
+        let mut pair = Setup::new(3).path(link(mtu)).connect();
+        carry(&mut pair, &mut Ledger::new(1), 2);
+        let counters = *pair.association(Side::A).counters();
+        assert_eq!(counters.mtu_black_holes, 1, "on a path of {mtu}");
+        // The search goes on while packets are full, and its lost probes take a while.
+        let mut ledger = Ledger::new(2);
+        for _ in 0..30 {
+            carry(&mut pair, &mut ledger, 1);
+            pair.run_for(10 * SECOND);
+        }
+        assert_eq!(pmtu(&pair), found, "on a path of {mtu}");
+        let later = *pair.association(Side::A).counters();
+        assert_eq!(later.timeouts, counters.timeouts, "no data is lost any more");
+    }
+}
+
+/// The path is down for so many seconds in the middle of a transfer, which then goes on; answers the packet sizes in the outage, by
+/// the first probe that is answered, and in the end.
+fn through_an_outage(seconds: u32) -> [u16; 3] {
+    let mut pair = Setup::new(4)
+        .path(link(1500))
+        .adjust_both(|config| {
+            config.retransmissions.association_max_retrans = 50;
+            config.retransmissions.path_max_retrans = 50;
+        })
+        .connect();
+    let mut ledger = Ledger::new(1);
+    pair.cut(0, true);
+    let parcels: Vec<_> = (0..16).map(|_| ledger.parcel(0, 1 << 16, false)).collect();
+    pair.post(Side::A, parcels);
+    pair.run_for(seconds * SECOND);
+    let during = pmtu(&pair);
+    pair.cut(0, false);
+    let limit = pair.now() + 120 * SECOND;
+    assert!(pair.run_to(limit, |pair| pmtu(pair) != during));
+    let first = pmtu(&pair);
+    carry(&mut pair, &mut ledger, 4);
+    [during, first, pmtu(&pair)]
+}
+
+// A → DATA → (the path is down for 6 s), again after each T3-rtx
+// A → DATA → Z, HEARTBEAT, PAD (1,280) → Z
+/// What was lost for another reason than its size leaves no small packets behind.
+#[test]
+fn an_outage_is_not_taken_for_a_narrow_path() {
+    assert_eq!(
+        through_an_outage(6),
+        [576, 1280, 1500],
+        "suspected, and not confirmed"
+    );
+}
+
+/// Not even if all probes of the base were lost in it too.
+#[test]
+fn a_long_outage_is_not_taken_for_a_narrow_path() {
+    assert_eq!(through_an_outage(200), [576, 1280, 1500]);
+}
+
+// A → HEARTBEAT, PAD → Z (no answer), three times
+/// RFC 8899 §5.1.1: PROBE_TIMER is never less than 1 s, and should be more than 15 s, however short the round trip is.
+#[test]
+fn probes_are_not_sent_at_the_pace_of_the_rto() {
+    let mut pair = Setup::new(5).path(link(1300)).connect();
+    let mut ledger = Ledger::new(1);
+    let probes = |pair: &Pair| pair.association(Side::A).counters().mtu_probes_sent;
+    let mut at = Vec::new();
+    for _ in 0..60 {
+        let before = probes(&pair);
+        carry(&mut pair, &mut ledger, 1);
+        pair.run_ms(1000);
+        at.extend((before..probes(&pair)).map(|_| pair.now()));
+    }
+    assert_eq!(at.len(), 3, "three of 1,400 bytes");
+    for pair in at.windows(2) {
+        let apart = pair[1].saturating_duration_since(pair[0]);
+        assert!(apart > 14 * SECOND, "{apart:?}");
+    }
+}
+
 // A → HEARTBEAT, PAD → Z
 /// The probe of RFC 8899 §6.2.1.1: its size on the wire, what is in it, and whose answer counts.
 #[test]
@@ -116,10 +202,10 @@ fn a_probe_and_its_answer() {
     for round in 0..10 {
         while let Some(answer) = script.next_answer() {
             tsns += answer.data().count() as u32;
-            if let [Chunk::Heartbeat(Heartbeat { info }), Chunk::Pad(Pad { len })] = &answer.chunks[..] {
+            if let [Chunk::Heartbeat(heartbeat), Chunk::Pad(Pad { len })] = &answer.chunks[..] {
                 // 20 IPv4, 8 UDP, 12 common header, 28 HEARTBEAT, 4 of PAD.
                 assert_eq!(usize::from(*len), 1400 - 20 - 8 - 12 - 28 - 4);
-                probe = Some(info.clone());
+                probe = heartbeat.info();
             }
         }
         if probe.is_some() {
@@ -138,10 +224,10 @@ fn a_probe_and_its_answer() {
     let mut wrong = right.to_vec();
     *wrong.last_mut().expect("not empty") ^= 1;
     let mtu = |script: &Script| script.association().stats().paths[0].pmtu;
-    script.send(&[Chunk::HeartbeatAck(HeartbeatAck { info: wrong.into() })]);
+    script.send(&[Chunk::HeartbeatAck(HeartbeatAck::new(wrong))]);
     assert_eq!(mtu(&script), 1280, "an answer that nobody was asked for");
-    script.send(&[Chunk::HeartbeatAck(HeartbeatAck { info: right.clone() })]);
+    script.send(&[Chunk::HeartbeatAck(HeartbeatAck::new(right.clone()))]);
     assert_eq!(mtu(&script), 1400);
-    script.send(&[Chunk::HeartbeatAck(HeartbeatAck { info: right })]);
+    script.send(&[Chunk::HeartbeatAck(HeartbeatAck::new(right))]);
     assert_eq!(mtu(&script), 1400, "the same answer again");
 }

@@ -282,8 +282,8 @@ fn heartbeats_by_the_clock() {
     let Chunk::Heartbeat(heartbeat) = script.expect_chunk() else {
         panic!("HEARTBEAT")
     };
-    let info = heartbeat.info;
-    script.send(&[Chunk::HeartbeatAck(HeartbeatAck { info })]);
+    let info = heartbeat.info().expect("a Heartbeat Info");
+    script.send(&[Chunk::HeartbeatAck(HeartbeatAck::new(info))]);
     let now = script.association().stats().paths.swap_remove(0);
     assert_eq!((now.state, now.error_count), (Active, 0));
 }

@@ -3,11 +3,7 @@
 //!
 //! `SWARM_SEEDS=100..200` (or one number) chooses the seeds; a failure prints the command that repeats it.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anabranch_netsim::{Generator, LinkConfig, LossModel, Probability, QueueLimit};
@@ -15,11 +11,16 @@ use anabranch_proto::{
     AckRouting, AssociationState, CloseReason, Config, ConnectOptions, Counters, CoupledControl, Event,
     MultipathConfig, MultipathMode, PathScheduler, RetransmissionPolicy, SchedulerKind, StreamId, Tsn,
 };
-use anabranch_testkit::{Ledger, PORT, Pair, Setup, Side, Violation};
+use anabranch_testkit::{Ledger, PORT, Pair, Seeds, Setup, Side, Violation};
 use bytes::Bytes;
 
 /// Seeds that run in CI.
 const SEEDS: Range<u64> = 0..500;
+
+const REPEATED: Seeds = Seeds {
+    variable: "SWARM_SEEDS",
+    binary: "swarm",
+};
 
 /// Virtual time that everything may take once the faults have healed: several backed-off timeouts.
 const HEALED_LIMIT: Duration = Duration::from_secs(1800);
@@ -56,21 +57,6 @@ const SCHEDULERS: [SchedulerKind; 6] = [
     SchedulerKind::WeightedFairQueueing,
 ];
 
-fn seeds() -> Range<u64> {
-    let Ok(text) = std::env::var("SWARM_SEEDS") else {
-        return SEEDS;
-    };
-    let number = |text: &str| {
-        text.trim()
-            .parse::<u64>()
-            .expect("SWARM_SEEDS is FROM..TO or one number")
-    };
-    match text.split_once("..") {
-        Some((from, to)) => number(from)..number(to),
-        None => number(&text)..number(&text) + 1,
-    }
-}
-
 /// 37,511: a path became smaller while a small window made every packet look like a probe of it, and SHUTDOWNs like answers
 /// that the window is closed: the black hole was never found. 105,607: the same, where no packet fits the window.
 #[test]
@@ -82,39 +68,8 @@ fn seeds_that_failed_once() {
 
 #[test]
 fn everything_arrives_once_the_faults_heal() {
-    let seeds = seeds();
-    let next = AtomicU64::new(seeds.start);
-    let coverage = Mutex::new(BTreeMap::<&str, u64>::new());
-    let failed = Mutex::new(Vec::new());
-    let work = || {
-        loop {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= seeds.end {
-                return;
-            }
-            if let Ok(reached) = catch_unwind(AssertUnwindSafe(|| run(seed))) {
-                let mut coverage = coverage.lock().expect("no panic holds it");
-                reached
-                    .into_iter()
-                    .for_each(|what| *coverage.entry(what).or_default() += 1);
-            } else {
-                eprintln!("again: SWARM_SEEDS={seed} cargo test -p anabranch-testkit --test swarm");
-                failed.lock().expect("no panic holds it").push(seed);
-            }
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(work);
-        }
-    });
-    let coverage = coverage.into_inner().expect("no panic holds it");
-    println!("seeds {seeds:?} reached:");
-    for (what, count) in &coverage {
-        println!("  {what:<16} {count}");
-    }
-    let failed = failed.into_inner().expect("no panic holds it");
-    assert!(failed.is_empty(), "{} seeds failed: {failed:?}", failed.len());
+    let seeds = REPEATED.chosen(SEEDS);
+    let coverage = REPEATED.run(seeds.clone(), run);
     if seeds == SEEDS {
         for what in MUST_REACH {
             assert!(coverage.contains_key(what), "no seed reached {what}");

@@ -243,7 +243,7 @@ fn any_chunk() -> impl Strategy<Value = Chunk> {
             causes
         })),
         causes().prop_map(|causes| Chunk::Error(ErrorChunk { causes })),
-        bytes(0..200).prop_map(|info| Chunk::Heartbeat(Heartbeat { info })),
+        bytes(0..200).prop_map(|info| Chunk::Heartbeat(Heartbeat::new(info))),
         bytes(0..200).prop_map(|cookie| Chunk::CookieEcho(CookieEcho { cookie })),
         any::<u32>().prop_map(|tsn| Chunk::Shutdown(Shutdown {
             cumulative_tsn_ack: Tsn(tsn)

@@ -1,21 +1,25 @@
 //! One association at work: the core's state behind a lock, and the task that keeps its timers.
 
+use std::any::Any;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
 use anabranch_proto::{
-    AssociationId, CloseReason, EndpointEvent, Event, Inbound, PathError, PathId, Timestamp, Transmit,
+    AssociationId, AssociationState, CloseReason, EndpointEvent, Event, Inbound, PathError, PathId,
+    Timestamp, Transmit,
 };
 use tokio::sync::Notify;
 
 use super::events::Events;
-use super::inbox::{Arrived, Inbox, Taken};
+use super::inbox::{Inbox, Input, Taken};
 use super::{Hub, lock};
 use crate::error::RecvError;
 use crate::message::{Joiner, Message};
+use crate::senders::Senders;
 use crate::socket::{Outgoing, Socket};
 
 /// Errors of a socket taken in a row before other tasks get their turn.
@@ -40,8 +44,6 @@ pub(crate) struct Shared {
     drive: Notify,
     /// `recv` may find something.
     pub(crate) readable: Notify,
-    /// `send` may find room.
-    pub(crate) writable: Notify,
     /// Established, drained, closed, or an event is there.
     pub(crate) changed: Notify,
 }
@@ -57,6 +59,7 @@ pub(crate) struct State {
     clock: Timestamp,
     pub(crate) events: Events,
     pub(crate) joiner: Joiner,
+    pub(crate) senders: Senders,
     pub(crate) established: bool,
     /// Nothing that was sent is still without acknowledgement.
     pub(crate) dry: bool,
@@ -65,22 +68,28 @@ pub(crate) struct State {
     pub(crate) abandoned: bool,
     /// Why the system sends nothing, if it sent nothing since.
     pub(crate) refused: Option<io::Error>,
-    /// Packets out of the inbox; kept for its memory.
-    packets: Vec<Inbound>,
+    /// What was in the inbox; kept for its memory.
+    inputs: Vec<Input>,
     gone: bool,
+    /// A test wants the association's code to panic at the next packet.
+    #[cfg(test)]
+    pub(super) panics: bool,
 }
 
 /// What is left to do when the lock is released.
 #[derive(Debug, Default)]
 struct Aftermath {
     readable: bool,
-    writable: bool,
     changed: bool,
     drive: bool,
     /// The socket told errors, or has enough at once, and there may be more to send.
     again: bool,
-    events: Vec<EndpointEvent>,
+    /// Packets that came when it was over.
+    unread: Vec<Inbound>,
 }
+
+/// What a panic carries.
+type Panic = Box<dyn Any + Send>;
 
 /// A batch as the core made it.
 pub(super) fn outgoing(transmit: &Transmit) -> Outgoing {
@@ -113,13 +122,16 @@ impl Shared {
             clock: Timestamp::ZERO,
             events: Events::default(),
             joiner: Joiner::default(),
+            senders: Senders::default(),
             established: false,
             dry: true,
             closed: None,
             abandoned: false,
             refused: None,
-            packets: Vec::new(),
+            inputs: Vec::new(),
             gone: false,
+            #[cfg(test)]
+            panics: false,
         };
         Self {
             hub,
@@ -130,18 +142,25 @@ impl Shared {
             max_datagrams,
             drive: Notify::new(),
             readable: Notify::new(),
-            writable: Notify::new(),
             changed: Notify::new(),
         }
     }
 
     /// Works on the association, and does at once what follows of it.
     pub(crate) fn with<R>(&self, work: impl FnOnce(&mut State, Timestamp) -> R) -> R {
+        self.try_with(work).unwrap_or_else(|panic| resume_unwind(panic))
+    }
+
+    /// The same for a caller that has nothing to do with it if the association's code panics.
+    pub(crate) fn try_with<R>(&self, work: impl FnOnce(&mut State, Timestamp) -> R) -> Result<R, Panic> {
         let mut state = self.lock_for_application();
-        let now = state.tick(self.hub.now());
-        let result = work(&mut state, now);
         let mut after = Aftermath::default();
-        self.drain(&mut state, now, &mut after);
+        let result = self.guard(&mut state, &mut after, |state, after| {
+            let now = state.tick(self.hub.now());
+            let result = work(state, now);
+            self.drain(state, now, after);
+            result
+        });
         self.conclude(state, after);
         result
     }
@@ -149,11 +168,14 @@ impl Shared {
     /// Works on the association, and leaves what follows of it to its task: messages given in a row leave together.
     pub(crate) fn with_later<R>(&self, work: impl FnOnce(&mut State, Timestamp) -> R) -> R {
         let mut state = self.lock_for_application();
-        let now = state.tick(self.hub.now());
-        let result = work(&mut state, now);
-        drop(state);
-        self.drive.notify_one();
-        result
+        let mut after = Aftermath::default();
+        let result = self.guard(&mut state, &mut after, |state, _| {
+            let now = state.tick(self.hub.now());
+            work(state, now)
+        });
+        after.drive = true;
+        self.conclude(state, after);
+        result.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
     /// Reads the association.
@@ -161,26 +183,37 @@ impl Shared {
         work(&lock(&self.state))
     }
 
-    /// Takes a packet into the inbox.
-    pub(super) fn take_in(&self, inbound: Inbound, arrived: Arrived) -> Taken {
-        lock(&self.inbox).push(inbound, arrived)
+    /// Lets a sender that waited for room go.
+    pub(crate) fn let_go(&self, place: crate::senders::Place) {
+        lock(&self.state).senders.leave(place);
     }
 
-    /// Handles what is in the inbox. The caller holds the endpoint's lock, gives it the events at once, and sees to it that
-    /// the association sends what it has to.
-    pub(super) fn handle_inbox(&self, now: Timestamp) -> Vec<EndpointEvent> {
-        let mut state = lock(&self.state);
-        let now = state.tick(now);
-        self.empty_inbox(&mut state);
-        let State { packets, core, .. } = &mut *state;
-        packets
-            .drain(..)
-            .for_each(|inbound| core.handle_packet(now, inbound));
-        std::iter::from_fn(|| core.poll_endpoint_event()).collect()
+    /// Runs the association's code: a panic in it ends this association and nothing else.
+    fn guard<R>(
+        &self,
+        state: &mut State,
+        after: &mut Aftermath,
+        work: impl FnOnce(&mut State, &mut Aftermath) -> R,
+    ) -> Result<R, Panic> {
+        let result = catch_unwind(AssertUnwindSafe(|| work(state, after)));
+        if result.is_err() {
+            tracing::error!(
+                association = self.id.0,
+                "the association's code panicked, which ends it"
+            );
+            state.fail(after);
+            // The peer is to be told, if that is possible.
+            let last = AssertUnwindSafe(|| self.drain(state, state.clock, after));
+            let _ = catch_unwind(last);
+            // Whatever the association did not come to tell.
+            self.hub.handle_events(self.id, [EndpointEvent::Closed]);
+        }
+        result
     }
 
-    fn empty_inbox(&self, state: &mut State) {
-        lock(&self.inbox).take(&mut state.packets);
+    /// Takes something of so many bytes into the inbox.
+    pub(super) fn take_in(&self, input: Input, len: usize) -> Taken {
+        lock(&self.inbox).push(input, len)
     }
 
     /// Leaves what is to be done to the association's task.
@@ -197,8 +230,11 @@ impl Shared {
             Err(TryLockError::WouldBlock) => return false,
         };
         let mut after = Aftermath::default();
-        let now = self.work(&mut state, &mut after);
-        self.drain(&mut state, now, &mut after);
+        // A panic was dealt with.
+        let _ = self.guard(&mut state, &mut after, |state, after| {
+            let now = self.work(state, after);
+            self.drain(state, now, after);
+        });
         self.conclude(state, after);
         true
     }
@@ -206,16 +242,22 @@ impl Shared {
     /// Handles what is in the inbox, answering a few times meanwhile.
     fn work(&self, state: &mut State, after: &mut Aftermath) -> Timestamp {
         let now = state.tick(self.hub.now());
-        self.empty_inbox(state);
-        let mut packets = std::mem::take(&mut state.packets);
-        let step = packets.len().div_ceil(ANSWERS_PER_BATCH).max(1);
-        for (number, inbound) in packets.drain(..).enumerate() {
+        lock(&self.inbox).take(&mut state.inputs);
+        let mut inputs = std::mem::take(&mut state.inputs);
+        let step = inputs.len().div_ceil(ANSWERS_PER_BATCH).max(1);
+        for (number, input) in inputs.drain(..).enumerate() {
             if number > 0 && number % step == 0 {
                 self.drain(state, now, after);
             }
-            state.core.handle_packet(now, inbound);
+            match input {
+                Input::Packet(inbound) if state.core.state() == AssociationState::Closed => {
+                    after.unread.push(inbound);
+                }
+                Input::Packet(inbound) => state.handle_packet(now, inbound),
+                Input::Icmp(message) => state.core.handle_icmp(now, &message),
+            }
         }
-        state.packets = packets;
+        state.inputs = inputs;
         now
     }
 
@@ -224,11 +266,11 @@ impl Shared {
         if state.abandoned {
             while state.core.recv(now).is_some() {}
         }
+        // What is to be sent may bring packets under a new tag or from other addresses.
+        self.tell_endpoint(state);
         after.drive = !self.transmit(state, now);
         after.again = after.drive && state.blocked.is_none();
-        after
-            .events
-            .extend(std::iter::from_fn(|| state.core.poll_endpoint_event()));
+        self.tell_endpoint(state);
         while let Some(event) = state.core.poll_event() {
             state.on_event(event, after);
         }
@@ -240,18 +282,22 @@ impl Shared {
         after.drive |= state.closed.is_some() && !state.gone;
     }
 
+    fn tell_endpoint(&self, state: &mut State) {
+        let events = std::iter::from_fn(|| state.core.poll_endpoint_event());
+        self.hub.handle_events(self.id, events);
+    }
+
     /// Does what is left to do without the lock.
     fn conclude(&self, state: MutexGuard<'_, State>, after: Aftermath) {
         drop(state);
-        self.hub.handle_events(self.id, after.events);
+        if !after.unread.is_empty() {
+            self.hub.route_again(after.unread);
+        }
         if after.drive {
             self.drive.notify_one();
         }
         if after.readable {
             self.readable.notify_waiters();
-        }
-        if after.writable {
-            self.writable.notify_waiters();
         }
         if after.changed {
             self.changed.notify_waiters();
@@ -324,11 +370,14 @@ impl Shared {
             let (armed, full, again) = {
                 let mut state = lock(&self.state);
                 let mut after = Aftermath::default();
-                let now = self.work(&mut state, &mut after);
-                if state.core.poll_timeout().is_some_and(|due| due <= now) {
-                    state.core.handle_timeout(now);
-                }
-                self.drain(&mut state, now, &mut after);
+                // A panic was dealt with.
+                let _ = self.guard(&mut state, &mut after, |state, after| {
+                    let now = self.work(state, after);
+                    if state.core.poll_timeout().is_some_and(|due| due <= now) {
+                        state.core.handle_timeout(now);
+                    }
+                    self.drain(state, now, after);
+                });
                 let full = state.blocked.and_then(|(_, batch)| self.hub.socket_for(&batch));
                 state.armed = state.core.poll_timeout();
                 // This task is awake, and looks at timers and a full socket below.
@@ -403,6 +452,21 @@ impl State {
         }
     }
 
+    fn handle_packet(&mut self, now: Timestamp, inbound: Inbound) {
+        #[cfg(test)]
+        assert!(!self.panics, "a test wants this panic");
+        self.core.handle_packet(now, inbound);
+    }
+
+    /// The association's code panicked: it is over, and nothing that may be half done is looked at again.
+    fn fail(&mut self, after: &mut Aftermath) {
+        self.core.fail();
+        self.joiner.clear();
+        self.inputs.clear();
+        self.blocked = None;
+        self.on_event(Event::Closed(CloseReason::InternalError), after);
+    }
+
     fn on_event(&mut self, event: Event, after: &mut Aftermath) {
         match event {
             Event::Established { .. } => {
@@ -410,24 +474,30 @@ impl State {
                 after.changed = true;
             }
             Event::Readable => after.readable = true,
-            Event::Writable => after.writable = true,
+            Event::Writable => self.senders.wake_next(),
             Event::Dry => {
                 self.dry = true;
                 after.changed = true;
             }
             Event::Closed(reason) => {
-                self.closed = Some(reason);
-                (after.readable, after.writable, after.changed) = (true, true, true);
+                self.closed.get_or_insert(reason);
+                self.senders.wake_all();
+                (after.readable, after.changed) = (true, true);
             }
             event => {
                 if event == Event::Restarted {
                     self.joiner.clear();
                 }
-                // Whoever waits for room is to learn that there will be none.
-                after.writable |= event == Event::PeerShutdown;
+                if event == Event::PeerShutdown {
+                    // Whoever waits for room is to learn that there will be none.
+                    self.senders.wake_all();
+                }
                 self.events.push(event);
                 after.changed = true;
             }
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,85 +1,69 @@
-//! Packets on their way from the task that receives to an association.
+//! What came for an association and waits for it to be at work: packets, and ICMP messages about packets of its own.
+//!
+//! Everything waits here, whatever it is: the task that receives never does an association's work while it holds the
+//! endpoint's lock, nor waits for somebody who does. Changes of the routing (a new verification tag, addresses of the peer, an
+//! end) the association tells the endpoint before it sends packets whose answers need them.
 
-use anabranch_proto::Inbound;
-use anabranch_proto::wire::chunk::OwnChunkTypes;
+use anabranch_proto::{IcmpMessage, Inbound};
 
-/// More bytes than this are handled at once: the kernel's buffer then fills up, and not this one.
-const MOST: usize = 1 << 20;
+/// More bytes than this are dropped, as they would be by the kernel when its buffer is full.
+const MOST: usize = 2 << 20;
+/// With more than this the association is behind: the task that receives lets others run first.
+const BEHIND: usize = MOST / 4;
 /// About what a packet takes by itself.
 const EACH: usize = 128;
 /// Capacity that stays for the next packets, in packets.
 const KEPT: usize = 16;
-/// Where a chunk's type stands in a packet: behind the common header (RFC 9260 §3).
-const FIRST_CHUNK: usize = 12;
-const DATA: u8 = 0;
-const SACK: u8 = 3;
-const NR_SACK: u8 = 16;
-const I_DATA: u8 = 64;
 
-/// What a packet looks like before the core reads it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Arrived {
-    len: usize,
-    /// It begins with data or an acknowledgement: such change nothing about who gets the packets behind it.
-    may_wait: bool,
+/// Something that came.
+#[derive(Debug)]
+pub(super) enum Input {
+    Packet(Inbound),
+    Icmp(IcmpMessage),
 }
 
-impl Arrived {
-    pub(super) fn new(packet: &[u8], own: &OwnChunkTypes) -> Self {
-        let waits = |kind: u8| {
-            [
-                DATA,
-                SACK,
-                NR_SACK,
-                I_DATA,
-                own.e_data,
-                own.e_i_data,
-                own.coop_sack,
-            ]
-            .contains(&kind)
-        };
-        Self {
-            len: packet.len(),
-            may_wait: packet.get(FIRST_CHUNK).is_some_and(|kind| waits(*kind)),
-        }
-    }
-}
-
-/// What is to follow.
+/// What became of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
     /// It is the first: the association is to be woken.
     First,
     /// It waits with others, of which the association knows or will.
     More,
-    /// The inbox is to be emptied before another packet is routed.
-    AtOnce,
+    /// The same, and there is much that waits.
+    Behind,
+    /// There was no room.
+    Dropped,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
-    packets: Vec<Inbound>,
+    inputs: Vec<Input>,
     weight: usize,
 }
 
 impl Inbox {
-    pub(super) fn push(&mut self, inbound: Inbound, arrived: Arrived) -> Taken {
-        let first = self.packets.is_empty();
-        self.packets.push(inbound);
-        self.weight += arrived.len + EACH;
-        match (arrived.may_wait && self.weight <= MOST, first) {
-            (false, _) => Taken::AtOnce,
-            (true, true) => Taken::First,
-            (true, false) => Taken::More,
+    /// Takes something of so many bytes.
+    pub(super) fn push(&mut self, input: Input, len: usize) -> Taken {
+        let weight = self.weight + len + EACH;
+        if weight > MOST {
+            return Taken::Dropped;
+        }
+        let first = self.inputs.is_empty();
+        self.inputs.push(input);
+        self.weight = weight;
+        match (first, weight > BEHIND) {
+            (true, _) => Taken::First,
+            (false, false) => Taken::More,
+            (false, true) => Taken::Behind,
         }
     }
 
     /// All of it, into an empty list.
-    pub(super) fn take(&mut self, packets: &mut Vec<Inbound>) {
-        if packets.capacity() > KEPT {
-            *packets = Vec::new();
+    pub(super) fn take(&mut self, inputs: &mut Vec<Input>) {
+        if inputs.capacity() > KEPT {
+            *inputs = Vec::new();
         }
-        std::mem::swap(&mut self.packets, packets);
+        std::mem::swap(&mut self.inputs, inputs);
         self.weight = 0;
     }
 }
@@ -93,8 +77,10 @@ mod tests {
 
     use super::*;
 
-    /// Packets for an association that waits for an INIT ACK: the core says to deliver them.
-    fn packets(first_chunk: u8, len: usize) -> impl Iterator<Item = (Inbound, Arrived)> {
+    const DATA: u8 = 0;
+
+    /// Packets for an association that waits for an INIT ACK, and their length: the core says to deliver them.
+    fn packets(first_chunk: u8, len: usize) -> impl Iterator<Item = (Inbound, usize)> {
         let now = Timestamp::from_millis(1);
         let remote = SocketAddr::from(([10, 0, 0, 2], 9899));
         let mut endpoint = Endpoint::new(Default::default(), [1; 32]).unwrap();
@@ -111,44 +97,48 @@ mod tests {
             .concat();
             let checksum = anabranch_proto::wire::crc32c(&packet);
             packet[8..12].copy_from_slice(&checksum.to_le_bytes());
-            let arrived = Arrived::new(&packet, &OwnChunkTypes::default());
+            let len = packet.len();
             match endpoint.handle_datagram(now, None, remote, Bytes::from(packet)) {
-                Handling::Deliver(_, inbound) => (inbound, arrived),
+                Handling::Deliver(_, inbound) => (inbound, len),
                 other => panic!("a packet of the association, not {other:?}"),
             }
         })
     }
 
     #[test]
-    fn only_what_changes_nothing_waits() {
+    fn whatever_it_is_it_waits() {
         let mut inbox = Inbox::default();
-        let mut push = |kind| {
-            let (inbound, arrived) = packets(kind, 0).next().unwrap();
-            inbox.push(inbound, arrived)
-        };
-        assert_eq!(push(DATA), Taken::First);
-        assert_eq!(push(SACK), Taken::More);
-        let own = OwnChunkTypes::default();
-        assert_eq!([own.e_data, own.coop_sack].map(&mut push), [Taken::More; 2]);
-        let cookie_echo = 10;
-        assert_eq!(push(cookie_echo), Taken::AtOnce);
-        let mut packets = Vec::new();
-        inbox.take(&mut packets);
-        assert_eq!((packets.len(), inbox.weight), (5, 0));
+        let mut first = true;
+        // Among them INIT, INIT ACK, ABORT, SHUTDOWN COMPLETE, COOKIE ECHO and FORWARD-TSN.
+        for kind in 0..=255 {
+            let (inbound, len) = packets(kind, 0).next().unwrap();
+            let taken = inbox.push(Input::Packet(inbound), len);
+            assert_eq!(
+                taken,
+                if first { Taken::First } else { Taken::More },
+                "type {kind}"
+            );
+            first = false;
+        }
+        let mut inputs = Vec::new();
+        inbox.take(&mut inputs);
+        assert_eq!((inputs.len(), inbox.weight), (256, 0));
     }
 
     #[test]
     fn what_waits_is_bounded() {
-        for (len, most) in [(0, 9000), (60_000, 20)] {
+        for (len, most) in [(0, 18_000), (60_000, 40)] {
             let mut inbox = Inbox::default();
-            let count = packets(DATA, len)
-                .map(|(inbound, arrived)| inbox.push(inbound, arrived))
-                .take_while(|taken| *taken != Taken::AtOnce)
-                .count();
+            let taken = packets(DATA, len).map(|(inbound, len)| inbox.push(Input::Packet(inbound), len));
+            let taken: Vec<_> = taken.take_while(|taken| *taken != Taken::Dropped).collect();
+            let count = taken.len();
             assert!(
                 count > most / 2 && count <= most,
                 "{count} packets of {len} bytes"
             );
+            let behind = taken.iter().filter(|taken| **taken == Taken::Behind).count();
+            assert!(behind > count / 2, "{behind} of {count} while much waits");
+            assert!(inbox.weight <= MOST);
         }
     }
 }

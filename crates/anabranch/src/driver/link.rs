@@ -13,7 +13,7 @@ use anabranch_proto::Timestamp;
 use bytes::Bytes;
 use tokio::sync::{Notify, watch};
 
-use super::{Hub, lock, stopped};
+use super::{Hub, Touched, lock, stopped};
 use crate::socket::{Datagram, MAX_BATCH, Outgoing};
 
 /// The resolution of the runtime's timers.
@@ -256,7 +256,7 @@ impl Hub {
     /// Lets packets out of the link when their time has come.
     pub(super) async fn carry(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
         let Some(link) = &self.link else { return };
-        let (mut outward, mut inward, mut touched) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut outward, mut inward, mut touched) = (Vec::new(), Vec::new(), Touched::default());
         let mut buffer = Vec::new();
         let mut stopping = false;
         loop {
@@ -281,7 +281,9 @@ impl Hub {
                 },
             );
             // Sockets share the port; addresses are in the datagrams.
-            self.handle_batch(datagrams, self.sockets[0].local(), &mut touched);
+            if self.handle_batch(datagrams, self.sockets[0].local(), &mut touched) {
+                tokio::task::yield_now().await;
+            }
             // The last packets (SHUTDOWN COMPLETE, ABORT) still leave after the endpoint is closed, and so do the answers to
             // what has just come in.
             let next = link.next_event();

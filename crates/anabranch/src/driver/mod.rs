@@ -2,16 +2,21 @@
 //!
 //! Who does what:
 //! * a task per socket receives batches and lets the core route them: each packet goes to the inbox of its association
-//!   (`receive.rs`, `inbox.rs`). Where one association got all of them, the same task lets it handle them; where several
-//!   did, the task of each does, on whatever processor is free;
+//!   (`receive.rs`, `inbox.rs`), and so does an ICMP message about a packet of its own. Where one association got all of
+//!   them, the same task lets it handle them; where several did, the task of each does, on whatever processor is free;
 //! * a task per association handles what is in its inbox, keeps its timers, sends what the application gave it, and waits
 //!   when a socket is full (`association.rs`);
 //! * a task for the in-process link, if there is one, lets packets out of it when their time has come (`link.rs`);
 //! * when the endpoint was closed and its last association is over, a task waits as long as somebody may need an answer, and
 //!   ends the others.
 //!
-//! Locks are held briefly and never across an await. The endpoint's lock may be held while an association's is
-//! taken, and that one's while its inbox is, never the other way round.
+//! Locks are held briefly and never across an await. An association's lock may be held while the endpoint's is taken, and
+//! either while an inbox's is, never the other way round: so nobody waits for an association's work who holds the
+//! endpoint's lock, under which only packets are routed and INITs and COOKIE ECHOs of peers without an association
+//! answered, work that the packet's length bounds.
+//!
+//! A panic in an association's code ends this association alone ([`anabranch_proto::CloseReason::InternalError`]); one in the
+//! endpoint's loses the rest of the batch of packets.
 
 pub(crate) mod association;
 mod events;
@@ -27,7 +32,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anabranch_netsim::{LinkConfig, LinkStats};
-use anabranch_proto::{AssociationId, EndpointEvent, Handling, Reply, Timestamp, VerificationTag};
+use anabranch_proto::{
+    AssociationId, EndpointEvent, Handling, IcmpMessage, Inbound, Reply, Timestamp, VerificationTag,
+};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
@@ -35,7 +42,7 @@ use crate::association::Association;
 use crate::capture::Capture;
 use crate::socket::{Datagram, Outgoing, Socket, Transport};
 use association::Shared;
-use inbox::{Arrived, Taken};
+use inbox::{Input, Taken};
 use link::LinkDoor;
 pub(crate) use link::LinkPlan;
 
@@ -124,6 +131,38 @@ impl Registry {
         let port = u16::from_be_bytes([high, low]);
         let tag = VerificationTag(u32::from_be_bytes(tag));
         self.listening.contains(&port) || self.ports.contains_key(&port) || self.core.ended_in_order(tag)
+    }
+}
+
+/// Associations whose inboxes were filled.
+#[derive(Debug, Default)]
+struct Touched {
+    /// To be woken.
+    associations: Vec<Arc<Shared>>,
+    /// One of them has much to do.
+    behind: bool,
+}
+
+impl Touched {
+    fn add(&mut self, association: &Arc<Shared>, input: Input, len: usize) {
+        match association.take_in(input, len) {
+            Taken::First => self.associations.push(Arc::clone(association)),
+            Taken::More => {}
+            Taken::Behind => self.behind = true,
+            Taken::Dropped => {
+                self.behind = true;
+                tracing::debug!(
+                    association = association.id.0,
+                    "its inbox is full: a packet is lost"
+                );
+            }
+        }
+    }
+
+    fn wake(self) {
+        self.associations
+            .iter()
+            .for_each(|association| association.wake());
     }
 }
 
@@ -222,7 +261,9 @@ impl Hub {
         // Connecting a UDP socket sends nothing; it looks up the route.
         let route = || {
             let probe = std::net::UdpSocket::bind((any, 0)).ok()?;
-            probe.connect((remote.ip(), remote.port().max(1))).ok()?;
+            let mut to = remote;
+            to.set_port(remote.port().max(1));
+            probe.connect(to).ok()?;
             Some(probe.local_addr().ok()?.ip())
         };
         let chosen = route();
@@ -274,16 +315,15 @@ impl Hub {
         }
     }
 
-    /// Lets the core route datagrams to the associations' inboxes. Those that got any are added to `touched`.
+    /// Lets the core route datagrams to the associations' inboxes. Those that are to be woken are added to `touched`.
     fn handle_datagrams(
         self: &Arc<Self>,
         datagrams: impl Iterator<Item = Datagram>,
         local: SocketAddr,
-        touched: &mut Vec<Arc<Shared>>,
+        touched: &mut Touched,
     ) {
         let mut registry = lock(&self.registry);
         let now = registry.tick(self.now());
-        let own = registry.core.config().chunk_types;
         for Datagram {
             local: local_ip,
             remote,
@@ -298,31 +338,59 @@ impl Hub {
             if self.transport == Transport::RawIp && !registry.owns(&payload) {
                 continue;
             }
-            let arrived = Arrived::new(&payload, &own);
-            match registry.core.handle_datagram(now, local_ip, remote, payload) {
-                Handling::Done => {}
-                Handling::Reply(reply) => self.send_reply(now, &reply),
-                Handling::Deliver(id, inbound) => {
-                    let Some(association) = registry.associations.get(&id).map(Arc::clone) else {
-                        continue;
-                    };
-                    match association.take_in(inbound, arrived) {
-                        Taken::First => touched.push(association),
-                        Taken::More => {}
-                        Taken::AtOnce => {
-                            // What it tells, as a new verification tag, must be known before the next packet is routed.
-                            for event in association.handle_inbox(now) {
-                                registry.core.handle_event(now, id, event);
-                            }
-                            touched.push(association);
-                        }
-                    }
+            let handling = registry.core.handle_datagram(now, local_ip, remote, payload);
+            self.do_as_told(&mut registry, now, handling, touched);
+        }
+    }
+
+    fn do_as_told(
+        self: &Arc<Self>,
+        registry: &mut Registry,
+        now: Timestamp,
+        handling: Handling,
+        touched: &mut Touched,
+    ) {
+        match handling {
+            Handling::Done => {}
+            Handling::Reply(reply) => self.send_reply(now, &reply),
+            Handling::Deliver(id, inbound) => {
+                if let Some(association) = registry.associations.get(&id) {
+                    let len = inbound.len();
+                    touched.add(association, Input::Packet(inbound), len);
                 }
-                Handling::Accept(id, association) => {
-                    self.accept(&mut registry, now, id, association, touched)
+            }
+            Handling::Accept(id, association) => self.accept(registry, now, id, association, touched),
+        }
+    }
+
+    /// Routes packets that their association, being over, did not look at.
+    pub(crate) fn route_again(self: &Arc<Self>, packets: Vec<Inbound>) {
+        let mut touched = Touched::default();
+        {
+            let mut registry = lock(&self.registry);
+            let now = registry.tick(self.now());
+            for inbound in packets {
+                let handling = registry.core.handle_inbound(now, inbound);
+                self.do_as_told(&mut registry, now, handling, &mut touched);
+            }
+        }
+        touched.wake();
+    }
+
+    /// Hands ICMP messages to the associations that they are about.
+    fn handle_icmp(&self, messages: Vec<IcmpMessage>) {
+        let mut touched = Touched::default();
+        {
+            let registry = lock(&self.registry);
+            for message in messages {
+                let id = registry.core.route_icmp(&message);
+                if let Some(association) = id.and_then(|id| registry.associations.get(&id)) {
+                    let len = message.quote.len();
+                    touched.add(association, Input::Icmp(message), len);
                 }
             }
         }
+        touched.wake();
     }
 
     fn accept(
@@ -331,7 +399,7 @@ impl Hub {
         now: Timestamp,
         id: AssociationId,
         mut association: Box<anabranch_proto::Association>,
-        touched: &mut Vec<Arc<Shared>>,
+        touched: &mut Touched,
     ) {
         let full = registry.backlog.len() >= self.limits.backlog
             || registry.associations.len() >= self.limits.max_associations;
@@ -352,7 +420,7 @@ impl Hub {
             return;
         }
         let shared = self.adopt(registry, id, association);
-        touched.push(Arc::clone(&shared));
+        touched.associations.push(Arc::clone(&shared));
         registry.backlog.push_back(Association::new(shared));
         self.acceptable.notify_waiters();
     }
@@ -377,9 +445,10 @@ impl Hub {
         shared
     }
 
-    /// Takes what an association told the endpoint.
-    pub(crate) fn handle_events(&self, id: AssociationId, events: Vec<EndpointEvent>) {
-        if events.is_empty() {
+    /// Takes what an association told the endpoint; the caller may hold that one's lock.
+    pub(crate) fn handle_events(&self, id: AssociationId, events: impl IntoIterator<Item = EndpointEvent>) {
+        let mut events = events.into_iter().peekable();
+        if events.peek().is_none() {
             return;
         }
         let mut registry = lock(&self.registry);

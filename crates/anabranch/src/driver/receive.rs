@@ -3,14 +3,14 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::association::Shared;
-use super::{Hub, stopped};
-use crate::socket::{Datagram, ReceiveBuffers};
+use super::{Hub, Touched, stopped};
+use crate::socket::{Datagram, Failure, Failures, ReceiveBuffers};
 
 /// System calls in a row before other tasks get their turn.
 const CALLS_IN_A_ROW: usize = 8;
@@ -20,21 +20,30 @@ const PAUSE: Duration = Duration::from_millis(10);
 impl Hub {
     pub(super) async fn receive(self: Arc<Self>, index: usize, mut stop: watch::Receiver<bool>) {
         let mut buffers = ReceiveBuffers::new();
-        let mut touched = Vec::new();
+        let mut touched = Touched::default();
         loop {
             tokio::select! {
-                // An error is told by the call that receives.
-                _ = self.sockets[index].readable() => {}
+                () = self.sockets[index].readable() => {}
                 () = stopped(&mut stop) => return,
             }
+            self.receive_icmp(index).await;
+            let mut failures = Failures::default();
             for _ in 0..CALLS_IN_A_ROW {
                 match self.receive_batch(index, &mut buffers, &mut touched) {
-                    Ok(()) => {}
+                    Ok(false) => failures = Failures::default(),
+                    // Those behind run first.
+                    Ok(true) => {
+                        tokio::task::yield_now().await;
+                        break;
+                    }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     Err(error) => {
-                        tracing::debug!(%error, "receiving failed");
-                        tokio::time::sleep(PAUSE).await;
-                        break;
+                        // What an ICMP message said of a packet that was sent is nothing to wait for.
+                        if failures.judge(self.sockets[index].icmp_count()) != Failure::MayBePending {
+                            tracing::debug!(%error, "receiving failed");
+                            tokio::time::sleep(PAUSE).await;
+                            break;
+                        }
                     }
                 }
             }
@@ -42,39 +51,63 @@ impl Hub {
         }
     }
 
+    async fn receive_icmp(&self, index: usize) {
+        loop {
+            let (messages, more) = self.sockets[index].take_icmp();
+            if !messages.is_empty() {
+                self.handle_icmp(messages);
+            }
+            if !more {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// Hands datagrams that came together to their associations. One that got all of them is served here and now, which
-    /// spares it a change of tasks; several are left to their tasks, which run on other processors if there are any.
+    /// spares it a change of tasks; several are left to their tasks, which run on other processors if there are any. Answers
+    /// whether one of them is behind with its work.
     pub(super) fn handle_batch(
         self: &Arc<Self>,
         datagrams: impl Iterator<Item = Datagram>,
         local: SocketAddr,
-        touched: &mut Vec<Arc<Shared>>,
-    ) {
-        self.handle_datagrams(datagrams, local, touched);
-        let one = touched.windows(2).all(|pair| Arc::ptr_eq(&pair[0], &pair[1]));
-        for association in touched.drain(..) {
-            if !(one && association.try_work()) {
+        touched: &mut Touched,
+    ) -> bool {
+        // Associations' code does not run in there, but the endpoint's does: a panic is not to silence the socket.
+        let route = AssertUnwindSafe(|| self.handle_datagrams(datagrams, local, touched));
+        if catch_unwind(route).is_err() {
+            tracing::error!("the endpoint's code panicked: what came together with that packet is lost");
+        }
+        let mut behind = std::mem::take(&mut touched.behind);
+        let one = touched
+            .associations
+            .windows(2)
+            .all(|pair| Arc::ptr_eq(&pair[0], &pair[1]));
+        for association in touched.associations.drain(..) {
+            if one && association.try_work() {
+                behind = false;
+            } else {
                 association.wake();
             }
         }
+        behind
     }
 
     fn receive_batch(
         self: &Arc<Self>,
         index: usize,
         buffers: &mut ReceiveBuffers,
-        touched: &mut Vec<Arc<Shared>>,
-    ) -> io::Result<()> {
+        touched: &mut Touched,
+    ) -> io::Result<bool> {
         let socket = &self.sockets[index];
         socket.try_recv(buffers)?;
         let datagrams = (0..buffers.filled()).flat_map(|buffer| socket.datagrams(buffers, buffer));
-        match &self.link {
+        Ok(match &self.link {
             Some(link) => {
                 let free = link.enqueue_received(self.now(), socket.local(), datagrams);
-                self.handle_batch(free.into_iter(), socket.local(), touched);
+                self.handle_batch(free.into_iter(), socket.local(), touched)
             }
             None => self.handle_batch(datagrams, socket.local(), touched),
-        }
-        Ok(())
+        })
     }
 }

@@ -17,6 +17,11 @@ pub(crate) use crate::transfer::{LIMIT, wait_until};
 /// Tests that measure time run one after the other.
 static TURN: Mutex<()> = Mutex::new(());
 
+/// For a test with beds that would disturb those that measure time: waits until no other one does.
+pub(crate) fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The namespaces of one test, each known by its role.
 pub(crate) struct Bed {
     test: &'static str,
@@ -61,7 +66,7 @@ impl Bed {
 
     /// For a test that measures time: waits until no other one does.
     pub(crate) fn in_turn(mut self) -> Self {
-        self._turn = Some(TURN.lock().unwrap_or_else(PoisonError::into_inner));
+        self._turn = Some(turn());
         self
     }
 

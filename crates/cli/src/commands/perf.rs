@@ -96,6 +96,8 @@ share that left by each, and a last table their windows, round trips, losses and
 Goodput is what the receiver's program got. Delays are from send to receipt, time in buffers included: without --rate
 these are full, so the delay is that of a full path. The two clocks are compared by round trips at the start, so a
 delay may be off by half the shortest one, and by what the clocks drift apart during the run.
+A server that was killed ends the run with the results up to then and status 1: at once if its system says by ICMP that the
+port is closed, else when the association fails (Association.Max.Retrans timeouts in a row, some six minutes).
 Ctrl-C ends the run early, in order, with the results up to then. The status is 0 only if every message arrived once,
 and (without --unordered) in order; with --lifetime, --max-retransmissions or --pr-priority, if every one did that was
 not given up. These count in each direction.")]

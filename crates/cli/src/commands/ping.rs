@@ -35,7 +35,9 @@ Examples:
 The other side is `anabranch listen --echo`, or any SCTP echo server. The status is 0 only if every echo came and
 was equal to what was sent: same bytes, stream, order flag and payload protocol identifier. With --lifetime,
 --max-retransmissions or --pr-priority some may stay away, if not all. That is about the way there; for the way back
-`anabranch listen --echo` has the same options.")]
+`anabranch listen --echo` has the same options.
+At the end the peer has 5 minutes for each 64 KiB that it has not acknowledged, and 5 minutes to answer the shutdown; if it
+needs longer, the association is aborted and the status is 1.")]
 pub(crate) struct PingArgs {
     #[command(flatten)]
     pub(crate) target: Target,

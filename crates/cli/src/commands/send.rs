@@ -40,7 +40,8 @@ A file is sent in messages of --message-size, in order on one stream; `anabranch
 together again. Each line of standard input is a message, its line feed included; a longer line is cut. What the
 peer sends back meanwhile is printed.
 The status is 0 only if the peer acknowledged everything that was not given up (--lifetime and the like), and the
-association ended in order.")]
+association ended in order. At the end the peer has 5 minutes for each 64 KiB that it has not acknowledged, and 5 minutes to
+answer the shutdown; if it needs longer, the association is aborted and the status is 1.")]
 pub(crate) struct SendArgs {
     #[command(flatten)]
     pub(crate) target: Target,

@@ -5,8 +5,9 @@ use anabranch_wire::packet::PacketWriter;
 
 use super::{Association, Capabilities};
 use crate::event::{Event, Undelivered};
-use crate::path::PathId;
-use crate::send::{AbandonPolicy, ChunkState, Judge, Moment, Persistence, UnsentMessage};
+use crate::message::DiscardNotice;
+use crate::path::{PathId, PathState};
+use crate::send::{AbandonPolicy, ChunkState, Judge, Persistence, UnsentMessage};
 use crate::time::Timestamp;
 
 impl Association {
@@ -18,10 +19,9 @@ impl Association {
             (capabilities, format) = (self.capabilities, self.queue.format());
         }
         self.capabilities = capabilities;
-        let partial = &self.config.partial_reliability;
         if capabilities.has(Capabilities::PARTIAL_RELIABILITY) {
-            self.abandon_policy = AbandonPolicy::partial(partial);
-            let distance = partial.selective_forward_tsn;
+            self.abandon_policy = AbandonPolicy::Partial;
+            let distance = self.config.partial_reliability.selective_forward_tsn;
             if let Some(distance) = distance.filter(|_| capabilities.has(Capabilities::SELECTIVE_FORWARD_TSN))
             {
                 self.sources.notices.enable(distance, format);
@@ -125,7 +125,7 @@ impl Association {
             let Some(index) = self.outstanding.first_lost() else {
                 break None;
             };
-            if !judge.gives_up(self.outstanding.chunk(index), Moment::Lost) {
+            if !judge.gives_up(self.outstanding.chunk(index)) {
                 break Some(index);
             }
             self.give_up(now, index);
@@ -164,7 +164,7 @@ impl Association {
             }
             let chunk = self.outstanding.chunk(next);
             let lost = matches!(chunk.state, ChunkState::Lost { .. });
-            if !lost || !judge.gives_up(chunk, Moment::Lost) {
+            if !lost || !judge.gives_up(chunk) {
                 break;
             }
             self.give_up(now, next);
@@ -207,34 +207,60 @@ impl Association {
             && let Some(forward) = self.sources.forward.build(now, &self.outstanding, packet.room())
         {
             packet.push(&forward);
+            self.outstanding.on_forward_sent(self.sources.forward.told());
             self.counters.forward_tsns_sent += 1;
             self.keep_timer(now);
         }
         self.push_forward_psn(now, id, packet);
-        if let Some(data) = data
-            && self.sources.notices.is_enabled()
+        if self.sources.notices.is_enabled()
+            && let Some(data) = data.or_else(|| self.wants_notices_alone(id).then_some(0))
         {
             self.push_notices(id, data, packet);
         }
     }
 
-    /// Adds notices of messages that left before, as far as they leave room for `data` bytes.
-    fn push_notices(&mut self, id: PathId, data: usize, packet: &mut PacketWriter<'_>) {
-        self.sources.notices.on_packet();
+    /// The path of a packet with notices and no data: one whose congestion window lets no data out, with messages that ask for
+    /// it.
+    pub(super) fn notices_alone(&mut self) -> Option<PathId> {
+        if !self.sources.notices.is_enabled() {
+            return None;
+        }
+        let mut ids = (0..self.paths.len()).map(|index| PathId(index as u8));
+        ids.find(|id| self.wants_notices_alone(*id))
+    }
+
+    fn wants_notices_alone(&mut self, id: PathId) -> bool {
+        let path = self.paths.path(id);
+        let closed = path.state == PathState::Active && !path.has_cwnd_room();
+        closed && self.state.sends_data() && self.sources.notices.wants_packet(id, &self.outstanding)
+    }
+
+    /// Whether a notice is to leave with the next packet for a path.
+    pub(super) fn notice_due(&mut self, id: PathId) -> bool {
+        if !self.sources.notices.is_enabled() {
+            return false;
+        }
         let path = self.paths.path(id);
         let full = path.pmtu.max_data();
         let window = path.control.cwnd() / full;
-        let closes = path.flight_size + full >= path.control.cwnd();
+        let closes = path.single_packet || path.flight_size + full >= path.control.cwnd();
+        self.sources.notices.is_due(id, &self.outstanding, window, closes)
+    }
+
+    /// Adds notices of chunks that left before on this path, as far as they leave room for `data` bytes.
+    fn push_notices(&mut self, id: PathId, data: usize, packet: &mut PacketWriter<'_>) {
         let least = data + self.sources.notices.reserve();
         while packet.room() >= least
-            && let Some(notice) = self.sources.notices.next(&self.outstanding, window, closes)
+            && self.notice_due(id)
+            && let Some(notice) = self.sources.notices.take(id)
         {
             packet.push_as(self.config.chunk_types.selective_forward_tsn, &notice);
             self.counters.selective_notices_sent += 1;
         }
+        self.sources.notices.on_packet(id);
     }
 
-    /// A chunk left as `index`: if nothing of its message will be sent again, a later packet says so.
+    /// A chunk left as `index`: if it will not be sent again, a later packet says so.
     #[inline]
     pub(super) fn note_last_transmission(&mut self, now: Timestamp, index: u64) {
         if self.sources.notices.is_enabled() {
@@ -244,6 +270,9 @@ impl Association {
 
     fn note_if_last(&mut self, now: Timestamp, index: u64) {
         let chunk = self.outstanding.chunk(index);
+        if chunk.fragment.unordered || chunk.fragment.haste.notice == DiscardNotice::Never {
+            return;
+        }
         let round_trip = self.paths.path(chunk.path).rto.srtt().unwrap_or_default();
         let last = match chunk.fragment.persistence {
             Persistence::Retransmissions(count) => chunk.transmissions > count,
@@ -251,8 +280,8 @@ impl Association {
             Persistence::Until(deadline) => now + round_trip > deadline,
             Persistence::Reliable | Persistence::Priority(_) => false,
         };
-        if last && chunk.fragment.ending && !chunk.fragment.unordered {
-            self.sources.notices.on_last_sent(index, &chunk.fragment);
+        if last {
+            self.sources.notices.on_last_sent(index, chunk);
         }
     }
 }

@@ -9,7 +9,7 @@ use anabranch_wire::chunk::{NrSack, Sack};
 use super::Association;
 use crate::config::Config;
 use crate::event::CloseReason;
-use crate::path::{AckedOnPath, PathId};
+use crate::path::{AckedOnPath, Coupling, PathId};
 use crate::send::{
     AckAccounting, AckOutcome, AckReport, InvalidAck, Outstanding, PathOutcome, T3Restart, normalise,
 };
@@ -42,6 +42,7 @@ impl Association {
                 packets,
                 a_rwnd: Some(sack.a_rwnd),
                 overtaken: false,
+                lists_all: true,
             },
         );
         self.ack_blocks = blocks;
@@ -64,6 +65,7 @@ impl Association {
                 packets,
                 a_rwnd: Some(sack.a_rwnd),
                 overtaken: false,
+                lists_all: true,
             },
         );
         self.ack_blocks = blocks;
@@ -96,7 +98,10 @@ impl Association {
                 self.counters.reneged += u64::from(outcome.reneged);
                 self.counters.early_discards += u64::from(outcome.early_discards);
                 self.counters.freed_early_bytes += outcome.freed_early as u64;
-                self.peer_window.on_ack(a_rwnd, outcome.cumulative_moved);
+                self.counters.nr_sack_contradictions += u64::from(outcome.contradicts);
+                let newly_acked = outcome.paths.iter().any(|path| path.newly_acked > 0);
+                self.peer_window
+                    .on_ack(a_rwnd, outcome.cumulative_moved, newly_acked);
                 self.apply_outcome(now, outcome);
                 self.queue.on_arrived(now, &outcome.arrived);
                 self.after_acknowledgement(now, &outcome.given_up);
@@ -174,24 +179,29 @@ impl Association {
 
     /// A SHUTDOWN acknowledges too, without a window and without blocks (§3.3.8): what gap blocks said stays said.
     pub(super) fn on_shutdown_cumulative(&mut self, now: Timestamp, cumulative: Tsn) {
-        let blocks = self.outstanding.gap_blocks_above(cumulative);
         self.on_ack_report(
             now,
             &AckReport {
                 cumulative,
-                revocable: &blocks,
+                revocable: &[],
                 nonrenegable: &[],
                 duplicates: 0,
                 packets: 1,
                 a_rwnd: None,
                 overtaken: false,
+                lists_all: false,
             },
         );
     }
 
     fn apply_to_path(&mut self, now: Timestamp, id: PathId, outcome: &PathOutcome, cumulative_moved: bool) {
         let max_burst = self.config.max_burst;
-        let coupling = self.paths.coupling(id);
+        // Costs a look at every path.
+        let coupling = if outcome.newly_acked > 0 {
+            self.paths.coupling(id)
+        } else {
+            Coupling::NONE
+        };
         let split = self.config.multipath.is_on();
         let path = self.paths.path_mut(id);
         let flight_before = path.flight_size;
@@ -205,7 +215,9 @@ impl Association {
         }
         if outcome.newly_acked > 0 {
             path.single_packet = false;
-            path.silent_timeouts = 0;
+            if core::mem::take(&mut path.silent_timeouts) > 0 {
+                path.pmtu.on_answered_again(now);
+            }
             if split {
                 let round_trip = path.rto.srtt().unwrap_or(path.rto.current());
                 let idle = path.flight_size == 0;

@@ -3,21 +3,21 @@
 
 use std::net::IpAddr;
 
-use anabranch_wire::VerificationTag;
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{Abort, Chunk, ErrorChunk, Init};
 use anabranch_wire::packet::CommonHeader;
 use anabranch_wire::parameter::{Parameter, ParametersBuilder};
+use anabranch_wire::{Tsn, VerificationTag};
 use bytes::Bytes;
 
-use super::handshake::{answer_init, first_tsn};
+use super::handshake::{answer_init, first_tsn, set_up_address};
 use super::outbound::write_packet;
 use super::peer_init::{self, InitFields, InitRefusal, PeerInit};
-use super::{Association, AssociationState};
-use crate::endpoint::{CookieError, Inbound, StateCookie};
+use super::{Association, AssociationState, State};
+use crate::endpoint::{CookieError, Inbound, StateCookie, TieTags};
 use crate::event::{EndpointEvent, Event, Reply};
 use crate::extension::ControlSources;
-use crate::path::Paths;
+use crate::path::{PathId, Paths};
 use crate::time::Timestamp;
 
 /// How a valid cookie relates to the association (§5.2.4, table 12).
@@ -36,6 +36,7 @@ enum CookieAction {
 impl Association {
     /// An INIT for an association that exists (§5.2.1, §5.2.2).
     pub(super) fn on_init(&mut self, now: Timestamp, inbound: &Inbound, init: &Init) {
+        let inbound = &self.asked_by_peer(inbound);
         self.counters.init_collisions += 1;
         let fields = InitFields {
             tag: init.initiate_tag,
@@ -82,11 +83,31 @@ impl Association {
         self.reply(inbound, fields.tag, &[init_ack]);
     }
 
+    /// §5.2.1 rule 1: the INIT ACK in COOKIE-WAIT has the tag by which this side will know its peer. It goes to the address that
+    /// the application named, as if it had been asked for from there: a peer with several addresses gets it, and nobody else
+    /// learns the tag.
+    fn asked_by_peer(&self, inbound: &Inbound) -> Inbound {
+        let first = self.paths.path(PathId(0));
+        let mut inbound = inbound.clone();
+        let elsewhere = inbound.remote.ip() != first.remote.ip();
+        if elsewhere && matches!(self.state, State::CookieWait(_)) {
+            (inbound.local, inbound.remote) = (first.local, first.remote);
+        }
+        inbound
+    }
+
     /// The addresses that an INIT would add, as address parameters.
     fn added_addresses(&self, inbound: &Inbound, peer: &PeerInit) -> Bytes {
-        let all = peer.addresses.iter().copied().chain([inbound.remote.ip()]);
+        // As many as an answer would take into its cookie; the source is one of them.
+        let most = self.config.max_paths.saturating_sub(1);
+        let listed = peer
+            .addresses
+            .iter()
+            .copied()
+            .filter(|address| *address != inbound.remote.ip());
+        let all = listed.take(most).chain([inbound.remote.ip()]);
         let mut added = ParametersBuilder::new();
-        for address in all.filter(|address| self.paths.find(None, *address).is_none()) {
+        for address in all.filter(|address| !self.paths.knows(*address)) {
             added = added.push(&match address {
                 IpAddr::V4(ip) => Parameter::Ipv4(ip),
                 IpAddr::V6(ip) => Parameter::Ipv6(ip),
@@ -116,6 +137,7 @@ impl Association {
             CookieAction::Collision => {
                 self.identity.peer_tag = cookie.peer_tag;
                 if self.state.is_setting_up() {
+                    self.adopt_local_address(inbound);
                     self.adopt_cookie(now, &cookie);
                     self.become_established(now);
                 }
@@ -155,27 +177,35 @@ impl Association {
             return false;
         }
         self.counters.restarts += 1;
-        self.control.clear_chunks();
         self.tell_all_undelivered();
-        self.notices.tell_endpoint(EndpointEvent::LocalTagChanged {
-            from: self.identity.local_tag,
-            to: cookie.local_tag,
+        let remote = cookie.confirmed(inbound.remote);
+        self.notices.tell_endpoint(EndpointEvent::PeerRestarted {
+            local_tag: cookie.local_tag,
+            remote,
         });
         self.identity.local_tag = cookie.local_tag;
         self.identity.local_initial_tsn = cookie.local_initial_tsn;
-        self.outstanding = Self::no_outstanding(cookie.local_initial_tsn, &self.config);
-        self.timers = super::Timers::default();
+        // Cookies that were made before are of an association that is no more.
+        self.identity.tie_tags = TieTags::new(&mut self.random);
+        self.keep_shutdown_guard();
         // §5.2.4 A: congestion control begins anew, on every path; the path in use is known to work.
-        let local = inbound
-            .local
-            .filter(|_| self.paths.path(self.paths.last_arrival).local.is_some());
-        self.paths = Paths::new(local, cookie.confirmed(inbound.remote), &self.config, now);
-        self.sources = ControlSources::new(&self.config);
+        let local = set_up_address(&self.config, inbound, remote.ip());
+        let paths = Paths::new(local, remote, &self.config, now);
+        self.replace_paths(paths, cookie.local_initial_tsn);
         self.adopt_cookie(now, cookie);
         self.notices.tell(Event::Restarted);
         self.become_established(now);
         self.send_cookie_ack(now, inbound);
         true
+    }
+
+    /// Puts other paths in the place of the present ones, and forgets all that names one of those.
+    fn replace_paths(&mut self, paths: Paths, initial_tsn: Tsn) {
+        self.paths = paths;
+        self.outstanding = Self::no_outstanding(initial_tsn, &self.config);
+        self.sources = ControlSources::new(&self.config);
+        self.control.forget_paths();
+        self.shutdown_path = PathId(0);
     }
 
     /// Queues a packet in answer to another, under a tag that is not the association's.

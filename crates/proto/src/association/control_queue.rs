@@ -70,4 +70,10 @@ impl ControlQueue {
     pub(crate) fn clear_chunks(&mut self) {
         self.chunks.clear();
     }
+
+    /// Forgets all that waits for a path.
+    pub(crate) fn forget_paths(&mut self) {
+        self.chunks.clear();
+        self.probes.clear();
+    }
 }

@@ -7,6 +7,7 @@ use anabranch_wire::Psn;
 use anabranch_wire::chunk::{CoopSack, CoopSackWriter, ForwardPsn, PathSequence};
 use anabranch_wire::packet::PacketWriter;
 
+use super::outbound::MOST_ACK;
 use super::{Association, Capabilities};
 use crate::extension::eca::PathView;
 use crate::path::{PathId, PathState};
@@ -154,11 +155,11 @@ impl Association {
         packet: &mut PacketWriter<'_>,
     ) {
         let kind = self.config.chunk_types.coop_sack;
-        let blocks = self
-            .receiver
-            .build_coop_ack(now, packet.room(), |ack: &CoopSackWriter<'_>| {
-                packet.push_as(kind, ack);
-            });
+        let blocks =
+            self.receiver
+                .build_coop_ack(now, packet.room().min(MOST_ACK), |ack: &CoopSackWriter<'_>| {
+                    packet.push_as(kind, ack);
+                });
         self.counters.gap_blocks_sent += blocks as u64;
         self.counters.sacks_sent += 1;
         let active = self.paths.iter().filter(|path| path.state == PathState::Active);

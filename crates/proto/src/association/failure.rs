@@ -1,15 +1,19 @@
 //! Errors, and how an association ends out of order (RFC 9260 §8.1, §8.2, §9.1; RFC 7829 §3.2).
 
+use anabranch_wire::Tsn;
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{Abort, Chunk};
 use anabranch_wire::packet::CommonHeader;
 use bytes::Bytes;
 
 use super::outbound::write_packet;
-use super::{Association, State};
+use super::{Association, ControlQueue, Notices, State};
+use crate::endpoint::Inbound;
 use crate::event::{CloseReason, EndpointEvent, Event, Reply};
+use crate::extension::ControlSources;
 use crate::path::{PathId, PathState};
-use crate::send::UnsentMessage;
+use crate::receive::Receiver;
+use crate::send::{SendQueue, UnsentMessage};
 use crate::time::Timestamp;
 
 /// As much of an application's reason as travels in an ABORT.
@@ -22,8 +26,12 @@ impl Association {
         let limits = &self.config.retransmissions;
         let path = self.paths.path_mut(id);
         path.error_count += 1;
+        path.try_other_port();
         let doubtful = |limit: u32| path.error_count > limit && path.state == PathState::Active;
-        let state = if path.error_count > limits.path_max_retrans {
+        let state = if path.state == PathState::Unconfirmed {
+            // Whatever becomes of it, it may not be the peer's (§5.4).
+            path.state
+        } else if path.error_count > limits.path_max_retrans {
             PathState::Inactive
         } else if limits.potentially_failed_max_retrans.is_some_and(doubtful) {
             PathState::PotentiallyFailed
@@ -83,8 +91,12 @@ impl Association {
     /// A path answered: acknowledged data or a heartbeat, or carried a set-up (§5.4, §8.1, §8.2).
     pub(super) fn on_path_answered(&mut self, id: PathId) {
         self.error_count = 0;
+        let arrived_here = self.paths.last_arrival == id;
         let path = self.paths.path_mut(id);
         path.error_count = 0;
+        if arrived_here {
+            path.on_answer();
+        }
         if path.state != PathState::Active {
             path.state = PathState::Active;
             self.tell_path(id);
@@ -123,14 +135,48 @@ impl Association {
         self.close(reason);
     }
 
+    /// Ends the association after a panic in its code, of which nobody knows what it left half done: all that was to be sent
+    /// or read is dropped unseen, the peer is sent an ABORT, and [`CloseReason::InternalError`] is told. A driver that catches
+    /// panics calls it once, and may go on as with any association that is over.
+    pub fn fail(&mut self) {
+        let config = &self.config;
+        self.queue = SendQueue::new(config.streams.outbound, config.scheduler);
+        self.outstanding = Self::no_outstanding(self.identity.local_initial_tsn, config);
+        self.receiver = Receiver::new(Tsn(0), 0, config);
+        self.sources = ControlSources::new(config);
+        self.control = ControlQueue::default();
+        self.notices = Notices::new();
+        self.timers = super::Timers::default();
+        // The only one that is there whatever happened.
+        self.paths.last_arrival = PathId(0);
+        self.paths.set_primary(PathId(0));
+        let was_closed = self.state.is_closed();
+        self.state = State::Closed;
+        if !was_closed && self.identity.peer_tag.0 != 0 {
+            self.final_packet_to(
+                PathId(0),
+                Chunk::Abort(Abort {
+                    reflected_tag: false,
+                    causes: Causes::empty(),
+                }),
+            );
+        }
+        self.notices.tell_endpoint(EndpointEvent::Closed);
+        self.notices.tell(Event::Closed(CloseReason::InternalError));
+    }
+
     /// Queues a packet that may leave though the association is over.
     pub(super) fn final_packet(&mut self, chunk: Chunk) {
+        self.final_packet_to(self.paths.answer_path(), chunk);
+    }
+
+    fn final_packet_to(&mut self, path: PathId, chunk: Chunk) {
         let header = CommonHeader {
             source_port: self.identity.local_port,
             destination_port: self.identity.remote_port,
             verification_tag: self.identity.peer_tag,
         };
-        let path = self.paths.path(self.paths.answer_path());
+        let path = self.paths.path(path);
         self.control.reply(Reply {
             source: path.local,
             destination: path.remote,
@@ -140,16 +186,41 @@ impl Association {
 
     /// An ABORT came (§9.1).
     ///
+    /// With the T bit it proves only that its sender received a packet of this side. One that went to an address which the
+    /// peer merely listed may have come to somebody else, or from an address that a translator put in this side's place:
+    /// then its answer (§8.4 rule 8) speaks for that path alone (§5.4). An ABORT with this side's own tag is the peer's.
+    ///
     /// In SHUTDOWN-ACK-SENT everything is acknowledged both ways. One with the T bit then comes from a peer that has
     /// completed the shutdown and forgotten it: its SHUTDOWN COMPLETE was lost or overtaken, and a late packet of this
     /// side was answered as out of the blue (§8.4 rule 8).
-    pub(super) fn on_abort(&mut self, abort: &Abort) {
+    pub(super) fn on_abort(&mut self, now: Timestamp, inbound: &Inbound, abort: &Abort) {
+        let path = self.paths.find(inbound.local, inbound.remote.ip());
+        if let Some(id) = path.filter(|id| abort.reflected_tag && self.paths.is_only_listed(*id)) {
+            self.on_denied(now, id);
+            return;
+        }
         let completed = abort.reflected_tag && matches!(self.state, State::ShutdownAckSent { .. });
         self.close(if completed {
             CloseReason::Shutdown
         } else {
             CloseReason::AbortedByPeer(abort.causes.clone())
         });
+    }
+
+    /// There is no such association at the other end of a path that was never confirmed: it is asked for no more often than
+    /// a path that failed, and whoever is there may set up an association of its own (RFC 5062 §2).
+    fn on_denied(&mut self, now: Timestamp, id: PathId) {
+        let errors = self.config.retransmissions.path_max_retrans.saturating_add(1);
+        let path = self.paths.path_mut(id);
+        // It answers a heartbeat, or nothing.
+        if path.heartbeat.pending.take().is_none() {
+            return;
+        }
+        path.error_count = path.error_count.max(errors);
+        let remote = path.remote;
+        self.schedule_heartbeat(now, id);
+        self.notices
+            .tell_endpoint(EndpointEvent::PeerAddressDenied(remote));
     }
 
     /// Enters CLOSED and tells what was never acknowledged.

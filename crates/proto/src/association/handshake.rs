@@ -12,6 +12,7 @@ use anabranch_wire::{Tsn, VerificationTag};
 use bytes::Bytes;
 
 use super::peer_init::{self, InitFields, InitRefusal, PeerInit};
+use super::shutdown::Ending;
 use super::state::{SetUp, State};
 use super::{Association, Capabilities, Identity};
 use crate::config::Config;
@@ -112,6 +113,48 @@ pub(crate) fn answer_init(
     })
 }
 
+/// The local address from which packets go to this address of the peer's: the one that is told to be for it; else the listed
+/// one that shares most leading bits with it, on the same subnet if there is one; of several, the one with the fewest paths,
+/// in the order in which they are listed. If none that is listed reaches it, the one that set-up used: the peer knows no other
+/// (§5.1.2), and would answer whatever came from another with an ABORT (§8.4).
+fn local_address_for(
+    config: &Config,
+    remote: IpAddr,
+    set_up: Option<IpAddr>,
+    in_use: impl Fn(IpAddr) -> usize,
+) -> Option<IpAddr> {
+    if let Some(local) = config.paired_with(remote) {
+        return Some(local);
+    }
+    let own = config.local_addresses.iter().copied();
+    let candidates =
+        own.filter_map(|local| Some((local, Reverse(common_bits(local, remote)?), in_use(local))));
+    let best = candidates.min_by_key(|(_, common, in_use)| (*common, *in_use));
+    best.map(|(local, ..)| local)
+        .or_else(|| set_up.filter(|local| common_bits(*local, remote).is_some()))
+}
+
+/// Leading bits that two addresses share; `None` if packets cannot go from one to the other: they are of two versions of IP,
+/// or one of them alone is link-local (RFC 4007 §9).
+fn common_bits(local: IpAddr, remote: IpAddr) -> Option<u32> {
+    match (local, remote) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => Some((a.to_bits() ^ b.to_bits()).leading_zeros()),
+        (IpAddr::V6(a), IpAddr::V6(b)) if a.is_unicast_link_local() == b.is_unicast_link_local() => {
+            Some((a.to_bits() ^ b.to_bits()).leading_zeros())
+        }
+        _ => None,
+    }
+}
+
+/// The local address of the first path, to `remote`, where the packet that completed set-up is `inbound`: the one it came to,
+/// if it came from there.
+pub(crate) fn set_up_address(config: &Config, inbound: &Inbound, remote: IpAddr) -> Option<IpAddr> {
+    if remote == inbound.remote.ip() {
+        return inbound.local;
+    }
+    local_address_for(config, remote, inbound.local, |_| 0)
+}
+
 /// What the parts of an association are made from.
 pub(crate) struct Blueprint {
     pub(crate) config: Arc<Config>,
@@ -125,10 +168,7 @@ pub(crate) struct Blueprint {
 
 impl Association {
     fn new(now: Timestamp, mut plan: Blueprint, local_tag: VerificationTag, local_initial_tsn: Tsn) -> Self {
-        let tie_tags = TieTags {
-            local: plan.random.nonzero_u32(),
-            peer: plan.random.nonzero_u32(),
-        };
+        let tie_tags = TieTags::new(&mut plan.random);
         Self {
             identity: Identity {
                 local_port: plan.local_port,
@@ -139,6 +179,7 @@ impl Association {
                 local_initial_tsn,
             },
             state: State::Closed,
+            initiated: false,
             capabilities: Capabilities::default(),
             abandon_policy: AbandonPolicy::default(),
             sources: ControlSources::new(&plan.config),
@@ -151,6 +192,7 @@ impl Association {
             control: super::ControlQueue::default(),
             timers: super::Timers::default(),
             shutdown_path: PathId(0),
+            ending: Ending::default(),
             error_count: 0,
             notices: super::Notices::new(),
             counters: Counters::default(),
@@ -175,13 +217,13 @@ impl Association {
             initial_tsn,
             parameters: init_parameters(config, None),
         };
+        association.initiated = true;
         association.state = State::CookieWait(Box::new(SetUp {
             init,
             cookie: Bytes::new(),
             unrecognized: Vec::new(),
             repeats: 0,
             stale: 0,
-            shutdown_asked: false,
         }));
         association.send_set_up_chunk(now);
         association
@@ -222,40 +264,34 @@ impl Association {
         }
     }
 
-    /// Adds a path for each further address of the peer (§5.1.2 C).
+    /// What completes set-up came to an address that the peer knows this side by. Where none are listed it is the only one.
+    pub(super) fn adopt_local_address(&mut self, inbound: &Inbound) {
+        let listed = !self.config.local_addresses.is_empty();
+        for path in self
+            .paths
+            .iter_mut()
+            .filter(|path| !listed || path.local.is_none())
+        {
+            let local = set_up_address(&self.config, inbound, path.remote.ip());
+            path.local = local.or(path.local);
+        }
+    }
+
+    /// Adds a path for each further address of the peer (§5.1.2 C) that a local address goes with.
     pub(super) fn add_peer_addresses(&mut self, now: Timestamp, addresses: &[IpAddr]) {
-        let port = self.paths.path(PathId(0)).remote.port();
-        let ipv4 = self.paths.path(PathId(0)).remote.is_ipv4();
+        let first = self.paths.path(PathId(0));
+        let (set_up, first) = (first.local, first.remote);
         for address in addresses {
-            let local = self.local_address_for(*address);
-            if local.is_none() && address.is_ipv4() != ipv4 && self.paths.path(PathId(0)).local.is_some() {
-                // No address of this side's in that family.
-                continue;
-            }
-            let remote = SocketAddr::new(*address, port);
+            let in_use = |local| self.paths.iter().filter(|path| path.local == Some(local)).count();
+            let local = local_address_for(&self.config, *address, set_up, in_use);
+            // The UDP port is that of the first path, and the interface too, for a link-local address.
+            let mut remote = first;
+            remote.set_ip(*address);
             if self.paths.add(local, remote, &self.config, now).is_some() {
                 self.notices
                     .tell_endpoint(EndpointEvent::PeerAddressAdded(remote));
             }
         }
-    }
-
-    /// The local address that is told to be for this one of the peer's; else the one that shares most leading bits with it,
-    /// on the same subnet if there is one; of several, the one with the fewest paths, in the order in which they are listed.
-    fn local_address_for(&self, remote: IpAddr) -> Option<IpAddr> {
-        if let Some(local) = self.config.paired_with(remote) {
-            return Some(local);
-        }
-        let common = |local: &IpAddr| match (local, remote) {
-            (IpAddr::V4(a), IpAddr::V4(b)) => Some((a.to_bits() ^ b.to_bits()).leading_zeros()),
-            (IpAddr::V6(a), IpAddr::V6(b)) => Some((a.to_bits() ^ b.to_bits()).leading_zeros()),
-            _ => None,
-        };
-        let in_use = |local| self.paths.iter().filter(|path| path.local == Some(local)).count();
-        let own = self.config.local_addresses.iter().copied();
-        let candidates = own.filter_map(|local| Some((local, Reverse(common(&local)?), in_use(local))));
-        let best = candidates.min_by_key(|(_, common, in_use)| (*common, *in_use));
-        best.map(|(local, ..)| local)
     }
 
     /// Where the next INIT or COOKIE ECHO goes: an INIT to the address that the application named, a COOKIE ECHO to
@@ -315,12 +351,20 @@ impl Association {
             return;
         }
         set_up.repeats += 1;
-        self.paths.path_mut(path).rto.back_off();
+        let path = self.paths.path_mut(path);
+        path.rto.back_off();
+        path.try_other_port();
         self.send_set_up_chunk(now);
     }
 
     /// An INIT ACK came (§5.1 C).
-    pub(super) fn on_init_ack(&mut self, now: Timestamp, from: PathId, init_ack: &InitAck) {
+    pub(super) fn on_init_ack(
+        &mut self,
+        now: Timestamp,
+        inbound: &Inbound,
+        from: PathId,
+        init_ack: &InitAck,
+    ) {
         // Anywhere but in COOKIE-WAIT it is old or doubled (§5.2.3).
         if !matches!(self.state, State::CookieWait(_)) {
             return;
@@ -358,6 +402,7 @@ impl Association {
         );
         self.adopt_capabilities(peer.capabilities);
         self.adopt_streams(self.config.streams.outbound.min(fields.inbound_streams));
+        self.adopt_local_address(inbound);
         self.add_peer_addresses(now, &peer.addresses);
         let previous = core::mem::replace(&mut self.state, State::Closed);
         if let State::CookieWait(mut set_up) = previous {
@@ -410,10 +455,8 @@ impl Association {
                 self.schedule_heartbeat(now, path);
             }
         }
-        if let State::CookieWait(set_up) | State::CookieEchoed(set_up) = previous
-            && set_up.shutdown_asked
-        {
-            self.begin_shutdown(now);
+        if previous.is_setting_up() {
+            self.on_set_up_complete(now);
         }
     }
 

@@ -4,7 +4,7 @@ use core::ops::ControlFlow;
 
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{
-    AckPolicy, Chunk, ChunkError, Data, EncodeChunk, ErrorChunk, ForwardTsn, HeartbeatAck, IData,
+    AckPolicy, Chunk, ChunkError, Data, EncodeChunk, ErrorChunk, ForwardTsn, Heartbeat, HeartbeatAck, IData,
     IForwardTsn, MessageNumber, NrSack, PathSequence, RawChunk, Sack, SelectiveForwardTsn, UnknownAction,
     kind, own_kind, packets_answered, padded, unknown_chunk_action,
 };
@@ -45,7 +45,7 @@ impl Association {
         }
         self.counters.packets_received += 1;
         self.note_arrival(&inbound);
-        self.on_packet_in_shutdown_sent(now, &inbound);
+        self.on_packet_in_shutdown_sent(&inbound);
         self.on_chunks(now, &inbound, 0);
     }
 
@@ -112,7 +112,7 @@ impl Association {
             .filter(|_| proven)
         {
             self.paths.last_arrival = id;
-            self.paths.path_mut(id).remote.set_port(inbound.remote.port());
+            self.paths.path_mut(id).on_arrival(inbound.remote.port());
         }
     }
 
@@ -168,10 +168,13 @@ impl Association {
         notes: &mut PacketNotes,
     ) -> Onward {
         match chunk {
-            Chunk::Heartbeat(heartbeat) => {
-                self.answer(Chunk::HeartbeatAck(HeartbeatAck { info: heartbeat.info }), notes)
+            Chunk::Heartbeat(heartbeat) => self.answer_heartbeat(heartbeat),
+            // One without information answers nothing that was asked (§8.3).
+            Chunk::HeartbeatAck(ack) => {
+                if let Some(info) = ack.info() {
+                    self.on_heartbeat_ack(now, &info);
+                }
             }
-            Chunk::HeartbeatAck(ack) => self.on_heartbeat_ack(now, &ack.info),
             Chunk::Init(init) => {
                 if is_lone_init(inbound) {
                     self.on_init(now, inbound, &init);
@@ -183,7 +186,7 @@ impl Association {
                     .paths
                     .find(inbound.local, inbound.remote.ip())
                     .unwrap_or(PathId(0));
-                self.on_init_ack(now, from, &init_ack);
+                self.on_init_ack(now, inbound, from, &init_ack);
                 return Onward::Break(());
             }
             Chunk::CookieEcho(echo) => {
@@ -195,7 +198,7 @@ impl Association {
             Chunk::CookieAck => self.on_cookie_ack(now),
             Chunk::Abort(abort) => {
                 if self.is_last_word(inbound, abort.reflected_tag) {
-                    self.on_abort(&abort);
+                    self.on_abort(now, inbound, &abort);
                 }
                 return Onward::Break(());
             }
@@ -426,16 +429,22 @@ impl Association {
     /// Queues an answer to a chunk of this packet. All of them leave in one packet: what would need a second one is not
     /// said (§12.4). Nothing is said to a peer whose tag is not known yet.
     fn answer(&mut self, chunk: Chunk, notes: &mut PacketNotes) {
-        // A HEARTBEAT ACK alone may go to an address that is not confirmed (§5.4).
-        let to = match chunk {
-            Chunk::HeartbeatAck(_) => self.paths.last_arrival,
-            _ => self.paths.answer_path(),
-        };
+        let to = self.paths.answer_path();
         let room = self.paths.path(to).pmtu.max_packet() - COMMON_HEADER_LEN;
         let len = padded(chunk.encoded_len());
         if self.identity.peer_tag.0 != 0 && (notes.answered == 0 || notes.answered + len <= room) {
             notes.answered += len;
             self.control.push(to, chunk);
+        }
+    }
+
+    /// §8.3: every HEARTBEAT is answered, where it came from, though that address may not be confirmed (§5.4). The answer is as
+    /// long as the HEARTBEAT, and no more of them wait than the queue of control chunks takes, so several packets may leave.
+    fn answer_heartbeat(&mut self, heartbeat: Heartbeat) {
+        if self.identity.peer_tag.0 != 0 {
+            let ack = HeartbeatAck::answering(heartbeat);
+            self.control
+                .push(self.paths.last_arrival, Chunk::HeartbeatAck(ack));
         }
     }
 

@@ -9,6 +9,7 @@ mod control_queue;
 mod cooperation;
 mod failure;
 mod handshake;
+mod icmp;
 mod inbound;
 mod multipath;
 mod notices;
@@ -30,9 +31,9 @@ use anabranch_wire::{StreamId, Tsn, VerificationTag};
 use bytes::Bytes;
 
 pub(crate) use capabilities::Capabilities;
-pub(crate) use handshake::{Blueprint, answer_init, first_tsn};
+pub(crate) use handshake::{Blueprint, answer_init, first_tsn, set_up_address};
 pub(crate) use outbound::write_packet;
-pub(crate) use peer_init::{InitFields, InitRefusal, is_unicast, read as read_peer_init};
+pub(crate) use peer_init::{InitFields, InitRefusal, MOST_ADDRESSES, is_unicast, read as read_peer_init};
 pub use state::AssociationState;
 
 use crate::config::Config;
@@ -50,6 +51,7 @@ use crate::time::Timestamp;
 use control_queue::ControlQueue;
 use notices::Notices;
 use peer_window::PeerWindow;
+use shutdown::Ending;
 use state::State;
 use timers::Timers;
 
@@ -101,6 +103,8 @@ pub struct Association {
     mint: CookieMint,
     identity: Identity,
     state: State,
+    /// This side sent the INIT, to a UDP port that its application named.
+    initiated: bool,
     capabilities: Capabilities,
     paths: Paths,
     queue: SendQueue,
@@ -116,6 +120,7 @@ pub struct Association {
     timers: Timers,
     /// Where SHUTDOWN or SHUTDOWN ACK was sent last.
     shutdown_path: PathId,
+    ending: Ending,
     /// Errors in a row over all paths (§8.1).
     error_count: u32,
     notices: Notices,
@@ -187,12 +192,21 @@ impl Association {
             self.notices.want_writable();
             return Err(SendError::BufferFull);
         }
+        let len = message.len();
+        let options = options.or_as_set(&self.config.partial_reliability);
         let id = self.queue.push(now, stream, message, options, is_part, end)?;
+        self.note_more_to_end(len);
         if end {
             self.counters.messages_sent += 1;
         }
         self.notices.on_data();
         Ok(id)
+    }
+
+    /// Whether the send buffer has room: [`Association::send`] then takes a message of whatever length.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.buffered_bytes() < self.send_limit
     }
 
     /// Where half of the send buffer is in flight the network could take more: the buffer grows.
@@ -283,9 +297,8 @@ impl Association {
     /// What any input may have made possible: the next step of a shutdown, room to send, something to read.
     fn after_input(&mut self, now: Timestamp) {
         self.advance_shutdown(now);
-        let has_room = self.buffered_bytes() < self.send_limit;
-        self.notices
-            .on_input(self.receiver.is_readable(), has_room && self.takes_messages());
+        let writable = self.has_room() && self.takes_messages();
+        self.notices.on_input(self.receiver.is_readable(), writable);
         // An end that leaves messages behind empties both, and nothing follows `Closed`.
         if !self.state.is_closed() && self.queue.is_empty() && self.outstanding.is_empty() {
             self.notices.on_dry();

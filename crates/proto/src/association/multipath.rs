@@ -59,7 +59,8 @@ impl Association {
     }
 
     /// Chunk rescheduling (§5.3): where a full buffer keeps a path with room from sending, the chunk that holds the buffer up is
-    /// taken off its path, to be sent again where it arrives sooner. Each chunk once. Answers whether one was.
+    /// taken off its path, to be sent again where it arrives sooner. Each chunk once, and none that must not be retransmitted:
+    /// that would abandon its message. Answers whether one was.
     pub(super) fn reschedule(&mut self, now: Timestamp) -> bool {
         if !self.config.multipath.reschedule || !self.paths.spreads() || self.outstanding.is_empty() {
             return false;
@@ -72,6 +73,9 @@ impl Association {
         let index = self.outstanding.base();
         let chunk = self.outstanding.chunk(index);
         if !blocked || chunk.state != ChunkState::InFlight || chunk.transmissions > 1 || chunk.abandoned {
+            return false;
+        }
+        if self.judge(now).gives_up(chunk) {
             return false;
         }
         let (path, size, sent_at) = (chunk.path, chunk.fragment.wire_len(), chunk.sent_at);

@@ -15,6 +15,10 @@ use crate::time::Timestamp;
 /// Bytes of a batch at most: what segmentation offload takes as one datagram, less the headers of IPv6 and UDP.
 const MAX_BATCH: usize = 65_535 - 48;
 
+/// Bytes of an acknowledgement at most. On a path of large packets one of their length would tell of 16,000 gaps for each packet of
+/// 60 bytes that a peer sends; the first 360 tell a sender all that it can repair at a time.
+pub(super) const MOST_ACK: usize = 1456;
+
 /// What the packets of one batch have in common.
 #[derive(Clone, Copy)]
 struct Batch {
@@ -78,7 +82,13 @@ impl Association {
         let (path, first) = self.build_packet(now, buffer, None)?;
         let mut len = first;
         let mut count = 1;
-        while count < max_datagrams.max(1) && len + first <= MAX_BATCH {
+        // A packet for IP to fragment stays alone: the others are to fit the path.
+        let most = if first > self.paths.path(path).pmtu.max_packet() {
+            1
+        } else {
+            max_datagrams
+        };
+        while count < most && len + first <= MAX_BATCH {
             let Some((_, next)) = self.build_packet(now, buffer, Some(Batch { path, max_len: first })) else {
                 break;
             };
@@ -112,8 +122,12 @@ impl Association {
         self.drop_expired(now);
         let turn = self.data_turn(now);
         let id = self.next_path(now, turn)?;
-        if batch.is_some_and(|batch| batch.path != id) {
-            return None;
+        if let Some(batch) = batch {
+            // A packet with a notice is longer than one without: a batch of such packets begins with one.
+            let longer = batch.max_len < self.paths.path(id).pmtu.max_packet();
+            if batch.path != id || self.control_exceeds(batch.max_len) || (longer && self.notice_due(id)) {
+                return None;
+            }
         }
         self.fill_packet(now, buffer, id, turn, batch)
     }
@@ -170,7 +184,7 @@ impl Association {
     }
 
     /// The path of the next packet: of the first control chunk, else of a SACK that is due, else of data.
-    fn next_path(&self, now: Timestamp, turn: Option<DataTurn>) -> Option<PathId> {
+    fn next_path(&mut self, now: Timestamp, turn: Option<DataTurn>) -> Option<PathId> {
         if let Some(waiting) = self.control.peek() {
             return Some(waiting.path);
         }
@@ -183,7 +197,16 @@ impl Association {
         if self.forward_due() {
             return Some(self.paths.data_path());
         }
-        turn.filter(|_| !self.state.is_setting_up()).map(|turn| turn.path)
+        if self.state.is_setting_up() {
+            return None;
+        }
+        turn.map(|turn| turn.path).or_else(|| self.notices_alone())
+    }
+
+    /// Whether the first control chunk that waits needs a longer packet than this: segmentation offload would cut it up.
+    fn control_exceeds(&self, max_len: usize) -> bool {
+        let first = self.control.peek();
+        first.is_some_and(|waiting| COMMON_HEADER_LEN + padded(waiting.chunk.encoded_len()) > max_len)
     }
 
     /// Size of the next repeat for this path if it does not fit a packet there.
@@ -212,17 +235,22 @@ impl Association {
         pushed
     }
 
-    /// Adds a SACK if it is due, or if it can ride with data on the path it would take anyway (§6.1, §6.2).
+    /// Adds a SACK if it is due, or if it can ride with data on the path it would take anyway (§6.1, §6.2). One that would have to
+    /// leave out gap blocks for what else is in the packet waits for the next: to the peer what it leaves out is reneged.
     fn push_sack(&mut self, now: Timestamp, id: PathId, data_follows: bool, packet: &mut PacketWriter<'_>) {
         let wanted = self.receiver.ack_due() || (data_follows && self.receiver.ack_pending());
         let own = wanted && id == self.ack_path();
         let copy = self.receiver.copy_path() == Some(id);
-        let room = packet.room();
+        let room = packet.room().min(MOST_ACK);
         if !(own || copy) || self.state.is_setting_up() || room < NrSackWriter::HEADER_LEN {
             return;
         }
         if self.receiver.names_transmissions() {
             self.push_coop_sack(now, id, own, packet);
+            return;
+        }
+        let whole = NrSackWriter::HEADER_LEN + self.receiver.gap_blocks_len();
+        if room < whole.min(self.paths.path(id).pmtu.max_data()) {
             return;
         }
         let blocks = self.receiver.build_ack(room, |ack| {
@@ -340,7 +368,10 @@ impl Association {
     /// Rule A of §6.1, and whether the next TSN could be acknowledged by a gap block.
     pub(super) fn window_lets(&mut self, now: Timestamp, id: PathId, len: usize) -> bool {
         let in_flight = self.outstanding.in_flight();
-        let window = len <= self.peer_window.left(in_flight) || self.peer_window.probe_now;
+        let alone = self.outstanding.is_empty();
+        let window = len <= self.peer_window.left(in_flight)
+            || self.peer_window.probe_now
+            || (alone && self.peer_window.probes_at_once());
         if !window {
             self.note_closed_window(now, id, in_flight);
         }
@@ -353,15 +384,17 @@ impl Association {
 
     /// The window is too small for the next chunk: once nothing is in flight, only a probe can find out that it opened.
     fn note_closed_window(&mut self, now: Timestamp, id: PathId, in_flight: usize) {
-        if self.peer_window.note_closed() {
-            self.counters.zero_windows += 1;
-        }
+        self.note_window_closed();
         if in_flight == 0 && self.timers.window_probe.is_none() && self.outstanding.is_empty() {
             let rto = self.paths.path(id).rto.current();
-            let wait = rto
-                .saturating_mul(1 << self.peer_window.probes.min(16))
-                .min(self.config.rto.max);
+            let wait = self.peer_window.probe_wait(rto, self.config.rto.max);
             self.timers.window_probe = Some(now + wait);
+        }
+    }
+
+    fn note_window_closed(&mut self) {
+        if self.peer_window.note_closed() {
+            self.counters.zero_windows += 1;
         }
     }
 
@@ -422,6 +455,7 @@ impl Association {
             let chunk = self.outstanding.chunk(index);
             let timed_out = chunk.state == ChunkState::Lost { timed_out: true };
             let payload = chunk.fragment.payload.len();
+            let persistence = chunk.fragment.persistence;
             self.outstanding.on_retransmit(index, id, now);
             let path = self.paths.path_mut(id);
             let earliest = path.flight_size == 0 || (!split && index <= path.earliest);
@@ -435,7 +469,7 @@ impl Association {
             } else {
                 self.counters.retransmissions_fast += 1;
             }
-            let immediate = path.single_packet;
+            let immediate = path.needs_ack_at_once(persistence);
             self.write_data(id, index, immediate, packet);
             let chunk = self.outstanding.chunk(index);
             self.counters.data_chunks_sent += 1;
@@ -454,6 +488,7 @@ impl Association {
         };
         if len > self.peer_window.left(self.outstanding.in_flight()) {
             self.peer_window.on_probe();
+            self.note_window_closed();
         }
         if self.paths.note_current(id) {
             self.counters.failovers += 1;
@@ -463,7 +498,7 @@ impl Association {
         // The peer is asked to answer at once where its delay would hold this side up (RFC 7053 §5.1): one packet in
         // flight, or a shutdown that waits for the last chunk.
         let closing = !matches!(self.state, State::Established) && self.queue.is_empty();
-        let immediate = path.single_packet || closing;
+        let immediate = path.needs_ack_at_once(fragment.persistence) || closing;
         let index = self.outstanding.push(fragment, id, now);
         path.on_data_sent(now, index, size, len);
         self.write_data(id, index, immediate, packet);

@@ -1,4 +1,4 @@
-//! Probes for a larger path MTU (RFC 8899 §6.2): a HEARTBEAT, and PAD (RFC 4820) up to the size in question. Only the
+//! Probes of the path MTU (RFC 8899 §6.2): a HEARTBEAT, and PAD (RFC 4820) up to the size in question. Only the
 //! answer says anything; a probe that is lost is no sign of congestion (RFC 8899 §3, item 7).
 
 use anabranch_wire::chunk::{CHUNK_HEADER_LEN, Chunk, Heartbeat, Pad};
@@ -36,8 +36,8 @@ impl Association {
                 nonce: self.random.next_u64(),
             };
             let path = self.paths.path_mut(id);
-            let patience = path.rto.current();
-            if let Some(len) = path.pmtu.next_probe(now, info.nonce, patience) {
+            let (rto, data_answered) = (path.rto.current(), path.silent_timeouts == 0);
+            if let Some(len) = path.pmtu.next_probe(now, info.nonce, rto, data_answered) {
                 self.send_probe(info, len);
             }
         }
@@ -52,7 +52,7 @@ impl Association {
         let padding = Pad {
             len: len.saturating_sub(HEADERS_LEN) as u16,
         };
-        let heartbeat = Heartbeat { info: info.encode() };
+        let heartbeat = Heartbeat::new(info.encode());
         let packet = write_packet(header, &[Chunk::Heartbeat(heartbeat), Chunk::Pad(padding)]);
         self.control.probe(info.path, packet);
         self.counters.mtu_probes_sent += 1;

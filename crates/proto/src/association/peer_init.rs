@@ -51,7 +51,7 @@ pub(crate) enum InitRefusal {
 const LEAST_RWND: u32 = 1500;
 
 /// Addresses of one peer that are looked at; further ones are ignored.
-const MOST_ADDRESSES: usize = 64;
+pub(crate) const MOST_ADDRESSES: usize = 64;
 
 /// Bytes of reports about unrecognized parameters, each with its own header, so that the packet with them stays small: what
 /// would be more is not said (§12.4 allows it).

@@ -1,5 +1,7 @@
 //! The peer's receive window, as this side must reckon with it (RFC 9260 §6.1 A, §6.2.1).
 
+use core::time::Duration;
+
 /// `rwnd` of §6.2.1, and the probing of a closed one.
 #[derive(Debug, Default)]
 pub(crate) struct PeerWindow {
@@ -11,8 +13,8 @@ pub(crate) struct PeerWindow {
     pub(crate) probing: bool,
     /// The peer sent a SACK since the last probe: it is alive, however long its window stays closed.
     pub(crate) answered: bool,
-    /// Probes in a row, for the back-off.
-    pub(crate) probes: u32,
+    /// Probes since new data was last acknowledged, for the back-off.
+    probes: u32,
     /// Data waited for the window when last looked at.
     closed: bool,
 }
@@ -31,15 +33,32 @@ impl PeerWindow {
     }
 
     /// An acknowledgement came. One with a window answers a probe of it; a SHUTDOWN, which a timer sends, does not.
-    pub(crate) fn on_ack(&mut self, a_rwnd: Option<u32>, cumulative_moved: bool) {
+    pub(crate) fn on_ack(&mut self, a_rwnd: Option<u32>, cumulative_moved: bool, newly_acked: bool) {
         if let Some(a_rwnd) = a_rwnd {
             self.advertised = a_rwnd as usize;
             self.answered = true;
         }
         if cumulative_moved {
             self.probing = false;
+        }
+        if newly_acked {
             self.probes = 0;
         }
+    }
+
+    /// Whether a chunk may leave at once though the window is too small for it, while nothing else is outstanding: the peer
+    /// takes what it is sent, so the window may be smaller than what it has room for.
+    ///
+    /// §6.1 A would have the sender wait for an RTO before the first probe. But a receiver may announce a few bytes and hand over
+    /// a message in parts only when the next chunk comes (Linux), and would get one buffer a second.
+    pub(crate) fn probes_at_once(&self) -> bool {
+        self.probes == 0
+    }
+
+    /// How long to wait for the next probe, with this RTO.
+    pub(crate) fn probe_wait(&self, rto: Duration, most: Duration) -> Duration {
+        rto.saturating_mul(1 << self.probes.saturating_sub(1).min(16))
+            .min(most)
     }
 
     /// Whether the peer, rather than the network, dropped what is in flight: it went beyond the window, which is still too

@@ -50,8 +50,6 @@ pub(crate) struct SetUp {
     pub(crate) repeats: u32,
     /// Times the peer said that its cookie is stale (§5.2.6).
     pub(crate) stale: u32,
-    /// Whether shutdown was asked for meanwhile.
-    pub(crate) shutdown_asked: bool,
 }
 
 impl State {

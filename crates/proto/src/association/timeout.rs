@@ -199,7 +199,7 @@ impl Association {
         };
         self.paths.path_mut(id).heartbeat.pending = Some(info);
         self.control
-            .push(id, Chunk::Heartbeat(Heartbeat { info: info.encode() }));
+            .push(id, Chunk::Heartbeat(Heartbeat::new(info.encode())));
         self.counters.heartbeats_sent += 1;
         if self.times_heartbeats() {
             let path = self.paths.path_mut(id);
@@ -217,7 +217,7 @@ impl Association {
             path.heartbeat.due = self.config.heartbeat.interval.map(|_| now + path.rto.current());
             return;
         }
-        let period = path.heartbeat_period(self.config.heartbeat.interval, jitter);
+        let period = path.heartbeat_period(&self.config, jitter);
         path.heartbeat.due = period.map(|period| now + period);
     }
 

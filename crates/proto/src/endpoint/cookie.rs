@@ -14,13 +14,18 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use crate::association::Capabilities;
+use crate::association::{Capabilities, MOST_ADDRESSES};
+use crate::random::Random;
 use crate::time::Timestamp;
 
 const MAC_LEN: usize = 16;
 
 /// Bytes of a cookie without addresses and ties.
 const FIXED_LEN: usize = MAC_LEN + 33;
+
+/// Bytes of the longest cookie: with ties, and with the address that the INIT came from and all that it may list, each of 17.
+/// What is longer is not ours, and costs no HMAC.
+const MOST_LEN: usize = FIXED_LEN + 8 + 17 * (1 + MOST_ADDRESSES);
 
 /// What a cookie holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +53,16 @@ pub(crate) struct StateCookie {
 pub(crate) struct TieTags {
     pub(crate) local: u32,
     pub(crate) peer: u32,
+}
+
+impl TieTags {
+    /// Of an association that begins.
+    pub(crate) fn new(random: &mut Random) -> Self {
+        Self {
+            local: random.nonzero_u32(),
+            peer: random.nonzero_u32(),
+        }
+    }
 }
 
 /// Why a cookie does not count.
@@ -134,7 +149,7 @@ impl CookieMint {
         bytes: &Bytes,
     ) -> Result<StateCookie, CookieError> {
         self.turn(now);
-        if bytes.len() <= MAC_LEN {
+        if bytes.len() <= MAC_LEN || bytes.len() > MOST_LEN {
             return Err(CookieError::Forged);
         }
         let (tag, body) = bytes.split_at(MAC_LEN);
@@ -190,8 +205,9 @@ impl StateCookie {
     /// The address that the INIT ACK went to and that the cookie came back from: the only one that is confirmed (§5.4),
     /// with the UDP port of the packet that brought the cookie.
     pub(crate) fn confirmed(&self, carrier: SocketAddr) -> SocketAddr {
-        let address = self.addresses.first().copied();
-        SocketAddr::new(address.unwrap_or(carrier.ip()), carrier.port())
+        let mut confirmed = carrier;
+        confirmed.set_ip(self.addresses.first().copied().unwrap_or(carrier.ip()));
+        confirmed
     }
 
     /// What the common header of the packet that brings the cookie back must be.
@@ -379,6 +395,15 @@ mod tests {
         cookie.tie_tags = None;
         let len = StateCookie::len_with(cookie.addresses.iter());
         assert_eq!(mint.mint(cookie.created, &cookie).len(), len);
+    }
+
+    #[test]
+    fn the_longest_opens() {
+        let (mut mint, mut cookie) = (mint(), cookie());
+        cookie.addresses = vec![IpAddr::V6(Ipv6Addr::LOCALHOST); 1 + MOST_ADDRESSES];
+        let bytes = mint.mint(cookie.created, &cookie);
+        assert_eq!(bytes.len(), MOST_LEN);
+        assert_eq!(mint.open(cookie.created, cookie.carrier(), &bytes), Ok(cookie));
     }
 
     #[test]

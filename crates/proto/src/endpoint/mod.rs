@@ -21,11 +21,12 @@ pub(crate) use out_of_the_blue::{answer as answer_out_of_the_blue, contains};
 
 use crate::association::{
     Association, Blueprint, InitFields, InitRefusal, answer_init, first_tsn, is_unicast, read_peer_init,
-    write_packet,
+    set_up_address, write_packet,
 };
 use crate::config::Config;
 use crate::error::{ConnectError, EndpointError};
 use crate::event::{EndpointEvent, Reply};
+use crate::icmp::IcmpMessage;
 use crate::random::Random;
 use crate::time::Timestamp;
 use ended::Ended;
@@ -47,11 +48,20 @@ pub struct ConnectOptions {
 }
 
 /// A packet on its way to its association: length, checksum and ports are right.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Inbound {
     pub(crate) packet: Packet,
     pub(crate) local: Option<IpAddr>,
     pub(crate) remote: SocketAddr,
+}
+
+impl Inbound {
+    /// Bytes of the SCTP packet.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "a packet has a header at least")]
+    pub fn len(&self) -> usize {
+        self.packet.len()
+    }
 }
 
 /// What to do after a datagram was handled.
@@ -151,7 +161,7 @@ impl Endpoint {
         remote_port: u16,
         options: ConnectOptions,
     ) -> Result<(AssociationId, Box<Association>), ConnectError> {
-        let remote = SocketAddr::new(remote.ip().to_canonical(), remote.port());
+        let remote = canonical(remote);
         if remote_port == 0 || options.local_port == Some(0) {
             return Err(ConnectError::PortZero);
         }
@@ -203,7 +213,7 @@ impl Endpoint {
         remote: SocketAddr,
         datagram: Bytes,
     ) -> Handling {
-        let remote = SocketAddr::new(remote.ip().to_canonical(), remote.port());
+        let remote = canonical(remote);
         let local = local.map(|ip| ip.to_canonical());
         // Nothing is said to what is not SCTP, or damaged, or from nobody or to many (§6.8, §8.4 rule 1).
         let Ok(packet) = Packet::parse(datagram) else {
@@ -213,15 +223,38 @@ impl Endpoint {
         if !unicast || packet.header.source_port == 0 || packet.header.destination_port == 0 {
             return Handling::Done;
         }
-        let inbound = Inbound {
-            packet,
-            local,
-            remote,
-        };
+        self.handle_inbound(
+            now,
+            Inbound {
+                packet,
+                local,
+                remote,
+            },
+        )
+    }
+
+    /// Routes a packet that [`Endpoint::handle_datagram`] gave to an association which then was over: it may be for the next
+    /// one with this peer, as an INIT that came right behind an ABORT is. Hand this endpoint the events of the
+    /// association first.
+    pub fn handle_inbound(&mut self, now: Timestamp, inbound: Inbound) -> Handling {
         match self.route(&inbound) {
             Some(id) => Handling::Deliver(id, inbound),
             None => self.handle_unrouted(now, &inbound),
         }
+    }
+
+    /// The association that an ICMP message is about, by the ports and the destination of the packet that it quotes
+    /// (RFC 9260 §10, ICMP5); `None` if there is none. Hand it the message: whether the message is to be believed
+    /// is decided there ([`Association::handle_icmp`]).
+    #[must_use]
+    pub fn route_icmp(&self, message: &IcmpMessage) -> Option<AssociationId> {
+        let header = message.header()?;
+        let peer = Peer {
+            local_port: header.source_port,
+            address: message.destination.ip().to_canonical(),
+            remote_port: header.destination_port,
+        };
+        self.table.by_peer(&peer, message.destination.port())
     }
 
     /// The association of a packet: the one that answers to its tag at these ports and that address, else the one
@@ -232,14 +265,18 @@ impl Endpoint {
         let header = inbound.packet.header;
         let peer = Peer::of(inbound);
         let udp_port = inbound.remote.port();
-        let found = self
-            .table
-            .by_tag(header.verification_tag, &peer, udp_port)
-            .or_else(|| self.table.by_peer(&peer, udp_port));
-        if found.is_some() {
-            return found;
+        let tag = header.verification_tag;
+        if let Some(id) = self.table.by_tag(tag, &peer, udp_port) {
+            return Some(id);
         }
         let first = inbound.packet.chunks().next()?.ok()?;
+        // A restart takes the tag that it comes under (§5.2.4 A): none that another association has.
+        if first.kind == kind::COOKIE_ECHO && self.has_tag(tag) {
+            return None;
+        }
+        if let Some(id) = self.table.by_peer(&peer, udp_port) {
+            return Some(id);
+        }
         if self.table.has_peer(&peer) && !matches!(first.kind, kind::INIT | kind::COOKIE_ECHO) {
             return self.table.by_lone_peer(&peer);
         }
@@ -283,6 +320,11 @@ impl Endpoint {
             Ok(Chunk::CookieEcho(echo)) => self.handle_cookie_echo(now, inbound, &echo.cookie),
             _ => {
                 let tag = inbound.packet.header.verification_tag;
+                // The tag says whose it is: an ABORT would end at the peer what is alive here. The peer has more addresses
+                // than it listed, or than were kept.
+                if self.table.has_tag_at_ports(tag, &Peer::of(inbound)) {
+                    return Handling::Done;
+                }
                 match self.ended.peer_tag(now, tag, &Peer::of(inbound)) {
                     Some(peer_tag) => out_of_the_blue::answer_after_end(inbound, peer_tag),
                     None => out_of_the_blue::answer(inbound),
@@ -354,9 +396,7 @@ impl Endpoint {
             mint: self.mint.clone(),
             local_port: cookie.local_port,
             remote_port: cookie.remote_port,
-            local_address: inbound
-                .local
-                .filter(|ip| remote == inbound.remote && self.config.local_addresses.contains(ip)),
+            local_address: set_up_address(&self.config, inbound, remote.ip()),
             remote,
         };
         let mut association = Association::from_cookie(now, plan, &cookie);
@@ -367,10 +407,13 @@ impl Endpoint {
     /// Takes what an association of this endpoint told.
     pub fn handle_event(&mut self, now: Timestamp, id: AssociationId, event: EndpointEvent) {
         match event {
-            EndpointEvent::LocalTagChanged { to, .. } => self.table.change_tag(id, to),
+            EndpointEvent::PeerRestarted { local_tag, remote } => {
+                self.table.restart(id, local_tag, remote.ip(), remote.port());
+            }
             EndpointEvent::PeerAddressAdded(address) => {
                 self.table.add_address(id, address.ip(), address.port())
             }
+            EndpointEvent::PeerAddressDenied(address) => self.table.release_address(id, address.ip()),
             EndpointEvent::Closed => {
                 self.table.remove(id);
             }
@@ -420,6 +463,12 @@ impl Endpoint {
                 !self.listening.contains(port) && !self.table.has_peer(&peer)
             })
     }
+}
+
+/// With an IPv4 address in place of one that is mapped to IPv6; the interface of a link-local address stays with it.
+fn canonical(mut remote: SocketAddr) -> SocketAddr {
+    remote.set_ip(remote.ip().to_canonical());
+    remote
 }
 
 /// §8.5.1 A, §12.3: an INIT has tag 0 and no company.

@@ -1,7 +1,6 @@
 //! Which association answers to a tag, and which has a peer at an address.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry as MapEntry;
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::net::IpAddr;
 
@@ -13,7 +12,7 @@ use super::{AssociationId, Inbound};
 ///
 /// But behind an address translator several peers share an address, and some of them a port: those differ in nothing but
 /// the UDP port. A packet with a valid tag says whose it is; for a set-up chunk, which has none, the UDP port decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Peer {
     pub(super) local_port: u16,
     pub(super) address: IpAddr,
@@ -39,21 +38,15 @@ struct Entry {
     peers: Vec<(Peer, u16)>,
 }
 
-impl Entry {
-    fn udp_port(&self, peer: &Peer) -> Option<u16> {
-        let known = self.peers.iter().find(|(known, _)| known == peer);
-        known.map(|(_, udp_port)| *udp_port)
-    }
-}
-
 /// The associations of an endpoint. The maps are only ever looked up, never walked, so their order does not matter.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     /// Most packets carry the tag of their association: this map finds it.
     by_tag: HashMap<VerificationTag, Entry, BuildHasherDefault<TagHasher>>,
     tags: HashMap<AssociationId, VerificationTag>,
-    /// For those that do not, and to find out which addresses are taken. Mostly one; never none.
-    by_peer: HashMap<Peer, Vec<AssociationId>>,
+    /// For those that do not, and to find out which addresses are taken: with the UDP ports, because thousands of peers may be
+    /// behind one address.
+    by_peer: BTreeSet<(Peer, u16, AssociationId)>,
 }
 
 impl Table {
@@ -65,8 +58,25 @@ impl Table {
         self.by_tag.contains_key(&tag)
     }
 
+    /// Whether an association has this tag at these ports, whatever the addresses of its peer are.
+    pub(super) fn has_tag_at_ports(&self, tag: VerificationTag, peer: &Peer) -> bool {
+        let entry = self.by_tag.get(&tag);
+        let first = entry.and_then(|entry| entry.peers.first());
+        first.is_some_and(|(first, _)| {
+            let address = first.address;
+            *first == Peer { address, ..*peer }
+        })
+    }
+
     pub(super) fn has_peer(&self, peer: &Peer) -> bool {
-        self.by_peer.contains_key(peer)
+        self.owners(peer).next().is_some()
+    }
+
+    /// The associations with this peer, at whatever UDP port.
+    fn owners(&self, peer: &Peer) -> impl Iterator<Item = AssociationId> {
+        let ends = [(0, 0), (u16::MAX, u64::MAX)].map(|(port, id)| (*peer, port, AssociationId(id)));
+        let [first, last] = ends;
+        self.by_peer.range(first..=last).map(|(_, _, id)| *id)
     }
 
     /// The association that has this tag and this peer; where the packet came from is where the peer is now (RFC 6951
@@ -79,46 +89,53 @@ impl Table {
     ) -> Option<AssociationId> {
         let entry = self.by_tag.get_mut(&tag)?;
         let (_, known) = entry.peers.iter_mut().find(|(known, _)| known == peer)?;
-        *known = udp_port;
+        if *known != udp_port {
+            // It is not there if the address was released.
+            if self.by_peer.remove(&(*peer, *known, entry.id)) {
+                self.by_peer.insert((*peer, udp_port, entry.id));
+            }
+            *known = udp_port;
+        }
         Some(entry.id)
     }
 
     /// The association with this peer at this UDP port.
     pub(super) fn by_peer(&self, peer: &Peer, udp_port: u16) -> Option<AssociationId> {
-        let mut owners = self.by_peer.get(peer)?.iter();
-        owners
-            .find(|id| self.entry(**id).and_then(|entry| entry.udp_port(peer)) == Some(udp_port))
-            .copied()
+        let ends = [0, u64::MAX].map(|id| (*peer, udp_port, AssociationId(id)));
+        let [first, last] = ends;
+        self.by_peer.range(first..=last).next().map(|(_, _, id)| *id)
     }
 
     /// The only association with this peer, at whatever UDP port.
     pub(super) fn by_lone_peer(&self, peer: &Peer) -> Option<AssociationId> {
-        match self.by_peer.get(peer)?.as_slice() {
-            [id] => Some(*id),
-            _ => None,
-        }
-    }
-
-    fn entry(&self, id: AssociationId) -> Option<&Entry> {
-        self.by_tag.get(self.tags.get(&id)?)
+        let mut owners = self.owners(peer);
+        owners.next().filter(|_| owners.next().is_none())
     }
 
     pub(super) fn insert(&mut self, id: AssociationId, tag: VerificationTag, peer: Peer, udp_port: u16) {
-        self.by_peer.entry(peer).or_default().push(id);
+        self.by_peer.insert((peer, udp_port, id));
         self.tags.insert(id, tag);
         let peers = vec![(peer, udp_port)];
         self.by_tag.insert(tag, Entry { id, peers });
     }
 
-    pub(super) fn change_tag(&mut self, id: AssociationId, to: VerificationTag) {
-        if let Some(from) = self.tags.insert(id, to)
-            && let Some(entry) = self.by_tag.remove(&from)
-        {
-            self.by_tag.insert(to, entry);
+    /// The peer restarted: its association has another tag, and of its addresses only this one. Addresses that the peer no longer
+    /// lists may belong to other hosts.
+    pub(super) fn restart(
+        &mut self,
+        id: AssociationId,
+        tag: VerificationTag,
+        address: IpAddr,
+        udp_port: u16,
+    ) {
+        let removed = self.remove(id);
+        if let Some(first) = removed.and_then(|(_, peers)| peers.first().copied()) {
+            self.insert(id, tag, Peer { address, ..first }, udp_port);
         }
     }
 
-    /// An address that another association has already stays with that one.
+    /// What comes from this address too, under the tag of the association, is for it: also if another one listed the address
+    /// before.
     pub(super) fn add_address(&mut self, id: AssociationId, address: IpAddr, udp_port: u16) {
         let Some(entry) = self.tags.get(&id).and_then(|tag| self.by_tag.get_mut(tag)) else {
             return;
@@ -127,9 +144,9 @@ impl Table {
             return;
         };
         let peer = Peer { address, ..*first };
-        if let MapEntry::Vacant(vacant) = self.by_peer.entry(peer) {
-            vacant.insert(vec![id]);
+        if entry.peers.iter().all(|(known, _)| *known != peer) {
             entry.peers.push((peer, udp_port));
+            self.by_peer.insert((peer, udp_port, id));
         }
     }
 
@@ -137,16 +154,20 @@ impl Table {
     pub(super) fn remove(&mut self, id: AssociationId) -> Option<(VerificationTag, Vec<Peer>)> {
         let tag = self.tags.remove(&id)?;
         let entry = self.by_tag.remove(&tag)?;
-        let peers: Vec<_> = entry.peers.into_iter().map(|(peer, _)| peer).collect();
-        for peer in &peers {
-            if let MapEntry::Occupied(mut owners) = self.by_peer.entry(*peer) {
-                owners.get_mut().retain(|owner| *owner != id);
-                if owners.get().is_empty() {
-                    owners.remove();
-                }
-            }
+        for (peer, udp_port) in &entry.peers {
+            self.by_peer.remove(&(*peer, *udp_port, id));
         }
+        let peers = entry.peers.into_iter().map(|(peer, _)| peer).collect();
         Some((tag, peers))
+    }
+
+    /// From now on only the tag says that a packet from this address is this association's.
+    pub(super) fn release_address(&mut self, id: AssociationId, address: IpAddr) {
+        let entry = self.tags.get(&id).and_then(|tag| self.by_tag.get(tag));
+        let peers = entry.map_or(&[][..], |entry| &entry.peers);
+        if let Some((peer, udp_port)) = peers.iter().find(|(peer, _)| peer.address == address) {
+            self.by_peer.remove(&(*peer, *udp_port, id));
+        }
     }
 }
 

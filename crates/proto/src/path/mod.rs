@@ -22,6 +22,7 @@ pub(crate) use selection::{Candidate, Paths};
 
 use crate::config::Config;
 use crate::extension::stream_priority::DelayBound;
+use crate::send::Persistence;
 use crate::stats::PathStats;
 use crate::time::Timestamp;
 use delivery::Delivery;
@@ -45,7 +46,8 @@ impl fmt::Display for PathId {
 /// Whether a path can be used (RFC 9260 §5.4, §8.2; RFC 7829).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathState {
-    /// The peer listed the address, and has not yet shown that it is there.
+    /// The peer listed the address, and has not yet shown that it is there. Nothing but heartbeats is sent there: every
+    /// RTO, after more than `Path.Max.Retrans` errors in a row at the pace of other paths (RFC 9260 §5.4).
     Unconfirmed,
     /// In use, or ready to be.
     Active,
@@ -60,10 +62,11 @@ pub enum PathState {
 #[derive(Debug)]
 pub(crate) struct Path {
     pub(crate) id: PathId,
-    /// The local address packets leave from; `None` leaves it to routing.
+    /// The local address packets leave from; `None` leaves it to routing, before the peer knows any.
     pub(crate) local: Option<IpAddr>,
     /// The remote address and its encapsulation port, which may change (RFC 6951 §5.4).
     pub(crate) remote: SocketAddr,
+    ports: Ports,
     pub(crate) state: PathState,
     pub(crate) rto: Rto,
     pub(crate) control: Controller,
@@ -102,6 +105,16 @@ pub(crate) struct Path {
     pub(crate) data_arrived: Option<Timestamp>,
 }
 
+/// Encapsulation ports of a peer's address. A packet that somebody else sends again from another port moves the one in use
+/// (RFC 6951 §5.4), and where both sides are misled so, nothing would arrive any more that moves it back.
+#[derive(Clone, Copy, Debug)]
+struct Ports {
+    /// Where a packet came from last.
+    arrived: u16,
+    /// Where the last one came from that answered this side.
+    answered: u16,
+}
+
 /// Since when a path has carried no DATA (§7.2.1).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Idle {
@@ -133,6 +146,10 @@ impl Path {
             id,
             local,
             remote,
+            ports: Ports {
+                arrived: remote.port(),
+                answered: remote.port(),
+            },
             state: PathState::Unconfirmed,
             rto: Rto::new(&config.rto),
             control: Controller::new(
@@ -168,11 +185,38 @@ impl Path {
         }
     }
 
+    /// A packet with the right tag came from this port: answers go there (RFC 6951 §5.4).
+    pub(crate) fn on_arrival(&mut self, udp_port: u16) {
+        self.ports.arrived = udp_port;
+        self.remote.set_port(udp_port);
+    }
+
+    /// The last packet that came by this path answered something.
+    pub(crate) fn on_answer(&mut self) {
+        self.ports.answered = self.ports.arrived;
+    }
+
+    /// Nothing was answered: the port that answered last and the one that was heard last are tried in turn.
+    pub(crate) fn try_other_port(&mut self) {
+        let Ports { arrived, answered } = self.ports;
+        let arrived_failed = self.remote.port() == arrived;
+        self.remote
+            .set_port(if arrived_failed { answered } else { arrived });
+    }
+
     /// Whether the congestion window lets another packet with DATA out (§6.1 B).
     pub(crate) fn has_cwnd_room(&self) -> bool {
         self.flight_size < self.control.cwnd()
             && !(self.single_packet && self.flight_size > 0)
             && self.has_numbers
+    }
+
+    /// Whether the peer is asked to acknowledge a chunk at once (RFC 7053 §5.1), because no second packet leaves before. If
+    /// its message may be abandoned meanwhile, a delayed acknowledgement would not tell whether the chunk arrived or was
+    /// skipped, and the window would stay at one packet.
+    pub(crate) fn needs_ack_at_once(&self, persistence: Persistence) -> bool {
+        let one_packet = self.control.cwnd() <= self.pmtu.max_data();
+        self.single_packet || (one_packet && persistence.is_partial())
     }
 
     /// Whether a packet of repeats may leave.
@@ -284,12 +328,14 @@ impl Path {
     }
 
     /// How long to wait before the next heartbeat (§8.3): the RTO with a jitter of half of it, and `HB.interval`
-    /// unless the address is still to be confirmed (§5.4).
-    pub(crate) fn heartbeat_period(&self, interval: Option<Duration>, jitter: f64) -> Option<Duration> {
+    /// unless the address is still to be confirmed and may soon be (§5.4).
+    pub(crate) fn heartbeat_period(&self, config: &Config, jitter: f64) -> Option<Duration> {
         let rto = self.rto.current();
-        if self.state == PathState::Unconfirmed {
+        let has_hope = self.error_count <= config.retransmissions.path_max_retrans;
+        if self.state == PathState::Unconfirmed && has_hope {
             return Some(rto);
         }
+        let interval = config.heartbeat.interval;
         interval.map(|interval| rto.mul_f64(1.0 + jitter) + interval)
     }
 

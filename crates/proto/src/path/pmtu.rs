@@ -15,13 +15,20 @@ const UDP_HEADER_LEN: u16 = 8;
 /// The least that IPv4 hosts must take (RFC 791), and so the least a report of the network is believed.
 const SMALLEST: u16 = 576;
 
-/// Sizes worth a probe, in order: tunnels of all kinds, Ethernet, jumbo frames, and the largest IP packet.
-const SIZES: [u16; 14] = [
-    1280, 1400, 1420, 1440, 1464, 1480, 1492, 1500, 2304, 4352, 9000, 16_384, 32_768, 65_535,
+/// The least that IPv6 links carry (RFC 8200 §5).
+const SMALLEST_IPV6: u16 = 1280;
+
+/// Sizes worth a probe, in order: narrow links, tunnels of all kinds, Ethernet, jumbo frames, and the largest IP packet.
+const SIZES: [u16; 17] = [
+    768, 1024, 1200, 1280, 1400, 1420, 1440, 1464, 1480, 1492, 1500, 2304, 4352, 9000, 16_384, 32_768, 65_535,
 ];
 
 /// `MAX_PROBES` (RFC 8899 §5.1.2): probes of one size, unanswered, after which it is taken for too large.
 const MAX_PROBES: u8 = 3;
+
+/// `PROBE_TIMER` (RFC 8899 §5.1.1), after which a probe without answer is lost, unless the RTO is longer: it should be more
+/// than 15 s, so that a path with a long queue is not taken for a narrow one.
+const PROBE_TIMER: Duration = Duration::from_secs(16);
 
 /// `PMTU_RAISE_TIMER` (RFC 8899 §5.1.1): after this a size that was too large is tried again.
 const RAISE_AFTER: Duration = Duration::from_secs(600);
@@ -29,7 +36,8 @@ const RAISE_AFTER: Duration = Duration::from_secs(600);
 /// Packets of the full size that must leave before a search begins: without them a larger size is of no use.
 const FULL_PACKETS: u8 = 4;
 
-/// Timeouts of data in a row after which large packets are suspected to vanish (RFC 8899 §4.3).
+/// Timeouts of data in a row after which packets of the current size are suspected to vanish (RFC 8899 §4.3): after so many
+/// the size is the base, after as many more the minimum.
 const BLACK_HOLE_TIMEOUTS: u32 = 2;
 
 /// The largest IP packet of a path, and the headers below SCTP.
@@ -37,7 +45,8 @@ const BLACK_HOLE_TIMEOUTS: u32 = 2;
 pub(crate) struct Pmtu {
     mtu: u16,
     below: u16,
-    /// `BASE_PLPMTU` and `MAX_PLPMTU` (RFC 8899 §5.1.2).
+    /// `MIN_PLPMTU`, `BASE_PLPMTU` and `MAX_PLPMTU` (RFC 8899 §5.1.2).
+    least: u16,
     base: u16,
     limit: u16,
     /// Sizes from here on were too large, until that time.
@@ -65,9 +74,11 @@ impl Pmtu {
             } else {
                 0
             };
+        let least = if ipv6 { SMALLEST_IPV6 } else { SMALLEST };
         Self {
             mtu: config.path_mtu,
             below,
+            least: least.min(config.path_mtu),
             base: config.path_mtu,
             limit: config.path_mtu_limit,
             ceiling: None,
@@ -119,21 +130,33 @@ impl Pmtu {
         }
     }
 
-    /// The size that comes next.
+    /// The size that comes next. Below the base that is the base itself (RFC 8899 §5.2, BASE): most likely the packets that
+    /// timed out were lost for another reason than their size.
     fn next_size(&mut self, now: Timestamp) -> Option<u16> {
         self.ceiling = self.ceiling.filter(|(_, until)| now < *until);
         let below = self
             .ceiling
             .map_or(u16::MAX, |(size, _)| size - 1)
             .min(self.limit);
+        if self.mtu < self.base && self.base <= below {
+            return Some(self.base);
+        }
         let sizes = SIZES.into_iter().chain([self.limit]);
         sizes.filter(|size| *size > self.mtu && *size <= below).min()
     }
 
     /// The search is due at `now`: the length of the SCTP packet to probe with, if one is to be sent, marked with
-    /// `nonce`. Without an answer it counts as lost after `patience`.
-    pub(crate) fn next_probe(&mut self, now: Timestamp, nonce: u64, patience: Duration) -> Option<usize> {
+    /// `nonce`. Without an answer it counts as lost after `PROBE_TIMER`, or the RTO if that is longer. If the path does not
+    /// even answer data, the loss of a probe says nothing of its size.
+    pub(crate) fn next_probe(
+        &mut self,
+        now: Timestamp,
+        nonce: u64,
+        rto: Duration,
+        data_answered: bool,
+    ) -> Option<usize> {
         let sent = match self.probe.take() {
+            Some(_) if !data_answered => 0,
             Some(lost) if lost.sent >= MAX_PROBES => {
                 self.give_up(now, lost.size);
                 0
@@ -148,7 +171,7 @@ impl Pmtu {
             nonce,
             sent: sent + 1,
         });
-        self.due = Some(now + patience);
+        self.due = Some(now + PROBE_TIMER.max(rto));
         Some(self.packet_len(size))
     }
 
@@ -178,18 +201,48 @@ impl Pmtu {
             self.due = self.next_size(now).map(|_| now);
             return;
         }
-        let guess = if self.mtu > self.base { self.base } else { SMALLEST };
-        let told = mtu.filter(|mtu| *mtu >= SMALLEST).unwrap_or(guess);
+        let guess = if self.mtu > self.base {
+            self.base
+        } else {
+            self.least
+        };
+        let told = mtu.filter(|mtu| *mtu >= self.least).unwrap_or(guess);
         self.shrink(now, told);
     }
 
-    /// Data timed out, for the `in_a_row`th time; true if large packets seem to vanish: the size is the base again.
+    /// Data timed out, for the `in_a_row`th time; true if packets of this size seem to vanish: the size is the base again, or
+    /// below the base the minimum, from which a probe asks at once whether the base passes (RFC 8899 §5.2, BASE and ERROR).
     pub(crate) fn on_timeout(&mut self, now: Timestamp, in_a_row: u32) -> bool {
-        let suspect = in_a_row >= BLACK_HOLE_TIMEOUTS && self.mtu > self.base;
-        if suspect {
-            self.shrink(now, self.base);
+        // Where no larger size is sought, a smaller one would stay.
+        let smallest = if self.limit > self.base {
+            self.least
+        } else {
+            self.base
+        };
+        if !in_a_row.is_multiple_of(BLACK_HOLE_TIMEOUTS) || self.mtu <= smallest {
+            return false;
         }
-        suspect
+        if self.mtu > self.base {
+            self.shrink(now, self.base);
+        } else {
+            self.mtu = self.least;
+            self.full_packets = 0;
+            self.ask_for_base(now);
+        }
+        true
+    }
+
+    /// Data was acknowledged after timeouts: if no probe has told yet whether the base passes, one asks at once.
+    pub(crate) fn on_answered_again(&mut self, now: Timestamp) {
+        if self.mtu < self.base && self.ceiling.is_none() {
+            self.ask_for_base(now);
+        }
+    }
+
+    fn ask_for_base(&mut self, now: Timestamp) {
+        self.ceiling = None;
+        self.probe = None;
+        self.due = Some(now);
     }
 
     fn shrink(&mut self, now: Timestamp, to: u16) {
@@ -220,7 +273,7 @@ mod tests {
         let mut at = now;
         while let Some(due) = pmtu.due() {
             at = at.max(due);
-            let Some(len) = pmtu.next_probe(at, probes.into(), Duration::from_secs(1)) else {
+            let Some(len) = pmtu.next_probe(at, probes.into(), Duration::from_secs(1), true) else {
                 break;
             };
             if len + 28 <= usize::from(real) {
@@ -287,7 +340,57 @@ mod tests {
         search(&mut pmtu, now, 1400);
         assert_eq!(pmtu.current(), 1400);
         assert!(pmtu.on_timeout(now, 2), "from 1400 to the base");
-        assert!(!pmtu.on_timeout(now, 3), "there is nothing below the base");
+        assert_eq!(pmtu.current(), 1280);
+    }
+
+    #[test]
+    fn a_path_below_the_base_is_searched_from_the_minimum() {
+        let now = Timestamp::from_millis(5);
+        for (real, found) in [(1500, 1500), (1200, 1200), (1000, 768), (600, 576)] {
+            let mut pmtu = pmtu(1500);
+            assert!(!pmtu.on_timeout(now, 1));
+            assert!(pmtu.on_timeout(now, 2), "from the base to the minimum");
+            assert_eq!(pmtu.current(), SMALLEST);
+            assert!(!pmtu.on_timeout(now, 4), "there is nothing below the minimum");
+            search(&mut pmtu, now, real);
+            assert_eq!(pmtu.current(), found, "on a path of {real}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_below_the_base_of_ipv6() {
+        let mut pmtu = Pmtu::new(&Config::default(), true);
+        assert!(!pmtu.on_timeout(Timestamp::ZERO, 2));
+        assert_eq!((pmtu.current(), pmtu.due()), (1280, None));
+    }
+
+    #[test]
+    fn a_path_that_answers_nothing_is_not_taken_for_narrow() {
+        let now = Timestamp::from_millis(5);
+        let mut pmtu = pmtu(1500);
+        assert!(pmtu.on_timeout(now, 2));
+        let mut at = now;
+        for nonce in 0..20 {
+            at = at.max(pmtu.due().expect("a probe is due"));
+            let probe = pmtu.next_probe(at, nonce, Duration::from_secs(1), false);
+            assert_eq!(probe, Some(1280 - 28));
+        }
+        pmtu.on_answered_again(at);
+        assert_eq!(pmtu.due(), Some(at), "asked at once");
+        search(&mut pmtu, at, 1500);
+        assert_eq!(pmtu.current(), 1500);
+    }
+
+    #[test]
+    fn a_probe_has_more_than_fifteen_seconds() {
+        let now = Timestamp::from_millis(5);
+        for (rto, wait) in [(200, 16_000), (1000, 16_000), (60_000, 60_000)] {
+            let mut pmtu = pmtu(1500);
+            (0..FULL_PACKETS).for_each(|_| pmtu.on_full_packet(now));
+            let rto = Duration::from_millis(rto);
+            assert!(pmtu.next_probe(now, 7, rto, true).is_some());
+            assert_eq!(pmtu.due(), Some(now + Duration::from_millis(wait)));
+        }
     }
 
     #[test]
@@ -295,7 +398,10 @@ mod tests {
         let now = Timestamp::from_millis(5);
         let mut pmtu = pmtu(9000);
         (0..FULL_PACKETS).for_each(|_| pmtu.on_full_packet(now));
-        assert_eq!(pmtu.next_probe(now, 7, Duration::from_secs(1)), Some(1400 - 28));
+        assert_eq!(
+            pmtu.next_probe(now, 7, Duration::from_secs(1), true),
+            Some(1400 - 28)
+        );
         pmtu.on_too_large(now, None);
         assert_eq!((pmtu.current(), pmtu.due()), (1280, None));
         pmtu.on_too_large(now, None);

@@ -21,6 +21,8 @@ pub(crate) enum Candidate {
 #[derive(Debug)]
 pub(crate) struct Paths {
     all: Vec<Path>,
+    /// Addresses of the peer that no local one goes with, or for which there was no place: nothing is sent there.
+    unused: Vec<IpAddr>,
     primary: PathId,
     /// Where new data went last, to notice a failover.
     current: PathId,
@@ -39,6 +41,7 @@ impl Paths {
         let first = PathId(0);
         Self {
             all: vec![Path::new(first, local, remote, config, now)],
+            unused: Vec::new(),
             primary: first,
             current: first,
             quick: config.retransmissions.potentially_failed_max_retrans.is_some(),
@@ -48,7 +51,8 @@ impl Paths {
         }
     }
 
-    /// Adds a path to another address of the peer unless it is known or there are enough; answers the new one.
+    /// Adds a path to another address of the peer unless it is known, there are enough, or no local address goes with it;
+    /// answers the new one.
     pub(crate) fn add(
         &mut self,
         local: Option<IpAddr>,
@@ -56,12 +60,27 @@ impl Paths {
         config: &Config,
         now: Timestamp,
     ) -> Option<PathId> {
-        if self.all.len() >= config.max_paths || self.find(None, remote.ip()).is_some() {
+        if self.knows(remote.ip()) {
             return None;
         }
-        let id = PathId(u8::try_from(self.all.len()).ok()?);
+        let id = u8::try_from(self.all.len()).ok();
+        let id = id.filter(|id| local.is_some() && usize::from(*id) < config.max_paths);
+        let Some(id) = id.map(PathId) else {
+            self.unused.push(remote.ip());
+            return None;
+        };
         self.all.push(Path::new(id, local, remote, config, now));
         Some(id)
+    }
+
+    /// Whether this is an address of the peer, used or not.
+    pub(crate) fn knows(&self, remote: IpAddr) -> bool {
+        self.find(None, remote).is_some() || self.unused.contains(&remote)
+    }
+
+    /// Whether the peer only listed the address of this path. The first path is of an address that set-up used (§5.4).
+    pub(crate) fn is_only_listed(&self, id: PathId) -> bool {
+        id != PathId(0) && self.path(id).state == PathState::Unconfirmed
     }
 
     pub(crate) fn iter(&self) -> core::slice::Iter<'_, Path> {

@@ -122,10 +122,9 @@ impl Receiver {
         if self.blocks.len() > most {
             return None;
         }
-        let revocable = self.sort_revocable(usize::MAX);
         let mut list = Vec::new();
         let mut next = 1;
-        for kept in &self.blocks[revocable..] {
+        for kept in self.kept_blocks(most + 1) {
             if next < kept.start {
                 list.push(GapAckBlock {
                     start: next,

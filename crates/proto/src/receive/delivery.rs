@@ -82,14 +82,14 @@ impl InboundStreams {
         }
     }
 
-    /// Keeps a message whose turn comes later; answers it if one of its number is there already.
-    pub(super) fn keep(&mut self, sequence: u32, held: Held) -> Result<(), Held> {
+    /// Keeps a message whose turn comes later; answers its number, or the message if one of that number is there already.
+    pub(super) fn keep(&mut self, sequence: u32, held: Held) -> Result<u64, Held> {
         let stream = self.streams.touch(held.part.stream);
         let number = stream.next + u64::from(ahead(stream.next, sequence));
         match stream.waiting.entry(number) {
             std::collections::btree_map::Entry::Vacant(entry) => {
                 entry.insert(Slot::Waits(held));
-                Ok(())
+                Ok(number)
             }
             std::collections::btree_map::Entry::Occupied(_) => Err(held),
         }
@@ -170,6 +170,7 @@ impl InboundStreams {
     }
 
     /// First index and number of chunks of every message that waits, in no order.
+    #[cfg(test)]
     pub(super) fn waiting(&self) -> impl Iterator<Item = (Index, usize)> + '_ {
         self.streams
             .iter()
@@ -180,16 +181,12 @@ impl InboundStreams {
             })
     }
 
-    /// Takes out the message that waits with its first TSN at `first`.
-    pub(super) fn take_waiting(&mut self, first: Index) -> Option<Held> {
-        self.streams.iter_mut().find_map(|(_, stream)| {
-            let is_it = |slot: &Slot| matches!(slot, Slot::Waits(held) if held.first == first);
-            let number = *stream.waiting.iter().find(|(_, slot)| is_it(slot))?.0;
-            match stream.waiting.remove(&number) {
-                Some(Slot::Waits(held)) => Some(held),
-                _ => None,
-            }
-        })
+    /// Takes out the message that waits with this number.
+    pub(super) fn take_waiting(&mut self, id: StreamId, number: u64) -> Option<Held> {
+        match self.streams.at_mut(id)?.waiting.remove(&number)? {
+            Slot::Waits(held) => Some(held),
+            Slot::Skipped => None,
+        }
     }
 
     /// Forgets everything; answers bytes and chunks that were held.

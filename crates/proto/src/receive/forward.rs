@@ -28,23 +28,24 @@ impl Receiver {
         self.forwarded = forwarded;
         while let Some(run) = self.reassembly.take_cut_off(forwarded) {
             self.forwarded = self.forwarded.max(run.last);
-            self.window.release(run.bytes, run.pieces.len());
+            self.drop_run(&run);
             if self.partial == Some(run.first) {
                 self.partial = None;
                 self.truncate(&run);
             }
         }
-        // usrsctp lists messages too that it passed because they are held for good, of which more may be to come.
-        let going_on = self.reassembly.going_on();
+        // usrsctp lists messages too that are non-renegable and of which more may be to come, beyond the point as well.
         for (stream, sequence) in skipped {
             if stream.0 < self.inbound_streams {
                 // A message that is still being put together was not given up, whatever the list says.
-                let sequence = match going_on.get(&stream) {
-                    Some(&first) if !Ssn(sequence as u16).is_before(first) => first.minus(1).0.into(),
+                let sequence = match self.reassembly.going_on(stream) {
+                    Some(first) if !Ssn(sequence as u16).is_before(first) => first.minus(1).0.into(),
                     _ => sequence,
                 };
                 let ready = &mut self.ready;
+                let revocable = &mut self.revocable;
                 self.streams.skip_to(stream, sequence, span, |held| {
+                    revocable.remove_message(&held);
                     ready.push_back(Ready::Message(held))
                 });
             }
@@ -93,8 +94,8 @@ impl Receiver {
         Ok(skipped)
     }
 
-    /// The ordered message that ends with `tsn` will not come, if it has not: its stream need not wait for it. Nothing else
-    /// changes, so that acknowledgements go on to tell that it is missing.
+    /// The chunk `tsn`, of an ordered message, will not be sent again. If it is missing, its message will not be complete, and
+    /// the stream need not wait for it. Nothing else changes, so that acknowledgements go on to tell that the chunk is missing.
     pub(crate) fn on_selective_forward(&mut self, tsn: Tsn, stream: StreamId, sequence: u32) {
         let Some(index) = self
             .tracker
@@ -112,9 +113,10 @@ impl Receiver {
             return;
         }
         let missing_below = index - self.tracker.cumulative() - 1;
-        let ready = &mut self.ready;
+        let (ready, revocable) = (&mut self.ready, &mut self.revocable);
         self.streams
             .skip_one(stream, sequence, missing_below, self.max_chunks, |held| {
+                revocable.remove_message(&held);
                 ready.push_back(Ready::Message(held));
             });
     }
@@ -146,7 +148,12 @@ impl Receiver {
         self.forwarded = self.forwarded.max(index);
         if let Some(run) = self.reassembly.take_cut_off(self.forwarded) {
             self.forwarded = self.forwarded.max(run.last);
-            self.window.release(run.bytes, run.pieces.len());
+            self.drop_run(&run);
         }
+    }
+
+    fn drop_run(&mut self, run: &super::Assembly) {
+        self.window.release(run.bytes, run.pieces.len());
+        self.revocable.remove(run.whole());
     }
 }

@@ -29,12 +29,14 @@ use bytes::Bytes;
 use crate::config::{BufferConfig, Config, SackConfig};
 use crate::extension::eca::Arrivals;
 use crate::message::{MessagePart, Payload};
+use crate::runs::Run;
 use crate::time::Timestamp;
 use ack_timing::AckTiming;
 use delivery::{Held, InboundStreams, Ready, Turn};
 use interleaved::{Interleaved, Outlet};
 use reassembly::{Assembly, Reassembly};
 use receive_window::ReceiveWindow;
+use renege::{Place, Revocable};
 use tsn_tracker::Index;
 pub(crate) use tsn_tracker::{Arrival, TsnTracker};
 
@@ -136,6 +138,7 @@ pub(crate) struct Receiver {
     arrivals: Option<Box<Arrivals>>,
     /// What was acknowledged by gap blocks may be dropped when its room is needed.
     may_renege: bool,
+    revocable: Revocable,
     reneged: u64,
     /// The highest index that counts as arrived because the sender gave it up.
     forwarded: Index,
@@ -170,6 +173,7 @@ impl Receiver {
             nr_sack: false,
             arrivals: None,
             may_renege: config.nr_sack.may_renege,
+            revocable: Revocable::new(config.nr_sack.may_renege),
             reneged: 0,
             forwarded: 0,
             max_chunks: buffers.max_chunks,
@@ -190,6 +194,7 @@ impl Receiver {
             interleaved.end(&mut outlet);
             self.interleaved = None;
         }
+        self.revocable.clear();
         self.partial = None;
         self.urgent = false;
         self.gap = false;
@@ -216,6 +221,7 @@ impl Receiver {
         let outlet = Outlet {
             ready: &mut self.ready,
             window: &mut self.window,
+            revocable: &mut self.revocable,
             next_message: &mut self.next_message,
         };
         Some((interleaved, outlet))
@@ -320,7 +326,12 @@ impl Receiver {
             .reassembly
             .insert(index, fragment, |neighbour| tracker.contains(neighbour))
         {
-            Ok(first) => self.on_assembly(first),
+            Ok(first) => {
+                if self.partial != Some(first) {
+                    self.revocable.add(Run::of(index));
+                }
+                self.on_assembly(first)
+            }
             Err(what) => Verdict::Violation(what),
         }
     }
@@ -337,10 +348,14 @@ impl Receiver {
         let assembly = complete.then(|| self.reassembly.remove(first)).flatten();
         let verdict = match assembly {
             Some(assembly) => {
+                self.revocable.remove(assembly.whole());
                 self.partial = self.partial.filter(|partial| *partial != first);
                 self.complete(assembly)
             }
-            None => Verdict::Accepted,
+            None => {
+                self.note_partial();
+                Verdict::Accepted
+            }
         };
         self.seek_partial();
         verdict
@@ -363,6 +378,16 @@ impl Receiver {
             && (lowest.unordered || self.streams.turn(lowest.stream, lowest.sequence, 0) == Turn::Now)
         {
             self.partial = Some(lowest.first);
+            self.note_partial();
+        }
+    }
+
+    /// Of the message that is handed over in parts nothing may be reneged.
+    fn note_partial(&mut self) {
+        if self.may_renege
+            && let Some(run) = self.partial.and_then(|first| self.reassembly.assembly(first))
+        {
+            self.revocable.remove(run.whole());
         }
     }
 
@@ -400,13 +425,20 @@ impl Receiver {
         match self.streams.turn(stream, sequence, missing_below) {
             Turn::Now => {
                 self.ready.push_back(Ready::Message(held));
-                let ready = &mut self.ready;
-                self.streams
-                    .advance(stream, |next| ready.push_back(Ready::Message(next)));
+                let (ready, revocable) = (&mut self.ready, &mut self.revocable);
+                self.streams.advance(stream, |next| {
+                    revocable.remove_message(&next);
+                    ready.push_back(Ready::Message(next));
+                });
             }
             Turn::Later => {
-                if let Err(second) = self.streams.keep(sequence, held) {
-                    self.drop_held(&second);
+                let last = held.first + held.chunks as Index - 1;
+                match self.streams.keep(sequence, held) {
+                    Ok(number) => {
+                        let place = Place::Waits(stream, number);
+                        self.revocable.add_at(Run { first, last }, place);
+                    }
+                    Err(second) => self.drop_held(&second),
                 }
             }
             Turn::Past => {
@@ -510,6 +542,11 @@ impl Receiver {
 
     pub(crate) fn on_ack_timer(&mut self, now: Timestamp) {
         self.timing.on_timer(now);
+    }
+
+    /// Bytes of all gap blocks of the next acknowledgement.
+    pub(crate) fn gap_blocks_len(&self) -> usize {
+        4 * self.tracker.runs()
     }
 
     /// Hands the content of an acknowledgement to `write`; it fits a chunk of `room` bytes. Gap blocks go before

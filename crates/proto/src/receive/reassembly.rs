@@ -1,13 +1,14 @@
 //! Fragments on their way to messages (RFC 9260 §6.9). The fragments of a message have TSNs that follow each other, so a
 //! message is a run of TSNs from one that begins to one that ends.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use anabranch_wire::{Ppid, Ssn, StreamId};
 use bytes::Bytes;
 
 use super::Fragment;
 use super::tsn_tracker::Index;
+use crate::runs::Run;
 
 /// Fragments of one message whose TSNs follow each other.
 #[derive(Debug)]
@@ -46,6 +47,14 @@ impl Assembly {
 
     pub(super) fn is_complete(&self) -> bool {
         self.has_beginning && self.has_ending
+    }
+
+    /// Its TSNs.
+    pub(super) fn whole(&self) -> Run {
+        Run {
+            first: self.first,
+            last: self.last,
+        }
     }
 
     /// Whether its beginning is there, so that it can be handed over in order.
@@ -97,6 +106,8 @@ impl Assembly {
 #[derive(Debug, Default)]
 pub(super) struct Reassembly {
     by_first: BTreeMap<Index, Assembly>,
+    /// Where the ordered ones of each stream begin.
+    ordered: BTreeSet<(StreamId, Index)>,
 }
 
 impl Reassembly {
@@ -122,10 +133,10 @@ impl Reassembly {
             return Ok(highest.get().first);
         }
         let mut run = Assembly::new(index, fragment);
-        let next = self.by_first.remove(&(index + 1));
+        let next = self.remove(index + 1);
         match next.map(|next| (next.has_beginning, next)) {
             Some((true, next)) if run.has_ending => {
-                self.by_first.insert(index + 1, next);
+                self.keep(next);
             }
             Some((false, next)) if !run.has_ending => {
                 if !run.belongs_with(&next) {
@@ -156,7 +167,7 @@ impl Reassembly {
             None => {}
         }
         let first = run.first;
-        self.by_first.insert(first, run);
+        self.keep(run);
         Ok(first)
     }
 
@@ -175,19 +186,23 @@ impl Reassembly {
         let mut runs = self.by_first.range(..=forwarded + 1);
         let cut_off = |run: &Assembly| run.last < forwarded || !run.has_beginning;
         let first = *runs.find(|(_, run)| cut_off(run))?.0;
-        self.by_first.remove(&first)
+        self.remove(first)
     }
 
-    /// The first ordered message in the making of each stream that has one.
-    pub(super) fn going_on(&self) -> BTreeMap<StreamId, Ssn> {
-        let mut first = BTreeMap::new();
-        for run in self.by_first.values().filter(|run| !run.unordered) {
-            first.entry(run.stream).or_insert(Ssn(run.sequence as u16));
-        }
-        first
+    /// The first ordered message in the making of a stream, if there is one.
+    pub(super) fn going_on(&self, stream: StreamId) -> Option<Ssn> {
+        let (_, first) = self.ordered.range((stream, 0)..=(stream, Index::MAX)).next()?;
+        self.by_first.get(first).map(|run| Ssn(run.sequence as u16))
+    }
+
+    /// The run that this TSN is in.
+    pub(super) fn run_of(&self, index: Index) -> Option<Index> {
+        let (first, run) = self.by_first.range(..=index).next_back()?;
+        (index <= run.last).then_some(*first)
     }
 
     /// First and last index of every run.
+    #[cfg(test)]
     pub(super) fn runs(&self) -> impl DoubleEndedIterator<Item = (Index, Index)> + '_ {
         self.by_first.values().map(|run| (run.first, run.last))
     }
@@ -212,7 +227,18 @@ impl Reassembly {
     }
 
     pub(super) fn remove(&mut self, first: Index) -> Option<Assembly> {
-        self.by_first.remove(&first)
+        let run = self.by_first.remove(&first)?;
+        if !run.unordered {
+            self.ordered.remove(&(run.stream, first));
+        }
+        Some(run)
+    }
+
+    fn keep(&mut self, run: Assembly) {
+        if !run.unordered {
+            self.ordered.insert((run.stream, run.first));
+        }
+        self.by_first.insert(run.first, run);
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -233,6 +259,7 @@ impl Reassembly {
             )
         });
         self.by_first.clear();
+        self.ordered.clear();
         held
     }
 }

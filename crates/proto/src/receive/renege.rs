@@ -2,39 +2,118 @@
 //! never grows beyond its limit for a gap's sake, and an NR-SACK tells the two kinds apart (draft-tuexen-tsvwg-sctp-multipath
 //! §4).
 
+use std::collections::BTreeMap;
+
+use anabranch_wire::StreamId;
 use anabranch_wire::chunk::GapAckBlock;
 
 use super::Receiver;
+use super::delivery::Held;
+use super::interleaved::Key;
 use super::tsn_tracker::Index;
+use crate::runs::{Run, Runs};
+
+/// Where what may be reneged is held, if not as a run of fragments.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place {
+    /// A message that waits for its turn, by its stream and number.
+    Waits(StreamId, u64),
+    /// A fragment of a message, by its FSN.
+    Fragment(Key, u64),
+}
+
+/// What may be reneged: what was not delivered and of which nothing was handed over. Held so that neither the highest of it nor
+/// what is told of it costs a look at all of it. Empty and of no cost where nothing ever is.
+#[derive(Debug, Default)]
+pub(super) struct Revocable {
+    pub(super) enabled: bool,
+    tsns: Runs,
+    /// By the first TSN.
+    places: BTreeMap<Index, Place>,
+}
+
+impl Revocable {
+    pub(super) fn new(enabled: bool) -> Self {
+        Self {
+            enabled,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn add(&mut self, run: Run) {
+        if self.enabled {
+            self.tsns.insert(run);
+        }
+    }
+
+    /// Adds a run that is found by its place.
+    pub(super) fn add_at(&mut self, run: Run, place: Place) {
+        if self.enabled {
+            self.tsns.insert(run);
+            self.places.insert(run.first, place);
+        }
+    }
+
+    pub(super) fn remove(&mut self, run: Run) {
+        if self.enabled {
+            self.tsns.remove(run);
+            self.places.remove(&run.first);
+        }
+    }
+
+    /// A message that waited is delivered.
+    pub(super) fn remove_message(&mut self, held: &Held) {
+        self.remove(Run {
+            first: held.first,
+            last: (held.first + held.chunks as Index).saturating_sub(1),
+        });
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.tsns.clear();
+        self.places.clear();
+    }
+}
 
 impl Receiver {
     /// Drops messages that wait, the highest first, until `len` bytes that come next in order have room.
     pub(super) fn renege_for(&mut self, len: usize) {
+        self.revocable.tsns.remove_below(self.tracker.cumulative() + 1);
+        #[cfg(test)]
+        self.check_revocable();
         while !self.window.has_room(len, false, true, true) {
-            let Some((first, last)) = self.revocable().max() else {
+            let Some((dropped, bytes)) = self.drop_highest() else {
                 return;
             };
-            let Some((bytes, chunks)) = self.drop_from(first) else {
-                return;
-            };
-            self.tracker.take_back(first, last);
-            self.window.release(bytes, chunks);
-            self.reneged += chunks as u64;
+            self.tracker.take_back(dropped.first, dropped.last);
+            self.revocable.remove(dropped);
+            let chunks = dropped.len();
+            self.window.release(bytes, chunks as usize);
+            self.reneged += chunks;
             self.urgent = true;
         }
     }
 
-    /// Drops what waits with its first TSN at `first`: a run of fragments, a message, or where messages interleave a single
-    /// fragment. Answers bytes and chunks.
-    fn drop_from(&mut self, first: Index) -> Option<(usize, usize)> {
-        if let Some(interleaved) = &mut self.interleaved {
-            return Some((interleaved.take_back(first)?, 1));
+    /// Drops what has the highest TSN: a run of fragments, a message, or where messages interleave a single fragment. Answers its
+    /// TSNs and bytes.
+    fn drop_highest(&mut self) -> Option<(Run, usize)> {
+        let highest = self.revocable.tsns.last()?.last;
+        if let Some(first) = self.reassembly.run_of(highest) {
+            let run = self.reassembly.remove(first)?;
+            return Some((run.whole(), run.bytes));
         }
-        if let Some(run) = self.reassembly.remove(first) {
-            return Some((run.bytes, run.pieces.len()));
+        let (&first, &place) = self.revocable.places.range(..=highest).next_back()?;
+        match place {
+            Place::Waits(stream, number) => {
+                let held = self.streams.take_waiting(stream, number)?;
+                let run = Run { first, last: highest };
+                Some((run, held.part.payload.len()))
+            }
+            Place::Fragment(key, fsn) => {
+                let bytes = self.interleaved.as_mut()?.take_back(key, fsn)?;
+                Some((Run::of(first), bytes))
+            }
         }
-        let held = self.streams.take_waiting(first)?;
-        Some((held.part.payload.len(), held.chunks))
     }
 
     /// Chunks dropped so far.
@@ -42,56 +121,67 @@ impl Receiver {
         self.reneged
     }
 
-    /// First and last index of what may be taken back: what lies above the cumulative point and was not delivered.
-    fn revocable(&self) -> impl Iterator<Item = (Index, Index)> + '_ {
+    /// Sees that nothing is forgotten, by a look at all that is held.
+    #[cfg(test)]
+    fn check_revocable(&self) {
+        if !self.may_renege {
+            return;
+        }
         let cumulative = self.tracker.cumulative();
         let waiting = self.streams.waiting();
         let waiting = waiting.map(|(first, chunks)| (first, first + chunks as Index - 1));
         let runs = self.reassembly.runs();
         let partial = self.partial;
         let interleaved = self.interleaved.iter().flat_map(|all| all.revocable());
-        runs.filter(move |(first, _)| Some(*first) != partial)
+        let mut expected = Runs::default();
+        runs.filter(|(first, _)| Some(*first) != partial)
             .chain(waiting)
             .chain(interleaved.map(|index| (index, index)))
-            .filter(move |(first, _)| *first > cumulative)
+            .filter(|(first, _)| *first > cumulative)
+            .for_each(|(first, last)| expected.insert(Run { first, last }));
+        assert!(
+            self.revocable.tsns.iter().eq(expected.iter()),
+            "{:?}, not {expected:?}",
+            self.revocable
+        );
     }
 
     /// Sorts the gap blocks of an acknowledgement into those that may be taken back, which come first, and the others;
     /// answers how many the first are. Together they are at most `most`.
     pub(super) fn sort_revocable(&mut self, most: usize) -> usize {
+        let kept = self.kept_blocks(most);
         let cumulative = self.tracker.cumulative();
-        let offset = |index: Index| (index - cumulative) as u16;
-        let mut revocable: Vec<_> = self.revocable().collect();
-        revocable.sort_unstable();
-        let (mut first_kind, mut second_kind) = (Vec::new(), Vec::new());
-        let mut next = revocable.into_iter().peekable();
-        for block in self.blocks.drain(..) {
-            let mut from = block.start;
-            while let Some((first, last)) = next.next_if(|(first, _)| offset(*first) <= block.end) {
-                let (start, end) = (offset(first), offset(last).min(block.end));
-                if from < start {
-                    push(&mut second_kind, from, start - 1);
-                }
-                push(&mut first_kind, start, end);
-                from = end + 1;
-            }
-            if from <= block.end {
-                push(&mut second_kind, from, block.end);
-            }
+        let mut first_kind = Vec::new();
+        for told in self.blocks.drain(..) {
+            let revocable = self.revocable.tsns.present(told_run(cumulative, told));
+            let left = most - first_kind.len();
+            first_kind.extend(revocable.take(left).map(|run| block(cumulative, run)));
         }
-        first_kind.truncate(most);
-        second_kind.truncate(most - first_kind.len());
         let count = first_kind.len();
         self.blocks.append(&mut first_kind);
-        self.blocks.append(&mut second_kind);
+        self.blocks.extend(kept.into_iter().take(most - count));
         count
+    }
+
+    /// What the gap blocks of an acknowledgement tell of that is non-renegable: the first `most` blocks.
+    pub(super) fn kept_blocks(&self, most: usize) -> Vec<GapAckBlock> {
+        let cumulative = self.tracker.cumulative();
+        let told = self.blocks.iter().map(|told| told_run(cumulative, *told));
+        let kept = told.flat_map(|told| self.revocable.tsns.missing(told));
+        kept.take(most).map(|run| block(cumulative, run)).collect()
     }
 }
 
-/// Appends a block, or makes the last one longer.
-fn push(blocks: &mut Vec<GapAckBlock>, start: u16, end: u16) {
-    match blocks.last_mut() {
-        Some(block) if block.end + 1 == start => block.end = end,
-        _ => blocks.push(GapAckBlock { start, end }),
+fn told_run(cumulative: Index, block: GapAckBlock) -> Run {
+    Run {
+        first: cumulative + Index::from(block.start),
+        last: cumulative + Index::from(block.end),
+    }
+}
+
+fn block(cumulative: Index, run: Run) -> GapAckBlock {
+    GapAckBlock {
+        start: (run.first - cumulative) as u16,
+        end: (run.last - cumulative) as u16,
     }
 }

@@ -1,9 +1,9 @@
 //! Which TSNs have arrived (RFC 9260 §6.2): the cumulative point, the runs above it, and what came twice.
 
-use std::collections::VecDeque;
-
 use anabranch_wire::Tsn;
 use anabranch_wire::chunk::GapAckBlock;
+
+use crate::runs::{Run, Runs};
 
 /// A gap block tells of TSNs by 16-bit offsets (§3.3.4): nothing further ahead is kept or acknowledged.
 const MAX_AHEAD: u64 = 65_535;
@@ -13,12 +13,6 @@ const MOST_DUPLICATES: usize = 64;
 
 /// TSNs counted without wrapping: the low 32 bits are the TSN.
 pub(crate) type Index = u64;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Run {
-    first: Index,
-    last: Index,
-}
 
 /// Where a TSN stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,8 +27,8 @@ pub(crate) enum Arrival {
 pub(crate) struct TsnTracker {
     /// Everything up to here has arrived.
     cumulative: Index,
-    /// What has arrived above, in order, with gaps between.
-    above: VecDeque<Run>,
+    /// What has arrived above.
+    above: Runs,
     duplicates: Vec<Tsn>,
 }
 
@@ -43,7 +37,7 @@ impl TsnTracker {
         Self {
             // One turn ahead, so that an index before the first is still positive.
             cumulative: ((1 << 32) | Index::from(initial_tsn.0)) - 1,
-            above: VecDeque::new(),
+            above: Runs::default(),
             duplicates: Vec::new(),
         }
     }
@@ -84,7 +78,7 @@ impl TsnTracker {
 
     /// How many runs there are above the cumulative point.
     pub(crate) fn runs(&self) -> usize {
-        self.above.len()
+        self.above.count()
     }
 
     /// Whether a new one would make a run longer, and not begin another.
@@ -98,44 +92,25 @@ impl TsnTracker {
         if index <= self.cumulative + 1 {
             return index <= self.cumulative;
         }
-        let after = self.above.partition_point(|run| run.last < index);
-        self.above.get(after).is_some_and(|run| run.first <= index)
+        self.above.contains(index)
     }
 
     /// Notes a new one.
     pub(crate) fn record(&mut self, index: Index) {
         if index == self.cumulative + 1 {
             self.cumulative = index;
-            if self.above.front().is_some_and(|run| run.first == index + 1)
-                && let Some(run) = self.above.pop_front()
-            {
-                self.cumulative = run.last;
-            }
-            return;
+            self.climb();
+        } else {
+            self.above.insert(Run::of(index));
         }
-        // Mostly the newest: looked at first.
-        let at = match self.above.back() {
-            Some(run) if run.last < index => self.above.len(),
-            None => 0,
-            Some(_) => self.above.partition_point(|run| run.last < index),
-        };
-        let joins_before = at > 0 && self.above[at - 1].last + 1 == index;
-        let joins_after = self.above.get(at).is_some_and(|run| run.first == index + 1);
-        match (joins_before, joins_after) {
-            (true, true) => {
-                self.above[at - 1].last = self.above[at].last;
-                self.above.remove(at);
-            }
-            (true, false) => self.above[at - 1].last = index,
-            (false, true) => self.above[at].first = index,
-            (false, false) => self.above.insert(
-                at,
-                Run {
-                    first: index,
-                    last: index,
-                },
-            ),
+    }
+
+    /// Takes in what has arrived next to the cumulative point, and what lies below it.
+    fn climb(&mut self) {
+        if let Some(run) = self.above.run_of(self.cumulative + 1) {
+            self.cumulative = run.last;
         }
+        self.above.remove_below(self.cumulative + 1);
     }
 
     /// Everything up to this TSN counts as arrived (RFC 3758 §3.6), and what has arrived next to it. Answers its index, and
@@ -147,14 +122,7 @@ impl TsnTracker {
         }
         let index = self.cumulative + Index::from(ahead);
         self.cumulative = index;
-        while self
-            .above
-            .front()
-            .is_some_and(|run| run.first <= self.cumulative + 1)
-            && let Some(run) = self.above.pop_front()
-        {
-            self.cumulative = self.cumulative.max(run.last);
-        }
+        self.climb();
         Some((index, ahead.into()))
     }
 
@@ -167,25 +135,7 @@ impl TsnTracker {
 
     /// Takes back that a run of TSNs above the cumulative point has arrived (§6.2, reneging).
     pub(crate) fn take_back(&mut self, first: Index, last: Index) {
-        let at = self.above.partition_point(|run| run.last < first);
-        let Some(run) = self
-            .above
-            .get_mut(at)
-            .filter(|run| run.first <= first && last <= run.last)
-        else {
-            return;
-        };
-        let (before, behind) = (run.first..first, last + 1..run.last + 1);
-        self.above.remove(at);
-        for rest in [behind, before] {
-            if !rest.is_empty() {
-                let run = Run {
-                    first: rest.start,
-                    last: rest.end - 1,
-                };
-                self.above.insert(at, run);
-            }
-        }
+        self.above.remove(Run { first, last });
     }
 
     /// Appends what is above the cumulative point to `blocks`, at most `most` of them.

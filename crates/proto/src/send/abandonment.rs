@@ -1,8 +1,7 @@
 //! When a message is given up: the seam. The base protocol gives up none; what may be given up, and how that is told to the
 //! peer, is partial reliability's (`extension/partial_reliability`).
 
-use crate::config::PartialReliabilityConfig;
-use crate::message::Reliability;
+use crate::message::{DiscardNotice, Reliability, SendOptions};
 use crate::time::Timestamp;
 
 /// How long a message is worth the trouble: its [`Reliability`] with the deadline worked out.
@@ -22,10 +21,19 @@ impl Persistence {
     pub(crate) fn new(reliability: Reliability, now: Timestamp) -> Self {
         match reliability {
             Reliability::Reliable => Self::Reliable,
-            Reliability::Lifetime(lifetime) => Self::Until(now + lifetime),
+            // A lifetime beyond the end of time never ends.
+            Reliability::Lifetime(lifetime) => match now + lifetime {
+                Timestamp::MAX => Self::Reliable,
+                deadline => Self::Until(deadline),
+            },
             Reliability::Retransmissions(count) => Self::Retransmissions(count),
             Reliability::Priority(priority) => Self::Priority(priority),
         }
+    }
+
+    /// Whether its chunks may be abandoned after they were sent.
+    pub(crate) fn is_partial(self) -> bool {
+        matches!(self, Self::Until(_) | Self::Retransmissions(_))
     }
 
     /// Whether a chunk of it that was sent `transmissions` times must not be sent again.
@@ -38,13 +46,21 @@ impl Persistence {
     }
 }
 
-/// When a chunk that was sent is judged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Moment {
-    /// It was reported missing, not often enough yet to be lost.
-    FirstReports,
-    /// It was declared lost, or waits to be repeated.
-    Lost,
+/// How soon what will not be sent again is abandoned, and whether the receiver is told (Basto and Freitas).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) struct Haste {
+    /// At the first missing report, not the last.
+    pub(crate) early_discard: bool,
+    pub(crate) notice: DiscardNotice,
+}
+
+impl Haste {
+    pub(crate) fn new(options: &SendOptions) -> Self {
+        Self {
+            early_discard: options.early_discard.unwrap_or_default(),
+            notice: options.discard_notice.unwrap_or_default(),
+        }
+    }
 }
 
 /// Whether chunks that were sent are given up.
@@ -54,37 +70,15 @@ pub(crate) enum AbandonPolicy {
     #[default]
     Never,
     /// As their message's persistence says.
-    Partial {
-        /// At the first missing report, not the last.
-        early_discard: bool,
-    },
+    Partial,
 }
 
 impl AbandonPolicy {
-    pub(crate) fn partial(config: &PartialReliabilityConfig) -> Self {
-        Self::Partial {
-            early_discard: config.early_discard,
-        }
-    }
-
-    /// Whether anything is judged at the first missing reports.
-    pub(crate) fn judges_early(self) -> bool {
-        matches!(self, Self::Partial { early_discard: true })
-    }
-
     /// Whether a chunk sent `transmissions` times is given up now.
-    pub(crate) fn gives_up(
-        self,
-        now: Timestamp,
-        persistence: Persistence,
-        transmissions: u32,
-        moment: Moment,
-    ) -> bool {
+    pub(crate) fn gives_up(self, now: Timestamp, persistence: Persistence, transmissions: u32) -> bool {
         match self {
             Self::Never => false,
-            Self::Partial { early_discard } => {
-                (early_discard || moment == Moment::Lost) && persistence.is_spent(now, transmissions)
-            }
+            Self::Partial => persistence.is_spent(now, transmissions),
         }
     }
 }

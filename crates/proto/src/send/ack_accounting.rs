@@ -2,16 +2,17 @@
 //! all paths for one destination, and *split* accounting, for each path by itself (draft-tuexen-tsvwg-sctp-multipath §3.1). The ring of chunks asks it in this order for each acknowledgement:
 //! [`AckAccounting::begin`], `on_acked` for each chunk, `end_recovery`, `report`, `take_lost`, `finish`.
 
-use super::loss::{Holes, Run};
+use super::loss::Reports;
 use super::outstanding::{AckOutcome, Chunk};
 use super::per_path::PerPath;
 use super::recovery_rules::RecoveryRules;
 use crate::path::PathId;
+use crate::runs::{Run, Runs};
 
 /// The ways to account for acknowledgements; one variant each.
 #[derive(Debug)]
 pub(crate) enum AckAccounting {
-    /// RFC 9260: holes between TSNs, and one fast recovery.
+    /// RFC 9260: what is missing between TSNs, and one fast recovery.
     SingleDestination(SingleDestination),
     /// Concurrent multipath transfer: what each path has in flight, and a fast recovery for each.
     PerPath(PerPath),
@@ -20,7 +21,7 @@ pub(crate) enum AckAccounting {
 /// RFC 9260 §7.2.4: which path a chunk took makes no difference.
 #[derive(Debug, Default)]
 pub(crate) struct SingleDestination {
-    holes: Holes,
+    reports: Reports,
     /// The exit point of fast recovery, while in it.
     recovery_exit: Option<u64>,
     /// Whether it was in fast recovery before this acknowledgement.
@@ -31,11 +32,12 @@ pub(crate) struct SingleDestination {
 
 impl SingleDestination {
     /// Notes what an acknowledgement reports missing, by the HTNA rule; answers whether that may be anything.
-    fn report(&mut self, highest_newly_acked: Option<u64>, cumulative_moved: bool) -> bool {
+    fn report(&mut self, highest_newly_acked: Option<u64>, cumulative_moved: bool, acked: &Runs) -> bool {
+        let highest = acked.last().map(|run| run.last);
         let all = self.recovery_exit.is_some() && cumulative_moved;
-        let below = if all { Some(u64::MAX) } else { highest_newly_acked };
+        let below = if all { highest } else { highest_newly_acked };
         self.below = below.unwrap_or_default();
-        below.is_some() && !self.holes.is_empty()
+        below.is_some() && highest.is_some()
     }
 
     fn finish(&mut self, last: u64, rules: &RecoveryRules, outcome: &mut AckOutcome) {
@@ -129,13 +131,6 @@ impl AckAccounting {
         }
     }
 
-    /// Exactly `acked` is gap-acknowledged above `base`, the first index that is not cumulatively acknowledged.
-    pub(crate) fn update(&mut self, base: u64, acked: &[Run]) {
-        if let Self::SingleDestination(single) = self {
-            single.holes.update(base, acked);
-        }
-    }
-
     /// Everything up to `cumulative` has arrived.
     pub(crate) fn end_recovery(&mut self, cumulative: u64) {
         if let Self::SingleDestination(single) = self
@@ -146,34 +141,43 @@ impl AckAccounting {
     }
 
     /// Counts the acknowledgement, which answers `packets` packets, as a report of what is missing, of which a loss needs
-    /// `needed`; answers whether anything can be missing.
+    /// `needed`; answers whether anything can be missing. `acked` are the chunks acknowledged by gap blocks.
     pub(crate) fn report(
         &mut self,
         highest_newly_acked: Option<u64>,
         cumulative_moved: bool,
+        acked: &Runs,
         needed: u8,
         packets: u8,
     ) -> bool {
         match self {
-            Self::SingleDestination(single) => single.report(highest_newly_acked, cumulative_moved),
+            Self::SingleDestination(single) => single.report(highest_newly_acked, cumulative_moved, acked),
             Self::PerPath(paths) => paths.report(needed, packets),
         }
     }
 
     /// Hands over what this acknowledgement reports missing and what may still be declared lost.
-    pub(crate) fn each_reported(&self, each: impl FnMut(Run)) {
+    pub(crate) fn each_reported(&self, base: u64, acked: &Runs, each: impl FnMut(Run)) {
         match self {
-            Self::SingleDestination(single) => single.holes.each_open(single.below, each),
+            Self::SingleDestination(single) => single.reports.open(single.below, base, acked).for_each(each),
             Self::PerPath(paths) => paths.each_reported(each),
         }
     }
 
     /// Hands over what has been reported missing `needed` times, once; `lost` answers whether all of it is taken for lost.
-    pub(crate) fn take_lost(&mut self, needed: u8, mut lost: impl FnMut(Run) -> bool) {
+    pub(crate) fn take_lost(
+        &mut self,
+        needed: u8,
+        base: u64,
+        acked: &Runs,
+        mut lost: impl FnMut(Run) -> bool,
+    ) {
         match self {
-            Self::SingleDestination(single) => single.holes.count_report(single.below, needed, |run| {
-                lost(run);
-            }),
+            Self::SingleDestination(single) => {
+                single.reports.count(single.below, needed, base, acked, |run| {
+                    lost(run);
+                });
+            }
             Self::PerPath(paths) => paths.take_lost(needed, lost),
         }
     }
@@ -196,7 +200,7 @@ impl AckAccounting {
     pub(crate) fn on_timeout(&mut self, path: PathId) {
         match self {
             Self::SingleDestination(single) => {
-                single.holes.reset_counts();
+                single.reports.clear();
                 single.recovery_exit = None;
             }
             Self::PerPath(paths) => paths.on_timeout(path),
@@ -207,7 +211,7 @@ impl AckAccounting {
     pub(crate) fn clear(&mut self) {
         match self {
             Self::SingleDestination(single) => {
-                single.holes.clear();
+                single.reports.clear();
                 single.recovery_exit = None;
             }
             Self::PerPath(paths) => paths.clear(),

@@ -21,6 +21,9 @@ pub(crate) struct AckReport<'a> {
     pub(crate) a_rwnd: Option<u32>,
     /// Whether a newer one was handled before: what it does not list is not missing.
     pub(crate) overtaken: bool,
+    /// Whether all that has arrived above `cumulative` is listed, so that what is not was reneged. A SHUTDOWN lists nothing,
+    /// and where transmissions are named only news is listed.
+    pub(crate) lists_all: bool,
 }
 
 /// Gap ack blocks as an acknowledgement lists them, put in order and joined where they touch, into `blocks`: a receiver lists them

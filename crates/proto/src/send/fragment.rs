@@ -3,7 +3,7 @@
 use anabranch_wire::{Ppid, StreamId};
 use bytes::Bytes;
 
-use super::abandonment::Persistence;
+use super::abandonment::{Haste, Persistence};
 use crate::event::Undelivered;
 use crate::message::MessageId;
 
@@ -25,6 +25,7 @@ pub(crate) struct Fragment {
     pub(crate) immediate: bool,
     /// When it is given up.
     pub(crate) persistence: Persistence,
+    pub(crate) haste: Haste,
     /// Bytes in a packet, with chunk header and padding.
     pub(super) wire_len: u32,
 }

@@ -1,100 +1,57 @@
 //! Which chunks acknowledgements report missing, counted by intervals (RFC 9260 §7.2.4): a SACK costs its gap blocks,
 //! never the window.
 
-/// A run of chunks, first and last index included.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
-    pub(crate) first: u64,
-    pub(crate) last: u64,
-}
+use crate::runs::{Run, Runs};
 
-impl Run {
-    /// One chunk.
-    pub(crate) fn of(index: u64) -> Self {
-        Self {
-            first: index,
-            last: index,
-        }
-    }
-}
-
-/// A run of chunks that are not acknowledged though later ones are. All of it has been reported missing equally
-/// often, because a report names every hole below the highest chunk it newly acknowledges, whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Hole {
-    pub(crate) run: Run,
-    /// Missing reports so far.
-    pub(crate) reports: u8,
-    /// Whether its chunks were declared lost for those reports: no second time (§7.2.4 step 5).
-    pub(crate) declared: bool,
-}
-
-/// The holes between the cumulative TSN ack point and the highest gap-acknowledged TSN, in order.
+/// The reports of missing chunks. Each names all chunks below an index that are missing, so that a chunk has been reported n times
+/// if the n-th highest of these indexes is above it: chunks and holes between them need no counters.
+///
+/// A chunk that left after a report lies above its index, because a report's index is that of a chunk that arrived.
 #[derive(Debug, Default)]
-pub(crate) struct Holes {
-    holes: Vec<Hole>,
-    before: Vec<Hole>,
+pub(crate) struct Reports {
+    /// The highest indexes of reports, as many as make a loss; rising.
+    highest: Vec<u64>,
+    /// What lies below was reported often enough once: no second time (§7.2.4 step 5).
+    judged: u64,
 }
 
-impl Holes {
-    /// Makes the holes anew from the runs that are gap-acknowledged now (in order), keeping the count of the hole
-    /// each lies in. `base` is the first index that is not cumulatively acknowledged.
-    pub(crate) fn update(&mut self, base: u64, acked: &[Run]) {
-        core::mem::swap(&mut self.holes, &mut self.before);
-        self.holes.clear();
-        let mut old = self.before.iter().peekable();
-        let mut first = base;
-        for run in acked {
-            if first < run.first {
-                let missing = Run {
-                    first,
-                    last: run.first - 1,
-                };
-                while old.next_if(|hole| hole.run.last < missing.first).is_some() {}
-                let from = old.peek().filter(|hole| hole.run.first <= missing.last);
-                self.holes.push(Hole {
-                    run: missing,
-                    reports: from.map_or(0, |hole| hole.reports),
-                    declared: from.is_some_and(|hole| hole.declared),
-                });
-            }
-            first = run.last + 1;
+impl Reports {
+    /// Counts a report of what lies below `below` and is not `acked`, and hands those runs to `lost` that have `needed` reports
+    /// by it. `base` is the first index that is not cumulatively acknowledged.
+    pub(crate) fn count(
+        &mut self,
+        below: u64,
+        needed: u8,
+        base: u64,
+        acked: &Runs,
+        mut lost: impl FnMut(Run),
+    ) {
+        let at = self.highest.partition_point(|known| *known <= below);
+        self.highest.insert(at, below);
+        let Some(spare) = self.highest.len().checked_sub(usize::from(needed.max(1))) else {
+            return;
+        };
+        self.highest.drain(..spare);
+        let enough = self.highest[0];
+        for run in self.open(enough, base, acked) {
+            lost(run);
         }
+        self.judged = self.judged.max(enough);
     }
 
-    /// Hands every hole below `below` whose chunks may still be declared lost by reports.
-    pub(crate) fn each_open(&self, below: u64, mut each: impl FnMut(Run)) {
-        let holes = self.holes.iter().take_while(|hole| hole.run.last < below);
-        holes
-            .filter(|hole| !hole.declared)
-            .for_each(|hole| each(hole.run));
+    /// What lies below `below`, is not `acked` and may still be declared lost by reports.
+    pub(crate) fn open(&self, below: u64, base: u64, acked: &Runs) -> impl Iterator<Item = Run> {
+        let within = Run {
+            first: self.judged.max(base),
+            last: below.saturating_sub(1),
+        };
+        acked.missing(within)
     }
 
-    /// Counts one report against every hole below `below` and hands those to `lost` that reach `limit` by it.
-    pub(crate) fn count_report(&mut self, below: u64, limit: u8, mut lost: impl FnMut(Run)) {
-        for hole in self.holes.iter_mut().take_while(|hole| hole.run.last < below) {
-            hole.reports = hole.reports.saturating_add(1);
-            if hole.reports >= limit && !hole.declared {
-                hole.declared = true;
-                lost(hole.run);
-            }
-        }
-    }
-
-    /// Forgets all counts, as after T3-rtx: what is sent again is judged anew.
-    pub(crate) fn reset_counts(&mut self) {
-        for hole in &mut self.holes {
-            hole.reports = 0;
-            hole.declared = false;
-        }
-    }
-
+    /// Forgets all reports, as after T3-rtx: what is sent again is judged anew.
     pub(crate) fn clear(&mut self) {
-        self.holes.clear();
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.holes.is_empty()
+        self.highest.clear();
+        self.judged = 0;
     }
 }
 
@@ -201,29 +158,32 @@ mod tests {
         }
     }
 
+    fn set(pairs: &[(u64, u64)]) -> Runs {
+        let mut set = Runs::default();
+        runs(pairs).into_iter().for_each(|run| set.insert(run));
+        set
+    }
+
     #[test]
-    fn holes_keep_their_counts_when_they_shrink() {
-        let mut holes = Holes::default();
-        holes.update(10, &runs(&[(13, 14)]));
+    fn each_chunk_has_its_own_count() {
+        let mut reports = Reports::default();
         let mut lost = Vec::new();
-        holes.count_report(15, 3, |run| lost.push(run));
-        holes.update(10, &runs(&[(11, 11), (13, 16)]));
-        holes.count_report(17, 3, |run| lost.push(run));
+        reports.count(14, 3, 10, &set(&[(13, 14)]), |run| lost.push(run));
+        reports.count(16, 3, 10, &set(&[(11, 11), (13, 16)]), |run| lost.push(run));
         assert!(lost.is_empty());
-        holes.update(10, &runs(&[(11, 11), (13, 16), (18, 18)]));
-        holes.count_report(19, 3, |run| lost.push(run));
+        let acked = set(&[(11, 11), (13, 16), (18, 18)]);
+        reports.count(18, 3, 10, &acked, |run| lost.push(run));
         assert_eq!(lost, runs(&[(10, 10), (12, 12)]), "17 was reported once");
-        holes.count_report(19, 3, |run| lost.push(run));
-        holes.count_report(19, 3, |run| lost.push(run));
+        reports.count(18, 3, 10, &acked, |run| lost.push(run));
+        reports.count(18, 3, 10, &acked, |run| lost.push(run));
         assert_eq!(lost, runs(&[(10, 10), (12, 12), (17, 17)]), "each once");
     }
 
     #[test]
     fn reports_count_only_below_the_highest_newly_acknowledged() {
-        let mut holes = Holes::default();
-        holes.update(1, &runs(&[(3, 3), (5, 5)]));
+        let mut reports = Reports::default();
         let mut lost = Vec::new();
-        holes.count_report(3, 1, |run| lost.push(run));
+        reports.count(3, 1, 1, &set(&[(3, 3), (5, 5)]), |run| lost.push(run));
         assert_eq!(lost, runs(&[(1, 2)]));
     }
 }

@@ -21,13 +21,14 @@ mod send_queue;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod send_queue_model;
 
-pub(crate) use abandonment::{AbandonPolicy, Moment, Persistence};
+pub(crate) use abandonment::{AbandonPolicy, Persistence};
 pub(crate) use ack_accounting::AckAccounting;
 pub(crate) use ack_report::AckReport;
 pub(crate) use ack_report::normalise;
 pub(crate) use data_format::{DataFormat, Label, TransmissionName};
-pub(crate) use fragment::{Fragment, UnsentMessage};
-pub(crate) use loss::{Run, difference, union};
-pub(crate) use outstanding::{AckOutcome, ChunkState, InvalidAck, Judge, Outstanding, PathOutcome};
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use fragment::Fragment;
+pub(crate) use fragment::UnsentMessage;
+pub(crate) use outstanding::{AckOutcome, Chunk, ChunkState, InvalidAck, Judge, Outstanding, PathOutcome};
 pub use recovery_rules::{RecoveryRules, T3Restart};
 pub(crate) use send_queue::SendQueue;

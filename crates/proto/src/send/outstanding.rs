@@ -11,9 +11,9 @@ mod lost;
 mod named;
 mod outcome;
 
+use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use anabranch_wire::chunk::GapAckBlock;
 use anabranch_wire::{StreamId, Tsn};
 
 pub(crate) use chunk::{Chunk, ChunkState};
@@ -22,13 +22,17 @@ pub(crate) use outcome::{AckOutcome, InvalidAck, PathOutcome};
 
 use super::ack_accounting::AckAccounting;
 use super::fragment::Fragment;
-use super::loss::Run;
 use super::recovery_rules::RecoveryRules;
 use crate::path::PathId;
+use crate::runs::{Run, Runs};
 use crate::time::Timestamp;
 
 /// A receiver can report TSNs only as 16-bit offsets from the cumulative TSN ack (§3.3.4).
 const MAX_AHEAD: u64 = 65_535;
+
+/// The least time between two acknowledgements that take chunks back. A receiver reneges seldom; what looks like it more often
+/// is SACKs that overtook each other, or a peer that makes this side visit all chunks for each SACK of 16 bytes.
+const RENEGE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The ring.
 #[derive(Debug)]
@@ -36,19 +40,25 @@ pub(crate) struct Outstanding {
     chunks: VecDeque<Chunk>,
     /// Index of the first chunk in the ring: one above the cumulative TSN ack point.
     base: u64,
-    /// Runs of `Acked` chunks, in order.
-    acked: Vec<Run>,
-    /// Those of them that the receiver can no longer take back.
-    for_good: Vec<Run>,
-    /// What the last acknowledgement added to them.
-    newly_for_good: Vec<Run>,
+    /// The `Acked` chunks.
+    acked: Runs,
+    /// Those of them that the receiver can still renege, and those that it cannot.
+    revocable: Runs,
+    for_good: Runs,
+    /// When the receiver took back more than the chunk that follows the cumulative TSN ack.
+    taken_back_at: Option<Timestamp>,
     /// Chunks in the ring whose message was given up.
     abandoned: usize,
+    /// Chunks in the ring that may be abandoned at their first missing report.
+    hasty: usize,
+    /// The ends of FORWARD-TSNs that were sent: a cumulative TSN ack of one of them, or beyond, need not mean that what is
+    /// below it arrived.
+    forwarded: BTreeSet<u64>,
     /// The last fragments of messages that go on, where a fragment of another message follows (RFC 8260): one a stream.
     open: BTreeMap<StreamId, u64>,
     accounting: AckAccounting,
     /// Indexes of the chunks in state `Lost`.
-    lost: BTreeSet<u64>,
+    lost: Runs,
     /// Bytes of user data in the ring.
     bytes: usize,
     /// Bytes of user data in state `InFlight`.
@@ -58,10 +68,8 @@ pub(crate) struct Outstanding {
     rules: RecoveryRules,
     /// Whether what was overtaken is lost after a time, too.
     time_rule: bool,
-    /// Chunks lately taken for lost, where that may prove wrong: the chunk, its path and its transmission there.
-    blamed: VecDeque<(u64, PathId, u64)>,
-    /// Kept between acknowledgements for its memory.
-    runs: Vec<Run>,
+    /// Chunks taken for lost, where that may prove wrong: by the chunk, its path and its transmission there.
+    blamed: BTreeMap<u64, (PathId, u64)>,
 }
 
 impl Outstanding {
@@ -70,20 +78,22 @@ impl Outstanding {
             chunks: VecDeque::new(),
             // One turn ahead, so that an index below the first is still positive.
             base: (1 << 32) | u64::from(initial_tsn.0),
-            acked: Vec::new(),
-            for_good: Vec::new(),
-            newly_for_good: Vec::new(),
+            acked: Runs::default(),
+            revocable: Runs::default(),
+            for_good: Runs::default(),
+            taken_back_at: None,
             abandoned: 0,
+            hasty: 0,
+            forwarded: BTreeSet::new(),
             accounting,
             held: 0,
             open: BTreeMap::new(),
-            lost: BTreeSet::new(),
+            lost: Runs::default(),
             bytes: 0,
             in_flight: 0,
             time_rule: rules.time_rule,
             rules,
-            blamed: VecDeque::new(),
-            runs: Vec::new(),
+            blamed: BTreeMap::new(),
         }
     }
 
@@ -99,8 +109,7 @@ impl Outstanding {
     /// Of [`Outstanding::bytes`], those that gap blocks acknowledge. Costs what is acknowledged so.
     pub(crate) fn gap_acked_bytes(&self) -> usize {
         let chunks = self.acked.iter().flat_map(|run| run.first..=run.last);
-        let above = chunks.filter(|index| *index >= self.base);
-        above.map(|index| self.chunk(index).fragment.payload.len()).sum()
+        chunks.map(|index| self.chunk(index).fragment.payload.len()).sum()
     }
 
     /// Bytes of user data in flight, on all paths.
@@ -147,6 +156,7 @@ impl Outstanding {
         let links = self.link(&fragment);
         self.bytes += fragment.payload.len();
         self.in_flight += fragment.payload.len();
+        self.hasty += usize::from(fragment.haste.early_discard);
         self.chunks.push_back(Chunk {
             fragment,
             state: ChunkState::InFlight,
@@ -166,12 +176,12 @@ impl Outstanding {
 
     /// The earliest chunk that is to be sent again.
     pub(crate) fn first_lost(&self) -> Option<u64> {
-        self.lost.first().copied()
+        self.lost.first().map(|run| run.first)
     }
 
     /// The lost chunk `index` is being sent again.
     pub(crate) fn on_retransmit(&mut self, index: u64, path: PathId, now: Timestamp) {
-        self.lost.remove(&index);
+        self.lost.remove(Run::of(index));
         let chunk = &mut self.chunks[(index - self.base) as usize];
         chunk.state = ChunkState::InFlight;
         chunk.one_path &= chunk.path == path;
@@ -187,32 +197,24 @@ impl Outstanding {
         if let Some(known) = self.accounting.earliest(path) {
             return known;
         }
-        let skip = from.saturating_sub(self.base) as usize;
-        self.chunks
-            .iter()
-            .enumerate()
-            .skip(skip)
-            .find(|(_, chunk)| chunk.path == path && chunk.state == ChunkState::InFlight)
-            .map(|(offset, _)| self.base + offset as u64)
+        let mut index = from.max(self.base);
+        while let Some(chunk) = self.chunks.get((index - self.base) as usize) {
+            // What is acknowledged or lost may be most of the ring.
+            let skipped = match chunk.state {
+                ChunkState::InFlight if chunk.path == path => return Some(index),
+                ChunkState::Acked => self.acked.run_of(index),
+                ChunkState::Lost { .. } => self.lost.run_of(index),
+                ChunkState::InFlight | ChunkState::GivenUp => None,
+            };
+            index = skipped.map_or(index, |run| run.last) + 1;
+        }
+        None
     }
 
     /// The index of a TSN near the ring.
     fn index_of(&self, tsn: Tsn) -> u64 {
         let ahead = tsn.distance_from(Tsn(self.base as u32)) as i32;
         self.base.wrapping_add_signed(i64::from(ahead))
-    }
-
-    /// What is known to be gap-acknowledged above a cumulative TSN ack, as blocks.
-    pub(crate) fn gap_blocks_above(&self, cumulative: Tsn) -> Vec<GapAckBlock> {
-        let cumulative = self.index_of(cumulative);
-        let above = self.acked.iter().filter(|run| run.last > cumulative);
-        let offset = |index: u64| index.saturating_sub(cumulative).clamp(1, MAX_AHEAD) as u16;
-        above
-            .map(|run| GapAckBlock {
-                start: offset(run.first),
-                end: offset(run.last),
-            })
-            .collect()
     }
 
     /// Everything that was not acknowledged, in order, as the association ends or restarts.
@@ -222,8 +224,11 @@ impl Outstanding {
         self.in_flight = 0;
         self.held = 0;
         self.acked.clear();
+        self.revocable.clear();
         self.for_good.clear();
         self.abandoned = 0;
+        self.hasty = 0;
+        self.forwarded.clear();
         self.open.clear();
         self.accounting.clear();
         self.lost.clear();

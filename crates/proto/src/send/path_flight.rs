@@ -12,6 +12,9 @@
 
 use std::collections::VecDeque;
 
+/// Reports that ever make a loss.
+const MOST_REPORTS: usize = u8::MAX as usize + Patience::MOST as usize;
+
 /// One transmission of a chunk.
 #[derive(Clone, Copy, Debug)]
 struct Transmission {
@@ -175,6 +178,9 @@ impl PathFlight {
     fn count(&mut self, report: u64) {
         let at = self.reports.partition_point(|known| *known <= report);
         self.reports.insert(at, report);
+        // Until it is known how many make a loss, no more than ever do.
+        let spare = self.reports.len().saturating_sub(MOST_REPORTS);
+        self.reports.drain(..spare);
     }
 
     /// Counts the acknowledgement, which makes a loss of what is missing with the others of `needed` reports. If all that it
@@ -206,9 +212,13 @@ impl PathFlight {
         let Some((_, highest)) = self.this.newly else {
             return;
         };
-        let below = highest.saturating_sub(self.base) as usize;
-        for transmission in self.sent.iter().take(below).filter(|one| one.open) {
-            each(transmission.index);
+        // What was judged already is not abandoned for a report any more.
+        let from = self.judged.max(self.base);
+        for sequence in from..highest.max(from) {
+            let transmission = self.sent[(sequence - self.base) as usize];
+            if transmission.open {
+                each(transmission.index);
+            }
         }
     }
 

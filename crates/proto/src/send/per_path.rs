@@ -1,12 +1,12 @@
 //! Acknowledgements accounted for by path (draft-tuexen-tsvwg-sctp-multipath §3.1, §3.2): what each has in flight, and, where
 //! acknowledgements name transmissions (ECA-SCTP), which of them arrived.
 
-use super::loss::Run;
 use super::outstanding::{AckOutcome, Chunk};
 use super::path_flight::PathFlight;
 use super::recovery_rules::RecoveryRules;
 use crate::extension::eca::Transmissions;
 use crate::path::PathId;
+use crate::runs::Run;
 
 /// The paths of an association, as their acknowledgements see them.
 #[derive(Debug, Default)]

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use anabranch_wire::{Ppid, StreamId};
 use bytes::Bytes;
 
-use super::abandonment::Persistence;
+use super::abandonment::{Haste, Persistence};
 use super::data_format::{DataFormat, MessageNumbers};
 use super::fragment::{Fragment, UnsentMessage};
 use super::perishable::{Importance, Perishable};
@@ -31,6 +31,7 @@ struct Message {
     id: MessageId,
     queued_at: Timestamp,
     persistence: Persistence,
+    haste: Haste,
     context: u64,
     ppid: Ppid,
     unordered: bool,
@@ -52,6 +53,7 @@ impl Message {
             id,
             queued_at: now,
             persistence: Persistence::new(options.reliability, now),
+            haste: Haste::new(&options),
             context: options.context,
             ppid: options.ppid,
             unordered: options.unordered,
@@ -309,6 +311,7 @@ impl SendQueue {
             ending,
             immediate: message.immediate && ending,
             persistence: message.persistence,
+            haste: message.haste,
         };
         let id_of_it = message.id;
         stream.stats.queued_bytes -= len;
@@ -454,6 +457,7 @@ impl SendQueue {
             ending: true,
             immediate: false,
             persistence: Persistence::Reliable,
+            haste: Haste::default(),
             wire_len: 0,
         }
     }

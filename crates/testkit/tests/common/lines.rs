@@ -131,7 +131,9 @@ pub(crate) fn cut_and_restore(pair: &mut Pair, cuts: &[usize]) {
     for &cut in cuts {
         pair.cut(cut, true);
         let mut longest = Duration::ZERO;
-        for step in 0..400 {
+        // A heartbeat of a path that is potentially failed may have left just before it was up again: the next one follows after
+        // RTO.Max, 2 s with fast failover, at the latest.
+        for step in 0..450 {
             if step == 200 {
                 pair.cut(cut, false);
             }

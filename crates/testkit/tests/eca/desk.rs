@@ -101,8 +101,8 @@ impl Desk {
             for chunk in answer.chunks {
                 if let Chunk::Heartbeat(heartbeat) = chunk {
                     self.script.remote = answer.destination;
-                    let info = heartbeat.info;
-                    self.script.send(&[Chunk::HeartbeatAck(HeartbeatAck { info })]);
+                    let info = heartbeat.info().expect("a Heartbeat Info");
+                    self.script.send(&[Chunk::HeartbeatAck(HeartbeatAck::new(info))]);
                 }
             }
         }

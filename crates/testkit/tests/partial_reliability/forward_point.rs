@@ -259,3 +259,41 @@ fn an_nr_sack_that_was_not_negotiated() {
     desk.sack(2, &[]);
     assert_eq!(desk.script.association().stats().outstanding_bytes, 0);
 }
+
+// A → DATA 0 … 4 → Z;  A ← NR-SACK: 1 and 2 came, non-renegable ← Z;  A ← NR-SACK or SACK: 3 came ← Z
+/// Safe condition 2: an acknowledgement that leaves out what the peer had declared non-renegable contradicts it. That is the
+/// peer's error: it is counted, and the chunks stay acknowledged.
+#[test]
+fn a_contradiction_is_counted() {
+    for plain in [false, true] {
+        let mut desk = Desk::usual();
+        desk.send(&[Reliable; 5], FULL);
+        desk.sent();
+        desk.nr_sack(0, &[], &[(1, 2)]);
+        let flight = |desk: &Desk| desk.script.association().stats().paths[0].flight_size;
+        let before = flight(&desk);
+        if plain {
+            desk.sack(0, &[(3, 3)]);
+        } else {
+            desk.nr_sack(0, &[], &[(2, 3)]);
+        }
+        let counters = desk.counters();
+        assert_eq!((counters.nr_sack_contradictions, counters.reneged), (1, 0));
+        assert_eq!(flight(&desk), before - (FULL + 16));
+        assert_eq!(desk.sent(), [""; 0], "nothing is retransmitted");
+    }
+}
+
+// A → DATA 0 … 4 → Z;  A ← NR-SACK: 1 … 3 came, non-renegable ← Z;  A ← NR-SACK: 1 came, overtaken ← Z;  A ← NR-SACK 3 ← Z
+/// An acknowledgement that was overtaken says nothing new: it contradicts nothing. Nor does one whose cumulative TSN ack covers
+/// what it leaves out, or one that lists it as renegable.
+#[test]
+fn what_was_overtaken_is_no_contradiction() {
+    let mut desk = Desk::usual();
+    desk.send(&[Reliable; 5], FULL);
+    desk.nr_sack(0, &[], &[(1, 3)]);
+    desk.nr_sack(0, &[], &[(1, 1)]);
+    desk.nr_sack(0, &[(1, 4)], &[]);
+    desk.nr_sack(4, &[], &[]);
+    assert_eq!(desk.counters().nr_sack_contradictions, 0);
+}

@@ -1,6 +1,8 @@
 //! When a message is given up, and what that costs (RFC 3758 §3.5 A1 to A5, F5; RFC 7496; safe condition 6 of the
 //! experiments).
 
+use core::time::Duration;
+
 use anabranch_proto::Reliability::{self, Lifetime, Priority, Reliable, Retransmissions};
 use anabranch_proto::{Config, MessageId, SendError, SendOptions, StreamId};
 use anabranch_testkit::Script;
@@ -48,6 +50,21 @@ fn what_is_offered() {
         .collect();
     let types = Parameter::SupportedExtensions(vec![kind::FORWARD_TSN, kind::NR_SACK].into());
     assert_eq!(offered, [types, Parameter::ForwardTsnSupported]);
+}
+
+// A → DATA 0, 1 (lost); T3-rtx; A → DATA 0 → Z
+/// A lifetime that ends after the end of time, or in its last moment, is as good as none.
+#[test]
+fn a_lifetime_without_end() {
+    let mut desk = Desk::usual();
+    for lifetime in [Duration::MAX, Duration::from_nanos(u64::MAX)] {
+        desk.send(&[Lifetime(lifetime)], FULL);
+    }
+    assert_eq!(desk.sent(), ["DATA 0", "DATA 1"]);
+    desk.script.advance_to_timeout();
+    assert_eq!(desk.sent(), ["DATA 0"]);
+    desk.sack(2, &[]);
+    assert_eq!((desk.abandoned(), desk.counters().forward_tsns_sent), (vec![], 0));
 }
 
 // A → DATA 0 (lost); T3; A → FORWARD-TSN 0 → Z
@@ -315,6 +332,46 @@ fn early_discard_spares_what_may_be_repeated() {
     assert_eq!((desk.sent(), desk.counters().early_discards), (vec![], 0));
 }
 
+// A → DATA 0 (lost), 1 (lost), 2;  A ← one report;  A → FORWARD-TSN of the one that says so → Z
+/// A message says for itself whether it is discarded early; what it does not say, the association's settings do.
+#[test]
+fn early_discard_of_messages_that_say_so() {
+    for (first, second, usual, told) in [
+        (Some(true), Some(false), false, &["FORWARD-TSN 0 (0:0)"][..]),
+        (Some(true), None, false, &["FORWARD-TSN 0 (0:0)"]),
+        (None, Some(false), true, &["FORWARD-TSN 0 (0:0)"]),
+        (Some(true), None, true, &["FORWARD-TSN 1 (0:1)"]),
+        (None, None, false, &[]),
+    ] {
+        let mut config = config();
+        config.partial_reliability.early_discard = usual;
+        let mut desk = Desk::new(config, &ALL);
+        for early_discard in [first, second, None] {
+            desk.script.act(|association, now| {
+                let options = SendOptions {
+                    reliability: NEVER_AGAIN,
+                    early_discard,
+                    ..SendOptions::default()
+                };
+                let message = vec![7; FULL].into();
+                association
+                    .send(now, StreamId(0), message, options)
+                    .expect("send");
+            });
+        }
+        desk.sent();
+        let before = desk.cwnd();
+        desk.report_one_by_one(0, 2, 2);
+        assert_eq!(desk.sent(), told, "{first:?}, {second:?}, {usual}");
+        assert_eq!(desk.counters().fast_recoveries, u64::from(!told.is_empty()));
+        assert_eq!(
+            desk.cwnd() < before,
+            !told.is_empty(),
+            "it is a loss all the same"
+        );
+    }
+}
+
 /// As FreeBSD treats them: chunks dropped at the first report do not count as lost. For comparison only.
 #[test]
 fn early_discard_without_a_cut() {
@@ -367,6 +424,88 @@ fn what_is_passed_opens_no_window() {
     );
     desk.nr_sack(2, &[], &[]);
     assert_eq!(desk.cwnd(), cwnd);
+}
+
+/// A window of two packets, full with the beginning of a message whose lifetime is over: TSN 2 ends it, and a FORWARD-TSN
+/// has left. Reliable data waits.
+fn half_sent_in_a_small_window() -> (Desk, usize) {
+    let mut config = config();
+    config.initial_window = Some(2);
+    let mut desk = Desk::new(config, &ALL);
+    desk.send(&[Lifetime(30 * MS)], 60 * FULL);
+    desk.send(&[Reliable], 60 * FULL);
+    assert_eq!(desk.sent(), ["DATA 0", "DATA 1"]);
+    desk.script.advance(31 * MS);
+    assert_eq!(desk.sent(), ["FORWARD-TSN 2 (0:0)"]);
+    let cwnd = desk.cwnd();
+    (desk, cwnd)
+}
+
+// A → DATA 0 (B), 1 (window full);  the message expires;  A → FORWARD-TSN 2 → Z;  A ← NR-SACK 1, then NR-SACK 2 ← Z
+/// Chunks in flight count as such though their message was abandoned. An acknowledgement that cannot come of the FORWARD-TSN
+/// tells that they arrived: it opens the window as any other does (RFC 9260 §7.2.1). The TSN that was skipped opens none.
+#[test]
+fn arrival_of_what_was_half_sent_opens_the_window() {
+    let (mut desk, cwnd) = half_sent_in_a_small_window();
+    desk.nr_sack(2, &[], &[]);
+    assert_eq!(desk.cwnd(), cwnd + FULL + 16);
+    assert_eq!(desk.sent(), ["DATA 3", "DATA 4", "DATA 5"]);
+    desk.nr_sack(3, &[], &[]);
+    assert_eq!(desk.cwnd(), cwnd + FULL + 16);
+}
+
+// A → DATA 0 (B, lost), 1 (window full);  the message expires;  A → FORWARD-TSN 2 → Z;  A ← NR-SACK: 1 came ← Z
+/// A gap block tells of arrival too: it is a sample of the round trip, and ends the row of errors.
+#[test]
+fn arrival_of_what_was_half_sent_is_an_rtt_sample() {
+    let (mut desk, _) = half_sent_in_a_small_window();
+    let srtt = |desk: &Desk| desk.script.association().stats().paths[0].srtt;
+    let before = srtt(&desk);
+    desk.nr_sack(0, &[], &[(1, 1)]);
+    assert!(srtt(&desk) > before);
+}
+
+// A → DATA 0 (B), 1 (window full);  the message expires;  A → FORWARD-TSN 2 → Z;  A ← NR-SACK 2 ← Z
+/// If the receiver may have skipped them, nothing is known of their arrival (RFC 3758 §3.5 A2).
+#[test]
+fn what_may_have_been_skipped_opens_no_window() {
+    let (mut desk, cwnd) = half_sent_in_a_small_window();
+    let srtt = |desk: &Desk| desk.script.association().stats().paths[0].srtt;
+    let before = srtt(&desk);
+    desk.nr_sack(3, &[], &[]);
+    assert_eq!((desk.cwnd(), srtt(&desk)), (cwnd, before));
+    assert_eq!(desk.sent(), ["DATA 3", "DATA 4"]);
+}
+
+// A → DATA 0 (B), 1; the message expires;  A → FORWARD-TSN 2 (lost);  T3;  A → FORWARD-TSN 2 (lost), DATA 3 (I) → Z
+// A ← NR-SACK 3 came ← Z;  A → DATA 4 (I) → Z
+/// RFC 7053 §5.1: with a window of one packet the receiver's delay would hold the path up, and the FORWARD-TSN of a lifetime
+/// that ends meanwhile would hide whether the packet arrived.
+#[test]
+fn a_window_of_one_packet_asks_for_an_acknowledgement_at_once() {
+    for (reliability, asks) in [
+        (Lifetime(5000 * MS), true),
+        (NEVER_AGAIN, true),
+        (Reliable, false),
+    ] {
+        let mut config = config();
+        config.initial_window = Some(2);
+        let mut desk = Desk::new(config, &ALL);
+        desk.send(&[Lifetime(30 * MS)], 60 * FULL);
+        desk.script.advance(31 * MS);
+        desk.script.advance_to_timeout();
+        desk.sent();
+        let asked = |desk: &mut Desk| {
+            let packets = core::iter::from_fn(|| desk.script.next_answer()).collect::<Vec<_>>();
+            let data = packets.iter().flat_map(|packet| packet.data());
+            data.map(|data| data.immediate).collect::<Vec<_>>()
+        };
+        desk.send(&[reliability], 60 * FULL);
+        assert_eq!(asked(&mut desk), [true], "the first one after T3-rtx");
+        desk.nr_sack(0, &[], &[(3, 3)]);
+        assert_eq!(desk.cwnd(), FULL + 16);
+        assert_eq!(asked(&mut desk), [asks], "{reliability:?}");
+    }
 }
 
 // A → DATA 0 (B), 1 …; the message expires;  A ← NR-SACK 3 and 4 came ← Z;  A ← NR-SACK 40 ← Z

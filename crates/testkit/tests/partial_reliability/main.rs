@@ -2,7 +2,9 @@
 //! a scenario for each rule, its packets drawn. TSNs are numbers counted from the sender's first, which is 0.
 
 mod forward_point;
+mod frames;
 mod giving_up;
 mod receiver;
 mod selective;
+mod selective_paths;
 mod worked_examples;

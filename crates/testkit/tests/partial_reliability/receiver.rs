@@ -156,6 +156,22 @@ fn a_message_in_the_making_is_not_skipped() {
     assert_eq!(desk.counters().late_messages, 0);
 }
 
+// A ← DATA 3 (SSN 0, B) ← Z;  A ← FORWARD-TSN 0 (0:0) ← Z;  A ← DATA 1, 2, 4 (SSN 0, E) ← Z
+/// The same if it lies beyond the point with TSNs missing before it: usrsctp lists those, too.
+#[test]
+fn a_message_in_the_making_beyond_the_point_is_not_skipped() {
+    let (mut desk, first) = begin();
+    desk.script.send(&[data(first, 3, 0, 0, "B", 900)]);
+    desk.forward(first, 1, &[(0, 0)]);
+    for number in 1..3 {
+        desk.script
+            .send(&[data(first, number, 1, number as u16 - 1, "BE", 9)]);
+    }
+    desk.script.send(&[data(first, 4, 0, 0, "E", 900)]);
+    assert_eq!(delivered(&mut desk.script), [1, 2, 3]);
+    assert_eq!(desk.counters().late_messages, 0);
+}
+
 /// A message of which parts were handed over ends in a part that says so.
 #[test]
 fn a_message_that_was_begun_is_truncated() {
@@ -276,6 +292,29 @@ fn a_notice_delivers_and_acknowledges_nothing() {
     assert_eq!(delivered(&mut desk.script), [0; 0]);
     assert_eq!(desk.counters().late_messages, 1);
     assert_eq!(acknowledged(&mut desk.script, first), (2, vec![]));
+}
+
+// A ← DATA 0 (B), 1, 2 (E) of one message, one of them lost ← Z;  A ← NOTICE of that one, DATA 3 ← Z;  A → NR-SACK → Z
+/// Whichever fragment is missing, the stream goes on without its message; acknowledgements go on to tell the loss.
+#[test]
+fn a_notice_of_any_fragment() {
+    for lost in 0..3 {
+        let (mut desk, first) = begin_selective();
+        for (number, flags) in [(0, "B"), (1, ""), (2, "E")] {
+            if number != lost {
+                desk.script.send(&[data(first, number, 0, 0, flags, 9)]);
+            }
+        }
+        desk.script
+            .send(&[notice(first, lost, 0, 0), data(first, 3, 0, 1, "BE", 9)]);
+        assert_eq!(delivered(&mut desk.script), [3]);
+        let (count, _) = acknowledged(&mut desk.script, first);
+        assert_eq!(count, lost);
+        // The others say nothing of it, and neither does the same notice again.
+        desk.script.send(&[notice(first, lost, 0, 0)]);
+        desk.script.send(&[data(first, 4, 0, 2, "BE", 9)]);
+        assert_eq!(delivered(&mut desk.script), [4]);
+    }
 }
 
 // 0 lost and reliable, 1 lost, NOTICE 1, DATA 2

@@ -3,8 +3,9 @@
 use core::time::Duration;
 
 use anabranch_proto::Reliability::{Lifetime, Reliable, Retransmissions};
+use anabranch_proto::{DiscardNotice, SendOptions, StreamId};
 
-use anabranch_testkit::desk::{ALL, Desk, FULL, NEVER_AGAIN, config};
+use anabranch_testkit::desk::{ALL, Desk, FULL, MS, NEVER_AGAIN, config};
 
 /// User data that fills a packet beside a notice.
 const BESIDE: usize = FULL - 12;
@@ -101,25 +102,133 @@ fn not_of_what_arrived_behind_a_gap() {
     assert_eq!(desk.sent(), ["DATA 0", "DATA 1", "DATA 2"]);
 }
 
-/// Of a message in fragments the notice speaks of the last one.
+// A → DATA 0 (B) → Z;  A → NOTICE 0, DATA 1 (E) → Z;  A → NOTICE 1, DATA 2 → Z
+/// Each fragment of a message has a notice of its own: whichever is lost, the message will not be complete.
 #[test]
-fn one_for_a_message_in_fragments() {
+fn one_for_each_fragment() {
     let mut desk = desk(1);
     desk.send(&[NEVER_AGAIN], 2 * BESIDE);
     desk.send(&[Reliable], BESIDE);
-    assert_eq!(desk.sent(), ["DATA 0", "DATA 1", "NOTICE 1 (0:0), DATA 2"]);
+    assert_eq!(
+        desk.sent(),
+        ["DATA 0", "NOTICE 0 (0:0), DATA 1", "NOTICE 1 (0:0), DATA 2"]
+    );
+}
+
+/// With a lifetime, those fragments have one that leave so late that their loss would be known after its end.
+#[test]
+fn of_fragments_that_leave_for_the_last_time() {
+    let mut config = config();
+    config.initial_window = Some(2);
+    config.partial_reliability.selective_forward_tsn = Some(1);
+    let mut desk = Desk::new(config, &ALL);
+    desk.send(&[Lifetime(60 * MS)], 6 * BESIDE);
+    assert_eq!(desk.sent(), ["DATA 0", "DATA 1", "DATA 2"]);
+    desk.script.advance(40 * MS);
+    desk.nr_sack(3, &[], &[]);
+    assert_eq!(
+        desk.sent(),
+        ["DATA 3", "NOTICE 3 (0:0), DATA 4", "NOTICE 4 (0:0), DATA 5"]
+    );
 }
 
 /// Fragments are shorter by a notice, so that full packets too have room for one.
 #[test]
 fn packets_leave_room_for_a_notice() {
     let mut desk = desk(1);
-    desk.send(&[NEVER_AGAIN], 2 * BESIDE);
-    desk.send(&[NEVER_AGAIN], 2 * BESIDE);
+    desk.send(&[NEVER_AGAIN], 3 * BESIDE);
     assert_eq!(
         desk.sent(),
-        ["DATA 0", "DATA 1", "NOTICE 1 (0:0), DATA 2", "DATA 3"]
+        ["DATA 0", "NOTICE 0 (0:0), DATA 1", "NOTICE 1 (0:0), DATA 2"]
     );
+}
+
+fn send_with(desk: &mut Desk, notice: Option<DiscardNotice>) {
+    desk.script.act(|association, now| {
+        let options = SendOptions {
+            reliability: NEVER_AGAIN,
+            discard_notice: notice,
+            ..SendOptions::default()
+        };
+        let message = vec![7; BESIDE].into();
+        association
+            .send(now, StreamId(0), message, options)
+            .expect("send");
+    });
+}
+
+// A → DATA 0, 1;  A → NOTICE of those that have one, DATA 2 → Z
+/// A message says for itself whether it has notices; what it does not say, the association's settings do.
+#[test]
+fn of_messages_that_say_so() {
+    for usual in [DiscardNotice::Never, DiscardNotice::WithData] {
+        let mut config = config();
+        config.partial_reliability.selective_forward_tsn = Some(1);
+        config.partial_reliability.discard_notice = usual;
+        let mut desk = Desk::new(config, &ALL);
+        send_with(&mut desk, Some(DiscardNotice::Never));
+        send_with(&mut desk, Some(DiscardNotice::WithData));
+        send_with(&mut desk, None);
+        send_with(&mut desk, None);
+        let sent = desk.sent();
+        assert_eq!(sent[..3], ["DATA 0", "DATA 1", "NOTICE 1 (0:1), DATA 2"]);
+        let third = match usual {
+            DiscardNotice::Never => "DATA 3",
+            _ => "NOTICE 2 (0:2), DATA 3",
+        };
+        assert_eq!(sent[3], third);
+    }
+}
+
+// A → DATA 0 → Z;  A → NOTICE 0, DATA 1 → Z;  A → NOTICE 1, DATA 2 (window full) → Z;  A → NOTICE 2 → Z
+// A ← SACK 2 ← Z;  A → DATA 3 → Z
+/// Where the window lets out nothing else, the notice leaves alone, if the message asks for that. Only once.
+#[test]
+fn alone_where_the_window_lets_out_nothing_else() {
+    for (notice, packets) in [(DiscardNotice::Alone, 4), (DiscardNotice::WithData, 3)] {
+        let mut config = config();
+        config.initial_window = Some(2);
+        config.partial_reliability.selective_forward_tsn = Some(1);
+        let mut desk = Desk::new(config, &ALL);
+        for _ in 0..4 {
+            send_with(&mut desk, Some(notice));
+        }
+        let all = [
+            "DATA 0",
+            "NOTICE 0 (0:0), DATA 1",
+            "NOTICE 1 (0:1), DATA 2",
+            "NOTICE 2 (0:2)",
+        ];
+        assert_eq!(desk.sent(), all[..packets]);
+        desk.nr_sack(3, &[], &[]);
+        assert_eq!(desk.sent(), ["DATA 3"]);
+    }
+}
+
+/// With a window that is open nothing leaves alone: the next message takes the notice along.
+#[test]
+fn not_alone_while_the_window_is_open() {
+    let mut desk = desk(1);
+    send_with(&mut desk, Some(DiscardNotice::Alone));
+    assert_eq!(desk.sent(), ["DATA 0"]);
+    send_with(&mut desk, Some(DiscardNotice::Alone));
+    assert_eq!(desk.sent(), ["NOTICE 0 (0:0), DATA 1"]);
+}
+
+// A → DATA 0 (window of one packet) → Z;  A → NOTICE 0 → Z;  A ← SACK 0 ← Z
+/// Card E1 of the experiments: a window of one packet, after T3-rtx, has no packet that a notice could ride with.
+#[test]
+fn alone_after_a_timeout() {
+    let mut config = config();
+    config.initial_window = Some(2);
+    config.partial_reliability.selective_forward_tsn = Some(1);
+    let mut desk = Desk::new(config, &ALL);
+    for _ in 0..4 {
+        send_with(&mut desk, Some(DiscardNotice::Alone));
+    }
+    desk.sent();
+    desk.script.advance_to_timeout();
+    assert_eq!(desk.sent(), ["FORWARD-TSN 2 (0:2), DATA 3", "NOTICE 3 (0:3)"]);
 }
 
 /// A peer that does not list it gets none, and packets are full.

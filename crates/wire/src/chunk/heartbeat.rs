@@ -1,4 +1,5 @@
-//! HEARTBEAT and HEARTBEAT ACK (RFC 9260 §3.3.5, §3.3.6): one parameter, Heartbeat Info, there and back.
+//! HEARTBEAT and HEARTBEAT ACK (RFC 9260 §3.3.5, §3.3.6): TLVs that come back unchanged (§8.3), the first of them
+//! Heartbeat Info.
 //!
 //! ```text
 //! |   Type = 4, 5 |  Chunk Flags  |       Heartbeat Length        |
@@ -16,101 +17,153 @@ use crate::parameter::{HEADER_LEN, Parameter};
 /// Asks whether a path works.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heartbeat {
-    /// What its sender put in, for itself. Empty if there is none: the RFC wants it, and pion leaves it out of heartbeats that
-    /// are only to draw an answer.
-    pub info: Bytes,
+    /// The TLVs as they are on the wire. Empty if there is none: the RFC wants one, and pion leaves it out of heartbeats
+    /// that are only to draw an answer.
+    pub tlvs: Bytes,
 }
 
 /// Answers a HEARTBEAT with what it brought.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeartbeatAck {
-    /// What the sender of the HEARTBEAT put in.
-    pub info: Bytes,
+    /// The TLVs of the HEARTBEAT, unchanged.
+    pub tlvs: Bytes,
 }
 
 impl Heartbeat {
+    /// A HEARTBEAT with one Heartbeat Info TLV, which holds these bytes.
+    #[must_use]
+    pub fn new(info: impl Into<Bytes>) -> Self {
+        Self {
+            tlvs: info_tlv(info.into()),
+        }
+    }
+
+    /// The sender-specific information; `None` if the first TLV is not a Heartbeat Info.
+    #[must_use]
+    pub fn info(&self) -> Option<Bytes> {
+        read_info(&self.tlvs)
+    }
+
     pub(super) fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
-        let value = raw.value();
-        let info = if value.is_empty() {
-            Some(value)
-        } else {
-            read_info(&value)
-        };
-        let length = ChunkError::Length {
-            kind: kind::HEARTBEAT,
-        };
-        info.map(|info| Self { info }).ok_or(length)
+        Ok(Self { tlvs: raw.value() })
     }
 }
 
 impl HeartbeatAck {
+    /// The answer to a HEARTBEAT that had one Heartbeat Info TLV, which held these bytes.
+    #[must_use]
+    pub fn new(info: impl Into<Bytes>) -> Self {
+        Self {
+            tlvs: info_tlv(info.into()),
+        }
+    }
+
+    /// The answer to this HEARTBEAT: its TLVs (RFC 9260 §8.3), or an empty Heartbeat Info where it has none, since some
+    /// peers do not take a HEARTBEAT ACK without.
+    #[must_use]
+    pub fn answering(heartbeat: Heartbeat) -> Self {
+        if heartbeat.tlvs.is_empty() {
+            return Self::new(Bytes::new());
+        }
+        Self { tlvs: heartbeat.tlvs }
+    }
+
+    /// The sender-specific information; `None` if the first TLV is not a Heartbeat Info.
+    #[must_use]
+    pub fn info(&self) -> Option<Bytes> {
+        read_info(&self.tlvs)
+    }
+
     pub(super) fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
-        let length = ChunkError::Length {
-            kind: kind::HEARTBEAT_ACK,
-        };
-        read_info(&raw.value()).map(|info| Self { info }).ok_or(length)
+        Ok(Self { tlvs: raw.value() })
     }
 }
 
 impl EncodeChunk for Heartbeat {
     fn encoded_len(&self) -> usize {
-        let parameter = if self.info.is_empty() { 0 } else { HEADER_LEN };
-        CHUNK_HEADER_LEN + parameter + self.info.len()
+        CHUNK_HEADER_LEN + self.tlvs.len()
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
         put_header(out, kind::HEARTBEAT, 0, self.encoded_len());
-        if !self.info.is_empty() {
-            Parameter::HeartbeatInfo(self.info.clone()).encode_unpadded(out);
-        }
+        out.extend_from_slice(&self.tlvs);
     }
 }
 
 impl EncodeChunk for HeartbeatAck {
     fn encoded_len(&self) -> usize {
-        CHUNK_HEADER_LEN + HEADER_LEN + self.info.len()
+        CHUNK_HEADER_LEN + self.tlvs.len()
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
         put_header(out, kind::HEARTBEAT_ACK, 0, self.encoded_len());
-        Parameter::HeartbeatInfo(self.info.clone()).encode_unpadded(out);
+        out.extend_from_slice(&self.tlvs);
     }
 }
 
-/// The one parameter; its padding, which some senders count in the chunk's length, is not kept.
-fn read_info(value: &Bytes) -> Option<Bytes> {
-    let claimed = usize::from(u16::from_be_bytes([*value.get(2)?, *value.get(3)?]));
-    let is_info = value[..2] == [0, 1] && claimed >= HEADER_LEN && claimed <= value.len();
-    is_info.then(|| value.slice(HEADER_LEN..claimed))
+fn info_tlv(info: Bytes) -> Bytes {
+    let mut tlv = Vec::with_capacity(HEADER_LEN + info.len());
+    Parameter::HeartbeatInfo(info).encode_unpadded(&mut tlv);
+    tlv.into()
+}
+
+/// What the first TLV holds, if it is a Heartbeat Info.
+fn read_info(tlvs: &Bytes) -> Option<Bytes> {
+    let claimed = usize::from(u16::from_be_bytes([*tlvs.get(2)?, *tlvs.get(3)?]));
+    let is_info = tlvs[..2] == [0, 1] && claimed >= HEADER_LEN && claimed <= tlvs.len();
+    is_info.then(|| tlvs.slice(HEADER_LEN..claimed))
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::Chunk;
-    use super::super::tests::{check, check_refused};
+    use super::super::tests::check;
     use super::*;
 
     #[test]
     fn round_trip() {
-        let info = Bytes::from_static(b"hello");
         check(
             b"\x04\0\0\x0D\0\x01\0\x09hello",
-            &Chunk::Heartbeat(Heartbeat { info: info.clone() }),
+            &Chunk::Heartbeat(Heartbeat::new("hello")),
         );
         check(
             b"\x05\0\0\x0D\0\x01\0\x09hello",
-            &Chunk::HeartbeatAck(HeartbeatAck { info }),
+            &Chunk::HeartbeatAck(HeartbeatAck::new("hello")),
         );
-        check_refused(b"\x04\0\0\x0D\0\x01\0\x0Ahello", ChunkError::Length { kind: 4 });
-        check_refused(b"\x05\0\0\x04", ChunkError::Length { kind: 5 });
-        let info = Bytes::new();
+        let tlvs = Bytes::new();
         check(
             b"\x04\0\0\x04",
-            &Chunk::Heartbeat(Heartbeat { info: info.clone() }),
+            &Chunk::Heartbeat(Heartbeat { tlvs: tlvs.clone() }),
         );
+        check(b"\x05\0\0\x04", &Chunk::HeartbeatAck(HeartbeatAck { tlvs }));
         check(
             b"\x05\0\0\x08\0\x01\0\x04",
-            &Chunk::HeartbeatAck(HeartbeatAck { info }),
+            &Chunk::HeartbeatAck(HeartbeatAck::new("")),
         );
+    }
+
+    #[test]
+    fn only_a_heartbeat_info_that_comes_first_is_read() {
+        let info = |tlvs: &'static [u8]| {
+            let tlvs = Bytes::from_static(tlvs);
+            HeartbeatAck { tlvs }.info()
+        };
+        assert_eq!(
+            info(b"\0\x01\0\x05x\0\0\0\0\x09\0\x04").as_deref(),
+            Some(&b"x"[..])
+        );
+        assert_eq!(info(b"\0\x09\0\x04\0\x01\0\x05x"), None);
+        assert_eq!(info(b"\0\x01\0\x0Ahello"), None, "longer than the chunk");
+        assert_eq!(info(b"\0\x01\0\x03"), None, "shorter than its header");
+        assert_eq!(info(b"\0\x01\0"), None);
+    }
+
+    #[test]
+    fn an_answer_has_what_was_asked() {
+        let tlvs = Bytes::from_static(b"\0\x09\0\x05x\0\0\0\0\x01\0\x05y");
+        let answer = HeartbeatAck::answering(Heartbeat { tlvs: tlvs.clone() });
+        assert_eq!(answer.tlvs, tlvs);
+        let empty = Heartbeat { tlvs: Bytes::new() };
+        assert_eq!(HeartbeatAck::answering(empty), HeartbeatAck::new(""));
     }
 }

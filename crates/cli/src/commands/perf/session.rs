@@ -16,7 +16,7 @@ use super::report::{Interval, Seen, Voice};
 use super::sender::{acknowledged, send_all};
 use super::tally::{Received, Sent, cpu_time};
 use crate::interrupt::Interrupt;
-use crate::units;
+use crate::{stall, units};
 
 /// What is left for an orderly end once somebody asked to stop.
 const HURRY: Duration = Duration::from_secs(3);
@@ -53,6 +53,8 @@ struct Board {
     received_there: Option<Received>,
     so_far_there: Option<Received>,
     asked_to_stop: bool,
+    /// Why the sender here waits no longer.
+    stalled: Option<String>,
 }
 
 /// What both sides know of a direction.
@@ -84,6 +86,7 @@ impl Session {
             received_there: None,
             so_far_there: None,
             asked_to_stop: false,
+            stalled: None,
         };
         Arc::new(Self {
             association: association.clone(),
@@ -108,7 +111,7 @@ impl Session {
         let sending = sends.then(|| tokio::spawn(Arc::clone(&self).send()));
         let mut ticker = Ticker::new(self.begun);
         let trouble = tokio::select! {
-            ended = self.receive() => ended.err(),
+            ended = self.receive() => ended.err().map(|trouble| self.board().stalled.take().unwrap_or(trouble)),
             () = self.tell_intervals(&mut ticker, voice) => None,
             () = self.tell_peer() => None,
             trouble = self.stop_when_asked(interrupt) => Some(trouble),
@@ -202,7 +205,9 @@ impl Session {
         if sent.is_err() || Control::Last.send(&self.association).await.is_err() {
             return;
         }
-        if self.association.drained().await.is_err() {
+        if let Err(problem) = stall::drained(&self.association).await {
+            self.board().stalled = Some(problem);
+            self.association.abort("no progress");
             return;
         }
         let sent = Sent {
@@ -399,5 +404,69 @@ impl Ticker {
             srtt: sent.srtt,
             cwnd: sent.cwnd,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch::{CloseReason, Config, Endpoint, Reliability};
+
+    use super::*;
+    use crate::commands::perf::plan::Until;
+    use crate::output::Output;
+
+    /// A server that is gone, on a path that tells nothing of it: the association's failure ends the run with what was measured.
+    #[tokio::test]
+    async fn a_server_that_vanishes_ends_the_run() {
+        let mut config = Config::default();
+        config.rto.initial = Duration::from_millis(50);
+        config.rto.min = Duration::from_millis(50);
+        config.rto.max = Duration::from_millis(100);
+        config.retransmissions.association_max_retrans = 3;
+        let bind = || {
+            let builder = Endpoint::builder().config(config.clone());
+            builder.link("delay=1ms".parse().unwrap(), 1).bind("127.0.0.1:0")
+        };
+        let (client, server) = (bind().await.unwrap(), bind().await.unwrap());
+        server.listen(7).unwrap();
+        let (ours, theirs) = tokio::join!(client.connect(server.local_addr(), 7), server.accept());
+        let (ours, theirs) = (ours.unwrap(), theirs.unwrap());
+        let plan = Plan {
+            size: 1000,
+            streams: 1,
+            unordered: false,
+            forward: true,
+            reverse: false,
+            until: Until::Time(Duration::from_secs(3600)),
+            rate: None,
+            reliability: Reliability::Reliable,
+        };
+        let voice = Voice {
+            output: Output::Json,
+            // Of an association that is over, what was known at the last line is told.
+            interval: Some(Duration::from_millis(20)),
+            client: None,
+        };
+        let session = Session::new(&ours, &plan, Role::Client, Clock::start());
+        let interrupt = Interrupt::install();
+        let vanishing = async {
+            for _ in 0..100 {
+                theirs.recv().await.unwrap().expect("a message");
+            }
+            assert!(client.set_link(&"loss=100%".parse().unwrap()));
+            std::future::pending().await
+        };
+        let outcome = tokio::select! {
+            outcome = session.run(&voice, &interrupt) => outcome,
+            () = vanishing => unreachable!(),
+            () = tokio::time::sleep(Duration::from_secs(60)) => panic!("it goes on for ever"),
+        };
+        assert_eq!(ours.close_reason(), Some(CloseReason::Unreachable));
+        let trouble = outcome.trouble.expect("it did not come to its end");
+        assert!(trouble.contains("stopped answering"), "{trouble}");
+        assert!(
+            outcome.forward.unwrap().sent.unwrap().messages > 0,
+            "what was measured is told"
+        );
     }
 }

@@ -10,7 +10,8 @@ use anabranch_wire::Psn;
 use anabranch_wire::chunk::{CoopSack, GapAckBlock, PathSequence};
 
 use crate::path::PathId;
-use crate::send::{InvalidAck, Run, difference, normalise, union};
+use crate::runs::{Run, Runs};
+use crate::send::{InvalidAck, normalise};
 use crate::time::Timestamp;
 
 /// How far transmissions may be ahead of the receiver's CumPSN: gap blocks tell of no more.
@@ -54,8 +55,8 @@ struct SentOnPath {
     sent: VecDeque<Sent>,
     /// The number of the first: one above the receiver's CumPSN.
     base: u64,
-    /// Runs that arrived above it.
-    arrived: Vec<Run>,
+    /// Those that arrived above it, as far as gap blocks told.
+    arrived: Runs,
     /// The receiver's CumPSN is known to be up to here, exclusive, once the acknowledgement at hand is handled.
     reached: u64,
     /// Nothing in flight is below.
@@ -90,10 +91,10 @@ impl SentOnPath {
 
     /// Notes what arrived; hands over each transmission that newly did.
     fn note(&mut self, ack: &NamedPath, mut newly: impl FnMut(u64, u64)) {
-        self.reached = self.reached.max(ack.below);
-        let below = ack.below.saturating_sub(self.base) as usize;
-        for (at, one) in self.sent.iter_mut().take(below).enumerate() {
-            let number = self.base + at as u64;
+        let (base, sent) = (self.base, &mut self.sent);
+        // What is below was looked at when the receiver's CumPSN came there.
+        for number in self.reached.max(base)..ack.below {
+            let one = &mut sent[(number - base) as usize];
             // What the receiver was told not to wait for may be passed without having arrived.
             let passed = number < self.told;
             if !one.arrived && !passed {
@@ -101,25 +102,25 @@ impl SentOnPath {
                 newly(number, one.index);
             }
         }
-        let (base, sent) = (self.base, &mut self.sent);
-        let mut above: Vec<Run> = ack.runs.iter().filter(|run| run.last >= base).copied().collect();
-        for run in &mut above {
-            run.first = run.first.max(base);
-        }
-        let mut any = false;
-        difference(&above, &self.arrived, |run| {
-            any = true;
-            for number in run.first..=run.last {
-                let one = &mut sent[(number - base) as usize];
-                if !core::mem::replace(&mut one.arrived, true) {
-                    newly(number, one.index);
+        self.reached = self.reached.max(ack.below);
+        for run in ack.runs.iter().filter(|run| run.last >= base) {
+            let block = Run {
+                first: run.first.max(base),
+                last: run.last,
+            };
+            let mut any = false;
+            for run in self.arrived.missing(block) {
+                any = true;
+                for number in run.first..=run.last {
+                    let one = &mut sent[(number - base) as usize];
+                    if !core::mem::replace(&mut one.arrived, true) {
+                        newly(number, one.index);
+                    }
                 }
             }
-        });
-        if any {
-            let mut all = Vec::with_capacity(self.arrived.len() + 1);
-            union(&self.arrived, &above, &mut all);
-            self.arrived = all;
+            if any {
+                self.arrived.insert(block);
+            }
         }
     }
 
@@ -135,10 +136,7 @@ impl SentOnPath {
         let end = self.reached.min(self.settled).max(self.base);
         self.sent.drain(..(end - self.base) as usize);
         self.base = end;
-        self.arrived.retain_mut(|run| {
-            run.first = run.first.max(end);
-            run.first <= run.last
-        });
+        self.arrived.remove_below(end);
     }
 }
 

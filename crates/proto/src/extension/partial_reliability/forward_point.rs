@@ -32,6 +32,9 @@ pub(crate) struct ForwardPoint {
     /// `Advanced.Peer.Ack.Point`: the last one up to there that was given up. What is held for good behind it gains
     /// nothing by being passed: the receiver's own cumulative point runs over it.
     point: u64,
+    /// Where the look at the message behind `reached` begins anew, which an acknowledgement must not pay for in whole: all of it
+    /// before this index is non-renegable; or, of a message that was abandoned, is not in flight.
+    looked: u64,
     /// The point that was told last.
     told: u64,
     told_at: Timestamp,
@@ -47,6 +50,7 @@ impl ForwardPoint {
             format: DataFormat::Data,
             reached: 0,
             point: 0,
+            looked: 0,
             told: 0,
             told_at: Timestamp::ZERO,
             short: 0,
@@ -75,7 +79,7 @@ impl ForwardPoint {
         while self.reached + 1 < outstanding.next_index() {
             let next = self.reached + 1;
             let chunk = outstanding.chunk(next);
-            let waits = self.format.interleaves() && outstanding.may_still_come(next);
+            let waits = self.format.interleaves() && chunk.abandoned && self.waits_for(outstanding, next);
             if chunk.abandoned && !waits {
                 self.reached = next;
                 self.point = next;
@@ -91,12 +95,29 @@ impl ForwardPoint {
         self.reached + 1
     }
 
-    fn end_of_kept(&self, outstanding: &Outstanding, index: u64) -> Option<u64> {
+    fn end_of_kept(&mut self, outstanding: &Outstanding, index: u64) -> Option<u64> {
         if self.format.interleaves() {
-            Some(index)
-        } else {
-            outstanding.end_of_kept_message(index)
+            return Some(index);
         }
+        let end = outstanding.end_of_kept_message(self.looked.max(index));
+        if let Err(missing) = end {
+            self.looked = missing;
+        }
+        end.ok()
+    }
+
+    /// Whether fragments from `index` on, of a message that was abandoned, may still come.
+    fn waits_for(&mut self, outstanding: &Outstanding, index: u64) -> bool {
+        let message = outstanding.chunk(index).fragment.message;
+        let same = |looked: &u64| {
+            *looked > index
+                && *looked < outstanding.next_index()
+                && outstanding.chunk(*looked).fragment.message == message
+        };
+        let from = Some(self.looked).filter(same).unwrap_or(index);
+        let coming = outstanding.still_coming(from);
+        self.looked = coming.unwrap_or(from);
+        coming.is_some()
     }
 
     /// Whether the receiver does not know all of it yet.
@@ -124,6 +145,11 @@ impl ForwardPoint {
     /// T3-rtx expired (§3.5 A5).
     pub(crate) fn on_timeout(&mut self, outstanding: &Outstanding) {
         self.due |= self.is_pending(outstanding);
+    }
+
+    /// The index at which the last FORWARD-TSN ended.
+    pub(crate) fn told(&self) -> u64 {
+        self.told
     }
 
     /// Whether a FORWARD-TSN must leave.

@@ -50,6 +50,16 @@ impl Growing {
         self.run.len() + self.beyond.len()
     }
 
+    /// The TSNs of the pieces that may be handed over next, from the `skip`th on.
+    pub(super) fn run_from(&self, skip: usize) -> impl Iterator<Item = Index> + '_ {
+        self.run.iter().skip(skip).map(|piece| piece.index)
+    }
+
+    /// How many pieces may be handed over next.
+    pub(super) fn run_len(&self) -> usize {
+        self.run.len()
+    }
+
     /// Whether there is something that may be handed over next.
     pub(super) fn has_run(&self) -> bool {
         !self.run.is_empty()
@@ -64,11 +74,11 @@ impl Growing {
         self.base == 0
     }
 
-    /// Takes a fragment.
+    /// Takes a fragment; answers its FSN.
     ///
     /// # Errors
     /// What is wrong, if it contradicts those before.
-    pub(super) fn insert(&mut self, index: Index, fragment: Fragment) -> Result<(), &'static str> {
+    pub(super) fn insert(&mut self, index: Index, fragment: Fragment) -> Result<u64, &'static str> {
         let next = self.next();
         let ahead = Fsn(fragment.fsn).distance_from(Fsn(next as u32)) as i32;
         let fsn = match (fragment.beginning, next.checked_add_signed(ahead.into())) {
@@ -100,7 +110,7 @@ impl Growing {
         };
         if fsn > next {
             self.beyond.insert(fsn, piece);
-            return Ok(());
+            return Ok(fsn);
         }
         self.run.push_back(piece);
         while let Some(entry) = self.beyond.first_entry()
@@ -108,7 +118,7 @@ impl Growing {
         {
             self.run.push_back(entry.remove());
         }
-        Ok(())
+        Ok(fsn)
     }
 
     /// Takes out what may be handed over.
@@ -134,19 +144,20 @@ impl Growing {
         run.chain(self.beyond.values()).map(|piece| piece.index)
     }
 
-    /// Drops the piece with this TSN, if it may be taken back; answers its length.
-    pub(super) fn take_back(&mut self, index: Index) -> Option<usize> {
-        let of_it = |piece: &Piece| piece.index == index;
-        let in_run = self.run.iter().position(of_it).filter(|_| self.number.is_none());
-        let (fsn, piece) = if let Some(at) = in_run {
-            let fsn = self.base + at as u64;
-            let mut rest = self.run.split_off(at);
-            let piece = rest.pop_front()?;
-            self.beyond.extend((fsn + 1..).zip(rest));
-            (fsn, piece)
-        } else {
-            let fsn = *self.beyond.iter().find(|(_, piece)| of_it(piece))?.0;
-            (fsn, self.beyond.remove(&fsn)?)
+    /// Drops the piece with this FSN, if it may be reneged; answers its length.
+    pub(super) fn take_back(&mut self, fsn: u64) -> Option<usize> {
+        let in_run = fsn
+            .checked_sub(self.base)
+            .filter(|at| (*at as usize) < self.run.len());
+        let piece = match in_run {
+            Some(_) if self.number.is_some() => return None,
+            Some(at) => {
+                let mut rest = self.run.split_off(at as usize);
+                let piece = rest.pop_front()?;
+                self.beyond.extend((fsn + 1..).zip(rest));
+                piece
+            }
+            None => self.beyond.remove(&fsn)?,
         };
         self.last = self.last.filter(|last| *last != fsn);
         self.bytes -= piece.payload.len();
@@ -232,9 +243,9 @@ mod tests {
         for (index, fsn, flags) in [(10, 0, "B"), (11, 1, ""), (13, 2, "E")] {
             message.insert(index, fragment(fsn, flags)).unwrap();
         }
-        assert_eq!(message.take_back(13), Some(4));
-        assert_eq!(message.take_back(13), None);
-        assert_eq!(message.take_back(10), Some(4));
+        assert_eq!(message.take_back(2), Some(4));
+        assert_eq!(message.take_back(2), None);
+        assert_eq!(message.take_back(0), Some(4));
         assert!(!message.has_run() && !message.is_complete());
         message.insert(20, fragment(2, "E")).unwrap();
         assert_eq!(message.revocable().collect::<Vec<_>>(), [11, 20]);

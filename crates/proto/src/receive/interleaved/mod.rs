@@ -11,10 +11,12 @@ use anabranch_wire::{Mid, StreamId};
 
 use super::delivery::{Held, Ready};
 use super::receive_window::ReceiveWindow;
+use super::renege::{Place, Revocable};
 use super::tsn_tracker::Index;
 use super::{Fragment, MessagePart, Payload, Verdict};
 use crate::config::BufferConfig;
 use crate::paged::Paged;
+use crate::runs::Run;
 use growing::Growing;
 
 /// What names a message among those that are there.
@@ -41,6 +43,7 @@ struct Order {
 pub(super) struct Outlet<'a> {
     pub(super) ready: &'a mut VecDeque<Ready>,
     pub(super) window: &'a mut ReceiveWindow,
+    pub(super) revocable: &'a mut Revocable,
     pub(super) next_message: &'a mut u64,
 }
 
@@ -49,6 +52,13 @@ impl Outlet<'_> {
         let number = *self.next_message;
         *self.next_message += 1;
         number
+    }
+
+    /// These TSNs can no longer be reneged.
+    fn keep(&mut self, tsns: impl Iterator<Item = Index>) {
+        if self.revocable.enabled {
+            tsns.for_each(|index| self.revocable.remove(Run::of(index)));
+        }
     }
 
     fn list(&mut self, key: Key, message: &mut Growing) {
@@ -72,7 +82,12 @@ struct Limits {
 /// The messages that are not complete, or whose turn has not come.
 #[derive(Debug)]
 pub(super) struct Interleaved {
+    /// Those that are not handed over in parts.
     messages: BTreeMap<Key, Growing>,
+    /// The unordered ones of them that could be: their beginning is there.
+    begun: BTreeSet<Key>,
+    /// Those that are handed over in parts, until all of it was read.
+    in_parts: BTreeMap<Key, Growing>,
     streams: Paged<Order>,
     /// Ordered messages that will not come.
     skipped: BTreeSet<(StreamId, u32)>,
@@ -86,6 +101,8 @@ impl Interleaved {
         let half = (buffers.receive as usize / 2, (buffers.max_chunks / 2).max(1));
         Self {
             messages: BTreeMap::new(),
+            begun: BTreeSet::new(),
+            in_parts: BTreeMap::new(),
             streams: Paged::default(),
             skipped: BTreeSet::new(),
             open: (0, 0),
@@ -119,7 +136,7 @@ impl Interleaved {
         }
         let whole = fragment.beginning && fragment.ending;
         if whole && (key.unordered || key.mid == order.next) {
-            if self.messages.contains_key(&key) {
+            if self.messages.contains_key(&key) || self.in_parts.contains_key(&key) {
                 return Verdict::Violation("a message stands in the middle of another");
             }
             let number = out.number();
@@ -134,36 +151,49 @@ impl Interleaved {
             }
             return Verdict::Accepted;
         }
-        let message = self.messages.entry(key).or_default();
-        if let Err(what) = message.insert(index, fragment) {
-            return Verdict::Violation(what);
+        let message = match self.in_parts.get_mut(&key) {
+            Some(message) => message,
+            None => self.messages.entry(key).or_default(),
+        };
+        let before = message.run_len();
+        match message.insert(index, fragment) {
+            Ok(fsn) => out.revocable.add_at(Run::of(index), Place::Fragment(key, fsn)),
+            Err(what) => return Verdict::Violation(what),
         }
         if message.number.is_none() {
             self.open.0 += len;
             self.open.1 += 1;
+            if key.unordered && before == 0 && message.has_run() {
+                self.begun.insert(key);
+            }
         } else if message.has_run() {
+            out.keep(message.run_from(before));
             out.list(key, message);
         }
         self.on_grown(key, out);
         Verdict::Accepted
     }
 
+    fn message(&self, key: Key) -> Option<&Growing> {
+        self.in_parts.get(&key).or_else(|| self.messages.get(&key))
+    }
+
     /// A message has grown, or its turn has come.
     fn on_grown(&mut self, key: Key, out: &mut Outlet<'_>) {
-        let order = self.streams.touch(key.stream);
-        let Some(message) = self.messages.get_mut(&key) else {
+        let next = self.streams.touch(key.stream).next;
+        let Some(message) = self.message(key) else {
             return;
         };
         if !message.is_complete() {
             self.seek_parts(key, out);
         } else if !key.unordered {
-            if key.mid == order.next {
+            if key.mid == next {
                 self.go_on(key.stream, out);
             }
         } else if message.number.is_none() {
             self.deliver(key, out);
         } else {
-            order.in_parts = None;
+            self.streams.touch(key.stream).in_parts = None;
             self.seek_unordered(key.stream, out);
         }
     }
@@ -177,9 +207,11 @@ impl Interleaved {
                 unordered: false,
                 mid,
             };
-            let message = self.messages.get(&key);
+            let state = self
+                .message(key)
+                .map(|message| (message.is_complete(), message.number));
             let skipped = !self.skipped.is_empty() && self.skipped.remove(&(stream, mid));
-            match message.map(|message| (message.is_complete(), message.number)) {
+            match state {
                 Some((true, None)) => self.deliver(key, out),
                 // What is left of it is among what can be read.
                 Some((true, Some(_))) => {}
@@ -201,30 +233,29 @@ impl Interleaved {
         } else {
             order.next == key.mid
         };
-        let Some(message) = self.messages.get_mut(&key).filter(|_| turn) else {
+        let Some(message) = self.messages.get(&key).filter(|_| turn) else {
             return;
         };
         let at_least = |held: (usize, usize), limit: (usize, usize)| held.0 >= limit.0 || held.1 >= limit.1;
         let large = at_least((message.bytes, message.chunks()), self.limits.message);
-        if message.number.is_some() || !message.has_run() || !(large || at_least(self.open, self.limits.all))
-        {
+        if !message.has_run() || !(large || at_least(self.open, self.limits.all)) {
             return;
         }
-        self.open.0 -= message.bytes;
-        self.open.1 -= message.chunks();
-        message.number = Some(out.number());
-        out.list(key, message);
         if key.unordered {
             order.in_parts = Some(key.mid);
+        }
+        if let Some(mut message) = self.take_out(key) {
+            message.number = Some(out.number());
+            out.keep(message.run_from(0));
+            out.list(key, &mut message);
+            self.in_parts.insert(key, message);
         }
     }
 
     /// No unordered message of the stream is handed over in parts any more: another may be.
     fn seek_unordered(&mut self, stream: StreamId, out: &mut Outlet<'_>) {
-        let mut waiting = self.messages.range(all_of(stream, true));
-        let could_go = |message: &Growing| message.number.is_none() && message.has_run();
-        if let Some((key, _)) = waiting.find(|(_, message)| could_go(message)) {
-            let key = *key;
+        let first = self.begun.range(all_of_unordered(stream)).next();
+        if let Some(key) = first.copied() {
             self.seek_parts(key, out);
         }
     }
@@ -232,6 +263,7 @@ impl Interleaved {
     /// Takes a message out that is not handed over in parts.
     fn take_out(&mut self, key: Key) -> Option<Growing> {
         let message = self.messages.remove(&key)?;
+        self.begun.remove(&key);
         self.open.0 -= message.bytes;
         self.open.1 -= message.chunks();
         Some(message)
@@ -239,6 +271,7 @@ impl Interleaved {
 
     fn deliver(&mut self, key: Key, out: &mut Outlet<'_>) {
         if let Some(message) = self.take_out(key) {
+            out.keep(message.revocable());
             let number = out.number();
             out.ready
                 .push_back(Ready::Message(last_part(key, message, number)));
@@ -247,15 +280,16 @@ impl Interleaved {
 
     fn drop_message(&mut self, key: Key, out: &mut Outlet<'_>) {
         if let Some(message) = self.take_out(key) {
+            out.keep(message.revocable());
             out.window.release(message.bytes, message.chunks());
         }
     }
 
     /// What there is to read of a message that is handed over in parts; whether more is to be read of it at once.
     pub(super) fn take_grown(&mut self, key: Key) -> Option<(Held, bool)> {
-        let message = self.messages.get_mut(&key)?;
+        let message = self.in_parts.get_mut(&key)?;
         if message.is_complete() || (message.cut && !message.has_run()) {
-            let message = self.messages.remove(&key)?;
+            let message = self.in_parts.remove(&key)?;
             let number = message.number?;
             return Some((last_part(key, message, number), false));
         }
@@ -287,9 +321,11 @@ impl Interleaved {
             if order.passed.is_some_and(|passed| !Mid(mid).is_after(Mid(passed))) {
                 return;
             }
-            order.passed = Some(mid);
-            // Half the numbers are behind.
-            (mid.wrapping_sub(i32::MAX as u32), order.in_parts)
+            let passed = order.passed.replace(mid);
+            // Half the numbers are behind; of those that were passed before nothing is left.
+            let half = mid.wrapping_sub(i32::MAX as u32);
+            let first = passed.map_or(half, |passed| passed.wrapping_add(1));
+            (first, order.in_parts)
         } else {
             if Mid(mid).is_before(Mid(order.next)) {
                 return;
@@ -341,8 +377,7 @@ impl Interleaved {
             mid,
         };
         let in_range = self.messages.range(key(from)..=key(to));
-        let waiting = in_range.filter(|(_, message)| message.number.is_none());
-        let waiting: Vec<_> = waiting
+        let waiting: Vec<_> = in_range
             .map(|(key, message)| (*key, message.is_complete()))
             .collect();
         for (key, complete) in waiting {
@@ -362,11 +397,11 @@ impl Interleaved {
 
     /// A message of which parts were handed over, if it is one, ends here.
     fn cut(&mut self, key: Key, out: &mut Outlet<'_>) {
-        let message = self.messages.get_mut(&key);
-        let Some(message) = message.filter(|message| message.number.is_some() && !message.is_complete())
-        else {
+        let message = self.in_parts.get_mut(&key);
+        let Some(message) = message.filter(|message| !message.is_complete()) else {
             return;
         };
+        out.keep(message.revocable());
         let (bytes, chunks) = message.drop_beyond();
         out.window.release(bytes, chunks);
         message.cut = true;
@@ -384,10 +419,7 @@ impl Interleaved {
             unordered: false,
             mid,
         };
-        let in_parts = self
-            .messages
-            .get(&key)
-            .is_some_and(|message| message.number.is_some());
+        let in_parts = self.in_parts.contains_key(&key);
         if Mid(mid).is_before(Mid(next)) || in_parts || self.skipped.len() >= self.limits.skipped {
             return;
         }
@@ -405,7 +437,7 @@ impl Interleaved {
                 Ready::Message(held) => out.ready.push_back(Ready::Message(held)),
                 Ready::Grown(key) => {
                     let ends = |message: &&Growing| message.is_complete() || message.cut;
-                    let mut more = self.messages.get(&key).filter(ends).is_some();
+                    let mut more = self.in_parts.get(&key).filter(ends).is_some();
                     while more && let Some((held, again)) = self.take_grown(key) {
                         out.ready.push_back(Ready::Message(held));
                         more = again;
@@ -413,37 +445,46 @@ impl Interleaved {
                 }
             }
         }
-        for message in core::mem::take(&mut self.messages).into_values() {
-            out.window.release(message.bytes, message.chunks());
+        self.begun.clear();
+        for messages in [&mut self.messages, &mut self.in_parts] {
+            for message in core::mem::take(messages).into_values() {
+                out.window.release(message.bytes, message.chunks());
+            }
         }
     }
 
     /// The TSNs of what may be taken back, in no order.
+    #[cfg(test)]
     pub(super) fn revocable(&self) -> impl Iterator<Item = Index> + '_ {
-        self.messages.values().flat_map(Growing::revocable)
+        let all = self.messages.values().chain(self.in_parts.values());
+        all.flat_map(Growing::revocable)
     }
 
-    /// Drops the fragment with this TSN; answers its length.
-    pub(super) fn take_back(&mut self, index: Index) -> Option<usize> {
-        let mut messages = self.messages.iter_mut();
-        let (key, len) = messages.find_map(|(key, message)| Some((*key, message.take_back(index)?)))?;
-        let message = &self.messages[&key];
-        if message.number.is_none() {
-            self.open.0 -= len;
-            self.open.1 -= 1;
-            if message.chunks() == 0 {
-                self.messages.remove(&key);
-            }
+    /// Drops a fragment; answers its length.
+    pub(super) fn take_back(&mut self, key: Key, fsn: u64) -> Option<usize> {
+        if let Some(message) = self.in_parts.get_mut(&key) {
+            return message.take_back(fsn);
+        }
+        let message = self.messages.get_mut(&key)?;
+        let len = message.take_back(fsn)?;
+        let (is_empty, has_run) = (message.chunks() == 0, message.has_run());
+        self.open.0 -= len;
+        self.open.1 -= 1;
+        if !has_run {
+            self.begun.remove(&key);
+        }
+        if is_empty {
+            self.messages.remove(&key);
         }
         Some(len)
     }
 }
 
-/// All messages of a stream, ordered or not.
-fn all_of(stream: StreamId, unordered: bool) -> core::ops::RangeInclusive<Key> {
+/// All unordered messages of a stream.
+fn all_of_unordered(stream: StreamId) -> core::ops::RangeInclusive<Key> {
     let key = |mid| Key {
         stream,
-        unordered,
+        unordered: true,
         mid,
     };
     key(0)..=key(u32::MAX)

@@ -2,11 +2,12 @@
 
 use anabranch_wire::chunk::GapAckBlock;
 
-use super::{AckOutcome, Chunk, ChunkState, InvalidAck, Judge, Outstanding};
+use super::{AckOutcome, Chunk, ChunkState, InvalidAck, Judge, Outstanding, RENEGE_INTERVAL};
 use crate::path::PathId;
+use crate::runs::Run;
 use crate::send::ack_accounting::AckAccounting;
 use crate::send::ack_report::AckReport;
-use crate::send::loss::{Run, difference};
+use crate::time::Timestamp;
 
 impl Outstanding {
     /// Handles an acknowledgement. `earliest` tells for each path the earliest index that may be in flight there; `judge`
@@ -38,13 +39,18 @@ impl Outstanding {
         let mut highest_newly_acked = self.on_cumulative(cumulative, &earliest, outcome);
         if highest > cumulative || !self.acked.is_empty() {
             let newly = self.on_gaps(cumulative, report, &earliest, outcome);
+            // One that says nothing new may have been overtaken by the one that it seems to contradict.
+            outcome.contradicts = (outcome.cumulative_moved || newly.is_some())
+                && report.lists_all
+                && self.leaves_out_for_good(cumulative, report);
+            self.take_back(cumulative, report, judge.now, outcome);
             highest_newly_acked = highest_newly_acked.max(newly);
         }
         self.accounting.end_recovery(cumulative);
         let (moved, needed) = (outcome.cumulative_moved, self.rules.missing_reports);
         let reports = self
             .accounting
-            .report(highest_newly_acked, moved, needed, report.packets);
+            .report(highest_newly_acked, moved, &self.acked, needed, report.packets);
         if reports && !report.overtaken {
             self.on_missing(judge, outcome);
         }
@@ -57,19 +63,18 @@ impl Outstanding {
     /// paths: another has overtaken it, and what it leaves out was not taken back. What really was is seen by the next one that
     /// says something new, or once nothing is in flight.
     fn is_overtaken(&self, cumulative: u64, report: &AckReport<'_>) -> bool {
-        if !self.accounting.is_per_path() || cumulative + 1 != self.base || self.in_flight == 0 {
+        let may_be = self.accounting.is_per_path() && report.lists_all;
+        if !may_be || cumulative + 1 != self.base || self.in_flight == 0 {
             return false;
         }
-        let (mut says, mut knows, mut news) = (0, 0, false);
-        for blocks in [report.revocable, report.nonrenegable] {
-            let runs: Vec<Run> = runs_above(cumulative, blocks).collect();
-            says += runs.iter().map(|run| run.last + 1 - run.first).sum::<u64>();
-            difference(&runs, &self.acked, |_| news = true);
-        }
-        for run in &self.acked {
-            knows += (run.last + 1).saturating_sub(run.first.max(self.base));
-        }
-        !news && says < knows
+        let listed = || {
+            [report.revocable, report.nonrenegable]
+                .into_iter()
+                .flat_map(|list| runs_above(cumulative, list))
+        };
+        let says: u64 = listed().map(Run::len).sum();
+        let news = |run: Run| self.acked.missing(run).next().is_some();
+        says < self.acked.len() && !listed().any(news)
     }
 
     /// Removes what is cumulatively acknowledged; answers the highest newly acknowledged index.
@@ -80,6 +85,7 @@ impl Outstanding {
         outcome: &mut AckOutcome,
     ) -> Option<u64> {
         let mut highest = None;
+        let skipped = self.take_forwarded(cumulative);
         while self.base <= cumulative {
             let Some(chunk) = self.chunks.front_mut() else {
                 break;
@@ -87,6 +93,7 @@ impl Outstanding {
             let len = chunk.fragment.payload.len();
             self.bytes -= len;
             self.abandoned -= usize::from(chunk.abandoned);
+            self.hasty -= usize::from(chunk.fragment.haste.early_discard);
             outcome.released += len;
             if chunk.state == ChunkState::Acked {
                 self.held -= chunk.fragment.wire_len();
@@ -95,18 +102,22 @@ impl Outstanding {
                     self.in_flight -= len;
                     outcome.paths[chunk.path.index()].cumulative_in_flight |= !chunk.abandoned;
                 } else {
-                    self.lost.remove(&self.base);
+                    self.lost.remove(Run::of(self.base));
                 }
-                note_acked(chunk, self.base, &mut self.accounting, earliest, outcome);
+                let came = self.base > skipped;
+                note_acked(chunk, self.base, came, &mut self.accounting, earliest, outcome);
                 highest = Some(self.base);
             }
             self.chunks.pop_front();
             self.base += 1;
         }
+        for runs in [&mut self.acked, &mut self.revocable, &mut self.for_good] {
+            runs.remove_below(self.base);
+        }
         highest
     }
 
-    /// Compares the gap blocks with what was known; answers the highest newly acknowledged index.
+    /// Notes what gap blocks list that was not known; answers the highest newly acknowledged index.
     fn on_gaps(
         &mut self,
         cumulative: u64,
@@ -114,69 +125,110 @@ impl Outstanding {
         earliest: &impl Fn(PathId) -> u64,
         outcome: &mut AckOutcome,
     ) -> Option<u64> {
-        let base = self.base;
-        self.acked.retain_mut(|run| {
-            run.first = run.first.max(base);
-            run.first <= run.last
-        });
-        let mut runs = core::mem::take(&mut self.runs);
-        runs.clear();
-        runs.extend(runs_above(cumulative, report.revocable));
-        let newly_for_good = self.note_for_good(cumulative, report, &mut runs);
         let mut highest = None;
-        let Self {
-            chunks,
-            lost,
-            in_flight,
-            acked,
-            accounting,
-            held,
-            ..
-        } = self;
-        difference(&runs, acked, |run| {
-            for index in run.first..=run.last {
-                let chunk = &mut chunks[(index - base) as usize];
-                note_acked(chunk, index, accounting, earliest, outcome);
-                if chunk.state == ChunkState::InFlight {
-                    *in_flight -= chunk.fragment.payload.len();
-                } else {
-                    lost.remove(&index);
-                }
-                chunk.state = ChunkState::Acked;
-                *held += chunk.fragment.wire_len();
-                highest = Some(index);
-            }
-        });
-        difference(acked, &runs, |run| {
-            for index in run.first..=run.last {
-                let chunk = &mut chunks[(index - base) as usize];
-                outcome.reneged += 1;
-                *held -= chunk.fragment.wire_len();
-                if chunk.abandoned {
-                    chunk.state = ChunkState::GivenUp;
-                    continue;
-                }
-                chunk.state = ChunkState::InFlight;
-                // It is missing from now on, and judged by what leaves from now on.
-                chunk.sequence = accounting.on_sent(chunk.path, index, true);
-                *in_flight += chunk.fragment.payload.len();
-                outcome.paths[chunk.path.index()].reneged += chunk.fragment.wire_len();
-            }
-        });
-        self.accounting.update(base, &runs);
-        self.runs = core::mem::replace(&mut self.acked, runs);
-        if newly_for_good {
-            self.free_for_good(outcome);
+        for run in runs_above(cumulative, report.revocable) {
+            highest = highest.max(self.on_block(run, earliest, outcome));
+        }
+        for run in runs_above(cumulative, report.nonrenegable) {
+            highest = highest.max(self.on_block(run, earliest, outcome));
+            self.keep_for_good(run, outcome);
         }
         highest
     }
+
+    /// A block costs what of it was not known.
+    fn on_block(
+        &mut self,
+        block: Run,
+        earliest: &impl Fn(PathId) -> u64,
+        outcome: &mut AckOutcome,
+    ) -> Option<u64> {
+        let mut highest = None;
+        for run in self.acked.missing(block) {
+            for index in run.first..=run.last {
+                let chunk = &mut self.chunks[(index - self.base) as usize];
+                note_acked(chunk, index, true, &mut self.accounting, earliest, outcome);
+                if chunk.state == ChunkState::InFlight {
+                    self.in_flight -= chunk.fragment.payload.len();
+                } else {
+                    self.lost.remove(Run::of(index));
+                }
+                chunk.state = ChunkState::Acked;
+                self.held += chunk.fragment.wire_len();
+            }
+            self.revocable.insert(run);
+            highest = Some(run.last);
+        }
+        if highest.is_some() {
+            self.acked.insert(block);
+        }
+        highest
+    }
+
+    /// Takes back what was acknowledged by gap blocks and is not listed any more, as often as [`RENEGE_INTERVAL`] lets: what is
+    /// still not listed by then is reneged by that acknowledgement. The chunk that follows the cumulative TSN ack is not
+    /// there for sure, or that would have passed it: on its return all else may wait.
+    fn take_back(
+        &mut self,
+        cumulative: u64,
+        report: &AckReport<'_>,
+        now: Timestamp,
+        outcome: &mut AckOutcome,
+    ) {
+        if self.revocable.is_empty() || report.overtaken {
+            return;
+        }
+        let due = self.taken_back_at.is_none_or(|at| now >= at + RENEGE_INTERVAL);
+        let end = if report.lists_all && due {
+            self.next_index() - 1
+        } else {
+            self.base
+        };
+        let mut back = Vec::new();
+        let mut first = self.base;
+        for run in runs_above(cumulative, report.revocable).take_while(|run| run.first <= end) {
+            let gap = Run {
+                first,
+                last: run.first - 1,
+            };
+            back.extend(self.revocable.present(gap));
+            first = run.last + 1;
+        }
+        back.extend(self.revocable.present(Run { first, last: end }));
+        for run in back {
+            if run.last > self.base {
+                self.taken_back_at = Some(now);
+            }
+            self.take_run_back(run, outcome);
+        }
+    }
+
+    fn take_run_back(&mut self, run: Run, outcome: &mut AckOutcome) {
+        self.acked.remove(run);
+        self.revocable.remove(run);
+        for index in run.first..=run.last {
+            let chunk = &mut self.chunks[(index - self.base) as usize];
+            outcome.reneged += 1;
+            self.held -= chunk.fragment.wire_len();
+            if chunk.abandoned {
+                chunk.state = ChunkState::GivenUp;
+                continue;
+            }
+            chunk.state = ChunkState::InFlight;
+            // It is missing from now on, and judged by what leaves from now on.
+            chunk.sequence = self.accounting.on_sent(chunk.path, index, true);
+            self.in_flight += chunk.fragment.payload.len();
+            outcome.paths[chunk.path.index()].reneged += chunk.fragment.wire_len();
+        }
+    }
 }
 
-/// A chunk is acknowledged for the first time.
+/// A chunk is acknowledged for the first time; `came` if that means that it arrived, be it abandoned or not.
 #[inline(always)]
 fn note_acked(
     chunk: &mut Chunk,
     index: u64,
+    came: bool,
     accounting: &mut AckAccounting,
     earliest: &impl Fn(PathId) -> u64,
     outcome: &mut AckOutcome,
@@ -184,16 +236,19 @@ fn note_acked(
     let size = chunk.fragment.wire_len();
     let (by, by_last) = accounting.arrived_by(chunk, index);
     let path = &mut outcome.paths[chunk.path.index()];
-    if chunk.state == ChunkState::InFlight {
+    let in_flight = chunk.state == ChunkState::InFlight;
+    if in_flight {
         path.left_flight += size;
         path.earliest_acked |= accounting.on_acked(chunk, index, earliest(chunk.path));
     }
-    // What was given up may have been skipped: it proves nothing and opens no window (RFC 3758 §3.5 A2).
-    if chunk.abandoned {
+    // What was lost and abandoned, and what may have been skipped, proves nothing and opens no window (RFC 3758 §3.5 A2). A
+    // chunk that was in flight, though its message was abandoned, and that arrived left the network as any other did.
+    if chunk.abandoned && !(came && in_flight) {
         path.skipped = true;
         return;
     }
     if chunk.fragment.ending
+        && !chunk.abandoned
         && let Some(sent_at) = chunk.first_sent_at.take()
     {
         outcome.arrived.push((chunk.fragment.stream, sent_at));

@@ -7,10 +7,9 @@ use super::acknowledged::runs_above;
 use super::{AckOutcome, Chunk, ChunkState, Judge, Outstanding};
 use crate::message::MessageId;
 use crate::path::PathId;
-use crate::send::abandonment::Moment;
+use crate::runs::Run;
 use crate::send::ack_report::AckReport;
 use crate::send::fragment::Fragment;
-use crate::send::loss::{Run, difference, union};
 use crate::time::Timestamp;
 
 /// A message of which chunks were given up.
@@ -43,7 +42,7 @@ impl Outstanding {
             self.abandoned += 1;
             if matches!(chunk.state, ChunkState::Lost { .. }) {
                 chunk.state = ChunkState::GivenUp;
-                self.lost.remove(&next);
+                self.lost.remove(Run::of(next));
             }
             if chunk.state == ChunkState::GivenUp {
                 self.bytes -= chunk.free();
@@ -59,6 +58,27 @@ impl Outstanding {
         }
     }
 
+    /// A FORWARD-TSN left whose New Cumulative TSN is `index`.
+    pub(crate) fn on_forward_sent(&mut self, index: u64) {
+        self.forwarded.insert(index);
+    }
+
+    /// The highest index that the receiver may have skipped and not received, if it acknowledges everything up to
+    /// `cumulative`: where the last FORWARD-TSN that it can have handled ends. 0 if there is none.
+    pub(super) fn take_forwarded(&mut self, cumulative: u64) -> u64 {
+        let mut highest = 0;
+        while let Some(first) = self
+            .forwarded
+            .first()
+            .copied()
+            .filter(|first| *first <= cumulative)
+        {
+            self.forwarded.remove(&first);
+            highest = first;
+        }
+        highest
+    }
+
     /// The fragment of the same message before this one, if it is still in the ring.
     fn fragment_before(&self, index: u64) -> Option<u64> {
         let [before, _] = self.chunk(index).links;
@@ -66,15 +86,17 @@ impl Outstanding {
         in_ring.then(|| index - u64::from(before))
     }
 
-    /// Whether this fragment or one behind it, of the same message, is in flight.
-    pub(crate) fn may_still_come(&self, mut index: u64) -> bool {
+    /// The first of this fragment and those behind it, of the same message, that is in flight.
+    pub(crate) fn still_coming(&self, mut index: u64) -> Option<u64> {
         loop {
             let chunk = self.chunk(index);
-            let [_, behind] = chunk.links;
-            if chunk.state == ChunkState::InFlight || behind == 0 {
-                return chunk.state == ChunkState::InFlight;
+            if chunk.state == ChunkState::InFlight {
+                return Some(index);
             }
-            index += u64::from(behind);
+            match chunk.links {
+                [_, 0] => return None,
+                [_, behind] => index += u64::from(behind),
+            }
         }
     }
 
@@ -139,57 +161,59 @@ impl Outstanding {
         self.abandoned += 1;
     }
 
-    /// The last index of the message that begins, as far as it is in the ring, at `index`, if the receiver holds all of it
-    /// for good; it has begun at or before `index`.
-    pub(crate) fn end_of_kept_message(&self, index: u64) -> Option<u64> {
+    /// The last index of the message that goes on at `index`, if the receiver holds all of it from there on as non-renegable.
+    ///
+    /// # Errors
+    /// The first index that it does not hold so.
+    pub(crate) fn end_of_kept_message(&self, index: u64) -> Result<u64, u64> {
         let mut chunks = self.chunks.range((index - self.base) as usize..);
-        let offset = chunks.position(|chunk| !chunk.for_good || chunk.fragment.ending)?;
-        let last = index + offset as u64;
-        self.chunk(last).for_good.then_some(last)
+        let stops = chunks.position(|chunk| !chunk.for_good || chunk.fragment.ending);
+        let at = index + stops.unwrap_or(self.chunks.len()) as u64;
+        match self.chunks.get((at - self.base) as usize) {
+            Some(chunk) if chunk.for_good => Ok(at),
+            _ => Err(at.min(self.next_index())),
+        }
     }
 
-    /// Adds to `runs`, which an acknowledgement said to have arrived, what the receiver holds for good by this and by
-    /// earlier ones: it is not taken back, whatever a later acknowledgement leaves out. Answers whether any is new.
-    pub(super) fn note_for_good(
-        &mut self,
-        cumulative: u64,
-        report: &AckReport<'_>,
-        runs: &mut Vec<Run>,
-    ) -> bool {
-        if report.nonrenegable.is_empty() && self.for_good.is_empty() {
+    /// Whether an acknowledgement leaves out what the receiver had said that it can no longer renege (safe condition 2). That
+    /// costs as many look-ups as the acknowledgement has blocks.
+    pub(super) fn leaves_out_for_good(&self, cumulative: u64, report: &AckReport<'_>) -> bool {
+        if self.for_good.is_empty() {
             return false;
         }
-        let base = self.base;
-        self.for_good.retain_mut(|run| {
-            run.first = run.first.max(base);
-            run.first <= run.last
-        });
-        let mut told = core::mem::take(&mut self.newly_for_good);
-        told.clear();
-        told.extend(runs_above(cumulative, report.nonrenegable));
-        let mut all = Vec::with_capacity(self.for_good.len().max(told.len()));
-        union(&self.for_good, &told, &mut all);
-        told.clear();
-        difference(&all, &self.for_good, |run| told.push(run));
-        let newly = !told.is_empty();
-        self.newly_for_good = told;
-        let mut arrived = Vec::with_capacity(runs.len() + all.len());
-        union(runs, &all, &mut arrived);
-        self.for_good = all;
-        *runs = arrived;
-        newly
+        let left_out = |first, last| self.for_good.present(Run { first, last }).next().is_some();
+        let lists = [report.revocable, report.nonrenegable];
+        let mut listed: Vec<Run> = lists
+            .into_iter()
+            .flat_map(|list| runs_above(cumulative, list))
+            .collect();
+        listed.sort_unstable_by_key(|run| run.first);
+        let mut next = cumulative + 1;
+        for run in listed {
+            if run.first > next && left_out(next, run.first - 1) {
+                return true;
+            }
+            next = next.max(run.last + 1);
+        }
+        left_out(next, self.next_index())
     }
 
-    /// Frees what the receiver said last that it can no longer take back, once it is `Acked`.
-    pub(super) fn free_for_good(&mut self, outcome: &mut AckOutcome) {
-        for run in &self.newly_for_good {
-            for index in run.first..=run.last {
+    /// The receiver can no longer take these back, which are `Acked`: frees them.
+    pub(super) fn keep_for_good(&mut self, run: Run, outcome: &mut AckOutcome) {
+        let mut any = false;
+        for newly in self.for_good.missing(run) {
+            any = true;
+            self.revocable.remove(newly);
+            for index in newly.first..=newly.last {
                 let chunk = &mut self.chunks[(index - self.base) as usize];
                 chunk.for_good = true;
                 let freed = chunk.free();
                 self.bytes -= freed;
                 outcome.freed_early += freed;
             }
+        }
+        if any {
+            self.for_good.insert(run);
         }
     }
 
@@ -202,15 +226,17 @@ impl Outstanding {
             in_flight,
             bytes,
             rules,
+            acked,
             ..
         } = self;
         let before = outcome.given_up.len();
-        accounting.each_reported(|run| {
+        accounting.each_reported(*base, acked, |run| {
             for index in run.first..=run.last {
                 let chunk = &mut chunks[(index - *base) as usize];
                 if chunk.state != ChunkState::InFlight
                     || chunk.fast_retransmitted
-                    || !(chunk.abandoned || judge.gives_up(chunk, Moment::FirstReports))
+                    || !chunk.fragment.haste.early_discard
+                    || !(chunk.abandoned || judge.gives_up(chunk))
                 {
                     continue;
                 }

@@ -3,7 +3,8 @@
 use super::chunk::{Chunk, ChunkState};
 use super::{AckOutcome, Outstanding, named};
 use crate::path::PathId;
-use crate::send::abandonment::{AbandonPolicy, Moment};
+use crate::runs::{Run, Runs};
+use crate::send::abandonment::AbandonPolicy;
 use crate::send::ack_accounting::AckAccounting;
 use crate::time::Timestamp;
 
@@ -15,10 +16,9 @@ pub(crate) struct Judge {
 }
 
 impl Judge {
-    pub(crate) fn gives_up(&self, chunk: &Chunk, moment: Moment) -> bool {
+    pub(crate) fn gives_up(&self, chunk: &Chunk) -> bool {
         let persistence = chunk.fragment.persistence;
-        self.policy
-            .gives_up(self.now, persistence, chunk.transmissions, moment)
+        self.policy.gives_up(self.now, persistence, chunk.transmissions)
     }
 }
 
@@ -29,7 +29,7 @@ impl Outstanding {
         self.accounting.on_dropped(chunk);
         self.in_flight -= chunk.fragment.payload.len();
         chunk.state = ChunkState::Lost { timed_out: false };
-        self.lost.insert(index);
+        self.lost.insert(Run::of(index));
     }
 
     /// T3-rtx expired for `path` (§6.3.3 E3): everything in flight on it is lost. Answers how many chunks.
@@ -45,7 +45,7 @@ impl Outstanding {
                     self.bytes -= chunk.free();
                 } else {
                     chunk.state = ChunkState::Lost { timed_out: true };
-                    self.lost.insert(self.base + offset as u64);
+                    self.lost.insert(Run::of(self.base + offset as u64));
                 }
                 count += 1;
             }
@@ -56,13 +56,14 @@ impl Outstanding {
 
     /// Declares lost what has been reported missing often enough (§7.2.4).
     pub(super) fn on_missing(&mut self, judge: &Judge, outcome: &mut AckOutcome) {
-        if judge.policy.judges_early() {
+        if self.hasty > 0 {
             self.discard_early(judge, outcome);
         }
         let again = self.rules.fast_again && self.accounting.is_per_path();
         let needed = self.rules.missing_reports;
-        self.taking_lost(judge, outcome, |accounting, take| {
-            accounting.take_lost(needed, |run| {
+        let base = self.base;
+        self.taking_lost(judge, outcome, |accounting, acked, take| {
+            accounting.take_lost(needed, base, acked, |run| {
                 let mut all = true;
                 for index in run.first..=run.last {
                     all &= take(index, again);
@@ -78,7 +79,7 @@ impl Outstanding {
         &mut self,
         judge: &Judge,
         outcome: &mut AckOutcome,
-        find: impl FnOnce(&mut AckAccounting, &mut dyn FnMut(u64, bool) -> bool),
+        find: impl FnOnce(&mut AckAccounting, &Runs, &mut dyn FnMut(u64, bool) -> bool),
     ) {
         let Self {
             accounting,
@@ -88,26 +89,27 @@ impl Outstanding {
             in_flight,
             bytes,
             blamed,
+            acked,
             ..
         } = self;
-        find(accounting, &mut |index, again| {
+        find(accounting, acked, &mut |index, again| {
             let chunk = &mut chunks[(index - *base) as usize];
             if chunk.state != ChunkState::InFlight || (chunk.fast_retransmitted && !again) {
                 return false;
             }
             *in_flight -= chunk.fragment.payload.len();
             chunk.fast_retransmitted = true;
-            if chunk.abandoned || judge.gives_up(chunk, Moment::Lost) {
+            if chunk.abandoned || judge.gives_up(chunk) {
                 chunk.state = ChunkState::GivenUp;
                 *bytes -= chunk.free();
                 outcome.given_up.push(index);
             } else {
                 chunk.state = ChunkState::Lost { timed_out: false };
-                lost.insert(index);
-                if blamed.len() >= named::MOST_BLAMED {
-                    blamed.pop_front();
+                lost.insert(Run::of(index));
+                blamed.insert(index, (chunk.path, chunk.sequence));
+                if blamed.len() > named::MOST_BLAMED {
+                    blamed.pop_first();
                 }
-                blamed.push_back((index, chunk.path, chunk.sequence));
             }
             let path = &mut outcome.paths[chunk.path.index()];
             path.lost += 1;

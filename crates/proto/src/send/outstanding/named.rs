@@ -7,8 +7,9 @@ use super::acknowledged::runs_above;
 use super::{AckOutcome, ChunkState, InvalidAck, Judge, MAX_AHEAD, Outstanding};
 use crate::extension::eca::{NamedAck, Transmissions};
 use crate::path::PathId;
+use crate::runs::Run;
 use crate::send::ack_report::{AckReport, normalise};
-use crate::send::loss::{Run, difference, union};
+use crate::send::loss::{difference, union};
 use crate::time::Timestamp;
 
 /// Chunks taken for lost that are remembered.
@@ -66,23 +67,22 @@ impl Outstanding {
         let overtaken = overtaken || cumulative + 1 < self.base;
         let cumulative = if overtaken { self.base - 1 } else { cumulative };
         let arrived = self.note_named(&ack);
-        let mut above = Vec::new();
-        union(&self.acked, &arrived, &mut above);
         // What follows the cumulative TSN ack and had arrived is there no more, or it would have moved: it was taken back.
         let first = cumulative + 1 + u64::from(!overtaken);
-        let blocks = blocks(&above, first, cumulative);
+        let news = blocks(&arrived, first, cumulative);
         let mut kept = Vec::new();
         if let Some(renegable) = sack.renegable.as_ref().filter(|_| !overtaken) {
-            kept = self.kept(&blocks, renegable, cumulative);
+            kept = self.kept(&arrived, renegable, first, cumulative);
         }
         let report = AckReport {
             cumulative: Tsn(cumulative as u32),
-            revocable: &blocks,
+            revocable: &news,
             nonrenegable: &kept,
             duplicates: 0,
             packets: 1,
             a_rwnd: None,
             overtaken,
+            lists_all: false,
         };
         self.on_ack(&report, earliest, judge, outcome)
     }
@@ -123,25 +123,38 @@ impl Outstanding {
         runs
     }
 
-    /// Of what arrived, what the receiver holds for good: what it does not list as renegable.
-    fn kept(&self, blocks: &[GapAckBlock], renegable: &GapAckBlocks, cumulative: u64) -> Vec<GapAckBlock> {
+    /// Of what has arrived from index `first` on, what is non-renegable since this acknowledgement: what it does not list as
+    /// renegable.
+    fn kept(
+        &self,
+        arrived: &[Run],
+        renegable: &GapAckBlocks,
+        first: u64,
+        cumulative: u64,
+    ) -> Vec<GapAckBlock> {
         let mut listed = Vec::new();
         normalise(renegable, &mut listed);
-        let arrived: Vec<Run> = runs_above(cumulative, blocks).collect();
         let listed: Vec<Run> = runs_above(cumulative, &listed).collect();
+        let (mut before, mut now) = (Vec::new(), Vec::new());
+        let mut next = first;
+        for run in &listed {
+            let last = run.first - 1;
+            before.extend(self.revocable.present(Run { first: next, last }));
+            next = next.max(run.last + 1);
+        }
+        let last = self.next_index() - 1;
+        before.extend(self.revocable.present(Run { first: next, last }));
+        difference(arrived, &listed, |run| now.push(run));
         let mut kept = Vec::new();
-        difference(&arrived, &listed, |run| kept.push(run));
-        self::blocks(&kept, cumulative + 1, cumulative)
+        union(&before, &now, &mut kept);
+        self::blocks(&kept, first, cumulative)
     }
 
     /// What chunk `index` carried arrived twice, or by a transmission that had been taken for lost: then its path is to be more
     /// patient.
     fn on_duplicate(&mut self, index: u64) {
-        let Some(at) = self.blamed.iter().position(|blamed| blamed.0 == index) else {
-            return;
-        };
         let hasty = self.time_rule || self.rules.missing_reports < 3;
-        if let Some((_, path, sequence)) = self.blamed.remove(at)
+        if let Some((path, sequence)) = self.blamed.remove(&index)
             && hasty
             && self.rules.backs_off
             && let Some(paths) = self.accounting.paths_mut()
@@ -192,7 +205,7 @@ impl Outstanding {
                 is_late
             });
         }
-        self.taking_lost(judge, outcome, |_, take| {
+        self.taking_lost(judge, outcome, |_, _, take| {
             for index in late {
                 take(index, true);
             }

@@ -54,6 +54,8 @@ pub(crate) struct AckOutcome {
     pub(crate) given_up: Vec<u64>,
     /// How many of them at a first missing report.
     pub(crate) early_discards: u32,
+    /// Whether it says something new and leaves out what the receiver had said that it can no longer renege.
+    pub(crate) contradicts: bool,
     /// Bytes of user data freed because the receiver can no longer take them back.
     pub(crate) freed_early: usize,
     /// Messages whose end was acknowledged for the first time: their streams, and when the end was sent first.

@@ -1,0 +1,188 @@
+//! The error queue of a socket, where Linux puts ICMP messages about packets that the socket sent, with the beginning of
+//! each packet (`IP_RECVERR`, `IPV6_RECVERR`; ip(7)). Elsewhere there is none, and ICMP does nothing.
+//!
+//! With the queue come *pending errors*: the next call on the socket fails with what an ICMP message said, whatever that call
+//! is about. [`ErrorQueue::count`] lets a caller tell such an error from its own.
+
+use std::sync::Mutex;
+
+use anabranch_proto::IcmpMessage;
+use tokio::net::UdpSocket;
+
+use crate::driver::lock;
+use crate::socket::Transport;
+
+/// Messages that wait for the task that receives; further ones are dropped, as any network may.
+const MOST: usize = 64;
+
+#[derive(Debug, Default)]
+pub(crate) struct ErrorQueue {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// ICMP messages that were ever taken out of the queue.
+    count: u64,
+    waiting: Vec<IcmpMessage>,
+}
+
+impl ErrorQueue {
+    /// Asks the system for ICMP messages. Where it has no error queue they are not heard of.
+    pub(crate) fn enable(socket: &std::net::UdpSocket) -> Self {
+        system::enable(socket);
+        Self::default()
+    }
+
+    /// Empties the system's queue; how many ICMP messages there were, ever.
+    pub(crate) fn count(&self, io: &UdpSocket, transport: Transport) -> u64 {
+        let mut inner = lock(&self.inner);
+        inner.fill(io, transport);
+        inner.count
+    }
+
+    /// What came since the last call, and whether there may be more.
+    pub(crate) fn take(&self, io: &UdpSocket, transport: Transport) -> (Vec<IcmpMessage>, bool) {
+        let mut inner = lock(&self.inner);
+        let more = inner.fill(io, transport);
+        (std::mem::take(&mut inner.waiting), more)
+    }
+}
+
+impl Inner {
+    /// Answers whether there may be more.
+    fn fill(&mut self, io: &UdpSocket, transport: Transport) -> bool {
+        // Somebody who sends ICMP messages without end is not to keep the caller here.
+        for _ in 0..MOST {
+            match system::next(io, transport) {
+                Entry::None => return false,
+                Entry::Other => {}
+                Entry::Icmp(message) => {
+                    self.count += 1;
+                    if let Some(message) = message
+                        && self.waiting.len() < MOST
+                    {
+                        self.waiting.push(message);
+                    }
+                }
+            }
+        }
+        true
+    }
+}
+
+/// An entry of the queue.
+enum Entry {
+    None,
+    /// Not the network's, but this system's own word, which the call that it is about was told as well.
+    Other,
+    /// An ICMP message, if it says something that the protocol hears.
+    Icmp(Option<IcmpMessage>),
+}
+
+#[cfg(target_os = "linux")]
+mod system {
+    use std::io::IoSliceMut;
+    use std::net::{IpAddr, SocketAddr};
+    use std::os::fd::AsRawFd;
+
+    use anabranch_proto::{IcmpKind, IcmpMessage};
+    use nix::errno::Errno;
+    use nix::sys::socket::{
+        ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt::Ipv4RecvErr,
+        sockopt::Ipv6RecvErr,
+    };
+    use tokio::net::UdpSocket;
+
+    use super::Entry;
+    use crate::socket::Transport;
+
+    /// As much of a quoted packet as the core looks at, and some.
+    const QUOTE: usize = 64;
+    /// Room for control messages: the error with its sender's address, and the local address.
+    const CONTROL: usize = 512;
+    /// `ee_origin` (linux/errqueue.h).
+    const ICMP: u8 = 2;
+    const ICMPV6: u8 = 3;
+
+    pub(super) fn enable(socket: &std::net::UdpSocket) {
+        // A socket of IPv6 that carries IPv4 as well wants both, one of IPv4 refuses the second.
+        let _ = setsockopt(socket, Ipv4RecvErr, &true);
+        let _ = setsockopt(socket, Ipv6RecvErr, &true);
+    }
+
+    pub(super) fn next(io: &UdpSocket, transport: Transport) -> Entry {
+        let (mut quote, mut control) = ([0; QUOTE], [0; CONTROL]);
+        let mut slices = [IoSliceMut::new(&mut quote)];
+        let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
+        let received = loop {
+            match recvmsg::<SockaddrStorage>(io.as_raw_fd(), &mut slices, Some(&mut control), flags) {
+                Err(Errno::EINTR) => {}
+                other => break other,
+            }
+        };
+        let Ok(received) = received else {
+            return Entry::None;
+        };
+        let (len, destination) = (received.bytes, received.address.as_ref().and_then(address));
+        let mut errors = received
+            .cmsgs()
+            .into_iter()
+            .flatten()
+            .filter_map(|message| match message {
+                ControlMessageOwned::Ipv4RecvErr(error, _) | ControlMessageOwned::Ipv6RecvErr(error, _) => {
+                    Some(error)
+                }
+                _ => None,
+            });
+        // Without one it cannot be told from an ICMP message.
+        let Some(error) = errors.next() else {
+            return Entry::Icmp(None);
+        };
+        if error.ee_origin != ICMP && error.ee_origin != ICMPV6 {
+            return Entry::Other;
+        }
+        let kind = match (error.ee_origin, error.ee_type, error.ee_code) {
+            (ICMP, 3, 3) | (ICMPV6, 1, 4) => Some(IcmpKind::PortUnreachable),
+            (ICMP, 3, 2) | (ICMPV6, 4, 1) => Some(IcmpKind::ProtocolUnreachable),
+            (ICMP, 3, 4) | (ICMPV6, 2, _) => {
+                let mtu = u16::try_from(error.ee_info).ok();
+                Some(IcmpKind::TooLarge(mtu.filter(|mtu| *mtu > 0)))
+            }
+            _ => None,
+        };
+        Entry::Icmp(kind.zip(destination).map(|(kind, mut destination)| {
+            if transport == Transport::RawIp {
+                destination.set_port(0);
+            }
+            IcmpMessage {
+                kind,
+                destination,
+                quote: quote[..len.min(QUOTE)].to_vec().into(),
+            }
+        }))
+    }
+
+    /// An address as the protocol has it: IPv4 is IPv4, also on a socket of IPv6.
+    fn address(storage: &SockaddrStorage) -> Option<SocketAddr> {
+        let v4 = storage.as_sockaddr_in();
+        let v4 = v4.map(|address| SocketAddr::new(IpAddr::V4(address.ip()), address.port()));
+        let v6 = || storage.as_sockaddr_in6();
+        let v6 = || v6().map(|address| SocketAddr::new(address.ip().to_canonical(), address.port()));
+        v4.or_else(v6)
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod system {
+    use tokio::net::UdpSocket;
+
+    use super::Entry;
+    use crate::socket::Transport;
+
+    pub(super) fn enable(_socket: &std::net::UdpSocket) {}
+
+    pub(super) fn next(_io: &UdpSocket, _transport: Transport) -> Entry {
+        Entry::None
+    }
+}

@@ -1,0 +1,111 @@
+//! A bound for waiting until the peer has acknowledged everything. A peer may keep an association alive for ever without
+//! taking any more (a receive window of 0, and answers to every probe); a command that is done with its work does not wait
+//! for that.
+
+use std::time::{Duration, Instant};
+
+use anabranch::Association;
+
+use crate::units;
+
+/// How long a peer may make no progress: `Config::shutdown_guard` with RFC 9260's defaults, 5 · `RTO.Max`.
+pub(crate) const LIMIT: Duration = Duration::from_secs(300);
+/// Bytes that a peer must have acknowledged within the limit, or all that is left: what T5-shutdown-guard asks for, so that a
+/// slow transfer goes on, and one of a byte a minute does not.
+const PROGRESS: usize = 64 << 10;
+/// How often it is looked at, at most.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// Waits until all that was sent is acknowledged.
+///
+/// # Errors
+/// The association ended before, or the peer acknowledged neither 64 KiB nor all that was left within [`LIMIT`]: the wait
+/// takes at most that for each 64 KiB that were left, and once more.
+pub(crate) async fn drained(association: &Association) -> Result<(), String> {
+    drained_within(association, LIMIT).await
+}
+
+async fn drained_within(association: &Association, limit: Duration) -> Result<(), String> {
+    tokio::select! {
+        drained = association.drained() => drained.map_err(|error| error.to_string()),
+        left = stalled(association, limit) => Err(format!(
+            "the peer takes no more: {left} bytes were not acknowledged, and of these less than {} in {}",
+            units::size(PROGRESS as u64),
+            units::duration(limit)
+        )),
+    }
+}
+
+/// Waits until the peer makes no progress; how many bytes are left then.
+async fn stalled(association: &Association, limit: Duration) -> usize {
+    let left = || {
+        let stats = association.stats();
+        stats.queued_bytes + stats.outstanding_bytes
+    };
+    let (mut least, mut since) = (left(), Instant::now());
+    loop {
+        tokio::time::sleep(LOOK.min(limit / 4)).await;
+        let left = left();
+        if least.saturating_sub(left) >= PROGRESS {
+            (least, since) = (left, Instant::now());
+        } else if since.elapsed() >= limit {
+            return left;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch::{Config, Endpoint, StreamId};
+
+    use super::*;
+
+    const SHORT: Duration = Duration::from_millis(500);
+
+    /// A client, and a server whose window is of one message.
+    async fn pair() -> (Endpoint, Association, Association) {
+        let mut config = Config::default();
+        config.buffers.receive = 8 << 10;
+        config.buffers.growth = 1;
+        let bind = |config| Endpoint::builder().config(config).bind("127.0.0.1:0");
+        let server = bind(config).await.unwrap();
+        let client = bind(Config::default()).await.unwrap();
+        server.listen(7).unwrap();
+        let (ours, theirs) = tokio::join!(client.connect(server.local_addr(), 7), server.accept());
+        (client, ours.unwrap(), theirs.unwrap())
+    }
+
+    async fn within<T>(work: impl Future<Output = T>) -> T {
+        tokio::time::timeout(Duration::from_secs(60), work)
+            .await
+            .expect("it takes too long")
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_takes_nothing_is_waited_for_no_longer_than_the_limit() {
+        let (_client, ours, theirs) = pair().await;
+        ours.send(StreamId(0), vec![7; 200_000]).await.unwrap();
+        let begun = Instant::now();
+        let problem = within(drained_within(&ours, SHORT)).await.unwrap_err();
+        assert!(begun.elapsed() >= SHORT);
+        assert!(problem.contains("takes no more"), "{problem}");
+        assert_eq!((ours.close_reason(), theirs.close_reason()), (None, None));
+    }
+
+    #[tokio::test]
+    async fn a_slow_reader_is_waited_for() {
+        let (_client, ours, theirs) = pair().await;
+        for _ in 0..20 {
+            ours.send(StreamId(0), vec![7; 8_000]).await.unwrap();
+        }
+        let reading = async {
+            for _ in 0..20 {
+                theirs.recv().await.unwrap().expect("another message");
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        // The limit is for each 64 KiB, and far more than they take.
+        let (drained, ()) = within(async { tokio::join!(drained(&ours), reading) }).await;
+        assert_eq!(drained, Ok(()));
+    }
+}

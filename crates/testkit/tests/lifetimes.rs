@@ -1,0 +1,156 @@
+//! Messages that may be abandoned, over whole runs: live video with lifetimes on a lossy link, whose congestion window must go
+//! on growing; messages that are sent once, on two paths that lose nothing.
+
+use std::time::Duration;
+
+use anabranch_netsim::{Generator, LinkConfig, LossModel, QueueLimit};
+use anabranch_proto::{
+    CoupledControl, MultipathMode, PathScheduler, Reliability, SendOptions, StreamId, Timestamp,
+};
+use anabranch_testkit::{Pair, Setup, Side, with_buffers};
+
+/// How long a frame is worth anything.
+const LIFETIME: Duration = Duration::from_millis(200);
+/// How long a run takes, in seconds.
+const SECONDS: u64 = 60;
+/// Frames in a second.
+const RATE: u64 = 30;
+
+/// 10 Mbit/s, 40 ms there and back, a queue of 100 packets, 3 % loss each way.
+fn lossy_link() -> LinkConfig {
+    LinkConfig::default()
+        .with_rate(10_000_000)
+        .with_delay(Duration::from_millis(20))
+        .with_queue(QueueLimit::Packets(100))
+        .with_loss(LossModel::bernoulli(0.03))
+}
+
+/// What became of a run.
+#[derive(Debug, Default)]
+struct Video {
+    /// Bytes of frames that arrived.
+    delivered: u64,
+    /// Bytes of frames that arrived within their lifetime.
+    useful: u64,
+    /// The longest time, in whole seconds, for which cwnd was at most two packets.
+    longest_minimum: u64,
+    /// T3-rtx expirations.
+    timeouts: u64,
+}
+
+/// Sends 30 frames of 4 to 12 KiB a second, 2.1 Mbit/s, every second second one of 40 KiB.
+fn play(seed: u64, options: SendOptions) -> Video {
+    let mut sizes = Generator::of_process(seed, "frames");
+    let mut pair = Setup::new(seed).captured(false).path(lossy_link()).connect();
+    let mut video = Video::default();
+    let (mut sent_at, mut at_minimum) = (Vec::<Timestamp>::new(), 0);
+    for frame in 0..SECONDS * RATE {
+        let len = if frame % (2 * RATE) == RATE {
+            40 << 10
+        } else {
+            (4 << 10) + sizes.below(8 << 10) as usize
+        };
+        let mut bytes = vec![0x5a; len];
+        bytes[..8].copy_from_slice(&frame.to_le_bytes());
+        let now = pair.now();
+        // A full buffer refuses a frame of a reliable flow: it is not sent at all.
+        let _ = pair
+            .association_mut(Side::A)
+            .send(now, StreamId(0), bytes.into(), options);
+        sent_at.push(now);
+        pair.run_for(Duration::from_nanos(1_000_000_000 / RATE));
+        count(&mut pair, &sent_at, &mut video);
+        let path = &pair.association(Side::A).stats().paths[0];
+        at_minimum = if path.cwnd <= 2 * usize::from(path.pmtu) {
+            at_minimum + 1
+        } else {
+            0
+        };
+        video.longest_minimum = video.longest_minimum.max(at_minimum / RATE);
+    }
+    video.timeouts = pair.association(Side::A).counters().timeouts;
+    video
+}
+
+fn count(pair: &mut Pair, sent_at: &[Timestamp], video: &mut Video) {
+    for message in pair.messages(Side::Z) {
+        let frame = u64::from_le_bytes(message.bytes[..8].try_into().expect("8 bytes"));
+        let delay = message.at.saturating_duration_since(sent_at[frame as usize]);
+        video.delivered += message.bytes.len() as u64;
+        if delay <= LIFETIME {
+            video.useful += message.bytes.len() as u64;
+        }
+    }
+}
+
+/// An association that drops what expires half-sent recovers after T3-rtx as a reliable one does: no second passes with the
+/// window at its minimum, and of what a reliable flow delivers, late as most of it is, half arrives in time.
+#[test]
+fn video_with_lifetimes_recovers_after_a_timeout() {
+    let (mut useful, mut reliable, mut timeouts) = (0, 0, 0);
+    for seed in 0..6 {
+        for unordered in [false, true] {
+            let options = |reliability| SendOptions {
+                reliability,
+                unordered,
+                ..SendOptions::default()
+            };
+            let video = play(seed, options(Reliability::Lifetime(LIFETIME)));
+            assert!(
+                video.longest_minimum < 2,
+                "seed {seed}, unordered {unordered}: {video:?}"
+            );
+            useful += video.useful;
+            timeouts += video.timeouts;
+            reliable += play(seed, options(Reliability::Reliable)).delivered;
+        }
+    }
+    println!("useful bytes {useful}, delivered by reliable flows {reliable}, T3-rtx {timeouts} times");
+    assert!(timeouts > 0, "a loss that T3-rtx finds is what this is about");
+    assert!(2 * useful >= reliable, "{useful} of {reliable}");
+}
+
+// buffers of 64 KiB: A → DATA 0 (path 1, slow) …, 1 … (path 0) → Z; the buffer is full, DATA 0 holds it up
+/// Chunk rescheduling sends again what nothing says was lost. A message that must not be sent again is not rescheduled: that
+/// would abandon it, though it arrives.
+#[test]
+fn rescheduling_abandons_nothing() {
+    let mut config = with_buffers(64 << 10);
+    config.multipath.mode = MultipathMode::Cmt;
+    config.multipath.scheduler = PathScheduler::RoundRobin;
+    config.multipath.congestion = CoupledControl::Uncoupled;
+    config.multipath.reschedule = true;
+    let link = |rate, delay| {
+        LinkConfig::default()
+            .with_rate(rate)
+            .with_delay(Duration::from_millis(delay))
+    };
+    for (reliability, reschedules) in [
+        (Reliability::Reliable, true),
+        (Reliability::Retransmissions(0), false),
+    ] {
+        let mut pair = Setup::new(5)
+            .captured(false)
+            .path(link(10_000_000, 10))
+            .path(link(2_000_000, 100))
+            .config(config.clone())
+            .connect();
+        let options = SendOptions {
+            reliability,
+            ..SendOptions::default()
+        };
+        for _ in 0..1000 {
+            let now = pair.now();
+            let association = pair.association_mut(Side::A);
+            let message = vec![7; 1000];
+            while association
+                .send(now, StreamId(0), message.clone().into(), options)
+                .is_ok()
+            {}
+            pair.run_ms(10);
+        }
+        let counters = pair.association(Side::A).counters();
+        assert_eq!(counters.chunks_rescheduled > 0, reschedules, "{reliability:?}");
+        assert_eq!(counters.abandoned_sent, 0, "{reliability:?}");
+    }
+}

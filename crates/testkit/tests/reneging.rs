@@ -1,0 +1,50 @@
+//! A receiver that reneges what it acknowledged by gap blocks (RFC 9260 §6.2.1), or seems to: SACKs that overtook each other look
+//! like it. A is the sender, M its peer.
+
+use anabranch_proto::Reliability;
+use anabranch_testkit::desk::{Desk, FULL, MS};
+
+fn reneged(desk: &Desk) -> u64 {
+    desk.script.association().counters().reneged
+}
+
+/// Ten chunks are in flight.
+fn ten() -> Desk {
+    let mut desk = Desk::usual();
+    desk.send(&[Reliability::Reliable; 10], FULL);
+    assert_eq!(desk.sent().len(), 10);
+    desk
+}
+
+// A → DATA 0 to 9 → M; M → SACK (2 to 9); M → SACK (nothing), SACK (2 to 9), SACK (nothing); 100 ms later M → SACK (nothing)
+/// The first such SACK is believed; the next one only after 100 ms, or a peer could make A visit all chunks for each SACK of 16
+/// bytes.
+#[test]
+fn the_rest_is_taken_back_every_100_ms_at_most() {
+    let mut desk = ten();
+    desk.sack(0, &[(2, 9)]);
+    desk.sack(0, &[]);
+    assert_eq!(reneged(&desk), 8);
+    desk.sack(0, &[(2, 9)]);
+    desk.sack(0, &[]);
+    assert_eq!(reneged(&desk), 8, "too soon");
+    desk.script.advance(99 * MS);
+    desk.sack(0, &[]);
+    assert_eq!(reneged(&desk), 8, "too soon");
+    desk.script.advance(MS);
+    desk.sack(0, &[]);
+    assert_eq!(reneged(&desk), 16, "what is still not listed was taken back");
+}
+
+// A → DATA 0 to 9 → M; M → SACK (2 to 9); M → SACK (3 to 9); M → SACK (up to 2)
+/// If the cumulative TSN ack stops before a chunk that was acknowledged, that chunk was reneged, however soon: its
+/// retransmission is what M waits for.
+#[test]
+fn what_follows_the_cumulative_tsn_ack_is_taken_back_at_once() {
+    let mut desk = ten();
+    desk.sack(0, &[(2, 9)]);
+    desk.sack(0, &[(3, 9)]);
+    assert_eq!(reneged(&desk), 1, "2");
+    desk.sack(3, &[]);
+    assert_eq!(reneged(&desk), 2, "3, which follows, and nothing else yet");
+}

@@ -1,0 +1,264 @@
+//! An endpoint after a genuine set-up, and chunks written byte by byte.
+
+use std::net::SocketAddr;
+
+use anabranch_proto::{Association, AssociationId, Config, Handling, SendOptions, StreamId};
+use anabranch_testkit::Script;
+use anabranch_wire::chunk::{Chunk, EncodeChunk, GapAckBlock, NrSackWriter, SackWriter, kind, own_kind};
+use anabranch_wire::parameter::{Parameter, ParametersBuilder};
+use anabranch_wire::{Tsn, VerificationTag};
+use bytes::Bytes;
+
+/// Chunks of a packet are no more than this, unless one alone is.
+const PACKET: usize = 1200;
+
+/// All extensions.
+const EXTENSIONS: [u8; 6] = [
+    kind::FORWARD_TSN,
+    kind::NR_SACK,
+    kind::I_DATA,
+    kind::I_FORWARD_TSN,
+    own_kind::SELECTIVE_FORWARD_TSN,
+    own_kind::FORWARD_PSN,
+];
+
+/// The endpoint, with one association unless a shape makes more.
+pub(crate) struct Victim {
+    pub(crate) script: Script,
+    pub(crate) reads: bool,
+    buffer: Vec<u8>,
+    /// Bytes that it sent since they were last looked at.
+    pub(crate) sent: usize,
+}
+
+impl Victim {
+    /// Set up with a peer that offers these chunk types too.
+    pub(crate) fn with(config: Config, more: &[u8]) -> Self {
+        Self::with_addresses(config, more, &[])
+    }
+
+    /// The same with a peer that has further addresses.
+    pub(crate) fn with_addresses(config: Config, more: &[u8], addresses: &[[u8; 4]]) -> Self {
+        let mut script = Script::new(config, 1);
+        script.a_rwnd = 100_000_000;
+        script.streams = 1000;
+        let mut parameters = ParametersBuilder::new();
+        for address in addresses {
+            parameters = parameters.push(&Parameter::Ipv4((*address).into()));
+        }
+        let kinds = [&EXTENSIONS, more].concat();
+        parameters = parameters.push(&Parameter::SupportedExtensions(kinds.into()));
+        script.set_up_with(parameters.finish());
+        script.talker().reading = false;
+        Self {
+            script,
+            reads: false,
+            buffer: Vec::new(),
+            sent: 0,
+        }
+    }
+
+    fn id(&self) -> AssociationId {
+        self.script.id().expect("there is an association")
+    }
+
+    pub(crate) fn association(&self) -> &Association {
+        self.script.association()
+    }
+
+    fn association_mut(&mut self) -> &mut Association {
+        let id = self.id();
+        self.script.host_mut().association_mut(id).expect("it is there")
+    }
+
+    /// A datagram comes in.
+    pub(crate) fn handle(&mut self, datagram: Bytes) {
+        let (now, remote) = (self.script.now(), self.script.remote);
+        let host = self.script.host_mut();
+        match host.endpoint_mut().handle_datagram(now, None, remote, datagram) {
+            Handling::Deliver(id, inbound) => {
+                host.association_mut(id)
+                    .expect("it is there")
+                    .handle_packet(now, inbound);
+            }
+            Handling::Done | Handling::Reply(_) => {}
+            Handling::Accept(..) => panic!("no shape sets up an association"),
+        }
+    }
+
+    /// Takes what the association has to say.
+    pub(crate) fn drain(&mut self) {
+        let now = self.script.now();
+        let id = self.id();
+        let mut events = Vec::new();
+        let mut buffer = core::mem::take(&mut self.buffer);
+        let reads = self.reads;
+        let association = self.association_mut();
+        while reads && association.recv(now).is_some() {}
+        let mut sent = 0;
+        while let Some(transmit) = association.poll_transmit(now, &mut buffer, 8) {
+            sent += transmit.len;
+            buffer.clear();
+        }
+        while association.poll_event().is_some() {}
+        while let Some(event) = association.poll_endpoint_event() {
+            events.push(event);
+        }
+        for event in events {
+            self.script.host_mut().endpoint_mut().handle_event(now, id, event);
+        }
+        self.buffer = buffer;
+        self.sent += sent;
+    }
+
+    /// Hands over what prepares a shape.
+    pub(crate) fn play(&mut self, chunks: Vec<Vec<u8>>) {
+        for datagram in self.packets(chunks) {
+            self.handle(datagram);
+            self.drain();
+        }
+    }
+
+    /// The application sends so many messages of this length, and they leave.
+    pub(crate) fn send(&mut self, count: usize, len: usize) {
+        let now = self.script.now();
+        let message = Bytes::from(vec![7; len]);
+        for _ in 0..count {
+            let association = self.association_mut();
+            let sent = association.send(now, StreamId(0), message.clone(), SendOptions::default());
+            sent.expect("the buffer has room");
+        }
+        self.drain();
+        let stats = self.association().stats();
+        assert_eq!(
+            (stats.queued_bytes, stats.outstanding_bytes),
+            (0, count * len),
+            "all of it left"
+        );
+    }
+
+    /// These chunks, as many in a packet as it holds.
+    pub(crate) fn packets(&self, chunks: Vec<Vec<u8>>) -> Vec<Bytes> {
+        let mut packets = Vec::new();
+        let mut waiting: Vec<u8> = Vec::new();
+        for chunk in chunks {
+            if !waiting.is_empty() && waiting.len() + chunk.len() > PACKET {
+                packets.push(self.packet(&core::mem::take(&mut waiting)));
+            }
+            waiting.extend_from_slice(&chunk);
+        }
+        packets.push(self.packet(&waiting));
+        packets
+    }
+
+    /// These chunks, each in a packet of its own.
+    pub(crate) fn alone(&self, chunks: Vec<Vec<u8>>) -> Vec<Bytes> {
+        chunks.iter().map(|chunk| self.packet(chunk)).collect()
+    }
+
+    pub(crate) fn packet(&self, chunks: &[u8]) -> Bytes {
+        self.script
+            .packet_of_bytes(self.script.endpoint_tag, chunks)
+            .into()
+    }
+
+    /// A TSN of the peer's: number 0 is the first.
+    pub(crate) fn tsn(&self, number: u32) -> Tsn {
+        self.script.tsn.plus(number)
+    }
+
+    /// SACK of the first `taken` TSNs, and these blocks of offsets.
+    pub(crate) fn sack(&self, taken: u32, blocks: &[(u16, u16)]) -> Vec<u8> {
+        let mut sack = Vec::new();
+        SackWriter {
+            cumulative_tsn_ack: self.script.endpoint_tsn.plus(taken).minus(1),
+            a_rwnd: 100_000_000,
+            gap_ack_blocks: &gap_blocks(blocks),
+            duplicate_tsns: &[],
+            packets: 0,
+        }
+        .encode(&mut sack);
+        padded(sack)
+    }
+
+    /// NR-SACK of the first `taken` TSNs, and these blocks, non-renegable.
+    pub(crate) fn nr_sack(&self, taken: u32, blocks: &[(u16, u16)]) -> Vec<u8> {
+        let mut sack = Vec::new();
+        NrSackWriter {
+            cumulative_tsn_ack: self.script.endpoint_tsn.plus(taken).minus(1),
+            a_rwnd: 100_000_000,
+            revocable: &[],
+            nonrenegable: &gap_blocks(blocks),
+            duplicate_tsns: &[],
+            packets: 0,
+        }
+        .encode(&mut sack);
+        padded(sack)
+    }
+
+    /// A set-up from this address; the association is one more.
+    pub(crate) fn set_up_from(&mut self, remote: SocketAddr) {
+        self.script.remote = remote;
+        self.script.set_up();
+    }
+
+    /// An INIT that lists the peer's address this often.
+    pub(crate) fn init_listing(&self, address: [u8; 4], times: usize) -> Bytes {
+        let mut parameters = ParametersBuilder::new();
+        for _ in 0..times {
+            parameters = parameters.push(&Parameter::Ipv4(address.into()));
+        }
+        let init = Chunk::Init(self.script.init(parameters.finish()));
+        self.script.packet(VerificationTag(0), &[init]).into()
+    }
+}
+
+pub(crate) fn gap_blocks(blocks: &[(u16, u16)]) -> Vec<GapAckBlock> {
+    let block = |&(start, end): &(u16, u16)| GapAckBlock { start, end };
+    blocks.iter().map(block).collect()
+}
+
+fn padded(mut chunk: Vec<u8>) -> Vec<u8> {
+    chunk.resize(chunk.len().next_multiple_of(4), 0);
+    chunk
+}
+
+/// A chunk with its header and padding.
+pub(crate) fn chunk(kind: u8, flags: u8, value: &[&[u8]]) -> Vec<u8> {
+    let value = value.concat();
+    let mut chunk = vec![kind, flags];
+    chunk.extend_from_slice(&(value.len() as u16 + 4).to_be_bytes());
+    chunk.extend_from_slice(&value);
+    padded(chunk)
+}
+
+/// DATA; `flags`: 1 ends its message, 2 begins it, 4 unordered.
+pub(crate) fn data(tsn: Tsn, stream: u16, ssn: u16, flags: u8, payload: &[u8]) -> Vec<u8> {
+    let numbers = [stream.to_be_bytes(), ssn.to_be_bytes()].concat();
+    chunk(
+        kind::DATA,
+        flags,
+        &[&tsn.0.to_be_bytes(), &numbers, &[0; 4], payload],
+    )
+}
+
+/// I-DATA of one byte: fragment `fsn` of message `mid`.
+pub(crate) fn i_data(tsn: Tsn, stream: u16, mid: u32, fsn: u32, flags: u8) -> Vec<u8> {
+    let numbers = [tsn.0, u32::from(stream) << 16, mid, fsn].map(u32::to_be_bytes);
+    chunk(kind::I_DATA, flags, &[&numbers.concat(), b"x"])
+}
+
+/// FORWARD-TSN with streams and SSNs.
+pub(crate) fn forward_tsn(tsn: Tsn, streams: &[(u16, u16)]) -> Vec<u8> {
+    let listed = streams
+        .iter()
+        .flat_map(|(stream, ssn)| [stream.to_be_bytes(), ssn.to_be_bytes()]);
+    let listed: Vec<u8> = listed.flatten().collect();
+    chunk(kind::FORWARD_TSN, 0, &[&tsn.0.to_be_bytes(), &listed])
+}
+
+/// I-FORWARD-TSN with one unordered message of a stream.
+pub(crate) fn i_forward_tsn(tsn: Tsn, stream: u16, mid: u32) -> Vec<u8> {
+    let entry = [u32::from(stream) << 16 | 1, mid].map(u32::to_be_bytes).concat();
+    chunk(kind::I_FORWARD_TSN, 0, &[&tsn.0.to_be_bytes(), &entry])
+}
