@@ -26,8 +26,8 @@ mod paged;
 mod path;
 mod random;
 mod receive;
-mod runs;
 mod send;
+mod seq;
 mod stats;
 mod time;
 

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use anabranch_wire::{Ssn, StreamId};
 
 use super::interleaved::Key;
-use super::tsn_tracker::Index;
 use crate::message::MessagePart;
 use crate::paged::Paged;
+use crate::seq::ExtendedTsn;
 
 /// What one inbound stream waits for.
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ enum Slot {
 pub(super) struct Held {
     pub(super) part: MessagePart,
     /// The index of its first TSN.
-    pub(super) first: Index,
+    pub(super) first: ExtendedTsn,
     pub(super) chunks: usize,
 }
 
@@ -171,7 +171,7 @@ impl InboundStreams {
 
     /// First index and number of chunks of every message that waits, in no order.
     #[cfg(test)]
-    pub(super) fn waiting(&self) -> impl Iterator<Item = (Index, usize)> + '_ {
+    pub(super) fn waiting(&self) -> impl Iterator<Item = (ExtendedTsn, usize)> + '_ {
         self.streams
             .iter()
             .flat_map(|stream| stream.waiting.values())

@@ -5,8 +5,8 @@ use anabranch_wire::chunk::SkippedMessage;
 use anabranch_wire::{Ssn, StreamId, Tsn};
 
 use super::delivery::{Held, Ready};
-use super::tsn_tracker::Index;
 use super::{MessagePart, Payload, Receiver};
+use crate::seq::ExtendedTsn;
 
 /// TSNs that a sender can be ahead of its receiver by: gap blocks tell of no more (RFC 9260 §3.3.4).
 const MAX_AHEAD: u32 = 65_535;
@@ -83,7 +83,7 @@ impl Receiver {
 
     /// Everything up to `new_cumulative` counts as arrived: answers its index, and how far it was ahead; `None` if it says
     /// nothing new.
-    fn skip_tsns(&mut self, new_cumulative: Tsn) -> Result<Option<(Index, u64)>, &'static str> {
+    fn skip_tsns(&mut self, new_cumulative: Tsn) -> Result<Option<(ExtendedTsn, u64)>, &'static str> {
         let ahead = new_cumulative.distance_from(self.tracker.cumulative_tsn());
         if ahead as i32 > MAX_AHEAD as i32 {
             return Err("a FORWARD-TSN goes further than data can be ahead");
@@ -144,7 +144,7 @@ impl Receiver {
     }
 
     /// A fragment came whose message was given up, and with it what follows it.
-    pub(super) fn drop_orphan(&mut self, index: Index) {
+    pub(super) fn drop_orphan(&mut self, index: ExtendedTsn) {
         self.forwarded = self.forwarded.max(index);
         if let Some(run) = self.reassembly.take_cut_off(self.forwarded) {
             self.forwarded = self.forwarded.max(run.last);

@@ -29,7 +29,8 @@ use bytes::Bytes;
 use crate::config::{BufferConfig, Config, SackConfig};
 use crate::extension::eca::Arrivals;
 use crate::message::{MessagePart, Payload};
-use crate::runs::Run;
+use crate::seq::ExtendedTsn;
+use crate::seq::Run;
 use crate::time::Timestamp;
 use ack_timing::AckTiming;
 use delivery::{Held, InboundStreams, Ready, Turn};
@@ -37,7 +38,6 @@ use interleaved::{Interleaved, Outlet};
 use reassembly::{Assembly, Reassembly};
 use receive_window::ReceiveWindow;
 use renege::{Place, Revocable};
-use tsn_tracker::Index;
 pub(crate) use tsn_tracker::{Arrival, TsnTracker};
 
 /// A chunk of user data, whatever kind of chunk it came in.
@@ -118,7 +118,7 @@ pub(crate) struct Receiver {
     /// What can be read.
     ready: VecDeque<Ready>,
     /// A message of which parts are handed over before it is complete.
-    partial: Option<Index>,
+    partial: Option<ExtendedTsn>,
     /// Bytes of a message, and chunks, from which it is handed over in parts.
     partial_point: usize,
     partial_chunks: usize,
@@ -141,7 +141,7 @@ pub(crate) struct Receiver {
     revocable: Revocable,
     reneged: u64,
     /// The highest index that counts as arrived because the sender gave it up.
-    forwarded: Index,
+    forwarded: ExtendedTsn,
     max_chunks: usize,
     /// Kept between acknowledgements for their memory.
     blocks: Vec<GapAckBlock>,
@@ -296,7 +296,7 @@ impl Receiver {
 
     /// A message in one fragment.
     #[inline(always)]
-    fn on_whole(&mut self, index: Index, fragment: Fragment) -> Verdict {
+    fn on_whole(&mut self, index: ExtendedTsn, fragment: Fragment) -> Verdict {
         let part = MessagePart {
             stream: fragment.stream,
             ppid: fragment.ppid,
@@ -320,7 +320,7 @@ impl Receiver {
     }
 
     /// A fragment of a message whose TSNs follow each other.
-    fn on_part(&mut self, index: Index, fragment: Fragment) -> Verdict {
+    fn on_part(&mut self, index: ExtendedTsn, fragment: Fragment) -> Verdict {
         let tracker = &self.tracker;
         match self
             .reassembly
@@ -343,7 +343,7 @@ impl Receiver {
     }
 
     /// A run of fragments has grown: it may be a message now, or be handed over in parts.
-    fn on_assembly(&mut self, first: Index) -> Verdict {
+    fn on_assembly(&mut self, first: ExtendedTsn) -> Verdict {
         let complete = self.reassembly.assembly(first).is_some_and(Assembly::is_complete);
         let assembly = complete.then(|| self.reassembly.remove(first)).flatten();
         let verdict = match assembly {
@@ -415,7 +415,7 @@ impl Receiver {
 
     /// A message is whole, its first TSN is `first`: it can be read now, or waits for its turn.
     #[inline]
-    fn deliver(&mut self, first: Index, sequence: u32, held: Held) -> Verdict {
+    fn deliver(&mut self, first: ExtendedTsn, sequence: u32, held: Held) -> Verdict {
         let stream = held.part.stream;
         if held.part.unordered {
             self.ready.push_back(Ready::Message(held));
@@ -432,7 +432,7 @@ impl Receiver {
                 });
             }
             Turn::Later => {
-                let last = held.first + held.chunks as Index - 1;
+                let last = held.first + held.chunks as ExtendedTsn - 1;
                 match self.streams.keep(sequence, held) {
                     Ok(number) => {
                         let place = Place::Waits(stream, number);

@@ -7,14 +7,14 @@ use anabranch_wire::{Ppid, Ssn, StreamId};
 use bytes::Bytes;
 
 use super::Fragment;
-use super::tsn_tracker::Index;
-use crate::runs::Run;
+use crate::seq::ExtendedTsn;
+use crate::seq::Run;
 
 /// Fragments of one message whose TSNs follow each other.
 #[derive(Debug)]
 pub(super) struct Assembly {
-    pub(super) first: Index,
-    pub(super) last: Index,
+    pub(super) first: ExtendedTsn,
+    pub(super) last: ExtendedTsn,
     pub(super) stream: StreamId,
     pub(super) unordered: bool,
     pub(super) sequence: u32,
@@ -29,7 +29,7 @@ pub(super) struct Assembly {
 }
 
 impl Assembly {
-    fn new(index: Index, fragment: Fragment) -> Self {
+    fn new(index: ExtendedTsn, fragment: Fragment) -> Self {
         Self {
             first: index,
             last: index,
@@ -71,7 +71,7 @@ impl Assembly {
     }
 
     /// Whether this fragment, whose TSN is `index`, goes on where the run ends.
-    fn goes_on_with(&self, index: Index, fragment: &Fragment) -> bool {
+    fn goes_on_with(&self, index: ExtendedTsn, fragment: &Fragment) -> bool {
         self.last + 1 == index
             && !self.has_ending
             && !fragment.beginning
@@ -105,9 +105,9 @@ impl Assembly {
 /// The messages that are not complete.
 #[derive(Debug, Default)]
 pub(super) struct Reassembly {
-    by_first: BTreeMap<Index, Assembly>,
+    by_first: BTreeMap<ExtendedTsn, Assembly>,
     /// Where the ordered ones of each stream begin.
-    ordered: BTreeSet<(StreamId, Index)>,
+    ordered: BTreeSet<(StreamId, ExtendedTsn)>,
 }
 
 impl Reassembly {
@@ -120,10 +120,10 @@ impl Reassembly {
     /// What is wrong, if the fragment contradicts its neighbours.
     pub(super) fn insert(
         &mut self,
-        index: Index,
+        index: ExtendedTsn,
         fragment: Fragment,
-        arrived: impl Fn(Index) -> bool,
-    ) -> Result<Index, &'static str> {
+        arrived: impl Fn(ExtendedTsn) -> bool,
+    ) -> Result<ExtendedTsn, &'static str> {
         // In order, as nearly all come: what came last grows.
         if let Some(mut highest) = self.by_first.last_entry()
             && highest.get().goes_on_with(index, &fragment)
@@ -173,7 +173,7 @@ impl Reassembly {
 
     /// Whether a fragment that does not begin a message has none to join, because what came before it, up to `forwarded`,
     /// will not come (RFC 3758 §3.6).
-    pub(super) fn is_orphan(&self, index: Index, forwarded: Index) -> bool {
+    pub(super) fn is_orphan(&self, index: ExtendedTsn, forwarded: ExtendedTsn) -> bool {
         if index > forwarded + 1 {
             return false;
         }
@@ -182,7 +182,7 @@ impl Reassembly {
     }
 
     /// Takes out a run that misses a TSN up to `forwarded`, which will not come (RFC 3758 §3.6).
-    pub(super) fn take_cut_off(&mut self, forwarded: Index) -> Option<Assembly> {
+    pub(super) fn take_cut_off(&mut self, forwarded: ExtendedTsn) -> Option<Assembly> {
         let mut runs = self.by_first.range(..=forwarded + 1);
         let cut_off = |run: &Assembly| run.last < forwarded || !run.has_beginning;
         let first = *runs.find(|(_, run)| cut_off(run))?.0;
@@ -191,24 +191,27 @@ impl Reassembly {
 
     /// The first ordered message in the making of a stream, if there is one.
     pub(super) fn going_on(&self, stream: StreamId) -> Option<Ssn> {
-        let (_, first) = self.ordered.range((stream, 0)..=(stream, Index::MAX)).next()?;
+        let (_, first) = self
+            .ordered
+            .range((stream, 0)..=(stream, ExtendedTsn::MAX))
+            .next()?;
         self.by_first.get(first).map(|run| Ssn(run.sequence as u16))
     }
 
     /// The run that this TSN is in.
-    pub(super) fn run_of(&self, index: Index) -> Option<Index> {
+    pub(super) fn run_of(&self, index: ExtendedTsn) -> Option<ExtendedTsn> {
         let (first, run) = self.by_first.range(..=index).next_back()?;
         (index <= run.last).then_some(*first)
     }
 
     /// First and last index of every run.
     #[cfg(test)]
-    pub(super) fn runs(&self) -> impl DoubleEndedIterator<Item = (Index, Index)> + '_ {
+    pub(super) fn runs(&self) -> impl DoubleEndedIterator<Item = (ExtendedTsn, ExtendedTsn)> + '_ {
         self.by_first.values().map(|run| (run.first, run.last))
     }
 
     /// Whether a fragment with this TSN must be a middle one: one before it has no end, or one behind no beginning.
-    pub(super) fn expects(&self, index: Index) -> bool {
+    pub(super) fn expects(&self, index: ExtendedTsn) -> bool {
         let before = self.by_first.range(..index).next_back().map(|(_, run)| run);
         let open_before = before.is_some_and(|run| run.last + 1 == index && !run.has_ending);
         open_before
@@ -218,15 +221,15 @@ impl Reassembly {
                 .is_some_and(|run| !run.has_beginning)
     }
 
-    pub(super) fn assembly(&self, first: Index) -> Option<&Assembly> {
+    pub(super) fn assembly(&self, first: ExtendedTsn) -> Option<&Assembly> {
         self.by_first.get(&first)
     }
 
-    pub(super) fn assembly_mut(&mut self, first: Index) -> Option<&mut Assembly> {
+    pub(super) fn assembly_mut(&mut self, first: ExtendedTsn) -> Option<&mut Assembly> {
         self.by_first.get_mut(&first)
     }
 
-    pub(super) fn remove(&mut self, first: Index) -> Option<Assembly> {
+    pub(super) fn remove(&mut self, first: ExtendedTsn) -> Option<Assembly> {
         let run = self.by_first.remove(&first)?;
         if !run.unordered {
             self.ordered.remove(&(run.stream, first));

@@ -7,11 +7,11 @@ use bytes::Bytes;
 
 use super::Fragment;
 use super::reassembly::Reassembly;
-use super::tsn_tracker::Index;
 use crate::fuzzing::Commands;
+use crate::seq::ExtendedTsn;
 
 /// The index of the first fragment: what is below has arrived.
-const FIRST: Index = 1000;
+const FIRST: ExtendedTsn = 1000;
 
 /// How far ahead of the lowest one missing a fragment may come.
 const AHEAD: u8 = 40;
@@ -40,9 +40,9 @@ impl Piece {
 
 struct Model {
     reassembly: Reassembly,
-    pieces: BTreeMap<Index, Piece>,
+    pieces: BTreeMap<ExtendedTsn, Piece>,
     /// Everything below has arrived.
-    lowest_missing: Index,
+    lowest_missing: ExtendedTsn,
 }
 
 /// What the fragments around one say of it.
@@ -53,11 +53,11 @@ struct Neighbours {
 }
 
 impl Model {
-    fn arrived(&self, index: Index) -> bool {
+    fn arrived(&self, index: ExtendedTsn) -> bool {
         index < FIRST || self.pieces.contains_key(&index)
     }
 
-    fn neighbours(&self, index: Index, piece: &Piece) -> Neighbours {
+    fn neighbours(&self, index: ExtendedTsn, piece: &Piece) -> Neighbours {
         let before = self.pieces.get(&(index - 1));
         let after = self.pieces.get(&(index + 1));
         let mut fits = true;
@@ -79,7 +79,7 @@ impl Model {
     }
 
     /// The run of fragments of one message around this index: its first index and its pieces.
-    fn run_around(&self, index: Index) -> (Index, Vec<&Piece>) {
+    fn run_around(&self, index: ExtendedTsn) -> (ExtendedTsn, Vec<&Piece>) {
         let mut first = index;
         while !self.pieces[&first].beginning && self.pieces.contains_key(&(first - 1)) {
             first -= 1;
@@ -96,7 +96,7 @@ impl Model {
     }
 
     /// A fragment comes in. False if it is a violation, after which nothing follows.
-    fn arrive(&mut self, index: Index, piece: Piece) -> bool {
+    fn arrive(&mut self, index: ExtendedTsn, piece: Piece) -> bool {
         let Neighbours { fits, expected } = self.neighbours(index, &piece);
         assert_eq!(self.reassembly.expects(index), expected, "at {index}");
         if piece.beginning && piece.ending {
@@ -136,7 +136,7 @@ impl Model {
         }
     }
 
-    fn check_run(&mut self, index: Index, answered: Index) {
+    fn check_run(&mut self, index: ExtendedTsn, answered: ExtendedTsn) {
         let (first, run) = self.run_around(index);
         assert_eq!(answered, first);
         let assembly = self.reassembly.assembly(first).expect("the run is there");
@@ -168,7 +168,7 @@ impl Model {
     }
 
     /// The runs in the making: first index, and pieces that are held.
-    fn open_runs(&self) -> Vec<(Index, Vec<&Piece>)> {
+    fn open_runs(&self) -> Vec<(ExtendedTsn, Vec<&Piece>)> {
         let mut runs = Vec::new();
         let mut index = FIRST;
         while let Some((&next, _)) = self.pieces.range(index..).next() {
@@ -200,7 +200,7 @@ impl Model {
 }
 
 /// A fragment of the plan: messages of some lengths follow each other.
-fn planned(plan: &[u8; MESSAGES], index: Index) -> Piece {
+fn planned(plan: &[u8; MESSAGES], index: ExtendedTsn) -> Piece {
     let lengths = plan.map(|byte| 1 + u64::from(byte % 7));
     let turn: u64 = lengths.iter().sum();
     let (round, mut offset) = ((index - FIRST) / turn, (index - FIRST) % turn);

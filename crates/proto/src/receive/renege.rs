@@ -10,8 +10,8 @@ use anabranch_wire::chunk::GapAckBlock;
 use super::Receiver;
 use super::delivery::Held;
 use super::interleaved::Key;
-use super::tsn_tracker::Index;
-use crate::runs::{Run, Runs};
+use crate::seq::ExtendedTsn;
+use crate::seq::{Run, Runs};
 
 /// Where what may be reneged is held, if not as a run of fragments.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +29,7 @@ pub(super) struct Revocable {
     pub(super) enabled: bool,
     tsns: Runs,
     /// By the first TSN.
-    places: BTreeMap<Index, Place>,
+    places: BTreeMap<ExtendedTsn, Place>,
 }
 
 impl Revocable {
@@ -65,7 +65,7 @@ impl Revocable {
     pub(super) fn remove_message(&mut self, held: &Held) {
         self.remove(Run {
             first: held.first,
-            last: (held.first + held.chunks as Index).saturating_sub(1),
+            last: (held.first + held.chunks as ExtendedTsn).saturating_sub(1),
         });
     }
 
@@ -129,7 +129,7 @@ impl Receiver {
         }
         let cumulative = self.tracker.cumulative();
         let waiting = self.streams.waiting();
-        let waiting = waiting.map(|(first, chunks)| (first, first + chunks as Index - 1));
+        let waiting = waiting.map(|(first, chunks)| (first, first + chunks as ExtendedTsn - 1));
         let runs = self.reassembly.runs();
         let partial = self.partial;
         let interleaved = self.interleaved.iter().flat_map(|all| all.revocable());
@@ -172,14 +172,14 @@ impl Receiver {
     }
 }
 
-fn told_run(cumulative: Index, block: GapAckBlock) -> Run {
+fn told_run(cumulative: ExtendedTsn, block: GapAckBlock) -> Run {
     Run {
-        first: cumulative + Index::from(block.start),
-        last: cumulative + Index::from(block.end),
+        first: cumulative + ExtendedTsn::from(block.start),
+        last: cumulative + ExtendedTsn::from(block.end),
     }
 }
 
-fn block(cumulative: Index, run: Run) -> GapAckBlock {
+fn block(cumulative: ExtendedTsn, run: Run) -> GapAckBlock {
     GapAckBlock {
         start: (run.first - cumulative) as u16,
         end: (run.last - cumulative) as u16,

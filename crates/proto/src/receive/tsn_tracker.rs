@@ -3,7 +3,7 @@
 use anabranch_wire::Tsn;
 use anabranch_wire::chunk::GapAckBlock;
 
-use crate::runs::{Run, Runs};
+use crate::seq::{ExtendedTsn, Run, Runs, extend_tsn, first_extended_tsn};
 
 /// A gap block tells of TSNs by 16-bit offsets (§3.3.4): nothing further ahead is kept or acknowledged.
 const MAX_AHEAD: u64 = 65_535;
@@ -11,13 +11,10 @@ const MAX_AHEAD: u64 = 65_535;
 /// Duplicates remembered for the next SACK: more would say nothing new.
 const MOST_DUPLICATES: usize = 64;
 
-/// TSNs counted without wrapping: the low 32 bits are the TSN.
-pub(crate) type Index = u64;
-
 /// Where a TSN stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrival {
-    New(Index),
+    New(ExtendedTsn),
     Duplicate,
     OutOfRange,
 }
@@ -26,7 +23,7 @@ pub(crate) enum Arrival {
 #[derive(Debug)]
 pub(crate) struct TsnTracker {
     /// Everything up to here has arrived.
-    cumulative: Index,
+    cumulative: ExtendedTsn,
     /// What has arrived above.
     above: Runs,
     duplicates: Vec<Tsn>,
@@ -35,14 +32,13 @@ pub(crate) struct TsnTracker {
 impl TsnTracker {
     pub(crate) fn new(initial_tsn: Tsn) -> Self {
         Self {
-            // One turn ahead, so that an index before the first is still positive.
-            cumulative: ((1 << 32) | Index::from(initial_tsn.0)) - 1,
+            cumulative: first_extended_tsn(initial_tsn) - 1,
             above: Runs::default(),
             duplicates: Vec::new(),
         }
     }
 
-    pub(crate) fn cumulative(&self) -> Index {
+    pub(crate) fn cumulative(&self) -> ExtendedTsn {
         self.cumulative
     }
 
@@ -65,8 +61,7 @@ impl TsnTracker {
 
     /// Where a TSN stands.
     pub(crate) fn place(&self, tsn: Tsn) -> Arrival {
-        let ahead = tsn.distance_from(self.cumulative_tsn()) as i32;
-        let index = self.cumulative.wrapping_add_signed(i64::from(ahead));
+        let index = extend_tsn(tsn, self.cumulative);
         if self.contains(index) {
             Arrival::Duplicate
         } else if index > self.cumulative + MAX_AHEAD {
@@ -82,12 +77,12 @@ impl TsnTracker {
     }
 
     /// Whether a new one would make a run longer, and not begin another.
-    pub(crate) fn touches(&self, index: Index) -> bool {
+    pub(crate) fn touches(&self, index: ExtendedTsn) -> bool {
         self.contains(index - 1) || self.contains(index + 1)
     }
 
     /// Whether it has arrived.
-    pub(crate) fn contains(&self, index: Index) -> bool {
+    pub(crate) fn contains(&self, index: ExtendedTsn) -> bool {
         // The next one would have moved the cumulative point.
         if index <= self.cumulative + 1 {
             return index <= self.cumulative;
@@ -96,7 +91,7 @@ impl TsnTracker {
     }
 
     /// Notes a new one.
-    pub(crate) fn record(&mut self, index: Index) {
+    pub(crate) fn record(&mut self, index: ExtendedTsn) {
         if index == self.cumulative + 1 {
             self.cumulative = index;
             self.climb();
@@ -115,32 +110,32 @@ impl TsnTracker {
 
     /// Everything up to this TSN counts as arrived (RFC 3758 §3.6), and what has arrived next to it. Answers its index, and
     /// how far that was ahead; `None` if it is not ahead at all.
-    pub(crate) fn skip_to(&mut self, tsn: Tsn) -> Option<(Index, u64)> {
-        let ahead = tsn.distance_from(self.cumulative_tsn());
-        if ahead == 0 || (ahead as i32) < 0 {
+    pub(crate) fn skip_to(&mut self, tsn: Tsn) -> Option<(ExtendedTsn, u64)> {
+        let index = extend_tsn(tsn, self.cumulative);
+        if index <= self.cumulative {
             return None;
         }
-        let index = self.cumulative + Index::from(ahead);
+        let ahead = index - self.cumulative;
         self.cumulative = index;
         self.climb();
-        Some((index, ahead.into()))
+        Some((index, ahead))
     }
 
     /// Where a TSN above the cumulative point stands that has not arrived; `None` of any other.
-    pub(crate) fn missing(&self, tsn: Tsn) -> Option<Index> {
-        let ahead = u64::from(tsn.distance_from(self.cumulative_tsn()));
-        let index = self.cumulative + ahead;
-        (ahead <= MAX_AHEAD && !self.contains(index)).then_some(index)
+    pub(crate) fn missing(&self, tsn: Tsn) -> Option<ExtendedTsn> {
+        let index = extend_tsn(tsn, self.cumulative);
+        let ahead = index > self.cumulative && index <= self.cumulative + MAX_AHEAD;
+        (ahead && !self.contains(index)).then_some(index)
     }
 
     /// Takes back that a run of TSNs above the cumulative point has arrived (§6.2, reneging).
-    pub(crate) fn take_back(&mut self, first: Index, last: Index) {
+    pub(crate) fn take_back(&mut self, first: ExtendedTsn, last: ExtendedTsn) {
         self.above.remove(Run { first, last });
     }
 
     /// Appends what is above the cumulative point to `blocks`, at most `most` of them.
     pub(crate) fn gap_blocks(&self, most: usize, blocks: &mut Vec<GapAckBlock>) {
-        let offset = |index: Index| (index - self.cumulative) as u16;
+        let offset = |index: ExtendedTsn| (index - self.cumulative) as u16;
         let runs = self.above.iter().take(most);
         blocks.extend(runs.map(|run| GapAckBlock {
             start: offset(run.first),

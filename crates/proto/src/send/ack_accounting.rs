@@ -7,7 +7,7 @@ use super::outstanding::{AckOutcome, Chunk};
 use super::per_path::PerPath;
 use super::recovery_rules::RecoveryRules;
 use crate::path::PathId;
-use crate::runs::{Run, Runs};
+use crate::seq::{Run, Runs};
 
 /// The ways to account for acknowledgements; one variant each.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Which chunks acknowledgements report missing, counted by intervals (RFC 9260 §7.2.4): a SACK costs its gap blocks,
 //! never the window.
 
-use crate::runs::{Run, Runs};
+use crate::seq::{Run, Runs};
 
 /// The reports of missing chunks. Each names all chunks below an index that are missing, so that a chunk has been reported n times
 /// if the n-th highest of these indexes is above it: chunks and holes between them need no counters.
@@ -55,107 +55,12 @@ impl Reports {
     }
 }
 
-/// Writes the maximal runs of what is in `these` or in `those` to `all`; each in order and apart.
-pub(crate) fn union(these: &[Run], those: &[Run], all: &mut Vec<Run>) {
-    all.clear();
-    let (mut these, mut those) = (these.iter().peekable(), those.iter().peekable());
-    loop {
-        let next = match (these.peek(), those.peek()) {
-            (Some(one), Some(other)) if one.first <= other.first => these.next(),
-            (_, Some(_)) => those.next(),
-            (Some(_), None) => these.next(),
-            (None, None) => return,
-        };
-        let Some(next) = next else { return };
-        match all.last_mut() {
-            Some(run) if next.first <= run.last + 1 => run.last = run.last.max(next.last),
-            _ => all.push(*next),
-        }
-    }
-}
-
-/// Calls `each` with every maximal run that is in `these` and not in `those`; both in order and apart.
-pub(crate) fn difference(these: &[Run], those: &[Run], mut each: impl FnMut(Run)) {
-    let mut others = those.iter().peekable();
-    for run in these {
-        let mut first = run.first;
-        while others.next_if(|other| other.last < first).is_some() {}
-        // An `other` may reach beyond this run into the next: it is looked at, not taken.
-        let mut ahead = others.clone();
-        while let Some(other) = ahead.next_if(|other| other.first <= run.last) {
-            if first < other.first {
-                each(Run {
-                    first,
-                    last: other.first - 1,
-                });
-            }
-            first = other.last + 1;
-            if other.last <= run.last {
-                others.next();
-            }
-        }
-        if first <= run.last {
-            each(Run {
-                first,
-                last: run.last,
-            });
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn runs(pairs: &[(u64, u64)]) -> Vec<Run> {
         pairs.iter().map(|&(first, last)| Run { first, last }).collect()
-    }
-
-    fn minus(these: &[(u64, u64)], those: &[(u64, u64)]) -> Vec<(u64, u64)> {
-        let mut result = Vec::new();
-        difference(&runs(these), &runs(those), |run| {
-            result.push((run.first, run.last))
-        });
-        result
-    }
-
-    #[test]
-    fn difference_of_runs() {
-        assert_eq!(minus(&[(3, 9)], &[]), [(3, 9)]);
-        assert_eq!(minus(&[(3, 9)], &[(1, 20)]), []);
-        assert_eq!(minus(&[(3, 9)], &[(5, 6)]), [(3, 4), (7, 9)]);
-        assert_eq!(minus(&[(3, 9), (12, 15)], &[(8, 13)]), [(3, 7), (14, 15)]);
-        assert_eq!(
-            minus(&[(3, 9), (12, 15)], &[(1, 2), (4, 4), (6, 6), (15, 30)]),
-            [(3, 3), (5, 5), (7, 9), (12, 14)]
-        );
-    }
-
-    #[test]
-    fn difference_and_union_agree_with_sets() {
-        // All pairs of subsets of eight numbers.
-        let to_runs = |bits: u32| {
-            let mut result: Vec<Run> = Vec::new();
-            for number in (0..8).filter(|n| bits >> n & 1 == 1) {
-                match result.last_mut() {
-                    Some(run) if run.last + 1 == number => run.last = number,
-                    _ => result.push(Run {
-                        first: number,
-                        last: number,
-                    }),
-                }
-            }
-            result
-        };
-        for these in 0..256_u32 {
-            for those in 0..256_u32 {
-                let mut found = Vec::new();
-                difference(&to_runs(these), &to_runs(those), |run| found.push(run));
-                assert_eq!(found, to_runs(these & !those), "{these:b} {those:b}");
-                union(&to_runs(these), &to_runs(those), &mut found);
-                assert_eq!(found, to_runs(these | those), "{these:b} {those:b}");
-            }
-        }
     }
 
     fn set(pairs: &[(u64, u64)]) -> Runs {

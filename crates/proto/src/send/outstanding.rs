@@ -24,7 +24,7 @@ use super::ack_accounting::AckAccounting;
 use super::fragment::Fragment;
 use super::recovery_rules::RecoveryRules;
 use crate::path::PathId;
-use crate::runs::{Run, Runs};
+use crate::seq::{Run, Runs, extend_tsn, first_extended_tsn};
 use crate::time::Timestamp;
 
 /// A receiver can report TSNs only as 16-bit offsets from the cumulative TSN ack (§3.3.4).
@@ -76,8 +76,7 @@ impl Outstanding {
     pub(crate) fn new(initial_tsn: Tsn, rules: RecoveryRules, accounting: AckAccounting) -> Self {
         Self {
             chunks: VecDeque::new(),
-            // One turn ahead, so that an index below the first is still positive.
-            base: (1 << 32) | u64::from(initial_tsn.0),
+            base: first_extended_tsn(initial_tsn),
             acked: Runs::default(),
             revocable: Runs::default(),
             for_good: Runs::default(),
@@ -213,8 +212,7 @@ impl Outstanding {
 
     /// The index of a TSN near the ring.
     fn index_of(&self, tsn: Tsn) -> u64 {
-        let ahead = tsn.distance_from(Tsn(self.base as u32)) as i32;
-        self.base.wrapping_add_signed(i64::from(ahead))
+        extend_tsn(tsn, self.base)
     }
 
     /// Everything that was not acknowledged, in order, as the association ends or restarts.

@@ -6,7 +6,7 @@ use super::path_flight::PathFlight;
 use super::recovery_rules::RecoveryRules;
 use crate::extension::eca::Transmissions;
 use crate::path::PathId;
-use crate::runs::Run;
+use crate::seq::Run;
 
 /// The paths of an association, as their acknowledgements see them.
 #[derive(Debug, Default)]

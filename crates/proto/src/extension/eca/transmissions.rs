@@ -10,8 +10,8 @@ use anabranch_wire::Psn;
 use anabranch_wire::chunk::{CoopSack, GapAckBlock, PathSequence};
 
 use crate::path::PathId;
-use crate::runs::{Run, Runs};
 use crate::send::{InvalidAck, normalise};
+use crate::seq::{Run, Runs, extend_psn};
 use crate::time::Timestamp;
 
 /// How far transmissions may be ahead of the receiver's CumPSN: gap blocks tell of no more.
@@ -75,13 +75,7 @@ impl SentOnPath {
 
     /// A number on the wire, without wrapping: near the receiver's CumPSN. `None` of one before the first.
     fn unwrap(&self, number: Psn) -> Option<u64> {
-        let ahead = number.distance_from(Psn::new(self.base as u32));
-        let half = 1 << (Psn::BITS - 1);
-        if ahead < half {
-            Some(self.base + u64::from(ahead))
-        } else {
-            self.base.checked_sub(u64::from((1 << Psn::BITS) - ahead))
-        }
+        extend_psn(number, self.base)
     }
 
     fn get(&self, number: u64) -> Option<Sent> {

@@ -6,13 +6,13 @@ use anabranch_wire::{Fsn, Ppid};
 use bytes::Bytes;
 
 use super::super::Fragment;
-use super::super::tsn_tracker::Index;
+use crate::seq::ExtendedTsn;
 
 /// The user data of one fragment.
 #[derive(Debug)]
 struct Piece {
     /// Its TSN.
-    index: Index,
+    index: ExtendedTsn,
     payload: Bytes,
 }
 
@@ -51,7 +51,7 @@ impl Growing {
     }
 
     /// The TSNs of the pieces that may be handed over next, from the `skip`th on.
-    pub(super) fn run_from(&self, skip: usize) -> impl Iterator<Item = Index> + '_ {
+    pub(super) fn run_from(&self, skip: usize) -> impl Iterator<Item = ExtendedTsn> + '_ {
         self.run.iter().skip(skip).map(|piece| piece.index)
     }
 
@@ -78,7 +78,7 @@ impl Growing {
     ///
     /// # Errors
     /// What is wrong, if it contradicts those before.
-    pub(super) fn insert(&mut self, index: Index, fragment: Fragment) -> Result<u64, &'static str> {
+    pub(super) fn insert(&mut self, index: ExtendedTsn, fragment: Fragment) -> Result<u64, &'static str> {
         let next = self.next();
         let ahead = Fsn(fragment.fsn).distance_from(Fsn(next as u32)) as i32;
         let fsn = match (fragment.beginning, next.checked_add_signed(ahead.into())) {
@@ -139,7 +139,7 @@ impl Growing {
     }
 
     /// The TSNs of the pieces that may be taken back (RFC 9260 §6.2): not of those that are handed over in parts.
-    pub(super) fn revocable(&self) -> impl Iterator<Item = Index> + '_ {
+    pub(super) fn revocable(&self) -> impl Iterator<Item = ExtendedTsn> + '_ {
         let run = self.run.iter().filter(|_| self.number.is_none());
         run.chain(self.beyond.values()).map(|piece| piece.index)
     }

@@ -12,11 +12,11 @@ use anabranch_wire::{Mid, StreamId};
 use super::delivery::{Held, Ready};
 use super::receive_window::ReceiveWindow;
 use super::renege::{Place, Revocable};
-use super::tsn_tracker::Index;
 use super::{Fragment, MessagePart, Payload, Verdict};
 use crate::config::BufferConfig;
 use crate::paged::Paged;
-use crate::runs::Run;
+use crate::seq::ExtendedTsn;
+use crate::seq::Run;
 use growing::Growing;
 
 /// What names a message among those that are there.
@@ -55,7 +55,7 @@ impl Outlet<'_> {
     }
 
     /// These TSNs can no longer be reneged.
-    fn keep(&mut self, tsns: impl Iterator<Item = Index>) {
+    fn keep(&mut self, tsns: impl Iterator<Item = ExtendedTsn>) {
         if self.revocable.enabled {
             tsns.for_each(|index| self.revocable.remove(Run::of(index)));
         }
@@ -115,7 +115,12 @@ impl Interleaved {
     }
 
     /// Takes a fragment, whose room in the window is taken.
-    pub(super) fn on_fragment(&mut self, index: Index, fragment: Fragment, out: &mut Outlet<'_>) -> Verdict {
+    pub(super) fn on_fragment(
+        &mut self,
+        index: ExtendedTsn,
+        fragment: Fragment,
+        out: &mut Outlet<'_>,
+    ) -> Verdict {
         let key = Key {
             stream: fragment.stream,
             unordered: fragment.unordered,
@@ -455,7 +460,7 @@ impl Interleaved {
 
     /// The TSNs of what may be taken back, in no order.
     #[cfg(test)]
-    pub(super) fn revocable(&self) -> impl Iterator<Item = Index> + '_ {
+    pub(super) fn revocable(&self) -> impl Iterator<Item = ExtendedTsn> + '_ {
         let all = self.messages.values().chain(self.in_parts.values());
         all.flat_map(Growing::revocable)
     }

@@ -4,9 +4,9 @@ use anabranch_wire::chunk::GapAckBlock;
 
 use super::{AckOutcome, Chunk, ChunkState, InvalidAck, Judge, Outstanding, RENEGE_INTERVAL};
 use crate::path::PathId;
-use crate::runs::Run;
 use crate::send::ack_accounting::AckAccounting;
 use crate::send::ack_report::AckReport;
+use crate::seq::Run;
 use crate::time::Timestamp;
 
 impl Outstanding {

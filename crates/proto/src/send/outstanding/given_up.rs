@@ -7,9 +7,9 @@ use super::acknowledged::runs_above;
 use super::{AckOutcome, Chunk, ChunkState, Judge, Outstanding};
 use crate::message::MessageId;
 use crate::path::PathId;
-use crate::runs::Run;
 use crate::send::ack_report::AckReport;
 use crate::send::fragment::Fragment;
+use crate::seq::Run;
 use crate::time::Timestamp;
 
 /// A message of which chunks were given up.

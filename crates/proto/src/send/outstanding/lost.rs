@@ -3,9 +3,9 @@
 use super::chunk::{Chunk, ChunkState};
 use super::{AckOutcome, Outstanding, named};
 use crate::path::PathId;
-use crate::runs::{Run, Runs};
 use crate::send::abandonment::AbandonPolicy;
 use crate::send::ack_accounting::AckAccounting;
+use crate::seq::{Run, Runs};
 use crate::time::Timestamp;
 
 /// Who says whether a chunk that is missing is given up.

@@ -7,9 +7,9 @@ use super::acknowledged::runs_above;
 use super::{AckOutcome, ChunkState, InvalidAck, Judge, MAX_AHEAD, Outstanding};
 use crate::extension::eca::{NamedAck, Transmissions};
 use crate::path::PathId;
-use crate::runs::Run;
 use crate::send::ack_report::{AckReport, normalise};
-use crate::send::loss::{difference, union};
+use crate::seq::Run;
+use crate::seq::{difference, union};
 use crate::time::Timestamp;
 
 /// Chunks taken for lost that are remembered.
