@@ -26,9 +26,7 @@ pub(crate) use ack_accounting::AckAccounting;
 pub(crate) use ack_report::AckReport;
 pub(crate) use ack_report::normalise;
 pub(crate) use data_format::{DataFormat, Label, TransmissionName};
-#[cfg(any(test, feature = "fuzzing"))]
-pub(crate) use fragment::Fragment;
-pub(crate) use fragment::UnsentMessage;
+pub(crate) use fragment::{Fragment, UnsentMessage};
 pub(crate) use outstanding::{AckOutcome, Chunk, ChunkState, InvalidAck, Judge, Outstanding, PathOutcome};
 pub use recovery_rules::{RecoveryRules, T3Restart};
 pub(crate) use send_queue::SendQueue;

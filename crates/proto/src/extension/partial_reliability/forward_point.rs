@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use anabranch_wire::chunk::{Chunk, ForwardTsn, IForwardTsn, SkippedMessage, SkippedStream};
 use anabranch_wire::{Mid, Ssn, StreamId, Tsn};
 
-use crate::send::{DataFormat, Outstanding};
+use crate::send::{DataFormat, Fragment, Outstanding};
 use crate::time::Timestamp;
 
 /// Bytes of a FORWARD-TSN without streams, and of each stream.
@@ -21,7 +21,7 @@ const I_ENTRY_LEN: usize = 8;
 const REPEAT_AFTER: u8 = 3;
 
 /// How far the receiver may be told to go on without what is missing.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ForwardPoint {
     /// Whether chunks that the receiver holds for good do not stop the point.
     past_nonrenegable: bool,
@@ -32,6 +32,12 @@ pub(crate) struct ForwardPoint {
     /// `Advanced.Peer.Ack.Point`: the last one up to there that was given up. What is held for good behind it gains
     /// nothing by being passed: the receiver's own cumulative point runs over it.
     point: u64,
+    /// The highest index up to `point` at which a FORWARD-TSN may end.
+    end: u64,
+    /// Up to `point`, the highest abandoned chunk of each stream, of ordered and of unordered messages (`true`): its index and
+    /// the number of its message. Kept while the point moves, so that a peer that has many of them sent does not make this side
+    /// visit all chunks for each.
+    skipped: BTreeMap<(StreamId, bool), (u64, u32)>,
     /// Where the look at the message behind `reached` begins anew, which an acknowledgement must not pay for in whole: all of it
     /// before this index is non-renegable; or, of a message that was abandoned, is not in flight.
     looked: u64,
@@ -50,6 +56,8 @@ impl ForwardPoint {
             format: DataFormat::Data,
             reached: 0,
             point: 0,
+            end: 0,
+            skipped: BTreeMap::new(),
             looked: 0,
             told: 0,
             told_at: Timestamp::ZERO,
@@ -82,7 +90,7 @@ impl ForwardPoint {
             let waits = self.format.interleaves() && chunk.abandoned && self.waits_for(outstanding, next);
             if chunk.abandoned && !waits {
                 self.reached = next;
-                self.point = next;
+                self.pass(next, &chunk.fragment);
             } else if self.past_nonrenegable
                 && chunk.for_good
                 && let Some(end) = self.end_of_kept(outstanding, next)
@@ -93,6 +101,19 @@ impl ForwardPoint {
             }
         }
         self.reached + 1
+    }
+
+    /// The point moves over an abandoned chunk.
+    fn pass(&mut self, index: u64, fragment: &Fragment) {
+        self.point = index;
+        let interleaves = self.format.interleaves();
+        if interleaves || !fragment.unordered {
+            let key = (fragment.stream, fragment.unordered);
+            self.skipped.insert(key, (index, fragment.sequence));
+        }
+        if interleaves || fragment.ending {
+            self.end = index;
+        }
     }
 
     fn end_of_kept(&mut self, outstanding: &Outstanding, index: u64) -> Option<u64> {
@@ -166,22 +187,15 @@ impl ForwardPoint {
         let interleaves = self.format.interleaves();
         let entry_len = if interleaves { I_ENTRY_LEN } else { ENTRY_LEN };
         let entries = room.checked_sub(HEADER_LEN)? / entry_len;
-        let mut skipped = BTreeMap::<(StreamId, bool), u32>::new();
-        let mut end = None;
-        for index in outstanding.base()..=self.point {
-            let chunk = outstanding.chunk(index);
-            let fragment = &chunk.fragment;
-            if chunk.abandoned && (interleaves || !fragment.unordered) {
-                let key = (fragment.stream, fragment.unordered);
-                if skipped.len() >= entries && !skipped.contains_key(&key) {
-                    break;
-                }
-                skipped.insert(key, fragment.sequence);
-            }
-            if interleaves || fragment.ending {
-                end = Some(index);
-            }
-        }
+        let base = outstanding.base();
+        self.skipped.retain(|_, (index, _)| *index >= base);
+        let (end, skipped) = if self.skipped.len() <= entries {
+            let end = Some(self.end).filter(|end| *end >= base);
+            let all = self.skipped.iter().map(|(key, (_, number))| (*key, *number));
+            (end, all.collect())
+        } else {
+            self.as_far_as_fits(outstanding, entries)
+        };
         let end = end?;
         self.due = false;
         self.short = 0;
@@ -202,5 +216,31 @@ impl ForwardPoint {
             });
             Chunk::ForwardTsn(ForwardTsn::new(end, skipped))
         })
+    }
+
+    /// Where a chunk with so many entries ends, and they.
+    fn as_far_as_fits(
+        &self,
+        outstanding: &Outstanding,
+        entries: usize,
+    ) -> (Option<u64>, BTreeMap<(StreamId, bool), u32>) {
+        let interleaves = self.format.interleaves();
+        let mut skipped = BTreeMap::new();
+        let mut end = None;
+        for index in outstanding.base()..=self.point {
+            let chunk = outstanding.chunk(index);
+            let fragment = &chunk.fragment;
+            if chunk.abandoned && (interleaves || !fragment.unordered) {
+                let key = (fragment.stream, fragment.unordered);
+                if skipped.len() >= entries && !skipped.contains_key(&key) {
+                    break;
+                }
+                skipped.insert(key, fragment.sequence);
+            }
+            if interleaves || fragment.ending {
+                end = Some(index);
+            }
+        }
+        (end, skipped)
     }
 }
