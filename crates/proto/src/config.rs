@@ -1,6 +1,7 @@
 //! What can be set, with RFC 9260 §16 names, units, ranges and defaults.
 
 mod multipath;
+mod recovery;
 
 use core::time::Duration;
 use std::net::IpAddr;
@@ -10,11 +11,11 @@ use anabranch_wire::chunk::OwnChunkTypes;
 
 use crate::message::DiscardNotice;
 
-pub use crate::send::{RecoveryRules, T3Restart};
 pub use multipath::{
     AckRouting, CoupledControl, EcaConfig, MultipathConfig, MultipathMode, PathScheduler,
     RetransmissionPolicy,
 };
+pub use recovery::{RecoveryRules, T3Restart};
 
 /// The settings of an endpoint and of the associations it makes. Start from [`Config::default`] and change what
 /// you need; [`Config::validate`] tells what does not fit together.

@@ -7,7 +7,7 @@
 /// # Panics
 /// If they disagree.
 pub fn outstanding(bytes: &[u8]) {
-    crate::send::outstanding_model::run(Commands::new(bytes));
+    crate::recovery::outstanding_model::run(Commands::new(bytes));
 }
 
 /// The same where acknowledgements name transmissions (ECA-SCTP), against a list of transmissions.
@@ -15,7 +15,7 @@ pub fn outstanding(bytes: &[u8]) {
 /// # Panics
 /// If they disagree.
 pub fn named(bytes: &[u8]) {
-    crate::send::named_model::run(Commands::new(bytes));
+    crate::recovery::named_model::run(Commands::new(bytes));
 }
 
 /// RFC 9260 §6.9: fragments that become messages against a map of fragments.

@@ -13,6 +13,7 @@
 
 mod association;
 mod config;
+mod congestion;
 mod endpoint;
 mod error;
 mod event;
@@ -26,6 +27,7 @@ mod paged;
 mod path;
 mod random;
 mod receive;
+mod recovery;
 mod send;
 mod seq;
 mod stats;

@@ -6,8 +6,9 @@ use anabranch_wire::packet::PacketWriter;
 use super::{Association, Capabilities};
 use crate::event::{Event, Undelivered};
 use crate::message::DiscardNotice;
+use crate::message::{AbandonPolicy, Persistence, UnsentMessage};
 use crate::path::{PathId, PathState};
-use crate::send::{AbandonPolicy, ChunkState, Judge, Persistence, UnsentMessage};
+use crate::recovery::{ChunkState, Judge};
 use crate::time::Timestamp;
 
 impl Association {

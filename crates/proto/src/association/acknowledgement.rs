@@ -8,10 +8,12 @@ use anabranch_wire::chunk::{NrSack, Sack};
 
 use super::Association;
 use crate::config::Config;
+use crate::config::T3Restart;
+use crate::congestion::{AckedOnPath, Coupling};
 use crate::event::CloseReason;
-use crate::path::{AckedOnPath, Coupling, PathId};
-use crate::send::{
-    AckAccounting, AckOutcome, AckReport, InvalidAck, Outstanding, PathOutcome, T3Restart, normalise,
+use crate::path::PathId;
+use crate::recovery::{
+    AckAccounting, AckOutcome, AckReport, InvalidAck, Outstanding, PathOutcome, normalise,
 };
 use crate::time::Timestamp;
 

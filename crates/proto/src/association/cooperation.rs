@@ -11,7 +11,8 @@ use super::outbound::MOST_ACK;
 use super::{Association, Capabilities};
 use crate::extension::eca::PathView;
 use crate::path::{PathId, PathState};
-use crate::send::{AckOutcome, TransmissionName};
+use crate::recovery::AckOutcome;
+use crate::send::TransmissionName;
 use crate::time::Timestamp;
 
 impl Association {

@@ -11,9 +11,10 @@ use super::{Association, ControlQueue, Notices, State};
 use crate::endpoint::Inbound;
 use crate::event::{CloseReason, EndpointEvent, Event, Reply};
 use crate::extension::ControlSources;
+use crate::message::UnsentMessage;
 use crate::path::{PathId, PathState};
 use crate::receive::Receiver;
-use crate::send::{SendQueue, UnsentMessage};
+use crate::send::SendQueue;
 use crate::time::Timestamp;
 
 /// As much of an application's reason as travels in an ABORT.

@@ -19,10 +19,12 @@ use crate::config::Config;
 use crate::endpoint::{CookieMint, Inbound, StateCookie, TieTags};
 use crate::event::{CloseReason, EndpointEvent, Event};
 use crate::extension::ControlSources;
+use crate::message::AbandonPolicy;
 use crate::path::{HeartbeatInfo, PathId, PathState, Paths};
 use crate::random::Random;
 use crate::receive::Receiver;
-use crate::send::{AbandonPolicy, AckOutcome, SendQueue};
+use crate::recovery::AckOutcome;
+use crate::send::SendQueue;
 use crate::stats::Counters;
 use crate::time::Timestamp;
 

@@ -4,7 +4,7 @@
 use super::outbound::DataTurn;
 use super::{Association, Capabilities};
 use crate::path::{Choice, Offer};
-use crate::send::ChunkState;
+use crate::recovery::ChunkState;
 use crate::time::Timestamp;
 
 impl Association {

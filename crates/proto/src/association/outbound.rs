@@ -9,7 +9,8 @@ use anabranch_wire::{Tsn, VerificationTag};
 use super::{Association, State, Transmit};
 use crate::config::SchedulerKind;
 use crate::path::{Candidate, PathId};
-use crate::send::{ChunkState, Label};
+use crate::recovery::ChunkState;
+use crate::send::Label;
 use crate::time::Timestamp;
 
 /// Bytes of a batch at most: what segmentation offload takes as one datagram, less the headers of IPv6 and UDP.

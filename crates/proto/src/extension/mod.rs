@@ -1,5 +1,5 @@
 //! What goes beyond RFC 9260, one room each. The base meets them at its seams: when a message is given up
-//! (`send/abandonment.rs`), what an acknowledgement says (`send/ack_report.rs`), what leaves beside data
+//! (`message/persistence.rs`), what an acknowledgement says (`recovery/ack_report.rs`), what leaves beside data
 //! ([`ControlSources`], here), what may leave beside what is in flight (`stream_priority`) and what need not be waited for (`receive/forward.rs`).
 
 pub(crate) mod eca;

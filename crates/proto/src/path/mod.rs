@@ -1,7 +1,6 @@
 //! The paths of an association, and what belongs to each: RTO, T3-rtx, congestion window, error counter, PMTU,
 //! heartbeat (RFC 9260 §6.3, §6.4, §7, §8).
 
-mod congestion;
 mod delivery;
 mod heartbeat;
 mod multipath;
@@ -13,7 +12,6 @@ use core::fmt;
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
 
-pub(crate) use congestion::{AckedOnPath, Controller, Coupling, Member};
 pub(crate) use heartbeat::{Heartbeat, HeartbeatInfo};
 pub(crate) use multipath::{Choice, Offer};
 pub(crate) use pmtu::Pmtu;
@@ -21,8 +19,9 @@ pub(crate) use rto::Rto;
 pub(crate) use selection::{Candidate, Paths};
 
 use crate::config::Config;
+use crate::congestion::{Controller, Member};
 use crate::extension::stream_priority::DelayBound;
-use crate::send::Persistence;
+use crate::message::Persistence;
 use crate::stats::PathStats;
 use crate::time::Timestamp;
 use delivery::Delivery;

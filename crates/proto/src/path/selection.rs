@@ -3,9 +3,9 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::Coupling;
 use super::{Path, PathId, PathState};
 use crate::config::{Config, MultipathConfig};
+use crate::congestion::Coupling;
 use crate::time::Timestamp;
 
 /// What is to be sent, as far as the choice of a path depends on it.

@@ -8,7 +8,7 @@ use anabranch_wire::chunk::{
 use anabranch_wire::packet::PacketWriter;
 use anabranch_wire::{Fsn, Mid, Ssn, Tsn};
 
-use super::fragment::Fragment;
+use crate::message::Fragment;
 
 /// The chunk types that carry user data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

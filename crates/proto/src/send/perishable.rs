@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 
 use anabranch_wire::StreamId;
 
-use super::abandonment::Persistence;
 use crate::message::MessageId;
+use crate::message::Persistence;
 use crate::time::Timestamp;
 
 /// The stream's class, then the message's own number; without one it is more important than any of its class. Lower is more

@@ -9,13 +9,13 @@ use std::collections::VecDeque;
 use anabranch_wire::{Ppid, StreamId};
 use bytes::Bytes;
 
-use super::abandonment::{Haste, Persistence};
 use super::data_format::{DataFormat, MessageNumbers};
-use super::fragment::{Fragment, UnsentMessage};
 use super::perishable::{Importance, Perishable};
 use super::scheduler::{Accepted, StreamScheduler};
 use crate::config::SchedulerKind;
 use crate::error::SendError;
+use crate::message::{Fragment, UnsentMessage};
+use crate::message::{Haste, Persistence};
 use crate::message::{MessageId, SendOptions};
 use crate::paged::Paged;
 use crate::stats::StreamStats;

@@ -12,10 +12,11 @@ use std::collections::VecDeque;
 use anabranch_wire::StreamId;
 use bytes::Bytes;
 
+use super::SendQueue;
 use super::data_format::DataFormat;
-use super::{Fragment, SendQueue, UnsentMessage};
 use crate::config::SchedulerKind::{self, *};
 use crate::fuzzing::Commands;
+use crate::message::{Fragment, UnsentMessage};
 use crate::message::{MessageId, Reliability, SendOptions};
 use crate::time::Timestamp;
 

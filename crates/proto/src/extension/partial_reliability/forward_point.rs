@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use anabranch_wire::chunk::{Chunk, ForwardTsn, IForwardTsn, SkippedMessage, SkippedStream};
 use anabranch_wire::{Mid, Ssn, StreamId, Tsn};
 
-use crate::send::{DataFormat, Fragment, Outstanding};
+use crate::message::Fragment;
+use crate::recovery::Outstanding;
+use crate::send::DataFormat;
 use crate::time::Timestamp;
 
 /// Bytes of a FORWARD-TSN without streams, and of each stream.
@@ -106,14 +108,22 @@ impl ForwardPoint {
     /// The point moves over an abandoned chunk.
     fn pass(&mut self, index: u64, fragment: &Fragment) {
         self.point = index;
-        let interleaves = self.format.interleaves();
-        if interleaves || !fragment.unordered {
-            let key = (fragment.stream, fragment.unordered);
+        if let Some(key) = self.key(fragment) {
             self.skipped.insert(key, (index, fragment.sequence));
         }
-        if interleaves || fragment.ending {
+        if self.may_end_at(fragment) {
             self.end = index;
         }
+    }
+
+    /// The entry that a FORWARD-TSN which passes a fragment has for it, if any.
+    fn key(&self, fragment: &Fragment) -> Option<(StreamId, bool)> {
+        let listed = self.format.interleaves() || !fragment.unordered;
+        listed.then_some((fragment.stream, fragment.unordered))
+    }
+
+    fn may_end_at(&self, fragment: &Fragment) -> bool {
+        self.format.interleaves() || fragment.ending
     }
 
     fn end_of_kept(&mut self, outstanding: &Outstanding, index: u64) -> Option<u64> {
@@ -224,20 +234,17 @@ impl ForwardPoint {
         outstanding: &Outstanding,
         entries: usize,
     ) -> (Option<u64>, BTreeMap<(StreamId, bool), u32>) {
-        let interleaves = self.format.interleaves();
         let mut skipped = BTreeMap::new();
         let mut end = None;
         for index in outstanding.base()..=self.point {
             let chunk = outstanding.chunk(index);
-            let fragment = &chunk.fragment;
-            if chunk.abandoned && (interleaves || !fragment.unordered) {
-                let key = (fragment.stream, fragment.unordered);
+            if let Some(key) = self.key(&chunk.fragment).filter(|_| chunk.abandoned) {
                 if skipped.len() >= entries && !skipped.contains_key(&key) {
                     break;
                 }
-                skipped.insert(key, fragment.sequence);
+                skipped.insert(key, chunk.fragment.sequence);
             }
-            if interleaves || fragment.ending {
+            if self.may_end_at(&chunk.fragment) {
                 end = Some(index);
             }
         }

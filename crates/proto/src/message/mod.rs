@@ -1,11 +1,16 @@
 //! User messages on their way in and out.
 
+mod fragment;
+mod persistence;
+
 use core::time::Duration;
 
 use anabranch_wire::{Ppid, StreamId};
 use bytes::{Bytes, BytesMut};
 
 use crate::config::PartialReliabilityConfig;
+pub(crate) use fragment::{Fragment, UnsentMessage};
+pub(crate) use persistence::{AbandonPolicy, Haste, Persistence};
 
 /// Names a message given to `send`, within its association; counts from 0 in the order of the calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,7 +1,7 @@
 //! Slow start, congestion avoidance and the cuts, as RFC 9260 §7.2 has them.
 
 use super::{AckedOnPath, Coupling};
-use crate::send::RecoveryRules;
+use crate::config::RecoveryRules;
 
 /// The state of RFC 9260's congestion control for one path; all in bytes of DATA chunks, headers and padding
 /// included (§1.6 and §7.2.2 count so).

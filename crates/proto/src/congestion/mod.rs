@@ -3,7 +3,7 @@
 mod coupled;
 mod rfc9260;
 
-use crate::send::RecoveryRules;
+use crate::config::RecoveryRules;
 
 pub(crate) use coupled::{Coupling, Member};
 pub(crate) use rfc9260::Rfc9260;

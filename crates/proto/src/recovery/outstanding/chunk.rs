@@ -1,7 +1,7 @@
 //! A chunk that was sent, and where it stands (RFC 9260 §6.2.1).
 
+use crate::message::Fragment;
 use crate::path::PathId;
-use crate::send::fragment::Fragment;
 use crate::time::Timestamp;
 
 /// Where a chunk stands.

@@ -3,8 +3,8 @@
 
 use super::outstanding::{AckOutcome, Chunk};
 use super::path_flight::PathFlight;
-use super::recovery_rules::RecoveryRules;
-use crate::extension::eca::Transmissions;
+use super::transmissions::Transmissions;
+use crate::config::RecoveryRules;
 use crate::path::PathId;
 use crate::seq::Run;
 

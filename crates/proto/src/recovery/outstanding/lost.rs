@@ -2,9 +2,9 @@
 
 use super::chunk::{Chunk, ChunkState};
 use super::{AckOutcome, Outstanding, named};
+use crate::message::AbandonPolicy;
 use crate::path::PathId;
-use crate::send::abandonment::AbandonPolicy;
-use crate::send::ack_accounting::AckAccounting;
+use crate::recovery::ack_accounting::AckAccounting;
 use crate::seq::{Run, Runs};
 use crate::time::Timestamp;
 

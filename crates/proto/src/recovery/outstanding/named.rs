@@ -5,9 +5,9 @@ use anabranch_wire::chunk::{CoopSack, GapAckBlock, GapAckBlocks};
 
 use super::acknowledged::runs_above;
 use super::{AckOutcome, ChunkState, InvalidAck, Judge, MAX_AHEAD, Outstanding};
-use crate::extension::eca::{NamedAck, Transmissions};
 use crate::path::PathId;
-use crate::send::ack_report::{AckReport, normalise};
+use crate::recovery::ack_report::{AckReport, normalise};
+use crate::recovery::transmissions::{NamedAck, Transmissions};
 use crate::seq::Run;
 use crate::seq::{difference, union};
 use crate::time::Timestamp;

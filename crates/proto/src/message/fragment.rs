@@ -3,9 +3,9 @@
 use anabranch_wire::{Ppid, StreamId};
 use bytes::Bytes;
 
-use super::abandonment::{Haste, Persistence};
+use super::MessageId;
+use super::{Haste, Persistence};
 use crate::event::Undelivered;
-use crate::message::MessageId;
 
 /// A piece of a message that fits a packet.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct Fragment {
     pub(crate) persistence: Persistence,
     pub(crate) haste: Haste,
     /// Bytes in a packet, with chunk header and padding.
-    pub(super) wire_len: u32,
+    pub(crate) wire_len: u32,
 }
 
 impl Fragment {

@@ -8,11 +8,14 @@ use anabranch_wire::{StreamId, Tsn};
 use bytes::Bytes;
 
 use super::outstanding::{AckOutcome, Chunk, ChunkState, InvalidAck, Outstanding, PathOutcome};
-use super::{AbandonPolicy, AckAccounting, AckReport, Judge, RecoveryRules, SendQueue, normalise};
+use super::{AckAccounting, AckReport, Judge, normalise};
+use crate::config::RecoveryRules;
 use crate::config::SchedulerKind;
 use crate::fuzzing::Commands;
+use crate::message::AbandonPolicy;
 use crate::message::SendOptions;
 use crate::path::PathId;
+use crate::send::SendQueue;
 use crate::time::Timestamp;
 
 const PATHS: u8 = 3;

@@ -4,8 +4,8 @@ use anabranch_wire::chunk::GapAckBlock;
 
 use super::{AckOutcome, Chunk, ChunkState, InvalidAck, Judge, Outstanding, RENEGE_INTERVAL};
 use crate::path::PathId;
-use crate::send::ack_accounting::AckAccounting;
-use crate::send::ack_report::AckReport;
+use crate::recovery::ack_accounting::AckAccounting;
+use crate::recovery::ack_report::AckReport;
 use crate::seq::Run;
 use crate::time::Timestamp;
 

@@ -11,11 +11,14 @@ use anabranch_wire::{Psn, StreamId, Tsn};
 use bytes::Bytes;
 
 use super::outstanding::{AckOutcome, ChunkState, InvalidAck, Outstanding, PathOutcome};
-use super::{AbandonPolicy, AckAccounting, Judge, RecoveryRules, SendQueue};
+use super::{AckAccounting, Judge};
+use crate::config::RecoveryRules;
 use crate::config::SchedulerKind;
 use crate::fuzzing::Commands;
+use crate::message::AbandonPolicy;
 use crate::message::SendOptions;
 use crate::path::PathId;
+use crate::send::SendQueue;
 use crate::time::Timestamp;
 
 const PATHS: usize = 3;

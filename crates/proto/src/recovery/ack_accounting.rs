@@ -5,7 +5,7 @@
 use super::loss::Reports;
 use super::outstanding::{AckOutcome, Chunk};
 use super::per_path::PerPath;
-use super::recovery_rules::RecoveryRules;
+use crate::config::RecoveryRules;
 use crate::path::PathId;
 use crate::seq::{Run, Runs};
 

@@ -21,8 +21,8 @@ pub(crate) use lost::Judge;
 pub(crate) use outcome::{AckOutcome, InvalidAck, PathOutcome};
 
 use super::ack_accounting::AckAccounting;
-use super::fragment::Fragment;
-use super::recovery_rules::RecoveryRules;
+use crate::config::RecoveryRules;
+use crate::message::Fragment;
 use crate::path::PathId;
 use crate::seq::{Run, Runs, extend_tsn, first_extended_tsn};
 use crate::time::Timestamp;

@@ -5,10 +5,10 @@ use anabranch_wire::StreamId;
 
 use super::acknowledged::runs_above;
 use super::{AckOutcome, Chunk, ChunkState, Judge, Outstanding};
+use crate::message::Fragment;
 use crate::message::MessageId;
 use crate::path::PathId;
-use crate::send::ack_report::AckReport;
-use crate::send::fragment::Fragment;
+use crate::recovery::ack_report::AckReport;
 use crate::seq::Run;
 use crate::time::Timestamp;
 

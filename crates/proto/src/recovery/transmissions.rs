@@ -10,7 +10,7 @@ use anabranch_wire::Psn;
 use anabranch_wire::chunk::{CoopSack, GapAckBlock, PathSequence};
 
 use crate::path::PathId;
-use crate::send::{InvalidAck, normalise};
+use crate::recovery::{InvalidAck, normalise};
 use crate::seq::{Run, Runs, extend_psn};
 use crate::time::Timestamp;
 
