@@ -39,7 +39,7 @@ impl Association {
         if format.numbers_transmissions() {
             self.receiver.acknowledge_by_transmission();
             self.outstanding
-                .name_transmissions(self.config.multipath.eca.time_rule);
+                .name_sendings(self.config.multipath.eca.time_rule, &mut self.paths);
         }
         self.queue.set_format(format);
         self.sources.forward.set_format(format);
@@ -191,7 +191,7 @@ impl Association {
 
     /// Whether anything may have to leave beside control chunks and data.
     pub(super) fn has_sources(&self) -> bool {
-        self.forward_due() || self.outstanding.transmissions().is_some() || self.sources.notices.is_enabled()
+        self.forward_due() || self.outstanding.identity().is_some() || self.sources.notices.is_enabled()
     }
 
     /// Adds what is due beside control chunks: a FORWARD-TSN, before any data (§3.5 F2), and notices of messages that left
@@ -244,7 +244,7 @@ impl Association {
         let path = self.paths.path(id);
         let full = path.pmtu.max_data();
         let window = path.control.cwnd() / full;
-        let closes = path.single_packet || path.flight_size + full >= path.control.cwnd();
+        let closes = path.single_packet || path.flight.bytes() + full >= path.control.cwnd();
         self.sources.notices.is_due(id, &self.outstanding, window, closes)
     }
 

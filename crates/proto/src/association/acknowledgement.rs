@@ -8,24 +8,18 @@ use anabranch_wire::chunk::{NrSack, Sack};
 
 use super::Association;
 use crate::config::Config;
-use crate::config::T3Restart;
 use crate::congestion::{AckedOnPath, Coupling};
 use crate::event::CloseReason;
 use crate::path::PathId;
 use crate::recovery::{
-    AckAccounting, AckOutcome, AckReport, InvalidAck, Outstanding, PathOutcome, normalise,
+    AckOutcome, AckReport, Answer, InvalidAck, Outstanding, PathOutcome, Phase, normalise,
 };
 use crate::time::Timestamp;
 
 impl Association {
     /// What is outstanding when nothing was sent yet.
     pub(super) fn no_outstanding(initial_tsn: Tsn, config: &Config) -> Outstanding {
-        let accounting = if config.multipath.is_on() {
-            AckAccounting::per_path()
-        } else {
-            AckAccounting::single_destination()
-        };
-        Outstanding::new(initial_tsn, config.recovery, accounting)
+        Outstanding::new(initial_tsn, config.recovery, config.multipath.is_on())
     }
 
     /// A SACK came in, which answers so many packets.
@@ -33,7 +27,8 @@ impl Association {
         self.counters.sacks_received += 1;
         let mut blocks = core::mem::take(&mut self.ack_blocks);
         normalise(&sack.gap_ack_blocks, &mut blocks[0]);
-        self.outstanding.on_duplicate_tsns(sack.duplicate_tsns.iter());
+        let duplicates = sack.duplicate_tsns.iter();
+        self.outstanding.on_duplicate_tsns(duplicates, &self.paths);
         self.on_ack_report(
             now,
             &AckReport {
@@ -56,7 +51,8 @@ impl Association {
         let mut blocks = core::mem::take(&mut self.ack_blocks);
         normalise(&sack.revocable, &mut blocks[0]);
         normalise(&sack.nonrenegable, &mut blocks[1]);
-        self.outstanding.on_duplicate_tsns(sack.duplicate_tsns.iter());
+        let duplicates = sack.duplicate_tsns.iter();
+        self.outstanding.on_duplicate_tsns(duplicates, &self.paths);
         self.on_ack_report(
             now,
             &AckReport {
@@ -77,9 +73,8 @@ impl Association {
         let mut outcome = core::mem::take(&mut self.outcome);
         outcome.begin(self.paths.len());
         let judge = self.judge(now);
-        let paths = &self.paths;
-        let earliest = |path| paths.path(path).earliest;
-        let result = self.outstanding.on_ack(report, earliest, &judge, &mut outcome);
+        let paths = &mut self.paths;
+        let result = self.outstanding.on_ack(report, paths, &judge, &mut outcome);
         if result.is_ok() {
             self.counters.retransmissions_spurious += report.duplicates as u64;
         }
@@ -122,8 +117,8 @@ impl Association {
         self.counters.fast_recoveries += u64::from(outcome.recoveries);
         for index in 0..self.paths.len() {
             let path = PathId(index as u8);
-            self.apply_to_path(now, path, &outcome.paths[index], outcome.cumulative_moved);
-            if outcome.paths[index].cut {
+            self.apply_to_path(now, path, &outcome.paths[index]);
+            if outcome.paths[index].phase == Phase::Reduced {
                 self.cut_for_losses(path);
             }
         }
@@ -132,7 +127,7 @@ impl Association {
 
     /// When what later packets of `path` have overtaken left first, and the time after which it is lost.
     fn time_rule_wait(&self, path: PathId) -> Option<(Timestamp, Duration)> {
-        let (left, quarters) = self.outstanding.overtaken(path)?;
+        let (left, quarters) = self.outstanding.overtaken(path, &self.paths)?;
         let round_trip = self.paths.path(path).rto.srtt()?;
         Some((left, round_trip * quarters / 4))
     }
@@ -157,8 +152,9 @@ impl Association {
             };
             outcome.begin(self.paths.len());
             let judge = self.judge(now);
+            let paths = &mut self.paths;
             self.outstanding
-                .on_overtaken(path, now.before(wait), &judge, outcome);
+                .on_overtaken(path, now.before(wait), &judge, paths, outcome);
             self.counters.losses_by_time += u64::from(outcome.paths[index].lost);
             self.apply_outcome(now, outcome);
             self.after_acknowledgement(now, &outcome.given_up);
@@ -196,7 +192,7 @@ impl Association {
         );
     }
 
-    fn apply_to_path(&mut self, now: Timestamp, id: PathId, outcome: &PathOutcome, cumulative_moved: bool) {
+    fn apply_to_path(&mut self, now: Timestamp, id: PathId, outcome: &PathOutcome) {
         let max_burst = self.config.max_burst;
         // Costs a look at every path.
         let coupling = if outcome.newly_acked > 0 {
@@ -206,9 +202,6 @@ impl Association {
         };
         let split = self.config.multipath.is_on();
         let path = self.paths.path_mut(id);
-        let flight_before = path.flight_size;
-        // In this order: what was taken back may be declared lost by the same acknowledgement.
-        path.flight_size = flight_before + outcome.reneged - outcome.left_flight;
         if let Some(sent_at) = outcome.sample {
             path.on_rtt_sample(now, sent_at);
         }
@@ -222,44 +215,30 @@ impl Association {
             }
             if split {
                 let round_trip = path.rto.srtt().unwrap_or(path.rto.current());
-                let idle = path.flight_size == 0;
+                let idle = path.flight.is_empty();
                 path.delivery.on_acked(now, outcome.newly_acked, round_trip, idle);
             }
             path.control.on_ack(AckedOnPath {
                 newly_acked: outcome.newly_acked,
-                flight_before,
+                flight_before: path.flight.progress().bytes_before,
                 advanced: outcome.advanced,
-                in_fast_recovery: outcome.growth_held,
-                all_acked: path.flight_size == 0 && (split || self.outstanding.is_empty()),
+                in_fast_recovery: outcome.phase == Phase::Recovering,
+                all_acked: path.flight.is_empty() && (split || self.outstanding.is_empty()),
                 coupling,
             });
         }
         path.delivery.on_lost(outcome.lost);
         path.open_burst(now, outcome.newly_acked, max_burst);
-        let restart = match self.config.recovery.t3_restart {
-            T3Restart::EarliestInFlight => outcome.earliest_acked,
-            T3Restart::CumulativeMoved => cumulative_moved,
-            T3Restart::CumulativeInFlight => outcome.cumulative_in_flight,
-        };
-        let earliest_moved = outcome.earliest_acked || outcome.lost > 0 || outcome.discarded;
-        if path.flight_size == 0 {
+        if path.flight.is_empty() {
             path.t3 = None;
-        } else {
-            if restart || (outcome.reneged > 0 && path.t3.is_none()) {
-                path.start_t3(now);
-            }
-            if earliest_moved || outcome.reneged > 0 {
-                let from = if outcome.reneged > 0 { 0 } else { path.earliest };
-                let earliest = self.outstanding.earliest_in_flight(id, from);
-                path.earliest = earliest.unwrap_or_else(|| self.outstanding.next_index());
-            }
+        } else if outcome.restarts_t3 || (outcome.reneged > 0 && path.t3.is_none()) {
+            path.start_t3(now);
         }
-        if outcome.proven {
-            self.on_path_answered(id);
-        } else if outcome.newly_acked > 0 {
-            self.on_path_may_have_answered(id);
-        } else if outcome.skipped {
-            self.error_count = 0;
+        match outcome.answer {
+            Answer::OfThisPath => self.on_path_answered(id),
+            Answer::Data => self.on_path_may_have_answered(id),
+            Answer::Skipped => self.error_count = 0,
+            Answer::Nothing => {}
         }
     }
 
@@ -268,7 +247,7 @@ impl Association {
         if !self.peer_window.is_closed() && self.timers.window_probe.is_none() {
             return;
         }
-        let left = self.peer_window.left(self.outstanding.in_flight());
+        let left = self.peer_window.left(self.paths.payload_in_flight());
         let fits = self.next_payload_len().is_none_or(|len| len <= left);
         if fits {
             self.timers.window_probe = None;

@@ -10,7 +10,7 @@ use anabranch_wire::packet::PacketWriter;
 use super::outbound::MOST_ACK;
 use super::{Association, Capabilities};
 use crate::extension::eca::PathView;
-use crate::path::{PathId, PathState};
+use crate::path::{Path, PathId, PathState};
 use crate::recovery::AckOutcome;
 use crate::send::TransmissionName;
 use crate::time::Timestamp;
@@ -27,11 +27,10 @@ impl Association {
         let mut outcome = core::mem::take(&mut self.outcome);
         outcome.begin(self.paths.len());
         let judge = self.judge(now);
-        let paths = &self.paths;
-        let earliest = |path| paths.path(path).earliest;
+        let paths = &mut self.paths;
         let result = self
             .outstanding
-            .on_coop_ack(sack, overtaken, earliest, &judge, &mut outcome);
+            .on_coop_ack(sack, overtaken, paths, &judge, &mut outcome);
         if result.is_ok() {
             self.counters.retransmissions_spurious += sack.duplicates.len() as u64;
             self.counters.sacks_stale += u64::from(overtaken);
@@ -40,7 +39,6 @@ impl Association {
         let a_rwnd = Some(sack.a_rwnd).filter(|_| !overtaken);
         self.after_ack(now, result, a_rwnd, &mut outcome);
         self.outcome = outcome;
-        self.note_numbers_left();
     }
 
     /// For comparison: acknowledgements that return by another path than the data's give no sample.
@@ -64,18 +62,9 @@ impl Association {
         }
     }
 
-    /// A path whose next transmission could not be named any more is given none.
-    pub(super) fn note_numbers_left(&mut self) {
-        if let Some(named) = self.outstanding.transmissions() {
-            for path in self.paths.iter_mut() {
-                path.has_numbers = named.has_room(path.id);
-            }
-        }
-    }
-
     /// A packet with data for `id` begins.
     pub(super) fn begin_data_packet(&mut self, now: Timestamp, id: PathId) {
-        self.outstanding.on_packet(id);
+        self.paths.path_mut(id).flight.begin_packet();
         if self.cooperates() && self.sources.cooperation.is_due(now) {
             let active = self.paths.iter().filter(|path| path.state == PathState::Active);
             let views = active.map(|path| PathView {
@@ -105,9 +94,9 @@ impl Association {
             return;
         }
         if let Some(number) = self.forward_psn_due(now, id)
-            && let Some(named) = self.outstanding.transmissions_mut()
+            && let Some(identity) = self.outstanding.identity_mut()
         {
-            named.on_forward_told(id, now);
+            identity.on_forward_told(id, now);
             let point = ForwardPsn(PathSequence { path: id.0, number });
             packet.push_as(self.config.chunk_types.forward_psn, &point);
             self.counters.forward_psns_sent += 1;
@@ -115,18 +104,18 @@ impl Association {
     }
 
     fn forward_psn_due(&self, now: Timestamp, id: PathId) -> Option<Psn> {
-        let named = self.outstanding.transmissions()?;
-        let rto = &self.paths.path(id).rto;
+        let identity = self.outstanding.identity()?;
+        let Path { rto, flight, .. } = self.paths.path(id);
         // Never at once: what takes the room of the data that it would ride with must not do so twice.
         let wait = rto.srtt().map_or(rto.current(), |srtt| 2 * srtt);
         let wait = wait.max(Duration::from_millis(1));
-        named.forward_due(id, now, wait)
+        identity.forward_due(id, flight, now, wait)
     }
 
     /// A path that has no numbers left and must tell its receiver so, though it has no data to send with it.
     pub(super) fn forward_psn_alone(&self, now: Timestamp) -> Option<PathId> {
-        self.outstanding.transmissions()?;
-        let stuck = |path: &&crate::path::Path| !path.has_numbers && path.state == PathState::Active;
+        self.outstanding.identity()?;
+        let stuck = |path: &&Path| !path.flight.has_numbers() && path.state == PathState::Active;
         let mut stuck = self.paths.iter().filter(stuck).map(|path| path.id);
         let tells = self.config.multipath.eca.forward_psn && self.state.sends_data();
         stuck.find(|id| tells && self.forward_psn_due(now, *id).is_some())

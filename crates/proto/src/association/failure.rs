@@ -251,7 +251,8 @@ impl Association {
     /// Tells every message that was not acknowledged whole, once, in the order of `send`.
     pub(super) fn tell_all_undelivered(&mut self) {
         // What was given up was told then.
-        let sent = self.outstanding.drain().filter(|chunk| !chunk.abandoned);
+        let drained = self.outstanding.drain(&mut self.paths);
+        let sent = drained.filter(|chunk| !chunk.abandoned);
         let mut failed: Vec<_> = sent.map(|chunk| chunk.fragment.undelivered()).collect();
         failed.extend(self.queue.drain().iter().map(UnsentMessage::undelivered));
         failed.sort_by_key(|undelivered| undelivered.message);
@@ -269,10 +270,8 @@ impl Association {
     pub(super) fn requeue_outstanding(&mut self) {
         for index in 0..self.paths.len() {
             let id = PathId(index as u8);
-            self.outstanding.on_timeout(id);
-            let path = self.paths.path_mut(id);
-            path.flight_size = 0;
-            path.t3 = None;
+            self.outstanding.on_timeout(id, &mut self.paths);
+            self.paths.path_mut(id).t3 = None;
         }
     }
 }

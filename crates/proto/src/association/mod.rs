@@ -215,7 +215,7 @@ impl Association {
     fn grow_send_buffer(&mut self) -> bool {
         let buffers = &self.config.buffers;
         let most = buffers.send.saturating_mul(buffers.growth as usize);
-        let grows = self.send_limit < most && self.outstanding.in_flight() >= self.send_limit / 2;
+        let grows = self.send_limit < most && self.paths.payload_in_flight() >= self.send_limit / 2;
         if grows {
             self.send_limit = (2 * self.send_limit).min(most);
         }
@@ -427,7 +427,7 @@ impl Association {
             queued_bytes: self.queue.bytes(),
             outstanding_bytes: self.outstanding.bytes(),
             gap_acked_bytes: self.outstanding.gap_acked_bytes(),
-            peer_rwnd: self.peer_window.left(self.outstanding.in_flight()),
+            peer_rwnd: self.peer_window.left(self.paths.payload_in_flight()),
             a_rwnd: self.receiver.a_rwnd(),
             unread_bytes: self.receiver.unread_bytes(),
         }

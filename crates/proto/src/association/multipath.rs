@@ -27,7 +27,7 @@ impl Association {
     fn offer(&self, len: usize) -> Offer {
         let buffers = &self.config.buffers;
         let multipath = &self.config.multipath;
-        let in_flight = self.outstanding.in_flight();
+        let in_flight = self.paths.payload_in_flight();
         let peer_takes = self.peer_window.left(in_flight) + in_flight;
         let most = buffers.send.saturating_mul(buffers.growth as usize);
         // What the peer may take back holds the send buffer as what it waits for holds its own.
@@ -65,7 +65,7 @@ impl Association {
         if !self.config.multipath.reschedule || !self.paths.spreads() || self.outstanding.is_empty() {
             return false;
         }
-        let in_flight = self.outstanding.in_flight();
+        let in_flight = self.paths.payload_in_flight();
         let blocked = match self.next_payload_len() {
             Some(len) => len > self.peer_window.left(in_flight),
             None => self.notices.wants_writable(),
@@ -83,11 +83,10 @@ impl Association {
         if !self.paths.delivers_sooner_elsewhere(path, size, waited) {
             return false;
         }
-        self.outstanding.reschedule(index);
+        self.outstanding.reschedule(index, &mut self.paths);
         self.counters.chunks_rescheduled += 1;
         let path = self.paths.path_mut(path);
-        path.flight_size -= size;
-        if path.flight_size == 0 {
+        if path.flight.is_empty() {
             path.t3 = None;
         }
         true

@@ -8,7 +8,7 @@ use anabranch_wire::{Tsn, VerificationTag};
 
 use super::{Association, State, Transmit};
 use crate::config::SchedulerKind;
-use crate::path::{Candidate, PathId};
+use crate::path::{Candidate, Flight, PathId};
 use crate::recovery::ChunkState;
 use crate::send::Label;
 use crate::time::Timestamp;
@@ -368,7 +368,7 @@ impl Association {
 
     /// Rule A of §6.1, and whether the next TSN could be acknowledged by a gap block.
     pub(super) fn window_lets(&mut self, now: Timestamp, id: PathId, len: usize) -> bool {
-        let in_flight = self.outstanding.in_flight();
+        let in_flight = self.paths.payload_in_flight();
         let alone = self.outstanding.is_empty();
         let window = len <= self.peer_window.left(in_flight)
             || self.peer_window.probe_now
@@ -449,7 +449,7 @@ impl Association {
         while let Some(index) = self.next_repeat(now) {
             let size = self.outstanding.chunk(index).fragment.wire_len();
             let path = self.paths.path(id);
-            let allowed = (any && path.has_numbers) || path.has_repeat_room();
+            let allowed = (any && path.flight.has_numbers()) || path.has_repeat_room();
             if !allowed || size > packet.room() || self.repeat_path(index) != id {
                 break;
             }
@@ -457,10 +457,11 @@ impl Association {
             let timed_out = chunk.state == ChunkState::Lost { timed_out: true };
             let payload = chunk.fragment.payload.len();
             let persistence = chunk.fragment.persistence;
-            self.outstanding.on_retransmit(index, id, now);
             let path = self.paths.path_mut(id);
-            let earliest = path.flight_size == 0 || (!split && index <= path.earliest);
-            path.on_data_sent(now, index, size, payload);
+            let is_lowest = |flight: &Flight| flight.lowest_tsn().is_none_or(|lowest| index < lowest);
+            let earliest = path.flight.is_empty() || (!split && is_lowest(&path.flight));
+            self.outstanding.on_retransmit(index, path, now);
+            path.on_data_sent(now, size, payload);
             path.delivery.on_repeat();
             if earliest {
                 path.start_t3(now);
@@ -487,7 +488,7 @@ impl Association {
         let Some(fragment) = self.queue.take(now, len) else {
             return;
         };
-        if len > self.peer_window.left(self.outstanding.in_flight()) {
+        if len > self.peer_window.left(self.paths.payload_in_flight()) {
             self.peer_window.on_probe();
             self.note_window_closed();
         }
@@ -500,8 +501,8 @@ impl Association {
         // flight, or a shutdown that waits for the last chunk.
         let closing = !matches!(self.state, State::Established) && self.queue.is_empty();
         let immediate = path.needs_ack_at_once(fragment.persistence) || closing;
-        let index = self.outstanding.push(fragment, id, now);
-        path.on_data_sent(now, index, size, len);
+        let index = self.outstanding.push(fragment, path, now);
+        path.on_data_sent(now, size, len);
         self.write_data(id, index, immediate, packet);
         self.counters.data_chunks_sent += 1;
         self.counters.data_bytes_sent += len as u64;
@@ -521,9 +522,6 @@ impl Association {
                 .then(|| self.name_of(id, chunk.sequence)),
         };
         format.write(&chunk.fragment, &label, packet);
-        if label.named.is_some() {
-            self.note_numbers_left();
-        }
     }
 }
 

@@ -69,7 +69,7 @@ impl Association {
     /// T3-rtx expired (§6.3.3, §7.2.3, §8.1, §8.2).
     fn on_t3(&mut self, now: Timestamp, id: PathId) {
         self.counters.timeouts += 1;
-        let probe = self.peer_window.dropped_probe(self.outstanding.in_flight());
+        let probe = self.peer_window.dropped_probe(self.paths.payload_in_flight());
         self.peer_window.answered = false;
         let setting_up = self.state.is_setting_up();
         let coupling = self.paths.coupling(id);
@@ -80,13 +80,12 @@ impl Association {
         if !setting_up {
             path.rto.back_off();
         }
-        path.flight_size = 0;
         // What the peer answers and drops because its window is closed was not lost on the way (§6.1 A).
         if !probe {
             path.control.on_timeout(coupling);
             path.single_packet = true;
         }
-        let lost = self.outstanding.on_timeout(id);
+        let lost = self.outstanding.on_timeout(id, &mut self.paths);
         self.paths.path_mut(id).delivery.on_lost(lost);
         self.advance_forward_point(now);
         self.sources.forward.on_timeout(&self.outstanding);
@@ -141,7 +140,7 @@ impl Association {
             }
             if let Some(_unanswered) = path.heartbeat.pending.take() {
                 // Data under way says more, and sooner (RFC 7829 §3.2 item 6).
-                if path.flight_size > 0 && self.times_heartbeats() {
+                if !path.flight.is_empty() && self.times_heartbeats() {
                     self.schedule_heartbeat(now, id);
                     continue;
                 }
@@ -159,9 +158,9 @@ impl Association {
             }
             let path = self.paths.path(id);
             let idle = match path.state {
-                PathState::Active => path.flight_size == 0,
+                PathState::Active => path.flight.is_empty(),
                 // What becomes of data that went there for want of another path says as much (RFC 7829 §3.2 item 6).
-                PathState::PotentiallyFailed => path.flight_size == 0 || self.paths.data_path() != id,
+                PathState::PotentiallyFailed => path.flight.is_empty() || self.paths.data_path() != id,
                 PathState::Unconfirmed | PathState::Inactive => true,
             };
             if !idle {

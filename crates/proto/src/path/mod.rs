@@ -2,6 +2,7 @@
 //! heartbeat (RFC 9260 §6.3, §6.4, §7, §8).
 
 mod delivery;
+mod flight;
 mod heartbeat;
 mod multipath;
 mod pmtu;
@@ -12,6 +13,7 @@ use core::fmt;
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
 
+pub(crate) use flight::{Fate, Flight, FlightProgress, SendNo, Sending};
 pub(crate) use heartbeat::{Heartbeat, HeartbeatInfo};
 pub(crate) use multipath::{Choice, Offer};
 pub(crate) use pmtu::Pmtu;
@@ -73,21 +75,16 @@ pub(crate) struct Path {
     pub(crate) delay_bound: Option<DelayBound>,
     pub(crate) pmtu: Pmtu,
     pub(crate) heartbeat: Heartbeat,
-    /// Bytes of DATA chunks sent here and neither acknowledged nor declared lost.
-    pub(crate) flight_size: usize,
+    pub(crate) flight: Flight,
     /// Errors in a row (§8.2).
     pub(crate) error_count: u32,
     /// When T3-rtx expires, while it runs (§6.3.2).
     pub(crate) t3: Option<Timestamp>,
-    /// The lowest index in flight on this path may not be below this one: where the search for it begins.
-    pub(crate) earliest: u64,
     /// After T3-rtx: one packet in flight until something is acknowledged (§7.2.1).
     pub(crate) single_packet: bool,
     /// The next packet of repeats leaves whatever the congestion window: what fast retransmit (§7.2.4 step 3) and T3-rtx
     /// (§6.3.3 E3) grant.
     pub(crate) repeat_now: bool,
-    /// Whether another transmission could be acknowledged: there are numbers for only so many at a time (ECA-SCTP).
-    pub(crate) has_numbers: bool,
     /// Bytes that may still leave in the burst of this moment (`Max.Burst`, §6.1 D).
     pub(crate) burst: Burst,
     /// When DATA last left, and whether the idle decay of §7.2.1 has begun since.
@@ -162,13 +159,11 @@ impl Path {
                 .map(|target| DelayBound::new(target, now)),
             pmtu,
             heartbeat: Heartbeat::default(),
-            flight_size: 0,
+            flight: Flight::default(),
             error_count: 0,
             t3: None,
-            earliest: 0,
             single_packet: false,
             repeat_now: false,
-            has_numbers: true,
             burst: Burst::default(),
             idle: Idle {
                 since: now,
@@ -205,9 +200,8 @@ impl Path {
 
     /// Whether the congestion window lets another packet with DATA out (§6.1 B).
     pub(crate) fn has_cwnd_room(&self) -> bool {
-        self.flight_size < self.control.cwnd()
-            && !(self.single_packet && self.flight_size > 0)
-            && self.has_numbers
+        let waits = self.single_packet && !self.flight.is_empty();
+        self.flight.bytes() < self.control.cwnd() && !waits && self.flight.has_numbers()
     }
 
     /// Whether the peer is asked to acknowledge a chunk at once (RFC 7053 §5.1), because no second packet leaves before. If
@@ -220,12 +214,12 @@ impl Path {
 
     /// Whether a packet of repeats may leave.
     pub(crate) fn has_repeat_room(&self) -> bool {
-        (self.repeat_now && self.has_numbers) || self.has_cwnd_room()
+        (self.repeat_now && self.flight.has_numbers()) || self.has_cwnd_room()
     }
 
     /// Whether data of a class behind the most urgent may leave, as far as its delay is bounded.
     pub(crate) fn has_room_for_less_urgent(&mut self, now: Timestamp) -> bool {
-        let flight = self.flight_size;
+        let flight = self.flight.bytes();
         self.delay_bound
             .as_mut()
             .is_none_or(|bound| bound.allows(now, flight))
@@ -268,11 +262,7 @@ impl Path {
     }
 
     /// A DATA chunk of `size` bytes, `payload` of them user data, left on this path.
-    pub(crate) fn on_data_sent(&mut self, now: Timestamp, index: u64, size: usize, payload: usize) {
-        if self.flight_size == 0 || index < self.earliest {
-            self.earliest = index;
-        }
-        self.flight_size += size;
+    pub(crate) fn on_data_sent(&mut self, now: Timestamp, size: usize, payload: usize) {
         self.delivery.on_sent();
         self.burst.room = self.burst.room.saturating_sub(size);
         self.idle = Idle {
@@ -291,7 +281,7 @@ impl Path {
 
     /// §7.2.1: lets the window shrink for each RTO that passed without data; called before data is sent again.
     pub(crate) fn decay_when_idle(&mut self, now: Timestamp) {
-        if self.flight_size > 0 {
+        if !self.flight.is_empty() {
             return;
         }
         let rto = self.rto.current();
@@ -351,7 +341,7 @@ impl Path {
             rto: self.rto.current(),
             cwnd: self.control.cwnd(),
             ssthresh: self.control.ssthresh(),
-            flight_size: self.flight_size,
+            flight_size: self.flight.bytes(),
             partial_bytes_acked: self.control.partial_bytes_acked(),
             pmtu: self.pmtu.current(),
             error_count: self.error_count,

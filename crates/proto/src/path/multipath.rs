@@ -56,7 +56,7 @@ pub(crate) enum Choice {
 impl Path {
     fn takes(&mut self, now: Timestamp, offer: &Offer) -> bool {
         self.state == PathState::Active
-            && self.flight_size + offer.size <= offer.share.max(offer.size)
+            && self.flight.bytes() + offer.size <= offer.share.max(offer.size)
             && self.has_cwnd_room()
             && self.has_burst_room(now, offer.max_burst)
             && (!offer.less_urgent || self.has_room_for_less_urgent(now))
@@ -73,7 +73,7 @@ impl Path {
         let queued = self
             .delivery
             .rate()
-            .map_or(0.0, |rate| (self.flight_size + size) as f64 / rate);
+            .map_or(0.0, |rate| (self.flight.bytes() + size) as f64 / rate);
         round_trip.max(queued)
     }
 
@@ -83,7 +83,7 @@ impl Path {
         let excess = if self.has_repeat_room() {
             0
         } else {
-            (self.flight_size + size).saturating_sub(self.control.cwnd())
+            (self.flight.bytes() + size).saturating_sub(self.control.cwnd())
         };
         self.time_to_deliver(size) + excess as f64 / self.rate()
     }
@@ -150,7 +150,7 @@ impl Paths {
             fastest = fastest.min(time);
             let path = self.path_mut(id);
             if path.takes(now, offer) {
-                let here = (path.flight_size + offer.size) as f64;
+                let here = (path.flight.bytes() + offer.size) as f64;
                 let alone = rate == 0.0;
                 let fits = here + rate * time <= offer.receive_window as f64
                     && here + flight <= offer.send_window as f64;

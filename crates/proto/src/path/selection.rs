@@ -51,6 +51,24 @@ impl Paths {
         }
     }
 
+    /// So many paths to addresses of their own.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(crate) fn for_models(count: u8) -> Self {
+        let config = Config::default();
+        let address = |last: u8| IpAddr::from([10, 0, 0, last]);
+        let mut paths = Self::new(
+            Some(address(99)),
+            SocketAddr::new(address(0), 9899),
+            &config,
+            Timestamp::ZERO,
+        );
+        for last in 1..count {
+            let remote = SocketAddr::new(address(last), 9899);
+            paths.add(Some(address(99)), remote, &config, Timestamp::ZERO);
+        }
+        paths
+    }
+
     /// Adds a path to another address of the peer unless it is known, there are enough, or no local address goes with it;
     /// answers the new one.
     pub(crate) fn add(
@@ -69,7 +87,11 @@ impl Paths {
             self.unused.push(remote.ip());
             return None;
         };
-        self.all.push(Path::new(id, local, remote, config, now));
+        let mut path = Path::new(id, local, remote, config, now);
+        if self.all.iter().any(|other| other.flight.is_named()) {
+            path.flight.name();
+        }
+        self.all.push(path);
         Some(id)
     }
 
@@ -114,6 +136,11 @@ impl Paths {
             .find(|path| local.is_some() && path.local == local)
             .or_else(|| same_remote().next())
             .map(|path| path.id)
+    }
+
+    /// Bytes of user data in flight on all paths.
+    pub(crate) fn payload_in_flight(&self) -> usize {
+        self.all.iter().map(|path| path.flight.payload()).sum()
     }
 
     pub(crate) fn primary(&self) -> PathId {
@@ -183,7 +210,7 @@ impl Paths {
         if !self.multipath.is_on() {
             return Coupling::NONE;
         }
-        let carries = |path: &&Path| path.id == id || path.flight_size > 0;
+        let carries = |path: &&Path| path.id == id || !path.flight.is_empty();
         let members = self.all.iter().filter(carries).map(Path::member);
         Coupling::new(self.multipath.congestion, self.path(id).member(), members)
     }

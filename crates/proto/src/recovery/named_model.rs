@@ -11,13 +11,12 @@ use anabranch_wire::{Psn, StreamId, Tsn};
 use bytes::Bytes;
 
 use super::outstanding::{AckOutcome, ChunkState, InvalidAck, Outstanding, PathOutcome};
-use super::{AckAccounting, Judge};
-use crate::config::RecoveryRules;
-use crate::config::SchedulerKind;
+use super::{Answer, Judge, Phase};
+use crate::config::{RecoveryRules, SchedulerKind};
 use crate::fuzzing::Commands;
 use crate::message::AbandonPolicy;
 use crate::message::SendOptions;
-use crate::path::PathId;
+use crate::path::{PathId, Paths};
 use crate::send::SendQueue;
 use crate::time::Timestamp;
 
@@ -75,6 +74,7 @@ struct Snapshot {
 
 struct Model {
     ring: Outstanding,
+    links: Paths,
     queue: SendQueue,
     /// All chunks there ever were; those below `base` are cumulatively acknowledged.
     entries: Vec<Entry>,
@@ -105,7 +105,8 @@ impl Model {
 
     /// A packet of so many chunks of `len` bytes leaves.
     fn push(&mut self, path: usize, count: usize, len: usize) {
-        self.ring.on_packet(PathId(path as u8));
+        let id = PathId(path as u8);
+        self.links.path_mut(id).flight.begin_packet();
         let packet = self.lanes[path].sent.len();
         for _ in 0..count {
             if self.entries.len() - self.base >= MOST {
@@ -118,7 +119,7 @@ impl Model {
             pushed.expect("it is taken");
             let fragment = self.queue.take(self.now, len).expect("it waits");
             let wire = fragment.wire_len();
-            self.ring.push(fragment, PathId(path as u8), self.now);
+            self.ring.push(fragment, self.links.path_mut(id), self.now);
             let number = self.transmit(self.entries.len(), path, packet);
             self.entries.push(Entry {
                 state: ChunkState::InFlight,
@@ -138,9 +139,10 @@ impl Model {
         let first = (self.base..self.entries.len()).find(is_lost);
         assert_eq!(self.ring.first_lost(), first.map(|chunk| self.index(chunk)));
         let Some(chunk) = first else { return };
-        self.ring.on_packet(PathId(path as u8));
         let index = self.index(chunk);
-        self.ring.on_retransmit(index, PathId(path as u8), self.now);
+        let link = self.links.path_mut(PathId(path as u8));
+        link.flight.begin_packet();
+        self.ring.on_retransmit(index, link, self.now);
         let number = self.transmit(chunk, path, self.lanes[path].sent.len());
         let entry = &mut self.entries[chunk];
         entry.state = ChunkState::InFlight;
@@ -156,7 +158,7 @@ impl Model {
                 entry.state = ChunkState::Lost { timed_out: true };
             }
         }
-        self.ring.on_timeout(PathId(path as u8));
+        self.ring.on_timeout(PathId(path as u8), &mut self.links);
         self.lanes[path].recovery_exit = None;
         self.settle();
     }
@@ -239,7 +241,7 @@ impl Model {
         let judge = self.judge();
         let result = self
             .ring
-            .on_coop_ack(&sack, overtaken, |_| 0, &judge, &mut outcome);
+            .on_coop_ack(&sack, overtaken, &mut self.links, &judge, &mut outcome);
         assert_eq!(result, Ok(()));
         let expected = self.expect(snapshot, overtaken);
         self.compare(&outcome.paths, &expected);
@@ -247,8 +249,9 @@ impl Model {
 
     fn compare(&self, paths: &[PathOutcome], expected: &[PathOutcome]) {
         let of = |path: &PathOutcome| {
-            let bytes = (path.newly_acked, path.left_flight, path.reneged);
-            (bytes, path.lost, path.cut, path.proven, path.sample)
+            let reduced = path.phase == Phase::Reduced;
+            let bytes = (path.newly_acked, path.reneged);
+            (bytes, path.lost, reduced, path.answer, path.sample)
         };
         assert!(
             paths.iter().map(of).eq(expected.iter().map(of)),
@@ -339,7 +342,6 @@ impl Model {
         let sent = lane.sent[entry.number];
         let is_named = sent.known && entry.number >= lane.base;
         if entry.state == ChunkState::InFlight {
-            outcome[entry.path].left_flight += entry.wire;
             if is_named {
                 lane.reports.insert(sent.packet);
                 newly[entry.path] = true;
@@ -352,7 +354,11 @@ impl Model {
         };
         let path = &mut outcome[by];
         path.newly_acked += entry.wire;
-        path.proven |= entry.one_path || is_last;
+        path.answer = path.answer.max(if entry.one_path || is_last {
+            Answer::OfThisPath
+        } else {
+            Answer::Data
+        });
         if is_last {
             path.sample = path.sample.max(Some(entry.sent_at));
         }
@@ -380,15 +386,14 @@ impl Model {
             if open && lost(&self.lanes[path], entry) {
                 entry.state = ChunkState::Lost { timed_out: false };
                 outcome[path].lost += 1;
-                outcome[path].left_flight += entry.wire;
             }
         }
     }
 
     fn expect_cuts(&mut self, outcome: &mut [PathOutcome]) {
         for (lane, path) in self.lanes.iter_mut().zip(outcome) {
-            path.cut = path.lost > 0 && lane.recovery_exit.is_none();
-            if path.cut {
+            if path.lost > 0 && lane.recovery_exit.is_none() {
+                path.phase = Phase::Reduced;
                 lane.recovery_exit = Some(lane.sent.len() - 1);
             }
         }
@@ -422,7 +427,7 @@ impl Model {
         open.sort_unstable();
         let highest = self.lanes[path].reports.last().copied().unwrap_or(0);
         let overtaken: Vec<_> = open.iter().take_while(|(number, _)| *number < highest).collect();
-        let is_due = self.ring.overtaken(PathId(path as u8));
+        let is_due = self.ring.overtaken(PathId(path as u8), &self.links);
         assert_eq!(
             is_due.map(|(left, _)| left),
             overtaken.first().map(|(_, left)| *left)
@@ -433,7 +438,7 @@ impl Model {
             .map(|(number, _)| *number)
             .collect();
         self.ring
-            .on_overtaken(PathId(path as u8), until, &judge, &mut outcome);
+            .on_overtaken(PathId(path as u8), until, &judge, &mut self.links, &mut outcome);
         let mut expected = vec![PathOutcome::default(); PATHS];
         self.end_recovery(path);
         self.expect_lost(path, |_, entry| lost.contains(&entry.number), &mut expected);
@@ -444,12 +449,14 @@ impl Model {
     /// FORWARD-PSN, which arrives or not.
     fn forward(&mut self, path: usize, arrives: bool) {
         let lane = &mut self.lanes[path];
-        let named = self.ring.transmissions_mut().expect("they are named");
-        let due = named.forward_due(PathId(path as u8), self.now, Duration::ZERO);
+        let id = PathId(path as u8);
+        let named = self.ring.identity_mut().expect("they are named");
+        let flight = &self.links.path(id).flight;
+        let due = named.forward_due(id, flight, self.now, Duration::ZERO);
         let expected = (lane.forward > lane.base).then(|| Psn::new(lane.forward as u32 - 1));
         assert_eq!(due, expected);
         if due.is_some() {
-            named.on_forward_told(PathId(path as u8), self.now);
+            named.on_forward_told(id, self.now);
             lane.told = lane.told.max(lane.forward);
             if arrives {
                 lane.heard = lane.heard.max(lane.forward);
@@ -470,11 +477,9 @@ impl Model {
         let mut outcome = AckOutcome::default();
         outcome.begin(PATHS);
         let judge = self.judge();
-        // A path by which nothing ever left is not known.
-        if ahead > 0 && end == 0 {
-            return;
-        }
-        let result = self.ring.on_coop_ack(&sack, false, |_| 0, &judge, &mut outcome);
+        let result = self
+            .ring
+            .on_coop_ack(&sack, false, &mut self.links, &judge, &mut outcome);
         assert_eq!(result, Err(InvalidAck::NeverSent));
     }
 
@@ -485,8 +490,6 @@ impl Model {
             entries.iter().filter(wanted).map(size).sum::<usize>()
         };
         assert_eq!(self.ring.bytes(), sum(&|_| true, |entry| entry.payload));
-        let in_flight = |entry: &&Entry| entry.state == ChunkState::InFlight;
-        assert_eq!(self.ring.in_flight(), sum(&in_flight, |entry| entry.payload));
         let acked = |entry: &&Entry| entry.state == ChunkState::Acked;
         assert_eq!(self.ring.held(), sum(&acked, |entry| entry.wire));
         for chunk in self.base..self.entries.len() {
@@ -499,7 +502,33 @@ impl Model {
         for (path, lane) in self.lanes.iter().enumerate() {
             let recovers = self.ring.in_fast_recovery(PathId(path as u8));
             assert_eq!(recovers, lane.recovery_exit.is_some());
+            self.check_flight(path);
         }
+    }
+}
+
+impl Model {
+    /// Bytes in flight and the order of sending.
+    fn check_flight(&self, path: usize) {
+        let flight = &self.links.path(PathId(path as u8)).flight;
+        assert_eq!(
+            flight.bytes(),
+            self.in_flight(path).map(|entry| entry.wire).sum::<usize>()
+        );
+        assert_eq!(
+            flight.payload(),
+            self.in_flight(path).map(|entry| entry.payload).sum::<usize>()
+        );
+        let mut open: Vec<_> = self.in_flight(path).map(|entry| entry.number as u64).collect();
+        open.sort_unstable();
+        let sendings = flight.range(0).filter(|(_, sending)| sending.is_open());
+        assert_eq!(Vec::from_iter(sendings.map(|(no, _)| no)), open);
+        let lane = &self.lanes[path];
+        assert_eq!(
+            (flight.base(), flight.next()),
+            (lane.base as u64, lane.sent.len() as u64)
+        );
+        assert_eq!(flight.earliest(), lane.settled as u64);
     }
 }
 
@@ -509,10 +538,12 @@ pub(crate) fn run(mut commands: Commands<'_>) {
         backs_off: false,
         ..RecoveryRules::RFC9260
     };
-    let mut ring = Outstanding::new(first_tsn, rules, AckAccounting::per_path());
-    ring.name_transmissions(true);
+    let mut links = Paths::for_models(PATHS as u8);
+    let mut ring = Outstanding::new(first_tsn, rules, true);
+    ring.name_sendings(true, &mut links);
     let mut model = Model {
         ring,
+        links,
         queue: SendQueue::new(1, SchedulerKind::FirstComeFirstServed),
         entries: Vec::new(),
         base: 0,

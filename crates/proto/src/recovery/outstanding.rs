@@ -18,12 +18,14 @@ use anabranch_wire::{StreamId, Tsn};
 
 pub(crate) use chunk::{Chunk, ChunkState};
 pub(crate) use lost::Judge;
-pub(crate) use outcome::{AckOutcome, InvalidAck, PathOutcome};
+pub(crate) use outcome::{AckOutcome, Answer, InvalidAck, PathOutcome};
 
-use super::ack_accounting::AckAccounting;
+use super::detect::Detector;
+use super::episode::Episodes;
+use super::identity::Identity;
 use crate::config::RecoveryRules;
 use crate::message::Fragment;
-use crate::path::PathId;
+use crate::path::{Path, PathId, Paths, SendNo};
 use crate::seq::{Run, Runs, extend_tsn, first_extended_tsn};
 use crate::time::Timestamp;
 
@@ -56,24 +58,34 @@ pub(crate) struct Outstanding {
     forwarded: BTreeSet<u64>,
     /// The last fragments of messages that go on, where a fragment of another message follows (RFC 8260): one a stream.
     open: BTreeMap<StreamId, u64>,
-    accounting: AckAccounting,
+    detector: Detector,
+    episodes: Episodes,
+    /// Where acknowledgements name sendings (ECA-SCTP).
+    identity: Option<Identity>,
     /// Indexes of the chunks in state `Lost`.
     lost: Runs,
     /// Bytes of user data in the ring.
     bytes: usize,
-    /// Bytes of user data in state `InFlight`.
-    in_flight: usize,
     /// Bytes in packets of the chunks in state `Acked`.
     held: usize,
     rules: RecoveryRules,
     /// Whether what was overtaken is lost after a time, too.
     time_rule: bool,
-    /// Chunks taken for lost, where that may prove wrong: by the chunk, its path and its transmission there.
-    blamed: BTreeMap<u64, (PathId, u64)>,
+    /// Chunks taken for lost, where that may prove spurious: by the chunk, its path and its sending there.
+    suspects: BTreeMap<u64, (PathId, SendNo)>,
 }
 
 impl Outstanding {
-    pub(crate) fn new(initial_tsn: Tsn, rules: RecoveryRules, accounting: AckAccounting) -> Self {
+    /// `apart` says whether losses are found and answered for each path by itself (concurrent multipath transfer).
+    pub(crate) fn new(initial_tsn: Tsn, rules: RecoveryRules, apart: bool) -> Self {
+        let (detector, episodes) = if apart {
+            (Detector::missing_reports_by_path(), Episodes::Apart(Vec::new()))
+        } else {
+            (
+                Detector::missing_reports(),
+                Episodes::Together(super::episode::Episode::default()),
+            )
+        };
         Self {
             chunks: VecDeque::new(),
             base: first_extended_tsn(initial_tsn),
@@ -84,15 +96,16 @@ impl Outstanding {
             abandoned: 0,
             hasty: 0,
             forwarded: BTreeSet::new(),
-            accounting,
+            detector,
+            episodes,
+            identity: None,
             held: 0,
             open: BTreeMap::new(),
             lost: Runs::default(),
             bytes: 0,
-            in_flight: 0,
             time_rule: rules.time_rule,
             rules,
-            blamed: BTreeMap::new(),
+            suspects: BTreeMap::new(),
         }
     }
 
@@ -109,11 +122,6 @@ impl Outstanding {
     pub(crate) fn gap_acked_bytes(&self) -> usize {
         let chunks = self.acked.iter().flat_map(|run| run.first..=run.last);
         chunks.map(|index| self.chunk(index).fragment.payload.len()).sum()
-    }
-
-    /// Bytes of user data in flight, on all paths.
-    pub(crate) fn in_flight(&self) -> usize {
-        self.in_flight
     }
 
     /// Bytes that arrived ahead of the cumulative TSN ack point, chunk headers included: what waits for an earlier chunk.
@@ -142,7 +150,7 @@ impl Outstanding {
 
     #[cfg(any(test, feature = "fuzzing"))]
     pub(crate) fn in_fast_recovery(&self, path: PathId) -> bool {
-        self.accounting.in_fast_recovery(path)
+        self.episodes.is_recovering(path)
     }
 
     pub(crate) fn chunk(&self, index: u64) -> &Chunk {
@@ -150,20 +158,21 @@ impl Outstanding {
     }
 
     /// Takes a fragment that is being sent for the first time; answers its index.
-    pub(crate) fn push(&mut self, fragment: Fragment, path: PathId, now: Timestamp) -> u64 {
+    pub(crate) fn push(&mut self, fragment: Fragment, path: &mut Path, now: Timestamp) -> u64 {
         let index = self.next_index();
         let links = self.link(&fragment);
         self.bytes += fragment.payload.len();
-        self.in_flight += fragment.payload.len();
+        let (wire, payload) = (fragment.wire_len(), fragment.payload.len());
+        let sequence = path.flight.push(index, false, wire, payload);
         self.hasty += usize::from(fragment.haste.early_discard);
         self.chunks.push_back(Chunk {
             fragment,
             state: ChunkState::InFlight,
-            path,
+            path: path.id,
             sent_at: now,
             first_sent_at: Some(now),
             transmissions: 1,
-            sequence: self.accounting.on_sent(path, index, false),
+            sequence,
             fast_retransmitted: false,
             one_path: true,
             abandoned: false,
@@ -179,35 +188,26 @@ impl Outstanding {
     }
 
     /// The lost chunk `index` is being sent again.
-    pub(crate) fn on_retransmit(&mut self, index: u64, path: PathId, now: Timestamp) {
+    pub(crate) fn on_retransmit(&mut self, index: u64, path: &mut Path, now: Timestamp) {
         self.lost.remove(Run::of(index));
         let chunk = &mut self.chunks[(index - self.base) as usize];
         chunk.state = ChunkState::InFlight;
-        chunk.one_path &= chunk.path == path;
-        chunk.path = path;
+        chunk.one_path &= chunk.path == path.id;
+        chunk.path = path.id;
         chunk.sent_at = now;
         chunk.transmissions += 1;
-        chunk.sequence = self.accounting.on_sent(path, index, true);
-        self.in_flight += chunk.fragment.payload.len();
+        let (wire, payload) = (chunk.fragment.wire_len(), chunk.fragment.payload.len());
+        chunk.sequence = path.flight.push(index, true, wire, payload);
     }
 
-    /// Whether a chunk of `path` from index `from` on is in flight; the first such index.
-    pub(crate) fn earliest_in_flight(&self, path: PathId, from: u64) -> Option<u64> {
-        if let Some(known) = self.accounting.earliest(path) {
-            return known;
+    /// Nothing that is not in flight any more is waited for, where sendings are named.
+    fn settle_identity(&mut self, paths: &mut Paths) {
+        if let Some(identity) = &mut self.identity {
+            for path in paths.iter_mut() {
+                path.flight.settle();
+            }
+            identity.settle(paths);
         }
-        let mut index = from.max(self.base);
-        while let Some(chunk) = self.chunks.get((index - self.base) as usize) {
-            // What is acknowledged or lost may be most of the ring.
-            let skipped = match chunk.state {
-                ChunkState::InFlight if chunk.path == path => return Some(index),
-                ChunkState::Acked => self.acked.run_of(index),
-                ChunkState::Lost { .. } => self.lost.run_of(index),
-                ChunkState::InFlight | ChunkState::GivenUp => None,
-            };
-            index = skipped.map_or(index, |run| run.last) + 1;
-        }
-        None
     }
 
     /// The index of a TSN near the ring.
@@ -216,10 +216,9 @@ impl Outstanding {
     }
 
     /// Everything that was not acknowledged, in order, as the association ends or restarts.
-    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Chunk> {
+    pub(crate) fn drain(&mut self, paths: &mut Paths) -> impl Iterator<Item = Chunk> {
         self.base = self.next_index();
         self.bytes = 0;
-        self.in_flight = 0;
         self.held = 0;
         self.acked.clear();
         self.revocable.clear();
@@ -228,9 +227,14 @@ impl Outstanding {
         self.hasty = 0;
         self.forwarded.clear();
         self.open.clear();
-        self.accounting.clear();
+        for path in paths.iter_mut() {
+            path.flight.clear();
+        }
+        self.detector.forget();
+        self.episodes.clear();
+        self.settle_identity(paths);
         self.lost.clear();
-        self.blamed.clear();
+        self.suspects.clear();
         self.chunks.drain(..)
     }
 }

@@ -8,13 +8,12 @@ use anabranch_wire::{StreamId, Tsn};
 use bytes::Bytes;
 
 use super::outstanding::{AckOutcome, Chunk, ChunkState, InvalidAck, Outstanding, PathOutcome};
-use super::{AckAccounting, AckReport, Judge, normalise};
-use crate::config::RecoveryRules;
-use crate::config::SchedulerKind;
+use super::{AckReport, Answer, Judge, Phase, normalise};
+use crate::config::{RecoveryRules, SchedulerKind};
 use crate::fuzzing::Commands;
 use crate::message::AbandonPolicy;
 use crate::message::SendOptions;
-use crate::path::PathId;
+use crate::path::{PathId, Paths};
 use crate::send::SendQueue;
 use crate::time::Timestamp;
 
@@ -37,13 +36,14 @@ struct Entry {
     fast_retransmitted: bool,
     reports: u8,
     declared: bool,
-    /// Its last transmission, counted on its path, and whether that was a repeat; only where paths are apart.
+    /// Its last sending, counted on its path, and whether that was a retransmission.
     sequence: u64,
     repeat: bool,
 }
 
 struct Model {
     ring: Outstanding,
+    paths: Paths,
     queue: SendQueue,
     entries: Vec<Entry>,
     /// The TSN of the first entry.
@@ -110,7 +110,7 @@ impl Model {
         };
         let next = self.base.plus(self.entries.len() as u32);
         assert_eq!(self.ring.next_tsn(), next);
-        let index = self.ring.push(fragment, path, self.now);
+        let index = self.ring.push(fragment, self.paths.path_mut(path), self.now);
         assert_eq!(index as u32, next.0);
         self.entries.push(entry);
     }
@@ -125,7 +125,8 @@ impl Model {
         let (Some(index), Some(offset)) = (index, first) else {
             return;
         };
-        self.ring.on_retransmit(index, path, self.now);
+        self.ring
+            .on_retransmit(index, self.paths.path_mut(path), self.now);
         let entry = &mut self.entries[offset];
         entry.state = ChunkState::InFlight;
         entry.path = path;
@@ -154,7 +155,7 @@ impl Model {
         }
         self.recovery_exit = None;
         self.lanes[path.index()].recovery_exit = None;
-        assert_eq!(self.ring.on_timeout(path), count);
+        assert_eq!(self.ring.on_timeout(path, &mut self.paths), count);
     }
 
     fn earliest(&self, path: PathId) -> Option<usize> {
@@ -222,10 +223,6 @@ impl Model {
         offsets: &BTreeSet<u16>,
         lists_all: bool,
     ) {
-        let earliest: [u64; PATHS as usize] = core::array::from_fn(|path| {
-            let offset = self.earliest(PathId(path as u8));
-            offset.map_or(self.ring.next_index(), |offset| self.index(offset))
-        });
         let report = AckReport {
             cumulative,
             revocable: blocks,
@@ -242,7 +239,6 @@ impl Model {
             policy: AbandonPolicy::Never,
             now: self.now,
         };
-        let earliest = |path: PathId| earliest[path.index()];
         let known = |entry: &Entry| entry.state == ChunkState::Acked;
         let known: BTreeSet<usize> = (0..self.entries.len())
             .filter(|at| known(&self.entries[*at]))
@@ -251,7 +247,7 @@ impl Model {
             .entries
             .iter()
             .any(|entry| entry.state == ChunkState::InFlight);
-        let result = self.ring.on_ack(&report, earliest, &judge, &mut outcome);
+        let result = self.ring.on_ack(&report, &mut self.paths, &judge, &mut outcome);
         // Chunks that the cumulative TSN ack takes away; one fewer than none is stale.
         let taken = cumulative.distance_from(self.base.minus(1)) as i32;
         let overtaken = |acked: &BTreeSet<usize>| {
@@ -297,7 +293,6 @@ impl Model {
                     newly[entry.path.index()].push(entry.sequence);
                 }
                 note_acked(entry, path, Some(offset) == earliest[entry.path.index()]);
-                path.cumulative_in_flight |= offset < taken && entry.state == ChunkState::InFlight;
                 entry.state = ChunkState::Acked;
                 if !core::mem::replace(&mut entry.arrived, true) {
                     outcome.arrived.push((StreamId(0), entry.first_sent_at));
@@ -342,8 +337,13 @@ impl Model {
             self.count_missing(taken, highest, highest_new, outcome);
         }
         for path in &mut outcome.paths {
-            path.cut = outcome.recoveries > 0 && path.lost > 0;
-            path.growth_held = was_recovering && self.recovery_exit.is_some() && outcome.recoveries == 0;
+            path.phase = if outcome.recoveries > 0 && path.lost > 0 {
+                Phase::Reduced
+            } else if was_recovering && self.recovery_exit.is_some() && outcome.recoveries == 0 {
+                Phase::Recovering
+            } else {
+                Phase::Open
+            };
             path.advanced = taken > 0;
         }
     }
@@ -367,9 +367,13 @@ impl Model {
             let earliest = [first, repeat].into_iter().flatten().min();
             let result = &mut outcome.paths[path];
             result.advanced = [first, repeat].iter().flatten().any(|one| newly.contains(one));
-            result.earliest_acked = false;
+            result.restarts_t3 = false;
             let Some((low, high)) = newly.iter().min().zip(newly.iter().max()) else {
-                result.growth_held = recovering;
+                result.phase = if recovering {
+                    Phase::Recovering
+                } else {
+                    Phase::Open
+                };
                 continue;
             };
             let lane = self.lanes[path];
@@ -386,21 +390,24 @@ impl Model {
                     entry.state = ChunkState::Lost { timed_out: false };
                     entry.fast_retransmitted = true;
                     result.lost += 1;
-                    result.left_flight += entry.wire;
                 }
             }
-            result.cut = result.lost > 0 && exit.is_none();
-            outcome.recoveries += u32::from(result.cut);
-            if result.cut {
+            let reduced = result.lost > 0 && exit.is_none();
+            outcome.recoveries += u32::from(reduced);
+            if reduced {
                 exit = Some(lane.next - 1);
             }
-            result.growth_held = recovering && exit.is_some() && !result.cut;
+            result.phase = match (reduced, recovering && exit.is_some()) {
+                (true, _) => Phase::Reduced,
+                (false, true) => Phase::Recovering,
+                (false, false) => Phase::Open,
+            };
             let after = left
                 .iter()
                 .filter(|entry| open(entry))
                 .map(|entry| entry.sequence)
                 .min();
-            result.earliest_acked = after != earliest;
+            result.restarts_t3 = after != earliest;
             self.lanes[path].recovery_exit = exit;
         }
     }
@@ -433,7 +440,6 @@ impl Model {
                 entry.fast_retransmitted = true;
                 let path = &mut outcome.paths[entry.path.index()];
                 path.lost += 1;
-                path.left_flight += entry.wire;
                 any = true;
             }
         }
@@ -445,7 +451,7 @@ impl Model {
 
     fn drain(&mut self) {
         self.base = self.base.plus(self.entries.len() as u32);
-        let drained: Vec<Chunk> = self.ring.drain().collect();
+        let drained: Vec<Chunk> = self.ring.drain(&mut self.paths).collect();
         assert_eq!(drained.len(), self.entries.len());
         for (chunk, entry) in drained.iter().zip(self.entries.drain(..)) {
             check_chunk(chunk, &entry);
@@ -463,17 +469,10 @@ impl Model {
             self.ring.bytes(),
             self.entries.iter().map(|entry| entry.payload).sum::<usize>()
         );
-        let in_flight = self
-            .entries
-            .iter()
-            .filter(|entry| entry.state == ChunkState::InFlight);
-        assert_eq!(
-            self.ring.in_flight(),
-            in_flight.map(|entry| entry.payload).sum::<usize>()
-        );
         for (path, lane) in (0..PATHS).zip(self.lanes) {
             let recovers = lane.recovery_exit.is_some() || self.recovery_exit.is_some();
             assert_eq!(self.ring.in_fast_recovery(PathId(path)), recovers);
+            self.check_flight(PathId(path));
         }
         let acked = self
             .entries
@@ -484,10 +483,28 @@ impl Model {
         for (offset, entry) in self.entries.iter().enumerate() {
             check_chunk(self.ring.chunk(self.index(offset)), entry);
         }
-        for path in (0..PATHS).map(PathId) {
-            let earliest = self.earliest(path).map(|offset| self.index(offset));
-            assert_eq!(self.ring.earliest_in_flight(path, 0), earliest);
-        }
+    }
+
+    /// Bytes in flight, the earliest outstanding chunk and the order of sending.
+    fn check_flight(&self, path: PathId) {
+        let flight = &self.paths.path(path).flight;
+        let mut open: Vec<(u64, usize)> = self
+            .in_flight_on(path.index())
+            .map(|(offset, entry)| (entry.sequence, offset))
+            .collect();
+        open.sort_unstable();
+        let sum = |size: fn(&Entry) -> usize| -> usize {
+            open.iter().map(|(_, offset)| size(&self.entries[*offset])).sum()
+        };
+        assert_eq!(flight.bytes(), sum(|entry| entry.wire));
+        assert_eq!(flight.payload(), sum(|entry| entry.payload));
+        assert_eq!(flight.is_empty(), open.is_empty());
+        let sendings = flight.range(flight.earliest()).filter(|(_, one)| one.is_open());
+        let sendings: Vec<_> = sendings.map(|(no, one)| (no, one.tsn)).collect();
+        let expected = open.iter().map(|(no, offset)| (*no, self.index(*offset)));
+        assert_eq!(sendings, Vec::from_iter(expected));
+        let lowest = open.iter().map(|(_, offset)| *offset).min();
+        assert_eq!(flight.lowest_tsn(), lowest.map(|offset| self.index(offset)));
     }
 }
 
@@ -501,11 +518,14 @@ impl Lane {
 
 fn note_acked(entry: &Entry, path: &mut PathOutcome, earliest: bool) {
     path.newly_acked += entry.wire;
-    path.proven |= entry.paths.iter().all(|other| *other == entry.path);
-    if entry.state == ChunkState::InFlight {
-        path.left_flight += entry.wire;
-        path.earliest_acked |= earliest;
-    }
+    let one_path = entry.paths.iter().all(|other| *other == entry.path);
+    let answer = if one_path || entry.transmissions == 1 {
+        Answer::OfThisPath
+    } else {
+        Answer::Data
+    };
+    path.answer = path.answer.max(answer);
+    path.restarts_t3 |= entry.state == ChunkState::InFlight && earliest;
     if entry.transmissions == 1 {
         path.sample = path.sample.max(Some(entry.sent_at));
         path.largest = path.largest.max((entry.wire, entry.sent_at));
@@ -534,13 +554,9 @@ fn check_chunk(chunk: &Chunk, entry: &Entry) {
 pub(crate) fn run(mut commands: Commands<'_>) {
     let base = Tsn(commands.u32());
     let split = commands.u8() % 2 == 1;
-    let accounting = if split {
-        AckAccounting::per_path()
-    } else {
-        AckAccounting::single_destination()
-    };
     let mut model = Model {
-        ring: Outstanding::new(base, RecoveryRules::RFC9260, accounting),
+        ring: Outstanding::new(base, RecoveryRules::RFC9260, split),
+        paths: Paths::for_models(PATHS),
         queue: SendQueue::new(1, SchedulerKind::FirstComeFirstServed),
         entries: Vec::new(),
         base,

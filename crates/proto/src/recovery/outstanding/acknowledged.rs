@@ -3,22 +3,26 @@
 use anabranch_wire::chunk::GapAckBlock;
 
 use super::{AckOutcome, Chunk, ChunkState, InvalidAck, Judge, Outstanding, RENEGE_INTERVAL};
-use crate::path::PathId;
-use crate::recovery::ack_accounting::AckAccounting;
+use crate::config::T3Restart;
+use crate::path::{Fate, PathId, Paths, Sending};
 use crate::recovery::ack_report::AckReport;
+use crate::recovery::detect::{Detector, Report};
+use crate::recovery::episode::{Episodes, Phase};
+use crate::recovery::identity::Identity;
+use crate::recovery::outstanding::outcome::Answer;
 use crate::seq::Run;
 use crate::time::Timestamp;
 
 impl Outstanding {
-    /// Handles an acknowledgement. `earliest` tells for each path the earliest index that may be in flight there; `judge`
-    /// says of a chunk that is found missing whether it is given up.
+    /// Handles an acknowledgement. What it acknowledges or finds lost leaves the flights of `paths`; `judge` says of a chunk that
+    /// is found missing whether its message is abandoned.
     ///
     /// # Errors
     /// The acknowledgement is stale or impossible; nothing has changed then.
     pub(crate) fn on_ack(
         &mut self,
         report: &AckReport<'_>,
-        earliest: impl Fn(PathId) -> u64,
+        paths: &mut Paths,
         judge: &Judge,
         outcome: &mut AckOutcome,
     ) -> Result<(), InvalidAck> {
@@ -31,40 +35,97 @@ impl Outstanding {
         if highest >= self.next_index() {
             return Err(InvalidAck::NeverSent);
         }
-        if self.is_overtaken(cumulative, report) {
+        if self.is_overtaken(cumulative, report, paths) {
             return Err(InvalidAck::Stale);
         }
         outcome.cumulative_moved = cumulative >= self.base;
-        self.accounting.begin();
-        let mut highest_newly_acked = self.on_cumulative(cumulative, &earliest, outcome);
+        self.begin(paths);
+        let mut highest_newly_acked = self.on_cumulative(cumulative, paths, outcome);
         if highest > cumulative || !self.acked.is_empty() {
-            let newly = self.on_gaps(cumulative, report, &earliest, outcome);
+            let newly = self.on_gaps(cumulative, report, paths, outcome);
             // One that says nothing new may have been overtaken by the one that it seems to contradict.
             outcome.contradicts = (outcome.cumulative_moved || newly.is_some())
                 && report.lists_all
                 && self.leaves_out_for_good(cumulative, report);
-            self.take_back(cumulative, report, judge.now, outcome);
+            self.take_back(cumulative, report, judge.now, paths, outcome);
             highest_newly_acked = highest_newly_acked.max(newly);
         }
-        self.accounting.end_recovery(cumulative);
-        let (moved, needed) = (outcome.cumulative_moved, self.rules.missing_reports);
-        let reports = self
-            .accounting
-            .report(highest_newly_acked, moved, &self.acked, needed, report.packets);
+        self.end_episodes(paths);
+        let missing = Report {
+            highest_newly_acked,
+            cumulative_moved: outcome.cumulative_moved,
+            acked: &self.acked,
+            packets: report.packets,
+            recovering: self.episodes.recovers_together(),
+        };
+        let reports = self.detector.note(&missing, self.rules.missing_reports, paths);
         if reports && !report.overtaken {
-            self.on_missing(judge, outcome);
+            self.on_missing(judge, paths, outcome);
         }
-        let last = self.next_index() - 1;
-        self.accounting.finish(last, &self.rules, outcome);
+        self.finish(paths, outcome);
         Ok(())
+    }
+
+    /// An acknowledgement begins, or the expiry of the time after which overtaken chunks are lost.
+    pub(super) fn begin(&mut self, paths: &mut Paths) {
+        for path in paths.iter_mut() {
+            path.flight.begin();
+        }
+        self.episodes.begin();
+    }
+
+    /// Episodes of recovery end whose chunks are settled.
+    fn end_episodes(&mut self, paths: &mut Paths) {
+        self.episodes.on_cumulative(self.base);
+        for path in paths.iter_mut() {
+            if path.flight.progress().acknowledged.is_some() {
+                path.flight.settle();
+                self.episodes.on_settled(path.id, path.flight.earliest());
+            }
+        }
+    }
+
+    /// The acknowledgement ends: says for each path what follows for its window and for T3-rtx.
+    pub(super) fn finish(&mut self, paths: &mut Paths, outcome: &mut AckOutcome) {
+        let holds = self.rules.fast_recovery;
+        let restart = self.rules.t3_restart;
+        if let Episodes::Together(episode) = &mut self.episodes {
+            let lost = outcome.paths.iter().any(|path| path.lost > 0);
+            let last = self.base + self.chunks.len() as u64 - 1;
+            let phase = episode.finish(lost, last, holds);
+            outcome.recoveries = u32::from(phase == Phase::Reduced);
+            for (path, result) in paths.iter_mut().zip(&mut outcome.paths) {
+                result.phase = match phase {
+                    Phase::Reduced if result.lost == 0 => Phase::Open,
+                    phase => phase,
+                };
+                result.advanced = outcome.cumulative_moved;
+                let lowest = path.flight.progress().lowest_acknowledged;
+                result.restarts_t3 |= restart == T3Restart::EarliestInFlight && lowest;
+                path.flight.settle();
+            }
+        } else {
+            for (path, result) in paths.iter_mut().zip(&mut outcome.paths) {
+                let last = path.flight.next().saturating_sub(1);
+                result.phase = self.episodes.finish_path(path.id, result.lost > 0, last, holds);
+                outcome.recoveries += u32::from(result.phase == Phase::Reduced);
+                path.flight.settle();
+                result.advanced = path.flight.progress().in_order;
+                result.restarts_t3 |= restart == T3Restart::EarliestInFlight && path.flight.earliest_moved();
+            }
+            self.settle_identity(paths);
+        }
+        if restart == T3Restart::CumulativeMoved && outcome.cumulative_moved {
+            outcome.paths.iter_mut().for_each(|path| path.restarts_t3 = true);
+        }
     }
 
     /// Whether an acknowledgement says less than what is known and nothing new, where acknowledgements return by several
     /// paths: another has overtaken it, and what it leaves out was not taken back. What really was is seen by the next one that
     /// says something new, or once nothing is in flight.
-    fn is_overtaken(&self, cumulative: u64, report: &AckReport<'_>) -> bool {
-        let may_be = self.accounting.is_per_path() && report.lists_all;
-        if !may_be || cumulative + 1 != self.base || self.in_flight == 0 {
+    fn is_overtaken(&self, cumulative: u64, report: &AckReport<'_>, paths: &Paths) -> bool {
+        let may_be = self.detector.is_per_path() && report.lists_all;
+        if !may_be || cumulative + 1 != self.base || paths.payload_in_flight() == 0 {
             return false;
         }
         let listed = || {
@@ -78,13 +139,9 @@ impl Outstanding {
     }
 
     /// Removes what is cumulatively acknowledged; answers the highest newly acknowledged index.
-    fn on_cumulative(
-        &mut self,
-        cumulative: u64,
-        earliest: &impl Fn(PathId) -> u64,
-        outcome: &mut AckOutcome,
-    ) -> Option<u64> {
+    fn on_cumulative(&mut self, cumulative: u64, paths: &mut Paths, outcome: &mut AckOutcome) -> Option<u64> {
         let mut highest = None;
+        let in_flight_restarts = self.rules.t3_restart == T3Restart::CumulativeInFlight;
         let skipped = self.take_forwarded(cumulative);
         while self.base <= cumulative {
             let Some(chunk) = self.chunks.front_mut() else {
@@ -99,13 +156,16 @@ impl Outstanding {
                 self.held -= chunk.fragment.wire_len();
             } else {
                 if chunk.state == ChunkState::InFlight {
-                    self.in_flight -= len;
-                    outcome.paths[chunk.path.index()].cumulative_in_flight |= !chunk.abandoned;
+                    let restarts = in_flight_restarts && !chunk.abandoned;
+                    outcome.paths[chunk.path.index()].restarts_t3 |= restarts;
                 } else {
                     self.lost.remove(Run::of(self.base));
                 }
-                let came = self.base > skipped;
-                note_acked(chunk, self.base, came, &mut self.accounting, earliest, outcome);
+                let newly = Newly {
+                    index: self.base,
+                    came: self.base > skipped,
+                };
+                newly.note(chunk, self.identity.as_ref(), &mut self.detector, paths, outcome);
                 highest = Some(self.base);
             }
             self.chunks.pop_front();
@@ -122,35 +182,29 @@ impl Outstanding {
         &mut self,
         cumulative: u64,
         report: &AckReport<'_>,
-        earliest: &impl Fn(PathId) -> u64,
+        paths: &mut Paths,
         outcome: &mut AckOutcome,
     ) -> Option<u64> {
         let mut highest = None;
         for run in runs_above(cumulative, report.revocable) {
-            highest = highest.max(self.on_block(run, earliest, outcome));
+            highest = highest.max(self.on_block(run, paths, outcome));
         }
         for run in runs_above(cumulative, report.nonrenegable) {
-            highest = highest.max(self.on_block(run, earliest, outcome));
+            highest = highest.max(self.on_block(run, paths, outcome));
             self.keep_for_good(run, outcome);
         }
         highest
     }
 
     /// A block costs what of it was not known.
-    fn on_block(
-        &mut self,
-        block: Run,
-        earliest: &impl Fn(PathId) -> u64,
-        outcome: &mut AckOutcome,
-    ) -> Option<u64> {
+    fn on_block(&mut self, block: Run, paths: &mut Paths, outcome: &mut AckOutcome) -> Option<u64> {
         let mut highest = None;
         for run in self.acked.missing(block) {
             for index in run.first..=run.last {
                 let chunk = &mut self.chunks[(index - self.base) as usize];
-                note_acked(chunk, index, true, &mut self.accounting, earliest, outcome);
-                if chunk.state == ChunkState::InFlight {
-                    self.in_flight -= chunk.fragment.payload.len();
-                } else {
+                let newly = Newly { index, came: true };
+                newly.note(chunk, self.identity.as_ref(), &mut self.detector, paths, outcome);
+                if chunk.state != ChunkState::InFlight {
                     self.lost.remove(Run::of(index));
                 }
                 chunk.state = ChunkState::Acked;
@@ -173,6 +227,7 @@ impl Outstanding {
         cumulative: u64,
         report: &AckReport<'_>,
         now: Timestamp,
+        paths: &mut Paths,
         outcome: &mut AckOutcome,
     ) {
         if self.revocable.is_empty() || report.overtaken {
@@ -199,11 +254,11 @@ impl Outstanding {
             if run.last > self.base {
                 self.taken_back_at = Some(now);
             }
-            self.take_run_back(run, outcome);
+            self.take_run_back(run, paths, outcome);
         }
     }
 
-    fn take_run_back(&mut self, run: Run, outcome: &mut AckOutcome) {
+    fn take_run_back(&mut self, run: Run, paths: &mut Paths, outcome: &mut AckOutcome) {
         self.acked.remove(run);
         self.revocable.remove(run);
         for index in run.first..=run.last {
@@ -216,50 +271,85 @@ impl Outstanding {
             }
             chunk.state = ChunkState::InFlight;
             // It is missing from now on, and judged by what leaves from now on.
-            chunk.sequence = self.accounting.on_sent(chunk.path, index, true);
-            self.in_flight += chunk.fragment.payload.len();
+            let flight = &mut paths.path_mut(chunk.path).flight;
+            let (wire, payload) = (chunk.fragment.wire_len(), chunk.fragment.payload.len());
+            chunk.sequence = flight.push(index, true, wire, payload);
             outcome.paths[chunk.path.index()].reneged += chunk.fragment.wire_len();
         }
     }
 }
 
-/// A chunk is acknowledged for the first time; `came` if that means that it arrived, be it abandoned or not.
-#[inline(always)]
-fn note_acked(
-    chunk: &mut Chunk,
+/// A chunk that is acknowledged for the first time.
+#[derive(Clone, Copy)]
+struct Newly {
     index: u64,
+    /// Whether that means that it arrived, be it abandoned or not.
     came: bool,
-    accounting: &mut AckAccounting,
-    earliest: &impl Fn(PathId) -> u64,
-    outcome: &mut AckOutcome,
-) {
-    let size = chunk.fragment.wire_len();
-    let (by, by_last) = accounting.arrived_by(chunk, index);
-    let path = &mut outcome.paths[chunk.path.index()];
-    let in_flight = chunk.state == ChunkState::InFlight;
-    if in_flight {
-        path.left_flight += size;
-        path.earliest_acked |= accounting.on_acked(chunk, index, earliest(chunk.path));
+}
+
+impl Newly {
+    #[inline(always)]
+    fn note(
+        self,
+        chunk: &mut Chunk,
+        identity: Option<&Identity>,
+        detector: &mut Detector,
+        paths: &mut Paths,
+        outcome: &mut AckOutcome,
+    ) {
+        let size = chunk.fragment.wire_len();
+        let in_flight = chunk.state == ChunkState::InFlight;
+        let flight = &mut paths.path_mut(chunk.path).flight;
+        let (by, by_last) = match identity {
+            None => (chunk.path, chunk.transmissions == 1),
+            Some(identity) => identify(chunk, self.index, identity, flight.get(chunk.sequence)),
+        };
+        if in_flight {
+            let payload = chunk.fragment.payload.len();
+            let sending = flight.get(chunk.sequence).copied();
+            let named = identity.and(sending).filter(Sending::has_arrived);
+            if identity.is_none() || named.is_some() {
+                flight.acknowledge(chunk.sequence, size, payload);
+                detector.on_acknowledged(chunk.path, named.map(|sending| sending.packet));
+            } else {
+                // Another sending brought it: this one is of no interest any more, and tells nothing.
+                flight.close(chunk.sequence, Fate::Closed, size, payload);
+            }
+        }
+        // What was lost and abandoned, and what may have been skipped, proves nothing and opens no window (RFC 3758 §3.5 A2). A
+        // chunk that was in flight, though its message was abandoned, and that arrived left the network as any other did.
+        if chunk.abandoned && !(self.came && in_flight) {
+            let path = &mut outcome.paths[chunk.path.index()];
+            path.answer = path.answer.max(Answer::Skipped);
+            return;
+        }
+        if chunk.fragment.ending
+            && !chunk.abandoned
+            && let Some(sent_at) = chunk.first_sent_at.take()
+        {
+            outcome.arrived.push((chunk.fragment.stream, sent_at));
+        }
+        let path = &mut outcome.paths[by.index()];
+        path.newly_acked += size;
+        path.answer = path.answer.max(if chunk.one_path || by_last {
+            Answer::OfThisPath
+        } else {
+            Answer::Data
+        });
+        if by_last {
+            path.sample = path.sample.max(Some(chunk.sent_at));
+            path.largest = path.largest.max((size, chunk.sent_at));
+        }
     }
-    // What was lost and abandoned, and what may have been skipped, proves nothing and opens no window (RFC 3758 §3.5 A2). A
-    // chunk that was in flight, though its message was abandoned, and that arrived left the network as any other did.
-    if chunk.abandoned && !(came && in_flight) {
-        path.skipped = true;
-        return;
+}
+
+/// The path by which a chunk that is acknowledged arrived, as far as is known, and whether it was its last sending for sure.
+fn identify(chunk: &Chunk, index: u64, identity: &Identity, last: Option<&Sending>) -> (PathId, bool) {
+    if last.is_some_and(Sending::has_arrived) {
+        return (chunk.path, true);
     }
-    if chunk.fragment.ending
-        && !chunk.abandoned
-        && let Some(sent_at) = chunk.first_sent_at.take()
-    {
-        outcome.arrived.push((chunk.fragment.stream, sent_at));
-    }
-    let path = &mut outcome.paths[by.index()];
-    path.newly_acked += size;
-    path.proven |= chunk.one_path || by_last;
-    if by_last {
-        path.sample = path.sample.max(Some(chunk.sent_at));
-        path.largest = path.largest.max((size, chunk.sent_at));
-    }
+    let late = identity.late_by(index).map(|path| (path, false));
+    late.unwrap_or((chunk.path, chunk.transmissions == 1))
 }
 
 pub(super) fn runs_above(cumulative: u64, blocks: &[GapAckBlock]) -> impl Iterator<Item = Run> + '_ {

@@ -1,7 +1,7 @@
 //! A chunk that was sent, and where it stands (RFC 9260 §6.2.1).
 
 use crate::message::Fragment;
-use crate::path::PathId;
+use crate::path::{Fate, PathId, Paths, SendNo};
 use crate::time::Timestamp;
 
 /// Where a chunk stands.
@@ -34,8 +34,8 @@ pub(crate) struct Chunk {
     pub(super) first_sent_at: Option<Timestamp>,
     /// How often it was sent.
     pub(crate) transmissions: u32,
-    /// What its last transmission is called on its path, where paths are accounted for by themselves.
-    pub(crate) sequence: u64,
+    /// Its last sending, on that path.
+    pub(crate) sequence: SendNo,
     pub(super) fast_retransmitted: bool,
     /// Whether it went by one path only, however often: an acknowledgement then speaks for that path.
     pub(super) one_path: bool,
@@ -48,6 +48,13 @@ pub(crate) struct Chunk {
 }
 
 impl Chunk {
+    /// It is in flight no more, without an acknowledgement.
+    pub(super) fn leave(&self, paths: &mut Paths) {
+        let flight = &mut paths.path_mut(self.path).flight;
+        let (wire, payload) = (self.fragment.wire_len(), self.fragment.payload.len());
+        flight.close(self.sequence, Fate::Closed, wire, payload);
+    }
+
     /// Frees its user data, which nobody needs any more; answers how much that was.
     pub(super) fn free(&mut self) -> usize {
         core::mem::take(&mut self.fragment.payload).len()

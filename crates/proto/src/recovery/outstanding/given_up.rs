@@ -7,7 +7,7 @@ use super::acknowledged::runs_above;
 use super::{AckOutcome, Chunk, ChunkState, Judge, Outstanding};
 use crate::message::Fragment;
 use crate::message::MessageId;
-use crate::path::PathId;
+use crate::path::{PathId, Paths};
 use crate::recovery::ack_report::AckReport;
 use crate::seq::Run;
 use crate::time::Timestamp;
@@ -218,19 +218,17 @@ impl Outstanding {
     }
 
     /// Gives up, at a report that does not make them lost yet, the chunks that would not be repeated anyway.
-    pub(super) fn discard_early(&mut self, judge: &Judge, outcome: &mut AckOutcome) {
+    pub(super) fn discard_early(&mut self, judge: &Judge, paths: &mut Paths, outcome: &mut AckOutcome) {
         let Self {
-            accounting,
+            detector,
             chunks,
             base,
-            in_flight,
             bytes,
             rules,
             acked,
             ..
         } = self;
-        let before = outcome.given_up.len();
-        accounting.each_reported(*base, acked, |run| {
+        detector.each_reported(*base, acked, paths, |paths, run| {
             for index in run.first..=run.last {
                 let chunk = &mut chunks[(index - *base) as usize];
                 if chunk.state != ChunkState::InFlight
@@ -240,22 +238,15 @@ impl Outstanding {
                 {
                     continue;
                 }
-                *in_flight -= chunk.fragment.payload.len();
+                chunk.leave(paths);
                 chunk.state = ChunkState::GivenUp;
                 *bytes -= chunk.free();
                 outcome.given_up.push(index);
                 outcome.early_discards += 1;
-                let path = &mut outcome.paths[chunk.path.index()];
-                path.left_flight += chunk.fragment.wire_len();
                 if rules.early_discard_cuts {
-                    path.lost += 1;
-                } else {
-                    path.discarded = true;
+                    outcome.paths[chunk.path.index()].lost += 1;
                 }
             }
         });
-        for index in &outcome.given_up[before..] {
-            accounting.on_dropped(&chunks[(index - *base) as usize]);
-        }
     }
 }

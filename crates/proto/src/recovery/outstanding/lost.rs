@@ -2,9 +2,10 @@
 
 use super::chunk::{Chunk, ChunkState};
 use super::{AckOutcome, Outstanding, named};
+use std::collections::{BTreeMap, VecDeque};
+
 use crate::message::AbandonPolicy;
-use crate::path::PathId;
-use crate::recovery::ack_accounting::AckAccounting;
+use crate::path::{PathId, Paths, SendNo};
 use crate::seq::{Run, Runs};
 use crate::time::Timestamp;
 
@@ -23,98 +24,128 @@ impl Judge {
 }
 
 impl Outstanding {
-    /// The chunk `index`, in flight, is to be sent again though nothing says that it was lost.
-    pub(crate) fn reschedule(&mut self, index: u64) {
+    /// The chunk `index`, in flight, is to be retransmitted though nothing says that it was lost.
+    pub(crate) fn reschedule(&mut self, index: u64, paths: &mut Paths) {
         let chunk = &mut self.chunks[(index - self.base) as usize];
-        self.accounting.on_dropped(chunk);
-        self.in_flight -= chunk.fragment.payload.len();
+        chunk.leave(paths);
+        paths.path_mut(chunk.path).flight.settle();
         chunk.state = ChunkState::Lost { timed_out: false };
         self.lost.insert(Run::of(index));
     }
 
     /// T3-rtx expired for `path` (§6.3.3 E3): everything in flight on it is lost. Answers how many chunks.
-    pub(crate) fn on_timeout(&mut self, path: PathId) -> u32 {
+    pub(crate) fn on_timeout(&mut self, path: PathId, paths: &mut Paths) -> u32 {
+        let flight = &mut paths.path_mut(path).flight;
         let mut count = 0;
-        for (offset, chunk) in self.chunks.iter_mut().enumerate() {
-            if chunk.path == path && chunk.state == ChunkState::InFlight {
-                self.in_flight -= chunk.fragment.payload.len();
-                // A new chance for fast retransmit: the count begins again.
-                chunk.fast_retransmitted = false;
-                if chunk.abandoned {
-                    chunk.state = ChunkState::GivenUp;
-                    self.bytes -= chunk.free();
-                } else {
-                    chunk.state = ChunkState::Lost { timed_out: true };
-                    self.lost.insert(Run::of(self.base + offset as u64));
-                }
-                count += 1;
+        for (_, sending) in flight.range(flight.earliest()).filter(|(_, one)| one.is_open()) {
+            let chunk = &mut self.chunks[(sending.tsn - self.base) as usize];
+            // A new chance for fast retransmit: the count begins again.
+            chunk.fast_retransmitted = false;
+            if chunk.abandoned {
+                chunk.state = ChunkState::GivenUp;
+                self.bytes -= chunk.free();
+            } else {
+                chunk.state = ChunkState::Lost { timed_out: true };
+                self.lost.insert(Run::of(sending.tsn));
             }
+            count += 1;
         }
-        self.accounting.on_timeout(path);
+        flight.clear();
+        self.detector.forget();
+        self.episodes.on_timeout(path);
+        self.settle_identity(paths);
         count
     }
 
     /// Declares lost what has been reported missing often enough (§7.2.4).
-    pub(super) fn on_missing(&mut self, judge: &Judge, outcome: &mut AckOutcome) {
+    pub(super) fn on_missing(&mut self, judge: &Judge, paths: &mut Paths, outcome: &mut AckOutcome) {
         if self.hasty > 0 {
-            self.discard_early(judge, outcome);
+            self.discard_early(judge, paths, outcome);
         }
-        let again = self.rules.fast_again && self.accounting.is_per_path();
+        let again = self.rules.fast_again && self.detector.is_per_path();
         let needed = self.rules.missing_reports;
-        let base = self.base;
-        self.taking_lost(judge, outcome, |accounting, acked, take| {
-            accounting.take_lost(needed, base, acked, |run| {
-                let mut all = true;
-                for index in run.first..=run.last {
-                    all &= take(index, again);
-                }
-                all
-            });
-        });
-    }
-
-    /// Lets `find` tell which chunks are lost, by the function it is given: of a chunk in flight, and of one that was fast
-    /// retransmitted before if it may be lost `again`; it answers whether the chunk is taken for lost.
-    pub(super) fn taking_lost(
-        &mut self,
-        judge: &Judge,
-        outcome: &mut AckOutcome,
-        find: impl FnOnce(&mut AckAccounting, &Runs, &mut dyn FnMut(u64, bool) -> bool),
-    ) {
         let Self {
-            accounting,
+            detector,
             chunks,
             lost,
             base,
-            in_flight,
             bytes,
-            blamed,
+            suspects,
             acked,
             ..
         } = self;
-        find(accounting, acked, &mut |index, again| {
-            let chunk = &mut chunks[(index - *base) as usize];
-            if chunk.state != ChunkState::InFlight || (chunk.fast_retransmitted && !again) {
-                return false;
+        let mut loss = Loss {
+            chunks,
+            base: *base,
+            lost,
+            bytes,
+            suspects,
+            judge,
+            outcome,
+        };
+        detector.take_lost(needed, *base, acked, paths, |paths, run| {
+            for index in run.first..=run.last {
+                loss.take(index, again, paths);
             }
-            *in_flight -= chunk.fragment.payload.len();
-            chunk.fast_retransmitted = true;
-            if chunk.abandoned || judge.gives_up(chunk) {
-                chunk.state = ChunkState::GivenUp;
-                *bytes -= chunk.free();
-                outcome.given_up.push(index);
-            } else {
-                chunk.state = ChunkState::Lost { timed_out: false };
-                lost.insert(Run::of(index));
-                blamed.insert(index, (chunk.path, chunk.sequence));
-                if blamed.len() > named::MOST_BLAMED {
-                    blamed.pop_first();
-                }
-            }
-            let path = &mut outcome.paths[chunk.path.index()];
-            path.lost += 1;
-            path.left_flight += chunk.fragment.wire_len();
-            true
         });
+    }
+
+    /// These chunks are lost, those among them that were fast retransmitted before too.
+    pub(super) fn take_lost(
+        &mut self,
+        found: &[u64],
+        judge: &Judge,
+        paths: &mut Paths,
+        outcome: &mut AckOutcome,
+    ) {
+        let mut loss = Loss {
+            chunks: &mut self.chunks,
+            base: self.base,
+            lost: &mut self.lost,
+            bytes: &mut self.bytes,
+            suspects: &mut self.suspects,
+            judge,
+            outcome,
+        };
+        for index in found {
+            loss.take(*index, true, paths);
+        }
+    }
+}
+
+/// What changes when chunks are found lost.
+struct Loss<'a> {
+    chunks: &'a mut VecDeque<Chunk>,
+    base: u64,
+    lost: &'a mut Runs,
+    bytes: &'a mut usize,
+    suspects: &'a mut BTreeMap<u64, (PathId, SendNo)>,
+    judge: &'a Judge,
+    outcome: &'a mut AckOutcome,
+}
+
+impl Loss<'_> {
+    /// A chunk is found lost, if it is in flight; one that was fast retransmitted before only if it may be lost `again`.
+    fn take(&mut self, index: u64, again: bool, paths: &mut Paths) {
+        let chunk = &mut self.chunks[(index - self.base) as usize];
+        if chunk.state != ChunkState::InFlight || (chunk.fast_retransmitted && !again) {
+            return;
+        }
+        chunk.leave(paths);
+        chunk.fast_retransmitted = true;
+        if chunk.abandoned || self.judge.gives_up(chunk) {
+            chunk.state = ChunkState::GivenUp;
+            let freed = chunk.free();
+            *self.bytes -= freed;
+            self.outcome.given_up.push(index);
+        } else {
+            chunk.state = ChunkState::Lost { timed_out: false };
+            self.lost.insert(Run::of(index));
+            self.suspects.insert(index, (chunk.path, chunk.sequence));
+            if self.suspects.len() > named::MOST_SUSPECTS {
+                self.suspects.pop_first();
+            }
+        }
+        self.outcome.paths[chunk.path.index()].lost += 1;
     }
 }

@@ -1,46 +1,39 @@
-//! Acknowledgements that name transmissions (ECA-SCTP), and losses that turn out to have been none.
+//! Acknowledgements that name sendings (ECA-SCTP), and losses that turn out to have been none.
 
 use anabranch_wire::Tsn;
 use anabranch_wire::chunk::{CoopSack, GapAckBlock, GapAckBlocks};
 
 use super::acknowledged::runs_above;
 use super::{AckOutcome, ChunkState, InvalidAck, Judge, MAX_AHEAD, Outstanding};
-use crate::path::PathId;
+use crate::config::T3Restart;
+use crate::path::{PathId, Paths};
 use crate::recovery::ack_report::{AckReport, normalise};
-use crate::recovery::transmissions::{NamedAck, Transmissions};
+use crate::recovery::identity::{Identity, NamedAck};
 use crate::seq::Run;
 use crate::seq::{difference, union};
 use crate::time::Timestamp;
 
 /// Chunks taken for lost that are remembered.
-pub(super) const MOST_BLAMED: usize = 256;
+pub(super) const MOST_SUSPECTS: usize = 256;
 
 impl Outstanding {
-    /// Acknowledgements name transmissions from now on, if nothing has left yet.
-    pub(crate) fn name_transmissions(&mut self, time_rule: bool) {
+    /// Acknowledgements name sendings from now on, if nothing has left yet and paths are told apart.
+    pub(crate) fn name_sendings(&mut self, time_rule: bool, paths: &mut Paths) {
         self.time_rule |= time_rule;
-        if self.is_empty()
-            && let Some(paths) = self.accounting.paths_mut()
-        {
-            paths.name_transmissions();
+        if self.is_empty() && self.detector.is_per_path() {
+            self.identity = Some(Identity::default());
+            paths.iter_mut().for_each(|path| path.flight.name());
         }
     }
 
-    /// The transmissions that acknowledgements may name, where they do.
-    pub(crate) fn transmissions(&self) -> Option<&Transmissions> {
-        self.accounting.paths()?.named()
+    /// What names sendings, where acknowledgements do.
+    pub(crate) fn identity(&self) -> Option<&Identity> {
+        self.identity.as_ref()
     }
 
     /// The same, to be changed.
-    pub(crate) fn transmissions_mut(&mut self) -> Option<&mut Transmissions> {
-        self.accounting.paths_mut()?.named_mut()
-    }
-
-    /// A packet with data for `path` begins.
-    pub(crate) fn on_packet(&mut self, path: PathId) {
-        if let Some(paths) = self.accounting.paths_mut() {
-            paths.on_packet(path);
-        }
+    pub(crate) fn identity_mut(&mut self) -> Option<&mut Identity> {
+        self.identity.as_mut()
     }
 
     /// Handles an acknowledgement that names transmissions, as [`Outstanding::on_ack`]. Of one that was `overtaken` by a newer
@@ -52,7 +45,7 @@ impl Outstanding {
         &mut self,
         sack: &CoopSack,
         overtaken: bool,
-        earliest: impl Fn(PathId) -> u64,
+        paths: &mut Paths,
         judge: &Judge,
         outcome: &mut AckOutcome,
     ) -> Result<(), InvalidAck> {
@@ -60,13 +53,13 @@ impl Outstanding {
         if cumulative >= self.next_index() {
             return Err(InvalidAck::NeverSent);
         }
-        let Some(named) = self.transmissions() else {
+        if self.identity.is_none() {
             return Err(InvalidAck::Stale);
-        };
-        let ack = named.read(sack)?;
+        }
+        let ack = NamedAck::read(sack, paths)?;
         let overtaken = overtaken || cumulative + 1 < self.base;
         let cumulative = if overtaken { self.base - 1 } else { cumulative };
-        let arrived = self.note_named(&ack);
+        let arrived = self.note_named(&ack, paths);
         // What follows the cumulative TSN ack and had arrived is there no more, or it would have moved: it was taken back.
         let first = cumulative + 1 + u64::from(!overtaken);
         let news = blocks(&arrived, first, cumulative);
@@ -84,15 +77,19 @@ impl Outstanding {
             overtaken,
             lists_all: false,
         };
-        self.on_ack(&report, earliest, judge, outcome)
+        self.on_ack(&report, paths, judge, outcome)
     }
 
     /// Notes the transmissions that arrived; answers the chunks that did by them and had not.
-    fn note_named(&mut self, ack: &NamedAck) -> Vec<Run> {
-        ack.duplicates.iter().for_each(|index| self.on_duplicate(*index));
+    fn note_named(&mut self, ack: &NamedAck, paths: &mut Paths) -> Vec<Run> {
+        for index in &ack.duplicates {
+            self.on_duplicate(*index, paths);
+        }
         let mut newly = Vec::new();
-        if let Some(named) = self.transmissions_mut() {
-            named.note(ack, |path, number, index| newly.push((index, path, number)));
+        if let Some(identity) = &mut self.identity {
+            identity.note(ack, paths, |path, number, index| {
+                newly.push((index, path, number))
+            });
         }
         let mut chunks = Vec::with_capacity(newly.len());
         for (index, path, number) in newly {
@@ -104,10 +101,10 @@ impl Outstanding {
             let is_last = (chunk.path, chunk.sequence) == (path, number);
             let waits = matches!(chunk.state, ChunkState::Lost { .. });
             if !is_last || waits {
-                self.on_duplicate(index);
+                self.on_duplicate(index, paths);
             }
-            if !is_last && let Some(named) = self.transmissions_mut() {
-                named.note_late(index, path);
+            if !is_last && let Some(identity) = &mut self.identity {
+                identity.note_late(index, path);
             }
             chunks.push(index);
         }
@@ -150,24 +147,23 @@ impl Outstanding {
         self::blocks(&kept, first, cumulative)
     }
 
-    /// What chunk `index` carried arrived twice, or by a transmission that had been taken for lost: then its path is to be more
-    /// patient.
-    fn on_duplicate(&mut self, index: u64) {
+    /// Chunk `index` arrived twice, or by a sending that had been taken for lost: the retransmission was spurious, and its
+    /// path tolerates more reordering from now on.
+    fn on_duplicate(&mut self, index: u64, paths: &Paths) {
         let hasty = self.time_rule || self.rules.missing_reports < 3;
-        if let Some((path, sequence)) = self.blamed.remove(&index)
+        if let Some((path, no)) = self.suspects.remove(&index)
             && hasty
             && self.rules.backs_off
-            && let Some(paths) = self.accounting.paths_mut()
         {
-            paths.on_needless(path, sequence);
+            self.detector.on_spurious(path, no, paths);
         }
     }
 
     /// The receiver lists these TSNs as duplicates.
-    pub(crate) fn on_duplicate_tsns(&mut self, tsns: impl Iterator<Item = Tsn>) {
-        if !self.blamed.is_empty() {
+    pub(crate) fn on_duplicate_tsns(&mut self, tsns: impl Iterator<Item = Tsn>, paths: &Paths) {
+        if !self.suspects.is_empty() {
             for tsn in tsns {
-                self.on_duplicate(self.index_of(tsn));
+                self.on_duplicate(self.index_of(tsn), paths);
             }
         }
     }
@@ -179,10 +175,12 @@ impl Outstanding {
 
     /// When the earliest chunk in flight on `path` left, if a later packet of the path arrived and that makes it lost in time;
     /// and the quarters of a round trip to be waited for.
-    pub(crate) fn overtaken(&self, path: PathId) -> Option<(Timestamp, u32)> {
-        let paths = self.accounting.paths().filter(|_| self.time_rule)?;
-        let (index, patience) = paths.overtaken(path)?;
-        Some((self.chunk(index).sent_at, 5 + u32::from(patience)))
+    pub(crate) fn overtaken(&self, path: PathId, paths: &Paths) -> Option<(Timestamp, u32)> {
+        if !self.time_rule {
+            return None;
+        }
+        let (index, tolerance) = self.detector.overtaken(path, paths)?;
+        Some((self.chunk(index).sent_at, 5 + u32::from(tolerance)))
     }
 
     /// Takes for lost what left on `path` up to `until`, was overtaken and is not known to have arrived.
@@ -191,30 +189,26 @@ impl Outstanding {
         path: PathId,
         until: Timestamp,
         judge: &Judge,
+        paths: &mut Paths,
         outcome: &mut AckOutcome,
     ) {
-        self.accounting.begin();
-        let (base, chunks) = (self.base, &self.chunks);
-        let mut late = Vec::new();
-        if let Some(paths) = self.accounting.paths_mut() {
-            paths.take_overtaken(path, |index| {
-                let is_late = chunks[(index - base) as usize].sent_at <= until;
-                if is_late {
-                    late.push(index);
-                }
-                is_late
-            });
-        }
-        self.taking_lost(judge, outcome, |_, _, take| {
-            for index in late {
-                take(index, true);
-            }
-        });
-        let last = self.next_index() - 1;
-        self.accounting.finish(last, &self.rules, outcome);
+        self.begin(paths);
+        let flight = &paths.path(path).flight;
+        self.episodes.on_settled(path, flight.earliest());
+        let below = self.detector.overtaken_below(path);
+        let open = flight
+            .range(flight.earliest())
+            .take_while(|(no, _)| *no < below)
+            .filter(|(_, sending)| sending.is_open())
+            .map(|(_, sending)| sending.tsn);
+        let late: Vec<u64> = open
+            .take_while(|index| self.chunk(*index).sent_at <= until)
+            .collect();
+        self.take_lost(&late, judge, paths, outcome);
+        self.finish(paths, outcome);
         // The path is known to work: T3-rtx begins anew for what is left.
         let path = &mut outcome.paths[path.index()];
-        path.earliest_acked |= path.lost > 0;
+        path.restarts_t3 |= path.lost > 0 && self.rules.t3_restart == T3Restart::EarliestInFlight;
     }
 }
 

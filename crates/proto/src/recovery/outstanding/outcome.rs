@@ -2,37 +2,40 @@
 
 use anabranch_wire::StreamId;
 
+use crate::recovery::episode::Phase;
 use crate::time::Timestamp;
+
+/// What an acknowledgement says of the peer and of a path; each says more than the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) enum Answer {
+    #[default]
+    Nothing,
+    /// The receiver went on without chunks that were abandoned: it is there.
+    Skipped,
+    /// It got data that may have gone by other paths, too.
+    Data,
+    /// It got data that never took another path (RFC 7829 §3.2, items 9 and 10).
+    OfThisPath,
+}
 
 /// What an acknowledgement did to one path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PathOutcome {
     /// Bytes acknowledged for the first time.
     pub(crate) newly_acked: usize,
-    /// Bytes that left the flight, by being acknowledged or declared lost.
-    pub(crate) left_flight: usize,
     /// Bytes that came back to the flight because the receiver reneged.
     pub(crate) reneged: usize,
-    /// Whether the cumulative TSN ack point passed a chunk that was in flight and not given up.
-    pub(crate) cumulative_in_flight: bool,
-    /// Whether the earliest chunk in flight was acknowledged (§6.3.2 R3).
-    pub(crate) earliest_acked: bool,
+    /// Whether T3-rtx begins anew, as far as data is in flight ([`crate::T3Restart`]).
+    pub(crate) restarts_t3: bool,
     /// When the newest of the chunks acknowledged at their first transmission had left: an RTT sample (Karn).
     pub(crate) sample: Option<Timestamp>,
     /// The size of the largest of them, and when that had left.
     pub(crate) largest: (usize, Timestamp),
-    /// Whether a chunk that never took another path was among them (RFC 7829 §3.2, items 9 and 10).
-    pub(crate) proven: bool,
+    pub(crate) answer: Answer,
     /// Chunks declared lost by missing reports.
     pub(crate) lost: u32,
-    /// Whether the receiver went on without chunks that were given up: it is there.
-    pub(crate) skipped: bool,
-    /// Whether chunks were given up that do not count as lost.
-    pub(crate) discarded: bool,
-    /// Whether the window is to be cut for what was lost.
-    pub(crate) cut: bool,
-    /// Whether losses are being repaired, and the window does not grow.
-    pub(crate) growth_held: bool,
+    /// Whether the window may grow, or is reduced.
+    pub(crate) phase: Phase,
     /// Whether what arrives in order went on (the cumulative TSN ack point of §7.2.1).
     pub(crate) advanced: bool,
 }

@@ -1,5 +1,5 @@
-//! Which chunks acknowledgements report missing, counted by intervals (RFC 9260 §7.2.4): a SACK costs its gap blocks,
-//! never the window.
+//! Missing reports in the order of TSNs, whichever path a chunk took (RFC 9260 §7.2.4), counted by intervals: a SACK costs its
+//! gap ack blocks, never the window.
 
 use crate::seq::{Run, Runs};
 
@@ -13,19 +13,33 @@ pub(crate) struct Reports {
     highest: Vec<u64>,
     /// What lies below was reported often enough once: no second time (§7.2.4 step 5).
     judged: u64,
+    /// What the acknowledgement at hand reports missing lies below this index.
+    below: u64,
 }
 
 impl Reports {
+    /// Notes what an acknowledgement reports missing, by the HTNA rule; answers whether that may be anything. `all` says
+    /// that an acknowledgement which newly acknowledges nothing is a report too: in fast recovery, if the cumulative TSN moved.
+    pub(crate) fn note(&mut self, highest_newly_acked: Option<u64>, all: bool, acked: &Runs) -> bool {
+        let highest = acked.last().map(|run| run.last);
+        let below = if all { highest } else { highest_newly_acked };
+        self.below = below.unwrap_or_default();
+        below.is_some() && highest.is_some()
+    }
+
+    /// What the acknowledgement at hand reports missing and may still be declared lost.
+    pub(crate) fn reported(&self, base: u64, acked: &Runs) -> impl Iterator<Item = Run> {
+        self.open(self.below, base, acked)
+    }
+
+    /// Hands over what has been reported missing `needed` times with the acknowledgement at hand, once.
+    pub(crate) fn take_lost(&mut self, needed: u8, base: u64, acked: &Runs, lost: impl FnMut(Run)) {
+        self.count(self.below, needed, base, acked, lost);
+    }
+
     /// Counts a report of what lies below `below` and is not `acked`, and hands those runs to `lost` that have `needed` reports
     /// by it. `base` is the first index that is not cumulatively acknowledged.
-    pub(crate) fn count(
-        &mut self,
-        below: u64,
-        needed: u8,
-        base: u64,
-        acked: &Runs,
-        mut lost: impl FnMut(Run),
-    ) {
+    fn count(&mut self, below: u64, needed: u8, base: u64, acked: &Runs, mut lost: impl FnMut(Run)) {
         let at = self.highest.partition_point(|known| *known <= below);
         self.highest.insert(at, below);
         let Some(spare) = self.highest.len().checked_sub(usize::from(needed.max(1))) else {
@@ -40,7 +54,7 @@ impl Reports {
     }
 
     /// What lies below `below`, is not `acked` and may still be declared lost by reports.
-    pub(crate) fn open(&self, below: u64, base: u64, acked: &Runs) -> impl Iterator<Item = Run> {
+    fn open(&self, below: u64, base: u64, acked: &Runs) -> impl Iterator<Item = Run> {
         let within = Run {
             first: self.judged.max(base),
             last: below.saturating_sub(1),
