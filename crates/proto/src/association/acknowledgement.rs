@@ -13,7 +13,7 @@ use crate::congestion::{AckedOnPath, Coupling};
 use crate::event::CloseReason;
 use crate::path::PathId;
 use crate::recovery::{
-    AckAccounting, AckOutcome, AckReport, InvalidAck, Outstanding, PathOutcome, normalise,
+    AckAccounting, AckOutcome, AckReport, InvalidAck, Outstanding, PathOutcome, PerPathRules, normalise,
 };
 use crate::time::Timestamp;
 
@@ -25,7 +25,8 @@ impl Association {
         } else {
             AckAccounting::single_destination()
         };
-        Outstanding::new(initial_tsn, config.recovery, accounting)
+        let per_path = PerPathRules::new(&config.multipath);
+        Outstanding::new(initial_tsn, config.recovery, per_path, accounting)
     }
 
     /// A SACK came in, which answers so many packets.

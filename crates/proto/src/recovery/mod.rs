@@ -17,3 +17,4 @@ mod transmissions;
 pub(crate) use ack_accounting::AckAccounting;
 pub(crate) use ack_report::{AckReport, normalise};
 pub(crate) use outstanding::{AckOutcome, Chunk, ChunkState, InvalidAck, Judge, Outstanding, PathOutcome};
+pub(crate) use per_path::PerPathRules;

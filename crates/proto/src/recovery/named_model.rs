@@ -11,9 +11,8 @@ use anabranch_wire::{Psn, StreamId, Tsn};
 use bytes::Bytes;
 
 use super::outstanding::{AckOutcome, ChunkState, InvalidAck, Outstanding, PathOutcome};
-use super::{AckAccounting, Judge};
-use crate::config::RecoveryRules;
-use crate::config::SchedulerKind;
+use super::{AckAccounting, Judge, PerPathRules};
+use crate::config::{MultipathConfig, RecoveryRules, SchedulerKind};
 use crate::fuzzing::Commands;
 use crate::message::AbandonPolicy;
 use crate::message::SendOptions;
@@ -505,11 +504,16 @@ impl Model {
 
 pub(crate) fn run(mut commands: Commands<'_>) {
     let first_tsn = Tsn(commands.u32());
-    let rules = RecoveryRules {
+    let multipath = MultipathConfig {
         backs_off: false,
-        ..RecoveryRules::RFC9260
+        ..MultipathConfig::OFF
     };
-    let mut ring = Outstanding::new(first_tsn, rules, AckAccounting::per_path());
+    let mut ring = Outstanding::new(
+        first_tsn,
+        RecoveryRules::RFC9260,
+        PerPathRules::new(&multipath),
+        AckAccounting::per_path(),
+    );
     ring.name_transmissions(true);
     let mut model = Model {
         ring,

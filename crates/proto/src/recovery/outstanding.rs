@@ -21,6 +21,7 @@ pub(crate) use lost::Judge;
 pub(crate) use outcome::{AckOutcome, InvalidAck, PathOutcome};
 
 use super::ack_accounting::AckAccounting;
+use super::per_path::PerPathRules;
 use crate::config::RecoveryRules;
 use crate::message::Fragment;
 use crate::path::PathId;
@@ -66,14 +67,18 @@ pub(crate) struct Outstanding {
     /// Bytes in packets of the chunks in state `Acked`.
     held: usize,
     rules: RecoveryRules,
-    /// Whether what was overtaken is lost after a time, too.
-    time_rule: bool,
+    per_path: PerPathRules,
     /// Chunks taken for lost, where that may prove wrong: by the chunk, its path and its transmission there.
     blamed: BTreeMap<u64, (PathId, u64)>,
 }
 
 impl Outstanding {
-    pub(crate) fn new(initial_tsn: Tsn, rules: RecoveryRules, accounting: AckAccounting) -> Self {
+    pub(crate) fn new(
+        initial_tsn: Tsn,
+        rules: RecoveryRules,
+        per_path: PerPathRules,
+        accounting: AckAccounting,
+    ) -> Self {
         Self {
             chunks: VecDeque::new(),
             base: first_extended_tsn(initial_tsn),
@@ -90,8 +95,8 @@ impl Outstanding {
             lost: Runs::default(),
             bytes: 0,
             in_flight: 0,
-            time_rule: rules.time_rule,
             rules,
+            per_path,
             blamed: BTreeMap::new(),
         }
     }

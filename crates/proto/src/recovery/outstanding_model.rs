@@ -8,9 +8,8 @@ use anabranch_wire::{StreamId, Tsn};
 use bytes::Bytes;
 
 use super::outstanding::{AckOutcome, Chunk, ChunkState, InvalidAck, Outstanding, PathOutcome};
-use super::{AckAccounting, AckReport, Judge, normalise};
-use crate::config::RecoveryRules;
-use crate::config::SchedulerKind;
+use super::{AckAccounting, AckReport, Judge, PerPathRules, normalise};
+use crate::config::{MultipathConfig, RecoveryRules, SchedulerKind};
 use crate::fuzzing::Commands;
 use crate::message::AbandonPolicy;
 use crate::message::SendOptions;
@@ -539,8 +538,9 @@ pub(crate) fn run(mut commands: Commands<'_>) {
     } else {
         AckAccounting::single_destination()
     };
+    let rules = PerPathRules::new(&MultipathConfig::OFF);
     let mut model = Model {
-        ring: Outstanding::new(base, RecoveryRules::RFC9260, accounting),
+        ring: Outstanding::new(base, RecoveryRules::RFC9260, rules, accounting),
         queue: SendQueue::new(1, SchedulerKind::FirstComeFirstServed),
         entries: Vec::new(),
         base,

@@ -4,9 +4,30 @@
 use super::outstanding::{AckOutcome, Chunk};
 use super::path_flight::PathFlight;
 use super::transmissions::Transmissions;
-use crate::config::RecoveryRules;
+use crate::config::{MultipathConfig, RecoveryRules};
 use crate::path::PathId;
 use crate::seq::Run;
+
+/// The rules of loss detection that need each path accounted for by itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PerPathRules {
+    /// Whether missing reports may declare a retransmission lost again.
+    pub(super) fast_again: bool,
+    /// Whether a chunk that a later packet of its path overtook is lost after a time, too.
+    pub(super) time_rule: bool,
+    /// Whether a spurious retransmission raises the reordering tolerance of its path.
+    pub(super) backs_off: bool,
+}
+
+impl PerPathRules {
+    pub(crate) fn new(config: &MultipathConfig) -> Self {
+        Self {
+            fast_again: config.fast_again,
+            time_rule: config.time_rule,
+            backs_off: config.backs_off,
+        }
+    }
+}
 
 /// The paths of an association, as their acknowledgements see them.
 #[derive(Debug, Default)]

@@ -59,7 +59,7 @@ impl Outstanding {
         if self.hasty > 0 {
             self.discard_early(judge, outcome);
         }
-        let again = self.rules.fast_again && self.accounting.is_per_path();
+        let again = self.per_path.fast_again && self.accounting.is_per_path();
         let needed = self.rules.missing_reports;
         let base = self.base;
         self.taking_lost(judge, outcome, |accounting, acked, take| {

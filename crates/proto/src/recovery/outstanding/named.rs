@@ -18,7 +18,7 @@ pub(super) const MOST_BLAMED: usize = 256;
 impl Outstanding {
     /// Acknowledgements name transmissions from now on, if nothing has left yet.
     pub(crate) fn name_transmissions(&mut self, time_rule: bool) {
-        self.time_rule |= time_rule;
+        self.per_path.time_rule |= time_rule;
         if self.is_empty()
             && let Some(paths) = self.accounting.paths_mut()
         {
@@ -153,10 +153,10 @@ impl Outstanding {
     /// What chunk `index` carried arrived twice, or by a transmission that had been taken for lost: then its path is to be more
     /// patient.
     fn on_duplicate(&mut self, index: u64) {
-        let hasty = self.time_rule || self.rules.missing_reports < 3;
+        let hasty = self.per_path.time_rule || self.rules.missing_reports < 3;
         if let Some((path, sequence)) = self.blamed.remove(&index)
             && hasty
-            && self.rules.backs_off
+            && self.per_path.backs_off
             && let Some(paths) = self.accounting.paths_mut()
         {
             paths.on_needless(path, sequence);
@@ -174,13 +174,13 @@ impl Outstanding {
 
     /// Whether what later packets have overtaken is lost after a time.
     pub(crate) fn has_time_rule(&self) -> bool {
-        self.time_rule
+        self.per_path.time_rule
     }
 
     /// When the earliest chunk in flight on `path` left, if a later packet of the path arrived and that makes it lost in time;
     /// and the quarters of a round trip to be waited for.
     pub(crate) fn overtaken(&self, path: PathId) -> Option<(Timestamp, u32)> {
-        let paths = self.accounting.paths().filter(|_| self.time_rule)?;
+        let paths = self.accounting.paths().filter(|_| self.per_path.time_rule)?;
         let (index, patience) = paths.overtaken(path)?;
         Some((self.chunk(index).sent_at, 5 + u32::from(patience)))
     }
