@@ -4,6 +4,7 @@
 use anabranch_wire::chunk::SkippedMessage;
 use anabranch_wire::{Ssn, StreamId, Tsn};
 
+use super::ack_timing::Urgency;
 use super::delivery::{Held, Ready};
 use super::tsn_tracker::MAX_AHEAD;
 use super::{MessagePart, Payload, Receiver};
@@ -88,7 +89,9 @@ impl Receiver {
         }
         let skipped = self.tracker.skip_to(point);
         // What says nothing new is repeated: the acknowledgement of the first one may be lost.
-        self.urgent |= skipped.is_none() || self.tracker.has_gaps();
+        if skipped.is_none() || self.tracker.has_gaps() {
+            self.timing.note(Urgency::AtOnce);
+        }
         Ok(skipped.map(|ahead| (point, ahead)))
     }
 
