@@ -19,7 +19,7 @@ use crate::time::Timestamp;
 impl Association {
     /// What is outstanding when nothing was sent yet.
     pub(super) fn no_outstanding(initial_tsn: Tsn, config: &Config) -> Outstanding {
-        Outstanding::new(initial_tsn, config.recovery, config.multipath.is_on())
+        Outstanding::new(initial_tsn, config.recovery, config.multipath)
     }
 
     /// A SACK came in, which answers so many packets.

@@ -25,6 +25,16 @@ pub struct MultipathConfig {
     /// yet. Only if the mode is not off. Default false: it halves the acknowledgements, and where a small window waits for
     /// one it waits for `sack.delay`, which cost up to a third of the goodput.
     pub delayed_acks: bool,
+    /// Whether missing reports may declare a retransmission lost again. If false, or with the mode off, a chunk that was fast
+    /// retransmitted waits for T3-rtx (RFC 9260 §7.2.4 step 5). Default true.
+    pub fast_again: bool,
+    /// Whether a chunk is lost too if a later packet of its path was acknowledged and 1.25 smoothed round-trip times have
+    /// passed since the chunk left: the last packets of a window never have enough packets behind them to be reported
+    /// missing. Default false. ([`EcaConfig::time_rule`] does this where ECA-SCTP was negotiated.)
+    pub time_rule: bool,
+    /// Whether a spurious retransmission raises the reordering tolerance of its path. Of no effect unless fewer than three
+    /// missing reports or a time rule declare losses. Default true.
+    pub backs_off: bool,
     /// What ECA-SCTP does in particular; of no effect in other modes.
     pub eca: EcaConfig,
 }
@@ -38,7 +48,7 @@ pub struct EcaConfig {
     pub ack_routing: AckRouting,
     /// Whether a transmission is taken for lost too when a later packet of its path was acknowledged and 1.25 smoothed round
     /// trips have passed since it left. Default true. (For concurrent multipath transfer without ECA-SCTP:
-    /// [`crate::RecoveryRules::time_rule`].)
+    /// [`MultipathConfig::time_rule`].)
     pub time_rule: bool,
     /// Whether the receiver is told which transmissions are not worth waiting for (FORWARD-PSN). Default true; without it gap
     /// blocks grow in number for good, and a path ends 65,535 transmissions behind its first loss: for comparison.
@@ -130,7 +140,7 @@ pub enum CoupledControl {
 
 impl MultipathConfig {
     /// One path at a time; the rest as it is where there are several.
-    pub(super) const OFF: Self = Self {
+    pub(crate) const OFF: Self = Self {
         mode: MultipathMode::Off,
         scheduler: PathScheduler::EarliestDeliveryFirst,
         retransmission: RetransmissionPolicy::EarliestDelivery,
@@ -139,6 +149,9 @@ impl MultipathConfig {
         split_receive_buffer: false,
         reschedule: false,
         delayed_acks: false,
+        fast_again: true,
+        time_rule: false,
+        backs_off: true,
         eca: EcaConfig {
             ack_routing: AckRouting::Measured,
             time_rule: true,

@@ -5,16 +5,6 @@
 pub struct RecoveryRules {
     /// Missing reports that declare a chunk lost (RFC 9260 §7.2.4), at least 1.
     pub missing_reports: u8,
-    /// Whether what was repeated may be found lost by missing reports again, where each path is accounted for by itself and a
-    /// repeat is told from what it repeats; elsewhere, and if false, it then waits for T3-rtx (RFC 9260 §7.2.4 step 5).
-    pub fast_again: bool,
-    /// Whether, where each path is accounted for by itself, a chunk is taken for lost too when a later packet of its path was
-    /// acknowledged and 1.25 smoothed round trips have passed since it left: the last packets of a window never have enough
-    /// behind them to be reported missing. Default false. (With ECA-SCTP: [`crate::EcaConfig::time_rule`].)
-    pub time_rule: bool,
-    /// Whether repeats that prove needless make a path more patient, where fewer than three reports or the time rule make a
-    /// loss there. Default true.
-    pub backs_off: bool,
     /// Whether fast recovery holds back further cuts and growth until what was outstanding is acknowledged (RFC 9260
     /// §7.2.4).
     pub fast_recovery: bool,
@@ -50,9 +40,6 @@ impl RecoveryRules {
     /// RFC 9260 §7.2.
     pub const RFC9260: Self = Self {
         missing_reports: 3,
-        fast_again: true,
-        time_rule: false,
-        backs_off: true,
         fast_recovery: true,
         initial_ssthresh: usize::MAX,
         ssthresh_floor: 4,
@@ -64,9 +51,6 @@ impl RecoveryRules {
     /// RFC 2960 as the simulations of 2004 had it: four missing reports, no fast recovery, a floor of two packets.
     pub const RFC2960: Self = Self {
         missing_reports: 4,
-        fast_again: false,
-        time_rule: false,
-        backs_off: true,
         fast_recovery: false,
         initial_ssthresh: usize::MAX,
         ssthresh_floor: 2,

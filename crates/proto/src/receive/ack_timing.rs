@@ -5,6 +5,28 @@ use core::time::Duration;
 use crate::config::SackConfig;
 use crate::time::Timestamp;
 
+/// How soon the sender wants to know of what a packet brought. What makes the later ones makes the earlier ones of no account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Urgency {
+    /// After some packets or some time (§6.2).
+    Usual,
+    /// A gap is open, or the packet closed one: at once (§6.7), unless packets come by several paths at once, which puts them
+    /// out of order without a loss (draft-tuexen-tsvwg-sctp-multipath §3.3).
+    Gap,
+    /// At once: the first DATA of all (§5.1), a duplicate, a dropped chunk, no receive window left, the I bit (RFC 7053).
+    AtOnce,
+}
+
+/// Whether an acknowledgement is to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Nothing is to be acknowledged.
+    Idle,
+    /// At that time, or together with data.
+    Delayed(Timestamp),
+    Due,
+}
+
 /// Counts packets, and keeps the delay timer.
 #[derive(Debug)]
 pub(super) struct AckTiming {
@@ -12,10 +34,11 @@ pub(super) struct AckTiming {
     frequency: u32,
     /// Packets with DATA since the last acknowledgement.
     packets: u32,
-    deadline: Option<Timestamp>,
-    due: bool,
-    /// The first DATA of an association is acknowledged at once (§5.1).
-    first: bool,
+    state: State,
+    /// Of the packet that is being read.
+    urgency: Urgency,
+    /// The sender of the last packet used several paths at once.
+    several_paths: bool,
 }
 
 impl AckTiming {
@@ -24,56 +47,71 @@ impl AckTiming {
             delay: config.delay,
             frequency: config.frequency,
             packets: 0,
-            deadline: None,
-            due: false,
-            first: true,
+            state: State::Idle,
+            urgency: Urgency::AtOnce,
+            several_paths: false,
         }
     }
 
-    /// A packet with DATA came in; `urgent` if the sender waits for news: a gap, a duplicate, no room, the I bit.
-    pub(super) fn on_packet(&mut self, now: Timestamp, urgent: bool) {
+    /// A chunk of the packet that is being read makes its acknowledgement this urgent.
+    pub(super) fn note(&mut self, urgency: Urgency) {
+        self.urgency = self.urgency.max(urgency);
+    }
+
+    /// After the last chunk of a packet with DATA.
+    pub(super) fn on_packet(&mut self, now: Timestamp, several_paths: bool) {
         self.packets += 1;
-        if urgent || self.first || self.packets >= self.frequency {
-            self.due = true;
-        } else if self.deadline.is_none() {
-            self.deadline = Some(now + self.delay);
+        self.several_paths = several_paths;
+        let at_once = match core::mem::replace(&mut self.urgency, Urgency::Usual) {
+            Urgency::Usual => false,
+            Urgency::Gap => !several_paths,
+            Urgency::AtOnce => true,
+        };
+        if at_once || self.packets >= self.frequency {
+            self.state = State::Due;
+        } else if self.state == State::Idle {
+            self.state = State::Delayed(now + self.delay);
         }
-        self.first = false;
     }
 
-    /// Packets since the last acknowledgement.
-    pub(super) fn packets(&self) -> u8 {
-        self.packets.min(255) as u8
+    /// Packets since the last acknowledgement, if it is to tell how many it answers; else 0.
+    pub(super) fn packets_answered(&self) -> u8 {
+        if self.several_paths {
+            self.packets.min(255) as u8
+        } else {
+            0
+        }
     }
 
     pub(super) fn force(&mut self) {
-        self.due = true;
+        self.state = State::Due;
     }
 
     pub(super) fn is_due(&self) -> bool {
-        self.due
+        self.state == State::Due
     }
 
     pub(super) fn is_pending(&self) -> bool {
-        self.due || self.packets > 0
+        self.state != State::Idle
     }
 
     pub(super) fn deadline(&self) -> Option<Timestamp> {
-        self.deadline.filter(|_| !self.due)
+        match self.state {
+            State::Delayed(deadline) => Some(deadline),
+            State::Idle | State::Due => None,
+        }
     }
 
     pub(super) fn on_timer(&mut self, now: Timestamp) {
-        if self.deadline.is_some_and(|deadline| deadline <= now) {
-            self.deadline = None;
-            self.due = true;
+        if self.deadline().is_some_and(|deadline| deadline <= now) {
+            self.state = State::Due;
         }
     }
 
     /// An acknowledgement leaves.
     pub(super) fn on_sent(&mut self) {
         self.packets = 0;
-        self.deadline = None;
-        self.due = false;
+        self.state = State::Idle;
     }
 }
 
@@ -111,7 +149,30 @@ mod tests {
     #[test]
     fn at_once_when_the_sender_waits_for_news() {
         let mut timing = timing();
-        timing.on_packet(Timestamp::ZERO, true);
+        timing.note(Urgency::AtOnce);
+        timing.on_packet(Timestamp::ZERO, false);
         assert!(timing.is_due());
+    }
+
+    #[test]
+    fn a_gap_is_urgent_unless_packets_come_by_several_paths() {
+        let mut timing = timing();
+        timing.note(Urgency::Gap);
+        timing.on_packet(Timestamp::ZERO, true);
+        assert!(!timing.is_due());
+        assert_eq!(timing.packets_answered(), 1);
+        timing.on_sent();
+        timing.note(Urgency::AtOnce);
+        timing.note(Urgency::Gap);
+        timing.on_packet(Timestamp::ZERO, true);
+        assert!(timing.is_due(), "another reason is not taken back");
+        timing.on_sent();
+        timing.note(Urgency::Gap);
+        timing.on_packet(Timestamp::ZERO, false);
+        assert!(timing.is_due());
+        assert_eq!(timing.packets_answered(), 0);
+        timing.on_sent();
+        timing.on_packet(Timestamp::ZERO, false);
+        assert!(!timing.is_due(), "the reasons were those of one packet");
     }
 }

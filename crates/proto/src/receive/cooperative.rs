@@ -2,6 +2,7 @@
 
 use anabranch_wire::chunk::{AckPolicy, CoopSackWriter, GapAckBlock, PathReportWriter, PathSequence};
 
+use super::ack_timing::Urgency;
 use super::{Fragment, Receiver, Verdict};
 use crate::extension::eca::Arrivals;
 use crate::path::PathId;
@@ -29,13 +30,15 @@ impl Receiver {
     ) -> Verdict {
         let arrivals = self.arrivals.as_mut();
         let Some(place) = arrivals.and_then(|all| all.place(transmission, policy, came_by)) else {
-            self.urgent = true;
+            self.timing.note(Urgency::AtOnce);
             return Verdict::OutOfRange;
         };
         let verdict = self.on_fragment(fragment);
         let taken = !matches!(verdict, Verdict::NoRoom | Verdict::OutOfRange);
-        if let Some(arrivals) = self.arrivals.as_mut().filter(|_| taken) {
-            self.urgent |= arrivals.record(place, verdict == Verdict::Duplicate);
+        if let Some(arrivals) = self.arrivals.as_mut().filter(|_| taken)
+            && arrivals.record(place, verdict == Verdict::Duplicate)
+        {
+            self.timing.note(Urgency::AtOnce);
         }
         verdict
     }

@@ -4,12 +4,11 @@
 use anabranch_wire::chunk::SkippedMessage;
 use anabranch_wire::{Ssn, StreamId, Tsn};
 
+use super::ack_timing::Urgency;
 use super::delivery::{Held, Ready};
+use super::tsn_tracker::MAX_AHEAD;
 use super::{MessagePart, Payload, Receiver};
 use crate::seq::ExtendedTsn;
-
-/// TSNs that a sender can be ahead of its receiver by: gap blocks tell of no more (RFC 9260 §3.3.4).
-const MAX_AHEAD: u32 = 65_535;
 
 impl Receiver {
     /// Nothing up to `new_cumulative` is waited for; of each stream listed the messages up to the one listed. What the
@@ -84,26 +83,25 @@ impl Receiver {
     /// Everything up to `new_cumulative` counts as arrived: answers its index, and how far it was ahead; `None` if it says
     /// nothing new.
     fn skip_tsns(&mut self, new_cumulative: Tsn) -> Result<Option<(ExtendedTsn, u64)>, &'static str> {
-        let ahead = new_cumulative.distance_from(self.tracker.cumulative_tsn());
-        if ahead as i32 > MAX_AHEAD as i32 {
+        let point = self.tracker.extend(new_cumulative);
+        if point > self.tracker.cumulative() + MAX_AHEAD {
             return Err("a FORWARD-TSN goes further than data can be ahead");
         }
-        let skipped = self.tracker.skip_to(new_cumulative);
+        let skipped = self.tracker.skip_to(point);
         // What says nothing new is repeated: the acknowledgement of the first one may be lost.
-        self.urgent |= skipped.is_none() || self.tracker.has_gaps();
-        Ok(skipped)
+        if skipped.is_none() || self.tracker.has_gaps() {
+            self.timing.note(Urgency::AtOnce);
+        }
+        Ok(skipped.map(|ahead| (point, ahead)))
     }
 
     /// The chunk `tsn`, of an ordered message, will not be sent again. If it is missing, its message will not be complete, and
     /// the stream need not wait for it. Nothing else changes, so that acknowledgements go on to tell that the chunk is missing.
     pub(crate) fn on_selective_forward(&mut self, tsn: Tsn, stream: StreamId, sequence: u32) {
-        let Some(index) = self
-            .tracker
-            .missing(tsn)
-            .filter(|_| stream.0 < self.inbound_streams)
-        else {
+        let index = self.tracker.extend(tsn);
+        if stream.0 >= self.inbound_streams || !self.tracker.is_missing(index) {
             return;
-        };
+        }
         if let Some((interleaved, mut outlet)) = self.interleaved() {
             interleaved.skip_one(stream, sequence, &mut outlet);
             return;

@@ -32,7 +32,7 @@ use crate::message::{MessagePart, Payload};
 use crate::seq::ExtendedTsn;
 use crate::seq::Run;
 use crate::time::Timestamp;
-use ack_timing::AckTiming;
+use ack_timing::{AckTiming, Urgency};
 use delivery::{Held, InboundStreams, Ready, Turn};
 use interleaved::{Interleaved, Outlet};
 use reassembly::{Assembly, Reassembly};
@@ -125,12 +125,6 @@ pub(crate) struct Receiver {
     next_message: u64,
     /// Packets with DATA since nothing was held.
     packets: usize,
-    /// A chunk of this packet makes an acknowledgement urgent.
-    urgent: bool,
-    /// A gap is open, or this packet closed one.
-    gap: bool,
-    /// The last packet was one of a sender that uses several paths at once.
-    spread: bool,
     sack: SackConfig,
     /// NR-SACK was negotiated.
     nr_sack: bool,
@@ -166,9 +160,6 @@ impl Receiver {
             partial_chunks: (buffers.max_chunks / 2).max(1),
             next_message: 0,
             packets: 0,
-            urgent: false,
-            gap: false,
-            spread: false,
             sack: sack.clone(),
             nr_sack: false,
             arrivals: None,
@@ -196,9 +187,6 @@ impl Receiver {
         }
         self.revocable.clear();
         self.partial = None;
-        self.urgent = false;
-        self.gap = false;
-        self.spread = false;
         self.inbound_streams = inbound_streams;
         self.nr_sack = false;
         self.arrivals = None;
@@ -237,11 +225,11 @@ impl Receiver {
         let index = match self.tracker.classify(fragment.tsn) {
             Arrival::New(index) => index,
             Arrival::Duplicate => {
-                self.urgent = true;
+                self.timing.note(Urgency::AtOnce);
                 return Verdict::Duplicate;
             }
             Arrival::OutOfRange => {
-                self.urgent = true;
+                self.timing.note(Urgency::AtOnce);
                 return Verdict::OutOfRange;
             }
         };
@@ -254,11 +242,13 @@ impl Receiver {
             .window
             .has_room(len, next_in_order, self.tracker.has_gaps(), self.is_readable())
         {
-            self.urgent = true;
+            self.timing.note(Urgency::AtOnce);
             return Verdict::NoRoom;
         }
         // A gap is open, or this makes one, or closes one: the sender wants to know (§6.7).
-        self.gap |= !next_in_order || self.tracker.has_gaps();
+        if !next_in_order || self.tracker.has_gaps() {
+            self.timing.note(Urgency::Gap);
+        }
         self.tracker.record(index);
         let whole = fragment.beginning && fragment.ending;
         let known_stream = fragment.stream.0 < self.inbound_streams;
@@ -267,7 +257,7 @@ impl Receiver {
             return Verdict::Violation("a message stands in the middle of another");
         }
         if !known_stream {
-            self.urgent = true;
+            self.timing.note(Urgency::AtOnce);
             return Verdict::InvalidStream;
         }
         if !fragment.beginning && self.reassembly.is_orphan(index, self.forwarded) {
@@ -509,15 +499,14 @@ impl Receiver {
         !self.ready.is_empty() || partial.is_some_and(|assembly| !assembly.pieces.is_empty())
     }
 
-    /// After the last chunk of a packet with DATA. What comes by several paths at once, as `spread` says, is out of order for
-    /// no loss: it is acknowledged as what is in order (draft-tuexen-tsvwg-sctp-multipath §3.3).
-    pub(crate) fn on_packet(&mut self, now: Timestamp, immediate: bool, spread: bool) {
+    /// After the last chunk of a packet with DATA; `immediate` if a chunk had the I bit, `several_paths` if the sender uses
+    /// several paths at once.
+    pub(crate) fn on_packet(&mut self, now: Timestamp, immediate: bool, several_paths: bool) {
         self.packets += 1;
-        self.spread = spread;
-        let gap = core::mem::take(&mut self.gap) && !spread;
-        let urgent = core::mem::take(&mut self.urgent) || gap;
-        self.timing
-            .on_packet(now, urgent || immediate || self.window.a_rwnd() == 0);
+        if immediate || self.window.a_rwnd() == 0 {
+            self.timing.note(Urgency::AtOnce);
+        }
+        self.timing.on_packet(now, several_paths);
     }
 
     /// An acknowledgement is due whatever the rules say.
@@ -563,7 +552,7 @@ impl Receiver {
         self.tracker.gap_blocks(entries, &mut self.blocks);
         self.tracker
             .take_duplicates(entries - self.blocks.len(), &mut self.duplicates);
-        let packets = if self.spread { self.timing.packets() } else { 0 };
+        let packets = self.timing.packets_answered();
         self.timing.on_sent();
         self.window.on_advertised();
         // Who never takes anything back holds everything for good.

@@ -8,6 +8,7 @@ use anabranch_wire::StreamId;
 use anabranch_wire::chunk::GapAckBlock;
 
 use super::Receiver;
+use super::ack_timing::Urgency;
 use super::delivery::Held;
 use super::interleaved::Key;
 use crate::seq::ExtendedTsn;
@@ -90,7 +91,7 @@ impl Receiver {
             let chunks = dropped.len();
             self.window.release(bytes, chunks as usize);
             self.reneged += chunks;
-            self.urgent = true;
+            self.timing.note(Urgency::AtOnce);
         }
     }
 

@@ -1,4 +1,5 @@
-//! Which TSNs have arrived (RFC 9260 §6.2): the cumulative point, the runs above it, and what came twice.
+//! Which TSNs have arrived (RFC 9260 §6.2): the cumulative point, the runs above it, and what came twice. ECA-SCTP tracks the
+//! transmissions of each path in the same way, by their extended PSNs.
 
 use anabranch_wire::Tsn;
 use anabranch_wire::chunk::GapAckBlock;
@@ -6,7 +7,7 @@ use anabranch_wire::chunk::GapAckBlock;
 use crate::seq::{ExtendedTsn, Run, Runs, extend_tsn, first_extended_tsn};
 
 /// A gap block tells of TSNs by 16-bit offsets (§3.3.4): nothing further ahead is kept or acknowledged.
-const MAX_AHEAD: u64 = 65_535;
+pub(super) const MAX_AHEAD: u64 = 65_535;
 
 /// Duplicates remembered for the next SACK: more would say nothing new.
 const MOST_DUPLICATES: usize = 64;
@@ -19,7 +20,7 @@ pub(crate) enum Arrival {
     OutOfRange,
 }
 
-/// The TSNs of one direction.
+/// The TSNs of one direction, or the PSNs of one path.
 #[derive(Debug)]
 pub(crate) struct TsnTracker {
     /// Everything up to here has arrived.
@@ -50,18 +51,22 @@ impl TsnTracker {
         !self.above.is_empty()
     }
 
+    /// The extended TSN of a TSN near the cumulative point.
+    pub(crate) fn extend(&self, tsn: Tsn) -> ExtendedTsn {
+        extend_tsn(tsn, self.cumulative)
+    }
+
     /// Looks a TSN up; a duplicate is remembered.
     pub(crate) fn classify(&mut self, tsn: Tsn) -> Arrival {
-        let arrival = self.place(tsn);
+        let arrival = self.place(self.extend(tsn));
         if arrival == Arrival::Duplicate && self.duplicates.len() < MOST_DUPLICATES {
             self.duplicates.push(tsn);
         }
         arrival
     }
 
-    /// Where a TSN stands.
-    pub(crate) fn place(&self, tsn: Tsn) -> Arrival {
-        let index = extend_tsn(tsn, self.cumulative);
+    /// Where a number stands.
+    pub(crate) fn place(&self, index: ExtendedTsn) -> Arrival {
         if self.contains(index) {
             Arrival::Duplicate
         } else if index > self.cumulative + MAX_AHEAD {
@@ -108,24 +113,21 @@ impl TsnTracker {
         self.above.remove_below(self.cumulative + 1);
     }
 
-    /// Everything up to this TSN counts as arrived (RFC 3758 §3.6), and what has arrived next to it. Answers its index, and
-    /// how far that was ahead; `None` if it is not ahead at all.
-    pub(crate) fn skip_to(&mut self, tsn: Tsn) -> Option<(ExtendedTsn, u64)> {
-        let index = extend_tsn(tsn, self.cumulative);
+    /// Everything up to `index` counts as arrived (RFC 3758 §3.6), and what has arrived next to it. Answers how far `index`
+    /// was ahead; `None` if it is not ahead at all.
+    pub(crate) fn skip_to(&mut self, index: ExtendedTsn) -> Option<u64> {
         if index <= self.cumulative {
             return None;
         }
         let ahead = index - self.cumulative;
         self.cumulative = index;
         self.climb();
-        Some((index, ahead))
+        Some(ahead)
     }
 
-    /// Where a TSN above the cumulative point stands that has not arrived; `None` of any other.
-    pub(crate) fn missing(&self, tsn: Tsn) -> Option<ExtendedTsn> {
-        let index = extend_tsn(tsn, self.cumulative);
-        let ahead = index > self.cumulative && index <= self.cumulative + MAX_AHEAD;
-        (ahead && !self.contains(index)).then_some(index)
+    /// Whether a gap block could report a number, and it has not arrived.
+    pub(crate) fn is_missing(&self, index: ExtendedTsn) -> bool {
+        matches!(self.place(index), Arrival::New(_))
     }
 
     /// Takes back that a run of TSNs above the cumulative point has arrived (§6.2, reneging).

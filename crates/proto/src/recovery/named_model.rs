@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use super::outstanding::{AckOutcome, ChunkState, InvalidAck, Outstanding, PathOutcome};
 use super::{Answer, Judge, Phase};
-use crate::config::{RecoveryRules, SchedulerKind};
+use crate::config::{MultipathConfig, MultipathMode, RecoveryRules, SchedulerKind};
 use crate::fuzzing::Commands;
 use crate::message::AbandonPolicy;
 use crate::message::SendOptions;
@@ -341,11 +341,9 @@ impl Model {
         let lane = &mut self.lanes[entry.path];
         let sent = lane.sent[entry.number];
         let is_named = sent.known && entry.number >= lane.base;
-        if entry.state == ChunkState::InFlight {
-            if is_named {
-                lane.reports.insert(sent.packet);
-                newly[entry.path] = true;
-            }
+        if entry.state == ChunkState::InFlight && is_named {
+            lane.reports.insert(sent.packet);
+            newly[entry.path] = true;
         }
         let (by, is_last) = match late.get(&chunk) {
             _ if is_named => (entry.path, true),
@@ -534,12 +532,13 @@ impl Model {
 
 pub(crate) fn run(mut commands: Commands<'_>) {
     let first_tsn = Tsn(commands.u32());
-    let rules = RecoveryRules {
+    let multipath = MultipathConfig {
+        mode: MultipathMode::Eca,
         backs_off: false,
-        ..RecoveryRules::RFC9260
+        ..MultipathConfig::OFF
     };
     let mut links = Paths::for_models(PATHS as u8);
-    let mut ring = Outstanding::new(first_tsn, rules, true);
+    let mut ring = Outstanding::new(first_tsn, RecoveryRules::RFC9260, multipath);
     ring.name_sendings(true, &mut links);
     let mut model = Model {
         ring,

@@ -23,7 +23,7 @@ pub(crate) use outcome::{AckOutcome, Answer, InvalidAck, PathOutcome};
 use super::detect::Detector;
 use super::episode::Episodes;
 use super::identity::Identity;
-use crate::config::RecoveryRules;
+use crate::config::{MultipathConfig, RecoveryRules};
 use crate::message::Fragment;
 use crate::path::{Path, PathId, Paths, SendNo};
 use crate::seq::{Run, Runs, extend_tsn, first_extended_tsn};
@@ -69,16 +69,15 @@ pub(crate) struct Outstanding {
     /// Bytes in packets of the chunks in state `Acked`.
     held: usize,
     rules: RecoveryRules,
-    /// Whether what was overtaken is lost after a time, too.
-    time_rule: bool,
+    multipath: MultipathConfig,
     /// Chunks taken for lost, where that may prove spurious: by the chunk, its path and its sending there.
     suspects: BTreeMap<u64, (PathId, SendNo)>,
 }
 
 impl Outstanding {
-    /// `apart` says whether losses are found and answered for each path by itself (concurrent multipath transfer).
-    pub(crate) fn new(initial_tsn: Tsn, rules: RecoveryRules, apart: bool) -> Self {
-        let (detector, episodes) = if apart {
+    /// With several paths at once losses are found and answered for each path by itself.
+    pub(crate) fn new(initial_tsn: Tsn, rules: RecoveryRules, multipath: MultipathConfig) -> Self {
+        let (detector, episodes) = if multipath.is_on() {
             (Detector::missing_reports_by_path(), Episodes::Apart(Vec::new()))
         } else {
             (
@@ -103,8 +102,8 @@ impl Outstanding {
             open: BTreeMap::new(),
             lost: Runs::default(),
             bytes: 0,
-            time_rule: rules.time_rule,
             rules,
+            multipath,
             suspects: BTreeMap::new(),
         }
     }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use super::outstanding::{AckOutcome, Chunk, ChunkState, InvalidAck, Outstanding, PathOutcome};
 use super::{AckReport, Answer, Judge, Phase, normalise};
-use crate::config::{RecoveryRules, SchedulerKind};
+use crate::config::{MultipathConfig, MultipathMode, RecoveryRules, SchedulerKind};
 use crate::fuzzing::Commands;
 use crate::message::AbandonPolicy;
 use crate::message::SendOptions;
@@ -554,8 +554,17 @@ fn check_chunk(chunk: &Chunk, entry: &Entry) {
 pub(crate) fn run(mut commands: Commands<'_>) {
     let base = Tsn(commands.u32());
     let split = commands.u8() % 2 == 1;
+    let mode = if split {
+        MultipathMode::Cmt
+    } else {
+        MultipathMode::Off
+    };
+    let multipath = MultipathConfig {
+        mode,
+        ..MultipathConfig::OFF
+    };
     let mut model = Model {
-        ring: Outstanding::new(base, RecoveryRules::RFC9260, split),
+        ring: Outstanding::new(base, RecoveryRules::RFC9260, multipath),
         paths: Paths::for_models(PATHS),
         queue: SendQueue::new(1, SchedulerKind::FirstComeFirstServed),
         entries: Vec::new(),

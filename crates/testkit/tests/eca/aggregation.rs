@@ -74,7 +74,7 @@ fn the_papers_three_paths() {
         let (eca, blocks, timeouts) = run(|_| {});
         let (cmt, more_blocks, _) = run(|config| {
             config.multipath.mode = MultipathMode::Cmt;
-            config.recovery.time_rule = true;
+            config.multipath.time_rule = true;
         });
         println!(
             "{loss} %, {buffers} bytes: {eca:.2} and {cmt:.2} Mbit/s, {blocks:.2} and {more_blocks:.2} gap blocks"

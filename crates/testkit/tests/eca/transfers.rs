@@ -27,8 +27,8 @@ fn needless_repeats_make_patient() {
         let config = config(|config| {
             config.multipath.mode = mode;
             config.recovery.missing_reports = reports;
-            config.recovery.time_rule = true;
-            config.recovery.backs_off = backs_off;
+            config.multipath.time_rule = true;
+            config.multipath.backs_off = backs_off;
         });
         let mut bulk = Bulk::over(2, &links, &config);
         bulk.run_for(20_000 * MS);

@@ -182,8 +182,6 @@ pub(super) fn config(setting: Setting) -> Config {
             Reports::Three | Reports::Amended => 3,
             Reports::Four => 4,
         },
-        time_rule: amended,
-        backs_off: amended,
         initial_ssthresh: 65_536,
         ..RecoveryRules::RFC9260
     };
@@ -200,6 +198,8 @@ pub(super) fn config(setting: Setting) -> Config {
     multipath.delayed_acks = variant != Variant::EveryPacket;
     multipath.congestion = CoupledControl::Uncoupled;
     multipath.scheduler = PathScheduler::RoundRobin;
+    multipath.time_rule = amended;
+    multipath.backs_off = amended;
     multipath.eca.time_rule = amended;
     multipath.eca.forward_psn = variant != Variant::NoForwardPsn;
     multipath.eca.sample_any_ack = variant != Variant::OwnSamples;

@@ -5,6 +5,7 @@ use anabranch_wire::{Psn, Tsn};
 
 use crate::path::PathId;
 use crate::receive::{Arrival, TsnTracker};
+use crate::seq::extend_psn;
 
 /// Paths that are kept apart. A sender never uses a number of a path again, and has one for each pair of addresses: data of
 /// further ones is dropped.
@@ -25,24 +26,18 @@ struct Inbound {
     /// The path here by which its data came last.
     came_by: PathId,
     policy: AckPolicy,
-    /// PSNs as 32-bit numbers that are not wrapped at 24.
+    /// Extended PSNs.
     tracker: TsnTracker,
 }
 
 impl Inbound {
     fn cumulative(&self) -> Psn {
-        Psn::new(self.tracker.cumulative_tsn().0)
+        Psn::new(self.tracker.cumulative() as u32)
     }
 
-    /// A number on the wire, in the tracker's 32 bits: near CumPSN, ahead or behind.
-    fn widen(&self, number: Psn) -> Tsn {
-        let ahead = number.distance_from(self.cumulative());
-        let whole = self.tracker.cumulative_tsn();
-        if ahead < 1 << (Psn::BITS - 1) {
-            whole.plus(ahead)
-        } else {
-            whole.minus((1 << Psn::BITS) - ahead)
-        }
+    /// The extended PSN of a number near CumPSN.
+    fn extend(&self, number: Psn) -> Option<u64> {
+        extend_psn(number, self.tracker.cumulative())
     }
 }
 
@@ -93,7 +88,7 @@ impl Arrivals {
         let path = &mut self.paths[at];
         path.came_by = came_by;
         path.policy = policy;
-        let index = match path.tracker.place(path.widen(transmission.number)) {
+        let index = match path.tracker.place(path.extend(transmission.number)?) {
             Arrival::New(index) => Some(index),
             Arrival::Duplicate => None,
             Arrival::OutOfRange => return None,
@@ -134,7 +129,9 @@ impl Arrivals {
             return;
         };
         let path = &mut self.paths[at];
-        let point = path.widen(point.number);
+        let Some(point) = path.extend(point.number) else {
+            return;
+        };
         if matches!(path.tracker.place(point), Arrival::OutOfRange) {
             return;
         }

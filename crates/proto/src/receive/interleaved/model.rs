@@ -267,7 +267,7 @@ impl Model {
             let before = known.pieces.len();
             let last = known.last;
             known.pieces.retain(|fsn, tsn| {
-                let kept = tracker.missing(*tsn).is_none();
+                let kept = !tracker.is_missing(tracker.extend(*tsn));
                 assert!(kept || *fsn as usize >= known.read, "what was read is kept");
                 if !kept && last == Some(*fsn) {
                     known.last = None;
@@ -489,7 +489,8 @@ pub(crate) fn run(mut commands: Commands<'_>) {
                     if !model.arrive(fragment) {
                         return;
                     }
-                    if byte & 0x80 != 0 && model.receiver.tracker.missing(again.tsn).is_none() {
+                    let tracker = &model.receiver.tracker;
+                    if byte & 0x80 != 0 && !tracker.is_missing(tracker.extend(again.tsn)) {
                         assert_eq!(model.receiver.on_fragment(again), Verdict::Duplicate);
                     }
                 }

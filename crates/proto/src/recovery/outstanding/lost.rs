@@ -62,7 +62,7 @@ impl Outstanding {
         if self.hasty > 0 {
             self.discard_early(judge, paths, outcome);
         }
-        let again = self.rules.fast_again && self.detector.is_per_path();
+        let again = self.multipath.fast_again && self.detector.is_per_path();
         let needed = self.rules.missing_reports;
         let Self {
             detector,

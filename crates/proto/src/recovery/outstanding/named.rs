@@ -19,7 +19,7 @@ pub(super) const MOST_SUSPECTS: usize = 256;
 impl Outstanding {
     /// Acknowledgements name sendings from now on, if nothing has left yet and paths are told apart.
     pub(crate) fn name_sendings(&mut self, time_rule: bool, paths: &mut Paths) {
-        self.time_rule |= time_rule;
+        self.multipath.time_rule |= time_rule;
         if self.is_empty() && self.detector.is_per_path() {
             self.identity = Some(Identity::default());
             paths.iter_mut().for_each(|path| path.flight.name());
@@ -150,10 +150,10 @@ impl Outstanding {
     /// Chunk `index` arrived twice, or by a sending that had been taken for lost: the retransmission was spurious, and its
     /// path tolerates more reordering from now on.
     fn on_duplicate(&mut self, index: u64, paths: &Paths) {
-        let hasty = self.time_rule || self.rules.missing_reports < 3;
+        let hasty = self.multipath.time_rule || self.rules.missing_reports < 3;
         if let Some((path, no)) = self.suspects.remove(&index)
             && hasty
-            && self.rules.backs_off
+            && self.multipath.backs_off
         {
             self.detector.on_spurious(path, no, paths);
         }
@@ -170,13 +170,13 @@ impl Outstanding {
 
     /// Whether what later packets have overtaken is lost after a time.
     pub(crate) fn has_time_rule(&self) -> bool {
-        self.time_rule
+        self.multipath.time_rule
     }
 
     /// When the earliest chunk in flight on `path` left, if a later packet of the path arrived and that makes it lost in time;
     /// and the quarters of a round trip to be waited for.
     pub(crate) fn overtaken(&self, path: PathId, paths: &Paths) -> Option<(Timestamp, u32)> {
-        if !self.time_rule {
+        if !self.multipath.time_rule {
             return None;
         }
         let (index, tolerance) = self.detector.overtaken(path, paths)?;
