@@ -54,15 +54,27 @@ impl Sending {
 pub(crate) struct FlightProgress {
     /// Bytes in flight before it.
     pub(crate) bytes_before: usize,
-    /// The lowest and the highest sending that it acknowledged.
-    pub(crate) acknowledged: Option<(SendNo, SendNo)>,
+    /// The lowest sending that it acknowledged, or [`NONE`], and the highest.
+    lowest: SendNo,
+    highest: SendNo,
     /// Whether the chunk with the lowest TSN in flight was among them.
     pub(crate) lowest_acknowledged: bool,
     /// Whether the earliest original transmission or the earliest retransmission was: the *pseudo cumulative acks* of the
     /// multipath draft, §3.2, moved.
     pub(crate) in_order: bool,
-    lowest_tsn: Option<ExtendedTsn>,
+    /// The lowest TSN in flight before it, or [`NONE`].
+    lowest_tsn: ExtendedTsn,
     earliest: SendNo,
+}
+
+/// No sending, and no TSN, has this number.
+const NONE: u64 = u64::MAX;
+
+impl FlightProgress {
+    /// The lowest and the highest sending that the acknowledgement acknowledged.
+    pub(crate) fn acknowledged(&self) -> Option<(SendNo, SendNo)> {
+        (self.lowest != NONE).then_some((self.lowest, self.highest))
+    }
 }
 
 /// The sendings of one path.
@@ -157,7 +169,7 @@ impl Flight {
 
     /// Whether the acknowledgement at hand made another sending the earliest.
     pub(crate) fn earliest_moved(&self) -> bool {
-        self.progress.acknowledged.is_some() && self.earliest != self.progress.earliest
+        self.progress.lowest != NONE && self.earliest != self.progress.earliest
     }
 }
 
@@ -196,37 +208,49 @@ impl Flight {
 impl Flight {
     /// An acknowledgement begins.
     pub(crate) fn begin(&mut self) {
-        self.settle();
+        // What else was sent since the last one does not move the earliest.
+        if !self.retransmissions.is_empty() {
+            self.settle();
+        }
         self.progress = FlightProgress {
             bytes_before: self.bytes,
-            acknowledged: None,
+            lowest: NONE,
+            highest: 0,
             lowest_acknowledged: false,
             in_order: false,
-            lowest_tsn: self.lowest_tsn(),
+            lowest_tsn: self.lowest_tsn().unwrap_or(NONE),
             earliest: self.earliest,
         };
     }
 
     /// The sending `no`, in flight, is acknowledged.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn acknowledge(&mut self, no: SendNo, wire: usize, payload: usize) {
         let Some(sending) = self.close(no, Fate::Arrived, wire, payload) else {
             return;
         };
         let progress = &mut self.progress;
-        progress.lowest_acknowledged |= progress.lowest_tsn == Some(sending.tsn);
+        progress.lowest_acknowledged |= progress.lowest_tsn == sending.tsn;
         progress.in_order |= self.earliest_of[usize::from(sending.retransmission)] == no;
-        let (lowest, highest) = progress.acknowledged.unwrap_or((no, no));
-        progress.acknowledged = Some((lowest.min(no), highest.max(no)));
+        progress.lowest = progress.lowest.min(no);
+        progress.highest = progress.highest.max(no);
     }
 
     /// The sending `no`, in flight, is so no more; answers it as it was.
+    #[inline(always)]
     pub(crate) fn close(&mut self, no: SendNo, fate: Fate, wire: usize, payload: usize) -> Option<Sending> {
-        let sending = self.get_mut(no)?;
-        let was = *sending;
-        sending.fate = match was.fate {
-            Fate::Reneged => Fate::Arrived,
-            _ => fate,
+        let was = if no == self.base && !self.named {
+            // As most are. What is behind it is settled later.
+            self.base += 1;
+            self.sendings.pop_front()?
+        } else {
+            let sending = self.get_mut(no)?;
+            let was = *sending;
+            sending.fate = match was.fate {
+                Fate::Reneged => Fate::Arrived,
+                _ => fate,
+            };
+            was
         };
         if was.retransmission {
             self.retransmissions.remove(&was.tsn);
@@ -257,19 +281,30 @@ impl Flight {
     }
 
     /// Finds the earliest in flight, and forgets what lies before it unless it may still be named.
+    #[inline]
     pub(crate) fn settle(&mut self) {
-        let next = self.next();
-        while self.get(self.earliest).is_some_and(|sending| !sending.is_open()) {
-            self.earliest += 1;
+        if self.named {
+            while self.get(self.earliest).is_some_and(|sending| !sending.is_open()) {
+                self.earliest += 1;
+            }
+        } else {
+            while self.sendings.front().is_some_and(|first| !first.is_open()) {
+                self.sendings.pop_front();
+                self.base += 1;
+            }
+            self.earliest = self.base;
         }
-        if !self.named {
-            self.release(self.earliest);
+        if self.retransmissions.is_empty() {
+            self.earliest_of = [self.earliest, self.next()];
+        } else {
+            self.find_earliest_of();
         }
+    }
+
+    #[cold]
+    fn find_earliest_of(&mut self) {
         for retransmission in [false, true] {
             let mut no = self.earliest_of[usize::from(retransmission)].max(self.earliest);
-            if retransmission && self.retransmissions.is_empty() {
-                no = next;
-            }
             let is_it = |sending: &Sending| sending.is_open() && sending.retransmission == retransmission;
             while self.get(no).is_some_and(|sending| !is_it(sending)) {
                 no += 1;

@@ -140,7 +140,10 @@ impl Paths {
 
     /// Bytes of user data in flight on all paths.
     pub(crate) fn payload_in_flight(&self) -> usize {
-        self.all.iter().map(|path| path.flight.payload()).sum()
+        match self.all.as_slice() {
+            [only] => only.flight.payload(),
+            all => all.iter().map(|path| path.flight.payload()).sum(),
+        }
     }
 
     pub(crate) fn primary(&self) -> PathId {

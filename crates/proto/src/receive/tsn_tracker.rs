@@ -107,6 +107,10 @@ impl TsnTracker {
 
     /// Takes in what has arrived next to the cumulative point, and what lies below it.
     fn climb(&mut self) {
+        // Nearly always.
+        if self.above.is_empty() {
+            return;
+        }
         if let Some(run) = self.above.run_of(self.cumulative + 1) {
             self.cumulative = run.last;
         }

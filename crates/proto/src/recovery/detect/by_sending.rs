@@ -90,7 +90,7 @@ impl Reports {
     /// newly acknowledges went by this path, what was sent before that is missing in each of the `packets` that it answers
     /// (§3.3 of the draft). `None` where sendings are named, and counted already.
     pub(crate) fn note(&mut self, progress: &FlightProgress, needed: u8, packets: Option<u8>) {
-        let Some((lowest, highest)) = progress.acknowledged else {
+        let Some((lowest, highest)) = progress.acknowledged() else {
             return;
         };
         let needed = self.needed(needed);
@@ -112,7 +112,7 @@ impl Reports {
     /// The sendings that the acknowledgement at hand reports missing, as far as they were not judged: a loss that was judged is
     /// not abandoned for a report any more.
     pub(crate) fn reported(&self, progress: &FlightProgress) -> core::ops::Range<SendNo> {
-        let highest = progress.acknowledged.map_or(0, |(_, highest)| highest);
+        let highest = progress.acknowledged().map_or(0, |(_, highest)| highest);
         self.judged..highest.max(self.judged)
     }
 

@@ -62,8 +62,14 @@ impl Detector {
     }
 
     /// A sending of `path` is acknowledged; if acknowledgements name sendings, `packet` is the first sending of its packet.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn on_acknowledged(&mut self, path: PathId, packet: Option<u64>) {
+        if self.is_per_path() {
+            self.on_acknowledged_there(path, packet);
+        }
+    }
+
+    fn on_acknowledged_there(&mut self, path: PathId, packet: Option<u64>) {
         if let Some(reports) = self.path_mut(path) {
             if let Some(packet) = packet {
                 reports.on_packet(packet);
@@ -81,7 +87,7 @@ impl Detector {
                 reports.note(report.highest_newly_acked, all, report.acked)
             }
             Self::MissingReportsByPath(all) => {
-                let newly = |flight: &crate::path::Flight| flight.progress().acknowledged.is_some();
+                let newly = |flight: &crate::path::Flight| flight.progress().acknowledged().is_some();
                 let answered = paths.iter().filter(|path| newly(&path.flight)).count();
                 // Whose packets they were is known only if they went by one path.
                 let packets = if answered == 1 { report.packets } else { 1 };

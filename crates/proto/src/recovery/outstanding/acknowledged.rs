@@ -77,8 +77,11 @@ impl Outstanding {
     /// Episodes of recovery end whose chunks are settled.
     fn end_episodes(&mut self, paths: &mut Paths) {
         self.episodes.on_cumulative(self.base);
+        if !self.detector.is_per_path() {
+            return;
+        }
         for path in paths.iter_mut() {
-            if path.flight.progress().acknowledged.is_some() {
+            if path.flight.progress().acknowledged().is_some() {
                 path.flight.settle();
                 self.episodes.on_settled(path.id, path.flight.earliest());
             }
@@ -171,8 +174,11 @@ impl Outstanding {
             self.chunks.pop_front();
             self.base += 1;
         }
-        for runs in [&mut self.acked, &mut self.revocable, &mut self.for_good] {
-            runs.remove_below(self.base);
+        // The others are parts of it.
+        if !self.acked.is_empty() {
+            for runs in [&mut self.acked, &mut self.revocable, &mut self.for_good] {
+                runs.remove_below(self.base);
+            }
         }
         highest
     }
@@ -306,8 +312,8 @@ impl Newly {
         };
         if in_flight {
             let payload = chunk.fragment.payload.len();
-            let sending = flight.get(chunk.sequence).copied();
-            let named = identity.and(sending).filter(Sending::has_arrived);
+            let named = identity.and_then(|_| flight.get(chunk.sequence).copied());
+            let named = named.filter(Sending::has_arrived);
             if identity.is_none() || named.is_some() {
                 flight.acknowledge(chunk.sequence, size, payload);
                 detector.on_acknowledged(chunk.path, named.map(|sending| sending.packet));
@@ -338,7 +344,9 @@ impl Newly {
         });
         if by_last {
             path.sample = path.sample.max(Some(chunk.sent_at));
-            path.largest = path.largest.max((size, chunk.sent_at));
+            if size >= path.largest.0 {
+                path.largest = path.largest.max((size, chunk.sent_at));
+            }
         }
     }
 }
