@@ -90,7 +90,7 @@ impl Receiver {
         let skipped = self.tracker.skip_to(point);
         // What says nothing new is repeated: the acknowledgement of the first one may be lost.
         if skipped.is_none() || self.tracker.has_gaps() {
-            self.timing.note(Urgency::AtOnce);
+            self.acks.timing.note(Urgency::AtOnce);
         }
         Ok(skipped.map(|ahead| (point, ahead)))
     }

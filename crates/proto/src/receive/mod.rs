@@ -1,9 +1,10 @@
 //! The receiving half of an association: DATA becomes a [`Fragment`], is recorded (`tsn_tracker`), joined
-//! (`reassembly`), put in order (`delivery`) and read; and what is due to be acknowledged (`ack_timing`,
+//! (`reassembly`), put in order (`delivery`) and read; and what is acknowledged, and when (`acknowledgement`, `ack_timing`,
 //! `receive_window`). RFC 9260 §6.2, §6.5, §6.6, §6.9. Where messages interleave (RFC 8260), `interleaved` joins them and
 //! puts them in order.
 
 mod ack_timing;
+mod acknowledgement;
 mod cooperative;
 mod delivery;
 mod forward;
@@ -22,17 +23,16 @@ mod tests;
 
 use std::collections::VecDeque;
 
-use anabranch_wire::chunk::{GapAckBlock, NrSackWriter, Sack};
 use anabranch_wire::{Ppid, StreamId, Tsn};
 use bytes::Bytes;
 
 use crate::config::{BufferConfig, Config, SackConfig};
-use crate::extension::eca::Arrivals;
 use crate::message::{MessagePart, Payload};
 use crate::seq::ExtendedTsn;
 use crate::seq::Run;
 use crate::time::Timestamp;
-use ack_timing::{AckTiming, Urgency};
+use ack_timing::Urgency;
+use acknowledgement::{AckContent, Acknowledger};
 use delivery::{Held, InboundStreams, Ready, Turn};
 use interleaved::{Interleaved, Outlet};
 use reassembly::{Assembly, Reassembly};
@@ -75,22 +75,6 @@ pub(crate) enum Verdict {
     Violation(&'static str),
 }
 
-/// What an acknowledgement says.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct AckContent<'a> {
-    pub(crate) cumulative_tsn_ack: Tsn,
-    pub(crate) a_rwnd: u32,
-    /// What arrived above and may be taken back; all of it in a SACK, which knows no difference.
-    pub(crate) revocable: &'a [GapAckBlock],
-    /// What arrived above for good: for an NR-SACK only.
-    pub(crate) nonrenegable: &'a [GapAckBlock],
-    /// Packets that it answers, if it is to say so; else 0.
-    pub(crate) packets: u8,
-    /// Whether it is to be an NR-SACK.
-    pub(crate) is_nr_sack: bool,
-    pub(crate) duplicate_tsns: &'a [Tsn],
-}
-
 /// A payload of at most this size is copied when it has to wait, among many or for the rest of its message, so that it
 /// does not keep its whole datagram.
 const SMALL: usize = 256;
@@ -108,7 +92,7 @@ const LARGE: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct Receiver {
     tracker: TsnTracker,
-    timing: AckTiming,
+    acks: Acknowledger,
     window: ReceiveWindow,
     reassembly: Reassembly,
     streams: InboundStreams,
@@ -126,20 +110,12 @@ pub(crate) struct Receiver {
     /// Packets with DATA since nothing was held.
     packets: usize,
     sack: SackConfig,
-    /// NR-SACK was negotiated.
-    nr_sack: bool,
-    /// Where acknowledgements name transmissions: which arrived.
-    arrivals: Option<Box<Arrivals>>,
-    /// What was acknowledged by gap blocks may be dropped when its room is needed.
-    may_renege: bool,
+    /// What was acknowledged by gap blocks and may be dropped when its room is needed.
     revocable: Revocable,
     reneged: u64,
     /// The highest index that counts as arrived because the sender gave it up.
     forwarded: ExtendedTsn,
     max_chunks: usize,
-    /// Kept between acknowledgements for their memory.
-    blocks: Vec<GapAckBlock>,
-    duplicates: Vec<Tsn>,
 }
 
 impl Receiver {
@@ -148,7 +124,7 @@ impl Receiver {
         let sack = &config.sack;
         Self {
             tracker: TsnTracker::new(initial_tsn),
-            timing: AckTiming::new(sack),
+            acks: Acknowledger::new(sack),
             window: ReceiveWindow::new(buffers),
             reassembly: Reassembly::default(),
             streams: InboundStreams::default(),
@@ -161,15 +137,10 @@ impl Receiver {
             next_message: 0,
             packets: 0,
             sack: sack.clone(),
-            nr_sack: false,
-            arrivals: None,
-            may_renege: config.nr_sack.may_renege,
             revocable: Revocable::new(config.nr_sack.may_renege),
             reneged: 0,
             forwarded: 0,
             max_chunks: buffers.max_chunks,
-            blocks: Vec::new(),
-            duplicates: Vec::new(),
         }
     }
 
@@ -177,7 +148,7 @@ impl Receiver {
     /// complete are dropped. If parts of one were handed over, its ending part never comes.
     pub(crate) fn reset(&mut self, initial_tsn: Tsn, inbound_streams: u16) {
         self.tracker = TsnTracker::new(initial_tsn);
-        self.timing = AckTiming::new(&self.sack);
+        self.acks.reset(&self.sack);
         for (bytes, chunks) in [self.reassembly.clear(), self.streams.clear()] {
             self.window.release(bytes, chunks);
         }
@@ -188,14 +159,17 @@ impl Receiver {
         self.revocable.clear();
         self.partial = None;
         self.inbound_streams = inbound_streams;
-        self.nr_sack = false;
-        self.arrivals = None;
         self.forwarded = 0;
     }
 
     /// Acknowledges by NR-SACK from now on.
     pub(crate) fn use_nr_sack(&mut self) {
-        self.nr_sack = true;
+        self.acks.use_nr_sack();
+    }
+
+    /// Acknowledges transmissions from now on.
+    pub(crate) fn acknowledge_by_transmission(&mut self) {
+        self.acks.use_coop_sack();
     }
 
     /// Messages interleave from now on (RFC 8260).
@@ -225,29 +199,29 @@ impl Receiver {
         let index = match self.tracker.classify(fragment.tsn) {
             Arrival::New(index) => index,
             Arrival::Duplicate => {
-                self.timing.note(Urgency::AtOnce);
+                self.acks.timing.note(Urgency::AtOnce);
                 return Verdict::Duplicate;
             }
             Arrival::OutOfRange => {
-                self.timing.note(Urgency::AtOnce);
+                self.acks.timing.note(Urgency::AtOnce);
                 return Verdict::OutOfRange;
             }
         };
         let len = fragment.payload.len();
         let next_in_order = index == self.tracker.cumulative() + 1;
-        if next_in_order && self.may_renege {
+        if next_in_order && self.revocable.enabled {
             self.renege_for(len);
         }
         if !self
             .window
             .has_room(len, next_in_order, self.tracker.has_gaps(), self.is_readable())
         {
-            self.timing.note(Urgency::AtOnce);
+            self.acks.timing.note(Urgency::AtOnce);
             return Verdict::NoRoom;
         }
         // A gap is open, or this makes one, or closes one: the sender wants to know (§6.7).
         if !next_in_order || self.tracker.has_gaps() {
-            self.timing.note(Urgency::Gap);
+            self.acks.timing.note(Urgency::Gap);
         }
         self.tracker.record(index);
         let whole = fragment.beginning && fragment.ending;
@@ -257,7 +231,7 @@ impl Receiver {
             return Verdict::Violation("a message stands in the middle of another");
         }
         if !known_stream {
-            self.timing.note(Urgency::AtOnce);
+            self.acks.timing.note(Urgency::AtOnce);
             return Verdict::InvalidStream;
         }
         if !fragment.beginning && self.reassembly.is_orphan(index, self.forwarded) {
@@ -374,7 +348,7 @@ impl Receiver {
 
     /// Of the message that is handed over in parts nothing may be reneged.
     fn note_partial(&mut self) {
-        if self.may_renege
+        if self.revocable.enabled
             && let Some(run) = self.partial.and_then(|first| self.reassembly.assembly(first))
         {
             self.revocable.remove(run.whole());
@@ -504,33 +478,33 @@ impl Receiver {
     pub(crate) fn on_packet(&mut self, now: Timestamp, immediate: bool, several_paths: bool) {
         self.packets += 1;
         if immediate || self.window.a_rwnd() == 0 {
-            self.timing.note(Urgency::AtOnce);
+            self.acks.timing.note(Urgency::AtOnce);
         }
-        self.timing.on_packet(now, several_paths);
+        self.acks.timing.on_packet(now, several_paths);
     }
 
     /// An acknowledgement is due whatever the rules say.
     pub(crate) fn force_ack(&mut self) {
-        self.timing.force();
+        self.acks.timing.force();
     }
 
     /// Whether an acknowledgement must leave.
     pub(crate) fn ack_due(&self) -> bool {
-        self.timing.is_due()
+        self.acks.timing.is_due()
     }
 
     /// Whether an acknowledgement may ride with data (§6.2).
     pub(crate) fn ack_pending(&self) -> bool {
-        self.timing.is_pending()
+        self.acks.timing.is_pending()
     }
 
     /// When the delay of an acknowledgement ends.
     pub(crate) fn ack_deadline(&self) -> Option<Timestamp> {
-        self.timing.deadline()
+        self.acks.timing.deadline()
     }
 
     pub(crate) fn on_ack_timer(&mut self, now: Timestamp) {
-        self.timing.on_timer(now);
+        self.acks.timing.on_timer(now);
     }
 
     /// Bytes of all gap blocks of the next acknowledgement.
@@ -541,36 +515,8 @@ impl Receiver {
     /// Hands the content of an acknowledgement to `write`; it fits a chunk of `room` bytes. Gap blocks go before
     /// duplicates, low ones before high.
     pub(crate) fn build_ack<R>(&mut self, room: usize, write: impl FnOnce(AckContent<'_>) -> R) -> R {
-        let header = if self.nr_sack {
-            NrSackWriter::HEADER_LEN
-        } else {
-            Sack::HEADER_LEN
-        };
-        let entries = room.saturating_sub(header) / 4; // all kinds take 4 bytes
-        self.blocks.clear();
-        self.duplicates.clear();
-        self.tracker.gap_blocks(entries, &mut self.blocks);
-        self.tracker
-            .take_duplicates(entries - self.blocks.len(), &mut self.duplicates);
-        let packets = self.timing.packets_answered();
-        self.timing.on_sent();
-        self.window.on_advertised();
-        // Who never takes anything back holds everything for good.
-        let revocable = match (self.nr_sack, self.may_renege) {
-            (false, _) => self.blocks.len(),
-            (true, false) => 0,
-            (true, true) => self.sort_revocable(entries),
-        };
-        let (revocable, nonrenegable) = self.blocks.split_at(revocable);
-        write(AckContent {
-            packets,
-            cumulative_tsn_ack: self.tracker.cumulative_tsn(),
-            a_rwnd: self.window.a_rwnd(),
-            revocable,
-            nonrenegable,
-            is_nr_sack: self.nr_sack,
-            duplicate_tsns: &self.duplicates,
-        })
+        self.acks
+            .build(room, &mut self.tracker, &self.revocable, &mut self.window, write)
     }
 
     /// Whether reading has made so much room that the peer should know at once.

@@ -74,6 +74,34 @@ impl Revocable {
         self.tsns.clear();
         self.places.clear();
     }
+
+    /// Sorts the gap blocks of an acknowledgement into those that may be taken back, which come first, and the others;
+    /// answers how many the first are. Together they are at most `most`.
+    pub(super) fn sort(&self, cumulative: ExtendedTsn, most: usize, blocks: &mut Vec<GapAckBlock>) -> usize {
+        let kept = self.kept_blocks(cumulative, most, blocks);
+        let mut first_kind = Vec::new();
+        for told in blocks.drain(..) {
+            let revocable = self.tsns.present(told_run(cumulative, told));
+            let left = most - first_kind.len();
+            first_kind.extend(revocable.take(left).map(|run| block(cumulative, run)));
+        }
+        let count = first_kind.len();
+        blocks.append(&mut first_kind);
+        blocks.extend(kept.into_iter().take(most - count));
+        count
+    }
+
+    /// What the gap blocks of an acknowledgement tell of that is non-renegable: the first `most` blocks.
+    pub(super) fn kept_blocks(
+        &self,
+        cumulative: ExtendedTsn,
+        most: usize,
+        blocks: &[GapAckBlock],
+    ) -> Vec<GapAckBlock> {
+        let told = blocks.iter().map(|told| told_run(cumulative, *told));
+        let kept = told.flat_map(|told| self.tsns.missing(told));
+        kept.take(most).map(|run| block(cumulative, run)).collect()
+    }
 }
 
 impl Receiver {
@@ -91,7 +119,7 @@ impl Receiver {
             let chunks = dropped.len();
             self.window.release(bytes, chunks as usize);
             self.reneged += chunks;
-            self.timing.note(Urgency::AtOnce);
+            self.acks.timing.note(Urgency::AtOnce);
         }
     }
 
@@ -125,7 +153,7 @@ impl Receiver {
     /// Sees that nothing is forgotten, by a look at all that is held.
     #[cfg(test)]
     fn check_revocable(&self) {
-        if !self.may_renege {
+        if !self.revocable.enabled {
             return;
         }
         let cumulative = self.tracker.cumulative();
@@ -145,31 +173,6 @@ impl Receiver {
             "{:?}, not {expected:?}",
             self.revocable
         );
-    }
-
-    /// Sorts the gap blocks of an acknowledgement into those that may be taken back, which come first, and the others;
-    /// answers how many the first are. Together they are at most `most`.
-    pub(super) fn sort_revocable(&mut self, most: usize) -> usize {
-        let kept = self.kept_blocks(most);
-        let cumulative = self.tracker.cumulative();
-        let mut first_kind = Vec::new();
-        for told in self.blocks.drain(..) {
-            let revocable = self.revocable.tsns.present(told_run(cumulative, told));
-            let left = most - first_kind.len();
-            first_kind.extend(revocable.take(left).map(|run| block(cumulative, run)));
-        }
-        let count = first_kind.len();
-        self.blocks.append(&mut first_kind);
-        self.blocks.extend(kept.into_iter().take(most - count));
-        count
-    }
-
-    /// What the gap blocks of an acknowledgement tell of that is non-renegable: the first `most` blocks.
-    pub(super) fn kept_blocks(&self, most: usize) -> Vec<GapAckBlock> {
-        let cumulative = self.tracker.cumulative();
-        let told = self.blocks.iter().map(|told| told_run(cumulative, *told));
-        let kept = told.flat_map(|told| self.revocable.tsns.missing(told));
-        kept.take(most).map(|run| block(cumulative, run)).collect()
     }
 }
 

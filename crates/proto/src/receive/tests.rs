@@ -1,5 +1,6 @@
 //! The receiving half against a naive model: whatever the order of arrival, everything once and in order.
 
+use anabranch_wire::chunk::Sack;
 use proptest::prelude::*;
 
 use super::*;

@@ -60,7 +60,7 @@ pub(crate) struct Arrivals {
     /// The next acknowledgement reports a gap.
     reports_gap: bool,
     /// Where copies of the last acknowledgement are still to be sent.
-    pub(crate) copies: Vec<PathId>,
+    copies: Vec<PathId>,
 }
 
 impl Arrivals {
@@ -138,10 +138,18 @@ impl Arrivals {
         path.tracker.skip_to(point);
     }
 
-    /// Whether a copy goes by every path.
-    pub(crate) fn wants_copies(&self) -> bool {
+    /// The next path to which the last acknowledgement is to be copied.
+    pub(crate) fn next_copy(&self) -> Option<PathId> {
+        self.copies.last().copied()
+    }
+
+    /// A copy goes by this path; and if that is an acknowledgement of its own and copies are wanted, others by the `others`.
+    pub(crate) fn on_copied(&mut self, path: PathId, others: impl Iterator<Item = PathId>) {
+        self.copies.retain(|copy| *copy != path);
         let last = self.paths.get(self.last);
-        last.is_some_and(|path| path.policy == AckPolicy::EveryPath)
+        if last.is_some_and(|path| path.policy == AckPolicy::EveryPath) {
+            self.copies.extend(others);
+        }
     }
 
     /// The path by which the sender wants to know of a gap, of those that `may` be used: the best ranked without a gap, or
