@@ -255,12 +255,12 @@ impl Association {
             return;
         }
         let blocks = self.receiver.build_ack(room, |ack| {
-            let blocks = ack.revocable.len() + ack.nonrenegable.len();
+            let blocks = ack.renegable.len() + ack.nonrenegable.len();
             if ack.is_nr_sack {
                 packet.push(&NrSackWriter {
                     cumulative_tsn_ack: ack.cumulative_tsn_ack,
                     a_rwnd: ack.a_rwnd,
-                    revocable: ack.revocable,
+                    revocable: ack.renegable,
                     nonrenegable: ack.nonrenegable,
                     duplicate_tsns: ack.duplicate_tsns,
                     packets: ack.packets,
@@ -270,7 +270,7 @@ impl Association {
             packet.push(&SackWriter {
                 cumulative_tsn_ack: ack.cumulative_tsn_ack,
                 a_rwnd: ack.a_rwnd,
-                gap_ack_blocks: ack.revocable,
+                gap_ack_blocks: ack.renegable,
                 duplicate_tsns: ack.duplicate_tsns,
                 packets: ack.packets,
             });

@@ -6,7 +6,7 @@ use anabranch_wire::chunk::{GapAckBlock, NrSackWriter, Sack};
 
 use super::ack_timing::AckTiming;
 use super::receive_window::ReceiveWindow;
-use super::renege::Revocable;
+use super::renege::Renegable;
 use super::tsn_tracker::TsnTracker;
 use crate::config::SackConfig;
 use crate::extension::eca::Arrivals;
@@ -17,7 +17,7 @@ pub(crate) struct AckContent<'a> {
     pub(crate) cumulative_tsn_ack: Tsn,
     pub(crate) a_rwnd: u32,
     /// What arrived above and may be taken back; all of it in a SACK, which knows no difference.
-    pub(crate) revocable: &'a [GapAckBlock],
+    pub(crate) renegable: &'a [GapAckBlock],
     /// What arrived above for good: for an NR-SACK only.
     pub(crate) nonrenegable: &'a [GapAckBlock],
     /// Packets that it answers, if it is to say so; else 0.
@@ -119,7 +119,7 @@ impl Acknowledger {
         &mut self,
         room: usize,
         tracker: &mut TsnTracker,
-        revocable: &Revocable,
+        renegable: &Renegable,
         window: &mut ReceiveWindow,
         write: impl FnOnce(AckContent<'_>) -> R,
     ) -> R {
@@ -138,17 +138,17 @@ impl Acknowledger {
         self.timing.on_sent();
         window.on_advertised();
         // A receiver that never reneges reports every chunk as non-renegable.
-        let first_kind = match (is_nr_sack, revocable.enabled) {
+        let first_kind = match (is_nr_sack, renegable.enabled) {
             (false, _) => self.blocks.len(),
             (true, false) => 0,
-            (true, true) => revocable.sort(tracker.cumulative(), entries, &mut self.blocks),
+            (true, true) => renegable.sort(tracker.cumulative(), entries, &mut self.blocks),
         };
-        let (revocable, nonrenegable) = self.blocks.split_at(first_kind);
+        let (renegable, nonrenegable) = self.blocks.split_at(first_kind);
         write(AckContent {
             packets,
             cumulative_tsn_ack: tracker.cumulative_tsn(),
             a_rwnd: window.a_rwnd(),
-            revocable,
+            renegable,
             nonrenegable,
             is_nr_sack,
             duplicate_tsns: &self.duplicates,

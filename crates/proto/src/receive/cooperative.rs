@@ -5,7 +5,7 @@ use anabranch_wire::chunk::{AckPolicy, CoopSackWriter, GapAckBlock, PathReportWr
 use super::ack_timing::Urgency;
 use super::acknowledgement::Acknowledger;
 use super::receive_window::ReceiveWindow;
-use super::renege::Revocable;
+use super::renege::Renegable;
 use super::tsn_tracker::TsnTracker;
 use super::{Fragment, Receiver, Verdict};
 use crate::path::PathId;
@@ -78,7 +78,7 @@ impl Receiver {
             now,
             room,
             &mut self.tracker,
-            &self.revocable,
+            &self.renegable,
             &mut self.window,
             write,
         )
@@ -92,7 +92,7 @@ impl Acknowledger {
         now: Timestamp,
         room: usize,
         tracker: &mut TsnTracker,
-        revocable: &Revocable,
+        renegable: &Renegable,
         window: &mut ReceiveWindow,
         write: impl FnOnce(&CoopSackWriter<'_>),
     ) -> usize {
@@ -101,11 +101,11 @@ impl Acknowledger {
         // promised.
         let least = CoopSackWriter::LIST_LEN + PathReportWriter::HEADER_LEN;
         let most = (rest / 2).checked_sub(least).map(|bytes| bytes / 4);
-        let renegable = most
+        let listed = most
             .filter(|_| self.lists_renegable())
-            .and_then(|most| renegable(tracker, revocable, most, &mut self.blocks));
-        let renegable = renegable.as_deref();
-        let list = renegable.map_or(0, |blocks| CoopSackWriter::LIST_LEN + 4 * blocks.len());
+            .and_then(|most| renegable_blocks(tracker, renegable, most, &mut self.blocks));
+        let listed = listed.as_deref();
+        let list = listed.map_or(0, |blocks| CoopSackWriter::LIST_LEN + 4 * blocks.len());
         let rest = rest - list;
         self.duplicates.clear();
         tracker.take_duplicates(usize::MAX, &mut self.duplicates);
@@ -123,7 +123,7 @@ impl Acknowledger {
                 a_rwnd,
                 paths,
                 duplicates,
-                renegable,
+                renegable: listed,
             });
         });
         blocks
@@ -132,13 +132,13 @@ impl Acknowledger {
 
 /// What above the cumulative TSN is not held for good, if it takes no more than `most` blocks: what is missing too, because it
 /// may have been acknowledged and taken back.
-fn renegable(
+fn renegable_blocks(
     tracker: &TsnTracker,
-    revocable: &Revocable,
+    renegable: &Renegable,
     most: usize,
     blocks: &mut Vec<GapAckBlock>,
 ) -> Option<Vec<GapAckBlock>> {
-    if !revocable.enabled {
+    if !renegable.enabled {
         return Some(Vec::new());
     }
     blocks.clear();
@@ -149,7 +149,7 @@ fn renegable(
     }
     let mut list = Vec::new();
     let mut next = 1;
-    for kept in revocable.kept_blocks(tracker.cumulative(), most + 1, blocks) {
+    for kept in renegable.kept_blocks(tracker.cumulative(), most + 1, blocks) {
         if next < kept.start {
             list.push(GapAckBlock {
                 start: next,

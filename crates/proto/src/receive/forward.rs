@@ -42,9 +42,9 @@ impl Receiver {
                     _ => sequence,
                 };
                 let ready = &mut self.ready;
-                let revocable = &mut self.revocable;
+                let renegable = &mut self.renegable;
                 self.streams.skip_to(stream, sequence, span, |held| {
-                    revocable.remove_message(&held);
+                    renegable.remove_message(&held);
                     ready.push_back(Ready::Message(held))
                 });
             }
@@ -111,10 +111,10 @@ impl Receiver {
             return;
         }
         let missing_below = index - self.tracker.cumulative() - 1;
-        let (ready, revocable) = (&mut self.ready, &mut self.revocable);
+        let (ready, renegable) = (&mut self.ready, &mut self.renegable);
         self.streams
             .skip_one(stream, sequence, missing_below, self.max_chunks, |held| {
-                revocable.remove_message(&held);
+                renegable.remove_message(&held);
                 ready.push_back(Ready::Message(held));
             });
     }
@@ -152,6 +152,6 @@ impl Receiver {
 
     fn drop_run(&mut self, run: &super::Assembly) {
         self.window.release(run.bytes, run.pieces.len());
-        self.revocable.remove(run.whole());
+        self.renegable.remove(run.whole());
     }
 }

@@ -37,7 +37,7 @@ use delivery::{Held, InboundStreams, Ready, Turn};
 use interleaved::{Interleaved, Outlet};
 use reassembly::{Assembly, Reassembly};
 use receive_window::ReceiveWindow;
-use renege::{Place, Revocable};
+use renege::{Place, Renegable};
 pub(crate) use tsn_tracker::{Arrival, TsnTracker};
 
 /// A chunk of user data, whatever kind of chunk it came in.
@@ -111,7 +111,7 @@ pub(crate) struct Receiver {
     packets: usize,
     sack: SackConfig,
     /// What was acknowledged by gap blocks and may be dropped when its room is needed.
-    revocable: Revocable,
+    renegable: Renegable,
     reneged: u64,
     /// The highest index that counts as arrived because the sender gave it up.
     forwarded: ExtendedTsn,
@@ -137,7 +137,7 @@ impl Receiver {
             next_message: 0,
             packets: 0,
             sack: sack.clone(),
-            revocable: Revocable::new(config.nr_sack.may_renege),
+            renegable: Renegable::new(config.nr_sack.may_renege),
             reneged: 0,
             forwarded: 0,
             max_chunks: buffers.max_chunks,
@@ -156,7 +156,7 @@ impl Receiver {
             interleaved.end(&mut outlet);
             self.interleaved = None;
         }
-        self.revocable.clear();
+        self.renegable.clear();
         self.partial = None;
         self.inbound_streams = inbound_streams;
         self.forwarded = 0;
@@ -183,7 +183,7 @@ impl Receiver {
         let outlet = Outlet {
             ready: &mut self.ready,
             window: &mut self.window,
-            revocable: &mut self.revocable,
+            renegable: &mut self.renegable,
             next_message: &mut self.next_message,
         };
         Some((interleaved, outlet))
@@ -209,7 +209,7 @@ impl Receiver {
         };
         let len = fragment.payload.len();
         let next_in_order = index == self.tracker.cumulative() + 1;
-        if next_in_order && self.revocable.enabled {
+        if next_in_order && self.renegable.enabled {
             self.renege_for(len);
         }
         if !self
@@ -292,7 +292,7 @@ impl Receiver {
         {
             Ok(first) => {
                 if self.partial != Some(first) {
-                    self.revocable.add(Run::of(index));
+                    self.renegable.add(Run::of(index));
                 }
                 self.on_assembly(first)
             }
@@ -312,7 +312,7 @@ impl Receiver {
         let assembly = complete.then(|| self.reassembly.remove(first)).flatten();
         let verdict = match assembly {
             Some(assembly) => {
-                self.revocable.remove(assembly.whole());
+                self.renegable.remove(assembly.whole());
                 self.partial = self.partial.filter(|partial| *partial != first);
                 self.complete(assembly)
             }
@@ -348,10 +348,10 @@ impl Receiver {
 
     /// Of the message that is handed over in parts nothing may be reneged.
     fn note_partial(&mut self) {
-        if self.revocable.enabled
+        if self.renegable.enabled
             && let Some(run) = self.partial.and_then(|first| self.reassembly.assembly(first))
         {
-            self.revocable.remove(run.whole());
+            self.renegable.remove(run.whole());
         }
     }
 
@@ -389,9 +389,9 @@ impl Receiver {
         match self.streams.turn(stream, sequence, missing_below) {
             Turn::Now => {
                 self.ready.push_back(Ready::Message(held));
-                let (ready, revocable) = (&mut self.ready, &mut self.revocable);
+                let (ready, renegable) = (&mut self.ready, &mut self.renegable);
                 self.streams.advance(stream, |next| {
-                    revocable.remove_message(&next);
+                    renegable.remove_message(&next);
                     ready.push_back(Ready::Message(next));
                 });
             }
@@ -400,7 +400,7 @@ impl Receiver {
                 match self.streams.keep(sequence, held) {
                     Ok(number) => {
                         let place = Place::Waits(stream, number);
-                        self.revocable.add_at(Run { first, last }, place);
+                        self.renegable.add_at(Run { first, last }, place);
                     }
                     Err(second) => self.drop_held(&second),
                 }
@@ -516,7 +516,7 @@ impl Receiver {
     /// duplicates, low ones before high.
     pub(crate) fn build_ack<R>(&mut self, room: usize, write: impl FnOnce(AckContent<'_>) -> R) -> R {
         self.acks
-            .build(room, &mut self.tracker, &self.revocable, &mut self.window, write)
+            .build(room, &mut self.tracker, &self.renegable, &mut self.window, write)
     }
 
     /// Whether reading has made so much room that the peer should know at once.

@@ -26,14 +26,14 @@ pub(super) enum Place {
 /// What may be reneged: what was not delivered and of which nothing was handed over. Held so that neither the highest of it nor
 /// what is told of it costs a look at all of it. Empty and of no cost where nothing ever is.
 #[derive(Debug, Default)]
-pub(super) struct Revocable {
+pub(super) struct Renegable {
     pub(super) enabled: bool,
     tsns: Runs,
     /// By the first TSN.
     places: BTreeMap<ExtendedTsn, Place>,
 }
 
-impl Revocable {
+impl Renegable {
     pub(super) fn new(enabled: bool) -> Self {
         Self {
             enabled,
@@ -81,9 +81,9 @@ impl Revocable {
         let kept = self.kept_blocks(cumulative, most, blocks);
         let mut first_kind = Vec::new();
         for told in blocks.drain(..) {
-            let revocable = self.tsns.present(told_run(cumulative, told));
+            let renegable = self.tsns.present(told_run(cumulative, told));
             let left = most - first_kind.len();
-            first_kind.extend(revocable.take(left).map(|run| block(cumulative, run)));
+            first_kind.extend(renegable.take(left).map(|run| block(cumulative, run)));
         }
         let count = first_kind.len();
         blocks.append(&mut first_kind);
@@ -107,15 +107,15 @@ impl Revocable {
 impl Receiver {
     /// Drops messages that wait, the highest first, until `len` bytes that come next in order have room.
     pub(super) fn renege_for(&mut self, len: usize) {
-        self.revocable.tsns.remove_below(self.tracker.cumulative() + 1);
+        self.renegable.tsns.remove_below(self.tracker.cumulative() + 1);
         #[cfg(test)]
-        self.check_revocable();
+        self.check_renegable();
         while !self.window.has_room(len, false, true, true) {
             let Some((dropped, bytes)) = self.drop_highest() else {
                 return;
             };
             self.tracker.take_back(dropped.first, dropped.last);
-            self.revocable.remove(dropped);
+            self.renegable.remove(dropped);
             let chunks = dropped.len();
             self.window.release(bytes, chunks as usize);
             self.reneged += chunks;
@@ -126,12 +126,12 @@ impl Receiver {
     /// Drops what has the highest TSN: a run of fragments, a message, or where messages interleave a single fragment. Answers its
     /// TSNs and bytes.
     fn drop_highest(&mut self) -> Option<(Run, usize)> {
-        let highest = self.revocable.tsns.last()?.last;
+        let highest = self.renegable.tsns.last()?.last;
         if let Some(first) = self.reassembly.run_of(highest) {
             let run = self.reassembly.remove(first)?;
             return Some((run.whole(), run.bytes));
         }
-        let (&first, &place) = self.revocable.places.range(..=highest).next_back()?;
+        let (&first, &place) = self.renegable.places.range(..=highest).next_back()?;
         match place {
             Place::Waits(stream, number) => {
                 let held = self.streams.take_waiting(stream, number)?;
@@ -152,8 +152,8 @@ impl Receiver {
 
     /// Sees that nothing is forgotten, by a look at all that is held.
     #[cfg(test)]
-    fn check_revocable(&self) {
-        if !self.revocable.enabled {
+    fn check_renegable(&self) {
+        if !self.renegable.enabled {
             return;
         }
         let cumulative = self.tracker.cumulative();
@@ -161,7 +161,7 @@ impl Receiver {
         let waiting = waiting.map(|(first, chunks)| (first, first + chunks as ExtendedTsn - 1));
         let runs = self.reassembly.runs();
         let partial = self.partial;
-        let interleaved = self.interleaved.iter().flat_map(|all| all.revocable());
+        let interleaved = self.interleaved.iter().flat_map(|all| all.renegable());
         let mut expected = Runs::default();
         runs.filter(|(first, _)| Some(*first) != partial)
             .chain(waiting)
@@ -169,9 +169,9 @@ impl Receiver {
             .filter(|(first, _)| *first > cumulative)
             .for_each(|(first, last)| expected.insert(Run { first, last }));
         assert!(
-            self.revocable.tsns.iter().eq(expected.iter()),
+            self.renegable.tsns.iter().eq(expected.iter()),
             "{:?}, not {expected:?}",
-            self.revocable
+            self.renegable
         );
     }
 }

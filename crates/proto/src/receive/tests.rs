@@ -252,7 +252,7 @@ fn an_acknowledgement_fits_its_room() {
     receiver.on_packet(Timestamp::ZERO, false, false);
     assert!(receiver.ack_due());
     let (blocks, duplicates) = receiver.build_ack(Sack::HEADER_LEN + 14, |ack| {
-        let starts: Vec<_> = ack.revocable.iter().map(|block| block.start).collect();
+        let starts: Vec<_> = ack.renegable.iter().map(|block| block.start).collect();
         (starts, ack.duplicate_tsns.len())
     });
     assert_eq!((blocks, duplicates), (vec![3, 5, 7], 0));
@@ -377,7 +377,7 @@ proptest! {
             receiver.build_ack(1000, |ack| {
                 let below = ack.cumulative_tsn_ack.0 as usize;
                 acked[..below].fill(true);
-                for block in ack.revocable {
+                for block in ack.renegable {
                     acked[below + usize::from(block.start) - 1..below + usize::from(block.end)].fill(true);
                 }
             });

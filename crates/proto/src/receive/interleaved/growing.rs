@@ -139,7 +139,7 @@ impl Growing {
     }
 
     /// The TSNs of the pieces that may be taken back (RFC 9260 §6.2): not of those that are handed over in parts.
-    pub(super) fn revocable(&self) -> impl Iterator<Item = ExtendedTsn> + '_ {
+    pub(super) fn renegable(&self) -> impl Iterator<Item = ExtendedTsn> + '_ {
         let run = self.run.iter().filter(|_| self.number.is_none());
         run.chain(self.beyond.values()).map(|piece| piece.index)
     }
@@ -248,11 +248,11 @@ mod tests {
         assert_eq!(message.take_back(0), Some(4));
         assert!(!message.has_run() && !message.is_complete());
         message.insert(20, fragment(2, "E")).unwrap();
-        assert_eq!(message.revocable().collect::<Vec<_>>(), [11, 20]);
+        assert_eq!(message.renegable().collect::<Vec<_>>(), [11, 20]);
         message.insert(21, fragment(0, "B")).unwrap();
         assert!(message.is_complete());
         assert_eq!((message.bytes, message.take_run().len()), (12, 3));
         message.number = Some(3);
-        assert_eq!(message.revocable().count(), 0);
+        assert_eq!(message.renegable().count(), 0);
     }
 }

@@ -11,7 +11,7 @@ use anabranch_wire::{Mid, StreamId};
 
 use super::delivery::{Held, Ready};
 use super::receive_window::ReceiveWindow;
-use super::renege::{Place, Revocable};
+use super::renege::{Place, Renegable};
 use super::{Fragment, MessagePart, Payload, Verdict};
 use crate::config::BufferConfig;
 use crate::paged::Paged;
@@ -43,7 +43,7 @@ struct Order {
 pub(super) struct Outlet<'a> {
     pub(super) ready: &'a mut VecDeque<Ready>,
     pub(super) window: &'a mut ReceiveWindow,
-    pub(super) revocable: &'a mut Revocable,
+    pub(super) renegable: &'a mut Renegable,
     pub(super) next_message: &'a mut u64,
 }
 
@@ -56,8 +56,8 @@ impl Outlet<'_> {
 
     /// These TSNs can no longer be reneged.
     fn keep(&mut self, tsns: impl Iterator<Item = ExtendedTsn>) {
-        if self.revocable.enabled {
-            tsns.for_each(|index| self.revocable.remove(Run::of(index)));
+        if self.renegable.enabled {
+            tsns.for_each(|index| self.renegable.remove(Run::of(index)));
         }
     }
 
@@ -162,7 +162,7 @@ impl Interleaved {
         };
         let before = message.run_len();
         match message.insert(index, fragment) {
-            Ok(fsn) => out.revocable.add_at(Run::of(index), Place::Fragment(key, fsn)),
+            Ok(fsn) => out.renegable.add_at(Run::of(index), Place::Fragment(key, fsn)),
             Err(what) => return Verdict::Violation(what),
         }
         if message.number.is_none() {
@@ -276,7 +276,7 @@ impl Interleaved {
 
     fn deliver(&mut self, key: Key, out: &mut Outlet<'_>) {
         if let Some(message) = self.take_out(key) {
-            out.keep(message.revocable());
+            out.keep(message.renegable());
             let number = out.number();
             out.ready
                 .push_back(Ready::Message(last_part(key, message, number)));
@@ -285,7 +285,7 @@ impl Interleaved {
 
     fn drop_message(&mut self, key: Key, out: &mut Outlet<'_>) {
         if let Some(message) = self.take_out(key) {
-            out.keep(message.revocable());
+            out.keep(message.renegable());
             out.window.release(message.bytes, message.chunks());
         }
     }
@@ -406,7 +406,7 @@ impl Interleaved {
         let Some(message) = message.filter(|message| !message.is_complete()) else {
             return;
         };
-        out.keep(message.revocable());
+        out.keep(message.renegable());
         let (bytes, chunks) = message.drop_beyond();
         out.window.release(bytes, chunks);
         message.cut = true;
@@ -460,9 +460,9 @@ impl Interleaved {
 
     /// The TSNs of what may be taken back, in no order.
     #[cfg(test)]
-    pub(super) fn revocable(&self) -> impl Iterator<Item = ExtendedTsn> + '_ {
+    pub(super) fn renegable(&self) -> impl Iterator<Item = ExtendedTsn> + '_ {
         let all = self.messages.values().chain(self.in_parts.values());
-        all.flat_map(Growing::revocable)
+        all.flat_map(Growing::renegable)
     }
 
     /// Drops a fragment; answers its length.
