@@ -30,7 +30,7 @@ enum Slot {
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) part: MessagePart,
-    /// The index of its first TSN.
+    /// Its first TSN.
     pub(super) first: ExtendedTsn,
     pub(super) chunks: usize,
 }
@@ -169,7 +169,7 @@ impl InboundStreams {
         }
     }
 
-    /// First index and number of chunks of every message that waits, in no order.
+    /// First TSN and number of chunks of every message that waits, in no order.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> impl Iterator<Item = (ExtendedTsn, usize)> + '_ {
         self.streams

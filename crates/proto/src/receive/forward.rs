@@ -37,7 +37,7 @@ impl Receiver {
         for (stream, sequence) in skipped {
             if stream.0 < self.inbound_streams {
                 // A message that is still being put together was not given up, whatever the list says.
-                let sequence = match self.reassembly.going_on(stream) {
+                let sequence = match self.reassembly.in_progress(stream) {
                     Some(first) if !Ssn(sequence as u16).is_before(first) => first.minus(1).0.into(),
                     _ => sequence,
                 };
@@ -80,7 +80,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// Everything up to `new_cumulative` counts as arrived: answers its index, and how far it was ahead; `None` if it says
+    /// Everything up to `new_cumulative` counts as arrived: answers its extended TSN, and how far it was ahead; `None` if it says
     /// nothing new.
     fn skip_tsns(&mut self, new_cumulative: Tsn) -> Result<Option<(ExtendedTsn, u64)>, &'static str> {
         let point = self.tracker.extend(new_cumulative);
@@ -98,8 +98,8 @@ impl Receiver {
     /// The chunk `tsn`, of an ordered message, will not be sent again. If it is missing, its message will not be complete, and
     /// the stream need not wait for it. Nothing else changes, so that acknowledgements go on to tell that the chunk is missing.
     pub(crate) fn on_selective_forward(&mut self, tsn: Tsn, stream: StreamId, sequence: u32) {
-        let index = self.tracker.extend(tsn);
-        if stream.0 >= self.inbound_streams || !self.tracker.is_missing(index) {
+        let tsn = self.tracker.extend(tsn);
+        if stream.0 >= self.inbound_streams || !self.tracker.is_missing(tsn) {
             return;
         }
         if let Some((interleaved, mut outlet)) = self.interleaved() {
@@ -110,7 +110,7 @@ impl Receiver {
         if partial.is_some_and(|run| run.stream == stream && run.sequence == sequence) {
             return;
         }
-        let missing_below = index - self.tracker.cumulative() - 1;
+        let missing_below = tsn - self.tracker.cumulative() - 1;
         let (ready, renegable) = (&mut self.ready, &mut self.renegable);
         self.streams
             .skip_one(stream, sequence, missing_below, self.max_chunks, |held| {
@@ -142,8 +142,8 @@ impl Receiver {
     }
 
     /// A fragment came whose message was given up, and with it what follows it.
-    pub(super) fn drop_orphan(&mut self, index: ExtendedTsn) {
-        self.forwarded = self.forwarded.max(index);
+    pub(super) fn drop_orphan(&mut self, tsn: ExtendedTsn) {
+        self.forwarded = self.forwarded.max(tsn);
         if let Some(run) = self.reassembly.take_cut_off(self.forwarded) {
             self.forwarded = self.forwarded.max(run.last);
             self.drop_run(&run);
@@ -151,7 +151,7 @@ impl Receiver {
     }
 
     fn drop_run(&mut self, run: &super::Assembly) {
-        self.window.release(run.bytes, run.pieces.len());
+        self.window.release(run.bytes, run.payloads.len());
         self.renegable.remove(run.whole());
     }
 }

@@ -113,7 +113,7 @@ pub(crate) struct Receiver {
     /// What was acknowledged by gap blocks and may be dropped when its room is needed.
     renegable: Renegable,
     reneged: u64,
-    /// The highest index that counts as arrived because the sender gave it up.
+    /// The highest TSN that counts as arrived because the sender abandoned it.
     forwarded: ExtendedTsn,
     max_chunks: usize,
 }
@@ -196,8 +196,8 @@ impl Receiver {
 
     /// A chunk of user data came in.
     pub(crate) fn on_fragment(&mut self, mut fragment: Fragment) -> Verdict {
-        let index = match self.tracker.classify(fragment.tsn) {
-            Arrival::New(index) => index,
+        let tsn = match self.tracker.classify(fragment.tsn) {
+            Arrival::New(tsn) => tsn,
             Arrival::Duplicate => {
                 self.acks.timing.note(Urgency::AtOnce);
                 return Verdict::Duplicate;
@@ -208,7 +208,7 @@ impl Receiver {
             }
         };
         let len = fragment.payload.len();
-        let next_in_order = index == self.tracker.cumulative() + 1;
+        let next_in_order = tsn == self.tracker.cumulative() + 1;
         if next_in_order && self.renegable.enabled {
             self.renege_for(len);
         }
@@ -223,19 +223,19 @@ impl Receiver {
         if !next_in_order || self.tracker.has_gaps() {
             self.acks.timing.note(Urgency::Gap);
         }
-        self.tracker.record(index);
+        self.tracker.record(tsn);
         let whole = fragment.beginning && fragment.ending;
         let known_stream = fragment.stream.0 < self.inbound_streams;
         let alone = whole || !known_stream;
-        if alone && !self.reassembly.is_empty() && self.reassembly.expects(index) {
+        if alone && !self.reassembly.is_empty() && self.reassembly.expects(tsn) {
             return Verdict::Violation("a message stands in the middle of another");
         }
         if !known_stream {
             self.acks.timing.note(Urgency::AtOnce);
             return Verdict::InvalidStream;
         }
-        if !fragment.beginning && self.reassembly.is_orphan(index, self.forwarded) {
-            self.drop_orphan(index);
+        if !fragment.beginning && self.reassembly.is_orphan(tsn, self.forwarded) {
+            self.drop_orphan(tsn);
             return Verdict::Accepted;
         }
         if self.window.chunks() == 0 {
@@ -252,15 +252,15 @@ impl Receiver {
             fragment.payload = Bytes::copy_from_slice(&fragment.payload);
         }
         match self.interleaved() {
-            Some((interleaved, mut outlet)) => interleaved.on_fragment(index, fragment, &mut outlet),
-            None if whole => self.on_whole(index, fragment),
-            None => self.on_part(index, fragment),
+            Some((interleaved, mut outlet)) => interleaved.on_fragment(tsn, fragment, &mut outlet),
+            None if whole => self.on_whole(tsn, fragment),
+            None => self.on_part(tsn, fragment),
         }
     }
 
     /// A message in one fragment.
     #[inline(always)]
-    fn on_whole(&mut self, index: ExtendedTsn, fragment: Fragment) -> Verdict {
+    fn on_whole(&mut self, tsn: ExtendedTsn, fragment: Fragment) -> Verdict {
         let part = MessagePart {
             stream: fragment.stream,
             ppid: fragment.ppid,
@@ -273,10 +273,10 @@ impl Receiver {
         };
         let held = Held {
             part,
-            first: index,
+            first: tsn,
             chunks: 1,
         };
-        let verdict = self.deliver(index, fragment.sequence, held);
+        let verdict = self.deliver(tsn, fragment.sequence, held);
         if !self.reassembly.is_empty() {
             self.seek_partial();
         }
@@ -284,15 +284,15 @@ impl Receiver {
     }
 
     /// A fragment of a message whose TSNs follow each other.
-    fn on_part(&mut self, index: ExtendedTsn, fragment: Fragment) -> Verdict {
+    fn on_part(&mut self, tsn: ExtendedTsn, fragment: Fragment) -> Verdict {
         let tracker = &self.tracker;
         match self
             .reassembly
-            .insert(index, fragment, |neighbour| tracker.contains(neighbour))
+            .insert(tsn, fragment, |neighbour| tracker.contains(neighbour))
         {
             Ok(first) => {
                 if self.partial != Some(first) {
-                    self.renegable.add(Run::of(index));
+                    self.renegable.add(Run::of(tsn));
                 }
                 self.on_assembly(first)
             }
@@ -335,7 +335,7 @@ impl Receiver {
         let Some(lowest) = self.reassembly.lowest() else {
             return;
         };
-        let large = lowest.bytes >= self.partial_point || lowest.pieces.len() >= self.partial_chunks;
+        let large = lowest.bytes >= self.partial_point || lowest.payloads.len() >= self.partial_chunks;
         if large
             && lowest.first <= self.tracker.cumulative()
             && lowest.has_beginning()
@@ -357,7 +357,7 @@ impl Receiver {
 
     /// All fragments of a message are there.
     fn complete(&mut self, assembly: Assembly) -> Verdict {
-        let chunks = assembly.pieces.len();
+        let chunks = assembly.payloads.len();
         let message = assembly.handed_over.unwrap_or_else(|| self.number());
         let part = MessagePart {
             stream: assembly.stream,
@@ -367,7 +367,7 @@ impl Receiver {
             beginning: assembly.handed_over.is_none(),
             ending: true,
             truncated: false,
-            payload: Payload::from(Vec::from(assembly.pieces)),
+            payload: Payload::from(Vec::from(assembly.payloads)),
         };
         let held = Held {
             part,
@@ -442,15 +442,15 @@ impl Receiver {
     fn take_partial(&mut self) -> Option<Held> {
         let number = self.next_message;
         let assembly = self.reassembly.assembly_mut(self.partial?)?;
-        if assembly.pieces.is_empty() {
+        if assembly.payloads.is_empty() {
             return None;
         }
         let beginning = assembly.handed_over.is_none();
         let message = *assembly.handed_over.get_or_insert(number);
-        let pieces = Vec::from(core::mem::take(&mut assembly.pieces));
+        let payloads = Vec::from(core::mem::take(&mut assembly.payloads));
         let held = Held {
             first: assembly.first,
-            chunks: pieces.len(),
+            chunks: payloads.len(),
             part: MessagePart {
                 stream: assembly.stream,
                 ppid: assembly.ppid,
@@ -459,7 +459,7 @@ impl Receiver {
                 beginning,
                 ending: false,
                 truncated: false,
-                payload: pieces.into(),
+                payload: payloads.into(),
             },
         };
         assembly.bytes = 0;
@@ -470,7 +470,7 @@ impl Receiver {
     /// Whether [`Receiver::recv`] has something.
     pub(crate) fn is_readable(&self) -> bool {
         let partial = self.partial.and_then(|first| self.reassembly.assembly(first));
-        !self.ready.is_empty() || partial.is_some_and(|assembly| !assembly.pieces.is_empty())
+        !self.ready.is_empty() || partial.is_some_and(|assembly| !assembly.payloads.is_empty())
     }
 
     /// After the last chunk of a packet with DATA; `immediate` if a chunk had the I bit, `several_paths` if the sender uses

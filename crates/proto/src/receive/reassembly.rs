@@ -22,17 +22,17 @@ pub(super) struct Assembly {
     pub(super) ppid: Ppid,
     has_beginning: bool,
     pub(super) has_ending: bool,
-    pub(super) pieces: VecDeque<Bytes>,
+    pub(super) payloads: VecDeque<Bytes>,
     pub(super) bytes: usize,
     /// Once a part was handed over: the number the message has for the application.
     pub(super) handed_over: Option<u64>,
 }
 
 impl Assembly {
-    fn new(index: ExtendedTsn, fragment: Fragment) -> Self {
+    fn new(tsn: ExtendedTsn, fragment: Fragment) -> Self {
         Self {
-            first: index,
-            last: index,
+            first: tsn,
+            last: tsn,
             stream: fragment.stream,
             unordered: fragment.unordered,
             sequence: fragment.sequence,
@@ -40,7 +40,7 @@ impl Assembly {
             has_beginning: fragment.beginning,
             has_ending: fragment.ending,
             bytes: fragment.payload.len(),
-            pieces: VecDeque::from([fragment.payload]),
+            payloads: VecDeque::from([fragment.payload]),
             handed_over: None,
         }
     }
@@ -70,9 +70,9 @@ impl Assembly {
         self.stream == stream && self.unordered == unordered && (unordered || self.sequence == sequence)
     }
 
-    /// Whether this fragment, whose TSN is `index`, goes on where the run ends.
-    fn goes_on_with(&self, index: ExtendedTsn, fragment: &Fragment) -> bool {
-        self.last + 1 == index
+    /// Whether this fragment with this TSN goes on where the run ends.
+    fn goes_on_with(&self, tsn: ExtendedTsn, fragment: &Fragment) -> bool {
+        self.last + 1 == tsn
             && !self.has_ending
             && !fragment.beginning
             && self.is_of(fragment.stream, fragment.unordered, fragment.sequence)
@@ -83,7 +83,7 @@ impl Assembly {
         self.last += 1;
         self.has_ending = fragment.ending;
         self.bytes += fragment.payload.len();
-        self.pieces.push_back(fragment.payload);
+        self.payloads.push_back(fragment.payload);
     }
 
     /// Joins what follows to the end; the shorter side moves.
@@ -91,13 +91,13 @@ impl Assembly {
         self.last = next.last;
         self.has_ending = next.has_ending;
         self.bytes += next.bytes;
-        if self.pieces.len() >= next.pieces.len() {
-            self.pieces.append(&mut next.pieces);
+        if self.payloads.len() >= next.payloads.len() {
+            self.payloads.append(&mut next.payloads);
         } else {
-            while let Some(piece) = self.pieces.pop_back() {
-                next.pieces.push_front(piece);
+            while let Some(payload) = self.payloads.pop_back() {
+                next.payloads.push_front(payload);
             }
-            self.pieces = next.pieces;
+            self.payloads = next.payloads;
         }
     }
 }
@@ -120,20 +120,20 @@ impl Reassembly {
     /// What is wrong, if the fragment contradicts its neighbours.
     pub(super) fn insert(
         &mut self,
-        index: ExtendedTsn,
+        tsn: ExtendedTsn,
         fragment: Fragment,
         arrived: impl Fn(ExtendedTsn) -> bool,
     ) -> Result<ExtendedTsn, &'static str> {
         // In order, as nearly all come: what came last grows.
         if let Some(mut highest) = self.by_first.last_entry()
-            && highest.get().goes_on_with(index, &fragment)
-            && (fragment.ending || !arrived(index + 1))
+            && highest.get().goes_on_with(tsn, &fragment)
+            && (fragment.ending || !arrived(tsn + 1))
         {
             highest.get_mut().push(fragment);
             return Ok(highest.get().first);
         }
-        let mut run = Assembly::new(index, fragment);
-        let next = self.remove(index + 1);
+        let mut run = Assembly::new(tsn, fragment);
+        let next = self.remove(tsn + 1);
         match next.map(|next| (next.has_beginning, next)) {
             Some((true, next)) if run.has_ending => {
                 self.keep(next);
@@ -145,13 +145,13 @@ impl Reassembly {
                 run.append(next);
             }
             Some(_) => return Err("a message ends where another fragment of it follows, or the reverse"),
-            None if !run.has_ending && arrived(index + 1) => {
+            None if !run.has_ending && arrived(tsn + 1) => {
                 return Err("a message without an end is followed by another");
             }
             None => {}
         }
-        let before = self.by_first.range_mut(..index).next_back().map(|(_, run)| run);
-        let before = before.filter(|before| before.last + 1 == index);
+        let before = self.by_first.range_mut(..tsn).next_back().map(|(_, run)| run);
+        let before = before.filter(|before| before.last + 1 == tsn);
         match before.map(|before| (before.has_ending, before)) {
             Some((true, _)) if run.has_beginning => {}
             Some((false, before)) if !run.has_beginning => {
@@ -163,7 +163,7 @@ impl Reassembly {
                 return Ok(first);
             }
             Some(_) => return Err("a message begins in the middle of another, or has no beginning"),
-            None if !run.has_beginning && arrived(index - 1) => return Err("a fragment has no beginning"),
+            None if !run.has_beginning && arrived(tsn - 1) => return Err("a fragment has no beginning"),
             None => {}
         }
         let first = run.first;
@@ -173,12 +173,12 @@ impl Reassembly {
 
     /// Whether a fragment that does not begin a message has none to join, because what came before it, up to `forwarded`,
     /// will not come (RFC 3758 §3.6).
-    pub(super) fn is_orphan(&self, index: ExtendedTsn, forwarded: ExtendedTsn) -> bool {
-        if index > forwarded + 1 {
+    pub(super) fn is_orphan(&self, tsn: ExtendedTsn, forwarded: ExtendedTsn) -> bool {
+        if tsn > forwarded + 1 {
             return false;
         }
-        let before = self.by_first.range(..index).next_back().map(|(_, run)| run);
-        before.is_none_or(|run| run.last + 1 != index)
+        let before = self.by_first.range(..tsn).next_back().map(|(_, run)| run);
+        before.is_none_or(|run| run.last + 1 != tsn)
     }
 
     /// Takes out a run that misses a TSN up to `forwarded`, which will not come (RFC 3758 §3.6).
@@ -190,7 +190,7 @@ impl Reassembly {
     }
 
     /// The first ordered message in the making of a stream, if there is one.
-    pub(super) fn going_on(&self, stream: StreamId) -> Option<Ssn> {
+    pub(super) fn in_progress(&self, stream: StreamId) -> Option<Ssn> {
         let (_, first) = self
             .ordered
             .range((stream, 0)..=(stream, ExtendedTsn::MAX))
@@ -199,25 +199,25 @@ impl Reassembly {
     }
 
     /// The run that this TSN is in.
-    pub(super) fn run_of(&self, index: ExtendedTsn) -> Option<ExtendedTsn> {
-        let (first, run) = self.by_first.range(..=index).next_back()?;
-        (index <= run.last).then_some(*first)
+    pub(super) fn run_of(&self, tsn: ExtendedTsn) -> Option<ExtendedTsn> {
+        let (first, run) = self.by_first.range(..=tsn).next_back()?;
+        (tsn <= run.last).then_some(*first)
     }
 
-    /// First and last index of every run.
+    /// First and last TSN of every run.
     #[cfg(test)]
     pub(super) fn runs(&self) -> impl DoubleEndedIterator<Item = (ExtendedTsn, ExtendedTsn)> + '_ {
         self.by_first.values().map(|run| (run.first, run.last))
     }
 
     /// Whether a fragment with this TSN must be a middle one: one before it has no end, or one behind no beginning.
-    pub(super) fn expects(&self, index: ExtendedTsn) -> bool {
-        let before = self.by_first.range(..index).next_back().map(|(_, run)| run);
-        let open_before = before.is_some_and(|run| run.last + 1 == index && !run.has_ending);
+    pub(super) fn expects(&self, tsn: ExtendedTsn) -> bool {
+        let before = self.by_first.range(..tsn).next_back().map(|(_, run)| run);
+        let open_before = before.is_some_and(|run| run.last + 1 == tsn && !run.has_ending);
         open_before
             || self
                 .by_first
-                .get(&(index + 1))
+                .get(&(tsn + 1))
                 .is_some_and(|run| !run.has_beginning)
     }
 
@@ -257,8 +257,8 @@ impl Reassembly {
     pub(super) fn clear(&mut self) -> (usize, usize) {
         let held = self.by_first.values().fold((0, 0), |(bytes, chunks), run| {
             (
-                bytes + run.pieces.iter().map(Bytes::len).sum::<usize>(),
-                chunks + run.pieces.len(),
+                bytes + run.payloads.iter().map(Bytes::len).sum::<usize>(),
+                chunks + run.payloads.len(),
             )
         });
         self.by_first.clear();

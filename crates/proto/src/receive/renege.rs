@@ -114,7 +114,7 @@ impl Receiver {
             let Some((dropped, bytes)) = self.drop_highest() else {
                 return;
             };
-            self.tracker.take_back(dropped.first, dropped.last);
+            self.tracker.renege(dropped);
             self.renegable.remove(dropped);
             let chunks = dropped.len();
             self.window.release(bytes, chunks as usize);
@@ -139,7 +139,7 @@ impl Receiver {
                 Some((run, held.part.payload.len()))
             }
             Place::Fragment(key, fsn) => {
-                let bytes = self.interleaved.as_mut()?.take_back(key, fsn)?;
+                let bytes = self.interleaved.as_mut()?.renege(key, fsn)?;
                 Some((Run::of(first), bytes))
             }
         }
@@ -165,7 +165,7 @@ impl Receiver {
         let mut expected = Runs::default();
         runs.filter(|(first, _)| Some(*first) != partial)
             .chain(waiting)
-            .chain(interleaved.map(|index| (index, index)))
+            .chain(interleaved.map(|tsn| (tsn, tsn)))
             .filter(|(first, _)| *first > cumulative)
             .for_each(|(first, last)| expected.insert(Run { first, last }));
         assert!(

@@ -66,13 +66,13 @@ impl TsnTracker {
     }
 
     /// Where a number stands.
-    pub(crate) fn place(&self, index: ExtendedTsn) -> Arrival {
-        if self.contains(index) {
+    pub(crate) fn place(&self, tsn: ExtendedTsn) -> Arrival {
+        if self.contains(tsn) {
             Arrival::Duplicate
-        } else if index > self.cumulative + MAX_AHEAD {
+        } else if tsn > self.cumulative + MAX_AHEAD {
             Arrival::OutOfRange
         } else {
-            Arrival::New(index)
+            Arrival::New(tsn)
         }
     }
 
@@ -82,26 +82,26 @@ impl TsnTracker {
     }
 
     /// Whether a new one would make a run longer, and not begin another.
-    pub(crate) fn touches(&self, index: ExtendedTsn) -> bool {
-        self.contains(index - 1) || self.contains(index + 1)
+    pub(crate) fn touches(&self, tsn: ExtendedTsn) -> bool {
+        self.contains(tsn - 1) || self.contains(tsn + 1)
     }
 
     /// Whether it has arrived.
-    pub(crate) fn contains(&self, index: ExtendedTsn) -> bool {
+    pub(crate) fn contains(&self, tsn: ExtendedTsn) -> bool {
         // The next one would have moved the cumulative point.
-        if index <= self.cumulative + 1 {
-            return index <= self.cumulative;
+        if tsn <= self.cumulative + 1 {
+            return tsn <= self.cumulative;
         }
-        self.above.contains(index)
+        self.above.contains(tsn)
     }
 
     /// Notes a new one.
-    pub(crate) fn record(&mut self, index: ExtendedTsn) {
-        if index == self.cumulative + 1 {
-            self.cumulative = index;
+    pub(crate) fn record(&mut self, tsn: ExtendedTsn) {
+        if tsn == self.cumulative + 1 {
+            self.cumulative = tsn;
             self.climb();
         } else {
-            self.above.insert(Run::of(index));
+            self.above.insert(Run::of(tsn));
         }
     }
 
@@ -113,31 +113,31 @@ impl TsnTracker {
         self.above.remove_below(self.cumulative + 1);
     }
 
-    /// Everything up to `index` counts as arrived (RFC 3758 §3.6), and what has arrived next to it. Answers how far `index`
+    /// Everything up to `tsn` counts as arrived (RFC 3758 §3.6), and what has arrived next to it. Answers how far `tsn`
     /// was ahead; `None` if it is not ahead at all.
-    pub(crate) fn skip_to(&mut self, index: ExtendedTsn) -> Option<u64> {
-        if index <= self.cumulative {
+    pub(crate) fn skip_to(&mut self, tsn: ExtendedTsn) -> Option<u64> {
+        if tsn <= self.cumulative {
             return None;
         }
-        let ahead = index - self.cumulative;
-        self.cumulative = index;
+        let ahead = tsn - self.cumulative;
+        self.cumulative = tsn;
         self.climb();
         Some(ahead)
     }
 
     /// Whether a gap block could report a number, and it has not arrived.
-    pub(crate) fn is_missing(&self, index: ExtendedTsn) -> bool {
-        matches!(self.place(index), Arrival::New(_))
+    pub(crate) fn is_missing(&self, tsn: ExtendedTsn) -> bool {
+        matches!(self.place(tsn), Arrival::New(_))
     }
 
-    /// Takes back that a run of TSNs above the cumulative point has arrived (§6.2, reneging).
-    pub(crate) fn take_back(&mut self, first: ExtendedTsn, last: ExtendedTsn) {
-        self.above.remove(Run { first, last });
+    /// A run of TSNs above the cumulative point was dropped (§6.2).
+    pub(crate) fn renege(&mut self, run: Run) {
+        self.above.remove(run);
     }
 
     /// Appends what is above the cumulative point to `blocks`, at most `most` of them.
     pub(crate) fn gap_blocks(&self, most: usize, blocks: &mut Vec<GapAckBlock>) {
-        let offset = |index: ExtendedTsn| (index - self.cumulative) as u16;
+        let offset = |tsn: ExtendedTsn| (tsn - self.cumulative) as u16;
         let runs = self.above.iter().take(most);
         blocks.extend(runs.map(|run| GapAckBlock {
             start: offset(run.first),
@@ -167,8 +167,8 @@ mod tests {
 
     fn arrive(tracker: &mut TsnTracker, tsn: u32) -> Arrival {
         let arrival = tracker.classify(Tsn(tsn));
-        if let Arrival::New(index) = arrival {
-            tracker.record(index);
+        if let Arrival::New(tsn) = arrival {
+            tracker.record(tsn);
         }
         arrival
     }

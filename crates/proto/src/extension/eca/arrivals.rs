@@ -46,8 +46,8 @@ impl Inbound {
 pub(crate) struct Place {
     at: usize,
     transmission: PathSequence,
-    /// Its number in the tracker, if it is new there.
-    index: Option<u64>,
+    /// Its extended PSN, if it is new.
+    psn: Option<u64>,
 }
 
 /// What arrived by all paths.
@@ -88,15 +88,15 @@ impl Arrivals {
         let path = &mut self.paths[at];
         path.came_by = came_by;
         path.policy = policy;
-        let index = match path.tracker.place(path.extend(transmission.number)?) {
-            Arrival::New(index) => Some(index),
+        let psn = match path.tracker.place(path.extend(transmission.number)?) {
+            Arrival::New(psn) => Some(psn),
             Arrival::Duplicate => None,
             Arrival::OutOfRange => return None,
         };
         Some(Place {
             at,
             transmission,
-            index,
+            psn,
         })
     }
 
@@ -113,10 +113,10 @@ impl Arrivals {
         let runs: usize = self.paths.iter().map(|path| path.tracker.runs()).sum();
         let tracker = &mut self.paths[place.at].tracker;
         let before = tracker.has_gaps();
-        if let Some(index) = place.index
-            && (runs < MOST_RUNS || tracker.touches(index))
+        if let Some(psn) = place.psn
+            && (runs < MOST_RUNS || tracker.touches(psn))
         {
-            tracker.record(index);
+            tracker.record(psn);
         }
         let gap = tracker.has_gaps();
         self.reports_gap |= gap;

@@ -10,9 +10,9 @@ use crate::seq::ExtendedTsn;
 
 /// The user data of one fragment.
 #[derive(Debug)]
-struct Piece {
+struct HeldFragment {
     /// Its TSN.
-    index: ExtendedTsn,
+    tsn: ExtendedTsn,
     payload: Bytes,
 }
 
@@ -21,12 +21,12 @@ struct Piece {
 pub(super) struct Growing {
     /// Of the first fragment, once that is there.
     pub(super) ppid: Ppid,
-    /// The FSN of the first piece of `run`: those before were read.
+    /// The FSN of the first fragment of `run`: those before were read.
     base: u64,
-    /// Pieces that follow each other.
-    run: VecDeque<Piece>,
-    /// Pieces behind a gap.
-    beyond: BTreeMap<u64, Piece>,
+    /// Fragments that follow each other.
+    run: VecDeque<HeldFragment>,
+    /// Fragments behind a gap.
+    beyond: BTreeMap<u64, HeldFragment>,
     /// The FSN of the fragment that ends the message.
     last: Option<u64>,
     /// Bytes held.
@@ -35,8 +35,8 @@ pub(super) struct Growing {
     pub(super) number: Option<u64>,
     /// It waits among what can be read.
     pub(super) listed: bool,
-    /// Its sender gave it up when parts of it were handed over.
-    pub(super) cut: bool,
+    /// Its sender abandoned it when parts of it were handed over.
+    pub(super) truncated: bool,
 }
 
 impl Growing {
@@ -45,17 +45,17 @@ impl Growing {
         self.base + self.run.len() as u64
     }
 
-    /// Pieces held.
+    /// Fragments held.
     pub(super) fn chunks(&self) -> usize {
         self.run.len() + self.beyond.len()
     }
 
-    /// The TSNs of the pieces that may be handed over next, from the `skip`th on.
+    /// The TSNs of the fragments that may be handed over next, from the `skip`th on.
     pub(super) fn run_from(&self, skip: usize) -> impl Iterator<Item = ExtendedTsn> + '_ {
-        self.run.iter().skip(skip).map(|piece| piece.index)
+        self.run.iter().skip(skip).map(|held| held.tsn)
     }
 
-    /// How many pieces may be handed over next.
+    /// How many fragments may be handed over next.
     pub(super) fn run_len(&self) -> usize {
         self.run.len()
     }
@@ -78,7 +78,7 @@ impl Growing {
     ///
     /// # Errors
     /// What is wrong, if it contradicts those before.
-    pub(super) fn insert(&mut self, index: ExtendedTsn, fragment: Fragment) -> Result<u64, &'static str> {
+    pub(super) fn insert(&mut self, tsn: ExtendedTsn, fragment: Fragment) -> Result<u64, &'static str> {
         let next = self.next();
         let ahead = Fsn(fragment.fsn).distance_from(Fsn(next as u32)) as i32;
         let fsn = match (fragment.beginning, next.checked_add_signed(ahead.into())) {
@@ -104,15 +104,15 @@ impl Growing {
             self.last = Some(fsn);
         }
         self.bytes += fragment.payload.len();
-        let piece = Piece {
-            index,
+        let held = HeldFragment {
+            tsn,
             payload: fragment.payload,
         };
         if fsn > next {
-            self.beyond.insert(fsn, piece);
+            self.beyond.insert(fsn, held);
             return Ok(fsn);
         }
-        self.run.push_back(piece);
+        self.run.push_back(held);
         while let Some(entry) = self.beyond.first_entry()
             && *entry.key() == self.base + self.run.len() as u64
         {
@@ -125,43 +125,43 @@ impl Growing {
     pub(super) fn take_run(&mut self) -> Vec<Bytes> {
         self.base = self.next();
         let run = core::mem::take(&mut self.run);
-        let pieces: Vec<_> = run.into_iter().map(|piece| piece.payload).collect();
-        self.bytes -= pieces.iter().map(Bytes::len).sum::<usize>();
-        pieces
+        let payloads: Vec<_> = run.into_iter().map(|held| held.payload).collect();
+        self.bytes -= payloads.iter().map(Bytes::len).sum::<usize>();
+        payloads
     }
 
-    /// Drops what is behind a gap; answers bytes and pieces.
+    /// Drops what is behind a gap; answers bytes and fragments.
     pub(super) fn drop_beyond(&mut self) -> (usize, usize) {
         let beyond = core::mem::take(&mut self.beyond);
-        let bytes = beyond.values().map(|piece| piece.payload.len()).sum();
+        let bytes = beyond.values().map(|held| held.payload.len()).sum();
         self.bytes -= bytes;
         (bytes, beyond.len())
     }
 
-    /// The TSNs of the pieces that may be taken back (RFC 9260 §6.2): not of those that are handed over in parts.
+    /// The TSNs of the fragments that are renegable (RFC 9260 §6.2): not of those that are handed over in parts.
     pub(super) fn renegable(&self) -> impl Iterator<Item = ExtendedTsn> + '_ {
         let run = self.run.iter().filter(|_| self.number.is_none());
-        run.chain(self.beyond.values()).map(|piece| piece.index)
+        run.chain(self.beyond.values()).map(|held| held.tsn)
     }
 
-    /// Drops the piece with this FSN, if it may be reneged; answers its length.
-    pub(super) fn take_back(&mut self, fsn: u64) -> Option<usize> {
+    /// Drops the fragment with this FSN, if it is renegable; answers its length.
+    pub(super) fn renege(&mut self, fsn: u64) -> Option<usize> {
         let in_run = fsn
             .checked_sub(self.base)
             .filter(|at| (*at as usize) < self.run.len());
-        let piece = match in_run {
+        let held = match in_run {
             Some(_) if self.number.is_some() => return None,
             Some(at) => {
                 let mut rest = self.run.split_off(at as usize);
-                let piece = rest.pop_front()?;
+                let held = rest.pop_front()?;
                 self.beyond.extend((fsn + 1..).zip(rest));
-                piece
+                held
             }
             None => self.beyond.remove(&fsn)?,
         };
         self.last = self.last.filter(|last| *last != fsn);
-        self.bytes -= piece.payload.len();
-        Some(piece.payload.len())
+        self.bytes -= held.payload.len();
+        Some(held.payload.len())
     }
 }
 
@@ -199,13 +199,13 @@ mod tests {
     fn fragment_numbers_wrap() {
         let turn = 1 << 32;
         let mut message = read_up_to(turn - 2);
-        for (index, fsn) in [(9, 1_u32), (8, 0), (7, u32::MAX), (6, u32::MAX - 1)] {
+        for (tsn, fsn) in [(9, 1_u32), (8, 0), (7, u32::MAX), (6, u32::MAX - 1)] {
             assert!(!message.has_run());
             let ending = if fsn == 1 { "E" } else { "" };
-            message.insert(index, fragment(fsn, ending)).unwrap();
+            message.insert(tsn, fragment(fsn, ending)).unwrap();
         }
         assert!(message.is_complete());
-        let numbers: Vec<_> = message.take_run().iter().map(|piece| piece[3]).collect();
+        let numbers: Vec<_> = message.take_run().iter().map(|payload| payload[3]).collect();
         assert_eq!((numbers, message.bytes), (vec![254, 255, 0, 1], 0));
     }
 
@@ -238,14 +238,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_back_comes_again() {
+    fn what_is_reneged_comes_again() {
         let mut message = Growing::default();
-        for (index, fsn, flags) in [(10, 0, "B"), (11, 1, ""), (13, 2, "E")] {
-            message.insert(index, fragment(fsn, flags)).unwrap();
+        for (tsn, fsn, flags) in [(10, 0, "B"), (11, 1, ""), (13, 2, "E")] {
+            message.insert(tsn, fragment(fsn, flags)).unwrap();
         }
-        assert_eq!(message.take_back(2), Some(4));
-        assert_eq!(message.take_back(2), None);
-        assert_eq!(message.take_back(0), Some(4));
+        assert_eq!(message.renege(2), Some(4));
+        assert_eq!(message.renege(2), None);
+        assert_eq!(message.renege(0), Some(4));
         assert!(!message.has_run() && !message.is_complete());
         message.insert(20, fragment(2, "E")).unwrap();
         assert_eq!(message.renegable().collect::<Vec<_>>(), [11, 20]);

@@ -57,7 +57,7 @@ impl Outlet<'_> {
     /// These TSNs can no longer be reneged.
     fn keep(&mut self, tsns: impl Iterator<Item = ExtendedTsn>) {
         if self.renegable.enabled {
-            tsns.for_each(|index| self.renegable.remove(Run::of(index)));
+            tsns.for_each(|tsn| self.renegable.remove(Run::of(tsn)));
         }
     }
 
@@ -117,7 +117,7 @@ impl Interleaved {
     /// Takes a fragment, whose room in the window is taken.
     pub(super) fn on_fragment(
         &mut self,
-        index: ExtendedTsn,
+        tsn: ExtendedTsn,
         fragment: Fragment,
         out: &mut Outlet<'_>,
     ) -> Verdict {
@@ -147,7 +147,7 @@ impl Interleaved {
             let number = out.number();
             out.ready.push_back(Ready::Message(Held {
                 part: part(key, &fragment, number),
-                first: index,
+                first: tsn,
                 chunks: 1,
             }));
             if !key.unordered {
@@ -161,8 +161,8 @@ impl Interleaved {
             None => self.messages.entry(key).or_default(),
         };
         let before = message.run_len();
-        match message.insert(index, fragment) {
-            Ok(fsn) => out.renegable.add_at(Run::of(index), Place::Fragment(key, fsn)),
+        match message.insert(tsn, fragment) {
+            Ok(fsn) => out.renegable.add_at(Run::of(tsn), Place::Fragment(key, fsn)),
             Err(what) => return Verdict::Violation(what),
         }
         if message.number.is_none() {
@@ -293,18 +293,18 @@ impl Interleaved {
     /// What there is to read of a message that is handed over in parts; whether more is to be read of it at once.
     pub(super) fn take_grown(&mut self, key: Key) -> Option<(Held, bool)> {
         let message = self.in_parts.get_mut(&key)?;
-        if message.is_complete() || (message.cut && !message.has_run()) {
+        if message.is_complete() || (message.truncated && !message.has_run()) {
             let message = self.in_parts.remove(&key)?;
             let number = message.number?;
             return Some((last_part(key, message, number), false));
         }
-        message.listed = message.cut;
+        message.listed = message.truncated;
         let number = message.number?;
         let beginning = message.is_unread();
-        let pieces = message.take_run();
+        let payloads = message.take_run();
         let held = Held {
             first: 0,
-            chunks: pieces.len(),
+            chunks: payloads.len(),
             part: MessagePart {
                 stream: key.stream,
                 ppid: message.ppid,
@@ -313,10 +313,10 @@ impl Interleaved {
                 beginning,
                 ending: false,
                 truncated: false,
-                payload: pieces.into(),
+                payload: payloads.into(),
             },
         };
-        Some((held, message.cut))
+        Some((held, message.truncated))
     }
 
     /// The messages of a stream up to this one will not come, as far as they have not (RFC 8260 §2.3.1).
@@ -340,7 +340,7 @@ impl Interleaved {
         };
         let skipped = |one: u32| Mid(one).distance_from(Mid(first)) <= Mid(mid).distance_from(Mid(first));
         if let Some(one) = in_parts.filter(|one| skipped(*one)) {
-            self.cut(
+            self.truncate(
                 Key {
                     stream,
                     unordered,
@@ -401,7 +401,7 @@ impl Interleaved {
     }
 
     /// A message of which parts were handed over, if it is one, ends here.
-    fn cut(&mut self, key: Key, out: &mut Outlet<'_>) {
+    fn truncate(&mut self, key: Key, out: &mut Outlet<'_>) {
         let message = self.in_parts.get_mut(&key);
         let Some(message) = message.filter(|message| !message.is_complete()) else {
             return;
@@ -409,7 +409,7 @@ impl Interleaved {
         out.keep(message.renegable());
         let (bytes, chunks) = message.drop_beyond();
         out.window.release(bytes, chunks);
-        message.cut = true;
+        message.truncated = true;
         out.list(key, message);
         if key.unordered {
             self.streams.touch(key.stream).in_parts = None;
@@ -441,7 +441,7 @@ impl Interleaved {
             match entry {
                 Ready::Message(held) => out.ready.push_back(Ready::Message(held)),
                 Ready::Grown(key) => {
-                    let ends = |message: &&Growing| message.is_complete() || message.cut;
+                    let ends = |message: &&Growing| message.is_complete() || message.truncated;
                     let mut more = self.in_parts.get(&key).filter(ends).is_some();
                     while more && let Some((held, again)) = self.take_grown(key) {
                         out.ready.push_back(Ready::Message(held));
@@ -466,12 +466,12 @@ impl Interleaved {
     }
 
     /// Drops a fragment; answers its length.
-    pub(super) fn take_back(&mut self, key: Key, fsn: u64) -> Option<usize> {
+    pub(super) fn renege(&mut self, key: Key, fsn: u64) -> Option<usize> {
         if let Some(message) = self.in_parts.get_mut(&key) {
-            return message.take_back(fsn);
+            return message.renege(fsn);
         }
         let message = self.messages.get_mut(&key)?;
-        let len = message.take_back(fsn)?;
+        let len = message.renege(fsn)?;
         let (is_empty, has_run) = (message.chunks() == 0, message.has_run());
         self.open.0 -= len;
         self.open.1 -= 1;
@@ -509,13 +509,13 @@ fn part(key: Key, fragment: &Fragment, message: u64) -> MessagePart {
     }
 }
 
-/// What ends a message: all that is left of it, or the word that its sender gave it up.
+/// What ends a message: all that is left of it, or the word that its sender abandoned it.
 fn last_part(key: Key, mut message: Growing, number: u64) -> Held {
     let beginning = message.is_unread();
-    let pieces = message.take_run();
+    let payloads = message.take_run();
     Held {
         first: 0,
-        chunks: pieces.len(),
+        chunks: payloads.len(),
         part: MessagePart {
             stream: key.stream,
             ppid: message.ppid,
@@ -523,8 +523,8 @@ fn last_part(key: Key, mut message: Growing, number: u64) -> Held {
             message: number,
             beginning,
             ending: true,
-            truncated: message.cut,
-            payload: Payload::from(pieces),
+            truncated: message.truncated,
+            payload: Payload::from(payloads),
         },
     }
 }
