@@ -1,4 +1,4 @@
-//! The peer's receive window, as this side must reckon with it (RFC 9260 §6.1 A, §6.2.1).
+//! The peer's receive window as the sender accounts for it, and the probing of a closed one (RFC 9260 §6.1 A, §6.2.1).
 
 use core::time::Duration;
 
@@ -37,12 +37,12 @@ impl PeerWindow {
         }
     }
 
-    /// Bytes that may still be sent while `in_flight` bytes are: the peer did not count those.
+    /// Bytes that may still be sent while `in_flight` bytes are outstanding, which the peer did not count.
     pub(crate) fn left(&self, in_flight: usize) -> usize {
         self.advertised.saturating_sub(in_flight)
     }
 
-    /// An acknowledgement came. One with a window answers a probe of it; a SHUTDOWN, which a timer sends, does not.
+    /// An acknowledgement arrived. One with a window answers a probe; a SHUTDOWN, which a timer sends, does not.
     pub(crate) fn on_ack(&mut self, a_rwnd: Option<u32>, cumulative_moved: bool, newly_acked: bool) {
         if let Some(a_rwnd) = a_rwnd {
             self.advertised = a_rwnd as usize;
@@ -58,11 +58,11 @@ impl PeerWindow {
         }
     }
 
-    /// Whether a chunk may leave at once though the window is too small for it, while nothing else is outstanding: the peer
-    /// takes what it is sent, so the window may be smaller than what it has room for.
+    /// Whether a chunk may leave at once though the window is too small for it, while nothing else is outstanding: the peer has
+    /// accepted all data so far, so it may accept more than it advertises.
     ///
-    /// §6.1 A would have the sender wait for an RTO before the first probe. But a receiver may announce a few bytes and hand over
-    /// a message in parts only when the next chunk comes (Linux), and would get one buffer a second.
+    /// §6.1 A makes the sender wait for an RTO before the first probe. But a receiver may advertise a few bytes and hand over
+    /// a message in parts only when the next chunk arrives (Linux): it would get one buffer a second.
     pub(crate) fn probes_at_once(&self) -> bool {
         self.probes == 0
     }
@@ -73,8 +73,8 @@ impl PeerWindow {
             .min(most)
     }
 
-    /// Whether the peer, rather than the network, dropped what is in flight: it went beyond the window, which is still too
-    /// small for it, and the peer answers. Once there is room for it, it was lost on its way like any other.
+    /// Whether the peer, rather than the network, dropped the data in flight: the data went beyond the window, the window is
+    /// still too small for it, and the peer answers. If the window is large enough, the network lost the data.
     pub(crate) fn dropped_probe(&self, in_flight: usize) -> bool {
         self.probe == Probe::Answered && self.advertised < in_flight
     }
@@ -140,7 +140,7 @@ mod tests {
         window.on_ack(Some(100), false, false);
         assert!(window.dropped_probe(500));
         window.on_ack(Some(500), false, false);
-        assert!(!window.dropped_probe(500), "there is room for it now");
+        assert!(!window.dropped_probe(500), "the window is large enough");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Acknowledgements: which chunk this side sends them in, and what the chunk says of what arrived. What COOP-SACK says beyond
-//! the others is in `cooperative`.
+//! The kind of acknowledgement that this side sends, and the content of SACK and NR-SACK; that of COOP-SACK is in
+//! `cooperative`.
 
 use anabranch_wire::Tsn;
 use anabranch_wire::chunk::{GapAckBlock, NrSackWriter, Sack};
@@ -16,11 +16,11 @@ use crate::extension::eca::Arrivals;
 pub(crate) struct AckContent<'a> {
     pub(crate) cumulative_tsn_ack: Tsn,
     pub(crate) a_rwnd: u32,
-    /// What arrived above and may be taken back; all of it in a SACK, which knows no difference.
+    /// Renegable data; in a SACK, which does not tell the difference, all data above the cumulative TSN ack.
     pub(crate) renegable: &'a [GapAckBlock],
-    /// What arrived above for good: for an NR-SACK only.
+    /// Non-renegable data above the cumulative TSN ack; empty in a SACK.
     pub(crate) nonrenegable: &'a [GapAckBlock],
-    /// Packets that it answers, if it is to say so; else 0.
+    /// The number of packets that it answers, if it tells that; else 0.
     pub(crate) packets: u8,
     /// Whether it is to be an NR-SACK.
     pub(crate) is_nr_sack: bool,
@@ -39,12 +39,12 @@ enum AckKind {
     },
 }
 
-/// What acknowledgements are made by.
+/// Makes acknowledgements when they are due.
 #[derive(Debug)]
 pub(super) struct Acknowledger {
     pub(super) timing: AckTiming,
     kind: AckKind,
-    /// Kept between acknowledgements for their memory.
+    /// Kept between acknowledgements so that their memory is allocated once.
     pub(super) blocks: Vec<GapAckBlock>,
     pub(super) duplicates: Vec<Tsn>,
 }
@@ -86,7 +86,7 @@ impl Acknowledger {
         };
     }
 
-    /// The transmissions that arrived, where acknowledgements name them.
+    /// The transmissions that arrived, if acknowledgements are COOP-SACKs.
     pub(super) fn arrivals(&self) -> Option<&Arrivals> {
         match &self.kind {
             AckKind::CoopSack { arrivals, .. } => Some(arrivals),
@@ -113,8 +113,7 @@ impl Acknowledger {
         )
     }
 
-    /// Hands the content of a SACK or NR-SACK to `write`; it fits a chunk of `room` bytes. Gap blocks go before duplicates, low
-    /// ones before high.
+    /// As [`super::Receiver::build_ack`].
     pub(super) fn build<R>(
         &mut self,
         room: usize,

@@ -17,8 +17,8 @@ impl Receiver {
         self.acks.arrivals().is_some()
     }
 
-    /// A chunk of user data came in by the path `came_by`, in this transmission. A duplicate is judged by its TSN: a
-    /// transmission that CumPSN has passed may still bring what is missing.
+    /// A chunk of user data arrived by the path `came_by`, in this transmission. Its TSN tells whether it is a duplicate: a
+    /// transmission that CumPSN has passed may still bring a missing TSN.
     pub(crate) fn on_transmission(
         &mut self,
         transmission: PathSequence,
@@ -32,7 +32,7 @@ impl Receiver {
             return Verdict::OutOfRange;
         };
         let verdict = self.on_fragment(fragment);
-        let taken = !matches!(verdict, Verdict::NoRoom | Verdict::OutOfRange);
+        let taken = !matches!(verdict, Verdict::WindowFull | Verdict::OutOfRange);
         if let Some(arrivals) = self.acks.arrivals_mut().filter(|_| taken)
             && arrivals.record(place, verdict == Verdict::Duplicate)
         {
@@ -41,33 +41,34 @@ impl Receiver {
         verdict
     }
 
-    /// Transmissions of a path up to there are not waited for.
+    /// FORWARD-PSN: the receiver stops waiting for transmissions of a path up to this one.
     pub(crate) fn on_forward_psn(&mut self, point: PathSequence) {
         if let Some(arrivals) = self.acks.arrivals_mut() {
             arrivals.on_forward(point);
         }
     }
 
-    /// The path by which a gap that is to be reported now should be, of those that `may` be used; `None` for where the last
-    /// packet came from.
+    /// The path, of those that `may` be used, on which the next acknowledgement reports a gap. `None` if it goes to the path that
+    /// the last packet came from.
     pub(crate) fn gap_report_path(&self, may: impl Fn(PathId) -> bool) -> Option<PathId> {
         self.acks.arrivals()?.gap_report_path(may)
     }
 
-    /// The next path to which the last acknowledgement is to be copied.
+    /// The next path on which a copy of the last acknowledgement is to be sent.
     pub(crate) fn copy_path(&self) -> Option<PathId> {
         self.acks.arrivals()?.next_copy()
     }
 
-    /// A copy goes by this path; and if that is an acknowledgement of its own and copies are wanted, others by the `others`.
+    /// An acknowledgement leaves on this path. If the sender wants copies, further ones are due on the `others`; there are none
+    /// if this acknowledgement is a copy itself.
     pub(crate) fn on_copied(&mut self, path: PathId, others: impl Iterator<Item = PathId>) {
         if let Some(arrivals) = self.acks.arrivals_mut() {
             arrivals.on_copied(path, others);
         }
     }
 
-    /// Hands an acknowledgement that fits `room` bytes to `write`; answers how many gap blocks it has. `room` is at least that
-    /// of a chunk that names no path.
+    /// Hands a COOP-SACK that fits `room` bytes to `write`; returns the number of its gap ack blocks. A chunk that names no path
+    /// fits `room`.
     pub(crate) fn build_coop_ack(
         &mut self,
         now: Timestamp,
@@ -97,8 +98,8 @@ impl Acknowledger {
         write: impl FnOnce(&CoopSackWriter<'_>),
     ) -> usize {
         let rest = room.saturating_sub(CoopSackWriter::HEADER_LEN);
-        // A list that is cut would promise what is not held for good: one that takes half of the room is left out, and nothing is
-        // promised.
+        // A list that is cut short would declare renegable data non-renegable. A list that takes more than half of the chunk is
+        // left out, and then nothing is non-renegable.
         let least = CoopSackWriter::LIST_LEN + PathReportWriter::HEADER_LEN;
         let most = (rest / 2).checked_sub(least).map(|bytes| bytes / 4);
         let listed = most
@@ -130,8 +131,8 @@ impl Acknowledger {
     }
 }
 
-/// What above the cumulative TSN is not held for good, if it takes no more than `most` blocks: what is missing too, because it
-/// may have been acknowledged and taken back.
+/// The TSNs above the cumulative TSN ack that are not non-renegable, if they take no more than `most` blocks. Missing TSNs are
+/// among them, because they may have been acknowledged and reneged.
 fn renegable_blocks(
     tracker: &TsnTracker,
     renegable: &Renegable,
@@ -142,7 +143,7 @@ fn renegable_blocks(
         return Some(Vec::new());
     }
     blocks.clear();
-    // As many gaps make at least as many blocks.
+    // More gap ack blocks than `most` leave more gaps than `most`.
     tracker.gap_blocks(most + 1, blocks);
     if blocks.len() > most {
         return None;

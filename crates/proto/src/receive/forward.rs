@@ -1,5 +1,5 @@
-//! What need not be waited for any more: the seam `ForwardReport` of FORWARD-TSN (RFC 3758 §3.6), I-FORWARD-TSN (RFC 8260
-//! §2.3.1) and selective forward TSN.
+//! Abandoned messages, of which the sender tells by FORWARD-TSN (RFC 3758 §3.6), I-FORWARD-TSN (RFC 8260 §2.3.1) and selective
+//! forward TSN.
 
 use anabranch_wire::chunk::SkippedMessage;
 use anabranch_wire::{Ssn, StreamId, Tsn};
@@ -11,11 +11,11 @@ use super::{MessagePart, Payload, Receiver};
 use crate::seq::ExtendedTsn;
 
 impl Receiver {
-    /// Nothing up to `new_cumulative` is waited for; of each stream listed the messages up to the one listed. What the
-    /// sender learns of it follows the rules for DATA.
+    /// FORWARD-TSN: the receiver stops waiting for TSNs up to `new_cumulative`, and in each stream listed for messages up to the
+    /// SSN listed. The chunk is acknowledged by the rules for DATA.
     ///
     /// # Errors
-    /// What is wrong with it, if the association cannot go on.
+    /// Why the association must end.
     pub(crate) fn on_forward(
         &mut self,
         new_cumulative: Tsn,
@@ -33,10 +33,10 @@ impl Receiver {
                 self.truncate(&run);
             }
         }
-        // usrsctp lists messages too that are non-renegable and of which more may be to come, beyond the point as well.
+        // usrsctp also lists messages that it knows to be non-renegable, and of which more may follow beyond the point.
         for (stream, sequence) in skipped {
             if stream.0 < self.inbound_streams {
-                // A message that is still being put together was not given up, whatever the list says.
+                // A message of which fragments are still held was not abandoned, whatever the list says.
                 let sequence = match self.reassembly.in_progress(stream) {
                     Some(first) if !Ssn(sequence as u16).is_before(first) => first.minus(1).0.into(),
                     _ => sequence,
@@ -53,8 +53,8 @@ impl Receiver {
         Ok(())
     }
 
-    /// Nothing up to `new_cumulative` is waited for; of each stream and kind listed the messages up to the one listed, for
-    /// good: under interleaving only the list tells what becomes of a message.
+    /// I-FORWARD-TSN: the receiver stops waiting for TSNs up to `new_cumulative`, and for messages up to each MID listed. With
+    /// interleaving only the list tells which messages were abandoned.
     ///
     /// # Errors
     /// As of [`Receiver::on_forward`].
@@ -88,15 +88,15 @@ impl Receiver {
             return Err("a FORWARD-TSN goes further than data can be ahead");
         }
         let skipped = self.tracker.skip_to(point);
-        // What says nothing new is repeated: the acknowledgement of the first one may be lost.
+        // A FORWARD-TSN that says nothing new is a retransmission: the acknowledgement of the first one may be lost.
         if skipped.is_none() || self.tracker.has_gaps() {
             self.acks.timing.note(Urgency::AtOnce);
         }
         Ok(skipped.map(|ahead| (point, ahead)))
     }
 
-    /// The chunk `tsn`, of an ordered message, will not be sent again. If it is missing, its message will not be complete, and
-    /// the stream need not wait for it. Nothing else changes, so that acknowledgements go on to tell that the chunk is missing.
+    /// Selective forward TSN: the sender does not retransmit the chunk `tsn` of an ordered message. If the chunk is missing, the
+    /// stream stops waiting for the message. Nothing else changes: acknowledgements continue to report the chunk missing.
     pub(crate) fn on_selective_forward(&mut self, tsn: Tsn, stream: StreamId, sequence: u32) {
         let tsn = self.tracker.extend(tsn);
         if stream.0 >= self.inbound_streams || !self.tracker.is_missing(tsn) {
@@ -119,7 +119,7 @@ impl Receiver {
             });
     }
 
-    /// A message of which parts were handed over ends here.
+    /// Ends a message of which parts were handed over.
     fn truncate(&mut self, run: &super::Assembly) {
         let Some(message) = run.handed_over else {
             return;
@@ -141,7 +141,7 @@ impl Receiver {
         }));
     }
 
-    /// A fragment came whose message was given up, and with it what follows it.
+    /// Drops a fragment of an abandoned message that arrived late, and the fragments that follow it.
     pub(super) fn drop_orphan(&mut self, tsn: ExtendedTsn) {
         self.forwarded = self.forwarded.max(tsn);
         if let Some(run) = self.reassembly.take_cut_off(self.forwarded) {

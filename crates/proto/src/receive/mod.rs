@@ -1,7 +1,7 @@
-//! The receiving half of an association: DATA becomes a [`Fragment`], is recorded (`tsn_tracker`), joined
-//! (`reassembly`), put in order (`delivery`) and read; and what is acknowledged, and when (`acknowledgement`, `ack_timing`,
-//! `receive_window`). RFC 9260 §6.2, §6.5, §6.6, §6.9. Where messages interleave (RFC 8260), `interleaved` joins them and
-//! puts them in order.
+//! The receiving half of an association (RFC 9260 §6.2, §6.5, §6.6, §6.9). DATA becomes a [`Fragment`], whose TSN is recorded
+//! (`tsn_tracker`). Fragments are joined to messages (`reassembly`), messages are put in order (`delivery`), and the application
+//! reads them. With interleaving (RFC 8260), `interleaved` does both. `acknowledgement`, `ack_timing` and `receive_window`
+//! decide what is acknowledged, and when.
 
 mod ack_timing;
 mod acknowledgement;
@@ -54,35 +54,35 @@ pub(crate) struct Fragment {
     pub(crate) beginning: bool,
     pub(crate) ending: bool,
     pub(crate) payload: Bytes,
-    /// Bytes of the datagram that the payload is a slice of: as long as it is kept, so are they.
+    /// Bytes of the datagram that the payload is a slice of: they stay in memory as long as the payload.
     pub(crate) datagram: usize,
 }
 
-/// What became of a fragment.
+/// What the receiver did with a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Accepted,
     Duplicate,
-    /// Dropped, and not recorded: the buffer is full.
-    NoRoom,
-    /// Dropped, and not recorded: no acknowledgement could tell of it.
+    /// Dropped, and not recorded: the receive window is full.
+    WindowFull,
+    /// Dropped, and not recorded: no gap ack block could report it.
     OutOfRange,
-    /// Recorded and dropped: its stream went on without it.
+    /// Recorded and dropped: its stream has delivered later messages.
     Late,
     /// Recorded and dropped: the peer is told that there is no such stream (§6.5).
     InvalidStream,
-    /// It contradicts what came before: the association cannot go on.
+    /// It contradicts earlier fragments: the association ends.
     Violation(&'static str),
 }
 
-/// A payload of at most this size is copied when it has to wait, among many or for the rest of its message, so that it
-/// does not keep its whole datagram.
+/// A payload of at most this many bytes is copied if it waits among many others or for the rest of its message, so that it does
+/// not keep its whole datagram.
 const SMALL: usize = 256;
 
-/// Chunks that may wait before small ones, and those of datagrams that are mostly something else, are copied.
+/// If more chunks than this wait, small payloads are copied, and payloads that are a small part of their datagram.
 const FEW: usize = 64;
 
-/// For datagrams larger than [`LARGE`], how many packets may wait: a peer may send much in which little is to be kept.
+/// As [`FEW`], in packets, for datagrams larger than [`LARGE`]: a peer may send large datagrams of which little is kept.
 const FEW_OF_LARGE: usize = 8;
 
 /// Larger than a packet on most networks.
@@ -96,21 +96,21 @@ pub(crate) struct Receiver {
     window: ReceiveWindow,
     reassembly: Reassembly,
     streams: InboundStreams,
-    /// In place of both if messages interleave.
+    /// In place of `reassembly` and `streams` if messages interleave.
     interleaved: Option<Box<Interleaved>>,
     inbound_streams: u16,
-    /// What can be read.
+    /// What the application can read.
     ready: VecDeque<Ready>,
-    /// A message of which parts are handed over before it is complete.
+    /// The first TSN of the message of which parts are handed over before it is complete.
     partial: Option<ExtendedTsn>,
-    /// Bytes of a message, and chunks, from which it is handed over in parts.
+    /// A message is handed over in parts from this many bytes, or chunks, on.
     partial_point: usize,
     partial_chunks: usize,
     next_message: u64,
-    /// Packets with DATA since nothing was held.
+    /// Packets with DATA since the receive window was last empty.
     packets: usize,
     sack: SackConfig,
-    /// What was acknowledged by gap blocks and may be dropped when its room is needed.
+    /// Data that gap ack blocks acknowledged and that may be dropped when the receive window is full.
     renegable: Renegable,
     reneged: u64,
     /// The highest TSN that counts as arrived because the sender abandoned it.
@@ -144,8 +144,8 @@ impl Receiver {
         }
     }
 
-    /// Begins anew, as after a restart of the peer (§5.2.4 A): what can be read stays readable, messages that are not
-    /// complete are dropped. If parts of one were handed over, its ending part never comes.
+    /// Begins anew, as after a restart of the peer (§5.2.4 A). The application can still read complete messages. Incomplete
+    /// messages are dropped; if parts of one were handed over, its ending part never comes.
     pub(crate) fn reset(&mut self, initial_tsn: Tsn, inbound_streams: u16) {
         self.tracker = TsnTracker::new(initial_tsn);
         self.acks.reset(&self.sack);
@@ -162,22 +162,22 @@ impl Receiver {
         self.forwarded = 0;
     }
 
-    /// Acknowledges by NR-SACK from now on.
+    /// NR-SACK was negotiated.
     pub(crate) fn use_nr_sack(&mut self) {
         self.acks.use_nr_sack();
     }
 
-    /// Acknowledges transmissions from now on.
+    /// ECA-SCTP was negotiated: acknowledgements name transmissions.
     pub(crate) fn acknowledge_by_transmission(&mut self) {
         self.acks.use_coop_sack();
     }
 
-    /// Messages interleave from now on (RFC 8260).
+    /// Interleaving (RFC 8260) was negotiated.
     pub(crate) fn use_interleaving(&mut self, buffers: &BufferConfig) {
         self.interleaved = Some(Box::new(Interleaved::new(buffers)));
     }
 
-    /// What joins messages that interleave, and where they go.
+    /// What joins messages that interleave, and where complete messages go.
     fn interleaved(&mut self) -> Option<(&mut Interleaved, Outlet<'_>)> {
         let interleaved = self.interleaved.as_deref_mut()?;
         let outlet = Outlet {
@@ -214,12 +214,12 @@ impl Receiver {
         }
         if !self
             .window
-            .has_room(len, next_in_order, self.tracker.has_gaps(), self.is_readable())
+            .accepts(len, next_in_order, self.tracker.has_gaps(), self.is_readable())
         {
             self.acks.timing.note(Urgency::AtOnce);
-            return Verdict::NoRoom;
+            return Verdict::WindowFull;
         }
-        // A gap is open, or this makes one, or closes one: the sender wants to know (§6.7).
+        // A gap is open, or this chunk opens or closes one: the sender wants to know (§6.7).
         if !next_in_order || self.tracker.has_gaps() {
             self.acks.timing.note(Urgency::Gap);
         }
@@ -247,7 +247,7 @@ impl Receiver {
         } else {
             self.window.chunks() > FEW
         };
-        // Parts of a message wait with the application too, for as long as it joins them.
+        // Parts of a message also wait in the application, until it has joined them.
         if (many && len <= SMALL) || ((many || !whole) && len * 4 < fragment.datagram) {
             fragment.payload = Bytes::copy_from_slice(&fragment.payload);
         }
@@ -306,7 +306,7 @@ impl Receiver {
         number
     }
 
-    /// A run of fragments has grown: it may be a message now, or be handed over in parts.
+    /// A run of fragments has grown: it may be complete now, or large enough to be handed over in parts.
     fn on_assembly(&mut self, first: ExtendedTsn) -> Verdict {
         let complete = self.reassembly.assembly(first).is_some_and(Assembly::is_complete);
         let assembly = complete.then(|| self.reassembly.remove(first)).flatten();
@@ -325,9 +325,9 @@ impl Receiver {
         verdict
     }
 
-    /// Begins to hand over the lowest message in parts if it is large, its turn has come and nothing below it is missing.
-    /// None other needs it: whatever comes next in order makes this one grow. One beyond a gap must not be begun, for the
-    /// message in the gap may need the room more, and two are never handed over at a time.
+    /// Begins to hand over the lowest message in parts if it is large, its turn has come and nothing below it is missing. No
+    /// other message needs this: the next TSN in order belongs to the lowest one. A message beyond a gap must wait, because the
+    /// message in the gap may need the receive window, and only one message at a time is handed over in parts.
     fn seek_partial(&mut self) {
         if self.partial.is_some() {
             return;
@@ -346,7 +346,7 @@ impl Receiver {
         }
     }
 
-    /// Of the message that is handed over in parts nothing may be reneged.
+    /// The message that is handed over in parts is not renegable.
     fn note_partial(&mut self) {
         if self.renegable.enabled
             && let Some(run) = self.partial.and_then(|first| self.reassembly.assembly(first))
@@ -377,7 +377,7 @@ impl Receiver {
         self.deliver(assembly.first, assembly.sequence, held)
     }
 
-    /// A message is whole, its first TSN is `first`: it can be read now, or waits for its turn.
+    /// The message with the first TSN `first` is complete: the application can read it now, or it waits for its turn.
     #[inline]
     fn deliver(&mut self, first: ExtendedTsn, sequence: u32, held: Held) -> Verdict {
         let stream = held.part.stream;
@@ -414,7 +414,7 @@ impl Receiver {
         Verdict::Accepted
     }
 
-    /// A message whose number was used before: the peer's fault, and nobody waits for it.
+    /// Drops a message whose SSN was used before, which is an error of the peer.
     fn drop_held(&mut self, held: &Held) {
         self.window.release(held.part.payload.len(), held.chunks);
     }
@@ -438,7 +438,7 @@ impl Receiver {
         Some(held.part)
     }
 
-    /// What is there of the message that is handed over in parts.
+    /// The fragments that have arrived of the message that is handed over in parts.
     fn take_partial(&mut self) -> Option<Held> {
         let number = self.next_message;
         let assembly = self.reassembly.assembly_mut(self.partial?)?;
@@ -467,7 +467,7 @@ impl Receiver {
         Some(held)
     }
 
-    /// Whether [`Receiver::recv`] has something.
+    /// Whether [`Receiver::recv`] would return a message or part.
     pub(crate) fn is_readable(&self) -> bool {
         let partial = self.partial.and_then(|first| self.reassembly.assembly(first));
         !self.ready.is_empty() || partial.is_some_and(|assembly| !assembly.payloads.is_empty())
@@ -483,7 +483,7 @@ impl Receiver {
         self.acks.timing.on_packet(now, several_paths);
     }
 
-    /// An acknowledgement is due whatever the rules say.
+    /// Makes an acknowledgement due whatever the rules of §6.2 say.
     pub(crate) fn force_ack(&mut self) {
         self.acks.timing.force();
     }
@@ -493,12 +493,12 @@ impl Receiver {
         self.acks.timing.is_due()
     }
 
-    /// Whether an acknowledgement may ride with data (§6.2).
+    /// Whether an acknowledgement may be bundled with data (§6.2).
     pub(crate) fn ack_pending(&self) -> bool {
         self.acks.timing.is_pending()
     }
 
-    /// When the delay of an acknowledgement ends.
+    /// When a delayed acknowledgement becomes due.
     pub(crate) fn ack_deadline(&self) -> Option<Timestamp> {
         self.acks.timing.deadline()
     }
@@ -507,19 +507,19 @@ impl Receiver {
         self.acks.timing.on_timer(now);
     }
 
-    /// Bytes of all gap blocks of the next acknowledgement.
+    /// Bytes that all gap ack blocks take in the next acknowledgement.
     pub(crate) fn gap_blocks_len(&self) -> usize {
         4 * self.tracker.runs()
     }
 
-    /// Hands the content of an acknowledgement to `write`; it fits a chunk of `room` bytes. Gap blocks go before
-    /// duplicates, low ones before high.
+    /// Hands the content of a SACK or NR-SACK to `write`; it fits a chunk of `room` bytes. Gap ack blocks come before duplicates,
+    /// low ones before high ones.
     pub(crate) fn build_ack<R>(&mut self, room: usize, write: impl FnOnce(AckContent<'_>) -> R) -> R {
         self.acks
             .build(room, &mut self.tracker, &self.renegable, &mut self.window, write)
     }
 
-    /// Whether reading has made so much room that the peer should know at once.
+    /// Whether the application has read so much that the peer should learn of the larger receive window at once.
     pub(crate) fn window_update_due(&self) -> bool {
         self.window.has_opened()
     }
@@ -532,7 +532,7 @@ impl Receiver {
         self.window.a_rwnd()
     }
 
-    /// Bytes held, complete or not.
+    /// Bytes of complete and incomplete messages that the application has not read.
     pub(crate) fn unread_bytes(&self) -> usize {
         self.window.bytes()
     }

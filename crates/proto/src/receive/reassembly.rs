@@ -1,5 +1,5 @@
-//! Fragments on their way to messages (RFC 9260 §6.9). The fragments of a message have TSNs that follow each other, so a
-//! message is a run of TSNs from one that begins to one that ends.
+//! Reassembly (RFC 9260 §6.9). The fragments of a message have consecutive TSNs, so a message is a run of TSNs from a fragment
+//! with the B bit to one with the E bit.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -10,7 +10,7 @@ use super::Fragment;
 use crate::seq::ExtendedTsn;
 use crate::seq::Run;
 
-/// Fragments of one message whose TSNs follow each other.
+/// Fragments of one message with consecutive TSNs.
 #[derive(Debug)]
 pub(super) struct Assembly {
     pub(super) first: ExtendedTsn,
@@ -18,7 +18,7 @@ pub(super) struct Assembly {
     pub(super) stream: StreamId,
     pub(super) unordered: bool,
     pub(super) sequence: u32,
-    /// Of the first fragment; the RFC wants it equal in all.
+    /// That of the first fragment; the RFC requires the same in all.
     pub(super) ppid: Ppid,
     has_beginning: bool,
     pub(super) has_ending: bool,
@@ -57,7 +57,7 @@ impl Assembly {
         }
     }
 
-    /// Whether its beginning is there, so that it can be handed over in order.
+    /// Whether the first fragment of the message is there.
     pub(super) fn has_beginning(&self) -> bool {
         self.has_beginning
     }
@@ -70,7 +70,7 @@ impl Assembly {
         self.stream == stream && self.unordered == unordered && (unordered || self.sequence == sequence)
     }
 
-    /// Whether this fragment with this TSN goes on where the run ends.
+    /// Whether the fragment with this TSN continues the run.
     fn goes_on_with(&self, tsn: ExtendedTsn, fragment: &Fragment) -> bool {
         self.last + 1 == tsn
             && !self.has_ending
@@ -78,7 +78,7 @@ impl Assembly {
             && self.is_of(fragment.stream, fragment.unordered, fragment.sequence)
     }
 
-    /// Adds a fragment that goes on where the run ends.
+    /// Adds a fragment that continues the run.
     fn push(&mut self, fragment: Fragment) {
         self.last += 1;
         self.has_ending = fragment.ending;
@@ -86,7 +86,7 @@ impl Assembly {
         self.payloads.push_back(fragment.payload);
     }
 
-    /// Joins what follows to the end; the shorter side moves.
+    /// Adds the run that follows; the shorter one of the two moves.
     fn append(&mut self, mut next: Self) {
         self.last = next.last;
         self.has_ending = next.has_ending;
@@ -102,29 +102,28 @@ impl Assembly {
     }
 }
 
-/// The messages that are not complete.
+/// The incomplete messages.
 #[derive(Debug, Default)]
 pub(super) struct Reassembly {
     by_first: BTreeMap<ExtendedTsn, Assembly>,
-    /// Where the ordered ones of each stream begin.
+    /// The first TSNs of the ordered ones, by stream.
     ordered: BTreeSet<(StreamId, ExtendedTsn)>,
 }
 
 impl Reassembly {
-    /// Adds a fragment. Answers where the run begins that it is now part of.
+    /// Adds a fragment. Returns the first TSN of the run that it now belongs to.
     ///
-    /// `arrived` tells whether a TSN has come in: a neighbour that has, and is no part of a message in the making,
-    /// belongs to a message that is whole.
+    /// `arrived` tells whether a TSN has arrived: a neighbour that has and is in no run belongs to a complete message.
     ///
     /// # Errors
-    /// What is wrong, if the fragment contradicts its neighbours.
+    /// How the fragment contradicts its neighbours.
     pub(super) fn insert(
         &mut self,
         tsn: ExtendedTsn,
         fragment: Fragment,
         arrived: impl Fn(ExtendedTsn) -> bool,
     ) -> Result<ExtendedTsn, &'static str> {
-        // In order, as nearly all come: what came last grows.
+        // Nearly all fragments arrive in order and continue the highest run.
         if let Some(mut highest) = self.by_first.last_entry()
             && highest.get().goes_on_with(tsn, &fragment)
             && (fragment.ending || !arrived(tsn + 1))
@@ -171,8 +170,8 @@ impl Reassembly {
         Ok(first)
     }
 
-    /// Whether a fragment that does not begin a message has none to join, because what came before it, up to `forwarded`,
-    /// will not come (RFC 3758 §3.6).
+    /// Whether a fragment without the B bit has no run to continue, because the TSN before it, up to `forwarded`, will not come
+    /// (RFC 3758 §3.6).
     pub(super) fn is_orphan(&self, tsn: ExtendedTsn, forwarded: ExtendedTsn) -> bool {
         if tsn > forwarded + 1 {
             return false;
@@ -181,7 +180,7 @@ impl Reassembly {
         before.is_none_or(|run| run.last + 1 != tsn)
     }
 
-    /// Takes out a run that misses a TSN up to `forwarded`, which will not come (RFC 3758 §3.6).
+    /// Takes out a run of which a TSN up to `forwarded` is missing, which will not come (RFC 3758 §3.6).
     pub(super) fn take_cut_off(&mut self, forwarded: ExtendedTsn) -> Option<Assembly> {
         let mut runs = self.by_first.range(..=forwarded + 1);
         let cut_off = |run: &Assembly| run.last < forwarded || !run.has_beginning;
@@ -189,7 +188,7 @@ impl Reassembly {
         self.remove(first)
     }
 
-    /// The first ordered message in the making of a stream, if there is one.
+    /// The SSN of the first incomplete ordered message of a stream.
     pub(super) fn in_progress(&self, stream: StreamId) -> Option<Ssn> {
         let (_, first) = self
             .ordered
@@ -198,7 +197,7 @@ impl Reassembly {
         self.by_first.get(first).map(|run| Ssn(run.sequence as u16))
     }
 
-    /// The run that this TSN is in.
+    /// The first TSN of the run that has this TSN.
     pub(super) fn run_of(&self, tsn: ExtendedTsn) -> Option<ExtendedTsn> {
         let (first, run) = self.by_first.range(..=tsn).next_back()?;
         (tsn <= run.last).then_some(*first)
@@ -210,7 +209,8 @@ impl Reassembly {
         self.by_first.values().map(|run| (run.first, run.last))
     }
 
-    /// Whether a fragment with this TSN must be a middle one: one before it has no end, or one behind no beginning.
+    /// Whether a fragment with this TSN belongs to an incomplete message: the one before it has no E bit, or the one after it no
+    /// B bit.
     pub(super) fn expects(&self, tsn: ExtendedTsn) -> bool {
         let before = self.by_first.range(..tsn).next_back().map(|(_, run)| run);
         let open_before = before.is_some_and(|run| run.last + 1 == tsn && !run.has_ending);
@@ -253,7 +253,7 @@ impl Reassembly {
         self.by_first.values().next()
     }
 
-    /// Drops everything; answers bytes and chunks that were held.
+    /// Drops everything; returns the bytes and chunks that were held.
     pub(super) fn clear(&mut self) -> (usize, usize) {
         let held = self.by_first.values().fold((0, 0), |(bytes, chunks), run| {
             (

@@ -1,6 +1,6 @@
-//! Taking back what was acknowledged by gap blocks (RFC 9260 §6.2), for receivers that keep the right to it: so the buffer
-//! never grows beyond its limit for a gap's sake, and an NR-SACK tells the two kinds apart (draft-tuexen-tsvwg-sctp-multipath
-//! §4).
+//! Reneging: which data a receiver that may renege can drop after gap ack blocks acknowledged it (RFC 9260 §6.2). Reneging keeps
+//! the buffer within its limit while a gap is open, and an NR-SACK tells renegable from non-renegable data
+//! (draft-tuexen-tsvwg-sctp-multipath §4).
 
 use std::collections::BTreeMap;
 
@@ -14,17 +14,17 @@ use super::interleaved::Key;
 use crate::seq::ExtendedTsn;
 use crate::seq::{Run, Runs};
 
-/// Where what may be reneged is held, if not as a run of fragments.
+/// Where renegable data is held, if not as a run of fragments.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
-    /// A message that waits for its turn, by its stream and number.
+    /// As a message that waits for its turn, by its stream and number.
     Waits(StreamId, u64),
-    /// A fragment of a message, by its FSN.
+    /// As a fragment of a message that interleaves, by its FSN.
     Fragment(Key, u64),
 }
 
-/// What may be reneged: what was not delivered and of which nothing was handed over. Held so that neither the highest of it nor
-/// what is told of it costs a look at all of it. Empty and of no cost where nothing ever is.
+/// The renegable data: messages that were not delivered and of which no part was handed over. Finding the highest TSN, or those
+/// of one gap ack block, does not visit all of them. If the receiver never reneges, the sets stay empty and cost nothing.
 #[derive(Debug, Default)]
 pub(super) struct Renegable {
     pub(super) enabled: bool,
@@ -47,7 +47,7 @@ impl Renegable {
         }
     }
 
-    /// Adds a run that is found by its place.
+    /// Adds a run that is held in this place.
     pub(super) fn add_at(&mut self, run: Run, place: Place) {
         if self.enabled {
             self.tsns.insert(run);
@@ -62,7 +62,7 @@ impl Renegable {
         }
     }
 
-    /// A message that waited is delivered.
+    /// Removes a message that waited and is now delivered.
     pub(super) fn remove_message(&mut self, held: &Held) {
         self.remove(Run {
             first: held.first,
@@ -75,8 +75,8 @@ impl Renegable {
         self.places.clear();
     }
 
-    /// Sorts the gap blocks of an acknowledgement into those that may be taken back, which come first, and the others;
-    /// answers how many the first are. Together they are at most `most`.
+    /// Sorts the gap ack blocks of an acknowledgement: first the renegable ones, whose number is returned, then the non-renegable
+    /// ones, at most `most` in all.
     pub(super) fn sort(&self, cumulative: ExtendedTsn, most: usize, blocks: &mut Vec<GapAckBlock>) -> usize {
         let kept = self.kept_blocks(cumulative, most, blocks);
         let mut first_kind = Vec::new();
@@ -91,7 +91,7 @@ impl Renegable {
         count
     }
 
-    /// What the gap blocks of an acknowledgement tell of that is non-renegable: the first `most` blocks.
+    /// The first `most` blocks of what is non-renegable among the gap ack blocks of an acknowledgement.
     pub(super) fn kept_blocks(
         &self,
         cumulative: ExtendedTsn,
@@ -105,12 +105,12 @@ impl Renegable {
 }
 
 impl Receiver {
-    /// Drops messages that wait, the highest first, until `len` bytes that come next in order have room.
+    /// Drops renegable data, the highest TSN first, until `len` bytes that are next in order fit the receive window.
     pub(super) fn renege_for(&mut self, len: usize) {
         self.renegable.tsns.remove_below(self.tracker.cumulative() + 1);
         #[cfg(test)]
         self.check_renegable();
-        while !self.window.has_room(len, false, true, true) {
+        while !self.window.accepts(len, false, true, true) {
             let Some((dropped, bytes)) = self.drop_highest() else {
                 return;
             };
@@ -123,8 +123,8 @@ impl Receiver {
         }
     }
 
-    /// Drops what has the highest TSN: a run of fragments, a message, or where messages interleave a single fragment. Answers its
-    /// TSNs and bytes.
+    /// Drops the data with the highest TSN: a run of fragments, a message or, if messages interleave, a single fragment. Returns
+    /// its TSNs and bytes.
     fn drop_highest(&mut self) -> Option<(Run, usize)> {
         let highest = self.renegable.tsns.last()?.last;
         if let Some(first) = self.reassembly.run_of(highest) {
@@ -145,12 +145,12 @@ impl Receiver {
         }
     }
 
-    /// Chunks dropped so far.
+    /// Chunks that were reneged so far.
     pub(crate) fn reneged(&self) -> u64 {
         self.reneged
     }
 
-    /// Sees that nothing is forgotten, by a look at all that is held.
+    /// Checks the sets against all data that is held.
     #[cfg(test)]
     fn check_renegable(&self) {
         if !self.renegable.enabled {

@@ -95,7 +95,7 @@ fn unknown_streams_duplicates_and_full_buffers() {
     );
     assert_eq!(
         receiver.on_fragment(fragment(3, 0, 1, "BE", &[0; 200])),
-        Verdict::NoRoom
+        Verdict::WindowFull
     );
     assert_eq!(receiver.a_rwnd(), 0);
     assert_eq!(receiver.recv(Timestamp::ZERO).unwrap().payload.len(), 2_900);

@@ -1,15 +1,15 @@
-//! Which TSNs have arrived (RFC 9260 §6.2): the cumulative point, the runs above it, and what came twice. ECA-SCTP tracks the
-//! transmissions of each path in the same way, by their extended PSNs.
+//! The TSNs that have arrived (RFC 9260 §6.2): the cumulative TSN ack point, the runs above it, and duplicates. ECA-SCTP tracks
+//! the transmissions of each path in the same way, by their extended PSNs.
 
 use anabranch_wire::Tsn;
 use anabranch_wire::chunk::GapAckBlock;
 
 use crate::seq::{ExtendedTsn, Run, Runs, extend_tsn, first_extended_tsn};
 
-/// A gap block tells of TSNs by 16-bit offsets (§3.3.4): nothing further ahead is kept or acknowledged.
+/// A gap ack block has 16-bit offsets (§3.3.4): no TSN further ahead is kept or acknowledged.
 pub(super) const MAX_AHEAD: u64 = 65_535;
 
-/// Duplicates remembered for the next SACK: more would say nothing new.
+/// Duplicates remembered for the next SACK: more would tell the sender nothing new.
 const MOST_DUPLICATES: usize = 64;
 
 /// Where a TSN stands.
@@ -65,7 +65,7 @@ impl TsnTracker {
         arrival
     }
 
-    /// Where a number stands.
+    /// Where an extended TSN stands.
     pub(crate) fn place(&self, tsn: ExtendedTsn) -> Arrival {
         if self.contains(tsn) {
             Arrival::Duplicate
@@ -81,7 +81,7 @@ impl TsnTracker {
         self.above.count()
     }
 
-    /// Whether a new one would make a run longer, and not begin another.
+    /// Whether a new TSN would make a run longer, and not begin another.
     pub(crate) fn touches(&self, tsn: ExtendedTsn) -> bool {
         self.contains(tsn - 1) || self.contains(tsn + 1)
     }
@@ -95,7 +95,7 @@ impl TsnTracker {
         self.above.contains(tsn)
     }
 
-    /// Notes a new one.
+    /// Records a new TSN.
     pub(crate) fn record(&mut self, tsn: ExtendedTsn) {
         if tsn == self.cumulative + 1 {
             self.cumulative = tsn;
@@ -105,7 +105,7 @@ impl TsnTracker {
         }
     }
 
-    /// Takes in what has arrived next to the cumulative point, and what lies below it.
+    /// Moves the cumulative point over the TSNs that have arrived next to it.
     fn climb(&mut self) {
         if let Some(run) = self.above.run_of(self.cumulative + 1) {
             self.cumulative = run.last;
@@ -113,8 +113,8 @@ impl TsnTracker {
         self.above.remove_below(self.cumulative + 1);
     }
 
-    /// Everything up to `tsn` counts as arrived (RFC 3758 §3.6), and what has arrived next to it. Answers how far `tsn`
-    /// was ahead; `None` if it is not ahead at all.
+    /// TSNs up to `tsn` count as arrived (RFC 3758 §3.6). Returns how far `tsn` was ahead of the cumulative point; `None` if it
+    /// was not ahead.
     pub(crate) fn skip_to(&mut self, tsn: ExtendedTsn) -> Option<u64> {
         if tsn <= self.cumulative {
             return None;
@@ -125,7 +125,7 @@ impl TsnTracker {
         Some(ahead)
     }
 
-    /// Whether a gap block could report a number, and it has not arrived.
+    /// Whether a TSN has not arrived, and a gap ack block could report it.
     pub(crate) fn is_missing(&self, tsn: ExtendedTsn) -> bool {
         matches!(self.place(tsn), Arrival::New(_))
     }
@@ -135,7 +135,7 @@ impl TsnTracker {
         self.above.remove(run);
     }
 
-    /// Appends what is above the cumulative point to `blocks`, at most `most` of them.
+    /// Appends the gap ack blocks to `blocks`, at most `most` of them.
     pub(crate) fn gap_blocks(&self, most: usize, blocks: &mut Vec<GapAckBlock>) {
         let offset = |tsn: ExtendedTsn| (tsn - self.cumulative) as u16;
         let runs = self.above.iter().take(most);
@@ -145,7 +145,7 @@ impl TsnTracker {
         }));
     }
 
-    /// The duplicates since the last call, into `duplicates`, at most `most` of them.
+    /// Moves the duplicates since the last call to `duplicates`, at most `most` of them.
     pub(crate) fn take_duplicates(&mut self, most: usize, duplicates: &mut Vec<Tsn>) {
         duplicates.extend(self.duplicates.drain(..).take(most));
     }

@@ -1,4 +1,4 @@
-//! One message whose fragments may come in any order of TSNs: their FSNs put them in order (RFC 8260 §2.1, §2.2.3).
+//! The fragments of one message that interleaves with others, ordered by FSN (RFC 8260 §2.1, §2.2.3).
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -16,14 +16,14 @@ struct HeldFragment {
     payload: Bytes,
 }
 
-/// What is there of a message. FSNs are counted without wrapping; the low 32 bits are the FSN.
+/// The fragments of a message that are held. FSNs are counted without wrapping; the low 32 bits are the FSN.
 #[derive(Debug, Default)]
 pub(super) struct Growing {
-    /// Of the first fragment, once that is there.
+    /// That of the first fragment, once it is there.
     pub(super) ppid: Ppid,
-    /// The FSN of the first fragment of `run`: those before were read.
+    /// The FSN of the first fragment of `run`: the application has read the fragments before it.
     base: u64,
-    /// Fragments that follow each other.
+    /// The fragments that can be handed over next: consecutive ones.
     run: VecDeque<HeldFragment>,
     /// Fragments behind a gap.
     beyond: BTreeMap<u64, HeldFragment>,
@@ -33,7 +33,7 @@ pub(super) struct Growing {
     pub(super) bytes: usize,
     /// Once it is handed over in parts: the number the message has for the application.
     pub(super) number: Option<u64>,
-    /// It waits among what can be read.
+    /// It is in the queue that the application reads.
     pub(super) listed: bool,
     /// Its sender abandoned it when parts of it were handed over.
     pub(super) truncated: bool,
@@ -50,17 +50,17 @@ impl Growing {
         self.run.len() + self.beyond.len()
     }
 
-    /// The TSNs of the fragments that may be handed over next, from the `skip`th on.
+    /// The TSNs of `run`, from the `skip`th fragment on.
     pub(super) fn run_from(&self, skip: usize) -> impl Iterator<Item = ExtendedTsn> + '_ {
         self.run.iter().skip(skip).map(|held| held.tsn)
     }
 
-    /// How many fragments may be handed over next.
+    /// The number of fragments in `run`.
     pub(super) fn run_len(&self) -> usize {
         self.run.len()
     }
 
-    /// Whether there is something that may be handed over next.
+    /// Whether `run` has fragments.
     pub(super) fn has_run(&self) -> bool {
         !self.run.is_empty()
     }
@@ -74,10 +74,10 @@ impl Growing {
         self.base == 0
     }
 
-    /// Takes a fragment; answers its FSN.
+    /// Takes a fragment; returns its FSN.
     ///
     /// # Errors
-    /// What is wrong, if it contradicts those before.
+    /// How it contradicts the fragments before it.
     pub(super) fn insert(&mut self, tsn: ExtendedTsn, fragment: Fragment) -> Result<u64, &'static str> {
         let next = self.next();
         let ahead = Fsn(fragment.fsn).distance_from(Fsn(next as u32)) as i32;
@@ -121,7 +121,7 @@ impl Growing {
         Ok(fsn)
     }
 
-    /// Takes out what may be handed over.
+    /// Takes out `run`.
     pub(super) fn take_run(&mut self) -> Vec<Bytes> {
         self.base = self.next();
         let run = core::mem::take(&mut self.run);
@@ -130,7 +130,7 @@ impl Growing {
         payloads
     }
 
-    /// Drops what is behind a gap; answers bytes and fragments.
+    /// Drops the fragments behind a gap; returns their bytes and number.
     pub(super) fn drop_beyond(&mut self) -> (usize, usize) {
         let beyond = core::mem::take(&mut self.beyond);
         let bytes = beyond.values().map(|held| held.payload.len()).sum();
@@ -144,7 +144,7 @@ impl Growing {
         run.chain(self.beyond.values()).map(|held| held.tsn)
     }
 
-    /// Drops the fragment with this FSN, if it is renegable; answers its length.
+    /// Drops the fragment with this FSN, if it is renegable; returns its length.
     pub(super) fn renege(&mut self, fsn: u64) -> Option<usize> {
         let in_run = fsn
             .checked_sub(self.base)

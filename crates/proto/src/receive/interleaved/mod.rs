@@ -1,4 +1,4 @@
-//! Reassembly and order where messages interleave (RFC 8260 §2.2.3): fragments find each other by stream, order and
+//! Reassembly and order if messages interleave (RFC 8260 §2.2.3): the fragments of a message have the same stream, U bit and
 //! Message Identifier, whatever their TSNs.
 
 mod growing;
@@ -19,7 +19,7 @@ use crate::seq::ExtendedTsn;
 use crate::seq::Run;
 use growing::Growing;
 
-/// What names a message among those that are there.
+/// What identifies a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     stream: StreamId,
@@ -27,19 +27,19 @@ pub(super) struct Key {
     mid: u32,
 }
 
-/// What one inbound stream waits for.
+/// The order of messages in one inbound stream.
 #[derive(Debug, Default)]
 struct Order {
     /// The MID of the next ordered message.
     next: u32,
     /// The highest unordered message that will not come.
     passed: Option<u32>,
-    /// The unordered message that is handed over in parts: one at a time, or a peer that begins messages and ends none
-    /// would have this side remember all of them.
+    /// The unordered message that is handed over in parts. Only one at a time is: otherwise a peer that begins messages and ends
+    /// none would make this side remember all of them.
     in_parts: Option<u32>,
 }
 
-/// Where messages go, and what they count against.
+/// Where messages go, and the limits that they count against.
 pub(super) struct Outlet<'a> {
     pub(super) ready: &'a mut VecDeque<Ready>,
     pub(super) window: &'a mut ReceiveWindow,
@@ -54,7 +54,7 @@ impl Outlet<'_> {
         number
     }
 
-    /// These TSNs can no longer be reneged.
+    /// These TSNs become non-renegable.
     fn keep(&mut self, tsns: impl Iterator<Item = ExtendedTsn>) {
         if self.renegable.enabled {
             tsns.for_each(|tsn| self.renegable.remove(Run::of(tsn)));
@@ -68,25 +68,26 @@ impl Outlet<'_> {
     }
 }
 
-/// From where on a message is handed over before it is complete.
+/// When a message is handed over in parts, before it is complete.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     /// Bytes and chunks held of the message.
     message: (usize, usize),
-    /// Bytes and chunks held of all messages that are not handed over: then those that grow are, whatever their size.
+    /// Bytes and chunks held of all messages that are not handed over in parts. From there on, each one that grows is, whatever
+    /// its size.
     all: (usize, usize),
     /// Messages that will not come, remembered until their turn.
     skipped: usize,
 }
 
-/// The messages that are not complete, or whose turn has not come.
+/// The messages that are incomplete, or whose turn has not come.
 #[derive(Debug)]
 pub(super) struct Interleaved {
     /// Those that are not handed over in parts.
     messages: BTreeMap<Key, Growing>,
-    /// The unordered ones of them that could be: their beginning is there.
+    /// The unordered ones of `messages` that could be: their first fragment is there.
     begun: BTreeSet<Key>,
-    /// Those that are handed over in parts, until all of it was read.
+    /// Those that are handed over in parts, until the application has read them to their end.
     in_parts: BTreeMap<Key, Growing>,
     streams: Paged<Order>,
     /// Ordered messages that will not come.
@@ -114,7 +115,7 @@ impl Interleaved {
         }
     }
 
-    /// Takes a fragment, whose room in the window is taken.
+    /// Takes a fragment, which the receive window counts already.
     pub(super) fn on_fragment(
         &mut self,
         tsn: ExtendedTsn,
@@ -218,7 +219,7 @@ impl Interleaved {
             let skipped = !self.skipped.is_empty() && self.skipped.remove(&(stream, mid));
             match state {
                 Some((true, None)) => self.deliver(key, out),
-                // What is left of it is among what can be read.
+                // Its last part is among the entries that can be read.
                 Some((true, Some(_))) => {}
                 Some((false, None)) if skipped => self.drop_message(key, out),
                 None if skipped => {}
@@ -229,8 +230,8 @@ impl Interleaved {
         }
     }
 
-    /// Begins to hand over a message in parts if its turn has come, and it is large or all together are. With that nothing
-    /// can fill the window for good: what is held for want of something missing goes on when that comes.
+    /// Begins to hand over a message in parts if its turn has come, and it is large or all messages together are. So the window
+    /// cannot stay full: data that waits for a missing TSN is handed over when the TSN arrives.
     fn seek_parts(&mut self, key: Key, out: &mut Outlet<'_>) {
         let order = self.streams.touch(key.stream);
         let turn = if key.unordered {
@@ -290,7 +291,7 @@ impl Interleaved {
         }
     }
 
-    /// What there is to read of a message that is handed over in parts; whether more is to be read of it at once.
+    /// The next part of a message that is handed over in parts; and whether the part after it can be read at once.
     pub(super) fn take_grown(&mut self, key: Key) -> Option<(Held, bool)> {
         let message = self.in_parts.get_mut(&key)?;
         if message.is_complete() || (message.truncated && !message.has_run()) {
@@ -319,7 +320,7 @@ impl Interleaved {
         Some((held, message.truncated))
     }
 
-    /// The messages of a stream up to this one will not come, as far as they have not (RFC 8260 §2.3.1).
+    /// The messages of a stream up to this one that are incomplete will not come (RFC 8260 §2.3.1).
     pub(super) fn skip_to(&mut self, stream: StreamId, unordered: bool, mid: u32, out: &mut Outlet<'_>) {
         let order = self.streams.touch(stream);
         let (first, in_parts) = if unordered {
@@ -327,7 +328,7 @@ impl Interleaved {
                 return;
             }
             let passed = order.passed.replace(mid);
-            // Half the numbers are behind; of those that were passed before nothing is left.
+            // Half of the numbers are behind `mid`. Of the messages that were passed before, nothing is left.
             let half = mid.wrapping_sub(i32::MAX as u32);
             let first = passed.map_or(half, |passed| passed.wrapping_add(1));
             (first, order.in_parts)
@@ -367,7 +368,7 @@ impl Interleaved {
         }
     }
 
-    /// Hands out the messages of this range of MIDs that are complete, and drops the others, as far as no parts of them were
+    /// Hands out the complete messages in this range of MIDs and drops the incomplete ones, except the one of which parts were
     /// handed over.
     fn skip_range(
         &mut self,
@@ -400,7 +401,7 @@ impl Interleaved {
         }
     }
 
-    /// A message of which parts were handed over, if it is one, ends here.
+    /// Ends a message if it is incomplete and parts of it were handed over.
     fn truncate(&mut self, key: Key, out: &mut Outlet<'_>) {
         let message = self.in_parts.get_mut(&key);
         let Some(message) = message.filter(|message| !message.is_complete()) else {
@@ -416,7 +417,7 @@ impl Interleaved {
         }
     }
 
-    /// One ordered message will not come, if it has not.
+    /// An ordered message that is incomplete will not come.
     pub(super) fn skip_one(&mut self, stream: StreamId, mid: u32, out: &mut Outlet<'_>) {
         let next = self.streams.touch(stream).next;
         let key = Key {
@@ -434,7 +435,7 @@ impl Interleaved {
         }
     }
 
-    /// Forgets everything but what can be read: messages that are complete, or end here.
+    /// Drops everything but the messages in the queue that are complete or truncated.
     pub(super) fn end(&mut self, out: &mut Outlet<'_>) {
         let ready = core::mem::take(out.ready);
         for entry in ready {
@@ -458,14 +459,14 @@ impl Interleaved {
         }
     }
 
-    /// The TSNs of what may be taken back, in no order.
+    /// The TSNs of the renegable fragments, in no order.
     #[cfg(test)]
     pub(super) fn renegable(&self) -> impl Iterator<Item = ExtendedTsn> + '_ {
         let all = self.messages.values().chain(self.in_parts.values());
         all.flat_map(Growing::renegable)
     }
 
-    /// Drops a fragment; answers its length.
+    /// Drops a renegable fragment; returns its length.
     pub(super) fn renege(&mut self, key: Key, fsn: u64) -> Option<usize> {
         if let Some(message) = self.in_parts.get_mut(&key) {
             return message.renege(fsn);
@@ -509,7 +510,7 @@ fn part(key: Key, fragment: &Fragment, message: u64) -> MessagePart {
     }
 }
 
-/// What ends a message: all that is left of it, or the word that its sender abandoned it.
+/// The last part of a message: the rest of it, or the notice that its sender abandoned it.
 fn last_part(key: Key, mut message: Growing, number: u64) -> Held {
     let beginning = message.is_unread();
     let payloads = message.take_run();

@@ -247,7 +247,7 @@ impl Model {
                 assert!(!fits && !self.is_past(key), "{key:?} {fsn}: {what}");
                 false
             }
-            Verdict::NoRoom => {
+            Verdict::WindowFull => {
                 assert!(self.receiver.unread_bytes() + LEN > self.receive || self.receiver.a_rwnd() == 0);
                 self.in_flight.push_back(again);
                 true
