@@ -1,10 +1,12 @@
 //! The order of messages within each stream (RFC 9260 §6.5, §6.6), and the entries of the queue that the application reads.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use anabranch_wire::{Ssn, StreamId};
 
 use super::interleaved::Key;
+use super::receive_window::ReceiveWindow;
+use super::renege::Renegable;
 use crate::message::MessagePart;
 use crate::paged::Paged;
 use crate::seq::ExtendedTsn;
@@ -41,6 +43,39 @@ pub(super) enum Ready {
     Message(Held),
     /// With interleaving (RFC 8260): the fragments that are there, when it is read, of a message that is handed over in parts.
     Grown(Key),
+}
+
+/// Where messages go, and the limits that they count against.
+pub(super) struct Outlet<'a> {
+    pub(super) ready: &'a mut VecDeque<Ready>,
+    pub(super) window: &'a mut ReceiveWindow,
+    pub(super) renegable: &'a mut Renegable,
+    pub(super) next_message: &'a mut u64,
+}
+
+impl Outlet<'_> {
+    /// The number of a new message.
+    pub(super) fn number(&mut self) -> u64 {
+        let number = *self.next_message;
+        *self.next_message += 1;
+        number
+    }
+
+    /// The application can read this message.
+    pub(super) fn deliver(&mut self, held: Held) {
+        self.ready.push_back(Ready::Message(held));
+    }
+
+    /// The application can read this message, which has waited for its turn.
+    pub(super) fn deliver_waiting(&mut self, held: Held) {
+        self.renegable.remove_message(&held);
+        self.deliver(held);
+    }
+
+    /// Drops a message whose SSN was used before, which is an error of the peer.
+    pub(super) fn drop_held(&mut self, held: &Held) {
+        self.window.release(held.part.payload.len(), held.chunks);
+    }
 }
 
 /// Whether the turn of a message has come.

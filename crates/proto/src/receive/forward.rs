@@ -2,12 +2,11 @@
 //! forward TSN.
 
 use anabranch_wire::chunk::SkippedMessage;
-use anabranch_wire::{Ssn, StreamId, Tsn};
+use anabranch_wire::{StreamId, Tsn};
 
 use super::ack_timing::Urgency;
-use super::delivery::{Held, Ready};
 use super::tsn_tracker::MAX_AHEAD;
-use super::{MessagePart, Payload, Receiver};
+use super::{Messages, Receiver};
 use crate::seq::ExtendedTsn;
 
 impl Receiver {
@@ -21,35 +20,14 @@ impl Receiver {
         new_cumulative: Tsn,
         skipped: impl Iterator<Item = (StreamId, u32)>,
     ) -> Result<(), &'static str> {
-        let Some((forwarded, span)) = self.skip_tsns(new_cumulative)? else {
+        let Some(point) = self.skip_tsns(new_cumulative)? else {
             return Ok(());
         };
-        self.forwarded = forwarded;
-        while let Some(run) = self.reassembly.take_cut_off(forwarded) {
-            self.forwarded = self.forwarded.max(run.last);
-            self.drop_run(&run);
-            if self.partial == Some(run.first) {
-                self.partial = None;
-                self.truncate(&run);
-            }
+        let streams = self.inbound_streams;
+        if let (Messages::Sequential(sequential), mut out, tracker) = self.messages() {
+            let skipped = skipped.filter(|(stream, _)| stream.0 < streams);
+            sequential.skip_to(point, skipped, tracker, &mut out);
         }
-        // usrsctp also lists messages that it knows to be non-renegable, and of which more may follow beyond the point.
-        for (stream, sequence) in skipped {
-            if stream.0 < self.inbound_streams {
-                // A message of which fragments are still held was not abandoned, whatever the list says.
-                let sequence = match self.reassembly.in_progress(stream) {
-                    Some(first) if !Ssn(sequence as u16).is_before(first) => first.minus(1).0.into(),
-                    _ => sequence,
-                };
-                let ready = &mut self.ready;
-                let renegable = &mut self.renegable;
-                self.streams.skip_to(stream, sequence, span, |held| {
-                    renegable.remove_message(&held);
-                    ready.push_back(Ready::Message(held))
-                });
-            }
-        }
-        self.seek_partial();
         Ok(())
     }
 
@@ -67,14 +45,14 @@ impl Receiver {
             return Ok(());
         }
         let streams = self.inbound_streams;
-        if let Some((interleaved, mut outlet)) = self.interleaved() {
+        if let (Messages::Interleaved(interleaved), mut out, _) = self.messages() {
             for SkippedMessage {
                 stream,
                 unordered,
                 mid,
             } in skipped.filter(|one| one.stream.0 < streams)
             {
-                interleaved.skip_to(stream, unordered, mid.0, &mut outlet);
+                interleaved.skip_to(stream, unordered, mid.0, &mut out);
             }
         }
         Ok(())
@@ -102,56 +80,14 @@ impl Receiver {
         if stream.0 >= self.inbound_streams || !self.tracker.is_missing(tsn) {
             return;
         }
-        if let Some((interleaved, mut outlet)) = self.interleaved() {
-            interleaved.skip_one(stream, sequence, &mut outlet);
-            return;
-        }
-        let partial = self.partial.and_then(|first| self.reassembly.assembly(first));
-        if partial.is_some_and(|run| run.stream == stream && run.sequence == sequence) {
-            return;
-        }
         let missing_below = tsn - self.tracker.cumulative() - 1;
-        let (ready, renegable) = (&mut self.ready, &mut self.renegable);
-        self.streams
-            .skip_one(stream, sequence, missing_below, self.max_chunks, |held| {
-                renegable.remove_message(&held);
-                ready.push_back(Ready::Message(held));
-            });
-    }
-
-    /// Ends a message of which parts were handed over.
-    fn truncate(&mut self, run: &super::Assembly) {
-        let Some(message) = run.handed_over else {
-            return;
-        };
-        let part = MessagePart {
-            stream: run.stream,
-            ppid: run.ppid,
-            unordered: run.unordered,
-            message,
-            beginning: false,
-            ending: true,
-            truncated: true,
-            payload: Payload::default(),
-        };
-        self.ready.push_back(Ready::Message(Held {
-            part,
-            first: run.first,
-            chunks: 0,
-        }));
-    }
-
-    /// Drops a fragment of an abandoned message that arrived late, and the fragments that follow it.
-    pub(super) fn drop_orphan(&mut self, tsn: ExtendedTsn) {
-        self.forwarded = self.forwarded.max(tsn);
-        if let Some(run) = self.reassembly.take_cut_off(self.forwarded) {
-            self.forwarded = self.forwarded.max(run.last);
-            self.drop_run(&run);
+        match self.messages() {
+            (Messages::Sequential(sequential), mut out, _) => {
+                sequential.skip_one(stream, sequence, missing_below, &mut out);
+            }
+            (Messages::Interleaved(interleaved), mut out, _) => {
+                interleaved.skip_one(stream, sequence, &mut out);
+            }
         }
-    }
-
-    fn drop_run(&mut self, run: &super::Assembly) {
-        self.window.release(run.bytes, run.payloads.len());
-        self.renegable.remove(run.whole());
     }
 }

@@ -1,7 +1,7 @@
 //! The receiving half of an association (RFC 9260 §6.2, §6.5, §6.6, §6.9). DATA becomes a [`Fragment`], whose TSN is recorded
-//! (`tsn_tracker`). Fragments are joined to messages (`reassembly`), messages are put in order (`delivery`), and the application
-//! reads them. With interleaving (RFC 8260), `interleaved` does both. `acknowledgement`, `ack_timing` and `receive_window`
-//! decide what is acknowledged, and when.
+//! (`tsn_tracker`). `sequential` joins fragments to messages (`reassembly`) and puts the messages in order (`delivery`); with
+//! interleaving (RFC 8260), `interleaved` does both. `acknowledgement`, `ack_timing` and `receive_window` decide what is
+//! acknowledged, and when.
 
 mod ack_timing;
 mod acknowledgement;
@@ -14,6 +14,7 @@ mod reassembly;
 pub(crate) mod reassembly_model;
 mod receive_window;
 mod renege;
+mod sequential;
 mod tsn_tracker;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod tsn_tracker_model;
@@ -28,16 +29,14 @@ use bytes::Bytes;
 
 use crate::config::{BufferConfig, Config, SackConfig};
 use crate::message::{MessagePart, Payload};
-use crate::seq::ExtendedTsn;
-use crate::seq::Run;
 use crate::time::Timestamp;
 use ack_timing::Urgency;
 use acknowledgement::{AckContent, Acknowledger};
-use delivery::{Held, InboundStreams, Ready, Turn};
-use interleaved::{Interleaved, Outlet};
-use reassembly::{Assembly, Reassembly};
+use delivery::{Outlet, Ready};
+use interleaved::Interleaved;
 use receive_window::ReceiveWindow;
-use renege::{Place, Renegable};
+use renege::Renegable;
+use sequential::Sequential;
 pub(crate) use tsn_tracker::{Arrival, TsnTracker};
 
 /// A chunk of user data, whatever kind of chunk it came in.
@@ -88,34 +87,32 @@ const FEW_OF_LARGE: usize = 8;
 /// Larger than a packet on most networks.
 const LARGE: usize = 4096;
 
+/// The messages that are incomplete, or whose turn has not come.
+#[derive(Debug)]
+enum Messages {
+    Sequential(Sequential),
+    /// If interleaving (RFC 8260) was negotiated.
+    Interleaved(Box<Interleaved>),
+}
+
 /// The receiving half.
 #[derive(Debug)]
 pub(crate) struct Receiver {
     tracker: TsnTracker,
     acks: Acknowledger,
     window: ReceiveWindow,
-    reassembly: Reassembly,
-    streams: InboundStreams,
-    /// In place of `reassembly` and `streams` if messages interleave.
-    interleaved: Option<Box<Interleaved>>,
+    messages: Messages,
     inbound_streams: u16,
     /// What the application can read.
     ready: VecDeque<Ready>,
-    /// The first TSN of the message of which parts are handed over before it is complete.
-    partial: Option<ExtendedTsn>,
-    /// A message is handed over in parts from this many bytes, or chunks, on.
-    partial_point: usize,
-    partial_chunks: usize,
     next_message: u64,
     /// Packets with DATA since the receive window was last empty.
     packets: usize,
     sack: SackConfig,
+    buffers: BufferConfig,
     /// Data that gap ack blocks acknowledged and that may be dropped when the receive window is full.
     renegable: Renegable,
     reneged: u64,
-    /// The highest TSN that counts as arrived because the sender abandoned it.
-    forwarded: ExtendedTsn,
-    max_chunks: usize,
 }
 
 impl Receiver {
@@ -126,21 +123,15 @@ impl Receiver {
             tracker: TsnTracker::new(initial_tsn),
             acks: Acknowledger::new(sack),
             window: ReceiveWindow::new(buffers),
-            reassembly: Reassembly::default(),
-            streams: InboundStreams::default(),
-            interleaved: None,
+            messages: Messages::Sequential(Sequential::new(buffers)),
             inbound_streams,
             ready: VecDeque::new(),
-            partial: None,
-            partial_point: buffers.partial_delivery_point.min(buffers.receive as usize / 2),
-            partial_chunks: (buffers.max_chunks / 2).max(1),
             next_message: 0,
             packets: 0,
             sack: sack.clone(),
+            buffers: buffers.clone(),
             renegable: Renegable::new(config.nr_sack.may_renege),
             reneged: 0,
-            forwarded: 0,
-            max_chunks: buffers.max_chunks,
         }
     }
 
@@ -149,17 +140,13 @@ impl Receiver {
     pub(crate) fn reset(&mut self, initial_tsn: Tsn, inbound_streams: u16) {
         self.tracker = TsnTracker::new(initial_tsn);
         self.acks.reset(&self.sack);
-        for (bytes, chunks) in [self.reassembly.clear(), self.streams.clear()] {
-            self.window.release(bytes, chunks);
+        match self.messages() {
+            (Messages::Sequential(sequential), mut out, _) => sequential.clear(&mut out),
+            (Messages::Interleaved(interleaved), mut out, _) => interleaved.end(&mut out),
         }
-        if let Some((interleaved, mut outlet)) = self.interleaved() {
-            interleaved.end(&mut outlet);
-            self.interleaved = None;
-        }
+        self.messages = Messages::Sequential(Sequential::new(&self.buffers));
         self.renegable.clear();
-        self.partial = None;
         self.inbound_streams = inbound_streams;
-        self.forwarded = 0;
     }
 
     /// NR-SACK was negotiated.
@@ -174,19 +161,18 @@ impl Receiver {
 
     /// Interleaving (RFC 8260) was negotiated.
     pub(crate) fn use_interleaving(&mut self, buffers: &BufferConfig) {
-        self.interleaved = Some(Box::new(Interleaved::new(buffers)));
+        self.messages = Messages::Interleaved(Box::new(Interleaved::new(buffers)));
     }
 
-    /// What joins messages that interleave, and where complete messages go.
-    fn interleaved(&mut self) -> Option<(&mut Interleaved, Outlet<'_>)> {
-        let interleaved = self.interleaved.as_deref_mut()?;
+    /// The messages in progress, where complete messages go, and the TSNs that have arrived.
+    fn messages(&mut self) -> (&mut Messages, Outlet<'_>, &TsnTracker) {
         let outlet = Outlet {
             ready: &mut self.ready,
             window: &mut self.window,
             renegable: &mut self.renegable,
             next_message: &mut self.next_message,
         };
-        Some((interleaved, outlet))
+        (&mut self.messages, outlet, &self.tracker)
     }
 
     /// Streams from the peer.
@@ -227,15 +213,21 @@ impl Receiver {
         let whole = fragment.beginning && fragment.ending;
         let known_stream = fragment.stream.0 < self.inbound_streams;
         let alone = whole || !known_stream;
-        if alone && !self.reassembly.is_empty() && self.reassembly.expects(tsn) {
+        if let Messages::Sequential(sequential) = &self.messages
+            && alone
+            && sequential.expects(tsn)
+        {
             return Verdict::Violation("a message stands in the middle of another");
         }
         if !known_stream {
             self.acks.timing.note(Urgency::AtOnce);
             return Verdict::InvalidStream;
         }
-        if !fragment.beginning && self.reassembly.is_orphan(tsn, self.forwarded) {
-            self.drop_orphan(tsn);
+        if !fragment.beginning
+            && let (Messages::Sequential(sequential), mut out, _) = self.messages()
+            && sequential.is_orphan(tsn)
+        {
+            sequential.drop_orphan(tsn, &mut out);
             return Verdict::Accepted;
         }
         if self.window.chunks() == 0 {
@@ -251,186 +243,29 @@ impl Receiver {
         if (many && len <= SMALL) || ((many || !whole) && len * 4 < fragment.datagram) {
             fragment.payload = Bytes::copy_from_slice(&fragment.payload);
         }
-        match self.interleaved() {
-            Some((interleaved, mut outlet)) => interleaved.on_fragment(tsn, fragment, &mut outlet),
-            None if whole => self.on_whole(tsn, fragment),
-            None => self.on_part(tsn, fragment),
-        }
-    }
-
-    /// A message in one fragment.
-    #[inline(always)]
-    fn on_whole(&mut self, tsn: ExtendedTsn, fragment: Fragment) -> Verdict {
-        let part = MessagePart {
-            stream: fragment.stream,
-            ppid: fragment.ppid,
-            unordered: fragment.unordered,
-            message: self.number(),
-            beginning: true,
-            ending: true,
-            truncated: false,
-            payload: fragment.payload.into(),
-        };
-        let held = Held {
-            part,
-            first: tsn,
-            chunks: 1,
-        };
-        let verdict = self.deliver(tsn, fragment.sequence, held);
-        if !self.reassembly.is_empty() {
-            self.seek_partial();
-        }
-        verdict
-    }
-
-    /// A fragment of a message whose TSNs follow each other.
-    fn on_part(&mut self, tsn: ExtendedTsn, fragment: Fragment) -> Verdict {
-        let tracker = &self.tracker;
-        match self
-            .reassembly
-            .insert(tsn, fragment, |neighbour| tracker.contains(neighbour))
-        {
-            Ok(first) => {
-                if self.partial != Some(first) {
-                    self.renegable.add(Run::of(tsn));
-                }
-                self.on_assembly(first)
+        match self.messages() {
+            (Messages::Sequential(sequential), mut out, tracker) => {
+                sequential.on_fragment(tsn, fragment, tracker, &mut out)
             }
-            Err(what) => Verdict::Violation(what),
-        }
-    }
-
-    fn number(&mut self) -> u64 {
-        let number = self.next_message;
-        self.next_message += 1;
-        number
-    }
-
-    /// A run of fragments has grown: it may be complete now, or large enough to be handed over in parts.
-    fn on_assembly(&mut self, first: ExtendedTsn) -> Verdict {
-        let complete = self.reassembly.assembly(first).is_some_and(Assembly::is_complete);
-        let assembly = complete.then(|| self.reassembly.remove(first)).flatten();
-        let verdict = match assembly {
-            Some(assembly) => {
-                self.renegable.remove(assembly.whole());
-                self.partial = self.partial.filter(|partial| *partial != first);
-                self.complete(assembly)
+            (Messages::Interleaved(interleaved), mut out, _) => {
+                interleaved.on_fragment(tsn, fragment, &mut out)
             }
-            None => {
-                self.note_partial();
-                Verdict::Accepted
-            }
-        };
-        self.seek_partial();
-        verdict
-    }
-
-    /// Begins to hand over the lowest message in parts if it is large, its turn has come and nothing below it is missing. No
-    /// other message needs this: the next TSN in order belongs to the lowest one. A message beyond a gap must wait, because the
-    /// message in the gap may need the receive window, and only one message at a time is handed over in parts.
-    fn seek_partial(&mut self) {
-        if self.partial.is_some() {
-            return;
         }
-        let Some(lowest) = self.reassembly.lowest() else {
-            return;
-        };
-        let large = lowest.bytes >= self.partial_point || lowest.payloads.len() >= self.partial_chunks;
-        if large
-            && lowest.first <= self.tracker.cumulative()
-            && lowest.has_beginning()
-            && (lowest.unordered || self.streams.turn(lowest.stream, lowest.sequence, 0) == Turn::Now)
-        {
-            self.partial = Some(lowest.first);
-            self.note_partial();
-        }
-    }
-
-    /// The message that is handed over in parts is not renegable.
-    fn note_partial(&mut self) {
-        if self.renegable.enabled
-            && let Some(run) = self.partial.and_then(|first| self.reassembly.assembly(first))
-        {
-            self.renegable.remove(run.whole());
-        }
-    }
-
-    /// All fragments of a message are there.
-    fn complete(&mut self, assembly: Assembly) -> Verdict {
-        let chunks = assembly.payloads.len();
-        let message = assembly.handed_over.unwrap_or_else(|| self.number());
-        let part = MessagePart {
-            stream: assembly.stream,
-            ppid: assembly.ppid,
-            unordered: assembly.unordered,
-            message,
-            beginning: assembly.handed_over.is_none(),
-            ending: true,
-            truncated: false,
-            payload: Payload::from(Vec::from(assembly.payloads)),
-        };
-        let held = Held {
-            part,
-            first: assembly.first,
-            chunks,
-        };
-        self.deliver(assembly.first, assembly.sequence, held)
-    }
-
-    /// The message with the first TSN `first` is complete: the application can read it now, or it waits for its turn.
-    #[inline]
-    fn deliver(&mut self, first: ExtendedTsn, sequence: u32, held: Held) -> Verdict {
-        let stream = held.part.stream;
-        if held.part.unordered {
-            self.ready.push_back(Ready::Message(held));
-            return Verdict::Accepted;
-        }
-        let missing_below = first.saturating_sub(self.tracker.cumulative() + 1);
-        match self.streams.turn(stream, sequence, missing_below) {
-            Turn::Now => {
-                self.ready.push_back(Ready::Message(held));
-                let (ready, renegable) = (&mut self.ready, &mut self.renegable);
-                self.streams.advance(stream, |next| {
-                    renegable.remove_message(&next);
-                    ready.push_back(Ready::Message(next));
-                });
-            }
-            Turn::Later => {
-                let last = held.first + held.chunks as ExtendedTsn - 1;
-                match self.streams.keep(sequence, held) {
-                    Ok(number) => {
-                        let place = Place::Waits(stream, number);
-                        self.renegable.add_at(Run { first, last }, place);
-                    }
-                    Err(second) => self.drop_held(&second),
-                }
-            }
-            Turn::Past => {
-                self.drop_held(&held);
-                return Verdict::Late;
-            }
-            Turn::Skipped => return Verdict::Violation("an ordered message was left out"),
-        }
-        Verdict::Accepted
-    }
-
-    /// Drops a message whose SSN was used before, which is an error of the peer.
-    fn drop_held(&mut self, held: &Held) {
-        self.window.release(held.part.payload.len(), held.chunks);
     }
 
     /// The next message, or part of one.
     pub(crate) fn recv(&mut self, now: Timestamp) -> Option<MessagePart> {
-        let held = match self.ready.pop_front() {
-            Some(Ready::Message(held)) => held,
-            Some(Ready::Grown(key)) => {
-                let (held, again) = self.interleaved.as_mut()?.take_grown(key)?;
+        let held = match (self.ready.pop_front(), &mut self.messages) {
+            (Some(Ready::Message(held)), _) => held,
+            (Some(Ready::Grown(key)), Messages::Interleaved(interleaved)) => {
+                let (held, again) = interleaved.take_grown(key)?;
                 if again {
                     self.ready.push_front(Ready::Grown(key));
                 }
                 held
             }
-            None => self.take_partial()?,
+            (None, Messages::Sequential(sequential)) => sequential.take_partial(&mut self.next_message)?,
+            _ => return None,
         };
         let len = held.part.payload.len();
         self.window.release(len, held.chunks);
@@ -438,39 +273,13 @@ impl Receiver {
         Some(held.part)
     }
 
-    /// The fragments that have arrived of the message that is handed over in parts.
-    fn take_partial(&mut self) -> Option<Held> {
-        let number = self.next_message;
-        let assembly = self.reassembly.assembly_mut(self.partial?)?;
-        if assembly.payloads.is_empty() {
-            return None;
-        }
-        let beginning = assembly.handed_over.is_none();
-        let message = *assembly.handed_over.get_or_insert(number);
-        let payloads = Vec::from(core::mem::take(&mut assembly.payloads));
-        let held = Held {
-            first: assembly.first,
-            chunks: payloads.len(),
-            part: MessagePart {
-                stream: assembly.stream,
-                ppid: assembly.ppid,
-                unordered: assembly.unordered,
-                message,
-                beginning,
-                ending: false,
-                truncated: false,
-                payload: payloads.into(),
-            },
-        };
-        assembly.bytes = 0;
-        self.next_message += u64::from(beginning);
-        Some(held)
-    }
-
     /// Whether [`Receiver::recv`] would return a message or part.
     pub(crate) fn is_readable(&self) -> bool {
-        let partial = self.partial.and_then(|first| self.reassembly.assembly(first));
-        !self.ready.is_empty() || partial.is_some_and(|assembly| !assembly.payloads.is_empty())
+        let partial = match &self.messages {
+            Messages::Sequential(sequential) => sequential.has_partial(),
+            Messages::Interleaved(_) => false,
+        };
+        !self.ready.is_empty() || partial
     }
 
     /// After the last chunk of a packet with DATA; `immediate` if a chunk had the I bit, `several_paths` if the sender uses

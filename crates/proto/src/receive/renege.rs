@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use anabranch_wire::StreamId;
 use anabranch_wire::chunk::GapAckBlock;
 
-use super::Receiver;
 use super::ack_timing::Urgency;
 use super::delivery::Held;
 use super::interleaved::Key;
+use super::{Messages, Receiver};
 use crate::seq::ExtendedTsn;
 use crate::seq::{Run, Runs};
 
@@ -127,21 +127,24 @@ impl Receiver {
     /// its TSNs and bytes.
     fn drop_highest(&mut self) -> Option<(Run, usize)> {
         let highest = self.renegable.tsns.last()?.last;
-        if let Some(first) = self.reassembly.run_of(highest) {
-            let run = self.reassembly.remove(first)?;
+        if let Messages::Sequential(sequential) = &mut self.messages
+            && let Some(run) = sequential.take_run(highest)
+        {
             return Some((run.whole(), run.bytes));
         }
         let (&first, &place) = self.renegable.places.range(..=highest).next_back()?;
-        match place {
-            Place::Waits(stream, number) => {
-                let held = self.streams.take_waiting(stream, number)?;
+        match (place, &mut self.messages) {
+            (Place::Waits(stream, number), Messages::Sequential(sequential)) => {
+                let held = sequential.streams.take_waiting(stream, number)?;
                 let run = Run { first, last: highest };
                 Some((run, held.part.payload.len()))
             }
-            Place::Fragment(key, fsn) => {
-                let bytes = self.interleaved.as_mut()?.renege(key, fsn)?;
+            (Place::Fragment(key, fsn), Messages::Interleaved(interleaved)) => {
+                let bytes = interleaved.renege(key, fsn)?;
                 Some((Run::of(first), bytes))
             }
+            // The places are cleared whenever the kind of messages changes.
+            _ => None,
         }
     }
 
@@ -157,15 +160,13 @@ impl Receiver {
             return;
         }
         let cumulative = self.tracker.cumulative();
-        let waiting = self.streams.waiting();
-        let waiting = waiting.map(|(first, chunks)| (first, first + chunks as ExtendedTsn - 1));
-        let runs = self.reassembly.runs();
-        let partial = self.partial;
-        let interleaved = self.interleaved.iter().flat_map(|all| all.renegable());
+        let (sequential, interleaved) = match &self.messages {
+            Messages::Sequential(sequential) => (Some(sequential.renegable()), None),
+            Messages::Interleaved(interleaved) => (None, Some(interleaved.renegable())),
+        };
+        let interleaved = interleaved.into_iter().flatten().map(|tsn| (tsn, tsn));
         let mut expected = Runs::default();
-        runs.filter(|(first, _)| Some(*first) != partial)
-            .chain(waiting)
-            .chain(interleaved.map(|tsn| (tsn, tsn)))
+        (sequential.into_iter().flatten().chain(interleaved))
             .filter(|(first, _)| *first > cumulative)
             .for_each(|(first, last)| expected.insert(Run { first, last }));
         assert!(

@@ -305,7 +305,10 @@ proptest! {
         }
         let mut receiver = receiver(initial, 100_000);
         for stream in 0..4 {
-            (0..first_ssn).for_each(|_| receiver.streams.advance(StreamId(stream), |_| ()));
+            let Messages::Sequential(messages) = &mut receiver.messages else {
+                panic!("nothing was negotiated")
+            };
+            (0..first_ssn).for_each(|_| messages.streams.advance(StreamId(stream), |_| ()));
         }
         let mut received = Vec::new();
         for fragment in shuffled {

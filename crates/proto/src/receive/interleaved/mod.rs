@@ -5,13 +5,12 @@ mod growing;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod model;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_wire::{Mid, StreamId};
 
-use super::delivery::{Held, Ready};
-use super::receive_window::ReceiveWindow;
-use super::renege::{Place, Renegable};
+use super::delivery::{Held, Outlet, Ready};
+use super::renege::Place;
 use super::{Fragment, MessagePart, Payload, Verdict};
 use crate::config::BufferConfig;
 use crate::paged::Paged;
@@ -39,21 +38,7 @@ struct Order {
     in_parts: Option<u32>,
 }
 
-/// Where messages go, and the limits that they count against.
-pub(super) struct Outlet<'a> {
-    pub(super) ready: &'a mut VecDeque<Ready>,
-    pub(super) window: &'a mut ReceiveWindow,
-    pub(super) renegable: &'a mut Renegable,
-    pub(super) next_message: &'a mut u64,
-}
-
 impl Outlet<'_> {
-    fn number(&mut self) -> u64 {
-        let number = *self.next_message;
-        *self.next_message += 1;
-        number
-    }
-
     /// These TSNs become non-renegable.
     fn keep(&mut self, tsns: impl Iterator<Item = ExtendedTsn>) {
         if self.renegable.enabled {

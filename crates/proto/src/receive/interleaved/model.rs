@@ -385,7 +385,7 @@ impl Model {
         let tsn = self.receiver.cumulative_tsn().next();
         self.receiver.on_selective_forward(tsn, stream, mid);
         let in_parts = self.begun.values().any(|(begun, _)| *begun == key);
-        if !self.is_past(key) && !in_parts && self.skipped.len() < self.receiver.max_chunks {
+        if !self.is_past(key) && !in_parts && self.skipped.len() < self.receiver.buffers.max_chunks {
             self.skipped.insert((stream, mid));
             self.go_on(stream);
         }
