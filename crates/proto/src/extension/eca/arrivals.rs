@@ -221,3 +221,53 @@ impl Arrivals {
         (blocks.len(), written)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(number: u32) -> PathSequence {
+        PathSequence {
+            path: 3,
+            number: Psn::new(number),
+        }
+    }
+
+    fn arrive(arrivals: &mut Arrivals, number: u32) -> bool {
+        let place = arrivals.place(at(number), AckPolicy::LastArrival, PathId(0));
+        place.is_some_and(|place| {
+            arrivals.record(place, false);
+            place.psn.is_some()
+        })
+    }
+
+    fn report(arrivals: &mut Arrivals) -> (u32, Vec<(u16, u16)>) {
+        let (_, told) = arrivals.report(1000, 0, |paths, _| {
+            let blocks = paths[0].gap_ack_blocks.iter();
+            let blocks = blocks.map(|block| (block.start, block.end));
+            (paths[0].cumulative.number.get(), blocks.collect())
+        });
+        told
+    }
+
+    #[test]
+    fn numbers_wrap_at_24_bits() {
+        let mut arrivals = Arrivals::default();
+        assert!(arrive(&mut arrivals, 0));
+        let last = (1 << Psn::BITS) - 1;
+        assert!(!arrive(&mut arrivals, last), "that is behind the first");
+        for step in 1..=last / 65_535 {
+            arrivals.on_forward(at(step * 65_535));
+        }
+        arrivals.on_forward(at(last - 1));
+        assert_eq!(report(&mut arrivals), (last - 1, vec![]));
+        assert!(arrive(&mut arrivals, 1));
+        assert_eq!(report(&mut arrivals), (last - 1, vec![(3, 3)]));
+        assert!(arrive(&mut arrivals, last) && !arrive(&mut arrivals, last - 9));
+        assert_eq!(report(&mut arrivals), (last, vec![(2, 2)]));
+        arrivals.on_forward(at(1));
+        assert_eq!(report(&mut arrivals), (1, vec![]), "over what has arrived too");
+        assert!(arrive(&mut arrivals, 2));
+        assert_eq!(report(&mut arrivals), (2, vec![]));
+    }
+}
