@@ -353,7 +353,7 @@ impl Association {
         match verdict {
             Verdict::Accepted => {}
             Verdict::Duplicate => self.counters.duplicates_received += 1,
-            Verdict::NoRoom | Verdict::OutOfRange => self.counters.dropped_no_room += 1,
+            Verdict::WindowFull | Verdict::OutOfRange => self.counters.dropped_no_room += 1,
             Verdict::Late => self.counters.late_messages += 1,
             Verdict::InvalidStream => {
                 let causes = Causes::from_causes(&[Cause::InvalidStreamIdentifier { stream }]);

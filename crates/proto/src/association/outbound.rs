@@ -255,12 +255,12 @@ impl Association {
             return;
         }
         let blocks = self.receiver.build_ack(room, |ack| {
-            let blocks = ack.revocable.len() + ack.nonrenegable.len();
+            let blocks = ack.renegable.len() + ack.nonrenegable.len();
             if ack.is_nr_sack {
                 packet.push(&NrSackWriter {
                     cumulative_tsn_ack: ack.cumulative_tsn_ack,
                     a_rwnd: ack.a_rwnd,
-                    revocable: ack.revocable,
+                    revocable: ack.renegable,
                     nonrenegable: ack.nonrenegable,
                     duplicate_tsns: ack.duplicate_tsns,
                     packets: ack.packets,
@@ -270,7 +270,7 @@ impl Association {
             packet.push(&SackWriter {
                 cumulative_tsn_ack: ack.cumulative_tsn_ack,
                 a_rwnd: ack.a_rwnd,
-                gap_ack_blocks: ack.revocable,
+                gap_ack_blocks: ack.renegable,
                 duplicate_tsns: ack.duplicate_tsns,
                 packets: ack.packets,
             });
@@ -371,7 +371,7 @@ impl Association {
         let in_flight = self.paths.payload_in_flight();
         let alone = self.outstanding.is_empty();
         let window = len <= self.peer_window.left(in_flight)
-            || self.peer_window.probe_now
+            || self.peer_window.is_probe_due()
             || (alone && self.peer_window.probes_at_once());
         if !window {
             self.note_closed_window(now, id, in_flight);
@@ -415,8 +415,7 @@ impl Association {
         let format = self.queue.format();
         while let Some(len) = next.filter(|len| format.wire_len(*len) <= packet.room()) {
             self.push_new(now, id, len, packet);
-            if self.peer_window.probe_now {
-                self.peer_window.probe_now = false;
+            if self.peer_window.take_due_probe() {
                 return;
             }
             if packet.room() <= format.header_len() && !self.paths.path(id).pmtu.counts_full_packets() {

@@ -1,18 +1,28 @@
-//! The peer's receive window, as this side must reckon with it (RFC 9260 §6.1 A, §6.2.1).
+//! The peer's receive window as the sender accounts for it, and the probing of a closed one (RFC 9260 §6.1 A, §6.2.1).
 
 use core::time::Duration;
+
+/// A chunk that was sent beyond the window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Probe {
+    /// There is none, or the cumulative TSN ack point has moved since.
+    #[default]
+    None,
+    /// The peer has sent no window since the chunk left, or since T3-rtx expired.
+    Unanswered,
+    /// The peer has sent a window and not taken the chunk: the peer is alive, however long its window stays closed.
+    Answered,
+}
 
 /// `rwnd` of §6.2.1, and the probing of a closed one.
 #[derive(Debug, Default)]
 pub(crate) struct PeerWindow {
     /// As last advertised.
     advertised: usize,
-    /// The probe timer has expired: one chunk may leave whatever the window.
-    pub(crate) probe_now: bool,
-    /// A chunk was sent beyond the window and is not acknowledged.
-    pub(crate) probing: bool,
-    /// The peer sent a SACK since the last probe: it is alive, however long its window stays closed.
-    pub(crate) answered: bool,
+    /// The probe timer has expired: one chunk may leave whatever the window. The chunk may come later than the acknowledgement
+    /// that opens the window, so this does not exclude any of the other states.
+    probe_due: bool,
+    probe: Probe,
     /// Probes since new data was last acknowledged, for the back-off.
     probes: u32,
     /// Data waited for the window when last looked at.
@@ -27,30 +37,32 @@ impl PeerWindow {
         }
     }
 
-    /// Bytes that may still be sent while `in_flight` bytes are: the peer did not count those.
+    /// Bytes that may still be sent while `in_flight` bytes are outstanding, which the peer did not count.
     pub(crate) fn left(&self, in_flight: usize) -> usize {
         self.advertised.saturating_sub(in_flight)
     }
 
-    /// An acknowledgement came. One with a window answers a probe of it; a SHUTDOWN, which a timer sends, does not.
+    /// An acknowledgement arrived. One with a window answers a probe; a SHUTDOWN, which a timer sends, does not.
     pub(crate) fn on_ack(&mut self, a_rwnd: Option<u32>, cumulative_moved: bool, newly_acked: bool) {
         if let Some(a_rwnd) = a_rwnd {
             self.advertised = a_rwnd as usize;
-            self.answered = true;
+            if self.probe == Probe::Unanswered {
+                self.probe = Probe::Answered;
+            }
         }
         if cumulative_moved {
-            self.probing = false;
+            self.probe = Probe::None;
         }
         if newly_acked {
             self.probes = 0;
         }
     }
 
-    /// Whether a chunk may leave at once though the window is too small for it, while nothing else is outstanding: the peer
-    /// takes what it is sent, so the window may be smaller than what it has room for.
+    /// Whether a chunk may leave at once though the window is too small for it, while nothing else is outstanding: the peer has
+    /// accepted all data so far, so it may accept more than it advertises.
     ///
-    /// §6.1 A would have the sender wait for an RTO before the first probe. But a receiver may announce a few bytes and hand over
-    /// a message in parts only when the next chunk comes (Linux), and would get one buffer a second.
+    /// §6.1 A makes the sender wait for an RTO before the first probe. But a receiver may advertise a few bytes and hand over
+    /// a message in parts only when the next chunk arrives (Linux): it would get one buffer a second.
     pub(crate) fn probes_at_once(&self) -> bool {
         self.probes == 0
     }
@@ -61,17 +73,38 @@ impl PeerWindow {
             .min(most)
     }
 
-    /// Whether the peer, rather than the network, dropped what is in flight: it went beyond the window, which is still too
-    /// small for it, and the peer answers. Once there is room for it, it was lost on its way like any other.
+    /// Whether the peer, rather than the network, dropped the data in flight: the data went beyond the window, the window is
+    /// still too small for it, and the peer answers. If the window is large enough, the network lost the data.
     pub(crate) fn dropped_probe(&self, in_flight: usize) -> bool {
-        self.probing && self.answered && self.advertised < in_flight
+        self.probe == Probe::Answered && self.advertised < in_flight
+    }
+
+    /// The probe timer expired.
+    pub(crate) fn on_probe_timer(&mut self) {
+        self.probe_due = true;
+    }
+
+    /// Whether one chunk may leave whatever the window, because the probe timer expired.
+    pub(crate) fn is_probe_due(&self) -> bool {
+        self.probe_due
+    }
+
+    /// A chunk leaves, beyond the window or not; answers whether it is the one that was due.
+    pub(crate) fn take_due_probe(&mut self) -> bool {
+        core::mem::take(&mut self.probe_due)
     }
 
     /// A chunk leaves beyond the window.
     pub(crate) fn on_probe(&mut self) {
-        self.probing = true;
-        self.answered = false;
+        self.probe = Probe::Unanswered;
         self.probes += 1;
+    }
+
+    /// T3-rtx expired: the peer is to answer anew.
+    pub(crate) fn on_timeout(&mut self) {
+        if self.probe == Probe::Answered {
+            self.probe = Probe::Unanswered;
+        }
     }
 
     /// Data waits for the window; answers whether that is news.
@@ -86,5 +119,81 @@ impl PeerWindow {
 
     pub(crate) fn note_open(&mut self) {
         self.closed = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A window of 100 bytes, and a probe of 500 bytes beyond it.
+    fn probed() -> PeerWindow {
+        let mut window = PeerWindow::new(100);
+        window.on_probe();
+        window
+    }
+
+    #[test]
+    fn a_peer_that_answers_and_takes_nothing_dropped_the_probe() {
+        let mut window = probed();
+        assert!(!window.dropped_probe(500), "the peer has not answered");
+        window.on_ack(Some(100), false, false);
+        assert!(window.dropped_probe(500));
+        window.on_ack(Some(500), false, false);
+        assert!(!window.dropped_probe(500), "the window is large enough");
+    }
+
+    #[test]
+    fn each_timeout_asks_for_another_answer() {
+        let mut window = probed();
+        window.on_ack(Some(100), false, false);
+        window.on_timeout();
+        assert!(!window.dropped_probe(500));
+        window.on_ack(None, false, false);
+        assert!(!window.dropped_probe(500), "a SHUTDOWN has no window");
+        window.on_ack(Some(100), false, false);
+        assert!(window.dropped_probe(500));
+    }
+
+    #[test]
+    fn a_probe_that_is_taken_is_none_any_more() {
+        let mut window = probed();
+        window.on_ack(Some(100), true, true);
+        window.on_ack(Some(100), false, false);
+        assert!(!window.dropped_probe(500));
+        window.on_timeout();
+        window.on_ack(Some(100), false, false);
+        assert!(!window.dropped_probe(500), "no timeout makes a probe");
+    }
+
+    #[test]
+    fn probes_back_off_until_new_data_is_acknowledged() {
+        let (rto, most) = (Duration::from_secs(1), Duration::from_secs(60));
+        let mut window = PeerWindow::new(100);
+        assert!(window.probes_at_once());
+        for seconds in [1, 2, 4] {
+            window.on_probe();
+            assert!(!window.probes_at_once());
+            assert_eq!(window.probe_wait(rto, most), Duration::from_secs(seconds));
+        }
+        window.on_ack(Some(100), false, true);
+        assert!(window.probes_at_once());
+    }
+
+    #[test]
+    fn the_timer_lets_one_chunk_leave() {
+        let mut window = PeerWindow::new(100);
+        window.on_probe_timer();
+        assert!(window.is_probe_due());
+        assert!(window.take_due_probe());
+        assert!(!window.is_probe_due() && !window.take_due_probe());
+    }
+
+    #[test]
+    fn a_closed_window_is_news_once() {
+        let mut window = PeerWindow::new(100);
+        assert!(window.note_closed() && !window.note_closed());
+        window.note_open();
+        assert!(!window.is_closed() && window.note_closed());
     }
 }

@@ -50,7 +50,7 @@ impl Association {
             self.on_shutdown_guard();
         }
         if expired(&mut self.timers.window_probe, now) {
-            self.peer_window.probe_now = true;
+            self.peer_window.on_probe_timer();
         }
         let mut outcome = core::mem::take(&mut self.outcome);
         self.on_time_rule(now, &mut outcome);
@@ -70,7 +70,7 @@ impl Association {
     fn on_t3(&mut self, now: Timestamp, id: PathId) {
         self.counters.timeouts += 1;
         let probe = self.peer_window.dropped_probe(self.paths.payload_in_flight());
-        self.peer_window.answered = false;
+        self.peer_window.on_timeout();
         let setting_up = self.state.is_setting_up();
         let coupling = self.paths.coupling(id);
         let path = self.paths.path_mut(id);

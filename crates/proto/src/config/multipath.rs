@@ -8,7 +8,7 @@ pub struct MultipathConfig {
     pub mode: MultipathMode,
     /// Which path new data takes. Default [`PathScheduler::EarliestDeliveryFirst`].
     pub scheduler: PathScheduler,
-    /// Which path a repeat takes. Default [`RetransmissionPolicy::EarliestDelivery`].
+    /// Which path a retransmission takes. Default [`RetransmissionPolicy::EarliestDelivery`].
     pub retransmission: RetransmissionPolicy,
     /// How the congestion windows of the paths depend on each other. Default [`CoupledControl::Lia`].
     pub congestion: CoupledControl,
@@ -17,13 +17,13 @@ pub struct MultipathConfig {
     pub split_send_buffer: bool,
     /// Whether no path may have more in flight than its equal share of the peer's window (§5.2). Default false.
     pub split_receive_buffer: bool,
-    /// *Chunk rescheduling* (§5.3): where a full window keeps a path with room from sending, the chunk that holds the window
-    /// back is sent again on that path. Default false.
+    /// *Chunk rescheduling* (§5.3): if a full send or receive buffer keeps a path from sending although its congestion window
+    /// would allow it, the chunk that holds the buffer up is retransmitted on that path. Default false.
     pub reschedule: bool,
     /// *Delayed acknowledgements* (§3.3), of the receiver: data that came by several paths is acknowledged every second packet
-    /// though it is out of order, and the acknowledgement says how many packets it answers, in flags that no standard has
-    /// yet. Only if the mode is not off. Default false: it halves the acknowledgements, and where a small window waits for
-    /// one it waits for `sack.delay`, which cost up to a third of the goodput.
+    /// though it is out of order, and the acknowledgement tells how many packets it answers, in flags that no standard has
+    /// yet. Of no effect with the mode off. Default false: the rule halves the acknowledgements, and a sender with a small
+    /// window then waits for `sack.delay`, which cost up to a third of the goodput.
     pub delayed_acks: bool,
     /// Whether missing reports may declare a retransmission lost again. If false, or with the mode off, a chunk that was fast
     /// retransmitted waits for T3-rtx (RFC 9260 §7.2.4 step 5). Default true.
@@ -39,31 +39,30 @@ pub struct MultipathConfig {
     pub eca: EcaConfig,
 }
 
-/// ECA-SCTP: every transmission has a number on its path, and acknowledgements name transmissions. How many later packets make a
-/// loss is said by [`crate::RecoveryRules::missing_reports`], and where repeats go by [`MultipathConfig::retransmission`], as
-/// without it.
+/// ECA-SCTP: every transmission has a number on its path, and acknowledgements name transmissions. As without ECA-SCTP,
+/// [`crate::RecoveryRules::missing_reports`] sets how many later packets declare a loss, and
+/// [`MultipathConfig::retransmission`] the path of a retransmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EcaConfig {
     /// By which path the peer is asked to acknowledge. Default [`AckRouting::Measured`].
     pub ack_routing: AckRouting,
-    /// Whether a transmission is taken for lost too when a later packet of its path was acknowledged and 1.25 smoothed round
-    /// trips have passed since it left. Default true. (For concurrent multipath transfer without ECA-SCTP:
+    /// Whether a transmission is lost too if a later packet of its path was acknowledged and 1.25 smoothed round-trip times
+    /// have passed since the transmission left. Default true. (For concurrent multipath transfer without ECA-SCTP:
     /// [`MultipathConfig::time_rule`].)
     pub time_rule: bool,
-    /// Whether the receiver is told which transmissions are not worth waiting for (FORWARD-PSN). Default true; without it gap
-    /// blocks grow in number for good, and a path ends 65,535 transmissions behind its first loss: for comparison.
+    /// Whether the sender tells the receiver which transmissions it need not wait for (FORWARD-PSN). Default true. False is for
+    /// comparison: the number of gap ack blocks then only grows, and a path ends 65,535 transmissions behind its first loss.
     pub forward_psn: bool,
-    /// Whether every acknowledgement gives a sample of the round-trip time, by whatever path it returns. Default true; if false
-    /// only those do that return by the path of the data, and a path whose acknowledgements return elsewhere has none: for
-    /// comparison.
+    /// Whether every acknowledgement gives a sample of the round-trip time, by whatever path it returns. Default true. False is
+    /// for comparison: only acknowledgements that return by the path of the data then give samples, and a path whose
+    /// acknowledgements return elsewhere has none.
     pub sample_any_ack: bool,
 }
 
 /// By which path a receiver of ECA-SCTP is asked to acknowledge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum AckRouting {
-    /// By what is known of the paths: on every path if on half of them more than 10 % are lost, else as
-    /// [`AckRouting::Ranked`].
+    /// On every path while at least half of the paths lose more than 10 % of their packets, else as [`AckRouting::Ranked`].
     #[default]
     Measured,
     /// Where the last packet with data came from (PS 000).
@@ -83,7 +82,7 @@ pub enum MultipathMode {
     /// RFC 9260: the primary path, and another when it fails.
     #[default]
     Off,
-    /// Concurrent multipath transfer: new data on every active path with room.
+    /// Concurrent multipath transfer: new data on every active path whose congestion window allows it.
     Cmt,
     /// ECA-SCTP, offered to the peer: concurrent multipath transfer with a number for each transmission. With a peer that does
     /// not offer it too, [`MultipathMode::Cmt`].
@@ -93,33 +92,33 @@ pub enum MultipathMode {
 /// Which path new data takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum PathScheduler {
-    /// Where it is delivered first, as far as is known; a packet rather waits for a fast path than it holds back what the fast
-    /// path sends after it.
+    /// The path that is expected to deliver the packet first. A packet waits for a fast path if, by a slow one, it would arrive
+    /// later and block data that the fast path sends after it.
     #[default]
     EarliestDeliveryFirst,
-    /// The path with the lowest smoothed round-trip time that has room.
+    /// The path with the lowest smoothed round-trip time whose congestion window is not full.
     LowestRttFirst,
-    /// The paths with room in turn, a packet each. For comparison: where paths are unequal and windows small it is slower
-    /// than the best path alone.
+    /// Each path whose congestion window is not full in turn, a packet each. For comparison: with unequal paths and small
+    /// windows this is slower than the best path alone.
     RoundRobin,
 }
 
-/// Which active path a repeat takes. Unless said otherwise it is one of those with room, and another than the one that lost it if
-/// there is another.
+/// Which active path a retransmission takes. Unless a variant says otherwise, the sender considers only paths whose congestion
+/// window is not full, and the path that lost the chunk only if there is no other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum RetransmissionPolicy {
-    /// The path that it was sent on last.
+    /// The path that the chunk was sent on last.
     SamePath,
     /// The path with the largest slow start threshold.
     LargestSsthresh,
     /// The path with the largest congestion window.
     LargestCwnd,
-    /// The path that lost the smallest share of what it was given.
+    /// The path that lost the smallest share of the chunks sent on it.
     LowestLoss,
     /// The path with the smallest smoothed round-trip time.
     SmallestRtt,
-    /// Where it is delivered first, as far as is known: the one that lost it included, and one without room if waiting for it
-    /// is shorter.
+    /// The path that is expected to deliver the chunk first. This may be the path that lost it, and a path whose congestion
+    /// window is full if waiting for that is shorter.
     #[default]
     EarliestDelivery,
 }
@@ -127,19 +126,19 @@ pub enum RetransmissionPolicy {
 /// How congestion windows of paths depend on each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum CoupledControl {
-    /// Not at all: each path is a flow of its own (RFC 9260 §7.2). Fair only where no two paths share a bottleneck.
+    /// They do not: each path is a flow of its own (RFC 9260 §7.2). Fair only where no two paths share a bottleneck.
     Uncoupled,
-    /// RFC 6356, the *linked increases algorithm*: all paths together take no more of a bottleneck that they share than one
-    /// flow would, and at least as much in all as the best path would alone.
+    /// RFC 6356, the *linked increases algorithm*: paths that share a bottleneck together take no more of it than one flow
+    /// would, and all paths together get at least what the best path would get alone.
     #[default]
     Lia,
-    /// Resource pooling (CMT/RPv1 of Dreibholz and others): growth by shares of the summed slow start thresholds, and half of
-    /// all windows for a loss.
+    /// Resource pooling (CMT/RPv1 of Dreibholz and others): a window grows by its path's share of the summed slow start
+    /// thresholds, and a loss reduces it by half of the sum of all windows.
     ResourcePooling,
 }
 
 impl MultipathConfig {
-    /// One path at a time; the rest as it is where there are several.
+    /// One path at a time; the other fields have the defaults that apply once the mode is set.
     pub(crate) const OFF: Self = Self {
         mode: MultipathMode::Off,
         scheduler: PathScheduler::EarliestDeliveryFirst,

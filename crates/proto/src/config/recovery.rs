@@ -1,38 +1,38 @@
-//! How losses are found and answered, as data: RFC 9260's rules, and beside them the historic ones of the experiments.
+//! The rules of loss recovery as data: those of RFC 9260, and the historic ones of the experiments.
 
-/// Rules of loss recovery. What an application wants is [`RecoveryRules::RFC9260`]; the others are for the lab.
+/// Rules of loss recovery. Applications use [`RecoveryRules::RFC9260`]; the other rules are for the lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecoveryRules {
     /// Missing reports that declare a chunk lost (RFC 9260 §7.2.4), at least 1.
     pub missing_reports: u8,
-    /// Whether fast recovery holds back further cuts and growth until what was outstanding is acknowledged (RFC 9260
-    /// §7.2.4).
+    /// Whether fast recovery holds back further window reductions, and growth, until all chunks that were outstanding at its
+    /// begin are acknowledged (RFC 9260 §7.2.4).
     pub fast_recovery: bool,
-    /// ssthresh before the first loss, in bytes. RFC 9260 §7.2.1 lets it be arbitrarily high, and so it is; simulations had
-    /// the receive window's 65,536.
+    /// ssthresh before the first loss, in bytes. RFC 9260 §7.2.1 allows an arbitrarily high value, which
+    /// [`RecoveryRules::RFC9260`] has; the simulations of the papers had the receive window's 65,536 bytes.
     pub initial_ssthresh: usize,
-    /// The least ssthresh after a cut, in full packets (RFC 9260 §7.2.3), at least 1.
+    /// The least ssthresh after a window reduction, in full packets (RFC 9260 §7.2.3), at least 1.
     pub ssthresh_floor: usize,
     /// What restarts T3-rtx while data stays outstanding (RFC 9260 §6.3.2 R3).
     pub t3_restart: T3Restart,
-    /// Whether a chunk that is given up at its first missing report counts as a loss for congestion control. It should:
-    /// the network lost it. FreeBSD does not count it.
+    /// Whether a chunk that is abandoned at its first missing report counts as a loss for congestion control. It should: the
+    /// network lost the chunk. FreeBSD does not count it.
     pub early_discard_cuts: bool,
-    /// Whether acknowledgements of the first round trip after a FORWARD-TSN are no reason to repeat it (RFC 3758 §3.5, C5's
-    /// note, leaves the choice).
+    /// Whether the sender ignores acknowledgements of the first round trip after a FORWARD-TSN when it decides whether to
+    /// retransmit the FORWARD-TSN (RFC 3758 §3.5, C5's note, leaves the choice).
     pub forward_waits: bool,
 }
 
-/// What restarts T3-rtx. "Acknowledges the earliest outstanding TSN" is read in more than one way once chunks can be
-/// given up.
+/// Which acknowledgement restarts T3-rtx. RFC 9260's "acknowledges the earliest outstanding TSN" has more than one meaning once
+/// chunks can be abandoned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum T3Restart {
-    /// The earliest chunk in flight on the path was acknowledged, by a gap block too.
+    /// One that acknowledges the earliest chunk in flight on the path, by the cumulative TSN ack or by a gap ack block.
     EarliestInFlight,
-    /// The cumulative TSN ack point moved, over whatever chunks.
+    /// One that moves the cumulative TSN ack point, over whatever chunks.
     CumulativeMoved,
-    /// The cumulative TSN ack point passed a chunk that was in flight on the path: neither acknowledged by a gap block
-    /// before nor given up.
+    /// One whose cumulative TSN ack passes a chunk that was in flight on the path: no gap ack block had acknowledged the chunk
+    /// before, and it was not abandoned.
     CumulativeInFlight,
 }
 

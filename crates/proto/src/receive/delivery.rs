@@ -1,36 +1,38 @@
-//! Order within each stream (RFC 9260 §6.5, §6.6), and the queue that the application reads.
+//! The order of messages within each stream (RFC 9260 §6.5, §6.6), and the entries of the queue that the application reads.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use anabranch_wire::{Ssn, StreamId};
 
 use super::interleaved::Key;
+use super::receive_window::ReceiveWindow;
+use super::renege::Renegable;
 use crate::message::MessagePart;
 use crate::paged::Paged;
 use crate::seq::ExtendedTsn;
 
-/// What one inbound stream waits for.
+/// One inbound stream.
 #[derive(Debug, Default)]
 struct InboundStream {
     /// The number of the next message, counted without wrapping; the low 16 bits are the SSN.
     next: u64,
-    /// Messages that came before their turn, with the chunks each was in.
+    /// Messages whose turn has not come, and those that will not come.
     waiting: BTreeMap<u64, Slot>,
 }
 
-/// What stands for a message whose turn has not come.
+/// A message whose turn has not come.
 #[derive(Debug)]
 enum Slot {
     Waits(Held),
-    /// It will not come: its stream goes on without it.
+    /// The sender abandoned it: its stream does not wait for it.
     Skipped,
 }
 
-/// A message and how many chunks it came in.
+/// A message, and the number of its chunks.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) part: MessagePart,
-    /// The index of its first TSN.
+    /// Its first TSN.
     pub(super) first: ExtendedTsn,
     pub(super) chunks: usize,
 }
@@ -39,8 +41,41 @@ pub(super) struct Held {
 #[derive(Debug)]
 pub(super) enum Ready {
     Message(Held),
-    /// What is there then of a message that is handed over in parts while others are too (RFC 8260).
+    /// With interleaving (RFC 8260): the fragments that are there, when it is read, of a message that is handed over in parts.
     Grown(Key),
+}
+
+/// Where messages go, and the limits that they count against.
+pub(super) struct Outlet<'a> {
+    pub(super) ready: &'a mut VecDeque<Ready>,
+    pub(super) window: &'a mut ReceiveWindow,
+    pub(super) renegable: &'a mut Renegable,
+    pub(super) next_message: &'a mut u64,
+}
+
+impl Outlet<'_> {
+    /// The number of a new message.
+    pub(super) fn number(&mut self) -> u64 {
+        let number = *self.next_message;
+        *self.next_message += 1;
+        number
+    }
+
+    /// The application can read this message.
+    pub(super) fn deliver(&mut self, held: Held) {
+        self.ready.push_back(Ready::Message(held));
+    }
+
+    /// The application can read this message, which has waited for its turn.
+    pub(super) fn deliver_waiting(&mut self, held: Held) {
+        self.renegable.remove_message(&held);
+        self.deliver(held);
+    }
+
+    /// Drops a message whose SSN was used before, which is an error of the peer.
+    pub(super) fn drop_held(&mut self, held: &Held) {
+        self.window.release(held.part.payload.len(), held.chunks);
+    }
 }
 
 /// Whether the turn of a message has come.
@@ -48,9 +83,9 @@ pub(super) enum Ready {
 pub(super) enum Turn {
     Now,
     Later,
-    /// A message of that number was delivered before.
+    /// A message with that number was delivered before.
     Past,
-    /// Numbers were left out: what is to come before it can no longer come.
+    /// The peer left numbers out: the messages before this one can no longer come.
     Skipped,
 }
 
@@ -58,16 +93,16 @@ pub(super) enum Turn {
 #[derive(Debug, Default)]
 pub(super) struct InboundStreams {
     streams: Paged<InboundStream>,
-    /// Slots that are skipped: a peer must not make more of them than chunks.
+    /// The number of [`Slot::Skipped`], which is limited as chunks are.
     skipped: usize,
 }
 
 impl InboundStreams {
-    /// Whether the turn of the message with this SSN has come. `missing_below`: TSNs from the lowest that is missing up
-    /// to the message's first.
+    /// Whether the turn of the message with this SSN has come. `missing_below` is the number of TSNs from the lowest missing one
+    /// up to the message's first.
     ///
-    /// A message of the same stream has lower TSNs if it has a lower SSN, so what this one waits for takes its TSNs from
-    /// these, one each at least. With that bound the 16 bits are never ambiguous: 40,000 messages may be ahead of a lost
+    /// In a stream, a message with a lower SSN has lower TSNs. So each message that this one waits for has at least one of the
+    /// `missing_below` TSNs. With that bound the 16 bits of an SSN are never ambiguous: 40,000 messages may be ahead of a lost
     /// one, which serial number arithmetic alone would take for old ones.
     pub(super) fn turn(&mut self, id: StreamId, sequence: u32, missing_below: u64) -> Turn {
         let ahead = ahead(self.streams.touch(id).next, sequence);
@@ -82,7 +117,7 @@ impl InboundStreams {
         }
     }
 
-    /// Keeps a message whose turn comes later; answers its number, or the message if one of that number is there already.
+    /// Keeps a message whose turn comes later. Returns its number, or the message if its number is in use.
     pub(super) fn keep(&mut self, sequence: u32, held: Held) -> Result<u64, Held> {
         let stream = self.streams.touch(held.part.stream);
         let number = stream.next + u64::from(ahead(stream.next, sequence));
@@ -95,7 +130,7 @@ impl InboundStreams {
         }
     }
 
-    /// The message whose turn it was is delivered: hands out those whose turn it is then.
+    /// The message whose turn it was is delivered: hands out the messages whose turn comes then.
     pub(super) fn advance(&mut self, id: StreamId, mut deliver: impl FnMut(Held)) {
         let stream = self.streams.touch(id);
         stream.next += 1;
@@ -120,9 +155,8 @@ impl InboundStreams {
         self.skipped -= skipped;
     }
 
-    /// The stream goes on behind the message with this SSN (RFC 3758 §3.6): hands out what waited before it and what can
-    /// follow. Each message that is passed took one TSN at least of the `span` that are skipped, which tells SSNs ahead
-    /// from those behind.
+    /// Messages up to this SSN will not come (RFC 3758 §3.6): hands out those that waited, and those whose turn comes then. Each
+    /// message that is skipped had at least one of the `span` TSNs that are skipped, which tells SSNs ahead from those behind.
     pub(super) fn skip_to(&mut self, id: StreamId, sequence: u32, span: u64, mut deliver: impl FnMut(Held)) {
         let stream = self.streams.touch(id);
         let ahead = u64::from(ahead(stream.next, sequence));
@@ -144,7 +178,7 @@ impl InboundStreams {
         self.go_on(id, &mut deliver);
     }
 
-    /// The message with this SSN will not come: hands out what waited for it alone. `missing_below` as in
+    /// The message with this SSN will not come: hands out the messages that waited only for it. `missing_below` is that of
     /// [`InboundStreams::turn`]; at most `most` such messages are remembered until their turn.
     pub(super) fn skip_one(
         &mut self,
@@ -169,7 +203,7 @@ impl InboundStreams {
         }
     }
 
-    /// First index and number of chunks of every message that waits, in no order.
+    /// First TSN and number of chunks of every message that waits, in no order.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> impl Iterator<Item = (ExtendedTsn, usize)> + '_ {
         self.streams
@@ -189,7 +223,7 @@ impl InboundStreams {
         }
     }
 
-    /// Forgets everything; answers bytes and chunks that were held.
+    /// Drops everything; returns the bytes and chunks that were held.
     pub(super) fn clear(&mut self) -> (usize, usize) {
         let slots = self.streams.iter().flat_map(|stream| stream.waiting.values());
         let sums = slots.fold((0, 0), |(bytes, chunks), slot| match slot {

@@ -1,60 +1,38 @@
-//! What need not be waited for any more: the seam `ForwardReport` of FORWARD-TSN (RFC 3758 §3.6), I-FORWARD-TSN (RFC 8260
-//! §2.3.1) and selective forward TSN.
+//! Abandoned messages, of which the sender tells by FORWARD-TSN (RFC 3758 §3.6), I-FORWARD-TSN (RFC 8260 §2.3.1) and selective
+//! forward TSN.
 
 use anabranch_wire::chunk::SkippedMessage;
-use anabranch_wire::{Ssn, StreamId, Tsn};
+use anabranch_wire::{StreamId, Tsn};
 
 use super::ack_timing::Urgency;
-use super::delivery::{Held, Ready};
 use super::tsn_tracker::MAX_AHEAD;
-use super::{MessagePart, Payload, Receiver};
+use super::{Messages, Receiver};
 use crate::seq::ExtendedTsn;
 
 impl Receiver {
-    /// Nothing up to `new_cumulative` is waited for; of each stream listed the messages up to the one listed. What the
-    /// sender learns of it follows the rules for DATA.
+    /// FORWARD-TSN: the receiver stops waiting for TSNs up to `new_cumulative`, and in each stream listed for messages up to the
+    /// SSN listed. The chunk is acknowledged by the rules for DATA.
     ///
     /// # Errors
-    /// What is wrong with it, if the association cannot go on.
+    /// Why the association must end.
     pub(crate) fn on_forward(
         &mut self,
         new_cumulative: Tsn,
         skipped: impl Iterator<Item = (StreamId, u32)>,
     ) -> Result<(), &'static str> {
-        let Some((forwarded, span)) = self.skip_tsns(new_cumulative)? else {
+        let Some(point) = self.skip_tsns(new_cumulative)? else {
             return Ok(());
         };
-        self.forwarded = forwarded;
-        while let Some(run) = self.reassembly.take_cut_off(forwarded) {
-            self.forwarded = self.forwarded.max(run.last);
-            self.drop_run(&run);
-            if self.partial == Some(run.first) {
-                self.partial = None;
-                self.truncate(&run);
-            }
+        let streams = self.inbound_streams;
+        if let (Messages::Sequential(sequential), mut out, tracker) = self.messages() {
+            let skipped = skipped.filter(|(stream, _)| stream.0 < streams);
+            sequential.skip_to(point, skipped, tracker, &mut out);
         }
-        // usrsctp lists messages too that are non-renegable and of which more may be to come, beyond the point as well.
-        for (stream, sequence) in skipped {
-            if stream.0 < self.inbound_streams {
-                // A message that is still being put together was not given up, whatever the list says.
-                let sequence = match self.reassembly.going_on(stream) {
-                    Some(first) if !Ssn(sequence as u16).is_before(first) => first.minus(1).0.into(),
-                    _ => sequence,
-                };
-                let ready = &mut self.ready;
-                let revocable = &mut self.revocable;
-                self.streams.skip_to(stream, sequence, span, |held| {
-                    revocable.remove_message(&held);
-                    ready.push_back(Ready::Message(held))
-                });
-            }
-        }
-        self.seek_partial();
         Ok(())
     }
 
-    /// Nothing up to `new_cumulative` is waited for; of each stream and kind listed the messages up to the one listed, for
-    /// good: under interleaving only the list tells what becomes of a message.
+    /// I-FORWARD-TSN: the receiver stops waiting for TSNs up to `new_cumulative`, and for messages up to each MID listed. With
+    /// interleaving only the list tells which messages were abandoned.
     ///
     /// # Errors
     /// As of [`Receiver::on_forward`].
@@ -67,20 +45,20 @@ impl Receiver {
             return Ok(());
         }
         let streams = self.inbound_streams;
-        if let Some((interleaved, mut outlet)) = self.interleaved() {
+        if let (Messages::Interleaved(interleaved), mut out, _) = self.messages() {
             for SkippedMessage {
                 stream,
                 unordered,
                 mid,
             } in skipped.filter(|one| one.stream.0 < streams)
             {
-                interleaved.skip_to(stream, unordered, mid.0, &mut outlet);
+                interleaved.skip_to(stream, unordered, mid.0, &mut out);
             }
         }
         Ok(())
     }
 
-    /// Everything up to `new_cumulative` counts as arrived: answers its index, and how far it was ahead; `None` if it says
+    /// Everything up to `new_cumulative` counts as arrived: answers its extended TSN, and how far it was ahead; `None` if it says
     /// nothing new.
     fn skip_tsns(&mut self, new_cumulative: Tsn) -> Result<Option<(ExtendedTsn, u64)>, &'static str> {
         let point = self.tracker.extend(new_cumulative);
@@ -88,70 +66,28 @@ impl Receiver {
             return Err("a FORWARD-TSN goes further than data can be ahead");
         }
         let skipped = self.tracker.skip_to(point);
-        // What says nothing new is repeated: the acknowledgement of the first one may be lost.
+        // A FORWARD-TSN that says nothing new is a retransmission: the acknowledgement of the first one may be lost.
         if skipped.is_none() || self.tracker.has_gaps() {
-            self.timing.note(Urgency::AtOnce);
+            self.acks.timing.note(Urgency::AtOnce);
         }
         Ok(skipped.map(|ahead| (point, ahead)))
     }
 
-    /// The chunk `tsn`, of an ordered message, will not be sent again. If it is missing, its message will not be complete, and
-    /// the stream need not wait for it. Nothing else changes, so that acknowledgements go on to tell that the chunk is missing.
+    /// Selective forward TSN: the sender does not retransmit the chunk `tsn` of an ordered message. If the chunk is missing, the
+    /// stream stops waiting for the message. Nothing else changes: acknowledgements continue to report the chunk missing.
     pub(crate) fn on_selective_forward(&mut self, tsn: Tsn, stream: StreamId, sequence: u32) {
-        let index = self.tracker.extend(tsn);
-        if stream.0 >= self.inbound_streams || !self.tracker.is_missing(index) {
+        let tsn = self.tracker.extend(tsn);
+        if stream.0 >= self.inbound_streams || !self.tracker.is_missing(tsn) {
             return;
         }
-        if let Some((interleaved, mut outlet)) = self.interleaved() {
-            interleaved.skip_one(stream, sequence, &mut outlet);
-            return;
+        let missing_below = tsn - self.tracker.cumulative() - 1;
+        match self.messages() {
+            (Messages::Sequential(sequential), mut out, _) => {
+                sequential.skip_one(stream, sequence, missing_below, &mut out);
+            }
+            (Messages::Interleaved(interleaved), mut out, _) => {
+                interleaved.skip_one(stream, sequence, &mut out);
+            }
         }
-        let partial = self.partial.and_then(|first| self.reassembly.assembly(first));
-        if partial.is_some_and(|run| run.stream == stream && run.sequence == sequence) {
-            return;
-        }
-        let missing_below = index - self.tracker.cumulative() - 1;
-        let (ready, revocable) = (&mut self.ready, &mut self.revocable);
-        self.streams
-            .skip_one(stream, sequence, missing_below, self.max_chunks, |held| {
-                revocable.remove_message(&held);
-                ready.push_back(Ready::Message(held));
-            });
-    }
-
-    /// A message of which parts were handed over ends here.
-    fn truncate(&mut self, run: &super::Assembly) {
-        let Some(message) = run.handed_over else {
-            return;
-        };
-        let part = MessagePart {
-            stream: run.stream,
-            ppid: run.ppid,
-            unordered: run.unordered,
-            message,
-            beginning: false,
-            ending: true,
-            truncated: true,
-            payload: Payload::default(),
-        };
-        self.ready.push_back(Ready::Message(Held {
-            part,
-            first: run.first,
-            chunks: 0,
-        }));
-    }
-
-    /// A fragment came whose message was given up, and with it what follows it.
-    pub(super) fn drop_orphan(&mut self, index: ExtendedTsn) {
-        self.forwarded = self.forwarded.max(index);
-        if let Some(run) = self.reassembly.take_cut_off(self.forwarded) {
-            self.forwarded = self.forwarded.max(run.last);
-            self.drop_run(&run);
-        }
-    }
-
-    fn drop_run(&mut self, run: &super::Assembly) {
-        self.window.release(run.bytes, run.pieces.len());
-        self.revocable.remove(run.whole());
     }
 }

@@ -1,9 +1,10 @@
-//! The receiving half of an association: DATA becomes a [`Fragment`], is recorded (`tsn_tracker`), joined
-//! (`reassembly`), put in order (`delivery`) and read; and what is due to be acknowledged (`ack_timing`,
-//! `receive_window`). RFC 9260 §6.2, §6.5, §6.6, §6.9. Where messages interleave (RFC 8260), `interleaved` joins them and
-//! puts them in order.
+//! The receiving half of an association (RFC 9260 §6.2, §6.5, §6.6, §6.9). DATA becomes a [`Fragment`], whose TSN is recorded
+//! (`tsn_tracker`). `sequential` joins fragments to messages (`reassembly`) and puts the messages in order (`delivery`); with
+//! interleaving (RFC 8260), `interleaved` does both. `acknowledgement`, `ack_timing` and `receive_window` decide what is
+//! acknowledged, and when.
 
 mod ack_timing;
+mod acknowledgement;
 mod cooperative;
 mod delivery;
 mod forward;
@@ -13,6 +14,7 @@ mod reassembly;
 pub(crate) mod reassembly_model;
 mod receive_window;
 mod renege;
+mod sequential;
 mod tsn_tracker;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod tsn_tracker_model;
@@ -22,22 +24,19 @@ mod tests;
 
 use std::collections::VecDeque;
 
-use anabranch_wire::chunk::{GapAckBlock, NrSackWriter, Sack};
 use anabranch_wire::{Ppid, StreamId, Tsn};
 use bytes::Bytes;
 
 use crate::config::{BufferConfig, Config, SackConfig};
-use crate::extension::eca::Arrivals;
 use crate::message::{MessagePart, Payload};
-use crate::seq::ExtendedTsn;
-use crate::seq::Run;
 use crate::time::Timestamp;
-use ack_timing::{AckTiming, Urgency};
-use delivery::{Held, InboundStreams, Ready, Turn};
-use interleaved::{Interleaved, Outlet};
-use reassembly::{Assembly, Reassembly};
+use ack_timing::Urgency;
+use acknowledgement::{AckContent, Acknowledger};
+use delivery::{Outlet, Ready};
+use interleaved::Interleaved;
 use receive_window::ReceiveWindow;
-use renege::{Place, Revocable};
+use renege::Renegable;
+use sequential::Sequential;
 pub(crate) use tsn_tracker::{Arrival, TsnTracker};
 
 /// A chunk of user data, whatever kind of chunk it came in.
@@ -54,92 +53,66 @@ pub(crate) struct Fragment {
     pub(crate) beginning: bool,
     pub(crate) ending: bool,
     pub(crate) payload: Bytes,
-    /// Bytes of the datagram that the payload is a slice of: as long as it is kept, so are they.
+    /// Bytes of the datagram that the payload is a slice of: they stay in memory as long as the payload.
     pub(crate) datagram: usize,
 }
 
-/// What became of a fragment.
+/// What the receiver did with a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Accepted,
     Duplicate,
-    /// Dropped, and not recorded: the buffer is full.
-    NoRoom,
-    /// Dropped, and not recorded: no acknowledgement could tell of it.
+    /// Dropped, and not recorded: the receive window is full.
+    WindowFull,
+    /// Dropped, and not recorded: no gap ack block could report it.
     OutOfRange,
-    /// Recorded and dropped: its stream went on without it.
+    /// Recorded and dropped: its stream has delivered later messages.
     Late,
     /// Recorded and dropped: the peer is told that there is no such stream (§6.5).
     InvalidStream,
-    /// It contradicts what came before: the association cannot go on.
+    /// It contradicts earlier fragments: the association ends.
     Violation(&'static str),
 }
 
-/// What an acknowledgement says.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct AckContent<'a> {
-    pub(crate) cumulative_tsn_ack: Tsn,
-    pub(crate) a_rwnd: u32,
-    /// What arrived above and may be taken back; all of it in a SACK, which knows no difference.
-    pub(crate) revocable: &'a [GapAckBlock],
-    /// What arrived above for good: for an NR-SACK only.
-    pub(crate) nonrenegable: &'a [GapAckBlock],
-    /// Packets that it answers, if it is to say so; else 0.
-    pub(crate) packets: u8,
-    /// Whether it is to be an NR-SACK.
-    pub(crate) is_nr_sack: bool,
-    pub(crate) duplicate_tsns: &'a [Tsn],
-}
-
-/// A payload of at most this size is copied when it has to wait, among many or for the rest of its message, so that it
-/// does not keep its whole datagram.
+/// A payload of at most this many bytes is copied if it waits among many others or for the rest of its message, so that it does
+/// not keep its whole datagram.
 const SMALL: usize = 256;
 
-/// Chunks that may wait before small ones, and those of datagrams that are mostly something else, are copied.
+/// If more chunks than this wait, small payloads are copied, and payloads that are a small part of their datagram.
 const FEW: usize = 64;
 
-/// For datagrams larger than [`LARGE`], how many packets may wait: a peer may send much in which little is to be kept.
+/// As [`FEW`], in packets, for datagrams larger than [`LARGE`]: a peer may send large datagrams of which little is kept.
 const FEW_OF_LARGE: usize = 8;
 
 /// Larger than a packet on most networks.
 const LARGE: usize = 4096;
 
+/// The messages that are incomplete, or whose turn has not come.
+#[derive(Debug)]
+enum Messages {
+    Sequential(Sequential),
+    /// If interleaving (RFC 8260) was negotiated.
+    Interleaved(Box<Interleaved>),
+}
+
 /// The receiving half.
 #[derive(Debug)]
 pub(crate) struct Receiver {
     tracker: TsnTracker,
-    timing: AckTiming,
+    acks: Acknowledger,
     window: ReceiveWindow,
-    reassembly: Reassembly,
-    streams: InboundStreams,
-    /// In place of both if messages interleave.
-    interleaved: Option<Box<Interleaved>>,
+    messages: Messages,
     inbound_streams: u16,
-    /// What can be read.
+    /// What the application can read.
     ready: VecDeque<Ready>,
-    /// A message of which parts are handed over before it is complete.
-    partial: Option<ExtendedTsn>,
-    /// Bytes of a message, and chunks, from which it is handed over in parts.
-    partial_point: usize,
-    partial_chunks: usize,
     next_message: u64,
-    /// Packets with DATA since nothing was held.
+    /// Packets with DATA since the receive window was last empty.
     packets: usize,
     sack: SackConfig,
-    /// NR-SACK was negotiated.
-    nr_sack: bool,
-    /// Where acknowledgements name transmissions: which arrived.
-    arrivals: Option<Box<Arrivals>>,
-    /// What was acknowledged by gap blocks may be dropped when its room is needed.
-    may_renege: bool,
-    revocable: Revocable,
+    buffers: BufferConfig,
+    /// Data that gap ack blocks acknowledged and that may be dropped when the receive window is full.
+    renegable: Renegable,
     reneged: u64,
-    /// The highest index that counts as arrived because the sender gave it up.
-    forwarded: ExtendedTsn,
-    max_chunks: usize,
-    /// Kept between acknowledgements for their memory.
-    blocks: Vec<GapAckBlock>,
-    duplicates: Vec<Tsn>,
 }
 
 impl Receiver {
@@ -148,71 +121,58 @@ impl Receiver {
         let sack = &config.sack;
         Self {
             tracker: TsnTracker::new(initial_tsn),
-            timing: AckTiming::new(sack),
+            acks: Acknowledger::new(sack),
             window: ReceiveWindow::new(buffers),
-            reassembly: Reassembly::default(),
-            streams: InboundStreams::default(),
-            interleaved: None,
+            messages: Messages::Sequential(Sequential::new(buffers)),
             inbound_streams,
             ready: VecDeque::new(),
-            partial: None,
-            partial_point: buffers.partial_delivery_point.min(buffers.receive as usize / 2),
-            partial_chunks: (buffers.max_chunks / 2).max(1),
             next_message: 0,
             packets: 0,
             sack: sack.clone(),
-            nr_sack: false,
-            arrivals: None,
-            may_renege: config.nr_sack.may_renege,
-            revocable: Revocable::new(config.nr_sack.may_renege),
+            buffers: buffers.clone(),
+            renegable: Renegable::new(config.nr_sack.may_renege),
             reneged: 0,
-            forwarded: 0,
-            max_chunks: buffers.max_chunks,
-            blocks: Vec::new(),
-            duplicates: Vec::new(),
         }
     }
 
-    /// Begins anew, as after a restart of the peer (§5.2.4 A): what can be read stays readable, messages that are not
-    /// complete are dropped. If parts of one were handed over, its ending part never comes.
+    /// Begins anew, as after a restart of the peer (§5.2.4 A). The application can still read complete messages. Incomplete
+    /// messages are dropped; if parts of one were handed over, its ending part never comes.
     pub(crate) fn reset(&mut self, initial_tsn: Tsn, inbound_streams: u16) {
         self.tracker = TsnTracker::new(initial_tsn);
-        self.timing = AckTiming::new(&self.sack);
-        for (bytes, chunks) in [self.reassembly.clear(), self.streams.clear()] {
-            self.window.release(bytes, chunks);
+        self.acks.reset(&self.sack);
+        match self.messages() {
+            (Messages::Sequential(sequential), mut out, _) => sequential.clear(&mut out),
+            (Messages::Interleaved(interleaved), mut out, _) => interleaved.end(&mut out),
         }
-        if let Some((interleaved, mut outlet)) = self.interleaved() {
-            interleaved.end(&mut outlet);
-            self.interleaved = None;
-        }
-        self.revocable.clear();
-        self.partial = None;
+        self.messages = Messages::Sequential(Sequential::new(&self.buffers));
+        self.renegable.clear();
         self.inbound_streams = inbound_streams;
-        self.nr_sack = false;
-        self.arrivals = None;
-        self.forwarded = 0;
     }
 
-    /// Acknowledges by NR-SACK from now on.
+    /// NR-SACK was negotiated.
     pub(crate) fn use_nr_sack(&mut self) {
-        self.nr_sack = true;
+        self.acks.use_nr_sack();
     }
 
-    /// Messages interleave from now on (RFC 8260).
+    /// ECA-SCTP was negotiated: acknowledgements name transmissions.
+    pub(crate) fn acknowledge_by_transmission(&mut self) {
+        self.acks.use_coop_sack();
+    }
+
+    /// Interleaving (RFC 8260) was negotiated.
     pub(crate) fn use_interleaving(&mut self, buffers: &BufferConfig) {
-        self.interleaved = Some(Box::new(Interleaved::new(buffers)));
+        self.messages = Messages::Interleaved(Box::new(Interleaved::new(buffers)));
     }
 
-    /// What joins messages that interleave, and where they go.
-    fn interleaved(&mut self) -> Option<(&mut Interleaved, Outlet<'_>)> {
-        let interleaved = self.interleaved.as_deref_mut()?;
+    /// The messages in progress, where complete messages go, and the TSNs that have arrived.
+    fn messages(&mut self) -> (&mut Messages, Outlet<'_>, &TsnTracker) {
         let outlet = Outlet {
             ready: &mut self.ready,
             window: &mut self.window,
-            revocable: &mut self.revocable,
+            renegable: &mut self.renegable,
             next_message: &mut self.next_message,
         };
-        Some((interleaved, outlet))
+        (&mut self.messages, outlet, &self.tracker)
     }
 
     /// Streams from the peer.
@@ -222,46 +182,52 @@ impl Receiver {
 
     /// A chunk of user data came in.
     pub(crate) fn on_fragment(&mut self, mut fragment: Fragment) -> Verdict {
-        let index = match self.tracker.classify(fragment.tsn) {
-            Arrival::New(index) => index,
+        let tsn = match self.tracker.classify(fragment.tsn) {
+            Arrival::New(tsn) => tsn,
             Arrival::Duplicate => {
-                self.timing.note(Urgency::AtOnce);
+                self.acks.timing.note(Urgency::AtOnce);
                 return Verdict::Duplicate;
             }
             Arrival::OutOfRange => {
-                self.timing.note(Urgency::AtOnce);
+                self.acks.timing.note(Urgency::AtOnce);
                 return Verdict::OutOfRange;
             }
         };
         let len = fragment.payload.len();
-        let next_in_order = index == self.tracker.cumulative() + 1;
-        if next_in_order && self.may_renege {
+        let next_in_order = tsn == self.tracker.cumulative() + 1;
+        if next_in_order && self.renegable.enabled {
             self.renege_for(len);
         }
         if !self
             .window
-            .has_room(len, next_in_order, self.tracker.has_gaps(), self.is_readable())
+            .accepts(len, next_in_order, self.tracker.has_gaps(), self.is_readable())
         {
-            self.timing.note(Urgency::AtOnce);
-            return Verdict::NoRoom;
+            self.acks.timing.note(Urgency::AtOnce);
+            return Verdict::WindowFull;
         }
-        // A gap is open, or this makes one, or closes one: the sender wants to know (§6.7).
+        // A gap is open, or this chunk opens or closes one: the sender wants to know (§6.7).
         if !next_in_order || self.tracker.has_gaps() {
-            self.timing.note(Urgency::Gap);
+            self.acks.timing.note(Urgency::Gap);
         }
-        self.tracker.record(index);
+        self.tracker.record(tsn);
         let whole = fragment.beginning && fragment.ending;
         let known_stream = fragment.stream.0 < self.inbound_streams;
         let alone = whole || !known_stream;
-        if alone && !self.reassembly.is_empty() && self.reassembly.expects(index) {
+        if let Messages::Sequential(sequential) = &self.messages
+            && alone
+            && sequential.expects(tsn)
+        {
             return Verdict::Violation("a message stands in the middle of another");
         }
         if !known_stream {
-            self.timing.note(Urgency::AtOnce);
+            self.acks.timing.note(Urgency::AtOnce);
             return Verdict::InvalidStream;
         }
-        if !fragment.beginning && self.reassembly.is_orphan(index, self.forwarded) {
-            self.drop_orphan(index);
+        if !fragment.beginning
+            && let (Messages::Sequential(sequential), mut out, _) = self.messages()
+            && sequential.is_orphan(tsn)
+        {
+            sequential.drop_orphan(tsn, &mut out);
             return Verdict::Accepted;
         }
         if self.window.chunks() == 0 {
@@ -273,190 +239,33 @@ impl Receiver {
         } else {
             self.window.chunks() > FEW
         };
-        // Parts of a message wait with the application too, for as long as it joins them.
+        // Parts of a message also wait in the application, until it has joined them.
         if (many && len <= SMALL) || ((many || !whole) && len * 4 < fragment.datagram) {
             fragment.payload = Bytes::copy_from_slice(&fragment.payload);
         }
-        match self.interleaved() {
-            Some((interleaved, mut outlet)) => interleaved.on_fragment(index, fragment, &mut outlet),
-            None if whole => self.on_whole(index, fragment),
-            None => self.on_part(index, fragment),
-        }
-    }
-
-    /// A message in one fragment.
-    #[inline(always)]
-    fn on_whole(&mut self, index: ExtendedTsn, fragment: Fragment) -> Verdict {
-        let part = MessagePart {
-            stream: fragment.stream,
-            ppid: fragment.ppid,
-            unordered: fragment.unordered,
-            message: self.number(),
-            beginning: true,
-            ending: true,
-            truncated: false,
-            payload: fragment.payload.into(),
-        };
-        let held = Held {
-            part,
-            first: index,
-            chunks: 1,
-        };
-        let verdict = self.deliver(index, fragment.sequence, held);
-        if !self.reassembly.is_empty() {
-            self.seek_partial();
-        }
-        verdict
-    }
-
-    /// A fragment of a message whose TSNs follow each other.
-    fn on_part(&mut self, index: ExtendedTsn, fragment: Fragment) -> Verdict {
-        let tracker = &self.tracker;
-        match self
-            .reassembly
-            .insert(index, fragment, |neighbour| tracker.contains(neighbour))
-        {
-            Ok(first) => {
-                if self.partial != Some(first) {
-                    self.revocable.add(Run::of(index));
-                }
-                self.on_assembly(first)
+        match self.messages() {
+            (Messages::Sequential(sequential), mut out, tracker) => {
+                sequential.on_fragment(tsn, fragment, tracker, &mut out)
             }
-            Err(what) => Verdict::Violation(what),
-        }
-    }
-
-    fn number(&mut self) -> u64 {
-        let number = self.next_message;
-        self.next_message += 1;
-        number
-    }
-
-    /// A run of fragments has grown: it may be a message now, or be handed over in parts.
-    fn on_assembly(&mut self, first: ExtendedTsn) -> Verdict {
-        let complete = self.reassembly.assembly(first).is_some_and(Assembly::is_complete);
-        let assembly = complete.then(|| self.reassembly.remove(first)).flatten();
-        let verdict = match assembly {
-            Some(assembly) => {
-                self.revocable.remove(assembly.whole());
-                self.partial = self.partial.filter(|partial| *partial != first);
-                self.complete(assembly)
+            (Messages::Interleaved(interleaved), mut out, _) => {
+                interleaved.on_fragment(tsn, fragment, &mut out)
             }
-            None => {
-                self.note_partial();
-                Verdict::Accepted
-            }
-        };
-        self.seek_partial();
-        verdict
-    }
-
-    /// Begins to hand over the lowest message in parts if it is large, its turn has come and nothing below it is missing.
-    /// None other needs it: whatever comes next in order makes this one grow. One beyond a gap must not be begun, for the
-    /// message in the gap may need the room more, and two are never handed over at a time.
-    fn seek_partial(&mut self) {
-        if self.partial.is_some() {
-            return;
         }
-        let Some(lowest) = self.reassembly.lowest() else {
-            return;
-        };
-        let large = lowest.bytes >= self.partial_point || lowest.pieces.len() >= self.partial_chunks;
-        if large
-            && lowest.first <= self.tracker.cumulative()
-            && lowest.has_beginning()
-            && (lowest.unordered || self.streams.turn(lowest.stream, lowest.sequence, 0) == Turn::Now)
-        {
-            self.partial = Some(lowest.first);
-            self.note_partial();
-        }
-    }
-
-    /// Of the message that is handed over in parts nothing may be reneged.
-    fn note_partial(&mut self) {
-        if self.may_renege
-            && let Some(run) = self.partial.and_then(|first| self.reassembly.assembly(first))
-        {
-            self.revocable.remove(run.whole());
-        }
-    }
-
-    /// All fragments of a message are there.
-    fn complete(&mut self, assembly: Assembly) -> Verdict {
-        let chunks = assembly.pieces.len();
-        let message = assembly.handed_over.unwrap_or_else(|| self.number());
-        let part = MessagePart {
-            stream: assembly.stream,
-            ppid: assembly.ppid,
-            unordered: assembly.unordered,
-            message,
-            beginning: assembly.handed_over.is_none(),
-            ending: true,
-            truncated: false,
-            payload: Payload::from(Vec::from(assembly.pieces)),
-        };
-        let held = Held {
-            part,
-            first: assembly.first,
-            chunks,
-        };
-        self.deliver(assembly.first, assembly.sequence, held)
-    }
-
-    /// A message is whole, its first TSN is `first`: it can be read now, or waits for its turn.
-    #[inline]
-    fn deliver(&mut self, first: ExtendedTsn, sequence: u32, held: Held) -> Verdict {
-        let stream = held.part.stream;
-        if held.part.unordered {
-            self.ready.push_back(Ready::Message(held));
-            return Verdict::Accepted;
-        }
-        let missing_below = first.saturating_sub(self.tracker.cumulative() + 1);
-        match self.streams.turn(stream, sequence, missing_below) {
-            Turn::Now => {
-                self.ready.push_back(Ready::Message(held));
-                let (ready, revocable) = (&mut self.ready, &mut self.revocable);
-                self.streams.advance(stream, |next| {
-                    revocable.remove_message(&next);
-                    ready.push_back(Ready::Message(next));
-                });
-            }
-            Turn::Later => {
-                let last = held.first + held.chunks as ExtendedTsn - 1;
-                match self.streams.keep(sequence, held) {
-                    Ok(number) => {
-                        let place = Place::Waits(stream, number);
-                        self.revocable.add_at(Run { first, last }, place);
-                    }
-                    Err(second) => self.drop_held(&second),
-                }
-            }
-            Turn::Past => {
-                self.drop_held(&held);
-                return Verdict::Late;
-            }
-            Turn::Skipped => return Verdict::Violation("an ordered message was left out"),
-        }
-        Verdict::Accepted
-    }
-
-    /// A message whose number was used before: the peer's fault, and nobody waits for it.
-    fn drop_held(&mut self, held: &Held) {
-        self.window.release(held.part.payload.len(), held.chunks);
     }
 
     /// The next message, or part of one.
     pub(crate) fn recv(&mut self, now: Timestamp) -> Option<MessagePart> {
-        let held = match self.ready.pop_front() {
-            Some(Ready::Message(held)) => held,
-            Some(Ready::Grown(key)) => {
-                let (held, again) = self.interleaved.as_mut()?.take_grown(key)?;
+        let held = match (self.ready.pop_front(), &mut self.messages) {
+            (Some(Ready::Message(held)), _) => held,
+            (Some(Ready::Grown(key)), Messages::Interleaved(interleaved)) => {
+                let (held, again) = interleaved.take_grown(key)?;
                 if again {
                     self.ready.push_front(Ready::Grown(key));
                 }
                 held
             }
-            None => self.take_partial()?,
+            (None, Messages::Sequential(sequential)) => sequential.take_partial(&mut self.next_message)?,
+            _ => return None,
         };
         let len = held.part.payload.len();
         self.window.release(len, held.chunks);
@@ -464,39 +273,13 @@ impl Receiver {
         Some(held.part)
     }
 
-    /// What is there of the message that is handed over in parts.
-    fn take_partial(&mut self) -> Option<Held> {
-        let number = self.next_message;
-        let assembly = self.reassembly.assembly_mut(self.partial?)?;
-        if assembly.pieces.is_empty() {
-            return None;
-        }
-        let beginning = assembly.handed_over.is_none();
-        let message = *assembly.handed_over.get_or_insert(number);
-        let pieces = Vec::from(core::mem::take(&mut assembly.pieces));
-        let held = Held {
-            first: assembly.first,
-            chunks: pieces.len(),
-            part: MessagePart {
-                stream: assembly.stream,
-                ppid: assembly.ppid,
-                unordered: assembly.unordered,
-                message,
-                beginning,
-                ending: false,
-                truncated: false,
-                payload: pieces.into(),
-            },
-        };
-        assembly.bytes = 0;
-        self.next_message += u64::from(beginning);
-        Some(held)
-    }
-
-    /// Whether [`Receiver::recv`] has something.
+    /// Whether [`Receiver::recv`] would return a message or part.
     pub(crate) fn is_readable(&self) -> bool {
-        let partial = self.partial.and_then(|first| self.reassembly.assembly(first));
-        !self.ready.is_empty() || partial.is_some_and(|assembly| !assembly.pieces.is_empty())
+        let partial = match &self.messages {
+            Messages::Sequential(sequential) => sequential.has_partial(),
+            Messages::Interleaved(_) => false,
+        };
+        !self.ready.is_empty() || partial
     }
 
     /// After the last chunk of a packet with DATA; `immediate` if a chunk had the I bit, `several_paths` if the sender uses
@@ -504,76 +287,48 @@ impl Receiver {
     pub(crate) fn on_packet(&mut self, now: Timestamp, immediate: bool, several_paths: bool) {
         self.packets += 1;
         if immediate || self.window.a_rwnd() == 0 {
-            self.timing.note(Urgency::AtOnce);
+            self.acks.timing.note(Urgency::AtOnce);
         }
-        self.timing.on_packet(now, several_paths);
+        self.acks.timing.on_packet(now, several_paths);
     }
 
-    /// An acknowledgement is due whatever the rules say.
+    /// Makes an acknowledgement due whatever the rules of §6.2 say.
     pub(crate) fn force_ack(&mut self) {
-        self.timing.force();
+        self.acks.timing.force();
     }
 
     /// Whether an acknowledgement must leave.
     pub(crate) fn ack_due(&self) -> bool {
-        self.timing.is_due()
+        self.acks.timing.is_due()
     }
 
-    /// Whether an acknowledgement may ride with data (§6.2).
+    /// Whether an acknowledgement may be bundled with data (§6.2).
     pub(crate) fn ack_pending(&self) -> bool {
-        self.timing.is_pending()
+        self.acks.timing.is_pending()
     }
 
-    /// When the delay of an acknowledgement ends.
+    /// When a delayed acknowledgement becomes due.
     pub(crate) fn ack_deadline(&self) -> Option<Timestamp> {
-        self.timing.deadline()
+        self.acks.timing.deadline()
     }
 
     pub(crate) fn on_ack_timer(&mut self, now: Timestamp) {
-        self.timing.on_timer(now);
+        self.acks.timing.on_timer(now);
     }
 
-    /// Bytes of all gap blocks of the next acknowledgement.
+    /// Bytes that all gap ack blocks take in the next acknowledgement.
     pub(crate) fn gap_blocks_len(&self) -> usize {
         4 * self.tracker.runs()
     }
 
-    /// Hands the content of an acknowledgement to `write`; it fits a chunk of `room` bytes. Gap blocks go before
-    /// duplicates, low ones before high.
+    /// Hands the content of a SACK or NR-SACK to `write`; it fits a chunk of `room` bytes. Gap ack blocks come before duplicates,
+    /// low ones before high ones.
     pub(crate) fn build_ack<R>(&mut self, room: usize, write: impl FnOnce(AckContent<'_>) -> R) -> R {
-        let header = if self.nr_sack {
-            NrSackWriter::HEADER_LEN
-        } else {
-            Sack::HEADER_LEN
-        };
-        let entries = room.saturating_sub(header) / 4; // all kinds take 4 bytes
-        self.blocks.clear();
-        self.duplicates.clear();
-        self.tracker.gap_blocks(entries, &mut self.blocks);
-        self.tracker
-            .take_duplicates(entries - self.blocks.len(), &mut self.duplicates);
-        let packets = self.timing.packets_answered();
-        self.timing.on_sent();
-        self.window.on_advertised();
-        // Who never takes anything back holds everything for good.
-        let revocable = match (self.nr_sack, self.may_renege) {
-            (false, _) => self.blocks.len(),
-            (true, false) => 0,
-            (true, true) => self.sort_revocable(entries),
-        };
-        let (revocable, nonrenegable) = self.blocks.split_at(revocable);
-        write(AckContent {
-            packets,
-            cumulative_tsn_ack: self.tracker.cumulative_tsn(),
-            a_rwnd: self.window.a_rwnd(),
-            revocable,
-            nonrenegable,
-            is_nr_sack: self.nr_sack,
-            duplicate_tsns: &self.duplicates,
-        })
+        self.acks
+            .build(room, &mut self.tracker, &self.renegable, &mut self.window, write)
     }
 
-    /// Whether reading has made so much room that the peer should know at once.
+    /// Whether the application has read so much that the peer should learn of the larger receive window at once.
     pub(crate) fn window_update_due(&self) -> bool {
         self.window.has_opened()
     }
@@ -586,7 +341,7 @@ impl Receiver {
         self.window.a_rwnd()
     }
 
-    /// Bytes held, complete or not.
+    /// Bytes of complete and incomplete messages that the application has not read.
     pub(crate) fn unread_bytes(&self) -> usize {
         self.window.bytes()
     }

@@ -1,5 +1,5 @@
-//! Fragments on their way to messages (RFC 9260 §6.9). The fragments of a message have TSNs that follow each other, so a
-//! message is a run of TSNs from one that begins to one that ends.
+//! Reassembly (RFC 9260 §6.9). The fragments of a message have consecutive TSNs, so a message is a run of TSNs from a fragment
+//! with the B bit to one with the E bit.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -10,7 +10,7 @@ use super::Fragment;
 use crate::seq::ExtendedTsn;
 use crate::seq::Run;
 
-/// Fragments of one message whose TSNs follow each other.
+/// Fragments of one message with consecutive TSNs.
 #[derive(Debug)]
 pub(super) struct Assembly {
     pub(super) first: ExtendedTsn,
@@ -18,21 +18,21 @@ pub(super) struct Assembly {
     pub(super) stream: StreamId,
     pub(super) unordered: bool,
     pub(super) sequence: u32,
-    /// Of the first fragment; the RFC wants it equal in all.
+    /// That of the first fragment; the RFC requires the same in all.
     pub(super) ppid: Ppid,
     has_beginning: bool,
     pub(super) has_ending: bool,
-    pub(super) pieces: VecDeque<Bytes>,
+    pub(super) payloads: VecDeque<Bytes>,
     pub(super) bytes: usize,
     /// Once a part was handed over: the number the message has for the application.
     pub(super) handed_over: Option<u64>,
 }
 
 impl Assembly {
-    fn new(index: ExtendedTsn, fragment: Fragment) -> Self {
+    fn new(tsn: ExtendedTsn, fragment: Fragment) -> Self {
         Self {
-            first: index,
-            last: index,
+            first: tsn,
+            last: tsn,
             stream: fragment.stream,
             unordered: fragment.unordered,
             sequence: fragment.sequence,
@@ -40,7 +40,7 @@ impl Assembly {
             has_beginning: fragment.beginning,
             has_ending: fragment.ending,
             bytes: fragment.payload.len(),
-            pieces: VecDeque::from([fragment.payload]),
+            payloads: VecDeque::from([fragment.payload]),
             handed_over: None,
         }
     }
@@ -57,7 +57,7 @@ impl Assembly {
         }
     }
 
-    /// Whether its beginning is there, so that it can be handed over in order.
+    /// Whether the first fragment of the message is there.
     pub(super) fn has_beginning(&self) -> bool {
         self.has_beginning
     }
@@ -70,70 +70,69 @@ impl Assembly {
         self.stream == stream && self.unordered == unordered && (unordered || self.sequence == sequence)
     }
 
-    /// Whether this fragment, whose TSN is `index`, goes on where the run ends.
-    fn goes_on_with(&self, index: ExtendedTsn, fragment: &Fragment) -> bool {
-        self.last + 1 == index
+    /// Whether the fragment with this TSN continues the run.
+    fn goes_on_with(&self, tsn: ExtendedTsn, fragment: &Fragment) -> bool {
+        self.last + 1 == tsn
             && !self.has_ending
             && !fragment.beginning
             && self.is_of(fragment.stream, fragment.unordered, fragment.sequence)
     }
 
-    /// Adds a fragment that goes on where the run ends.
+    /// Adds a fragment that continues the run.
     fn push(&mut self, fragment: Fragment) {
         self.last += 1;
         self.has_ending = fragment.ending;
         self.bytes += fragment.payload.len();
-        self.pieces.push_back(fragment.payload);
+        self.payloads.push_back(fragment.payload);
     }
 
-    /// Joins what follows to the end; the shorter side moves.
+    /// Adds the run that follows; the shorter one of the two moves.
     fn append(&mut self, mut next: Self) {
         self.last = next.last;
         self.has_ending = next.has_ending;
         self.bytes += next.bytes;
-        if self.pieces.len() >= next.pieces.len() {
-            self.pieces.append(&mut next.pieces);
+        if self.payloads.len() >= next.payloads.len() {
+            self.payloads.append(&mut next.payloads);
         } else {
-            while let Some(piece) = self.pieces.pop_back() {
-                next.pieces.push_front(piece);
+            while let Some(payload) = self.payloads.pop_back() {
+                next.payloads.push_front(payload);
             }
-            self.pieces = next.pieces;
+            self.payloads = next.payloads;
         }
     }
 }
 
-/// The messages that are not complete.
+/// The incomplete messages.
 #[derive(Debug, Default)]
 pub(super) struct Reassembly {
     by_first: BTreeMap<ExtendedTsn, Assembly>,
-    /// Where the ordered ones of each stream begin.
+    /// The first TSNs of the ordered ones, by stream.
     ordered: BTreeSet<(StreamId, ExtendedTsn)>,
 }
 
 impl Reassembly {
-    /// Adds a fragment. Answers where the run begins that it is now part of.
+    /// Adds a fragment. Returns the first TSN of the run that it now belongs to.
     ///
-    /// `arrived` tells whether a TSN has come in: a neighbour that has, and is no part of a message in the making,
-    /// belongs to a message that is whole.
+    /// `arrived` tells whether a TSN has arrived: a neighbour that has and is in no run belongs to a complete message.
     ///
     /// # Errors
-    /// What is wrong, if the fragment contradicts its neighbours.
+    /// How the fragment contradicts its neighbours.
     pub(super) fn insert(
         &mut self,
-        index: ExtendedTsn,
+        tsn: ExtendedTsn,
         fragment: Fragment,
         arrived: impl Fn(ExtendedTsn) -> bool,
     ) -> Result<ExtendedTsn, &'static str> {
-        // In order, as nearly all come: what came last grows.
+        // Nearly all fragments arrive in order and continue the highest run.
         if let Some(mut highest) = self.by_first.last_entry()
-            && highest.get().goes_on_with(index, &fragment)
-            && (fragment.ending || !arrived(index + 1))
+            && highest.get().goes_on_with(tsn, &fragment)
+            && (fragment.ending || !arrived(tsn + 1))
         {
             highest.get_mut().push(fragment);
             return Ok(highest.get().first);
         }
-        let mut run = Assembly::new(index, fragment);
-        let next = self.remove(index + 1);
+        let mut run = Assembly::new(tsn, fragment);
+        let next = self.remove(tsn + 1);
         match next.map(|next| (next.has_beginning, next)) {
             Some((true, next)) if run.has_ending => {
                 self.keep(next);
@@ -145,13 +144,13 @@ impl Reassembly {
                 run.append(next);
             }
             Some(_) => return Err("a message ends where another fragment of it follows, or the reverse"),
-            None if !run.has_ending && arrived(index + 1) => {
+            None if !run.has_ending && arrived(tsn + 1) => {
                 return Err("a message without an end is followed by another");
             }
             None => {}
         }
-        let before = self.by_first.range_mut(..index).next_back().map(|(_, run)| run);
-        let before = before.filter(|before| before.last + 1 == index);
+        let before = self.by_first.range_mut(..tsn).next_back().map(|(_, run)| run);
+        let before = before.filter(|before| before.last + 1 == tsn);
         match before.map(|before| (before.has_ending, before)) {
             Some((true, _)) if run.has_beginning => {}
             Some((false, before)) if !run.has_beginning => {
@@ -163,7 +162,7 @@ impl Reassembly {
                 return Ok(first);
             }
             Some(_) => return Err("a message begins in the middle of another, or has no beginning"),
-            None if !run.has_beginning && arrived(index - 1) => return Err("a fragment has no beginning"),
+            None if !run.has_beginning && arrived(tsn - 1) => return Err("a fragment has no beginning"),
             None => {}
         }
         let first = run.first;
@@ -171,17 +170,17 @@ impl Reassembly {
         Ok(first)
     }
 
-    /// Whether a fragment that does not begin a message has none to join, because what came before it, up to `forwarded`,
-    /// will not come (RFC 3758 §3.6).
-    pub(super) fn is_orphan(&self, index: ExtendedTsn, forwarded: ExtendedTsn) -> bool {
-        if index > forwarded + 1 {
+    /// Whether a fragment without the B bit has no run to continue, because the TSN before it, up to `forwarded`, will not come
+    /// (RFC 3758 §3.6).
+    pub(super) fn is_orphan(&self, tsn: ExtendedTsn, forwarded: ExtendedTsn) -> bool {
+        if tsn > forwarded + 1 {
             return false;
         }
-        let before = self.by_first.range(..index).next_back().map(|(_, run)| run);
-        before.is_none_or(|run| run.last + 1 != index)
+        let before = self.by_first.range(..tsn).next_back().map(|(_, run)| run);
+        before.is_none_or(|run| run.last + 1 != tsn)
     }
 
-    /// Takes out a run that misses a TSN up to `forwarded`, which will not come (RFC 3758 §3.6).
+    /// Takes out a run of which a TSN up to `forwarded` is missing, which will not come (RFC 3758 §3.6).
     pub(super) fn take_cut_off(&mut self, forwarded: ExtendedTsn) -> Option<Assembly> {
         let mut runs = self.by_first.range(..=forwarded + 1);
         let cut_off = |run: &Assembly| run.last < forwarded || !run.has_beginning;
@@ -189,8 +188,8 @@ impl Reassembly {
         self.remove(first)
     }
 
-    /// The first ordered message in the making of a stream, if there is one.
-    pub(super) fn going_on(&self, stream: StreamId) -> Option<Ssn> {
+    /// The SSN of the first incomplete ordered message of a stream.
+    pub(super) fn in_progress(&self, stream: StreamId) -> Option<Ssn> {
         let (_, first) = self
             .ordered
             .range((stream, 0)..=(stream, ExtendedTsn::MAX))
@@ -198,26 +197,27 @@ impl Reassembly {
         self.by_first.get(first).map(|run| Ssn(run.sequence as u16))
     }
 
-    /// The run that this TSN is in.
-    pub(super) fn run_of(&self, index: ExtendedTsn) -> Option<ExtendedTsn> {
-        let (first, run) = self.by_first.range(..=index).next_back()?;
-        (index <= run.last).then_some(*first)
+    /// The first TSN of the run that has this TSN.
+    pub(super) fn run_of(&self, tsn: ExtendedTsn) -> Option<ExtendedTsn> {
+        let (first, run) = self.by_first.range(..=tsn).next_back()?;
+        (tsn <= run.last).then_some(*first)
     }
 
-    /// First and last index of every run.
+    /// First and last TSN of every run.
     #[cfg(test)]
     pub(super) fn runs(&self) -> impl DoubleEndedIterator<Item = (ExtendedTsn, ExtendedTsn)> + '_ {
         self.by_first.values().map(|run| (run.first, run.last))
     }
 
-    /// Whether a fragment with this TSN must be a middle one: one before it has no end, or one behind no beginning.
-    pub(super) fn expects(&self, index: ExtendedTsn) -> bool {
-        let before = self.by_first.range(..index).next_back().map(|(_, run)| run);
-        let open_before = before.is_some_and(|run| run.last + 1 == index && !run.has_ending);
+    /// Whether a fragment with this TSN belongs to an incomplete message: the one before it has no E bit, or the one after it no
+    /// B bit.
+    pub(super) fn expects(&self, tsn: ExtendedTsn) -> bool {
+        let before = self.by_first.range(..tsn).next_back().map(|(_, run)| run);
+        let open_before = before.is_some_and(|run| run.last + 1 == tsn && !run.has_ending);
         open_before
             || self
                 .by_first
-                .get(&(index + 1))
+                .get(&(tsn + 1))
                 .is_some_and(|run| !run.has_beginning)
     }
 
@@ -253,12 +253,12 @@ impl Reassembly {
         self.by_first.values().next()
     }
 
-    /// Drops everything; answers bytes and chunks that were held.
+    /// Drops everything; returns the bytes and chunks that were held.
     pub(super) fn clear(&mut self) -> (usize, usize) {
         let held = self.by_first.values().fold((0, 0), |(bytes, chunks), run| {
             (
-                bytes + run.pieces.iter().map(Bytes::len).sum::<usize>(),
-                chunks + run.pieces.len(),
+                bytes + run.payloads.iter().map(Bytes::len).sum::<usize>(),
+                chunks + run.payloads.len(),
             )
         });
         self.by_first.clear();

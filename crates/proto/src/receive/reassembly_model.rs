@@ -10,7 +10,7 @@ use super::reassembly::Reassembly;
 use crate::fuzzing::Commands;
 use crate::seq::ExtendedTsn;
 
-/// The index of the first fragment: what is below has arrived.
+/// The TSN of the first fragment: what is below has arrived.
 const FIRST: ExtendedTsn = 1000;
 
 /// How far ahead of the lowest one missing a fragment may come.
@@ -20,7 +20,7 @@ const AHEAD: u8 = 40;
 const MESSAGES: usize = 12;
 
 #[derive(Clone, Debug)]
-struct Piece {
+struct Entry {
     stream: StreamId,
     unordered: bool,
     sequence: u32,
@@ -31,7 +31,7 @@ struct Piece {
     taken: bool,
 }
 
-impl Piece {
+impl Entry {
     fn continues(&self, before: &Self) -> bool {
         let same = self.stream == before.stream && self.unordered == before.unordered;
         same && (self.unordered || self.sequence == before.sequence)
@@ -40,7 +40,7 @@ impl Piece {
 
 struct Model {
     reassembly: Reassembly,
-    pieces: BTreeMap<ExtendedTsn, Piece>,
+    entries: BTreeMap<ExtendedTsn, Entry>,
     /// Everything below has arrived.
     lowest_missing: ExtendedTsn,
 }
@@ -53,22 +53,22 @@ struct Neighbours {
 }
 
 impl Model {
-    fn arrived(&self, index: ExtendedTsn) -> bool {
-        index < FIRST || self.pieces.contains_key(&index)
+    fn arrived(&self, tsn: ExtendedTsn) -> bool {
+        tsn < FIRST || self.entries.contains_key(&tsn)
     }
 
-    fn neighbours(&self, index: ExtendedTsn, piece: &Piece) -> Neighbours {
-        let before = self.pieces.get(&(index - 1));
-        let after = self.pieces.get(&(index + 1));
+    fn neighbours(&self, tsn: ExtendedTsn, entry: &Entry) -> Neighbours {
+        let before = self.entries.get(&(tsn - 1));
+        let after = self.entries.get(&(tsn + 1));
         let mut fits = true;
         match before {
-            Some(before) if before.ending => fits &= piece.beginning,
-            Some(before) => fits &= !piece.beginning && piece.continues(before),
-            None => fits &= piece.beginning || index > FIRST,
+            Some(before) if before.ending => fits &= entry.beginning,
+            Some(before) => fits &= !entry.beginning && entry.continues(before),
+            None => fits &= entry.beginning || tsn > FIRST,
         }
         match after {
-            Some(after) if after.beginning => fits &= piece.ending,
-            Some(after) => fits &= !piece.ending && after.continues(piece),
+            Some(after) if after.beginning => fits &= entry.ending,
+            Some(after) => fits &= !entry.ending && after.continues(entry),
             None => {}
         }
         Neighbours {
@@ -78,66 +78,66 @@ impl Model {
         }
     }
 
-    /// The run of fragments of one message around this index: its first index and its pieces.
-    fn run_around(&self, index: ExtendedTsn) -> (ExtendedTsn, Vec<&Piece>) {
-        let mut first = index;
-        while !self.pieces[&first].beginning && self.pieces.contains_key(&(first - 1)) {
+    /// The run of fragments of one message around this TSN: its first TSN and its fragments.
+    fn run_around(&self, tsn: ExtendedTsn) -> (ExtendedTsn, Vec<&Entry>) {
+        let mut first = tsn;
+        while !self.entries[&first].beginning && self.entries.contains_key(&(first - 1)) {
             first -= 1;
         }
-        let mut run = vec![&self.pieces[&first]];
+        let mut run = vec![&self.entries[&first]];
         let mut last = first;
-        while !self.pieces[&last].ending
-            && let Some(piece) = self.pieces.get(&(last + 1))
+        while !self.entries[&last].ending
+            && let Some(entry) = self.entries.get(&(last + 1))
         {
-            run.push(piece);
+            run.push(entry);
             last += 1;
         }
         (first, run)
     }
 
     /// A fragment comes in. False if it is a violation, after which nothing follows.
-    fn arrive(&mut self, index: ExtendedTsn, piece: Piece) -> bool {
-        let Neighbours { fits, expected } = self.neighbours(index, &piece);
-        assert_eq!(self.reassembly.expects(index), expected, "at {index}");
-        if piece.beginning && piece.ending {
+    fn arrive(&mut self, tsn: ExtendedTsn, entry: Entry) -> bool {
+        let Neighbours { fits, expected } = self.neighbours(tsn, &entry);
+        assert_eq!(self.reassembly.expects(tsn), expected, "at {tsn}");
+        if entry.beginning && entry.ending {
             if expected {
                 return false;
             }
-            self.pieces.insert(index, piece);
+            self.entries.insert(tsn, entry);
             self.climb();
             return true;
         }
         let fragment = Fragment {
-            tsn: Tsn(index as u32),
-            stream: piece.stream,
-            unordered: piece.unordered,
-            sequence: piece.sequence,
+            tsn: Tsn(tsn as u32),
+            stream: entry.stream,
+            unordered: entry.unordered,
+            sequence: entry.sequence,
             fsn: 0,
-            ppid: Ppid(index as u32),
-            beginning: piece.beginning,
-            ending: piece.ending,
-            datagram: piece.payload.len(),
-            payload: piece.payload.clone(),
+            ppid: Ppid(tsn as u32),
+            beginning: entry.beginning,
+            ending: entry.ending,
+            datagram: entry.payload.len(),
+            payload: entry.payload.clone(),
         };
-        let pieces = &self.pieces;
-        let arrived = |index| index < FIRST || pieces.contains_key(&index);
-        let result = self.reassembly.insert(index, fragment, arrived);
-        assert_eq!(result.is_ok(), fits, "{piece:?} at {index}: {result:?}");
+        let entries = &self.entries;
+        let arrived = |tsn| tsn < FIRST || entries.contains_key(&tsn);
+        let result = self.reassembly.insert(tsn, fragment, arrived);
+        assert_eq!(result.is_ok(), fits, "{entry:?} at {tsn}: {result:?}");
         let Ok(first) = result else { return false };
-        self.pieces.insert(index, piece);
+        self.entries.insert(tsn, entry);
         self.climb();
-        self.check_run(index, first);
+        self.check_run(tsn, first);
         true
     }
 
     fn climb(&mut self) {
-        while self.pieces.contains_key(&self.lowest_missing) {
+        while self.entries.contains_key(&self.lowest_missing) {
             self.lowest_missing += 1;
         }
     }
 
-    fn check_run(&mut self, index: ExtendedTsn, answered: ExtendedTsn) {
-        let (first, run) = self.run_around(index);
+    fn check_run(&mut self, tsn: ExtendedTsn, answered: ExtendedTsn) {
+        let (first, run) = self.run_around(tsn);
         assert_eq!(answered, first);
         let assembly = self.reassembly.assembly(first).expect("the run is there");
         let complete = run[0].beginning && run[run.len() - 1].ending;
@@ -151,12 +151,12 @@ impl Model {
         );
         let left: Vec<_> = run
             .iter()
-            .filter(|piece| !piece.taken)
-            .map(|piece| &piece.payload)
+            .filter(|entry| !entry.taken)
+            .map(|entry| &entry.payload)
             .collect();
         assert!(
-            assembly.pieces.iter().eq(left.iter().copied()),
-            "the pieces of {first}, in order"
+            assembly.payloads.iter().eq(left.iter().copied()),
+            "the fragments of {first}, in order"
         );
         assert_eq!(
             assembly.bytes,
@@ -167,14 +167,14 @@ impl Model {
         }
     }
 
-    /// The runs in the making: first index, and pieces that are held.
-    fn open_runs(&self) -> Vec<(ExtendedTsn, Vec<&Piece>)> {
+    /// The runs in the making: first TSN, and fragments that are held.
+    fn open_runs(&self) -> Vec<(ExtendedTsn, Vec<&Entry>)> {
         let mut runs = Vec::new();
-        let mut index = FIRST;
-        while let Some((&next, _)) = self.pieces.range(index..).next() {
+        let mut tsn = FIRST;
+        while let Some((&next, _)) = self.entries.range(tsn..).next() {
             let (first, run) = self.run_around(next);
             assert_eq!(first, next);
-            index = next + run.len() as u64;
+            tsn = next + run.len() as u64;
             if !(run[0].beginning && run[run.len() - 1].ending) {
                 runs.push((first, run));
             }
@@ -191,31 +191,31 @@ impl Model {
         );
         let Some((first, len)) = expected else { return };
         let assembly = self.reassembly.assembly_mut(first).expect("it was found");
-        assembly.pieces.clear();
+        assembly.payloads.clear();
         assembly.bytes = 0;
-        for index in first..first + len as u64 {
-            self.pieces.get_mut(&index).expect("it is part of the run").taken = true;
+        for tsn in first..first + len as u64 {
+            self.entries.get_mut(&tsn).expect("it is part of the run").taken = true;
         }
     }
 }
 
 /// A fragment of the plan: messages of some lengths follow each other.
-fn planned(plan: &[u8; MESSAGES], index: ExtendedTsn) -> Piece {
+fn planned(plan: &[u8; MESSAGES], tsn: ExtendedTsn) -> Entry {
     let lengths = plan.map(|byte| 1 + u64::from(byte % 7));
     let turn: u64 = lengths.iter().sum();
-    let (round, mut offset) = ((index - FIRST) / turn, (index - FIRST) % turn);
+    let (round, mut offset) = ((tsn - FIRST) / turn, (tsn - FIRST) % turn);
     let mut message = 0;
     while offset >= lengths[message] {
         offset -= lengths[message];
         message += 1;
     }
-    Piece {
+    Entry {
         stream: StreamId(u16::from(plan[message] >> 6)),
         unordered: plan[message] & 32 != 0,
         sequence: round as u32,
         beginning: offset == 0,
         ending: offset + 1 == lengths[message],
-        payload: Bytes::from(vec![index as u8; 1 + (index % 5) as usize]),
+        payload: Bytes::from(vec![tsn as u8; 1 + (tsn % 5) as usize]),
         taken: false,
     }
 }
@@ -224,42 +224,42 @@ pub(crate) fn run(mut commands: Commands<'_>) {
     let plan: [u8; MESSAGES] = core::array::from_fn(|_| commands.u8());
     let mut model = Model {
         reassembly: Reassembly::default(),
-        pieces: BTreeMap::new(),
+        entries: BTreeMap::new(),
         lowest_missing: FIRST,
     };
     while let Some(command) = commands.next(8) {
         match command {
             // What a right sender sends.
             0..4 => {
-                let index = model.lowest_missing + u64::from(commands.u8() % AHEAD);
-                if !model.arrived(index) && !model.arrive(index, planned(&plan, index)) {
+                let tsn = model.lowest_missing + u64::from(commands.u8() % AHEAD);
+                if !model.arrived(tsn) && !model.arrive(tsn, planned(&plan, tsn)) {
                     return;
                 }
             }
             // What it does not: other flags, another stream, order or number.
             4 => {
-                let index = model.lowest_missing + u64::from(commands.u8() % AHEAD);
+                let tsn = model.lowest_missing + u64::from(commands.u8() % AHEAD);
                 let bits = commands.u8();
-                let mut piece = planned(&plan, index);
-                piece.beginning ^= bits & 1 != 0;
-                piece.ending ^= bits & 2 != 0;
-                piece.unordered ^= bits & 4 != 0;
-                piece.sequence ^= u32::from(bits >> 3 & 1);
-                piece.stream.0 ^= u16::from(bits >> 4 & 1);
-                if !model.arrived(index) && !model.arrive(index, piece) {
+                let mut entry = planned(&plan, tsn);
+                entry.beginning ^= bits & 1 != 0;
+                entry.ending ^= bits & 2 != 0;
+                entry.unordered ^= bits & 4 != 0;
+                entry.sequence ^= u32::from(bits >> 3 & 1);
+                entry.stream.0 ^= u16::from(bits >> 4 & 1);
+                if !model.arrived(tsn) && !model.arrive(tsn, entry) {
                     return;
                 }
             }
             5 | 6 => model.take_lowest(),
             _ => {
                 let open = model.open_runs();
-                let held = open.iter().flat_map(|(_, run)| run).filter(|piece| !piece.taken);
-                let sums = held.fold((0, 0), |(bytes, chunks), piece| {
-                    (bytes + piece.payload.len(), chunks + 1)
+                let held = open.iter().flat_map(|(_, run)| run).filter(|entry| !entry.taken);
+                let sums = held.fold((0, 0), |(bytes, chunks), entry| {
+                    (bytes + entry.payload.len(), chunks + 1)
                 });
                 assert_eq!(model.reassembly.clear(), sums);
                 assert!(model.reassembly.lowest().is_none());
-                model.pieces.clear();
+                model.entries.clear();
                 model.lowest_missing = FIRST;
             }
         }

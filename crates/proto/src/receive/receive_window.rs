@@ -1,23 +1,23 @@
-//! The window this side advertises, and what it holds for the application (RFC 9260 §6.2).
+//! The receive window that this side advertises, and the bytes and chunks that it holds (RFC 9260 §6.2).
 
 use core::time::Duration;
 
 use crate::config::BufferConfig;
 use crate::time::Timestamp;
 
-/// A window smaller than a full packet is advertised as none, so that the peer sends no crumbs (silly window
+/// In bytes: a window smaller than a full packet is advertised as 0, so that the peer sends no small packets (silly window
 /// avoidance, RFC 1122 §4.2.3.3).
 const CRUMB: usize = 1500;
 
-/// An application that reads a whole window within this time would be held up by it over any longer round trip: the
-/// window grows.
+/// If an application reads a whole window within this time, the window would limit it over any longer round trip. So the window
+/// grows.
 const GROWS_WITHIN: Duration = Duration::from_millis(500);
 
-/// Bytes and chunks held, against what may be held.
+/// Bytes and chunks that are held, and their limits.
 #[derive(Debug)]
 pub(super) struct ReceiveWindow {
     limit: usize,
-    /// What `limit` grows to at most.
+    /// The largest value of `limit`.
     most: usize,
     /// Bytes read since that time.
     read: (Timestamp, usize),
@@ -51,13 +51,13 @@ impl ReceiveWindow {
         self.chunks
     }
 
-    /// Whether a chunk can be held. `closes_gap`: it is the next in order. `readable`: the application could make room.
+    /// Whether a chunk may be held. `closes_gap`: it is the next in order. `readable`: the application could read something.
     ///
-    /// What closes the lowest gap is taken beyond the limit, up to twice of it, for only that lets the rest go; also when
-    /// nothing can be read, for then nothing else makes room. No peer that keeps the rules comes to twice the limit so:
-    /// what lies above the gap was taken within the limit, and a message below it that is not complete is handed over in
-    /// parts from half of the limit on. A single chunk may be larger than all that.
-    pub(super) fn has_room(&self, len: usize, closes_gap: bool, has_gaps: bool, readable: bool) -> bool {
+    /// A chunk that closes the lowest gap is accepted beyond the limit, up to twice the limit, because the data above the gap
+    /// waits for it. It is also accepted if the application can read nothing, because nothing else would open the window. A peer
+    /// that keeps the rules does not reach twice the limit: the data above the gap was accepted within the limit, and an
+    /// incomplete message below it is handed over in parts from half of the limit on. A single chunk may be larger than all that.
+    pub(super) fn accepts(&self, len: usize, closes_gap: bool, has_gaps: bool, readable: bool) -> bool {
         if self.bytes + len <= self.limit && self.chunks < self.max_chunks {
             return true;
         }
@@ -76,8 +76,8 @@ impl ReceiveWindow {
         self.chunks -= chunks;
     }
 
-    /// The application took `len` bytes: it makes the window grow by reading fast, so that one that does not read never
-    /// holds more than it was given at first.
+    /// The application read `len` bytes. Only fast reading makes the window grow: an application that does not read never holds
+    /// more than the initial limit.
     pub(super) fn on_read(&mut self, now: Timestamp, len: usize) {
         let (since, read) = self.read;
         if now > since + GROWS_WITHIN {
@@ -102,7 +102,7 @@ impl ReceiveWindow {
         self.last_advertised = self.a_rwnd() as usize;
     }
 
-    /// Whether the application has made enough room since the last SACK for the peer to be told.
+    /// Whether the window has grown enough since the last acknowledgement for the peer to be told.
     pub(super) fn has_opened(&self) -> bool {
         (self.a_rwnd() as usize).saturating_sub(self.last_advertised) >= self.limit / 4
     }
@@ -139,22 +139,22 @@ mod tests {
     fn beyond_the_limit_only_what_lets_others_go() {
         let mut window = window(10_000);
         window.take(10_000);
-        assert!(!window.has_room(1000, false, true, true));
+        assert!(!window.accepts(1000, false, true, true));
         assert!(
-            !window.has_room(1000, true, false, true),
-            "the application can make room"
+            !window.accepts(1000, true, false, true),
+            "the application could read something"
         );
-        assert!(window.has_room(1000, true, true, true));
-        assert!(window.has_room(1000, true, false, false));
+        assert!(window.accepts(1000, true, true, true));
+        assert!(window.accepts(1000, true, false, false));
         window.take(9_500);
         assert!(
-            !window.has_room(1000, true, true, true),
+            !window.accepts(1000, true, true, true),
             "a hostile peer gets no further"
         );
-        assert!(window.has_room(1000, true, true, false));
+        assert!(window.accepts(1000, true, true, false));
         window.take(1000);
         assert!(
-            !window.has_room(1000, true, true, false),
+            !window.accepts(1000, true, true, false),
             "nor where it sees to it that nothing can be read"
         );
     }
@@ -162,10 +162,10 @@ mod tests {
     #[test]
     fn a_chunk_larger_than_the_buffer_passes_when_nothing_else_can() {
         let mut window = window(1500);
-        assert!(!window.has_room(60_000, false, true, false));
-        assert!(window.has_room(60_000, true, false, false));
+        assert!(!window.accepts(60_000, false, true, false));
+        assert!(window.accepts(60_000, true, false, false));
         window.take(1000);
-        assert!(window.has_room(60_000, true, true, false));
+        assert!(window.accepts(60_000, true, true, false));
     }
 
     #[test]
@@ -173,6 +173,6 @@ mod tests {
         let mut window = window(10_000);
         (0..16).for_each(|_| window.take(1));
         assert_eq!(window.a_rwnd(), 0);
-        assert!(!window.has_room(1, false, true, true));
+        assert!(!window.accepts(1, false, true, true));
     }
 }

@@ -1,39 +1,39 @@
-//! Taking back what was acknowledged by gap blocks (RFC 9260 §6.2), for receivers that keep the right to it: so the buffer
-//! never grows beyond its limit for a gap's sake, and an NR-SACK tells the two kinds apart (draft-tuexen-tsvwg-sctp-multipath
-//! §4).
+//! Reneging: which data a receiver that may renege can drop after gap ack blocks acknowledged it (RFC 9260 §6.2). Reneging keeps
+//! the buffer within its limit while a gap is open, and an NR-SACK tells renegable from non-renegable data
+//! (draft-tuexen-tsvwg-sctp-multipath §4).
 
 use std::collections::BTreeMap;
 
 use anabranch_wire::StreamId;
 use anabranch_wire::chunk::GapAckBlock;
 
-use super::Receiver;
 use super::ack_timing::Urgency;
 use super::delivery::Held;
 use super::interleaved::Key;
+use super::{Messages, Receiver};
 use crate::seq::ExtendedTsn;
 use crate::seq::{Run, Runs};
 
-/// Where what may be reneged is held, if not as a run of fragments.
+/// Where renegable data is held, if not as a run of fragments.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
-    /// A message that waits for its turn, by its stream and number.
+    /// As a message that waits for its turn, by its stream and number.
     Waits(StreamId, u64),
-    /// A fragment of a message, by its FSN.
+    /// As a fragment of a message that interleaves, by its FSN.
     Fragment(Key, u64),
 }
 
-/// What may be reneged: what was not delivered and of which nothing was handed over. Held so that neither the highest of it nor
-/// what is told of it costs a look at all of it. Empty and of no cost where nothing ever is.
+/// The renegable data: messages that were not delivered and of which no part was handed over. Finding the highest TSN, or those
+/// of one gap ack block, does not visit all of them. If the receiver never reneges, the sets stay empty and cost nothing.
 #[derive(Debug, Default)]
-pub(super) struct Revocable {
+pub(super) struct Renegable {
     pub(super) enabled: bool,
     tsns: Runs,
     /// By the first TSN.
     places: BTreeMap<ExtendedTsn, Place>,
 }
 
-impl Revocable {
+impl Renegable {
     pub(super) fn new(enabled: bool) -> Self {
         Self {
             enabled,
@@ -47,7 +47,7 @@ impl Revocable {
         }
     }
 
-    /// Adds a run that is found by its place.
+    /// Adds a run that is held in this place.
     pub(super) fn add_at(&mut self, run: Run, place: Place) {
         if self.enabled {
             self.tsns.insert(run);
@@ -62,7 +62,7 @@ impl Revocable {
         }
     }
 
-    /// A message that waited is delivered.
+    /// Removes a message that waited and is now delivered.
     pub(super) fn remove_message(&mut self, held: &Held) {
         self.remove(Run {
             first: held.first,
@@ -74,102 +74,106 @@ impl Revocable {
         self.tsns.clear();
         self.places.clear();
     }
+
+    /// Sorts the gap ack blocks of an acknowledgement: first the renegable ones, whose number is returned, then the non-renegable
+    /// ones, at most `most` in all.
+    pub(super) fn sort(&self, cumulative: ExtendedTsn, most: usize, blocks: &mut Vec<GapAckBlock>) -> usize {
+        let kept = self.kept_blocks(cumulative, most, blocks);
+        let mut first_kind = Vec::new();
+        for told in blocks.drain(..) {
+            let renegable = self.tsns.present(told_run(cumulative, told));
+            let left = most - first_kind.len();
+            first_kind.extend(renegable.take(left).map(|run| block(cumulative, run)));
+        }
+        let count = first_kind.len();
+        blocks.append(&mut first_kind);
+        blocks.extend(kept.into_iter().take(most - count));
+        count
+    }
+
+    /// The first `most` blocks of what is non-renegable among the gap ack blocks of an acknowledgement.
+    pub(super) fn kept_blocks(
+        &self,
+        cumulative: ExtendedTsn,
+        most: usize,
+        blocks: &[GapAckBlock],
+    ) -> Vec<GapAckBlock> {
+        let told = blocks.iter().map(|told| told_run(cumulative, *told));
+        let kept = told.flat_map(|told| self.tsns.missing(told));
+        kept.take(most).map(|run| block(cumulative, run)).collect()
+    }
 }
 
 impl Receiver {
-    /// Drops messages that wait, the highest first, until `len` bytes that come next in order have room.
+    /// Drops renegable data, the highest TSN first, until `len` bytes that are next in order fit the receive window.
     pub(super) fn renege_for(&mut self, len: usize) {
-        self.revocable.tsns.remove_below(self.tracker.cumulative() + 1);
+        self.renegable.tsns.remove_below(self.tracker.cumulative() + 1);
         #[cfg(test)]
-        self.check_revocable();
-        while !self.window.has_room(len, false, true, true) {
+        self.check_renegable();
+        while !self.window.accepts(len, false, true, true) {
             let Some((dropped, bytes)) = self.drop_highest() else {
                 return;
             };
-            self.tracker.take_back(dropped.first, dropped.last);
-            self.revocable.remove(dropped);
+            self.tracker.renege(dropped);
+            self.renegable.remove(dropped);
             let chunks = dropped.len();
             self.window.release(bytes, chunks as usize);
             self.reneged += chunks;
-            self.timing.note(Urgency::AtOnce);
+            self.acks.timing.note(Urgency::AtOnce);
         }
     }
 
-    /// Drops what has the highest TSN: a run of fragments, a message, or where messages interleave a single fragment. Answers its
-    /// TSNs and bytes.
+    /// Drops the data with the highest TSN: a run of fragments, a message or, if messages interleave, a single fragment. Returns
+    /// its TSNs and bytes.
     fn drop_highest(&mut self) -> Option<(Run, usize)> {
-        let highest = self.revocable.tsns.last()?.last;
-        if let Some(first) = self.reassembly.run_of(highest) {
-            let run = self.reassembly.remove(first)?;
+        let highest = self.renegable.tsns.last()?.last;
+        if let Messages::Sequential(sequential) = &mut self.messages
+            && let Some(run) = sequential.take_run(highest)
+        {
             return Some((run.whole(), run.bytes));
         }
-        let (&first, &place) = self.revocable.places.range(..=highest).next_back()?;
-        match place {
-            Place::Waits(stream, number) => {
-                let held = self.streams.take_waiting(stream, number)?;
+        let (&first, &place) = self.renegable.places.range(..=highest).next_back()?;
+        match (place, &mut self.messages) {
+            (Place::Waits(stream, number), Messages::Sequential(sequential)) => {
+                let held = sequential.streams.take_waiting(stream, number)?;
                 let run = Run { first, last: highest };
                 Some((run, held.part.payload.len()))
             }
-            Place::Fragment(key, fsn) => {
-                let bytes = self.interleaved.as_mut()?.take_back(key, fsn)?;
+            (Place::Fragment(key, fsn), Messages::Interleaved(interleaved)) => {
+                let bytes = interleaved.renege(key, fsn)?;
                 Some((Run::of(first), bytes))
             }
+            // The places are cleared whenever the kind of messages changes.
+            _ => None,
         }
     }
 
-    /// Chunks dropped so far.
+    /// Chunks that were reneged so far.
     pub(crate) fn reneged(&self) -> u64 {
         self.reneged
     }
 
-    /// Sees that nothing is forgotten, by a look at all that is held.
+    /// Checks the sets against all data that is held.
     #[cfg(test)]
-    fn check_revocable(&self) {
-        if !self.may_renege {
+    fn check_renegable(&self) {
+        if !self.renegable.enabled {
             return;
         }
         let cumulative = self.tracker.cumulative();
-        let waiting = self.streams.waiting();
-        let waiting = waiting.map(|(first, chunks)| (first, first + chunks as ExtendedTsn - 1));
-        let runs = self.reassembly.runs();
-        let partial = self.partial;
-        let interleaved = self.interleaved.iter().flat_map(|all| all.revocable());
+        let (sequential, interleaved) = match &self.messages {
+            Messages::Sequential(sequential) => (Some(sequential.renegable()), None),
+            Messages::Interleaved(interleaved) => (None, Some(interleaved.renegable())),
+        };
+        let interleaved = interleaved.into_iter().flatten().map(|tsn| (tsn, tsn));
         let mut expected = Runs::default();
-        runs.filter(|(first, _)| Some(*first) != partial)
-            .chain(waiting)
-            .chain(interleaved.map(|index| (index, index)))
+        (sequential.into_iter().flatten().chain(interleaved))
             .filter(|(first, _)| *first > cumulative)
             .for_each(|(first, last)| expected.insert(Run { first, last }));
         assert!(
-            self.revocable.tsns.iter().eq(expected.iter()),
+            self.renegable.tsns.iter().eq(expected.iter()),
             "{:?}, not {expected:?}",
-            self.revocable
+            self.renegable
         );
-    }
-
-    /// Sorts the gap blocks of an acknowledgement into those that may be taken back, which come first, and the others;
-    /// answers how many the first are. Together they are at most `most`.
-    pub(super) fn sort_revocable(&mut self, most: usize) -> usize {
-        let kept = self.kept_blocks(most);
-        let cumulative = self.tracker.cumulative();
-        let mut first_kind = Vec::new();
-        for told in self.blocks.drain(..) {
-            let revocable = self.revocable.tsns.present(told_run(cumulative, told));
-            let left = most - first_kind.len();
-            first_kind.extend(revocable.take(left).map(|run| block(cumulative, run)));
-        }
-        let count = first_kind.len();
-        self.blocks.append(&mut first_kind);
-        self.blocks.extend(kept.into_iter().take(most - count));
-        count
-    }
-
-    /// What the gap blocks of an acknowledgement tell of that is non-renegable: the first `most` blocks.
-    pub(super) fn kept_blocks(&self, most: usize) -> Vec<GapAckBlock> {
-        let cumulative = self.tracker.cumulative();
-        let told = self.blocks.iter().map(|told| told_run(cumulative, *told));
-        let kept = told.flat_map(|told| self.revocable.tsns.missing(told));
-        kept.take(most).map(|run| block(cumulative, run)).collect()
     }
 }
 

@@ -1,5 +1,6 @@
 //! The receiving half against a naive model: whatever the order of arrival, everything once and in order.
 
+use anabranch_wire::chunk::Sack;
 use proptest::prelude::*;
 
 use super::*;
@@ -94,7 +95,7 @@ fn unknown_streams_duplicates_and_full_buffers() {
     );
     assert_eq!(
         receiver.on_fragment(fragment(3, 0, 1, "BE", &[0; 200])),
-        Verdict::NoRoom
+        Verdict::WindowFull
     );
     assert_eq!(receiver.a_rwnd(), 0);
     assert_eq!(receiver.recv(Timestamp::ZERO).unwrap().payload.len(), 2_900);
@@ -251,7 +252,7 @@ fn an_acknowledgement_fits_its_room() {
     receiver.on_packet(Timestamp::ZERO, false, false);
     assert!(receiver.ack_due());
     let (blocks, duplicates) = receiver.build_ack(Sack::HEADER_LEN + 14, |ack| {
-        let starts: Vec<_> = ack.revocable.iter().map(|block| block.start).collect();
+        let starts: Vec<_> = ack.renegable.iter().map(|block| block.start).collect();
         (starts, ack.duplicate_tsns.len())
     });
     assert_eq!((blocks, duplicates), (vec![3, 5, 7], 0));
@@ -304,7 +305,10 @@ proptest! {
         }
         let mut receiver = receiver(initial, 100_000);
         for stream in 0..4 {
-            (0..first_ssn).for_each(|_| receiver.streams.advance(StreamId(stream), |_| ()));
+            let Messages::Sequential(messages) = &mut receiver.messages else {
+                panic!("nothing was negotiated")
+            };
+            (0..first_ssn).for_each(|_| messages.streams.advance(StreamId(stream), |_| ()));
         }
         let mut received = Vec::new();
         for fragment in shuffled {
@@ -376,7 +380,7 @@ proptest! {
             receiver.build_ack(1000, |ack| {
                 let below = ack.cumulative_tsn_ack.0 as usize;
                 acked[..below].fill(true);
-                for block in ack.revocable {
+                for block in ack.renegable {
                     acked[below + usize::from(block.start) - 1..below + usize::from(block.end)].fill(true);
                 }
             });

@@ -1,15 +1,15 @@
-//! Which TSNs have arrived (RFC 9260 §6.2): the cumulative point, the runs above it, and what came twice. ECA-SCTP tracks the
-//! transmissions of each path in the same way, by their extended PSNs.
+//! The TSNs that have arrived (RFC 9260 §6.2): the cumulative TSN ack point, the runs above it, and duplicates. ECA-SCTP tracks
+//! the transmissions of each path in the same way, by their extended PSNs.
 
 use anabranch_wire::Tsn;
 use anabranch_wire::chunk::GapAckBlock;
 
 use crate::seq::{ExtendedTsn, Run, Runs, extend_tsn, first_extended_tsn};
 
-/// A gap block tells of TSNs by 16-bit offsets (§3.3.4): nothing further ahead is kept or acknowledged.
+/// A gap ack block has 16-bit offsets (§3.3.4): no TSN further ahead is kept or acknowledged.
 pub(super) const MAX_AHEAD: u64 = 65_535;
 
-/// Duplicates remembered for the next SACK: more would say nothing new.
+/// Duplicates remembered for the next SACK: more would tell the sender nothing new.
 const MOST_DUPLICATES: usize = 64;
 
 /// Where a TSN stands.
@@ -65,14 +65,14 @@ impl TsnTracker {
         arrival
     }
 
-    /// Where a number stands.
-    pub(crate) fn place(&self, index: ExtendedTsn) -> Arrival {
-        if self.contains(index) {
+    /// Where an extended TSN stands.
+    pub(crate) fn place(&self, tsn: ExtendedTsn) -> Arrival {
+        if self.contains(tsn) {
             Arrival::Duplicate
-        } else if index > self.cumulative + MAX_AHEAD {
+        } else if tsn > self.cumulative + MAX_AHEAD {
             Arrival::OutOfRange
         } else {
-            Arrival::New(index)
+            Arrival::New(tsn)
         }
     }
 
@@ -81,31 +81,31 @@ impl TsnTracker {
         self.above.count()
     }
 
-    /// Whether a new one would make a run longer, and not begin another.
-    pub(crate) fn touches(&self, index: ExtendedTsn) -> bool {
-        self.contains(index - 1) || self.contains(index + 1)
+    /// Whether a new TSN would make a run longer, and not begin another.
+    pub(crate) fn touches(&self, tsn: ExtendedTsn) -> bool {
+        self.contains(tsn - 1) || self.contains(tsn + 1)
     }
 
     /// Whether it has arrived.
-    pub(crate) fn contains(&self, index: ExtendedTsn) -> bool {
+    pub(crate) fn contains(&self, tsn: ExtendedTsn) -> bool {
         // The next one would have moved the cumulative point.
-        if index <= self.cumulative + 1 {
-            return index <= self.cumulative;
+        if tsn <= self.cumulative + 1 {
+            return tsn <= self.cumulative;
         }
-        self.above.contains(index)
+        self.above.contains(tsn)
     }
 
-    /// Notes a new one.
-    pub(crate) fn record(&mut self, index: ExtendedTsn) {
-        if index == self.cumulative + 1 {
-            self.cumulative = index;
+    /// Records a new TSN.
+    pub(crate) fn record(&mut self, tsn: ExtendedTsn) {
+        if tsn == self.cumulative + 1 {
+            self.cumulative = tsn;
             self.climb();
         } else {
-            self.above.insert(Run::of(index));
+            self.above.insert(Run::of(tsn));
         }
     }
 
-    /// Takes in what has arrived next to the cumulative point, and what lies below it.
+    /// Moves the cumulative point over the TSNs that have arrived next to it.
     fn climb(&mut self) {
         // Nearly always.
         if self.above.is_empty() {
@@ -117,31 +117,31 @@ impl TsnTracker {
         self.above.remove_below(self.cumulative + 1);
     }
 
-    /// Everything up to `index` counts as arrived (RFC 3758 §3.6), and what has arrived next to it. Answers how far `index`
-    /// was ahead; `None` if it is not ahead at all.
-    pub(crate) fn skip_to(&mut self, index: ExtendedTsn) -> Option<u64> {
-        if index <= self.cumulative {
+    /// TSNs up to `tsn` count as arrived (RFC 3758 §3.6). Returns how far `tsn` was ahead of the cumulative point; `None` if it
+    /// was not ahead.
+    pub(crate) fn skip_to(&mut self, tsn: ExtendedTsn) -> Option<u64> {
+        if tsn <= self.cumulative {
             return None;
         }
-        let ahead = index - self.cumulative;
-        self.cumulative = index;
+        let ahead = tsn - self.cumulative;
+        self.cumulative = tsn;
         self.climb();
         Some(ahead)
     }
 
-    /// Whether a gap block could report a number, and it has not arrived.
-    pub(crate) fn is_missing(&self, index: ExtendedTsn) -> bool {
-        matches!(self.place(index), Arrival::New(_))
+    /// Whether a TSN has not arrived, and a gap ack block could report it.
+    pub(crate) fn is_missing(&self, tsn: ExtendedTsn) -> bool {
+        matches!(self.place(tsn), Arrival::New(_))
     }
 
-    /// Takes back that a run of TSNs above the cumulative point has arrived (§6.2, reneging).
-    pub(crate) fn take_back(&mut self, first: ExtendedTsn, last: ExtendedTsn) {
-        self.above.remove(Run { first, last });
+    /// A run of TSNs above the cumulative point was dropped (§6.2).
+    pub(crate) fn renege(&mut self, run: Run) {
+        self.above.remove(run);
     }
 
-    /// Appends what is above the cumulative point to `blocks`, at most `most` of them.
+    /// Appends the gap ack blocks to `blocks`, at most `most` of them.
     pub(crate) fn gap_blocks(&self, most: usize, blocks: &mut Vec<GapAckBlock>) {
-        let offset = |index: ExtendedTsn| (index - self.cumulative) as u16;
+        let offset = |tsn: ExtendedTsn| (tsn - self.cumulative) as u16;
         let runs = self.above.iter().take(most);
         blocks.extend(runs.map(|run| GapAckBlock {
             start: offset(run.first),
@@ -149,7 +149,7 @@ impl TsnTracker {
         }));
     }
 
-    /// The duplicates since the last call, into `duplicates`, at most `most` of them.
+    /// Moves the duplicates since the last call to `duplicates`, at most `most` of them.
     pub(crate) fn take_duplicates(&mut self, most: usize, duplicates: &mut Vec<Tsn>) {
         duplicates.extend(self.duplicates.drain(..).take(most));
     }
@@ -171,8 +171,8 @@ mod tests {
 
     fn arrive(tracker: &mut TsnTracker, tsn: u32) -> Arrival {
         let arrival = tracker.classify(Tsn(tsn));
-        if let Arrival::New(index) = arrival {
-            tracker.record(index);
+        if let Arrival::New(tsn) = arrival {
+            tracker.record(tsn);
         }
         arrival
     }

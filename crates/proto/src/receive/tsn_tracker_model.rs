@@ -36,13 +36,13 @@ impl Model {
         } else if ahead > 65_535 {
             assert_eq!(arrival, Arrival::OutOfRange, "{tsn}");
         } else {
-            let Arrival::New(index) = arrival else {
+            let Arrival::New(extended) = arrival else {
                 panic!("{tsn} is new, not {arrival:?}")
             };
-            assert_eq!(index as u32, tsn.0, "the low bits are the TSN");
-            assert!(!self.tracker.contains(index));
-            self.tracker.record(index);
-            assert!(self.tracker.contains(index));
+            assert_eq!(extended as u32, tsn.0, "the low bits are the TSN");
+            assert!(!self.tracker.contains(extended));
+            self.tracker.record(extended);
+            assert!(self.tracker.contains(extended));
             self.above.insert(number);
             while self.above.remove(&(self.cumulative + 1)) {
                 self.cumulative += 1;

@@ -46,8 +46,8 @@ impl Inbound {
 pub(crate) struct Place {
     at: usize,
     transmission: PathSequence,
-    /// Its number in the tracker, if it is new there.
-    index: Option<u64>,
+    /// Its extended PSN, if it is new.
+    psn: Option<u64>,
 }
 
 /// What arrived by all paths.
@@ -60,7 +60,7 @@ pub(crate) struct Arrivals {
     /// The next acknowledgement reports a gap.
     reports_gap: bool,
     /// Where copies of the last acknowledgement are still to be sent.
-    pub(crate) copies: Vec<PathId>,
+    copies: Vec<PathId>,
 }
 
 impl Arrivals {
@@ -88,15 +88,15 @@ impl Arrivals {
         let path = &mut self.paths[at];
         path.came_by = came_by;
         path.policy = policy;
-        let index = match path.tracker.place(path.extend(transmission.number)?) {
-            Arrival::New(index) => Some(index),
+        let psn = match path.tracker.place(path.extend(transmission.number)?) {
+            Arrival::New(psn) => Some(psn),
             Arrival::Duplicate => None,
             Arrival::OutOfRange => return None,
         };
         Some(Place {
             at,
             transmission,
-            index,
+            psn,
         })
     }
 
@@ -113,10 +113,10 @@ impl Arrivals {
         let runs: usize = self.paths.iter().map(|path| path.tracker.runs()).sum();
         let tracker = &mut self.paths[place.at].tracker;
         let before = tracker.has_gaps();
-        if let Some(index) = place.index
-            && (runs < MOST_RUNS || tracker.touches(index))
+        if let Some(psn) = place.psn
+            && (runs < MOST_RUNS || tracker.touches(psn))
         {
-            tracker.record(index);
+            tracker.record(psn);
         }
         let gap = tracker.has_gaps();
         self.reports_gap |= gap;
@@ -138,10 +138,18 @@ impl Arrivals {
         path.tracker.skip_to(point);
     }
 
-    /// Whether a copy goes by every path.
-    pub(crate) fn wants_copies(&self) -> bool {
+    /// The next path to which the last acknowledgement is to be copied.
+    pub(crate) fn next_copy(&self) -> Option<PathId> {
+        self.copies.last().copied()
+    }
+
+    /// A copy goes by this path; and if that is an acknowledgement of its own and copies are wanted, others by the `others`.
+    pub(crate) fn on_copied(&mut self, path: PathId, others: impl Iterator<Item = PathId>) {
+        self.copies.retain(|copy| *copy != path);
         let last = self.paths.get(self.last);
-        last.is_some_and(|path| path.policy == AckPolicy::EveryPath)
+        if last.is_some_and(|path| path.policy == AckPolicy::EveryPath) {
+            self.copies.extend(others);
+        }
     }
 
     /// The path by which the sender wants to know of a gap, of those that `may` be used: the best ranked without a gap, or
@@ -211,5 +219,55 @@ impl Arrivals {
         let written = write(&reports, &self.duplicates[..told]);
         self.duplicates.clear();
         (blocks.len(), written)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(number: u32) -> PathSequence {
+        PathSequence {
+            path: 3,
+            number: Psn::new(number),
+        }
+    }
+
+    fn arrive(arrivals: &mut Arrivals, number: u32) -> bool {
+        let place = arrivals.place(at(number), AckPolicy::LastArrival, PathId(0));
+        place.is_some_and(|place| {
+            arrivals.record(place, false);
+            place.psn.is_some()
+        })
+    }
+
+    fn report(arrivals: &mut Arrivals) -> (u32, Vec<(u16, u16)>) {
+        let (_, told) = arrivals.report(1000, 0, |paths, _| {
+            let blocks = paths[0].gap_ack_blocks.iter();
+            let blocks = blocks.map(|block| (block.start, block.end));
+            (paths[0].cumulative.number.get(), blocks.collect())
+        });
+        told
+    }
+
+    #[test]
+    fn numbers_wrap_at_24_bits() {
+        let mut arrivals = Arrivals::default();
+        assert!(arrive(&mut arrivals, 0));
+        let last = (1 << Psn::BITS) - 1;
+        assert!(!arrive(&mut arrivals, last), "that is behind the first");
+        for step in 1..=last / 65_535 {
+            arrivals.on_forward(at(step * 65_535));
+        }
+        arrivals.on_forward(at(last - 1));
+        assert_eq!(report(&mut arrivals), (last - 1, vec![]));
+        assert!(arrive(&mut arrivals, 1));
+        assert_eq!(report(&mut arrivals), (last - 1, vec![(3, 3)]));
+        assert!(arrive(&mut arrivals, last) && !arrive(&mut arrivals, last - 9));
+        assert_eq!(report(&mut arrivals), (last, vec![(2, 2)]));
+        arrivals.on_forward(at(1));
+        assert_eq!(report(&mut arrivals), (1, vec![]), "over what has arrived too");
+        assert!(arrive(&mut arrivals, 2));
+        assert_eq!(report(&mut arrivals), (2, vec![]));
     }
 }

@@ -1,4 +1,4 @@
-//! One message whose fragments may come in any order of TSNs: their FSNs put them in order (RFC 8260 §2.1, §2.2.3).
+//! The fragments of one message that interleaves with others, ordered by FSN (RFC 8260 §2.1, §2.2.3).
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,33 +10,33 @@ use crate::seq::ExtendedTsn;
 
 /// The user data of one fragment.
 #[derive(Debug)]
-struct Piece {
+struct HeldFragment {
     /// Its TSN.
-    index: ExtendedTsn,
+    tsn: ExtendedTsn,
     payload: Bytes,
 }
 
-/// What is there of a message. FSNs are counted without wrapping; the low 32 bits are the FSN.
+/// The fragments of a message that are held. FSNs are counted without wrapping; the low 32 bits are the FSN.
 #[derive(Debug, Default)]
 pub(super) struct Growing {
-    /// Of the first fragment, once that is there.
+    /// That of the first fragment, once it is there.
     pub(super) ppid: Ppid,
-    /// The FSN of the first piece of `run`: those before were read.
+    /// The FSN of the first fragment of `run`: the application has read the fragments before it.
     base: u64,
-    /// Pieces that follow each other.
-    run: VecDeque<Piece>,
-    /// Pieces behind a gap.
-    beyond: BTreeMap<u64, Piece>,
+    /// The fragments that can be handed over next: consecutive ones.
+    run: VecDeque<HeldFragment>,
+    /// Fragments behind a gap.
+    beyond: BTreeMap<u64, HeldFragment>,
     /// The FSN of the fragment that ends the message.
     last: Option<u64>,
     /// Bytes held.
     pub(super) bytes: usize,
     /// Once it is handed over in parts: the number the message has for the application.
     pub(super) number: Option<u64>,
-    /// It waits among what can be read.
+    /// It is in the queue that the application reads.
     pub(super) listed: bool,
-    /// Its sender gave it up when parts of it were handed over.
-    pub(super) cut: bool,
+    /// Its sender abandoned it when parts of it were handed over.
+    pub(super) truncated: bool,
 }
 
 impl Growing {
@@ -45,22 +45,22 @@ impl Growing {
         self.base + self.run.len() as u64
     }
 
-    /// Pieces held.
+    /// Fragments held.
     pub(super) fn chunks(&self) -> usize {
         self.run.len() + self.beyond.len()
     }
 
-    /// The TSNs of the pieces that may be handed over next, from the `skip`th on.
+    /// The TSNs of `run`, from the `skip`th fragment on.
     pub(super) fn run_from(&self, skip: usize) -> impl Iterator<Item = ExtendedTsn> + '_ {
-        self.run.iter().skip(skip).map(|piece| piece.index)
+        self.run.iter().skip(skip).map(|held| held.tsn)
     }
 
-    /// How many pieces may be handed over next.
+    /// The number of fragments in `run`.
     pub(super) fn run_len(&self) -> usize {
         self.run.len()
     }
 
-    /// Whether there is something that may be handed over next.
+    /// Whether `run` has fragments.
     pub(super) fn has_run(&self) -> bool {
         !self.run.is_empty()
     }
@@ -74,11 +74,11 @@ impl Growing {
         self.base == 0
     }
 
-    /// Takes a fragment; answers its FSN.
+    /// Takes a fragment; returns its FSN.
     ///
     /// # Errors
-    /// What is wrong, if it contradicts those before.
-    pub(super) fn insert(&mut self, index: ExtendedTsn, fragment: Fragment) -> Result<u64, &'static str> {
+    /// How it contradicts the fragments before it.
+    pub(super) fn insert(&mut self, tsn: ExtendedTsn, fragment: Fragment) -> Result<u64, &'static str> {
         let next = self.next();
         let ahead = Fsn(fragment.fsn).distance_from(Fsn(next as u32)) as i32;
         let fsn = match (fragment.beginning, next.checked_add_signed(ahead.into())) {
@@ -104,15 +104,15 @@ impl Growing {
             self.last = Some(fsn);
         }
         self.bytes += fragment.payload.len();
-        let piece = Piece {
-            index,
+        let held = HeldFragment {
+            tsn,
             payload: fragment.payload,
         };
         if fsn > next {
-            self.beyond.insert(fsn, piece);
+            self.beyond.insert(fsn, held);
             return Ok(fsn);
         }
-        self.run.push_back(piece);
+        self.run.push_back(held);
         while let Some(entry) = self.beyond.first_entry()
             && *entry.key() == self.base + self.run.len() as u64
         {
@@ -121,47 +121,47 @@ impl Growing {
         Ok(fsn)
     }
 
-    /// Takes out what may be handed over.
+    /// Takes out `run`.
     pub(super) fn take_run(&mut self) -> Vec<Bytes> {
         self.base = self.next();
         let run = core::mem::take(&mut self.run);
-        let pieces: Vec<_> = run.into_iter().map(|piece| piece.payload).collect();
-        self.bytes -= pieces.iter().map(Bytes::len).sum::<usize>();
-        pieces
+        let payloads: Vec<_> = run.into_iter().map(|held| held.payload).collect();
+        self.bytes -= payloads.iter().map(Bytes::len).sum::<usize>();
+        payloads
     }
 
-    /// Drops what is behind a gap; answers bytes and pieces.
+    /// Drops the fragments behind a gap; returns their bytes and number.
     pub(super) fn drop_beyond(&mut self) -> (usize, usize) {
         let beyond = core::mem::take(&mut self.beyond);
-        let bytes = beyond.values().map(|piece| piece.payload.len()).sum();
+        let bytes = beyond.values().map(|held| held.payload.len()).sum();
         self.bytes -= bytes;
         (bytes, beyond.len())
     }
 
-    /// The TSNs of the pieces that may be taken back (RFC 9260 §6.2): not of those that are handed over in parts.
-    pub(super) fn revocable(&self) -> impl Iterator<Item = ExtendedTsn> + '_ {
+    /// The TSNs of the fragments that are renegable (RFC 9260 §6.2): not of those that are handed over in parts.
+    pub(super) fn renegable(&self) -> impl Iterator<Item = ExtendedTsn> + '_ {
         let run = self.run.iter().filter(|_| self.number.is_none());
-        run.chain(self.beyond.values()).map(|piece| piece.index)
+        run.chain(self.beyond.values()).map(|held| held.tsn)
     }
 
-    /// Drops the piece with this FSN, if it may be reneged; answers its length.
-    pub(super) fn take_back(&mut self, fsn: u64) -> Option<usize> {
+    /// Drops the fragment with this FSN, if it is renegable; returns its length.
+    pub(super) fn renege(&mut self, fsn: u64) -> Option<usize> {
         let in_run = fsn
             .checked_sub(self.base)
             .filter(|at| (*at as usize) < self.run.len());
-        let piece = match in_run {
+        let held = match in_run {
             Some(_) if self.number.is_some() => return None,
             Some(at) => {
                 let mut rest = self.run.split_off(at as usize);
-                let piece = rest.pop_front()?;
+                let held = rest.pop_front()?;
                 self.beyond.extend((fsn + 1..).zip(rest));
-                piece
+                held
             }
             None => self.beyond.remove(&fsn)?,
         };
         self.last = self.last.filter(|last| *last != fsn);
-        self.bytes -= piece.payload.len();
-        Some(piece.payload.len())
+        self.bytes -= held.payload.len();
+        Some(held.payload.len())
     }
 }
 
@@ -199,13 +199,13 @@ mod tests {
     fn fragment_numbers_wrap() {
         let turn = 1 << 32;
         let mut message = read_up_to(turn - 2);
-        for (index, fsn) in [(9, 1_u32), (8, 0), (7, u32::MAX), (6, u32::MAX - 1)] {
+        for (tsn, fsn) in [(9, 1_u32), (8, 0), (7, u32::MAX), (6, u32::MAX - 1)] {
             assert!(!message.has_run());
             let ending = if fsn == 1 { "E" } else { "" };
-            message.insert(index, fragment(fsn, ending)).unwrap();
+            message.insert(tsn, fragment(fsn, ending)).unwrap();
         }
         assert!(message.is_complete());
-        let numbers: Vec<_> = message.take_run().iter().map(|piece| piece[3]).collect();
+        let numbers: Vec<_> = message.take_run().iter().map(|payload| payload[3]).collect();
         assert_eq!((numbers, message.bytes), (vec![254, 255, 0, 1], 0));
     }
 
@@ -238,21 +238,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_back_comes_again() {
+    fn what_is_reneged_comes_again() {
         let mut message = Growing::default();
-        for (index, fsn, flags) in [(10, 0, "B"), (11, 1, ""), (13, 2, "E")] {
-            message.insert(index, fragment(fsn, flags)).unwrap();
+        for (tsn, fsn, flags) in [(10, 0, "B"), (11, 1, ""), (13, 2, "E")] {
+            message.insert(tsn, fragment(fsn, flags)).unwrap();
         }
-        assert_eq!(message.take_back(2), Some(4));
-        assert_eq!(message.take_back(2), None);
-        assert_eq!(message.take_back(0), Some(4));
+        assert_eq!(message.renege(2), Some(4));
+        assert_eq!(message.renege(2), None);
+        assert_eq!(message.renege(0), Some(4));
         assert!(!message.has_run() && !message.is_complete());
         message.insert(20, fragment(2, "E")).unwrap();
-        assert_eq!(message.revocable().collect::<Vec<_>>(), [11, 20]);
+        assert_eq!(message.renegable().collect::<Vec<_>>(), [11, 20]);
         message.insert(21, fragment(0, "B")).unwrap();
         assert!(message.is_complete());
         assert_eq!((message.bytes, message.take_run().len()), (12, 3));
         message.number = Some(3);
-        assert_eq!(message.revocable().count(), 0);
+        assert_eq!(message.renegable().count(), 0);
     }
 }

@@ -1,17 +1,16 @@
-//! Reassembly and order where messages interleave (RFC 8260 §2.2.3): fragments find each other by stream, order and
+//! Reassembly and order if messages interleave (RFC 8260 §2.2.3): the fragments of a message have the same stream, U bit and
 //! Message Identifier, whatever their TSNs.
 
 mod growing;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod model;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_wire::{Mid, StreamId};
 
-use super::delivery::{Held, Ready};
-use super::receive_window::ReceiveWindow;
-use super::renege::{Place, Revocable};
+use super::delivery::{Held, Outlet, Ready};
+use super::renege::Place;
 use super::{Fragment, MessagePart, Payload, Verdict};
 use crate::config::BufferConfig;
 use crate::paged::Paged;
@@ -19,7 +18,7 @@ use crate::seq::ExtendedTsn;
 use crate::seq::Run;
 use growing::Growing;
 
-/// What names a message among those that are there.
+/// What identifies a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     stream: StreamId,
@@ -27,37 +26,23 @@ pub(super) struct Key {
     mid: u32,
 }
 
-/// What one inbound stream waits for.
+/// The order of messages in one inbound stream.
 #[derive(Debug, Default)]
 struct Order {
     /// The MID of the next ordered message.
     next: u32,
     /// The highest unordered message that will not come.
     passed: Option<u32>,
-    /// The unordered message that is handed over in parts: one at a time, or a peer that begins messages and ends none
-    /// would have this side remember all of them.
+    /// The unordered message that is handed over in parts. Only one at a time is: otherwise a peer that begins messages and ends
+    /// none would make this side remember all of them.
     in_parts: Option<u32>,
 }
 
-/// Where messages go, and what they count against.
-pub(super) struct Outlet<'a> {
-    pub(super) ready: &'a mut VecDeque<Ready>,
-    pub(super) window: &'a mut ReceiveWindow,
-    pub(super) revocable: &'a mut Revocable,
-    pub(super) next_message: &'a mut u64,
-}
-
 impl Outlet<'_> {
-    fn number(&mut self) -> u64 {
-        let number = *self.next_message;
-        *self.next_message += 1;
-        number
-    }
-
-    /// These TSNs can no longer be reneged.
+    /// These TSNs become non-renegable.
     fn keep(&mut self, tsns: impl Iterator<Item = ExtendedTsn>) {
-        if self.revocable.enabled {
-            tsns.for_each(|index| self.revocable.remove(Run::of(index)));
+        if self.renegable.enabled {
+            tsns.for_each(|tsn| self.renegable.remove(Run::of(tsn)));
         }
     }
 
@@ -68,25 +53,26 @@ impl Outlet<'_> {
     }
 }
 
-/// From where on a message is handed over before it is complete.
+/// When a message is handed over in parts, before it is complete.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     /// Bytes and chunks held of the message.
     message: (usize, usize),
-    /// Bytes and chunks held of all messages that are not handed over: then those that grow are, whatever their size.
+    /// Bytes and chunks held of all messages that are not handed over in parts. From there on, each one that grows is, whatever
+    /// its size.
     all: (usize, usize),
     /// Messages that will not come, remembered until their turn.
     skipped: usize,
 }
 
-/// The messages that are not complete, or whose turn has not come.
+/// The messages that are incomplete, or whose turn has not come.
 #[derive(Debug)]
 pub(super) struct Interleaved {
     /// Those that are not handed over in parts.
     messages: BTreeMap<Key, Growing>,
-    /// The unordered ones of them that could be: their beginning is there.
+    /// The unordered ones of `messages` that could be: their first fragment is there.
     begun: BTreeSet<Key>,
-    /// Those that are handed over in parts, until all of it was read.
+    /// Those that are handed over in parts, until the application has read them to their end.
     in_parts: BTreeMap<Key, Growing>,
     streams: Paged<Order>,
     /// Ordered messages that will not come.
@@ -114,10 +100,10 @@ impl Interleaved {
         }
     }
 
-    /// Takes a fragment, whose room in the window is taken.
+    /// Takes a fragment, which the receive window counts already.
     pub(super) fn on_fragment(
         &mut self,
-        index: ExtendedTsn,
+        tsn: ExtendedTsn,
         fragment: Fragment,
         out: &mut Outlet<'_>,
     ) -> Verdict {
@@ -147,7 +133,7 @@ impl Interleaved {
             let number = out.number();
             out.ready.push_back(Ready::Message(Held {
                 part: part(key, &fragment, number),
-                first: index,
+                first: tsn,
                 chunks: 1,
             }));
             if !key.unordered {
@@ -161,8 +147,8 @@ impl Interleaved {
             None => self.messages.entry(key).or_default(),
         };
         let before = message.run_len();
-        match message.insert(index, fragment) {
-            Ok(fsn) => out.revocable.add_at(Run::of(index), Place::Fragment(key, fsn)),
+        match message.insert(tsn, fragment) {
+            Ok(fsn) => out.renegable.add_at(Run::of(tsn), Place::Fragment(key, fsn)),
             Err(what) => return Verdict::Violation(what),
         }
         if message.number.is_none() {
@@ -218,7 +204,7 @@ impl Interleaved {
             let skipped = !self.skipped.is_empty() && self.skipped.remove(&(stream, mid));
             match state {
                 Some((true, None)) => self.deliver(key, out),
-                // What is left of it is among what can be read.
+                // Its last part is among the entries that can be read.
                 Some((true, Some(_))) => {}
                 Some((false, None)) if skipped => self.drop_message(key, out),
                 None if skipped => {}
@@ -229,8 +215,8 @@ impl Interleaved {
         }
     }
 
-    /// Begins to hand over a message in parts if its turn has come, and it is large or all together are. With that nothing
-    /// can fill the window for good: what is held for want of something missing goes on when that comes.
+    /// Begins to hand over a message in parts if its turn has come, and it is large or all messages together are. So the window
+    /// cannot stay full: data that waits for a missing TSN is handed over when the TSN arrives.
     fn seek_parts(&mut self, key: Key, out: &mut Outlet<'_>) {
         let order = self.streams.touch(key.stream);
         let turn = if key.unordered {
@@ -276,7 +262,7 @@ impl Interleaved {
 
     fn deliver(&mut self, key: Key, out: &mut Outlet<'_>) {
         if let Some(message) = self.take_out(key) {
-            out.keep(message.revocable());
+            out.keep(message.renegable());
             let number = out.number();
             out.ready
                 .push_back(Ready::Message(last_part(key, message, number)));
@@ -285,26 +271,26 @@ impl Interleaved {
 
     fn drop_message(&mut self, key: Key, out: &mut Outlet<'_>) {
         if let Some(message) = self.take_out(key) {
-            out.keep(message.revocable());
+            out.keep(message.renegable());
             out.window.release(message.bytes, message.chunks());
         }
     }
 
-    /// What there is to read of a message that is handed over in parts; whether more is to be read of it at once.
+    /// The next part of a message that is handed over in parts; and whether the part after it can be read at once.
     pub(super) fn take_grown(&mut self, key: Key) -> Option<(Held, bool)> {
         let message = self.in_parts.get_mut(&key)?;
-        if message.is_complete() || (message.cut && !message.has_run()) {
+        if message.is_complete() || (message.truncated && !message.has_run()) {
             let message = self.in_parts.remove(&key)?;
             let number = message.number?;
             return Some((last_part(key, message, number), false));
         }
-        message.listed = message.cut;
+        message.listed = message.truncated;
         let number = message.number?;
         let beginning = message.is_unread();
-        let pieces = message.take_run();
+        let payloads = message.take_run();
         let held = Held {
             first: 0,
-            chunks: pieces.len(),
+            chunks: payloads.len(),
             part: MessagePart {
                 stream: key.stream,
                 ppid: message.ppid,
@@ -313,13 +299,13 @@ impl Interleaved {
                 beginning,
                 ending: false,
                 truncated: false,
-                payload: pieces.into(),
+                payload: payloads.into(),
             },
         };
-        Some((held, message.cut))
+        Some((held, message.truncated))
     }
 
-    /// The messages of a stream up to this one will not come, as far as they have not (RFC 8260 §2.3.1).
+    /// The messages of a stream up to this one that are incomplete will not come (RFC 8260 §2.3.1).
     pub(super) fn skip_to(&mut self, stream: StreamId, unordered: bool, mid: u32, out: &mut Outlet<'_>) {
         let order = self.streams.touch(stream);
         let (first, in_parts) = if unordered {
@@ -327,7 +313,7 @@ impl Interleaved {
                 return;
             }
             let passed = order.passed.replace(mid);
-            // Half the numbers are behind; of those that were passed before nothing is left.
+            // Half of the numbers are behind `mid`. Of the messages that were passed before, nothing is left.
             let half = mid.wrapping_sub(i32::MAX as u32);
             let first = passed.map_or(half, |passed| passed.wrapping_add(1));
             (first, order.in_parts)
@@ -340,7 +326,7 @@ impl Interleaved {
         };
         let skipped = |one: u32| Mid(one).distance_from(Mid(first)) <= Mid(mid).distance_from(Mid(first));
         if let Some(one) = in_parts.filter(|one| skipped(*one)) {
-            self.cut(
+            self.truncate(
                 Key {
                     stream,
                     unordered,
@@ -367,7 +353,7 @@ impl Interleaved {
         }
     }
 
-    /// Hands out the messages of this range of MIDs that are complete, and drops the others, as far as no parts of them were
+    /// Hands out the complete messages in this range of MIDs and drops the incomplete ones, except the one of which parts were
     /// handed over.
     fn skip_range(
         &mut self,
@@ -400,23 +386,23 @@ impl Interleaved {
         }
     }
 
-    /// A message of which parts were handed over, if it is one, ends here.
-    fn cut(&mut self, key: Key, out: &mut Outlet<'_>) {
+    /// Ends a message if it is incomplete and parts of it were handed over.
+    fn truncate(&mut self, key: Key, out: &mut Outlet<'_>) {
         let message = self.in_parts.get_mut(&key);
         let Some(message) = message.filter(|message| !message.is_complete()) else {
             return;
         };
-        out.keep(message.revocable());
+        out.keep(message.renegable());
         let (bytes, chunks) = message.drop_beyond();
         out.window.release(bytes, chunks);
-        message.cut = true;
+        message.truncated = true;
         out.list(key, message);
         if key.unordered {
             self.streams.touch(key.stream).in_parts = None;
         }
     }
 
-    /// One ordered message will not come, if it has not.
+    /// An ordered message that is incomplete will not come.
     pub(super) fn skip_one(&mut self, stream: StreamId, mid: u32, out: &mut Outlet<'_>) {
         let next = self.streams.touch(stream).next;
         let key = Key {
@@ -434,14 +420,14 @@ impl Interleaved {
         }
     }
 
-    /// Forgets everything but what can be read: messages that are complete, or end here.
+    /// Drops everything but the messages in the queue that are complete or truncated.
     pub(super) fn end(&mut self, out: &mut Outlet<'_>) {
         let ready = core::mem::take(out.ready);
         for entry in ready {
             match entry {
                 Ready::Message(held) => out.ready.push_back(Ready::Message(held)),
                 Ready::Grown(key) => {
-                    let ends = |message: &&Growing| message.is_complete() || message.cut;
+                    let ends = |message: &&Growing| message.is_complete() || message.truncated;
                     let mut more = self.in_parts.get(&key).filter(ends).is_some();
                     while more && let Some((held, again)) = self.take_grown(key) {
                         out.ready.push_back(Ready::Message(held));
@@ -458,20 +444,20 @@ impl Interleaved {
         }
     }
 
-    /// The TSNs of what may be taken back, in no order.
+    /// The TSNs of the renegable fragments, in no order.
     #[cfg(test)]
-    pub(super) fn revocable(&self) -> impl Iterator<Item = ExtendedTsn> + '_ {
+    pub(super) fn renegable(&self) -> impl Iterator<Item = ExtendedTsn> + '_ {
         let all = self.messages.values().chain(self.in_parts.values());
-        all.flat_map(Growing::revocable)
+        all.flat_map(Growing::renegable)
     }
 
-    /// Drops a fragment; answers its length.
-    pub(super) fn take_back(&mut self, key: Key, fsn: u64) -> Option<usize> {
+    /// Drops a renegable fragment; returns its length.
+    pub(super) fn renege(&mut self, key: Key, fsn: u64) -> Option<usize> {
         if let Some(message) = self.in_parts.get_mut(&key) {
-            return message.take_back(fsn);
+            return message.renege(fsn);
         }
         let message = self.messages.get_mut(&key)?;
-        let len = message.take_back(fsn)?;
+        let len = message.renege(fsn)?;
         let (is_empty, has_run) = (message.chunks() == 0, message.has_run());
         self.open.0 -= len;
         self.open.1 -= 1;
@@ -509,13 +495,13 @@ fn part(key: Key, fragment: &Fragment, message: u64) -> MessagePart {
     }
 }
 
-/// What ends a message: all that is left of it, or the word that its sender gave it up.
+/// The last part of a message: the rest of it, or the notice that its sender abandoned it.
 fn last_part(key: Key, mut message: Growing, number: u64) -> Held {
     let beginning = message.is_unread();
-    let pieces = message.take_run();
+    let payloads = message.take_run();
     Held {
         first: 0,
-        chunks: pieces.len(),
+        chunks: payloads.len(),
         part: MessagePart {
             stream: key.stream,
             ppid: message.ppid,
@@ -523,8 +509,8 @@ fn last_part(key: Key, mut message: Growing, number: u64) -> Held {
             message: number,
             beginning,
             ending: true,
-            truncated: message.cut,
-            payload: Payload::from(pieces),
+            truncated: message.truncated,
+            payload: Payload::from(payloads),
         },
     }
 }

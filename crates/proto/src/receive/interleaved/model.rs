@@ -26,7 +26,7 @@ const NEAR_WRAP: u32 = u32::MAX - 2;
 #[derive(Debug, Default)]
 struct Known {
     /// By FSN: the TSN.
-    pieces: BTreeMap<u32, Tsn>,
+    fragments: BTreeMap<u32, Tsn>,
     last: Option<u32>,
     /// Pieces that were read, as parts.
     read: usize,
@@ -35,21 +35,21 @@ struct Known {
 impl Known {
     fn is_complete(&self) -> bool {
         self.last
-            .is_some_and(|last| self.pieces.len() == last as usize + 1)
+            .is_some_and(|last| self.fragments.len() == last as usize + 1)
     }
 
     /// Whether a fragment fits those that are there.
     fn takes(&self, fsn: u32, beginning: bool, ending: bool) -> bool {
-        let highest = self.pieces.last_key_value().map(|(fsn, _)| *fsn);
+        let highest = self.fragments.last_key_value().map(|(fsn, _)| *fsn);
         let ends_too_soon = ending && (self.last.is_some() || highest > Some(fsn));
-        let number_fits = beginning == (fsn == 0) && !self.pieces.contains_key(&fsn);
+        let number_fits = beginning == (fsn == 0) && !self.fragments.contains_key(&fsn);
         number_fits && !ends_too_soon && self.last.is_none_or(|last| fsn <= last)
     }
 
     /// Pieces from the first on, without a gap.
     fn run(&self) -> usize {
         (0_u32..)
-            .zip(self.pieces.keys())
+            .zip(self.fragments.keys())
             .take_while(|(number, fsn)| number == *fsn)
             .count()
     }
@@ -221,7 +221,7 @@ impl Model {
         let again = fragment.clone();
         let verdict = self.receiver.on_fragment(fragment);
         // The receiver takes back before it looks at what came.
-        self.take_back();
+        self.renege();
         let fits = self.known.get(&key).map_or_else(
             || Known::default().takes(fsn, beginning, ending),
             |known| known.takes(fsn, beginning, ending),
@@ -230,7 +230,7 @@ impl Model {
             Verdict::Accepted => {
                 assert!(fits && !self.is_past(key), "{key:?} {fsn}");
                 let known = self.known.entry(key).or_default();
-                known.pieces.insert(fsn, tsn);
+                known.fragments.insert(fsn, tsn);
                 known.last = known.last.or(ending.then_some(fsn));
                 if key.unordered {
                     self.finish_unordered(key);
@@ -247,7 +247,7 @@ impl Model {
                 assert!(!fits && !self.is_past(key), "{key:?} {fsn}: {what}");
                 false
             }
-            Verdict::NoRoom => {
+            Verdict::WindowFull => {
                 assert!(self.receiver.unread_bytes() + LEN > self.receive || self.receiver.a_rwnd() == 0);
                 self.in_flight.push_back(again);
                 true
@@ -257,16 +257,16 @@ impl Model {
     }
 
     /// What the receiver took back is gone.
-    fn take_back(&mut self) {
+    fn renege(&mut self) {
         if !self.may_renege {
             return;
         }
         let tracker = &self.receiver.tracker;
         let mut gone = Vec::new();
         for (key, known) in &mut self.known {
-            let before = known.pieces.len();
+            let before = known.fragments.len();
             let last = known.last;
-            known.pieces.retain(|fsn, tsn| {
+            known.fragments.retain(|fsn, tsn| {
                 let kept = !tracker.is_missing(tracker.extend(*tsn));
                 assert!(kept || *fsn as usize >= known.read, "what was read is kept");
                 if !kept && last == Some(*fsn) {
@@ -274,7 +274,7 @@ impl Model {
                 }
                 kept
             });
-            if known.pieces.is_empty() && before > 0 {
+            if known.fragments.is_empty() && before > 0 {
                 gone.push(*key);
             }
         }
@@ -286,13 +286,13 @@ impl Model {
     fn finish_unordered(&mut self, key: Key) {
         if self.known[&key].is_complete() {
             let known = self.known.remove(&key).expect("it is there");
-            self.sizes.insert(key, known.pieces.len() * LEN);
+            self.sizes.insert(key, known.fragments.len() * LEN);
             self.due_unordered.insert(key);
         }
     }
 
     fn deliver(&mut self, key: Key, known: &Known) {
-        self.sizes.insert(key, known.pieces.len() * LEN);
+        self.sizes.insert(key, known.fragments.len() * LEN);
         self.due[usize::from(key.stream.0)].push_back(key.mid);
     }
 
@@ -385,7 +385,7 @@ impl Model {
         let tsn = self.receiver.cumulative_tsn().next();
         self.receiver.on_selective_forward(tsn, stream, mid);
         let in_parts = self.begun.values().any(|(begun, _)| *begun == key);
-        if !self.is_past(key) && !in_parts && self.skipped.len() < self.receiver.max_chunks {
+        if !self.is_past(key) && !in_parts && self.skipped.len() < self.receiver.buffers.max_chunks {
             self.skipped.insert((stream, mid));
             self.go_on(stream);
         }
@@ -414,7 +414,7 @@ impl Model {
                 known.read = whole.len() / LEN;
             }
             if part.truncated {
-                assert!(self.cut.remove(&key), "{key:?} was not given up");
+                assert!(self.cut.remove(&key), "{key:?} was not abandoned");
                 self.sizes.remove(&key);
             } else if part.ending {
                 self.check_whole(key, &whole);
@@ -451,7 +451,7 @@ impl Model {
         let held: usize = self
             .known
             .values()
-            .map(|known| known.pieces.len() - known.read)
+            .map(|known| known.fragments.len() - known.read)
             .sum();
         assert_eq!(self.receiver.unread_bytes(), held * LEN);
         // What could be handed over never fills the window.

@@ -1,0 +1,375 @@
+//! Reassembly and order if messages do not interleave: the fragments of a message have consecutive TSNs, and SSNs put messages
+//! in order (RFC 9260 §6.5, §6.6, §6.9).
+
+use anabranch_wire::{Ssn, StreamId};
+
+use super::delivery::{Held, InboundStreams, Outlet, Turn};
+use super::reassembly::{Assembly, Reassembly};
+use super::renege::Place;
+use super::tsn_tracker::TsnTracker;
+use super::{Fragment, Verdict};
+use crate::config::BufferConfig;
+use crate::message::{MessagePart, Payload};
+use crate::seq::{ExtendedTsn, Run};
+
+/// The messages that are incomplete, or whose turn has not come.
+#[derive(Debug)]
+pub(super) struct Sequential {
+    reassembly: Reassembly,
+    pub(super) streams: InboundStreams,
+    /// The first TSN of the message of which parts are handed over before it is complete.
+    partial: Option<ExtendedTsn>,
+    /// A message is handed over in parts from this many bytes, or chunks, on.
+    partial_point: usize,
+    partial_chunks: usize,
+    /// The highest TSN that counts as arrived because the sender abandoned it.
+    forwarded: ExtendedTsn,
+    /// How many messages that will not come are remembered until their turn, at most.
+    most_skipped: usize,
+}
+
+impl Sequential {
+    pub(super) fn new(buffers: &BufferConfig) -> Self {
+        Self {
+            reassembly: Reassembly::default(),
+            streams: InboundStreams::default(),
+            partial: None,
+            partial_point: buffers.partial_delivery_point.min(buffers.receive as usize / 2),
+            partial_chunks: (buffers.max_chunks / 2).max(1),
+            forwarded: 0,
+            most_skipped: buffers.max_chunks,
+        }
+    }
+
+    /// Drops everything.
+    pub(super) fn clear(&mut self, out: &mut Outlet<'_>) {
+        for (bytes, chunks) in [self.reassembly.clear(), self.streams.clear()] {
+            out.window.release(bytes, chunks);
+        }
+    }
+
+    /// Whether a fragment with this TSN belongs to an incomplete message.
+    pub(super) fn expects(&self, tsn: ExtendedTsn) -> bool {
+        !self.reassembly.is_empty() && self.reassembly.expects(tsn)
+    }
+
+    /// Whether a fragment without the B bit belongs to an abandoned message.
+    pub(super) fn is_orphan(&self, tsn: ExtendedTsn) -> bool {
+        self.reassembly.is_orphan(tsn, self.forwarded)
+    }
+
+    /// Takes a fragment, which the receive window counts already.
+    #[inline(always)]
+    pub(super) fn on_fragment(
+        &mut self,
+        tsn: ExtendedTsn,
+        fragment: Fragment,
+        tracker: &TsnTracker,
+        out: &mut Outlet<'_>,
+    ) -> Verdict {
+        if fragment.beginning && fragment.ending {
+            self.on_whole(tsn, fragment, tracker, out)
+        } else {
+            self.on_part(tsn, fragment, tracker, out)
+        }
+    }
+
+    /// A message in one fragment.
+    #[inline(always)]
+    fn on_whole(
+        &mut self,
+        tsn: ExtendedTsn,
+        fragment: Fragment,
+        tracker: &TsnTracker,
+        out: &mut Outlet<'_>,
+    ) -> Verdict {
+        let part = MessagePart {
+            stream: fragment.stream,
+            ppid: fragment.ppid,
+            unordered: fragment.unordered,
+            message: out.number(),
+            beginning: true,
+            ending: true,
+            truncated: false,
+            payload: fragment.payload.into(),
+        };
+        let held = Held {
+            part,
+            first: tsn,
+            chunks: 1,
+        };
+        let verdict = self.deliver(tsn, fragment.sequence, held, tracker, out);
+        if !self.reassembly.is_empty() {
+            self.seek_partial(tracker, out);
+        }
+        verdict
+    }
+
+    /// A fragment of a message whose TSNs follow each other.
+    fn on_part(
+        &mut self,
+        tsn: ExtendedTsn,
+        fragment: Fragment,
+        tracker: &TsnTracker,
+        out: &mut Outlet<'_>,
+    ) -> Verdict {
+        match self
+            .reassembly
+            .insert(tsn, fragment, |neighbour| tracker.contains(neighbour))
+        {
+            Ok(first) => {
+                if self.partial != Some(first) {
+                    out.renegable.add(Run::of(tsn));
+                }
+                self.on_assembly(first, tracker, out)
+            }
+            Err(what) => Verdict::Violation(what),
+        }
+    }
+
+    /// A run of fragments has grown: it may be complete now, or large enough to be handed over in parts.
+    fn on_assembly(&mut self, first: ExtendedTsn, tracker: &TsnTracker, out: &mut Outlet<'_>) -> Verdict {
+        let complete = self.reassembly.assembly(first).is_some_and(Assembly::is_complete);
+        let assembly = complete.then(|| self.reassembly.remove(first)).flatten();
+        let verdict = match assembly {
+            Some(assembly) => {
+                out.renegable.remove(assembly.whole());
+                self.partial = self.partial.filter(|partial| *partial != first);
+                self.complete(assembly, tracker, out)
+            }
+            None => {
+                self.note_partial(out);
+                Verdict::Accepted
+            }
+        };
+        self.seek_partial(tracker, out);
+        verdict
+    }
+
+    /// Begins to hand over the lowest message in parts if it is large, its turn has come and nothing below it is missing. No
+    /// other message needs this: the next TSN in order belongs to the lowest one. A message beyond a gap must wait, because the
+    /// message in the gap may need the receive window, and only one message at a time is handed over in parts.
+    fn seek_partial(&mut self, tracker: &TsnTracker, out: &mut Outlet<'_>) {
+        if self.partial.is_some() {
+            return;
+        }
+        let Some(lowest) = self.reassembly.lowest() else {
+            return;
+        };
+        let large = lowest.bytes >= self.partial_point || lowest.payloads.len() >= self.partial_chunks;
+        if large
+            && lowest.first <= tracker.cumulative()
+            && lowest.has_beginning()
+            && (lowest.unordered || self.streams.turn(lowest.stream, lowest.sequence, 0) == Turn::Now)
+        {
+            self.partial = Some(lowest.first);
+            self.note_partial(out);
+        }
+    }
+
+    /// The message that is handed over in parts is not renegable.
+    fn note_partial(&mut self, out: &mut Outlet<'_>) {
+        if out.renegable.enabled
+            && let Some(run) = self.partial.and_then(|first| self.reassembly.assembly(first))
+        {
+            out.renegable.remove(run.whole());
+        }
+    }
+
+    /// All fragments of a message are there.
+    fn complete(&mut self, assembly: Assembly, tracker: &TsnTracker, out: &mut Outlet<'_>) -> Verdict {
+        let chunks = assembly.payloads.len();
+        let message = assembly.handed_over.unwrap_or_else(|| out.number());
+        let part = MessagePart {
+            stream: assembly.stream,
+            ppid: assembly.ppid,
+            unordered: assembly.unordered,
+            message,
+            beginning: assembly.handed_over.is_none(),
+            ending: true,
+            truncated: false,
+            payload: Payload::from(Vec::from(assembly.payloads)),
+        };
+        let held = Held {
+            part,
+            first: assembly.first,
+            chunks,
+        };
+        self.deliver(assembly.first, assembly.sequence, held, tracker, out)
+    }
+
+    /// The message with the first TSN `first` is complete: the application can read it now, or it waits for its turn.
+    #[inline]
+    fn deliver(
+        &mut self,
+        first: ExtendedTsn,
+        sequence: u32,
+        held: Held,
+        tracker: &TsnTracker,
+        out: &mut Outlet<'_>,
+    ) -> Verdict {
+        let stream = held.part.stream;
+        if held.part.unordered {
+            out.deliver(held);
+            return Verdict::Accepted;
+        }
+        let missing_below = first.saturating_sub(tracker.cumulative() + 1);
+        match self.streams.turn(stream, sequence, missing_below) {
+            Turn::Now => {
+                out.deliver(held);
+                self.streams.advance(stream, |next| out.deliver_waiting(next));
+            }
+            Turn::Later => {
+                let last = held.first + held.chunks as ExtendedTsn - 1;
+                match self.streams.keep(sequence, held) {
+                    Ok(number) => {
+                        let place = Place::Waits(stream, number);
+                        out.renegable.add_at(Run { first, last }, place);
+                    }
+                    Err(second) => out.drop_held(&second),
+                }
+            }
+            Turn::Past => {
+                out.drop_held(&held);
+                return Verdict::Late;
+            }
+            Turn::Skipped => return Verdict::Violation("an ordered message was left out"),
+        }
+        Verdict::Accepted
+    }
+
+    /// The fragments that have arrived of the message that is handed over in parts.
+    pub(super) fn take_partial(&mut self, next_message: &mut u64) -> Option<Held> {
+        let assembly = self.reassembly.assembly_mut(self.partial?)?;
+        if assembly.payloads.is_empty() {
+            return None;
+        }
+        let beginning = assembly.handed_over.is_none();
+        let message = *assembly.handed_over.get_or_insert(*next_message);
+        let payloads = Vec::from(core::mem::take(&mut assembly.payloads));
+        let held = Held {
+            first: assembly.first,
+            chunks: payloads.len(),
+            part: MessagePart {
+                stream: assembly.stream,
+                ppid: assembly.ppid,
+                unordered: assembly.unordered,
+                message,
+                beginning,
+                ending: false,
+                truncated: false,
+                payload: payloads.into(),
+            },
+        };
+        assembly.bytes = 0;
+        *next_message += u64::from(beginning);
+        Some(held)
+    }
+
+    /// Whether [`Sequential::take_partial`] would return a part.
+    pub(super) fn has_partial(&self) -> bool {
+        let partial = self.partial.and_then(|first| self.reassembly.assembly(first));
+        partial.is_some_and(|assembly| !assembly.payloads.is_empty())
+    }
+
+    /// TSNs up to `forwarded`, of which `span` were skipped, will not come, nor the messages of each stream in `skipped` up to that
+    /// SSN.
+    pub(super) fn skip_to(
+        &mut self,
+        (forwarded, span): (ExtendedTsn, u64),
+        skipped: impl Iterator<Item = (StreamId, u32)>,
+        tracker: &TsnTracker,
+        out: &mut Outlet<'_>,
+    ) {
+        self.forwarded = forwarded;
+        while let Some(run) = self.reassembly.take_cut_off(forwarded) {
+            self.forwarded = self.forwarded.max(run.last);
+            Self::drop_run(&run, out);
+            if self.partial == Some(run.first) {
+                self.partial = None;
+                Self::truncate(&run, out);
+            }
+        }
+        // usrsctp also lists messages that it knows to be non-renegable, and of which more may follow beyond the point.
+        for (stream, sequence) in skipped {
+            // A message of which fragments are still held was not abandoned, whatever the list says.
+            let sequence = match self.reassembly.in_progress(stream) {
+                Some(first) if !Ssn(sequence as u16).is_before(first) => first.minus(1).0.into(),
+                _ => sequence,
+            };
+            self.streams
+                .skip_to(stream, sequence, span, |held| out.deliver_waiting(held));
+        }
+        self.seek_partial(tracker, out);
+    }
+
+    /// An ordered message that is incomplete will not come. `missing_below` is that of [`InboundStreams::turn`].
+    pub(super) fn skip_one(
+        &mut self,
+        stream: StreamId,
+        sequence: u32,
+        missing_below: u64,
+        out: &mut Outlet<'_>,
+    ) {
+        let partial = self.partial.and_then(|first| self.reassembly.assembly(first));
+        if partial.is_some_and(|run| run.stream == stream && run.sequence == sequence) {
+            return;
+        }
+        self.streams
+            .skip_one(stream, sequence, missing_below, self.most_skipped, |held| {
+                out.deliver_waiting(held);
+            });
+    }
+
+    /// Ends a message of which parts were handed over.
+    fn truncate(run: &Assembly, out: &mut Outlet<'_>) {
+        let Some(message) = run.handed_over else {
+            return;
+        };
+        let part = MessagePart {
+            stream: run.stream,
+            ppid: run.ppid,
+            unordered: run.unordered,
+            message,
+            beginning: false,
+            ending: true,
+            truncated: true,
+            payload: Payload::default(),
+        };
+        out.deliver(Held {
+            part,
+            first: run.first,
+            chunks: 0,
+        });
+    }
+
+    /// Drops a fragment of an abandoned message that arrived late, and the fragments that follow it.
+    pub(super) fn drop_orphan(&mut self, tsn: ExtendedTsn, out: &mut Outlet<'_>) {
+        self.forwarded = self.forwarded.max(tsn);
+        if let Some(run) = self.reassembly.take_cut_off(self.forwarded) {
+            self.forwarded = self.forwarded.max(run.last);
+            Self::drop_run(&run, out);
+        }
+    }
+
+    fn drop_run(run: &Assembly, out: &mut Outlet<'_>) {
+        out.window.release(run.bytes, run.payloads.len());
+        out.renegable.remove(run.whole());
+    }
+
+    /// Takes out the run of fragments that has this TSN.
+    pub(super) fn take_run(&mut self, tsn: ExtendedTsn) -> Option<Assembly> {
+        let first = self.reassembly.run_of(tsn)?;
+        self.reassembly.remove(first)
+    }
+
+    /// First and last TSN of all that is renegable above the cumulative point, in no order.
+    #[cfg(test)]
+    pub(super) fn renegable(&self) -> impl Iterator<Item = (ExtendedTsn, ExtendedTsn)> + '_ {
+        let waiting = self.streams.waiting();
+        let waiting = waiting.map(|(first, chunks)| (first, first + chunks as ExtendedTsn - 1));
+        let runs = self.reassembly.runs();
+        runs.filter(|(first, _)| Some(*first) != self.partial)
+            .chain(waiting)
+    }
+}
