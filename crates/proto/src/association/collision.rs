@@ -5,19 +5,19 @@ use std::net::IpAddr;
 
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{Abort, Chunk, ErrorChunk, Init};
-use anabranch_wire::packet::CommonHeader;
 use anabranch_wire::parameter::{Parameter, ParametersBuilder};
 use anabranch_wire::{Tsn, VerificationTag};
 use bytes::Bytes;
 
-use super::handshake::{answer_init, first_tsn, set_up_address};
-use super::outbound::write_packet;
-use super::peer_init::{self, InitFields, InitRefusal, PeerInit};
 use super::{Association, AssociationState, State};
-use crate::endpoint::{CookieError, Inbound, StateCookie, TieTags};
-use crate::event::{EndpointEvent, Event, Reply};
+use crate::control::reply;
+use crate::event::{EndpointEvent, Event};
 use crate::extension::ControlSources;
-use crate::path::{PathId, Paths};
+use crate::inbound::Inbound;
+use crate::negotiation::{
+    CookieError, InitFields, InitRefusal, PeerInit, StateCookie, TieTags, answer_init, first_tsn,
+};
+use crate::path::{PathId, Paths, set_up_address};
 use crate::time::Timestamp;
 
 /// How a valid cookie relates to the association (§5.2.4, table 12).
@@ -38,18 +38,11 @@ impl Association {
     pub(super) fn on_init(&mut self, now: Timestamp, inbound: &Inbound, init: &Init) {
         let inbound = &self.asked_by_peer(inbound);
         self.counters.init_collisions += 1;
-        let fields = InitFields {
-            tag: init.initiate_tag,
-            a_rwnd: init.a_rwnd,
-            outbound_streams: init.outbound_streams,
-            inbound_streams: init.inbound_streams,
-            initial_tsn: init.initial_tsn,
-        };
-        let peer = match peer_init::read(fields, &init.parameters, &self.config) {
+        let peer = match PeerInit::of_init(init, &self.config) {
             Ok(peer) => peer,
             Err(InitRefusal::Silent) => return,
             Err(InitRefusal::Abort(cause)) => {
-                self.reply_abort(inbound, fields.tag, cause);
+                self.reply_abort(inbound, init.initiate_tag, cause);
                 return;
             }
         };
@@ -63,7 +56,7 @@ impl Association {
             _ => {
                 let added = self.added_addresses(inbound, &peer);
                 if !added.is_empty() {
-                    self.reply_abort(inbound, fields.tag, Cause::RestartWithNewAddresses(added));
+                    self.reply_abort(inbound, init.initiate_tag, Cause::RestartWithNewAddresses(added));
                     return;
                 }
             }
@@ -78,9 +71,9 @@ impl Association {
             )
         };
         let tie_tags = (self.state.kind() != AssociationState::CookieWait).then_some(self.identity.tie_tags);
-        let own = self.own_fields(tag, initial_tsn);
+        let own = InitFields::own(&self.config, tag, initial_tsn);
         let init_ack = answer_init(now, &self.config, &mut self.mint, inbound, &peer, own, tie_tags);
-        self.reply(inbound, fields.tag, &[init_ack]);
+        self.control.reply(reply(inbound, init.initiate_tag, &[init_ack]));
     }
 
     /// §5.2.1 rule 1: the INIT ACK in COOKIE-WAIT has the tag by which this side will know its peer. It goes to the address that
@@ -126,7 +119,8 @@ impl Association {
                     (cookie.local_tag, cookie.peer_tag) == (self.identity.local_tag, self.identity.peer_tag);
                 if !same {
                     let causes = Causes::from_causes(&[Cause::StaleCookie { staleness_us }]);
-                    self.reply(inbound, cookie.peer_tag, &[Chunk::Error(ErrorChunk { causes })]);
+                    let error = Chunk::Error(ErrorChunk { causes });
+                    self.control.reply(reply(inbound, cookie.peer_tag, &[error]));
                     return false;
                 }
                 *cookie
@@ -137,8 +131,8 @@ impl Association {
             CookieAction::Collision => {
                 self.identity.peer_tag = cookie.peer_tag;
                 if self.state.is_setting_up() {
-                    self.adopt_local_address(inbound);
-                    self.adopt_cookie(now, &cookie);
+                    self.paths.adopt_local_address(&self.config, inbound);
+                    self.adopt(now, &cookie.negotiated());
                     self.become_established(now);
                 }
                 self.send_cookie_ack(now, inbound);
@@ -192,7 +186,7 @@ impl Association {
         let local = set_up_address(&self.config, inbound, remote.ip());
         let paths = Paths::new(local, remote, &self.config, now);
         self.replace_paths(paths, cookie.local_initial_tsn);
-        self.adopt_cookie(now, cookie);
+        self.adopt(now, &cookie.negotiated());
         self.notices.tell(Event::Restarted);
         self.become_established(now);
         self.send_cookie_ack(now, inbound);
@@ -208,29 +202,12 @@ impl Association {
         self.shutdown_path = PathId(0);
     }
 
-    /// Queues a packet in answer to another, under a tag that is not the association's.
-    pub(super) fn reply(&mut self, inbound: &Inbound, tag: VerificationTag, chunks: &[Chunk]) {
-        let header = CommonHeader {
-            source_port: self.identity.local_port,
-            destination_port: self.identity.remote_port,
-            verification_tag: tag,
-        };
-        self.control.reply(Reply {
-            source: inbound.local,
-            destination: inbound.remote,
-            packet: write_packet(header, chunks).into(),
-        });
-    }
-
     fn reply_abort(&mut self, inbound: &Inbound, tag: VerificationTag, cause: Cause) {
         let causes = Causes::from_causes(&[cause]);
-        self.reply(
-            inbound,
-            tag,
-            &[Chunk::Abort(Abort {
-                reflected_tag: false,
-                causes,
-            })],
-        );
+        let abort = Chunk::Abort(Abort {
+            reflected_tag: false,
+            causes,
+        });
+        self.control.reply(reply(inbound, tag, &[abort]));
     }
 }

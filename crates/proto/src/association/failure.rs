@@ -8,9 +8,9 @@ use bytes::Bytes;
 
 use super::outbound::write_packet;
 use super::{Association, ControlQueue, Notices, State};
-use crate::endpoint::Inbound;
 use crate::event::{CloseReason, EndpointEvent, Event, Reply};
 use crate::extension::ControlSources;
+use crate::inbound::Inbound;
 use crate::message::UnsentMessage;
 use crate::path::{PathId, PathState};
 use crate::receive::Receiver;

@@ -1,25 +1,27 @@
 //! Setting up from the initiating side (RFC 9260 §5.1), and what both sides' set-up shares.
 
-use core::cmp::Reverse;
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use anabranch_wire::cause::{Cause, Causes};
-use anabranch_wire::chunk::{CHUNK_HEADER_LEN, Chunk, CookieEcho, ErrorChunk, Init, InitAck, padded};
-use anabranch_wire::parameter::{Parameter, Parameters, ParametersBuilder};
+use anabranch_wire::chunk::{CHUNK_HEADER_LEN, Chunk, CookieEcho, ErrorChunk, InitAck, padded};
 use anabranch_wire::{Tsn, VerificationTag};
 use bytes::Bytes;
 
-use super::peer_init::{self, InitFields, InitRefusal, PeerInit};
 use super::shutdown::Ending;
 use super::state::{SetUp, State};
-use super::{Association, Capabilities, Identity};
+use super::{Association, Capabilities, Identity, PeerWindow};
 use crate::config::Config;
-use crate::endpoint::{CookieMint, Inbound, StateCookie, TieTags};
+use crate::control::ControlQueue;
 use crate::event::{CloseReason, EndpointEvent, Event};
 use crate::extension::ControlSources;
+use crate::inbound::Inbound;
 use crate::message::AbandonPolicy;
+use crate::negotiation::{
+    CookieMint, InitFields, InitRefusal, Negotiated, PeerInit, StateCookie, TieTags, first_tsn,
+    init_parameters,
+};
 use crate::path::{HeartbeatInfo, PathId, PathState, Paths};
 use crate::random::Random;
 use crate::receive::Receiver;
@@ -30,132 +32,6 @@ use crate::time::Timestamp;
 
 /// Times that a stale cookie is renewed before set-up fails (§5.2.6).
 const MOST_STALE: u32 = 2;
-
-/// The first TSN of this side (§3.3.2).
-pub(crate) fn first_tsn(config: &Config, random: &mut Random) -> Tsn {
-    config.initial_tsn.unwrap_or_else(|| Tsn(random.next_u32()))
-}
-
-/// How long a new cookie lives: what the peer asks for, at most twice `Valid.Cookie.Life` (§5.2.6).
-fn cookie_lifetime(mint: &CookieMint, asked: Duration) -> Duration {
-    mint.lifetime() + asked.min(mint.lifetime())
-}
-
-/// The parameters of an INIT: padded (RFC 4820 §4), so that the answer, which goes to an address that nobody has
-/// vouched for, need not be larger than it. It has room for a cookie and for as many addresses as this side lists.
-fn init_parameters(config: &Config, preservative: Option<u32>) -> Parameters {
-    let mut parameters = own_parameters(config, Capabilities::offered(config));
-    if let Some(increment_ms) = preservative {
-        parameters = parameters.push(&Parameter::CookiePreservative { increment_ms });
-    }
-    // The cookie holds the address that the INIT came from, of whichever family, beside those that are listed.
-    let unlisted = [IpAddr::from([0; 16])];
-    let room = StateCookie::len_with(config.local_addresses.iter().chain(&unlisted));
-    parameters
-        .push(&Parameter::Padding(vec![0; room].into()))
-        .finish()
-}
-
-/// The parameters that INIT and INIT ACK share: this side's addresses, if it lists any (§5.1.2), and
-/// what it offers; in an INIT ACK only that of it which the peer offers too, so that no answer is the larger for nothing.
-fn own_parameters(config: &Config, offered: Capabilities) -> ParametersBuilder {
-    let mut parameters = ParametersBuilder::new();
-    for address in &config.local_addresses {
-        parameters = parameters.push(&match address {
-            IpAddr::V4(ip) => Parameter::Ipv4(*ip),
-            IpAddr::V6(ip) => Parameter::Ipv6(*ip),
-        });
-    }
-    offered.push_parameters(parameters, config.chunk_types)
-}
-
-/// The INIT ACK that answers the INIT of `peer` in `inbound` (§5.1.3, §5.2.1, §5.2.2), with `own` as this side's
-/// fields. Its cookie is all that is kept.
-pub(crate) fn answer_init(
-    now: Timestamp,
-    config: &Config,
-    mint: &mut CookieMint,
-    inbound: &Inbound,
-    peer: &PeerInit,
-    own: InitFields,
-    tie_tags: Option<TieTags>,
-) -> Chunk {
-    let remote = inbound.remote.ip();
-    let mut addresses = vec![remote];
-    addresses.extend(peer.addresses.iter().filter(|address| **address != remote));
-    addresses.truncate(config.max_paths);
-    let cookie = StateCookie {
-        created: now,
-        lifetime: cookie_lifetime(mint, peer.preservative),
-        local_port: inbound.packet.header.destination_port,
-        remote_port: inbound.packet.header.source_port,
-        local_tag: own.tag,
-        peer_tag: peer.fields.tag,
-        local_initial_tsn: own.initial_tsn,
-        peer_initial_tsn: peer.fields.initial_tsn,
-        peer_rwnd: peer.fields.a_rwnd,
-        outbound_streams: own.outbound_streams.min(peer.fields.inbound_streams),
-        inbound_streams: own.inbound_streams.min(peer.fields.outbound_streams),
-        tie_tags,
-        capabilities: peer.capabilities,
-        addresses,
-    };
-    let mut parameters =
-        own_parameters(config, peer.capabilities).push(&Parameter::StateCookie(mint.mint(now, &cookie)));
-    for parameter in &peer.unrecognized {
-        parameters = parameters.push(&Parameter::UnrecognizedParameter(parameter.clone()));
-    }
-    Chunk::InitAck(InitAck {
-        initiate_tag: own.tag,
-        a_rwnd: own.a_rwnd,
-        outbound_streams: own.outbound_streams,
-        inbound_streams: own.inbound_streams,
-        initial_tsn: own.initial_tsn,
-        parameters: parameters.finish(),
-    })
-}
-
-/// The local address from which packets go to this address of the peer's: the one that is told to be for it; else the listed
-/// one that shares most leading bits with it, on the same subnet if there is one; of several, the one with the fewest paths,
-/// in the order in which they are listed. If none that is listed reaches it, the one that set-up used: the peer knows no other
-/// (§5.1.2), and would answer whatever came from another with an ABORT (§8.4).
-fn local_address_for(
-    config: &Config,
-    remote: IpAddr,
-    set_up: Option<IpAddr>,
-    in_use: impl Fn(IpAddr) -> usize,
-) -> Option<IpAddr> {
-    if let Some(local) = config.paired_with(remote) {
-        return Some(local);
-    }
-    let own = config.local_addresses.iter().copied();
-    let candidates =
-        own.filter_map(|local| Some((local, Reverse(common_bits(local, remote)?), in_use(local))));
-    let best = candidates.min_by_key(|(_, common, in_use)| (*common, *in_use));
-    best.map(|(local, ..)| local)
-        .or_else(|| set_up.filter(|local| common_bits(*local, remote).is_some()))
-}
-
-/// Leading bits that two addresses share; `None` if packets cannot go from one to the other: they are of two versions of IP,
-/// or one of them alone is link-local (RFC 4007 §9).
-fn common_bits(local: IpAddr, remote: IpAddr) -> Option<u32> {
-    match (local, remote) {
-        (IpAddr::V4(a), IpAddr::V4(b)) => Some((a.to_bits() ^ b.to_bits()).leading_zeros()),
-        (IpAddr::V6(a), IpAddr::V6(b)) if a.is_unicast_link_local() == b.is_unicast_link_local() => {
-            Some((a.to_bits() ^ b.to_bits()).leading_zeros())
-        }
-        _ => None,
-    }
-}
-
-/// The local address of the first path, to `remote`, where the packet that completed set-up is `inbound`: the one it came to,
-/// if it came from there.
-pub(crate) fn set_up_address(config: &Config, inbound: &Inbound, remote: IpAddr) -> Option<IpAddr> {
-    if remote == inbound.remote.ip() {
-        return inbound.local;
-    }
-    local_address_for(config, remote, inbound.local, |_| 0)
-}
 
 /// What the parts of an association are made from.
 pub(crate) struct Blueprint {
@@ -189,9 +65,9 @@ impl Association {
             queue: SendQueue::new(plan.config.streams.outbound, plan.config.scheduler),
             send_limit: plan.config.buffers.send,
             outstanding: Association::no_outstanding(local_initial_tsn, &plan.config),
-            peer_window: super::PeerWindow::default(),
+            peer_window: PeerWindow::default(),
             receiver: Receiver::new(Tsn(0), 0, &plan.config),
-            control: super::ControlQueue::default(),
+            control: ControlQueue::default(),
             timers: super::Timers::default(),
             shutdown_path: PathId(0),
             ending: Ending::default(),
@@ -211,14 +87,7 @@ impl Association {
         let initial_tsn = first_tsn(&plan.config, &mut plan.random);
         let mut association = Self::new(now, plan, local_tag, initial_tsn);
         let config = &association.config;
-        let init = Init {
-            initiate_tag: local_tag,
-            a_rwnd: config.buffers.receive,
-            outbound_streams: config.streams.outbound,
-            inbound_streams: config.streams.max_inbound,
-            initial_tsn,
-            parameters: init_parameters(config, None),
-        };
+        let init = InitFields::own(config, local_tag, initial_tsn).init(init_parameters(config, None));
         association.initiated = true;
         association.state = State::CookieWait(Box::new(SetUp {
             init,
@@ -234,7 +103,7 @@ impl Association {
     /// A peer returned a valid cookie of ours and there is no association with it yet (§5.1 D).
     pub(crate) fn from_cookie(now: Timestamp, plan: Blueprint, cookie: &StateCookie) -> Self {
         let mut association = Self::new(now, plan, cookie.local_tag, cookie.local_initial_tsn);
-        association.adopt_cookie(now, cookie);
+        association.adopt(now, &cookie.negotiated());
         association.become_established(now);
         association
     }
@@ -249,50 +118,51 @@ impl Association {
         }
     }
 
-    /// Takes the peer's side of an association from a cookie.
-    pub(super) fn adopt_cookie(&mut self, now: Timestamp, cookie: &StateCookie) {
-        self.identity.peer_tag = cookie.peer_tag;
-        self.peer_window = super::PeerWindow::new(cookie.peer_rwnd);
+    /// Gives every part of the association what set-up has negotiated. If data has left already, as beside a COOKIE ECHO that
+    /// was stale, it goes on as it began: in the same kind of chunk.
+    pub(super) fn adopt(&mut self, now: Timestamp, negotiated: &Negotiated<'_>) {
+        let mut capabilities = negotiated.capabilities;
+        if !self.outstanding.is_empty() && capabilities.data_format() != self.queue.format() {
+            capabilities = self.capabilities;
+        }
+        let format = capabilities.data_format();
+        self.identity.peer_tag = negotiated.peer_tag;
+        self.capabilities = capabilities;
+        self.peer_window = PeerWindow::new(negotiated.peer_rwnd);
         self.receiver
-            .reset(cookie.peer_initial_tsn, cookie.inbound_streams);
-        self.adopt_capabilities(cookie.capabilities);
-        self.adopt_streams(cookie.outbound_streams);
-        self.add_peer_addresses(now, &cookie.addresses);
-    }
-
-    fn adopt_streams(&mut self, count: u16) {
-        for unsent in self.queue.set_stream_count(count) {
+            .reset(negotiated.peer_initial_tsn, negotiated.inbound_streams);
+        if capabilities.has(Capabilities::NR_SACK) {
+            self.receiver.use_nr_sack();
+        }
+        if format.interleaves() {
+            self.receiver.use_interleaving(&self.config.buffers);
+        }
+        if format.numbers_transmissions() {
+            self.receiver.acknowledge_by_transmission();
+            self.outstanding
+                .name_transmissions(self.config.multipath.eca.time_rule);
+        }
+        if capabilities.has(Capabilities::PARTIAL_RELIABILITY) {
+            self.abandon_policy = AbandonPolicy::Partial;
+            let distance = self.config.partial_reliability.selective_forward_tsn;
+            if let Some(distance) = distance.filter(|_| capabilities.has(Capabilities::SELECTIVE_FORWARD_TSN))
+            {
+                self.sources.notices.enable(distance, format);
+            }
+        } else {
+            self.abandon_policy = AbandonPolicy::Never;
+        }
+        self.sources.forward.set_format(format);
+        self.queue.set_format(format);
+        for unsent in self.queue.set_stream_count(negotiated.outbound_streams) {
             self.tell_unsent(unsent);
         }
-    }
-
-    /// What completes set-up came to an address that the peer knows this side by. Where none are listed it is the only one.
-    pub(super) fn adopt_local_address(&mut self, inbound: &Inbound) {
-        let listed = !self.config.local_addresses.is_empty();
-        for path in self
+        for address in self
             .paths
-            .iter_mut()
-            .filter(|path| !listed || path.local.is_none())
+            .add_peer_addresses(now, &self.config, negotiated.addresses)
         {
-            let local = set_up_address(&self.config, inbound, path.remote.ip());
-            path.local = local.or(path.local);
-        }
-    }
-
-    /// Adds a path for each further address of the peer (§5.1.2 C) that a local address goes with.
-    pub(super) fn add_peer_addresses(&mut self, now: Timestamp, addresses: &[IpAddr]) {
-        let first = self.paths.path(PathId(0));
-        let (set_up, first) = (first.local, first.remote);
-        for address in addresses {
-            let in_use = |local| self.paths.iter().filter(|path| path.local == Some(local)).count();
-            let local = local_address_for(&self.config, *address, set_up, in_use);
-            // The UDP port is that of the first path, and the interface too, for a link-local address.
-            let mut remote = first;
-            remote.set_ip(*address);
-            if self.paths.add(local, remote, &self.config, now).is_some() {
-                self.notices
-                    .tell_endpoint(EndpointEvent::PeerAddressAdded(remote));
-            }
+            self.notices
+                .tell_endpoint(EndpointEvent::PeerAddressAdded(address));
         }
     }
 
@@ -371,15 +241,8 @@ impl Association {
         if !matches!(self.state, State::CookieWait(_)) {
             return;
         }
-        let fields = InitFields {
-            tag: init_ack.initiate_tag,
-            a_rwnd: init_ack.a_rwnd,
-            outbound_streams: init_ack.outbound_streams,
-            inbound_streams: init_ack.inbound_streams,
-            initial_tsn: init_ack.initial_tsn,
-        };
-        let peer = match peer_init::read(fields, &init_ack.parameters, &self.config) {
-            Ok(peer) => peer,
+        let (peer, cookie) = match PeerInit::of_init_ack(init_ack, &self.config) {
+            Ok(accepted) => accepted,
             // Tag 0: the association is destroyed, and nobody can be told under that tag (§3.3.3).
             Err(InitRefusal::Silent) => {
                 self.close(CloseReason::ProtocolViolation(
@@ -388,24 +251,16 @@ impl Association {
                 return;
             }
             Err(InitRefusal::Abort(cause)) => {
-                self.refuse_init_ack(fields.tag, cause);
+                self.identity.peer_tag = init_ack.initiate_tag;
+                self.abort_with(
+                    cause,
+                    CloseReason::ProtocolViolation("the INIT ACK cannot be accepted"),
+                );
                 return;
             }
         };
-        let Some(cookie) = peer.cookie.clone() else {
-            self.refuse_init_ack(fields.tag, Cause::MissingMandatoryParameter(vec![7]));
-            return;
-        };
-        self.identity.peer_tag = fields.tag;
-        self.peer_window = super::PeerWindow::new(fields.a_rwnd);
-        self.receiver.reset(
-            fields.initial_tsn,
-            self.config.streams.max_inbound.min(fields.outbound_streams),
-        );
-        self.adopt_capabilities(peer.capabilities);
-        self.adopt_streams(self.config.streams.outbound.min(fields.inbound_streams));
-        self.adopt_local_address(inbound);
-        self.add_peer_addresses(now, &peer.addresses);
+        self.paths.adopt_local_address(&self.config, inbound);
+        self.adopt(now, &peer.negotiated(&self.config));
         let previous = core::mem::replace(&mut self.state, State::Closed);
         if let State::CookieWait(mut set_up) = previous {
             set_up.cookie = cookie;
@@ -415,14 +270,6 @@ impl Association {
         }
         self.paths.last_arrival = from;
         self.send_set_up_chunk(now);
-    }
-
-    fn refuse_init_ack(&mut self, tag: VerificationTag, cause: Cause) {
-        self.identity.peer_tag = tag;
-        self.abort_with(
-            cause,
-            CloseReason::ProtocolViolation("the INIT ACK cannot be accepted"),
-        );
     }
 
     /// A COOKIE ACK came (§5.1 E); in any other state than COOKIE-ECHOED it says nothing (§5.2.5).
@@ -487,16 +334,5 @@ impl Association {
         self.requeue_outstanding();
         self.state = State::CookieWait(set_up);
         self.send_set_up_chunk(now);
-    }
-
-    /// The own parameters again, as a restart or a collision answers with them.
-    pub(super) fn own_fields(&self, tag: VerificationTag, initial_tsn: Tsn) -> InitFields {
-        InitFields {
-            tag,
-            a_rwnd: self.config.buffers.receive,
-            outbound_streams: self.config.streams.outbound,
-            inbound_streams: self.config.streams.max_inbound,
-            initial_tsn,
-        }
     }
 }

@@ -11,8 +11,9 @@ use anabranch_wire::chunk::{
 use anabranch_wire::packet::COMMON_HEADER_LEN;
 
 use super::{Association, AssociationState, Capabilities};
-use crate::endpoint::{Handling, Inbound, answer_out_of_the_blue, contains, is_lone_init};
+use crate::control::answer_out_of_the_blue;
 use crate::event::CloseReason;
+use crate::inbound::Inbound;
 use crate::path::PathId;
 use crate::receive::{Fragment, Receiver, Verdict};
 use crate::send::DataFormat;
@@ -78,14 +79,14 @@ impl Association {
     /// The rules of §8.5 and §8.5.1. INIT and COOKIE ECHO prove themselves in other ways.
     fn tag_is_right(&mut self, inbound: &Inbound, first: &RawChunk) -> bool {
         // E: in set-up a SHUTDOWN ACK belongs to an association that is no more.
-        if self.state.is_setting_up() && contains(inbound, kind::SHUTDOWN_ACK) {
-            if let Handling::Reply(reply) = answer_out_of_the_blue(inbound) {
+        if self.state.is_setting_up() && inbound.contains(kind::SHUTDOWN_ACK) {
+            if let Some(reply) = answer_out_of_the_blue(inbound) {
                 self.control.reply(reply);
             }
             return false;
         }
         match first.kind {
-            kind::INIT => is_lone_init(inbound),
+            kind::INIT => inbound.is_lone_init(),
             kind::COOKIE_ECHO => true,
             kind::ABORT | kind::SHUTDOWN_COMPLETE => self.is_last_word(inbound, first.flags & 1 != 0),
             _ => inbound.packet.header.verification_tag == self.identity.local_tag,
@@ -176,7 +177,7 @@ impl Association {
                 }
             }
             Chunk::Init(init) => {
-                if is_lone_init(inbound) {
+                if inbound.is_lone_init() {
                     self.on_init(now, inbound, &init);
                 }
                 return Onward::Break(());

@@ -4,8 +4,8 @@ use anabranch_wire::chunk::{Chunk, Shutdown, ShutdownComplete};
 use anabranch_wire::{Tsn, cause::Cause};
 
 use super::{Association, State, Timers};
-use crate::endpoint::Inbound;
 use crate::event::{CloseReason, Event};
+use crate::inbound::Inbound;
 use crate::path::PathId;
 use crate::time::Timestamp;
 

@@ -3,6 +3,7 @@
 
 mod delivery;
 mod heartbeat;
+mod local_address;
 mod multipath;
 mod pmtu;
 mod rto;
@@ -13,6 +14,7 @@ use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
 
 pub(crate) use heartbeat::{Heartbeat, HeartbeatInfo};
+pub(crate) use local_address::set_up_address;
 pub(crate) use multipath::{Choice, Offer};
 pub(crate) use pmtu::Pmtu;
 pub(crate) use rto::Rto;

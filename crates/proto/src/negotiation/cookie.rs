@@ -14,7 +14,9 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use crate::association::{Capabilities, MOST_ADDRESSES};
+use super::capabilities::Capabilities;
+use super::init::MOST_ADDRESSES;
+use super::negotiated::Negotiated;
 use crate::random::Random;
 use crate::time::Timestamp;
 
@@ -111,9 +113,9 @@ impl CookieMint {
         }
     }
 
-    /// `Valid.Cookie.Life`.
-    pub(crate) fn lifetime(&self) -> Duration {
-        self.lifetime
+    /// How long a new cookie lives: `Valid.Cookie.Life`, and what the peer asks for beyond, at most as much again (§5.2.6).
+    pub(super) fn lifetime_for(&self, preservative: Duration) -> Duration {
+        self.lifetime + preservative.min(self.lifetime)
     }
 
     fn turn(&mut self, now: Timestamp) {
@@ -200,6 +202,19 @@ impl StateCookie {
             + addresses
                 .map(|ip| if ip.is_ipv4() { 5 } else { 17 })
                 .sum::<usize>()
+    }
+
+    /// What set-up comes to with it.
+    pub(crate) fn negotiated(&self) -> Negotiated<'_> {
+        Negotiated {
+            peer_tag: self.peer_tag,
+            peer_rwnd: self.peer_rwnd,
+            peer_initial_tsn: self.peer_initial_tsn,
+            outbound_streams: self.outbound_streams,
+            inbound_streams: self.inbound_streams,
+            capabilities: self.capabilities,
+            addresses: &self.addresses,
+        }
     }
 
     /// The address that the INIT ACK went to and that the cookie came back from: the only one that is confirmed (§5.4),
