@@ -9,7 +9,7 @@ use anabranch_wire::parameter::{Parameter, ParametersBuilder};
 use anabranch_wire::{Tsn, VerificationTag};
 use bytes::Bytes;
 
-use super::{Association, AssociationState, State};
+use super::{Association, AssociationState, State, Timers};
 use crate::control::reply;
 use crate::event::{EndpointEvent, Event};
 use crate::extension::ControlSources;
@@ -49,7 +49,7 @@ impl Association {
         match self.state.kind() {
             // §9.2: the SHUTDOWN ACK is sent again, the INIT is discarded.
             AssociationState::ShutdownAckSent => {
-                self.repeat_shutdown_chunk(now);
+                self.send_shutdown_chunk(now);
                 return;
             }
             AssociationState::CookieWait => {}
@@ -163,8 +163,8 @@ impl Association {
 
     /// Action A: as if an ABORT had come and then a new COOKIE ECHO.
     fn on_restart(&mut self, now: Timestamp, inbound: &Inbound, cookie: &StateCookie) -> bool {
-        if self.state.kind() == AssociationState::ShutdownAckSent {
-            self.repeat_shutdown_chunk(now);
+        if self.state.has_finished() {
+            self.send_shutdown_chunk(now);
             let causes = Causes::from_causes(&[Cause::CookieReceivedWhileShuttingDown]);
             self.control
                 .push(self.paths.answer_path(), Chunk::Error(ErrorChunk { causes }));
@@ -181,7 +181,8 @@ impl Association {
         self.identity.local_initial_tsn = cookie.local_initial_tsn;
         // Cookies that were made before are of an association that is no more.
         self.identity.tie_tags = TieTags::new(&mut self.random);
-        self.keep_shutdown_guard();
+        self.timers = Timers::default();
+        self.ending.on_restart();
         // §5.2.4 A: congestion control begins anew, on every path; the path in use is known to work.
         let local = set_up_address(&self.config, inbound, remote.ip());
         let paths = Paths::new(local, remote, &self.config, now);
@@ -199,7 +200,6 @@ impl Association {
         self.outstanding = Self::no_outstanding(initial_tsn, &self.config);
         self.sources = ControlSources::new(&self.config);
         self.control.forget_paths();
-        self.shutdown_path = PathId(0);
     }
 
     fn reply_abort(&mut self, inbound: &Inbound, tag: VerificationTag, cause: Cause) {

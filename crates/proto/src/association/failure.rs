@@ -48,7 +48,7 @@ impl Association {
             self.error_count += 1;
         }
         if self.error_count > self.config.retransmissions.association_max_retrans {
-            self.close(self.reason_of_silence(CloseReason::Unreachable));
+            self.close(self.state.reason_of_silence(CloseReason::Unreachable));
             return false;
         }
         true
@@ -62,7 +62,7 @@ impl Association {
             path.heartbeat.pending = None;
             let rto = path.rto.current();
             let data_leaves = self.paths.data_path() != id;
-            if self.config.heartbeat.interval.is_some() && self.sends_heartbeats() {
+            if self.config.heartbeat.interval.is_some() && self.state.sends_heartbeats() {
                 let due = if data_leaves { now } else { now + rto };
                 self.paths.path_mut(id).heartbeat.due = Some(due);
             }
@@ -148,6 +148,7 @@ impl Association {
         self.control = ControlQueue::default();
         self.notices = Notices::new();
         self.timers = super::Timers::default();
+        self.ending.stop();
         // The only one that is there whatever happened.
         self.paths.last_arrival = PathId(0);
         self.paths.set_primary(PathId(0));
@@ -200,7 +201,7 @@ impl Association {
             self.on_denied(now, id);
             return;
         }
-        let completed = abort.reflected_tag && matches!(self.state, State::ShutdownAckSent { .. });
+        let completed = abort.reflected_tag && self.state.has_finished();
         self.close(if completed {
             CloseReason::Shutdown
         } else {
@@ -231,6 +232,7 @@ impl Association {
         }
         self.state = State::Closed;
         self.timers = super::Timers::default();
+        self.ending.stop();
         for path in self.paths.iter_mut() {
             path.t3 = None;
             path.heartbeat.due = None;

@@ -5,15 +5,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use anabranch_wire::cause::{Cause, Causes};
-use anabranch_wire::chunk::{CHUNK_HEADER_LEN, Chunk, CookieEcho, ErrorChunk, InitAck, padded};
+use anabranch_wire::chunk::{CHUNK_HEADER_LEN, Chunk, CookieEcho, ErrorChunk, Init, InitAck, padded};
 use anabranch_wire::{Tsn, VerificationTag};
 use bytes::Bytes;
 
 use super::shutdown::Ending;
-use super::state::{SetUp, State};
-use super::{Association, Capabilities, Identity, PeerWindow};
+use super::{Association, Capabilities, Identity, PeerWindow, State};
 use crate::config::Config;
-use crate::control::ControlQueue;
+use crate::control::{ControlQueue, Request};
 use crate::event::{CloseReason, EndpointEvent, Event};
 use crate::extension::ControlSources;
 use crate::inbound::Inbound;
@@ -44,6 +43,86 @@ pub(crate) struct Blueprint {
     pub(crate) remote: SocketAddr,
 }
 
+/// COOKIE-WAIT: the INIT that waits for its answer.
+#[derive(Debug)]
+pub(crate) struct SetUp {
+    /// As it was sent, to be retransmitted, and sent again with a longer cookie preservative.
+    init: Init,
+    /// T1-init.
+    pub(super) request: Request,
+    /// Times the peer said that its cookie is stale (§5.2.6).
+    stale: u32,
+}
+
+/// COOKIE-ECHOED: the COOKIE ECHO that waits for its answer.
+#[derive(Debug)]
+pub(crate) struct CookieEchoed {
+    init: Init,
+    cookie: Bytes,
+    /// Parameters of the INIT ACK that the peer is told were not recognised, whole (§5.1, §3.2.2).
+    unrecognized: Vec<Bytes>,
+    /// T1-cookie.
+    pub(super) request: Request,
+    stale: u32,
+}
+
+impl SetUp {
+    fn new(init: Init, config: &Config) -> Self {
+        Self {
+            init,
+            request: Request::with_limit(config.retransmissions.max_init_retransmits),
+            stale: 0,
+        }
+    }
+
+    /// An INIT ACK brought this cookie.
+    fn echo(self, cookie: Bytes, unrecognized: Vec<Bytes>, config: &Config) -> CookieEchoed {
+        CookieEchoed {
+            init: self.init,
+            cookie,
+            unrecognized,
+            request: Request::with_limit(config.retransmissions.max_init_retransmits),
+            stale: self.stale,
+        }
+    }
+}
+
+impl CookieEchoed {
+    /// Where the next COOKIE ECHO goes: to another address of the peer each time if a heartbeat fits beside it (§5.4), else to
+    /// the one that the application named.
+    pub(super) fn path(&self, paths: &Paths) -> PathId {
+        let path = PathId((self.request.retransmissions() as usize % paths.len()) as u8);
+        let room = paths.path(path).pmtu.max_data();
+        let fits = padded(CHUNK_HEADER_LEN + self.cookie.len()) + HeartbeatInfo::CHUNK_LEN <= room;
+        if fits { path } else { PathId(0) }
+    }
+
+    /// The ERROR that goes with a COOKIE ECHO, if the INIT ACK had parameters that are to be reported.
+    fn errors(&self) -> Option<Chunk> {
+        let causes = self.unrecognized.iter().cloned();
+        let causes: Vec<_> = causes.map(Cause::UnrecognizedParameters).collect();
+        (!causes.is_empty()).then(|| {
+            Chunk::Error(ErrorChunk {
+                causes: Causes::from_causes(&causes),
+            })
+        })
+    }
+
+    /// The cookie was too old by this time (§5.2.6): a new INIT asks for one that lives longer by the time that the exchange
+    /// took, and no more than a second beyond.
+    fn on_stale(self, staleness_us: u32, config: &Config) -> SetUp {
+        let wanted = Duration::from_micros(staleness_us.into()).min(Duration::from_secs(60));
+        let more = wanted + Duration::from_secs(1);
+        let increment_ms = u32::try_from(more.as_millis()).unwrap_or(u32::MAX);
+        let mut init = self.init;
+        init.parameters = init_parameters(config, Some(increment_ms));
+        SetUp {
+            stale: self.stale + 1,
+            ..SetUp::new(init, config)
+        }
+    }
+}
+
 impl Association {
     fn new(now: Timestamp, mut plan: Blueprint, local_tag: VerificationTag, local_initial_tsn: Tsn) -> Self {
         let tie_tags = TieTags::new(&mut plan.random);
@@ -69,8 +148,7 @@ impl Association {
             receiver: Receiver::new(Tsn(0), 0, &plan.config),
             control: ControlQueue::default(),
             timers: super::Timers::default(),
-            shutdown_path: PathId(0),
-            ending: Ending::default(),
+            ending: Ending::new(&plan.config),
             error_count: 0,
             notices: super::Notices::new(),
             counters: Counters::default(),
@@ -89,13 +167,7 @@ impl Association {
         let config = &association.config;
         let init = InitFields::own(config, local_tag, initial_tsn).init(init_parameters(config, None));
         association.initiated = true;
-        association.state = State::CookieWait(Box::new(SetUp {
-            init,
-            cookie: Bytes::new(),
-            unrecognized: Vec::new(),
-            repeats: 0,
-            stale: 0,
-        }));
+        association.state = State::CookieWait(Box::new(SetUp::new(init, config)));
         association.send_set_up_chunk(now);
         association
     }
@@ -166,67 +238,29 @@ impl Association {
         }
     }
 
-    /// Where the next INIT or COOKIE ECHO goes: an INIT to the address that the application named, a COOKIE ECHO to
-    /// another address of the peer each time if a heartbeat fits beside it (§5.4).
-    fn set_up_path(&self) -> PathId {
-        let State::CookieEchoed(set_up) = &self.state else {
-            return PathId(0);
-        };
-        let path = PathId((set_up.repeats as usize % self.paths.len()) as u8);
-        let room = self.paths.path(path).pmtu.max_data();
-        let fits = padded(CHUNK_HEADER_LEN + set_up.cookie.len()) + HeartbeatInfo::CHUNK_LEN <= room;
-        if fits { path } else { PathId(0) }
-    }
-
-    /// Sends INIT or COOKIE ECHO and starts T1-init or T1-cookie.
+    /// Sends INIT or COOKIE ECHO and starts T1-init or T1-cookie. An INIT goes to the address that the application named.
     pub(super) fn send_set_up_chunk(&mut self, now: Timestamp) {
-        let chunk = match &self.state {
-            State::CookieWait(set_up) => Chunk::Init(set_up.init.clone()),
-            State::CookieEchoed(set_up) => Chunk::CookieEcho(CookieEcho {
-                cookie: set_up.cookie.clone(),
-            }),
-            _ => return,
-        };
-        let path = self.set_up_path();
-        let errors = match &self.state {
-            State::CookieEchoed(set_up) if !set_up.unrecognized.is_empty() => {
-                let causes = set_up
-                    .unrecognized
-                    .iter()
-                    .cloned()
-                    .map(Cause::UnrecognizedParameters);
-                Some(Chunk::Error(ErrorChunk {
-                    causes: Causes::from_causes(&causes.collect::<Vec<_>>()),
-                }))
-            }
-            _ => None,
-        };
         self.control.clear_chunks();
-        self.control.push(path, chunk);
-        if path != PathId(0) {
-            self.send_heartbeat(now, path);
-        } else if let Some(errors) = errors {
-            self.control.push(path, errors);
+        match &mut self.state {
+            State::CookieWait(set_up) => {
+                let init = Chunk::Init(set_up.init.clone());
+                let path = self.paths.path(PathId(0));
+                set_up.request.send(now, init, path, &mut self.control);
+            }
+            State::CookieEchoed(echoed) => {
+                let id = echoed.path(&self.paths);
+                let cookie = echoed.cookie.clone();
+                let echo = Chunk::CookieEcho(CookieEcho { cookie });
+                let path = self.paths.path(id);
+                echoed.request.send(now, echo, path, &mut self.control);
+                if id != PathId(0) {
+                    self.send_heartbeat(now, id);
+                } else if let Some(errors) = echoed.errors() {
+                    self.control.push(id, errors);
+                }
+            }
+            _ => {}
         }
-        self.timers.control = Some(now + self.paths.path(path).rto.current());
-    }
-
-    /// T1-init or T1-cookie expired (§5.1, §6.3.3).
-    pub(super) fn on_set_up_timeout(&mut self, now: Timestamp) {
-        let limit = self.config.retransmissions.max_init_retransmits;
-        let path = self.set_up_path();
-        let (State::CookieWait(set_up) | State::CookieEchoed(set_up)) = &mut self.state else {
-            return;
-        };
-        if set_up.repeats >= limit {
-            self.close(CloseReason::SetUpTimedOut);
-            return;
-        }
-        set_up.repeats += 1;
-        let path = self.paths.path_mut(path);
-        path.rto.back_off();
-        path.try_other_port();
-        self.send_set_up_chunk(now);
     }
 
     /// An INIT ACK came (§5.1 C).
@@ -261,12 +295,9 @@ impl Association {
         };
         self.paths.adopt_local_address(&self.config, inbound);
         self.adopt(now, &peer.negotiated(&self.config));
-        let previous = core::mem::replace(&mut self.state, State::Closed);
-        if let State::CookieWait(mut set_up) = previous {
-            set_up.cookie = cookie;
-            set_up.unrecognized = peer.unrecognized;
-            set_up.repeats = 0;
-            self.state = State::CookieEchoed(set_up);
+        if let State::CookieWait(set_up) = core::mem::replace(&mut self.state, State::Closed) {
+            let echoed = set_up.echo(cookie, peer.unrecognized, &self.config);
+            self.state = State::CookieEchoed(Box::new(echoed));
         }
         self.paths.last_arrival = from;
         self.send_set_up_chunk(now);
@@ -283,7 +314,6 @@ impl Association {
     /// others are probed (§5.4).
     pub(super) fn become_established(&mut self, now: Timestamp) {
         let previous = core::mem::replace(&mut self.state, State::Established);
-        self.timers.control = None;
         self.error_count = 0;
         self.control
             .retain(|chunk| !matches!(chunk, Chunk::Init(_) | Chunk::CookieEcho(_)));
@@ -305,34 +335,27 @@ impl Association {
             }
         }
         if previous.is_setting_up() {
-            self.on_set_up_complete(now);
+            self.ending.on_set_up_complete(now, self.buffered_bytes());
         }
     }
 
-    /// The peer says that the cookie it was sent is too old (§5.2.6): a new INIT asks for one that lives longer by the
-    /// time that the exchange took, and no more than a second beyond.
+    /// The peer says that the cookie it was sent is too old (§5.2.6).
     pub(super) fn on_stale_cookie(&mut self, now: Timestamp, staleness_us: u32) {
         match &self.state {
-            State::CookieEchoed(set_up) if set_up.stale >= MOST_STALE => {
+            State::CookieEchoed(echoed) if echoed.stale >= MOST_STALE => {
                 self.close(CloseReason::StaleCookie);
                 return;
             }
             State::CookieEchoed(_) => {}
             _ => return,
         }
-        let State::CookieEchoed(mut set_up) = core::mem::replace(&mut self.state, State::Closed) else {
-            return;
-        };
-        let wanted = Duration::from_micros(staleness_us.into()).min(Duration::from_secs(60));
-        let more = wanted + Duration::from_secs(1);
-        set_up.stale += 1;
-        set_up.repeats = 0;
-        let increment_ms = u32::try_from(more.as_millis()).unwrap_or(u32::MAX);
-        set_up.init.parameters = init_parameters(&self.config, Some(increment_ms));
+        if let State::CookieEchoed(echoed) = core::mem::replace(&mut self.state, State::Closed) {
+            let set_up = echoed.on_stale(staleness_us, &self.config);
+            self.state = State::CookieWait(Box::new(set_up));
+        }
         // What was sent with the old cookie was never taken.
         self.identity.peer_tag = VerificationTag(0);
         self.requeue_outstanding();
-        self.state = State::CookieWait(set_up);
         self.send_set_up_chunk(now);
     }
 }

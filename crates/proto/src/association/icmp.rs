@@ -44,18 +44,13 @@ impl Association {
         };
         match message.kind {
             IcmpKind::PortUnreachable if !self.config.udp_encapsulation => {}
-            IcmpKind::PortUnreachable if !(self.initiated || self.has_finished()) => {}
+            IcmpKind::PortUnreachable if !(self.initiated || self.state.has_finished()) => {}
             IcmpKind::PortUnreachable | IcmpKind::ProtocolUnreachable => {
                 self.on_protocol_unreachable(path, quoted, message.destination);
             }
             IcmpKind::TooLarge(Some(mtu)) if message.destination.is_ipv6() && mtu < IPV6_MIN_MTU => {}
             IcmpKind::TooLarge(mtu) => self.handle_path_error(now, path, PathError::TooLarge(mtu)),
         }
-    }
-
-    /// Whether everything is acknowledged both ways.
-    fn has_finished(&self) -> bool {
-        matches!(self.state, State::ShutdownAckSent { .. })
     }
 
     /// ICMP6. Tag 0 stands for no tag: only an INIT has it, and is known by its Initiate Tag.
@@ -87,7 +82,7 @@ impl Association {
             return;
         }
         // As an ABORT with the T bit: the peer has completed the shutdown and is gone (§8.4 rule 8).
-        self.close(if self.has_finished() {
+        self.close(if self.state.has_finished() {
             CloseReason::Shutdown
         } else {
             CloseReason::ProtocolUnreachable { remote }

@@ -5,12 +5,12 @@ use core::ops::ControlFlow;
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{
     AckPolicy, Chunk, ChunkError, Data, EncodeChunk, ErrorChunk, ForwardTsn, Heartbeat, HeartbeatAck, IData,
-    IForwardTsn, MessageNumber, NrSack, PathSequence, RawChunk, Sack, SelectiveForwardTsn, UnknownAction,
-    kind, own_kind, packets_answered, padded, unknown_chunk_action,
+    IForwardTsn, MessageNumber, NrSack, PathSequence, RawChunk, Sack, SelectiveForwardTsn, ShutdownComplete,
+    UnknownAction, kind, own_kind, packets_answered, padded, unknown_chunk_action,
 };
 use anabranch_wire::packet::COMMON_HEADER_LEN;
 
-use super::{Association, AssociationState, Capabilities};
+use super::{Association, Capabilities, State};
 use crate::control::answer_out_of_the_blue;
 use crate::event::CloseReason;
 use crate::inbound::Inbound;
@@ -46,7 +46,12 @@ impl Association {
         }
         self.counters.packets_received += 1;
         self.note_arrival(&inbound);
-        self.on_packet_in_shutdown_sent(&inbound);
+        // The peer is there, and gets its time to send what it still has. §9.2 would have T2-shutdown start again, too: then
+        // heartbeats that come more often than it expires keep a lost SHUTDOWN from being retransmitted. DATA does start it again.
+        let proven = inbound.packet.header.verification_tag == self.identity.local_tag;
+        if proven && matches!(self.state, State::ShutdownSent(_)) {
+            self.error_count = 0;
+        }
         self.on_chunks(now, &inbound, 0);
     }
 
@@ -63,7 +68,11 @@ impl Association {
         if notes.data && !self.state.is_closed() {
             let spread = self.note_data_arrival(now) || self.receiver.names_transmissions();
             self.receiver.on_packet(now, notes.immediate, spread);
-            self.on_data_in_shutdown_sent(now);
+            // DATA after SHUTDOWN is acknowledged and SHUTDOWN sent again at once; T2-shutdown starts again (§9.2).
+            if matches!(self.state, State::ShutdownSent(_)) {
+                self.receiver.force_ack();
+                self.send_shutdown_chunk(now);
+            }
         }
     }
 
@@ -137,13 +146,13 @@ impl Association {
             kind::DATA => Data::decode(raw).map(|data| self.on_data(data, None, inbound, notes)),
             kind::I_DATA => IData::decode(raw).map(|data| self.on_i_data(data, None, inbound, notes)),
             kind::SACK => Sack::decode(raw).map(|sack| {
-                if self.takes_acknowledgements() {
+                if self.state.sends_data() {
                     self.on_sack(now, &sack, packets_answered(raw.flags));
                 }
             }),
             kind::NR_SACK if self.capabilities.has(Capabilities::NR_SACK) => {
                 NrSack::decode(raw).map(|sack| {
-                    if self.takes_acknowledgements() {
+                    if self.state.sends_data() {
                         self.on_nr_sack(now, &sack, packets_answered(raw.flags));
                     }
                 })
@@ -205,10 +214,15 @@ impl Association {
             }
             Chunk::Error(error) => self.on_error(now, &error),
             Chunk::Shutdown(shutdown) => self.on_shutdown(now, shutdown.cumulative_tsn_ack),
-            Chunk::ShutdownAck => self.on_shutdown_ack(),
+            Chunk::ShutdownAck => {
+                if matches!(self.state, State::ShutdownSent(_) | State::ShutdownAckSent(_)) {
+                    self.final_packet(Chunk::ShutdownComplete(ShutdownComplete { reflected_tag: false }));
+                    self.close(CloseReason::Shutdown);
+                }
+            }
             Chunk::ShutdownComplete(complete) => {
-                if self.is_last_word(inbound, complete.reflected_tag) {
-                    self.on_shutdown_complete();
+                if self.is_last_word(inbound, complete.reflected_tag) && self.state.has_finished() {
+                    self.close(CloseReason::Shutdown);
                 }
                 return Onward::Break(());
             }
@@ -235,7 +249,7 @@ impl Association {
                 self.on_i_data(chunk.data, carried, inbound, notes);
             }
             Chunk::CoopSack(sack) => {
-                if self.takes_acknowledgements() {
+                if self.state.sends_data() {
                     self.on_coop_sack(now, &sack);
                 }
             }
@@ -257,14 +271,6 @@ impl Association {
         Onward::Continue(())
     }
 
-    fn takes_acknowledgements(&self) -> bool {
-        use AssociationState as S;
-        matches!(
-            self.state(),
-            S::Established | S::ShutdownPending | S::ShutdownReceived | S::CookieEchoed
-        )
-    }
-
     /// Whether a chunk of this kind is one that interleaving rules out, or the reverse (RFC 8260 §2.2.3, §2.3.1).
     fn violates_format(&self, kind: u8) -> bool {
         let interleaves = self.capabilities.has(Capabilities::INTERLEAVING);
@@ -278,7 +284,7 @@ impl Association {
 
     /// Whether data and acknowledgements are to have the numbers of transmissions (ECA-SCTP), and are taken.
     fn names_transmissions(&self) -> bool {
-        self.capabilities.has(Capabilities::ECA) && (self.state.takes_data() || self.takes_acknowledgements())
+        self.capabilities.has(Capabilities::ECA) && (self.state.takes_data() || self.state.sends_data())
     }
 
     /// Whether a chunk type is one of ECA-SCTP's and that was not agreed: what the number means then is not known.

@@ -116,8 +116,6 @@ pub struct Association {
     abandon_policy: AbandonPolicy,
     sources: ControlSources,
     timers: Timers,
-    /// Where SHUTDOWN or SHUTDOWN ACK was sent last.
-    shutdown_path: PathId,
     ending: Ending,
     /// Errors in a row over all paths (§8.1).
     error_count: u32,
@@ -171,8 +169,9 @@ impl Association {
         is_part: bool,
         end: bool,
     ) -> Result<MessageId, SendError> {
-        let ends_one = is_part && self.ends_messages() && self.queue.has_open(stream);
-        if !(self.takes_messages() || ends_one) {
+        let takes = self.state.begins_messages() && !self.ending.is_asked();
+        let ends_one = is_part && self.state.ends_messages() && self.queue.has_open(stream);
+        if !(takes || ends_one) {
             return Err(SendError::Closed);
         }
         let limit = self.config.buffers.max_message;
@@ -193,7 +192,7 @@ impl Association {
         let len = message.len();
         let options = options.or_as_set(&self.config.partial_reliability);
         let id = self.queue.push(now, stream, message, options, is_part, end)?;
-        self.note_more_to_end(len);
+        self.ending.on_more(len);
         if end {
             self.counters.messages_sent += 1;
         }
@@ -234,12 +233,6 @@ impl Association {
             None => self.notices.on_read_out(),
         }
         part
-    }
-
-    /// Takes no more messages, and ends the association when everything is acknowledged (SHUTDOWN, RFC 9260 §9.2).
-    /// A message begun with [`Association::send_part`] must still be ended.
-    pub fn shutdown(&mut self, now: Timestamp) {
-        self.begin_shutdown(now);
     }
 
     /// Ends the association at once (ABORT, RFC 9260 §9.1). `reason` travels to the peer; at most 1,024 bytes of it.
@@ -295,7 +288,7 @@ impl Association {
     /// What any input may have made possible: the next step of a shutdown, room to send, something to read.
     fn after_input(&mut self, now: Timestamp) {
         self.advance_shutdown(now);
-        let writable = self.has_room() && self.takes_messages();
+        let writable = self.has_room() && self.state.begins_messages() && !self.ending.is_asked();
         self.notices.on_input(self.receiver.is_readable(), writable);
         // An end that leaves messages behind empties both, and nothing follows `Closed`.
         if !self.state.is_closed() && self.queue.is_empty() && self.outstanding.is_empty() {

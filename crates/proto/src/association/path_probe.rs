@@ -4,8 +4,8 @@
 use anabranch_wire::chunk::{CHUNK_HEADER_LEN, Chunk, Heartbeat, Pad};
 use anabranch_wire::packet::{COMMON_HEADER_LEN, CommonHeader};
 
+use super::Association;
 use super::outbound::write_packet;
-use super::{Association, State};
 use crate::path::{HeartbeatInfo, Path, PathId, PathState};
 use crate::time::Timestamp;
 
@@ -15,11 +15,7 @@ const HEADERS_LEN: usize = COMMON_HEADER_LEN + HeartbeatInfo::CHUNK_LEN + CHUNK_
 impl Association {
     /// When the search on this path goes on.
     pub(super) fn probe_due(&self, path: &Path) -> Option<Timestamp> {
-        let wanted = path.state == PathState::Active
-            && matches!(
-                self.state,
-                State::Established | State::ShutdownPending | State::ShutdownReceived
-            );
+        let wanted = path.state == PathState::Active && self.state.probes_paths();
         path.pmtu.due().filter(|_| wanted)
     }
 

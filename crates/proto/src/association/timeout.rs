@@ -1,9 +1,13 @@
 //! What happens when timers expire (RFC 9260 §6.3.3, §8.3; RFC 7829 §3.2).
 
+use anabranch_wire::cause::Cause;
 use anabranch_wire::chunk::{Chunk, Heartbeat};
+use bytes::Bytes;
 
 use super::timers::expired;
 use super::{Association, State};
+use crate::control::Request;
+use crate::event::CloseReason;
 use crate::path::{Candidate, HeartbeatInfo, PathId, PathState};
 use crate::time::Timestamp;
 
@@ -13,7 +17,7 @@ impl Association {
         if self.state.is_closed() {
             return None;
         }
-        let heartbeats = self.sends_heartbeats();
+        let heartbeats = self.state.sends_heartbeats();
         self.paths
             .iter()
             .flat_map(|path| {
@@ -24,7 +28,13 @@ impl Association {
                     self.time_rule_due(path.id),
                 ]
             })
-            .chain([self.timers.next(), self.receiver.ack_deadline(), self.expiry()])
+            .chain([
+                self.state.request().and_then(Request::due),
+                self.ending.due(),
+                self.timers.window_probe,
+                self.receiver.ack_deadline(),
+                self.expiry(),
+            ])
             .flatten()
             .min()
     }
@@ -39,15 +49,18 @@ impl Association {
             self.receiver.on_ack_timer(now);
         }
         self.drop_expired(now);
-        if expired(&mut self.timers.control, now) {
-            if self.state.is_setting_up() {
-                self.on_set_up_timeout(now);
-            } else {
-                self.on_shutdown_timeout(now);
-            }
+        if self
+            .state
+            .request()
+            .and_then(Request::due)
+            .is_some_and(|due| due <= now)
+        {
+            self.on_request_timeout(now);
         }
-        if expired(&mut self.timers.shutdown_guard, now) {
-            self.on_shutdown_guard();
+        if self.ending.guard_expired(now) {
+            // The peer does not come to an end. It is told so, whatever its state (§9.2).
+            let cause = Cause::ProtocolViolation(Bytes::from_static(b"the shutdown takes too long"));
+            self.abort_with(cause, self.state.reason_of_silence(CloseReason::ShutdownTimedOut));
         }
         if expired(&mut self.timers.window_probe, now) {
             self.peer_window.probe_now = true;
@@ -61,8 +74,31 @@ impl Association {
                 self.on_t3(now, id);
             }
         }
-        if self.sends_heartbeats() {
+        if self.state.sends_heartbeats() {
             self.on_heartbeat_timers(now);
+        }
+    }
+
+    /// The timer of the request that waits for its answer expired: T1-init or T1-cookie (§5.1, §6.3.3), or T2-shutdown (§9.2).
+    fn on_request_timeout(&mut self, now: Timestamp) {
+        // The path that a COOKIE ECHO would take now, which is the one that it took unless the path MTU became smaller.
+        let id = match &self.state {
+            State::CookieEchoed(echoed) => echoed.path(&self.paths),
+            state => state.request().map_or(PathId(0), Request::path),
+        };
+        let again = self.state.request_mut().is_some_and(Request::retransmit);
+        let setting_up = self.state.is_setting_up();
+        if setting_up && !again {
+            self.close(CloseReason::SetUpTimedOut);
+            return;
+        }
+        let path = self.paths.path_mut(id);
+        path.rto.back_off();
+        if setting_up {
+            path.try_other_port();
+            self.send_set_up_chunk(now);
+        } else if self.on_path_error(now, id, true) {
+            self.send_shutdown_chunk(now);
         }
     }
 
@@ -114,21 +150,11 @@ impl Association {
     /// The system cannot send on this path. Under RFC 7829 that is as good as a timeout, if another path can take over: the
     /// heartbeats that then ask for it bring it back. Otherwise nothing follows; the timers tell what comes of it.
     pub(super) fn on_unreachable(&mut self, now: Timestamp, id: PathId) {
-        let in_use = self.paths.path(id).state == PathState::Active && self.sends_heartbeats();
+        let in_use = self.paths.path(id).state == PathState::Active && self.state.sends_heartbeats();
         if in_use && self.times_heartbeats() && self.paths.other_than(id) != id {
             self.on_t3(now, id);
             self.after_input(now);
         }
-    }
-
-    pub(super) fn sends_heartbeats(&self) -> bool {
-        matches!(
-            self.state,
-            State::Established
-                | State::ShutdownPending
-                | State::ShutdownReceived
-                | State::ShutdownSent { .. }
-        )
     }
 
     fn on_heartbeat_timers(&mut self, now: Timestamp) {

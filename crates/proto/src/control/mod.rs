@@ -4,7 +4,9 @@
 mod out_of_the_blue;
 mod queue;
 mod reply;
+mod request;
 
 pub(crate) use out_of_the_blue::{answer as answer_out_of_the_blue, answer_after_end};
 pub(crate) use queue::ControlQueue;
 pub(crate) use reply::reply;
+pub(crate) use request::Request;
