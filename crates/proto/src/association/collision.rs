@@ -3,14 +3,15 @@
 
 use std::net::IpAddr;
 
+use anabranch_wire::VerificationTag;
 use anabranch_wire::cause::{Cause, Causes};
-use anabranch_wire::chunk::{Abort, Chunk, ErrorChunk, Init};
+use anabranch_wire::chunk::{Chunk, ErrorChunk, Init};
 use anabranch_wire::parameter::{Parameter, ParametersBuilder};
-use anabranch_wire::{Tsn, VerificationTag};
 use bytes::Bytes;
 
+use super::identity::Identity;
 use super::{Association, AssociationState, State, Timers};
-use crate::control::reply;
+use crate::control::{refuse, reply};
 use crate::event::{EndpointEvent, Event};
 use crate::extension::ControlSources;
 use crate::inbound::Inbound;
@@ -33,16 +34,60 @@ enum CookieAction {
     Discard,
 }
 
+impl Identity {
+    /// §5.2.4.
+    fn judge(&self, cookie: &StateCookie) -> CookieAction {
+        let local = cookie.local_tag == self.local_tag;
+        let peer = cookie.peer_tag == self.peer_tag;
+        let ties = cookie.tie_tags == Some(self.tie_tags);
+        match (local, peer) {
+            (false, false) if ties => CookieAction::Restart,
+            (true, false) => CookieAction::Collision,
+            (true, true) => CookieAction::Duplicate,
+            _ => CookieAction::Discard,
+        }
+    }
+}
+
+/// The addresses that an INIT from `source` would add, as address parameters.
+fn added_addresses(paths: &Paths, peer: &PeerInit, source: IpAddr, max_paths: usize) -> Bytes {
+    // As many as an answer would take into its cookie; the source is one of them.
+    let most = max_paths.saturating_sub(1);
+    let listed = peer
+        .addresses
+        .iter()
+        .copied()
+        .filter(|address| *address != source);
+    let all = listed.take(most).chain([source]);
+    let mut added = ParametersBuilder::new();
+    for address in all.filter(|address| !paths.knows(*address)) {
+        added = added.push(&match address {
+            IpAddr::V4(ip) => Parameter::Ipv4(ip),
+            IpAddr::V6(ip) => Parameter::Ipv6(ip),
+        });
+    }
+    added.finish().as_bytes().clone()
+}
+
 impl Association {
     /// An INIT for an association that exists (§5.2.1, §5.2.2).
     pub(super) fn on_init(&mut self, now: Timestamp, inbound: &Inbound, init: &Init) {
-        let inbound = &self.asked_by_peer(inbound);
+        // §5.2.1 rule 1: the INIT ACK in COOKIE-WAIT has the tag by which this side will know its peer. It goes to the address
+        // that the application named, as if it had been asked for from there: a peer with several addresses gets it, and
+        // nobody else learns the tag.
+        let mut inbound = inbound.clone();
+        let first = self.paths.path(PathId(0));
+        let elsewhere = inbound.remote.ip() != first.remote.ip();
+        if elsewhere && matches!(self.state, State::CookieWait(_)) {
+            (inbound.local, inbound.remote) = (first.local, first.remote);
+        }
+        let inbound = &inbound;
         self.counters.init_collisions += 1;
         let peer = match PeerInit::of_init(init, &self.config) {
             Ok(peer) => peer,
             Err(InitRefusal::Silent) => return,
             Err(InitRefusal::Abort(cause)) => {
-                self.reply_abort(inbound, init.initiate_tag, cause);
+                self.control.reply(refuse(inbound, init.initiate_tag, &[cause]));
                 return;
             }
         };
@@ -54,9 +99,10 @@ impl Association {
             }
             AssociationState::CookieWait => {}
             _ => {
-                let added = self.added_addresses(inbound, &peer);
+                let added = added_addresses(&self.paths, &peer, inbound.remote.ip(), self.config.max_paths);
                 if !added.is_empty() {
-                    self.reply_abort(inbound, init.initiate_tag, Cause::RestartWithNewAddresses(added));
+                    let cause = Cause::RestartWithNewAddresses(added);
+                    self.control.reply(refuse(inbound, init.initiate_tag, &[cause]));
                     return;
                 }
             }
@@ -76,39 +122,6 @@ impl Association {
         self.control.reply(reply(inbound, init.initiate_tag, &[init_ack]));
     }
 
-    /// §5.2.1 rule 1: the INIT ACK in COOKIE-WAIT has the tag by which this side will know its peer. It goes to the address that
-    /// the application named, as if it had been asked for from there: a peer with several addresses gets it, and nobody else
-    /// learns the tag.
-    fn asked_by_peer(&self, inbound: &Inbound) -> Inbound {
-        let first = self.paths.path(PathId(0));
-        let mut inbound = inbound.clone();
-        let elsewhere = inbound.remote.ip() != first.remote.ip();
-        if elsewhere && matches!(self.state, State::CookieWait(_)) {
-            (inbound.local, inbound.remote) = (first.local, first.remote);
-        }
-        inbound
-    }
-
-    /// The addresses that an INIT would add, as address parameters.
-    fn added_addresses(&self, inbound: &Inbound, peer: &PeerInit) -> Bytes {
-        // As many as an answer would take into its cookie; the source is one of them.
-        let most = self.config.max_paths.saturating_sub(1);
-        let listed = peer
-            .addresses
-            .iter()
-            .copied()
-            .filter(|address| *address != inbound.remote.ip());
-        let all = listed.take(most).chain([inbound.remote.ip()]);
-        let mut added = ParametersBuilder::new();
-        for address in all.filter(|address| !self.paths.knows(*address)) {
-            added = added.push(&match address {
-                IpAddr::V4(ip) => Parameter::Ipv4(ip),
-                IpAddr::V6(ip) => Parameter::Ipv6(ip),
-            });
-        }
-        added.finish().as_bytes().clone()
-    }
-
     /// A COOKIE ECHO for an association that exists (§5.2.4). Answers whether the chunks bundled behind it count.
     pub(super) fn on_cookie_echo(&mut self, now: Timestamp, inbound: &Inbound, cookie: &Bytes) -> bool {
         let cookie = match self.mint.open(now, inbound.packet.header, cookie) {
@@ -126,7 +139,7 @@ impl Association {
                 *cookie
             }
         };
-        match self.judge_cookie(&cookie) {
+        match self.identity.judge(&cookie) {
             CookieAction::Restart => self.on_restart(now, inbound, &cookie),
             CookieAction::Collision => {
                 self.identity.peer_tag = cookie.peer_tag;
@@ -146,18 +159,6 @@ impl Association {
                 true
             }
             CookieAction::Discard => false,
-        }
-    }
-
-    fn judge_cookie(&self, cookie: &StateCookie) -> CookieAction {
-        let local = cookie.local_tag == self.identity.local_tag;
-        let peer = cookie.peer_tag == self.identity.peer_tag;
-        let ties = cookie.tie_tags == Some(self.identity.tie_tags);
-        match (local, peer) {
-            (false, false) if ties => CookieAction::Restart,
-            (true, false) => CookieAction::Collision,
-            (true, true) => CookieAction::Duplicate,
-            _ => CookieAction::Discard,
         }
     }
 
@@ -186,28 +187,15 @@ impl Association {
         // §5.2.4 A: congestion control begins anew, on every path; the path in use is known to work.
         let local = set_up_address(&self.config, inbound, remote.ip());
         let paths = Paths::new(local, remote, &self.config, now);
-        self.replace_paths(paths, cookie.local_initial_tsn);
+        self.paths = paths;
+        // All that names one of the old paths is forgotten.
+        self.outstanding = Self::no_outstanding(cookie.local_initial_tsn, &self.config);
+        self.sources = ControlSources::new(&self.config);
+        self.control.forget_paths();
         self.adopt(now, &cookie.negotiated());
         self.notices.tell(Event::Restarted);
         self.become_established(now);
         self.send_cookie_ack(now, inbound);
         true
-    }
-
-    /// Puts other paths in the place of the present ones, and forgets all that names one of those.
-    fn replace_paths(&mut self, paths: Paths, initial_tsn: Tsn) {
-        self.paths = paths;
-        self.outstanding = Self::no_outstanding(initial_tsn, &self.config);
-        self.sources = ControlSources::new(&self.config);
-        self.control.forget_paths();
-    }
-
-    fn reply_abort(&mut self, inbound: &Inbound, tag: VerificationTag, cause: Cause) {
-        let causes = Causes::from_causes(&[cause]);
-        let abort = Chunk::Abort(Abort {
-            reflected_tag: false,
-            causes,
-        });
-        self.control.reply(reply(inbound, tag, &[abort]));
     }
 }

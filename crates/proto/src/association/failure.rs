@@ -3,12 +3,9 @@
 use anabranch_wire::Tsn;
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{Abort, Chunk};
-use anabranch_wire::packet::CommonHeader;
-use bytes::Bytes;
 
-use super::outbound::write_packet;
 use super::{Association, ControlQueue, Notices, State};
-use crate::event::{CloseReason, EndpointEvent, Event, Reply};
+use crate::event::{CloseReason, EndpointEvent, Event, PathError};
 use crate::extension::ControlSources;
 use crate::inbound::Inbound;
 use crate::message::UnsentMessage;
@@ -17,72 +14,53 @@ use crate::receive::Receiver;
 use crate::send::SendQueue;
 use crate::time::Timestamp;
 
-/// As much of an application's reason as travels in an ABORT.
-const MOST_REASON: usize = 1024;
-
 impl Association {
+    /// Handles what the operating system said of a path. If a path is unreachable and another one can take over, this is as good
+    /// as a timeout under RFC 7829: the heartbeats that then ask for the path bring it back. Otherwise nothing follows from
+    /// it; the timers tell what comes of it.
+    pub fn handle_path_error(&mut self, now: Timestamp, path: PathId, error: PathError) {
+        if self.state.is_closed() || !self.paths.contains(path) {
+            return;
+        }
+        match error {
+            PathError::TooLarge(mtu) => {
+                let path = self.paths.path_mut(path);
+                path.pmtu.on_too_large(now, mtu);
+                path.control.on_max_data(path.pmtu.max_data());
+            }
+            PathError::Unreachable => {
+                let in_use = self.paths.path(path).state == PathState::Active;
+                let quick = self.config.retransmissions.fails_potentially();
+                let leaves = quick && self.paths.other_than(path) != path;
+                if in_use && leaves && self.state.sends_heartbeats() {
+                    self.on_t3(now, path);
+                    self.after_input(now);
+                }
+            }
+        }
+    }
+
     /// A path did not answer: §8.2, and §8.1 if it is the one in use or carried data. Answers false when the
     /// association has failed over it.
     pub(super) fn on_path_error(&mut self, now: Timestamp, id: PathId, counts_for_association: bool) -> bool {
         let limits = &self.config.retransmissions;
-        let path = self.paths.path_mut(id);
-        path.error_count += 1;
-        path.try_other_port();
-        let doubtful = |limit: u32| path.error_count > limit && path.state == PathState::Active;
-        let state = if path.state == PathState::Unconfirmed {
-            // Whatever becomes of it, it may not be the peer's (§5.4).
-            path.state
-        } else if path.error_count > limits.path_max_retrans {
-            PathState::Inactive
-        } else if limits.potentially_failed_max_retrans.is_some_and(doubtful) {
-            PathState::PotentiallyFailed
-        } else {
-            path.state
-        };
-        if state != path.state {
-            path.state = state;
-            self.tell_path(id);
-            self.on_path_doubted(now, id);
+        if self.paths.path_mut(id).on_error(limits) {
+            self.notices.tell_path(self.paths.path(id));
+            let sends_heartbeats = self.state.sends_heartbeats();
+            self.paths.on_doubted(now, id, &self.config, sends_heartbeats);
         }
-        if counts_for_association {
-            self.error_count += 1;
-        }
-        if self.error_count > self.config.retransmissions.association_max_retrans {
+        self.error_count += u32::from(counts_for_association);
+        if self.error_count > limits.association_max_retrans {
             self.close(self.state.reason_of_silence(CloseReason::Unreachable));
             return false;
         }
         true
     }
 
-    /// RFC 7829 §3.2, items 5, 6 and 8: heartbeats ask at once for a path that is potentially failed, unless data has to
-    /// go on asking for want of another; for one that became inactive at the usual pace.
-    fn on_path_doubted(&mut self, now: Timestamp, id: PathId) {
-        let path = self.paths.path_mut(id);
-        if path.state == PathState::PotentiallyFailed {
-            path.heartbeat.pending = None;
-            let rto = path.rto.current();
-            let data_leaves = self.paths.data_path() != id;
-            if self.config.heartbeat.interval.is_some() && self.state.sends_heartbeats() {
-                let due = if data_leaves { now } else { now + rto };
-                self.paths.path_mut(id).heartbeat.due = Some(due);
-            }
-        }
-    }
-
     /// Acknowledged was data that may have gone by other paths too: the peer is there, but this says nothing of a path
     /// in doubt (RFC 7829 §3.2, item 9).
     pub(super) fn on_path_may_have_answered(&mut self, id: PathId) {
-        let in_doubt = matches!(
-            self.paths.path(id).state,
-            PathState::PotentiallyFailed | PathState::Inactive
-        );
-        if in_doubt
-            && self
-                .config
-                .retransmissions
-                .potentially_failed_max_retrans
-                .is_some()
-        {
+        if self.paths.path(id).is_in_doubt(&self.config.retransmissions) {
             self.error_count = 0;
         } else {
             self.on_path_answered(id);
@@ -93,31 +71,9 @@ impl Association {
     pub(super) fn on_path_answered(&mut self, id: PathId) {
         self.error_count = 0;
         let arrived_here = self.paths.last_arrival == id;
-        let path = self.paths.path_mut(id);
-        path.error_count = 0;
-        if arrived_here {
-            path.on_answer();
+        if self.paths.path_mut(id).on_answered(arrived_here) {
+            self.notices.tell_path(self.paths.path(id));
         }
-        if path.state != PathState::Active {
-            path.state = PathState::Active;
-            self.tell_path(id);
-        }
-    }
-
-    fn tell_path(&mut self, id: PathId) {
-        let path = self.paths.path(id);
-        let (remote, state) = (path.remote, path.state);
-        self.notices.tell(Event::PathChanged {
-            path: id,
-            remote,
-            state,
-        });
-    }
-
-    /// ABORT primitive (§11.1.4).
-    pub(super) fn abort_by_user(&mut self, reason: Bytes) {
-        let reason = reason.slice(..reason.len().min(MOST_REASON));
-        self.abort_with(Cause::UserInitiatedAbort(reason), CloseReason::Aborted);
     }
 
     /// Sends ABORT and is over.
@@ -126,12 +82,14 @@ impl Association {
             return;
         }
         // Before the peer's tag is known there is nobody to tell.
-        if self.identity.peer_tag.0 != 0 {
+        if self.identity.knows_peer() {
             let causes = Causes::from_causes(&[cause]);
-            self.final_packet(Chunk::Abort(Abort {
+            let abort = Chunk::Abort(Abort {
                 reflected_tag: false,
                 causes,
-            }));
+            });
+            let path = self.paths.path(self.paths.answer_path());
+            self.control.reply(self.identity.last_packet(path, abort));
         }
         self.close(reason);
     }
@@ -154,36 +112,16 @@ impl Association {
         self.paths.set_primary(PathId(0));
         let was_closed = self.state.is_closed();
         self.state = State::Closed;
-        if !was_closed && self.identity.peer_tag.0 != 0 {
-            self.final_packet_to(
-                PathId(0),
-                Chunk::Abort(Abort {
-                    reflected_tag: false,
-                    causes: Causes::empty(),
-                }),
-            );
+        if !was_closed && self.identity.knows_peer() {
+            let abort = Chunk::Abort(Abort {
+                reflected_tag: false,
+                causes: Causes::empty(),
+            });
+            let path = self.paths.path(PathId(0));
+            self.control.reply(self.identity.last_packet(path, abort));
         }
         self.notices.tell_endpoint(EndpointEvent::Closed);
         self.notices.tell(Event::Closed(CloseReason::InternalError));
-    }
-
-    /// Queues a packet that may leave though the association is over.
-    pub(super) fn final_packet(&mut self, chunk: Chunk) {
-        self.final_packet_to(self.paths.answer_path(), chunk);
-    }
-
-    fn final_packet_to(&mut self, path: PathId, chunk: Chunk) {
-        let header = CommonHeader {
-            source_port: self.identity.local_port,
-            destination_port: self.identity.remote_port,
-            verification_tag: self.identity.peer_tag,
-        };
-        let path = self.paths.path(path);
-        self.control.reply(Reply {
-            source: path.local,
-            destination: path.remote,
-            packet: write_packet(header, &[chunk]).into(),
-        });
     }
 
     /// An ABORT came (§9.1).
@@ -198,7 +136,13 @@ impl Association {
     pub(super) fn on_abort(&mut self, now: Timestamp, inbound: &Inbound, abort: &Abort) {
         let path = self.paths.find(inbound.local, inbound.remote.ip());
         if let Some(id) = path.filter(|id| abort.reflected_tag && self.paths.is_only_listed(*id)) {
-            self.on_denied(now, id);
+            // Whoever is there may set up an association of its own (RFC 5062 §2).
+            let path = self.paths.path_mut(id);
+            if path.on_denied(&self.config.retransmissions) {
+                path.schedule_heartbeat(now, &self.config, &mut self.random);
+                self.notices
+                    .tell_endpoint(EndpointEvent::PeerAddressDenied(path.remote));
+            }
             return;
         }
         let completed = abort.reflected_tag && self.state.has_finished();
@@ -207,22 +151,6 @@ impl Association {
         } else {
             CloseReason::AbortedByPeer(abort.causes.clone())
         });
-    }
-
-    /// There is no such association at the other end of a path that was never confirmed: it is asked for no more often than
-    /// a path that failed, and whoever is there may set up an association of its own (RFC 5062 §2).
-    fn on_denied(&mut self, now: Timestamp, id: PathId) {
-        let errors = self.config.retransmissions.path_max_retrans.saturating_add(1);
-        let path = self.paths.path_mut(id);
-        // It answers a heartbeat, or nothing.
-        if path.heartbeat.pending.take().is_none() {
-            return;
-        }
-        path.error_count = path.error_count.max(errors);
-        let remote = path.remote;
-        self.schedule_heartbeat(now, id);
-        self.notices
-            .tell_endpoint(EndpointEvent::PeerAddressDenied(remote));
     }
 
     /// Enters CLOSED and tells what was never acknowledged.
@@ -261,10 +189,6 @@ impl Association {
         for undelivered in failed {
             self.notices.tell(Event::Undelivered(undelivered));
         }
-    }
-
-    pub(super) fn tell_unsent(&mut self, unsent: UnsentMessage) {
-        self.notices.tell(Event::Undelivered(unsent.undelivered()));
     }
 
     /// All that is in flight is to be sent again, through no fault of the network.

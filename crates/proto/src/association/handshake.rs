@@ -9,8 +9,9 @@ use anabranch_wire::chunk::{CHUNK_HEADER_LEN, Chunk, CookieEcho, ErrorChunk, Ini
 use anabranch_wire::{Tsn, VerificationTag};
 use bytes::Bytes;
 
+use super::identity::Identity;
 use super::shutdown::Ending;
-use super::{Association, Capabilities, Identity, PeerWindow, State};
+use super::{Association, Capabilities, PeerWindow, State};
 use crate::config::Config;
 use crate::control::{ControlQueue, Request};
 use crate::event::{CloseReason, EndpointEvent, Event};
@@ -172,11 +173,17 @@ impl Association {
         association
     }
 
-    /// A peer returned a valid cookie of ours and there is no association with it yet (§5.1 D).
-    pub(crate) fn from_cookie(now: Timestamp, plan: Blueprint, cookie: &StateCookie) -> Self {
+    /// A peer returned a valid cookie of ours and there is no association with it yet (§5.1 D): answers the packet that brought
+    /// the cookie, and handles the chunks bundled behind it.
+    pub(crate) fn accept(now: Timestamp, plan: Blueprint, cookie: &StateCookie, inbound: &Inbound) -> Self {
         let mut association = Self::new(now, plan, cookie.local_tag, cookie.local_initial_tsn);
         association.adopt(now, &cookie.negotiated());
         association.become_established(now);
+        association.counters.packets_received += 1;
+        association.paths.on_arrival(inbound);
+        association.send_cookie_ack(now, inbound);
+        association.on_chunks(now, inbound, 1);
+        association.after_input(now);
         association
     }
 
@@ -227,7 +234,7 @@ impl Association {
         self.sources.forward.set_format(format);
         self.queue.set_format(format);
         for unsent in self.queue.set_stream_count(negotiated.outbound_streams) {
-            self.tell_unsent(unsent);
+            self.notices.tell(Event::Undelivered(unsent.undelivered()));
         }
         for address in self
             .paths
@@ -264,13 +271,7 @@ impl Association {
     }
 
     /// An INIT ACK came (§5.1 C).
-    pub(super) fn on_init_ack(
-        &mut self,
-        now: Timestamp,
-        inbound: &Inbound,
-        from: PathId,
-        init_ack: &InitAck,
-    ) {
+    pub(super) fn on_init_ack(&mut self, now: Timestamp, inbound: &Inbound, init_ack: &InitAck) {
         // Anywhere but in COOKIE-WAIT it is old or doubled (§5.2.3).
         if !matches!(self.state, State::CookieWait(_)) {
             return;
@@ -293,21 +294,15 @@ impl Association {
                 return;
             }
         };
+        let from = self.paths.find(inbound.local, inbound.remote.ip());
         self.paths.adopt_local_address(&self.config, inbound);
         self.adopt(now, &peer.negotiated(&self.config));
         if let State::CookieWait(set_up) = core::mem::replace(&mut self.state, State::Closed) {
             let echoed = set_up.echo(cookie, peer.unrecognized, &self.config);
             self.state = State::CookieEchoed(Box::new(echoed));
         }
-        self.paths.last_arrival = from;
+        self.paths.last_arrival = from.unwrap_or(PathId(0));
         self.send_set_up_chunk(now);
-    }
-
-    /// A COOKIE ACK came (§5.1 E); in any other state than COOKIE-ECHOED it says nothing (§5.2.5).
-    pub(super) fn on_cookie_ack(&mut self, now: Timestamp) {
-        if matches!(self.state, State::CookieEchoed(_)) {
-            self.become_established(now);
-        }
     }
 
     /// COMMUNICATION UP: the first path is confirmed, being the application's choice or where the INIT ACK went to; the
@@ -331,7 +326,8 @@ impl Association {
                     heartbeat.due = Some(now);
                 }
             } else {
-                self.schedule_heartbeat(now, path);
+                let path = self.paths.path_mut(path);
+                path.schedule_heartbeat(now, &self.config, &mut self.random);
             }
         }
         if previous.is_setting_up() {

@@ -6,6 +6,7 @@ use anabranch_wire::cause::Causes;
 use bytes::Bytes;
 
 use crate::event::{EndpointEvent, Event};
+use crate::path::Path;
 
 /// Events that may wait before the peer can add no more.
 const MOST_WAITING: usize = 256;
@@ -46,6 +47,15 @@ impl Notices {
             let copy = Causes::from_bytes(Bytes::copy_from_slice(bytes));
             self.tell(Event::PeerError(copy));
         }
+    }
+
+    /// Tells the state of a path, which has changed.
+    pub(crate) fn tell_path(&mut self, path: &Path) {
+        self.tell(Event::PathChanged {
+            path: path.id,
+            remote: path.remote,
+            state: path.state,
+        });
     }
 
     pub(crate) fn tell_endpoint(&mut self, event: EndpointEvent) {

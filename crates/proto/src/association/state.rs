@@ -89,6 +89,11 @@ impl State {
         )
     }
 
+    /// Whether DATA or acknowledgements of DATA are taken.
+    pub(crate) fn takes_any_data(&self) -> bool {
+        self.takes_data() || self.sends_data()
+    }
+
     /// Whether the application may begin messages.
     pub(crate) fn begins_messages(&self) -> bool {
         self.is_setting_up() || matches!(self, Self::Established)

@@ -8,5 +8,5 @@ mod request;
 
 pub(crate) use out_of_the_blue::{answer as answer_out_of_the_blue, answer_after_end};
 pub(crate) use queue::ControlQueue;
-pub(crate) use reply::reply;
+pub(crate) use reply::{refuse, reply};
 pub(crate) use request::Request;

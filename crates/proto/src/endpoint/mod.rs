@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 use anabranch_wire::VerificationTag;
 use anabranch_wire::cause::{Cause, Causes};
-use anabranch_wire::chunk::{Abort, Chunk, ErrorChunk, Init, kind};
+use anabranch_wire::chunk::{Chunk, ErrorChunk, Init, kind};
 use anabranch_wire::packet::Packet;
 use bytes::Bytes;
 
 use crate::association::{Association, Blueprint};
 use crate::config::Config;
-use crate::control::{answer_after_end, answer_out_of_the_blue, reply};
+use crate::control::{answer_after_end, answer_out_of_the_blue, refuse, reply};
 use crate::error::{ConnectError, EndpointError};
 use crate::event::{EndpointEvent, Reply};
 use crate::icmp::IcmpMessage;
@@ -325,10 +325,10 @@ impl Endpoint {
         let peer = match PeerInit::of_init(init, &self.config) {
             Ok(peer) => peer,
             Err(InitRefusal::Silent) => return Handling::Done,
-            Err(InitRefusal::Abort(cause)) => return refuse(inbound, tag, &[cause]),
+            Err(InitRefusal::Abort(cause)) => return Handling::Reply(refuse(inbound, tag, &[cause])),
         };
         if !self.listens(inbound) {
-            return refuse(inbound, tag, &[]);
+            return Handling::Reply(refuse(inbound, tag, &[]));
         }
         let own_tag = self.fresh_tag();
         let own = InitFields::own(&self.config, own_tag, first_tsn(&self.config, &mut self.random));
@@ -353,7 +353,7 @@ impl Endpoint {
         }
         // Listening has ended since the INIT.
         if !self.listens(inbound) {
-            return refuse(inbound, cookie.peer_tag, &[]);
+            return Handling::Reply(refuse(inbound, cookie.peer_tag, &[]));
         }
         let remote = cookie.confirmed(inbound.remote);
         let peer = Peer {
@@ -371,8 +371,7 @@ impl Endpoint {
             local_address: set_up_address(&self.config, inbound, remote.ip()),
             remote,
         };
-        let mut association = Association::from_cookie(now, plan, &cookie);
-        association.handle_cookie_packet(now, inbound);
+        let association = Association::accept(now, plan, &cookie, inbound);
         Handling::Accept(id, Box::new(association))
     }
 
@@ -441,13 +440,4 @@ impl Endpoint {
 fn canonical(mut remote: SocketAddr) -> SocketAddr {
     remote.set_ip(remote.ip().to_canonical());
     remote
-}
-
-/// The ABORT to a peer that wants an association and is known by its tag (§8.4 rule 3).
-fn refuse(inbound: &Inbound, tag: VerificationTag, causes: &[Cause]) -> Handling {
-    let abort = Abort {
-        reflected_tag: false,
-        causes: Causes::from_causes(causes),
-    };
-    Handling::Reply(reply(inbound, tag, &[Chunk::Abort(abort)]))
 }

@@ -115,6 +115,25 @@ impl Capabilities {
         }
     }
 
+    /// Whether chunks of this type rule out interleaving, which was negotiated, or the reverse (RFC 8260 §2.2.3, §2.3.1).
+    pub(crate) fn rule_out(self, kind: u8) -> bool {
+        let interleaves = self.has(Self::INTERLEAVING);
+        match kind {
+            kind::DATA | kind::FORWARD_TSN => interleaves,
+            kind::I_DATA | kind::I_FORWARD_TSN => !interleaves,
+            _ => false,
+        }
+    }
+
+    /// Whether a chunk type is one of ECA-SCTP's and ECA-SCTP was not negotiated: what the number means then is not known.
+    pub(crate) fn leave_unknown(self, kind: u8, numbers: OwnChunkTypes) -> bool {
+        let of_eca = matches!(
+            numbers.here(kind),
+            own_kind::E_DATA | own_kind::E_I_DATA | own_kind::COOP_SACK | own_kind::FORWARD_PSN
+        );
+        of_eca && !self.has(Self::ECA)
+    }
+
     /// What a list of chunk types offers.
     pub(crate) fn from_chunk_types(types: &[u8], numbers: OwnChunkTypes) -> Self {
         let is_listed = |kind: u8| types.contains(&numbers.on_wire(kind));
