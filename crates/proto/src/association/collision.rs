@@ -1,5 +1,5 @@
-//! Set-up chunks that come while there is an association (RFC 9260 §5.2): both sides at once, a peer that restarted,
-//! old and doubled ones.
+//! Set-up chunks that arrive for an existing association (RFC 9260 §5.2): both endpoints set up at once, the peer restarted,
+//! or the chunk is old or a duplicate.
 
 use std::net::IpAddr;
 
@@ -26,16 +26,16 @@ use crate::time::Timestamp;
 enum CookieAction {
     /// A: the peer restarted.
     Restart,
-    /// B: both sides set up at once.
+    /// B: both endpoints set up at once.
     Collision,
     /// D: the same set-up again.
     Duplicate,
-    /// C, and what the table does not show.
+    /// C, and combinations that the table does not show.
     Discard,
 }
 
 impl Identity {
-    /// §5.2.4.
+    /// Compares the tags of a cookie with those of the association (§5.2.4, table 12).
     fn judge(&self, cookie: &StateCookie) -> CookieAction {
         let local = cookie.local_tag == self.local_tag;
         let peer = cookie.peer_tag == self.peer_tag;
@@ -122,7 +122,7 @@ impl Association {
         self.control.reply(reply(inbound, init.initiate_tag, &[init_ack]));
     }
 
-    /// A COOKIE ECHO for an association that exists (§5.2.4). Answers whether the chunks bundled behind it count.
+    /// A COOKIE ECHO for an association that exists (§5.2.4). Returns whether the chunks bundled behind it are handled.
     pub(super) fn on_cookie_echo(&mut self, now: Timestamp, inbound: &Inbound, cookie: &Bytes) -> bool {
         let cookie = match self.mint.open(now, inbound.packet.header, cookie) {
             Ok(cookie) => cookie,

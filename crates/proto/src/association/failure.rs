@@ -1,4 +1,4 @@
-//! Errors, and how an association ends out of order (RFC 9260 §8.1, §8.2, §9.1; RFC 7829 §3.2).
+//! Path and association failure, and ABORT (RFC 9260 §8.1, §8.2, §9.1; RFC 7829 §3.2).
 
 use anabranch_wire::Tsn;
 use anabranch_wire::cause::{Cause, Causes};
@@ -15,9 +15,9 @@ use crate::send::SendQueue;
 use crate::time::Timestamp;
 
 impl Association {
-    /// Handles what the operating system said of a path. If a path is unreachable and another one can take over, this is as good
-    /// as a timeout under RFC 7829: the heartbeats that then ask for the path bring it back. Otherwise nothing follows from
-    /// it; the timers tell what comes of it.
+    /// Handles an error that the operating system reported for a path. With RFC 7829, an unreachable path counts as a timeout if
+    /// another path can take over: heartbeats then find out when the path works again. Otherwise the error has no effect, and
+    /// the timers decide.
     pub fn handle_path_error(&mut self, now: Timestamp, path: PathId, error: PathError) {
         if self.state.is_closed() || !self.paths.contains(path) {
             return;
@@ -40,8 +40,8 @@ impl Association {
         }
     }
 
-    /// A path did not answer: §8.2, and §8.1 if it is the one in use or carried data. Answers false when the
-    /// association has failed over it.
+    /// Counts an error of a path (§8.2), and of the association if the path is in use or carried data (§8.1). Returns false if
+    /// the association has failed.
     pub(super) fn on_path_error(&mut self, now: Timestamp, id: PathId, counts_for_association: bool) -> bool {
         let limits = &self.config.retransmissions;
         if self.paths.path_mut(id).on_error(limits) {
@@ -57,8 +57,8 @@ impl Association {
         true
     }
 
-    /// Acknowledged was data that may have gone by other paths too: the peer is there, but this says nothing of a path
-    /// in doubt (RFC 7829 §3.2, item 9).
+    /// The peer acknowledged data that was sent on several paths. This proves that the peer is reachable, but not that a path
+    /// which is potentially failed or inactive works (RFC 7829 §3.2, item 9).
     pub(super) fn on_path_may_have_answered(&mut self, id: PathId) {
         if self.paths.path(id).is_in_doubt(&self.config.retransmissions) {
             self.error_count = 0;
@@ -67,7 +67,7 @@ impl Association {
         }
     }
 
-    /// A path answered: acknowledged data or a heartbeat, or carried a set-up (§5.4, §8.1, §8.2).
+    /// The path works: the peer acknowledged data or a heartbeat sent there, or set-up used the path (§5.4, §8.1, §8.2).
     pub(super) fn on_path_answered(&mut self, id: PathId) {
         self.error_count = 0;
         let arrived_here = self.paths.last_arrival == id;
@@ -76,12 +76,12 @@ impl Association {
         }
     }
 
-    /// Sends ABORT and is over.
+    /// Sends an ABORT with this cause and ends the association.
     pub(super) fn abort_with(&mut self, cause: Cause, reason: CloseReason) {
         if self.state.is_closed() {
             return;
         }
-        // Before the peer's tag is known there is nobody to tell.
+        // Without the peer's tag no ABORT can be sent.
         if self.identity.knows_peer() {
             let causes = Causes::from_causes(&[cause]);
             let abort = Chunk::Abort(Abort {
@@ -94,9 +94,9 @@ impl Association {
         self.close(reason);
     }
 
-    /// Ends the association after a panic in its code, of which nobody knows what it left half done: all that was to be sent
-    /// or read is dropped unseen, the peer is sent an ABORT, and [`CloseReason::InternalError`] is told. A driver that catches
-    /// panics calls it once, and may go on as with any association that is over.
+    /// Ends the association after a panic in its code, which may have left any part in an inconsistent state. All data that waits
+    /// to be sent or read is dropped, the peer is sent an ABORT, and the application gets [`CloseReason::InternalError`]. A
+    /// driver that catches panics calls this once, and then treats the association as any that has ended.
     pub fn fail(&mut self) {
         let config = &self.config;
         self.queue = SendQueue::new(config.streams.outbound, config.scheduler);
@@ -107,7 +107,7 @@ impl Association {
         self.notices = Notices::new();
         self.timers = super::Timers::default();
         self.ending.stop();
-        // The only one that is there whatever happened.
+        // The first path exists whatever the panic interrupted.
         self.paths.last_arrival = PathId(0);
         self.paths.set_primary(PathId(0));
         let was_closed = self.state.is_closed();
@@ -124,19 +124,19 @@ impl Association {
         self.notices.tell(Event::Closed(CloseReason::InternalError));
     }
 
-    /// An ABORT came (§9.1).
+    /// An ABORT arrived (§9.1).
     ///
-    /// With the T bit it proves only that its sender received a packet of this side. One that went to an address which the
-    /// peer merely listed may have come to somebody else, or from an address that a translator put in this side's place:
-    /// then its answer (§8.4 rule 8) speaks for that path alone (§5.4). An ABORT with this side's own tag is the peer's.
+    /// An ABORT with this endpoint's own tag comes from the peer. With the T bit it proves only that its sender received a packet
+    /// of this endpoint. A packet to an address which the peer merely listed may have reached another host, or may have left an
+    /// address translator with another source address. Then the ABORT in answer (§8.4 rule 8) concerns that path alone (§5.4).
     ///
-    /// In SHUTDOWN-ACK-SENT everything is acknowledged both ways. One with the T bit then comes from a peer that has
-    /// completed the shutdown and forgotten it: its SHUTDOWN COMPLETE was lost or overtaken, and a late packet of this
-    /// side was answered as out of the blue (§8.4 rule 8).
+    /// In SHUTDOWN-ACK-SENT all data is acknowledged in both directions. An ABORT with the T bit then comes from a peer that has
+    /// completed the shutdown: its SHUTDOWN COMPLETE was lost or reordered, and it treated a late packet of this endpoint as
+    /// out of the blue (§8.4 rule 8).
     pub(super) fn on_abort(&mut self, now: Timestamp, inbound: &Inbound, abort: &Abort) {
         let path = self.paths.find(inbound.local, inbound.remote.ip());
         if let Some(id) = path.filter(|id| abort.reflected_tag && self.paths.is_only_listed(*id)) {
-            // Whoever is there may set up an association of its own (RFC 5062 §2).
+            // The host at that address may set up an association of its own (RFC 5062 §2).
             let path = self.paths.path_mut(id);
             if path.on_denied(&self.config.retransmissions) {
                 path.schedule_heartbeat(now, &self.config, &mut self.random);
@@ -153,7 +153,7 @@ impl Association {
         });
     }
 
-    /// Enters CLOSED and tells what was never acknowledged.
+    /// Enters CLOSED and reports the messages that were never acknowledged.
     pub(super) fn close(&mut self, reason: CloseReason) {
         if self.state.is_closed() {
             return;
@@ -167,7 +167,7 @@ impl Association {
         }
         self.control.clear_chunks();
         self.tell_all_undelivered();
-        // What is complete can still be read.
+        // Complete messages can still be read.
         self.notices.on_input(self.receiver.is_readable(), false);
         self.notices.tell_endpoint(match reason {
             CloseReason::Shutdown => EndpointEvent::ShutDown {
@@ -178,9 +178,9 @@ impl Association {
         self.notices.tell(Event::Closed(reason));
     }
 
-    /// Tells every message that was not acknowledged whole, once, in the order of `send`.
+    /// Reports each message that was not acknowledged completely, once, in the order of `send`.
     pub(super) fn tell_all_undelivered(&mut self) {
-        // What was given up was told then.
+        // Abandoned messages were reported when they were abandoned.
         let sent = self.outstanding.drain().filter(|chunk| !chunk.abandoned);
         let mut failed: Vec<_> = sent.map(|chunk| chunk.fragment.undelivered()).collect();
         failed.extend(self.queue.drain().iter().map(UnsentMessage::undelivered));
@@ -191,7 +191,7 @@ impl Association {
         }
     }
 
-    /// All that is in flight is to be sent again, through no fault of the network.
+    /// Marks all outstanding data for retransmission, without the consequences of a loss.
     pub(super) fn requeue_outstanding(&mut self) {
         for index in 0..self.paths.len() {
             let id = PathId(index as u8);

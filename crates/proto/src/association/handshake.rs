@@ -1,4 +1,4 @@
-//! Setting up from the initiating side (RFC 9260 §5.1), and what both sides' set-up shares.
+//! Set-up (RFC 9260 §5.1): the requests of the initiating endpoint, and the adoption of the negotiated values by both.
 
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
@@ -109,8 +109,8 @@ impl CookieEchoed {
         })
     }
 
-    /// The cookie was too old by this time (§5.2.6): a new INIT asks for one that lives longer by the time that the exchange
-    /// took, and no more than a second beyond.
+    /// The cookie expired this long before it arrived (§5.2.6): a new INIT asks for a longer lifetime, by that time and one second
+    /// more.
     fn on_stale(self, staleness_us: u32, config: &Config) -> SetUp {
         let wanted = Duration::from_micros(staleness_us.into()).min(Duration::from_secs(60));
         let more = wanted + Duration::from_secs(1);
@@ -272,13 +272,13 @@ impl Association {
 
     /// An INIT ACK came (§5.1 C).
     pub(super) fn on_init_ack(&mut self, now: Timestamp, inbound: &Inbound, init_ack: &InitAck) {
-        // Anywhere but in COOKIE-WAIT it is old or doubled (§5.2.3).
+        // In any other state the INIT ACK is old or a duplicate (§5.2.3).
         if !matches!(self.state, State::CookieWait(_)) {
             return;
         }
         let (peer, cookie) = match PeerInit::of_init_ack(init_ack, &self.config) {
             Ok(accepted) => accepted,
-            // Tag 0: the association is destroyed, and nobody can be told under that tag (§3.3.3).
+            // Tag 0: the association is destroyed, and an ABORT cannot be sent under that tag (§3.3.3).
             Err(InitRefusal::Silent) => {
                 self.close(CloseReason::ProtocolViolation(
                     "an INIT ACK has the Initiate Tag 0",
@@ -321,7 +321,7 @@ impl Association {
             let path = PathId(index as u8);
             if self.paths.path(path).state == PathState::Unconfirmed {
                 let heartbeat = &mut self.paths.path_mut(path).heartbeat;
-                // The one that went with a COOKIE ECHO has its own time to be answered.
+                // A heartbeat that was sent beside a COOKIE ECHO has its own time to be answered.
                 if heartbeat.pending.is_none() {
                     heartbeat.due = Some(now);
                 }
@@ -335,7 +335,7 @@ impl Association {
         }
     }
 
-    /// The peer says that the cookie it was sent is too old (§5.2.6).
+    /// The peer reports that the cookie is stale (§5.2.6).
     pub(super) fn on_stale_cookie(&mut self, now: Timestamp, staleness_us: u32) {
         match &self.state {
             State::CookieEchoed(echoed) if echoed.stale >= MOST_STALE => {
@@ -349,7 +349,7 @@ impl Association {
             let set_up = echoed.on_stale(staleness_us, &self.config);
             self.state = State::CookieWait(Box::new(set_up));
         }
-        // What was sent with the old cookie was never taken.
+        // The peer discarded the data that was bundled with the old cookie.
         self.identity.peer_tag = VerificationTag(0);
         self.requeue_outstanding();
         self.send_set_up_chunk(now);

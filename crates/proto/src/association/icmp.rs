@@ -1,4 +1,4 @@
-//! What an ICMP message does to the association whose packet it quotes (RFC 9260 §10; RFC 6951 §5.5).
+//! ICMP messages that quote a packet of the association (RFC 9260 §10; RFC 6951 §5.5).
 
 use super::identity::Identity;
 use super::{Association, State};
@@ -7,7 +7,7 @@ use crate::icmp::{IcmpKind, IcmpMessage};
 use crate::path::{Path, PathId, PathState};
 use crate::time::Timestamp;
 
-/// The least MTU of an IPv6 link (RFC 8200 §5). A smaller one in a *Packet Too Big* message is not believed (RFC 8899 §4.6.1).
+/// The least MTU of an IPv6 link (RFC 8200 §5). A smaller MTU in a *Packet Too Big* message is ignored (RFC 8899 §4.6.1).
 const IPV6_MIN_MTU: u16 = 1280;
 
 /// What the quoted packet proves (ICMP6).

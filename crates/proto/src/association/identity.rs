@@ -24,18 +24,17 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// Whether the peer's tag is known: before, nothing can be said to the peer under its tag.
+    /// Whether the peer's tag is known. Without it no packet can be sent to the peer.
     pub(super) fn knows_peer(&self) -> bool {
         self.peer_tag.0 != 0
     }
 
-    /// Whether a packet has this side's tag: then the peer sent it, or somebody who reads what the peer sends.
+    /// Whether a packet has this endpoint's tag: then the peer sent it, or an attacker that reads the peer's packets.
     pub(super) fn is_proven(&self, inbound: &Inbound) -> bool {
         inbound.packet.header.verification_tag == self.local_tag
     }
 
-    /// Whether a packet that begins with this chunk has the tag that it must have. INIT and COOKIE ECHO prove themselves in
-    /// other ways.
+    /// Whether a packet that begins with this chunk has the tag that it must have. COOKIE ECHO is verified by its cookie.
     pub(super) fn accepts(&self, inbound: &Inbound, first: &RawChunk<'_>) -> bool {
         match first.kind {
             kind::INIT => inbound.is_lone_init(),
@@ -45,7 +44,7 @@ impl Identity {
         }
     }
 
-    /// §8.5.1 B and C, for an ABORT or a SHUTDOWN COMPLETE: the T bit says that its sender knew only the tag it was sent.
+    /// §8.5.1 B and C, for an ABORT or a SHUTDOWN COMPLETE: with the T bit, the packet has the tag of the packet that it answers.
     pub(super) fn accepts_last(&self, inbound: &Inbound, reflected: bool) -> bool {
         let tag = inbound.packet.header.verification_tag;
         let expected = if reflected { self.peer_tag } else { self.local_tag };

@@ -18,7 +18,7 @@ use crate::receive::{Fragment, Receiver, Verdict};
 use crate::send::DataFormat;
 use crate::time::Timestamp;
 
-/// What the chunks of one packet amount to.
+/// Notes about the chunks of one packet, for after the last one.
 #[derive(Default)]
 struct PacketNotes {
     /// It held DATA.
@@ -32,7 +32,7 @@ struct PacketNotes {
 /// The transmission that carried a chunk, and where that is to be acknowledged.
 type Carried = (PathSequence, AckPolicy);
 
-/// Whether the rest of the packet is to be looked at.
+/// Whether the next chunk of the packet is handled too.
 type Onward = ControlFlow<()>;
 
 /// A chunk of user data as it arrived.
@@ -93,7 +93,7 @@ impl Association {
         }
         let first = inbound.packet.chunks().next().and_then(Result::ok);
         if self.state.is_setting_up() && first.is_some() && inbound.contains(kind::SHUTDOWN_ACK) {
-            // §8.5.1 E: it belongs to an association that is no more.
+            // §8.5.1 E: the SHUTDOWN ACK belongs to an earlier association.
             if let Some(reply) = answer_out_of_the_blue(&inbound) {
                 self.control.reply(reply);
             }
@@ -101,9 +101,9 @@ impl Association {
             self.counters.packets_received += 1;
             if self.identity.is_proven(&inbound) {
                 self.paths.on_arrival(&inbound);
-                // The peer is there, and gets its time to send what it still has. §9.2 would have T2-shutdown start again,
-                // too: then heartbeats that come more often than it expires keep a lost SHUTDOWN from being retransmitted.
-                // DATA does start it again.
+                // The peer is reachable, and gets time to send its remaining data. §9.2 would restart T2-shutdown for every
+                // packet: then heartbeats that arrive more often than the timer expires would keep a lost SHUTDOWN from being
+                // retransmitted. Here only DATA restarts it.
                 if matches!(self.state, State::ShutdownSent(_)) {
                     self.error_count = 0;
                 }
@@ -127,7 +127,7 @@ impl Association {
         if notes.data && !self.state.is_closed() {
             let spread = self.note_data_arrival(now) || self.receiver.names_transmissions();
             self.receiver.on_packet(now, notes.immediate, spread);
-            // DATA after SHUTDOWN is acknowledged and SHUTDOWN sent again at once; T2-shutdown starts again (§9.2).
+            // DATA after SHUTDOWN is answered at once with a SACK and another SHUTDOWN; T2-shutdown restarts (§9.2).
             if matches!(self.state, State::ShutdownSent(_)) {
                 self.receiver.force_ack();
                 self.send_shutdown_chunk(now);
@@ -228,7 +228,7 @@ impl Association {
                     self.paths.on_arrival(inbound);
                 }
             }
-            // In any other state than COOKIE-ECHOED it says nothing (§5.2.5).
+            // In any other state than COOKIE-ECHOED it is discarded (§5.2.5).
             Chunk::CookieAck => {
                 if matches!(self.state, State::CookieEchoed(_)) {
                     self.become_established(now);
@@ -303,7 +303,7 @@ impl Association {
             {
                 self.on_selective_forward_tsn(notice);
             }
-            // What was not negotiated is unknown, even where its name is known (§3.2).
+            // A chunk type that was not negotiated is unknown, even if this side could read it (§3.2).
             _ => return self.on_unknown(raw, notes),
         }
         Onward::Continue(())
@@ -403,7 +403,7 @@ impl Association {
         }
     }
 
-    /// A chunk of a known type that is not what it should be. An INIT comes without a tag, so anyone may have sent it.
+    /// A chunk of a known type is malformed. A packet without this side's tag, as with an INIT, may come from any host: no ABORT.
     fn on_malformed(&mut self, inbound: &Inbound, error: ChunkError) -> Onward {
         match error {
             _ if !self.identity.is_proven(inbound) => {}

@@ -1,5 +1,5 @@
 //! One association (RFC 9260 §4): what it owns, and the order in which its parts are called. Decisions are made in the
-//! parts; the methods here are sorted as a caller meets them. Packets come in in `inbound.rs`, timers expire in `timeout.rs`.
+//! parts; the methods here are sorted as a caller meets them. Packets arrive in `inbound.rs`, timers expire in `timeout.rs`.
 
 mod abandonment;
 mod acknowledgement;
@@ -92,7 +92,7 @@ pub struct Association {
     mint: CookieMint,
     identity: Identity,
     state: State,
-    /// This side sent the INIT, to a UDP port that its application named.
+    /// This endpoint sent the INIT, to a UDP port that its application named.
     initiated: bool,
     capabilities: Capabilities,
     paths: Paths,
@@ -103,7 +103,7 @@ pub struct Association {
     peer_window: PeerWindow,
     receiver: Receiver,
     control: ControlQueue,
-    /// When messages are given up.
+    /// When messages are abandoned.
     abandon_policy: AbandonPolicy,
     sources: ControlSources,
     timers: Timers,

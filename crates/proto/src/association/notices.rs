@@ -1,4 +1,4 @@
-//! What is to be told: to the application and to the endpoint.
+//! The events for the application and for the endpoint that wait to be polled.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ const MOST_WAITING: usize = 256;
 /// Bytes of causes in them.
 const MOST_CAUSES: usize = 1 << 16;
 
-/// The events that wait, and what of the repeating ones was told already.
+/// The events that wait, and which of the recurring ones were reported already.
 #[derive(Debug, Default)]
 pub(crate) struct Notices {
     events: VecDeque<Event>,
@@ -26,7 +26,7 @@ pub(crate) struct Notices {
 }
 
 impl Notices {
-    /// Nothing was sent yet, so there is nothing to call dry.
+    /// Nothing was sent yet: no event `Dry` is due.
     pub(crate) fn new() -> Self {
         Self {
             dry_told: true,
@@ -84,7 +84,7 @@ impl Notices {
         self.writable_wanted
     }
 
-    /// A message was taken for sending: what nobody heard yet of all being acknowledged is true no longer.
+    /// A message was accepted for sending: an event `Dry` that was not polled yet is no longer true.
     pub(crate) fn on_data(&mut self) {
         if core::mem::take(&mut self.dry_told) {
             self.events.retain(|event| *event != Event::Dry);

@@ -1,6 +1,6 @@
 //! Which stream sends next, as the application chooses it (RFC 8260 §3; Heinz, *Priorities in SCTP Multistreaming*).
 //!
-//! A priority or weight that the scheduler would ignore is refused: whoever sets one believes that it counts.
+//! A priority or weight that the scheduler would ignore is refused, so that the application does not rely on it.
 
 use core::num::NonZeroU16;
 use core::ops::RangeInclusive;

@@ -1,4 +1,4 @@
-//! The orderly end (RFC 9260 §9.2).
+//! The graceful shutdown (RFC 9260 §9.2).
 
 use core::time::Duration;
 
@@ -12,14 +12,14 @@ use crate::control::Request;
 use crate::event::Event;
 use crate::time::Timestamp;
 
-/// Bytes of user data that the peer has to acknowledge for T5-shutdown-guard to start again: so a slow transfer that gets on
-/// survives, and a peer that takes a few bytes at a time does not hold up the end.
+/// Bytes of user data that the peer has to acknowledge for T5-shutdown-guard to start again. With this bound a slow transfer
+/// survives, and a peer that acknowledges a few bytes at a time does not hold up the shutdown.
 const PROGRESS: usize = 1 << 16;
 
-/// An orderly end as far as it is not in the state: who asked for it, and T5-shutdown-guard, which bounds it.
+/// What a shutdown keeps beside the state of the association: whether the application asked for it, and T5-shutdown-guard.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ending {
-    /// The application asked for it, which outlives a restart of the peer.
+    /// The application asked for the shutdown. A restart of the peer does not change that.
     asked: bool,
     /// When T5-shutdown-guard expires.
     guard: Option<Timestamp>,
@@ -39,7 +39,7 @@ impl Ending {
         }
     }
 
-    /// Whether the application asked for the end.
+    /// Whether the application asked for the shutdown.
     pub(super) fn is_asked(&self) -> bool {
         self.asked
     }
@@ -49,20 +49,20 @@ impl Ending {
         self.guard
     }
 
-    /// The application asks for the end, with `left` bytes not acknowledged.
+    /// The application asks for the shutdown while `left` bytes are not acknowledged.
     fn ask(&mut self, now: Timestamp, left: usize) {
         self.asked = true;
         self.begin(now, left);
     }
 
-    /// The end begins, on either side's demand. T5-shutdown-guard goes on if it runs.
+    /// The shutdown begins, at the request of the application or of the peer. If T5-shutdown-guard runs already, it goes on.
     fn begin(&mut self, now: Timestamp, left: usize) {
         if self.guard.is_none() {
             self.start_guard(now, left);
         }
     }
 
-    /// Starts T5-shutdown-guard, from the beginning if it runs.
+    /// Starts or restarts T5-shutdown-guard.
     fn start_guard(&mut self, now: Timestamp, left: usize) {
         self.left = left;
         self.guard = Some(now + self.guard_time);
@@ -76,22 +76,22 @@ impl Ending {
         }
     }
 
-    /// The application went on with a message that it had begun before: so many bytes more are to be acknowledged.
+    /// The application continued a message that it had begun before: the peer has to acknowledge so many bytes more.
     pub(super) fn on_more(&mut self, bytes: usize) {
         if self.guard.is_some() {
             self.left += bytes;
         }
     }
 
-    /// Set-up is complete. If the application asked for the end meanwhile, the time for it begins.
+    /// Set-up is complete. If the application asked for the shutdown meanwhile, T5-shutdown-guard restarts.
     pub(super) fn on_set_up_complete(&mut self, now: Timestamp, left: usize) {
         if self.asked {
             self.start_guard(now, left);
         }
     }
 
-    /// The peer restarted: an end that it asked for is off, one that the application asked for goes on, with all that could not
-    /// be delivered gone. The guard is not started again, so that no row of restarts holds the end up.
+    /// The peer restarted: a shutdown that the peer asked for is cancelled, one that the application asked for goes on. The guard
+    /// does not restart, so that repeated restarts do not hold up the shutdown.
     pub(super) fn on_restart(&mut self) {
         self.guard = self.guard.filter(|_| self.asked);
         self.left = 0;
@@ -120,7 +120,7 @@ impl Association {
         self.advance_shutdown(now);
     }
 
-    /// Sends SHUTDOWN or SHUTDOWN ACK as soon as nothing is outstanding any more.
+    /// Sends SHUTDOWN or SHUTDOWN ACK as soon as no data is queued or outstanding.
     pub(super) fn advance_shutdown(&mut self, now: Timestamp) {
         if self.ending.is_asked() && matches!(self.state, State::Established) {
             self.state = State::ShutdownPending;
@@ -157,7 +157,7 @@ impl Association {
         request.send(now, chunk, self.paths.path(path), &mut self.control);
     }
 
-    /// A SHUTDOWN came.
+    /// A SHUTDOWN arrived.
     pub(super) fn on_shutdown(&mut self, now: Timestamp, cumulative: Tsn) {
         match self.state {
             State::Established | State::ShutdownPending => {
@@ -167,7 +167,7 @@ impl Association {
                 self.on_shutdown_cumulative(now, cumulative);
             }
             State::ShutdownReceived => self.on_shutdown_cumulative(now, cumulative),
-            // Both sides at once: each answers the other's.
+            // Both endpoints sent SHUTDOWN: each answers with SHUTDOWN ACK.
             State::ShutdownSent(_) => {
                 self.state = State::ShutdownAckSent(Request::unlimited());
                 self.send_shutdown_chunk(now);

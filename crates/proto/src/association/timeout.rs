@@ -54,7 +54,7 @@ impl Association {
             self.on_request_timeout(now);
         }
         if self.ending.guard_expired(now) {
-            // The peer does not come to an end. It is told so, whatever its state (§9.2).
+            // The shutdown takes too long: the peer is sent an ABORT, whatever the state (§9.2).
             let cause = Cause::ProtocolViolation(Bytes::from_static(b"the shutdown takes too long"));
             self.abort_with(cause, self.state.reason_of_silence(CloseReason::ShutdownTimedOut));
         }
@@ -144,7 +144,7 @@ impl Association {
         self.paths.path_mut(to).repeat_now = first.is_some();
     }
 
-    /// Heartbeats that are due leave, those that were not answered are errors (§8.3).
+    /// Sends the heartbeats that are due, and counts those that were not answered as errors (§8.3).
     fn on_heartbeat_timers(&mut self, now: Timestamp) {
         let mut burst = self.config.heartbeat.max_burst;
         for index in 0..self.paths.len() {
@@ -154,7 +154,7 @@ impl Association {
                 continue;
             }
             let unanswered = path.heartbeat.pending.take().is_some();
-            // Data in flight tells more, and sooner (RFC 7829 §3.2 item 6).
+            // The timer of data in flight reports an error sooner (RFC 7829 §3.2 item 6).
             let by_data = path.flight_size > 0 && self.config.retransmissions.fails_potentially();
             if unanswered && !by_data {
                 path.rto.back_off();
@@ -186,7 +186,7 @@ impl Association {
         self.counters.heartbeats_sent += 1;
     }
 
-    /// A HEARTBEAT ACK came.
+    /// A HEARTBEAT ACK arrived.
     pub(super) fn on_heartbeat_ack(&mut self, now: Timestamp, info: &[u8]) {
         let Some(info) = HeartbeatInfo::decode(info).filter(|info| self.paths.contains(info.path)) else {
             return;

@@ -8,8 +8,8 @@ use super::reply;
 use crate::event::Reply;
 use crate::inbound::Inbound;
 
-/// The answer to such a packet: rules 2 to 8. Rule 1 (who sent it, and to whom) was looked at, and an INIT and a COOKIE
-/// ECHO that are as they should be have been dealt with (rules 3 and 4).
+/// The answer to such a packet: rules 2 to 8. The caller has checked the addresses (rule 1), and handled a valid INIT and a
+/// valid COOKIE ECHO (rules 3 and 4).
 pub(crate) fn answer(inbound: &Inbound) -> Option<Reply> {
     let tag = inbound.packet.header.verification_tag;
     let contains = |kind| inbound.contains(kind);
@@ -34,9 +34,9 @@ pub(crate) fn answer(inbound: &Inbound) -> Option<Reply> {
     Some(reply(inbound, tag, &[Chunk::Abort(abort)]))
 }
 
-/// The answer to a packet of an association that ended in order, and whose peer has this tag: what brings the peer to its end,
-/// and no ABORT instead of rule 8, which would take it there as if it were cut off. SHUTDOWN comes from a peer that none of
-/// the SHUTDOWN ACKs reached.
+/// The answer to a packet of an association that has completed its shutdown, and whose peer has this tag. It lets the peer
+/// complete the shutdown too, instead of the ABORT of rule 8. A SHUTDOWN comes from a peer that received none of the
+/// SHUTDOWN ACKs.
 pub(crate) fn answer_after_end(inbound: &Inbound, peer_tag: VerificationTag) -> Option<Reply> {
     if inbound.contains(kind::SHUTDOWN_ACK) {
         answer(inbound)

@@ -6,8 +6,8 @@ use super::ControlQueue;
 use crate::path::{Path, PathId};
 use crate::time::Timestamp;
 
-/// A request under way, with a timer of its own: T1-init, T1-cookie (RFC 9260 §5.1) or T2-shutdown (§9.2). The owner makes the
-/// chunk and chooses the path each time, and drops the request when the answer comes.
+/// A request that waits for its answer, with a retransmission timer of its own: T1-init, T1-cookie (RFC 9260 §5.1) or T2-shutdown
+/// (§9.2). The owner builds the chunk and chooses the path each time, and drops the request when the answer arrives.
 #[derive(Debug)]
 pub(crate) struct Request {
     /// When the retransmission timer expires.
@@ -54,7 +54,7 @@ impl Request {
         self.path
     }
 
-    /// Times that the timer made the chunk leave again.
+    /// Times that the timer expired and the chunk was retransmitted.
     pub(crate) fn retransmissions(&self) -> u32 {
         self.retransmissions
     }

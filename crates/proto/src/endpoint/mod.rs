@@ -1,4 +1,4 @@
-//! Demultiplexing: which association a packet belongs to, and what is answered when there is none (RFC 9260 §5.1,
+//! Demultiplexing: which association a packet belongs to, and the answer if there is none (RFC 9260 §5.1,
 //! §8.4, §8.5).
 
 mod ended;
@@ -83,8 +83,8 @@ impl Endpoint {
         let mut random = Random::from_seed(seed);
         Ok(Self {
             mint: CookieMint::new(random.bytes(), config.cookie_lifetime),
-            // A peer repeats itself after RTO.Max at the latest; for as long as a cookie lives, a late COOKIE ECHO could
-            // begin anew what is over.
+            // A peer retransmits after RTO.Max at the latest. While its cookie is valid, a late COOKIE ECHO could set up the
+            // association again.
             ended: Ended::new(config.rto.max.max(config.cookie_lifetime)),
             config: Arc::new(config),
             random,
@@ -196,7 +196,7 @@ impl Endpoint {
     ) -> Handling {
         let remote = canonical(remote);
         let local = local.map(|ip| ip.to_canonical());
-        // Nothing is said to what is not SCTP, or damaged, or from nobody or to many (§6.8, §8.4 rule 1).
+        // Packets that are damaged or not SCTP, or with an address that is not unicast, are not answered (§6.8, §8.4 rule 1).
         let Ok(packet) = Packet::parse(datagram) else {
             return Handling::Done;
         };
@@ -225,8 +225,8 @@ impl Endpoint {
     }
 
     /// The association that an ICMP message is about, by the ports and the destination of the packet that it quotes
-    /// (RFC 9260 §10, ICMP5); `None` if there is none. Hand it the message: whether the message is to be believed
-    /// is decided there ([`Association::handle_icmp`]).
+    /// (RFC 9260 §10, ICMP5); `None` if there is none. Hand it the message: the association verifies the
+    /// quoted packet ([`Association::handle_icmp`]).
     #[must_use]
     pub fn route_icmp(&self, message: &IcmpMessage) -> Option<AssociationId> {
         let header = message.header()?;
@@ -301,8 +301,8 @@ impl Endpoint {
             Ok(Chunk::CookieEcho(echo)) => self.handle_cookie_echo(now, inbound, &echo.cookie),
             _ => {
                 let tag = inbound.packet.header.verification_tag;
-                // The tag says whose it is: an ABORT would end at the peer what is alive here. The peer has more addresses
-                // than it listed, or than were kept.
+                // The packet has the tag of an association: an ABORT would end at the peer an association that lives here. The
+                // peer has more addresses than it listed, or than were kept.
                 if self.table.has_tag_at_ports(tag, &Peer::of(inbound)) {
                     return Handling::Done;
                 }

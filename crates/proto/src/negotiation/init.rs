@@ -1,5 +1,5 @@
-//! The fields and parameters of INIT and INIT ACK (RFC 9260 §3.3.2, §3.3.3, §5.1.1, §5.1.2), read and written: by the same rules
-//! for a stateless answer and for an association.
+//! The fields and parameters of INIT and INIT ACK (RFC 9260 §3.3.2, §3.3.3, §5.1.1, §5.1.2), read and written by the same rules
+//! for a stateless answer as for an association.
 
 use core::time::Duration;
 use std::net::IpAddr;
@@ -30,7 +30,7 @@ pub(crate) struct InitFields {
     pub(crate) initial_tsn: Tsn,
 }
 
-/// What a peer offers.
+/// The INIT or INIT ACK of a peer.
 #[derive(Clone, Debug)]
 pub(crate) struct PeerInit {
     pub(crate) fields: InitFields,
@@ -48,7 +48,7 @@ pub(crate) struct PeerInit {
 /// The answer to an INIT or INIT ACK that cannot be accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum InitRefusal {
-    /// Discarded without a word.
+    /// Discarded without an answer.
     Silent,
     /// Answered with an ABORT that carries this cause.
     Abort(Cause),
@@ -63,8 +63,8 @@ const LEAST_RWND: u32 = 1500;
 /// Addresses of one peer that are looked at; further ones are ignored.
 pub(crate) const MOST_ADDRESSES: usize = 64;
 
-/// Bytes of reports about unrecognized parameters, each with its own header, so that the packet with them stays small: what
-/// would be more is not said (§12.4 allows it).
+/// Bytes of reports about unrecognized parameters, each with its own header, so that the packet with them stays small. Further
+/// parameters are not reported (§12.4 allows it).
 const MOST_REPORTED: usize = 512;
 
 impl InitFields {
@@ -134,7 +134,7 @@ impl PeerInit {
         }
     }
 
-    /// What set-up comes to with the INIT ACK that this is.
+    /// The values negotiated, if this is an INIT ACK.
     pub(crate) fn negotiated(&self, config: &Config) -> Negotiated<'_> {
         Negotiated {
             peer_tag: self.fields.tag,
@@ -147,8 +147,8 @@ impl PeerInit {
         }
     }
 
-    /// Reads the parameters, of which this side knows the extensions that it offers itself. Those after one
-    /// that says to stop are not looked at (§3.2.1).
+    /// Reads the parameters. The only extensions known are those that this endpoint offers itself. Parameters after one that says
+    /// to stop are skipped (§3.2.1).
     fn read(fields: InitFields, parameters: &Parameters, config: &Config) -> Result<Self, InitRefusal> {
         let own = Capabilities::offered(config);
         if fields.tag.0 == 0 {
@@ -188,7 +188,7 @@ impl PeerInit {
                 Parameter::SupportedAddressTypes(_)
                 | Parameter::UnrecognizedParameter(_)
                 | Parameter::HeartbeatInfo(_) => {}
-                // What this side does not speak is unknown to it, even where the name of it is known.
+                // A parameter of an extension that this endpoint does not support is unknown, even if it could be read.
                 _ => match unknown_parameter_action(raw.kind) {
                     UnknownAction::Discard { report } => {
                         if report {
@@ -245,8 +245,8 @@ pub(crate) fn init_parameters(config: &Config, preservative: Option<u32>) -> Par
         .finish()
 }
 
-/// The parameters that INIT and INIT ACK share: this side's addresses, if it lists any (§5.1.2), and
-/// what it offers; in an INIT ACK only that of it which the peer offers too, so that no answer is the larger for nothing.
+/// The parameters that INIT and INIT ACK share: this endpoint's addresses, if it lists any (§5.1.2), and
+/// its extensions: in an INIT those that it offers, in an INIT ACK only those that the peer offers too, to keep it short.
 fn own_parameters(config: &Config, offered: Capabilities) -> ParametersBuilder {
     let mut parameters = ParametersBuilder::new();
     for address in &config.local_addresses {
@@ -259,7 +259,7 @@ fn own_parameters(config: &Config, offered: Capabilities) -> ParametersBuilder {
 }
 
 /// The INIT ACK that answers the INIT of `peer` in `inbound` (§5.1.3, §5.2.1, §5.2.2), with `own` as this side's
-/// fields. Its cookie is all that is kept.
+/// fields. No state is kept but in its cookie.
 pub(crate) fn answer_init(
     now: Timestamp,
     config: &Config,

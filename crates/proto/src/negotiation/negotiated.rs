@@ -1,4 +1,4 @@
-//! What set-up has settled, whichever side began it.
+//! The values negotiated at set-up, whichever endpoint began it.
 
 use std::net::IpAddr;
 
@@ -6,7 +6,7 @@ use anabranch_wire::{Tsn, VerificationTag};
 
 use super::capabilities::Capabilities;
 
-/// What an INIT ACK or a returned state cookie says, after both sides' limits: all that an association adopts of it.
+/// All that an association adopts from an INIT ACK or a returned state cookie, after both endpoints' limits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Negotiated<'a> {
     pub(crate) peer_tag: VerificationTag,

@@ -1,4 +1,4 @@
-//! What errors and answers make of a path (RFC 9260 §5.4, §8.2; RFC 7829 §3.2).
+//! Path failure: errors and answers, and the state that follows from them (RFC 9260 §5.4, §8.2; RFC 7829 §3.2).
 
 use core::time::Duration;
 
@@ -13,7 +13,7 @@ impl Path {
         self.try_other_port();
         let doubtful = |limit: u32| self.error_count > limit && self.state == PathState::Active;
         let state = if self.state == PathState::Unconfirmed {
-            // Whatever becomes of it, it may not be the peer's (§5.4).
+            // The address may not be the peer's, and stays unconfirmed until it answers (§5.4).
             self.state
         } else if self.error_count > limits.path_max_retrans {
             PathState::Inactive
@@ -35,14 +35,15 @@ impl Path {
         core::mem::replace(&mut self.state, PathState::Active) != PathState::Active
     }
 
-    /// Whether data that may have gone by other paths too says nothing of this one (RFC 7829 §3.2, item 9).
+    /// Whether the acknowledgement of data that was sent on several paths does not prove that this one works (RFC 7829 §3.2,
+    /// item 9).
     pub(crate) fn is_in_doubt(&self, limits: &RetransmissionConfig) -> bool {
         let in_doubt = matches!(self.state, PathState::PotentiallyFailed | PathState::Inactive);
         in_doubt && limits.fails_potentially()
     }
 
-    /// The host at the other end of this path, which was never confirmed, has no such association: heartbeats ask for the path
-    /// no more often than for a path that failed. Returns false if nothing was asked there: then this answers nothing.
+    /// The host at the address of this path, which was never confirmed, has no such association: heartbeats are sent there no
+    /// more often than on a path that failed. Returns false if no heartbeat is pending: then the host answered nothing.
     pub(crate) fn on_denied(&mut self, limits: &RetransmissionConfig) -> bool {
         let errors = limits.path_max_retrans.saturating_add(1);
         if self.heartbeat.pending.take().is_none() {
@@ -54,8 +55,8 @@ impl Path {
 }
 
 impl Paths {
-    /// RFC 7829 §3.2, items 5, 6 and 8: heartbeats ask at once for a path that has become potentially failed, unless data has to
-    /// go on asking for want of another; for one that became inactive at the usual pace.
+    /// The state of a path changed after an error (RFC 7829 §3.2, items 5, 6 and 8). If the path became potentially failed, a
+    /// heartbeat leaves at once, or after an RTO if data still uses the path. If it became inactive, heartbeats keep their pace.
     pub(crate) fn on_doubted(&mut self, now: Timestamp, id: PathId, config: &Config, sends_heartbeats: bool) {
         let data_leaves = self.data_path() != id;
         let path = self.path_mut(id);

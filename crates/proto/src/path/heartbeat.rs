@@ -20,7 +20,7 @@ pub(crate) struct Heartbeat {
 }
 
 /// What a HEARTBEAT carries and its answer must bring back (Sender-Specific Heartbeat Info, §3.3.5): the time it
-/// left, the path, and a nonce, so that nobody who has not seen it can answer.
+/// left, the path, and a nonce, so that only a host that received it can answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HeartbeatInfo {
     pub(crate) path: PathId,
@@ -59,7 +59,7 @@ impl HeartbeatInfo {
 /// What a HEARTBEAT ACK answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeartbeatAnswer {
-    /// Nothing that was asked: it is discarded (§8.3).
+    /// No heartbeat or probe that is pending: the HEARTBEAT ACK is discarded (§8.3).
     Nothing,
     /// A probe of the path MTU.
     Probe,
@@ -68,7 +68,7 @@ pub(crate) enum HeartbeatAnswer {
 }
 
 impl Path {
-    /// A HEARTBEAT for this path leaves, and the next one has its time.
+    /// Builds a HEARTBEAT for this path, which is pending from now on, and schedules the next one.
     pub(crate) fn new_heartbeat(&mut self, now: Timestamp, config: &Config, random: &mut Random) -> Chunk {
         let info = HeartbeatInfo {
             path: self.id,
@@ -123,8 +123,8 @@ impl Path {
         }
     }
 
-    /// RFC 7829 §3.2 tells a heartbeat unanswered an RTO after it left, not when the next one is due; that next one still
-    /// waits for its time, but on a path that is potentially failed.
+    /// Whether the next heartbeat waits for its usual time after an error. RFC 7829 §3.2 counts a heartbeat as unanswered one RTO
+    /// after it left, before the next one is due; only on a path that is potentially failed the next one leaves at once.
     pub(crate) fn rests_after_error(&self, config: &Config) -> bool {
         config.retransmissions.fails_potentially()
             && matches!(self.state, PathState::Active | PathState::Inactive)
@@ -132,12 +132,12 @@ impl Path {
 }
 
 impl Paths {
-    /// Whether a heartbeat has to ask for a path: where data is in flight, its fate tells as much.
+    /// Whether a path needs a heartbeat: data in flight tests a path as well.
     pub(crate) fn needs_heartbeat(&self, id: PathId) -> bool {
         let path = self.path(id);
         match path.state {
             PathState::Active => path.flight_size == 0,
-            // What becomes of data that went there for want of another path says as much (RFC 7829 §3.2 item 6).
+            // Data goes there only if no path is active, and then tests the path (RFC 7829 §3.2 item 6).
             PathState::PotentiallyFailed => path.flight_size == 0 || self.data_path() != id,
             PathState::Unconfirmed | PathState::Inactive => true,
         }

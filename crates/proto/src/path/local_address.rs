@@ -9,7 +9,8 @@ use crate::inbound::Inbound;
 use crate::time::Timestamp;
 
 impl Paths {
-    /// What completes set-up came to an address that the peer knows this side by. Where none are listed it is the only one.
+    /// The packet that completed set-up came to an address that the peer knows. If this endpoint lists no addresses, it is the
+    /// only one.
     pub(crate) fn adopt_local_address(&mut self, config: &Config, inbound: &Inbound) {
         let listed = !config.local_addresses.is_empty();
         for path in self.iter_mut().filter(|path| !listed || path.local.is_none()) {

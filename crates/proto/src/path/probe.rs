@@ -8,16 +8,16 @@ use super::{HeartbeatInfo, Path, PathState};
 use crate::random::Random;
 use crate::time::Timestamp;
 
-/// Bytes of a probe before what its PAD chunk holds.
+/// Bytes of a probe before the contents of its PAD chunk.
 const HEADERS_LEN: usize = COMMON_HEADER_LEN + HeartbeatInfo::CHUNK_LEN + CHUNK_HEADER_LEN;
 
 impl Path {
-    /// When the search on this path goes on.
+    /// When path MTU discovery on this path continues.
     pub(crate) fn probe_due(&self) -> Option<Timestamp> {
         self.pmtu.due().filter(|_| self.state == PathState::Active)
     }
 
-    /// The chunks of the probe that is due now, if the search goes on with one.
+    /// The chunks of the probe that is due now, if path MTU discovery continues with one.
     pub(crate) fn next_probe(&mut self, now: Timestamp, random: &mut Random) -> Option<[Chunk; 2]> {
         let info = HeartbeatInfo {
             path: self.id,
