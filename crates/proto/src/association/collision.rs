@@ -172,7 +172,8 @@ impl Association {
             return false;
         }
         self.counters.restarts += 1;
-        self.tell_all_undelivered();
+        self.notices
+            .tell_undelivered(&mut self.outstanding, &mut self.queue);
         let remote = cookie.confirmed(inbound.remote);
         self.notices.tell_endpoint(EndpointEvent::PeerRestarted {
             local_tag: cookie.local_tag,

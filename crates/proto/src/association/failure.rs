@@ -8,7 +8,6 @@ use super::{Association, ControlQueue, Notices, State};
 use crate::event::{CloseReason, EndpointEvent, Event, PathError};
 use crate::extension::ControlSources;
 use crate::inbound::Inbound;
-use crate::message::UnsentMessage;
 use crate::path::{PathId, PathState};
 use crate::receive::Receiver;
 use crate::send::SendQueue;
@@ -166,7 +165,8 @@ impl Association {
             path.heartbeat.due = None;
         }
         self.control.clear_chunks();
-        self.tell_all_undelivered();
+        self.notices
+            .tell_undelivered(&mut self.outstanding, &mut self.queue);
         // Complete messages can still be read.
         self.notices.on_input(self.receiver.is_readable(), false);
         self.notices.tell_endpoint(match reason {
@@ -176,19 +176,6 @@ impl Association {
             _ => EndpointEvent::Closed,
         });
         self.notices.tell(Event::Closed(reason));
-    }
-
-    /// Reports each message that was not acknowledged completely, once, in the order of `send`.
-    pub(super) fn tell_all_undelivered(&mut self) {
-        // Abandoned messages were reported when they were abandoned.
-        let sent = self.outstanding.drain().filter(|chunk| !chunk.abandoned);
-        let mut failed: Vec<_> = sent.map(|chunk| chunk.fragment.undelivered()).collect();
-        failed.extend(self.queue.drain().iter().map(UnsentMessage::undelivered));
-        failed.sort_by_key(|undelivered| undelivered.message);
-        failed.dedup_by_key(|undelivered| undelivered.message);
-        for undelivered in failed {
-            self.notices.tell(Event::Undelivered(undelivered));
-        }
     }
 
     /// Marks all outstanding data for retransmission, without the consequences of a loss.

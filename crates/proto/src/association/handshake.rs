@@ -44,6 +44,45 @@ pub(crate) struct Blueprint {
     pub(crate) remote: SocketAddr,
 }
 
+impl Blueprint {
+    /// An association in CLOSED with these names of its own.
+    fn build(mut self, now: Timestamp, local_tag: VerificationTag, local_initial_tsn: Tsn) -> Association {
+        let tie_tags = TieTags::new(&mut self.random);
+        Association {
+            identity: Identity {
+                local_port: self.local_port,
+                remote_port: self.remote_port,
+                local_tag,
+                peer_tag: VerificationTag(0),
+                tie_tags,
+                local_initial_tsn,
+            },
+            state: State::Closed,
+            initiated: false,
+            capabilities: Capabilities::default(),
+            abandon_policy: AbandonPolicy::default(),
+            sources: ControlSources::new(&self.config),
+            paths: Paths::new(self.local_address, self.remote, &self.config, now),
+            queue: SendQueue::new(self.config.streams.outbound, self.config.scheduler),
+            send_limit: self.config.buffers.send,
+            outstanding: Association::no_outstanding(local_initial_tsn, &self.config),
+            peer_window: PeerWindow::default(),
+            receiver: Receiver::new(Tsn(0), 0, &self.config),
+            control: ControlQueue::default(),
+            timers: super::Timers::default(),
+            ending: Ending::new(&self.config),
+            error_count: 0,
+            notices: super::Notices::new(),
+            counters: Counters::default(),
+            outcome: AckOutcome::default(),
+            ack_blocks: Default::default(),
+            mint: self.mint,
+            random: self.random,
+            config: self.config,
+        }
+    }
+}
+
 /// COOKIE-WAIT: the INIT that waits for its answer.
 #[derive(Debug)]
 pub(crate) struct SetUp {
@@ -125,46 +164,10 @@ impl CookieEchoed {
 }
 
 impl Association {
-    fn new(now: Timestamp, mut plan: Blueprint, local_tag: VerificationTag, local_initial_tsn: Tsn) -> Self {
-        let tie_tags = TieTags::new(&mut plan.random);
-        Self {
-            identity: Identity {
-                local_port: plan.local_port,
-                remote_port: plan.remote_port,
-                local_tag,
-                peer_tag: VerificationTag(0),
-                tie_tags,
-                local_initial_tsn,
-            },
-            state: State::Closed,
-            initiated: false,
-            capabilities: Capabilities::default(),
-            abandon_policy: AbandonPolicy::default(),
-            sources: ControlSources::new(&plan.config),
-            paths: Paths::new(plan.local_address, plan.remote, &plan.config, now),
-            queue: SendQueue::new(plan.config.streams.outbound, plan.config.scheduler),
-            send_limit: plan.config.buffers.send,
-            outstanding: Association::no_outstanding(local_initial_tsn, &plan.config),
-            peer_window: PeerWindow::default(),
-            receiver: Receiver::new(Tsn(0), 0, &plan.config),
-            control: ControlQueue::default(),
-            timers: super::Timers::default(),
-            ending: Ending::new(&plan.config),
-            error_count: 0,
-            notices: super::Notices::new(),
-            counters: Counters::default(),
-            outcome: AckOutcome::default(),
-            ack_blocks: Default::default(),
-            mint: plan.mint,
-            random: plan.random,
-            config: plan.config,
-        }
-    }
-
     /// ASSOCIATE (§11.1.2): sends INIT and waits.
     pub(crate) fn initiate(now: Timestamp, mut plan: Blueprint, local_tag: VerificationTag) -> Self {
         let initial_tsn = first_tsn(&plan.config, &mut plan.random);
-        let mut association = Self::new(now, plan, local_tag, initial_tsn);
+        let mut association = plan.build(now, local_tag, initial_tsn);
         let config = &association.config;
         let init = InitFields::own(config, local_tag, initial_tsn).init(init_parameters(config, None));
         association.initiated = true;
@@ -176,7 +179,7 @@ impl Association {
     /// A peer returned a valid cookie of ours and there is no association with it yet (§5.1 D): answers the packet that brought
     /// the cookie, and handles the chunks bundled behind it.
     pub(crate) fn accept(now: Timestamp, plan: Blueprint, cookie: &StateCookie, inbound: &Inbound) -> Self {
-        let mut association = Self::new(now, plan, cookie.local_tag, cookie.local_initial_tsn);
+        let mut association = plan.build(now, cookie.local_tag, cookie.local_initial_tsn);
         association.adopt(now, &cookie.negotiated());
         association.become_established(now);
         association.counters.packets_received += 1;

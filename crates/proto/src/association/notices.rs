@@ -6,7 +6,10 @@ use anabranch_wire::cause::Causes;
 use bytes::Bytes;
 
 use crate::event::{EndpointEvent, Event};
+use crate::message::UnsentMessage;
 use crate::path::Path;
+use crate::recovery::Outstanding;
+use crate::send::SendQueue;
 
 /// Events that may wait before the peer can add no more.
 const MOST_WAITING: usize = 256;
@@ -56,6 +59,19 @@ impl Notices {
             remote: path.remote,
             state: path.state,
         });
+    }
+
+    /// Drops all messages, and reports each that was not acknowledged completely, once, in the order of `send`.
+    pub(crate) fn tell_undelivered(&mut self, outstanding: &mut Outstanding, queue: &mut SendQueue) {
+        // Abandoned messages were reported when they were abandoned.
+        let sent = outstanding.drain().filter(|chunk| !chunk.abandoned);
+        let mut failed: Vec<_> = sent.map(|chunk| chunk.fragment.undelivered()).collect();
+        failed.extend(queue.drain().iter().map(UnsentMessage::undelivered));
+        failed.sort_by_key(|undelivered| undelivered.message);
+        failed.dedup_by_key(|undelivered| undelivered.message);
+        for undelivered in failed {
+            self.tell(Event::Undelivered(undelivered));
+        }
     }
 
     pub(crate) fn tell_endpoint(&mut self, event: EndpointEvent) {
