@@ -250,6 +250,13 @@ pub enum SchedulerKind {
     WeightedFairQueueing,
 }
 
+impl RetransmissionConfig {
+    /// Whether paths can be potentially failed.
+    pub(crate) fn fails_potentially(&self) -> bool {
+        self.potentially_failed_max_retrans.is_some()
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {

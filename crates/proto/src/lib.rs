@@ -14,6 +14,7 @@
 mod association;
 mod config;
 mod congestion;
+mod control;
 mod endpoint;
 mod error;
 mod event;
@@ -22,7 +23,9 @@ mod extension;
 #[doc(hidden)]
 pub mod fuzzing;
 mod icmp;
+mod inbound;
 mod message;
+mod negotiation;
 mod paged;
 mod path;
 mod random;
@@ -42,10 +45,11 @@ pub use config::{
     PathScheduler, RecoveryRules, RetransmissionConfig, RetransmissionPolicy, RtoConfig, SackConfig,
     SchedulerKind, StreamConfig, T3Restart,
 };
-pub use endpoint::{AssociationId, ConnectOptions, Endpoint, Handling, Inbound};
+pub use endpoint::{AssociationId, ConnectOptions, Endpoint, Handling};
 pub use error::{ConnectError, EndpointError, PathRequestError, SchedulingError, SendError};
 pub use event::{CloseReason, EndpointEvent, Event, PathError, Reply, Undelivered};
 pub use icmp::{IcmpKind, IcmpMessage};
+pub use inbound::Inbound;
 pub use message::{DiscardNotice, MessageId, MessagePart, Payload, Reliability, SendOptions};
 pub use path::{PathId, PathState};
 pub use stats::{AssociationStats, Counters, Extensions, PathStats, StreamStats};

@@ -3,7 +3,7 @@
 use anabranch_wire::StreamId;
 use anabranch_wire::packet::PacketWriter;
 
-use super::{Association, Capabilities};
+use super::Association;
 use crate::event::{Event, Undelivered};
 use crate::message::DiscardNotice;
 use crate::message::{AbandonPolicy, Persistence, UnsentMessage};
@@ -12,39 +12,6 @@ use crate::recovery::{ChunkState, Judge};
 use crate::time::Timestamp;
 
 impl Association {
-    /// What both sides offered is known. If data has left already, as beside a COOKIE ECHO that was stale, it goes on as it
-    /// began: in the same kind of chunk.
-    pub(super) fn adopt_capabilities(&mut self, mut capabilities: Capabilities) {
-        let mut format = capabilities.data_format();
-        if !self.outstanding.is_empty() && format != self.queue.format() {
-            (capabilities, format) = (self.capabilities, self.queue.format());
-        }
-        self.capabilities = capabilities;
-        if capabilities.has(Capabilities::PARTIAL_RELIABILITY) {
-            self.abandon_policy = AbandonPolicy::Partial;
-            let distance = self.config.partial_reliability.selective_forward_tsn;
-            if let Some(distance) = distance.filter(|_| capabilities.has(Capabilities::SELECTIVE_FORWARD_TSN))
-            {
-                self.sources.notices.enable(distance, format);
-            }
-        } else {
-            self.abandon_policy = AbandonPolicy::Never;
-        }
-        if capabilities.has(Capabilities::NR_SACK) {
-            self.receiver.use_nr_sack();
-        }
-        if format.interleaves() {
-            self.receiver.use_interleaving(&self.config.buffers);
-        }
-        if format.numbers_transmissions() {
-            self.receiver.acknowledge_by_transmission();
-            self.outstanding
-                .name_sendings(self.config.multipath.eca.time_rule, &mut self.paths);
-        }
-        self.queue.set_format(format);
-        self.sources.forward.set_format(format);
-    }
-
     pub(super) fn judge(&self, now: Timestamp) -> Judge {
         Judge {
             policy: self.abandon_policy,

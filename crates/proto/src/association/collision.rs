@@ -1,23 +1,24 @@
-//! Set-up chunks that come while there is an association (RFC 9260 §5.2): both sides at once, a peer that restarted,
-//! old and doubled ones.
+//! Set-up chunks that arrive for an existing association (RFC 9260 §5.2): both endpoints set up at once, the peer restarted,
+//! or the chunk is old or a duplicate.
 
 use std::net::IpAddr;
 
+use anabranch_wire::VerificationTag;
 use anabranch_wire::cause::{Cause, Causes};
-use anabranch_wire::chunk::{Abort, Chunk, ErrorChunk, Init};
-use anabranch_wire::packet::CommonHeader;
+use anabranch_wire::chunk::{Chunk, ErrorChunk, Init};
 use anabranch_wire::parameter::{Parameter, ParametersBuilder};
-use anabranch_wire::{Tsn, VerificationTag};
 use bytes::Bytes;
 
-use super::handshake::{answer_init, first_tsn, set_up_address};
-use super::outbound::write_packet;
-use super::peer_init::{self, InitFields, InitRefusal, PeerInit};
-use super::{Association, AssociationState, State};
-use crate::endpoint::{CookieError, Inbound, StateCookie, TieTags};
-use crate::event::{EndpointEvent, Event, Reply};
+use super::identity::Identity;
+use super::{Association, AssociationState, State, Timers};
+use crate::control::{refuse, reply};
+use crate::event::{EndpointEvent, Event};
 use crate::extension::ControlSources;
-use crate::path::{PathId, Paths};
+use crate::inbound::Inbound;
+use crate::negotiation::{
+    CookieError, InitFields, InitRefusal, PeerInit, StateCookie, TieTags, answer_init, first_tsn,
+};
+use crate::path::{PathId, Paths, set_up_address};
 use crate::time::Timestamp;
 
 /// How a valid cookie relates to the association (§5.2.4, table 12).
@@ -25,45 +26,83 @@ use crate::time::Timestamp;
 enum CookieAction {
     /// A: the peer restarted.
     Restart,
-    /// B: both sides set up at once.
+    /// B: both endpoints set up at once.
     Collision,
     /// D: the same set-up again.
     Duplicate,
-    /// C, and what the table does not show.
+    /// C, and combinations that the table does not show.
     Discard,
+}
+
+impl Identity {
+    /// Compares the tags of a cookie with those of the association (§5.2.4, table 12).
+    fn judge(&self, cookie: &StateCookie) -> CookieAction {
+        let local = cookie.local_tag == self.local_tag;
+        let peer = cookie.peer_tag == self.peer_tag;
+        let ties = cookie.tie_tags == Some(self.tie_tags);
+        match (local, peer) {
+            (false, false) if ties => CookieAction::Restart,
+            (true, false) => CookieAction::Collision,
+            (true, true) => CookieAction::Duplicate,
+            _ => CookieAction::Discard,
+        }
+    }
+}
+
+/// The addresses that an INIT from `source` would add, as address parameters.
+fn added_addresses(paths: &Paths, peer: &PeerInit, source: IpAddr, max_paths: usize) -> Bytes {
+    // As many as an answer would take into its cookie; the source is one of them.
+    let most = max_paths.saturating_sub(1);
+    let listed = peer
+        .addresses
+        .iter()
+        .copied()
+        .filter(|address| *address != source);
+    let all = listed.take(most).chain([source]);
+    let mut added = ParametersBuilder::new();
+    for address in all.filter(|address| !paths.knows(*address)) {
+        added = added.push(&match address {
+            IpAddr::V4(ip) => Parameter::Ipv4(ip),
+            IpAddr::V6(ip) => Parameter::Ipv6(ip),
+        });
+    }
+    added.finish().as_bytes().clone()
 }
 
 impl Association {
     /// An INIT for an association that exists (§5.2.1, §5.2.2).
     pub(super) fn on_init(&mut self, now: Timestamp, inbound: &Inbound, init: &Init) {
-        let inbound = &self.asked_by_peer(inbound);
+        // §5.2.1 rule 1: the INIT ACK in COOKIE-WAIT has the tag by which this side will know its peer. It goes to the address
+        // that the application named, as if it had been asked for from there: a peer with several addresses gets it, and
+        // nobody else learns the tag.
+        let mut inbound = inbound.clone();
+        let first = self.paths.path(PathId(0));
+        let elsewhere = inbound.remote.ip() != first.remote.ip();
+        if elsewhere && matches!(self.state, State::CookieWait(_)) {
+            (inbound.local, inbound.remote) = (first.local, first.remote);
+        }
+        let inbound = &inbound;
         self.counters.init_collisions += 1;
-        let fields = InitFields {
-            tag: init.initiate_tag,
-            a_rwnd: init.a_rwnd,
-            outbound_streams: init.outbound_streams,
-            inbound_streams: init.inbound_streams,
-            initial_tsn: init.initial_tsn,
-        };
-        let peer = match peer_init::read(fields, &init.parameters, &self.config) {
+        let peer = match PeerInit::of_init(init, &self.config) {
             Ok(peer) => peer,
             Err(InitRefusal::Silent) => return,
             Err(InitRefusal::Abort(cause)) => {
-                self.reply_abort(inbound, fields.tag, cause);
+                self.control.reply(refuse(inbound, init.initiate_tag, &[cause]));
                 return;
             }
         };
         match self.state.kind() {
             // §9.2: the SHUTDOWN ACK is sent again, the INIT is discarded.
             AssociationState::ShutdownAckSent => {
-                self.repeat_shutdown_chunk(now);
+                self.send_shutdown_chunk(now);
                 return;
             }
             AssociationState::CookieWait => {}
             _ => {
-                let added = self.added_addresses(inbound, &peer);
+                let added = added_addresses(&self.paths, &peer, inbound.remote.ip(), self.config.max_paths);
                 if !added.is_empty() {
-                    self.reply_abort(inbound, fields.tag, Cause::RestartWithNewAddresses(added));
+                    let cause = Cause::RestartWithNewAddresses(added);
+                    self.control.reply(refuse(inbound, init.initiate_tag, &[cause]));
                     return;
                 }
             }
@@ -78,45 +117,12 @@ impl Association {
             )
         };
         let tie_tags = (self.state.kind() != AssociationState::CookieWait).then_some(self.identity.tie_tags);
-        let own = self.own_fields(tag, initial_tsn);
+        let own = InitFields::own(&self.config, tag, initial_tsn);
         let init_ack = answer_init(now, &self.config, &mut self.mint, inbound, &peer, own, tie_tags);
-        self.reply(inbound, fields.tag, &[init_ack]);
+        self.control.reply(reply(inbound, init.initiate_tag, &[init_ack]));
     }
 
-    /// §5.2.1 rule 1: the INIT ACK in COOKIE-WAIT has the tag by which this side will know its peer. It goes to the address that
-    /// the application named, as if it had been asked for from there: a peer with several addresses gets it, and nobody else
-    /// learns the tag.
-    fn asked_by_peer(&self, inbound: &Inbound) -> Inbound {
-        let first = self.paths.path(PathId(0));
-        let mut inbound = inbound.clone();
-        let elsewhere = inbound.remote.ip() != first.remote.ip();
-        if elsewhere && matches!(self.state, State::CookieWait(_)) {
-            (inbound.local, inbound.remote) = (first.local, first.remote);
-        }
-        inbound
-    }
-
-    /// The addresses that an INIT would add, as address parameters.
-    fn added_addresses(&self, inbound: &Inbound, peer: &PeerInit) -> Bytes {
-        // As many as an answer would take into its cookie; the source is one of them.
-        let most = self.config.max_paths.saturating_sub(1);
-        let listed = peer
-            .addresses
-            .iter()
-            .copied()
-            .filter(|address| *address != inbound.remote.ip());
-        let all = listed.take(most).chain([inbound.remote.ip()]);
-        let mut added = ParametersBuilder::new();
-        for address in all.filter(|address| !self.paths.knows(*address)) {
-            added = added.push(&match address {
-                IpAddr::V4(ip) => Parameter::Ipv4(ip),
-                IpAddr::V6(ip) => Parameter::Ipv6(ip),
-            });
-        }
-        added.finish().as_bytes().clone()
-    }
-
-    /// A COOKIE ECHO for an association that exists (§5.2.4). Answers whether the chunks bundled behind it count.
+    /// A COOKIE ECHO for an association that exists (§5.2.4). Returns whether the chunks bundled behind it are handled.
     pub(super) fn on_cookie_echo(&mut self, now: Timestamp, inbound: &Inbound, cookie: &Bytes) -> bool {
         let cookie = match self.mint.open(now, inbound.packet.header, cookie) {
             Ok(cookie) => cookie,
@@ -126,19 +132,20 @@ impl Association {
                     (cookie.local_tag, cookie.peer_tag) == (self.identity.local_tag, self.identity.peer_tag);
                 if !same {
                     let causes = Causes::from_causes(&[Cause::StaleCookie { staleness_us }]);
-                    self.reply(inbound, cookie.peer_tag, &[Chunk::Error(ErrorChunk { causes })]);
+                    let error = Chunk::Error(ErrorChunk { causes });
+                    self.control.reply(reply(inbound, cookie.peer_tag, &[error]));
                     return false;
                 }
                 *cookie
             }
         };
-        match self.judge_cookie(&cookie) {
+        match self.identity.judge(&cookie) {
             CookieAction::Restart => self.on_restart(now, inbound, &cookie),
             CookieAction::Collision => {
                 self.identity.peer_tag = cookie.peer_tag;
                 if self.state.is_setting_up() {
-                    self.adopt_local_address(inbound);
-                    self.adopt_cookie(now, &cookie);
+                    self.paths.adopt_local_address(&self.config, inbound);
+                    self.adopt(now, &cookie.negotiated());
                     self.become_established(now);
                 }
                 self.send_cookie_ack(now, inbound);
@@ -155,29 +162,18 @@ impl Association {
         }
     }
 
-    fn judge_cookie(&self, cookie: &StateCookie) -> CookieAction {
-        let local = cookie.local_tag == self.identity.local_tag;
-        let peer = cookie.peer_tag == self.identity.peer_tag;
-        let ties = cookie.tie_tags == Some(self.identity.tie_tags);
-        match (local, peer) {
-            (false, false) if ties => CookieAction::Restart,
-            (true, false) => CookieAction::Collision,
-            (true, true) => CookieAction::Duplicate,
-            _ => CookieAction::Discard,
-        }
-    }
-
     /// Action A: as if an ABORT had come and then a new COOKIE ECHO.
     fn on_restart(&mut self, now: Timestamp, inbound: &Inbound, cookie: &StateCookie) -> bool {
-        if self.state.kind() == AssociationState::ShutdownAckSent {
-            self.repeat_shutdown_chunk(now);
+        if self.state.has_finished() {
+            self.send_shutdown_chunk(now);
             let causes = Causes::from_causes(&[Cause::CookieReceivedWhileShuttingDown]);
             self.control
                 .push(self.paths.answer_path(), Chunk::Error(ErrorChunk { causes }));
             return false;
         }
         self.counters.restarts += 1;
-        self.tell_all_undelivered();
+        self.notices
+            .tell_undelivered(&mut self.outstanding, &mut self.paths, &mut self.queue);
         let remote = cookie.confirmed(inbound.remote);
         self.notices.tell_endpoint(EndpointEvent::PeerRestarted {
             local_tag: cookie.local_tag,
@@ -187,50 +183,20 @@ impl Association {
         self.identity.local_initial_tsn = cookie.local_initial_tsn;
         // Cookies that were made before are of an association that is no more.
         self.identity.tie_tags = TieTags::new(&mut self.random);
-        self.keep_shutdown_guard();
+        self.timers = Timers::default();
+        self.ending.on_restart();
         // §5.2.4 A: congestion control begins anew, on every path; the path in use is known to work.
         let local = set_up_address(&self.config, inbound, remote.ip());
         let paths = Paths::new(local, remote, &self.config, now);
-        self.replace_paths(paths, cookie.local_initial_tsn);
-        self.adopt_cookie(now, cookie);
+        self.paths = paths;
+        // All that names one of the old paths is forgotten.
+        self.outstanding = Self::no_outstanding(cookie.local_initial_tsn, &self.config);
+        self.sources = ControlSources::new(&self.config);
+        self.control.forget_paths();
+        self.adopt(now, &cookie.negotiated());
         self.notices.tell(Event::Restarted);
         self.become_established(now);
         self.send_cookie_ack(now, inbound);
         true
-    }
-
-    /// Puts other paths in the place of the present ones, and forgets all that names one of those.
-    fn replace_paths(&mut self, paths: Paths, initial_tsn: Tsn) {
-        self.paths = paths;
-        self.outstanding = Self::no_outstanding(initial_tsn, &self.config);
-        self.sources = ControlSources::new(&self.config);
-        self.control.forget_paths();
-        self.shutdown_path = PathId(0);
-    }
-
-    /// Queues a packet in answer to another, under a tag that is not the association's.
-    pub(super) fn reply(&mut self, inbound: &Inbound, tag: VerificationTag, chunks: &[Chunk]) {
-        let header = CommonHeader {
-            source_port: self.identity.local_port,
-            destination_port: self.identity.remote_port,
-            verification_tag: tag,
-        };
-        self.control.reply(Reply {
-            source: inbound.local,
-            destination: inbound.remote,
-            packet: write_packet(header, chunks).into(),
-        });
-    }
-
-    fn reply_abort(&mut self, inbound: &Inbound, tag: VerificationTag, cause: Cause) {
-        let causes = Causes::from_causes(&[cause]);
-        self.reply(
-            inbound,
-            tag,
-            &[Chunk::Abort(Abort {
-                reflected_tag: false,
-                causes,
-            })],
-        );
     }
 }

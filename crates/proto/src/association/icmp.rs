@@ -1,14 +1,13 @@
-//! What an ICMP message does to the association whose packet it quotes (RFC 9260 §10; RFC 6951 §5.5).
+//! ICMP messages that quote a packet of the association (RFC 9260 §10; RFC 6951 §5.5).
 
-use std::net::SocketAddr;
-
+use super::identity::Identity;
 use super::{Association, State};
 use crate::event::{CloseReason, PathError};
 use crate::icmp::{IcmpKind, IcmpMessage};
-use crate::path::{PathId, PathState};
+use crate::path::{Path, PathId, PathState};
 use crate::time::Timestamp;
 
-/// The least MTU of an IPv6 link (RFC 8200 §5). A smaller one in a *Packet Too Big* message is not believed (RFC 8899 §4.6.1).
+/// The least MTU of an IPv6 link (RFC 8200 §5). A smaller MTU in a *Packet Too Big* message is ignored (RFC 8899 §4.6.1).
 const IPV6_MIN_MTU: u16 = 1280;
 
 /// What the quoted packet proves (ICMP6).
@@ -18,6 +17,36 @@ enum Quoted {
     PeerTag,
     /// It begins with an INIT that has this side's tag as its Initiate Tag.
     Init,
+}
+
+impl Quoted {
+    /// ICMP8: whether *unreachable* from the address of this path ends the association.
+    fn counts(self, state: &State, path: &Path) -> bool {
+        let in_cookie_wait = matches!(state, State::CookieWait(_));
+        match self {
+            Self::Init => in_cookie_wait,
+            // Set-up has no confirmed path, but the first one is the one that the application named.
+            Self::PeerTag => {
+                path.state != PathState::Unconfirmed || (state.is_setting_up() && path.id == PathId(0))
+            }
+        }
+    }
+}
+
+impl Identity {
+    /// ICMP6. Tag 0 stands for no tag: only an INIT has it, and is known by its Initiate Tag.
+    fn quoted_by(&self, message: &IcmpMessage) -> Option<Quoted> {
+        let header = message.header()?;
+        let ports = (header.source_port, header.destination_port);
+        if ports != (self.local_port, self.remote_port) {
+            return None;
+        }
+        let peer_tag = self.peer_tag;
+        if header.verification_tag.0 != 0 {
+            return (header.verification_tag == peer_tag).then_some(Quoted::PeerTag);
+        }
+        (message.initiate_tag()? == self.local_tag).then_some(Quoted::Init)
+    }
 }
 
 impl Association {
@@ -39,58 +68,25 @@ impl Association {
         let Some(path) = self.paths.find(None, message.destination.ip().to_canonical()) else {
             return;
         };
-        let Some(quoted) = self.what_is_proven(message) else {
+        let Some(quoted) = self.identity.quoted_by(message) else {
             return;
         };
         match message.kind {
             IcmpKind::PortUnreachable if !self.config.udp_encapsulation => {}
-            IcmpKind::PortUnreachable if !(self.initiated || self.has_finished()) => {}
+            IcmpKind::PortUnreachable if !(self.initiated || self.state.has_finished()) => {}
             IcmpKind::PortUnreachable | IcmpKind::ProtocolUnreachable => {
-                self.on_protocol_unreachable(path, quoted, message.destination);
+                let remote = message.destination;
+                if quoted.counts(&self.state, self.paths.path(path)) {
+                    // As an ABORT with the T bit: the peer has completed the shutdown and is gone (§8.4 rule 8).
+                    self.close(if self.state.has_finished() {
+                        CloseReason::Shutdown
+                    } else {
+                        CloseReason::ProtocolUnreachable { remote }
+                    });
+                }
             }
             IcmpKind::TooLarge(Some(mtu)) if message.destination.is_ipv6() && mtu < IPV6_MIN_MTU => {}
             IcmpKind::TooLarge(mtu) => self.handle_path_error(now, path, PathError::TooLarge(mtu)),
         }
-    }
-
-    /// Whether everything is acknowledged both ways.
-    fn has_finished(&self) -> bool {
-        matches!(self.state, State::ShutdownAckSent { .. })
-    }
-
-    /// ICMP6. Tag 0 stands for no tag: only an INIT has it, and is known by its Initiate Tag.
-    fn what_is_proven(&self, message: &IcmpMessage) -> Option<Quoted> {
-        let header = message.header()?;
-        let ports = (header.source_port, header.destination_port);
-        if ports != self.ports() {
-            return None;
-        }
-        let peer_tag = self.identity.peer_tag;
-        if header.verification_tag.0 != 0 {
-            return (header.verification_tag == peer_tag).then_some(Quoted::PeerTag);
-        }
-        (message.initiate_tag()? == self.identity.local_tag).then_some(Quoted::Init)
-    }
-
-    /// ICMP8.
-    fn on_protocol_unreachable(&mut self, path: PathId, quoted: Quoted, remote: SocketAddr) {
-        let in_cookie_wait = matches!(self.state, State::CookieWait(_));
-        let counts = match quoted {
-            Quoted::Init => in_cookie_wait,
-            // Set-up has no confirmed path, but the first one is the one that the application named.
-            Quoted::PeerTag => {
-                self.paths.path(path).state != PathState::Unconfirmed
-                    || (self.state.is_setting_up() && path == PathId(0))
-            }
-        };
-        if !counts {
-            return;
-        }
-        // As an ABORT with the T bit: the peer has completed the shutdown and is gone (§8.4 rule 8).
-        self.close(if self.has_finished() {
-            CloseReason::Shutdown
-        } else {
-            CloseReason::ProtocolUnreachable { remote }
-        });
     }
 }

@@ -4,21 +4,21 @@ use core::ops::ControlFlow;
 
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{
-    AckPolicy, Chunk, ChunkError, Data, EncodeChunk, ErrorChunk, ForwardTsn, Heartbeat, HeartbeatAck, IData,
-    IForwardTsn, MessageNumber, NrSack, PathSequence, RawChunk, Sack, SelectiveForwardTsn, UnknownAction,
-    kind, own_kind, packets_answered, padded, unknown_chunk_action,
+    AckPolicy, Chunk, ChunkError, Data, EncodeChunk, ErrorChunk, HeartbeatAck, IData, MessageNumber, NrSack,
+    PathSequence, RawChunk, Sack, SelectiveForwardTsn, ShutdownComplete, UnknownAction, kind,
+    packets_answered, padded, unknown_chunk_action,
 };
 use anabranch_wire::packet::COMMON_HEADER_LEN;
 
-use super::{Association, AssociationState, Capabilities};
-use crate::endpoint::{Handling, Inbound, answer_out_of_the_blue, contains, is_lone_init};
+use super::{Association, Capabilities, State};
+use crate::control::answer_out_of_the_blue;
 use crate::event::CloseReason;
-use crate::path::PathId;
+use crate::inbound::Inbound;
 use crate::receive::{Fragment, Receiver, Verdict};
 use crate::send::DataFormat;
 use crate::time::Timestamp;
 
-/// What the chunks of one packet amount to.
+/// Notes about the chunks of one packet, for after the last one.
 #[derive(Default)]
 struct PacketNotes {
     /// It held DATA.
@@ -32,24 +32,89 @@ struct PacketNotes {
 /// The transmission that carried a chunk, and where that is to be acknowledged.
 type Carried = (PathSequence, AckPolicy);
 
-/// Whether the rest of the packet is to be looked at.
+/// Whether the next chunk of the packet is handled too.
 type Onward = ControlFlow<()>;
 
-impl Association {
-    pub(super) fn on_packet(&mut self, now: Timestamp, inbound: Inbound) {
-        let Some(Ok(first)) = inbound.packet.chunks().next() else {
-            return;
-        };
-        if !self.tag_is_right(&inbound, &first) {
-            return;
+/// A chunk of user data as it arrived.
+struct Arrival {
+    fragment: Fragment,
+    /// The peer asks for an answer at once (RFC 7053).
+    immediate: bool,
+    carried: Option<Carried>,
+}
+
+impl Arrival {
+    /// From DATA in a packet of `datagram` bytes.
+    fn of_data(data: Data, carried: Option<Carried>, datagram: usize) -> Self {
+        Self {
+            fragment: Fragment {
+                tsn: data.tsn,
+                stream: data.stream,
+                unordered: data.unordered,
+                sequence: data.ssn.0.into(),
+                fsn: 0,
+                ppid: data.ppid,
+                beginning: data.beginning,
+                ending: data.ending,
+                payload: data.payload,
+                datagram,
+            },
+            immediate: data.immediate,
+            carried,
         }
-        self.counters.packets_received += 1;
-        self.note_arrival(&inbound);
-        self.on_packet_in_shutdown_sent(&inbound);
-        self.on_chunks(now, &inbound, 0);
     }
 
-    fn on_chunks(&mut self, now: Timestamp, inbound: &Inbound, skip: usize) {
+    /// From I-DATA in a packet of `datagram` bytes.
+    fn of_i_data(data: IData, carried: Option<Carried>, datagram: usize) -> Self {
+        Self {
+            fragment: Fragment {
+                tsn: data.tsn,
+                stream: data.stream,
+                unordered: data.unordered,
+                sequence: data.mid.0,
+                fsn: data.fsn.0,
+                ppid: data.ppid,
+                beginning: data.beginning,
+                ending: data.ending,
+                payload: data.payload,
+                datagram,
+            },
+            immediate: data.immediate,
+            carried,
+        }
+    }
+}
+
+impl Association {
+    /// Handles a packet that [`crate::Endpoint::handle_datagram`] said to deliver.
+    pub fn handle_packet(&mut self, now: Timestamp, inbound: Inbound) {
+        if self.state.is_closed() {
+            return;
+        }
+        let first = inbound.packet.chunks().next().and_then(Result::ok);
+        if self.state.is_setting_up() && first.is_some() && inbound.contains(kind::SHUTDOWN_ACK) {
+            // §8.5.1 E: the SHUTDOWN ACK belongs to an earlier association.
+            if let Some(reply) = answer_out_of_the_blue(&inbound) {
+                self.control.reply(reply);
+            }
+        } else if first.is_some_and(|first| self.identity.accepts(&inbound, &first)) {
+            self.counters.packets_received += 1;
+            if self.identity.is_proven(&inbound) {
+                self.paths.on_arrival(&inbound);
+                // The peer is reachable, and gets time to send its remaining data. §9.2 would restart T2-shutdown for every
+                // packet: then heartbeats that arrive more often than the timer expires would keep a lost SHUTDOWN from being
+                // retransmitted. Here only DATA restarts it.
+                if matches!(self.state, State::ShutdownSent(_)) {
+                    self.error_count = 0;
+                }
+            }
+            self.on_chunks(now, &inbound, 0);
+        }
+        self.after_input(now);
+    }
+
+    /// Handles the chunks of a packet, but for the first `skip`.
+    pub(super) fn on_chunks(&mut self, now: Timestamp, inbound: &Inbound, skip: usize) {
         let mut notes = PacketNotes::default();
         // A chunk that is cut off or has no length ends the packet (§6.10).
         let mut chunks = inbound.packet.chunks();
@@ -62,57 +127,11 @@ impl Association {
         if notes.data && !self.state.is_closed() {
             let spread = self.note_data_arrival(now) || self.receiver.names_transmissions();
             self.receiver.on_packet(now, notes.immediate, spread);
-            self.on_data_in_shutdown_sent(now);
-        }
-    }
-
-    /// The packet with the COOKIE ECHO that made this association: its answer, and the chunks bundled behind it.
-    pub(crate) fn handle_cookie_packet(&mut self, now: Timestamp, inbound: &Inbound) {
-        self.counters.packets_received += 1;
-        self.note_arrival(inbound);
-        self.send_cookie_ack(now, inbound);
-        self.on_chunks(now, inbound, 1);
-        self.after_input(now);
-    }
-
-    /// The rules of §8.5 and §8.5.1. INIT and COOKIE ECHO prove themselves in other ways.
-    fn tag_is_right(&mut self, inbound: &Inbound, first: &RawChunk) -> bool {
-        // E: in set-up a SHUTDOWN ACK belongs to an association that is no more.
-        if self.state.is_setting_up() && contains(inbound, kind::SHUTDOWN_ACK) {
-            if let Handling::Reply(reply) = answer_out_of_the_blue(inbound) {
-                self.control.reply(reply);
+            // DATA after SHUTDOWN is answered at once with a SACK and another SHUTDOWN; T2-shutdown restarts (§9.2).
+            if matches!(self.state, State::ShutdownSent(_)) {
+                self.receiver.force_ack();
+                self.send_shutdown_chunk(now);
             }
-            return false;
-        }
-        match first.kind {
-            kind::INIT => is_lone_init(inbound),
-            kind::COOKIE_ECHO => true,
-            kind::ABORT | kind::SHUTDOWN_COMPLETE => self.is_last_word(inbound, first.flags & 1 != 0),
-            _ => inbound.packet.header.verification_tag == self.identity.local_tag,
-        }
-    }
-
-    /// B and C, for an ABORT or a SHUTDOWN COMPLETE: the T bit says that its sender knew only the tag it was sent.
-    fn is_last_word(&self, inbound: &Inbound, reflected: bool) -> bool {
-        let tag = inbound.packet.header.verification_tag;
-        let expected = if reflected {
-            self.identity.peer_tag
-        } else {
-            self.identity.local_tag
-        };
-        tag == expected && tag.0 != 0
-    }
-
-    /// Remembers where the packet came from: answers go there, to the UDP port it came from (RFC 6951 §5.4).
-    fn note_arrival(&mut self, inbound: &Inbound) {
-        let proven = inbound.packet.header.verification_tag == self.identity.local_tag;
-        if let Some(id) = self
-            .paths
-            .find(inbound.local, inbound.remote.ip())
-            .filter(|_| proven)
-        {
-            self.paths.last_arrival = id;
-            self.paths.path_mut(id).on_arrival(inbound.remote.port());
         }
     }
 
@@ -125,29 +144,36 @@ impl Association {
     ) -> Onward {
         // Nearly all chunks are of these kinds, and smaller than the largest that `Chunk` has room for.
         let read = match raw.kind {
-            kind::DATA | kind::I_DATA if self.violates_format(raw.kind) => {
+            kind::DATA | kind::I_DATA if self.state.takes_data() && self.capabilities.rule_out(raw.kind) => {
                 self.abort_for_violation("DATA where messages interleave, or I-DATA where they do not");
                 return Onward::Break(());
             }
-            kind::DATA | kind::I_DATA | kind::SACK | kind::NR_SACK if self.names_transmissions() => {
+            kind::DATA | kind::I_DATA | kind::SACK | kind::NR_SACK
+                if self.capabilities.has(Capabilities::ECA) && self.state.takes_any_data() =>
+            {
                 self.abort_for_violation("data or an acknowledgement without the numbers of transmissions");
                 return Onward::Break(());
             }
-            kind::DATA => Data::decode(raw).map(|data| self.on_data(data, None, inbound, notes)),
-            kind::I_DATA => IData::decode(raw).map(|data| self.on_i_data(data, None, inbound, notes)),
+            kind::DATA => {
+                Data::decode(raw).map(|data| self.on_data(Arrival::of_data(data, None, inbound.len()), notes))
+            }
+            kind::I_DATA => IData::decode(raw)
+                .map(|data| self.on_data(Arrival::of_i_data(data, None, inbound.len()), notes)),
             kind::SACK => Sack::decode(raw).map(|sack| {
-                if self.takes_acknowledgements() {
+                if self.state.sends_data() {
                     self.on_sack(now, &sack, packets_answered(raw.flags));
                 }
             }),
             kind::NR_SACK if self.capabilities.has(Capabilities::NR_SACK) => {
                 NrSack::decode(raw).map(|sack| {
-                    if self.takes_acknowledgements() {
+                    if self.state.sends_data() {
                         self.on_nr_sack(now, &sack, packets_answered(raw.flags));
                     }
                 })
             }
-            _ if self.is_foreign(raw.kind) => return self.on_unknown(raw, notes),
+            _ if self.capabilities.leave_unknown(raw.kind, self.config.chunk_types) => {
+                return self.on_unknown(raw, notes);
+            }
             _ => match Chunk::decode(raw.under(self.config.chunk_types)) {
                 Ok(chunk) => return self.on_control_chunk(now, inbound, raw, chunk, notes),
                 Err(error) => Err(error),
@@ -168,7 +194,15 @@ impl Association {
         notes: &mut PacketNotes,
     ) -> Onward {
         match chunk {
-            Chunk::Heartbeat(heartbeat) => self.answer_heartbeat(heartbeat),
+            // §8.3: every HEARTBEAT is answered, where it came from, though that address may not be confirmed (§5.4). The answer
+            // is as long as the HEARTBEAT, and no more of them wait than the queue of control chunks takes, so several
+            // packets may leave.
+            Chunk::Heartbeat(heartbeat) => {
+                if self.identity.knows_peer() {
+                    let ack = Chunk::HeartbeatAck(HeartbeatAck::answering(heartbeat));
+                    self.control.push(self.paths.last_arrival, ack);
+                }
+            }
             // One without information answers nothing that was asked (§8.3).
             Chunk::HeartbeatAck(ack) => {
                 if let Some(info) = ack.info() {
@@ -176,42 +210,55 @@ impl Association {
                 }
             }
             Chunk::Init(init) => {
-                if is_lone_init(inbound) {
+                if inbound.is_lone_init() {
                     self.on_init(now, inbound, &init);
                 }
                 return Onward::Break(());
             }
             Chunk::InitAck(init_ack) => {
-                let from = self
-                    .paths
-                    .find(inbound.local, inbound.remote.ip())
-                    .unwrap_or(PathId(0));
-                self.on_init_ack(now, inbound, from, &init_ack);
+                self.on_init_ack(now, inbound, &init_ack);
                 return Onward::Break(());
             }
             Chunk::CookieEcho(echo) => {
                 if !self.on_cookie_echo(now, inbound, &echo.cookie) {
                     return Onward::Break(());
                 }
-                self.note_arrival(inbound);
+                // A restart may have given this side the tag of the packet.
+                if self.identity.is_proven(inbound) {
+                    self.paths.on_arrival(inbound);
+                }
             }
-            Chunk::CookieAck => self.on_cookie_ack(now),
+            // In any other state than COOKIE-ECHOED it is discarded (§5.2.5).
+            Chunk::CookieAck => {
+                if matches!(self.state, State::CookieEchoed(_)) {
+                    self.become_established(now);
+                }
+            }
             Chunk::Abort(abort) => {
-                if self.is_last_word(inbound, abort.reflected_tag) {
+                if self.identity.accepts_last(inbound, abort.reflected_tag) {
                     self.on_abort(now, inbound, &abort);
                 }
                 return Onward::Break(());
             }
             Chunk::Error(error) => self.on_error(now, &error),
             Chunk::Shutdown(shutdown) => self.on_shutdown(now, shutdown.cumulative_tsn_ack),
-            Chunk::ShutdownAck => self.on_shutdown_ack(),
+            Chunk::ShutdownAck => {
+                if matches!(self.state, State::ShutdownSent(_) | State::ShutdownAckSent(_)) {
+                    let complete = Chunk::ShutdownComplete(ShutdownComplete { reflected_tag: false });
+                    let path = self.paths.path(self.paths.answer_path());
+                    self.control.reply(self.identity.last_packet(path, complete));
+                    self.close(CloseReason::Shutdown);
+                }
+            }
             Chunk::ShutdownComplete(complete) => {
-                if self.is_last_word(inbound, complete.reflected_tag) {
-                    self.on_shutdown_complete();
+                if self.identity.accepts_last(inbound, complete.reflected_tag) && self.state.has_finished() {
+                    self.close(CloseReason::Shutdown);
                 }
                 return Onward::Break(());
             }
-            Chunk::ForwardTsn(_) | Chunk::IForwardTsn(_) if self.violates_format(raw.kind) => {
+            Chunk::ForwardTsn(_) | Chunk::IForwardTsn(_)
+                if self.state.takes_data() && self.capabilities.rule_out(raw.kind) =>
+            {
                 self.abort_for_violation(
                     "FORWARD-TSN where messages interleave, or I-FORWARD-TSN where they do not",
                 );
@@ -227,114 +274,48 @@ impl Association {
             }
             Chunk::EData(chunk) => {
                 let carried = Some((chunk.transmission, chunk.policy));
-                self.on_data(chunk.data, carried, inbound, notes);
+                self.on_data(Arrival::of_data(chunk.data, carried, inbound.len()), notes);
             }
             Chunk::EIData(chunk) => {
                 let carried = Some((chunk.transmission, chunk.policy));
-                self.on_i_data(chunk.data, carried, inbound, notes);
+                self.on_data(Arrival::of_i_data(chunk.data, carried, inbound.len()), notes);
             }
             Chunk::CoopSack(sack) => {
-                if self.takes_acknowledgements() {
+                if self.state.sends_data() {
                     self.on_coop_sack(now, &sack);
                 }
             }
             Chunk::ForwardPsn(point) => self.on_forward_psn(point.0),
             Chunk::ForwardTsn(forward) if self.capabilities.has(Capabilities::PARTIAL_RELIABILITY) => {
-                self.on_forward_tsn(&forward, notes);
+                let skipped = forward.skipped();
+                let skipped = skipped.map(|skipped| (skipped.stream, skipped.ssn.0.into()));
+                self.on_forward(notes, |receiver| {
+                    receiver.on_forward(forward.new_cumulative_tsn, skipped)
+                });
             }
             Chunk::IForwardTsn(forward) if self.capabilities.has(Capabilities::I_FORWARD_TSN) => {
-                self.on_i_forward_tsn(&forward, notes);
+                self.on_forward(notes, |receiver| {
+                    receiver.on_i_forward(forward.new_cumulative_tsn, forward.skipped())
+                });
             }
             Chunk::SelectiveForwardTsn(notice)
                 if self.capabilities.has(Capabilities::SELECTIVE_FORWARD_TSN) =>
             {
                 self.on_selective_forward_tsn(notice);
             }
-            // What was not negotiated is unknown, even where its name is known (§3.2).
+            // A chunk type that was not negotiated is unknown, even if this side could read it (§3.2).
             _ => return self.on_unknown(raw, notes),
         }
         Onward::Continue(())
     }
 
-    fn takes_acknowledgements(&self) -> bool {
-        use AssociationState as S;
-        matches!(
-            self.state(),
-            S::Established | S::ShutdownPending | S::ShutdownReceived | S::CookieEchoed
-        )
-    }
-
-    /// Whether a chunk of this kind is one that interleaving rules out, or the reverse (RFC 8260 §2.2.3, §2.3.1).
-    fn violates_format(&self, kind: u8) -> bool {
-        let interleaves = self.capabilities.has(Capabilities::INTERLEAVING);
-        let wrong = match kind {
-            kind::DATA | kind::FORWARD_TSN => interleaves,
-            kind::I_DATA | kind::I_FORWARD_TSN => !interleaves,
-            _ => false,
-        };
-        wrong && self.state.takes_data()
-    }
-
-    /// Whether data and acknowledgements are to have the numbers of transmissions (ECA-SCTP), and are taken.
-    fn names_transmissions(&self) -> bool {
-        self.capabilities.has(Capabilities::ECA) && (self.state.takes_data() || self.takes_acknowledgements())
-    }
-
-    /// Whether a chunk type is one of ECA-SCTP's and that was not agreed: what the number means then is not known.
-    fn is_foreign(&self, kind: u8) -> bool {
-        let here = self.config.chunk_types.here(kind);
-        let of_eca = matches!(
-            here,
-            own_kind::E_DATA | own_kind::E_I_DATA | own_kind::COOP_SACK | own_kind::FORWARD_PSN
-        );
-        of_eca && !self.capabilities.has(Capabilities::ECA)
-    }
-
-    fn on_data(&mut self, data: Data, carried: Option<Carried>, inbound: &Inbound, notes: &mut PacketNotes) {
-        let fragment = Fragment {
-            tsn: data.tsn,
-            stream: data.stream,
-            unordered: data.unordered,
-            sequence: data.ssn.0.into(),
-            fsn: 0,
-            ppid: data.ppid,
-            beginning: data.beginning,
-            ending: data.ending,
-            payload: data.payload,
-            datagram: inbound.packet.len(),
-        };
-        self.on_fragment(fragment, carried, data.immediate, notes);
-    }
-
-    fn on_i_data(
-        &mut self,
-        data: IData,
-        carried: Option<Carried>,
-        inbound: &Inbound,
-        notes: &mut PacketNotes,
-    ) {
-        let fragment = Fragment {
-            tsn: data.tsn,
-            stream: data.stream,
-            unordered: data.unordered,
-            sequence: data.mid.0,
-            fsn: data.fsn.0,
-            ppid: data.ppid,
-            beginning: data.beginning,
-            ending: data.ending,
-            payload: data.payload,
-            datagram: inbound.packet.len(),
-        };
-        self.on_fragment(fragment, carried, data.immediate, notes);
-    }
-
-    fn on_fragment(
-        &mut self,
-        fragment: Fragment,
-        carried: Option<Carried>,
-        immediate: bool,
-        notes: &mut PacketNotes,
-    ) {
+    /// DATA or I-DATA came, as they are or in E-DATA or E-I-DATA.
+    fn on_data(&mut self, arrival: Arrival, notes: &mut PacketNotes) {
+        let Arrival {
+            fragment,
+            immediate,
+            carried,
+        } = arrival;
         if !self.state.takes_data() {
             return;
         }
@@ -364,23 +345,7 @@ impl Association {
         self.counters.chunks_reneged = self.receiver.reneged();
     }
 
-    /// RFC 3758 §3.6: acknowledged by the same rules as DATA.
-    fn on_forward_tsn(&mut self, forward: &ForwardTsn, notes: &mut PacketNotes) {
-        let skipped = forward
-            .skipped()
-            .map(|skipped| (skipped.stream, skipped.ssn.0.into()));
-        self.on_forward(notes, |receiver| {
-            receiver.on_forward(forward.new_cumulative_tsn, skipped)
-        });
-    }
-
-    /// RFC 8260 §2.3.1.
-    fn on_i_forward_tsn(&mut self, forward: &IForwardTsn, notes: &mut PacketNotes) {
-        self.on_forward(notes, |receiver| {
-            receiver.on_i_forward(forward.new_cumulative_tsn, forward.skipped())
-        });
-    }
-
+    /// A FORWARD-TSN (RFC 3758 §3.6) or I-FORWARD-TSN (RFC 8260 §2.3.1) came: acknowledged by the same rules as DATA.
     fn on_forward(
         &mut self,
         notes: &mut PacketNotes,
@@ -432,26 +397,16 @@ impl Association {
         let to = self.paths.answer_path();
         let room = self.paths.path(to).pmtu.max_packet() - COMMON_HEADER_LEN;
         let len = padded(chunk.encoded_len());
-        if self.identity.peer_tag.0 != 0 && (notes.answered == 0 || notes.answered + len <= room) {
+        if self.identity.knows_peer() && (notes.answered == 0 || notes.answered + len <= room) {
             notes.answered += len;
             self.control.push(to, chunk);
         }
     }
 
-    /// §8.3: every HEARTBEAT is answered, where it came from, though that address may not be confirmed (§5.4). The answer is as
-    /// long as the HEARTBEAT, and no more of them wait than the queue of control chunks takes, so several packets may leave.
-    fn answer_heartbeat(&mut self, heartbeat: Heartbeat) {
-        if self.identity.peer_tag.0 != 0 {
-            let ack = HeartbeatAck::answering(heartbeat);
-            self.control
-                .push(self.paths.last_arrival, Chunk::HeartbeatAck(ack));
-        }
-    }
-
-    /// A chunk of a known type that is not what it should be. An INIT comes without a tag, so anyone may have sent it.
+    /// A chunk of a known type is malformed. A packet without this side's tag, as with an INIT, may come from any host: no ABORT.
     fn on_malformed(&mut self, inbound: &Inbound, error: ChunkError) -> Onward {
         match error {
-            _ if inbound.packet.header.verification_tag != self.identity.local_tag => {}
+            _ if !self.identity.is_proven(inbound) => {}
             ChunkError::NoUserData { tsn } => self.abort_with(
                 Cause::NoUserData { tsn },
                 CloseReason::ProtocolViolation("a DATA chunk without user data"),

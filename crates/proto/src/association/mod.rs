@@ -1,21 +1,18 @@
 //! One association (RFC 9260 §4): what it owns, and the order in which its parts are called. Decisions are made in the
-//! parts; the methods here are sorted as a caller meets them.
+//! parts; the methods here are sorted as a caller meets them. Packets arrive in `inbound.rs`, timers expire in `timeout.rs`.
 
 mod abandonment;
 mod acknowledgement;
-mod capabilities;
 mod collision;
-mod control_queue;
 mod cooperation;
 mod failure;
 mod handshake;
 mod icmp;
+mod identity;
 mod inbound;
 mod multipath;
 mod notices;
 mod outbound;
-mod path_probe;
-mod peer_init;
 mod peer_window;
 mod scheduling;
 mod shutdown;
@@ -26,23 +23,23 @@ mod timers;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use anabranch_wire::cause::Cause;
 use anabranch_wire::chunk::GapAckBlock;
-use anabranch_wire::{StreamId, Tsn, VerificationTag};
+use anabranch_wire::{StreamId, VerificationTag};
 use bytes::Bytes;
 
-pub(crate) use capabilities::Capabilities;
-pub(crate) use handshake::{Blueprint, answer_init, first_tsn, set_up_address};
+pub(crate) use handshake::Blueprint;
 pub(crate) use outbound::write_packet;
-pub(crate) use peer_init::{InitFields, InitRefusal, MOST_ADDRESSES, is_unicast, read as read_peer_init};
 pub use state::AssociationState;
 
 use crate::config::Config;
-use crate::endpoint::{CookieMint, Inbound, TieTags};
+use crate::control::ControlQueue;
 use crate::error::{PathRequestError, SendError};
-use crate::event::{EndpointEvent, Event, PathError};
+use crate::event::{CloseReason, EndpointEvent, Event};
 use crate::extension::ControlSources;
 use crate::message::{AbandonPolicy, Persistence};
 use crate::message::{MessageId, MessagePart, SendOptions};
+use crate::negotiation::{Capabilities, CookieMint};
 use crate::path::{PathId, PathState, Paths};
 use crate::random::Random;
 use crate::receive::Receiver;
@@ -50,7 +47,7 @@ use crate::recovery::{AckOutcome, Outstanding};
 use crate::send::SendQueue;
 use crate::stats::{AssociationStats, Counters, StreamStats};
 use crate::time::Timestamp;
-use control_queue::ControlQueue;
+use identity::Identity;
 use notices::Notices;
 use peer_window::PeerWindow;
 use shutdown::Ending;
@@ -84,18 +81,8 @@ pub struct BurstLimit {
     pub bytes: usize,
 }
 
-/// What names an association, here and at the peer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Identity {
-    pub(crate) local_port: u16,
-    pub(crate) remote_port: u16,
-    pub(crate) local_tag: VerificationTag,
-    /// 0 until it is known.
-    pub(crate) peer_tag: VerificationTag,
-    /// Stand for the tags in cookies (§5.2.2).
-    pub(crate) tie_tags: TieTags,
-    pub(crate) local_initial_tsn: Tsn,
-}
+/// As much of an application's reason as travels in an ABORT.
+const MOST_REASON: usize = 1024;
 
 /// One association with a peer.
 #[derive(Debug)]
@@ -105,7 +92,7 @@ pub struct Association {
     mint: CookieMint,
     identity: Identity,
     state: State,
-    /// This side sent the INIT, to a UDP port that its application named.
+    /// This endpoint sent the INIT, to a UDP port that its application named.
     initiated: bool,
     capabilities: Capabilities,
     paths: Paths,
@@ -116,12 +103,10 @@ pub struct Association {
     peer_window: PeerWindow,
     receiver: Receiver,
     control: ControlQueue,
-    /// When messages are given up.
+    /// When messages are abandoned.
     abandon_policy: AbandonPolicy,
     sources: ControlSources,
     timers: Timers,
-    /// Where SHUTDOWN or SHUTDOWN ACK was sent last.
-    shutdown_path: PathId,
     ending: Ending,
     /// Errors in a row over all paths (§8.1).
     error_count: u32,
@@ -175,8 +160,9 @@ impl Association {
         is_part: bool,
         end: bool,
     ) -> Result<MessageId, SendError> {
-        let ends_one = is_part && self.ends_messages() && self.queue.has_open(stream);
-        if !(self.takes_messages() || ends_one) {
+        let takes = self.state.begins_messages() && !self.ending.is_asked();
+        let ends_one = is_part && self.state.ends_messages() && self.queue.has_open(stream);
+        if !(takes || ends_one) {
             return Err(SendError::Closed);
         }
         let limit = self.config.buffers.max_message;
@@ -197,7 +183,7 @@ impl Association {
         let len = message.len();
         let options = options.or_as_set(&self.config.partial_reliability);
         let id = self.queue.push(now, stream, message, options, is_part, end)?;
-        self.note_more_to_end(len);
+        self.ending.on_more(len);
         if end {
             self.counters.messages_sent += 1;
         }
@@ -240,66 +226,25 @@ impl Association {
         part
     }
 
-    /// Takes no more messages, and ends the association when everything is acknowledged (SHUTDOWN, RFC 9260 §9.2).
-    /// A message begun with [`Association::send_part`] must still be ended.
-    pub fn shutdown(&mut self, now: Timestamp) {
-        self.begin_shutdown(now);
-    }
-
     /// Ends the association at once (ABORT, RFC 9260 §9.1). `reason` travels to the peer; at most 1,024 bytes of it.
     pub fn abort(&mut self, _now: Timestamp, reason: Bytes) {
-        self.abort_by_user(reason);
+        let reason = reason.slice(..reason.len().min(MOST_REASON));
+        self.abort_with(Cause::UserInitiatedAbort(reason), CloseReason::Aborted);
     }
 
     /// Ends the association at once because this side has no room for it: the peer's ABORT has the cause Out of Resource
     /// (RFC 9260 §3.3.10.4).
     pub fn refuse(&mut self, _now: Timestamp) {
-        self.abort_with(
-            anabranch_wire::cause::Cause::OutOfResource,
-            crate::event::CloseReason::Aborted,
-        );
+        self.abort_with(Cause::OutOfResource, CloseReason::Aborted);
     }
 }
 
-/// Input from outside.
+/// What follows from input.
 impl Association {
-    /// Handles a packet that [`crate::Endpoint::handle_datagram`] said to deliver.
-    pub fn handle_packet(&mut self, now: Timestamp, inbound: Inbound) {
-        if self.state.is_closed() {
-            return;
-        }
-        self.on_packet(now, inbound);
-        self.after_input(now);
-    }
-
-    /// Handles what the operating system said of a path.
-    pub fn handle_path_error(&mut self, now: Timestamp, path: PathId, error: PathError) {
-        if self.state.is_closed() || !self.paths.contains(path) {
-            return;
-        }
-        match error {
-            PathError::TooLarge(mtu) => {
-                let path = self.paths.path_mut(path);
-                path.pmtu.on_too_large(now, mtu);
-                path.control.on_max_data(path.pmtu.max_data());
-            }
-            PathError::Unreachable => self.on_unreachable(now, path),
-        }
-    }
-
-    /// Does what was due at [`Association::poll_timeout`]. Being early does nothing.
-    pub fn handle_timeout(&mut self, now: Timestamp) {
-        if self.state.is_closed() {
-            return;
-        }
-        self.on_timers(now);
-        self.after_input(now);
-    }
-
     /// What any input may have made possible: the next step of a shutdown, room to send, something to read.
     fn after_input(&mut self, now: Timestamp) {
         self.advance_shutdown(now);
-        let writable = self.has_room() && self.takes_messages();
+        let writable = self.has_room() && self.state.begins_messages() && !self.ending.is_asked();
         self.notices.on_input(self.receiver.is_readable(), writable);
         // An end that leaves messages behind empties both, and nothing follows `Closed`.
         if !self.state.is_closed() && self.queue.is_empty() && self.outstanding.is_empty() {
@@ -310,12 +255,6 @@ impl Association {
 
 /// Output.
 impl Association {
-    /// When to call [`Association::handle_timeout`] next.
-    #[must_use]
-    pub fn poll_timeout(&self) -> Option<Timestamp> {
-        self.next_deadline()
-    }
-
     /// Appends up to `max_datagrams` datagrams of equal size (the last may be shorter) for one destination to
     /// `buffer`; `None` when there is nothing to send now. See [`Association::burst_limit`] for how many to ask for.
     pub fn poll_transmit(

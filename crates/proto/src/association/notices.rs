@@ -1,4 +1,4 @@
-//! What is to be told: to the application and to the endpoint.
+//! The events for the application and for the endpoint that wait to be polled.
 
 use std::collections::VecDeque;
 
@@ -6,13 +6,17 @@ use anabranch_wire::cause::Causes;
 use bytes::Bytes;
 
 use crate::event::{EndpointEvent, Event};
+use crate::message::UnsentMessage;
+use crate::path::{Path, Paths};
+use crate::recovery::Outstanding;
+use crate::send::SendQueue;
 
 /// Events that may wait before the peer can add no more.
 const MOST_WAITING: usize = 256;
 /// Bytes of causes in them.
 const MOST_CAUSES: usize = 1 << 16;
 
-/// The events that wait, and what of the repeating ones was told already.
+/// The events that wait, and which of the recurring ones were reported already.
 #[derive(Debug, Default)]
 pub(crate) struct Notices {
     events: VecDeque<Event>,
@@ -25,7 +29,7 @@ pub(crate) struct Notices {
 }
 
 impl Notices {
-    /// Nothing was sent yet, so there is nothing to call dry.
+    /// Nothing was sent yet: no event `Dry` is due.
     pub(crate) fn new() -> Self {
         Self {
             dry_told: true,
@@ -45,6 +49,33 @@ impl Notices {
             self.causes += bytes.len();
             let copy = Causes::from_bytes(Bytes::copy_from_slice(bytes));
             self.tell(Event::PeerError(copy));
+        }
+    }
+
+    /// Tells the state of a path, which has changed.
+    pub(crate) fn tell_path(&mut self, path: &Path) {
+        self.tell(Event::PathChanged {
+            path: path.id,
+            remote: path.remote,
+            state: path.state,
+        });
+    }
+
+    /// Drops all messages, and reports each that was not acknowledged completely, once, in the order of `send`.
+    pub(crate) fn tell_undelivered(
+        &mut self,
+        outstanding: &mut Outstanding,
+        paths: &mut Paths,
+        queue: &mut SendQueue,
+    ) {
+        // Abandoned messages were reported when they were abandoned.
+        let sent = outstanding.drain(paths).filter(|chunk| !chunk.abandoned);
+        let mut failed: Vec<_> = sent.map(|chunk| chunk.fragment.undelivered()).collect();
+        failed.extend(queue.drain().iter().map(UnsentMessage::undelivered));
+        failed.sort_by_key(|undelivered| undelivered.message);
+        failed.dedup_by_key(|undelivered| undelivered.message);
+        for undelivered in failed {
+            self.tell(Event::Undelivered(undelivered));
         }
     }
 
@@ -74,7 +105,7 @@ impl Notices {
         self.writable_wanted
     }
 
-    /// A message was taken for sending: what nobody heard yet of all being acknowledged is true no longer.
+    /// A message was accepted for sending: an event `Dry` that was not polled yet is no longer true.
     pub(crate) fn on_data(&mut self) {
         if core::mem::take(&mut self.dry_told) {
             self.events.retain(|event| *event != Event::Dry);

@@ -1,6 +1,6 @@
 //! Which stream sends next, as the application chooses it (RFC 8260 §3; Heinz, *Priorities in SCTP Multistreaming*).
 //!
-//! A priority or weight that the scheduler would ignore is refused: whoever sets one believes that it counts.
+//! A priority or weight that the scheduler would ignore is refused, so that the application does not rely on it.
 
 use core::num::NonZeroU16;
 use core::ops::RangeInclusive;
@@ -10,6 +10,7 @@ use anabranch_wire::StreamId;
 use super::Association;
 use crate::config::SchedulerKind;
 use crate::error::SchedulingError;
+use crate::send::SendQueue;
 
 /// Streams among each other.
 impl Association {
@@ -32,7 +33,7 @@ impl Association {
     /// # Errors
     /// There is no such stream, or the scheduler is not [`SchedulerKind::Priority`].
     pub fn set_stream_priority(&mut self, stream: StreamId, priority: u16) -> Result<(), SchedulingError> {
-        self.check_priorities(stream)?;
+        check_priorities(&self.queue, stream)?;
         self.queue.set_priorities(stream, stream, priority);
         Ok(())
     }
@@ -43,7 +44,7 @@ impl Association {
     /// As [`Association::set_stream_priority`]; nothing was changed then. An empty range changes nothing.
     pub fn set_equal_priorities(&mut self, streams: RangeInclusive<StreamId>) -> Result<(), SchedulingError> {
         let (first, last) = (*streams.start(), *streams.end());
-        self.check_priorities(first.max(last))?;
+        check_priorities(&self.queue, first.max(last))?;
         let priority = self.queue.priority(first);
         self.queue.set_priorities(first, last, priority);
         Ok(())
@@ -55,7 +56,7 @@ impl Association {
     /// # Errors
     /// The scheduler is not [`SchedulerKind::Priority`].
     pub fn enable_default_priorities(&mut self) -> Result<(), SchedulingError> {
-        self.check_priorities(StreamId(0))?;
+        check_priorities(&self.queue, StreamId(0))?;
         self.queue.reset_priorities(true);
         Ok(())
     }
@@ -65,7 +66,7 @@ impl Association {
     /// # Errors
     /// The scheduler is not [`SchedulerKind::Priority`].
     pub fn disable_priorities(&mut self) -> Result<(), SchedulingError> {
-        self.check_priorities(StreamId(0))?;
+        check_priorities(&self.queue, StreamId(0))?;
         self.queue.reset_priorities(false);
         Ok(())
     }
@@ -82,7 +83,7 @@ impl Association {
     /// # Errors
     /// There is no such stream, the weight is 0, or the scheduler is not [`SchedulerKind::WeightedFairQueueing`].
     pub fn set_stream_weight(&mut self, stream: StreamId, weight: u16) -> Result<(), SchedulingError> {
-        self.check_stream(stream)?;
+        check_stream(&self.queue, stream)?;
         match self.scheduler() {
             SchedulerKind::WeightedFairQueueing => {}
             other => return Err(SchedulingError::NoWeights(other)),
@@ -97,20 +98,22 @@ impl Association {
     pub fn stream_weight(&self, stream: StreamId) -> u16 {
         self.queue.weight(stream)
     }
+}
 
-    fn check_stream(&self, stream: StreamId) -> Result<(), SchedulingError> {
-        let streams = self.outbound_streams();
-        if stream.0 >= streams {
-            return Err(SchedulingError::InvalidStream { stream, streams });
-        }
-        Ok(())
+/// Refuses a stream that there is not.
+fn check_stream(queue: &SendQueue, stream: StreamId) -> Result<(), SchedulingError> {
+    let streams = queue.stream_count();
+    if stream.0 >= streams {
+        return Err(SchedulingError::InvalidStream { stream, streams });
     }
+    Ok(())
+}
 
-    fn check_priorities(&self, stream: StreamId) -> Result<(), SchedulingError> {
-        self.check_stream(stream)?;
-        match self.scheduler() {
-            SchedulerKind::Priority => Ok(()),
-            other => Err(SchedulingError::NoPriorities(other)),
-        }
+/// Refuses a stream that there is not, and priorities that the scheduler would ignore.
+fn check_priorities(queue: &SendQueue, stream: StreamId) -> Result<(), SchedulingError> {
+    check_stream(queue, stream)?;
+    match queue.scheduler() {
+        SchedulerKind::Priority => Ok(()),
+        other => Err(SchedulingError::NoPriorities(other)),
     }
 }

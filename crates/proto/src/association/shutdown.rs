@@ -1,226 +1,179 @@
-//! The orderly end (RFC 9260 §9.2).
+//! The graceful shutdown (RFC 9260 §9.2).
 
-use anabranch_wire::chunk::{Chunk, Shutdown, ShutdownComplete};
-use anabranch_wire::{Tsn, cause::Cause};
+use core::time::Duration;
 
-use super::{Association, State, Timers};
-use crate::endpoint::Inbound;
-use crate::event::{CloseReason, Event};
-use crate::path::PathId;
+use anabranch_wire::Tsn;
+use anabranch_wire::chunk::{Chunk, Shutdown};
+
+use super::timers::expired;
+use super::{Association, State};
+use crate::config::Config;
+use crate::control::Request;
+use crate::event::Event;
 use crate::time::Timestamp;
 
-/// Bytes of user data that the peer has to acknowledge for T5-shutdown-guard to start again: so a slow transfer that gets on
-/// survives, and a peer that takes a few bytes at a time does not hold up the end.
+/// Bytes of user data that the peer has to acknowledge for T5-shutdown-guard to start again. With this bound a slow transfer
+/// survives, and a peer that acknowledges a few bytes at a time does not hold up the shutdown.
 const PROGRESS: usize = 1 << 16;
 
-/// What is known of an orderly end beside the state.
-#[derive(Clone, Copy, Debug, Default)]
+/// What a shutdown keeps beside the state of the association: whether the application asked for it, and T5-shutdown-guard.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Ending {
-    /// The application asked for it, which outlives a restart of the peer.
+    /// The application asked for the shutdown. A restart of the peer does not change that.
     asked: bool,
+    /// When T5-shutdown-guard expires.
+    guard: Option<Timestamp>,
+    /// How long T5-shutdown-guard runs.
+    guard_time: Duration,
     /// Bytes that were not acknowledged when T5-shutdown-guard was started last.
     left: usize,
 }
 
+impl Ending {
+    pub(super) fn new(config: &Config) -> Self {
+        Self {
+            asked: false,
+            guard: None,
+            guard_time: config.shutdown_guard(),
+            left: 0,
+        }
+    }
+
+    /// Whether the application asked for the shutdown.
+    pub(super) fn is_asked(&self) -> bool {
+        self.asked
+    }
+
+    /// When T5-shutdown-guard expires, while it runs.
+    pub(super) fn due(&self) -> Option<Timestamp> {
+        self.guard
+    }
+
+    /// The application asks for the shutdown while `left` bytes are not acknowledged.
+    fn ask(&mut self, now: Timestamp, left: usize) {
+        self.asked = true;
+        self.begin(now, left);
+    }
+
+    /// The shutdown begins, at the request of the application or of the peer. If T5-shutdown-guard runs already, it goes on.
+    fn begin(&mut self, now: Timestamp, left: usize) {
+        if self.guard.is_none() {
+            self.start_guard(now, left);
+        }
+    }
+
+    /// Starts or restarts T5-shutdown-guard.
+    fn start_guard(&mut self, now: Timestamp, left: usize) {
+        self.left = left;
+        self.guard = Some(now + self.guard_time);
+    }
+
+    /// `left` bytes are not acknowledged now.
+    fn on_left(&mut self, now: Timestamp, left: usize) {
+        let acknowledged = self.left.saturating_sub(left);
+        if acknowledged >= PROGRESS || (acknowledged > 0 && left == 0) {
+            self.start_guard(now, left);
+        }
+    }
+
+    /// The application continued a message that it had begun before: the peer has to acknowledge so many bytes more.
+    pub(super) fn on_more(&mut self, bytes: usize) {
+        if self.guard.is_some() {
+            self.left += bytes;
+        }
+    }
+
+    /// Set-up is complete. If the application asked for the shutdown meanwhile, T5-shutdown-guard restarts.
+    pub(super) fn on_set_up_complete(&mut self, now: Timestamp, left: usize) {
+        if self.asked {
+            self.start_guard(now, left);
+        }
+    }
+
+    /// The peer restarted: a shutdown that the peer asked for is cancelled, one that the application asked for goes on. The guard
+    /// does not restart, so that repeated restarts do not hold up the shutdown.
+    pub(super) fn on_restart(&mut self) {
+        self.guard = self.guard.filter(|_| self.asked);
+        self.left = 0;
+    }
+
+    /// Whether T5-shutdown-guard has expired; it is stopped then.
+    pub(super) fn guard_expired(&mut self, now: Timestamp) -> bool {
+        expired(&mut self.guard, now)
+    }
+
+    /// The association is over.
+    pub(super) fn stop(&mut self) {
+        self.guard = None;
+    }
+}
+
 impl Association {
-    /// Whether `send` takes messages.
-    pub(super) fn takes_messages(&self) -> bool {
-        let begins = self.state.is_setting_up() || matches!(self.state, State::Established);
-        begins && !self.ending.asked
-    }
-
-    /// Whether a message that was begun may still be ended.
-    pub(super) fn ends_messages(&self) -> bool {
-        matches!(
-            self.state,
-            State::CookieWait(_) | State::CookieEchoed(_) | State::ShutdownPending | State::ShutdownReceived
-        )
-    }
-
-    /// SHUTDOWN primitive (§11.1.3). Before set-up is complete it is remembered.
-    pub(super) fn begin_shutdown(&mut self, now: Timestamp) {
+    /// Takes no more messages, and ends the association when everything is acknowledged (SHUTDOWN, RFC 9260 §9.2, §11.1.3).
+    /// Before set-up is complete the request is remembered. A message begun with [`Association::send_part`] must still be
+    /// ended.
+    pub fn shutdown(&mut self, now: Timestamp) {
         if self.state.is_closed() {
             return;
         }
-        self.ending.asked = true;
-        if self.timers.shutdown_guard.is_none() {
-            self.start_shutdown_guard(now);
-        }
+        self.ending.ask(now, self.buffered_bytes());
         self.advance_shutdown(now);
     }
 
-    /// Sends SHUTDOWN or SHUTDOWN ACK as soon as nothing is outstanding any more.
+    /// Sends SHUTDOWN or SHUTDOWN ACK as soon as no data is queued or outstanding.
     pub(super) fn advance_shutdown(&mut self, now: Timestamp) {
-        if self.ending.asked && matches!(self.state, State::Established) {
+        if self.ending.is_asked() && matches!(self.state, State::Established) {
             self.state = State::ShutdownPending;
         }
         if !matches!(self.state, State::ShutdownPending | State::ShutdownReceived) {
             return;
         }
-        let left = self.buffered_bytes();
-        let acknowledged = self.ending.left.saturating_sub(left);
-        if acknowledged >= PROGRESS || (acknowledged > 0 && left == 0) {
-            self.start_shutdown_guard(now);
-        }
+        self.ending.on_left(now, self.buffered_bytes());
         if self.queue.is_empty() && self.outstanding.is_empty() {
-            self.go_on_with_shutdown(now);
-        }
-    }
-
-    /// Starts T5-shutdown-guard, from the beginning if it runs.
-    fn start_shutdown_guard(&mut self, now: Timestamp) {
-        self.ending.left = self.buffered_bytes();
-        self.timers.shutdown_guard = Some(now + self.config.shutdown_guard());
-    }
-
-    /// The application went on with a message that it had begun before: so many bytes more are to be acknowledged.
-    pub(super) fn note_more_to_end(&mut self, bytes: usize) {
-        if self.timers.shutdown_guard.is_some() {
-            self.ending.left += bytes;
-        }
-    }
-
-    /// Set-up is complete. If the application asked for the end meanwhile, the time for it begins.
-    pub(super) fn on_set_up_complete(&mut self, now: Timestamp) {
-        if self.ending.asked {
-            self.start_shutdown_guard(now);
-        }
-    }
-
-    /// The peer restarted: an end that it asked for is off, one that the application asked for goes on, with all that could not
-    /// be delivered gone. The guard is not started again, so that no row of restarts holds the end up.
-    pub(super) fn keep_shutdown_guard(&mut self) {
-        let guard = self.timers.shutdown_guard.filter(|_| self.ending.asked);
-        self.timers = Timers {
-            shutdown_guard: guard,
-            ..Timers::default()
-        };
-        self.ending.left = 0;
-    }
-
-    fn go_on_with_shutdown(&mut self, now: Timestamp) {
-        match self.state {
-            State::ShutdownPending => {
-                self.state = State::ShutdownSent { repeats: 0 };
-                self.send_shutdown_chunk(now);
-            }
-            State::ShutdownReceived => self.send_shutdown_ack(now),
-            _ => {}
-        }
-    }
-
-    fn send_shutdown_ack(&mut self, now: Timestamp) {
-        self.state = State::ShutdownAckSent { repeats: 0 };
-        self.send_shutdown_chunk(now);
-    }
-
-    /// Sends SHUTDOWN or SHUTDOWN ACK, as the state asks, and starts T2-shutdown.
-    fn send_shutdown_chunk(&mut self, now: Timestamp) {
-        let (repeats, chunk) = match self.state {
-            State::ShutdownSent { repeats } => {
-                let cumulative_tsn_ack = self.receiver.cumulative_tsn();
-                (repeats, Chunk::Shutdown(Shutdown { cumulative_tsn_ack }))
-            }
-            State::ShutdownAckSent { repeats } => (repeats, Chunk::ShutdownAck),
-            _ => return,
-        };
-        let mut path = self.paths.data_path();
-        for _ in 0..repeats {
-            path = self.paths.other_than(path);
-        }
-        self.control
-            .retain(|chunk| !matches!(chunk, Chunk::Shutdown(_) | Chunk::ShutdownAck));
-        self.control.push(path, chunk);
-        self.shutdown_path = path;
-        self.timers.control = Some(now + self.paths.path(path).rto.current());
-    }
-
-    /// Sends it again because the peer asked for it in some way.
-    pub(super) fn repeat_shutdown_chunk(&mut self, now: Timestamp) {
-        self.send_shutdown_chunk(now);
-    }
-
-    /// T2-shutdown expired.
-    pub(super) fn on_shutdown_timeout(&mut self, now: Timestamp) {
-        let path: PathId = self.shutdown_path;
-        self.paths.path_mut(path).rto.back_off();
-        if !self.on_path_error(now, path, true) {
-            return;
-        }
-        if let State::ShutdownSent { repeats } | State::ShutdownAckSent { repeats } = &mut self.state {
-            *repeats += 1;
-        }
-        self.send_shutdown_chunk(now);
-    }
-
-    /// Why an association ends whose peer says nothing more. A peer that asked for the shutdown and was told that all is
-    /// acknowledged may leave without a word: only its SHUTDOWN COMPLETE is missing.
-    pub(super) fn reason_of_silence(&self, otherwise: CloseReason) -> CloseReason {
-        match self.state {
-            State::ShutdownAckSent { .. } => CloseReason::Shutdown,
-            _ => otherwise,
-        }
-    }
-
-    /// T5-shutdown-guard expired: the peer does not come to an end. It is told so, whatever its state (§9.2).
-    pub(super) fn on_shutdown_guard(&mut self) {
-        let reason = self.reason_of_silence(CloseReason::ShutdownTimedOut);
-        let cause = Cause::ProtocolViolation(bytes::Bytes::from_static(b"the shutdown takes too long"));
-        self.abort_with(cause, reason);
-    }
-
-    /// A SHUTDOWN came.
-    pub(super) fn on_shutdown(&mut self, now: Timestamp, cumulative: Tsn) {
-        match self.state {
-            State::Established | State::ShutdownPending => {
-                self.state = State::ShutdownReceived;
-                if self.timers.shutdown_guard.is_none() {
-                    self.start_shutdown_guard(now);
-                }
-                self.notices.tell(Event::PeerShutdown);
-                self.on_shutdown_cumulative(now, cumulative);
-            }
-            State::ShutdownReceived => self.on_shutdown_cumulative(now, cumulative),
-            // Both sides at once: each answers the other's.
-            State::ShutdownSent { .. } => self.send_shutdown_ack(now),
-            State::ShutdownAckSent { .. } => self.repeat_shutdown_chunk(now),
-            State::Closed | State::CookieWait(_) | State::CookieEchoed(_) => {}
-        }
-    }
-
-    /// A packet came after SHUTDOWN was sent: the peer is there, and gets its time to send what it still has. §9.2 would have
-    /// T2-shutdown start again, too: then heartbeats that come more often than it expires keep a lost SHUTDOWN from being
-    /// repeated. It does for DATA, which is answered with SHUTDOWN.
-    pub(super) fn on_packet_in_shutdown_sent(&mut self, inbound: &Inbound) {
-        let proven = inbound.packet.header.verification_tag == self.identity.local_tag;
-        if proven && matches!(self.state, State::ShutdownSent { .. }) {
-            self.error_count = 0;
-        }
-    }
-
-    /// DATA came after SHUTDOWN was sent: it is acknowledged and SHUTDOWN repeated at once, T2 restarted.
-    pub(super) fn on_data_in_shutdown_sent(&mut self, now: Timestamp) {
-        if matches!(self.state, State::ShutdownSent { .. }) {
-            self.receiver.force_ack();
+            self.state = match self.state {
+                State::ShutdownReceived => State::ShutdownAckSent(Request::unlimited()),
+                _ => State::ShutdownSent(Request::unlimited()),
+            };
             self.send_shutdown_chunk(now);
         }
     }
 
-    /// A SHUTDOWN ACK came.
-    pub(super) fn on_shutdown_ack(&mut self) {
-        if matches!(
-            self.state,
-            State::ShutdownSent { .. } | State::ShutdownAckSent { .. }
-        ) {
-            self.final_packet(Chunk::ShutdownComplete(ShutdownComplete { reflected_tag: false }));
-            self.close(CloseReason::Shutdown);
+    /// Sends SHUTDOWN or SHUTDOWN ACK, as the state asks, and starts T2-shutdown. Each retransmission takes the next path.
+    pub(super) fn send_shutdown_chunk(&mut self, now: Timestamp) {
+        let (chunk, request) = match &mut self.state {
+            State::ShutdownSent(request) => {
+                let cumulative_tsn_ack = self.receiver.cumulative_tsn();
+                (Chunk::Shutdown(Shutdown { cumulative_tsn_ack }), request)
+            }
+            State::ShutdownAckSent(request) => (Chunk::ShutdownAck, request),
+            _ => return,
+        };
+        let mut path = self.paths.data_path();
+        for _ in 0..request.retransmissions() {
+            path = self.paths.other_than(path);
         }
+        self.control
+            .retain(|chunk| !matches!(chunk, Chunk::Shutdown(_) | Chunk::ShutdownAck));
+        request.send(now, chunk, self.paths.path(path), &mut self.control);
     }
 
-    /// A SHUTDOWN COMPLETE came.
-    pub(super) fn on_shutdown_complete(&mut self) {
-        if matches!(self.state, State::ShutdownAckSent { .. }) {
-            self.close(CloseReason::Shutdown);
+    /// A SHUTDOWN arrived.
+    pub(super) fn on_shutdown(&mut self, now: Timestamp, cumulative: Tsn) {
+        match self.state {
+            State::Established | State::ShutdownPending => {
+                self.state = State::ShutdownReceived;
+                self.ending.begin(now, self.buffered_bytes());
+                self.notices.tell(Event::PeerShutdown);
+                self.on_shutdown_cumulative(now, cumulative);
+            }
+            State::ShutdownReceived => self.on_shutdown_cumulative(now, cumulative),
+            // Both endpoints sent SHUTDOWN: each answers with SHUTDOWN ACK.
+            State::ShutdownSent(_) => {
+                self.state = State::ShutdownAckSent(Request::unlimited());
+                self.send_shutdown_chunk(now);
+            }
+            State::ShutdownAckSent(_) => self.send_shutdown_chunk(now),
+            State::Closed | State::CookieWait(_) | State::CookieEchoed(_) => {}
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The states of RFC 9260 §4, each with what only it needs.
 
-use anabranch_wire::chunk::Init;
-use bytes::Bytes;
+use super::handshake::{CookieEchoed, SetUp};
+use crate::control::Request;
+use crate::event::CloseReason;
 
 /// The states of RFC 9260 §4, as a caller sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,27 +30,14 @@ pub enum AssociationState {
 pub(crate) enum State {
     Closed,
     CookieWait(Box<SetUp>),
-    CookieEchoed(Box<SetUp>),
+    CookieEchoed(Box<CookieEchoed>),
     Established,
     ShutdownPending,
-    ShutdownSent { repeats: u32 },
+    /// With the SHUTDOWN, which T2-shutdown retransmits.
+    ShutdownSent(Request),
     ShutdownReceived,
-    ShutdownAckSent { repeats: u32 },
-}
-
-/// What is kept while a set-up is under way.
-#[derive(Debug)]
-pub(crate) struct SetUp {
-    /// The INIT as it was sent, to be repeated and to answer a collision with the same parameters (§5.2.1).
-    pub(crate) init: Init,
-    /// The peer's cookie, once it came.
-    pub(crate) cookie: Bytes,
-    /// Parameters of the INIT ACK that the peer is told were not recognised, whole (§5.1, §3.2.2).
-    pub(crate) unrecognized: Vec<Bytes>,
-    /// INITs or COOKIE ECHOs repeated.
-    pub(crate) repeats: u32,
-    /// Times the peer said that its cookie is stale (§5.2.6).
-    pub(crate) stale: u32,
+    /// With the SHUTDOWN ACK, which T2-shutdown retransmits.
+    ShutdownAckSent(Request),
 }
 
 impl State {
@@ -60,13 +48,32 @@ impl State {
             Self::CookieEchoed(_) => AssociationState::CookieEchoed,
             Self::Established => AssociationState::Established,
             Self::ShutdownPending => AssociationState::ShutdownPending,
-            Self::ShutdownSent { .. } => AssociationState::ShutdownSent,
+            Self::ShutdownSent(_) => AssociationState::ShutdownSent,
             Self::ShutdownReceived => AssociationState::ShutdownReceived,
-            Self::ShutdownAckSent { .. } => AssociationState::ShutdownAckSent,
+            Self::ShutdownAckSent(_) => AssociationState::ShutdownAckSent,
         }
     }
 
-    /// Whether DATA may leave (§4, §6).
+    /// The INIT, COOKIE ECHO, SHUTDOWN or SHUTDOWN ACK that waits for its answer.
+    pub(crate) fn request(&self) -> Option<&Request> {
+        match self {
+            Self::CookieWait(set_up) => Some(&set_up.request),
+            Self::CookieEchoed(echoed) => Some(&echoed.request),
+            Self::ShutdownSent(request) | Self::ShutdownAckSent(request) => Some(request),
+            Self::Closed | Self::Established | Self::ShutdownPending | Self::ShutdownReceived => None,
+        }
+    }
+
+    pub(crate) fn request_mut(&mut self) -> Option<&mut Request> {
+        match self {
+            Self::CookieWait(set_up) => Some(&mut set_up.request),
+            Self::CookieEchoed(echoed) => Some(&mut echoed.request),
+            Self::ShutdownSent(request) | Self::ShutdownAckSent(request) => Some(request),
+            Self::Closed | Self::Established | Self::ShutdownPending | Self::ShutdownReceived => None,
+        }
+    }
+
+    /// Whether DATA may leave, and acknowledgements of it are taken (§4, §6).
     pub(crate) fn sends_data(&self) -> bool {
         matches!(
             self,
@@ -78,7 +85,38 @@ impl State {
     pub(crate) fn takes_data(&self) -> bool {
         matches!(
             self,
-            Self::Established | Self::ShutdownPending | Self::ShutdownSent { .. }
+            Self::Established | Self::ShutdownPending | Self::ShutdownSent(_)
+        )
+    }
+
+    /// Whether DATA or acknowledgements of DATA are taken.
+    pub(crate) fn takes_any_data(&self) -> bool {
+        self.takes_data() || self.sends_data()
+    }
+
+    /// Whether the application may begin messages.
+    pub(crate) fn begins_messages(&self) -> bool {
+        self.is_setting_up() || matches!(self, Self::Established)
+    }
+
+    /// Whether the application may end a message that it began before.
+    pub(crate) fn ends_messages(&self) -> bool {
+        self.is_setting_up() || matches!(self, Self::ShutdownPending | Self::ShutdownReceived)
+    }
+
+    /// Whether heartbeats leave (§8.3).
+    pub(crate) fn sends_heartbeats(&self) -> bool {
+        matches!(
+            self,
+            Self::Established | Self::ShutdownPending | Self::ShutdownReceived | Self::ShutdownSent(_)
+        )
+    }
+
+    /// Whether probes of the path MTU leave.
+    pub(crate) fn probes_paths(&self) -> bool {
+        matches!(
+            self,
+            Self::Established | Self::ShutdownPending | Self::ShutdownReceived
         )
     }
 
@@ -88,5 +126,20 @@ impl State {
 
     pub(crate) fn is_setting_up(&self) -> bool {
         matches!(self, Self::CookieWait(_) | Self::CookieEchoed(_))
+    }
+
+    /// Whether everything is acknowledged both ways, and only the peer's SHUTDOWN COMPLETE is missing (§9.2).
+    pub(crate) fn has_finished(&self) -> bool {
+        matches!(self, Self::ShutdownAckSent(_))
+    }
+
+    /// Why an association ends whose peer is silent. A peer that asked for the shutdown and was told that all is acknowledged
+    /// may leave without a word.
+    pub(crate) fn reason_of_silence(&self, otherwise: CloseReason) -> CloseReason {
+        if self.has_finished() {
+            CloseReason::Shutdown
+        } else {
+            otherwise
+        }
     }
 }

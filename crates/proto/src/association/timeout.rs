@@ -1,53 +1,62 @@
 //! What happens when timers expire (RFC 9260 §6.3.3, §8.3; RFC 7829 §3.2).
 
-use anabranch_wire::chunk::{Chunk, Heartbeat};
+use anabranch_wire::cause::Cause;
+use bytes::Bytes;
 
 use super::timers::expired;
-use super::{Association, State};
-use crate::path::{Candidate, HeartbeatInfo, PathId, PathState};
+use super::{Association, State, write_packet};
+use crate::control::Request;
+use crate::event::CloseReason;
+use crate::path::{Candidate, HeartbeatAnswer, HeartbeatInfo, PathId};
 use crate::time::Timestamp;
 
 impl Association {
-    /// The first deadline of all timers that run.
-    pub(super) fn next_deadline(&self) -> Option<Timestamp> {
+    /// When to call [`Association::handle_timeout`] next.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Timestamp> {
         if self.state.is_closed() {
             return None;
         }
-        let heartbeats = self.sends_heartbeats();
+        let heartbeats = self.state.sends_heartbeats();
+        let probes = self.state.probes_paths();
         self.paths
             .iter()
             .flat_map(|path| {
                 [
                     path.t3,
                     path.heartbeat.due.filter(|_| heartbeats),
-                    self.probe_due(path),
+                    path.probe_due().filter(|_| probes),
                     self.time_rule_due(path.id),
                 ]
             })
-            .chain([self.timers.next(), self.receiver.ack_deadline(), self.expiry()])
+            .chain([
+                self.state.request().and_then(Request::due),
+                self.ending.due(),
+                self.timers.window_probe,
+                self.receiver.ack_deadline(),
+                self.expiry(),
+            ])
             .flatten()
             .min()
     }
 
-    /// Does what is due.
-    pub(super) fn on_timers(&mut self, now: Timestamp) {
-        if self
-            .receiver
-            .ack_deadline()
-            .is_some_and(|deadline| deadline <= now)
-        {
+    /// Does what was due at [`Association::poll_timeout`]. Being early does nothing.
+    pub fn handle_timeout(&mut self, now: Timestamp) {
+        if self.state.is_closed() {
+            return;
+        }
+        let is_due = |deadline: Option<Timestamp>| deadline.is_some_and(|deadline| deadline <= now);
+        if is_due(self.receiver.ack_deadline()) {
             self.receiver.on_ack_timer(now);
         }
         self.drop_expired(now);
-        if expired(&mut self.timers.control, now) {
-            if self.state.is_setting_up() {
-                self.on_set_up_timeout(now);
-            } else {
-                self.on_shutdown_timeout(now);
-            }
+        if is_due(self.state.request().and_then(Request::due)) {
+            self.on_request_timeout(now);
         }
-        if expired(&mut self.timers.shutdown_guard, now) {
-            self.on_shutdown_guard();
+        if self.ending.guard_expired(now) {
+            // The shutdown takes too long: the peer is sent an ABORT, whatever the state (§9.2).
+            let cause = Cause::ProtocolViolation(Bytes::from_static(b"the shutdown takes too long"));
+            self.abort_with(cause, self.state.reason_of_silence(CloseReason::ShutdownTimedOut));
         }
         if expired(&mut self.timers.window_probe, now) {
             self.peer_window.on_probe_timer();
@@ -61,13 +70,37 @@ impl Association {
                 self.on_t3(now, id);
             }
         }
-        if self.sends_heartbeats() {
+        if self.state.sends_heartbeats() {
             self.on_heartbeat_timers(now);
+        }
+        self.after_input(now);
+    }
+
+    /// The timer of the request that waits for its answer expired: T1-init or T1-cookie (§5.1, §6.3.3), or T2-shutdown (§9.2).
+    fn on_request_timeout(&mut self, now: Timestamp) {
+        // The path that a COOKIE ECHO would take now, which is the one that it took unless the path MTU became smaller.
+        let id = match &self.state {
+            State::CookieEchoed(echoed) => echoed.path(&self.paths),
+            state => state.request().map_or(PathId(0), Request::path),
+        };
+        let again = self.state.request_mut().is_some_and(Request::retransmit);
+        let setting_up = self.state.is_setting_up();
+        if setting_up && !again {
+            self.close(CloseReason::SetUpTimedOut);
+            return;
+        }
+        let path = self.paths.path_mut(id);
+        path.rto.back_off();
+        if setting_up {
+            path.try_other_port();
+            self.send_set_up_chunk(now);
+        } else if self.on_path_error(now, id, true) {
+            self.send_shutdown_chunk(now);
         }
     }
 
     /// T3-rtx expired (§6.3.3, §7.2.3, §8.1, §8.2).
-    fn on_t3(&mut self, now: Timestamp, id: PathId) {
+    pub(super) fn on_t3(&mut self, now: Timestamp, id: PathId) {
         self.counters.timeouts += 1;
         let probe = self.peer_window.dropped_probe(self.paths.payload_in_flight());
         self.peer_window.on_timeout();
@@ -110,26 +143,7 @@ impl Association {
         self.paths.path_mut(to).repeat_now = first.is_some();
     }
 
-    /// The system cannot send on this path. Under RFC 7829 that is as good as a timeout, if another path can take over: the
-    /// heartbeats that then ask for it bring it back. Otherwise nothing follows; the timers tell what comes of it.
-    pub(super) fn on_unreachable(&mut self, now: Timestamp, id: PathId) {
-        let in_use = self.paths.path(id).state == PathState::Active && self.sends_heartbeats();
-        if in_use && self.times_heartbeats() && self.paths.other_than(id) != id {
-            self.on_t3(now, id);
-            self.after_input(now);
-        }
-    }
-
-    pub(super) fn sends_heartbeats(&self) -> bool {
-        matches!(
-            self.state,
-            State::Established
-                | State::ShutdownPending
-                | State::ShutdownReceived
-                | State::ShutdownSent { .. }
-        )
-    }
-
+    /// Sends the heartbeats that are due, and counts those that were not answered as errors (§8.3).
     fn on_heartbeat_timers(&mut self, now: Timestamp) {
         let mut burst = self.config.heartbeat.max_burst;
         for index in 0..self.paths.len() {
@@ -138,36 +152,24 @@ impl Association {
             if path.heartbeat.due.is_none_or(|due| due > now) {
                 continue;
             }
-            if let Some(_unanswered) = path.heartbeat.pending.take() {
-                // Data under way says more, and sooner (RFC 7829 §3.2 item 6).
-                if !path.flight.is_empty() && self.times_heartbeats() {
-                    self.schedule_heartbeat(now, id);
-                    continue;
-                }
-                let path = self.paths.path_mut(id);
+            let unanswered = path.heartbeat.pending.take().is_some();
+            // The timer of data in flight reports an error sooner (RFC 7829 §3.2 item 6).
+            let by_data = !path.flight.is_empty() && self.config.retransmissions.fails_potentially();
+            if unanswered && !by_data {
                 path.rto.back_off();
                 // §8.1: an idle path that is not in use does not bring the association down.
                 let in_use = id == self.paths.data_path();
                 if !self.on_path_error(now, id, in_use) {
                     return;
                 }
-                if self.rests_after_error(id) {
-                    self.schedule_heartbeat(now, id);
-                    continue;
-                }
             }
-            let path = self.paths.path(id);
-            let idle = match path.state {
-                PathState::Active => path.flight.is_empty(),
-                // What becomes of data that went there for want of another path says as much (RFC 7829 §3.2 item 6).
-                PathState::PotentiallyFailed => path.flight.is_empty() || self.paths.data_path() != id,
-                PathState::Unconfirmed | PathState::Inactive => true,
-            };
-            if !idle {
-                self.schedule_heartbeat(now, id);
+            let rests = unanswered && (by_data || self.paths.path(id).rests_after_error(&self.config));
+            let leaves = !rests && self.paths.needs_heartbeat(id);
+            let path = self.paths.path_mut(id);
+            if !leaves {
+                path.schedule_heartbeat(now, &self.config, &mut self.random);
             } else if burst == 0 {
-                let rto = self.paths.path(id).rto.current();
-                self.paths.path_mut(id).heartbeat.due = Some(now + rto);
+                path.heartbeat.due = Some(now + path.rto.current());
             } else {
                 burst -= 1;
                 self.send_heartbeat(now, id);
@@ -175,70 +177,46 @@ impl Association {
         }
     }
 
-    /// RFC 7829 §3.2 tells a heartbeat unanswered an RTO after it left, not when the next one is due; that next one still
-    /// waits for its time, but on a path that is potentially failed.
-    fn rests_after_error(&self, id: PathId) -> bool {
-        self.times_heartbeats()
-            && matches!(self.paths.path(id).state, PathState::Active | PathState::Inactive)
-    }
-
-    fn times_heartbeats(&self) -> bool {
-        self.config
-            .retransmissions
-            .potentially_failed_max_retrans
-            .is_some()
-    }
-
     /// Sends a heartbeat and sets the time of the next.
     pub(super) fn send_heartbeat(&mut self, now: Timestamp, id: PathId) {
-        let info = HeartbeatInfo {
-            path: id,
-            sent_at: now,
-            nonce: self.random.next_u64(),
-        };
-        self.paths.path_mut(id).heartbeat.pending = Some(info);
-        self.control
-            .push(id, Chunk::Heartbeat(Heartbeat::new(info.encode())));
-        self.counters.heartbeats_sent += 1;
-        if self.times_heartbeats() {
-            let path = self.paths.path_mut(id);
-            path.heartbeat.due = Some(now + path.rto.current());
-        } else {
-            self.schedule_heartbeat(now, id);
-        }
-    }
-
-    pub(super) fn schedule_heartbeat(&mut self, now: Timestamp, id: PathId) {
-        let jitter = self.random.jitter();
-        let potentially_failed = self.paths.path(id).state == PathState::PotentiallyFailed;
         let path = self.paths.path_mut(id);
-        if potentially_failed {
-            path.heartbeat.due = self.config.heartbeat.interval.map(|_| now + path.rto.current());
-            return;
-        }
-        let period = path.heartbeat_period(&self.config, jitter);
-        path.heartbeat.due = period.map(|period| now + period);
+        let heartbeat = path.new_heartbeat(now, &self.config, &mut self.random);
+        self.control.push(id, heartbeat);
+        self.counters.heartbeats_sent += 1;
     }
 
-    /// A HEARTBEAT ACK came. One that answers nothing is discarded (§8.3).
+    /// A HEARTBEAT ACK arrived.
     pub(super) fn on_heartbeat_ack(&mut self, now: Timestamp, info: &[u8]) {
         let Some(info) = HeartbeatInfo::decode(info).filter(|info| self.paths.contains(info.path)) else {
             return;
         };
-        if self.on_probe_answer(now, &info) {
-            self.on_path_answered(info.path);
+        match self.paths.path_mut(info.path).on_heartbeat_ack(now, &info) {
+            HeartbeatAnswer::Nothing => {}
+            HeartbeatAnswer::Probe => self.on_path_answered(info.path),
+            HeartbeatAnswer::Heartbeat { confirms } => {
+                self.on_path_answered(info.path);
+                if confirms || self.config.retransmissions.fails_potentially() {
+                    let path = self.paths.path_mut(info.path);
+                    path.schedule_heartbeat(now, &self.config, &mut self.random);
+                }
+            }
+        }
+    }
+
+    /// Queues the probes of the path MTU that are due.
+    pub(super) fn send_due_probes(&mut self, now: Timestamp) {
+        if !self.state.probes_paths() {
             return;
         }
-        let path = self.paths.path_mut(info.path);
-        if path.heartbeat.pending != Some(info) {
-            return;
-        }
-        path.heartbeat.pending = None;
-        path.rto.on_sample(now.saturating_duration_since(info.sent_at));
-        let confirmed = path.state == PathState::Unconfirmed;
-        self.on_path_answered(info.path);
-        if confirmed || self.times_heartbeats() {
-            self.schedule_heartbeat(now, info.path);
+        let due = |due: Timestamp| due <= now;
+        for path in self.paths.iter_mut() {
+            if path.probe_due().is_some_and(due)
+                && let Some(chunks) = path.next_probe(now, &mut self.random)
+            {
+                let packet = write_packet(self.identity.header(), &chunks);
+                self.control.probe(path.id, packet);
+                self.counters.mtu_probes_sent += 1;
+            }
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Associations that ended in order, remembered for a while (RFC 9260 §8.4, §9.2).
+//! Associations that have completed their shutdown, remembered for a while (RFC 9260 §8.4, §9.2).
 //!
-//! Who completes a shutdown keeps no association, but its peer may still have one, if SHUTDOWN COMPLETE was lost, and packets
-//! of either side may be late, on another path above all. An ABORT in answer to one of those would tell a peer that lost
-//! nothing that it was cut off. So they are met with silence, and the peer's next SHUTDOWN ACK with SHUTDOWN COMPLETE.
+//! An endpoint that completes a shutdown deletes the association. If SHUTDOWN COMPLETE was lost, the peer still has it, and
+//! packets of either endpoint may be late, most of all on another path. An ABORT in answer would report a failure to a peer
+//! that has lost nothing. Therefore late packets are not answered, but a SHUTDOWN ACK is, with SHUTDOWN COMPLETE.
 
 use core::time::Duration;
 use std::collections::{HashMap, VecDeque};
@@ -13,7 +13,7 @@ use anabranch_wire::VerificationTag;
 use super::table::{Peer, TagHasher};
 use crate::time::Timestamp;
 
-/// The most that are remembered: about 2 MB where each peer has an address. Of more, the oldest are forgotten.
+/// The most that are remembered: about 2 MB if each peer has one address. Beyond, the oldest are forgotten.
 const LIMIT: usize = 16_384;
 
 #[derive(Debug)]
@@ -22,7 +22,7 @@ struct End {
     peer_tag: VerificationTag,
 }
 
-/// What is known of them, by the tag that this side had chosen. The map is only ever looked up, never walked.
+/// The ended associations by this endpoint's verification tag. The map is never iterated.
 #[derive(Debug)]
 pub(super) struct Ended {
     by_tag: HashMap<VerificationTag, End, BuildHasherDefault<TagHasher>>,
@@ -32,7 +32,7 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    /// Remembers each for so long.
+    /// Remembers each association for this long.
     pub(super) fn new(lifetime: Duration) -> Self {
         Self {
             by_tag: HashMap::default(),
@@ -70,7 +70,7 @@ impl Ended {
         end.peers.contains(peer).then_some(end.peer_tag)
     }
 
-    /// Forgets what is due, and what is more than so many.
+    /// Forgets those that are due, and the oldest if there are more than `most`.
     fn forget(&mut self, now: Timestamp, most: usize) {
         while let Some((due, tag)) = self.due.front()
             && (*due <= now || self.due.len() > most)

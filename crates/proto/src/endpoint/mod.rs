@@ -1,9 +1,7 @@
-//! Demultiplexing: which association a packet belongs to, and what is answered when there is none (RFC 9260 §5.1,
+//! Demultiplexing: which association a packet belongs to, and the answer if there is none (RFC 9260 §5.1,
 //! §8.4, §8.5).
 
-mod cookie;
 mod ended;
-mod out_of_the_blue;
 mod table;
 
 use std::collections::BTreeSet;
@@ -12,21 +10,21 @@ use std::sync::Arc;
 
 use anabranch_wire::VerificationTag;
 use anabranch_wire::cause::{Cause, Causes};
-use anabranch_wire::chunk::{Abort, Chunk, ErrorChunk, Init, kind};
-use anabranch_wire::packet::{CommonHeader, Packet};
+use anabranch_wire::chunk::{Chunk, ErrorChunk, Init, kind};
+use anabranch_wire::packet::Packet;
 use bytes::Bytes;
 
-pub(crate) use cookie::{CookieError, CookieMint, StateCookie, TieTags};
-pub(crate) use out_of_the_blue::{answer as answer_out_of_the_blue, contains};
-
-use crate::association::{
-    Association, Blueprint, InitFields, InitRefusal, answer_init, first_tsn, is_unicast, read_peer_init,
-    set_up_address, write_packet,
-};
+use crate::association::{Association, Blueprint};
 use crate::config::Config;
+use crate::control::{answer_after_end, answer_out_of_the_blue, refuse, reply};
 use crate::error::{ConnectError, EndpointError};
 use crate::event::{EndpointEvent, Reply};
 use crate::icmp::IcmpMessage;
+use crate::inbound::Inbound;
+use crate::negotiation::{
+    CookieError, CookieMint, InitFields, InitRefusal, PeerInit, answer_init, first_tsn, is_unicast,
+};
+use crate::path::set_up_address;
 use crate::random::Random;
 use crate::time::Timestamp;
 use ended::Ended;
@@ -45,23 +43,6 @@ pub struct ConnectOptions {
     pub local_address: Option<IpAddr>,
     /// Settings for this association; `None` takes the endpoint's.
     pub config: Option<Config>,
-}
-
-/// A packet on its way to its association: length, checksum and ports are right.
-#[derive(Clone, Debug)]
-pub struct Inbound {
-    pub(crate) packet: Packet,
-    pub(crate) local: Option<IpAddr>,
-    pub(crate) remote: SocketAddr,
-}
-
-impl Inbound {
-    /// Bytes of the SCTP packet.
-    #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "a packet has a header at least")]
-    pub fn len(&self) -> usize {
-        self.packet.len()
-    }
 }
 
 /// What to do after a datagram was handled.
@@ -102,8 +83,8 @@ impl Endpoint {
         let mut random = Random::from_seed(seed);
         Ok(Self {
             mint: CookieMint::new(random.bytes(), config.cookie_lifetime),
-            // A peer repeats itself after RTO.Max at the latest; for as long as a cookie lives, a late COOKIE ECHO could
-            // begin anew what is over.
+            // A peer retransmits after RTO.Max at the latest. While its cookie is valid, a late COOKIE ECHO could set up the
+            // association again.
             ended: Ended::new(config.rto.max.max(config.cookie_lifetime)),
             config: Arc::new(config),
             random,
@@ -215,7 +196,7 @@ impl Endpoint {
     ) -> Handling {
         let remote = canonical(remote);
         let local = local.map(|ip| ip.to_canonical());
-        // Nothing is said to what is not SCTP, or damaged, or from nobody or to many (§6.8, §8.4 rule 1).
+        // Packets that are damaged or not SCTP, or with an address that is not unicast, are not answered (§6.8, §8.4 rule 1).
         let Ok(packet) = Packet::parse(datagram) else {
             return Handling::Done;
         };
@@ -244,8 +225,8 @@ impl Endpoint {
     }
 
     /// The association that an ICMP message is about, by the ports and the destination of the packet that it quotes
-    /// (RFC 9260 §10, ICMP5); `None` if there is none. Hand it the message: whether the message is to be believed
-    /// is decided there ([`Association::handle_icmp`]).
+    /// (RFC 9260 §10, ICMP5); `None` if there is none. Hand it the message: the association verifies the
+    /// quoted packet ([`Association::handle_icmp`]).
     #[must_use]
     pub fn route_icmp(&self, message: &IcmpMessage) -> Option<AssociationId> {
         let header = message.header()?;
@@ -312,23 +293,24 @@ impl Endpoint {
             return Handling::Done;
         };
         // §8.4 rule 2 stands before the others.
-        if out_of_the_blue::contains(inbound, kind::ABORT) {
+        if inbound.contains(kind::ABORT) {
             return Handling::Done;
         }
         match Chunk::decode(first) {
-            Ok(Chunk::Init(init)) if is_lone_init(inbound) => self.handle_init(now, inbound, &init),
+            Ok(Chunk::Init(init)) if inbound.is_lone_init() => self.handle_init(now, inbound, &init),
             Ok(Chunk::CookieEcho(echo)) => self.handle_cookie_echo(now, inbound, &echo.cookie),
             _ => {
                 let tag = inbound.packet.header.verification_tag;
-                // The tag says whose it is: an ABORT would end at the peer what is alive here. The peer has more addresses
-                // than it listed, or than were kept.
+                // The packet has the tag of an association: an ABORT would end at the peer an association that lives here. The
+                // peer has more addresses than it listed, or than were kept.
                 if self.table.has_tag_at_ports(tag, &Peer::of(inbound)) {
                     return Handling::Done;
                 }
-                match self.ended.peer_tag(now, tag, &Peer::of(inbound)) {
-                    Some(peer_tag) => out_of_the_blue::answer_after_end(inbound, peer_tag),
-                    None => out_of_the_blue::answer(inbound),
-                }
+                let answer = match self.ended.peer_tag(now, tag, &Peer::of(inbound)) {
+                    Some(peer_tag) => answer_after_end(inbound, peer_tag),
+                    None => answer_out_of_the_blue(inbound),
+                };
+                answer.map_or(Handling::Done, Handling::Reply)
             }
         }
     }
@@ -339,30 +321,19 @@ impl Endpoint {
 
     /// Answers an INIT without keeping anything of it (§5.1 B).
     fn handle_init(&mut self, now: Timestamp, inbound: &Inbound, init: &Init) -> Handling {
-        let fields = InitFields {
-            tag: init.initiate_tag,
-            a_rwnd: init.a_rwnd,
-            outbound_streams: init.outbound_streams,
-            inbound_streams: init.inbound_streams,
-            initial_tsn: init.initial_tsn,
-        };
-        let peer = match read_peer_init(fields, &init.parameters, &self.config) {
+        let tag = init.initiate_tag;
+        let peer = match PeerInit::of_init(init, &self.config) {
             Ok(peer) => peer,
             Err(InitRefusal::Silent) => return Handling::Done,
-            Err(InitRefusal::Abort(cause)) => return refuse(inbound, fields.tag, &[cause]),
+            Err(InitRefusal::Abort(cause)) => return Handling::Reply(refuse(inbound, tag, &[cause])),
         };
         if !self.listens(inbound) {
-            return refuse(inbound, fields.tag, &[]);
+            return Handling::Reply(refuse(inbound, tag, &[]));
         }
-        let own = InitFields {
-            tag: self.fresh_tag(),
-            a_rwnd: self.config.buffers.receive,
-            outbound_streams: self.config.streams.outbound,
-            inbound_streams: self.config.streams.max_inbound,
-            initial_tsn: first_tsn(&self.config, &mut self.random),
-        };
+        let own_tag = self.fresh_tag();
+        let own = InitFields::own(&self.config, own_tag, first_tsn(&self.config, &mut self.random));
         let init_ack = answer_init(now, &self.config, &mut self.mint, inbound, &peer, own, None);
-        reply(inbound, fields.tag, &[init_ack])
+        Handling::Reply(reply(inbound, tag, &[init_ack]))
     }
 
     /// A cookie came back: if it is genuine and alive, an association begins (§5.1.5).
@@ -372,7 +343,8 @@ impl Endpoint {
             Err(CookieError::Forged) => return Handling::Done,
             Err(CookieError::Stale { staleness_us, cookie }) => {
                 let causes = Causes::from_causes(&[Cause::StaleCookie { staleness_us }]);
-                return reply(inbound, cookie.peer_tag, &[Chunk::Error(ErrorChunk { causes })]);
+                let error = Chunk::Error(ErrorChunk { causes });
+                return Handling::Reply(reply(inbound, cookie.peer_tag, &[error]));
             }
         };
         let listed = cookie.addresses.contains(&inbound.remote.ip());
@@ -381,7 +353,7 @@ impl Endpoint {
         }
         // Listening has ended since the INIT.
         if !self.listens(inbound) {
-            return refuse(inbound, cookie.peer_tag, &[]);
+            return Handling::Reply(refuse(inbound, cookie.peer_tag, &[]));
         }
         let remote = cookie.confirmed(inbound.remote);
         let peer = Peer {
@@ -399,8 +371,7 @@ impl Endpoint {
             local_address: set_up_address(&self.config, inbound, remote.ip()),
             remote,
         };
-        let mut association = Association::from_cookie(now, plan, &cookie);
-        association.handle_cookie_packet(now, inbound);
+        let association = Association::accept(now, plan, &cookie, inbound);
         Handling::Accept(id, Box::new(association))
     }
 
@@ -469,32 +440,4 @@ impl Endpoint {
 fn canonical(mut remote: SocketAddr) -> SocketAddr {
     remote.set_ip(remote.ip().to_canonical());
     remote
-}
-
-/// §8.5.1 A, §12.3: an INIT has tag 0 and no company.
-pub(crate) fn is_lone_init(inbound: &Inbound) -> bool {
-    inbound.packet.header.verification_tag.0 == 0 && inbound.packet.chunks().nth(1).is_none()
-}
-
-/// The ABORT to a peer that wants an association and is known by its tag (§8.4 rule 3).
-fn refuse(inbound: &Inbound, tag: VerificationTag, causes: &[Cause]) -> Handling {
-    let abort = Abort {
-        reflected_tag: false,
-        causes: Causes::from_causes(causes),
-    };
-    reply(inbound, tag, &[Chunk::Abort(abort)])
-}
-
-/// A packet of the endpoint's own in answer to another.
-fn reply(inbound: &Inbound, tag: VerificationTag, chunks: &[Chunk]) -> Handling {
-    let header = CommonHeader {
-        source_port: inbound.packet.header.destination_port,
-        destination_port: inbound.packet.header.source_port,
-        verification_tag: tag,
-    };
-    Handling::Reply(Reply {
-        source: inbound.local,
-        destination: inbound.remote,
-        packet: write_packet(header, chunks).into(),
-    })
 }

@@ -20,7 +20,7 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    /// Who sent this packet.
+    /// The sender of this packet.
     pub(super) fn of(inbound: &Inbound) -> Self {
         let header = inbound.packet.header;
         Self {

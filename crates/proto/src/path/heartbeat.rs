@@ -1,9 +1,13 @@
 //! Heartbeats of a path: reachability and confirmation of addresses (RFC 9260 §5.4, §8.3).
 
-use anabranch_wire::chunk::padded;
+use core::time::Duration;
+
+use anabranch_wire::chunk::{self, Chunk, padded};
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::PathId;
+use super::{Path, PathId, PathState, Paths};
+use crate::config::Config;
+use crate::random::Random;
 use crate::time::Timestamp;
 
 /// What one path knows of its heartbeats.
@@ -16,7 +20,7 @@ pub(crate) struct Heartbeat {
 }
 
 /// What a HEARTBEAT carries and its answer must bring back (Sender-Specific Heartbeat Info, §3.3.5): the time it
-/// left, the path, and a nonce, so that nobody who has not seen it can answer.
+/// left, the path, and a nonce, so that only a host that received it can answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HeartbeatInfo {
     pub(crate) path: PathId,
@@ -49,6 +53,94 @@ impl HeartbeatInfo {
             sent_at: Timestamp(number(1)?),
             nonce: number(9)?,
         })
+    }
+}
+
+/// What a HEARTBEAT ACK answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HeartbeatAnswer {
+    /// No heartbeat or probe that is pending: the HEARTBEAT ACK is discarded (§8.3).
+    Nothing,
+    /// A probe of the path MTU.
+    Probe,
+    /// The pending heartbeat, which confirms the address if it was not confirmed before.
+    Heartbeat { confirms: bool },
+}
+
+impl Path {
+    /// Builds a HEARTBEAT for this path, which is pending from now on, and schedules the next one.
+    pub(crate) fn new_heartbeat(&mut self, now: Timestamp, config: &Config, random: &mut Random) -> Chunk {
+        let info = HeartbeatInfo {
+            path: self.id,
+            sent_at: now,
+            nonce: random.next_u64(),
+        };
+        self.heartbeat.pending = Some(info);
+        if config.retransmissions.fails_potentially() {
+            self.heartbeat.due = Some(now + self.rto.current());
+        } else {
+            self.schedule_heartbeat(now, config, random);
+        }
+        Chunk::Heartbeat(chunk::Heartbeat::new(info.encode()))
+    }
+
+    /// Sets the time of the next heartbeat. A path that is potentially failed is asked for every RTO.
+    pub(crate) fn schedule_heartbeat(&mut self, now: Timestamp, config: &Config, random: &mut Random) {
+        let jitter = random.jitter();
+        let period = if self.state == PathState::PotentiallyFailed {
+            config.heartbeat.interval.map(|_| self.rto.current())
+        } else {
+            self.heartbeat_period(config, jitter)
+        };
+        self.heartbeat.due = period.map(|period| now + period);
+    }
+
+    /// How long to wait before the next heartbeat (§8.3): the RTO with a jitter of half of it, and `HB.interval`
+    /// unless the address is still to be confirmed and may soon be (§5.4).
+    fn heartbeat_period(&self, config: &Config, jitter: f64) -> Option<Duration> {
+        let rto = self.rto.current();
+        let has_hope = self.error_count <= config.retransmissions.path_max_retrans;
+        if self.state == PathState::Unconfirmed && has_hope {
+            return Some(rto);
+        }
+        let interval = config.heartbeat.interval;
+        interval.map(|interval| rto.mul_f64(1.0 + jitter) + interval)
+    }
+
+    /// A HEARTBEAT ACK with this information came.
+    pub(crate) fn on_heartbeat_ack(&mut self, now: Timestamp, info: &HeartbeatInfo) -> HeartbeatAnswer {
+        if self.pmtu.on_answer(now, info.nonce) {
+            self.control.on_max_data(self.pmtu.max_data());
+            return HeartbeatAnswer::Probe;
+        }
+        if self.heartbeat.pending != Some(*info) {
+            return HeartbeatAnswer::Nothing;
+        }
+        self.heartbeat.pending = None;
+        self.rto.on_sample(now.saturating_duration_since(info.sent_at));
+        HeartbeatAnswer::Heartbeat {
+            confirms: self.state == PathState::Unconfirmed,
+        }
+    }
+
+    /// Whether the next heartbeat waits for its usual time after an error. RFC 7829 §3.2 counts a heartbeat as unanswered one RTO
+    /// after it left, before the next one is due; only on a path that is potentially failed the next one leaves at once.
+    pub(crate) fn rests_after_error(&self, config: &Config) -> bool {
+        config.retransmissions.fails_potentially()
+            && matches!(self.state, PathState::Active | PathState::Inactive)
+    }
+}
+
+impl Paths {
+    /// Whether a path needs a heartbeat: data in flight tests a path as well.
+    pub(crate) fn needs_heartbeat(&self, id: PathId) -> bool {
+        let path = self.path(id);
+        match path.state {
+            PathState::Active => path.flight.is_empty(),
+            // Data goes there only if no path is active, and then tests the path (RFC 7829 §3.2 item 6).
+            PathState::PotentiallyFailed => path.flight.is_empty() || self.data_path() != id,
+            PathState::Unconfirmed | PathState::Inactive => true,
+        }
     }
 }
 

@@ -2,10 +2,13 @@
 //! heartbeat (RFC 9260 §6.3, §6.4, §7, §8).
 
 mod delivery;
+mod failure;
 mod flight;
 mod heartbeat;
+mod local_address;
 mod multipath;
 mod pmtu;
+mod probe;
 mod rto;
 mod selection;
 
@@ -14,7 +17,8 @@ use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
 
 pub(crate) use flight::{Fate, Flight, FlightProgress, SendNo, Sending};
-pub(crate) use heartbeat::{Heartbeat, HeartbeatInfo};
+pub(crate) use heartbeat::{Heartbeat, HeartbeatAnswer, HeartbeatInfo};
+pub(crate) use local_address::set_up_address;
 pub(crate) use multipath::{Choice, Offer};
 pub(crate) use pmtu::Pmtu;
 pub(crate) use rto::Rto;
@@ -314,18 +318,6 @@ impl Path {
             ssthresh: self.control.ssthresh(),
             round_trip: self.rto.srtt().unwrap_or(self.rto.current()),
         }
-    }
-
-    /// How long to wait before the next heartbeat (§8.3): the RTO with a jitter of half of it, and `HB.interval`
-    /// unless the address is still to be confirmed and may soon be (§5.4).
-    pub(crate) fn heartbeat_period(&self, config: &Config, jitter: f64) -> Option<Duration> {
-        let rto = self.rto.current();
-        let has_hope = self.error_count <= config.retransmissions.path_max_retrans;
-        if self.state == PathState::Unconfirmed && has_hope {
-            return Some(rto);
-        }
-        let interval = config.heartbeat.interval;
-        interval.map(|interval| rto.mul_f64(1.0 + jitter) + interval)
     }
 
     pub(crate) fn stats(&self, primary: PathId) -> PathStats {

@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use super::{Path, PathId, PathState};
 use crate::config::{Config, MultipathConfig};
 use crate::congestion::Coupling;
+use crate::inbound::Inbound;
 use crate::time::Timestamp;
 
 /// What is to be sent, as far as the choice of a path depends on it.
@@ -143,6 +144,14 @@ impl Paths {
         match self.all.as_slice() {
             [only] => only.flight.payload(),
             all => all.iter().map(|path| path.flight.payload()).sum(),
+        }
+    }
+
+    /// Remembers where a packet with this side's tag came from: answers go there, to the UDP port it came from (RFC 6951 §5.4).
+    pub(crate) fn on_arrival(&mut self, inbound: &Inbound) {
+        if let Some(id) = self.find(inbound.local, inbound.remote.ip()) {
+            self.last_arrival = id;
+            self.path_mut(id).on_arrival(inbound.remote.port());
         }
     }
 

@@ -14,7 +14,9 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use crate::association::{Capabilities, MOST_ADDRESSES};
+use super::capabilities::Capabilities;
+use super::init::MOST_ADDRESSES;
+use super::negotiated::Negotiated;
 use crate::random::Random;
 use crate::time::Timestamp;
 
@@ -24,7 +26,7 @@ const MAC_LEN: usize = 16;
 const FIXED_LEN: usize = MAC_LEN + 33;
 
 /// Bytes of the longest cookie: with ties, and with the address that the INIT came from and all that it may list, each of 17.
-/// What is longer is not ours, and costs no HMAC.
+/// A longer one is not ours, and costs no HMAC.
 const MOST_LEN: usize = FIXED_LEN + 8 + 17 * (1 + MOST_ADDRESSES);
 
 /// What a cookie holds.
@@ -65,7 +67,7 @@ impl TieTags {
     }
 }
 
-/// Why a cookie does not count.
+/// Why a cookie is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CookieError {
     /// Not ours, or altered: silence (§5.1.5 steps 1 and 2).
@@ -74,7 +76,7 @@ pub(crate) enum CookieError {
     Stale {
         /// How long ago it expired, in microseconds rounded up (§3.3.10.3).
         staleness_us: u32,
-        /// What it says all the same: it counts if both its tags are those of an association (§5.2.4).
+        /// Its contents, which are used if both tags are those of an association (§5.2.4).
         cookie: Box<StateCookie>,
     },
 }
@@ -111,9 +113,9 @@ impl CookieMint {
         }
     }
 
-    /// `Valid.Cookie.Life`.
-    pub(crate) fn lifetime(&self) -> Duration {
-        self.lifetime
+    /// How long a new cookie lives: `Valid.Cookie.Life`, and what the peer asks for beyond, at most as much again (§5.2.6).
+    pub(super) fn lifetime_for(&self, preservative: Duration) -> Duration {
+        self.lifetime + preservative.min(self.lifetime)
     }
 
     fn turn(&mut self, now: Timestamp) {
@@ -128,7 +130,7 @@ impl CookieMint {
         }
     }
 
-    /// Makes a cookie of what it is to hold.
+    /// Makes a cookie with these contents.
     pub(crate) fn mint(&mut self, now: Timestamp, cookie: &StateCookie) -> Bytes {
         self.turn(now);
         let mut bytes = BytesMut::with_capacity(128);
@@ -177,7 +179,7 @@ fn keyed(key: &[u8; 32]) -> Hmac<Sha256> {
     Hmac::new(&block.into())
 }
 
-/// The HMAC over a cookie and what its packet says of it.
+/// The HMAC over a cookie, and the ports and tag of its packet.
 fn seal(key: &[u8; 32], header: &CommonHeader, body: &[u8]) -> Hmac<Sha256> {
     let mut mac = keyed(key);
     mac.update(&header.source_port.to_be_bytes());
@@ -200,6 +202,19 @@ impl StateCookie {
             + addresses
                 .map(|ip| if ip.is_ipv4() { 5 } else { 17 })
                 .sum::<usize>()
+    }
+
+    /// The values negotiated.
+    pub(crate) fn negotiated(&self) -> Negotiated<'_> {
+        Negotiated {
+            peer_tag: self.peer_tag,
+            peer_rwnd: self.peer_rwnd,
+            peer_initial_tsn: self.peer_initial_tsn,
+            outbound_streams: self.outbound_streams,
+            inbound_streams: self.inbound_streams,
+            capabilities: self.capabilities,
+            addresses: &self.addresses,
+        }
     }
 
     /// The address that the INIT ACK went to and that the cookie came back from: the only one that is confirmed (§5.4),

@@ -1,4 +1,4 @@
-//! What both ends agreed to use beyond the base protocol; it travels in the state cookie.
+//! Capability negotiation: the extensions that an endpoint offers or supports, and those negotiated, which the state cookie holds.
 
 use anabranch_wire::chunk::{OwnChunkTypes, kind, own_kind};
 use anabranch_wire::parameter::{Parameter, ParametersBuilder};
@@ -44,7 +44,7 @@ impl Capabilities {
         (own_kind::E_I_DATA, Self::E_I_DATA),
     ];
 
-    /// What this side offers.
+    /// The extensions that this endpoint offers.
     pub(crate) fn offered(config: &Config) -> Self {
         let partial = &config.partial_reliability;
         let eca = config.multipath.mode == MultipathMode::Eca;
@@ -73,7 +73,7 @@ impl Capabilities {
         Self(self.0 | other.0)
     }
 
-    /// What `self` and `other` have in common.
+    /// The extensions that are in both.
     #[must_use]
     pub(crate) fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
@@ -84,9 +84,8 @@ impl Capabilities {
         Self(self.0 & !other.0)
     }
 
-    /// What follows from what both sides listed: beside I-DATA there is partial reliability with I-FORWARD-TSN or none, and
-    /// I-FORWARD-TSN is nothing without I-DATA (RFC 8260 §2.3.1). ECA-SCTP needs all its chunks, and its own form of I-DATA if
-    /// there is I-DATA.
+    /// The extensions negotiated if both endpoints listed these. With I-DATA, partial reliability needs I-FORWARD-TSN, which has
+    /// no use without I-DATA (RFC 8260 §2.3.1). ECA-SCTP needs all its chunks, and with I-DATA also E-I-DATA.
     #[must_use]
     pub(crate) fn settled(self) -> Self {
         let interleaves = self.has(Self::INTERLEAVING);
@@ -105,7 +104,7 @@ impl Capabilities {
         }
     }
 
-    /// The chunk that data is in.
+    /// The chunk type that carries user data.
     pub(crate) fn data_format(self) -> DataFormat {
         match (self.has(Self::INTERLEAVING), self.has(Self::ECA)) {
             (false, false) => DataFormat::Data,
@@ -115,7 +114,26 @@ impl Capabilities {
         }
     }
 
-    /// What a list of chunk types offers.
+    /// Whether chunks of this type rule out interleaving, which was negotiated, or the reverse (RFC 8260 §2.2.3, §2.3.1).
+    pub(crate) fn rule_out(self, kind: u8) -> bool {
+        let interleaves = self.has(Self::INTERLEAVING);
+        match kind {
+            kind::DATA | kind::FORWARD_TSN => interleaves,
+            kind::I_DATA | kind::I_FORWARD_TSN => !interleaves,
+            _ => false,
+        }
+    }
+
+    /// Whether a chunk type is one of ECA-SCTP's and ECA-SCTP was not negotiated: then the number may mean another chunk type.
+    pub(crate) fn leave_unknown(self, kind: u8, numbers: OwnChunkTypes) -> bool {
+        let of_eca = matches!(
+            numbers.here(kind),
+            own_kind::E_DATA | own_kind::E_I_DATA | own_kind::COOP_SACK | own_kind::FORWARD_PSN
+        );
+        of_eca && !self.has(Self::ECA)
+    }
+
+    /// The extensions that a list of supported chunk types offers.
     pub(crate) fn from_chunk_types(types: &[u8], numbers: OwnChunkTypes) -> Self {
         let is_listed = |kind: u8| types.contains(&numbers.on_wire(kind));
         let listed = Self::CHUNKS.into_iter().filter(|(kind, _)| is_listed(*kind));

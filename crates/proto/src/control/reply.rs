@@ -1,0 +1,33 @@
+//! A packet in answer to another, under a verification tag that need not be an association's.
+
+use anabranch_wire::VerificationTag;
+use anabranch_wire::cause::{Cause, Causes};
+use anabranch_wire::chunk::{Abort, Chunk};
+use anabranch_wire::packet::CommonHeader;
+
+use crate::association::write_packet;
+use crate::event::Reply;
+use crate::inbound::Inbound;
+
+/// A packet with these chunks, to the address and ports that `inbound` came from.
+pub(crate) fn reply(inbound: &Inbound, tag: VerificationTag, chunks: &[Chunk]) -> Reply {
+    let header = CommonHeader {
+        source_port: inbound.packet.header.destination_port,
+        destination_port: inbound.packet.header.source_port,
+        verification_tag: tag,
+    };
+    Reply {
+        source: inbound.local,
+        destination: inbound.remote,
+        packet: write_packet(header, chunks).into(),
+    }
+}
+
+/// The ABORT to a peer that wants an association and is known by its tag (RFC 9260 §5.1, §8.4 rule 3).
+pub(crate) fn refuse(inbound: &Inbound, tag: VerificationTag, causes: &[Cause]) -> Reply {
+    let abort = Abort {
+        reflected_tag: false,
+        causes: Causes::from_causes(causes),
+    };
+    reply(inbound, tag, &[Chunk::Abort(abort)])
+}

@@ -1,0 +1,38 @@
+//! A packet that was received, before an association has judged it.
+
+use std::net::{IpAddr, SocketAddr};
+
+use anabranch_wire::chunk::RawChunk;
+use anabranch_wire::packet::Packet;
+
+/// A packet on its way to its association: length, checksum and ports are right.
+#[derive(Clone, Debug)]
+pub struct Inbound {
+    pub(crate) packet: Packet,
+    pub(crate) local: Option<IpAddr>,
+    pub(crate) remote: SocketAddr,
+}
+
+impl Inbound {
+    /// Bytes of the SCTP packet.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "a packet has a header at least")]
+    pub fn len(&self) -> usize {
+        self.packet.len()
+    }
+
+    /// The chunks, up to the first one that is cut off or has no length (RFC 9260 §6.10).
+    pub(crate) fn chunks(&self) -> impl Iterator<Item = RawChunk<'_>> {
+        self.packet.chunks().map_while(Result::ok)
+    }
+
+    /// Whether a chunk of this type is anywhere in the packet.
+    pub(crate) fn contains(&self, kind: u8) -> bool {
+        self.chunks().any(|raw| raw.kind == kind)
+    }
+
+    /// Whether a packet with an INIT is as it must be: its tag is 0 and the INIT its only chunk (RFC 9260 §8.5.1 A, §12.3).
+    pub(crate) fn is_lone_init(&self) -> bool {
+        self.packet.header.verification_tag.0 == 0 && self.packet.chunks().nth(1).is_none()
+    }
+}

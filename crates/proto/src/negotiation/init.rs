@@ -1,0 +1,304 @@
+//! The fields and parameters of INIT and INIT ACK (RFC 9260 §3.3.2, §3.3.3, §5.1.1, §5.1.2), read and written by the same rules
+//! for a stateless answer as for an association.
+
+use core::time::Duration;
+use std::net::IpAddr;
+
+use anabranch_wire::cause::Cause;
+use anabranch_wire::chunk::{Chunk, Init, InitAck, UnknownAction, padded};
+use anabranch_wire::parameter::{
+    HEADER_LEN, Parameter, Parameters, ParametersBuilder, unknown_parameter_action,
+};
+use anabranch_wire::{Tsn, VerificationTag};
+use bytes::Bytes;
+
+use super::capabilities::Capabilities;
+use super::cookie::{CookieMint, StateCookie, TieTags};
+use super::negotiated::Negotiated;
+use crate::config::Config;
+use crate::inbound::Inbound;
+use crate::random::Random;
+use crate::time::Timestamp;
+
+/// The fixed fields that INIT and INIT ACK share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct InitFields {
+    pub(crate) tag: VerificationTag,
+    pub(crate) a_rwnd: u32,
+    pub(crate) outbound_streams: u16,
+    pub(crate) inbound_streams: u16,
+    pub(crate) initial_tsn: Tsn,
+}
+
+/// The INIT or INIT ACK of a peer.
+#[derive(Clone, Debug)]
+pub(crate) struct PeerInit {
+    pub(crate) fields: InitFields,
+    /// The addresses it lists, without the one the packet came from.
+    pub(crate) addresses: Vec<IpAddr>,
+    pub(crate) capabilities: Capabilities,
+    /// INIT ACK only.
+    pub(crate) cookie: Option<Bytes>,
+    /// How much longer it wants its cookie to live (§3.3.2.1.3).
+    pub(crate) preservative: Duration,
+    /// Parameters that are to be reported, whole.
+    pub(crate) unrecognized: Vec<Bytes>,
+}
+
+/// The answer to an INIT or INIT ACK that cannot be accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum InitRefusal {
+    /// Discarded without an answer.
+    Silent,
+    /// Answered with an ABORT that carries this cause.
+    Abort(Cause),
+}
+
+/// The type of the parameter State Cookie (§3.3.3.1), as a cause names it.
+const STATE_COOKIE: u16 = 7;
+
+/// `a_rwnd` may not be smaller (§3.3.2).
+const LEAST_RWND: u32 = 1500;
+
+/// Addresses of one peer that are looked at; further ones are ignored.
+pub(crate) const MOST_ADDRESSES: usize = 64;
+
+/// Bytes of reports about unrecognized parameters, each with its own header, so that the packet with them stays small. Further
+/// parameters are not reported (§12.4 allows it).
+const MOST_REPORTED: usize = 512;
+
+impl InitFields {
+    /// This side's.
+    pub(crate) fn own(config: &Config, tag: VerificationTag, initial_tsn: Tsn) -> Self {
+        Self {
+            tag,
+            a_rwnd: config.buffers.receive,
+            outbound_streams: config.streams.outbound,
+            inbound_streams: config.streams.max_inbound,
+            initial_tsn,
+        }
+    }
+
+    /// An INIT with them.
+    pub(crate) fn init(self, parameters: Parameters) -> Init {
+        Init {
+            initiate_tag: self.tag,
+            a_rwnd: self.a_rwnd,
+            outbound_streams: self.outbound_streams,
+            inbound_streams: self.inbound_streams,
+            initial_tsn: self.initial_tsn,
+            parameters,
+        }
+    }
+
+    /// An INIT ACK with them.
+    fn init_ack(self, parameters: Parameters) -> InitAck {
+        InitAck {
+            initiate_tag: self.tag,
+            a_rwnd: self.a_rwnd,
+            outbound_streams: self.outbound_streams,
+            inbound_streams: self.inbound_streams,
+            initial_tsn: self.initial_tsn,
+            parameters,
+        }
+    }
+}
+
+impl PeerInit {
+    pub(crate) fn of_init(init: &Init, config: &Config) -> Result<Self, InitRefusal> {
+        let fields = InitFields {
+            tag: init.initiate_tag,
+            a_rwnd: init.a_rwnd,
+            outbound_streams: init.outbound_streams,
+            inbound_streams: init.inbound_streams,
+            initial_tsn: init.initial_tsn,
+        };
+        Self::read(fields, &init.parameters, config)
+    }
+
+    /// An INIT ACK has a cookie, too.
+    pub(crate) fn of_init_ack(init_ack: &InitAck, config: &Config) -> Result<(Self, Bytes), InitRefusal> {
+        let fields = InitFields {
+            tag: init_ack.initiate_tag,
+            a_rwnd: init_ack.a_rwnd,
+            outbound_streams: init_ack.outbound_streams,
+            inbound_streams: init_ack.inbound_streams,
+            initial_tsn: init_ack.initial_tsn,
+        };
+        let mut peer = Self::read(fields, &init_ack.parameters, config)?;
+        match peer.cookie.take() {
+            Some(cookie) => Ok((peer, cookie)),
+            None => Err(InitRefusal::Abort(Cause::MissingMandatoryParameter(vec![
+                STATE_COOKIE,
+            ]))),
+        }
+    }
+
+    /// The values negotiated, if this is an INIT ACK.
+    pub(crate) fn negotiated(&self, config: &Config) -> Negotiated<'_> {
+        Negotiated {
+            peer_tag: self.fields.tag,
+            peer_rwnd: self.fields.a_rwnd,
+            peer_initial_tsn: self.fields.initial_tsn,
+            outbound_streams: config.streams.outbound.min(self.fields.inbound_streams),
+            inbound_streams: config.streams.max_inbound.min(self.fields.outbound_streams),
+            capabilities: self.capabilities,
+            addresses: &self.addresses,
+        }
+    }
+
+    /// Reads the parameters. The only extensions known are those that this endpoint offers itself. Parameters after one that says
+    /// to stop are skipped (§3.2.1).
+    fn read(fields: InitFields, parameters: &Parameters, config: &Config) -> Result<Self, InitRefusal> {
+        let own = Capabilities::offered(config);
+        if fields.tag.0 == 0 {
+            return Err(InitRefusal::Silent);
+        }
+        if fields.outbound_streams == 0 || fields.inbound_streams == 0 || fields.a_rwnd < LEAST_RWND {
+            return Err(InitRefusal::Abort(Cause::InvalidMandatoryParameter));
+        }
+        let mut peer = PeerInit {
+            fields,
+            addresses: Vec::new(),
+            capabilities: Capabilities::default(),
+            cookie: None,
+            preservative: Duration::ZERO,
+            unrecognized: Vec::new(),
+        };
+        for raw in parameters.iter() {
+            let malformed = || InitRefusal::Abort(Cause::ProtocolViolation(Bytes::from_static(b"parameter")));
+            let raw = raw.map_err(|_| malformed())?;
+            match Parameter::decode(raw.clone()).map_err(|_| malformed())? {
+                Parameter::Ipv4(ip) => peer.add_address(ip.into()),
+                Parameter::Ipv6(ip) => peer.add_address(ip.into()),
+                Parameter::StateCookie(cookie) => peer.cookie = Some(cookie),
+                Parameter::CookiePreservative { increment_ms } => {
+                    peer.preservative = Duration::from_millis(increment_ms.into());
+                }
+                Parameter::HostName(_) => {
+                    return Err(InitRefusal::Abort(Cause::UnresolvableAddress(raw.whole())));
+                }
+                Parameter::SupportedExtensions(types) => {
+                    let offered = Capabilities::from_chunk_types(&types, config.chunk_types).and(own);
+                    peer.capabilities = peer.capabilities.with(offered);
+                }
+                Parameter::ForwardTsnSupported if own.has(Capabilities::PARTIAL_RELIABILITY) => {
+                    peer.capabilities = peer.capabilities.with(Capabilities::PARTIAL_RELIABILITY);
+                }
+                Parameter::SupportedAddressTypes(_)
+                | Parameter::UnrecognizedParameter(_)
+                | Parameter::HeartbeatInfo(_) => {}
+                // A parameter of an extension that this endpoint does not support is unknown, even if it could be read.
+                _ => match unknown_parameter_action(raw.kind) {
+                    UnknownAction::Discard { report } => {
+                        if report {
+                            peer.report(raw.whole());
+                        }
+                        break;
+                    }
+                    UnknownAction::Skip { report } => {
+                        if report {
+                            peer.report(raw.whole());
+                        }
+                    }
+                },
+            }
+        }
+        peer.capabilities = peer.capabilities.settled();
+        Ok(peer)
+    }
+
+    fn report(&mut self, parameter: Bytes) {
+        let len = |parameter: &Bytes| HEADER_LEN + padded(parameter.len());
+        let before: usize = self.unrecognized.iter().map(len).sum();
+        if before + len(&parameter) <= MOST_REPORTED {
+            self.unrecognized.push(parameter);
+        }
+    }
+
+    fn add_address(&mut self, address: IpAddr) {
+        let address = address.to_canonical();
+        if is_unicast(address) && !self.addresses.contains(&address) && self.addresses.len() < MOST_ADDRESSES
+        {
+            self.addresses.push(address);
+        }
+    }
+}
+
+/// The first TSN of this side (§3.3.2).
+pub(crate) fn first_tsn(config: &Config, random: &mut Random) -> Tsn {
+    config.initial_tsn.unwrap_or_else(|| Tsn(random.next_u32()))
+}
+
+/// The parameters of an INIT: padded (RFC 4820 §4), so that the answer, which goes to an address that nobody has
+/// vouched for, need not be larger than it. It has room for a cookie and for as many addresses as this side lists.
+pub(crate) fn init_parameters(config: &Config, preservative: Option<u32>) -> Parameters {
+    let mut parameters = own_parameters(config, Capabilities::offered(config));
+    if let Some(increment_ms) = preservative {
+        parameters = parameters.push(&Parameter::CookiePreservative { increment_ms });
+    }
+    // The cookie holds the address that the INIT came from, of whichever family, beside those that are listed.
+    let unlisted = [IpAddr::from([0; 16])];
+    let room = StateCookie::len_with(config.local_addresses.iter().chain(&unlisted));
+    parameters
+        .push(&Parameter::Padding(vec![0; room].into()))
+        .finish()
+}
+
+/// The parameters that INIT and INIT ACK share: this endpoint's addresses, if it lists any (§5.1.2), and
+/// its extensions: in an INIT those that it offers, in an INIT ACK only those that the peer offers too, to keep it short.
+fn own_parameters(config: &Config, offered: Capabilities) -> ParametersBuilder {
+    let mut parameters = ParametersBuilder::new();
+    for address in &config.local_addresses {
+        parameters = parameters.push(&match address {
+            IpAddr::V4(ip) => Parameter::Ipv4(*ip),
+            IpAddr::V6(ip) => Parameter::Ipv6(*ip),
+        });
+    }
+    offered.push_parameters(parameters, config.chunk_types)
+}
+
+/// The INIT ACK that answers the INIT of `peer` in `inbound` (§5.1.3, §5.2.1, §5.2.2), with `own` as this side's
+/// fields. No state is kept but in its cookie.
+pub(crate) fn answer_init(
+    now: Timestamp,
+    config: &Config,
+    mint: &mut CookieMint,
+    inbound: &Inbound,
+    peer: &PeerInit,
+    own: InitFields,
+    tie_tags: Option<TieTags>,
+) -> Chunk {
+    let remote = inbound.remote.ip();
+    let mut addresses = vec![remote];
+    addresses.extend(peer.addresses.iter().filter(|address| **address != remote));
+    addresses.truncate(config.max_paths);
+    let cookie = StateCookie {
+        created: now,
+        lifetime: mint.lifetime_for(peer.preservative),
+        local_port: inbound.packet.header.destination_port,
+        remote_port: inbound.packet.header.source_port,
+        local_tag: own.tag,
+        peer_tag: peer.fields.tag,
+        local_initial_tsn: own.initial_tsn,
+        peer_initial_tsn: peer.fields.initial_tsn,
+        peer_rwnd: peer.fields.a_rwnd,
+        outbound_streams: own.outbound_streams.min(peer.fields.inbound_streams),
+        inbound_streams: own.inbound_streams.min(peer.fields.outbound_streams),
+        tie_tags,
+        capabilities: peer.capabilities,
+        addresses,
+    };
+    let mut parameters =
+        own_parameters(config, peer.capabilities).push(&Parameter::StateCookie(mint.mint(now, &cookie)));
+    for parameter in &peer.unrecognized {
+        parameters = parameters.push(&Parameter::UnrecognizedParameter(parameter.clone()));
+    }
+    Chunk::InitAck(own.init_ack(parameters.finish()))
+}
+
+/// Whether one host can be meant (§8.4 rule 1).
+pub(crate) fn is_unicast(address: IpAddr) -> bool {
+    let broadcast = matches!(address, IpAddr::V4(ip) if ip.is_broadcast());
+    !address.is_unspecified() && !address.is_multicast() && !broadcast
+}

@@ -1,0 +1,14 @@
+//! What two endpoints negotiate at set-up (RFC 9260 §5.1): the fields of INIT and INIT ACK, the state cookie, and the extensions
+//! that both support.
+
+mod capabilities;
+mod cookie;
+mod init;
+mod negotiated;
+
+pub(crate) use capabilities::Capabilities;
+pub(crate) use cookie::{CookieError, CookieMint, StateCookie, TieTags};
+pub(crate) use init::{
+    InitFields, InitRefusal, PeerInit, answer_init, first_tsn, init_parameters, is_unicast,
+};
+pub(crate) use negotiated::Negotiated;

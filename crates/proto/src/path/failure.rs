@@ -1,0 +1,75 @@
+//! Path failure: errors and answers, and the state that follows from them (RFC 9260 §5.4, §8.2; RFC 7829 §3.2).
+
+use core::time::Duration;
+
+use super::{Path, PathId, PathState, Paths};
+use crate::config::{Config, RetransmissionConfig};
+use crate::time::Timestamp;
+
+impl Path {
+    /// The path did not answer; returns whether its state changed.
+    pub(crate) fn on_error(&mut self, limits: &RetransmissionConfig) -> bool {
+        self.error_count += 1;
+        self.try_other_port();
+        let doubtful = |limit: u32| self.error_count > limit && self.state == PathState::Active;
+        let state = if self.state == PathState::Unconfirmed {
+            // The address may not be the peer's, and stays unconfirmed until it answers (§5.4).
+            self.state
+        } else if self.error_count > limits.path_max_retrans {
+            PathState::Inactive
+        } else if limits.potentially_failed_max_retrans.is_some_and(doubtful) {
+            PathState::PotentiallyFailed
+        } else {
+            self.state
+        };
+        core::mem::replace(&mut self.state, state) != state
+    }
+
+    /// Acknowledged data or a heartbeat came back by this path, or set-up used it; returns whether its state changed.
+    /// `arrived_here`: the last packet came by this path.
+    pub(crate) fn on_answered(&mut self, arrived_here: bool) -> bool {
+        self.error_count = 0;
+        if arrived_here {
+            self.on_answer();
+        }
+        core::mem::replace(&mut self.state, PathState::Active) != PathState::Active
+    }
+
+    /// Whether the acknowledgement of data that was sent on several paths does not prove that this one works (RFC 7829 §3.2,
+    /// item 9).
+    pub(crate) fn is_in_doubt(&self, limits: &RetransmissionConfig) -> bool {
+        let in_doubt = matches!(self.state, PathState::PotentiallyFailed | PathState::Inactive);
+        in_doubt && limits.fails_potentially()
+    }
+
+    /// The host at the address of this path, which was never confirmed, has no such association: heartbeats are sent there no
+    /// more often than on a path that failed. Returns false if no heartbeat is pending: then the host answered nothing.
+    pub(crate) fn on_denied(&mut self, limits: &RetransmissionConfig) -> bool {
+        let errors = limits.path_max_retrans.saturating_add(1);
+        if self.heartbeat.pending.take().is_none() {
+            return false;
+        }
+        self.error_count = self.error_count.max(errors);
+        true
+    }
+}
+
+impl Paths {
+    /// The state of a path changed after an error (RFC 7829 §3.2, items 5, 6 and 8). If the path became potentially failed, a
+    /// heartbeat leaves at once, or after an RTO if data still uses the path. If it became inactive, heartbeats keep their pace.
+    pub(crate) fn on_doubted(&mut self, now: Timestamp, id: PathId, config: &Config, sends_heartbeats: bool) {
+        let data_leaves = self.data_path() != id;
+        let path = self.path_mut(id);
+        if path.state == PathState::PotentiallyFailed {
+            path.heartbeat.pending = None;
+            if config.heartbeat.interval.is_some() && sends_heartbeats {
+                let wait = if data_leaves {
+                    Duration::ZERO
+                } else {
+                    path.rto.current()
+                };
+                path.heartbeat.due = Some(now + wait);
+            }
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Probes of the path MTU (RFC 8899 §6.2): a HEARTBEAT, and PAD (RFC 4820) up to the size in question. Only the
+//! answer says anything; a probe that is lost is no sign of congestion (RFC 8899 §3, item 7).
+
+use anabranch_wire::chunk::{CHUNK_HEADER_LEN, Chunk, Heartbeat, Pad};
+use anabranch_wire::packet::COMMON_HEADER_LEN;
+
+use super::{HeartbeatInfo, Path, PathState};
+use crate::random::Random;
+use crate::time::Timestamp;
+
+/// Bytes of a probe before the contents of its PAD chunk.
+const HEADERS_LEN: usize = COMMON_HEADER_LEN + HeartbeatInfo::CHUNK_LEN + CHUNK_HEADER_LEN;
+
+impl Path {
+    /// When path MTU discovery on this path continues.
+    pub(crate) fn probe_due(&self) -> Option<Timestamp> {
+        self.pmtu.due().filter(|_| self.state == PathState::Active)
+    }
+
+    /// The chunks of the probe that is due now, if path MTU discovery continues with one.
+    pub(crate) fn next_probe(&mut self, now: Timestamp, random: &mut Random) -> Option<[Chunk; 2]> {
+        let info = HeartbeatInfo {
+            path: self.id,
+            sent_at: now,
+            nonce: random.next_u64(),
+        };
+        let (rto, data_answered) = (self.rto.current(), self.silent_timeouts == 0);
+        let len = self.pmtu.next_probe(now, info.nonce, rto, data_answered)?;
+        let padding = Pad {
+            len: len.saturating_sub(HEADERS_LEN) as u16,
+        };
+        Some([
+            Chunk::Heartbeat(Heartbeat::new(info.encode())),
+            Chunk::Pad(padding),
+        ])
+    }
+}
