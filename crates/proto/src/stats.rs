@@ -119,7 +119,7 @@ pub struct PathStats {
     pub cwnd: usize,
     /// Slow start threshold in bytes.
     pub ssthresh: usize,
-    /// Bytes of user data in flight.
+    /// Bytes in flight: whole DATA chunks, their headers and padding included, as `cwnd` counts (RFC 9260 §1.6).
     pub flight_size: usize,
     /// `partial_bytes_acked` (RFC 9260 §7.2.2).
     pub partial_bytes_acked: usize,
