@@ -140,13 +140,23 @@ impl Association {
         self.sources.forward.on_advance(&self.outstanding);
     }
 
-    /// While the receiver does not know the point, T3-rtx runs on some path (§3.5 C5).
+    /// While the receiver does not know the point, a timer runs (§3.5 C5).
     fn keep_timer(&mut self, now: Timestamp) {
-        let runs = self.paths.iter().any(|path| path.t3.is_some());
-        if !runs && self.sources.forward.is_pending(&self.outstanding) {
+        let at = now + self.paths.path(self.paths.data_path()).rto.current();
+        let t3_runs = self.paths.t3_runs();
+        self.sources.forward.keep_timer(at, t3_runs, &self.outstanding);
+    }
+
+    /// A FORWARD-TSN was not answered. No data was lost, so no window is reduced; the path is counted an error as for any
+    /// chunk that is not answered (RFC 9260 §8.2).
+    pub(super) fn on_forward_timer(&mut self, now: Timestamp) {
+        if !self.paths.t3_runs() {
+            self.sources.forward.on_timeout(&self.outstanding);
             let path = self.paths.data_path();
-            self.paths.path_mut(path).start_t3(now);
+            self.paths.path_mut(path).rto.back_off();
+            self.on_path_error(now, path, true);
         }
+        self.keep_timer(now);
     }
 
     /// Whether a FORWARD-TSN must leave.

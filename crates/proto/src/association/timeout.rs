@@ -33,6 +33,7 @@ impl Association {
                 self.state.request().and_then(Request::due),
                 self.ending.due(),
                 self.timers.window_probe,
+                self.sources.forward.timer(&self.outstanding),
                 self.receiver.ack_deadline(),
                 self.expiry(),
             ])
@@ -60,6 +61,9 @@ impl Association {
         }
         if expired(&mut self.timers.window_probe, now) {
             self.peer_window.on_probe_timer();
+        }
+        if is_due(self.sources.forward.timer(&self.outstanding)) {
+            self.on_forward_timer(now);
         }
         let mut outcome = core::mem::take(&mut self.outcome);
         self.on_time_rule(now, &mut outcome);

@@ -155,6 +155,11 @@ impl Paths {
         }
     }
 
+    /// Whether T3-rtx runs on any path.
+    pub(crate) fn t3_runs(&self) -> bool {
+        self.all.iter().any(|path| path.t3.is_some())
+    }
+
     pub(crate) fn primary(&self) -> PathId {
         self.primary
     }

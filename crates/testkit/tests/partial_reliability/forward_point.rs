@@ -196,17 +196,27 @@ fn not_repeated_within_a_round_trip() {
     assert_eq!(desk.sent(), ["FORWARD-TSN 1 (0:1)"]);
 }
 
-// A → DATA 0 (lost); T3; A → FORWARD-TSN 0 (lost); T3, later each time; A → FORWARD-TSN 0 → Z
-/// C5: while the receiver does not know the point, T3-rtx runs, though nothing is in flight.
+// A → DATA 0 (lost); T3; A → FORWARD-TSN 0 (lost); its timer, later each time; A → FORWARD-TSN 0 → Z
+/// C5: while the receiver does not know the point, a timer runs, though nothing is in flight. Its expiry reduces no window:
+/// no data was lost.
 #[test]
-fn repeated_by_t3() {
+fn repeated_by_its_timer() {
     let mut desk = Desk::usual();
     desk.send(&[NEVER_AGAIN], FULL);
     desk.sent();
     let first = desk.script.advance_to_timeout();
     assert_eq!(desk.sent(), ["FORWARD-TSN 0 (0:0)"]);
-    assert_eq!(desk.script.advance_to_timeout(), 2 * first);
-    assert_eq!(desk.sent(), ["FORWARD-TSN 0 (0:0)"]);
+    let window = |desk: &Desk| {
+        let path = &desk.script.association().stats().paths[0];
+        (path.cwnd, path.ssthresh, path.timeouts)
+    };
+    let after_the_loss = window(&desk);
+    for errors in 2..5 {
+        assert_eq!(desk.script.advance_to_timeout(), (1 << (errors - 1)) * first);
+        assert_eq!(desk.sent(), ["FORWARD-TSN 0 (0:0)"]);
+        assert_eq!(window(&desk), after_the_loss);
+        assert_eq!(desk.script.association().stats().paths[0].error_count, errors);
+    }
     desk.nr_sack(1, &[], &[]);
     assert_eq!(desk.script.association().stats().outstanding_bytes, 0);
     assert!(

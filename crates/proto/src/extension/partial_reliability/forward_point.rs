@@ -49,6 +49,8 @@ pub(crate) struct ForwardPoint {
     /// Acknowledgements since then that did not reach it.
     short: u8,
     due: bool,
+    /// When it is told again if nothing is heard (RFC 3758 §3.5 C5), while no T3-rtx of data runs, whose expiry does the same.
+    timer: Option<Timestamp>,
 }
 
 impl ForwardPoint {
@@ -65,6 +67,7 @@ impl ForwardPoint {
             told_at: Timestamp::ZERO,
             short: 0,
             due: false,
+            timer: None,
         }
     }
 
@@ -173,9 +176,20 @@ impl ForwardPoint {
         self.due |= self.short >= REPEAT_AFTER;
     }
 
-    /// T3-rtx expired (§3.5 A5).
+    /// T3-rtx, or the timer of the FORWARD-TSN, expired (§3.5 A5).
     pub(crate) fn on_timeout(&mut self, outstanding: &Outstanding) {
+        self.timer = None;
         self.due |= self.is_pending(outstanding);
+    }
+
+    /// Starts the timer anew while the receiver does not know the point, unless T3-rtx of data runs; else stops it (§3.5 C5).
+    pub(crate) fn keep_timer(&mut self, at: Timestamp, t3_runs: bool, outstanding: &Outstanding) {
+        self.timer = (!t3_runs && self.is_pending(outstanding)).then_some(at);
+    }
+
+    /// When the timer expires, while it runs.
+    pub(crate) fn timer(&self, outstanding: &Outstanding) -> Option<Timestamp> {
+        self.timer.filter(|_| self.is_pending(outstanding))
     }
 
     /// The index at which the last FORWARD-TSN ended.
