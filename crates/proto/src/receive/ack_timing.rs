@@ -5,7 +5,7 @@ use core::time::Duration;
 use crate::config::SackConfig;
 use crate::time::Timestamp;
 
-/// How soon the sender wants to know of what a packet brought. What makes the later ones makes the earlier ones of no account.
+/// How soon a packet is to be acknowledged. Of several chunks in a packet, the most urgent one decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Urgency {
     /// After some packets or some time (§6.2).
@@ -13,7 +13,8 @@ pub(super) enum Urgency {
     /// A gap is open, or the packet closed one: at once (§6.7), unless packets come by several paths at once, which puts them
     /// out of order without a loss (draft-tuexen-tsvwg-sctp-multipath §3.3).
     Gap,
-    /// At once: the first DATA of all (§5.1), a duplicate, a dropped chunk, no receive window left, the I bit (RFC 7053).
+    /// At once: the first DATA of the association (§5.1), a duplicate, a dropped chunk, a closed receive window, the I bit
+    /// (RFC 7053).
     AtOnce,
 }
 
@@ -22,7 +23,7 @@ pub(super) enum Urgency {
 enum State {
     /// Nothing is to be acknowledged.
     Idle,
-    /// At that time, or together with data.
+    /// It is due at that time, and may be bundled with data before.
     Delayed(Timestamp),
     Due,
 }
@@ -53,7 +54,7 @@ impl AckTiming {
         }
     }
 
-    /// A chunk of the packet that is being read makes its acknowledgement this urgent.
+    /// A chunk of the packet that is being read asks for this urgency.
     pub(super) fn note(&mut self, urgency: Urgency) {
         self.urgency = self.urgency.max(urgency);
     }
@@ -165,7 +166,7 @@ mod tests {
         timing.note(Urgency::AtOnce);
         timing.note(Urgency::Gap);
         timing.on_packet(Timestamp::ZERO, true);
-        assert!(timing.is_due(), "another reason is not taken back");
+        assert!(timing.is_due(), "a gap does not make the packet less urgent");
         timing.on_sent();
         timing.note(Urgency::Gap);
         timing.on_packet(Timestamp::ZERO, false);
@@ -173,6 +174,6 @@ mod tests {
         assert_eq!(timing.packets_answered(), 0);
         timing.on_sent();
         timing.on_packet(Timestamp::ZERO, false);
-        assert!(!timing.is_due(), "the reasons were those of one packet");
+        assert!(!timing.is_due(), "the urgency was that of the packet before");
     }
 }

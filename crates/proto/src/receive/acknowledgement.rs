@@ -27,12 +27,12 @@ pub(crate) struct AckContent<'a> {
     pub(crate) duplicate_tsns: &'a [Tsn],
 }
 
-/// The chunk that acknowledges.
+/// The chunk type of acknowledgements.
 #[derive(Debug)]
 enum AckKind {
     Sack,
     NrSack,
-    /// ECA-SCTP's, which names the transmissions that arrived. If NR-SACK was negotiated too, it `lists_renegable` data.
+    /// That of ECA-SCTP, which names the transmissions that arrived. `lists_renegable` if NR-SACK was negotiated too.
     CoopSack {
         arrivals: Box<Arrivals>,
         lists_renegable: bool,
@@ -94,7 +94,7 @@ impl Acknowledger {
         }
     }
 
-    /// The same, to be changed.
+    /// As [`Acknowledger::arrivals`].
     pub(super) fn arrivals_mut(&mut self) -> Option<&mut Arrivals> {
         match &mut self.kind {
             AckKind::CoopSack { arrivals, .. } => Some(arrivals),
@@ -102,7 +102,7 @@ impl Acknowledger {
         }
     }
 
-    /// Whether a COOP-SACK is to list what is renegable.
+    /// Whether a COOP-SACK lists renegable data.
     pub(super) fn lists_renegable(&self) -> bool {
         matches!(
             self.kind,

@@ -210,6 +210,48 @@ mod tests {
 
     proptest! {
         #[test]
+        fn skipping_and_reneging_agree_with_a_set(
+            start: u32,
+            steps in proptest::collection::vec((0..5_u8, 0..40_u64, 0..4_u64), 0..120),
+        ) {
+            let mut tracker = TsnTracker::new(Tsn(start));
+            let mut cumulative = tracker.cumulative();
+            let mut above = BTreeSet::new();
+            for (step, offset, more) in steps {
+                let tsn = cumulative.saturating_sub(10) + offset;
+                prop_assert_eq!(tracker.extend(Tsn(tsn as u32)), tsn);
+                prop_assert_eq!(tracker.is_missing(tsn), tsn > cumulative && !above.contains(&tsn));
+                match step {
+                    0 => {
+                        let ahead = (tsn > cumulative).then(|| tsn - cumulative);
+                        prop_assert_eq!(tracker.skip_to(tsn), ahead);
+                        cumulative = cumulative.max(tsn);
+                    }
+                    1 if tsn > cumulative => {
+                        tracker.renege(Run { first: tsn, last: tsn + more });
+                        above.retain(|arrived| !(tsn..=tsn + more).contains(arrived));
+                    }
+                    _ => {
+                        let arrival = tracker.place(tsn);
+                        if let Arrival::New(tsn) = arrival {
+                            tracker.record(tsn);
+                        }
+                        let is_new = tsn > cumulative && above.insert(tsn);
+                        prop_assert_eq!(arrival, if is_new { Arrival::New(tsn) } else { Arrival::Duplicate });
+                    }
+                }
+                above.retain(|arrived| *arrived > cumulative);
+                while above.remove(&(cumulative + 1)) {
+                    cumulative += 1;
+                }
+                prop_assert_eq!(tracker.cumulative(), cumulative);
+                let told = blocks(&tracker).into_iter().flat_map(|(first, last)| first..=last);
+                let told: Vec<_> = told.map(|offset| cumulative + u64::from(offset)).collect();
+                prop_assert_eq!(told, Vec::from_iter(above.iter().copied()));
+            }
+        }
+
+        #[test]
         fn agrees_with_a_set(start: u32, offsets in proptest::collection::vec(0_u32..80, 0..200)) {
             let mut tracker = TsnTracker::new(Tsn(start));
             let mut model = BTreeSet::new();
