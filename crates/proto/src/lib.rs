@@ -35,10 +35,11 @@ mod send;
 mod seq;
 mod stats;
 mod time;
+mod transmit;
 
 pub use anabranch_wire as wire;
 pub use anabranch_wire::{Ppid, StreamId, Tsn, VerificationTag};
-pub use association::{Association, AssociationState, BurstLimit, Transmit};
+pub use association::{Association, AssociationState, BurstLimit};
 pub use config::{
     AckRouting, BufferConfig, Config, ConfigError, CoupledControl, EcaConfig, HeartbeatConfig,
     InterleavingConfig, MultipathConfig, MultipathMode, NrSackConfig, PartialReliabilityConfig, PathPair,
@@ -54,3 +55,4 @@ pub use message::{DiscardNotice, MessageId, MessagePart, Payload, Reliability, S
 pub use path::{PathId, PathState};
 pub use stats::{AssociationStats, Counters, Extensions, PathStats, StreamStats};
 pub use time::Timestamp;
+pub use transmit::Transmit;

@@ -167,7 +167,11 @@ impl Paths {
 
     /// A packet with DATA came by the path of the last arrival; answers whether data came by another one within
     /// [`SPREAD_MEMORY`] before.
-    pub(crate) fn note_data_arrival(&mut self, now: Timestamp) -> bool {
+    pub(crate) fn is_spread_arrival(&mut self, now: Timestamp) -> bool {
+        self.multipath.is_on() && self.multipath.delayed_acks && self.note_data_arrival(now)
+    }
+
+    fn note_data_arrival(&mut self, now: Timestamp) -> bool {
         let id = self.last_arrival;
         self.path_mut(id).data_arrived = Some(now);
         let recent = |at: Timestamp| now.saturating_duration_since(at) <= SPREAD_MEMORY;
