@@ -28,6 +28,7 @@ mod message;
 mod negotiation;
 mod paged;
 mod path;
+mod path_id;
 mod random;
 mod receive;
 mod recovery;
@@ -51,6 +52,6 @@ pub use event::{CloseReason, EndpointEvent, Event, PathError, Reply, Undelivered
 pub use icmp::{IcmpKind, IcmpMessage};
 pub use inbound::Inbound;
 pub use message::{DiscardNotice, MessageId, MessagePart, Payload, Reliability, SendOptions};
-pub use path::{PathId, PathState};
+pub use path_id::{PathId, PathState};
 pub use stats::{AssociationStats, Counters, Extensions, PathStats, StreamStats};
 pub use time::Timestamp;
