@@ -59,10 +59,10 @@ const ROOMS_WITH_SEAMS: [&str; 4] = ["path", "congestion", "send", "receive"];
 const MOST_SEAMS_OF_SEND_AND_RECEIVE: usize = 3;
 
 /// Violations that remain to be mended: file and import.
-const KNOWN: &[(&str, &str)] = &[("control/reply.rs", "association::write_packet")];
+const KNOWN: &[(&str, &str)] = &[];
 
 /// Methods of `Association` at most: lower this when methods have moved to rooms. The goal is fewer than 110.
-const MOST_METHODS: usize = 152;
+const MOST_METHODS: usize = 80;
 
 /// A file of `crates/proto/src`: its path from there, and its text.
 type Source = (String, String);
