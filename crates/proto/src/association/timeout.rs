@@ -89,7 +89,7 @@ impl Association {
             return;
         }
         let path = self.paths.path_mut(id);
-        path.rto.back_off();
+        path.rtt.back_off();
         if setting_up {
             path.try_other_port();
             self.send_set_up_chunk(now);
@@ -120,7 +120,7 @@ impl Association {
             // The timer of data in flight reports an error sooner (RFC 7829 §3.2 item 6).
             let by_data = !path.flight.is_empty() && self.config.retransmissions.fails_potentially();
             if unanswered && !by_data {
-                path.rto.back_off();
+                path.rtt.back_off();
                 // §8.1: an idle path that is not in use does not bring the association down.
                 let in_use = id == self.paths.data_path();
                 if !self.on_path_error(now, id, in_use) {
@@ -133,7 +133,7 @@ impl Association {
             if !leaves {
                 path.schedule_heartbeat(now, &self.config, &mut self.random);
             } else if burst == 0 {
-                path.heartbeat.due = Some(now + path.rto.current());
+                path.heartbeat.due = Some(now + path.rtt.rto());
             } else {
                 burst -= 1;
                 self.send_heartbeat(now, id);

@@ -9,7 +9,7 @@ mod local_address;
 mod multipath;
 mod pmtu;
 mod probe;
-mod rto;
+mod rtt;
 mod selection;
 
 use core::time::Duration;
@@ -20,7 +20,7 @@ pub(crate) use heartbeat::{Heartbeat, HeartbeatAnswer, HeartbeatInfo};
 pub(crate) use local_address::set_up_address;
 pub(crate) use multipath::{Choice, Offer};
 pub(crate) use pmtu::Pmtu;
-pub(crate) use rto::Rto;
+pub(crate) use rtt::Rtt;
 pub(crate) use selection::{Candidate, Paths};
 
 use crate::config::Config;
@@ -42,7 +42,7 @@ pub(crate) struct Path {
     pub(crate) remote: SocketAddr,
     ports: Ports,
     pub(crate) state: PathState,
-    pub(crate) rto: Rto,
+    pub(crate) rtt: Rtt,
     pub(crate) control: Controller,
     /// What may be in flight for less urgent data to leave, if that is bounded.
     pub(crate) delay_bound: Option<DelayBound>,
@@ -62,8 +62,6 @@ pub(crate) struct Path {
     pub(crate) burst: Burst,
     /// When DATA last left, and whether the idle decay of §7.2.1 has begun since.
     pub(crate) idle: Idle,
-    /// No chunk sent before this may give another RTT sample: one a round trip (§6.3.1 C4).
-    pub(crate) sample_after: Timestamp,
     /// Times that T3-rtx expired since data was last acknowledged here: unlike errors, no heartbeat ends their row.
     pub(crate) silent_timeouts: u32,
     pub(crate) timeouts: u64,
@@ -120,7 +118,7 @@ impl Path {
                 answered: remote.port(),
             },
             state: PathState::Unconfirmed,
-            rto: Rto::new(&config.rto),
+            rtt: Rtt::new(&config.rto),
             control: Controller::new(
                 pmtu.max_data(),
                 remote.is_ipv6(),
@@ -142,7 +140,6 @@ impl Path {
                 since: now,
                 decayed: false,
             },
-            sample_after: Timestamp::ZERO,
             silent_timeouts: 0,
             timeouts: 0,
             fast_recoveries: 0,
@@ -218,10 +215,12 @@ impl Path {
 
     /// Bytes that the congestion window lets out in this time; no limit before the round-trip time is known.
     pub(crate) fn sent_within(&self, time: Duration) -> usize {
-        let round_trip = self.rto.srtt().map_or(0, |srtt| srtt.as_nanos());
+        let Some(round_trip) = self.rtt.smoothed() else {
+            return usize::MAX;
+        };
         let bytes = (self.control.cwnd() as u128).saturating_mul(time.as_nanos());
         bytes
-            .checked_div(round_trip)
+            .checked_div(round_trip.as_nanos())
             .map_or(usize::MAX, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
     }
 
@@ -249,7 +248,7 @@ impl Path {
     }
 
     pub(crate) fn start_t3(&mut self, now: Timestamp) {
-        self.t3 = Some(now + self.rto.current());
+        self.t3 = Some(now + self.rtt.rto());
     }
 
     /// §7.2.1: lets the window shrink for each RTO that passed without data; called before data is sent again.
@@ -257,7 +256,7 @@ impl Path {
         if !self.flight.is_empty() {
             return;
         }
-        let rto = self.rto.current();
+        let rto = self.rtt.rto();
         // Each step halves the window: after 64 nothing is left to halve, however long the pause was.
         for _ in 0..64 {
             if now.saturating_duration_since(self.idle.since) < rto {
@@ -272,20 +271,12 @@ impl Path {
         self.idle.since = now;
     }
 
-    /// An RTT sample from a chunk that was sent once (Karn, §6.3.1 C5).
-    pub(crate) fn on_rtt_sample(&mut self, now: Timestamp, sent_at: Timestamp) {
-        if sent_at >= self.sample_after {
-            self.rto.on_sample(now.saturating_duration_since(sent_at));
-            self.sample_after = now;
-        }
-    }
-
     /// This path as the others of its association see it.
     pub(crate) fn member(&self) -> Member {
         Member {
             cwnd: self.control.cwnd(),
             ssthresh: self.control.ssthresh(),
-            round_trip: self.rto.srtt().unwrap_or(self.rto.current()),
+            round_trip: self.rtt.smoothed_or_rto(),
         }
     }
 
@@ -297,9 +288,9 @@ impl Path {
             remote: self.remote,
             state: self.state,
             primary: self.id == primary,
-            srtt: self.rto.srtt(),
-            rttvar: self.rto.rttvar(),
-            rto: self.rto.current(),
+            srtt: self.rtt.smoothed(),
+            rttvar: self.rtt.rttvar(),
+            rto: self.rtt.rto(),
             cwnd: self.control.cwnd(),
             ssthresh: self.control.ssthresh(),
             flight_size: self.flight.bytes(),

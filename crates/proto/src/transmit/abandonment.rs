@@ -113,7 +113,7 @@ impl Sender {
             return;
         }
         self.advance_forward_point(cx);
-        let srtt = cx.paths.path(cx.paths.data_path()).rto.srtt();
+        let srtt = cx.paths.path(cx.paths.data_path()).rtt.smoothed();
         let wait = srtt.filter(|_| cx.config.recovery.forward_waits);
         self.sources
             .forward
@@ -141,7 +141,7 @@ impl Sender {
 
     /// While the receiver does not know the point, a timer runs (§3.5 C5).
     pub(super) fn keep_timer(&mut self, cx: &mut Cx<'_>) {
-        let at = cx.now + cx.paths.path(cx.paths.data_path()).rto.current();
+        let at = cx.now + cx.paths.path(cx.paths.data_path()).rtt.rto();
         let t3_runs = cx.paths.t3_runs();
         self.sources.forward.keep_timer(at, t3_runs, &self.outstanding);
     }
@@ -157,7 +157,7 @@ impl Sender {
         let path = cx.paths.data_path();
         if silent {
             self.sources.forward.on_timeout(&self.outstanding);
-            cx.paths.path_mut(path).rto.back_off();
+            cx.paths.path_mut(path).rtt.back_off();
         }
         self.keep_timer(cx);
         silent.then_some(path)

@@ -174,7 +174,7 @@ impl Sender {
         let split = cx.config.multipath.is_on();
         let path = cx.paths.path_mut(id);
         if let Some(sent_at) = outcome.sample {
-            path.on_rtt_sample(cx.now, sent_at);
+            path.rtt.on_acknowledged(cx.now, sent_at);
         }
         if let Some(bound) = path.delay_bound.as_mut().filter(|_| outcome.newly_acked > 0) {
             bound.on_ack(cx.now, outcome.newly_acked, outcome.largest, path.pmtu.max_data());
@@ -185,7 +185,7 @@ impl Sender {
                 path.pmtu.on_answered_again(cx.now);
             }
             if split {
-                let round_trip = path.rto.srtt().unwrap_or(path.rto.current());
+                let round_trip = path.rtt.smoothed_or_rto();
                 let idle = path.flight.is_empty();
                 path.delivery
                     .on_acked(cx.now, outcome.newly_acked, round_trip, idle);
@@ -260,7 +260,7 @@ impl Sender {
     /// When what later packets of `path` have overtaken left first, and the time after which it is lost.
     fn time_rule_wait(&self, paths: &Paths, path: PathId) -> Option<(Timestamp, Duration)> {
         let (left, quarters) = self.outstanding.overtaken(path, paths)?;
-        let round_trip = paths.path(path).rto.srtt()?;
+        let round_trip = paths.path(path).rtt.smoothed()?;
         Some((left, round_trip * quarters / 4))
     }
 

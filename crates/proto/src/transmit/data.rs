@@ -152,7 +152,7 @@ impl Sender {
             let active = cx.paths.iter().filter(|path| path.state == PathState::Active);
             let views = active.map(|path| PathView {
                 id: path.id,
-                round_trip: path.rto.srtt(),
+                round_trip: path.rtt.smoothed(),
                 loss: path.delivery.loss(),
             });
             self.sources.cooperation.rank(cx.now, views.collect());

@@ -131,7 +131,7 @@ impl Sender {
     fn note_closed_window(&mut self, cx: &mut Cx<'_>, id: PathId, in_flight: usize) {
         self.note_window_closed(cx);
         if in_flight == 0 && self.window_probe.is_none() && self.outstanding.is_empty() {
-            let rto = cx.paths.path(id).rto.current();
+            let rto = cx.paths.path(id).rtt.rto();
             let wait = self.window.probe_wait(rto, cx.config.rto.max);
             self.window_probe = Some(cx.now + wait);
         }

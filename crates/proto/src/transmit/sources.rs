@@ -103,11 +103,11 @@ impl Sender {
         if chunk.fragment.unordered || chunk.fragment.haste.notice == DiscardNotice::Never {
             return;
         }
-        let round_trip = cx.paths.path(chunk.path).rto.srtt().unwrap_or_default();
+        let round_trip = cx.paths.path(chunk.path).rtt.smoothed();
         let last = match chunk.fragment.persistence {
             Persistence::Retransmissions(count) => chunk.transmissions > count,
             // Its loss cannot be known before the lifetime is over.
-            Persistence::Until(deadline) => cx.now + round_trip > deadline,
+            Persistence::Until(deadline) => round_trip.is_some_and(|time| cx.now + time > deadline),
             Persistence::Reliable | Persistence::Priority(_) => false,
         };
         if last {
@@ -132,9 +132,9 @@ impl Sender {
 
     fn forward_psn_due(&self, cx: &Cx<'_>, id: PathId) -> Option<Psn> {
         let identity = self.outstanding.identity()?;
-        let Path { rto, flight, .. } = cx.paths.path(id);
+        let Path { rtt, flight, .. } = cx.paths.path(id);
         // Never at once: what takes the room of the data that it would ride with must not do so twice.
-        let wait = rto.srtt().map_or(rto.current(), |srtt| 2 * srtt);
+        let wait = rtt.smoothed().map_or(rtt.rto(), |srtt| 2 * srtt);
         let wait = wait.max(Duration::from_millis(1));
         identity.forward_due(id, flight, cx.now, wait)
     }

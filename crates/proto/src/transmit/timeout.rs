@@ -16,7 +16,7 @@ impl Sender {
         path.silent_timeouts += 1;
         // Data beside a COOKIE ECHO was lost with it: T1-cookie backs off for both.
         if !cx.phase.is_setting_up() {
-            path.rto.back_off();
+            path.rtt.back_off();
         }
         if !dropped {
             path.control.on_timeout(coupling);
