@@ -13,7 +13,7 @@
 
 mod association;
 mod config;
-mod congestion;
+pub mod congestion;
 mod control;
 mod endpoint;
 mod error;

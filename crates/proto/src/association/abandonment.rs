@@ -4,6 +4,7 @@ use anabranch_wire::StreamId;
 use anabranch_wire::packet::PacketWriter;
 
 use super::Association;
+use crate::congestion::Controller;
 use crate::event::{Event, Undelivered};
 use crate::message::DiscardNotice;
 use crate::message::{AbandonPolicy, Persistence, UnsentMessage};
@@ -220,8 +221,8 @@ impl Association {
         }
         let path = self.paths.path(id);
         let full = path.pmtu.max_data();
-        let window = path.control.cwnd() / full;
-        let closes = path.single_packet || path.flight.bytes() + full >= path.control.cwnd();
+        let window = path.control.window() / full;
+        let closes = path.single_packet || path.flight.bytes() + full >= path.control.window();
         self.sources.notices.is_due(id, &self.outstanding, window, closes)
     }
 

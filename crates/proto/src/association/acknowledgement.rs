@@ -8,7 +8,7 @@ use anabranch_wire::chunk::{NrSack, Sack};
 
 use super::Association;
 use crate::config::Config;
-use crate::congestion::{AckedOnPath, Coupling};
+use crate::congestion::{Controller, Coupling, Reduction, Report};
 use crate::event::CloseReason;
 use crate::path::PathId;
 use crate::recovery::{
@@ -119,7 +119,7 @@ impl Association {
             let path = PathId(index as u8);
             self.apply_to_path(now, path, &outcome.paths[index]);
             if outcome.paths[index].phase == Phase::Reduced {
-                self.cut_for_losses(path);
+                self.retransmit_at_once(path);
             }
         }
         self.hurry_first_repeat(outcome);
@@ -161,12 +161,8 @@ impl Association {
         }
     }
 
-    /// Missing reports found losses on a path (§7.2.4): its window is cut, and the first repeats leave at once.
-    fn cut_for_losses(&mut self, id: PathId) {
-        let coupling = self.paths.coupling(id);
-        let path = self.paths.path_mut(id);
-        path.fast_recoveries += 1;
-        path.control.on_fast_retransmit(coupling);
+    /// The first losses of an episode were found on a path: a packet of retransmissions leaves whatever the window is (§7.2.4).
+    fn retransmit_at_once(&mut self, id: PathId) {
         let first = self.outstanding.first_lost();
         let to = match first {
             Some(index) if self.paths.spreads() => self.repeat_path(index),
@@ -194,11 +190,13 @@ impl Association {
 
     fn apply_to_path(&mut self, now: Timestamp, id: PathId, outcome: &PathOutcome) {
         let max_burst = self.config.max_burst;
+        let reduction = (outcome.phase == Phase::Reduced).then_some(Reduction::Loss);
+        let changed = outcome.newly_acked > 0 || outcome.lost > 0 || reduction.is_some();
         // Costs a look at every path.
-        let coupling = if outcome.newly_acked > 0 {
+        let coupling = if changed {
             self.paths.coupling(id)
         } else {
-            Coupling::NONE
+            Coupling::Uncoupled
         };
         let split = self.config.multipath.is_on();
         let path = self.paths.path_mut(id);
@@ -218,12 +216,19 @@ impl Association {
                 let idle = path.flight.is_empty();
                 path.delivery.on_acked(now, outcome.newly_acked, round_trip, idle);
             }
-            path.control.on_ack(AckedOnPath {
-                newly_acked: outcome.newly_acked,
-                flight_before: path.flight.progress().bytes_before,
+        }
+        if changed {
+            path.fast_recoveries += u64::from(reduction.is_some());
+            path.control.on_report(&Report {
+                now,
+                prior_flight: path.flight.progress().bytes_before,
+                acked: outcome.newly_acked,
+                lost: outcome.lost_bytes,
+                reduction,
+                recovering: outcome.phase == Phase::Recovering,
                 advanced: outcome.advanced,
-                in_fast_recovery: outcome.phase == Phase::Recovering,
                 all_acked: path.flight.is_empty() && (split || self.outstanding.is_empty()),
+                smoothed_rtt: path.rto.srtt(),
                 coupling,
             });
         }

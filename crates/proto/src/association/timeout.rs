@@ -5,6 +5,7 @@ use bytes::Bytes;
 
 use super::timers::expired;
 use super::{Association, State, write_packet};
+use crate::congestion::{Controller, Reduction, Report};
 use crate::control::Request;
 use crate::event::CloseReason;
 use crate::path::{Candidate, HeartbeatAnswer, HeartbeatInfo, PathId};
@@ -117,13 +118,26 @@ impl Association {
         if !setting_up {
             path.rto.back_off();
         }
+        let prior_flight = path.flight.bytes();
+        let lost = self.outstanding.on_timeout(id, &mut self.paths);
+        let path = self.paths.path_mut(id);
+        path.delivery.on_lost(lost);
         // What the peer answers and drops because its window is closed was not lost on the way (§6.1 A).
         if !probe {
-            path.control.on_timeout(coupling);
             path.single_packet = true;
+            path.control.on_report(&Report {
+                now,
+                prior_flight,
+                acked: 0,
+                lost: prior_flight,
+                reduction: Some(Reduction::Timeout),
+                recovering: false,
+                advanced: false,
+                all_acked: false,
+                smoothed_rtt: path.rto.srtt(),
+                coupling,
+            });
         }
-        let lost = self.outstanding.on_timeout(id, &mut self.paths);
-        self.paths.path_mut(id).delivery.on_lost(lost);
         self.advance_forward_point(now);
         self.sources.forward.on_timeout(&self.outstanding);
         if !probe && !setting_up && !self.on_path_error(now, id, true) {
@@ -131,7 +145,7 @@ impl Association {
         }
         let path = self.paths.path_mut(id);
         if !probe && path.pmtu.on_timeout(now, path.silent_timeouts) {
-            path.control.on_max_data(path.pmtu.max_data());
+            path.control.on_packet_size(path.pmtu.max_data());
             self.counters.mtu_black_holes += 1;
         }
         // E3: as much as one packet holds leaves at once, wherever it goes.

@@ -1,93 +1,111 @@
-//! Congestion control of a path: the seam, and RFC 9260 §7.2 in it.
+//! Congestion control of a path (RFC 9260 §7.2): the interface of its algorithms, and RFC 9260's own.
+//!
+//! Each path has a [`Controller`], which decides how many bytes may be in flight there. [`crate::Config::congestion_control`]
+//! chooses the algorithm. `docs/CONGESTION-CONTROLLERS.md` shows how to write another one.
 
+mod choice;
 mod coupled;
 mod rfc9260;
 
-use crate::config::RecoveryRules;
+use core::fmt::Debug;
+use core::time::Duration;
 
-pub(crate) use coupled::{Coupling, Member};
-pub(crate) use rfc9260::Rfc9260;
+use crate::time::Timestamp;
 
-/// What one acknowledgement did to one path.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct AckedOnPath {
-    /// Bytes acknowledged for the first time, by the cumulative ack or a gap block.
-    pub(crate) newly_acked: usize,
-    /// Bytes of DATA chunks in flight before the acknowledgement.
-    pub(crate) flight_before: usize,
-    /// Whether what arrives in order went on: the cumulative TSN ack point moved (§7.2.1).
-    pub(crate) advanced: bool,
-    /// Whether losses are being repaired.
-    pub(crate) in_fast_recovery: bool,
-    /// Whether nothing is in flight on the path any more.
-    pub(crate) all_acked: bool,
-    /// How the window depends on those of other paths.
-    pub(crate) coupling: Coupling,
-}
+pub(crate) use choice::AnyController;
+pub use choice::{CongestionControl, ControllerFactory};
+pub use coupled::Coupling;
+pub(crate) use coupled::Member;
 
-/// The controllers; one variant each.
-#[derive(Clone, Debug)]
-pub(crate) enum Controller {
-    Rfc9260(Rfc9260),
-}
+/// A congestion control algorithm at work on one path. All bytes are those of whole DATA chunks, with chunk header and padding
+/// (RFC 9260 §1.6 and §7.2.2 count so).
+///
+/// The sender asks for [`Controller::window`] before each packet. It calls the other methods after what they tell has happened.
+pub trait Controller: Debug + Send {
+    /// A DATA chunk of `bytes` was sent, a retransmission too; with it `flight` bytes are in flight on the path.
+    fn on_sent(&mut self, now: Timestamp, bytes: usize, flight: usize) {
+        let _ = (now, bytes, flight);
+    }
 
-impl Controller {
-    /// `max_data` is PMDCS, the largest DATA chunk that fits a packet of the path.
-    /// `initial_window` is in packets, if not RFC 9260's.
-    pub(crate) fn new(
-        max_data: usize,
-        ipv6: bool,
-        rules: &RecoveryRules,
-        initial_window: Option<u32>,
-    ) -> Self {
-        let mut control = Rfc9260::new(max_data, ipv6, rules);
-        if let Some(packets) = initial_window {
-            control.cwnd = packets as usize * max_data;
+    /// An acknowledgement or a timer changed what is in flight on the path. Called once for each of them, and only if bytes were
+    /// acknowledged or found lost.
+    fn on_report(&mut self, report: &Report);
+
+    /// The path carried no DATA for another RTO (RFC 9260 §7.2.1); `first` in this pause. Called when DATA is to leave again, once
+    /// for each RTO that passed.
+    fn on_idle(&mut self, now: Timestamp, first: bool) {
+        let _ = (now, first);
+    }
+
+    /// The path MTU changed: a packet of the path now has room for a DATA chunk of `max_data` bytes (PMDCS).
+    fn on_packet_size(&mut self, max_data: usize);
+
+    /// The congestion window in bytes. While fewer bytes are in flight, another packet may leave. A path never comes to a halt: with
+    /// nothing in flight, one packet leaves whatever the window is.
+    fn window(&self) -> usize;
+
+    /// The state of the algorithm, for statistics and for the choice of a path.
+    fn metrics(&self) -> Metrics {
+        Metrics {
+            cwnd: self.window(),
+            ssthresh: None,
+            partial_bytes_acked: None,
         }
-        Self::Rfc9260(control)
     }
+}
 
-    pub(crate) fn cwnd(&self) -> usize {
-        let Self::Rfc9260(control) = self;
-        control.cwnd
-    }
+/// A path for which a [`Controller`] is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewPath {
+    /// PMDCS: the largest DATA chunk in bytes that fits a packet of the path.
+    pub max_data: usize,
+    /// The congestion window that the path may begin with, in bytes: RFC 9260 §7.2.1's, or that of
+    /// [`crate::Config::initial_window`].
+    pub initial_window: usize,
+}
 
-    pub(crate) fn ssthresh(&self) -> usize {
-        let Self::Rfc9260(control) = self;
-        control.ssthresh
-    }
+/// What an acknowledgement or a timer did to one path.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Report {
+    /// When the acknowledgement arrived, or the timer expired.
+    pub now: Timestamp,
+    /// Bytes in flight on the path before. The window was used fully if there were no fewer than [`Controller::window`].
+    pub prior_flight: usize,
+    /// Bytes acknowledged for the first time, by the cumulative TSN ack or by gap ack blocks.
+    pub acked: usize,
+    /// Bytes found lost: by missing reports, by a timer, or because their message is abandoned at the first missing report.
+    pub lost: usize,
+    /// Whether the window is to be reduced, and why. Losses of one episode ask for one reduction (RFC 9260 §7.2.4).
+    pub reduction: Option<Reduction>,
+    /// Whether losses found before are still being repaired.
+    pub recovering: bool,
+    /// Whether progress in order was made: the cumulative TSN ack point moved. With several paths at once: the earliest chunk in
+    /// flight on this path was acknowledged (draft-tuexen-tsvwg-sctp-multipath §3.2).
+    pub advanced: bool,
+    /// Whether all data was acknowledged; with several paths at once, all that was sent on this path.
+    pub all_acked: bool,
+    /// The smoothed RTT of the path, once measured.
+    pub smoothed_rtt: Option<Duration>,
+    /// How the window depends on those of other paths, if several paths are used at once.
+    pub coupling: Coupling,
+}
 
-    pub(crate) fn partial_bytes_acked(&self) -> usize {
-        let Self::Rfc9260(control) = self;
-        control.partial_bytes_acked
-    }
+/// Why the congestion window is to be reduced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reduction {
+    /// Chunks were found lost, and no episode of recovery lasts yet.
+    Loss,
+    /// T3-rtx expired: everything in flight on the path was lost.
+    Timeout,
+}
 
-    pub(crate) fn on_ack(&mut self, acked: AckedOnPath) {
-        let Self::Rfc9260(control) = self;
-        control.on_ack(acked);
-    }
-
-    /// Chunks of the path were declared lost by missing reports: one cut a window (§7.2.3).
-    pub(crate) fn on_fast_retransmit(&mut self, coupling: Coupling) {
-        let Self::Rfc9260(control) = self;
-        control.on_fast_retransmit(coupling);
-    }
-
-    /// T3-rtx expired (§7.2.3).
-    pub(crate) fn on_timeout(&mut self, coupling: Coupling) {
-        let Self::Rfc9260(control) = self;
-        control.on_timeout(coupling);
-    }
-
-    /// Nothing was sent on the path for one RTO (§7.2.1); `first` in this pause.
-    pub(crate) fn on_idle(&mut self, first: bool) {
-        let Self::Rfc9260(control) = self;
-        control.on_idle(first);
-    }
-
-    /// The path's PMDCS changed.
-    pub(crate) fn on_max_data(&mut self, max_data: usize) {
-        let Self::Rfc9260(control) = self;
-        control.max_data = max_data;
-    }
+/// The state of a [`Controller`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metrics {
+    /// The congestion window in bytes.
+    pub cwnd: usize,
+    /// The slow start threshold in bytes, if the algorithm has one.
+    pub ssthresh: Option<usize>,
+    /// `partial_bytes_acked` (RFC 9260 §7.2.2), if the algorithm has it.
+    pub partial_bytes_acked: Option<usize>,
 }

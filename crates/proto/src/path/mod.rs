@@ -25,7 +25,7 @@ pub(crate) use rto::Rto;
 pub(crate) use selection::{Candidate, Paths};
 
 use crate::config::Config;
-use crate::congestion::{Controller, Member};
+use crate::congestion::{AnyController, Controller, Member};
 use crate::extension::stream_priority::DelayBound;
 use crate::message::Persistence;
 use crate::stats::PathStats;
@@ -74,7 +74,7 @@ pub(crate) struct Path {
     ports: Ports,
     pub(crate) state: PathState,
     pub(crate) rto: Rto,
-    pub(crate) control: Controller,
+    pub(crate) control: AnyController,
     /// What may be in flight for less urgent data to leave, if that is bounded.
     pub(crate) delay_bound: Option<DelayBound>,
     pub(crate) pmtu: Pmtu,
@@ -152,12 +152,7 @@ impl Path {
             },
             state: PathState::Unconfirmed,
             rto: Rto::new(&config.rto),
-            control: Controller::new(
-                pmtu.max_data(),
-                remote.is_ipv6(),
-                &config.recovery,
-                config.initial_window,
-            ),
+            control: AnyController::new(config, pmtu.max_data(), remote.is_ipv6()),
             delay_bound: config
                 .low_priority_delay
                 .map(|target| DelayBound::new(target, now)),
@@ -205,14 +200,14 @@ impl Path {
     /// Whether the congestion window lets another packet with DATA out (§6.1 B).
     pub(crate) fn has_cwnd_room(&self) -> bool {
         let waits = self.single_packet && !self.flight.is_empty();
-        self.flight.bytes() < self.control.cwnd() && !waits && self.flight.has_numbers()
+        self.flight.bytes() < self.control.window() && !waits && self.flight.has_numbers()
     }
 
     /// Whether the peer is asked to acknowledge a chunk at once (RFC 7053 §5.1), because no second packet leaves before. If
     /// its message may be abandoned meanwhile, a delayed acknowledgement would not tell whether the chunk arrived or was
     /// skipped, and the window would stay at one packet.
     pub(crate) fn needs_ack_at_once(&self, persistence: Persistence) -> bool {
-        let one_packet = self.control.cwnd() <= self.pmtu.max_data();
+        let one_packet = self.control.window() <= self.pmtu.max_data();
         self.single_packet || (one_packet && persistence.is_partial())
     }
 
@@ -250,7 +245,7 @@ impl Path {
     /// Bytes that the congestion window lets out in this time; no limit before the round-trip time is known.
     pub(crate) fn sent_within(&self, time: Duration) -> usize {
         let round_trip = self.rto.srtt().map_or(0, |srtt| srtt.as_nanos());
-        let bytes = (self.control.cwnd() as u128).saturating_mul(time.as_nanos());
+        let bytes = (self.control.window() as u128).saturating_mul(time.as_nanos());
         bytes
             .checked_div(round_trip)
             .map_or(usize::MAX, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
@@ -268,6 +263,7 @@ impl Path {
     /// A DATA chunk of `size` bytes, `payload` of them user data, left on this path.
     pub(crate) fn on_data_sent(&mut self, now: Timestamp, size: usize, payload: usize) {
         self.delivery.on_sent();
+        self.control.on_sent(now, size, self.flight.bytes());
         self.burst.room = self.burst.room.saturating_sub(size);
         self.idle = Idle {
             since: now,
@@ -294,7 +290,7 @@ impl Path {
             if now.saturating_duration_since(self.idle.since) < rto {
                 return;
             }
-            self.control.on_idle(!self.idle.decayed);
+            self.control.on_idle(now, !self.idle.decayed);
             self.idle = Idle {
                 since: self.idle.since + rto,
                 decayed: true,
@@ -311,17 +307,23 @@ impl Path {
         }
     }
 
+    /// The slow start threshold; without one, slow start would go on for ever.
+    pub(crate) fn ssthresh(&self) -> usize {
+        self.control.metrics().ssthresh.unwrap_or(usize::MAX)
+    }
+
     /// This path as the others of its association see it.
     pub(crate) fn member(&self) -> Member {
         Member {
-            cwnd: self.control.cwnd(),
-            ssthresh: self.control.ssthresh(),
+            cwnd: self.control.window(),
+            ssthresh: self.ssthresh(),
             round_trip: self.rto.srtt().unwrap_or(self.rto.current()),
         }
     }
 
     pub(crate) fn stats(&self, primary: PathId) -> PathStats {
         let (data_chunks_sent, chunks_repeated, chunks_lost) = self.delivery.chunks();
+        let control = self.control.metrics();
         PathStats {
             id: self.id,
             local: self.local,
@@ -331,10 +333,10 @@ impl Path {
             srtt: self.rto.srtt(),
             rttvar: self.rto.rttvar(),
             rto: self.rto.current(),
-            cwnd: self.control.cwnd(),
-            ssthresh: self.control.ssthresh(),
+            cwnd: control.cwnd,
+            ssthresh: self.ssthresh(),
             flight_size: self.flight.bytes(),
-            partial_bytes_acked: self.control.partial_bytes_acked(),
+            partial_bytes_acked: control.partial_bytes_acked.unwrap_or(0),
             pmtu: self.pmtu.current(),
             error_count: self.error_count,
             timeouts: self.timeouts,

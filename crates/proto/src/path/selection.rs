@@ -225,7 +225,7 @@ impl Paths {
     /// How the window of a path depends on those of the others that carry data.
     pub(crate) fn coupling(&self, id: PathId) -> Coupling {
         if !self.multipath.is_on() {
-            return Coupling::NONE;
+            return Coupling::Uncoupled;
         }
         let carries = |path: &&Path| path.id == id || !path.flight.is_empty();
         let members = self.all.iter().filter(carries).map(Path::member);

@@ -1,0 +1,153 @@
+//! Which congestion control algorithm a path has: the setting, and the controller made of it.
+
+use core::fmt;
+use std::sync::Arc;
+
+use super::rfc9260::Rfc9260;
+use super::{Controller, Metrics, NewPath, Report};
+use crate::config::Config;
+use crate::time::Timestamp;
+
+/// The congestion control algorithm of the paths.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub enum CongestionControl {
+    /// RFC 9260 §7.2: slow start, congestion avoidance, half the window after a loss.
+    #[default]
+    Rfc9260,
+    /// An algorithm of the application's own: see [`CongestionControl::external`].
+    External(ControllerFactory),
+}
+
+impl CongestionControl {
+    /// An algorithm of the application's own. `make` is called once for each path of each association, and again for each path
+    /// if the peer restarts.
+    pub fn external<C: Controller + 'static>(make: impl Fn(&NewPath) -> C + Send + Sync + 'static) -> Self {
+        Self::External(ControllerFactory {
+            make: Arc::new(move |path| Box::new(make(path))),
+        })
+    }
+}
+
+type Make = dyn Fn(&NewPath) -> Box<dyn Controller> + Send + Sync;
+
+/// Makes the controllers of [`CongestionControl::External`]. Two factories are equal if one is a clone of the other.
+#[derive(Clone)]
+pub struct ControllerFactory {
+    make: Arc<Make>,
+}
+
+impl fmt::Debug for ControllerFactory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ControllerFactory").finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for ControllerFactory {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.make, &other.make)
+    }
+}
+
+/// The controller of a path. One `match` for each call; only an external controller is called through a pointer.
+#[derive(Debug)]
+pub(crate) enum AnyController {
+    Rfc9260(Rfc9260),
+    External(Box<dyn Controller>),
+}
+
+impl AnyController {
+    /// `max_data` is PMDCS, the largest DATA chunk that fits a packet of the path.
+    pub(crate) fn new(config: &Config, max_data: usize, ipv6: bool) -> Self {
+        let path = NewPath {
+            max_data,
+            initial_window: config.initial_window.map_or_else(
+                || Rfc9260::initial_window(max_data, ipv6),
+                |packets| packets as usize * max_data,
+            ),
+        };
+        match &config.congestion_control {
+            CongestionControl::Rfc9260 => Self::Rfc9260(Rfc9260::new(&path, &config.recovery)),
+            CongestionControl::External(factory) => Self::External((factory.make)(&path)),
+        }
+    }
+}
+
+impl Controller for AnyController {
+    fn on_sent(&mut self, now: Timestamp, bytes: usize, flight: usize) {
+        match self {
+            Self::Rfc9260(control) => control.on_sent(now, bytes, flight),
+            Self::External(control) => control.on_sent(now, bytes, flight),
+        }
+    }
+
+    fn on_report(&mut self, report: &Report) {
+        match self {
+            Self::Rfc9260(control) => control.on_report(report),
+            Self::External(control) => control.on_report(report),
+        }
+    }
+
+    fn on_idle(&mut self, now: Timestamp, first: bool) {
+        match self {
+            Self::Rfc9260(control) => control.on_idle(now, first),
+            Self::External(control) => control.on_idle(now, first),
+        }
+    }
+
+    fn on_packet_size(&mut self, max_data: usize) {
+        match self {
+            Self::Rfc9260(control) => control.on_packet_size(max_data),
+            Self::External(control) => control.on_packet_size(max_data),
+        }
+    }
+
+    fn window(&self) -> usize {
+        match self {
+            Self::Rfc9260(control) => control.window(),
+            // A window of nothing would halt the path for good: no acknowledgement would open it again.
+            Self::External(control) => control.window().max(1),
+        }
+    }
+
+    fn metrics(&self) -> Metrics {
+        match self {
+            Self::Rfc9260(control) => control.metrics(),
+            Self::External(control) => control.metrics(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Shut;
+
+    impl Controller for Shut {
+        fn on_report(&mut self, _: &Report) {}
+
+        fn on_packet_size(&mut self, _: usize) {}
+
+        fn window(&self) -> usize {
+            0
+        }
+    }
+
+    #[test]
+    fn an_external_window_of_nothing_lets_a_packet_out() {
+        let config = Config {
+            congestion_control: CongestionControl::external(|_| Shut),
+            ..Config::default()
+        };
+        assert_eq!(AnyController::new(&config, 1000, false).window(), 1);
+    }
+
+    #[test]
+    fn settings_are_equal_if_they_share_a_factory() {
+        let [one, other] = [(); 2].map(|()| CongestionControl::external(|_| Shut));
+        assert_eq!(one, one.clone());
+        assert_ne!(one, other);
+        assert_ne!(one, CongestionControl::default());
+    }
+}
