@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use anabranch_wire::Tsn;
 use anabranch_wire::chunk::OwnChunkTypes;
 
-use crate::congestion::CongestionControl;
+use crate::controller::CongestionControl;
 use crate::message::DiscardNotice;
 
 pub use multipath::{

@@ -13,8 +13,9 @@
 
 mod association;
 mod config;
-pub mod congestion;
+mod congestion;
 mod control;
+pub mod controller;
 mod endpoint;
 mod error;
 mod event;

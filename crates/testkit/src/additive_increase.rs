@@ -1,6 +1,6 @@
 //! The example of `docs/CONGESTION-CONTROLLERS.md`, which shows this file: additive increase, multiplicative decrease.
 
-use anabranch_proto::congestion::{Controller, NewPath, Reduction, Report};
+use anabranch_proto::controller::{Controller, NewPath, Reduction, Report};
 
 /// A window that grows by one packet for each window acknowledged, and is halved when chunks are lost. No slow start.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
 use anabranch_netsim::{LinkConfig, LossModel};
-use anabranch_proto::congestion::{
+use anabranch_proto::controller::{
     CongestionControl, Controller, Coupling, Metrics, NewPath, Reduction, Report,
 };
 use anabranch_proto::{Config, MultipathMode, PathStats, Timestamp};
@@ -33,7 +33,7 @@ struct Log {
     reports: Vec<Seen>,
     /// Bytes.
     sent: usize,
-    /// Chunks that left though the window was full.
+    /// Packets that left though the window was full.
     beyond: u64,
     /// Pauses, each with whether it was the first RTO of it.
     idle: Vec<bool>,
@@ -213,7 +213,7 @@ fn the_example_controls_a_lossy_path() {
         let timeouts = log.reductions(Reduction::Timeout);
         assert!(losses > 50, "{losses}");
         assert_eq!((losses, timeouts), (stats.fast_recoveries, stats.timeouts));
-        // A chunk leaves if less than the window is in flight; one packet after each reduction leaves in any case (§7.2.4).
+        // A packet leaves if less than the window is in flight; one packet after each reduction leaves in any case (§7.2.4).
         assert!(log.beyond <= losses + timeouts, "{}", log.beyond);
 
         let rtt = |report: &Report| report.smoothed_rtt.is_some_and(|rtt| rtt >= 2 * link().delay);

@@ -4,7 +4,7 @@ use anabranch_wire::StreamId;
 use anabranch_wire::packet::PacketWriter;
 
 use super::Association;
-use crate::congestion::Controller;
+use crate::controller::Controller;
 use crate::event::{Event, Undelivered};
 use crate::message::DiscardNotice;
 use crate::message::{AbandonPolicy, Persistence, UnsentMessage};

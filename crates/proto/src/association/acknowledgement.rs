@@ -8,7 +8,7 @@ use anabranch_wire::chunk::{NrSack, Sack};
 
 use super::Association;
 use crate::config::Config;
-use crate::congestion::{Controller, Coupling, Reduction, Report};
+use crate::controller::{Controller, Coupling, Reduction, Report};
 use crate::event::CloseReason;
 use crate::path::PathId;
 use crate::recovery::{

@@ -5,7 +5,7 @@ use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{Abort, Chunk};
 
 use super::{Association, ControlQueue, Notices, State};
-use crate::congestion::Controller;
+use crate::controller::Controller;
 use crate::event::{CloseReason, EndpointEvent, Event, PathError};
 use crate::extension::ControlSources;
 use crate::inbound::Inbound;

@@ -5,8 +5,8 @@ use bytes::Bytes;
 
 use super::timers::expired;
 use super::{Association, State, write_packet};
-use crate::congestion::{Controller, Reduction, Report};
 use crate::control::Request;
+use crate::controller::{Controller, Reduction, Report};
 use crate::event::CloseReason;
 use crate::path::{Candidate, HeartbeatAnswer, HeartbeatInfo, PathId};
 use crate::time::Timestamp;

@@ -9,6 +9,7 @@
 use core::time::Duration;
 
 use crate::config::CoupledControl;
+use crate::controller::Coupling;
 
 /// One path with data in flight, as the others see it.
 #[derive(Clone, Copy, Debug)]
@@ -16,27 +17,6 @@ pub(crate) struct Member {
     pub(crate) cwnd: usize,
     pub(crate) ssthresh: usize,
     pub(crate) round_trip: Duration,
-}
-
-/// How the congestion window of a path depends on those of the other paths that carry data ([`CoupledControl`]).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Coupling {
-    /// Not at all: the path is a flow of its own, as RFC 9260 has it.
-    Uncoupled,
-    /// Linked increases (RFC 6356 §3).
-    Linked {
-        /// What the path takes of the growth that one flow would have in congestion avoidance, at most 1.
-        avoidance: f64,
-        /// Paths with data in flight, this path included.
-        paths: usize,
-    },
-    /// Resource pooling (CMT/RPv1).
-    Pooled {
-        /// Congestion windows of the other paths with data in flight, summed up, in bytes.
-        other_windows: usize,
-        /// Their slow start thresholds, summed up, in bytes. A path counts with twice its window if that is less.
-        other_thresholds: usize,
-    },
 }
 
 impl Coupling {

@@ -1,7 +1,7 @@
 //! Slow start, congestion avoidance and window reductions, as RFC 9260 §7.2 has them.
 
-use super::{Controller, Coupling, Metrics, NewPath, Reduction, Report};
 use crate::config::RecoveryRules;
+use crate::controller::{Controller, Coupling, Metrics, NewPath, Reduction, Report};
 use crate::time::Timestamp;
 
 /// The state of RFC 9260's congestion control for one path; all in bytes of DATA chunks, headers and padding
@@ -84,6 +84,7 @@ impl Rfc9260 {
 }
 
 impl Controller for Rfc9260 {
+    #[inline]
     fn on_report(&mut self, report: &Report) {
         if report.acked > 0 {
             self.grow(report);
@@ -111,6 +112,7 @@ impl Controller for Rfc9260 {
         self.max_data = max_data;
     }
 
+    #[inline]
     fn window(&self) -> usize {
         self.cwnd
     }

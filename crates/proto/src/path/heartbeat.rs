@@ -7,7 +7,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use super::{Path, PathId, PathState, Paths};
 use crate::config::Config;
-use crate::congestion::Controller;
+use crate::controller::Controller;
 use crate::random::Random;
 use crate::time::Timestamp;
 

@@ -25,7 +25,8 @@ pub(crate) use rto::Rto;
 pub(crate) use selection::{Candidate, Paths};
 
 use crate::config::Config;
-use crate::congestion::{AnyController, Controller, Member};
+use crate::congestion::{AnyController, Member};
+use crate::controller::Controller;
 use crate::extension::stream_priority::DelayBound;
 use crate::message::Persistence;
 use crate::stats::PathStats;
@@ -263,7 +264,6 @@ impl Path {
     /// A DATA chunk of `size` bytes, `payload` of them user data, left on this path.
     pub(crate) fn on_data_sent(&mut self, now: Timestamp, size: usize, payload: usize) {
         self.delivery.on_sent();
-        self.control.on_sent(now, size, self.flight.bytes());
         self.burst.room = self.burst.room.saturating_sub(size);
         self.idle = Idle {
             since: now,
@@ -272,6 +272,14 @@ impl Path {
         self.data_bytes_sent += payload as u64;
         if self.t3.is_none() {
             self.start_t3(now);
+        }
+    }
+
+    /// A packet with DATA left on this path; `before` bytes were in flight before it.
+    pub(crate) fn on_packet_sent(&mut self, now: Timestamp, before: usize) {
+        let flight = self.flight.bytes();
+        if flight > before {
+            self.control.on_sent(now, flight - before, flight);
         }
     }
 

@@ -21,7 +21,7 @@ use core::time::Duration;
 use super::selection::Paths;
 use super::{Path, PathId, PathState};
 use crate::config::{PathScheduler, RetransmissionPolicy};
-use crate::congestion::Controller;
+use crate::controller::Controller;
 use crate::time::Timestamp;
 
 /// How long it is remembered that the peer sent data by a path.

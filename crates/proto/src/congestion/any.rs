@@ -1,52 +1,9 @@
-//! Which congestion control algorithm a path has: the setting, and the controller made of it.
-
-use core::fmt;
-use std::sync::Arc;
+//! The controller of a path, of whatever algorithm.
 
 use super::rfc9260::Rfc9260;
-use super::{Controller, Metrics, NewPath, Report};
 use crate::config::Config;
+use crate::controller::{CongestionControl, Controller, Metrics, NewPath, Report};
 use crate::time::Timestamp;
-
-/// The congestion control algorithm of the paths.
-#[derive(Clone, Debug, PartialEq, Default)]
-pub enum CongestionControl {
-    /// RFC 9260 §7.2: slow start, congestion avoidance, half the window after a loss.
-    #[default]
-    Rfc9260,
-    /// An algorithm of the application's own: see [`CongestionControl::external`].
-    External(ControllerFactory),
-}
-
-impl CongestionControl {
-    /// An algorithm of the application's own. `make` is called once for each path of each association, and again for each path
-    /// if the peer restarts.
-    pub fn external<C: Controller + 'static>(make: impl Fn(&NewPath) -> C + Send + Sync + 'static) -> Self {
-        Self::External(ControllerFactory {
-            make: Arc::new(move |path| Box::new(make(path))),
-        })
-    }
-}
-
-type Make = dyn Fn(&NewPath) -> Box<dyn Controller> + Send + Sync;
-
-/// Makes the controllers of [`CongestionControl::External`]. Two factories are equal if one is a clone of the other.
-#[derive(Clone)]
-pub struct ControllerFactory {
-    make: Arc<Make>,
-}
-
-impl fmt::Debug for ControllerFactory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ControllerFactory").finish_non_exhaustive()
-    }
-}
-
-impl PartialEq for ControllerFactory {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.make, &other.make)
-    }
-}
 
 /// The controller of a path. One `match` for each call; only an external controller is called through a pointer.
 #[derive(Debug)]
@@ -67,12 +24,13 @@ impl AnyController {
         };
         match &config.congestion_control {
             CongestionControl::Rfc9260 => Self::Rfc9260(Rfc9260::new(&path, &config.recovery)),
-            CongestionControl::External(factory) => Self::External((factory.make)(&path)),
+            CongestionControl::External(factory) => Self::External(factory.make(&path)),
         }
     }
 }
 
 impl Controller for AnyController {
+    #[inline]
     fn on_sent(&mut self, now: Timestamp, bytes: usize, flight: usize) {
         match self {
             Self::Rfc9260(control) => control.on_sent(now, bytes, flight),
@@ -80,6 +38,7 @@ impl Controller for AnyController {
         }
     }
 
+    #[inline]
     fn on_report(&mut self, report: &Report) {
         match self {
             Self::Rfc9260(control) => control.on_report(report),
@@ -101,6 +60,7 @@ impl Controller for AnyController {
         }
     }
 
+    #[inline]
     fn window(&self) -> usize {
         match self {
             Self::Rfc9260(control) => control.window(),
