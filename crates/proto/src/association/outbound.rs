@@ -173,9 +173,8 @@ impl Association {
                 self.push_sources(now, id, turn.map(|turn| self.wire_len(turn)), &mut packet);
             }
             if let Some(turn) = turn {
-                let before = self.paths.path(id).flight.bytes();
                 self.push_data(now, turn, &mut packet);
-                self.paths.path_mut(id).on_packet_sent(now, before);
+                self.paths.path_mut(id).on_packet_sent(now);
                 self.queue.on_packet();
             }
         }

@@ -208,8 +208,8 @@ impl Path {
     /// its message may be abandoned meanwhile, a delayed acknowledgement would not tell whether the chunk arrived or was
     /// skipped, and the window would stay at one packet.
     pub(crate) fn needs_ack_at_once(&self, persistence: Persistence) -> bool {
-        let one_packet = self.control.window() <= self.pmtu.max_data();
-        self.single_packet || (one_packet && persistence.is_partial())
+        let one_packet = || self.control.window() <= self.pmtu.max_data();
+        self.single_packet || (persistence.is_partial() && one_packet())
     }
 
     /// Whether a packet of repeats may leave.
@@ -275,11 +275,11 @@ impl Path {
         }
     }
 
-    /// A packet with DATA left on this path; `before` bytes were in flight before it.
-    pub(crate) fn on_packet_sent(&mut self, now: Timestamp, before: usize) {
-        let flight = self.flight.bytes();
-        if flight > before {
-            self.control.on_sent(now, flight - before, flight);
+    /// The packet that was being filled leaves.
+    pub(crate) fn on_packet_sent(&mut self, now: Timestamp) {
+        let bytes = self.flight.bytes_of_packet();
+        if bytes > 0 {
+            self.control.on_sent(now, bytes, self.flight.bytes());
         }
     }
 
