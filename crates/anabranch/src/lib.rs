@@ -62,6 +62,7 @@ mod senders;
 mod socket;
 
 pub use anabranch_netsim::{LinkConfig, LinkConfigError, LinkStats};
+pub use anabranch_proto::controller;
 pub use anabranch_proto::wire::chunk::OwnChunkTypes;
 pub use anabranch_proto::{
     AckRouting, CoupledControl, EcaConfig, MultipathConfig, MultipathMode, PathScheduler,

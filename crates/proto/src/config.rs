@@ -9,6 +9,8 @@ use std::net::IpAddr;
 use anabranch_wire::Tsn;
 use anabranch_wire::chunk::OwnChunkTypes;
 
+use crate::controller::CongestionControl;
+
 pub use multipath::{
     AckRouting, CoupledControl, EcaConfig, MultipathConfig, MultipathMode, PathScheduler,
     RetransmissionPolicy,
@@ -41,6 +43,8 @@ pub struct Config {
     /// The first congestion window of a path in full packets, at least 2. `None`, the default, is RFC 9260 §7.2.1's, about
     /// three; 10 is RFC 6928's.
     pub initial_window: Option<u32>,
+    /// The congestion control algorithm, one controller a path. Default [`CongestionControl::Rfc9260`].
+    pub congestion_control: CongestionControl,
     /// `Valid.Cookie.Life`: how long a state cookie may be returned. Default 60 s (RFC 9260 §16).
     pub cookie_lifetime: Duration,
     /// The largest IP packet sent on a path until something better is known, in bytes, 576 to 65,535. Default
@@ -307,6 +311,7 @@ impl Default for Config {
             max_burst: 4,
             burst_time: Duration::from_millis(1),
             initial_window: None,
+            congestion_control: CongestionControl::default(),
             cookie_lifetime: Duration::from_secs(60),
             path_mtu: 1280,
             path_mtu_limit: 65_535,

@@ -15,6 +15,7 @@ mod association;
 mod config;
 mod congestion;
 mod control;
+pub mod controller;
 mod endpoint;
 mod error;
 mod event;

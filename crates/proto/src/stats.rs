@@ -117,11 +117,11 @@ pub struct PathStats {
     pub rto: Duration,
     /// Congestion window in bytes.
     pub cwnd: usize,
-    /// Slow start threshold in bytes.
+    /// Slow start threshold in bytes; `usize::MAX` if the congestion control algorithm has none.
     pub ssthresh: usize,
     /// Bytes in flight: whole DATA chunks, their headers and padding included, as `cwnd` counts (RFC 9260 §1.6).
     pub flight_size: usize,
-    /// `partial_bytes_acked` (RFC 9260 §7.2.2).
+    /// `partial_bytes_acked` (RFC 9260 §7.2.2); 0 if the congestion control algorithm has none.
     pub partial_bytes_acked: usize,
     /// Largest IP packet in bytes.
     pub pmtu: u16,

@@ -3,6 +3,7 @@
 //!
 //! Everything panics with what a person needs to find the cause; nothing here is for production.
 
+mod additive_increase;
 pub mod arrows;
 mod bulk;
 mod capture;
@@ -17,6 +18,7 @@ mod talker;
 
 use anabranch_proto::Config;
 
+pub use additive_increase::AdditiveIncrease;
 pub use bulk::{Bulk, Greedy, Sink};
 pub use chunks::{sack, shutdown_chunk};
 pub use ledger::{Ledger, Parcel, Violation};

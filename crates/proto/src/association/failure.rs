@@ -5,6 +5,7 @@ use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{Abort, Chunk};
 
 use super::{Association, ControlQueue, Notices, State};
+use crate::controller::Controller;
 use crate::event::{CloseReason, EndpointEvent, Event, PathError};
 use crate::inbound::Inbound;
 use crate::path::{PathId, PathState};
@@ -24,7 +25,7 @@ impl Association {
             PathError::TooLarge(mtu) => {
                 let path = self.paths.path_mut(path);
                 path.pmtu.on_too_large(now, mtu);
-                path.control.on_max_data(path.pmtu.max_data());
+                path.control.on_packet_size(path.pmtu.max_data());
             }
             PathError::Unreachable => {
                 let in_use = self.paths.path(path).state == PathState::Active;

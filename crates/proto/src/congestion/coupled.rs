@@ -9,6 +9,7 @@
 use core::time::Duration;
 
 use crate::config::CoupledControl;
+use crate::controller::Coupling;
 
 /// One path with data in flight, as the others see it.
 #[derive(Clone, Copy, Debug)]
@@ -18,63 +19,83 @@ pub(crate) struct Member {
     pub(crate) round_trip: Duration,
 }
 
-/// How one path's window depends on the others.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Coupling {
-    /// Of what the window would grow by in slow start.
-    pub(crate) slow_start: f64,
-    /// Whether a window that is just as large as ssthresh, as after each cut, grows as in slow start (RFC 9260 §7.2.1; RFC 5681
-    /// §3.1 leaves it open). It is one packet a cut: little for one flow, much for the small windows of its parts.
-    pub(crate) slow_start_at_threshold: bool,
-    /// Of what it would grow by in congestion avoidance.
-    pub(crate) avoidance: f64,
-    /// What a cut takes from the window, in bytes; `None` is half of it.
-    pub(crate) cut: Option<usize>,
-    /// Of the least ssthresh after a cut.
-    pub(crate) floor: f64,
-}
-
 impl Coupling {
-    /// RFC 9260: each path by itself.
-    pub(crate) const NONE: Self = Self {
-        slow_start: 1.0,
-        slow_start_at_threshold: true,
-        avoidance: 1.0,
-        cut: None,
-        floor: 1.0,
-    };
-
     /// How the window of `this` depends on `members`, of which it is one.
     pub(crate) fn new(
         kind: CoupledControl,
         this: Member,
         members: impl Iterator<Item = Member> + Clone,
     ) -> Self {
-        let count = members.clone().count();
         match kind {
-            CoupledControl::Uncoupled => Self::NONE,
-            CoupledControl::Lia => Self {
+            CoupledControl::Uncoupled => Self::Uncoupled,
+            CoupledControl::Lia => Self::Linked {
+                paths: members.clone().count(),
                 avoidance: lia(this, members),
-                // RFC 9260's floor of four packets is for one flow, not for each of its parts.
-                floor: 1.0 / count.max(1) as f64,
-                slow_start_at_threshold: count <= 1,
-                ..Self::NONE
             },
             CoupledControl::ResourcePooling => {
-                // Without a threshold yet, the window is what is known of the path.
-                let known = |member: &Member| member.ssthresh.min(member.cwnd.max(1) * 2) as f64;
-                let share = known(&this) / members.clone().map(|member| known(&member)).sum::<f64>();
-                let total: usize = members.map(|member| member.cwnd).sum();
-                Self {
-                    slow_start: share,
-                    slow_start_at_threshold: true,
-                    avoidance: share,
-                    cut: Some(total / 2),
-                    floor: share,
+                let sum = |part: fn(&Member) -> usize| {
+                    let all = members.clone().map(|member| part(&member));
+                    all.fold(0, usize::saturating_add).saturating_sub(part(&this))
+                };
+                Self::Pooled {
+                    other_windows: sum(|member| member.cwnd),
+                    other_thresholds: sum(|member| threshold(member.cwnd, member.ssthresh)),
                 }
             }
         }
     }
+
+    /// What a window of `cwnd` bytes takes of the growth that one flow would have in slow start.
+    pub(super) fn slow_start(self, cwnd: usize, ssthresh: usize) -> f64 {
+        match self {
+            Self::Uncoupled | Self::Linked { .. } => 1.0,
+            Self::Pooled { other_thresholds, .. } => share(threshold(cwnd, ssthresh), other_thresholds),
+        }
+    }
+
+    /// The same in congestion avoidance.
+    pub(super) fn avoidance(self, cwnd: usize, ssthresh: usize) -> f64 {
+        match self {
+            Self::Linked { avoidance, .. } => avoidance,
+            Self::Uncoupled | Self::Pooled { .. } => self.slow_start(cwnd, ssthresh),
+        }
+    }
+
+    /// Whether a window that is just as large as ssthresh, as after each reduction, grows as in slow start (RFC 9260 §7.2.1;
+    /// RFC 5681 §3.1 leaves it open). It is one packet a reduction: little for one flow, much for the small windows of its parts.
+    pub(super) fn slow_starts_at_threshold(self) -> bool {
+        match self {
+            Self::Linked { paths, .. } => paths <= 1,
+            Self::Uncoupled | Self::Pooled { .. } => true,
+        }
+    }
+
+    /// What a reduction takes from a window of `cwnd` bytes.
+    pub(super) fn reduction(self, cwnd: usize) -> usize {
+        match self {
+            Self::Uncoupled | Self::Linked { .. } => cwnd - cwnd / 2,
+            Self::Pooled { other_windows, .. } => other_windows.saturating_add(cwnd) / 2,
+        }
+    }
+
+    /// The part of the least ssthresh of one flow that is the least for this path.
+    pub(super) fn floor(self, cwnd: usize, ssthresh: usize) -> f64 {
+        match self {
+            // RFC 9260's floor of four packets is for one flow, not for each of its parts.
+            Self::Linked { paths, .. } => 1.0 / paths.max(1) as f64,
+            Self::Uncoupled | Self::Pooled { .. } => self.slow_start(cwnd, ssthresh),
+        }
+    }
+}
+
+/// Without a threshold yet, the window is what is known of the path.
+fn threshold(cwnd: usize, ssthresh: usize) -> usize {
+    ssthresh.min(cwnd.max(1).saturating_mul(2))
+}
+
+/// The share of `own` in the sum of both.
+fn share(own: usize, others: usize) -> f64 {
+    own as f64 / (own as f64 + others as f64)
 }
 
 /// RFC 6356 §3: a window's worth of acknowledgements adds alpha · cwnd / cwnd_total packets, one at most, with
@@ -110,24 +131,28 @@ mod tests {
     #[test]
     fn one_path_is_rfc_9260() {
         let alone = |kind| coupling(kind, &[member(10_000, 50)])[0];
-        assert_eq!(alone(CoupledControl::Uncoupled), Coupling::NONE);
+        assert_eq!(alone(CoupledControl::Uncoupled), Coupling::Uncoupled);
         let linked = alone(CoupledControl::Lia);
-        assert!((linked.avoidance - 1.0).abs() < 1e-9 && linked.slow_start_at_threshold);
+        let avoidance = linked.avoidance(10_000, usize::MAX);
+        assert!((avoidance - 1.0).abs() < 1e-9 && linked.slow_starts_at_threshold());
         let pooled = alone(CoupledControl::ResourcePooling);
-        assert_eq!((pooled.avoidance, pooled.cut), (1.0, Some(5000)));
+        let avoidance = pooled.avoidance(10_000, usize::MAX);
+        assert_eq!((avoidance, pooled.reduction(10_000)), (1.0, 5000));
     }
 
     #[test]
     fn equal_paths_share_the_growth_of_one() {
         // With n equal paths alpha is 1/n, and each has 1/n of the summed windows.
         for coupling in coupling(CoupledControl::Lia, &[member(10_000, 50); 4]) {
-            assert!((coupling.avoidance - 1.0 / 16.0).abs() < 1e-9, "{coupling:?}");
-            assert_eq!((coupling.slow_start, coupling.cut), (1.0, None));
-            assert!(!coupling.slow_start_at_threshold);
+            let avoidance = coupling.avoidance(10_000, usize::MAX);
+            assert!((avoidance - 1.0 / 16.0).abs() < 1e-9, "{coupling:?}");
+            let slow_start = coupling.slow_start(10_000, usize::MAX);
+            assert_eq!((slow_start, coupling.reduction(10_000)), (1.0, 5000));
+            assert!(!coupling.slow_starts_at_threshold());
         }
         for coupling in coupling(CoupledControl::ResourcePooling, &[member(10_000, 50); 4]) {
-            assert!((coupling.avoidance - 0.25).abs() < 1e-9);
-            assert_eq!(coupling.cut, Some(20_000));
+            assert!((coupling.avoidance(10_000, usize::MAX) - 0.25).abs() < 1e-9);
+            assert_eq!(coupling.reduction(10_000), 20_000);
         }
     }
 
@@ -135,7 +160,8 @@ mod tests {
     fn no_path_grows_faster_than_alone() {
         let members = [member(3000, 10), member(90_000, 400), member(20_000, 80)];
         for coupling in coupling(CoupledControl::Lia, &members) {
-            assert!(coupling.avoidance > 0.0 && coupling.avoidance <= 1.0);
+            let avoidance = coupling.avoidance(3000, usize::MAX);
+            assert!(avoidance > 0.0 && avoidance <= 1.0);
         }
     }
 }

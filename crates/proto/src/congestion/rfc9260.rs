@@ -1,61 +1,67 @@
-//! Slow start, congestion avoidance and the cuts, as RFC 9260 §7.2 has them.
+//! Slow start, congestion avoidance and window reductions, as RFC 9260 §7.2 has them.
 
-use super::{AckedOnPath, Coupling};
 use crate::config::RecoveryRules;
+use crate::controller::{Controller, Coupling, Metrics, NewPath, Reduction, Report};
+use crate::time::Timestamp;
 
 /// The state of RFC 9260's congestion control for one path; all in bytes of DATA chunks, headers and padding
 /// included (§1.6 and §7.2.2 count so).
 #[derive(Clone, Debug)]
 pub(crate) struct Rfc9260 {
-    pub(super) cwnd: usize,
-    pub(super) ssthresh: usize,
-    pub(super) partial_bytes_acked: usize,
+    cwnd: usize,
+    ssthresh: usize,
+    partial_bytes_acked: usize,
     /// PMDCS: the largest DATA chunk that fits a packet of the path.
-    pub(super) max_data: usize,
-    /// The least ssthresh after a cut, in PMDCS.
+    max_data: usize,
+    /// The least ssthresh after a reduction, in PMDCS.
     floor: usize,
 }
 
 impl Rfc9260 {
     /// §7.2.1: about three full packets of 1,500 bytes; `ipv6` takes the larger header off.
-    pub(super) fn new(max_data: usize, ipv6: bool, rules: &RecoveryRules) -> Self {
+    pub(super) fn initial_window(max_data: usize, ipv6: bool) -> usize {
         let few = if ipv6 { 4344 } else { 4404 };
-        let cwnd = (4 * max_data).min((2 * max_data).max(few));
+        (4 * max_data).min((2 * max_data).max(few))
+    }
+
+    pub(super) fn new(path: &NewPath, rules: &RecoveryRules) -> Self {
         Self {
-            cwnd,
+            cwnd: path.initial_window,
             ssthresh: rules.initial_ssthresh,
             partial_bytes_acked: 0,
-            max_data,
+            max_data: path.max_data,
             floor: rules.ssthresh_floor,
         }
     }
 
     /// §7.2.1 and §7.2.2.
-    pub(super) fn on_ack(&mut self, acked: AckedOnPath) {
-        let fully_used = acked.flight_before >= self.cwnd;
-        let above = if acked.coupling.slow_start_at_threshold {
+    fn grow(&mut self, report: &Report) {
+        let fully_used = report.prior_flight >= self.cwnd;
+        let coupling = report.coupling;
+        let above = if coupling.slow_starts_at_threshold() {
             self.cwnd > self.ssthresh
         } else {
             self.cwnd >= self.ssthresh
         };
         if above {
-            let grows = fully_used && !acked.in_fast_recovery;
-            self.avoid_congestion(acked.newly_acked, grows, acked.coupling);
-        } else if fully_used && acked.advanced && !acked.in_fast_recovery {
-            self.cwnd += part(acked.newly_acked.min(self.max_data), acked.coupling.slow_start);
+            let grows = fully_used && !report.recovering;
+            self.avoid_congestion(report.acked, grows, coupling);
+        } else if fully_used && report.advanced && !report.recovering {
+            let share = coupling.slow_start(self.cwnd, self.ssthresh);
+            self.cwnd += part(report.acked.min(self.max_data), share);
         }
-        if acked.all_acked {
+        if report.all_acked {
             self.partial_bytes_acked = 0;
         }
     }
 
     /// §7.2.2: about one PMDCS a round trip.
-    fn avoid_congestion(&mut self, newly_acked: usize, fully_used: bool, coupling: Coupling) {
-        self.partial_bytes_acked += newly_acked;
+    fn avoid_congestion(&mut self, acked: usize, grows: bool, coupling: Coupling) {
+        self.partial_bytes_acked += acked;
         if self.partial_bytes_acked >= self.cwnd {
-            if fully_used {
+            if grows {
                 self.partial_bytes_acked -= self.cwnd;
-                self.cwnd += part(self.max_data, coupling.avoidance);
+                self.cwnd += part(self.max_data, coupling.avoidance(self.cwnd, self.ssthresh));
             } else {
                 // Not used: credit must not pile up for a later burst of growth.
                 self.partial_bytes_acked = self.cwnd;
@@ -64,27 +70,34 @@ impl Rfc9260 {
     }
 
     /// §7.2.3.
-    fn cut(&mut self, coupling: Coupling) {
-        let less = coupling.cut.unwrap_or(self.cwnd - self.cwnd / 2);
-        let floor = part(self.floor * self.max_data, coupling.floor).max(self.max_data);
+    fn reduce(&mut self, reduction: Reduction, coupling: Coupling) {
+        let share = coupling.floor(self.cwnd, self.ssthresh);
+        let floor = part(self.floor * self.max_data, share).max(self.max_data);
+        let less = coupling.reduction(self.cwnd);
         self.ssthresh = self.cwnd.saturating_sub(less).max(floor);
         self.partial_bytes_acked = 0;
+        self.cwnd = match reduction {
+            Reduction::Loss => self.ssthresh,
+            Reduction::Timeout => self.max_data,
+        };
     }
+}
 
-    pub(super) fn on_fast_retransmit(&mut self, coupling: Coupling) {
-        self.cut(coupling);
-        self.cwnd = self.ssthresh;
-    }
-
-    pub(super) fn on_timeout(&mut self, coupling: Coupling) {
-        self.cut(coupling);
-        self.cwnd = self.max_data;
+impl Controller for Rfc9260 {
+    #[inline]
+    fn on_report(&mut self, report: &Report) {
+        if report.acked > 0 {
+            self.grow(report);
+        }
+        if let Some(reduction) = report.reduction {
+            self.reduce(reduction, report.coupling);
+        }
     }
 
     /// §7.2.1: per RTO without data, half the window, not below four packets; what was known before the pause
     /// stays known as ssthresh. A window that is not lowered adjusts nothing: else a path on which nothing was sent yet,
     /// as all but the primary one, would begin in congestion avoidance, with four packets.
-    pub(super) fn on_idle(&mut self, first: bool) {
+    fn on_idle(&mut self, _: Timestamp, first: bool) {
         let lowered = (self.cwnd / 2).max(4 * self.max_data);
         if lowered >= self.cwnd {
             return;
@@ -93,6 +106,23 @@ impl Rfc9260 {
             self.ssthresh = self.cwnd.max(self.floor * self.max_data);
         }
         self.cwnd = lowered;
+    }
+
+    fn on_packet_size(&mut self, max_data: usize) {
+        self.max_data = max_data;
+    }
+
+    #[inline]
+    fn window(&self) -> usize {
+        self.cwnd
+    }
+
+    fn metrics(&self) -> Metrics {
+        Metrics {
+            cwnd: self.cwnd,
+            ssthresh: Some(self.ssthresh),
+            partial_bytes_acked: Some(self.partial_bytes_acked),
+        }
     }
 }
 
@@ -106,17 +136,36 @@ mod tests {
     use super::*;
 
     fn new(max_data: usize) -> Rfc9260 {
-        Rfc9260::new(max_data, false, &RecoveryRules::RFC9260)
+        with_rules(max_data, &RecoveryRules::RFC9260)
     }
 
-    fn acked(newly_acked: usize, flight_before: usize) -> AckedOnPath {
-        AckedOnPath {
-            newly_acked,
-            flight_before,
+    fn with_rules(max_data: usize, rules: &RecoveryRules) -> Rfc9260 {
+        let path = NewPath {
+            max_data,
+            initial_window: Rfc9260::initial_window(max_data, false),
+        };
+        Rfc9260::new(&path, rules)
+    }
+
+    fn acked(acked: usize, prior_flight: usize) -> Report {
+        Report {
+            now: Timestamp::ZERO,
+            prior_flight,
+            acked,
+            lost: 0,
+            reduction: None,
+            recovering: false,
             advanced: true,
-            in_fast_recovery: false,
             all_acked: false,
-            coupling: Coupling::NONE,
+            smoothed_rtt: None,
+            coupling: Coupling::Uncoupled,
+        }
+    }
+
+    fn reduced(reduction: Reduction) -> Report {
+        Report {
+            reduction: Some(reduction),
+            ..acked(0, 0)
         }
     }
 
@@ -133,29 +182,29 @@ mod tests {
             initial_ssthresh: 5000,
             ..RecoveryRules::RFC9260
         };
-        let mut control = Rfc9260::new(1000, false, &rules);
-        control.on_ack(acked(1000, 4000));
-        control.on_ack(acked(1000, 5000));
+        let mut control = with_rules(1000, &rules);
+        control.on_report(&acked(1000, 4000));
+        control.on_report(&acked(1000, 5000));
         assert_eq!(control.cwnd, 6000, "not above ssthresh yet");
-        control.on_ack(acked(1000, 6000));
+        control.on_report(&acked(1000, 6000));
         assert_eq!((control.cwnd, control.partial_bytes_acked), (6000, 1000));
     }
 
     #[test]
     fn slow_start_grows_by_at_most_one_packet_and_only_when_full() {
         let mut control = new(1000);
-        control.on_ack(acked(2000, 4000));
+        control.on_report(&acked(2000, 4000));
         assert_eq!(control.cwnd, 5000);
-        control.on_ack(acked(400, 5000));
+        control.on_report(&acked(400, 5000));
         assert_eq!(control.cwnd, 5400);
-        control.on_ack(acked(2000, 5399));
+        control.on_report(&acked(2000, 5399));
         assert_eq!(control.cwnd, 5400, "the window was not used");
-        control.on_ack(AckedOnPath {
+        control.on_report(&Report {
             advanced: false,
             ..acked(2000, 9000)
         });
-        control.on_ack(AckedOnPath {
-            in_fast_recovery: true,
+        control.on_report(&Report {
+            recovering: true,
             ..acked(2000, 9000)
         });
         assert_eq!(control.cwnd, 5400);
@@ -167,12 +216,12 @@ mod tests {
         control.cwnd = 8000;
         control.ssthresh = 4000;
         for _ in 0..3 {
-            control.on_ack(acked(2000, 8000));
+            control.on_report(&acked(2000, 8000));
         }
         assert_eq!((control.cwnd, control.partial_bytes_acked), (8000, 6000));
-        control.on_ack(acked(2000, 8000));
+        control.on_report(&acked(2000, 8000));
         assert_eq!((control.cwnd, control.partial_bytes_acked), (9000, 0));
-        control.on_ack(AckedOnPath {
+        control.on_report(&Report {
             all_acked: true,
             ..acked(500, 9000)
         });
@@ -183,17 +232,17 @@ mod tests {
     fn a_coupled_window_leaves_slow_start_at_the_threshold() {
         let mut control = new(1000);
         (control.cwnd, control.ssthresh) = (8000, 8000);
-        let coupling = Coupling {
-            slow_start_at_threshold: false,
-            ..Coupling::NONE
+        let coupling = Coupling::Linked {
+            avoidance: 1.0,
+            paths: 2,
         };
-        control.on_ack(AckedOnPath {
+        control.on_report(&Report {
             coupling,
             ..acked(1000, 8000)
         });
         assert_eq!((control.cwnd, control.partial_bytes_acked), (8000, 1000));
         control.partial_bytes_acked = 0;
-        control.on_ack(acked(1000, 8000));
+        control.on_report(&acked(1000, 8000));
         assert_eq!((control.cwnd, control.partial_bytes_acked), (9000, 0));
     }
 
@@ -201,20 +250,20 @@ mod tests {
     fn cuts() {
         let mut control = new(1000);
         control.cwnd = 20_000;
-        control.on_fast_retransmit(Coupling::NONE);
+        control.on_report(&reduced(Reduction::Loss));
         assert_eq!((control.cwnd, control.ssthresh), (10_000, 10_000));
-        control.on_timeout(Coupling::NONE);
+        control.on_report(&reduced(Reduction::Timeout));
         assert_eq!((control.cwnd, control.ssthresh), (1000, 5000));
-        control.on_timeout(Coupling::NONE);
+        control.on_report(&reduced(Reduction::Timeout));
         assert_eq!((control.cwnd, control.ssthresh), (1000, 4000));
-        control.on_idle(true);
+        control.on_idle(Timestamp::ZERO, true);
         assert_eq!(
             (control.cwnd, control.ssthresh),
             (1000, 4000),
             "an idle path gains nothing"
         );
         control.cwnd = 20_000;
-        control.on_idle(true);
+        control.on_idle(Timestamp::ZERO, true);
         assert_eq!((control.cwnd, control.ssthresh), (10_000, 20_000));
     }
 }

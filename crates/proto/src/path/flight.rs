@@ -89,6 +89,8 @@ pub(crate) struct Flight {
     earliest_of: [SendNo; 2],
     /// The first sending of the packet that is being filled.
     packet: SendNo,
+    /// Bytes in flight when it was begun.
+    bytes_before_packet: usize,
     /// TSNs of the retransmissions that are open: they are not sent in the order of TSNs.
     retransmissions: BTreeSet<ExtendedTsn>,
     /// Bytes of the chunks in flight, chunk headers and padding included.
@@ -178,6 +180,12 @@ impl Flight {
     /// A packet begins: what is sent from now on is in it.
     pub(crate) fn begin_packet(&mut self) {
         self.packet = self.next();
+        self.bytes_before_packet = self.bytes;
+    }
+
+    /// Bytes of the chunks in the packet that is being filled.
+    pub(crate) fn bytes_of_packet(&self) -> usize {
+        self.bytes - self.bytes_before_packet
     }
 
     /// A chunk is sent, `wire` bytes long in its packet with `payload` bytes of user data.

@@ -7,6 +7,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use super::{Path, PathId, PathState, Paths};
 use crate::config::Config;
+use crate::controller::Controller;
 use crate::random::Random;
 use crate::time::Timestamp;
 
@@ -110,7 +111,7 @@ impl Path {
     /// A HEARTBEAT ACK with this information came.
     pub(crate) fn on_heartbeat_ack(&mut self, now: Timestamp, info: &HeartbeatInfo) -> HeartbeatAnswer {
         if self.pmtu.on_answer(now, info.nonce) {
-            self.control.on_max_data(self.pmtu.max_data());
+            self.control.on_packet_size(self.pmtu.max_data());
             return HeartbeatAnswer::Probe;
         }
         if self.heartbeat.pending != Some(*info) {

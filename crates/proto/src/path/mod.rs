@@ -24,7 +24,8 @@ pub(crate) use rtt::Rtt;
 pub(crate) use selection::{Candidate, Paths};
 
 use crate::config::Config;
-use crate::congestion::{Controller, Member};
+use crate::congestion::{AnyController, Member};
+use crate::controller::Controller;
 use crate::extension::stream_priority::DelayBound;
 use crate::message::Persistence;
 pub(crate) use crate::path_id::{PathId, PathState};
@@ -43,7 +44,7 @@ pub(crate) struct Path {
     ports: Ports,
     pub(crate) state: PathState,
     pub(crate) rtt: Rtt,
-    pub(crate) control: Controller,
+    pub(crate) control: AnyController,
     /// What may be in flight for less urgent data to leave, if that is bounded.
     pub(crate) delay_bound: Option<DelayBound>,
     pub(crate) pmtu: Pmtu,
@@ -119,12 +120,7 @@ impl Path {
             },
             state: PathState::Unconfirmed,
             rtt: Rtt::new(&config.rto),
-            control: Controller::new(
-                pmtu.max_data(),
-                remote.is_ipv6(),
-                &config.recovery,
-                config.initial_window,
-            ),
+            control: AnyController::new(config, pmtu.max_data(), remote.is_ipv6()),
             delay_bound: config
                 .low_priority_delay
                 .map(|target| DelayBound::new(target, now)),
@@ -171,15 +167,15 @@ impl Path {
     /// Whether the congestion window lets another packet with DATA out (§6.1 B).
     pub(crate) fn has_cwnd_room(&self) -> bool {
         let waits = self.single_packet && !self.flight.is_empty();
-        self.flight.bytes() < self.control.cwnd() && !waits && self.flight.has_numbers()
+        self.flight.bytes() < self.control.window() && !waits && self.flight.has_numbers()
     }
 
     /// Whether the peer is asked to acknowledge a chunk at once (RFC 7053 §5.1), because no second packet leaves before. If
     /// its message may be abandoned meanwhile, a delayed acknowledgement would not tell whether the chunk arrived or was
     /// skipped, and the window would stay at one packet.
     pub(crate) fn needs_ack_at_once(&self, persistence: Persistence) -> bool {
-        let one_packet = self.control.cwnd() <= self.pmtu.max_data();
-        self.single_packet || (one_packet && persistence.is_partial())
+        let one_packet = || self.control.window() <= self.pmtu.max_data();
+        self.single_packet || (persistence.is_partial() && one_packet())
     }
 
     /// Whether a packet of repeats may leave.
@@ -218,7 +214,7 @@ impl Path {
         let Some(round_trip) = self.rtt.smoothed() else {
             return usize::MAX;
         };
-        let bytes = (self.control.cwnd() as u128).saturating_mul(time.as_nanos());
+        let bytes = (self.control.window() as u128).saturating_mul(time.as_nanos());
         bytes
             .checked_div(round_trip.as_nanos())
             .map_or(usize::MAX, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
@@ -247,6 +243,14 @@ impl Path {
         }
     }
 
+    /// The packet that was being filled leaves.
+    pub(crate) fn on_packet_sent(&mut self, now: Timestamp) {
+        let bytes = self.flight.bytes_of_packet();
+        if bytes > 0 {
+            self.control.on_sent(now, bytes, self.flight.bytes());
+        }
+    }
+
     pub(crate) fn start_t3(&mut self, now: Timestamp) {
         self.t3 = Some(now + self.rtt.rto());
     }
@@ -262,7 +266,7 @@ impl Path {
             if now.saturating_duration_since(self.idle.since) < rto {
                 return;
             }
-            self.control.on_idle(!self.idle.decayed);
+            self.control.on_idle(now, !self.idle.decayed);
             self.idle = Idle {
                 since: self.idle.since + rto,
                 decayed: true,
@@ -271,17 +275,23 @@ impl Path {
         self.idle.since = now;
     }
 
+    /// The slow start threshold; without one, slow start would go on for ever.
+    pub(crate) fn ssthresh(&self) -> usize {
+        self.control.metrics().ssthresh.unwrap_or(usize::MAX)
+    }
+
     /// This path as the others of its association see it.
     pub(crate) fn member(&self) -> Member {
         Member {
-            cwnd: self.control.cwnd(),
-            ssthresh: self.control.ssthresh(),
+            cwnd: self.control.window(),
+            ssthresh: self.ssthresh(),
             round_trip: self.rtt.smoothed_or_rto(),
         }
     }
 
     pub(crate) fn stats(&self, primary: PathId) -> PathStats {
         let (data_chunks_sent, chunks_repeated, chunks_lost) = self.delivery.chunks();
+        let control = self.control.metrics();
         PathStats {
             id: self.id,
             local: self.local,
@@ -291,10 +301,10 @@ impl Path {
             srtt: self.rtt.smoothed(),
             rttvar: self.rtt.rttvar(),
             rto: self.rtt.rto(),
-            cwnd: self.control.cwnd(),
-            ssthresh: self.control.ssthresh(),
+            cwnd: control.cwnd,
+            ssthresh: self.ssthresh(),
             flight_size: self.flight.bytes(),
-            partial_bytes_acked: self.control.partial_bytes_acked(),
+            partial_bytes_acked: control.partial_bytes_acked.unwrap_or(0),
             pmtu: self.pmtu.current(),
             error_count: self.error_count,
             timeouts: self.timeouts,

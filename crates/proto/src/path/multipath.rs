@@ -21,6 +21,7 @@ use core::time::Duration;
 use super::selection::Paths;
 use super::{Path, PathId, PathState};
 use crate::config::{PathScheduler, RetransmissionPolicy};
+use crate::controller::Controller;
 use crate::time::Timestamp;
 
 /// How long it is remembered that the peer sent data by a path.
@@ -83,7 +84,7 @@ impl Path {
         let excess = if self.has_repeat_room() {
             0
         } else {
-            (self.flight.bytes() + size).saturating_sub(self.control.cwnd())
+            (self.flight.bytes() + size).saturating_sub(self.control.window())
         };
         self.time_to_deliver(size) + excess as f64 / self.rate()
     }
@@ -91,7 +92,7 @@ impl Path {
     /// Bytes per second that the path is good for: what it delivered, or what its window lets it.
     fn rate(&self) -> f64 {
         let round_trip = self.round_trip();
-        let window = self.control.cwnd() as f64 / round_trip.max(1e-6);
+        let window = self.control.window() as f64 / round_trip.max(1e-6);
         self.delivery.rate().map_or(window, |rate| rate.max(window))
     }
 }
@@ -160,7 +161,7 @@ impl Paths {
                 }
             }
             rate += path.rate();
-            flight += path.control.cwnd() as f64;
+            flight += path.control.window() as f64;
         }
         None
     }
@@ -225,8 +226,8 @@ impl Paths {
 
 fn is_better(policy: RetransmissionPolicy, path: &Path, than: &Path) -> bool {
     match policy {
-        RetransmissionPolicy::LargestSsthresh => path.control.ssthresh() > than.control.ssthresh(),
-        RetransmissionPolicy::LargestCwnd => path.control.cwnd() > than.control.cwnd(),
+        RetransmissionPolicy::LargestSsthresh => path.ssthresh() > than.ssthresh(),
+        RetransmissionPolicy::LargestCwnd => path.control.window() > than.control.window(),
         RetransmissionPolicy::LowestLoss => path.delivery.loss() < than.delivery.loss(),
         RetransmissionPolicy::SamePath
         | RetransmissionPolicy::SmallestRtt

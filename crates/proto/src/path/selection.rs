@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use super::{Path, PathId, PathState};
 use crate::config::{Config, MultipathConfig};
-use crate::congestion::Coupling;
+use crate::controller::Coupling;
 use crate::inbound::Inbound;
 use crate::time::Timestamp;
 
@@ -223,10 +223,16 @@ impl Paths {
     }
 
     /// How the window of a path depends on those of the others that carry data.
+    #[inline]
     pub(crate) fn coupling(&self, id: PathId) -> Coupling {
-        if !self.multipath.is_on() {
-            return Coupling::NONE;
+        if self.multipath.is_on() {
+            self.coupling_of_several(id)
+        } else {
+            Coupling::Uncoupled
         }
+    }
+
+    fn coupling_of_several(&self, id: PathId) -> Coupling {
         let carries = |path: &&Path| path.id == id || !path.flight.is_empty();
         let members = self.all.iter().filter(carries).map(Path::member);
         Coupling::new(self.multipath.congestion, self.path(id).member(), members)

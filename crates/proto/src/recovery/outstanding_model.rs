@@ -389,6 +389,7 @@ impl Model {
                     entry.state = ChunkState::Lost { timed_out: false };
                     entry.fast_retransmitted = true;
                     result.lost += 1;
+                    result.lost_bytes += entry.wire;
                 }
             }
             let reduced = result.lost > 0 && exit.is_none();
@@ -439,6 +440,7 @@ impl Model {
                 entry.fast_retransmitted = true;
                 let path = &mut outcome.paths[entry.path.index()];
                 path.lost += 1;
+                path.lost_bytes += entry.wire;
                 any = true;
             }
         }

@@ -7,7 +7,7 @@ use anabranch_wire::Tsn;
 use anabranch_wire::chunk::{CoopSack, NrSack, Sack};
 
 use super::{Cx, Sender};
-use crate::congestion::{AckedOnPath, Coupling};
+use crate::controller::{Controller, Coupling, Reduction, Report};
 use crate::negotiation::Capabilities;
 use crate::path::{PathId, Paths};
 use crate::recovery::{AckOutcome, AckReport, Answer, InvalidAck, PathOutcome, Phase, normalise};
@@ -157,7 +157,7 @@ impl Sender {
             let path = PathId(index as u8);
             self.apply_to_path(cx, path, &outcome.paths[index]);
             if outcome.paths[index].phase == Phase::Reduced {
-                self.cut_for_losses(cx, path);
+                self.retransmit_at_once(cx, path);
             }
         }
         self.hurry_first_repeat(cx, outcome);
@@ -165,11 +165,13 @@ impl Sender {
 
     fn apply_to_path(&mut self, cx: &mut Cx<'_>, id: PathId, outcome: &PathOutcome) {
         let max_burst = cx.config.max_burst;
+        let reduction = (outcome.phase == Phase::Reduced).then_some(Reduction::Loss);
+        let changed = outcome.newly_acked > 0 || outcome.lost > 0 || reduction.is_some();
         // Costs a look at every path.
-        let coupling = if outcome.newly_acked > 0 {
+        let coupling = if changed {
             cx.paths.coupling(id)
         } else {
-            Coupling::NONE
+            Coupling::Uncoupled
         };
         let split = cx.config.multipath.is_on();
         let path = cx.paths.path_mut(id);
@@ -190,12 +192,19 @@ impl Sender {
                 path.delivery
                     .on_acked(cx.now, outcome.newly_acked, round_trip, idle);
             }
-            path.control.on_ack(AckedOnPath {
-                newly_acked: outcome.newly_acked,
-                flight_before: path.flight.progress().bytes_before,
+        }
+        if changed {
+            path.fast_recoveries += u64::from(reduction.is_some());
+            path.control.on_report(&Report {
+                now: cx.now,
+                prior_flight: path.flight.progress().bytes_before,
+                acked: outcome.newly_acked,
+                lost: outcome.lost_bytes,
+                reduction,
+                recovering: outcome.phase == Phase::Recovering,
                 advanced: outcome.advanced,
-                in_fast_recovery: outcome.phase == Phase::Recovering,
                 all_acked: path.flight.is_empty() && (split || self.outstanding.is_empty()),
+                smoothed_rtt: path.rtt.smoothed(),
                 coupling,
             });
         }
@@ -218,12 +227,8 @@ impl Sender {
         }
     }
 
-    /// Missing reports found losses on a path (§7.2.4): its window is cut, and the first repeats leave at once.
-    fn cut_for_losses(&mut self, cx: &mut Cx<'_>, id: PathId) {
-        let coupling = cx.paths.coupling(id);
-        let path = cx.paths.path_mut(id);
-        path.fast_recoveries += 1;
-        path.control.on_fast_retransmit(coupling);
+    /// The first losses of an episode were found on a path: a packet of retransmissions leaves whatever the window is (§7.2.4).
+    fn retransmit_at_once(&mut self, cx: &mut Cx<'_>, id: PathId) {
         let first = self.outstanding.first_lost();
         let to = match first {
             Some(index) if cx.paths.spreads() => self.repeat_path(cx, index),

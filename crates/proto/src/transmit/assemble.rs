@@ -190,6 +190,7 @@ impl Assembler<'_> {
             }
             if let Some(turn) = turn {
                 self.sender.push_data(cx, turn, &mut packet);
+                cx.paths.path_mut(id).on_packet_sent(cx.now);
                 self.sender.queue.on_packet();
             }
         }

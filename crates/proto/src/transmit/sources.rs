@@ -6,6 +6,7 @@ use anabranch_wire::packet::PacketWriter;
 use core::time::Duration;
 
 use super::{Cx, Sender};
+use crate::controller::Controller;
 use crate::message::{DiscardNotice, Persistence};
 use crate::path::{Path, PathId, PathState};
 
@@ -72,8 +73,8 @@ impl Sender {
         }
         let path = cx.paths.path(id);
         let full = path.pmtu.max_data();
-        let window = path.control.cwnd() / full;
-        let closes = path.single_packet || path.flight.bytes() + full >= path.control.cwnd();
+        let window = path.control.window() / full;
+        let closes = path.single_packet || path.flight.bytes() + full >= path.control.window();
         self.sources.notices.is_due(id, &self.outstanding, window, closes)
     }
 

@@ -1,6 +1,7 @@
 //! T3-rtx (RFC 9260 §6.3.3, §7.2.3).
 
 use super::{Cx, Sender};
+use crate::controller::{Controller, Reduction, Report};
 use crate::path::{Candidate, PathId};
 
 impl Sender {
@@ -18,12 +19,25 @@ impl Sender {
         if !cx.phase.is_setting_up() {
             path.rtt.back_off();
         }
-        if !dropped {
-            path.control.on_timeout(coupling);
-            path.single_packet = true;
-        }
+        let prior_flight = path.flight.bytes();
         let lost = self.outstanding.on_timeout(id, cx.paths);
-        cx.paths.path_mut(id).delivery.on_lost(lost);
+        let path = cx.paths.path_mut(id);
+        path.delivery.on_lost(lost);
+        if !dropped {
+            path.single_packet = true;
+            path.control.on_report(&Report {
+                now: cx.now,
+                prior_flight,
+                acked: 0,
+                lost: prior_flight,
+                reduction: Some(Reduction::Timeout),
+                recovering: false,
+                advanced: false,
+                all_acked: false,
+                smoothed_rtt: path.rtt.smoothed(),
+                coupling,
+            });
+        }
         self.advance_forward_point(cx);
         self.sources.forward.on_timeout(&self.outstanding);
         dropped
@@ -33,7 +47,7 @@ impl Sender {
     pub(crate) fn after_t3(&mut self, cx: &mut Cx<'_>, id: PathId, dropped: bool) {
         let path = cx.paths.path_mut(id);
         if !dropped && path.pmtu.on_timeout(cx.now, path.silent_timeouts) {
-            path.control.on_max_data(path.pmtu.max_data());
+            path.control.on_packet_size(path.pmtu.max_data());
             cx.counters.mtu_black_holes += 1;
         }
         let first = self.outstanding.first_lost();

@@ -23,8 +23,18 @@ const ROOMS: [&[&str]; 8] = [
 
 /// Files of no room: types that several rooms, or the application and a room, hand to each other. All rooms may import them. They
 /// themselves import only the vocabulary and the first group of rooms.
-const VOCABULARY: [&str; 10] = [
-    "error", "event", "icmp", "inbound", "message", "paged", "path_id", "random", "stats", "time",
+const VOCABULARY: [&str; 11] = [
+    "controller",
+    "error",
+    "event",
+    "icmp",
+    "inbound",
+    "message",
+    "paged",
+    "path_id",
+    "random",
+    "stats",
+    "time",
 ];
 
 /// The root of the crate is exempt: it declares all modules and re-exports the public types, so it names every room. No other file may

@@ -244,7 +244,9 @@ impl Outstanding {
                 outcome.given_up.push(index);
                 outcome.early_discards += 1;
                 if rules.early_discard_cuts {
-                    outcome.paths[chunk.path.index()].lost += 1;
+                    let path = &mut outcome.paths[chunk.path.index()];
+                    path.lost += 1;
+                    path.lost_bytes += chunk.fragment.wire_len();
                 }
             }
         });

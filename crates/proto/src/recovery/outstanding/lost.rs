@@ -146,6 +146,8 @@ impl Loss<'_> {
                 self.suspects.pop_first();
             }
         }
-        self.outcome.paths[chunk.path.index()].lost += 1;
+        let path = &mut self.outcome.paths[chunk.path.index()];
+        path.lost += 1;
+        path.lost_bytes += chunk.fragment.wire_len();
     }
 }

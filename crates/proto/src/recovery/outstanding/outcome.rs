@@ -34,6 +34,8 @@ pub(crate) struct PathOutcome {
     pub(crate) answer: Answer,
     /// Chunks declared lost by missing reports.
     pub(crate) lost: u32,
+    /// Their bytes in packets.
+    pub(crate) lost_bytes: usize,
     /// Whether the window may grow, or is reduced.
     pub(crate) phase: Phase,
     /// Whether what arrives in order went on (the cumulative TSN ack point of §7.2.1).

@@ -1,0 +1,113 @@
+//! The controller of a path, of whatever algorithm.
+
+use super::rfc9260::Rfc9260;
+use crate::config::Config;
+use crate::controller::{CongestionControl, Controller, Metrics, NewPath, Report};
+use crate::time::Timestamp;
+
+/// The controller of a path. One `match` for each call; only an external controller is called through a pointer.
+#[derive(Debug)]
+pub(crate) enum AnyController {
+    Rfc9260(Rfc9260),
+    External(Box<dyn Controller>),
+}
+
+impl AnyController {
+    /// `max_data` is PMDCS, the largest DATA chunk that fits a packet of the path.
+    pub(crate) fn new(config: &Config, max_data: usize, ipv6: bool) -> Self {
+        let path = NewPath {
+            max_data,
+            initial_window: config.initial_window.map_or_else(
+                || Rfc9260::initial_window(max_data, ipv6),
+                |packets| packets as usize * max_data,
+            ),
+        };
+        match &config.congestion_control {
+            CongestionControl::Rfc9260 => Self::Rfc9260(Rfc9260::new(&path, &config.recovery)),
+            CongestionControl::External(factory) => Self::External(factory.make(&path)),
+        }
+    }
+}
+
+impl Controller for AnyController {
+    #[inline]
+    fn on_sent(&mut self, now: Timestamp, bytes: usize, flight: usize) {
+        match self {
+            Self::Rfc9260(control) => control.on_sent(now, bytes, flight),
+            Self::External(control) => control.on_sent(now, bytes, flight),
+        }
+    }
+
+    #[inline]
+    fn on_report(&mut self, report: &Report) {
+        match self {
+            Self::Rfc9260(control) => control.on_report(report),
+            Self::External(control) => control.on_report(report),
+        }
+    }
+
+    fn on_idle(&mut self, now: Timestamp, first: bool) {
+        match self {
+            Self::Rfc9260(control) => control.on_idle(now, first),
+            Self::External(control) => control.on_idle(now, first),
+        }
+    }
+
+    fn on_packet_size(&mut self, max_data: usize) {
+        match self {
+            Self::Rfc9260(control) => control.on_packet_size(max_data),
+            Self::External(control) => control.on_packet_size(max_data),
+        }
+    }
+
+    #[inline]
+    fn window(&self) -> usize {
+        match self {
+            Self::Rfc9260(control) => control.window(),
+            // A window of nothing would halt the path for good: no acknowledgement would open it again.
+            Self::External(control) => control.window().max(1),
+        }
+    }
+
+    fn metrics(&self) -> Metrics {
+        match self {
+            Self::Rfc9260(control) => control.metrics(),
+            Self::External(control) => control.metrics(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Shut;
+
+    impl Controller for Shut {
+        fn on_report(&mut self, _: &Report) {}
+
+        fn on_packet_size(&mut self, _: usize) {}
+
+        fn window(&self) -> usize {
+            0
+        }
+    }
+
+    #[test]
+    fn an_external_window_of_nothing_lets_a_packet_out() {
+        let config = Config {
+            congestion_control: CongestionControl::external(|_| Shut),
+            ..Config::default()
+        };
+        assert_eq!(AnyController::new(&config, 1000, false).window(), 1);
+    }
+
+    #[test]
+    fn settings_are_equal_if_they_share_a_factory() {
+        let [one, other] = [(); 2].map(|()| CongestionControl::external(|_| Shut));
+        assert_eq!(one, one.clone());
+        assert_ne!(one, other);
+        assert_ne!(one, CongestionControl::default());
+    }
+}
