@@ -10,7 +10,6 @@ use anabranch_wire::Tsn;
 use anabranch_wire::chunk::OwnChunkTypes;
 
 use crate::controller::CongestionControl;
-use crate::message::DiscardNotice;
 
 pub use multipath::{
     AckRouting, CoupledControl, EcaConfig, MultipathConfig, MultipathMode, PathScheduler,
@@ -207,6 +206,21 @@ pub struct PartialReliabilityConfig {
     /// Which of these notices messages have that do not say otherwise by [`crate::SendOptions::discard_notice`], where both
     /// sides offered selective forward TSN. Default [`DiscardNotice::WithData`].
     pub discard_notice: DiscardNotice,
+}
+
+/// Whether a receiver is told of each chunk of an ordered message that will not be retransmitted, so that it need not hold
+/// back what follows on the stream (*selective forward TSN*; Basto and Freitas, *SCTP extensions for time sensitive
+/// traffic*). In force where both sides offered it: [`PartialReliabilityConfig`](crate::PartialReliabilityConfig).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum DiscardNotice {
+    /// It is not told.
+    Never,
+    /// By a later packet with data, on the path of the chunk.
+    #[default]
+    WithData,
+    /// So too; and by a packet with nothing else if the congestion window lets no more data out on that path. Such a packet
+    /// costs about 60 bytes. It is of use where the stream goes on over other paths, or the window is one packet.
+    Alone,
 }
 
 /// NR-SACK (draft-tuexen-tsvwg-sctp-multipath §4; Natarajan and others, *NR-SACKs for SCTP*).

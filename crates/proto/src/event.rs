@@ -6,7 +6,7 @@ use anabranch_wire::{StreamId, VerificationTag, cause::Causes};
 use bytes::Bytes;
 
 use crate::message::MessageId;
-use crate::path::{PathId, PathState};
+use crate::path_id::{PathId, PathState};
 
 /// Something the application may want to know.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -29,6 +29,7 @@ mod message;
 mod negotiation;
 mod paged;
 mod path;
+mod path_id;
 mod random;
 mod receive;
 mod recovery;
@@ -36,12 +37,13 @@ mod send;
 mod seq;
 mod stats;
 mod time;
+mod transmit;
 
 pub use anabranch_wire as wire;
 pub use anabranch_wire::{Ppid, StreamId, Tsn, VerificationTag};
-pub use association::{Association, AssociationState, BurstLimit, Transmit};
+pub use association::{Association, AssociationState, BurstLimit};
 pub use config::{
-    AckRouting, BufferConfig, Config, ConfigError, CoupledControl, EcaConfig, HeartbeatConfig,
+    AckRouting, BufferConfig, Config, ConfigError, CoupledControl, DiscardNotice, EcaConfig, HeartbeatConfig,
     InterleavingConfig, MultipathConfig, MultipathMode, NrSackConfig, PartialReliabilityConfig, PathPair,
     PathScheduler, RecoveryRules, RetransmissionConfig, RetransmissionPolicy, RtoConfig, SackConfig,
     SchedulerKind, StreamConfig, T3Restart,
@@ -51,7 +53,8 @@ pub use error::{ConnectError, EndpointError, PathRequestError, SchedulingError, 
 pub use event::{CloseReason, EndpointEvent, Event, PathError, Reply, Undelivered};
 pub use icmp::{IcmpKind, IcmpMessage};
 pub use inbound::Inbound;
-pub use message::{DiscardNotice, MessageId, MessagePart, Payload, Reliability, SendOptions};
-pub use path::{PathId, PathState};
+pub use message::{MessageId, MessagePart, Payload, Reliability, SendOptions};
+pub use path_id::{PathId, PathState};
 pub use stats::{AssociationStats, Counters, Extensions, PathStats, StreamStats};
 pub use time::Timestamp;
+pub use transmit::Transmit;

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
 
-use crate::path::{PathId, PathState};
+use crate::path_id::{PathId, PathState};
 
 /// Counters of one association since it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

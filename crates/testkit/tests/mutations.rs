@@ -1,7 +1,11 @@
 //! The list of wrong changes that `scripts/mutations` makes cannot rot: what it names is there.
 
+#[path = "common/files.rs"]
+mod files;
+
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+
+use files::{crate_folder, read};
 
 /// One of the list; see the head of `mutations.txt`.
 #[derive(Debug, Default)]
@@ -12,15 +16,6 @@ struct Mutation {
     new: String,
     binary: String,
     test: String,
-}
-
-fn read(path: impl AsRef<Path>) -> String {
-    let path = path.as_ref();
-    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
-fn crate_folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
 fn mutations() -> Vec<Mutation> {

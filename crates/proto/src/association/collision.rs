@@ -10,10 +10,9 @@ use anabranch_wire::parameter::{Parameter, ParametersBuilder};
 use bytes::Bytes;
 
 use super::identity::Identity;
-use super::{Association, AssociationState, State, Timers};
+use super::{Association, AssociationState, State};
 use crate::control::{refuse, reply};
 use crate::event::{EndpointEvent, Event};
-use crate::extension::ControlSources;
 use crate::inbound::Inbound;
 use crate::negotiation::{
     CookieError, InitFields, InitRefusal, PeerInit, StateCookie, TieTags, answer_init, first_tsn,
@@ -172,8 +171,7 @@ impl Association {
             return false;
         }
         self.counters.restarts += 1;
-        self.notices
-            .tell_undelivered(&mut self.outstanding, &mut self.paths, &mut self.queue);
+        self.notices.tell_undelivered(&mut self.sender, &mut self.paths);
         let remote = cookie.confirmed(inbound.remote);
         self.notices.tell_endpoint(EndpointEvent::PeerRestarted {
             local_tag: cookie.local_tag,
@@ -183,15 +181,12 @@ impl Association {
         self.identity.local_initial_tsn = cookie.local_initial_tsn;
         // Cookies that were made before are of an association that is no more.
         self.identity.tie_tags = TieTags::new(&mut self.random);
-        self.timers = Timers::default();
         self.ending.on_restart();
         // §5.2.4 A: congestion control begins anew, on every path; the path in use is known to work.
         let local = set_up_address(&self.config, inbound, remote.ip());
         let paths = Paths::new(local, remote, &self.config, now);
         self.paths = paths;
-        // All that names one of the old paths is forgotten.
-        self.outstanding = Self::no_outstanding(cookie.local_initial_tsn, &self.config);
-        self.sources = ControlSources::new(&self.config);
+        self.sender.restart(cookie.local_initial_tsn, &self.config);
         self.control.forget_paths();
         self.adopt(now, &cookie.negotiated());
         self.notices.tell(Event::Restarted);

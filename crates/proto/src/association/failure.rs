@@ -7,12 +7,11 @@ use anabranch_wire::chunk::{Abort, Chunk};
 use super::{Association, ControlQueue, Notices, State};
 use crate::controller::Controller;
 use crate::event::{CloseReason, EndpointEvent, Event, PathError};
-use crate::extension::ControlSources;
 use crate::inbound::Inbound;
 use crate::path::{PathId, PathState};
 use crate::receive::Receiver;
-use crate::send::SendQueue;
 use crate::time::Timestamp;
+use crate::transmit::Sender;
 
 impl Association {
     /// Handles an error that the operating system reported for a path. With RFC 7829, an unreachable path counts as a timeout if
@@ -57,16 +56,6 @@ impl Association {
         true
     }
 
-    /// The peer acknowledged data that was sent on several paths. This proves that the peer is reachable, but not that a path
-    /// which is potentially failed or inactive works (RFC 7829 §3.2, item 9).
-    pub(super) fn on_path_may_have_answered(&mut self, id: PathId) {
-        if self.paths.path(id).is_in_doubt(&self.config.retransmissions) {
-            self.error_count = 0;
-        } else {
-            self.on_path_answered(id);
-        }
-    }
-
     /// The path works: the peer acknowledged data or a heartbeat sent there, or set-up used the path (§5.4, §8.1, §8.2).
     pub(super) fn on_path_answered(&mut self, id: PathId) {
         self.error_count = 0;
@@ -99,13 +88,10 @@ impl Association {
     /// driver that catches panics calls this once, and then treats the association as any that has ended.
     pub fn fail(&mut self) {
         let config = &self.config;
-        self.queue = SendQueue::new(config.streams.outbound, config.scheduler);
-        self.outstanding = Self::no_outstanding(self.identity.local_initial_tsn, config);
+        self.sender = Sender::new(self.identity.local_initial_tsn, config);
         self.receiver = Receiver::new(Tsn(0), 0, config);
-        self.sources = ControlSources::new(config);
         self.control = ControlQueue::default();
         self.notices = Notices::new();
-        self.timers = super::Timers::default();
         self.ending.stop();
         // The first path exists whatever the panic interrupted.
         self.paths.last_arrival = PathId(0);
@@ -159,15 +145,14 @@ impl Association {
             return;
         }
         self.state = State::Closed;
-        self.timers = super::Timers::default();
+        self.sender.stop();
         self.ending.stop();
         for path in self.paths.iter_mut() {
             path.t3 = None;
             path.heartbeat.due = None;
         }
         self.control.clear_chunks();
-        self.notices
-            .tell_undelivered(&mut self.outstanding, &mut self.paths, &mut self.queue);
+        self.notices.tell_undelivered(&mut self.sender, &mut self.paths);
         // Complete messages can still be read.
         self.notices.on_input(self.receiver.is_readable(), false);
         self.notices.tell_endpoint(match reason {
@@ -177,14 +162,5 @@ impl Association {
             _ => EndpointEvent::Closed,
         });
         self.notices.tell(Event::Closed(reason));
-    }
-
-    /// Marks all outstanding data for retransmission, without the consequences of a loss.
-    pub(super) fn requeue_outstanding(&mut self) {
-        for index in 0..self.paths.len() {
-            let id = PathId(index as u8);
-            self.outstanding.on_timeout(id, &mut self.paths);
-            self.paths.path_mut(id).t3 = None;
-        }
     }
 }

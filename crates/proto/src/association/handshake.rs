@@ -11,13 +11,11 @@ use bytes::Bytes;
 
 use super::identity::Identity;
 use super::shutdown::Ending;
-use super::{Association, Capabilities, PeerWindow, State};
+use super::{Association, Capabilities, State};
 use crate::config::Config;
 use crate::control::{ControlQueue, Request};
 use crate::event::{CloseReason, EndpointEvent, Event};
-use crate::extension::ControlSources;
 use crate::inbound::Inbound;
-use crate::message::AbandonPolicy;
 use crate::negotiation::{
     CookieMint, InitFields, InitRefusal, Negotiated, PeerInit, StateCookie, TieTags, first_tsn,
     init_parameters,
@@ -25,10 +23,9 @@ use crate::negotiation::{
 use crate::path::{HeartbeatInfo, PathId, PathState, Paths};
 use crate::random::Random;
 use crate::receive::Receiver;
-use crate::recovery::AckOutcome;
-use crate::send::SendQueue;
 use crate::stats::Counters;
 use crate::time::Timestamp;
+use crate::transmit::Sender;
 
 /// Times that a stale cookie is renewed before set-up fails (§5.2.6).
 const MOST_STALE: u32 = 2;
@@ -60,22 +57,14 @@ impl Blueprint {
             state: State::Closed,
             initiated: false,
             capabilities: Capabilities::default(),
-            abandon_policy: AbandonPolicy::default(),
-            sources: ControlSources::new(&self.config),
             paths: Paths::new(self.local_address, self.remote, &self.config, now),
-            queue: SendQueue::new(self.config.streams.outbound, self.config.scheduler),
-            send_limit: self.config.buffers.send,
-            outstanding: Association::no_outstanding(local_initial_tsn, &self.config),
-            peer_window: PeerWindow::default(),
+            sender: Sender::new(local_initial_tsn, &self.config),
             receiver: Receiver::new(Tsn(0), 0, &self.config),
             control: ControlQueue::default(),
-            timers: super::Timers::default(),
             ending: Ending::new(&self.config),
             error_count: 0,
             notices: super::Notices::new(),
             counters: Counters::default(),
-            outcome: AckOutcome::default(),
-            ack_blocks: Default::default(),
             mint: self.mint,
             random: self.random,
             config: self.config,
@@ -204,13 +193,12 @@ impl Association {
     /// was stale, it goes on as it began: in the same kind of chunk.
     pub(super) fn adopt(&mut self, now: Timestamp, negotiated: &Negotiated<'_>) {
         let mut capabilities = negotiated.capabilities;
-        if !self.outstanding.is_empty() && capabilities.data_format() != self.queue.format() {
+        if !self.sender.outstanding.is_empty() && capabilities.data_format() != self.sender.queue.format() {
             capabilities = self.capabilities;
         }
         let format = capabilities.data_format();
         self.identity.peer_tag = negotiated.peer_tag;
         self.capabilities = capabilities;
-        self.peer_window = PeerWindow::new(negotiated.peer_rwnd);
         self.receiver
             .reset(negotiated.peer_initial_tsn, negotiated.inbound_streams);
         if capabilities.has(Capabilities::NR_SACK) {
@@ -221,23 +209,10 @@ impl Association {
         }
         if format.numbers_transmissions() {
             self.receiver.acknowledge_by_transmission();
-            self.outstanding
-                .name_sendings(self.config.multipath.eca.time_rule, &mut self.paths);
         }
-        if capabilities.has(Capabilities::PARTIAL_RELIABILITY) {
-            self.abandon_policy = AbandonPolicy::Partial;
-            let distance = self.config.partial_reliability.selective_forward_tsn;
-            if let Some(distance) = distance.filter(|_| capabilities.has(Capabilities::SELECTIVE_FORWARD_TSN))
-            {
-                self.sources.notices.enable(distance, format);
-            }
-        } else {
-            self.abandon_policy = AbandonPolicy::Never;
-        }
-        self.sources.forward.set_format(format);
-        self.queue.set_format(format);
-        for unsent in self.queue.set_stream_count(negotiated.outbound_streams) {
-            self.notices.tell(Event::Undelivered(unsent.undelivered()));
+        let unsent = self.sending(now, |sender, cx| sender.adopt(cx, capabilities, negotiated));
+        for undelivered in unsent {
+            self.notices.tell(Event::Undelivered(undelivered));
         }
         for address in self
             .paths
@@ -316,7 +291,7 @@ impl Association {
         self.control
             .retain(|chunk| !matches!(chunk, Chunk::Init(_) | Chunk::CookieEcho(_)));
         self.notices.tell(Event::Established {
-            outbound_streams: self.queue.stream_count(),
+            outbound_streams: self.sender.queue.stream_count(),
             inbound_streams: self.receiver.inbound_streams(),
         });
         self.on_path_answered(PathId(0));
@@ -334,7 +309,7 @@ impl Association {
             }
         }
         if previous.is_setting_up() {
-            self.ending.on_set_up_complete(now, self.buffered_bytes());
+            self.ending.on_set_up_complete(now, self.sender.buffered_bytes());
         }
     }
 
@@ -354,7 +329,7 @@ impl Association {
         }
         // The peer discarded the data that was bundled with the old cookie.
         self.identity.peer_tag = VerificationTag(0);
-        self.requeue_outstanding();
+        self.sending(now, Sender::requeue_outstanding);
         self.send_set_up_chunk(now);
     }
 }

@@ -4,11 +4,11 @@ use anabranch_wire::chunk::{Chunk, RawChunk, kind};
 use anabranch_wire::packet::CommonHeader;
 use anabranch_wire::{Tsn, VerificationTag};
 
-use super::write_packet;
 use crate::event::Reply;
 use crate::inbound::Inbound;
 use crate::negotiation::TieTags;
 use crate::path::Path;
+use crate::transmit::write_packet;
 
 /// Ports, verification tags, and the Tie-Tags that stand for the tags in cookies.
 #[derive(Clone, Copy, Debug)]

@@ -125,7 +125,7 @@ impl Association {
             }
         }
         if notes.data && !self.state.is_closed() {
-            let spread = self.note_data_arrival(now) || self.receiver.names_transmissions();
+            let spread = self.paths.is_spread_arrival(now) || self.receiver.names_transmissions();
             self.receiver.on_packet(now, notes.immediate, spread);
             // DATA after SHUTDOWN is answered at once with a SACK and another SHUTDOWN; T2-shutdown restarts (§9.2).
             if matches!(self.state, State::ShutdownSent(_)) {
@@ -161,13 +161,15 @@ impl Association {
                 .map(|data| self.on_data(Arrival::of_i_data(data, None, inbound.len()), notes)),
             kind::SACK => Sack::decode(raw).map(|sack| {
                 if self.state.sends_data() {
-                    self.on_sack(now, &sack, packets_answered(raw.flags));
+                    let packets = packets_answered(raw.flags);
+                    self.sending(now, |sender, cx| sender.on_sack(cx, &sack, packets));
                 }
             }),
             kind::NR_SACK if self.capabilities.has(Capabilities::NR_SACK) => {
                 NrSack::decode(raw).map(|sack| {
                     if self.state.sends_data() {
-                        self.on_nr_sack(now, &sack, packets_answered(raw.flags));
+                        let packets = packets_answered(raw.flags);
+                        self.sending(now, |sender, cx| sender.on_nr_sack(cx, &sack, packets));
                     }
                 })
             }
@@ -282,10 +284,15 @@ impl Association {
             }
             Chunk::CoopSack(sack) => {
                 if self.state.sends_data() {
-                    self.on_coop_sack(now, &sack);
+                    self.sending(now, |sender, cx| sender.on_coop_sack(cx, &sack));
                 }
             }
-            Chunk::ForwardPsn(point) => self.on_forward_psn(point.0),
+            Chunk::ForwardPsn(point) => {
+                if self.state.takes_data() {
+                    self.counters.forward_psns_received += 1;
+                    self.receiver.on_forward_psn(point.0);
+                }
+            }
             Chunk::ForwardTsn(forward) if self.capabilities.has(Capabilities::PARTIAL_RELIABILITY) => {
                 let skipped = forward.skipped();
                 let skipped = skipped.map(|skipped| (skipped.stream, skipped.ssn.0.into()));

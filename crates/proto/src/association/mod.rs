@@ -1,76 +1,44 @@
 //! One association (RFC 9260 §4): what it owns, and the order in which its parts are called. Decisions are made in the
 //! parts; the methods here are sorted as a caller meets them. Packets arrive in `inbound.rs`, timers expire in `timeout.rs`.
 
-mod abandonment;
-mod acknowledgement;
 mod collision;
-mod cooperation;
 mod failure;
 mod handshake;
 mod icmp;
 mod identity;
 mod inbound;
-mod multipath;
 mod notices;
-mod outbound;
-mod peer_window;
 mod scheduling;
 mod shutdown;
 mod state;
 mod timeout;
-mod timers;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anabranch_wire::cause::Cause;
-use anabranch_wire::chunk::GapAckBlock;
 use anabranch_wire::{StreamId, VerificationTag};
 use bytes::Bytes;
 
 pub(crate) use handshake::Blueprint;
-pub(crate) use outbound::write_packet;
 pub use state::AssociationState;
 
 use crate::config::Config;
 use crate::control::ControlQueue;
 use crate::error::{PathRequestError, SendError};
 use crate::event::{CloseReason, EndpointEvent, Event};
-use crate::extension::ControlSources;
-use crate::message::{AbandonPolicy, Persistence};
-use crate::message::{MessageId, MessagePart, SendOptions};
+use crate::message::{MessageId, MessagePart, Persistence, SendOptions};
 use crate::negotiation::{Capabilities, CookieMint};
 use crate::path::{PathId, PathState, Paths};
 use crate::random::Random;
 use crate::receive::Receiver;
-use crate::recovery::{AckOutcome, Outstanding};
-use crate::send::SendQueue;
 use crate::stats::{AssociationStats, Counters, StreamStats};
 use crate::time::Timestamp;
+use crate::transmit::{Assembler, Cx, Sender, Transmit};
 use identity::Identity;
 use notices::Notices;
-use peer_window::PeerWindow;
 use shutdown::Ending;
 use state::State;
-use timers::Timers;
-
-/// A batch of datagrams for one destination, written to the buffer given to [`Association::poll_transmit`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Transmit {
-    /// The path it goes by.
-    pub path: PathId,
-    /// The local address to send from, if it is fixed.
-    pub source: Option<IpAddr>,
-    /// Address and UDP port (0 without encapsulation).
-    pub destination: SocketAddr,
-    /// Bytes in the buffer.
-    pub len: usize,
-    /// If there are several datagrams: the length of each but the last, which may be shorter.
-    pub segment_size: Option<usize>,
-    /// Whether routers, or the system itself, may cut the packet up (RFC 9260 §7.3): a chunk that has its TSN already and
-    /// no longer fits the path. All others are to be sent with "don't fragment", as path MTU discovery wants.
-    pub may_fragment: bool,
-}
 
 /// What may be handed to the network in one go: see [`Association::burst_limit`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,25 +64,14 @@ pub struct Association {
     initiated: bool,
     capabilities: Capabilities,
     paths: Paths,
-    queue: SendQueue,
-    /// Bytes beyond which `send` takes nothing.
-    send_limit: usize,
-    outstanding: Outstanding,
-    peer_window: PeerWindow,
+    sender: Sender,
     receiver: Receiver,
     control: ControlQueue,
-    /// When messages are abandoned.
-    abandon_policy: AbandonPolicy,
-    sources: ControlSources,
-    timers: Timers,
     ending: Ending,
     /// Errors in a row over all paths (§8.1).
     error_count: u32,
     notices: Notices,
     counters: Counters,
-    /// Kept between acknowledgements for its memory.
-    outcome: AckOutcome,
-    ack_blocks: [Vec<GapAckBlock>; 2],
 }
 
 /// Sending, receiving, ending.
@@ -161,7 +118,7 @@ impl Association {
         end: bool,
     ) -> Result<MessageId, SendError> {
         let takes = self.state.begins_messages() && !self.ending.is_asked();
-        let ends_one = is_part && self.state.ends_messages() && self.queue.has_open(stream);
+        let ends_one = is_part && self.state.ends_messages() && self.sender.queue.has_open(stream);
         if !(takes || ends_one) {
             return Err(SendError::Closed);
         }
@@ -172,17 +129,19 @@ impl Association {
                 limit,
             });
         }
-        let full = self.buffered_bytes() >= self.send_limit && !message.is_empty();
-        if full
-            && !self.grow_send_buffer()
-            && !self.make_room(now, stream, Persistence::new(options.reliability, now))
-        {
-            self.notices.want_writable();
-            return Err(SendError::BufferFull);
+        if !message.is_empty() && !self.sender.has_room() {
+            let persistence = Persistence::new(options.reliability, now);
+            if !self.sending(now, |sender, cx| sender.make_room_for(cx, stream, persistence)) {
+                self.notices.want_writable();
+                return Err(SendError::BufferFull);
+            }
         }
         let len = message.len();
         let options = options.or_as_set(&self.config.partial_reliability);
-        let id = self.queue.push(now, stream, message, options, is_part, end)?;
+        let id = self
+            .sender
+            .queue
+            .push(now, stream, message, options, is_part, end)?;
         self.ending.on_more(len);
         if end {
             self.counters.messages_sent += 1;
@@ -194,23 +153,7 @@ impl Association {
     /// Whether the send buffer has room: [`Association::send`] then takes a message of whatever length.
     #[must_use]
     pub fn has_room(&self) -> bool {
-        self.buffered_bytes() < self.send_limit
-    }
-
-    /// Where half of the send buffer is in flight the network could take more: the buffer grows.
-    fn grow_send_buffer(&mut self) -> bool {
-        let buffers = &self.config.buffers;
-        let most = buffers.send.saturating_mul(buffers.growth as usize);
-        let grows = self.send_limit < most && self.paths.payload_in_flight() >= self.send_limit / 2;
-        if grows {
-            self.send_limit = (2 * self.send_limit).min(most);
-        }
-        grows
-    }
-
-    /// Bytes that count against the send buffer.
-    fn buffered_bytes(&self) -> usize {
-        self.queue.bytes() + self.outstanding.bytes()
+        self.sender.has_room()
     }
 
     /// The next message, or part of one. Taking it opens the receive window, so drain the association after.
@@ -241,13 +184,61 @@ impl Association {
 
 /// What follows from input.
 impl Association {
+    /// Lets the data sender work, and applies what happened there.
+    fn sending<R>(&mut self, now: Timestamp, work: impl FnOnce(&mut Sender, &mut Cx<'_>) -> R) -> R {
+        let application_waits = self.notices.wants_writable();
+        let mut cx = Cx {
+            now,
+            config: &self.config,
+            paths: &mut self.paths,
+            counters: &mut self.counters,
+            phase: self.state.data_phase(),
+            capabilities: self.capabilities,
+            application_waits,
+        };
+        let result = work(&mut self.sender, &mut cx);
+        self.apply_happened();
+        result
+    }
+
+    #[inline]
+    fn apply_happened(&mut self) {
+        if core::mem::take(&mut self.sender.happened.answered) {
+            self.error_count = 0;
+        }
+        if self.sender.happened.concerns_others() {
+            self.pass_on();
+        }
+    }
+
+    /// Tells what happened in the data sender, which is seldom anything.
+    #[cold]
+    fn pass_on(&mut self) {
+        let happened = &mut self.sender.happened;
+        for undelivered in happened.abandoned.drain(..) {
+            self.notices.tell(Event::Abandoned(undelivered));
+        }
+        for path in happened.changed.drain(..) {
+            self.notices.tell_path(self.paths.path(path));
+        }
+        if let Some(what) = happened.violation.take() {
+            self.abort_for_violation(what);
+        }
+    }
+
+    /// The peer broke the protocol beyond repair: ABORT with the cause Protocol Violation (§3.3.10.13).
+    fn abort_for_violation(&mut self, what: &'static str) {
+        let cause = Cause::ProtocolViolation(Bytes::from_static(what.as_bytes()));
+        self.abort_with(cause, CloseReason::ProtocolViolation(what));
+    }
+
     /// What any input may have made possible: the next step of a shutdown, room to send, something to read.
     fn after_input(&mut self, now: Timestamp) {
         self.advance_shutdown(now);
         let writable = self.has_room() && self.state.begins_messages() && !self.ending.is_asked();
         self.notices.on_input(self.receiver.is_readable(), writable);
         // An end that leaves messages behind empties both, and nothing follows `Closed`.
-        if !self.state.is_closed() && self.queue.is_empty() && self.outstanding.is_empty() {
+        if !self.state.is_closed() && self.sender.is_empty() {
             self.notices.on_dry();
         }
     }
@@ -263,7 +254,28 @@ impl Association {
         buffer: &mut Vec<u8>,
         max_datagrams: usize,
     ) -> Option<Transmit> {
-        self.build_batch(now, buffer, max_datagrams)
+        if !self.control.has_replies() {
+            self.send_due_probes(now);
+        }
+        let (application_waits, header) = (self.notices.wants_writable(), self.identity.header());
+        let mut cx = Cx {
+            now,
+            config: &self.config,
+            paths: &mut self.paths,
+            counters: &mut self.counters,
+            phase: self.state.data_phase(),
+            capabilities: self.capabilities,
+            application_waits,
+        };
+        let mut assembler = Assembler {
+            sender: &mut self.sender,
+            receiver: &mut self.receiver,
+            control: &mut self.control,
+            header,
+        };
+        let transmit = assembler.build_batch(&mut cx, buffer, max_datagrams);
+        self.apply_happened();
+        transmit
     }
 
     /// How much should be handed to the network in one go, on the path that data takes now ([`Config::burst_time`]). A driver
@@ -346,7 +358,7 @@ impl Association {
     /// Streams to the peer: before set-up those asked for.
     #[must_use]
     pub fn outbound_streams(&self) -> u16 {
-        self.queue.stream_count()
+        self.sender.queue.stream_count()
     }
 
     /// Counters since set-up.
@@ -363,10 +375,10 @@ impl Association {
             counters: self.counters,
             extensions: self.capabilities.extensions(),
             paths: self.paths.iter().map(|path| path.stats(primary)).collect(),
-            queued_bytes: self.queue.bytes(),
-            outstanding_bytes: self.outstanding.bytes(),
-            gap_acked_bytes: self.outstanding.gap_acked_bytes(),
-            peer_rwnd: self.peer_window.left(self.paths.payload_in_flight()),
+            queued_bytes: self.sender.queue.bytes(),
+            outstanding_bytes: self.sender.outstanding.bytes(),
+            gap_acked_bytes: self.sender.outstanding.gap_acked_bytes(),
+            peer_rwnd: self.sender.window.left(self.paths.payload_in_flight()),
             a_rwnd: self.receiver.a_rwnd(),
             unread_bytes: self.receiver.unread_bytes(),
         }
@@ -375,6 +387,6 @@ impl Association {
     /// Readings of one outbound stream; zero if nothing was sent on it.
     #[must_use]
     pub fn stream_stats(&self, stream: StreamId) -> StreamStats {
-        self.queue.stream_stats(stream)
+        self.sender.queue.stream_stats(stream)
     }
 }

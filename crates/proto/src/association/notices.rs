@@ -8,8 +8,7 @@ use bytes::Bytes;
 use crate::event::{EndpointEvent, Event};
 use crate::message::UnsentMessage;
 use crate::path::{Path, Paths};
-use crate::recovery::Outstanding;
-use crate::send::SendQueue;
+use crate::transmit::Sender;
 
 /// Events that may wait before the peer can add no more.
 const MOST_WAITING: usize = 256;
@@ -62,16 +61,11 @@ impl Notices {
     }
 
     /// Drops all messages, and reports each that was not acknowledged completely, once, in the order of `send`.
-    pub(crate) fn tell_undelivered(
-        &mut self,
-        outstanding: &mut Outstanding,
-        paths: &mut Paths,
-        queue: &mut SendQueue,
-    ) {
+    pub(crate) fn tell_undelivered(&mut self, sender: &mut Sender, paths: &mut Paths) {
         // Abandoned messages were reported when they were abandoned.
-        let sent = outstanding.drain(paths).filter(|chunk| !chunk.abandoned);
+        let sent = sender.outstanding.drain(paths).filter(|chunk| !chunk.abandoned);
         let mut failed: Vec<_> = sent.map(|chunk| chunk.fragment.undelivered()).collect();
-        failed.extend(queue.drain().iter().map(UnsentMessage::undelivered));
+        failed.extend(sender.queue.drain().iter().map(UnsentMessage::undelivered));
         failed.sort_by_key(|undelivered| undelivered.message);
         failed.dedup_by_key(|undelivered| undelivered.message);
         for undelivered in failed {

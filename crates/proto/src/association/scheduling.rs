@@ -17,13 +17,13 @@ impl Association {
     /// The scheduler in use: `Config::scheduler` until another was chosen.
     #[must_use]
     pub fn scheduler(&self) -> SchedulerKind {
-        self.queue.scheduler()
+        self.sender.queue.scheduler()
     }
 
     /// Chooses another scheduler, for what waits too. A message that is begun is finished first unless messages interleave.
     /// Priorities and weights that were set are kept for when they count again.
     pub fn set_scheduler(&mut self, scheduler: SchedulerKind) {
-        self.queue.set_scheduler(scheduler);
+        self.sender.queue.set_scheduler(scheduler);
     }
 
     /// Puts a stream into a class, 0 being the most urgent and the default: while a stream of one class has data, none of a
@@ -33,8 +33,8 @@ impl Association {
     /// # Errors
     /// There is no such stream, or the scheduler is not [`SchedulerKind::Priority`].
     pub fn set_stream_priority(&mut self, stream: StreamId, priority: u16) -> Result<(), SchedulingError> {
-        check_priorities(&self.queue, stream)?;
-        self.queue.set_priorities(stream, stream, priority);
+        check_priorities(&self.sender.queue, stream)?;
+        self.sender.queue.set_priorities(stream, stream, priority);
         Ok(())
     }
 
@@ -44,9 +44,9 @@ impl Association {
     /// As [`Association::set_stream_priority`]; nothing was changed then. An empty range changes nothing.
     pub fn set_equal_priorities(&mut self, streams: RangeInclusive<StreamId>) -> Result<(), SchedulingError> {
         let (first, last) = (*streams.start(), *streams.end());
-        check_priorities(&self.queue, first.max(last))?;
-        let priority = self.queue.priority(first);
-        self.queue.set_priorities(first, last, priority);
+        check_priorities(&self.sender.queue, first.max(last))?;
+        let priority = self.sender.queue.priority(first);
+        self.sender.queue.set_priorities(first, last, priority);
         Ok(())
     }
 
@@ -56,8 +56,8 @@ impl Association {
     /// # Errors
     /// The scheduler is not [`SchedulerKind::Priority`].
     pub fn enable_default_priorities(&mut self) -> Result<(), SchedulingError> {
-        check_priorities(&self.queue, StreamId(0))?;
-        self.queue.reset_priorities(true);
+        check_priorities(&self.sender.queue, StreamId(0))?;
+        self.sender.queue.reset_priorities(true);
         Ok(())
     }
 
@@ -66,15 +66,15 @@ impl Association {
     /// # Errors
     /// The scheduler is not [`SchedulerKind::Priority`].
     pub fn disable_priorities(&mut self) -> Result<(), SchedulingError> {
-        check_priorities(&self.queue, StreamId(0))?;
-        self.queue.reset_priorities(false);
+        check_priorities(&self.sender.queue, StreamId(0))?;
+        self.sender.queue.reset_priorities(false);
         Ok(())
     }
 
     /// The class of a stream; 0 unless set.
     #[must_use]
     pub fn stream_priority(&self, stream: StreamId) -> u16 {
-        self.queue.priority(stream)
+        self.sender.queue.priority(stream)
     }
 
     /// Sets a stream's share against the others' that have data: one of weight 4 sends four times the bytes of one of weight
@@ -83,20 +83,20 @@ impl Association {
     /// # Errors
     /// There is no such stream, the weight is 0, or the scheduler is not [`SchedulerKind::WeightedFairQueueing`].
     pub fn set_stream_weight(&mut self, stream: StreamId, weight: u16) -> Result<(), SchedulingError> {
-        check_stream(&self.queue, stream)?;
+        check_stream(&self.sender.queue, stream)?;
         match self.scheduler() {
             SchedulerKind::WeightedFairQueueing => {}
             other => return Err(SchedulingError::NoWeights(other)),
         }
         let weight = NonZeroU16::new(weight).ok_or(SchedulingError::ZeroWeight)?;
-        self.queue.set_weight(stream, weight);
+        self.sender.queue.set_weight(stream, weight);
         Ok(())
     }
 
     /// The weight of a stream; 1 unless set.
     #[must_use]
     pub fn stream_weight(&self, stream: StreamId) -> u16 {
-        self.queue.weight(stream)
+        self.sender.queue.weight(stream)
     }
 }
 

@@ -5,7 +5,6 @@ use core::time::Duration;
 use anabranch_wire::Tsn;
 use anabranch_wire::chunk::{Chunk, Shutdown};
 
-use super::timers::expired;
 use super::{Association, State};
 use crate::config::Config;
 use crate::control::Request;
@@ -99,7 +98,7 @@ impl Ending {
 
     /// Whether T5-shutdown-guard has expired; it is stopped then.
     pub(super) fn guard_expired(&mut self, now: Timestamp) -> bool {
-        expired(&mut self.guard, now)
+        self.guard.take_if(|due| *due <= now).is_some()
     }
 
     /// The association is over.
@@ -116,7 +115,7 @@ impl Association {
         if self.state.is_closed() {
             return;
         }
-        self.ending.ask(now, self.buffered_bytes());
+        self.ending.ask(now, self.sender.buffered_bytes());
         self.advance_shutdown(now);
     }
 
@@ -128,8 +127,8 @@ impl Association {
         if !matches!(self.state, State::ShutdownPending | State::ShutdownReceived) {
             return;
         }
-        self.ending.on_left(now, self.buffered_bytes());
-        if self.queue.is_empty() && self.outstanding.is_empty() {
+        self.ending.on_left(now, self.sender.buffered_bytes());
+        if self.sender.is_empty() {
             self.state = match self.state {
                 State::ShutdownReceived => State::ShutdownAckSent(Request::unlimited()),
                 _ => State::ShutdownSent(Request::unlimited()),
@@ -162,11 +161,13 @@ impl Association {
         match self.state {
             State::Established | State::ShutdownPending => {
                 self.state = State::ShutdownReceived;
-                self.ending.begin(now, self.buffered_bytes());
+                self.ending.begin(now, self.sender.buffered_bytes());
                 self.notices.tell(Event::PeerShutdown);
-                self.on_shutdown_cumulative(now, cumulative);
+                self.sending(now, |sender, cx| sender.on_shutdown_cumulative(cx, cumulative));
             }
-            State::ShutdownReceived => self.on_shutdown_cumulative(now, cumulative),
+            State::ShutdownReceived => {
+                self.sending(now, |sender, cx| sender.on_shutdown_cumulative(cx, cumulative))
+            }
             // Both endpoints sent SHUTDOWN: each answers with SHUTDOWN ACK.
             State::ShutdownSent(_) => {
                 self.state = State::ShutdownAckSent(Request::unlimited());

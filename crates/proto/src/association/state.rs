@@ -3,6 +3,7 @@
 use super::handshake::{CookieEchoed, SetUp};
 use crate::control::Request;
 use crate::event::CloseReason;
+use crate::transmit::DataPhase;
 
 /// The states of RFC 9260 §4, as a caller sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +71,18 @@ impl State {
             Self::CookieEchoed(echoed) => Some(&mut echoed.request),
             Self::ShutdownSent(request) | Self::ShutdownAckSent(request) => Some(request),
             Self::Closed | Self::Established | Self::ShutdownPending | Self::ShutdownReceived => None,
+        }
+    }
+
+    /// What it lets the data sender do.
+    pub(crate) fn data_phase(&self) -> DataPhase {
+        match self {
+            Self::Closed => DataPhase::Closed,
+            Self::CookieWait(_) => DataPhase::SettingUp,
+            Self::CookieEchoed(_) => DataPhase::CookieEchoed,
+            Self::Established => DataPhase::Open,
+            Self::ShutdownPending | Self::ShutdownReceived => DataPhase::Ending,
+            Self::ShutdownSent(_) | Self::ShutdownAckSent(_) => DataPhase::Over,
         }
     }
 

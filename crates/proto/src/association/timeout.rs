@@ -3,13 +3,12 @@
 use anabranch_wire::cause::Cause;
 use bytes::Bytes;
 
-use super::timers::expired;
-use super::{Association, State, write_packet};
+use super::{Association, State};
 use crate::control::Request;
-use crate::controller::{Controller, Reduction, Report};
 use crate::event::CloseReason;
-use crate::path::{Candidate, HeartbeatAnswer, HeartbeatInfo, PathId};
+use crate::path::{HeartbeatAnswer, HeartbeatInfo, PathId};
 use crate::time::Timestamp;
+use crate::transmit::{Sender, write_packet};
 
 impl Association {
     /// When to call [`Association::handle_timeout`] next.
@@ -27,16 +26,14 @@ impl Association {
                     path.t3,
                     path.heartbeat.due.filter(|_| heartbeats),
                     path.probe_due().filter(|_| probes),
-                    self.time_rule_due(path.id),
+                    self.sender.time_rule_due(&self.paths, path.id),
                 ]
             })
             .chain([
                 self.state.request().and_then(Request::due),
                 self.ending.due(),
-                self.timers.window_probe,
-                self.sources.forward.timer(&self.outstanding),
                 self.receiver.ack_deadline(),
-                self.expiry(),
+                self.sender.deadline(&self.config),
             ])
             .flatten()
             .min()
@@ -51,7 +48,7 @@ impl Association {
         if is_due(self.receiver.ack_deadline()) {
             self.receiver.on_ack_timer(now);
         }
-        self.drop_expired(now);
+        self.sending(now, Sender::drop_expired);
         if is_due(self.state.request().and_then(Request::due)) {
             self.on_request_timeout(now);
         }
@@ -60,18 +57,15 @@ impl Association {
             let cause = Cause::ProtocolViolation(Bytes::from_static(b"the shutdown takes too long"));
             self.abort_with(cause, self.state.reason_of_silence(CloseReason::ShutdownTimedOut));
         }
-        if expired(&mut self.timers.window_probe, now) {
-            self.peer_window.on_probe_timer();
+        self.sender.on_window_probe_timer(now);
+        if let Some(path) = self.sending(now, Sender::on_forward_timer) {
+            self.on_path_error(now, path, true);
         }
-        if is_due(self.sources.forward.timer(&self.outstanding)) {
-            self.on_forward_timer(now);
-        }
-        let mut outcome = core::mem::take(&mut self.outcome);
-        self.on_time_rule(now, &mut outcome);
-        self.outcome = outcome;
+        self.sending(now, Sender::on_time_rule_timer);
         for index in 0..self.paths.len() {
             let id = PathId(index as u8);
-            if expired(&mut self.paths.path_mut(id).t3, now) {
+            let t3 = &mut self.paths.path_mut(id).t3;
+            if t3.take_if(|due| *due <= now).is_some() {
                 self.on_t3(now, id);
             }
         }
@@ -95,7 +89,7 @@ impl Association {
             return;
         }
         let path = self.paths.path_mut(id);
-        path.rto.back_off();
+        path.rtt.back_off();
         if setting_up {
             path.try_other_port();
             self.send_set_up_chunk(now);
@@ -106,59 +100,11 @@ impl Association {
 
     /// T3-rtx expired (§6.3.3, §7.2.3, §8.1, §8.2).
     pub(super) fn on_t3(&mut self, now: Timestamp, id: PathId) {
-        self.counters.timeouts += 1;
-        let probe = self.peer_window.dropped_probe(self.paths.payload_in_flight());
-        self.peer_window.on_timeout();
-        let setting_up = self.state.is_setting_up();
-        let coupling = self.paths.coupling(id);
-        let path = self.paths.path_mut(id);
-        path.timeouts += 1;
-        path.silent_timeouts += 1;
-        // What rode with a COOKIE ECHO was lost with it: T1-cookie backs off for both.
-        if !setting_up {
-            path.rto.back_off();
+        let dropped = self.sending(now, |sender, cx| sender.on_t3(cx, id));
+        let counts = !dropped && !self.state.is_setting_up();
+        if !counts || self.on_path_error(now, id, true) {
+            self.sending(now, |sender, cx| sender.after_t3(cx, id, dropped));
         }
-        let prior_flight = path.flight.bytes();
-        let lost = self.outstanding.on_timeout(id, &mut self.paths);
-        let path = self.paths.path_mut(id);
-        path.delivery.on_lost(lost);
-        // What the peer answers and drops because its window is closed was not lost on the way (§6.1 A).
-        if !probe {
-            path.single_packet = true;
-            path.control.on_report(&Report {
-                now,
-                prior_flight,
-                acked: 0,
-                lost: prior_flight,
-                reduction: Some(Reduction::Timeout),
-                recovering: false,
-                advanced: false,
-                all_acked: false,
-                smoothed_rtt: path.rto.srtt(),
-                coupling,
-            });
-        }
-        self.advance_forward_point(now);
-        self.sources.forward.on_timeout(&self.outstanding);
-        if !probe && !setting_up && !self.on_path_error(now, id, true) {
-            return;
-        }
-        let path = self.paths.path_mut(id);
-        if !probe && path.pmtu.on_timeout(now, path.silent_timeouts) {
-            path.control.on_packet_size(path.pmtu.max_data());
-            self.counters.mtu_black_holes += 1;
-        }
-        // E3: as much as one packet holds leaves at once, wherever it goes.
-        let first = self.outstanding.first_lost();
-        let to = match first {
-            Some(index) if self.paths.spreads() => self.repeat_path(index),
-            _ => self.paths.choose(Candidate::Retransmission {
-                last: id,
-                timed_out: true,
-            }),
-        };
-        self.paths.path_mut(to).decay_when_idle(now);
-        self.paths.path_mut(to).repeat_now = first.is_some();
     }
 
     /// Sends the heartbeats that are due, and counts those that were not answered as errors (§8.3).
@@ -174,7 +120,7 @@ impl Association {
             // The timer of data in flight reports an error sooner (RFC 7829 §3.2 item 6).
             let by_data = !path.flight.is_empty() && self.config.retransmissions.fails_potentially();
             if unanswered && !by_data {
-                path.rto.back_off();
+                path.rtt.back_off();
                 // §8.1: an idle path that is not in use does not bring the association down.
                 let in_use = id == self.paths.data_path();
                 if !self.on_path_error(now, id, in_use) {
@@ -187,7 +133,7 @@ impl Association {
             if !leaves {
                 path.schedule_heartbeat(now, &self.config, &mut self.random);
             } else if burst == 0 {
-                path.heartbeat.due = Some(now + path.rto.current());
+                path.heartbeat.due = Some(now + path.rtt.rto());
             } else {
                 burst -= 1;
                 self.send_heartbeat(now, id);

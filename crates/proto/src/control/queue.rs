@@ -58,6 +58,11 @@ impl ControlQueue {
         self.chunks.pop_front()
     }
 
+    /// Whether packets wait that answer others.
+    pub(crate) fn has_replies(&self) -> bool {
+        !self.replies.is_empty()
+    }
+
     pub(crate) fn pop_reply(&mut self) -> Option<Reply> {
         self.replies.pop_front()
     }

@@ -5,9 +5,9 @@ use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{Abort, Chunk};
 use anabranch_wire::packet::CommonHeader;
 
-use crate::association::write_packet;
 use crate::event::Reply;
 use crate::inbound::Inbound;
+use crate::transmit::write_packet;
 
 /// A packet with these chunks, to the address and ports that `inbound` came from.
 pub(crate) fn reply(inbound: &Inbound, tag: VerificationTag, chunks: &[Chunk]) -> Reply {

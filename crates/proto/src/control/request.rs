@@ -41,7 +41,7 @@ impl Request {
     pub(crate) fn send(&mut self, now: Timestamp, chunk: Chunk, path: &Path, control: &mut ControlQueue) {
         control.push(path.id, chunk);
         self.path = path.id;
-        self.timer = Some(now + path.rto.current());
+        self.timer = Some(now + path.rtt.rto());
     }
 
     /// When the timer expires.
@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(request.due(), None);
         for sent in 0..=2 {
             request.send(now, Chunk::CookieAck, &path, &mut control);
-            assert_eq!(request.due(), Some(now + path.rto.current()));
+            assert_eq!(request.due(), Some(now + path.rtt.rto()));
             assert_eq!(request.path(), PathId(1));
             assert_eq!(control.pop().map(|waiting| waiting.path), Some(PathId(1)));
             assert_eq!(request.retransmissions(), sent);

@@ -8,6 +8,7 @@ use core::time::Duration;
 use anabranch_wire::{Ppid, StreamId};
 use bytes::{Bytes, BytesMut};
 
+pub(crate) use crate::config::DiscardNotice;
 use crate::config::PartialReliabilityConfig;
 pub(crate) use fragment::{Fragment, UnsentMessage};
 pub(crate) use persistence::{AbandonPolicy, Haste, Persistence};
@@ -33,21 +34,6 @@ pub enum Reliability {
     /// [`Priority`](crate::SchedulerKind::Priority) the streams' classes come first: messages of the least urgent class give
     /// way before others, and never to one of a less urgent class.
     Priority(u32),
-}
-
-/// Whether a receiver is told of each chunk of an ordered message that will not be retransmitted, so that it need not hold
-/// back what follows on the stream (*selective forward TSN*; Basto and Freitas, *SCTP extensions for time sensitive
-/// traffic*). In force where both sides offered it: [`PartialReliabilityConfig`](crate::PartialReliabilityConfig).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum DiscardNotice {
-    /// It is not told.
-    Never,
-    /// By a later packet with data, on the path of the chunk.
-    #[default]
-    WithData,
-    /// So too; and by a packet with nothing else if the congestion window lets no more data out on that path. Such a packet
-    /// costs about 60 bytes. It is of use where the stream goes on over other paths, or the window is one packet.
-    Alone,
 }
 
 /// How a message is to be sent.

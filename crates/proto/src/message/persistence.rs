@@ -1,7 +1,8 @@
 //! When a message is given up: the seam. The base protocol gives up none; what may be given up, and how that is told to the
 //! peer, is partial reliability's (`extension/partial_reliability`).
 
-use super::{DiscardNotice, Reliability, SendOptions};
+use super::{Reliability, SendOptions};
+use crate::config::DiscardNotice;
 use crate::time::Timestamp;
 
 /// How long a message is worth the trouble: its [`Reliability`] with the deadline worked out.

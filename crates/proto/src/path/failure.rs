@@ -66,7 +66,7 @@ impl Paths {
                 let wait = if data_leaves {
                     Duration::ZERO
                 } else {
-                    path.rto.current()
+                    path.rtt.rto()
                 };
                 path.heartbeat.due = Some(now + wait);
             }

@@ -234,31 +234,38 @@ impl Flight {
     /// The sending `no`, in flight, is acknowledged.
     #[inline(always)]
     pub(crate) fn acknowledge(&mut self, no: SendNo, wire: usize, payload: usize) {
-        let Some(sending) = self.close(no, Fate::Arrived, wire, payload) else {
-            return;
-        };
         let progress = &mut self.progress;
-        progress.lowest_acknowledged |= progress.lowest_tsn == sending.tsn;
-        progress.in_order |= self.earliest_of[usize::from(sending.retransmission)] == no;
         progress.lowest = progress.lowest.min(no);
         progress.highest = progress.highest.max(no);
+        if no == self.base && self.retransmissions.is_empty() && !self.named {
+            // As most are: the earliest, and so with the lowest TSN. The next may be closed; it is settled later.
+            self.sendings.pop_front();
+            self.base += 1;
+            self.bytes -= wire;
+            self.payload -= payload;
+            progress.lowest_acknowledged = true;
+            progress.in_order = true;
+        } else {
+            self.acknowledge_later(no, wire, payload);
+        }
+    }
+
+    /// The same of any other than the earliest.
+    fn acknowledge_later(&mut self, no: SendNo, wire: usize, payload: usize) {
+        if let Some(sending) = self.close(no, Fate::Arrived, wire, payload) {
+            let progress = &mut self.progress;
+            progress.lowest_acknowledged |= progress.lowest_tsn == sending.tsn;
+            progress.in_order |= self.earliest_of[usize::from(sending.retransmission)] == no;
+        }
     }
 
     /// The sending `no`, in flight, is so no more; answers it as it was.
-    #[inline(always)]
     pub(crate) fn close(&mut self, no: SendNo, fate: Fate, wire: usize, payload: usize) -> Option<Sending> {
-        let was = if no == self.base && !self.named {
-            // As most are. What is behind it is settled later.
-            self.base += 1;
-            self.sendings.pop_front()?
-        } else {
-            let sending = self.get_mut(no)?;
-            let was = *sending;
-            sending.fate = match was.fate {
-                Fate::Reneged => Fate::Arrived,
-                _ => fate,
-            };
-            was
+        let sending = self.get_mut(no)?;
+        let was = *sending;
+        sending.fate = match was.fate {
+            Fate::Reneged => Fate::Arrived,
+            _ => fate,
         };
         if was.retransmission {
             self.retransmissions.remove(&was.tsn);

@@ -78,7 +78,7 @@ impl Path {
         };
         self.heartbeat.pending = Some(info);
         if config.retransmissions.fails_potentially() {
-            self.heartbeat.due = Some(now + self.rto.current());
+            self.heartbeat.due = Some(now + self.rtt.rto());
         } else {
             self.schedule_heartbeat(now, config, random);
         }
@@ -89,7 +89,7 @@ impl Path {
     pub(crate) fn schedule_heartbeat(&mut self, now: Timestamp, config: &Config, random: &mut Random) {
         let jitter = random.jitter();
         let period = if self.state == PathState::PotentiallyFailed {
-            config.heartbeat.interval.map(|_| self.rto.current())
+            config.heartbeat.interval.map(|_| self.rtt.rto())
         } else {
             self.heartbeat_period(config, jitter)
         };
@@ -99,7 +99,7 @@ impl Path {
     /// How long to wait before the next heartbeat (§8.3): the RTO with a jitter of half of it, and `HB.interval`
     /// unless the address is still to be confirmed and may soon be (§5.4).
     fn heartbeat_period(&self, config: &Config, jitter: f64) -> Option<Duration> {
-        let rto = self.rto.current();
+        let rto = self.rtt.rto();
         let has_hope = self.error_count <= config.retransmissions.path_max_retrans;
         if self.state == PathState::Unconfirmed && has_hope {
             return Some(rto);
@@ -118,7 +118,7 @@ impl Path {
             return HeartbeatAnswer::Nothing;
         }
         self.heartbeat.pending = None;
-        self.rto.on_sample(now.saturating_duration_since(info.sent_at));
+        self.rtt.on_sample(now.saturating_duration_since(info.sent_at));
         HeartbeatAnswer::Heartbeat {
             confirms: self.state == PathState::Unconfirmed,
         }

@@ -9,10 +9,9 @@ mod local_address;
 mod multipath;
 mod pmtu;
 mod probe;
-mod rto;
+mod rtt;
 mod selection;
 
-use core::fmt;
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
 
@@ -21,7 +20,7 @@ pub(crate) use heartbeat::{Heartbeat, HeartbeatAnswer, HeartbeatInfo};
 pub(crate) use local_address::set_up_address;
 pub(crate) use multipath::{Choice, Offer};
 pub(crate) use pmtu::Pmtu;
-pub(crate) use rto::Rto;
+pub(crate) use rtt::Rtt;
 pub(crate) use selection::{Candidate, Paths};
 
 use crate::config::Config;
@@ -29,40 +28,10 @@ use crate::congestion::{AnyController, Member};
 use crate::controller::Controller;
 use crate::extension::stream_priority::DelayBound;
 use crate::message::Persistence;
+pub(crate) use crate::path_id::{PathId, PathState};
 use crate::stats::PathStats;
 use crate::time::Timestamp;
 use delivery::Delivery;
-
-/// A path of an association: a pair of a local and a remote address. Numbered from 0 in the order of discovery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PathId(pub u8);
-
-impl PathId {
-    pub(crate) fn index(self) -> usize {
-        usize::from(self.0)
-    }
-}
-
-impl fmt::Display for PathId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-/// Whether a path can be used (RFC 9260 §5.4, §8.2; RFC 7829).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PathState {
-    /// The peer listed the address, and has not yet shown that it is there. Nothing but heartbeats is sent there: every
-    /// RTO, after more than `Path.Max.Retrans` errors in a row at the pace of other paths (RFC 9260 §5.4).
-    Unconfirmed,
-    /// In use, or ready to be.
-    Active,
-    /// More than `PotentiallyFailed.Max.Retrans` errors in a row: nothing is sent here while another path is active
-    /// (RFC 7829). Only with that setting.
-    PotentiallyFailed,
-    /// More than `Path.Max.Retrans` errors in a row.
-    Inactive,
-}
 
 /// One path.
 #[derive(Debug)]
@@ -74,7 +43,7 @@ pub(crate) struct Path {
     pub(crate) remote: SocketAddr,
     ports: Ports,
     pub(crate) state: PathState,
-    pub(crate) rto: Rto,
+    pub(crate) rtt: Rtt,
     pub(crate) control: AnyController,
     /// What may be in flight for less urgent data to leave, if that is bounded.
     pub(crate) delay_bound: Option<DelayBound>,
@@ -94,8 +63,6 @@ pub(crate) struct Path {
     pub(crate) burst: Burst,
     /// When DATA last left, and whether the idle decay of §7.2.1 has begun since.
     pub(crate) idle: Idle,
-    /// No chunk sent before this may give another RTT sample: one a round trip (§6.3.1 C4).
-    pub(crate) sample_after: Timestamp,
     /// Times that T3-rtx expired since data was last acknowledged here: unlike errors, no heartbeat ends their row.
     pub(crate) silent_timeouts: u32,
     pub(crate) timeouts: u64,
@@ -152,7 +119,7 @@ impl Path {
                 answered: remote.port(),
             },
             state: PathState::Unconfirmed,
-            rto: Rto::new(&config.rto),
+            rtt: Rtt::new(&config.rto),
             control: AnyController::new(config, pmtu.max_data(), remote.is_ipv6()),
             delay_bound: config
                 .low_priority_delay
@@ -169,7 +136,6 @@ impl Path {
                 since: now,
                 decayed: false,
             },
-            sample_after: Timestamp::ZERO,
             silent_timeouts: 0,
             timeouts: 0,
             fast_recoveries: 0,
@@ -245,10 +211,12 @@ impl Path {
 
     /// Bytes that the congestion window lets out in this time; no limit before the round-trip time is known.
     pub(crate) fn sent_within(&self, time: Duration) -> usize {
-        let round_trip = self.rto.srtt().map_or(0, |srtt| srtt.as_nanos());
+        let Some(round_trip) = self.rtt.smoothed() else {
+            return usize::MAX;
+        };
         let bytes = (self.control.window() as u128).saturating_mul(time.as_nanos());
         bytes
-            .checked_div(round_trip)
+            .checked_div(round_trip.as_nanos())
             .map_or(usize::MAX, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
     }
 
@@ -284,7 +252,7 @@ impl Path {
     }
 
     pub(crate) fn start_t3(&mut self, now: Timestamp) {
-        self.t3 = Some(now + self.rto.current());
+        self.t3 = Some(now + self.rtt.rto());
     }
 
     /// §7.2.1: lets the window shrink for each RTO that passed without data; called before data is sent again.
@@ -292,7 +260,7 @@ impl Path {
         if !self.flight.is_empty() {
             return;
         }
-        let rto = self.rto.current();
+        let rto = self.rtt.rto();
         // Each step halves the window: after 64 nothing is left to halve, however long the pause was.
         for _ in 0..64 {
             if now.saturating_duration_since(self.idle.since) < rto {
@@ -307,14 +275,6 @@ impl Path {
         self.idle.since = now;
     }
 
-    /// An RTT sample from a chunk that was sent once (Karn, §6.3.1 C5).
-    pub(crate) fn on_rtt_sample(&mut self, now: Timestamp, sent_at: Timestamp) {
-        if sent_at >= self.sample_after {
-            self.rto.on_sample(now.saturating_duration_since(sent_at));
-            self.sample_after = now;
-        }
-    }
-
     /// The slow start threshold; without one, slow start would go on for ever.
     pub(crate) fn ssthresh(&self) -> usize {
         self.control.metrics().ssthresh.unwrap_or(usize::MAX)
@@ -325,7 +285,7 @@ impl Path {
         Member {
             cwnd: self.control.window(),
             ssthresh: self.ssthresh(),
-            round_trip: self.rto.srtt().unwrap_or(self.rto.current()),
+            round_trip: self.rtt.smoothed_or_rto(),
         }
     }
 
@@ -338,9 +298,9 @@ impl Path {
             remote: self.remote,
             state: self.state,
             primary: self.id == primary,
-            srtt: self.rto.srtt(),
-            rttvar: self.rto.rttvar(),
-            rto: self.rto.current(),
+            srtt: self.rtt.smoothed(),
+            rttvar: self.rtt.rttvar(),
+            rto: self.rtt.rto(),
             cwnd: control.cwnd,
             ssthresh: self.ssthresh(),
             flight_size: self.flight.bytes(),

@@ -63,14 +63,14 @@ impl Path {
             && (!offer.less_urgent || self.has_room_for_less_urgent(now))
     }
 
-    /// The smoothed round-trip time. A path that was never measured is taken for the best: so it is.
-    fn round_trip(&self) -> Duration {
-        self.rto.srtt().unwrap_or_default()
+    /// Seconds of the smoothed round-trip time. A path whose round-trip time is unknown is tried first, so that it is measured.
+    fn round_trip(&self) -> f64 {
+        self.rtt.smoothed().map_or(0.0, |time| time.as_secs_f64())
     }
 
     /// Seconds from handing a packet of `size` bytes to this path until it is acknowledged.
     fn time_to_deliver(&self, size: usize) -> f64 {
-        let round_trip = self.round_trip().as_secs_f64();
+        let round_trip = self.round_trip();
         let queued = self
             .delivery
             .rate()
@@ -91,7 +91,7 @@ impl Path {
 
     /// Bytes per second that the path is good for: what it delivered, or what its window lets it.
     fn rate(&self) -> f64 {
-        let round_trip = self.round_trip().as_secs_f64();
+        let round_trip = self.round_trip();
         let window = self.control.window() as f64 / round_trip.max(1e-6);
         self.delivery.rate().map_or(window, |rate| rate.max(window))
     }
@@ -132,7 +132,7 @@ impl Paths {
         let ready = self
             .iter_mut()
             .filter_map(|path| path.takes(now, offer).then_some(&*path));
-        ready.min_by_key(|path| path.round_trip()).map(|path| path.id)
+        ready.min_by_key(|path| path.rtt.smoothed()).map(|path| path.id)
     }
 
     fn earliest_delivery(&mut self, now: Timestamp, offer: &Offer) -> Option<PathId> {
@@ -168,7 +168,11 @@ impl Paths {
 
     /// A packet with DATA came by the path of the last arrival; answers whether data came by another one within
     /// [`SPREAD_MEMORY`] before.
-    pub(crate) fn note_data_arrival(&mut self, now: Timestamp) -> bool {
+    pub(crate) fn is_spread_arrival(&mut self, now: Timestamp) -> bool {
+        self.multipath.is_on() && self.multipath.delayed_acks && self.note_data_arrival(now)
+    }
+
+    fn note_data_arrival(&mut self, now: Timestamp) -> bool {
         let id = self.last_arrival;
         self.path_mut(id).data_arrived = Some(now);
         let recent = |at: Timestamp| now.saturating_duration_since(at) <= SPREAD_MEMORY;
@@ -227,7 +231,7 @@ fn is_better(policy: RetransmissionPolicy, path: &Path, than: &Path) -> bool {
         RetransmissionPolicy::LowestLoss => path.delivery.loss() < than.delivery.loss(),
         RetransmissionPolicy::SamePath
         | RetransmissionPolicy::SmallestRtt
-        | RetransmissionPolicy::EarliestDelivery => path.round_trip() < than.round_trip(),
+        | RetransmissionPolicy::EarliestDelivery => path.rtt.smoothed() < than.rtt.smoothed(),
     }
 }
 

@@ -24,7 +24,7 @@ impl Path {
             sent_at: now,
             nonce: random.next_u64(),
         };
-        let (rto, data_answered) = (self.rto.current(), self.silent_timeouts == 0);
+        let (rto, data_answered) = (self.rtt.rto(), self.silent_timeouts == 0);
         let len = self.pmtu.next_probe(now, info.nonce, rto, data_answered)?;
         let padding = Pad {
             len: len.saturating_sub(HEADERS_LEN) as u16,

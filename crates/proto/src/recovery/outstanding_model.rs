@@ -278,7 +278,6 @@ impl Model {
         let mut outcome = AckOutcome::default();
         outcome.begin(PATHS.into());
         outcome.cumulative_moved = taken > 0;
-        outcome.released = self.entries[..taken].iter().map(|entry| entry.payload).sum();
         let earliest: Vec<_> = (0..PATHS).map(|path| self.earliest(PathId(path))).collect();
         let before: Vec<_> = (0..PATHS.into()).map(|path| self.before(path)).collect();
         let mut newly: [Vec<u64>; PATHS as usize] = Default::default();

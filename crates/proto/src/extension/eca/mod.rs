@@ -2,7 +2,7 @@
 //! cooperative acknowledgement names transmissions of all paths, and returns by the path that the sender chose.
 //!
 //! The sender's half: where transmissions are to be acknowledged ([`Cooperation`]); which may be named is in
-//! `recovery/transmissions.rs`. The receiver's: which arrived ([`Arrivals`]).
+//! `recovery/identity.rs`. The receiver's: which arrived ([`Arrivals`]).
 
 mod arrivals;
 mod cooperation;

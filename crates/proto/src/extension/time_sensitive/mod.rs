@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use anabranch_wire::Tsn;
 use anabranch_wire::chunk::SelectiveForwardTsn;
 
-use crate::message::DiscardNotice;
+use crate::config::DiscardNotice;
 use crate::path::PathId;
 use crate::recovery::{Chunk, ChunkState, Outstanding};
 use crate::send::DataFormat;

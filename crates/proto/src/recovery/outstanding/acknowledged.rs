@@ -154,7 +154,6 @@ impl Outstanding {
             self.bytes -= len;
             self.abandoned -= usize::from(chunk.abandoned);
             self.hasty -= usize::from(chunk.fragment.haste.early_discard);
-            outcome.released += len;
             if chunk.state == ChunkState::Acked {
                 self.held -= chunk.fragment.wire_len();
             } else {
@@ -337,15 +336,19 @@ impl Newly {
         }
         let path = &mut outcome.paths[by.index()];
         path.newly_acked += size;
-        path.answer = path.answer.max(if chunk.one_path || by_last {
-            Answer::OfThisPath
+        if chunk.one_path || by_last {
+            path.answer = Answer::OfThisPath;
         } else {
-            Answer::Data
-        });
+            path.answer = path.answer.max(Answer::Data);
+        }
         if by_last {
-            path.sample = path.sample.max(Some(chunk.sent_at));
-            if size >= path.largest.0 {
-                path.largest = path.largest.max((size, chunk.sent_at));
+            let sent_at = chunk.sent_at;
+            if path.sample.is_none_or(|newest| newest < sent_at) {
+                path.sample = Some(sent_at);
+            }
+            let (largest, its) = path.largest;
+            if size > largest || (size == largest && sent_at > its) {
+                path.largest = (size, sent_at);
             }
         }
     }

@@ -49,8 +49,6 @@ pub(crate) struct AckOutcome {
     pub(crate) paths: Vec<PathOutcome>,
     /// Whether the cumulative TSN ack point moved.
     pub(crate) cumulative_moved: bool,
-    /// Bytes of user data cumulatively acknowledged.
-    pub(crate) released: usize,
     /// How many fast recoveries this acknowledgement began.
     pub(crate) recoveries: u32,
     /// Chunks that the receiver took back.

@@ -1,0 +1,128 @@
+//! The round-trip time of a path and the retransmission timeout that follows from it (RFC 9260 §6.3.1, §6.3.3 E2).
+//!
+//! Before the first measurement the round-trip time is unknown, and no number stands for it: [`Rtt::smoothed`] is `None`. A caller
+//! that has to wait for about a round trip all the same takes [`Rtt::smoothed_or_rto`].
+
+use core::time::Duration;
+
+use crate::config::RtoConfig;
+use crate::time::Timestamp;
+
+/// Smoothed round-trip time, its variation and the timeout that follows from them.
+#[derive(Clone, Debug)]
+pub(crate) struct Rtt {
+    smoothed: Option<Duration>,
+    rttvar: Duration,
+    rto: Duration,
+    min: Duration,
+    max: Duration,
+    /// No chunk sent before this may be a measurement: one a round trip (§6.3.1 C4).
+    measured_until: Timestamp,
+}
+
+impl Rtt {
+    pub(crate) fn new(config: &RtoConfig) -> Self {
+        Self {
+            smoothed: None,
+            rttvar: Duration::ZERO,
+            rto: config.initial,
+            min: config.min,
+            max: config.max,
+            measured_until: Timestamp::ZERO,
+        }
+    }
+
+    /// The retransmission timeout, back-off included.
+    pub(crate) fn rto(&self) -> Duration {
+        self.rto
+    }
+
+    /// The smoothed round-trip time; `None` while it is unknown.
+    pub(crate) fn smoothed(&self) -> Option<Duration> {
+        self.smoothed
+    }
+
+    /// The smoothed round-trip time, or the longer RTO while it is unknown.
+    pub(crate) fn smoothed_or_rto(&self) -> Duration {
+        self.smoothed.unwrap_or(self.rto)
+    }
+
+    /// A chunk is acknowledged that was sent once (Karn, C5), at `sent_at`.
+    pub(crate) fn on_acknowledged(&mut self, now: Timestamp, sent_at: Timestamp) {
+        if sent_at >= self.measured_until {
+            self.on_sample(now.saturating_duration_since(sent_at));
+            self.measured_until = now;
+        }
+    }
+
+    pub(crate) fn rttvar(&self) -> Duration {
+        self.rttvar
+    }
+
+    /// C2 to C7: RTO.Alpha is 1/8, RTO.Beta 1/4. Ends a back-off.
+    pub(crate) fn on_sample(&mut self, rtt: Duration) {
+        let srtt = match self.smoothed {
+            None => {
+                self.rttvar = rtt / 2;
+                rtt
+            }
+            Some(srtt) => {
+                self.rttvar = (self.rttvar * 3 + srtt.abs_diff(rtt)) / 4;
+                (srtt * 7 + rtt) / 8
+            }
+        };
+        // C4 and G1: a variation of zero would make a timeout of one round trip exactly.
+        let variation = self.rttvar.max(Duration::from_micros(250));
+        self.smoothed = Some(srtt);
+        self.rto = (srtt + variation * 4).clamp(self.min, self.max);
+    }
+
+    /// E2: doubles the timeout, at most to `RTO.Max`.
+    pub(crate) fn back_off(&mut self) {
+        self.rto = (self.rto * 2).min(self.max);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn follows_the_rfc_formulae() {
+        let mut rtt = Rtt::new(&RtoConfig {
+            initial: ms(1000),
+            min: ms(10),
+            max: ms(60_000),
+        });
+        assert_eq!(rtt.rto(), ms(1000));
+        rtt.on_sample(ms(100));
+        assert_eq!(
+            (rtt.smoothed(), rtt.rttvar(), rtt.rto()),
+            (Some(ms(100)), ms(50), ms(300))
+        );
+        rtt.on_sample(ms(180));
+        assert_eq!(rtt.rttvar(), Duration::from_micros(57_500));
+        assert_eq!(rtt.smoothed(), Some(ms(110)));
+        assert_eq!(rtt.rto(), ms(340));
+    }
+
+    #[test]
+    fn backs_off_to_the_maximum_and_recovers_with_a_sample() {
+        let mut rtt = Rtt::new(&RtoConfig {
+            initial: ms(1000),
+            min: ms(1000),
+            max: ms(3000),
+        });
+        rtt.back_off();
+        assert_eq!(rtt.rto(), ms(2000));
+        rtt.back_off();
+        rtt.back_off();
+        assert_eq!(rtt.rto(), ms(3000));
+        rtt.on_sample(ms(5));
+        assert_eq!(rtt.rto(), ms(1000));
+    }
+}

@@ -1,0 +1,165 @@
+//! Abandoning messages (RFC 3758 §3.5): when the sender asks its policy, and what follows from the answer.
+
+use anabranch_wire::StreamId;
+
+use super::{Cx, Sender};
+use crate::config::Config;
+use crate::event::Undelivered;
+use crate::message::{AbandonPolicy, Persistence, UnsentMessage};
+use crate::path::PathId;
+use crate::recovery::{ChunkState, Judge};
+use crate::time::Timestamp;
+
+impl Sender {
+    pub(super) fn judge(&self, cx: &Cx<'_>) -> Judge {
+        Judge {
+            policy: self.policy,
+            now: cx.now,
+        }
+    }
+
+    /// When the next message that waits expires: the first moment after its lifetime.
+    pub(super) fn expiry(&self, config: &Config) -> Option<Timestamp> {
+        let deadline = self.queue.next_deadline();
+        deadline
+            .filter(|_| config.partial_reliability.discard_unsent)
+            .map(|deadline| Timestamp(deadline.0 + 1))
+    }
+
+    /// Drops the messages that waited for longer than their lifetime.
+    pub(crate) fn drop_expired(&mut self, cx: &mut Cx<'_>) {
+        if self.expiry(cx.config).is_none_or(|expiry| expiry > cx.now) {
+            return;
+        }
+        let half_sent = !matches!(self.policy, AbandonPolicy::Never);
+        while let Some(unsent) = self.queue.take_expired(cx.now, half_sent) {
+            self.on_dropped(cx, unsent);
+        }
+    }
+
+    /// Makes room in the send buffer for a message, at the cost of less important ones.
+    pub(super) fn make_room(&mut self, cx: &mut Cx<'_>, stream: StreamId, persistence: Persistence) -> bool {
+        let excess = (self.buffered_bytes() + 1).saturating_sub(self.limit);
+        for unsent in self.queue.make_room(excess, stream, persistence) {
+            self.on_dropped(cx, unsent);
+        }
+        self.buffered_bytes() < self.limit
+    }
+
+    /// A message was taken out of the queue. If a part of it had left, the rest ends in a TSN that is never sent, so that
+    /// the next message does not follow a middle fragment.
+    fn on_dropped(&mut self, cx: &mut Cx<'_>, unsent: UnsentMessage) {
+        if unsent.begun {
+            self.outstanding.abandon_open(unsent.stream, unsent.message);
+            let path = cx.paths.data_path();
+            self.outstanding
+                .push_given_up(self.queue.end_of(unsent), path, cx.now);
+            self.advance_forward_point(cx);
+        }
+        self.tell_abandoned(cx, unsent.undelivered());
+    }
+
+    fn tell_abandoned(&mut self, cx: &mut Cx<'_>, undelivered: Undelivered) {
+        if undelivered.sent {
+            cx.counters.abandoned_sent += 1;
+        } else {
+            cx.counters.abandoned_unsent += 1;
+        }
+        self.happened.abandoned.push(undelivered);
+    }
+
+    /// Gives up the message of a chunk that was sent, whole, its unsent rest included.
+    fn give_up(&mut self, cx: &mut Cx<'_>, index: u64) {
+        let undelivered = self.outstanding.chunk(index).fragment.undelivered();
+        let Some(given_up) = self.outstanding.abandon(index) else {
+            return;
+        };
+        let rest =
+            (!given_up.complete).then(|| self.queue.drop_message(undelivered.stream, given_up.message));
+        if let Some(unsent) = rest.flatten() {
+            let path = self.outstanding.chunk(index).path;
+            self.outstanding
+                .push_given_up(self.queue.end_of(unsent), path, cx.now);
+        }
+        self.tell_abandoned(cx, undelivered);
+    }
+
+    /// The earliest chunk that is to be sent again; those that must not be any more are given up on the way.
+    pub(super) fn next_repeat(&mut self, cx: &mut Cx<'_>) -> Option<u64> {
+        let mut any = false;
+        let judge = self.judge(cx);
+        let next = loop {
+            let Some(index) = self.outstanding.first_lost() else {
+                break None;
+            };
+            if !judge.gives_up(self.outstanding.chunk(index)) {
+                break Some(index);
+            }
+            self.give_up(cx, index);
+            any = true;
+        };
+        if any {
+            self.advance_forward_point(cx);
+        }
+        next
+    }
+
+    /// An acknowledgement was handled, and chunks `given_up` by it.
+    pub(super) fn after_acknowledgement(&mut self, cx: &mut Cx<'_>, given_up: &[u64]) {
+        for index in given_up {
+            self.give_up(cx, *index);
+        }
+        if !self.outstanding.has_abandoned() {
+            return;
+        }
+        self.advance_forward_point(cx);
+        let srtt = cx.paths.path(cx.paths.data_path()).rtt.smoothed();
+        let wait = srtt.filter(|_| cx.config.recovery.forward_waits);
+        self.sources
+            .forward
+            .on_ack(cx.now, wait.unwrap_or_default(), &self.outstanding);
+        self.keep_timer(cx);
+    }
+
+    /// Moves `Advanced.Peer.Ack.Point`, over what waits to be repeated and must not be any more too.
+    pub(super) fn advance_forward_point(&mut self, cx: &mut Cx<'_>) {
+        let judge = self.judge(cx);
+        loop {
+            let next = self.sources.forward.advance(&self.outstanding);
+            if next >= self.outstanding.next_index() {
+                break;
+            }
+            let chunk = self.outstanding.chunk(next);
+            let lost = matches!(chunk.state, ChunkState::Lost { .. });
+            if !lost || !judge.gives_up(chunk) {
+                break;
+            }
+            self.give_up(cx, next);
+        }
+        self.sources.forward.on_advance(&self.outstanding);
+    }
+
+    /// While the receiver does not know the point, a timer runs (§3.5 C5).
+    pub(super) fn keep_timer(&mut self, cx: &mut Cx<'_>) {
+        let at = cx.now + cx.paths.path(cx.paths.data_path()).rtt.rto();
+        let t3_runs = cx.paths.t3_runs();
+        self.sources.forward.keep_timer(at, t3_runs, &self.outstanding);
+    }
+
+    /// The timer of a FORWARD-TSN, if it has expired: the path that did not answer. No data was lost, so no window is reduced;
+    /// the path is counted an error as for any chunk that is not answered (RFC 9260 §8.2).
+    pub(crate) fn on_forward_timer(&mut self, cx: &mut Cx<'_>) -> Option<PathId> {
+        let due = self.sources.forward.timer(&self.outstanding)?;
+        if due > cx.now {
+            return None;
+        }
+        let silent = !cx.paths.t3_runs();
+        let path = cx.paths.data_path();
+        if silent {
+            self.sources.forward.on_timeout(&self.outstanding);
+            cx.paths.path_mut(path).rtt.back_off();
+        }
+        self.keep_timer(cx);
+        silent.then_some(path)
+    }
+}

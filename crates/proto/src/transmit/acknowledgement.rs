@@ -1,0 +1,316 @@
+//! What follows from an acknowledgement (RFC 9260 §6.2.1, §6.3, §7.2, §8.1): the outstanding chunks tell what it did to each
+//! path, and each path's timers and windows are moved here.
+
+use core::time::Duration;
+
+use anabranch_wire::Tsn;
+use anabranch_wire::chunk::{CoopSack, NrSack, Sack};
+
+use super::{Cx, Sender};
+use crate::controller::{Controller, Coupling, Reduction, Report};
+use crate::negotiation::Capabilities;
+use crate::path::{PathId, Paths};
+use crate::recovery::{AckOutcome, AckReport, Answer, InvalidAck, PathOutcome, Phase, normalise};
+use crate::time::Timestamp;
+
+impl Sender {
+    /// A SACK came in, which answers so many packets.
+    pub(crate) fn on_sack(&mut self, cx: &mut Cx<'_>, sack: &Sack, packets: u8) {
+        cx.counters.sacks_received += 1;
+        let mut blocks = core::mem::take(&mut self.ack_blocks);
+        normalise(&sack.gap_ack_blocks, &mut blocks[0]);
+        let duplicates = sack.duplicate_tsns.iter();
+        self.outstanding.on_duplicate_tsns(duplicates, cx.paths);
+        self.on_ack_report(
+            cx,
+            &AckReport {
+                cumulative: sack.cumulative_tsn_ack,
+                revocable: &blocks[0],
+                nonrenegable: &[],
+                duplicates: sack.duplicate_tsns.len(),
+                packets,
+                a_rwnd: Some(sack.a_rwnd),
+                overtaken: false,
+                lists_all: true,
+            },
+        );
+        self.ack_blocks = blocks;
+    }
+
+    /// An NR-SACK came in (draft-tuexen-tsvwg-sctp-multipath §4).
+    pub(crate) fn on_nr_sack(&mut self, cx: &mut Cx<'_>, sack: &NrSack, packets: u8) {
+        cx.counters.sacks_received += 1;
+        let mut blocks = core::mem::take(&mut self.ack_blocks);
+        normalise(&sack.revocable, &mut blocks[0]);
+        normalise(&sack.nonrenegable, &mut blocks[1]);
+        let duplicates = sack.duplicate_tsns.iter();
+        self.outstanding.on_duplicate_tsns(duplicates, cx.paths);
+        self.on_ack_report(
+            cx,
+            &AckReport {
+                cumulative: sack.cumulative_tsn_ack,
+                revocable: &blocks[0],
+                nonrenegable: &blocks[1],
+                duplicates: sack.duplicate_tsns.len(),
+                packets,
+                a_rwnd: Some(sack.a_rwnd),
+                overtaken: false,
+                lists_all: true,
+            },
+        );
+        self.ack_blocks = blocks;
+    }
+
+    /// A COOP-SACK came in.
+    pub(crate) fn on_coop_sack(&mut self, cx: &mut Cx<'_>, sack: &CoopSack) {
+        cx.counters.sacks_received += 1;
+        let overtaken = self.sources.cooperation.is_overtaken(sack.timestamp_ms);
+        let mut outcome = core::mem::take(&mut self.outcome);
+        outcome.begin(cx.paths.len());
+        let judge = self.judge(cx);
+        let paths = &mut *cx.paths;
+        let result = self
+            .outstanding
+            .on_coop_ack(sack, overtaken, paths, &judge, &mut outcome);
+        if result.is_ok() {
+            cx.counters.retransmissions_spurious += sack.duplicates.len() as u64;
+            cx.counters.sacks_stale += u64::from(overtaken);
+            self.drop_samples(cx, &mut outcome);
+        }
+        let a_rwnd = Some(sack.a_rwnd).filter(|_| !overtaken);
+        self.after_ack(cx, result, a_rwnd, &mut outcome);
+        self.outcome = outcome;
+    }
+
+    /// For comparison: acknowledgements that return by another path than the data's give no sample.
+    fn drop_samples(&self, cx: &Cx<'_>, outcome: &mut AckOutcome) {
+        if !cx.config.multipath.eca.sample_any_ack {
+            let home = cx.paths.last_arrival.index();
+            let others = outcome.paths.iter_mut().enumerate().filter(|(at, _)| *at != home);
+            others.for_each(|(_, path)| path.sample = None);
+        }
+    }
+
+    /// A SHUTDOWN acknowledges too, without a window and without blocks (§3.3.8): what gap blocks said stays said.
+    pub(crate) fn on_shutdown_cumulative(&mut self, cx: &mut Cx<'_>, cumulative: Tsn) {
+        self.on_ack_report(
+            cx,
+            &AckReport {
+                cumulative,
+                revocable: &[],
+                nonrenegable: &[],
+                duplicates: 0,
+                packets: 1,
+                a_rwnd: None,
+                overtaken: false,
+                lists_all: false,
+            },
+        );
+    }
+
+    fn on_ack_report(&mut self, cx: &mut Cx<'_>, report: &AckReport<'_>) {
+        let mut outcome = core::mem::take(&mut self.outcome);
+        outcome.begin(cx.paths.len());
+        let judge = self.judge(cx);
+        let paths = &mut *cx.paths;
+        let result = self.outstanding.on_ack(report, paths, &judge, &mut outcome);
+        if result.is_ok() {
+            cx.counters.retransmissions_spurious += report.duplicates as u64;
+        }
+        self.after_ack(cx, result, report.a_rwnd, &mut outcome);
+        self.outcome = outcome;
+    }
+
+    /// The ring has handled an acknowledgement, which advertised a window of `a_rwnd`: what follows for the paths.
+    fn after_ack(
+        &mut self,
+        cx: &mut Cx<'_>,
+        result: Result<(), InvalidAck>,
+        a_rwnd: Option<u32>,
+        outcome: &mut AckOutcome,
+    ) {
+        match result {
+            Ok(()) => {
+                cx.counters.reneged += u64::from(outcome.reneged);
+                cx.counters.early_discards += u64::from(outcome.early_discards);
+                cx.counters.freed_early_bytes += outcome.freed_early as u64;
+                cx.counters.nr_sack_contradictions += u64::from(outcome.contradicts);
+                let newly_acked = outcome.paths.iter().any(|path| path.newly_acked > 0);
+                self.window.on_ack(a_rwnd, outcome.cumulative_moved, newly_acked);
+                self.apply_outcome(cx, outcome);
+                self.queue.on_arrived(cx.now, &outcome.arrived);
+                self.after_acknowledgement(cx, &outcome.given_up);
+                self.on_window_update(cx);
+                self.on_time_rule(cx, outcome);
+            }
+            Err(InvalidAck::Stale) => cx.counters.sacks_stale += 1,
+            Err(InvalidAck::NeverSent) => {
+                self.happened.violation = Some("an acknowledgement of what was never sent");
+            }
+        }
+    }
+
+    /// What became of each path's chunks moves its clocks and windows.
+    fn apply_outcome(&mut self, cx: &mut Cx<'_>, outcome: &AckOutcome) {
+        cx.counters.fast_recoveries += u64::from(outcome.recoveries);
+        for index in 0..cx.paths.len() {
+            let path = PathId(index as u8);
+            self.apply_to_path(cx, path, &outcome.paths[index]);
+            if outcome.paths[index].phase == Phase::Reduced {
+                self.retransmit_at_once(cx, path);
+            }
+        }
+        self.hurry_first_repeat(cx, outcome);
+    }
+
+    fn apply_to_path(&mut self, cx: &mut Cx<'_>, id: PathId, outcome: &PathOutcome) {
+        let max_burst = cx.config.max_burst;
+        let reduction = (outcome.phase == Phase::Reduced).then_some(Reduction::Loss);
+        let changed = outcome.newly_acked > 0 || outcome.lost > 0 || reduction.is_some();
+        // Costs a look at every path.
+        let coupling = if changed {
+            cx.paths.coupling(id)
+        } else {
+            Coupling::Uncoupled
+        };
+        let split = cx.config.multipath.is_on();
+        let path = cx.paths.path_mut(id);
+        if let Some(sent_at) = outcome.sample {
+            path.rtt.on_acknowledged(cx.now, sent_at);
+        }
+        if let Some(bound) = path.delay_bound.as_mut().filter(|_| outcome.newly_acked > 0) {
+            bound.on_ack(cx.now, outcome.newly_acked, outcome.largest, path.pmtu.max_data());
+        }
+        if outcome.newly_acked > 0 {
+            path.single_packet = false;
+            if core::mem::take(&mut path.silent_timeouts) > 0 {
+                path.pmtu.on_answered_again(cx.now);
+            }
+            if split {
+                let round_trip = path.rtt.smoothed_or_rto();
+                let idle = path.flight.is_empty();
+                path.delivery
+                    .on_acked(cx.now, outcome.newly_acked, round_trip, idle);
+            }
+        }
+        if changed {
+            path.fast_recoveries += u64::from(reduction.is_some());
+            path.control.on_report(&Report {
+                now: cx.now,
+                prior_flight: path.flight.progress().bytes_before,
+                acked: outcome.newly_acked,
+                lost: outcome.lost_bytes,
+                reduction,
+                recovering: outcome.phase == Phase::Recovering,
+                advanced: outcome.advanced,
+                all_acked: path.flight.is_empty() && (split || self.outstanding.is_empty()),
+                smoothed_rtt: path.rtt.smoothed(),
+                coupling,
+            });
+        }
+        path.delivery.on_lost(outcome.lost);
+        path.open_burst(cx.now, outcome.newly_acked, max_burst);
+        if path.flight.is_empty() {
+            path.t3 = None;
+        } else if outcome.restarts_t3 || (outcome.reneged > 0 && path.t3.is_none()) {
+            path.start_t3(cx.now);
+        }
+        match outcome.answer {
+            Answer::OfThisPath => self.on_path_answered(cx, id),
+            // It proves that the peer is reachable, not that a path in doubt works (RFC 7829 §3.2, item 9).
+            Answer::Data if cx.paths.path(id).is_in_doubt(&cx.config.retransmissions) => {
+                self.happened.answered = true;
+            }
+            Answer::Data => self.on_path_answered(cx, id),
+            Answer::Skipped => self.happened.answered = true,
+            Answer::Nothing => {}
+        }
+    }
+
+    /// The first losses of an episode were found on a path: a packet of retransmissions leaves whatever the window is (§7.2.4).
+    fn retransmit_at_once(&mut self, cx: &mut Cx<'_>, id: PathId) {
+        let first = self.outstanding.first_lost();
+        let to = match first {
+            Some(index) if cx.paths.spreads() => self.repeat_path(cx, index),
+            _ => id,
+        };
+        cx.paths.path_mut(to).repeat_now = first.is_some();
+    }
+
+    /// Rule 10: the first repeat of an acknowledgement leaves whatever the congestion window.
+    fn hurry_first_repeat(&mut self, cx: &mut Cx<'_>, outcome: &AckOutcome) {
+        let any = outcome.paths.iter().any(|path| path.lost > 0);
+        if !any || !cx.capabilities.has(Capabilities::ECA) {
+            return;
+        }
+        if let Some(index) = self.outstanding.first_lost() {
+            let to = self.repeat_path(cx, index);
+            cx.paths.path_mut(to).repeat_now = true;
+        }
+    }
+
+    /// The window may have opened: a probe is no longer due.
+    fn on_window_update(&mut self, cx: &Cx<'_>) {
+        if !self.window.is_closed() && self.window_probe.is_none() {
+            return;
+        }
+        let left = self.window.left(cx.paths.payload_in_flight());
+        let fits = self.next_payload_len(cx).is_none_or(|len| len <= left);
+        if fits {
+            self.window_probe = None;
+            self.window.note_open();
+        }
+    }
+
+    /// When what later packets of `path` have overtaken left first, and the time after which it is lost.
+    fn time_rule_wait(&self, paths: &Paths, path: PathId) -> Option<(Timestamp, Duration)> {
+        let (left, quarters) = self.outstanding.overtaken(path, paths)?;
+        let round_trip = paths.path(path).rtt.smoothed()?;
+        Some((left, round_trip * quarters / 4))
+    }
+
+    /// When that has passed.
+    pub(crate) fn time_rule_due(&self, paths: &Paths, path: PathId) -> Option<Timestamp> {
+        self.time_rule_wait(paths, path).map(|(left, wait)| left + wait)
+    }
+
+    /// The time rule: what was overtaken on its path and is not acknowledged 1.25 round trips after it left is lost.
+    fn on_time_rule(&mut self, cx: &mut Cx<'_>, outcome: &mut AckOutcome) {
+        if !self.outstanding.has_time_rule() {
+            return;
+        }
+        for index in 0..cx.paths.len() {
+            let path = PathId(index as u8);
+            let Some((_, wait)) = self
+                .time_rule_wait(cx.paths, path)
+                .filter(|(left, wait)| *left + *wait <= cx.now)
+            else {
+                continue;
+            };
+            outcome.begin(cx.paths.len());
+            let judge = self.judge(cx);
+            let paths = &mut *cx.paths;
+            self.outstanding
+                .on_overtaken(path, cx.now.before(wait), &judge, paths, outcome);
+            cx.counters.losses_by_time += u64::from(outcome.paths[index].lost);
+            self.apply_outcome(cx, outcome);
+            self.after_acknowledgement(cx, &outcome.given_up);
+        }
+    }
+
+    /// The path works: the peer acknowledged data that was sent there and nowhere else.
+    fn on_path_answered(&mut self, cx: &mut Cx<'_>, id: PathId) {
+        self.happened.answered = true;
+        let arrived_here = cx.paths.last_arrival == id;
+        if cx.paths.path_mut(id).on_answered(arrived_here) {
+            self.happened.changed.push(id);
+        }
+    }
+
+    /// The time may have come at which overtaken chunks are lost.
+    pub(crate) fn on_time_rule_timer(&mut self, cx: &mut Cx<'_>) {
+        let mut outcome = core::mem::take(&mut self.outcome);
+        self.on_time_rule(cx, &mut outcome);
+        self.outcome = outcome;
+    }
+}

@@ -1,0 +1,329 @@
+//! Building packets (RFC 9260 §6.1, §6.10). One order: control chunks as they were queued, SACK, what leaves beside data,
+//! retransmissions, new data. The only place where packets are put together.
+
+use anabranch_wire::VerificationTag;
+use anabranch_wire::chunk::{Chunk, CoopSackWriter, EncodeChunk, NrSackWriter, SackWriter, padded};
+use anabranch_wire::packet::{COMMON_HEADER_LEN, CommonHeader, PacketWriter};
+
+use super::eligibility::DataTurn;
+use super::{Cx, DataPhase, Sender, Transmit};
+use crate::control::ControlQueue;
+use crate::path::{PathId, PathState};
+use crate::receive::Receiver;
+
+/// Bytes of a batch at most: what segmentation offload takes as one datagram, less the headers of IPv6 and UDP.
+const MAX_BATCH: usize = 65_535 - 48;
+
+/// Bytes of an acknowledgement at most. On a path of large packets one of their length would tell of 16,000 gaps for each packet of
+/// 60 bytes that a peer sends; the first 360 tell a sender all that it can repair at a time.
+const MOST_ACK: usize = 1456;
+
+/// What the packets of one batch have in common.
+#[derive(Clone, Copy)]
+struct Batch {
+    path: PathId,
+    /// No packet may be longer than the first.
+    max_len: usize,
+}
+
+/// What control chunks went into a packet, as far as others may follow them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ControlPushed {
+    Others,
+    /// DATA may follow it though the association is not set up yet (§5.1).
+    WithCookieEcho,
+    /// Nothing may follow.
+    Alone,
+}
+
+/// Writes chunks into a packet of their own: answers, probes and the last packet of an association.
+pub(crate) fn write_packet(header: CommonHeader, chunks: &[Chunk]) -> Vec<u8> {
+    let len = COMMON_HEADER_LEN
+        + chunks
+            .iter()
+            .map(|chunk| padded(chunk.encoded_len()))
+            .sum::<usize>();
+    let mut buffer = Vec::with_capacity(len);
+    let mut packet = PacketWriter::new(&mut buffer, header, len);
+    for chunk in chunks {
+        packet.push(chunk);
+    }
+    let _ = packet.finish();
+    buffer
+}
+
+/// All that packets are made of.
+pub(crate) struct Assembler<'a> {
+    pub(crate) sender: &'a mut Sender,
+    pub(crate) receiver: &'a mut Receiver,
+    pub(crate) control: &'a mut ControlQueue,
+    /// The ports, and the peer's verification tag.
+    pub(crate) header: CommonHeader,
+}
+
+impl Assembler<'_> {
+    #[inline(always)]
+    pub(crate) fn build_batch(
+        &mut self,
+        cx: &mut Cx<'_>,
+        buffer: &mut Vec<u8>,
+        max_datagrams: usize,
+    ) -> Option<Transmit> {
+        if let Some(reply) = self.control.pop_reply() {
+            buffer.extend_from_slice(&reply.packet);
+            cx.counters.packets_sent += 1;
+            return Some(Transmit {
+                path: cx.paths.last_arrival,
+                source: reply.source,
+                destination: reply.destination,
+                len: reply.packet.len(),
+                segment_size: None,
+                may_fragment: reply.packet.len() > cx.paths.path(cx.paths.last_arrival).pmtu.max_packet(),
+            });
+        }
+        if cx.phase == DataPhase::Closed {
+            return None;
+        }
+        if let Some((path, packet)) = self.control.pop_probe() {
+            buffer.extend_from_slice(&packet);
+            cx.counters.packets_sent += 1;
+            let to = cx.paths.path(path);
+            return Some(Transmit {
+                path,
+                source: to.local,
+                destination: to.remote,
+                len: packet.len(),
+                segment_size: None,
+                may_fragment: false,
+            });
+        }
+        let (path, first) = self.build_packet(cx, buffer, None)?;
+        let mut len = first;
+        let mut count = 1;
+        // A packet for IP to fragment stays alone: the others are to fit the path.
+        let most = if first > cx.paths.path(path).pmtu.max_packet() {
+            1
+        } else {
+            max_datagrams
+        };
+        while count < most && len + first <= MAX_BATCH {
+            let Some((_, next)) = self.build_packet(cx, buffer, Some(Batch { path, max_len: first })) else {
+                break;
+            };
+            len += next;
+            count += 1;
+            if next < first {
+                break;
+            }
+        }
+        cx.counters.packets_sent += count as u64;
+        let to = cx.paths.path(path);
+        let segment_size = (count > 1).then_some(first);
+        Some(Transmit {
+            path,
+            source: to.local,
+            destination: to.remote,
+            len,
+            segment_size,
+            may_fragment: first > to.pmtu.max_packet(),
+        })
+    }
+
+    /// Appends one packet, if anything is to be sent; answers its path and length.
+    fn build_packet(
+        &mut self,
+        cx: &mut Cx<'_>,
+        buffer: &mut Vec<u8>,
+        batch: Option<Batch>,
+    ) -> Option<(PathId, usize)> {
+        self.sender.drop_expired(cx);
+        let turn = self.sender.data_turn(cx);
+        let id = self.next_path(cx, turn)?;
+        if let Some(batch) = batch {
+            // A packet with a notice is longer than one without: a batch of such packets begins with one.
+            let longer = batch.max_len < cx.paths.path(id).pmtu.max_packet();
+            if batch.path != id
+                || self.control_exceeds(batch.max_len)
+                || (longer && self.sender.notice_due(cx, id))
+            {
+                return None;
+            }
+        }
+        self.fill_packet(cx, buffer, id, turn, batch)
+    }
+
+    /// Appends a packet for `id`, if there is anything for it. By itself, so that it costs little to find nothing to send.
+    #[inline(never)]
+    fn fill_packet(
+        &mut self,
+        cx: &mut Cx<'_>,
+        buffer: &mut Vec<u8>,
+        id: PathId,
+        turn: Option<DataTurn>,
+        batch: Option<Batch>,
+    ) -> Option<(PathId, usize)> {
+        let max_packet = cx.paths.path(id).pmtu.max_packet();
+        let max_len = match batch {
+            Some(batch) => batch.max_len,
+            // A chunk that has its TSN already and no longer fits leaves alone, in a packet for IP to fragment.
+            None => self
+                .oversized_repeat(cx, id)
+                .map_or(max_packet, |size| COMMON_HEADER_LEN + size),
+        };
+        let mut header = self.header;
+        // An INIT leaves alone, under tag 0 (§8.5.1 A).
+        if let Some(Chunk::Init(_)) = self.control.peek().map(|waiting| &waiting.chunk) {
+            header.verification_tag = VerificationTag(0);
+        }
+        let mut packet = PacketWriter::new(buffer, header, max_len);
+        let control = self.push_control(id, &mut packet);
+        if control != ControlPushed::Alone {
+            let may_carry_data = match cx.phase {
+                DataPhase::CookieEchoed => control == ControlPushed::WithCookieEcho,
+                phase => phase.sends_data(),
+            };
+            let turn = turn.filter(|turn| may_carry_data && turn.path == id);
+            self.push_sack(cx, id, turn.is_some(), &mut packet);
+            if self.sender.has_sources(cx) {
+                self.sender
+                    .push_sources(cx, id, turn.map(|turn| self.sender.wire_len(turn)), &mut packet);
+            }
+            if let Some(turn) = turn {
+                self.sender.push_data(cx, turn, &mut packet);
+                cx.paths.path_mut(id).on_packet_sent(cx.now);
+                self.sender.queue.on_packet();
+            }
+        }
+        if packet.is_empty() {
+            packet.discard();
+            return None;
+        }
+        Some((id, packet.finish()))
+    }
+
+    /// The path of the next packet: of the first control chunk, else of a SACK that is due, else of data.
+    fn next_path(&mut self, cx: &mut Cx<'_>, turn: Option<DataTurn>) -> Option<PathId> {
+        if let Some(waiting) = self.control.peek() {
+            return Some(waiting.path);
+        }
+        if self.receiver.ack_due() && !cx.phase.is_setting_up() {
+            return Some(self.ack_path(cx));
+        }
+        if let Some(path) = self
+            .receiver
+            .copy_path()
+            .or_else(|| self.sender.forward_psn_alone(cx))
+        {
+            return Some(path);
+        }
+        if self.sender.forward_due(cx) {
+            return Some(cx.paths.data_path());
+        }
+        if cx.phase.is_setting_up() {
+            return None;
+        }
+        turn.map(|turn| turn.path)
+            .or_else(|| self.sender.notices_alone(cx))
+    }
+
+    /// Whether the first control chunk that waits needs a longer packet than this: segmentation offload would cut it up.
+    fn control_exceeds(&self, max_len: usize) -> bool {
+        let first = self.control.peek();
+        first.is_some_and(|waiting| COMMON_HEADER_LEN + padded(waiting.chunk.encoded_len()) > max_len)
+    }
+
+    /// Size of the next repeat for this path if it does not fit a packet there.
+    fn oversized_repeat(&self, cx: &Cx<'_>, id: PathId) -> Option<usize> {
+        let chunk = self
+            .sender
+            .outstanding
+            .chunk(self.sender.outstanding.first_lost()?);
+        let size = chunk.fragment.wire_len();
+        (size > cx.paths.path(id).pmtu.max_data()).then_some(size)
+    }
+
+    fn push_control(&mut self, id: PathId, packet: &mut PacketWriter<'_>) -> ControlPushed {
+        let mut pushed = ControlPushed::Others;
+        while let Some(waiting) = self.control.peek() {
+            let fits = padded(waiting.chunk.encoded_len()) <= packet.room() || packet.is_empty();
+            let alone = matches!(waiting.chunk, Chunk::Init(_));
+            if waiting.path != id || !fits || (alone && !packet.is_empty()) {
+                break;
+            }
+            let Some(waiting) = self.control.pop() else { break };
+            packet.push(&waiting.chunk);
+            match waiting.chunk {
+                Chunk::Init(_) => return ControlPushed::Alone,
+                Chunk::CookieEcho(_) => pushed = ControlPushed::WithCookieEcho,
+                _ => {}
+            }
+        }
+        pushed
+    }
+
+    /// Adds a SACK if it is due, or if it can ride with data on the path it would take anyway (§6.1, §6.2). One that would have to
+    /// leave out gap blocks for what else is in the packet waits for the next: to the peer what it leaves out is reneged.
+    fn push_sack(&mut self, cx: &mut Cx<'_>, id: PathId, data_follows: bool, packet: &mut PacketWriter<'_>) {
+        let wanted = self.receiver.ack_due() || (data_follows && self.receiver.ack_pending());
+        let own = wanted && id == self.ack_path(cx);
+        let copy = self.receiver.copy_path() == Some(id);
+        let room = packet.room().min(MOST_ACK);
+        if !(own || copy) || cx.phase.is_setting_up() || room < NrSackWriter::HEADER_LEN {
+            return;
+        }
+        if self.receiver.names_transmissions() {
+            self.push_coop_sack(cx, id, own, packet);
+            return;
+        }
+        let whole = NrSackWriter::HEADER_LEN + self.receiver.gap_blocks_len();
+        if room < whole.min(cx.paths.path(id).pmtu.max_data()) {
+            return;
+        }
+        let blocks = self.receiver.build_ack(room, |ack| {
+            let blocks = ack.renegable.len() + ack.nonrenegable.len();
+            if ack.is_nr_sack {
+                packet.push(&NrSackWriter {
+                    cumulative_tsn_ack: ack.cumulative_tsn_ack,
+                    a_rwnd: ack.a_rwnd,
+                    revocable: ack.renegable,
+                    nonrenegable: ack.nonrenegable,
+                    duplicate_tsns: ack.duplicate_tsns,
+                    packets: ack.packets,
+                });
+                return blocks;
+            }
+            packet.push(&SackWriter {
+                cumulative_tsn_ack: ack.cumulative_tsn_ack,
+                a_rwnd: ack.a_rwnd,
+                gap_ack_blocks: ack.renegable,
+                duplicate_tsns: ack.duplicate_tsns,
+                packets: ack.packets,
+            });
+            blocks
+        });
+        cx.counters.gap_blocks_sent += blocks as u64;
+        cx.counters.sacks_sent += 1;
+    }
+
+    /// Adds a COOP-SACK to a packet for `id`; `own` if it is not the copy of one that left by another path.
+    fn push_coop_sack(&mut self, cx: &mut Cx<'_>, id: PathId, own: bool, packet: &mut PacketWriter<'_>) {
+        let kind = cx.config.chunk_types.coop_sack;
+        let blocks =
+            self.receiver
+                .build_coop_ack(cx.now, packet.room().min(MOST_ACK), |ack: &CoopSackWriter<'_>| {
+                    packet.push_as(kind, ack);
+                });
+        cx.counters.gap_blocks_sent += blocks as u64;
+        cx.counters.sacks_sent += 1;
+        let active = cx.paths.iter().filter(|path| path.state == PathState::Active);
+        let others = active.map(|path| path.id).filter(|other| own && *other != id);
+        self.receiver.on_copied(id, others);
+    }
+
+    /// Where the next acknowledgement goes.
+    fn ack_path(&self, cx: &Cx<'_>) -> PathId {
+        let may = |id: PathId| cx.paths.path(id).state == PathState::Active;
+        let chosen = self.receiver.gap_report_path(may);
+        chosen.unwrap_or_else(|| cx.paths.answer_path())
+    }
+}

@@ -1,0 +1,173 @@
+//! Putting data into a packet (RFC 9260 §6.1, §6.10): retransmissions first, then new chunks.
+
+use anabranch_wire::chunk::PathSequence;
+use anabranch_wire::packet::PacketWriter;
+use anabranch_wire::{Psn, Tsn};
+
+use super::eligibility::DataTurn;
+use super::{Cx, DataPhase, Sender};
+use crate::config::SchedulerKind;
+use crate::extension::eca::PathView;
+use crate::negotiation::Capabilities;
+use crate::path::{Candidate, Flight, PathId, PathState};
+use crate::recovery::ChunkState;
+use crate::send::{Label, TransmissionName};
+
+impl Sender {
+    pub(super) fn push_data(&mut self, cx: &mut Cx<'_>, turn: DataTurn, packet: &mut PacketWriter<'_>) {
+        let DataTurn { path: id, new } = turn;
+        self.begin_data_packet(cx, id);
+        if new.is_none() {
+            self.push_repeats(cx, id, packet);
+        }
+        let limit = self.limit_beside(cx, id);
+        // Beside repeats, new data must be allowed on its own (§6.1).
+        let mut next = match new {
+            Some(len) => Some(len),
+            None if self.queue.scheduler() == SchedulerKind::RoundRobinPerPacket => None,
+            None => self.next_beside(cx, id, limit),
+        };
+        let format = self.queue.format();
+        while let Some(len) = next.filter(|len| format.wire_len(*len) <= packet.room()) {
+            self.push_new(cx, id, len, packet);
+            if self.window.take_due_probe() {
+                return;
+            }
+            if packet.room() <= format.header_len() && !cx.paths.path(id).pmtu.counts_full_packets() {
+                return;
+            }
+            next = self.next_beside(cx, id, limit);
+        }
+        if next.is_some() {
+            // It did not fit: larger packets would be of use.
+            cx.paths.path_mut(id).pmtu.on_full_packet(cx.now);
+        }
+    }
+
+    /// Bytes of user data that a new chunk may have which shares a packet to `id` with others; `None` if none may.
+    fn limit_beside(&self, cx: &Cx<'_>, id: PathId) -> Option<usize> {
+        let may = self.outstanding.first_lost().is_none()
+            && (cx.paths.spreads() || cx.paths.choose(Candidate::New) == id);
+        may.then(|| self.payload_limit(cx))
+    }
+
+    /// The length of the next new chunk, if it may share a packet to `id` with those already in it.
+    fn next_beside(&mut self, cx: &mut Cx<'_>, id: PathId, limit: Option<usize>) -> Option<usize> {
+        let len = self.queue.peek(limit?)?;
+        self.may_send_new(cx, id, len, false).then_some(len)
+    }
+
+    fn push_repeats(&mut self, cx: &mut Cx<'_>, id: PathId, packet: &mut PacketWriter<'_>) {
+        let mut any = false;
+        let split = cx.config.multipath.is_on();
+        while let Some(index) = self.next_repeat(cx) {
+            let size = self.outstanding.chunk(index).fragment.wire_len();
+            let path = cx.paths.path(id);
+            let allowed = (any && path.flight.has_numbers()) || path.has_repeat_room();
+            if !allowed || size > packet.room() || self.repeat_path(cx, index) != id {
+                break;
+            }
+            let chunk = self.outstanding.chunk(index);
+            let timed_out = chunk.state == ChunkState::Lost { timed_out: true };
+            let payload = chunk.fragment.payload.len();
+            let persistence = chunk.fragment.persistence;
+            let path = cx.paths.path_mut(id);
+            let is_lowest = |flight: &Flight| flight.lowest_tsn().is_none_or(|lowest| index < lowest);
+            let earliest = path.flight.is_empty() || (!split && is_lowest(&path.flight));
+            self.outstanding.on_retransmit(index, path, cx.now);
+            path.on_data_sent(cx.now, size, payload);
+            path.delivery.on_repeat();
+            if earliest {
+                path.start_t3(cx.now);
+            }
+            if timed_out {
+                cx.counters.retransmissions_timeout += 1;
+            } else {
+                cx.counters.retransmissions_fast += 1;
+            }
+            let immediate = path.needs_ack_at_once(persistence);
+            self.write_data(cx, id, index, immediate, packet);
+            let chunk = self.outstanding.chunk(index);
+            cx.counters.data_chunks_sent += 1;
+            cx.counters.data_bytes_sent += chunk.fragment.payload.len() as u64;
+            self.note_last_transmission(cx, index);
+            any = true;
+        }
+        if any {
+            cx.paths.path_mut(id).repeat_now = false;
+        }
+    }
+
+    fn push_new(&mut self, cx: &mut Cx<'_>, id: PathId, len: usize, packet: &mut PacketWriter<'_>) {
+        let Some(fragment) = self.queue.take(cx.now, len) else {
+            return;
+        };
+        if len > self.window.left(cx.paths.payload_in_flight()) {
+            self.window.on_probe();
+            self.note_window_closed(cx);
+        }
+        if cx.paths.note_current(id) {
+            cx.counters.failovers += 1;
+        }
+        let size = fragment.wire_len();
+        let path = cx.paths.path_mut(id);
+        // The peer is asked to answer at once where its delay would hold this side up (RFC 7053 §5.1): one packet in
+        // flight, or a shutdown that waits for the last chunk.
+        let closing = cx.phase != DataPhase::Open && self.queue.is_empty();
+        let immediate = path.needs_ack_at_once(fragment.persistence) || closing;
+        let index = self.outstanding.push(fragment, path, cx.now);
+        path.on_data_sent(cx.now, size, len);
+        self.write_data(cx, id, index, immediate, packet);
+        cx.counters.data_chunks_sent += 1;
+        cx.counters.data_bytes_sent += len as u64;
+        self.note_last_transmission(cx, index);
+    }
+
+    /// Writes a chunk that has just been put in flight.
+    #[inline(always)]
+    fn write_data(
+        &mut self,
+        cx: &Cx<'_>,
+        id: PathId,
+        index: u64,
+        immediate: bool,
+        packet: &mut PacketWriter<'_>,
+    ) {
+        let chunk = self.outstanding.chunk(index);
+        let format = self.queue.format();
+        let label = Label {
+            tsn: Tsn(index as u32),
+            immediate,
+            named: format
+                .numbers_transmissions()
+                .then(|| self.name_of(cx, id, chunk.sequence)),
+        };
+        format.write(&chunk.fragment, &label, packet);
+    }
+
+    /// A packet with data for `id` begins.
+    fn begin_data_packet(&mut self, cx: &mut Cx<'_>, id: PathId) {
+        cx.paths.path_mut(id).flight.begin_packet();
+        if cx.capabilities.has(Capabilities::ECA) && self.sources.cooperation.is_due(cx.now) {
+            let active = cx.paths.iter().filter(|path| path.state == PathState::Active);
+            let views = active.map(|path| PathView {
+                id: path.id,
+                round_trip: path.rtt.smoothed(),
+                loss: path.delivery.loss(),
+            });
+            self.sources.cooperation.rank(cx.now, views.collect());
+        }
+    }
+
+    /// What names a transmission that leaves by `id`, the one of this number there.
+    fn name_of(&self, cx: &Cx<'_>, id: PathId, sequence: u64) -> TransmissionName {
+        TransmissionName {
+            number: PathSequence {
+                path: id.0,
+                number: Psn::new(sequence as u32),
+            },
+            policy: self.sources.cooperation.policy(id),
+            types: cx.config.chunk_types,
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Whether a chunk may leave now, and if not, why (RFC 9260 §6.1 A to E).
+
+use super::{Cx, Sender};
+use crate::negotiation::Capabilities;
+use crate::path::{Candidate, Choice, Offer, PathId};
+use crate::recovery::ChunkState;
+
+impl Sender {
+    /// Whether a DATA chunk may leave now, and where it goes (§6.1 A to E).
+    pub(super) fn data_turn(&mut self, cx: &mut Cx<'_>) -> Option<DataTurn> {
+        if !cx.phase.sends_data() {
+            return None;
+        }
+        if self.outstanding.first_lost().is_some() {
+            match self.retransmission_turn(cx) {
+                Retransmit::Turn(turn) => return Some(turn),
+                Retransmit::Waits => return None,
+                Retransmit::Nothing => {}
+            }
+        }
+        if cx.config.multipath.reschedule && self.reschedule(cx) {
+            return match self.retransmission_turn(cx) {
+                Retransmit::Turn(turn) => Some(turn),
+                Retransmit::Waits => None,
+                Retransmit::Nothing => self.new_turn(cx),
+            };
+        }
+        self.new_turn(cx)
+    }
+
+    /// Where the earliest lost chunk is retransmitted, if it may leave.
+    fn retransmission_turn(&mut self, cx: &mut Cx<'_>) -> Retransmit {
+        let Some(index) = self.next_repeat(cx) else {
+            return Retransmit::Nothing;
+        };
+        let path = self.repeat_path(cx, index);
+        if cx.paths.path(path).has_repeat_room() {
+            Retransmit::Turn(DataTurn { path, new: None })
+        } else if cx.paths.repeats_on_same_path() {
+            Retransmit::Nothing
+        } else {
+            Retransmit::Waits
+        }
+    }
+
+    /// Where the next new chunk goes, if it may leave.
+    fn new_turn(&mut self, cx: &mut Cx<'_>) -> Option<DataTurn> {
+        if self.queue.is_empty() {
+            return None;
+        }
+        let len = self.next_payload_len(cx)?;
+        if cx.paths.spreads() {
+            return self.spread_turn(cx, len);
+        }
+        let id = cx.paths.choose(Candidate::New);
+        cx.paths.path_mut(id).decay_when_idle(cx.now);
+        self.may_send_new(cx, id, len, true).then_some(DataTurn {
+            path: id,
+            new: Some(len),
+        })
+    }
+
+    pub(super) fn repeat_path(&self, cx: &Cx<'_>, index: u64) -> PathId {
+        let chunk = self.outstanding.chunk(index);
+        if cx.paths.spreads() {
+            return cx.paths.repeat_path(chunk.path);
+        }
+        let timed_out = matches!(chunk.state, ChunkState::Lost { timed_out: true });
+        cx.paths.choose(Candidate::Retransmission {
+            last: chunk.path,
+            timed_out,
+        })
+    }
+
+    /// Bytes of user data of the next new chunk: fragments fit every path.
+    pub(super) fn next_payload_len(&mut self, cx: &Cx<'_>) -> Option<usize> {
+        let limit = self.payload_limit(cx);
+        self.queue.peek(limit)
+    }
+
+    /// Bytes of user data that fit a chunk on every path, beside what rides with data.
+    pub(super) fn payload_limit(&self, cx: &Cx<'_>) -> usize {
+        cx.paths.smallest_max_data() - self.queue.format().header_len() - self.sources.notices.reserve()
+    }
+
+    /// Bytes in a packet of the first chunk of a turn.
+    pub(super) fn wire_len(&self, turn: DataTurn) -> usize {
+        match (turn.new, self.outstanding.first_lost()) {
+            (Some(len), _) => self.queue.format().wire_len(len),
+            (None, Some(index)) => self.outstanding.chunk(index).fragment.wire_len(),
+            (None, None) => 0,
+        }
+    }
+
+    /// Rules A, B and D of §6.1 and Nagle's, for a new chunk; `first` in its packet.
+    pub(super) fn may_send_new(&mut self, cx: &mut Cx<'_>, id: PathId, len: usize, first: bool) -> bool {
+        if !self.window_lets(cx, id, len) {
+            return false;
+        }
+        let bounded = cx.paths.path(id).delay_bound.is_some() && self.queue.next_class() > 0;
+        if bounded && !cx.paths.path_mut(id).has_room_for_less_urgent(cx.now) {
+            return false;
+        }
+        if !first {
+            return true;
+        }
+        let max_burst = cx.config.max_burst;
+        let nagle = self.nagle_waits(cx);
+        let path = cx.paths.path_mut(id);
+        !nagle && path.has_cwnd_room() && path.has_burst_room(cx.now, max_burst)
+    }
+
+    /// Rule A of §6.1, and whether the next TSN could be acknowledged by a gap block.
+    fn window_lets(&mut self, cx: &mut Cx<'_>, id: PathId, len: usize) -> bool {
+        let in_flight = cx.paths.payload_in_flight();
+        let alone = self.outstanding.is_empty();
+        let window = len <= self.window.left(in_flight)
+            || self.window.is_probe_due()
+            || (alone && self.window.probes_at_once());
+        if !window {
+            self.note_closed_window(cx, id, in_flight);
+        }
+        window && self.outstanding.has_room()
+    }
+
+    fn nagle_waits(&self, cx: &Cx<'_>) -> bool {
+        !cx.config.no_delay && !self.outstanding.is_empty() && self.queue.bytes() < self.payload_limit(cx)
+    }
+
+    /// The window is too small for the next chunk: once nothing is in flight, only a probe can find out that it opened.
+    fn note_closed_window(&mut self, cx: &mut Cx<'_>, id: PathId, in_flight: usize) {
+        self.note_window_closed(cx);
+        if in_flight == 0 && self.window_probe.is_none() && self.outstanding.is_empty() {
+            let rto = cx.paths.path(id).rtt.rto();
+            let wait = self.window.probe_wait(rto, cx.config.rto.max);
+            self.window_probe = Some(cx.now + wait);
+        }
+    }
+
+    pub(super) fn note_window_closed(&mut self, cx: &mut Cx<'_>) {
+        if self.window.note_closed() {
+            cx.counters.zero_windows += 1;
+        }
+    }
+
+    /// Where a new chunk of `len` bytes of user data may leave now, of several paths.
+    fn spread_turn(&mut self, cx: &mut Cx<'_>, len: usize) -> Option<DataTurn> {
+        let control = cx.paths.data_path();
+        if !self.window_lets(cx, control, len) || self.nagle_waits(cx) {
+            return None;
+        }
+        for path in cx.paths.iter_mut() {
+            path.decay_when_idle(cx.now);
+        }
+        let offer = self.offer(cx, len);
+        match cx.paths.schedule(cx.now, &offer) {
+            Choice::Send(path) => Some(DataTurn { path, new: Some(len) }),
+            Choice::Wait => None,
+        }
+    }
+
+    fn offer(&self, cx: &Cx<'_>, len: usize) -> Offer {
+        let buffers = &cx.config.buffers;
+        let multipath = &cx.config.multipath;
+        let in_flight = cx.paths.payload_in_flight();
+        let peer_takes = self.window.left(in_flight) + in_flight;
+        let most = buffers.send.saturating_mul(buffers.growth as usize);
+        // What the peer may take back holds the send buffer as what it waits for holds its own.
+        let held = if cx.capabilities.has(Capabilities::NR_SACK) {
+            usize::MAX
+        } else {
+            most
+        };
+        let paths = cx.paths.active_count().max(1);
+        let share = |split: bool, whole: usize| if split { whole / paths } else { usize::MAX };
+        let full = self.buffered_bytes() >= self.limit || cx.application_waits;
+        Offer {
+            size: self.queue.format().wire_len(len),
+            queued: if full { usize::MAX } else { self.queue.bytes() },
+            send_window: most,
+            receive_window: (peer_takes + self.outstanding.held()).min(held),
+            share: share(multipath.split_send_buffer, self.limit)
+                .min(share(multipath.split_receive_buffer, peer_takes)),
+            max_burst: cx.config.max_burst,
+            less_urgent: self.queue.next_class() > 0,
+        }
+    }
+
+    /// Chunk rescheduling (§5.3): where a full buffer keeps a path with room from sending, the chunk that holds the buffer up is
+    /// taken off its path, to be sent again where it arrives sooner. Each chunk once, and none that must not be retransmitted:
+    /// that would abandon its message. Answers whether one was.
+    fn reschedule(&mut self, cx: &mut Cx<'_>) -> bool {
+        if !cx.config.multipath.reschedule || !cx.paths.spreads() || self.outstanding.is_empty() {
+            return false;
+        }
+        let in_flight = cx.paths.payload_in_flight();
+        let blocked = match self.next_payload_len(cx) {
+            Some(len) => len > self.window.left(in_flight),
+            None => cx.application_waits,
+        };
+        let index = self.outstanding.base();
+        let chunk = self.outstanding.chunk(index);
+        if !blocked || chunk.state != ChunkState::InFlight || chunk.transmissions > 1 || chunk.abandoned {
+            return false;
+        }
+        if self.judge(cx).gives_up(chunk) {
+            return false;
+        }
+        let (path, size, sent_at) = (chunk.path, chunk.fragment.wire_len(), chunk.sent_at);
+        let waited = cx.now.saturating_duration_since(sent_at);
+        if !cx.paths.delivers_sooner_elsewhere(path, size, waited) {
+            return false;
+        }
+        self.outstanding.reschedule(index, cx.paths);
+        cx.counters.chunks_rescheduled += 1;
+        let path = cx.paths.path_mut(path);
+        if path.flight.is_empty() {
+            path.t3 = None;
+        }
+        true
+    }
+}
+
+/// Whether a lost chunk may be retransmitted now.
+enum Retransmit {
+    Turn(DataTurn),
+    /// There is none, or it waits for its own path and others have room.
+    Nothing,
+    /// Rule C: while a retransmission waits, no new data leaves.
+    Waits,
+}
+
+/// A chunk that may leave.
+#[derive(Clone, Copy)]
+pub(super) struct DataTurn {
+    pub(super) path: PathId,
+    /// Bytes of user data of a new chunk; `None` for a retransmission.
+    pub(super) new: Option<usize>,
+}

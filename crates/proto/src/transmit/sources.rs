@@ -1,0 +1,151 @@
+//! What leaves beside control chunks and data: FORWARD-TSN, FORWARD-PSN and notices of selective forward TSN.
+
+use anabranch_wire::Psn;
+use anabranch_wire::chunk::{ForwardPsn, PathSequence};
+use anabranch_wire::packet::PacketWriter;
+use core::time::Duration;
+
+use super::{Cx, Sender};
+use crate::controller::Controller;
+use crate::message::{DiscardNotice, Persistence};
+use crate::path::{Path, PathId, PathState};
+
+impl Sender {
+    /// Whether a FORWARD-TSN must leave.
+    pub(super) fn forward_due(&self, cx: &Cx<'_>) -> bool {
+        self.sources.forward.is_due(&self.outstanding) && cx.phase.sends_data() && !cx.phase.is_setting_up()
+    }
+
+    /// Whether anything may have to leave beside control chunks and data.
+    pub(super) fn has_sources(&self, cx: &Cx<'_>) -> bool {
+        self.forward_due(cx) || self.outstanding.identity().is_some() || self.sources.notices.is_enabled()
+    }
+
+    /// Adds what is due beside control chunks: a FORWARD-TSN, before any data (§3.5 F2), and notices of messages that left
+    /// before, as far as they leave room for `data` bytes.
+    pub(super) fn push_sources(
+        &mut self,
+        cx: &mut Cx<'_>,
+        id: PathId,
+        data: Option<usize>,
+        packet: &mut PacketWriter<'_>,
+    ) {
+        if self.forward_due(cx)
+            && id == cx.paths.data_path()
+            && let Some(forward) = self
+                .sources
+                .forward
+                .build(cx.now, &self.outstanding, packet.room())
+        {
+            packet.push(&forward);
+            self.outstanding.on_forward_sent(self.sources.forward.told());
+            cx.counters.forward_tsns_sent += 1;
+            self.keep_timer(cx);
+        }
+        self.push_forward_psn(cx, id, packet);
+        if self.sources.notices.is_enabled()
+            && let Some(data) = data.or_else(|| self.wants_notices_alone(cx, id).then_some(0))
+        {
+            self.push_notices(cx, id, data, packet);
+        }
+    }
+
+    /// The path of a packet with notices and no data: one whose congestion window lets no data out, with messages that ask for
+    /// it.
+    pub(super) fn notices_alone(&mut self, cx: &Cx<'_>) -> Option<PathId> {
+        if !self.sources.notices.is_enabled() {
+            return None;
+        }
+        let mut ids = (0..cx.paths.len()).map(|index| PathId(index as u8));
+        ids.find(|id| self.wants_notices_alone(cx, *id))
+    }
+
+    fn wants_notices_alone(&mut self, cx: &Cx<'_>, id: PathId) -> bool {
+        let path = cx.paths.path(id);
+        let closed = path.state == PathState::Active && !path.has_cwnd_room();
+        closed && cx.phase.sends_data() && self.sources.notices.wants_packet(id, &self.outstanding)
+    }
+
+    /// Whether a notice is to leave with the next packet for a path.
+    pub(super) fn notice_due(&mut self, cx: &Cx<'_>, id: PathId) -> bool {
+        if !self.sources.notices.is_enabled() {
+            return false;
+        }
+        let path = cx.paths.path(id);
+        let full = path.pmtu.max_data();
+        let window = path.control.window() / full;
+        let closes = path.single_packet || path.flight.bytes() + full >= path.control.window();
+        self.sources.notices.is_due(id, &self.outstanding, window, closes)
+    }
+
+    /// Adds notices of chunks that left before on this path, as far as they leave room for `data` bytes.
+    fn push_notices(&mut self, cx: &mut Cx<'_>, id: PathId, data: usize, packet: &mut PacketWriter<'_>) {
+        let least = data + self.sources.notices.reserve();
+        while packet.room() >= least
+            && self.notice_due(cx, id)
+            && let Some(notice) = self.sources.notices.take(id)
+        {
+            packet.push_as(cx.config.chunk_types.selective_forward_tsn, &notice);
+            cx.counters.selective_notices_sent += 1;
+        }
+        self.sources.notices.on_packet(id);
+    }
+
+    /// A chunk left as `index`: if it will not be sent again, a later packet says so.
+    #[inline]
+    pub(super) fn note_last_transmission(&mut self, cx: &mut Cx<'_>, index: u64) {
+        if self.sources.notices.is_enabled() {
+            self.note_if_last(cx, index);
+        }
+    }
+
+    fn note_if_last(&mut self, cx: &mut Cx<'_>, index: u64) {
+        let chunk = self.outstanding.chunk(index);
+        if chunk.fragment.unordered || chunk.fragment.haste.notice == DiscardNotice::Never {
+            return;
+        }
+        let round_trip = cx.paths.path(chunk.path).rtt.smoothed();
+        let last = match chunk.fragment.persistence {
+            Persistence::Retransmissions(count) => chunk.transmissions > count,
+            // Its loss cannot be known before the lifetime is over.
+            Persistence::Until(deadline) => round_trip.is_some_and(|time| cx.now + time > deadline),
+            Persistence::Reliable | Persistence::Priority(_) => false,
+        };
+        if last {
+            self.sources.notices.on_last_sent(index, chunk);
+        }
+    }
+
+    /// Adds a FORWARD-PSN for the path of this packet, if its receiver waits for what is lost or left again elsewhere.
+    fn push_forward_psn(&mut self, cx: &mut Cx<'_>, id: PathId, packet: &mut PacketWriter<'_>) {
+        if !cx.config.multipath.eca.forward_psn || packet.room() < ForwardPsn::LEN {
+            return;
+        }
+        if let Some(number) = self.forward_psn_due(cx, id)
+            && let Some(identity) = self.outstanding.identity_mut()
+        {
+            identity.on_forward_told(id, cx.now);
+            let point = ForwardPsn(PathSequence { path: id.0, number });
+            packet.push_as(cx.config.chunk_types.forward_psn, &point);
+            cx.counters.forward_psns_sent += 1;
+        }
+    }
+
+    fn forward_psn_due(&self, cx: &Cx<'_>, id: PathId) -> Option<Psn> {
+        let identity = self.outstanding.identity()?;
+        let Path { rtt, flight, .. } = cx.paths.path(id);
+        // Never at once: what takes the room of the data that it would ride with must not do so twice.
+        let wait = rtt.smoothed().map_or(rtt.rto(), |srtt| 2 * srtt);
+        let wait = wait.max(Duration::from_millis(1));
+        identity.forward_due(id, flight, cx.now, wait)
+    }
+
+    /// A path that has no numbers left and must tell its receiver so, though it has no data to send with it.
+    pub(super) fn forward_psn_alone(&self, cx: &Cx<'_>) -> Option<PathId> {
+        self.outstanding.identity()?;
+        let stuck = |path: &&Path| !path.flight.has_numbers() && path.state == PathState::Active;
+        let mut stuck = cx.paths.iter().filter(stuck).map(|path| path.id);
+        let tells = cx.config.multipath.eca.forward_psn && cx.phase.sends_data();
+        stuck.find(|id| tells && self.forward_psn_due(cx, *id).is_some())
+    }
+}

@@ -1,0 +1,74 @@
+//! T3-rtx (RFC 9260 §6.3.3, §7.2.3).
+
+use super::{Cx, Sender};
+use crate::controller::{Controller, Reduction, Report};
+use crate::path::{Candidate, PathId};
+
+impl Sender {
+    /// T3-rtx expired for a path: all that is in flight there is lost. Answers whether the peer, and not the network, dropped it,
+    /// because its window is closed (§6.1 A): then nothing follows for the path.
+    pub(crate) fn on_t3(&mut self, cx: &mut Cx<'_>, id: PathId) -> bool {
+        cx.counters.timeouts += 1;
+        let dropped = self.window.dropped_probe(cx.paths.payload_in_flight());
+        self.window.on_timeout();
+        let coupling = cx.paths.coupling(id);
+        let path = cx.paths.path_mut(id);
+        path.timeouts += 1;
+        path.silent_timeouts += 1;
+        // Data beside a COOKIE ECHO was lost with it: T1-cookie backs off for both.
+        if !cx.phase.is_setting_up() {
+            path.rtt.back_off();
+        }
+        let prior_flight = path.flight.bytes();
+        let lost = self.outstanding.on_timeout(id, cx.paths);
+        let path = cx.paths.path_mut(id);
+        path.delivery.on_lost(lost);
+        if !dropped {
+            path.single_packet = true;
+            path.control.on_report(&Report {
+                now: cx.now,
+                prior_flight,
+                acked: 0,
+                lost: prior_flight,
+                reduction: Some(Reduction::Timeout),
+                recovering: false,
+                advanced: false,
+                all_acked: false,
+                smoothed_rtt: path.rtt.smoothed(),
+                coupling,
+            });
+        }
+        self.advance_forward_point(cx);
+        self.sources.forward.on_timeout(&self.outstanding);
+        dropped
+    }
+
+    /// The error of the path was counted: as much as one packet holds leaves at once, wherever it goes (§6.3.3 E3).
+    pub(crate) fn after_t3(&mut self, cx: &mut Cx<'_>, id: PathId, dropped: bool) {
+        let path = cx.paths.path_mut(id);
+        if !dropped && path.pmtu.on_timeout(cx.now, path.silent_timeouts) {
+            path.control.on_packet_size(path.pmtu.max_data());
+            cx.counters.mtu_black_holes += 1;
+        }
+        let first = self.outstanding.first_lost();
+        let to = match first {
+            Some(index) if cx.paths.spreads() => self.repeat_path(cx, index),
+            _ => cx.paths.choose(Candidate::Retransmission {
+                last: id,
+                timed_out: true,
+            }),
+        };
+        let path = cx.paths.path_mut(to);
+        path.decay_when_idle(cx.now);
+        path.repeat_now = first.is_some();
+    }
+
+    /// All that is outstanding is to be retransmitted, without the consequences of a loss.
+    pub(crate) fn requeue_outstanding(&mut self, cx: &mut Cx<'_>) {
+        for index in 0..cx.paths.len() {
+            let id = PathId(index as u8);
+            self.outstanding.on_timeout(id, cx.paths);
+            cx.paths.path_mut(id).t3 = None;
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! Reads Rust source as far as the rules of the rooms need: paths from the root of its crate, and methods of a type. Comments,
+//! strings, attributes and items that are compiled for tests alone do not count.
+
+/// A word, `::`, `->`, `=>`, or any other single character.
+#[derive(Clone, Copy, Debug)]
+struct Token<'a> {
+    text: &'a str,
+    line: usize,
+}
+
+impl Token<'_> {
+    fn is_word(&self) -> bool {
+        self.text.starts_with(is_word_character)
+    }
+}
+
+fn is_word_character(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+fn word_len(rest: &str) -> usize {
+    rest.find(|c| !is_word_character(c)).unwrap_or(rest.len())
+}
+
+/// The length of a comment that `rest` begins with.
+fn comment_len(rest: &str) -> Option<usize> {
+    if rest.starts_with("//") {
+        return Some(rest.find('\n').unwrap_or(rest.len()));
+    }
+    if !rest.starts_with("/*") {
+        return None;
+    }
+    let mut depth = 0;
+    let mut at = 0;
+    while at < rest.len() {
+        let len = if rest[at..].starts_with("/*") {
+            depth += 1;
+            2
+        } else if rest[at..].starts_with("*/") {
+            depth -= 1;
+            2
+        } else {
+            rest[at..].chars().next().map_or(1, char::len_utf8)
+        };
+        at += len;
+        if depth == 0 {
+            break;
+        }
+    }
+    Some(at)
+}
+
+/// The length of a string that `rest` begins with, or of a byte in quotes.
+fn string_len(rest: &str) -> Option<usize> {
+    let prefix = &rest[..rest.find(|c| !"bcr".contains(c))?];
+    let body = &rest[prefix.len()..];
+    match prefix {
+        "r" | "br" | "cr" => {
+            let hashes = body.find(|c| c != '#')?;
+            let text = body[hashes..].strip_prefix('"')?;
+            let close = format!("\"{}", &body[..hashes]);
+            let end = text.find(&close).map_or(text.len(), |at| at + close.len());
+            Some(prefix.len() + hashes + 1 + end)
+        }
+        "" | "b" | "c" if body.starts_with('"') => {
+            let mut escaped = false;
+            let end = body[1..].find(|c| {
+                let ends = c == '"' && !escaped;
+                escaped = c == '\\' && !escaped;
+                ends
+            });
+            Some(prefix.len() + end.map_or(body.len(), |at| at + 2))
+        }
+        "b" if body.starts_with('\'') => Some(prefix.len() + quote_len(body)),
+        _ => None,
+    }
+}
+
+/// The length of a character in quotes, or of a lifetime.
+fn quote_len(rest: &str) -> usize {
+    let mut characters = rest.char_indices().skip(1);
+    match (characters.next(), characters.next()) {
+        // The character after the backslash may be a quote itself.
+        (Some((_, '\\')), Some((at, _))) => {
+            let after = at + 1;
+            rest[after..].find('\'').map_or(rest.len(), |end| after + end + 1)
+        }
+        (Some(_), Some((at, '\''))) => at + 1,
+        _ => 1 + word_len(&rest[1..]),
+    }
+}
+
+fn tokens(source: &str) -> Vec<Token<'_>> {
+    let mut found = Vec::new();
+    let (mut at, mut line) = (0, 1);
+    while let Some(first) = source[at..].chars().next() {
+        let rest = &source[at..];
+        let nothing = if first.is_whitespace() {
+            Some(first.len_utf8())
+        } else if rest.starts_with("r#") && rest[2..].starts_with(is_word_character) {
+            Some(2)
+        } else if first == '\'' {
+            Some(quote_len(rest))
+        } else {
+            comment_len(rest).or_else(|| string_len(rest))
+        };
+        let len = nothing.unwrap_or_else(|| {
+            if is_word_character(first) {
+                word_len(rest)
+            } else if ["::", "->", "=>"].iter().any(|pair| rest.starts_with(pair)) {
+                2
+            } else {
+                first.len_utf8()
+            }
+        });
+        let text = &rest[..len];
+        if nothing.is_none() {
+            found.push(Token { text, line });
+        }
+        line += text.matches('\n').count();
+        at += len;
+    }
+    found
+}
+
+fn text_at<'a>(tokens: &[Token<'a>], at: usize) -> &'a str {
+    tokens.get(at).map_or("", |token| token.text)
+}
+
+/// Tokens from the bracket that `tokens` begins with to the one that closes it.
+fn bracketed_len(tokens: &[Token<'_>]) -> usize {
+    let mut depth = 0;
+    for (at, token) in tokens.iter().enumerate() {
+        match token.text {
+            "(" | "[" | "{" => depth += 1,
+            ")" | "]" | "}" => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return at + 1;
+        }
+    }
+    tokens.len()
+}
+
+/// Tokens of an attribute that `tokens` begins with.
+fn attribute_len(tokens: &[Token<'_>]) -> Option<usize> {
+    let bracket = match (text_at(tokens, 0), text_at(tokens, 1), text_at(tokens, 2)) {
+        ("#", "[", _) => 1,
+        ("#", "!", "[") => 2,
+        _ => return None,
+    };
+    Some(bracket + bracketed_len(&tokens[bracket..]))
+}
+
+/// Whether an attribute says that what follows is compiled for tests or fuzzing alone.
+fn is_for_tests(attribute: &[Token<'_>]) -> bool {
+    let contains = |word| attribute.iter().any(|token| token.text == word);
+    text_at(attribute, 2) == "cfg" && contains("test") && !contains("not")
+}
+
+/// Tokens of the item, statement or field that `tokens` begins with.
+fn item_len(tokens: &[Token<'_>]) -> usize {
+    let mut at = 0;
+    while let Some(len) = attribute_len(&tokens[at..]) {
+        at += len;
+    }
+    let (mut angles, mut imports) = (0_usize, false);
+    while at < tokens.len() {
+        match tokens[at].text {
+            "use" => imports = true,
+            "<" => angles += 1,
+            ">" => angles = angles.saturating_sub(1),
+            ";" => return at + 1,
+            "," if angles == 0 => return at + 1,
+            "}" => return at,
+            "{" if !imports => return at + bracketed_len(&tokens[at..]),
+            "(" | "[" | "{" => {
+                at += bracketed_len(&tokens[at..]);
+                continue;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    at
+}
+
+/// Code that the product has, and the modules with files of their own that only tests have.
+fn product_code(source: &str) -> (Vec<Token<'_>>, Vec<&str>) {
+    let all = tokens(source);
+    let (mut kept, mut test_modules) = (Vec::new(), Vec::new());
+    let mut at = 0;
+    while at < all.len() {
+        let Some(len) = attribute_len(&all[at..]) else {
+            kept.push(all[at]);
+            at += 1;
+            continue;
+        };
+        let for_tests = is_for_tests(&all[at..at + len]);
+        at += len;
+        if for_tests {
+            let item = &all[at..at + item_len(&all[at..])];
+            if let [.., before, name, end] = item
+                && (before.text, end.text) == ("mod", ";")
+            {
+                test_modules.push(name.text);
+            }
+            at += item.len();
+        }
+    }
+    (kept, test_modules)
+}
+
+/// The modules with files of their own that this file declares for tests or fuzzing alone.
+pub(crate) fn test_modules(source: &str) -> Vec<&str> {
+    product_code(source).1
+}
+
+/// A path that code names, told from the root of its crate, without `crate`: empty for the root itself.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Import {
+    pub(crate) line: usize,
+    pub(crate) path: String,
+}
+
+/// Reads the paths of one file.
+struct Reader<'a> {
+    tokens: Vec<Token<'a>>,
+    at: usize,
+    /// The module that the next token is in.
+    module: Vec<&'a str>,
+    found: Vec<Import>,
+}
+
+/// The paths in a file of this module that begin with `crate`, `super` or `self`: of `use`, and of other code.
+pub(crate) fn imports<'a>(module: &[&'a str], source: &'a str) -> Vec<Import> {
+    let mut reader = Reader {
+        tokens: product_code(source).0,
+        at: 0,
+        module: module.to_vec(),
+        found: Vec::new(),
+    };
+    reader.read();
+    reader.found
+}
+
+impl<'a> Reader<'a> {
+    /// The text of the token that comes so many tokens later.
+    fn text(&self, later: usize) -> &'a str {
+        text_at(&self.tokens, self.at + later)
+    }
+
+    fn read(&mut self) {
+        // For each brace that is open: whether it is a module's.
+        let mut braces = Vec::new();
+        while self.at < self.tokens.len() {
+            match (self.text(0), self.text(1), self.text(2)) {
+                ("mod", name, "{") => {
+                    self.module.push(name);
+                    braces.push(true);
+                    self.at += 2;
+                }
+                ("{", ..) => braces.push(false),
+                ("}", ..) => {
+                    let ends_module = braces.pop() == Some(true);
+                    self.module.truncate(self.module.len() - usize::from(ends_module));
+                }
+                // `use<'a>` is a bound, no import.
+                ("use", next, _) if next != "<" => {
+                    self.at += 1;
+                    self.tree(Vec::new());
+                    continue;
+                }
+                ("crate" | "super" | "self", "::", _) => {
+                    self.path();
+                    continue;
+                }
+                _ => {}
+            }
+            self.at += 1;
+        }
+    }
+
+    /// The tree of a `use` behind this path.
+    fn tree(&mut self, mut path: Vec<&'a str>) {
+        loop {
+            let Some(token) = self.tokens.get(self.at).copied() else {
+                return;
+            };
+            self.at += 1;
+            match token.text {
+                // It names another crate.
+                "::" => path.push(""),
+                "*" => return self.note(token.line, &path),
+                "{" => {
+                    while !matches!(self.text(0), "}" | "") {
+                        self.tree(path.clone());
+                        self.at += usize::from(self.text(0) == ",");
+                    }
+                    self.at += 1;
+                    return;
+                }
+                word => {
+                    assert!(token.is_word(), "line {}: {word:?} in a path", token.line);
+                    path.push(word);
+                    if self.text(0) == "::" {
+                        self.at += 1;
+                        continue;
+                    }
+                    if self.text(0) == "as" {
+                        self.at += 2;
+                    }
+                    return self.note(token.line, &path);
+                }
+            }
+        }
+    }
+
+    /// A path in code that is no `use`.
+    fn path(&mut self) {
+        let mut token = self.tokens[self.at];
+        let mut path = vec![token.text];
+        while self.text(1) == "::" && self.tokens.get(self.at + 2).is_some_and(Token::is_word) {
+            self.at += 2;
+            token = self.tokens[self.at];
+            path.push(token.text);
+        }
+        self.at += 1;
+        self.note(token.line, &path);
+    }
+
+    fn note(&mut self, line: usize, path: &[&str]) {
+        let mut absolute = match path.first() {
+            Some(&"crate") => Vec::new(),
+            Some(&("super" | "self")) => self.module.clone(),
+            _ => return,
+        };
+        for segment in path {
+            match *segment {
+                "crate" | "self" => {}
+                "super" => drop(absolute.pop()),
+                name => absolute.push(name),
+            }
+        }
+        let path = absolute.join("::");
+        self.found.push(Import { line, path });
+    }
+}
+
+/// The functions of the blocks `impl TYPE { … }`, the type with or without a path before it.
+pub(crate) fn methods(type_name: &str, source: &str) -> usize {
+    let code = product_code(source).0;
+    let mut count = 0;
+    for at in 0..code.len() {
+        if text_at(&code, at) != "impl" {
+            continue;
+        }
+        let mut name = at + 1;
+        while text_at(&code, name + 1) == "::" {
+            name += 2;
+        }
+        if [text_at(&code, name), text_at(&code, name + 1)] != [type_name, "{"] {
+            continue;
+        }
+        let block = &code[name + 1..];
+        let block = &block[1..bracketed_len(block) - 1];
+        let mut inside = 0;
+        while inside < block.len() {
+            match block[inside].text {
+                "{" | "(" | "[" => inside += bracketed_len(&block[inside..]),
+                word => {
+                    let names = block.get(inside + 1).is_some_and(Token::is_word);
+                    count += usize::from(word == "fn" && names);
+                    inside += 1;
+                }
+            }
+        }
+    }
+    count
+}
