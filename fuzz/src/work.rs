@@ -7,7 +7,7 @@
 //! `crates/testkit/tests/work` does it for known shapes.)
 //!
 //! Commands are series, so that few bytes of input build much: so many chunks of a kind, whose numbers go on in steps. Each
-//! datagram earns the endpoint [`PER_BYTE`] for each byte that it receives, and what it then sends earns as much. What is saved is
+//! datagram earns the endpoint [`PER_BYTE`] for each byte that it receives, and each byte that it then sends earns as much. Savings are
 //! limited: a datagram may set free what others brought, but what each of many costs must be earned by it.
 
 use core::time::Duration;

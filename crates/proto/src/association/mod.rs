@@ -186,19 +186,31 @@ impl Association {
 impl Association {
     /// Lets the data sender work, and applies what happened there.
     fn sending<R>(&mut self, now: Timestamp, work: impl FnOnce(&mut Sender, &mut Cx<'_>) -> R) -> R {
-        let application_waits = self.notices.wants_writable();
-        let mut cx = Cx {
+        let (assembler, mut cx) = self.parts(now);
+        let result = work(assembler.sender, &mut cx);
+        self.apply_happened();
+        result
+    }
+
+    /// The parts that data goes through, and what they are given.
+    #[inline(always)]
+    fn parts(&mut self, now: Timestamp) -> (Assembler<'_>, Cx<'_>) {
+        let assembler = Assembler {
+            sender: &mut self.sender,
+            receiver: &mut self.receiver,
+            control: &mut self.control,
+            header: self.identity.header(),
+        };
+        let cx = Cx {
             now,
             config: &self.config,
             paths: &mut self.paths,
             counters: &mut self.counters,
             phase: self.state.data_phase(),
             capabilities: self.capabilities,
-            application_waits,
+            application_waits: self.notices.wants_writable(),
         };
-        let result = work(&mut self.sender, &mut cx);
-        self.apply_happened();
-        result
+        (assembler, cx)
     }
 
     #[inline]
@@ -257,22 +269,7 @@ impl Association {
         if !self.control.has_replies() {
             self.send_due_probes(now);
         }
-        let (application_waits, header) = (self.notices.wants_writable(), self.identity.header());
-        let mut cx = Cx {
-            now,
-            config: &self.config,
-            paths: &mut self.paths,
-            counters: &mut self.counters,
-            phase: self.state.data_phase(),
-            capabilities: self.capabilities,
-            application_waits,
-        };
-        let mut assembler = Assembler {
-            sender: &mut self.sender,
-            receiver: &mut self.receiver,
-            control: &mut self.control,
-            header,
-        };
+        let (mut assembler, mut cx) = self.parts(now);
         let transmit = assembler.build_batch(&mut cx, buffer, max_datagrams);
         self.apply_happened();
         transmit

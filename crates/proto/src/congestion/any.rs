@@ -64,7 +64,7 @@ impl Controller for AnyController {
     fn window(&self) -> usize {
         match self {
             Self::Rfc9260(control) => control.window(),
-            // A window of nothing would halt the path for good: no acknowledgement would open it again.
+            // A window of zero would stop the path: no acknowledgement could open the window again.
             Self::External(control) => control.window().max(1),
         }
     }

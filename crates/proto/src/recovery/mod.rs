@@ -1,6 +1,6 @@
 //! Loss recovery: the chunks that were sent and are not acknowledged (`outstanding`), what acknowledgements say (`ack_report`),
 //! which sending brought a chunk where they name sendings (`identity`), how losses are found (`detect`) and how often they reduce
-//! a congestion window (`episode`). What is in flight is known by each path's `Flight`.
+//! a congestion window (`episode`). Each path's `Flight` knows what is in flight.
 
 mod ack_report;
 mod detect;

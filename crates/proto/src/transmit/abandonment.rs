@@ -84,7 +84,7 @@ impl Sender {
         self.tell_abandoned(cx, undelivered);
     }
 
-    /// The earliest chunk that is to be sent again; those that must not be any more are given up on the way.
+    /// The earliest chunk to be retransmitted. Messages of which no chunk may be retransmitted any more are abandoned on the way.
     pub(super) fn next_repeat(&mut self, cx: &mut Cx<'_>) -> Option<u64> {
         let mut any = false;
         let judge = self.judge(cx);

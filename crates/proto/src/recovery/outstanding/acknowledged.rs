@@ -14,7 +14,7 @@ use crate::seq::Run;
 use crate::time::Timestamp;
 
 impl Outstanding {
-    /// Handles an acknowledgement. What it acknowledges or finds lost leaves the flights of `paths`; `judge` says of a chunk that
+    /// Handles an acknowledgement. Chunks that it acknowledges or finds lost leave the flights of `paths`; `judge` says of a chunk that
     /// is found missing whether its message is abandoned.
     ///
     /// # Errors
@@ -124,8 +124,8 @@ impl Outstanding {
     }
 
     /// Whether an acknowledgement says less than what is known and nothing new, where acknowledgements return by several
-    /// paths: another has overtaken it, and what it leaves out was not taken back. What really was is seen by the next one that
-    /// says something new, or once nothing is in flight.
+    /// paths: another has overtaken it, and the receiver did not renege on the chunks that it leaves out. If the receiver did renege,
+    /// the next acknowledgement that says something new shows it, or the first one with nothing in flight.
     fn is_overtaken(&self, cumulative: u64, report: &AckReport<'_>, paths: &Paths) -> bool {
         let may_be = self.detector.is_per_path() && report.lists_all;
         if !may_be || cumulative + 1 != self.base || paths.payload_in_flight() == 0 {

@@ -9,7 +9,7 @@ use crate::path::{PathId, Paths, SendNo};
 use crate::seq::{Run, Runs};
 use crate::time::Timestamp;
 
-/// Who says whether a chunk that is missing is given up.
+/// Decides whether the message of a chunk that is missing is abandoned.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Judge {
     pub(crate) policy: AbandonPolicy,
