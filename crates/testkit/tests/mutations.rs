@@ -35,6 +35,13 @@ fn mutations() -> Vec<Mutation> {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         let rest = rest.to_owned();
         let one = all.last_mut().expect("a name comes first");
+        let once = |text: &String| assert!(text.is_empty(), "{} has two lines of a kind", one.name);
+        match word {
+            "in" => once(&one.file),
+            "-" => once(&one.old),
+            "by" => once(&one.test),
+            _ => {}
+        }
         match word {
             "in" => one.file = rest,
             "-" => one.old = rest,

@@ -402,6 +402,19 @@ fn late_and_given_up() {
     assert_eq!((stats.outstanding_bytes, stats.paths[0].flight_size), (0, 0));
     assert_eq!(desk.cwnd(), cut);
     assert_eq!(desk.counters().retransmissions_fast, 0);
+
+    // Nor is a window opened that is full.
+    let mut config = self::config();
+    config.partial_reliability.early_discard = true;
+    config.recovery.early_discard_cuts = false;
+    let mut desk = Desk::new(config, &ALL);
+    desk.send(&[NEVER_AGAIN], FULL);
+    desk.send(&[Reliable; 41], FULL);
+    desk.nr_sack(0, &[], &[(1, 1)]);
+    let (cwnd, stats) = (desk.cwnd(), desk.script.association().stats());
+    assert!(stats.paths[0].flight_size >= cwnd, "the window is full");
+    desk.nr_sack(2, &[], &[]);
+    assert_eq!(desk.cwnd(), cwnd);
 }
 
 // A → DATA 0 (lost), 1 … 39;  A ← report;  A → FORWARD-TSN 0, DATA 40, 41 (window full) → Z;  A ← NR-SACK 2 ← Z
