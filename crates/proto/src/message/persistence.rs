@@ -76,7 +76,7 @@ pub(crate) enum AbandonPolicy {
 
 impl AbandonPolicy {
     /// Whether a chunk sent `transmissions` times is given up now.
-    pub(crate) fn gives_up(self, now: Timestamp, persistence: Persistence, transmissions: u32) -> bool {
+    pub(crate) fn abandons(self, now: Timestamp, persistence: Persistence, transmissions: u32) -> bool {
         match self {
             Self::Never => false,
             Self::Partial => persistence.is_spent(now, transmissions),

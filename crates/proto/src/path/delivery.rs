@@ -27,7 +27,7 @@ impl Delivery {
     }
 
     /// One of the chunks that were sent is a repeat.
-    pub(crate) fn on_repeat(&mut self) {
+    pub(crate) fn on_retransmission(&mut self) {
         self.repeated += 1;
     }
 

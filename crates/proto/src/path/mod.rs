@@ -58,7 +58,7 @@ pub(crate) struct Path {
     pub(crate) single_packet: bool,
     /// The next packet of repeats leaves whatever the congestion window: what fast retransmit (§7.2.4 step 3) and T3-rtx
     /// (§6.3.3 E3) grant.
-    pub(crate) repeat_now: bool,
+    pub(crate) retransmit_now: bool,
     /// Bytes that may still leave in the burst of this moment (`Max.Burst`, §6.1 D).
     pub(crate) burst: Burst,
     /// When DATA last left, and whether the idle decay of §7.2.1 has begun since.
@@ -130,7 +130,7 @@ impl Path {
             error_count: 0,
             t3: None,
             single_packet: false,
-            repeat_now: false,
+            retransmit_now: false,
             burst: Burst::default(),
             idle: Idle {
                 since: now,
@@ -179,8 +179,8 @@ impl Path {
     }
 
     /// Whether a packet of repeats may leave.
-    pub(crate) fn has_repeat_room(&self) -> bool {
-        (self.repeat_now && self.flight.has_numbers()) || self.has_cwnd_room()
+    pub(crate) fn may_retransmit(&self) -> bool {
+        (self.retransmit_now && self.flight.has_numbers()) || self.has_cwnd_room()
     }
 
     /// Whether data of a class behind the most urgent may leave, as far as its delay is bounded.

@@ -79,9 +79,9 @@ impl Path {
     }
 
     /// As [`Path::time_to_deliver`], for a full packet, the wait for room included.
-    fn time_to_repeat(&self) -> f64 {
+    fn time_to_retransmit(&self) -> f64 {
         let size = self.pmtu.max_data();
-        let excess = if self.has_repeat_room() {
+        let excess = if self.may_retransmit() {
             0
         } else {
             (self.flight.bytes() + size).saturating_sub(self.control.window())
@@ -190,19 +190,19 @@ impl Paths {
     }
 
     /// Whether a repeat waits for one path while others have room.
-    pub(crate) fn repeats_on_same_path(&self) -> bool {
+    pub(crate) fn retransmits_on_same_path(&self) -> bool {
         self.spreads() && self.multipath.retransmission == RetransmissionPolicy::SamePath
     }
 
     /// Chooses a path for a repeat of what was last sent on `last`: by the policy among those with room and, unless the policy
     /// wants the same path, not the one that lost it; with room or not if none has.
-    pub(crate) fn repeat_path(&self, last: PathId) -> PathId {
+    pub(crate) fn retransmission_path(&self, last: PathId) -> PathId {
         let policy = self.multipath.retransmission;
         if policy == RetransmissionPolicy::SamePath && self.path(last).state == PathState::Active {
             return last;
         }
         if policy == RetransmissionPolicy::EarliestDelivery {
-            let times = self.active().map(|path| (path.time_to_repeat(), path.id));
+            let times = self.active().map(|path| (path.time_to_retransmit(), path.id));
             let first = times.min_by(|one, other| one.0.total_cmp(&other.0));
             return first.map_or(last, |(_, id)| id);
         }
@@ -215,7 +215,7 @@ impl Paths {
             }
             best.map(|path| path.id)
         };
-        let free = Path::has_repeat_room;
+        let free = Path::may_retransmit;
         best(&|path| path.id != last && free(path))
             .or_else(|| best(&free))
             .or_else(|| best(&|path| path.id != last))

@@ -10,7 +10,7 @@ pub(crate) struct AckReport<'a> {
     pub(crate) cumulative: Tsn,
     /// Arrived too, but the receiver may still take it back; offsets from `cumulative`, in order, apart from each
     /// other.
-    pub(crate) revocable: &'a [GapAckBlock],
+    pub(crate) renegable: &'a [GapAckBlock],
     /// Arrived too, and the receiver promises not to take it back; as `revocable`.
     pub(crate) nonrenegable: &'a [GapAckBlock],
     /// Chunks that arrived more than once: how many TSNs were listed.

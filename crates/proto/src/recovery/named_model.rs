@@ -180,7 +180,7 @@ impl Model {
     }
 
     /// The receiver drops what it holds above a gap.
-    fn take_back(&mut self, chunk: usize) {
+    fn renege(&mut self, chunk: usize) {
         if chunk > self.missing() {
             self.has.remove(&chunk);
         }
@@ -586,7 +586,7 @@ pub(crate) fn run(mut commands: Commands<'_>) {
                 model.now.before(Duration::from_millis(u64::from(bits >> 3))),
             ),
             10 => model.forward(path, bits & 0x80 == 0),
-            _ if bits & 0x80 == 0 => model.take_back(model.base + usize::from(bits >> 2)),
+            _ if bits & 0x80 == 0 => model.renege(model.base + usize::from(bits >> 2)),
             _ => model.lie(path, usize::from(bits >> 5 & 3)),
         }
         model.check();

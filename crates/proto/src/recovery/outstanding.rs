@@ -45,10 +45,10 @@ pub(crate) struct Outstanding {
     /// The `Acked` chunks.
     acked: Runs,
     /// Those of them that the receiver can still renege, and those that it cannot.
-    revocable: Runs,
-    for_good: Runs,
+    renegable: Runs,
+    non_renegable: Runs,
     /// When the receiver took back more than the chunk that follows the cumulative TSN ack.
-    taken_back_at: Option<Timestamp>,
+    reneged_at: Option<Timestamp>,
     /// Chunks in the ring whose message was given up.
     abandoned: usize,
     /// Chunks in the ring that may be abandoned at their first missing report.
@@ -89,9 +89,9 @@ impl Outstanding {
             chunks: VecDeque::new(),
             base: first_extended_tsn(initial_tsn),
             acked: Runs::default(),
-            revocable: Runs::default(),
-            for_good: Runs::default(),
-            taken_back_at: None,
+            renegable: Runs::default(),
+            non_renegable: Runs::default(),
+            reneged_at: None,
             abandoned: 0,
             hasty: 0,
             forwarded: BTreeSet::new(),
@@ -175,7 +175,7 @@ impl Outstanding {
             fast_retransmitted: false,
             one_path: true,
             abandoned: false,
-            for_good: false,
+            non_renegable: false,
             links,
         });
         index
@@ -220,8 +220,8 @@ impl Outstanding {
         self.bytes = 0;
         self.held = 0;
         self.acked.clear();
-        self.revocable.clear();
-        self.for_good.clear();
+        self.renegable.clear();
+        self.non_renegable.clear();
         self.abandoned = 0;
         self.hasty = 0;
         self.forwarded.clear();

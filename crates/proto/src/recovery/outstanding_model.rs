@@ -56,7 +56,7 @@ struct Model {
     /// Packets that the next acknowledgement answers.
     packets: u8,
     /// When the receiver last took back more than the first chunk.
-    taken_back_at: Option<Timestamp>,
+    reneged_at: Option<Timestamp>,
     now: Timestamp,
 }
 
@@ -225,7 +225,7 @@ impl Model {
     ) {
         let report = AckReport {
             cumulative,
-            revocable: blocks,
+            renegable: blocks,
             nonrenegable: &[],
             duplicates: 0,
             packets: self.packets,
@@ -283,7 +283,7 @@ impl Model {
         let mut newly: [Vec<u64>; PATHS as usize] = Default::default();
         let mut highest_new = None;
         let interval = Duration::from_millis(100);
-        let may_take_back = self.taken_back_at.is_none_or(|at| self.now >= at + interval);
+        let may_take_back = self.reneged_at.is_none_or(|at| self.now >= at + interval);
         for (offset, entry) in self.entries.iter_mut().enumerate() {
             let path = &mut outcome.paths[entry.path.index()];
             let now_acked = offset < taken || acked.contains(&offset);
@@ -299,7 +299,7 @@ impl Model {
                 highest_new = Some(offset);
             } else if !now_acked && entry.state == ChunkState::Acked && (may_take_back || offset == taken) {
                 if offset > taken {
-                    self.taken_back_at = Some(self.now);
+                    self.reneged_at = Some(self.now);
                 }
                 entry.state = ChunkState::InFlight;
                 path.reneged += entry.wire;
@@ -574,7 +574,7 @@ pub(crate) fn run(mut commands: Commands<'_>) {
         split,
         lanes: Default::default(),
         packets: 1,
-        taken_back_at: None,
+        reneged_at: None,
         now: Timestamp::ZERO,
     };
     while let Some(command) = commands.next(9) {

@@ -69,7 +69,7 @@ impl Sender {
     }
 
     /// Gives up the message of a chunk that was sent, whole, its unsent rest included.
-    fn give_up(&mut self, cx: &mut Cx<'_>, index: u64) {
+    fn abandon_message(&mut self, cx: &mut Cx<'_>, index: u64) {
         let undelivered = self.outstanding.chunk(index).fragment.undelivered();
         let Some(given_up) = self.outstanding.abandon(index) else {
             return;
@@ -85,17 +85,17 @@ impl Sender {
     }
 
     /// The earliest chunk to be retransmitted. Messages of which no chunk may be retransmitted any more are abandoned on the way.
-    pub(super) fn next_repeat(&mut self, cx: &mut Cx<'_>) -> Option<u64> {
+    pub(super) fn next_retransmission(&mut self, cx: &mut Cx<'_>) -> Option<u64> {
         let mut any = false;
         let judge = self.judge(cx);
         let next = loop {
             let Some(index) = self.outstanding.first_lost() else {
                 break None;
             };
-            if !judge.gives_up(self.outstanding.chunk(index)) {
+            if !judge.abandons(self.outstanding.chunk(index)) {
                 break Some(index);
             }
-            self.give_up(cx, index);
+            self.abandon_message(cx, index);
             any = true;
         };
         if any {
@@ -107,7 +107,7 @@ impl Sender {
     /// An acknowledgement was handled, and chunks `given_up` by it.
     pub(super) fn after_acknowledgement(&mut self, cx: &mut Cx<'_>, given_up: &[u64]) {
         for index in given_up {
-            self.give_up(cx, *index);
+            self.abandon_message(cx, *index);
         }
         if !self.outstanding.has_abandoned() {
             return;
@@ -131,10 +131,10 @@ impl Sender {
             }
             let chunk = self.outstanding.chunk(next);
             let lost = matches!(chunk.state, ChunkState::Lost { .. });
-            if !lost || !judge.gives_up(chunk) {
+            if !lost || !judge.abandons(chunk) {
                 break;
             }
-            self.give_up(cx, next);
+            self.abandon_message(cx, next);
         }
         self.sources.forward.on_advance(&self.outstanding);
     }

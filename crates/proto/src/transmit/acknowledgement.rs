@@ -25,7 +25,7 @@ impl Sender {
             cx,
             &AckReport {
                 cumulative: sack.cumulative_tsn_ack,
-                revocable: &blocks[0],
+                renegable: &blocks[0],
                 nonrenegable: &[],
                 duplicates: sack.duplicate_tsns.len(),
                 packets,
@@ -49,7 +49,7 @@ impl Sender {
             cx,
             &AckReport {
                 cumulative: sack.cumulative_tsn_ack,
-                revocable: &blocks[0],
+                renegable: &blocks[0],
                 nonrenegable: &blocks[1],
                 duplicates: sack.duplicate_tsns.len(),
                 packets,
@@ -97,7 +97,7 @@ impl Sender {
             cx,
             &AckReport {
                 cumulative,
-                revocable: &[],
+                renegable: &[],
                 nonrenegable: &[],
                 duplicates: 0,
                 packets: 1,
@@ -160,7 +160,7 @@ impl Sender {
                 self.retransmit_at_once(cx, path);
             }
         }
-        self.hurry_first_repeat(cx, outcome);
+        self.hurry_first_retransmission(cx, outcome);
     }
 
     fn apply_to_path(&mut self, cx: &mut Cx<'_>, id: PathId, outcome: &PathOutcome) {
@@ -231,21 +231,21 @@ impl Sender {
     fn retransmit_at_once(&mut self, cx: &mut Cx<'_>, id: PathId) {
         let first = self.outstanding.first_lost();
         let to = match first {
-            Some(index) if cx.paths.spreads() => self.repeat_path(cx, index),
+            Some(index) if cx.paths.spreads() => self.retransmission_path(cx, index),
             _ => id,
         };
-        cx.paths.path_mut(to).repeat_now = first.is_some();
+        cx.paths.path_mut(to).retransmit_now = first.is_some();
     }
 
     /// Rule 10: the first repeat of an acknowledgement leaves whatever the congestion window.
-    fn hurry_first_repeat(&mut self, cx: &mut Cx<'_>, outcome: &AckOutcome) {
+    fn hurry_first_retransmission(&mut self, cx: &mut Cx<'_>, outcome: &AckOutcome) {
         let any = outcome.paths.iter().any(|path| path.lost > 0);
         if !any || !cx.capabilities.has(Capabilities::ECA) {
             return;
         }
         if let Some(index) = self.outstanding.first_lost() {
-            let to = self.repeat_path(cx, index);
-            cx.paths.path_mut(to).repeat_now = true;
+            let to = self.retransmission_path(cx, index);
+            cx.paths.path_mut(to).retransmit_now = true;
         }
     }
 

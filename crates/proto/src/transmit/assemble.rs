@@ -167,7 +167,7 @@ impl Assembler<'_> {
             Some(batch) => batch.max_len,
             // A chunk that has its TSN already and no longer fits leaves alone, in a packet for IP to fragment.
             None => self
-                .oversized_repeat(cx, id)
+                .oversized_retransmission(cx, id)
                 .map_or(max_packet, |size| COMMON_HEADER_LEN + size),
         };
         let mut header = self.header;
@@ -233,7 +233,7 @@ impl Assembler<'_> {
     }
 
     /// Size of the next repeat for this path if it does not fit a packet there.
-    fn oversized_repeat(&self, cx: &Cx<'_>, id: PathId) -> Option<usize> {
+    fn oversized_retransmission(&self, cx: &Cx<'_>, id: PathId) -> Option<usize> {
         let chunk = self
             .sender
             .outstanding

@@ -18,7 +18,7 @@ impl Sender {
         let DataTurn { path: id, new } = turn;
         self.begin_data_packet(cx, id);
         if new.is_none() {
-            self.push_repeats(cx, id, packet);
+            self.push_retransmissions(cx, id, packet);
         }
         let limit = self.limit_beside(cx, id);
         // Beside repeats, new data must be allowed on its own (§6.1).
@@ -57,14 +57,14 @@ impl Sender {
         self.may_send_new(cx, id, len, false).then_some(len)
     }
 
-    fn push_repeats(&mut self, cx: &mut Cx<'_>, id: PathId, packet: &mut PacketWriter<'_>) {
+    fn push_retransmissions(&mut self, cx: &mut Cx<'_>, id: PathId, packet: &mut PacketWriter<'_>) {
         let mut any = false;
         let split = cx.config.multipath.is_on();
-        while let Some(index) = self.next_repeat(cx) {
+        while let Some(index) = self.next_retransmission(cx) {
             let size = self.outstanding.chunk(index).fragment.wire_len();
             let path = cx.paths.path(id);
-            let allowed = (any && path.flight.has_numbers()) || path.has_repeat_room();
-            if !allowed || size > packet.room() || self.repeat_path(cx, index) != id {
+            let allowed = (any && path.flight.has_numbers()) || path.may_retransmit();
+            if !allowed || size > packet.room() || self.retransmission_path(cx, index) != id {
                 break;
             }
             let chunk = self.outstanding.chunk(index);
@@ -76,7 +76,7 @@ impl Sender {
             let earliest = path.flight.is_empty() || (!split && is_lowest(&path.flight));
             self.outstanding.on_retransmit(index, path, cx.now);
             path.on_data_sent(cx.now, size, payload);
-            path.delivery.on_repeat();
+            path.delivery.on_retransmission();
             if earliest {
                 path.start_t3(cx.now);
             }
@@ -94,7 +94,7 @@ impl Sender {
             any = true;
         }
         if any {
-            cx.paths.path_mut(id).repeat_now = false;
+            cx.paths.path_mut(id).retransmit_now = false;
         }
     }
 

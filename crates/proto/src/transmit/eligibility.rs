@@ -30,13 +30,13 @@ impl Sender {
 
     /// Where the earliest lost chunk is retransmitted, if it may leave.
     fn retransmission_turn(&mut self, cx: &mut Cx<'_>) -> Retransmit {
-        let Some(index) = self.next_repeat(cx) else {
+        let Some(index) = self.next_retransmission(cx) else {
             return Retransmit::Nothing;
         };
-        let path = self.repeat_path(cx, index);
-        if cx.paths.path(path).has_repeat_room() {
+        let path = self.retransmission_path(cx, index);
+        if cx.paths.path(path).may_retransmit() {
             Retransmit::Turn(DataTurn { path, new: None })
-        } else if cx.paths.repeats_on_same_path() {
+        } else if cx.paths.retransmits_on_same_path() {
             Retransmit::Nothing
         } else {
             Retransmit::Waits
@@ -60,10 +60,10 @@ impl Sender {
         })
     }
 
-    pub(super) fn repeat_path(&self, cx: &Cx<'_>, index: u64) -> PathId {
+    pub(super) fn retransmission_path(&self, cx: &Cx<'_>, index: u64) -> PathId {
         let chunk = self.outstanding.chunk(index);
         if cx.paths.spreads() {
-            return cx.paths.repeat_path(chunk.path);
+            return cx.paths.retransmission_path(chunk.path);
         }
         let timed_out = matches!(chunk.state, ChunkState::Lost { timed_out: true });
         cx.paths.choose(Candidate::Retransmission {
@@ -203,7 +203,7 @@ impl Sender {
         if !blocked || chunk.state != ChunkState::InFlight || chunk.transmissions > 1 || chunk.abandoned {
             return false;
         }
-        if self.judge(cx).gives_up(chunk) {
+        if self.judge(cx).abandons(chunk) {
             return false;
         }
         let (path, size, sent_at) = (chunk.path, chunk.fragment.wire_len(), chunk.sent_at);

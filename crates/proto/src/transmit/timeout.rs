@@ -52,7 +52,7 @@ impl Sender {
         }
         let first = self.outstanding.first_lost();
         let to = match first {
-            Some(index) if cx.paths.spreads() => self.repeat_path(cx, index),
+            Some(index) if cx.paths.spreads() => self.retransmission_path(cx, index),
             _ => cx.paths.choose(Candidate::Retransmission {
                 last: id,
                 timed_out: true,
@@ -60,7 +60,7 @@ impl Sender {
         };
         let path = cx.paths.path_mut(to);
         path.decay_when_idle(cx.now);
-        path.repeat_now = first.is_some();
+        path.retransmit_now = first.is_some();
     }
 
     /// All that is outstanding is to be retransmitted, without the consequences of a loss.

@@ -97,7 +97,7 @@ impl ForwardPoint {
                 self.reached = next;
                 self.pass(next, &chunk.fragment);
             } else if self.past_nonrenegable
-                && chunk.for_good
+                && chunk.non_renegable
                 && let Some(end) = self.end_of_kept(outstanding, next)
             {
                 self.reached = end;

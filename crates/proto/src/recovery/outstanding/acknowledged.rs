@@ -31,7 +31,7 @@ impl Outstanding {
             return Err(InvalidAck::Stale);
         }
         let end = |blocks: &[GapAckBlock]| blocks.last().map_or(0, |block| u64::from(block.end));
-        let highest = cumulative + end(report.revocable).max(end(report.nonrenegable));
+        let highest = cumulative + end(report.renegable).max(end(report.nonrenegable));
         if highest >= self.next_index() {
             return Err(InvalidAck::NeverSent);
         }
@@ -46,8 +46,8 @@ impl Outstanding {
             // One that says nothing new may have been overtaken by the one that it seems to contradict.
             outcome.contradicts = (outcome.cumulative_moved || newly.is_some())
                 && report.lists_all
-                && self.leaves_out_for_good(cumulative, report);
-            self.take_back(cumulative, report, judge.now, paths, outcome);
+                && self.leaves_out_non_renegable(cumulative, report);
+            self.renege(cumulative, report, judge.now, paths, outcome);
             highest_newly_acked = highest_newly_acked.max(newly);
         }
         self.end_episodes(paths);
@@ -132,7 +132,7 @@ impl Outstanding {
             return false;
         }
         let listed = || {
-            [report.revocable, report.nonrenegable]
+            [report.renegable, report.nonrenegable]
                 .into_iter()
                 .flat_map(|list| runs_above(cumulative, list))
         };
@@ -175,7 +175,7 @@ impl Outstanding {
         }
         // The others are parts of it.
         if !self.acked.is_empty() {
-            for runs in [&mut self.acked, &mut self.revocable, &mut self.for_good] {
+            for runs in [&mut self.acked, &mut self.renegable, &mut self.non_renegable] {
                 runs.remove_below(self.base);
             }
         }
@@ -191,12 +191,12 @@ impl Outstanding {
         outcome: &mut AckOutcome,
     ) -> Option<u64> {
         let mut highest = None;
-        for run in runs_above(cumulative, report.revocable) {
+        for run in runs_above(cumulative, report.renegable) {
             highest = highest.max(self.on_block(run, paths, outcome));
         }
         for run in runs_above(cumulative, report.nonrenegable) {
             highest = highest.max(self.on_block(run, paths, outcome));
-            self.keep_for_good(run, outcome);
+            self.keep_non_renegable(run, outcome);
         }
         highest
     }
@@ -215,7 +215,7 @@ impl Outstanding {
                 chunk.state = ChunkState::Acked;
                 self.held += chunk.fragment.wire_len();
             }
-            self.revocable.insert(run);
+            self.renegable.insert(run);
             highest = Some(run.last);
         }
         if highest.is_some() {
@@ -227,7 +227,7 @@ impl Outstanding {
     /// Takes back what was acknowledged by gap blocks and is not listed any more, as often as [`RENEGE_INTERVAL`] lets: what is
     /// still not listed by then is reneged by that acknowledgement. The chunk that follows the cumulative TSN ack is not
     /// there for sure, or that would have passed it: on its return all else may wait.
-    fn take_back(
+    fn renege(
         &mut self,
         cumulative: u64,
         report: &AckReport<'_>,
@@ -235,10 +235,10 @@ impl Outstanding {
         paths: &mut Paths,
         outcome: &mut AckOutcome,
     ) {
-        if self.revocable.is_empty() || report.overtaken {
+        if self.renegable.is_empty() || report.overtaken {
             return;
         }
-        let due = self.taken_back_at.is_none_or(|at| now >= at + RENEGE_INTERVAL);
+        let due = self.reneged_at.is_none_or(|at| now >= at + RENEGE_INTERVAL);
         let end = if report.lists_all && due {
             self.next_index() - 1
         } else {
@@ -246,26 +246,26 @@ impl Outstanding {
         };
         let mut back = Vec::new();
         let mut first = self.base;
-        for run in runs_above(cumulative, report.revocable).take_while(|run| run.first <= end) {
+        for run in runs_above(cumulative, report.renegable).take_while(|run| run.first <= end) {
             let gap = Run {
                 first,
                 last: run.first - 1,
             };
-            back.extend(self.revocable.present(gap));
+            back.extend(self.renegable.present(gap));
             first = run.last + 1;
         }
-        back.extend(self.revocable.present(Run { first, last: end }));
+        back.extend(self.renegable.present(Run { first, last: end }));
         for run in back {
             if run.last > self.base {
-                self.taken_back_at = Some(now);
+                self.reneged_at = Some(now);
             }
-            self.take_run_back(run, paths, outcome);
+            self.renege_run(run, paths, outcome);
         }
     }
 
-    fn take_run_back(&mut self, run: Run, paths: &mut Paths, outcome: &mut AckOutcome) {
+    fn renege_run(&mut self, run: Run, paths: &mut Paths, outcome: &mut AckOutcome) {
         self.acked.remove(run);
-        self.revocable.remove(run);
+        self.renegable.remove(run);
         for index in run.first..=run.last {
             let chunk = &mut self.chunks[(index - self.base) as usize];
             outcome.reneged += 1;

@@ -42,7 +42,7 @@ pub(crate) struct Chunk {
     /// Its message was given up. While it is `InFlight` all the same, it counts as such until it is acknowledged or lost.
     pub(crate) abandoned: bool,
     /// The receiver can no longer take it back: it stays `Acked`, and its user data is freed.
-    pub(crate) for_good: bool,
+    pub(crate) non_renegable: bool,
     /// How far it is to the fragments of its message before and behind it; 0 if there is none.
     pub(super) links: [u32; 2],
 }

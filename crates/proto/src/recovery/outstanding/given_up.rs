@@ -155,7 +155,7 @@ impl Outstanding {
             fast_retransmitted: false,
             one_path: false,
             abandoned: true,
-            for_good: false,
+            non_renegable: false,
             links,
         });
         self.abandoned += 1;
@@ -167,22 +167,22 @@ impl Outstanding {
     /// The first index that it does not hold so.
     pub(crate) fn end_of_kept_message(&self, index: u64) -> Result<u64, u64> {
         let mut chunks = self.chunks.range((index - self.base) as usize..);
-        let stops = chunks.position(|chunk| !chunk.for_good || chunk.fragment.ending);
+        let stops = chunks.position(|chunk| !chunk.non_renegable || chunk.fragment.ending);
         let at = index + stops.unwrap_or(self.chunks.len()) as u64;
         match self.chunks.get((at - self.base) as usize) {
-            Some(chunk) if chunk.for_good => Ok(at),
+            Some(chunk) if chunk.non_renegable => Ok(at),
             _ => Err(at.min(self.next_index())),
         }
     }
 
     /// Whether an acknowledgement leaves out what the receiver had said that it can no longer renege (safe condition 2). That
     /// costs as many look-ups as the acknowledgement has blocks.
-    pub(super) fn leaves_out_for_good(&self, cumulative: u64, report: &AckReport<'_>) -> bool {
-        if self.for_good.is_empty() {
+    pub(super) fn leaves_out_non_renegable(&self, cumulative: u64, report: &AckReport<'_>) -> bool {
+        if self.non_renegable.is_empty() {
             return false;
         }
-        let left_out = |first, last| self.for_good.present(Run { first, last }).next().is_some();
-        let lists = [report.revocable, report.nonrenegable];
+        let left_out = |first, last| self.non_renegable.present(Run { first, last }).next().is_some();
+        let lists = [report.renegable, report.nonrenegable];
         let mut listed: Vec<Run> = lists
             .into_iter()
             .flat_map(|list| runs_above(cumulative, list))
@@ -199,21 +199,21 @@ impl Outstanding {
     }
 
     /// The receiver can no longer take these back, which are `Acked`: frees them.
-    pub(super) fn keep_for_good(&mut self, run: Run, outcome: &mut AckOutcome) {
+    pub(super) fn keep_non_renegable(&mut self, run: Run, outcome: &mut AckOutcome) {
         let mut any = false;
-        for newly in self.for_good.missing(run) {
+        for newly in self.non_renegable.missing(run) {
             any = true;
-            self.revocable.remove(newly);
+            self.renegable.remove(newly);
             for index in newly.first..=newly.last {
                 let chunk = &mut self.chunks[(index - self.base) as usize];
-                chunk.for_good = true;
+                chunk.non_renegable = true;
                 let freed = chunk.free();
                 self.bytes -= freed;
                 outcome.freed_early += freed;
             }
         }
         if any {
-            self.for_good.insert(run);
+            self.non_renegable.insert(run);
         }
     }
 
@@ -234,7 +234,7 @@ impl Outstanding {
                 if chunk.state != ChunkState::InFlight
                     || chunk.fast_retransmitted
                     || !chunk.fragment.haste.early_discard
-                    || !(chunk.abandoned || judge.gives_up(chunk))
+                    || !(chunk.abandoned || judge.abandons(chunk))
                 {
                     continue;
                 }

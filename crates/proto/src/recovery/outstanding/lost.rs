@@ -17,9 +17,9 @@ pub(crate) struct Judge {
 }
 
 impl Judge {
-    pub(crate) fn gives_up(&self, chunk: &Chunk) -> bool {
+    pub(crate) fn abandons(&self, chunk: &Chunk) -> bool {
         let persistence = chunk.fragment.persistence;
-        self.policy.gives_up(self.now, persistence, chunk.transmissions)
+        self.policy.abandons(self.now, persistence, chunk.transmissions)
     }
 }
 
@@ -133,7 +133,7 @@ impl Loss<'_> {
         }
         chunk.leave(paths);
         chunk.fast_retransmitted = true;
-        if chunk.abandoned || self.judge.gives_up(chunk) {
+        if chunk.abandoned || self.judge.abandons(chunk) {
             chunk.state = ChunkState::GivenUp;
             let freed = chunk.free();
             *self.bytes -= freed;

@@ -69,7 +69,7 @@ impl Outstanding {
         }
         let report = AckReport {
             cumulative: Tsn(cumulative as u32),
-            revocable: &news,
+            renegable: &news,
             nonrenegable: &kept,
             duplicates: 0,
             packets: 1,
@@ -136,11 +136,11 @@ impl Outstanding {
         let mut next = first;
         for run in &listed {
             let last = run.first - 1;
-            before.extend(self.revocable.present(Run { first: next, last }));
+            before.extend(self.renegable.present(Run { first: next, last }));
             next = next.max(run.last + 1);
         }
         let last = self.next_index() - 1;
-        before.extend(self.revocable.present(Run { first: next, last }));
+        before.extend(self.renegable.present(Run { first: next, last }));
         difference(arrived, &listed, |run| now.push(run));
         let mut kept = Vec::new();
         union(&before, &now, &mut kept);
