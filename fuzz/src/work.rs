@@ -40,6 +40,9 @@ const MOST_SAVED: u64 = 3_000_000;
 const HEADERS: u64 = 28;
 /// Chunks of one series.
 const MOST_CHUNKS: u32 = 8160;
+/// Messages that the application may give. Those that are left when the association ends are freed for the datagram that ends it,
+/// at some 60 edges each: that is what the application brought, not the peer.
+const MOST_MESSAGES: u32 = 30_000;
 /// Bytes that one input may send: more takes time, and shows nothing more.
 const MOST_BYTES: u64 = 1 << 20;
 /// The endpoint's address.
@@ -71,6 +74,8 @@ struct World {
     reads: bool,
     saved: u64,
     received: u64,
+    /// Messages that the application has given.
+    given: u32,
     buffer: Vec<u8>,
     /// What the peer writes on its next COOP-SACK.
     time: u32,
@@ -119,6 +124,7 @@ impl World {
             reads: choice & 128 == 0,
             saved: MOST_SAVED,
             received: 0,
+            given: 0,
             buffer: Vec::new(),
             time: 0,
         };
@@ -502,8 +508,10 @@ impl World {
             reliability,
             ..SendOptions::default()
         };
+        let count = count.min(MOST_CHUNKS).min(MOST_MESSAGES - self.given);
+        self.given += count;
         self.act(|association, now| {
-            for number in 0..count.min(MOST_CHUNKS) {
+            for number in 0..count {
                 let stream = StreamId((number & u32::from(bits >> 5 & 3)) as u16);
                 drop(association.send(now, stream, message.clone(), options));
             }
