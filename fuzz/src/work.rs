@@ -411,7 +411,7 @@ impl World {
         let outstanding = self.peer.highest.distance_from(self.peer.acked);
         let duplicates = vec![self.peer.acked.plus(u32::from(bits)); usize::from(bits >> 4) * 16];
         let base = self.peer.acked;
-        let chunks: Vec<_> = (0..count.max(1).min(MOST_CHUNKS))
+        let chunks: Vec<_> = (0..count.clamp(1, MOST_CHUNKS))
             .map(|number| {
                 let taken = steps.at(number).min(outstanding);
                 let mut blocks = [&first, &second][(number & 1) as usize].clone();
@@ -459,7 +459,7 @@ impl World {
         let blocks = blocks(input, 0);
         let outstanding = self.peer.highest.distance_from(self.peer.acked);
         let base = self.peer.acked;
-        let chunks: Vec<_> = (0..count.max(1).min(MOST_CHUNKS))
+        let chunks: Vec<_> = (0..count.clamp(1, MOST_CHUNKS))
             .map(|number| {
                 self.time += 1;
                 let below = steps.at(number).min(outstanding);

@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use anabranch_wire::Tsn;
-use anabranch_wire::chunk::{CoopSack, NrSack, Sack};
+use anabranch_wire::chunk::{CoopSack, NrSack, Sack, TsnList};
 
 use super::{Cx, Sender};
 use crate::controller::{Controller, Coupling, Reduction, Report};
@@ -16,44 +16,53 @@ use crate::time::Timestamp;
 impl Sender {
     /// A SACK came in, which answers so many packets.
     pub(crate) fn on_sack(&mut self, cx: &mut Cx<'_>, sack: &Sack, packets: u8) {
-        cx.counters.sacks_received += 1;
-        let mut blocks = core::mem::take(&mut self.ack_blocks);
-        normalise(&sack.gap_ack_blocks, &mut blocks[0]);
-        let duplicates = sack.duplicate_tsns.iter();
-        self.outstanding.on_duplicate_tsns(duplicates, cx.paths);
-        self.on_ack_report(
+        let [renegable, nonrenegable] = &mut self.ack_blocks;
+        normalise(&sack.gap_ack_blocks, renegable);
+        nonrenegable.clear();
+        self.on_blocks(
             cx,
-            &AckReport {
-                cumulative: sack.cumulative_tsn_ack,
-                renegable: &blocks[0],
-                nonrenegable: &[],
-                duplicates: sack.duplicate_tsns.len(),
-                packets,
-                a_rwnd: Some(sack.a_rwnd),
-                overtaken: false,
-                lists_all: true,
-            },
+            sack.cumulative_tsn_ack,
+            sack.a_rwnd,
+            &sack.duplicate_tsns,
+            packets,
         );
-        self.ack_blocks = blocks;
     }
 
     /// An NR-SACK came in (draft-tuexen-tsvwg-sctp-multipath §4).
     pub(crate) fn on_nr_sack(&mut self, cx: &mut Cx<'_>, sack: &NrSack, packets: u8) {
+        let [renegable, nonrenegable] = &mut self.ack_blocks;
+        normalise(&sack.revocable, renegable);
+        normalise(&sack.nonrenegable, nonrenegable);
+        self.on_blocks(
+            cx,
+            sack.cumulative_tsn_ack,
+            sack.a_rwnd,
+            &sack.duplicate_tsns,
+            packets,
+        );
+    }
+
+    /// An acknowledgement came in whose gap ack blocks are in `ack_blocks`.
+    fn on_blocks(
+        &mut self,
+        cx: &mut Cx<'_>,
+        cumulative: Tsn,
+        a_rwnd: u32,
+        duplicates: &TsnList,
+        packets: u8,
+    ) {
         cx.counters.sacks_received += 1;
-        let mut blocks = core::mem::take(&mut self.ack_blocks);
-        normalise(&sack.revocable, &mut blocks[0]);
-        normalise(&sack.nonrenegable, &mut blocks[1]);
-        let duplicates = sack.duplicate_tsns.iter();
-        self.outstanding.on_duplicate_tsns(duplicates, cx.paths);
+        self.outstanding.on_duplicate_tsns(duplicates.iter(), cx.paths);
+        let blocks = core::mem::take(&mut self.ack_blocks);
         self.on_ack_report(
             cx,
             &AckReport {
-                cumulative: sack.cumulative_tsn_ack,
+                cumulative,
                 renegable: &blocks[0],
                 nonrenegable: &blocks[1],
-                duplicates: sack.duplicate_tsns.len(),
+                duplicates: duplicates.len(),
                 packets,
-                a_rwnd: Some(sack.a_rwnd),
+                a_rwnd: Some(a_rwnd),
                 overtaken: false,
                 lists_all: true,
             },
