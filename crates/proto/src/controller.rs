@@ -15,15 +15,28 @@ use crate::time::Timestamp;
 ///
 /// The sender asks for [`Controller::window`] before each packet. It calls the other methods after what they tell has happened.
 pub trait Controller: fmt::Debug + Send {
-    /// A packet with `bytes` of DATA chunks was sent, retransmissions included; with them `flight` bytes are in flight on the path.
+    /// A packet with DATA chunks was sent, retransmissions included.
     #[inline]
-    fn on_sent(&mut self, now: Timestamp, bytes: usize, flight: usize) {
-        let _ = (now, bytes, flight);
+    fn on_sent(&mut self, sent: &SentPacket) {
+        let _ = sent;
+    }
+
+    /// A packet was found lost. Called for each of them before the [`Controller::on_report`] that counts their bytes, and only if
+    /// the sender keeps delivery rates ([`Controller::wants_rate_samples`]).
+    #[inline]
+    fn on_lost(&mut self, lost: &LostPacket) {
+        let _ = lost;
     }
 
     /// An acknowledgement or a timer changed what is in flight on the path. Called once for each of them, and only if bytes were
     /// acknowledged or found lost.
     fn on_report(&mut self, report: &Report);
+
+    /// All losses of the last episode of recovery were spurious: the chunks had arrived. The controller restores the state that it had
+    /// before the reduction (RFC 8985 §7.4.2 leaves that to it; RFC 4015 is one way).
+    fn on_spurious(&mut self, now: Timestamp) {
+        let _ = now;
+    }
 
     /// The path carried no DATA for another RTO (RFC 9260 §7.2.1); `first` in this pause. Called when DATA is to leave again, once
     /// for each RTO that passed.
@@ -37,6 +50,22 @@ pub trait Controller: fmt::Debug + Send {
     /// The congestion window in bytes. While fewer bytes are in flight, another packet may leave. A path never comes to a halt: with
     /// nothing in flight, one packet leaves whatever the window is.
     fn window(&self) -> usize;
+
+    /// How packets are spread in time; `None` if they leave as soon as the window lets them.
+    fn pace(&self) -> Option<Pace> {
+        None
+    }
+
+    /// Whether the sender is to measure delivery rates on this path: [`Report::sample`] is `None` otherwise.
+    fn wants_rate_samples(&self) -> bool {
+        false
+    }
+
+    /// Whether proportional rate reduction (RFC 9937) decides what leaves during recovery. An algorithm with its own rule for
+    /// recovery, such as BBR, says no.
+    fn uses_proportional_rate_reduction(&self) -> bool {
+        true
+    }
 
     /// The state of the algorithm, for statistics and for the choice of a path.
     fn metrics(&self) -> Metrics {
@@ -56,6 +85,77 @@ pub struct NewPath {
     /// The congestion window that the path may begin with, in bytes: RFC 9260 §7.2.1's, or that of
     /// [`crate::Config::initial_window`].
     pub initial_window: usize,
+    /// For an algorithm that needs random numbers, such as BBR: a seed of this path's own. It is the only source of randomness that
+    /// keeps simulations repeatable.
+    pub seed: u64,
+}
+
+/// A packet with DATA chunks that was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SentPacket {
+    /// When it was handed to the driver.
+    pub now: Timestamp,
+    /// Bytes of its DATA chunks.
+    pub bytes: usize,
+    /// Bytes in flight on the path, this packet included.
+    pub flight: usize,
+    /// Whether the sender had run out of data before this packet: see [`Report::application_limited`].
+    pub application_limited: bool,
+}
+
+/// A packet that was found lost, with the state of the path when it was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LostPacket {
+    /// When it was found lost.
+    pub now: Timestamp,
+    /// Bytes of it that were still in flight.
+    pub bytes: usize,
+    /// Bytes in flight on the path right after it was sent, the packet included.
+    pub flight_when_sent: usize,
+    /// Bytes found lost on the path from its sending until now, its own included.
+    pub lost_since: u64,
+    /// Whether the sender had run out of data when it was sent.
+    pub application_limited: bool,
+}
+
+/// How fast a path delivered data between the sending of a packet and its acknowledgement
+/// (draft-ietf-ccwg-bbr §4.1). Made of the newest packet that an acknowledgement newly acknowledges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateSample {
+    /// Bytes delivered (acknowledged for the first time) during `interval`.
+    pub delivered: u64,
+    /// The longer of the time in which they were sent and the time in which they were acknowledged.
+    pub interval: Duration,
+    /// Whether the sender ran out of data during the interval, so that the path may carry more.
+    pub application_limited: bool,
+    /// Round-trip time of the packet. `None` if it is uncertain which transmission was acknowledged.
+    pub rtt: Option<Duration>,
+    /// Bytes in flight right after the packet was sent, the packet included.
+    pub flight_when_sent: usize,
+    /// Bytes found lost on the path since the packet was sent.
+    pub lost: u64,
+    /// Bytes delivered on the path in all when the packet was sent. A round trip has passed when this reaches the
+    /// `total_delivered` of the begin of the round.
+    pub delivered_before: u64,
+    /// Bytes delivered on the path in all, with those of this acknowledgement.
+    pub total_delivered: u64,
+}
+
+impl RateSample {
+    /// The delivery rate in bytes per second.
+    #[must_use]
+    pub fn rate(&self) -> f64 {
+        self.delivered as f64 / self.interval.as_secs_f64().max(1e-9)
+    }
+}
+
+/// How packets are spread in time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pace {
+    /// Bytes of DATA chunks per second.
+    pub rate: f64,
+    /// Bytes that may leave at once: what the driver hands to the network in one batch.
+    pub quantum: usize,
 }
 
 /// What an acknowledgement or a timer did to one path.
@@ -69,6 +169,8 @@ pub struct Report {
     pub acked: usize,
     /// Bytes found lost: by missing reports, by a timer, or because their message is abandoned at the first missing report.
     pub lost: usize,
+    /// Congestion experienced (CE) marks that the receiver newly reported (RFC 3168).
+    pub marked: u32,
     /// Whether the window is to be reduced, and why. Losses of one episode ask for one reduction (RFC 9260 §7.2.4).
     pub reduction: Option<Reduction>,
     /// Whether losses found before are still being repaired.
@@ -78,8 +180,17 @@ pub struct Report {
     pub advanced: bool,
     /// Whether all data was acknowledged; with several paths at once, all that was sent on this path.
     pub all_acked: bool,
+    /// Whether the sender last stopped because no data waited, and not because of the window or the pacer. Such a sender does not
+    /// use its window: the window is not to grow.
+    pub application_limited: bool,
     /// The smoothed RTT of the path, once measured.
     pub smoothed_rtt: Option<Duration>,
+    /// The RTT that this acknowledgement measured, if it measured one.
+    pub latest_rtt: Option<Duration>,
+    /// The least RTT of the last minutes, once measured.
+    pub min_rtt: Option<Duration>,
+    /// The delivery rate, if it is measured ([`Controller::wants_rate_samples`]) and the acknowledgement tells one.
+    pub sample: Option<RateSample>,
     /// How the window depends on those of other paths, if several paths are used at once.
     pub coupling: Coupling,
 }
@@ -89,6 +200,8 @@ pub struct Report {
 pub enum Reduction {
     /// Chunks were found lost, and no episode of recovery lasts yet.
     Loss,
+    /// The receiver reported CE marks (RFC 3168), and no episode of recovery lasts yet.
+    Ecn,
     /// T3-rtx expired: everything in flight on the path was lost.
     Timeout,
 }

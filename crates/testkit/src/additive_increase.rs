@@ -29,7 +29,7 @@ impl Controller for AdditiveIncrease {
         if let Some(reduction) = report.reduction {
             self.acked = 0;
             self.window = match reduction {
-                Reduction::Loss => (self.window / 2).max(2 * self.packet),
+                Reduction::Loss | Reduction::Ecn => (self.window / 2).max(2 * self.packet),
                 Reduction::Timeout => self.packet,
             };
         } else if !report.recovering && report.prior_flight >= self.window {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use anabranch_netsim::{LinkConfig, LossModel};
 use anabranch_proto::controller::{
-    CongestionControl, Controller, Coupling, Metrics, NewPath, Reduction, Report,
+    CongestionControl, Controller, Coupling, Metrics, NewPath, Reduction, Report, SentPacket,
 };
 use anabranch_proto::{Config, MultipathMode, PathStats, Timestamp};
 use anabranch_testkit::{AdditiveIncrease, Bulk, Pair, Setup, Side, with_buffers};
@@ -56,11 +56,11 @@ struct Watched {
 }
 
 impl Controller for Watched {
-    fn on_sent(&mut self, now: Timestamp, bytes: usize, flight: usize) {
+    fn on_sent(&mut self, sent: &SentPacket) {
         let mut log = self.log.lock().expect("no panic before");
-        log.sent += bytes;
-        log.beyond += u64::from(flight - bytes >= self.inner.window());
-        self.inner.on_sent(now, bytes, flight);
+        log.sent += sent.bytes;
+        log.beyond += u64::from(sent.flight - sent.bytes >= self.inner.window());
+        self.inner.on_sent(sent);
     }
 
     fn on_report(&mut self, report: &Report) {
@@ -148,7 +148,7 @@ fn follows_its_rule(log: &Log) -> usize {
             Some(reduction) => {
                 acked = 0;
                 let reduced = match reduction {
-                    Reduction::Loss => (seen.before / 2).max(2 * PMDCS),
+                    Reduction::Loss | Reduction::Ecn => (seen.before / 2).max(2 * PMDCS),
                     Reduction::Timeout => PMDCS,
                 };
                 assert_eq!(window, reduced, "{seen:?}");

@@ -184,7 +184,8 @@ impl Association {
         self.ending.on_restart();
         // §5.2.4 A: congestion control begins anew, on every path; the path in use is known to work.
         let local = set_up_address(&self.config, inbound, remote.ip());
-        let paths = Paths::new(local, remote, &self.config, now);
+        let seed = u64::from(self.identity.local_tag.0);
+        let paths = Paths::new(local, remote, &self.config, now, seed);
         self.paths = paths;
         self.sender.restart(cookie.local_initial_tsn, &self.config);
         self.control.forget_paths();

@@ -2,7 +2,9 @@
 
 use super::rfc9260::Rfc9260;
 use crate::config::Config;
-use crate::controller::{CongestionControl, Controller, Metrics, NewPath, Report};
+use crate::controller::{
+    CongestionControl, Controller, LostPacket, Metrics, NewPath, Pace, Report, SentPacket,
+};
 use crate::time::Timestamp;
 
 /// The controller of a path. One `match` for each call; only an external controller is called through a pointer.
@@ -14,13 +16,14 @@ pub(crate) enum AnyController {
 
 impl AnyController {
     /// `max_data` is PMDCS, the largest DATA chunk that fits a packet of the path.
-    pub(crate) fn new(config: &Config, max_data: usize, ipv6: bool) -> Self {
+    pub(crate) fn new(config: &Config, max_data: usize, ipv6: bool, seed: u64) -> Self {
         let path = NewPath {
             max_data,
             initial_window: config.initial_window.map_or_else(
                 || Rfc9260::initial_window(max_data, ipv6),
                 |packets| packets as usize * max_data,
             ),
+            seed,
         };
         match &config.congestion_control {
             CongestionControl::Rfc9260 => Self::Rfc9260(Rfc9260::new(&path, &config.recovery)),
@@ -31,10 +34,18 @@ impl AnyController {
 
 impl Controller for AnyController {
     #[inline]
-    fn on_sent(&mut self, now: Timestamp, bytes: usize, flight: usize) {
+    fn on_sent(&mut self, sent: &SentPacket) {
         match self {
-            Self::Rfc9260(control) => control.on_sent(now, bytes, flight),
-            Self::External(control) => control.on_sent(now, bytes, flight),
+            Self::Rfc9260(control) => control.on_sent(sent),
+            Self::External(control) => control.on_sent(sent),
+        }
+    }
+
+    #[inline]
+    fn on_lost(&mut self, lost: &LostPacket) {
+        match self {
+            Self::Rfc9260(control) => control.on_lost(lost),
+            Self::External(control) => control.on_lost(lost),
         }
     }
 
@@ -43,6 +54,13 @@ impl Controller for AnyController {
         match self {
             Self::Rfc9260(control) => control.on_report(report),
             Self::External(control) => control.on_report(report),
+        }
+    }
+
+    fn on_spurious(&mut self, now: Timestamp) {
+        match self {
+            Self::Rfc9260(control) => control.on_spurious(now),
+            Self::External(control) => control.on_spurious(now),
         }
     }
 
@@ -66,6 +84,28 @@ impl Controller for AnyController {
             Self::Rfc9260(control) => control.window(),
             // A window of zero would stop the path: no acknowledgement could open the window again.
             Self::External(control) => control.window().max(1),
+        }
+    }
+
+    #[inline]
+    fn pace(&self) -> Option<Pace> {
+        match self {
+            Self::Rfc9260(control) => control.pace(),
+            Self::External(control) => control.pace(),
+        }
+    }
+
+    fn wants_rate_samples(&self) -> bool {
+        match self {
+            Self::Rfc9260(control) => control.wants_rate_samples(),
+            Self::External(control) => control.wants_rate_samples(),
+        }
+    }
+
+    fn uses_proportional_rate_reduction(&self) -> bool {
+        match self {
+            Self::Rfc9260(control) => control.uses_proportional_rate_reduction(),
+            Self::External(control) => control.uses_proportional_rate_reduction(),
         }
     }
 
@@ -100,7 +140,7 @@ mod tests {
             congestion_control: CongestionControl::external(|_| Shut),
             ..Config::default()
         };
-        assert_eq!(AnyController::new(&config, 1000, false).window(), 1);
+        assert_eq!(AnyController::new(&config, 1000, false, 0).window(), 1);
     }
 
     #[test]

@@ -77,7 +77,7 @@ impl Rfc9260 {
         self.ssthresh = self.cwnd.saturating_sub(less).max(floor);
         self.partial_bytes_acked = 0;
         self.cwnd = match reduction {
-            Reduction::Loss => self.ssthresh,
+            Reduction::Loss | Reduction::Ecn => self.ssthresh,
             Reduction::Timeout => self.max_data,
         };
     }
@@ -106,6 +106,10 @@ impl Controller for Rfc9260 {
             self.ssthresh = self.cwnd.max(self.floor * self.max_data);
         }
         self.cwnd = lowered;
+    }
+
+    fn uses_proportional_rate_reduction(&self) -> bool {
+        false
     }
 
     fn on_packet_size(&mut self, max_data: usize) {
@@ -143,6 +147,7 @@ mod tests {
         let path = NewPath {
             max_data,
             initial_window: Rfc9260::initial_window(max_data, false),
+            seed: 0,
         };
         Rfc9260::new(&path, rules)
     }
@@ -153,11 +158,16 @@ mod tests {
             prior_flight,
             acked,
             lost: 0,
+            marked: 0,
             reduction: None,
             recovering: false,
             advanced: true,
             all_acked: false,
+            application_limited: false,
             smoothed_rtt: None,
+            latest_rtt: None,
+            min_rtt: None,
+            sample: None,
             coupling: Coupling::Uncoupled,
         }
     }

@@ -79,7 +79,7 @@ mod tests {
     fn a_request_is_retransmitted_up_to_its_limit() {
         let remote = SocketAddr::from(([10, 0, 0, 1], 9899));
         let now = Timestamp::from_millis(5);
-        let path = Path::new(PathId(1), None, remote, &Config::default(), now);
+        let path = Path::new(PathId(1), None, remote, &Config::default(), now, 0);
         let mut control = ControlQueue::default();
         let mut request = Request::with_limit(2);
         assert_eq!(request.due(), None);

@@ -25,7 +25,7 @@ pub(crate) use selection::{Candidate, Paths};
 
 use crate::config::Config;
 use crate::congestion::{AnyController, Member};
-use crate::controller::Controller;
+use crate::controller::{Controller, SentPacket};
 use crate::extension::stream_priority::DelayBound;
 use crate::message::Persistence;
 pub(crate) use crate::path_id::{PathId, PathState};
@@ -102,12 +102,14 @@ pub(crate) struct Burst {
 }
 
 impl Path {
+    /// `seed` is for the path's controller ([`crate::controller::NewPath::seed`]).
     pub(crate) fn new(
         id: PathId,
         local: Option<IpAddr>,
         remote: SocketAddr,
         config: &Config,
         now: Timestamp,
+        seed: u64,
     ) -> Self {
         let pmtu = Pmtu::new(config, remote.is_ipv6());
         Self {
@@ -120,7 +122,7 @@ impl Path {
             },
             state: PathState::Unconfirmed,
             rtt: Rtt::new(&config.rto),
-            control: AnyController::new(config, pmtu.max_data(), remote.is_ipv6()),
+            control: AnyController::new(config, pmtu.max_data(), remote.is_ipv6(), seed),
             delay_bound: config
                 .low_priority_delay
                 .map(|target| DelayBound::new(target, now)),
@@ -247,7 +249,13 @@ impl Path {
     pub(crate) fn on_packet_sent(&mut self, now: Timestamp) {
         let bytes = self.flight.bytes_of_packet();
         if bytes > 0 {
-            self.control.on_sent(now, bytes, self.flight.bytes());
+            let sent = SentPacket {
+                now,
+                bytes,
+                flight: self.flight.bytes(),
+                application_limited: false,
+            };
+            self.control.on_sent(&sent);
         }
     }
 

@@ -16,6 +16,7 @@ pub(crate) struct Rtt {
     rto: Duration,
     min: Duration,
     max: Duration,
+    least: LeastRtt,
     /// No chunk sent before this may be a measurement: one a round trip (§6.3.1 C4).
     measured_until: Timestamp,
 }
@@ -28,6 +29,7 @@ impl Rtt {
             rto: config.initial,
             min: config.min,
             max: config.max,
+            least: LeastRtt::default(),
             measured_until: Timestamp::ZERO,
         }
     }
@@ -47,8 +49,14 @@ impl Rtt {
         self.smoothed.unwrap_or(self.rto)
     }
 
+    /// The least round-trip time of the last minutes; `None` while it is unknown.
+    pub(crate) fn min(&self) -> Option<Duration> {
+        self.least.get()
+    }
+
     /// A chunk is acknowledged that was sent once (Karn, C5), at `sent_at`.
     pub(crate) fn on_acknowledged(&mut self, now: Timestamp, sent_at: Timestamp) {
+        self.least.on_sample(now, now.saturating_duration_since(sent_at));
         if sent_at >= self.measured_until {
             self.on_sample(now.saturating_duration_since(sent_at));
             self.measured_until = now;
@@ -80,6 +88,32 @@ impl Rtt {
     /// E2: doubles the timeout, at most to `RTO.Max`.
     pub(crate) fn back_off(&mut self) {
         self.rto = (self.rto * 2).min(self.max);
+    }
+}
+
+/// The least RTT of the last [`LeastRtt::MEMORY`] to twice as long: RFC 8985 §6.2 step 1 asks for a windowed minimum, so that a
+/// path that became longer is noticed.
+#[derive(Clone, Copy, Debug, Default)]
+struct LeastRtt {
+    /// Of this period, and of the one before.
+    current: Option<Duration>,
+    before: Option<Duration>,
+    begun: Timestamp,
+}
+
+impl LeastRtt {
+    const MEMORY: Duration = Duration::from_secs(150);
+
+    fn on_sample(&mut self, now: Timestamp, rtt: Duration) {
+        if now.saturating_duration_since(self.begun) >= Self::MEMORY {
+            self.before = self.current.take();
+            self.begun = now;
+        }
+        self.current = Some(self.current.map_or(rtt, |least| least.min(rtt)));
+    }
+
+    fn get(&self) -> Option<Duration> {
+        self.current.into_iter().chain(self.before).min()
     }
 }
 

@@ -22,6 +22,8 @@ pub(crate) enum Candidate {
 #[derive(Debug)]
 pub(crate) struct Paths {
     all: Vec<Path>,
+    /// Of the first path's controller; those of the others follow.
+    seed: u64,
     /// Addresses of the peer that no local one goes with, or for which there was no place: nothing is sent there.
     unused: Vec<IpAddr>,
     primary: PathId,
@@ -38,10 +40,17 @@ pub(crate) struct Paths {
 
 impl Paths {
     /// Begins with the one path that set-up uses.
-    pub(crate) fn new(local: Option<IpAddr>, remote: SocketAddr, config: &Config, now: Timestamp) -> Self {
+    pub(crate) fn new(
+        local: Option<IpAddr>,
+        remote: SocketAddr,
+        config: &Config,
+        now: Timestamp,
+        seed: u64,
+    ) -> Self {
         let first = PathId(0);
         Self {
-            all: vec![Path::new(first, local, remote, config, now)],
+            all: vec![Path::new(first, local, remote, config, now, seed)],
+            seed,
             unused: Vec::new(),
             primary: first,
             current: first,
@@ -62,6 +71,7 @@ impl Paths {
             SocketAddr::new(address(0), 9899),
             &config,
             Timestamp::ZERO,
+            0,
         );
         for last in 1..count {
             let remote = SocketAddr::new(address(last), 9899);
@@ -88,7 +98,14 @@ impl Paths {
             self.unused.push(remote.ip());
             return None;
         };
-        let mut path = Path::new(id, local, remote, config, now);
+        let mut path = Path::new(
+            id,
+            local,
+            remote,
+            config,
+            now,
+            self.seed.wrapping_add(u64::from(id.0)),
+        );
         if self.all.iter().any(|other| other.flight.is_named()) {
             path.flight.name();
         }

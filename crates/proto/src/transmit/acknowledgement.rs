@@ -209,11 +209,18 @@ impl Sender {
                 prior_flight: path.flight.progress().bytes_before,
                 acked: outcome.newly_acked,
                 lost: outcome.lost_bytes,
+                marked: 0,
                 reduction,
                 recovering: outcome.phase == Phase::Recovering,
                 advanced: outcome.advanced,
                 all_acked: path.flight.is_empty() && (split || self.outstanding.is_empty()),
+                application_limited: false,
                 smoothed_rtt: path.rtt.smoothed(),
+                latest_rtt: outcome
+                    .sample
+                    .map(|sent_at| cx.now.saturating_duration_since(sent_at)),
+                min_rtt: path.rtt.min(),
+                sample: None,
                 coupling,
             });
         }

@@ -30,11 +30,16 @@ impl Sender {
                 prior_flight,
                 acked: 0,
                 lost: prior_flight,
+                marked: 0,
                 reduction: Some(Reduction::Timeout),
                 recovering: false,
                 advanced: false,
                 all_acked: false,
+                application_limited: false,
                 smoothed_rtt: path.rtt.smoothed(),
+                latest_rtt: None,
+                min_rtt: path.rtt.min(),
+                sample: None,
                 coupling,
             });
         }
