@@ -18,6 +18,7 @@ impl Association {
     /// another path can take over: heartbeats then find out when the path works again. Otherwise the error has no effect, and
     /// the timers decide.
     pub fn handle_path_error(&mut self, now: Timestamp, path: PathId, error: PathError) {
+        self.exhausted = None;
         if self.state.is_closed() || !self.paths.contains(path) {
             return;
         }
@@ -87,6 +88,7 @@ impl Association {
     /// to be sent or read is dropped, the peer is sent an ABORT, and the application gets [`CloseReason::InternalError`]. A
     /// driver that catches panics calls this once, and then treats the association as any that has ended.
     pub fn fail(&mut self) {
+        self.exhausted = None;
         let config = &self.config;
         self.sender = Sender::new(self.identity.local_initial_tsn, config);
         self.receiver = Receiver::new(Tsn(0), 0, config);

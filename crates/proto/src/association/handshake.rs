@@ -71,6 +71,7 @@ impl Blueprint {
             error_count: 0,
             notices: super::Notices::new(),
             counters: Counters::default(),
+            exhausted: None,
             mint: self.mint,
             random: self.random,
             config: self.config,

@@ -62,6 +62,7 @@ impl Association {
     ///   next packet moves the UDP port (RFC 6951 §5.4). Timers tell whether the peer is gone.
     /// * *Packet too big* is what [`PathError::TooLarge`] is (ICMP7).
     pub fn handle_icmp(&mut self, now: Timestamp, message: &IcmpMessage) {
+        self.exhausted = None;
         if self.state.is_closed() {
             return;
         }

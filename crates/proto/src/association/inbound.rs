@@ -88,6 +88,7 @@ impl Arrival {
 impl Association {
     /// Handles a packet that [`crate::Endpoint::handle_datagram`] said to deliver.
     pub fn handle_packet(&mut self, now: Timestamp, inbound: Inbound) {
+        self.exhausted = None;
         if self.state.is_closed() {
             return;
         }

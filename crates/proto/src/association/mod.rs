@@ -34,7 +34,7 @@ use crate::random::Random;
 use crate::receive::Receiver;
 use crate::stats::{AssociationStats, Counters, StreamStats};
 use crate::time::Timestamp;
-use crate::transmit::{Assembler, Cx, Sender, Transmit};
+use crate::transmit::{Assembler, Cx, Search, Sender, Transmit};
 use identity::Identity;
 use notices::Notices;
 use shutdown::Ending;
@@ -72,6 +72,9 @@ pub struct Association {
     error_count: u32,
     notices: Notices,
     counters: Counters,
+    /// When nothing was found to be sent. As long as neither the time nor anything else changes, nothing would be found again:
+    /// every method that changes anything forgets this.
+    exhausted: Option<Timestamp>,
 }
 
 /// Sending, receiving, ending.
@@ -117,6 +120,7 @@ impl Association {
         is_part: bool,
         end: bool,
     ) -> Result<MessageId, SendError> {
+        self.exhausted = None;
         let takes = self.state.begins_messages() && !self.ending.is_asked();
         let ends_one = is_part && self.state.ends_messages() && self.sender.queue.has_open(stream);
         if !(takes || ends_one) {
@@ -160,6 +164,7 @@ impl Association {
     pub fn recv(&mut self, now: Timestamp) -> Option<MessagePart> {
         let part = self.receiver.recv(now);
         if self.receiver.window_update_due() {
+            self.exhausted = None;
             self.receiver.force_ack();
         }
         match &part {
@@ -171,6 +176,7 @@ impl Association {
 
     /// Ends the association at once (ABORT, RFC 9260 §9.1). `reason` travels to the peer; at most 1,024 bytes of it.
     pub fn abort(&mut self, _now: Timestamp, reason: Bytes) {
+        self.exhausted = None;
         let reason = reason.slice(..reason.len().min(MOST_REASON));
         self.abort_with(Cause::UserInitiatedAbort(reason), CloseReason::Aborted);
     }
@@ -178,6 +184,7 @@ impl Association {
     /// Ends the association at once because this side has no room for it: the peer's ABORT has the cause Out of Resource
     /// (RFC 9260 §3.3.10.4).
     pub fn refuse(&mut self, _now: Timestamp) {
+        self.exhausted = None;
         self.abort_with(Cause::OutOfResource, CloseReason::Aborted);
     }
 }
@@ -200,6 +207,7 @@ impl Association {
             receiver: &mut self.receiver,
             control: &mut self.control,
             header: self.identity.header(),
+            search: Search::Open,
         };
         let cx = Cx {
             now,
@@ -226,6 +234,7 @@ impl Association {
     /// Tells what happened in the data sender, which is seldom anything.
     #[cold]
     fn pass_on(&mut self) {
+        self.exhausted = None;
         let happened = &mut self.sender.happened;
         for undelivered in happened.abandoned.drain(..) {
             self.notices.tell(Event::Abandoned(undelivered));
@@ -247,7 +256,10 @@ impl Association {
     /// What any input may have made possible: the next step of a shutdown, room to send, something to read.
     fn after_input(&mut self, now: Timestamp) {
         self.advance_shutdown(now);
-        let writable = self.has_room() && self.state.begins_messages() && !self.ending.is_asked();
+        let writable = self.notices.wants_writable()
+            && self.has_room()
+            && self.state.begins_messages()
+            && !self.ending.is_asked();
         self.notices.on_input(self.receiver.is_readable(), writable);
         // An end that leaves messages behind empties both, and nothing follows `Closed`.
         if !self.state.is_closed() && self.sender.is_empty() {
@@ -266,12 +278,24 @@ impl Association {
         buffer: &mut Vec<u8>,
         max_datagrams: usize,
     ) -> Option<Transmit> {
+        if self.exhausted == Some(now) {
+            debug_assert!(self.search(now, &mut Vec::new(), 1).is_none());
+            return None;
+        }
+        self.search(now, buffer, max_datagrams)
+    }
+
+    #[inline(always)]
+    fn search(&mut self, now: Timestamp, buffer: &mut Vec<u8>, max_datagrams: usize) -> Option<Transmit> {
         if !self.control.has_replies() {
             self.send_due_probes(now);
         }
         let (mut assembler, mut cx) = self.parts(now);
         let transmit = assembler.build_batch(&mut cx, buffer, max_datagrams);
-        self.apply_happened();
+        self.exhausted = (assembler.search == Search::Exhausted).then_some(now);
+        if self.sender.happened.concerns_others() {
+            self.pass_on();
+        }
         transmit
     }
 
@@ -306,6 +330,7 @@ impl Association {
     /// # Errors
     /// There is no such path, or it is not confirmed.
     pub fn set_primary_path(&mut self, path: PathId) -> Result<(), PathRequestError> {
+        self.exhausted = None;
         if !self.paths.contains(path) {
             return Err(PathRequestError::Unknown(path.0));
         }
@@ -324,6 +349,7 @@ impl Association {
         if !self.paths.contains(path) {
             return Err(PathRequestError::Unknown(path.0));
         }
+        self.exhausted = None;
         self.send_heartbeat(now, path);
         Ok(())
     }

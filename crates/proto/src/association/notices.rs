@@ -117,7 +117,7 @@ impl Notices {
             self.readable_told = true;
             self.tell(Event::Readable);
         }
-        if writable && self.writable_wanted {
+        if writable {
             self.writable_wanted = false;
             self.tell(Event::Writable);
         }

@@ -23,6 +23,7 @@ impl Association {
     /// Chooses another scheduler, for what waits too. A message that is begun is finished first unless messages interleave.
     /// Priorities and weights that were set are kept for when they count again.
     pub fn set_scheduler(&mut self, scheduler: SchedulerKind) {
+        self.exhausted = None;
         self.sender.queue.set_scheduler(scheduler);
     }
 
@@ -33,6 +34,7 @@ impl Association {
     /// # Errors
     /// There is no such stream, or the scheduler is not [`SchedulerKind::Priority`].
     pub fn set_stream_priority(&mut self, stream: StreamId, priority: u16) -> Result<(), SchedulingError> {
+        self.exhausted = None;
         check_priorities(&self.sender.queue, stream)?;
         self.sender.queue.set_priorities(stream, stream, priority);
         Ok(())
@@ -43,6 +45,7 @@ impl Association {
     /// # Errors
     /// As [`Association::set_stream_priority`]; nothing was changed then. An empty range changes nothing.
     pub fn set_equal_priorities(&mut self, streams: RangeInclusive<StreamId>) -> Result<(), SchedulingError> {
+        self.exhausted = None;
         let (first, last) = (*streams.start(), *streams.end());
         check_priorities(&self.sender.queue, first.max(last))?;
         let priority = self.sender.queue.priority(first);
@@ -56,6 +59,7 @@ impl Association {
     /// # Errors
     /// The scheduler is not [`SchedulerKind::Priority`].
     pub fn enable_default_priorities(&mut self) -> Result<(), SchedulingError> {
+        self.exhausted = None;
         check_priorities(&self.sender.queue, StreamId(0))?;
         self.sender.queue.reset_priorities(true);
         Ok(())
@@ -66,6 +70,7 @@ impl Association {
     /// # Errors
     /// The scheduler is not [`SchedulerKind::Priority`].
     pub fn disable_priorities(&mut self) -> Result<(), SchedulingError> {
+        self.exhausted = None;
         check_priorities(&self.sender.queue, StreamId(0))?;
         self.sender.queue.reset_priorities(false);
         Ok(())
@@ -83,6 +88,7 @@ impl Association {
     /// # Errors
     /// There is no such stream, the weight is 0, or the scheduler is not [`SchedulerKind::WeightedFairQueueing`].
     pub fn set_stream_weight(&mut self, stream: StreamId, weight: u16) -> Result<(), SchedulingError> {
+        self.exhausted = None;
         check_stream(&self.sender.queue, stream)?;
         match self.scheduler() {
             SchedulerKind::WeightedFairQueueing => {}

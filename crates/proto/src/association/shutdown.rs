@@ -112,6 +112,7 @@ impl Association {
     /// Before set-up is complete the request is remembered. A message begun with [`Association::send_part`] must still be
     /// ended.
     pub fn shutdown(&mut self, now: Timestamp) {
+        self.exhausted = None;
         if self.state.is_closed() {
             return;
         }

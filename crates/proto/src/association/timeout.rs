@@ -41,6 +41,7 @@ impl Association {
 
     /// Does what was due at [`Association::poll_timeout`]. Being early does nothing.
     pub fn handle_timeout(&mut self, now: Timestamp) {
+        self.exhausted = None;
         if self.state.is_closed() {
             return;
         }

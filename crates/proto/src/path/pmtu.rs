@@ -119,15 +119,18 @@ impl Pmtu {
         self.due.is_none() && self.probe.is_none() && self.mtu < self.limit
     }
 
-    /// A packet left which the next chunk no longer fitted: enough of them begin the search.
-    pub(crate) fn on_full_packet(&mut self, now: Timestamp) {
+    /// A packet left which the next chunk no longer fitted: enough of them begin path MTU discovery. Answers whether a probe is
+    /// due now.
+    pub(crate) fn on_full_packet(&mut self, now: Timestamp) -> bool {
         if !self.counts_full_packets() {
-            return;
+            return false;
         }
         self.full_packets = self.full_packets.saturating_add(1);
-        if self.full_packets >= FULL_PACKETS && self.next_size(now).is_some() {
+        let begins = self.full_packets >= FULL_PACKETS && self.next_size(now).is_some();
+        if begins {
             self.due = Some(now);
         }
+        begins
     }
 
     /// The size that comes next. Below the base that is the base itself (RFC 8899 §5.2, BASE): most likely the packets that
@@ -268,7 +271,9 @@ mod tests {
 
     /// Searches on a path of `real` bytes; answers how many probes it took.
     fn search(pmtu: &mut Pmtu, now: Timestamp, real: u16) -> u32 {
-        (0..FULL_PACKETS).for_each(|_| pmtu.on_full_packet(now));
+        (0..FULL_PACKETS).for_each(|_| {
+            pmtu.on_full_packet(now);
+        });
         let mut probes = 0;
         let mut at = now;
         while let Some(due) = pmtu.due() {
@@ -315,7 +320,9 @@ mod tests {
     #[test]
     fn nothing_is_sought_without_full_packets() {
         let mut pmtu = pmtu(65_535);
-        (1..FULL_PACKETS).for_each(|_| pmtu.on_full_packet(Timestamp::ZERO));
+        (1..FULL_PACKETS).for_each(|_| {
+            pmtu.on_full_packet(Timestamp::ZERO);
+        });
         assert_eq!(pmtu.due(), None);
     }
 
@@ -386,7 +393,9 @@ mod tests {
         let now = Timestamp::from_millis(5);
         for (rto, wait) in [(200, 16_000), (1000, 16_000), (60_000, 60_000)] {
             let mut pmtu = pmtu(1500);
-            (0..FULL_PACKETS).for_each(|_| pmtu.on_full_packet(now));
+            (0..FULL_PACKETS).for_each(|_| {
+                pmtu.on_full_packet(now);
+            });
             let rto = Duration::from_millis(rto);
             assert!(pmtu.next_probe(now, 7, rto, true).is_some());
             assert_eq!(pmtu.due(), Some(now + Duration::from_millis(wait)));
@@ -397,7 +406,9 @@ mod tests {
     fn the_system_speaks_of_the_probe_while_there_is_one() {
         let now = Timestamp::from_millis(5);
         let mut pmtu = pmtu(9000);
-        (0..FULL_PACKETS).for_each(|_| pmtu.on_full_packet(now));
+        (0..FULL_PACKETS).for_each(|_| {
+            pmtu.on_full_packet(now);
+        });
         assert_eq!(
             pmtu.next_probe(now, 7, Duration::from_secs(1), true),
             Some(1400 - 28)

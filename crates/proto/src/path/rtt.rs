@@ -98,22 +98,28 @@ struct LeastRtt {
     /// Of this period, and of the one before.
     current: Option<Duration>,
     before: Option<Duration>,
-    begun: Timestamp,
+    /// When the period is over.
+    ends: Timestamp,
 }
 
 impl LeastRtt {
     const MEMORY: Duration = Duration::from_secs(150);
 
     fn on_sample(&mut self, now: Timestamp, rtt: Duration) {
-        if now.saturating_duration_since(self.begun) >= Self::MEMORY {
+        if now >= self.ends {
             self.before = self.current.take();
-            self.begun = now;
+            self.ends = now + Self::MEMORY;
         }
-        self.current = Some(self.current.map_or(rtt, |least| least.min(rtt)));
+        if self.current.is_none_or(|least| rtt < least) {
+            self.current = Some(rtt);
+        }
     }
 
     fn get(&self) -> Option<Duration> {
-        self.current.into_iter().chain(self.before).min()
+        match (self.current, self.before) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        }
     }
 }
 
@@ -142,6 +148,21 @@ mod tests {
         assert_eq!(rtt.rttvar(), Duration::from_micros(57_500));
         assert_eq!(rtt.smoothed(), Some(ms(110)));
         assert_eq!(rtt.rto(), ms(340));
+    }
+
+    #[test]
+    fn the_least_rtt_is_forgotten_after_minutes() {
+        let mut rtt = Rtt::new(&crate::config::Config::default().rto);
+        let sample = |rtt: &mut Rtt, second: u64, millis: u64| {
+            let now = Timestamp::from_millis(1000 * second);
+            rtt.on_acknowledged(now + ms(millis), now);
+            rtt.min()
+        };
+        assert_eq!(rtt.min(), None);
+        assert_eq!(sample(&mut rtt, 0, 40), Some(ms(40)));
+        assert_eq!(sample(&mut rtt, 1, 50), Some(ms(40)));
+        assert_eq!(sample(&mut rtt, 151, 60), Some(ms(40)), "of the period before");
+        assert_eq!(sample(&mut rtt, 302, 70), Some(ms(60)));
     }
 
     #[test]

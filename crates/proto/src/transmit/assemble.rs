@@ -59,6 +59,18 @@ pub(crate) struct Assembler<'a> {
     pub(crate) control: &'a mut ControlQueue,
     /// The ports, and the peer's verification tag.
     pub(crate) header: CommonHeader,
+    pub(crate) search: Search,
+}
+
+/// Whether anything is left to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Search {
+    /// There may be.
+    Open,
+    /// A probe of the path MTU is due.
+    ProbeDue,
+    /// Nothing was found: until the time or anything else changes, nothing will be.
+    Exhausted,
 }
 
 impl Assembler<'_> {
@@ -97,6 +109,7 @@ impl Assembler<'_> {
                 may_fragment: false,
             });
         }
+        self.search = Search::Open;
         let (path, first) = self.build_packet(cx, buffer, None)?;
         let mut len = first;
         let mut count = 1;
@@ -138,7 +151,12 @@ impl Assembler<'_> {
     ) -> Option<(PathId, usize)> {
         self.sender.drop_expired(cx);
         let turn = self.sender.data_turn(cx);
-        let id = self.next_path(cx, turn)?;
+        let Some(id) = self.next_path(cx, turn) else {
+            if self.search == Search::Open {
+                self.search = Search::Exhausted;
+            }
+            return None;
+        };
         if let Some(batch) = batch {
             // A packet with a notice is longer than one without: a batch of such packets begins with one.
             let longer = batch.max_len < cx.paths.path(id).pmtu.max_packet();
@@ -178,10 +196,8 @@ impl Assembler<'_> {
         let mut packet = PacketWriter::new(buffer, header, max_len);
         let control = self.push_control(id, &mut packet);
         if control != ControlPushed::Alone {
-            let may_carry_data = match cx.phase {
-                DataPhase::CookieEchoed => control == ControlPushed::WithCookieEcho,
-                phase => phase.sends_data(),
-            };
+            let may_carry_data =
+                cx.phase != DataPhase::CookieEchoed || control == ControlPushed::WithCookieEcho;
             let turn = turn.filter(|turn| may_carry_data && turn.path == id);
             self.push_sack(cx, id, turn.is_some(), &mut packet);
             if self.sender.has_sources(cx) {
@@ -189,7 +205,9 @@ impl Assembler<'_> {
                     .push_sources(cx, id, turn.map(|turn| self.sender.wire_len(turn)), &mut packet);
             }
             if let Some(turn) = turn {
-                self.sender.push_data(cx, turn, &mut packet);
+                if self.sender.push_data(cx, turn, &mut packet) {
+                    self.search = Search::ProbeDue;
+                }
                 cx.paths.path_mut(id).on_packet_sent(cx.now);
                 self.sender.queue.on_packet();
             }

@@ -14,16 +14,22 @@ use crate::recovery::ChunkState;
 use crate::send::{Label, TransmissionName};
 
 impl Sender {
-    pub(super) fn push_data(&mut self, cx: &mut Cx<'_>, turn: DataTurn, packet: &mut PacketWriter<'_>) {
+    /// Fills a packet with data. Answers whether a probe of the path MTU is due because of it.
+    pub(super) fn push_data(
+        &mut self,
+        cx: &mut Cx<'_>,
+        turn: DataTurn,
+        packet: &mut PacketWriter<'_>,
+    ) -> bool {
         let DataTurn { path: id, new } = turn;
         self.begin_data_packet(cx, id);
         if new.is_none() {
             self.push_retransmissions(cx, id, packet);
         }
-        let limit = self.limit_beside(cx, id);
+        let limit = self.limit_beside(cx, turn);
         // Beside repeats, new data must be allowed on its own (§6.1).
         let mut next = match new {
-            Some(len) => Some(len),
+            Some(new) => Some(new.len),
             None if self.queue.scheduler() == SchedulerKind::RoundRobinPerPacket => None,
             None => self.next_beside(cx, id, limit),
         };
@@ -31,30 +37,33 @@ impl Sender {
         while let Some(len) = next.filter(|len| format.wire_len(*len) <= packet.room()) {
             self.push_new(cx, id, len, packet);
             if self.window.take_due_probe() {
-                return;
+                return false;
             }
             if packet.room() <= format.header_len() && !cx.paths.path(id).pmtu.counts_full_packets() {
-                return;
+                return false;
             }
             next = self.next_beside(cx, id, limit);
         }
-        if next.is_some() {
-            // It did not fit: larger packets would be of use.
-            cx.paths.path_mut(id).pmtu.on_full_packet(cx.now);
-        }
+        // If it did not fit, larger packets would be of use.
+        next.is_some() && cx.paths.path_mut(id).pmtu.on_full_packet(cx.now)
     }
 
-    /// Bytes of user data that a new chunk may have which shares a packet to `id` with others; `None` if none may.
-    fn limit_beside(&self, cx: &Cx<'_>, id: PathId) -> Option<usize> {
-        let may = self.outstanding.first_lost().is_none()
-            && (cx.paths.spreads() || cx.paths.choose(Candidate::New) == id);
+    /// Bytes of user data that a new chunk may have which shares the packet of this turn with others; `None` if none may.
+    fn limit_beside(&self, cx: &Cx<'_>, turn: DataTurn) -> Option<usize> {
+        if self.outstanding.first_lost().is_some() {
+            return None;
+        }
+        if let Some(new) = turn.new {
+            return Some(new.limit);
+        }
+        let may = cx.paths.spreads() || cx.paths.choose(Candidate::New) == turn.path;
         may.then(|| self.payload_limit(cx))
     }
 
     /// The length of the next new chunk, if it may share a packet to `id` with those already in it.
     fn next_beside(&mut self, cx: &mut Cx<'_>, id: PathId, limit: Option<usize>) -> Option<usize> {
         let len = self.queue.peek(limit?)?;
-        self.may_send_new(cx, id, len, false).then_some(len)
+        self.may_join(cx, id, len).then_some(len)
     }
 
     fn push_retransmissions(&mut self, cx: &mut Cx<'_>, id: PathId, packet: &mut PacketWriter<'_>) {

@@ -48,15 +48,19 @@ impl Sender {
         if self.queue.is_empty() {
             return None;
         }
-        let len = self.next_payload_len(cx)?;
+        let limit = self.payload_limit(cx);
+        let new = NewChunk {
+            len: self.queue.peek(limit)?,
+            limit,
+        };
         if cx.paths.spreads() {
-            return self.spread_turn(cx, len);
+            return self.spread_turn(cx, new);
         }
         let id = cx.paths.choose(Candidate::New);
         cx.paths.path_mut(id).decay_when_idle(cx.now);
-        self.may_send_new(cx, id, len, true).then_some(DataTurn {
+        self.may_begin(cx, id, new.len).then_some(DataTurn {
             path: id,
-            new: Some(len),
+            new: Some(new),
         })
     }
 
@@ -86,23 +90,27 @@ impl Sender {
     /// Bytes in a packet of the first chunk of a turn.
     pub(super) fn wire_len(&self, turn: DataTurn) -> usize {
         match (turn.new, self.outstanding.first_lost()) {
-            (Some(len), _) => self.queue.format().wire_len(len),
+            (Some(new), _) => self.queue.format().wire_len(new.len),
             (None, Some(index)) => self.outstanding.chunk(index).fragment.wire_len(),
             (None, None) => 0,
         }
     }
 
-    /// Rules A, B and D of §6.1 and Nagle's, for a new chunk; `first` in its packet.
-    pub(super) fn may_send_new(&mut self, cx: &mut Cx<'_>, id: PathId, len: usize, first: bool) -> bool {
+    /// Rule A of §6.1 and the delay bound, for a new chunk in a packet with others.
+    #[inline(always)]
+    pub(super) fn may_join(&mut self, cx: &mut Cx<'_>, id: PathId, len: usize) -> bool {
         if !self.window_lets(cx, id, len) {
             return false;
         }
         let bounded = cx.paths.path(id).delay_bound.is_some() && self.queue.next_class() > 0;
-        if bounded && !cx.paths.path_mut(id).has_room_for_less_urgent(cx.now) {
+        !bounded || cx.paths.path_mut(id).has_room_for_less_urgent(cx.now)
+    }
+
+    /// Rules A, B and D of §6.1 and Nagle's, for the first new chunk of a packet.
+    #[inline(always)]
+    fn may_begin(&mut self, cx: &mut Cx<'_>, id: PathId, len: usize) -> bool {
+        if !self.may_join(cx, id, len) {
             return false;
-        }
-        if !first {
-            return true;
         }
         let max_burst = cx.config.max_burst;
         let nagle = self.nagle_waits(cx);
@@ -111,16 +119,22 @@ impl Sender {
     }
 
     /// Rule A of §6.1, and whether the next TSN could be acknowledged by a gap block.
+    #[inline(always)]
     fn window_lets(&mut self, cx: &mut Cx<'_>, id: PathId, len: usize) -> bool {
         let in_flight = cx.paths.payload_in_flight();
+        let window = len <= self.window.left(in_flight) || self.window_is_probed(cx, id, in_flight);
+        window && self.outstanding.has_room()
+    }
+
+    /// Whether a chunk may leave though the window is too small for it.
+    #[inline(never)]
+    fn window_is_probed(&mut self, cx: &mut Cx<'_>, id: PathId, in_flight: usize) -> bool {
         let alone = self.outstanding.is_empty();
-        let window = len <= self.window.left(in_flight)
-            || self.window.is_probe_due()
-            || (alone && self.window.probes_at_once());
-        if !window {
+        let probes = self.window.is_probe_due() || (alone && self.window.probes_at_once());
+        if !probes {
             self.note_closed_window(cx, id, in_flight);
         }
-        window && self.outstanding.has_room()
+        probes
     }
 
     fn nagle_waits(&self, cx: &Cx<'_>) -> bool {
@@ -143,18 +157,18 @@ impl Sender {
         }
     }
 
-    /// Where a new chunk of `len` bytes of user data may leave now, of several paths.
-    fn spread_turn(&mut self, cx: &mut Cx<'_>, len: usize) -> Option<DataTurn> {
+    /// Where a new chunk may leave now, of several paths.
+    fn spread_turn(&mut self, cx: &mut Cx<'_>, new: NewChunk) -> Option<DataTurn> {
         let control = cx.paths.data_path();
-        if !self.window_lets(cx, control, len) || self.nagle_waits(cx) {
+        if !self.window_lets(cx, control, new.len) || self.nagle_waits(cx) {
             return None;
         }
         for path in cx.paths.iter_mut() {
             path.decay_when_idle(cx.now);
         }
-        let offer = self.offer(cx, len);
+        let offer = self.offer(cx, new.len);
         match cx.paths.schedule(cx.now, &offer) {
-            Choice::Send(path) => Some(DataTurn { path, new: Some(len) }),
+            Choice::Send(path) => Some(DataTurn { path, new: Some(new) }),
             Choice::Wait => None,
         }
     }
@@ -234,6 +248,15 @@ enum Retransmit {
 #[derive(Clone, Copy)]
 pub(super) struct DataTurn {
     pub(super) path: PathId,
-    /// Bytes of user data of a new chunk; `None` for a retransmission.
-    pub(super) new: Option<usize>,
+    /// A new chunk; `None` for a retransmission.
+    pub(super) new: Option<NewChunk>,
+}
+
+/// The next chunk to be sent for the first time.
+#[derive(Clone, Copy)]
+pub(super) struct NewChunk {
+    /// Bytes of user data.
+    pub(super) len: usize,
+    /// The most that there may be of them: see [`Sender::payload_limit`].
+    pub(super) limit: usize,
 }

@@ -17,7 +17,7 @@ use std::net::{IpAddr, SocketAddr};
 use anabranch_wire::chunk::GapAckBlock;
 use anabranch_wire::{StreamId, Tsn};
 
-pub(crate) use assemble::{Assembler, write_packet};
+pub(crate) use assemble::{Assembler, Search, write_packet};
 pub(crate) use peer_window::PeerWindow;
 
 use crate::config::Config;
