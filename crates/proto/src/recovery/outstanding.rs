@@ -175,7 +175,6 @@ impl Outstanding {
             fast_retransmitted: false,
             one_path: true,
             abandoned: false,
-            non_renegable: false,
             links,
         });
         index

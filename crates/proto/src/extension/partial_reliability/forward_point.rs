@@ -8,7 +8,7 @@ use anabranch_wire::chunk::{Chunk, ForwardTsn, IForwardTsn, SkippedMessage, Skip
 use anabranch_wire::{Mid, Ssn, StreamId, Tsn};
 
 use crate::message::Fragment;
-use crate::recovery::Outstanding;
+use crate::recovery::{ChunkState, Outstanding};
 use crate::send::DataFormat;
 use crate::time::Timestamp;
 
@@ -97,7 +97,7 @@ impl ForwardPoint {
                 self.reached = next;
                 self.pass(next, &chunk.fragment);
             } else if self.past_nonrenegable
-                && chunk.non_renegable
+                && chunk.state == ChunkState::Kept
                 && let Some(end) = self.end_of_kept(outstanding, next)
             {
                 self.reached = end;

@@ -15,7 +15,7 @@ use anabranch_wire::chunk::SelectiveForwardTsn;
 
 use crate::config::DiscardNotice;
 use crate::path::PathId;
-use crate::recovery::{Chunk, ChunkState, Outstanding};
+use crate::recovery::{Chunk, Outstanding};
 use crate::send::DataFormat;
 
 /// A chunk that was sent and will not be again.
@@ -38,7 +38,7 @@ impl Sent {
             return true;
         }
         let chunk = outstanding.chunk(self.index);
-        chunk.state == ChunkState::Acked || chunk.transmissions != self.transmissions
+        chunk.state.is_acked() || chunk.transmissions != self.transmissions
     }
 }
 

@@ -154,7 +154,7 @@ impl Outstanding {
             self.bytes -= len;
             self.abandoned -= usize::from(chunk.abandoned);
             self.hasty -= usize::from(chunk.fragment.haste.early_discard);
-            if chunk.state == ChunkState::Acked {
+            if chunk.state.is_acked() {
                 self.held -= chunk.fragment.wire_len();
             } else {
                 if chunk.state == ChunkState::InFlight {

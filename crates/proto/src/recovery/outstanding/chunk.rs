@@ -6,7 +6,7 @@ use crate::time::Timestamp;
 
 /// Where a chunk stands.
 ///
-/// `InFlight` → `Acked` by a gap block; `InFlight` → `Lost` by missing reports or T3-rtx; `Lost` → `InFlight` when it is
+/// `InFlight` → `Acked` by a gap block, and `Acked` → `Kept` by an NR-SACK; `InFlight` → `Lost` by missing reports or T3-rtx; `Lost` → `InFlight` when it is
 /// sent again; `Lost` → `Acked` when it was only late; `Acked` → `InFlight` when the receiver reneges. Where messages may be
 /// given up, `InFlight` and `Lost` → `GivenUp`, and `GivenUp` → `Acked` when it was only late. The cumulative TSN ack
 /// removes a chunk in any state.
@@ -16,7 +16,10 @@ pub(crate) enum ChunkState {
     Lost {
         timed_out: bool,
     },
+    /// Acknowledged by a gap ack block; the receiver may still renege.
     Acked,
+    /// Acknowledged, and the receiver promised not to renege: the user data is freed.
+    Kept,
     /// Lost, and not to be sent again.
     GivenUp,
 }
@@ -41,10 +44,15 @@ pub(crate) struct Chunk {
     pub(super) one_path: bool,
     /// Its message was given up. While it is `InFlight` all the same, it counts as such until it is acknowledged or lost.
     pub(crate) abandoned: bool,
-    /// The receiver can no longer take it back: it stays `Acked`, and its user data is freed.
-    pub(crate) non_renegable: bool,
     /// How far it is to the fragments of its message before and behind it; 0 if there is none.
     pub(super) links: [u32; 2],
+}
+
+impl ChunkState {
+    /// Whether the receiver has the chunk, as far as it says.
+    pub(crate) fn is_acked(self) -> bool {
+        matches!(self, Self::Acked | Self::Kept)
+    }
 }
 
 impl Chunk {

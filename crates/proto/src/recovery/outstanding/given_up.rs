@@ -155,7 +155,6 @@ impl Outstanding {
             fast_retransmitted: false,
             one_path: false,
             abandoned: true,
-            non_renegable: false,
             links,
         });
         self.abandoned += 1;
@@ -167,10 +166,10 @@ impl Outstanding {
     /// The first index that it does not hold so.
     pub(crate) fn end_of_kept_message(&self, index: u64) -> Result<u64, u64> {
         let mut chunks = self.chunks.range((index - self.base) as usize..);
-        let stops = chunks.position(|chunk| !chunk.non_renegable || chunk.fragment.ending);
+        let stops = chunks.position(|chunk| chunk.state != ChunkState::Kept || chunk.fragment.ending);
         let at = index + stops.unwrap_or(self.chunks.len()) as u64;
         match self.chunks.get((at - self.base) as usize) {
-            Some(chunk) if chunk.non_renegable => Ok(at),
+            Some(chunk) if chunk.state == ChunkState::Kept => Ok(at),
             _ => Err(at.min(self.next_index())),
         }
     }
@@ -206,7 +205,7 @@ impl Outstanding {
             self.renegable.remove(newly);
             for index in newly.first..=newly.last {
                 let chunk = &mut self.chunks[(index - self.base) as usize];
-                chunk.non_renegable = true;
+                chunk.state = ChunkState::Kept;
                 let freed = chunk.free();
                 self.bytes -= freed;
                 outcome.freed_early += freed;

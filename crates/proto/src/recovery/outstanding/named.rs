@@ -94,7 +94,7 @@ impl Outstanding {
         let mut chunks = Vec::with_capacity(newly.len());
         for (index, path, number) in newly {
             // Whatever else of it is under way is of no interest once the cumulative TSN ack has passed it.
-            if index < self.base || self.chunk(index).state == ChunkState::Acked {
+            if index < self.base || self.chunk(index).state.is_acked() {
                 continue;
             }
             let chunk = self.chunk(index);
