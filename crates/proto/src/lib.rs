@@ -27,6 +27,7 @@ mod icmp;
 mod inbound;
 mod message;
 mod negotiation;
+mod pacing;
 mod paged;
 mod path;
 mod path_id;

@@ -28,6 +28,7 @@ use crate::congestion::{AnyController, Member};
 use crate::controller::{Controller, SentPacket};
 use crate::extension::stream_priority::DelayBound;
 use crate::message::Persistence;
+use crate::pacing::Burst;
 pub(crate) use crate::path_id::{PathId, PathState};
 use crate::stats::PathStats;
 use crate::time::Timestamp;
@@ -59,7 +60,6 @@ pub(crate) struct Path {
     /// The next packet of repeats leaves whatever the congestion window: what fast retransmit (§7.2.4 step 3) and T3-rtx
     /// (§6.3.3 E3) grant.
     pub(crate) retransmit_now: bool,
-    /// Bytes that may still leave in the burst of this moment (`Max.Burst`, §6.1 D).
     pub(crate) burst: Burst,
     /// When DATA last left, and whether the idle decay of §7.2.1 has begun since.
     pub(crate) idle: Idle,
@@ -88,17 +88,6 @@ struct Ports {
 pub(crate) struct Idle {
     since: Timestamp,
     decayed: bool,
-}
-
-/// How long what a SACK granted may be used: a driver sends a little later than it was told. What is not used by then
-/// is gone, so that a pause never ends in a large burst (§6.1 D).
-const BURST_MOMENT: Duration = Duration::from_millis(1);
-
-/// How much may still leave at once (§6.1 D).
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Burst {
-    room: usize,
-    at: Option<Timestamp>,
 }
 
 impl Path {
@@ -195,20 +184,8 @@ impl Path {
 
     /// Whether the burst of this moment lets another packet with new DATA out (§6.1 D).
     pub(crate) fn has_burst_room(&mut self, now: Timestamp, max_burst: u32) -> bool {
-        if self.burst.at != Some(now) {
-            let least = max_burst as usize * self.pmtu.max_data();
-            let fresh = |at: Timestamp| now.saturating_duration_since(at) <= BURST_MOMENT;
-            let left = if self.burst.at.is_some_and(fresh) {
-                self.burst.room
-            } else {
-                0
-            };
-            self.burst = Burst {
-                room: left.max(least),
-                at: Some(now),
-            };
-        }
-        self.burst.room > 0
+        self.burst
+            .has_room(now, max_burst as usize * self.pmtu.max_data())
     }
 
     /// Bytes that the congestion window lets out in this time; no limit before the round-trip time is known.
@@ -225,16 +202,14 @@ impl Path {
     /// A SACK acknowledged `bytes`: that much may leave beside `Max.Burst` packets, so that one SACK for many
     /// packets does not stall the flow.
     pub(crate) fn open_burst(&mut self, now: Timestamp, bytes: usize, max_burst: u32) {
-        self.burst = Burst {
-            room: bytes + max_burst as usize * self.pmtu.max_data(),
-            at: Some(now),
-        };
+        let most = max_burst as usize * self.pmtu.max_data();
+        self.burst.on_acknowledged(now, bytes, most);
     }
 
     /// A DATA chunk of `size` bytes, `payload` of them user data, left on this path.
     pub(crate) fn on_data_sent(&mut self, now: Timestamp, size: usize, payload: usize) {
         self.delivery.on_sent();
-        self.burst.room = self.burst.room.saturating_sub(size);
+        self.burst.on_sent(size);
         self.idle = Idle {
             since: now,
             decayed: false,

@@ -19,8 +19,7 @@ enum Probe {
 pub(crate) struct PeerWindow {
     /// As last advertised.
     advertised: usize,
-    /// The probe timer has expired: one chunk may leave whatever the window. The chunk may come later than the acknowledgement
-    /// that opens the window, so this does not exclude any of the other states.
+    /// The probe timer has expired and the window has not opened since: one chunk may leave whatever the window.
     probe_due: bool,
     probe: Probe,
     /// Probes since new data was last acknowledged, for the back-off.
@@ -117,8 +116,10 @@ impl PeerWindow {
         self.closed
     }
 
+    /// Data that waits fits the window: nothing is to be probed.
     pub(crate) fn note_open(&mut self) {
         self.closed = false;
+        self.probe_due = false;
     }
 }
 
@@ -187,6 +188,9 @@ mod tests {
         assert!(window.is_probe_due());
         assert!(window.take_due_probe());
         assert!(!window.is_probe_due() && !window.take_due_probe());
+        window.on_probe_timer();
+        window.note_open();
+        assert!(!window.is_probe_due(), "the window opened first");
     }
 
     #[test]
