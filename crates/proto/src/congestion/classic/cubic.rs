@@ -15,8 +15,8 @@
 //! * **ECN.** In congestion avoidance the window is reduced to 0.85 (RFC 8511 §3.1), in slow start to 0.7, down to one packet (RFC 9438
 //!   §4.6). Fast convergence takes the same factor; the Reno-friendly region always takes 0.7.
 //! * **T3-rtx** that expires again, with no bytes acknowledged since, does not lower ssthresh again (RFC 5681 §3.1).
-//! * **A pause** halves the window for each RTO, not below the initial window, and keeps three quarters of it as ssthresh (RFC 2861
-//!   §3): less harsh than RFC 5681 §4.1, which falls to the initial window at once, because packets are paced. In the first
+//! * **A pause** halves the window for each RTO, not below the initial window, and keeps three quarters of it as ssthresh
+//!   (RFC 2861): less harsh than RFC 5681 §4.1, which falls to the initial window at once, because packets are paced. In the first
 //!   slow start HyStart++ goes on (RFC 9406 §4.3).
 //! * **Coupling** is ignored: each path is a flow of its own.
 
