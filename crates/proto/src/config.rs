@@ -471,6 +471,13 @@ impl Config {
                 "max_paths",
                 "must lie between 1 and 255",
             ),
+            (
+                !matches!(self.congestion_control, CongestionControl::Cubic)
+                    || !self.multipath.is_on()
+                    || self.multipath.congestion == CoupledControl::Uncoupled,
+                "multipath.congestion",
+                "must be Uncoupled for CUBIC on several paths at once; to couple the paths, set congestion_control to Rfc9260",
+            ),
         ];
         match checks.into_iter().find(|(holds, ..)| !holds) {
             Some((_, setting, problem)) => Err(ConfigError { setting, problem }),

@@ -244,6 +244,10 @@ pub enum CongestionControl {
     /// RFC 9260 §7.2: slow start, congestion avoidance, half the window after a loss.
     #[default]
     Rfc9260,
+    /// CUBIC (RFC 9438) with HyStart++ (RFC 9406) in the first slow start: 0.7 of the window after a loss, which then grows with the time
+    /// since the loss and not with round trips. It fills fast paths with long round trips sooner than RFC 9260's. It does not
+    /// couple paths: with several paths at once it needs [`crate::CoupledControl::Uncoupled`].
+    Cubic,
     /// An algorithm of the application's own: see [`CongestionControl::external`].
     External(ControllerFactory),
 }

@@ -50,6 +50,14 @@ pub fn tsn_tracker(bytes: &[u8]) {
     crate::receive::tsn_tracker_model::run(Commands::new(bytes));
 }
 
+/// RFC 9438, RFC 9406: what CUBIC's window does whatever is reported.
+///
+/// # Panics
+/// If it does something else.
+pub fn cubic(bytes: &[u8]) {
+    crate::congestion::classic::model::run(Commands::new(bytes));
+}
+
 /// Numbers read from bytes; when those are used up, zeroes and the end.
 pub(crate) struct Commands<'a> {
     bytes: &'a [u8],
@@ -114,6 +122,11 @@ mod tests {
         #[test]
         fn tsn_tracker(bytes in vec(any::<u8>(), 0..600)) {
             super::tsn_tracker(&bytes);
+        }
+
+        #[test]
+        fn congestion_cubic(bytes in vec(any::<u8>(), 0..3000)) {
+            super::cubic(&bytes);
         }
     }
 }

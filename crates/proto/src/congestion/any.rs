@@ -1,5 +1,6 @@
 //! The controller of a path, of whatever algorithm.
 
+use super::classic::Cubic;
 use super::rfc9260::Rfc9260;
 use crate::config::Config;
 use crate::controller::{
@@ -7,28 +8,48 @@ use crate::controller::{
 };
 use crate::time::Timestamp;
 
-/// The controller of a path. One `match` for each call; only an external controller is called through a pointer.
+/// The controller of a path. One `match` for each call; only an external controller is called through a table of methods.
 #[derive(Debug)]
 pub(crate) enum AnyController {
     Rfc9260(Rfc9260),
+    /// Boxed: it is ten times as large as RFC 9260's.
+    Cubic(Box<Cubic>),
     External(Box<dyn Controller>),
 }
 
 impl AnyController {
     /// `max_data` is PMDCS, the largest DATA chunk that fits a packet of the path.
     pub(crate) fn new(config: &Config, max_data: usize, ipv6: bool, seed: u64) -> Self {
-        let path = NewPath {
-            max_data,
-            initial_window: config.initial_window.map_or_else(
-                || Rfc9260::initial_window(max_data, ipv6),
-                |packets| packets as usize * max_data,
-            ),
-            seed,
-        };
+        Self::of_path(
+            config,
+            &NewPath {
+                max_data,
+                initial_window: config.initial_window.map_or_else(
+                    || Rfc9260::initial_window(max_data, ipv6),
+                    |packets| packets as usize * max_data,
+                ),
+                seed,
+            },
+        )
+    }
+
+    fn of_path(config: &Config, path: &NewPath) -> Self {
         match &config.congestion_control {
-            CongestionControl::Rfc9260 => Self::Rfc9260(Rfc9260::new(&path, &config.recovery)),
-            CongestionControl::External(factory) => Self::External(factory.make(&path)),
+            CongestionControl::Rfc9260 => Self::Rfc9260(Rfc9260::new(path, &config.recovery)),
+            CongestionControl::Cubic => {
+                Self::Cubic(Box::new(Cubic::new(path, config.recovery.initial_ssthresh)))
+            }
+            CongestionControl::External(factory) => Self::External(factory.make(path)),
         }
+    }
+}
+
+impl Config {
+    /// A controller of the chosen [`Config::congestion_control`], as the sender makes it for this path: to run it inside a controller of
+    /// your own, or to test it.
+    #[must_use]
+    pub fn controller(&self, path: &NewPath) -> impl Controller + use<> {
+        AnyController::of_path(self, path)
     }
 }
 
@@ -37,6 +58,7 @@ impl Controller for AnyController {
     fn on_sent(&mut self, sent: &SentPacket) {
         match self {
             Self::Rfc9260(control) => control.on_sent(sent),
+            Self::Cubic(control) => control.on_sent(sent),
             Self::External(control) => control.on_sent(sent),
         }
     }
@@ -45,6 +67,7 @@ impl Controller for AnyController {
     fn on_lost(&mut self, lost: &LostPacket) {
         match self {
             Self::Rfc9260(control) => control.on_lost(lost),
+            Self::Cubic(control) => control.on_lost(lost),
             Self::External(control) => control.on_lost(lost),
         }
     }
@@ -53,6 +76,7 @@ impl Controller for AnyController {
     fn on_report(&mut self, report: &Report) {
         match self {
             Self::Rfc9260(control) => control.on_report(report),
+            Self::Cubic(control) => control.on_report(report),
             Self::External(control) => control.on_report(report),
         }
     }
@@ -60,6 +84,7 @@ impl Controller for AnyController {
     fn on_spurious(&mut self, now: Timestamp) {
         match self {
             Self::Rfc9260(control) => control.on_spurious(now),
+            Self::Cubic(control) => control.on_spurious(now),
             Self::External(control) => control.on_spurious(now),
         }
     }
@@ -67,6 +92,7 @@ impl Controller for AnyController {
     fn on_idle(&mut self, now: Timestamp, first: bool) {
         match self {
             Self::Rfc9260(control) => control.on_idle(now, first),
+            Self::Cubic(control) => control.on_idle(now, first),
             Self::External(control) => control.on_idle(now, first),
         }
     }
@@ -74,6 +100,7 @@ impl Controller for AnyController {
     fn on_packet_size(&mut self, max_data: usize) {
         match self {
             Self::Rfc9260(control) => control.on_packet_size(max_data),
+            Self::Cubic(control) => control.on_packet_size(max_data),
             Self::External(control) => control.on_packet_size(max_data),
         }
     }
@@ -82,6 +109,7 @@ impl Controller for AnyController {
     fn window(&self) -> usize {
         match self {
             Self::Rfc9260(control) => control.window(),
+            Self::Cubic(control) => control.window(),
             // A window of zero would stop the path: no acknowledgement could open the window again.
             Self::External(control) => control.window().max(1),
         }
@@ -91,6 +119,7 @@ impl Controller for AnyController {
     fn pace(&self) -> Option<Pace> {
         match self {
             Self::Rfc9260(control) => control.pace(),
+            Self::Cubic(control) => control.pace(),
             Self::External(control) => control.pace(),
         }
     }
@@ -98,6 +127,7 @@ impl Controller for AnyController {
     fn wants_rate_samples(&self) -> bool {
         match self {
             Self::Rfc9260(control) => control.wants_rate_samples(),
+            Self::Cubic(control) => control.wants_rate_samples(),
             Self::External(control) => control.wants_rate_samples(),
         }
     }
@@ -105,6 +135,7 @@ impl Controller for AnyController {
     fn uses_proportional_rate_reduction(&self) -> bool {
         match self {
             Self::Rfc9260(control) => control.uses_proportional_rate_reduction(),
+            Self::Cubic(control) => control.uses_proportional_rate_reduction(),
             Self::External(control) => control.uses_proportional_rate_reduction(),
         }
     }
@@ -112,6 +143,7 @@ impl Controller for AnyController {
     fn metrics(&self) -> Metrics {
         match self {
             Self::Rfc9260(control) => control.metrics(),
+            Self::Cubic(control) => control.metrics(),
             Self::External(control) => control.metrics(),
         }
     }

@@ -2,6 +2,7 @@
 //! paths.
 
 mod any;
+pub(crate) mod classic;
 mod coupled;
 mod rfc9260;
 
