@@ -418,6 +418,13 @@ impl Config {
                 "must be at least 2 packets",
             ),
             (
+                !matches!(self.congestion_control, CongestionControl::Bbr(_))
+                    || !self.multipath.is_on()
+                    || self.multipath.congestion == CoupledControl::Uncoupled,
+                "multipath.congestion",
+                "must be Uncoupled with BBR, which couples no windows",
+            ),
+            (
                 !self.cookie_lifetime.is_zero(),
                 "cookie_lifetime",
                 "must be longer than zero",

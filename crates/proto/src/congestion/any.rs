@@ -1,5 +1,6 @@
 //! The controller of a path, of whatever algorithm.
 
+use super::bbr::Bbr;
 use super::rfc9260::Rfc9260;
 use crate::config::Config;
 use crate::controller::{
@@ -11,6 +12,7 @@ use crate::time::Timestamp;
 #[derive(Debug)]
 pub(crate) enum AnyController {
     Rfc9260(Rfc9260),
+    Bbr(Box<Bbr>),
     External(Box<dyn Controller>),
 }
 
@@ -27,6 +29,7 @@ impl AnyController {
         };
         match &config.congestion_control {
             CongestionControl::Rfc9260 => Self::Rfc9260(Rfc9260::new(&path, &config.recovery)),
+            CongestionControl::Bbr(config) => Self::Bbr(Box::new(Bbr::new(&path, *config))),
             CongestionControl::External(factory) => Self::External(factory.make(&path)),
         }
     }
@@ -37,6 +40,7 @@ impl Controller for AnyController {
     fn on_sent(&mut self, sent: &SentPacket) {
         match self {
             Self::Rfc9260(control) => control.on_sent(sent),
+            Self::Bbr(control) => control.on_sent(sent),
             Self::External(control) => control.on_sent(sent),
         }
     }
@@ -45,6 +49,7 @@ impl Controller for AnyController {
     fn on_lost(&mut self, lost: &LostPacket) {
         match self {
             Self::Rfc9260(control) => control.on_lost(lost),
+            Self::Bbr(control) => control.on_lost(lost),
             Self::External(control) => control.on_lost(lost),
         }
     }
@@ -53,6 +58,7 @@ impl Controller for AnyController {
     fn on_report(&mut self, report: &Report) {
         match self {
             Self::Rfc9260(control) => control.on_report(report),
+            Self::Bbr(control) => control.on_report(report),
             Self::External(control) => control.on_report(report),
         }
     }
@@ -60,6 +66,7 @@ impl Controller for AnyController {
     fn on_spurious(&mut self, now: Timestamp) {
         match self {
             Self::Rfc9260(control) => control.on_spurious(now),
+            Self::Bbr(control) => control.on_spurious(now),
             Self::External(control) => control.on_spurious(now),
         }
     }
@@ -67,6 +74,7 @@ impl Controller for AnyController {
     fn on_idle(&mut self, now: Timestamp, first: bool) {
         match self {
             Self::Rfc9260(control) => control.on_idle(now, first),
+            Self::Bbr(control) => control.on_idle(now, first),
             Self::External(control) => control.on_idle(now, first),
         }
     }
@@ -74,6 +82,7 @@ impl Controller for AnyController {
     fn on_packet_size(&mut self, max_data: usize) {
         match self {
             Self::Rfc9260(control) => control.on_packet_size(max_data),
+            Self::Bbr(control) => control.on_packet_size(max_data),
             Self::External(control) => control.on_packet_size(max_data),
         }
     }
@@ -82,6 +91,7 @@ impl Controller for AnyController {
     fn window(&self) -> usize {
         match self {
             Self::Rfc9260(control) => control.window(),
+            Self::Bbr(control) => control.window(),
             // A window of zero would stop the path: no acknowledgement could open the window again.
             Self::External(control) => control.window().max(1),
         }
@@ -91,6 +101,7 @@ impl Controller for AnyController {
     fn pace(&self) -> Option<Pace> {
         match self {
             Self::Rfc9260(control) => control.pace(),
+            Self::Bbr(control) => control.pace(),
             Self::External(control) => control.pace(),
         }
     }
@@ -98,6 +109,7 @@ impl Controller for AnyController {
     fn wants_rate_samples(&self) -> bool {
         match self {
             Self::Rfc9260(control) => control.wants_rate_samples(),
+            Self::Bbr(control) => control.wants_rate_samples(),
             Self::External(control) => control.wants_rate_samples(),
         }
     }
@@ -105,6 +117,7 @@ impl Controller for AnyController {
     fn uses_proportional_rate_reduction(&self) -> bool {
         match self {
             Self::Rfc9260(control) => control.uses_proportional_rate_reduction(),
+            Self::Bbr(control) => control.uses_proportional_rate_reduction(),
             Self::External(control) => control.uses_proportional_rate_reduction(),
         }
     }
@@ -112,6 +125,7 @@ impl Controller for AnyController {
     fn metrics(&self) -> Metrics {
         match self {
             Self::Rfc9260(control) => control.metrics(),
+            Self::Bbr(control) => control.metrics(),
             Self::External(control) => control.metrics(),
         }
     }
@@ -120,6 +134,8 @@ impl Controller for AnyController {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{CoupledControl, MultipathMode};
+    use crate::controller::BbrConfig;
 
     #[derive(Debug)]
     struct Shut;
@@ -141,6 +157,36 @@ mod tests {
             ..Config::default()
         };
         assert_eq!(AnyController::new(&config, 1000, false, 0).window(), 1);
+    }
+
+    #[test]
+    fn bbr_is_paced_and_has_its_own_recovery() {
+        let config = Config {
+            congestion_control: CongestionControl::Bbr(BbrConfig::default()),
+            ..Config::default()
+        };
+        let control = AnyController::new(&config, 1000, false, 0);
+        assert!(control.pace().is_some() && control.wants_rate_samples());
+        assert!(!control.uses_proportional_rate_reduction());
+        let metrics = control.metrics();
+        assert_eq!(
+            (metrics.cwnd, metrics.ssthresh, metrics.partial_bytes_acked),
+            (4000, None, None)
+        );
+    }
+
+    #[test]
+    fn bbr_couples_no_windows() {
+        let mut config = Config {
+            congestion_control: CongestionControl::Bbr(BbrConfig::default()),
+            ..Config::default()
+        };
+        assert_eq!(config.validate(), Ok(()));
+        config.multipath.mode = MultipathMode::Cmt;
+        let refused = config.validate().expect_err("coupled");
+        assert_eq!(refused.setting, "multipath.congestion");
+        config.multipath.congestion = CoupledControl::Uncoupled;
+        assert_eq!(config.validate(), Ok(()));
     }
 
     #[test]

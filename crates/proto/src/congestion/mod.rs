@@ -2,6 +2,9 @@
 //! paths.
 
 mod any;
+mod bbr;
+#[cfg(test)]
+mod bottleneck;
 mod coupled;
 mod rfc9260;
 
