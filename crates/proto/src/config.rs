@@ -472,11 +472,13 @@ impl Config {
                 "must lie between 1 and 255",
             ),
             (
-                !matches!(self.congestion_control, CongestionControl::Cubic)
-                    || !self.multipath.is_on()
+                !matches!(
+                    self.congestion_control,
+                    CongestionControl::Cubic | CongestionControl::Bbr(_)
+                ) || !self.multipath.is_on()
                     || self.multipath.congestion == CoupledControl::Uncoupled,
                 "multipath.congestion",
-                "must be Uncoupled for CUBIC on several paths at once; to couple the paths, set congestion_control to Rfc9260",
+                "must be Uncoupled for CUBIC and BBR on several paths at once; to couple the paths, set congestion_control to Rfc9260",
             ),
         ];
         match checks.into_iter().find(|(holds, ..)| !holds) {

@@ -72,10 +72,13 @@ fn every_text_to_change_is_there_once() {
 #[test]
 fn every_test_is_there() {
     for one in mutations() {
-        let tests = crate_folder().join("tests");
+        let of_the_core = one.binary == "proto";
+        let tests = crate_folder().join(if of_the_core { "../proto/src" } else { "tests" });
         let (modules, function) = one.test.rsplit_once("::").unwrap_or(("", &one.test));
         let file = if modules.is_empty() {
             tests.join(&one.binary).with_extension("rs")
+        } else if of_the_core {
+            tests.join(modules.replace("::", "/")).with_extension("rs")
         } else {
             tests.join(&one.binary).join(modules).with_extension("rs")
         };

@@ -1,5 +1,6 @@
 //! The controller of a path, of whatever algorithm.
 
+use super::bbr::Bbr;
 use super::classic::Cubic;
 use super::rfc9260::Rfc9260;
 use crate::config::Config;
@@ -14,6 +15,7 @@ pub(crate) enum AnyController {
     Rfc9260(Rfc9260),
     /// Boxed: it is ten times as large as RFC 9260's.
     Cubic(Box<Cubic>),
+    Bbr(Box<Bbr>),
     External(Box<dyn Controller>),
 }
 
@@ -39,6 +41,7 @@ impl AnyController {
             CongestionControl::Cubic => {
                 Self::Cubic(Box::new(Cubic::new(path, config.recovery.initial_ssthresh)))
             }
+            CongestionControl::Bbr(config) => Self::Bbr(Box::new(Bbr::new(path, *config))),
             CongestionControl::External(factory) => Self::External(factory.make(path)),
         }
     }
@@ -59,6 +62,7 @@ impl Controller for AnyController {
         match self {
             Self::Rfc9260(control) => control.on_sent(sent),
             Self::Cubic(control) => control.on_sent(sent),
+            Self::Bbr(control) => control.on_sent(sent),
             Self::External(control) => control.on_sent(sent),
         }
     }
@@ -68,6 +72,7 @@ impl Controller for AnyController {
         match self {
             Self::Rfc9260(control) => control.on_lost(lost),
             Self::Cubic(control) => control.on_lost(lost),
+            Self::Bbr(control) => control.on_lost(lost),
             Self::External(control) => control.on_lost(lost),
         }
     }
@@ -77,6 +82,7 @@ impl Controller for AnyController {
         match self {
             Self::Rfc9260(control) => control.on_report(report),
             Self::Cubic(control) => control.on_report(report),
+            Self::Bbr(control) => control.on_report(report),
             Self::External(control) => control.on_report(report),
         }
     }
@@ -85,6 +91,7 @@ impl Controller for AnyController {
         match self {
             Self::Rfc9260(control) => control.on_spurious(now),
             Self::Cubic(control) => control.on_spurious(now),
+            Self::Bbr(control) => control.on_spurious(now),
             Self::External(control) => control.on_spurious(now),
         }
     }
@@ -93,6 +100,7 @@ impl Controller for AnyController {
         match self {
             Self::Rfc9260(control) => control.on_idle(now, first),
             Self::Cubic(control) => control.on_idle(now, first),
+            Self::Bbr(control) => control.on_idle(now, first),
             Self::External(control) => control.on_idle(now, first),
         }
     }
@@ -101,6 +109,7 @@ impl Controller for AnyController {
         match self {
             Self::Rfc9260(control) => control.on_packet_size(max_data),
             Self::Cubic(control) => control.on_packet_size(max_data),
+            Self::Bbr(control) => control.on_packet_size(max_data),
             Self::External(control) => control.on_packet_size(max_data),
         }
     }
@@ -110,6 +119,7 @@ impl Controller for AnyController {
         match self {
             Self::Rfc9260(control) => control.window(),
             Self::Cubic(control) => control.window(),
+            Self::Bbr(control) => control.window(),
             // A window of zero would stop the path: no acknowledgement could open the window again.
             Self::External(control) => control.window().max(1),
         }
@@ -120,6 +130,7 @@ impl Controller for AnyController {
         match self {
             Self::Rfc9260(control) => control.pace(),
             Self::Cubic(control) => control.pace(),
+            Self::Bbr(control) => control.pace(),
             Self::External(control) => control.pace(),
         }
     }
@@ -128,6 +139,7 @@ impl Controller for AnyController {
         match self {
             Self::Rfc9260(control) => control.wants_rate_samples(),
             Self::Cubic(control) => control.wants_rate_samples(),
+            Self::Bbr(control) => control.wants_rate_samples(),
             Self::External(control) => control.wants_rate_samples(),
         }
     }
@@ -136,6 +148,7 @@ impl Controller for AnyController {
         match self {
             Self::Rfc9260(control) => control.uses_proportional_rate_reduction(),
             Self::Cubic(control) => control.uses_proportional_rate_reduction(),
+            Self::Bbr(control) => control.uses_proportional_rate_reduction(),
             Self::External(control) => control.uses_proportional_rate_reduction(),
         }
     }
@@ -144,6 +157,7 @@ impl Controller for AnyController {
         match self {
             Self::Rfc9260(control) => control.metrics(),
             Self::Cubic(control) => control.metrics(),
+            Self::Bbr(control) => control.metrics(),
             Self::External(control) => control.metrics(),
         }
     }
@@ -152,6 +166,8 @@ impl Controller for AnyController {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{CoupledControl, MultipathMode};
+    use crate::controller::BbrConfig;
 
     #[derive(Debug)]
     struct Shut;
@@ -173,6 +189,36 @@ mod tests {
             ..Config::default()
         };
         assert_eq!(AnyController::new(&config, 1000, false, 0).window(), 1);
+    }
+
+    #[test]
+    fn bbr_is_paced_and_has_its_own_recovery() {
+        let config = Config {
+            congestion_control: CongestionControl::Bbr(BbrConfig::default()),
+            ..Config::default()
+        };
+        let control = AnyController::new(&config, 1000, false, 0);
+        assert!(control.pace().is_some() && control.wants_rate_samples());
+        assert!(!control.uses_proportional_rate_reduction());
+        let metrics = control.metrics();
+        assert_eq!(
+            (metrics.cwnd, metrics.ssthresh, metrics.partial_bytes_acked),
+            (4000, None, None)
+        );
+    }
+
+    #[test]
+    fn bbr_couples_no_windows() {
+        let mut config = Config {
+            congestion_control: CongestionControl::Bbr(BbrConfig::default()),
+            ..Config::default()
+        };
+        assert_eq!(config.validate(), Ok(()));
+        config.multipath.mode = MultipathMode::Cmt;
+        let refused = config.validate().expect_err("coupled");
+        assert_eq!(refused.setting, "multipath.congestion");
+        config.multipath.congestion = CoupledControl::Uncoupled;
+        assert_eq!(config.validate(), Ok(()));
     }
 
     #[test]

@@ -2,6 +2,9 @@
 //! paths.
 
 mod any;
+mod bbr;
+#[cfg(test)]
+mod bottleneck;
 pub(crate) mod classic;
 mod coupled;
 mod rfc9260;

@@ -1,0 +1,146 @@
+//! The round-trip time without a queue, and ProbeRTT, which drains the queue to measure it (§5.3.4).
+
+use core::time::Duration;
+
+use super::probe_bw::AckPhase;
+use super::{Bbr, Sample, State};
+use crate::time::Timestamp;
+
+/// `BBR.MinRTTFilterLen`.
+const MIN_RTT_FILTER: Duration = Duration::from_secs(10);
+/// `BBR.ProbeRTTInterval`.
+const INTERVAL: Duration = Duration::from_secs(5);
+/// `BBR.ProbeRTTDuration`.
+const DURATION: Duration = Duration::from_millis(200);
+/// `BBR.ProbeRTTCwndGain`.
+pub(super) const CWND_GAIN: f64 = 0.5;
+/// Decision: ProbeRTT ends after this time in any case, where the draft waits for a round trip. Without rate samples, as when all
+/// acknowledged chunks were retransmitted, no round trip would be counted.
+const LIMIT: Duration = MIN_RTT_FILTER;
+
+/// An RTT, and when it was measured.
+#[derive(Clone, Copy, Debug)]
+struct Measured {
+    rtt: Duration,
+    at: Timestamp,
+}
+
+impl Measured {
+    fn is_older(&self, now: Timestamp, age: Duration) -> bool {
+        now > self.at + age
+    }
+}
+
+/// The filters of the least RTT, and the state of ProbeRTT.
+#[derive(Clone, Debug, Default)]
+pub(super) struct MinRtt {
+    /// `BBR.min_rtt` and `BBR.min_rtt_stamp`.
+    min: Option<Measured>,
+    /// `BBR.probe_rtt_min_delay` and `BBR.probe_rtt_min_stamp`.
+    probe: Option<Measured>,
+    expired: bool,
+    /// When ProbeRTT began.
+    entered: Timestamp,
+    done: Option<Timestamp>,
+    round_done: bool,
+    /// `C.app_limited`, as ProbeRTT sets it: the packets that are sent from the first of these bytes delivered to the second.
+    app_limited: Option<(u64, u64)>,
+}
+
+impl MinRtt {
+    /// `BBR.min_rtt`.
+    pub(super) fn get(&self) -> Option<Duration> {
+        self.min.map(|min| min.rtt)
+    }
+
+    /// Whether ProbeRTT limited a packet that was sent when so much was delivered.
+    pub(super) fn is_app_limited(&self, delivered: u64) -> bool {
+        self.app_limited
+            .is_some_and(|(from, until)| (from..=until).contains(&delivered))
+    }
+
+    /// `MarkConnectionAppLimited`.
+    fn mark_app_limited(&mut self, delivered: u64, inflight: f64) {
+        let lasting = self.app_limited.filter(|(_, until)| delivered <= *until);
+        let from = lasting.map_or(delivered, |(from, _)| from);
+        self.app_limited = Some((from, delivered.saturating_add(inflight as u64).max(1)));
+    }
+
+    /// `UpdateMinRTT`.
+    fn update(&mut self, now: Timestamp, rtt: Option<Duration>) {
+        self.expired = self.probe.is_some_and(|probe| probe.is_older(now, INTERVAL));
+        let replaces = |rtt| self.expired || self.probe.is_none_or(|probe| rtt < probe.rtt);
+        if let Some(rtt) = rtt.filter(|rtt| replaces(*rtt)) {
+            self.probe = Some(Measured { rtt, at: now });
+        }
+        if let Some(probe) = self.probe {
+            let smaller = |min: Measured| probe.rtt < min.rtt || min.is_older(now, MIN_RTT_FILTER);
+            if self.min.is_none_or(smaller) {
+                self.min = Some(probe);
+            }
+        }
+    }
+}
+
+impl Bbr {
+    /// `UpdateMinRTT`.
+    pub(super) fn update_min_rtt(&mut self, now: Timestamp, sample: &Sample) {
+        self.min_rtt.update(now, sample.rtt);
+    }
+
+    /// `CheckProbeRTT`.
+    pub(super) fn check_probe_rtt(&mut self, now: Timestamp) {
+        if self.state != State::ProbeRtt && self.min_rtt.expired && !self.idle_restart {
+            self.state = State::ProbeRtt;
+            self.save_cwnd();
+            self.min_rtt.entered = now;
+            self.min_rtt.done = None;
+            self.probe.ack_phase = AckPhase::Stopping;
+            self.rounds.restart(self.delivered);
+        }
+        if self.state == State::ProbeRtt {
+            self.handle_probe_rtt(now);
+        }
+        self.idle_restart = false;
+    }
+
+    /// `HandleProbeRTT`.
+    fn handle_probe_rtt(&mut self, now: Timestamp) {
+        self.min_rtt.mark_app_limited(self.delivered, self.inflight);
+        if self.min_rtt.done.is_none() && self.inflight <= self.probe_rtt_cwnd() {
+            self.min_rtt.done = Some(now + DURATION);
+            self.min_rtt.round_done = false;
+            self.rounds.restart(self.delivered);
+        } else if self.min_rtt.done.is_some() {
+            self.min_rtt.round_done |= self.rounds.start;
+            if self.min_rtt.round_done {
+                self.check_probe_rtt_done(now);
+            }
+        }
+        if self.state == State::ProbeRtt && now > self.min_rtt.entered + LIMIT {
+            self.leave_probe_rtt(now);
+        }
+    }
+
+    /// `CheckProbeRTTDone`.
+    pub(super) fn check_probe_rtt_done(&mut self, now: Timestamp) {
+        if self.min_rtt.done.is_some_and(|done| now > done) {
+            self.leave_probe_rtt(now);
+        }
+    }
+
+    /// The rest of `CheckProbeRTTDone`, and `ExitProbeRTT`.
+    fn leave_probe_rtt(&mut self, now: Timestamp) {
+        if let Some(probe) = &mut self.min_rtt.probe {
+            probe.at = now;
+        }
+        self.restore_cwnd();
+        self.model.reset_short_term();
+        if self.full_pipe.reached {
+            self.start_down(now);
+            self.start_cruise();
+        } else {
+            self.enter_startup();
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Startup and Drain (§5.3.1, §5.3.2), and the estimator of a full pipe, which ProbeBW uses too.
+
+use super::{Bbr, Sample, State};
+use crate::time::Timestamp;
+
+/// The growth of the delivery rate in a round that shows that the pipe is not full.
+const GROWTH: f64 = 1.25;
+/// Rounds without such growth that show that it is.
+const FULL_ROUNDS: u32 = 3;
+/// `BBRStartupFullLossCnt`.
+const STARTUP_LOSSES: u32 = 6;
+/// Rounds after which Drain ends although more than the BDP is in flight.
+const DRAIN_ROUNDS: u64 = 3;
+
+/// §5.3.1.2: whether the delivery rate still grows.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FullPipe {
+    /// `BBR.full_bw_reached`.
+    pub(super) reached: bool,
+    /// `BBR.full_bw_now`.
+    pub(super) now: bool,
+    bw: f64,
+    count: u32,
+}
+
+impl FullPipe {
+    /// `ResetFullBW`, and the rate to compare with.
+    pub(super) fn reset(&mut self, bw: f64) {
+        (self.now, self.bw, self.count) = (false, bw, 0);
+    }
+}
+
+impl Bbr {
+    /// `CheckFullBWReached`. Decision: a round that begins with an unreliable rate does not count.
+    pub(super) fn check_full_bw_reached(&mut self, sample: &Sample) {
+        let full = &mut self.full_pipe;
+        if full.now || !self.rounds.start || sample.app_limited || sample.rate <= 0.0 {
+            return;
+        }
+        if sample.rate >= full.bw * GROWTH {
+            full.reset(sample.rate);
+            return;
+        }
+        full.count += 1;
+        full.now = full.count >= FULL_ROUNDS;
+        full.reached |= full.now;
+    }
+
+    /// `EnterStartup`.
+    pub(super) fn enter_startup(&mut self) {
+        self.state = State::Startup;
+    }
+
+    /// `CheckStartupDone`.
+    pub(super) fn check_startup_done(&mut self, sample: &Sample) {
+        self.check_startup_high_loss(sample);
+        if self.state == State::Startup && self.full_pipe.reached {
+            self.state = State::Drain;
+            self.probe.drain_start_round = self.rounds.count;
+        }
+    }
+
+    /// `CheckStartupHighLoss`. Decision: instead of discontiguous ranges of lost sequence numbers, which the sender does not tell,
+    /// acknowledgements that found losses are counted, as Linux does.
+    fn check_startup_high_loss(&mut self, sample: &Sample) {
+        let lost = self.is_loss_too_high(sample.lost, sample.tx_in_flight, self.packet)
+            || self.is_marking_too_high(sample);
+        if self.state == State::Startup
+            && self.losses.round_start
+            && self.losses.events >= STARTUP_LOSSES
+            && self.losses.is_round_in_recovery(sample)
+            && lost
+        {
+            self.losses.set_undo_state(State::Startup);
+            self.full_pipe.reached = true;
+            self.full_pipe.now = true;
+            let bdp = self.bdp_multiple(self.model.bw, 1.0);
+            self.model.inflight_longterm = bdp.max(self.model.inflight_latest);
+        }
+    }
+
+    /// `CheckDrainDone`.
+    pub(super) fn check_drain_done(&mut self, now: Timestamp) {
+        if self.state == State::Drain
+            && (self.inflight <= self.inflight_at(self.model.bw, 1.0)
+                || self.rounds.count > self.probe.drain_start_round + DRAIN_ROUNDS)
+        {
+            self.start_down(now);
+        }
+    }
+}
