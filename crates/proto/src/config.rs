@@ -15,7 +15,7 @@ pub use multipath::{
     AckRouting, CoupledControl, EcaConfig, MultipathConfig, MultipathMode, PathScheduler,
     RetransmissionPolicy,
 };
-pub use recovery::{RecoveryRules, T3Restart};
+pub use recovery::{LossDetection, RecoveryRules, T3Restart};
 
 /// The settings of an endpoint and of the associations it makes. Start from [`Config::default`] and change what
 /// you need; [`Config::validate`] tells what does not fit together.

@@ -45,9 +45,9 @@ pub use anabranch_wire::{Ppid, StreamId, Tsn, VerificationTag};
 pub use association::{Association, AssociationState, BurstLimit};
 pub use config::{
     AckRouting, BufferConfig, Config, ConfigError, CoupledControl, DiscardNotice, EcaConfig, HeartbeatConfig,
-    InterleavingConfig, MultipathConfig, MultipathMode, NrSackConfig, PartialReliabilityConfig, PathPair,
-    PathScheduler, RecoveryRules, RetransmissionConfig, RetransmissionPolicy, RtoConfig, SackConfig,
-    SchedulerKind, StreamConfig, T3Restart,
+    InterleavingConfig, LossDetection, MultipathConfig, MultipathMode, NrSackConfig,
+    PartialReliabilityConfig, PathPair, PathScheduler, RecoveryRules, RetransmissionConfig,
+    RetransmissionPolicy, RtoConfig, SackConfig, SchedulerKind, StreamConfig, T3Restart,
 };
 pub use endpoint::{AssociationId, ConnectOptions, Endpoint, Handling};
 pub use error::{ConnectError, EndpointError, PathRequestError, SchedulingError, SendError};

@@ -49,6 +49,10 @@ pub struct Counters {
     pub forward_psns_received: u64,
     /// Chunks taken for lost by the time that had passed, not by missing reports (the time rule).
     pub losses_by_time: u64,
+    /// Tail loss probes sent (RFC 8985 §7).
+    pub tail_loss_probes: u64,
+    /// Window reductions undone because all losses of the episode, or the timeout, proved spurious.
+    pub reductions_undone: u64,
     /// DATA chunks received twice.
     pub duplicates_received: u64,
     /// DATA chunks dropped because the buffer was full.

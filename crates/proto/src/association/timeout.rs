@@ -26,7 +26,7 @@ impl Association {
                     path.t3,
                     path.heartbeat.due.filter(|_| heartbeats),
                     path.probe_due().filter(|_| probes),
-                    self.sender.time_rule_due(&self.paths, path.id),
+                    self.sender.loss_timer_due(&self.paths, path.id),
                 ]
             })
             .chain([
@@ -62,7 +62,7 @@ impl Association {
         if let Some(path) = self.sending(now, Sender::on_forward_timer) {
             self.on_path_error(now, path, true);
         }
-        self.sending(now, Sender::on_time_rule_timer);
+        self.sending(now, Sender::on_loss_timers);
         for index in 0..self.paths.len() {
             let id = PathId(index as u8);
             let t3 = &mut self.paths.path_mut(id).t3;

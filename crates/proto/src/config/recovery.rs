@@ -3,6 +3,8 @@
 /// Rules of loss recovery. Applications use [`RecoveryRules::RFC9260`]; the other rules are for the lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecoveryRules {
+    /// How losses are detected.
+    pub detection: LossDetection,
     /// Missing reports that declare a chunk lost (RFC 9260 §7.2.4), at least 1.
     pub missing_reports: u8,
     /// Whether fast recovery holds back further window reductions, and growth, until all chunks that were outstanding at its
@@ -23,6 +25,18 @@ pub struct RecoveryRules {
     pub forward_waits: bool,
 }
 
+/// How losses are detected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum LossDetection {
+    /// Missing reports (RFC 9260 §7.2.4), and T3-rtx for all that they do not find.
+    #[default]
+    MissingReports,
+    /// RACK-TLP (RFC 8985): a chunk is lost once a later packet arrived and a round trip and a reordering window have passed; a
+    /// probe finds losses at the end of a burst; T3-rtx is the last resort, and undone if it was spurious (F-RTO, RFC 4138).
+    /// Window reductions are spread over a round trip (RFC 9937) and undone if all losses were spurious (RFC 3708).
+    Rack,
+}
+
 /// Which acknowledgement restarts T3-rtx. RFC 9260's "acknowledges the earliest outstanding TSN" has more than one meaning once
 /// chunks can be abandoned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +51,15 @@ pub enum T3Restart {
 }
 
 impl RecoveryRules {
+    /// RFC 8985, with the other rules of RFC 9260.
+    pub const RACK: Self = Self {
+        detection: LossDetection::Rack,
+        ..Self::RFC9260
+    };
+
     /// RFC 9260 §7.2.
     pub const RFC9260: Self = Self {
+        detection: LossDetection::MissingReports,
         missing_reports: 3,
         fast_recovery: true,
         initial_ssthresh: usize::MAX,
@@ -50,6 +71,7 @@ impl RecoveryRules {
 
     /// RFC 2960 as the simulations of 2004 had it: four missing reports, no fast recovery, a floor of two packets.
     pub const RFC2960: Self = Self {
+        detection: LossDetection::MissingReports,
         missing_reports: 4,
         fast_recovery: false,
         initial_ssthresh: usize::MAX,

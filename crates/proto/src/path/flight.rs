@@ -8,6 +8,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::seq::ExtendedTsn;
+use crate::time::Timestamp;
 
 /// The number of a sending on its path, from 0.
 pub(crate) type SendNo = u64;
@@ -32,6 +33,7 @@ pub(crate) enum Fate {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sending {
     pub(crate) tsn: ExtendedTsn,
+    pub(crate) sent_at: Timestamp,
     /// The first sending of its packet.
     pub(crate) packet: SendNo,
     pub(crate) fate: Fate,
@@ -41,6 +43,11 @@ pub(crate) struct Sending {
 impl Sending {
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.fate, Fate::Open | Fate::Reneged)
+    }
+
+    /// Whether its chunk was sent before.
+    pub(crate) fn is_retransmission(&self) -> bool {
+        self.retransmission
     }
 
     /// Whether it is known to have arrived.
@@ -159,6 +166,12 @@ impl Flight {
         }
     }
 
+    /// The TSN of the newest sending, if it is in flight: if not, something later than all that is in flight has arrived.
+    pub(crate) fn newest(&self) -> Option<ExtendedTsn> {
+        let newest = self.sendings.back().filter(|sending| sending.is_open());
+        newest.map(|sending| sending.tsn)
+    }
+
     /// Whether another sending could be named: there are numbers for only so many at a time.
     pub(crate) fn has_numbers(&self) -> bool {
         !self.named || self.next() - self.base < MOST_NAMED
@@ -193,12 +206,14 @@ impl Flight {
         &mut self,
         tsn: ExtendedTsn,
         retransmission: bool,
+        now: Timestamp,
         wire: usize,
         payload: usize,
     ) -> SendNo {
         let no = self.next();
         self.sendings.push_back(Sending {
             tsn,
+            sent_at: now,
             packet: self.packet,
             fate: Fate::Open,
             retransmission,
@@ -374,7 +389,7 @@ mod tests {
     fn flight(count: u64) -> Flight {
         let mut flight = Flight::default();
         for tsn in 0..count {
-            assert_eq!(flight.push(tsn, false, 100, 80), tsn);
+            assert_eq!(flight.push(tsn, false, Timestamp::ZERO, 100, 80), tsn);
         }
         flight
     }
@@ -390,8 +405,8 @@ mod tests {
     #[test]
     fn original_transmissions_and_retransmissions_advance_apart() {
         let mut flight = flight(2);
-        flight.push(9, true, 100, 80);
-        flight.push(2, false, 100, 80);
+        flight.push(9, true, Timestamp::ZERO, 100, 80);
+        flight.push(2, false, Timestamp::ZERO, 100, 80);
         assert!(!ack(&mut flight, &[1]).in_order);
         assert!(ack(&mut flight, &[2]).in_order, "the earliest retransmission");
         assert!(!flight.earliest_moved());
@@ -407,8 +422,8 @@ mod tests {
         flight.close(1, Fate::Closed, 100, 80);
         flight.settle();
         assert_eq!((flight.earliest(), flight.lowest_tsn()), (2, Some(2)));
-        let again = flight.push(0, true, 100, 80);
-        flight.push(1, true, 100, 80);
+        let again = flight.push(0, true, Timestamp::ZERO, 100, 80);
+        flight.push(1, true, Timestamp::ZERO, 100, 80);
         assert_eq!((flight.earliest(), flight.lowest_tsn()), (2, Some(0)));
         assert!(!ack(&mut flight, &[2]).lowest_acknowledged);
         assert!(ack(&mut flight, &[again]).lowest_acknowledged);
@@ -421,7 +436,7 @@ mod tests {
         ack(&mut flight, &[1]);
         flight.clear();
         assert_eq!((flight.bytes(), flight.lowest_tsn()), (0, None));
-        assert_eq!(flight.push(0, true, 100, 80), 3);
+        assert_eq!(flight.push(0, true, Timestamp::ZERO, 100, 80), 3);
         assert!(ack(&mut flight, &[3]).in_order);
     }
 
@@ -430,7 +445,7 @@ mod tests {
         let mut flight = Flight::default();
         flight.name();
         for tsn in 0..3 {
-            flight.push(tsn, false, 100, 80);
+            flight.push(tsn, false, Timestamp::ZERO, 100, 80);
         }
         flight.close(0, Fate::Closed, 100, 80);
         flight.settle();

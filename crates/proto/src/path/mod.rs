@@ -57,6 +57,12 @@ pub(crate) struct Path {
     pub(crate) t3: Option<Timestamp>,
     /// After T3-rtx: one packet in flight until something is acknowledged (§7.2.1).
     pub(crate) single_packet: bool,
+    /// The next packet with data leaves whatever the congestion window, as a tail loss probe (RFC 8985 §7.3).
+    pub(crate) probe_now: bool,
+    /// Since when the acknowledgement of what is in flight is waited for.
+    probe_from: Timestamp,
+    /// The peer delays the acknowledgement of a lone packet, though the packet has the I bit.
+    acks_late: bool,
     /// The next packet of repeats leaves whatever the congestion window: what fast retransmit (§7.2.4 step 3) and T3-rtx
     /// (§6.3.3 E3) grant.
     pub(crate) retransmit_now: bool,
@@ -82,6 +88,10 @@ struct Ports {
     /// Where the last one came from that answered this side.
     answered: u16,
 }
+
+/// The longest time for which a receiver may delay an acknowledgement (RFC 9260 §6.2 allows 500 ms; it and its implementations
+/// use 200 ms).
+const MOST_ACK_DELAY: Duration = Duration::from_millis(200);
 
 /// Since when a path has carried no DATA (§7.2.1).
 #[derive(Clone, Copy, Debug, Default)]
@@ -121,6 +131,9 @@ impl Path {
             error_count: 0,
             t3: None,
             single_packet: false,
+            probe_now: false,
+            probe_from: now,
+            acks_late: false,
             retransmit_now: false,
             burst: Burst::default(),
             idle: Idle {
@@ -158,7 +171,38 @@ impl Path {
     /// Whether the congestion window lets another packet with DATA out (§6.1 B).
     pub(crate) fn has_cwnd_room(&self) -> bool {
         let waits = self.single_packet && !self.flight.is_empty();
-        self.flight.bytes() < self.control.window() && !waits && self.flight.has_numbers()
+        let room = self.flight.bytes() < self.control.window() && !waits;
+        (room || self.probe_now) && self.flight.has_numbers()
+    }
+
+    /// When the acknowledgement of what is in flight is overdue (RFC 8985 §7.2); `None` before an RTT was measured. T3-rtx comes first
+    /// if it is to expire sooner.
+    pub(crate) fn probe_timeout(&self) -> Option<Timestamp> {
+        let mut wait = self.rtt.smoothed()? * 2;
+        if self.acks_late && self.flight.bytes() <= self.pmtu.max_data() {
+            wait += MOST_ACK_DELAY;
+        }
+        let due = self.probe_from + wait;
+        (!self.probe_now && self.t3.is_some_and(|t3| due < t3)).then_some(due)
+    }
+
+    /// A tail loss probe is about to leave.
+    pub(crate) fn on_probe_timeout(&mut self, now: Timestamp) {
+        self.probe_from = now;
+        self.start_t3(now);
+    }
+
+    /// Data was newly acknowledged; `probe_spurious` if a probe was not needed.
+    pub(crate) fn on_progress(&mut self, now: Timestamp, probe_spurious: bool) {
+        self.probe_from = now;
+        self.probe_now = false;
+        self.acks_late |= probe_spurious;
+    }
+
+    /// The last window reduction proved spurious.
+    pub(crate) fn on_spurious_reduction(&mut self, now: Timestamp) {
+        self.single_packet = false;
+        self.control.on_spurious(now);
     }
 
     /// Whether the peer is asked to acknowledge a chunk at once (RFC 7053 §5.1), because no second packet leaves before. If
@@ -215,6 +259,7 @@ impl Path {
             decayed: false,
         };
         self.data_bytes_sent += payload as u64;
+        self.probe_from = now;
         if self.t3.is_none() {
             self.start_t3(now);
         }

@@ -118,7 +118,12 @@ impl Episodes {
         }
     }
 
-    #[cfg(any(test, feature = "fuzzing"))]
+    /// The last reduction for a path was undone, or is to be made again: no episode lasts.
+    pub(crate) fn end(&mut self, path: PathId) {
+        self.on_timeout(path);
+    }
+
+    /// Whether an episode lasts for a path.
     pub(crate) fn is_recovering(&self, path: PathId) -> bool {
         match self {
             Self::Together(episode) => episode.exit.is_some(),

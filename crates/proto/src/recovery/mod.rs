@@ -1,6 +1,6 @@
 //! Loss recovery: the chunks that were sent and are not acknowledged (`outstanding`), what acknowledgements say (`ack_report`),
-//! which sending brought a chunk where they name sendings (`identity`), how losses are found (`detect`) and how often they reduce
-//! a congestion window (`episode`). Each path's `Flight` knows what is in flight.
+//! which sending brought a chunk where they name sendings (`identity`), how losses are found (`detect`, `tail`) and how often they
+//! reduce a congestion window (`episode`, `undo`). Each path's `Flight` knows what is in flight.
 
 mod ack_report;
 mod detect;
@@ -11,6 +11,8 @@ pub(crate) mod named_model;
 mod outstanding;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod outstanding_model;
+mod tail;
+mod undo;
 
 pub(crate) use ack_report::{AckReport, normalise};
 pub(crate) use episode::Phase;

@@ -10,6 +10,7 @@ mod given_up;
 mod lost;
 mod named;
 mod outcome;
+mod rack;
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -23,7 +24,9 @@ pub(crate) use outcome::{AckOutcome, Answer, InvalidAck, PathOutcome};
 use super::detect::Detector;
 use super::episode::Episodes;
 use super::identity::Identity;
-use crate::config::{MultipathConfig, RecoveryRules};
+use super::tail::Tail;
+use super::undo::Undo;
+use crate::config::{LossDetection, MultipathConfig, RecoveryRules};
 use crate::message::Fragment;
 use crate::path::{Path, PathId, Paths, SendNo};
 use crate::seq::{Run, Runs, extend_tsn, first_extended_tsn};
@@ -72,18 +75,24 @@ pub(crate) struct Outstanding {
     multipath: MultipathConfig,
     /// Chunks taken for lost, where that may prove spurious: by the chunk, its path and its sending there.
     suspects: BTreeMap<u64, (PathId, SendNo)>,
+    /// Where RACK finds losses: the tail of each path's flight, and its last reduction.
+    tails: Vec<(Tail, Undo)>,
+    /// Paths whose last reduction proved spurious, until they are taken.
+    undone: Vec<PathId>,
 }
 
 impl Outstanding {
-    /// With several paths at once losses are found and answered for each path by itself.
+    /// With several paths at once, or with RACK, losses are found and answered for each path by itself.
     pub(crate) fn new(initial_tsn: Tsn, rules: RecoveryRules, multipath: MultipathConfig) -> Self {
-        let (detector, episodes) = if multipath.is_on() {
-            (Detector::missing_reports_by_path(), Episodes::Apart(Vec::new()))
+        let detector = match rules.detection {
+            LossDetection::Rack => Detector::rack(),
+            LossDetection::MissingReports if multipath.is_on() => Detector::missing_reports_by_path(),
+            LossDetection::MissingReports => Detector::missing_reports(),
+        };
+        let episodes = if detector.is_per_path() {
+            Episodes::Apart(Vec::new())
         } else {
-            (
-                Detector::missing_reports(),
-                Episodes::Together(super::episode::Episode::default()),
-            )
+            Episodes::Together(super::episode::Episode::default())
         };
         Self {
             chunks: VecDeque::new(),
@@ -105,6 +114,8 @@ impl Outstanding {
             rules,
             multipath,
             suspects: BTreeMap::new(),
+            tails: Vec::new(),
+            undone: Vec::new(),
         }
     }
 
@@ -162,7 +173,7 @@ impl Outstanding {
         let links = self.link(&fragment);
         self.bytes += fragment.payload.len();
         let (wire, payload) = (fragment.wire_len(), fragment.payload.len());
-        let sequence = path.flight.push(index, false, wire, payload);
+        let sequence = path.flight.push(index, false, now, wire, payload);
         self.hasty += usize::from(fragment.haste.early_discard);
         self.chunks.push_back(Chunk {
             fragment,
@@ -195,7 +206,7 @@ impl Outstanding {
         chunk.sent_at = now;
         chunk.transmissions += 1;
         let (wire, payload) = (chunk.fragment.wire_len(), chunk.fragment.payload.len());
-        chunk.sequence = path.flight.push(index, true, wire, payload);
+        chunk.sequence = path.flight.push(index, true, now, wire, payload);
     }
 
     /// Nothing that is not in flight any more is waited for, where sendings are named.
@@ -233,6 +244,8 @@ impl Outstanding {
         self.settle_identity(paths);
         self.lost.clear();
         self.suspects.clear();
+        self.tails.clear();
+        self.undone.clear();
         self.chunks.drain(..)
     }
 }

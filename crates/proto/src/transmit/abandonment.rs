@@ -69,7 +69,7 @@ impl Sender {
     }
 
     /// Gives up the message of a chunk that was sent, whole, its unsent rest included.
-    fn abandon_message(&mut self, cx: &mut Cx<'_>, index: u64) {
+    pub(super) fn abandon_message(&mut self, cx: &mut Cx<'_>, index: u64) {
         let undelivered = self.outstanding.chunk(index).fragment.undelivered();
         let Some(given_up) = self.outstanding.abandon(index) else {
             return;

@@ -160,7 +160,7 @@ impl Sender {
     }
 
     /// What became of each path's chunks moves its clocks and windows.
-    fn apply_outcome(&mut self, cx: &mut Cx<'_>, outcome: &AckOutcome) {
+    pub(super) fn apply_outcome(&mut self, cx: &mut Cx<'_>, outcome: &AckOutcome) {
         cx.counters.fast_recoveries += u64::from(outcome.recoveries);
         for index in 0..cx.paths.len() {
             let path = PathId(index as u8);
@@ -170,6 +170,13 @@ impl Sender {
             }
         }
         self.hurry_first_retransmission(cx, outcome);
+        if self.outstanding.uses_rack() {
+            for index in (0..cx.paths.len()).filter(|index| outcome.paths[*index].asks) {
+                self.send_probe(cx, PathId(index as u8));
+            }
+            self.outstanding.on_disproved(&outcome.disproved, cx.paths);
+            self.undo_reductions(cx);
+        }
     }
 
     fn apply_to_path(&mut self, cx: &mut Cx<'_>, id: PathId, outcome: &PathOutcome) {
@@ -192,6 +199,7 @@ impl Sender {
         }
         if outcome.newly_acked > 0 {
             path.single_packet = false;
+            path.on_progress(cx.now, outcome.probe_spurious);
             if core::mem::take(&mut path.silent_timeouts) > 0 {
                 path.pmtu.on_answered_again(cx.now);
             }
@@ -286,7 +294,7 @@ impl Sender {
     }
 
     /// When that has passed.
-    pub(crate) fn time_rule_due(&self, paths: &Paths, path: PathId) -> Option<Timestamp> {
+    pub(super) fn time_rule_due(&self, paths: &Paths, path: PathId) -> Option<Timestamp> {
         self.time_rule_wait(paths, path).map(|(left, wait)| left + wait)
     }
 
@@ -324,7 +332,7 @@ impl Sender {
     }
 
     /// The time may have come at which overtaken chunks are lost.
-    pub(crate) fn on_time_rule_timer(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn on_time_rule_timer(&mut self, cx: &mut Cx<'_>) {
         let mut outcome = core::mem::take(&mut self.outcome);
         self.on_time_rule(cx, &mut outcome);
         self.outcome = outcome;

@@ -208,6 +208,7 @@ impl Assembler<'_> {
                 if self.sender.push_data(cx, turn, &mut packet) {
                     self.search = Search::ProbeDue;
                 }
+                self.sender.note_probe(cx, id);
                 cx.paths.path_mut(id).on_packet_sent(cx.now);
                 self.sender.queue.on_packet();
             }

@@ -94,7 +94,8 @@ impl Sender {
             } else {
                 cx.counters.retransmissions_fast += 1;
             }
-            let immediate = path.needs_ack_at_once(persistence);
+            let last = self.outstanding.uses_rack() && self.queue.is_empty();
+            let immediate = path.needs_ack_at_once(persistence) || last;
             self.write_data(cx, id, index, immediate, packet);
             let chunk = self.outstanding.chunk(index);
             cx.counters.data_chunks_sent += 1;
@@ -121,9 +122,9 @@ impl Sender {
         let size = fragment.wire_len();
         let path = cx.paths.path_mut(id);
         // The peer is asked to answer at once where its delay would hold this side up (RFC 7053 §5.1): one packet in
-        // flight, or a shutdown that waits for the last chunk.
-        let closing = cx.phase != DataPhase::Open && self.queue.is_empty();
-        let immediate = path.needs_ack_at_once(fragment.persistence) || closing;
+        // flight, a shutdown that waits for the last chunk, or a probe timeout (RFC 8985 §7.2) that runs since the last one.
+        let asks = cx.phase != DataPhase::Open || self.outstanding.uses_rack();
+        let immediate = path.needs_ack_at_once(fragment.persistence) || (asks && self.queue.is_empty());
         let index = self.outstanding.push(fragment, path, cx.now);
         path.on_data_sent(cx.now, size, len);
         self.write_data(cx, id, index, immediate, packet);

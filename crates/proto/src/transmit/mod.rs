@@ -8,6 +8,7 @@ mod acknowledgement;
 mod assemble;
 mod data;
 mod eligibility;
+mod loss_timers;
 mod peer_window;
 mod sources;
 mod timeout;

@@ -20,8 +20,15 @@ impl Sender {
             path.rtt.back_off();
         }
         let prior_flight = path.flight.bytes();
-        let lost = self.outstanding.on_timeout(id, cx.paths);
+        // F-RTO: the first timeout may be spurious, and takes one chunk for lost.
+        let first = path.silent_timeouts == 1 && self.outstanding.uses_rack();
+        let lost = if first && !dropped {
+            self.outstanding.on_first_timeout(id, cx.paths)
+        } else {
+            self.outstanding.on_timeout(id, cx.paths)
+        };
         let path = cx.paths.path_mut(id);
+        let lost_bytes = prior_flight - path.flight.bytes();
         path.delivery.on_lost(lost);
         if !dropped {
             path.single_packet = true;
@@ -29,7 +36,7 @@ impl Sender {
                 now: cx.now,
                 prior_flight,
                 acked: 0,
-                lost: prior_flight,
+                lost: lost_bytes,
                 marked: 0,
                 reduction: Some(Reduction::Timeout),
                 recovering: false,

@@ -144,12 +144,13 @@ impl Reports {
 mod tests {
     use super::*;
     use crate::path::Fate;
+    use crate::time::Timestamp;
 
     /// A flight of chunks 0 to `count`, sent once.
     fn flight(count: u64) -> Flight {
         let mut flight = Flight::default();
         for tsn in 0..count {
-            assert_eq!(flight.push(tsn, false, 1, 1), tsn);
+            assert_eq!(flight.push(tsn, false, Timestamp::ZERO, 1, 1), tsn);
         }
         flight
     }
@@ -186,9 +187,9 @@ mod tests {
         for no in 1..4 {
             ack(&mut reports, &mut flight, &[no], 1);
         }
-        let again = flight.push(0, true, 1, 1);
+        let again = flight.push(0, true, Timestamp::ZERO, 1, 1);
         for tsn in 4..8 {
-            flight.push(tsn, false, 1, 1);
+            flight.push(tsn, false, Timestamp::ZERO, 1, 1);
         }
         assert_eq!(ack(&mut reports, &mut flight, &[again + 1], 1), []);
         assert_eq!(ack(&mut reports, &mut flight, &[again + 2], 1), []);

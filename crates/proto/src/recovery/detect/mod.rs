@@ -2,9 +2,12 @@
 
 mod by_sending;
 mod by_tsn;
+mod rack;
 
-use crate::path::{PathId, Paths};
+use super::episode::Episodes;
+use crate::path::{Path, PathId, Paths, SendNo, Sending};
 use crate::seq::{ExtendedTsn, Run, Runs};
+use crate::time::Timestamp;
 
 /// How losses are found; one variant each.
 #[derive(Debug)]
@@ -13,6 +16,28 @@ pub(crate) enum Detector {
     MissingReports(by_tsn::Reports),
     /// Missing reports for each path by itself, and time once a chunk was overtaken (concurrent multipath transfer, ECA-SCTP).
     MissingReportsByPath(Vec<by_sending::Reports>),
+    /// Time since a chunk was overtaken, for each path by itself (RFC 8985).
+    Rack(Vec<rack::Rack>),
+}
+
+/// How an acknowledgement tells which sending of a chunk arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Evidence {
+    /// It names the sending (ECA-SCTP).
+    Named,
+    /// It does not, and the last sending of the chunk is taken.
+    LastSending,
+    /// As before, and an earlier one may as well have arrived late: the last one tells nothing of its path.
+    Uncertain,
+}
+
+/// What the acknowledgement of a sending tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// It arrived, as far as is known.
+    Sending,
+    /// An earlier transmission of its chunk did: the acknowledgement came sooner than a round trip after it.
+    Earlier,
 }
 
 /// An acknowledgement, as far as a detector looks at it.
@@ -39,43 +64,77 @@ impl Detector {
         Self::MissingReportsByPath(Vec::new())
     }
 
-    /// Whether paths are told apart: then acknowledgements may return by several, too.
-    pub(crate) fn is_per_path(&self) -> bool {
-        matches!(self, Self::MissingReportsByPath(_))
+    /// RFC 8985's.
+    pub(crate) fn rack() -> Self {
+        Self::Rack(Vec::new())
     }
 
-    fn path_mut(&mut self, path: PathId) -> Option<&mut by_sending::Reports> {
-        let Self::MissingReportsByPath(all) = self else {
-            return None;
-        };
-        if all.len() <= path.index() {
-            all.resize_with(path.index() + 1, by_sending::Reports::default);
-        }
-        all.get_mut(path.index())
+    /// Whether paths are told apart.
+    pub(crate) fn is_per_path(&self) -> bool {
+        !matches!(self, Self::MissingReports(_))
+    }
+
+    /// Whether time makes losses, and probes look for them.
+    pub(crate) fn is_rack(&self) -> bool {
+        matches!(self, Self::Rack(_))
     }
 
     fn path(&self, path: PathId) -> Option<&by_sending::Reports> {
         match self {
-            Self::MissingReports(_) => None,
+            Self::MissingReports(_) | Self::Rack(_) => None,
             Self::MissingReportsByPath(all) => all.get(path.index()),
         }
     }
 
-    /// A sending of `path` is acknowledged; if acknowledgements name sendings, `packet` is the first sending of its packet.
-    #[inline(always)]
-    pub(crate) fn on_acknowledged(&mut self, path: PathId, packet: Option<u64>) {
-        if self.is_per_path() {
-            self.on_acknowledged_there(path, packet);
+    /// An acknowledgement begins, or the time has come to look for losses.
+    #[inline]
+    pub(crate) fn begin(&mut self, now: Timestamp, paths: &Paths, episodes: &Episodes) {
+        if let Self::Rack(all) = self {
+            for path in paths.iter() {
+                at(all, path.id).begin(now, path.rtt.min(), episodes.is_recovering(path.id));
+            }
         }
     }
 
-    fn on_acknowledged_there(&mut self, path: PathId, packet: Option<u64>) {
-        if let Some(reports) = self.path_mut(path) {
-            if let Some(packet) = packet {
-                reports.on_packet(packet);
+    /// The sending `no` of `path` is acknowledged, where paths are told apart.
+    pub(crate) fn on_acknowledged(
+        &mut self,
+        path: PathId,
+        no: SendNo,
+        sending: &Sending,
+        evidence: Evidence,
+    ) -> Arrival {
+        match self {
+            Self::MissingReports(_) => {}
+            Self::MissingReportsByPath(all) => {
+                let reports = at(all, path);
+                if evidence == Evidence::Named {
+                    reports.on_packet(sending.packet);
+                }
+                reports.on_acknowledged();
             }
-            reports.on_acknowledged();
+            Self::Rack(all) => {
+                if !at(all, path).on_acknowledged(no, sending, evidence) {
+                    return Arrival::Earlier;
+                }
+            }
         }
+        Arrival::Sending
+    }
+
+    /// RACK of a path.
+    pub(crate) fn rack_of(&mut self, path: PathId) -> Option<&mut rack::Rack> {
+        match self {
+            Self::Rack(all) => Some(at(all, path)),
+            _ => None,
+        }
+    }
+
+    /// When the earliest chunk in flight on `path` is lost, if later packets have overtaken it and time makes losses.
+    pub(crate) fn due(&self, path: PathId, paths: &Paths) -> Option<Timestamp> {
+        let Self::Rack(all) = self else { return None };
+        let path = paths.path(path);
+        all.get(path.id.index())?.due(&path.flight, path.rtt.smoothed())
     }
 
     /// Counts an acknowledgement as a report of what is missing, of which a loss needs `needed`; answers whether anything can be
@@ -97,6 +156,7 @@ impl Detector {
                 }
                 answered > 0
             }
+            Self::Rack(_) => true,
         }
     }
 
@@ -115,6 +175,14 @@ impl Detector {
                     let path = PathId(index as u8);
                     let reported = reports.reported(paths.path(path).flight.progress());
                     for_each_open(paths, path, reported, &mut each);
+                }
+            }
+            Self::Rack(all) => {
+                for index in 0..all.len() {
+                    let path = PathId(index as u8);
+                    let newly = paths.path(path).flight.progress().acknowledged();
+                    let below = newly.map_or(0, |(_, highest)| highest);
+                    for_each_open(paths, path, 0..below, &mut each);
                 }
             }
         }
@@ -136,6 +204,11 @@ impl Detector {
                     for_each_open(paths, PathId(index as u8), reports.take_lost(needed), &mut lost);
                 }
             }
+            Self::Rack(all) => {
+                for (index, rack) in all.iter().enumerate() {
+                    rack_lost(paths, PathId(index as u8), rack, &mut lost);
+                }
+            }
         }
     }
 
@@ -154,8 +227,11 @@ impl Detector {
 
     /// The sending `no` of `path` was taken for lost, and had arrived.
     pub(crate) fn on_spurious(&mut self, path: PathId, no: u64, paths: &Paths) {
-        if let Some(reports) = self.path_mut(path) {
-            reports.on_spurious(no, &paths.path(path).flight);
+        let flight = &paths.path(path).flight;
+        match self {
+            Self::MissingReports(_) => {}
+            Self::MissingReportsByPath(all) => at(all, path).on_spurious(no, flight),
+            Self::Rack(all) => at(all, path).on_spurious(no, flight),
         }
     }
 
@@ -165,6 +241,30 @@ impl Detector {
         if let Self::MissingReports(reports) = self {
             reports.clear();
         }
+    }
+}
+
+/// The state of a path, where each has one.
+fn at<T: Default>(all: &mut Vec<T>, path: PathId) -> &mut T {
+    if all.len() <= path.index() {
+        all.resize_with(path.index() + 1, T::default);
+    }
+    &mut all[path.index()]
+}
+
+/// The chunks that RACK finds lost on a path now.
+fn rack_lost(paths: &mut Paths, path: PathId, rack: &rack::Rack, lost: &mut impl FnMut(&mut Paths, Run)) {
+    let mut no = paths.path(path).flight.earliest();
+    loop {
+        let Path { flight, rtt, .. } = paths.path(path);
+        let Some(is_lost) = rack.is_lost(no, flight, rtt.smoothed()) else {
+            return;
+        };
+        let tsn = flight.get(no).filter(|_| is_lost).map(|sending| sending.tsn);
+        if let Some(tsn) = tsn {
+            lost(paths, Run::of(tsn));
+        }
+        no += 1;
     }
 }
 

@@ -6,10 +6,12 @@ use super::{AckOutcome, Chunk, ChunkState, InvalidAck, Judge, Outstanding, RENEG
 use crate::config::T3Restart;
 use crate::path::{Fate, PathId, Paths, Sending};
 use crate::recovery::ack_report::AckReport;
-use crate::recovery::detect::{Detector, Report};
+use crate::recovery::detect::{Arrival, Detector, Evidence, Report};
 use crate::recovery::episode::{Episodes, Phase};
 use crate::recovery::identity::Identity;
 use crate::recovery::outstanding::outcome::Answer;
+use crate::recovery::tail::Tail;
+use crate::recovery::undo::Undo;
 use crate::seq::Run;
 use crate::time::Timestamp;
 
@@ -39,7 +41,7 @@ impl Outstanding {
             return Err(InvalidAck::Stale);
         }
         outcome.cumulative_moved = cumulative >= self.base;
-        self.begin(paths);
+        self.begin(judge.now, paths);
         let mut highest_newly_acked = self.on_cumulative(cumulative, paths, outcome);
         if highest > cumulative || !self.acked.is_empty() {
             let newly = self.on_gaps(cumulative, report, paths, outcome);
@@ -67,10 +69,12 @@ impl Outstanding {
     }
 
     /// An acknowledgement begins, or the expiry of the time after which overtaken chunks are lost.
-    pub(super) fn begin(&mut self, paths: &mut Paths) {
+    pub(super) fn begin(&mut self, now: Timestamp, paths: &mut Paths) {
         for path in paths.iter_mut() {
             path.flight.begin();
         }
+        self.detector.begin(now, paths, &self.episodes);
+        self.tails.iter_mut().for_each(|(tail, _)| tail.begin());
         self.episodes.begin();
     }
 
@@ -83,7 +87,14 @@ impl Outstanding {
         for path in paths.iter_mut() {
             if path.flight.progress().acknowledged().is_some() {
                 path.flight.settle();
+                let recovered = self.episodes.is_recovering(path.id);
                 self.episodes.on_settled(path.id, path.flight.earliest());
+                if let Some(rack) = self.detector.rack_of(path.id)
+                    && recovered
+                    && !self.episodes.is_recovering(path.id)
+                {
+                    rack.on_recovered();
+                }
             }
         }
     }
@@ -110,7 +121,12 @@ impl Outstanding {
         } else {
             for (path, result) in paths.iter_mut().zip(&mut outcome.paths) {
                 let last = path.flight.next().saturating_sub(1);
-                result.phase = self.episodes.finish_path(path.id, result.lost > 0, last, holds);
+                if self.detector.is_rack() {
+                    path.flight.settle();
+                    self.tell_tail(path, result);
+                }
+                let lost = result.lost > 0 || result.repaired_by_probe;
+                result.phase = self.episodes.finish_path(path.id, lost, last, holds);
                 outcome.recoveries += u32::from(result.phase == Phase::Reduced);
                 path.flight.settle();
                 result.advanced = path.flight.progress().in_order;
@@ -127,7 +143,7 @@ impl Outstanding {
     /// paths: another has overtaken it, and the receiver did not renege on the chunks that it leaves out. If the receiver did renege,
     /// the next acknowledgement that says something new shows it, or the first one with nothing in flight.
     fn is_overtaken(&self, cumulative: u64, report: &AckReport<'_>, paths: &Paths) -> bool {
-        let may_be = self.detector.is_per_path() && report.lists_all;
+        let may_be = self.multipath.is_on() && report.lists_all;
         if !may_be || cumulative + 1 != self.base || paths.payload_in_flight() == 0 {
             return false;
         }
@@ -167,7 +183,14 @@ impl Outstanding {
                     index: self.base,
                     came: self.base > skipped,
                 };
-                newly.note(chunk, self.identity.as_ref(), &mut self.detector, paths, outcome);
+                newly.note(
+                    chunk,
+                    self.identity.as_ref(),
+                    &mut self.detector,
+                    &mut self.tails,
+                    paths,
+                    outcome,
+                );
                 highest = Some(self.base);
             }
             self.chunks.pop_front();
@@ -208,7 +231,14 @@ impl Outstanding {
             for index in run.first..=run.last {
                 let chunk = &mut self.chunks[(index - self.base) as usize];
                 let newly = Newly { index, came: true };
-                newly.note(chunk, self.identity.as_ref(), &mut self.detector, paths, outcome);
+                newly.note(
+                    chunk,
+                    self.identity.as_ref(),
+                    &mut self.detector,
+                    &mut self.tails,
+                    paths,
+                    outcome,
+                );
                 if chunk.state != ChunkState::InFlight {
                     self.lost.remove(Run::of(index));
                 }
@@ -259,11 +289,11 @@ impl Outstanding {
             if run.last > self.base {
                 self.reneged_at = Some(now);
             }
-            self.renege_run(run, paths, outcome);
+            self.renege_run(run, now, paths, outcome);
         }
     }
 
-    fn renege_run(&mut self, run: Run, paths: &mut Paths, outcome: &mut AckOutcome) {
+    fn renege_run(&mut self, run: Run, now: Timestamp, paths: &mut Paths, outcome: &mut AckOutcome) {
         self.acked.remove(run);
         self.renegable.remove(run);
         for index in run.first..=run.last {
@@ -278,7 +308,7 @@ impl Outstanding {
             // It is missing from now on, and judged by what leaves from now on.
             let flight = &mut paths.path_mut(chunk.path).flight;
             let (wire, payload) = (chunk.fragment.wire_len(), chunk.fragment.payload.len());
-            chunk.sequence = flight.push(index, true, wire, payload);
+            chunk.sequence = flight.push(index, true, now, wire, payload);
             outcome.paths[chunk.path.index()].reneged += chunk.fragment.wire_len();
         }
     }
@@ -299,6 +329,7 @@ impl Newly {
         chunk: &mut Chunk,
         identity: Option<&Identity>,
         detector: &mut Detector,
+        tails: &mut [(Tail, Undo)],
         paths: &mut Paths,
         outcome: &mut AckOutcome,
     ) {
@@ -314,8 +345,26 @@ impl Newly {
             let named = identity.and_then(|_| flight.get(chunk.sequence).copied());
             let named = named.filter(Sending::has_arrived);
             if identity.is_none() || named.is_some() {
+                if detector.is_per_path()
+                    && let Some(sending) = flight.get(chunk.sequence)
+                {
+                    let no = chunk.sequence;
+                    let tail = tails.get_mut(chunk.path.index()).map(|(tail, _)| tail);
+                    let uncertain = tail.as_ref().is_some_and(|tail| tail.is_uncertain(no));
+                    let evidence = match named {
+                        Some(_) => Evidence::Named,
+                        None if uncertain => Evidence::Uncertain,
+                        None => Evidence::LastSending,
+                    };
+                    let arrival = detector.on_acknowledged(chunk.path, no, sending, evidence);
+                    if let Some(tail) = tail {
+                        tail.on_acknowledged(no, sending, arrival);
+                    }
+                    if arrival == Arrival::Earlier {
+                        outcome.disproved.push(self.index);
+                    }
+                }
                 flight.acknowledge(chunk.sequence, size, payload);
-                detector.on_acknowledged(chunk.path, named.map(|sending| sending.packet));
             } else {
                 // Another sending brought it: this one is of no interest any more, and tells nothing.
                 flight.close(chunk.sequence, Fate::Closed, size, payload);

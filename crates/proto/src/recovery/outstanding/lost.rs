@@ -51,6 +51,10 @@ impl Outstanding {
             count += 1;
         }
         flight.clear();
+        if let Some((tail, undo)) = self.tails.get_mut(path.index()) {
+            tail.clear();
+            undo.clear();
+        }
         self.detector.forget();
         self.episodes.on_timeout(path);
         self.settle_identity(paths);
@@ -62,7 +66,7 @@ impl Outstanding {
         if self.hasty > 0 {
             self.discard_early(judge, paths, outcome);
         }
-        let again = self.multipath.fast_again && self.detector.is_per_path();
+        let again = self.detector.is_rack() || (self.multipath.fast_again && self.detector.is_per_path());
         let needed = self.rules.missing_reports;
         let Self {
             detector,

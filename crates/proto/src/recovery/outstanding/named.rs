@@ -20,7 +20,7 @@ impl Outstanding {
     /// Acknowledgements name sendings from now on, if nothing has left yet and paths are told apart.
     pub(crate) fn name_sendings(&mut self, time_rule: bool, paths: &mut Paths) {
         self.multipath.time_rule |= time_rule;
-        if self.is_empty() && self.detector.is_per_path() {
+        if self.is_empty() && self.multipath.is_on() {
             self.identity = Some(Identity::default());
             paths.iter_mut().for_each(|path| path.flight.name());
         }
@@ -149,19 +149,27 @@ impl Outstanding {
 
     /// Chunk `index` arrived twice, or by a sending that had been taken for lost: the retransmission was spurious, and its
     /// path tolerates more reordering from now on.
-    fn on_duplicate(&mut self, index: u64, paths: &Paths) {
+    pub(super) fn on_duplicate(&mut self, index: u64, paths: &Paths) {
+        self.on_duplicate_of_probe(index, paths);
         let hasty = self.multipath.time_rule || self.rules.missing_reports < 3;
-        if let Some((path, no)) = self.suspects.remove(&index)
-            && hasty
-            && self.multipath.backs_off
-        {
+        let tolerates = self.detector.is_rack() || (hasty && self.multipath.backs_off);
+        let Some((path, no)) = self.suspects.remove(&index) else {
+            return;
+        };
+        if tolerates {
             self.detector.on_spurious(path, no, paths);
+        }
+        if let Some((_, undo)) = self.tails.get_mut(path.index())
+            && undo.on_disproved()
+        {
+            self.undone.push(path);
+            self.episodes.end(path);
         }
     }
 
     /// The receiver lists these TSNs as duplicates.
     pub(crate) fn on_duplicate_tsns(&mut self, tsns: impl Iterator<Item = Tsn>, paths: &Paths) {
-        if !self.suspects.is_empty() {
+        if !self.suspects.is_empty() || !self.tails.is_empty() {
             for tsn in tsns {
                 self.on_duplicate(self.index_of(tsn), paths);
             }
@@ -170,13 +178,13 @@ impl Outstanding {
 
     /// Whether what later packets have overtaken is lost after a time.
     pub(crate) fn has_time_rule(&self) -> bool {
-        self.multipath.time_rule
+        self.multipath.time_rule && !self.detector.is_rack()
     }
 
     /// When the earliest chunk in flight on `path` left, if a later packet of the path arrived and that makes it lost in time;
     /// and the quarters of a round trip to be waited for.
     pub(crate) fn overtaken(&self, path: PathId, paths: &Paths) -> Option<(Timestamp, u32)> {
-        if !self.multipath.time_rule {
+        if !self.has_time_rule() {
             return None;
         }
         let (index, tolerance) = self.detector.overtaken(path, paths)?;
@@ -192,7 +200,7 @@ impl Outstanding {
         paths: &mut Paths,
         outcome: &mut AckOutcome,
     ) {
-        self.begin(paths);
+        self.begin(judge.now, paths);
         let flight = &paths.path(path).flight;
         self.episodes.on_settled(path, flight.earliest());
         let below = self.detector.overtaken_below(path);

@@ -32,7 +32,13 @@ pub(crate) struct PathOutcome {
     /// The size of the largest of them, and when that had left.
     pub(crate) largest: (usize, Timestamp),
     pub(crate) answer: Answer,
-    /// Chunks declared lost by missing reports.
+    /// Whether a tail loss probe repaired a loss: it counts as one.
+    pub(crate) repaired_by_probe: bool,
+    /// Whether another packet is to leave, to find out whether T3-rtx was spurious.
+    pub(crate) asks: bool,
+    /// Whether a tail loss probe was answered that was not needed.
+    pub(crate) probe_spurious: bool,
+    /// Chunks declared lost by missing reports or by time.
     pub(crate) lost: u32,
     /// Their bytes in packets.
     pub(crate) lost_bytes: usize,
@@ -63,6 +69,8 @@ pub(crate) struct AckOutcome {
     pub(crate) freed_early: usize,
     /// Messages whose end was acknowledged for the first time: their streams, and when the end was sent first.
     pub(crate) arrived: Vec<(StreamId, Timestamp)>,
+    /// Chunks whose last retransmission was spurious: their acknowledgement came sooner than a round trip after it.
+    pub(crate) disproved: Vec<u64>,
 }
 
 impl AckOutcome {
@@ -71,14 +79,17 @@ impl AckOutcome {
         let mut kept = core::mem::take(&mut self.paths);
         let mut given_up = core::mem::take(&mut self.given_up);
         let mut arrived = core::mem::take(&mut self.arrived);
+        let mut disproved = core::mem::take(&mut self.disproved);
         kept.clear();
         kept.resize(paths, PathOutcome::default());
         given_up.clear();
         arrived.clear();
+        disproved.clear();
         *self = Self {
             paths: kept,
             given_up,
             arrived,
+            disproved,
             ..Self::default()
         };
     }

@@ -1,0 +1,336 @@
+//! RACK, recent acknowledgement (RFC 8985 §6), for one path: a sending is lost if a later one arrived, and a round trip and a
+//! *reordering window* have passed since it left.
+//!
+//! RFC 8985 speaks of segments and sequence numbers. Here a transmission is a *sending* of the path's [`Flight`], whose numbers are in the
+//! order of sending, so that "sent after" compares numbers. The deadlines of sendings in flight rise with their numbers. So lost
+//! sendings are a prefix of the flight, and a search ends at the first that is not lost.
+
+use core::time::Duration;
+
+use super::Evidence;
+use crate::path::{Flight, SendNo, Sending};
+use crate::time::Timestamp;
+
+/// Later packets that make a loss at once while no reordering was seen (RFC 8985 §6.2 step 4; DupThresh of RFC 5681).
+const DUP_THRESH: usize = 3;
+
+/// Episodes of recovery after which a widened reordering window returns to its default (RFC 8985 §6.2 step 4).
+const PERSIST: u8 = 16;
+
+/// The most quarters of the least RTT in the reordering window: the smoothed RTT bounds the window sooner.
+const MOST_QUARTERS: u32 = 64;
+
+/// The width of the reordering window, in quarters of the least RTT.
+#[derive(Clone, Copy, Debug)]
+struct Width {
+    quarters: u32,
+    /// Duplicates of sendings below this one had their quarter: one a round trip.
+    widened: SendNo,
+    /// Episodes of recovery until the width returns to its default.
+    persist: u8,
+}
+
+/// What the acknowledgement at hand is judged by.
+#[derive(Clone, Copy, Debug, Default)]
+struct Moment {
+    now: Timestamp,
+    least_rtt: Option<Duration>,
+    recovering: bool,
+    /// As [`Rack::highest`] before the acknowledgement.
+    highest: SendNo,
+}
+
+/// The state of one path.
+#[derive(Clone, Debug)]
+pub(crate) struct Rack {
+    moment: Moment,
+    /// The newest sending that arrived (`RACK.end_seq`), plus one; 0 before any did.
+    newest: SendNo,
+    /// Its round-trip time (`RACK.rtt`).
+    rtt: Duration,
+    /// The highest original transmission that arrived (`RACK.fack`), plus one.
+    highest: SendNo,
+    /// The latest packets that arrived, by their first sendings; rising.
+    packets: [Option<SendNo>; DUP_THRESH],
+    /// An original transmission arrived after a later one had.
+    reordered: bool,
+    width: Width,
+}
+
+impl Default for Rack {
+    fn default() -> Self {
+        Self {
+            moment: Moment::default(),
+            newest: 0,
+            rtt: Duration::ZERO,
+            highest: 0,
+            packets: [None; DUP_THRESH],
+            reordered: false,
+            width: Width {
+                quarters: 1,
+                widened: 0,
+                persist: 0,
+            },
+        }
+    }
+}
+
+impl Rack {
+    /// An acknowledgement begins, or the time has come to look for losses.
+    pub(crate) fn begin(&mut self, now: Timestamp, least_rtt: Option<Duration>, recovering: bool) {
+        self.moment = Moment {
+            now,
+            least_rtt,
+            recovering,
+            highest: self.highest,
+        };
+    }
+
+    /// The sending `no` is acknowledged. Answers whether its own transmission arrived, as far as can be told: a retransmission that
+    /// is acknowledged sooner than a round trip can be was not needed, because an earlier transmission arrived (§6.2 step 2). The
+    /// least RTT is taken an eighth shorter than RFC 8985 has it: a small packet is faster than the one that measured it.
+    pub(crate) fn on_acknowledged(&mut self, no: SendNo, sending: &Sending, evidence: Evidence) -> bool {
+        let rtt = self.moment.now.saturating_duration_since(sending.sent_at);
+        if sending.is_retransmission() && evidence != Evidence::Named {
+            if self.moment.least_rtt.is_some_and(|least| rtt < least - least / 8) {
+                return false;
+            }
+            if evidence == Evidence::Uncertain {
+                return true;
+            }
+        } else if !sending.is_retransmission() {
+            self.reordered |= no + 1 < self.moment.highest;
+            self.highest = self.highest.max(no + 1);
+        }
+        if no >= self.newest {
+            self.newest = no + 1;
+            self.rtt = rtt;
+        }
+        self.note_packet(sending.packet);
+        true
+    }
+
+    fn note_packet(&mut self, packet: SendNo) {
+        if self.packets.contains(&Some(packet)) || self.packets[0].is_some_and(|lowest| packet < lowest) {
+            return;
+        }
+        self.packets[0] = Some(packet);
+        self.packets.sort_unstable();
+    }
+
+    /// The sending `no` was taken for lost, and had arrived: the reordering window widens, by a quarter a round trip.
+    pub(crate) fn on_spurious(&mut self, no: SendNo, flight: &Flight) {
+        self.reordered = true;
+        if no >= self.width.widened {
+            self.width.quarters = (self.width.quarters + 1).min(MOST_QUARTERS);
+            self.width.widened = flight.next();
+        }
+        self.width.persist = PERSIST;
+    }
+
+    /// An episode of recovery ended.
+    pub(crate) fn on_recovered(&mut self) {
+        self.width.persist = self.width.persist.saturating_sub(1);
+        if self.width.persist == 0 {
+            self.width.quarters = 1;
+        }
+    }
+
+    /// The sending that lies behind all that were overtaken.
+    pub(crate) fn overtaken_below(&self) -> SendNo {
+        self.newest.saturating_sub(1)
+    }
+
+    /// When a sending that was overtaken is lost.
+    fn deadline(&self, sending: &Sending, smoothed: Option<Duration>) -> Timestamp {
+        sending.sent_at + self.rtt + self.reordering_window(sending.packet, smoothed)
+    }
+
+    /// §6.2 step 4.
+    fn reordering_window(&self, packet: SendNo, smoothed: Option<Duration>) -> Duration {
+        let enough = self.packets[0].is_some_and(|third| packet < third);
+        if !self.reordered && (self.moment.recovering || enough) {
+            return Duration::ZERO;
+        }
+        let quarter = self.moment.least_rtt.unwrap_or_default() / 4;
+        let window = quarter * self.width.quarters;
+        smoothed.map_or(window, |most| window.min(most))
+    }
+
+    /// When the earliest sending in flight is lost, if it was overtaken.
+    pub(crate) fn due(&self, flight: &Flight, smoothed: Option<Duration>) -> Option<Timestamp> {
+        let no = flight.earliest();
+        let sending = flight
+            .get(no)
+            .filter(|sending| no < self.overtaken_below() && sending.is_open());
+        sending.map(|sending| self.deadline(sending, smoothed))
+    }
+
+    /// Whether the sending `no`, in flight, is lost now; `None` if neither it nor any later one can be.
+    pub(crate) fn is_lost(&self, no: SendNo, flight: &Flight, smoothed: Option<Duration>) -> Option<bool> {
+        let sending = flight.get(no).filter(|_| no < self.overtaken_below())?;
+        if !sending.is_open() {
+            return Some(false);
+        }
+        (self.deadline(sending, smoothed) <= self.moment.now).then_some(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path::Fate;
+
+    const fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::from_millis(millis)
+    }
+
+    /// A path of 40 ms, and packets of one chunk sent each millisecond from 0 on.
+    struct Bench {
+        rack: Rack,
+        flight: Flight,
+    }
+
+    impl Bench {
+        fn new(count: u64) -> Self {
+            let mut bench = Self {
+                rack: Rack::default(),
+                flight: Flight::default(),
+            };
+            (0..count).for_each(|no| bench.send(no, false, no));
+            bench
+        }
+
+        fn send(&mut self, tsn: u64, retransmission: bool, millis: u64) {
+            self.flight.begin_packet();
+            self.flight.push(tsn, retransmission, at(millis), 100, 80);
+        }
+
+        /// An acknowledgement of these sendings; answers those that are lost then.
+        fn ack(&mut self, millis: u64, sendings: &[SendNo]) -> Vec<SendNo> {
+            self.rack.begin(at(millis), Some(ms(40)), false);
+            self.flight.begin();
+            for no in sendings {
+                let sending = *self.flight.get(*no).expect("it is kept");
+                self.rack.on_acknowledged(*no, &sending, Evidence::LastSending);
+                self.flight.acknowledge(*no, 100, 80);
+            }
+            self.flight.settle();
+            self.lost()
+        }
+
+        fn lost(&mut self) -> Vec<SendNo> {
+            let mut lost = Vec::new();
+            let mut no = self.flight.earliest();
+            while let Some(is_lost) = self.rack.is_lost(no, &self.flight, Some(ms(40))) {
+                if is_lost {
+                    lost.push(no);
+                    self.flight.close(no, Fate::Closed, 100, 80);
+                }
+                no += 1;
+            }
+            self.flight.settle();
+            lost
+        }
+
+        fn due(&self) -> Option<Timestamp> {
+            self.rack.due(&self.flight, Some(ms(40)))
+        }
+    }
+
+    #[test]
+    fn the_third_later_packet_makes_a_loss_at_once() {
+        let mut bench = Bench::new(6);
+        assert_eq!(bench.ack(41, &[1]), []);
+        assert_eq!(bench.ack(42, &[2]), []);
+        assert_eq!(bench.ack(43, &[3]), [0]);
+    }
+
+    #[test]
+    fn one_later_packet_makes_a_loss_after_a_quarter_of_a_round_trip() {
+        let mut bench = Bench::new(2);
+        assert_eq!(bench.due(), None, "nothing was overtaken");
+        assert_eq!(bench.ack(41, &[1]), []);
+        assert_eq!(bench.due(), Some(at(40 + 10)));
+        bench.rack.begin(at(49), Some(ms(40)), false);
+        assert_eq!(bench.lost(), []);
+        bench.rack.begin(at(50), Some(ms(40)), false);
+        assert_eq!(bench.lost(), [0]);
+    }
+
+    #[test]
+    fn a_lost_retransmission_is_found_by_what_left_after_it() {
+        let mut bench = Bench::new(4);
+        bench.ack(41, &[1]);
+        bench.ack(42, &[2]);
+        assert_eq!(bench.ack(43, &[3]), [0]);
+        bench.send(0, true, 43);
+        bench.send(9, false, 44);
+        assert_eq!(bench.ack(84, &[5]), []);
+        bench.rack.begin(at(93), Some(ms(40)), false);
+        assert_eq!(bench.lost(), [4]);
+    }
+
+    #[test]
+    fn the_acknowledgement_of_an_earlier_transmission_moves_no_clock() {
+        let mut bench = Bench::new(2);
+        bench.flight.close(0, Fate::Closed, 100, 80);
+        bench.flight.settle();
+        bench.send(0, true, 60);
+        bench.rack.begin(at(70), Some(ms(40)), false);
+        let sending = *bench.flight.get(2).expect("the retransmission");
+        assert!(
+            !bench.rack.on_acknowledged(2, &sending, Evidence::LastSending),
+            "after 10 ms"
+        );
+        assert_eq!(bench.rack.overtaken_below(), 0);
+        bench.rack.begin(at(100), Some(ms(40)), false);
+        assert!(bench.rack.on_acknowledged(2, &sending, Evidence::LastSending));
+        assert_eq!(bench.rack.overtaken_below(), 2);
+    }
+
+    #[test]
+    fn where_packets_are_reordered_three_later_ones_prove_nothing() {
+        let mut bench = Bench::new(8);
+        bench.ack(41, &[1]);
+        assert_eq!(bench.ack(42, &[0]), [], "late");
+        assert!(bench.rack.reordered);
+        assert_eq!(bench.ack(46, &[3, 4, 5, 6]), []);
+        assert_eq!(bench.due(), Some(at(2 + 40 + 10)));
+    }
+
+    #[test]
+    fn duplicates_widen_the_window_once_a_round_trip_and_not_for_ever() {
+        let mut bench = Bench::new(4);
+        let width = |bench: &Bench| bench.rack.reordering_window(0, Some(ms(40)));
+        bench.rack.begin(at(1), Some(ms(40)), false);
+        for no in 0..2 {
+            bench.rack.on_spurious(no, &bench.flight);
+        }
+        assert_eq!(width(&bench), ms(20));
+        (4..8).for_each(|no| bench.send(no, false, no));
+        for no in [4, 8, 12, 16] {
+            bench.rack.on_spurious(no, &bench.flight);
+            bench.send(no, false, no);
+            (0..3).for_each(|_| bench.send(no, false, no));
+        }
+        assert_eq!(width(&bench), ms(40), "at most the smoothed RTT");
+        (0..PERSIST).for_each(|_| bench.rack.on_recovered());
+        assert_eq!(width(&bench), ms(10));
+    }
+
+    #[test]
+    fn packets_are_counted_and_not_chunks() {
+        let mut bench = Bench::new(1);
+        bench.flight.begin_packet();
+        (1..5).for_each(|tsn| {
+            bench.flight.push(tsn, false, at(1), 100, 80);
+        });
+        assert_eq!(bench.ack(41, &[1, 2, 3, 4]), []);
+        assert_eq!(bench.due(), Some(at(50)));
+    }
+}

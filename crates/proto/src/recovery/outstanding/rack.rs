@@ -1,0 +1,148 @@
+//! What follows from RACK-TLP for the chunks (RFC 8985): losses found by time, tail loss probes, T3-rtx as the last resort.
+
+use super::{AckOutcome, ChunkState, Judge, Outstanding, PathOutcome};
+use crate::config::T3Restart;
+use crate::path::{Path, PathId, Paths, SendNo};
+use crate::recovery::tail::Tail;
+use crate::recovery::undo::Undo;
+use crate::seq::{ExtendedTsn, Run};
+use crate::time::Timestamp;
+
+impl Outstanding {
+    /// Whether time makes losses, and probes look for them.
+    pub(crate) fn uses_rack(&self) -> bool {
+        self.detector.is_rack()
+    }
+
+    /// When the reordering timer of a path expires: its earliest chunk in flight, which later packets have overtaken, is lost then.
+    pub(crate) fn reordering_due(&self, path: PathId, paths: &Paths) -> Option<Timestamp> {
+        self.detector.due(path, paths)
+    }
+
+    /// The reordering timer of a path expired (RFC 8985 §6.3).
+    pub(crate) fn on_reordering_timer(
+        &mut self,
+        path: PathId,
+        judge: &Judge,
+        paths: &mut Paths,
+        outcome: &mut AckOutcome,
+    ) {
+        self.begin(judge.now, paths);
+        self.on_missing(judge, paths, outcome);
+        self.finish(paths, outcome);
+        // The path is known to work: T3-rtx begins anew for what is left.
+        let path = &mut outcome.paths[path.index()];
+        path.restarts_t3 |= path.lost > 0 && self.rules.t3_restart == T3Restart::EarliestInFlight;
+    }
+
+    fn tail(&mut self, path: PathId) -> &mut (Tail, Undo) {
+        if self.tails.len() <= path.index() {
+            self.tails.resize_with(path.index() + 1, Default::default);
+        }
+        &mut self.tails[path.index()]
+    }
+
+    /// What the acknowledgement at hand tells of a path's probe, timeout and last reduction.
+    pub(super) fn tell_tail(&mut self, path: &Path, result: &mut PathOutcome) {
+        let before = self.episodes.is_recovering(path.id);
+        let (tail, undo) = self.tail(path.id);
+        let verdict = tail.finish(&path.flight);
+        let losses = result.lost + u32::from(verdict.repaired.is_some());
+        if losses > 0 && before {
+            undo.on_lost(losses);
+        } else if losses > 0 {
+            undo.on_reduced(losses);
+        }
+        result.asks = verdict.asks;
+        result.probe_spurious = verdict.probe_spurious;
+        if let Some(tsn) = verdict.repaired {
+            result.repaired_by_probe = true;
+            self.suspects.insert(tsn, (path.id, path.flight.earliest()));
+        }
+        if verdict.timeout_spurious {
+            self.undone.push(path.id);
+            self.episodes.end(path.id);
+        }
+    }
+
+    /// The last retransmissions of these chunks were spurious.
+    pub(crate) fn on_disproved(&mut self, chunks: &[ExtendedTsn], paths: &Paths) {
+        for tsn in chunks {
+            self.on_duplicate(*tsn, paths);
+        }
+    }
+
+    /// The receiver has chunk `tsn` twice: if a probe retransmitted it, the probe was not needed.
+    pub(super) fn on_duplicate_of_probe(&mut self, tsn: ExtendedTsn, paths: &Paths) {
+        for (path, (tail, _)) in paths.iter().zip(&mut self.tails) {
+            tail.on_duplicate(tsn, &path.flight);
+        }
+    }
+
+    /// A path whose last window reduction proved spurious.
+    pub(crate) fn take_undone(&mut self) -> Option<PathId> {
+        self.undone.pop()
+    }
+
+    /// Whether a tail loss probe may be sent on a path: nothing is lost or being repaired, no probe is in flight, and no later
+    /// packet has arrived than the last one.
+    pub(crate) fn may_probe(&self, path: &Path) -> bool {
+        let probing = self
+            .tails
+            .get(path.id.index())
+            .is_some_and(|(tail, _)| tail.is_probing(&path.flight));
+        !probing
+            && self.lost.is_empty()
+            && !self.episodes.is_recovering(path.id)
+            && path.flight.newest().is_some()
+    }
+
+    /// The newest chunk in flight on a path is to be retransmitted as a probe (RFC 8985 §7.3), if `judge` lets it be. Answers
+    /// whether it is.
+    pub(crate) fn retransmit_newest(&mut self, path: PathId, judge: &Judge, paths: &mut Paths) -> bool {
+        let Some(tsn) = paths.path(path).flight.newest() else {
+            return false;
+        };
+        let chunk = self.chunk(tsn);
+        if chunk.abandoned || judge.abandons(chunk) {
+            return false;
+        }
+        self.reschedule(tsn, paths);
+        true
+    }
+
+    /// The sending `no` of a path is a probe.
+    pub(crate) fn on_probe(&mut self, path: PathId, no: SendNo) {
+        self.tail(path).0.on_probe(no);
+    }
+
+    /// T3-rtx expired for `path`, for the first time since something was acknowledged: the chunk with the lowest TSN is lost, and
+    /// what becomes of the others is told by the acknowledgement of its retransmission (F-RTO). Answers how many chunks are lost.
+    pub(crate) fn on_first_timeout(&mut self, path: PathId, paths: &mut Paths) -> u32 {
+        let flight = &mut paths.path_mut(path).flight;
+        flight.settle();
+        let next = flight.next();
+        let Some(tsn) = flight.lowest_tsn() else { return 0 };
+        self.lose_by_timeout(tsn, paths);
+        paths.path_mut(path).flight.settle();
+        self.episodes.on_timeout(path);
+        self.settle_identity(paths);
+        let (tail, undo) = self.tail(path);
+        tail.on_timeout(next);
+        undo.clear();
+        1
+    }
+
+    fn lose_by_timeout(&mut self, tsn: ExtendedTsn, paths: &mut Paths) {
+        let chunk = &mut self.chunks[(tsn - self.base) as usize];
+        chunk.leave(paths);
+        chunk.fast_retransmitted = false;
+        if chunk.abandoned {
+            chunk.state = ChunkState::GivenUp;
+            self.bytes -= chunk.free();
+        } else {
+            chunk.state = ChunkState::Lost { timed_out: true };
+            self.lost.insert(Run::of(tsn));
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! The end of a flight, where no later packet tells of a loss: tail loss probes (RFC 8985 §7), and T3-rtx that proves spurious
+//! (F-RTO; RFC 5682, and RFC 4138 for SCTP). One path each.
+
+use super::detect::Arrival;
+use crate::path::{Flight, SendNo, Sending};
+use crate::seq::ExtendedTsn;
+
+/// What the acknowledgement at hand tells of probe and timeout.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TailVerdict {
+    /// A probe repaired the loss of this chunk (RFC 8985 §7.4): a loss as any other.
+    pub(crate) repaired: Option<ExtendedTsn>,
+    /// A probe was answered that was not needed.
+    pub(crate) probe_spurious: bool,
+    /// The retransmission of the last T3-rtx is acknowledged, which does not tell what brought the chunk: another packet is to leave,
+    /// whose acknowledgement does (RFC 5682 §2.1, step 2b).
+    pub(crate) asks: bool,
+    /// The last T3-rtx was spurious: what was in flight had only been late.
+    pub(crate) timeout_spurious: bool,
+}
+
+/// The state of one path.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tail {
+    /// The probe that is not answered (`TLP.end_seq`).
+    probe: Option<SendNo>,
+    /// T3-rtx expired, and nothing from this sending on had left.
+    timeout: Option<SendNo>,
+    /// The acknowledgement at hand acknowledges what left before the timeout and was not sent again; or it came too early for
+    /// what was.
+    late: bool,
+    early: bool,
+    /// It acknowledges the retransmission of the timeout.
+    answered: bool,
+    /// The receiver had the chunk of the probe already.
+    duplicate: bool,
+    probe_spurious: bool,
+    repaired: Option<ExtendedTsn>,
+}
+
+impl Tail {
+    /// The sending `no` is a probe.
+    pub(crate) fn on_probe(&mut self, no: SendNo) {
+        self.probe = Some(no);
+        self.duplicate = false;
+    }
+
+    /// Whether a probe is in flight: there is one at a time.
+    pub(crate) fn is_probing(&self, flight: &Flight) -> bool {
+        let open = |no| flight.get(no).is_some_and(Sending::is_open);
+        self.probe.is_some_and(open)
+    }
+
+    /// T3-rtx expired, and the earliest chunk alone is retransmitted.
+    pub(crate) fn on_timeout(&mut self, next: SendNo) {
+        self.timeout = Some(next);
+        self.probe = None;
+    }
+
+    /// What T3-rtx did is final.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// An acknowledgement begins.
+    pub(crate) fn begin(&mut self) {
+        *self = Self {
+            probe: self.probe,
+            timeout: self.timeout,
+            duplicate: self.duplicate,
+            ..Self::default()
+        };
+    }
+
+    /// Whether the acknowledgement of the sending `no` leaves open which transmission arrived: the chunk was in flight for an RTO
+    /// before, and a path that became slower looks the same as one that lost it.
+    pub(crate) fn is_uncertain(&self, no: SendNo) -> bool {
+        self.timeout == Some(no)
+    }
+
+    /// The acknowledgement that is to begin lists this chunk as a duplicate.
+    pub(crate) fn on_duplicate(&mut self, tsn: ExtendedTsn, flight: &Flight) {
+        let of_probe = |no| flight.get(no).is_some_and(|sending| sending.tsn == tsn);
+        self.duplicate |= self.probe.is_some_and(of_probe);
+    }
+
+    /// The sending `no` is acknowledged.
+    pub(crate) fn on_acknowledged(&mut self, no: SendNo, sending: &Sending, arrival: Arrival) {
+        if self.probe == Some(no) {
+            self.probe = None;
+            let needed = arrival == Arrival::Sending && !core::mem::take(&mut self.duplicate);
+            self.repaired = (sending.is_retransmission() && needed).then_some(sending.tsn);
+            self.probe_spurious = sending.is_retransmission() && !needed;
+        }
+        if let Some(next) = self.timeout {
+            self.late |= no < next;
+            self.answered |= no == next;
+            self.early |= no >= next && arrival == Arrival::Earlier;
+        }
+    }
+
+    /// The acknowledgement ends.
+    pub(crate) fn finish(&mut self, flight: &Flight) -> TailVerdict {
+        let (mut timeout_spurious, mut asks) = (false, false);
+        if let Some(next) = self.timeout {
+            let all = flight.earliest() >= next;
+            // If it acknowledges all at once, the retransmission may have filled the only gap (RFC 5682 §2.1, step 2a).
+            timeout_spurious = self.early || (self.late && !all);
+            asks = self.answered && !timeout_spurious && !all;
+            if timeout_spurious || all {
+                self.timeout = None;
+            }
+        }
+        TailVerdict {
+            repaired: self.repaired.take(),
+            probe_spurious: self.probe_spurious,
+            asks,
+            timeout_spurious,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Timestamp;
+
+    fn flight(count: u64) -> Flight {
+        let mut flight = Flight::default();
+        (0..count).for_each(|tsn| {
+            flight.push(tsn, false, Timestamp::ZERO, 100, 80);
+        });
+        flight
+    }
+
+    fn ack(tail: &mut Tail, flight: &mut Flight, sendings: &[SendNo], arrival: Arrival) -> TailVerdict {
+        tail.begin();
+        flight.begin();
+        for no in sendings {
+            let sending = *flight.get(*no).expect("it is kept");
+            tail.on_acknowledged(*no, &sending, arrival);
+            flight.acknowledge(*no, 100, 80);
+        }
+        flight.settle();
+        tail.finish(flight)
+    }
+
+    /// Three chunks in flight, and the first retransmitted after a timeout as sending 3.
+    fn timed_out() -> (Tail, Flight) {
+        let (mut tail, mut flight) = (Tail::default(), flight(3));
+        flight.close(0, crate::path::Fate::Closed, 100, 80);
+        flight.settle();
+        tail.on_timeout(flight.next());
+        flight.push(0, true, Timestamp::ZERO, 100, 80);
+        (tail, flight)
+    }
+
+    #[test]
+    fn a_timeout_is_spurious_if_what_was_in_flight_arrives() {
+        let (mut tail, mut flight) = timed_out();
+        assert!(tail.is_uncertain(3) && !tail.is_uncertain(1));
+        let verdict = ack(&mut tail, &mut flight, &[3], Arrival::Sending);
+        assert!(verdict.asks && !verdict.timeout_spurious);
+        assert!(ack(&mut tail, &mut flight, &[1], Arrival::Sending).timeout_spurious);
+        assert!(
+            !ack(&mut tail, &mut flight, &[2], Arrival::Sending).timeout_spurious,
+            "once"
+        );
+    }
+
+    #[test]
+    fn a_timeout_is_spurious_if_its_retransmission_is_acknowledged_too_early() {
+        let (mut tail, mut flight) = timed_out();
+        assert!(ack(&mut tail, &mut flight, &[3], Arrival::Earlier).timeout_spurious);
+    }
+
+    #[test]
+    fn an_acknowledgement_of_all_tells_nothing_of_a_timeout() {
+        let (mut tail, mut flight) = timed_out();
+        assert!(!ack(&mut tail, &mut flight, &[3, 1, 2], Arrival::Sending).timeout_spurious);
+        flight.push(3, false, Timestamp::ZERO, 100, 80);
+        assert!(!ack(&mut tail, &mut flight, &[4], Arrival::Sending).timeout_spurious);
+    }
+
+    #[test]
+    fn a_probe_repairs_a_loss_unless_the_original_arrived() {
+        for (arrival, repaired) in [(Arrival::Sending, Some(0)), (Arrival::Earlier, None)] {
+            let (mut tail, mut flight) = (Tail::default(), flight(1));
+            flight.close(0, crate::path::Fate::Closed, 100, 80);
+            let no = flight.push(0, true, Timestamp::ZERO, 100, 80);
+            tail.on_probe(no);
+            assert!(tail.is_probing(&flight));
+            assert_eq!(ack(&mut tail, &mut flight, &[no], arrival).repaired, repaired);
+            assert!(!tail.is_probing(&flight));
+        }
+    }
+
+    #[test]
+    fn a_probe_with_new_data_repairs_nothing() {
+        let (mut tail, mut flight) = (Tail::default(), flight(2));
+        tail.on_probe(1);
+        assert_eq!(ack(&mut tail, &mut flight, &[1], Arrival::Sending).repaired, None);
+    }
+}

@@ -1,0 +1,171 @@
+//! RACK-TLP (RFC 8985) in the simulator: what a loss costs, and what is retransmitted without need.
+
+use core::time::Duration;
+
+use anabranch_netsim::{LinkConfig, LossModel, QueueLimit};
+use anabranch_proto::{Config, Counters, RecoveryRules, Timestamp};
+use anabranch_testkit::{Bulk, Setup, Side};
+
+const MS: Duration = Duration::from_millis(1);
+
+/// 10 Mbit/s, 20 ms each way.
+fn link() -> LinkConfig {
+    LinkConfig::default()
+        .with_rate(10_000_000)
+        .with_delay(20 * MS)
+        .with_queue(QueueLimit::Packets(100))
+}
+
+fn rack() -> Config {
+    Config {
+        recovery: RecoveryRules::RACK,
+        ..Config::default()
+    }
+}
+
+/// 100 messages a second of 200 bytes, each sent back at once: the delays of the echoes in seconds, sorted.
+fn echoes(seed: u64, loss: f64, config: Config, count: usize) -> (Vec<f64>, [Counters; 2]) {
+    let link = link().with_loss(LossModel::bernoulli(loss));
+    let mut pair = Setup::new(seed).path(link).config(config).connect();
+    let begin = pair.now();
+    let mut delays = Vec::new();
+    let mut sent = 0_u64;
+    while delays.len() < count {
+        pair.run_ms(1);
+        let millis = pair.now().saturating_duration_since(begin).as_millis() as u64;
+        if millis.is_multiple_of(10) && (sent as usize) < count {
+            let mut message = vec![0; 200];
+            message[..8].copy_from_slice(&pair.now().0.to_be_bytes());
+            pair.send(Side::A, 0, message);
+            sent += 1;
+        }
+        for message in pair.messages(Side::Z) {
+            pair.send(Side::Z, 0, message.bytes);
+        }
+        for message in pair.messages(Side::A) {
+            let stamp = message.bytes[..8].try_into().expect("eight bytes");
+            let then = Timestamp(u64::from_be_bytes(stamp));
+            delays.push(message.at.saturating_duration_since(then).as_secs_f64());
+        }
+        assert!(millis < 600_000, "seed {seed}: {} of {count}", delays.len());
+    }
+    delays.sort_unstable_by(f64::total_cmp);
+    let counters = [Side::A, Side::Z].map(|side| *pair.association(side).counters());
+    (delays, counters)
+}
+
+fn percentile(sorted: &[f64], part: f64) -> f64 {
+    sorted[((sorted.len() - 1) as f64 * part) as usize]
+}
+
+/// A lost packet of a flow that goes on costs one more round trip, and so does a lost retransmission.
+#[test]
+fn a_loss_never_costs_a_second() {
+    for (loss, most) in [(0.03, 0.15), (0.05, 0.22)] {
+        let mut percentiles: Vec<f64> = (1..=5)
+            .map(|seed| percentile(&echoes(seed, loss, rack(), 1000).0, 0.99))
+            .collect();
+        percentiles.sort_unstable_by(f64::total_cmp);
+        assert!(percentiles[2] <= most, "{loss}: {percentiles:?}");
+    }
+}
+
+/// The last packet is lost: a probe finds that, not T3-rtx.
+#[test]
+fn a_lost_tail_is_repaired_by_a_probe() {
+    for seed in 1..=20 {
+        let mut pair = Setup::new(seed).path(link()).config(rack()).connect();
+        for size in [200, 1000] {
+            pair.send(Side::A, 0, vec![1; size]);
+            pair.run_ms(25);
+        }
+        pair.messages(Side::Z);
+        pair.cut(0, true);
+        let begin = pair.now();
+        pair.send(Side::A, 0, vec![2; 1000]);
+        pair.run_ms(5);
+        pair.cut(0, false);
+        let arrived = pair.run_to(begin + 1000 * MS, |pair| !pair.messages(Side::Z).is_empty());
+        let took = pair.now().saturating_duration_since(begin);
+        let counters = pair.association(Side::A).counters();
+        assert!(arrived && took <= 135 * MS, "seed {seed}: {took:?}, {counters:?}");
+        assert_eq!(
+            (counters.timeouts, counters.tail_loss_probes),
+            (0, 1),
+            "seed {seed}"
+        );
+        pair.run_ms(100);
+        let path = &pair.association(Side::A).stats().paths[0];
+        assert_eq!(path.fast_recoveries, 1, "a loss that a probe repairs is one");
+    }
+}
+
+/// A pause of the network is no loss: T3-rtx expires, and what follows from it is undone.
+#[test]
+fn a_spurious_timeout_is_undone() {
+    let mut bulk = Bulk::over(1, &[link()], &rack());
+    bulk.run_for(5000 * MS);
+    let window = |bulk: &Bulk| bulk.pair.association(Side::A).stats().paths[0].cwnd;
+    let before = window(&bulk);
+    let slower = link().with_delay(1500 * MS);
+    bulk.pair.set_path(0, &slower);
+    bulk.pair.run_for(8000 * MS);
+    let counters = bulk.pair.association(Side::A).counters();
+    assert!(
+        counters.timeouts > 0 && counters.reductions_undone > 0,
+        "{counters:?}"
+    );
+    assert!(window(&bulk) >= before / 2, "{before} {}", window(&bulk));
+}
+
+/// Where a quarter of the packets are 5 ms late, hardly anything is taken for lost.
+#[test]
+fn reordering_costs_little() {
+    let goodput = |link: LinkConfig| {
+        let mut bulk = Bulk::over(1, &[link], &rack());
+        bulk.run_for(5000 * MS);
+        let goodput = bulk.run_for(20_000 * MS);
+        (goodput, *bulk.pair.association(Side::A).counters())
+    };
+    let (straight, _) = goodput(link());
+    let (reordered, counters) = goodput(link().with_reorder(0.25, 5 * MS));
+    assert!(
+        reordered >= 0.95 * straight,
+        "{reordered} {straight} {counters:?}"
+    );
+    let spurious = counters.retransmissions_spurious as f64 / counters.data_chunks_sent as f64;
+    assert!(spurious < 0.01, "{counters:?}");
+}
+
+#[test]
+#[ignore = "prints a table"]
+fn table() {
+    for loss in [0.0, 0.01, 0.03, 0.05] {
+        for (name, config) in [("rfc9260", Config::default()), ("rack", rack())] {
+            let mut all = Vec::new();
+            let mut counters = Vec::new();
+            for seed in 1..=5 {
+                let (delays, ends) = echoes(seed, loss, config.clone(), 1000);
+                all.push((
+                    percentile(&delays, 0.5),
+                    percentile(&delays, 0.99),
+                    delays[delays.len() - 1],
+                ));
+                counters.push(ends[0]);
+            }
+            all.sort_by(|a, b| a.1.total_cmp(&b.1));
+            let sum = |f: fn(&Counters) -> u64| counters.iter().map(f).sum::<u64>();
+            println!(
+                "{loss} {name}: median {:.3} p99 {:.3} max {:.3}; fast {} timeouts {} probes {} spurious {} undone {}",
+                all[2].0,
+                all[2].1,
+                all[2].2,
+                sum(|c| c.retransmissions_fast),
+                sum(|c| c.timeouts),
+                sum(|c| c.tail_loss_probes),
+                sum(|c| c.retransmissions_spurious),
+                sum(|c| c.reductions_undone),
+            );
+        }
+    }
+}
