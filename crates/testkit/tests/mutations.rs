@@ -79,8 +79,11 @@ fn every_test_is_there() {
             tests.join(&one.binary).with_extension("rs")
         } else if of_the_core {
             // Unit tests are in a file of their own, or in the module `tests` of the file that they test.
-            let modules = modules.strip_suffix("::tests").unwrap_or(modules);
-            tests.join(modules.replace("::", "/")).with_extension("rs")
+            let file = |modules: &str| tests.join(modules.replace("::", "/")).with_extension("rs");
+            let inner = modules.strip_suffix("::tests").map(file);
+            inner
+                .filter(|file| file.exists())
+                .unwrap_or_else(|| file(modules))
         } else {
             tests.join(&one.binary).join(modules).with_extension("rs")
         };
