@@ -7,7 +7,9 @@ mod bbr;
 mod bottleneck;
 pub(crate) mod classic;
 mod coupled;
+mod prr;
 mod rfc9260;
 
 pub(crate) use any::AnyController;
 pub(crate) use coupled::Member;
+pub(crate) use prr::{ProportionalRateReduction, RecoveryAck};

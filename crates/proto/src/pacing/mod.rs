@@ -1,5 +1,8 @@
-//! How packets of a path are spread in time. Of RFC 9260 that is `Max.Burst` alone (§6.1 D).
+//! How packets of a path are spread in time: by a token bucket if the congestion controller gives a rate, else by `Max.Burst` alone
+//! (RFC 9260 §6.1 D).
 
 mod burst;
+mod pacer;
 
 pub(crate) use burst::Burst;
+pub(crate) use pacer::Pacer;

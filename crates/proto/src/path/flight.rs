@@ -196,6 +196,11 @@ impl Flight {
         self.bytes_before_packet = self.bytes;
     }
 
+    /// The first sending of the packet that is being filled.
+    pub(crate) fn packet(&self) -> SendNo {
+        self.packet
+    }
+
     /// Bytes of the chunks in the packet that is being filled.
     pub(crate) fn bytes_of_packet(&self) -> usize {
         self.bytes - self.bytes_before_packet

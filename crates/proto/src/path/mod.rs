@@ -9,6 +9,7 @@ mod local_address;
 mod multipath;
 mod pmtu;
 mod probe;
+mod rate;
 mod rtt;
 mod selection;
 
@@ -24,15 +25,16 @@ pub(crate) use rtt::Rtt;
 pub(crate) use selection::{Candidate, Paths};
 
 use crate::config::Config;
-use crate::congestion::{AnyController, Member};
-use crate::controller::{Controller, SentPacket};
+use crate::congestion::{AnyController, Member, ProportionalRateReduction, RecoveryAck};
+use crate::controller::{Controller, LostPacket, RateSample, Reduction, Report, SentPacket};
 use crate::extension::stream_priority::DelayBound;
 use crate::message::Persistence;
-use crate::pacing::Burst;
+use crate::pacing::{Burst, Pacer};
 pub(crate) use crate::path_id::{PathId, PathState};
 use crate::stats::PathStats;
 use crate::time::Timestamp;
 use delivery::Delivery;
+use rate::RateSampler;
 
 /// One path.
 #[derive(Debug)]
@@ -67,6 +69,11 @@ pub(crate) struct Path {
     /// (§6.3.3 E3) grant.
     pub(crate) retransmit_now: bool,
     pub(crate) burst: Burst,
+    pub(crate) pacer: Pacer,
+    /// Delivery rates, if the controller wants them.
+    pub(crate) rate: Option<RateSampler>,
+    /// While losses are repaired, if the rules have it: what may leave.
+    pub(crate) recovery: Option<ProportionalRateReduction>,
     /// When DATA last left, and whether the idle decay of §7.2.1 has begun since.
     pub(crate) idle: Idle,
     /// Times that T3-rtx expired since data was last acknowledged here: unlike errors, no heartbeat ends their row.
@@ -111,6 +118,8 @@ impl Path {
         seed: u64,
     ) -> Self {
         let pmtu = Pmtu::new(config, remote.is_ipv6());
+        let control = AnyController::new(config, pmtu.max_data(), remote.is_ipv6(), seed);
+        let samples = control.wants_rate_samples();
         Self {
             id,
             local,
@@ -121,7 +130,10 @@ impl Path {
             },
             state: PathState::Unconfirmed,
             rtt: Rtt::new(&config.rto),
-            control: AnyController::new(config, pmtu.max_data(), remote.is_ipv6(), seed),
+            control,
+            pacer: Pacer::default(),
+            rate: samples.then(RateSampler::default),
+            recovery: None,
             delay_bound: config
                 .low_priority_delay
                 .map(|target| DelayBound::new(target, now)),
@@ -171,8 +183,23 @@ impl Path {
     /// Whether the congestion window lets another packet with DATA out (§6.1 B).
     pub(crate) fn has_cwnd_room(&self) -> bool {
         let waits = self.single_packet && !self.flight.is_empty();
-        let room = self.flight.bytes() < self.control.window() && !waits;
+        let room = self.flight.bytes() < self.window() && !waits;
         (room || self.probe_now) && self.flight.has_numbers()
+    }
+
+    /// Bytes that may be in flight: the congestion window, or what recovery makes of it.
+    fn window(&self) -> usize {
+        match &self.recovery {
+            None => self.control.window(),
+            Some(recovery) => recovery.window(),
+        }
+    }
+
+    /// When the pacer lets the next packet out, if not now. What leaves whatever the window is not paced.
+    pub(crate) fn paced_until(&self, now: Timestamp) -> Option<Timestamp> {
+        let at_once = self.probe_now || self.retransmit_now;
+        let pace = self.control.pace().filter(|_| !at_once)?;
+        self.pacer.waits_until(now, &pace)
     }
 
     /// When the acknowledgement of what is in flight is overdue (RFC 8985 §7.2); `None` before an RTT was measured. T3-rtx comes first
@@ -202,6 +229,7 @@ impl Path {
     /// The last window reduction proved spurious.
     pub(crate) fn on_spurious_reduction(&mut self, now: Timestamp) {
         self.single_packet = false;
+        self.recovery = None;
         self.control.on_spurious(now);
     }
 
@@ -228,8 +256,8 @@ impl Path {
 
     /// Whether the burst of this moment lets another packet with new DATA out (§6.1 D).
     pub(crate) fn has_burst_room(&mut self, now: Timestamp, max_burst: u32) -> bool {
-        self.burst
-            .has_room(now, max_burst as usize * self.pmtu.max_data())
+        let most = max_burst as usize * self.pmtu.max_data();
+        self.control.pace().is_some() || self.burst.has_room(now, most)
     }
 
     /// Bytes that the congestion window lets out in this time; no limit before the round-trip time is known.
@@ -265,15 +293,95 @@ impl Path {
         }
     }
 
-    /// The packet that was being filled leaves.
-    pub(crate) fn on_packet_sent(&mut self, now: Timestamp) {
+    /// Packets were found lost, of which these sendings with so many bytes were still in flight: tells the controller of each packet.
+    pub(crate) fn on_sendings_lost(
+        &mut self,
+        now: Timestamp,
+        sendings: impl Iterator<Item = (SendNo, usize)>,
+    ) {
+        let Some(rate) = &mut self.rate else { return };
+        let mut packet: Option<LostPacket> = None;
+        for (no, bytes) in sendings {
+            let Some(lost) = rate.on_lost(now, no, bytes) else {
+                continue;
+            };
+            match &mut packet {
+                // Chunks of one packet left with the same bytes in flight.
+                Some(packet) if packet.flight_when_sent == lost.flight_when_sent => {
+                    packet.bytes += lost.bytes;
+                    packet.lost_since = lost.lost_since;
+                }
+                _ => {
+                    if let Some(packet) = packet.replace(lost) {
+                        self.control.on_lost(&packet);
+                    }
+                }
+            }
+        }
+        if let Some(packet) = packet {
+            self.control.on_lost(&packet);
+        }
+    }
+
+    /// An acknowledgement of `acked` bytes that arrived for sure with the sending `newest` as the latest: the delivery rate.
+    pub(crate) fn sample_rate(
+        &mut self,
+        now: Timestamp,
+        acked: usize,
+        newest: Option<SendNo>,
+    ) -> Option<RateSample> {
+        let rate = self.rate.as_mut()?;
+        let sample = rate.on_acknowledged(now, acked, newest, self.rtt.min());
+        rate.forget_before(self.flight.earliest());
+        sample
+    }
+
+    /// The controller has judged a report: recovery begins, goes on or ends, where the rules spread reductions.
+    pub(crate) fn follow_recovery(&mut self, report: &Report) {
+        if report.reduction == Some(Reduction::Loss) && self.control.uses_proportional_rate_reduction() {
+            self.recovery = Some(ProportionalRateReduction::new(report.prior_flight));
+        } else if !report.recovering {
+            self.recovery = None;
+        }
+        if let Some(recovery) = &mut self.recovery {
+            recovery.on_acknowledged(&RecoveryAck {
+                delivered: report.acked,
+                flight: self.flight.bytes(),
+                target: self.control.window(),
+                safe: report.advanced && report.lost == 0,
+                max_data: self.pmtu.max_data(),
+            });
+        }
+    }
+
+    /// No data waits for this path.
+    #[inline]
+    pub(crate) fn on_application_limited(&mut self) {
+        if let Some(rate) = &mut self.rate
+            && self.flight.bytes() < self.control.window()
+        {
+            rate.on_application_limited(self.flight.bytes());
+        }
+    }
+
+    /// The packet that was being filled leaves; `starved` if no data had waited before.
+    pub(crate) fn on_packet_sent(&mut self, now: Timestamp, starved: bool) {
         let bytes = self.flight.bytes_of_packet();
         if bytes > 0 {
+            if let Some(pace) = self.control.pace() {
+                self.pacer.on_sent(now, bytes, &pace);
+            }
+            if let Some(rate) = &mut self.rate {
+                rate.on_sent(now, self.flight.packet(), bytes, self.flight.bytes());
+            }
+            if let Some(recovery) = &mut self.recovery {
+                recovery.on_sent(bytes);
+            }
             let sent = SentPacket {
                 now,
                 bytes,
                 flight: self.flight.bytes(),
-                application_limited: false,
+                application_limited: starved,
             };
             self.control.on_sent(&sent);
         }

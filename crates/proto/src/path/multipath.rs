@@ -59,6 +59,7 @@ impl Path {
         self.state == PathState::Active
             && self.flight.bytes() + offer.size <= offer.share.max(offer.size)
             && self.has_cwnd_room()
+            && self.paced_until(now).is_none()
             && self.has_burst_room(now, offer.max_burst)
             && (!offer.less_urgent || self.has_room_for_less_urgent(now))
     }

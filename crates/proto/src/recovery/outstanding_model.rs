@@ -269,6 +269,10 @@ impl Model {
             }
             assert_eq!(result, Ok(()));
             let expected = self.expect_ack(taken as usize, &acked);
+            check_sendings(&outcome);
+            // The model does not number sendings.
+            outcome.lost.clear();
+            outcome.paths.iter_mut().for_each(|path| path.newest = None);
             assert_eq!(format!("{outcome:?}"), format!("{expected:?}"));
         }
     }
@@ -530,6 +534,16 @@ fn note_acked(entry: &Entry, path: &mut PathOutcome, earliest: bool) {
     if entry.transmissions == 1 {
         path.sample = path.sample.max(Some(entry.sent_at));
         path.largest = path.largest.max((entry.wire, entry.sent_at));
+    }
+}
+
+/// Each chunk that was found lost has its sending, and each sample too.
+fn check_sendings(outcome: &AckOutcome) {
+    for (index, path) in outcome.paths.iter().enumerate() {
+        let here = outcome.lost.iter().filter(|(on, ..)| on.index() == index);
+        let bytes = here.clone().map(|(.., bytes)| bytes).sum::<usize>();
+        assert_eq!((here.count() as u32, bytes), (path.lost, path.lost_bytes));
+        assert_eq!(path.newest.is_some(), path.sample.is_some());
     }
 }
 

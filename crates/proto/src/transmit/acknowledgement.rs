@@ -164,6 +164,11 @@ impl Sender {
         cx.counters.fast_recoveries += u64::from(outcome.recoveries);
         for index in 0..cx.paths.len() {
             let path = PathId(index as u8);
+            if outcome.paths[index].lost > 0 {
+                let here = outcome.lost.iter().filter(|(on, ..)| *on == path);
+                let lost = here.map(|(_, no, bytes)| (*no, *bytes));
+                cx.paths.path_mut(path).on_sendings_lost(cx.now, lost);
+            }
             self.apply_to_path(cx, path, &outcome.paths[index]);
             if outcome.paths[index].phase == Phase::Reduced {
                 self.retransmit_at_once(cx, path);
@@ -212,7 +217,7 @@ impl Sender {
         }
         if changed {
             path.fast_recoveries += u64::from(reduction.is_some());
-            path.control.on_report(&Report {
+            let report = Report {
                 now: cx.now,
                 prior_flight: path.flight.progress().bytes_before,
                 acked: outcome.newly_acked,
@@ -222,15 +227,19 @@ impl Sender {
                 recovering: outcome.phase == Phase::Recovering,
                 advanced: outcome.advanced,
                 all_acked: path.flight.is_empty() && (split || self.outstanding.is_empty()),
-                application_limited: false,
+                application_limited: !self.wait.is_for_network(),
                 smoothed_rtt: path.rtt.smoothed(),
                 latest_rtt: outcome
                     .sample
                     .map(|sent_at| cx.now.saturating_duration_since(sent_at)),
                 min_rtt: path.rtt.min(),
-                sample: None,
+                sample: path.sample_rate(cx.now, outcome.newly_acked, outcome.newest),
                 coupling,
-            });
+            };
+            path.control.on_report(&report);
+            if self.outstanding.uses_rack() {
+                path.follow_recovery(&report);
+            }
         }
         path.delivery.on_lost(outcome.lost);
         path.open_burst(cx.now, outcome.newly_acked, max_burst);

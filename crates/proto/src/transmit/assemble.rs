@@ -150,7 +150,7 @@ impl Assembler<'_> {
         batch: Option<Batch>,
     ) -> Option<(PathId, usize)> {
         self.sender.drop_expired(cx);
-        let turn = self.sender.data_turn(cx);
+        let turn = self.sender.next_turn(cx);
         let Some(id) = self.next_path(cx, turn) else {
             if self.search == Search::Open {
                 self.search = Search::Exhausted;
@@ -209,7 +209,8 @@ impl Assembler<'_> {
                     self.search = Search::ProbeDue;
                 }
                 self.sender.note_probe(cx, id);
-                cx.paths.path_mut(id).on_packet_sent(cx.now);
+                let starved = self.sender.was_starved();
+                cx.paths.path_mut(id).on_packet_sent(cx.now, starved);
                 self.sender.queue.on_packet();
             }
         }

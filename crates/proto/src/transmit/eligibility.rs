@@ -2,26 +2,47 @@
 
 use super::{Cx, Sender};
 use crate::negotiation::Capabilities;
-use crate::path::{Candidate, Choice, Offer, PathId};
+use crate::path::{Candidate, Choice, Offer, Path, PathId};
 use crate::recovery::ChunkState;
+use crate::time::Timestamp;
 
 impl Sender {
+    /// The next turn; if there is none, the reason is kept.
+    #[inline]
+    pub(super) fn next_turn(&mut self, cx: &mut Cx<'_>) -> Option<DataTurn> {
+        match self.data_turn(cx) {
+            Ok(turn) => Some(turn),
+            Err(wait) => {
+                self.wait = wait;
+                if !wait.is_for_network() {
+                    cx.paths.iter_mut().for_each(Path::on_application_limited);
+                }
+                None
+            }
+        }
+    }
+
+    /// Whether no data had waited for the network when the sender was last asked for a packet.
+    pub(super) fn was_starved(&self) -> bool {
+        !self.wait.is_for_network()
+    }
+
     /// Whether a DATA chunk may leave now, and where it goes (§6.1 A to E).
-    pub(super) fn data_turn(&mut self, cx: &mut Cx<'_>) -> Option<DataTurn> {
+    fn data_turn(&mut self, cx: &mut Cx<'_>) -> Result<DataTurn, Wait> {
         if !cx.phase.sends_data() {
-            return None;
+            return Err(Wait::Phase);
         }
         if self.outstanding.first_lost().is_some() {
             match self.retransmission_turn(cx) {
-                Retransmit::Turn(turn) => return Some(turn),
-                Retransmit::Waits => return None,
+                Retransmit::Turn(turn) => return Ok(turn),
+                Retransmit::Waits(wait) => return Err(wait),
                 Retransmit::Nothing => {}
             }
         }
         if cx.config.multipath.reschedule && self.reschedule(cx) {
             return match self.retransmission_turn(cx) {
-                Retransmit::Turn(turn) => Some(turn),
-                Retransmit::Waits => None,
+                Retransmit::Turn(turn) => Ok(turn),
+                Retransmit::Waits(wait) => Err(wait),
                 Retransmit::Nothing => self.new_turn(cx),
             };
         }
@@ -34,23 +55,27 @@ impl Sender {
             return Retransmit::Nothing;
         };
         let path = self.retransmission_path(cx, index);
-        if cx.paths.path(path).may_retransmit() {
-            Retransmit::Turn(DataTurn { path, new: None })
-        } else if cx.paths.retransmits_on_same_path() {
+        let on = cx.paths.path(path);
+        let wait = match on.paced_until(cx.now) {
+            _ if !on.may_retransmit() => Wait::Window,
+            Some(until) => Wait::Pacer(until),
+            None => return Retransmit::Turn(DataTurn { path, new: None }),
+        };
+        if cx.paths.retransmits_on_same_path() {
             Retransmit::Nothing
         } else {
-            Retransmit::Waits
+            Retransmit::Waits(wait)
         }
     }
 
     /// Where the next new chunk goes, if it may leave.
-    fn new_turn(&mut self, cx: &mut Cx<'_>) -> Option<DataTurn> {
+    fn new_turn(&mut self, cx: &mut Cx<'_>) -> Result<DataTurn, Wait> {
         if self.queue.is_empty() {
-            return None;
+            return Err(Wait::Queue);
         }
         let limit = self.payload_limit(cx);
         let new = NewChunk {
-            len: self.queue.peek(limit)?,
+            len: self.queue.peek(limit).ok_or(Wait::Queue)?,
             limit,
         };
         if cx.paths.spreads() {
@@ -58,7 +83,8 @@ impl Sender {
         }
         let id = cx.paths.choose(Candidate::New);
         cx.paths.path_mut(id).decay_when_idle(cx.now);
-        self.may_begin(cx, id, new.len).then_some(DataTurn {
+        self.may_begin(cx, id, new.len)?;
+        Ok(DataTurn {
             path: id,
             new: Some(new),
         })
@@ -108,14 +134,26 @@ impl Sender {
 
     /// Rules A, B and D of §6.1 and Nagle's, for the first new chunk of a packet.
     #[inline(always)]
-    fn may_begin(&mut self, cx: &mut Cx<'_>, id: PathId, len: usize) -> bool {
+    fn may_begin(&mut self, cx: &mut Cx<'_>, id: PathId, len: usize) -> Result<(), Wait> {
         if !self.may_join(cx, id, len) {
-            return false;
+            return Err(Wait::Peer);
         }
         let max_burst = cx.config.max_burst;
         let nagle = self.nagle_waits(cx);
         let path = cx.paths.path_mut(id);
-        !nagle && path.has_cwnd_room() && path.has_burst_room(cx.now, max_burst)
+        if nagle {
+            return Err(Wait::Nagle);
+        }
+        if !path.has_cwnd_room() {
+            return Err(Wait::Window);
+        }
+        if let Some(until) = path.paced_until(cx.now) {
+            return Err(Wait::Pacer(until));
+        }
+        if !path.has_burst_room(cx.now, max_burst) {
+            return Err(Wait::Burst);
+        }
+        Ok(())
     }
 
     /// Rule A of §6.1, and whether the next TSN could be acknowledged by a gap block.
@@ -158,18 +196,25 @@ impl Sender {
     }
 
     /// Where a new chunk may leave now, of several paths.
-    fn spread_turn(&mut self, cx: &mut Cx<'_>, new: NewChunk) -> Option<DataTurn> {
+    fn spread_turn(&mut self, cx: &mut Cx<'_>, new: NewChunk) -> Result<DataTurn, Wait> {
         let control = cx.paths.data_path();
-        if !self.window_lets(cx, control, new.len) || self.nagle_waits(cx) {
-            return None;
+        if !self.window_lets(cx, control, new.len) {
+            return Err(Wait::Peer);
+        }
+        if self.nagle_waits(cx) {
+            return Err(Wait::Nagle);
         }
         for path in cx.paths.iter_mut() {
             path.decay_when_idle(cx.now);
         }
         let offer = self.offer(cx, new.len);
         match cx.paths.schedule(cx.now, &offer) {
-            Choice::Send(path) => Some(DataTurn { path, new: Some(new) }),
-            Choice::Wait => None,
+            Choice::Send(path) => Ok(DataTurn { path, new: Some(new) }),
+            Choice::Wait => {
+                let open = cx.paths.iter().filter(|path| path.has_cwnd_room());
+                let paced = open.filter_map(|path| path.paced_until(cx.now)).min();
+                Err(paced.map_or(Wait::Window, Wait::Pacer))
+            }
         }
     }
 
@@ -241,7 +286,33 @@ enum Retransmit {
     /// There is none, or it waits for its own path and others have room.
     Nothing,
     /// Rule C: while a retransmission waits, no new data leaves.
-    Waits,
+    Waits(Wait),
+}
+
+/// Why no data leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// The state of the association lets none.
+    Phase,
+    /// None waits, or none that may be sent in parts.
+    Queue,
+    /// The peer's receive window, the range of TSNs that gap ack blocks can name, or the delay bound.
+    Peer,
+    /// Small messages are bundled (RFC 9260 §6.1, Nagle).
+    Nagle,
+    /// The congestion window.
+    Window,
+    /// The pacer, until then.
+    Pacer(Timestamp),
+    /// `Max.Burst`.
+    Burst,
+}
+
+impl Wait {
+    /// Whether the network holds data back, and not the application or the peer.
+    pub(crate) fn is_for_network(self) -> bool {
+        matches!(self, Self::Window | Self::Pacer(_) | Self::Burst)
+    }
 }
 
 /// A chunk that may leave.

@@ -19,6 +19,7 @@ use anabranch_wire::chunk::GapAckBlock;
 use anabranch_wire::{StreamId, Tsn};
 
 pub(crate) use assemble::{Assembler, Search, write_packet};
+use eligibility::Wait;
 pub(crate) use peer_window::PeerWindow;
 
 use crate::config::Config;
@@ -123,6 +124,8 @@ pub(crate) struct Sender {
     policy: AbandonPolicy,
     sources: ControlSources,
     pub(crate) happened: Happened,
+    /// Why no data left when the sender was last asked for a packet.
+    wait: Wait,
     /// Kept between acknowledgements for their memory.
     outcome: AckOutcome,
     ack_blocks: [Vec<GapAckBlock>; 2],
@@ -139,6 +142,7 @@ impl Sender {
             policy: AbandonPolicy::default(),
             sources: ControlSources::new(config),
             happened: Happened::default(),
+            wait: Wait::Phase,
             outcome: AckOutcome::default(),
             ack_blocks: Default::default(),
         }
@@ -187,12 +191,17 @@ impl Sender {
     /// No timer runs any more.
     pub(crate) fn stop(&mut self) {
         self.window_probe = None;
+        self.wait = Wait::Phase;
     }
 
     /// The first deadline of the timers that belong to no path.
     pub(crate) fn deadline(&self, config: &Config) -> Option<Timestamp> {
         let forward = self.sources.forward.timer(&self.outstanding);
-        let timers = [self.window_probe, forward, self.expiry(config)];
+        let paced = match self.wait {
+            Wait::Pacer(until) => Some(until),
+            _ => None,
+        };
+        let timers = [self.window_probe, forward, self.expiry(config), paced];
         timers.into_iter().flatten().min()
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Cx, Sender};
 use crate::controller::{Controller, Reduction, Report};
-use crate::path::{Candidate, PathId};
+use crate::path::{Candidate, PathId, SendNo, Sending};
 
 impl Sender {
     /// T3-rtx expired for a path: all that is in flight there is lost. Answers whether the peer, and not the network, dropped it,
@@ -20,6 +20,11 @@ impl Sender {
             path.rtt.back_off();
         }
         let prior_flight = path.flight.bytes();
+        let open = path.flight.range(path.flight.earliest());
+        let open: Vec<_> = open
+            .filter(|(_, sending)| path.rate.is_some() && sending.is_open())
+            .map(|(no, sending)| (no, self.outstanding.chunk(sending.tsn).fragment.wire_len()))
+            .collect();
         // F-RTO: the first timeout may be spurious, and takes one chunk for lost.
         let first = path.silent_timeouts == 1 && self.outstanding.uses_rack();
         let lost = if first && !dropped {
@@ -30,6 +35,13 @@ impl Sender {
         let path = cx.paths.path_mut(id);
         let lost_bytes = prior_flight - path.flight.bytes();
         path.delivery.on_lost(lost);
+        path.recovery = None;
+        if !dropped {
+            let flight = &path.flight;
+            let is_open = |no: SendNo| flight.get(no).is_some_and(Sending::is_open);
+            let gone: Vec<_> = open.into_iter().filter(|(no, _)| !is_open(*no)).collect();
+            path.on_sendings_lost(cx.now, gone.into_iter());
+        }
         if !dropped {
             path.single_packet = true;
             path.control.on_report(&Report {
@@ -42,7 +54,7 @@ impl Sender {
                 recovering: false,
                 advanced: false,
                 all_acked: false,
-                application_limited: false,
+                application_limited: !self.wait.is_for_network(),
                 smoothed_rtt: path.rtt.smoothed(),
                 latest_rtt: None,
                 min_rtt: path.rtt.min(),

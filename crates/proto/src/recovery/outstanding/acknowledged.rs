@@ -394,6 +394,7 @@ impl Newly {
             let sent_at = chunk.sent_at;
             if path.sample.is_none_or(|newest| newest < sent_at) {
                 path.sample = Some(sent_at);
+                path.newest = Some(chunk.sequence);
             }
             let (largest, its) = path.largest;
             if size > largest || (size == largest && sent_at > its) {

@@ -243,6 +243,8 @@ impl Outstanding {
                 outcome.given_up.push(index);
                 outcome.early_discards += 1;
                 if rules.early_discard_cuts {
+                    let size = chunk.fragment.wire_len();
+                    outcome.lost.push((chunk.path, chunk.sequence, size));
                     let path = &mut outcome.paths[chunk.path.index()];
                     path.lost += 1;
                     path.lost_bytes += chunk.fragment.wire_len();

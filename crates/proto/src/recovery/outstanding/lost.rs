@@ -136,6 +136,9 @@ impl Loss<'_> {
             return;
         }
         chunk.leave(paths);
+        self.outcome
+            .lost
+            .push((chunk.path, chunk.sequence, chunk.fragment.wire_len()));
         chunk.fast_retransmitted = true;
         if chunk.abandoned || self.judge.abandons(chunk) {
             chunk.state = ChunkState::GivenUp;

@@ -2,6 +2,7 @@
 
 use anabranch_wire::StreamId;
 
+use crate::path::{PathId, SendNo};
 use crate::recovery::episode::Phase;
 use crate::time::Timestamp;
 
@@ -29,6 +30,8 @@ pub(crate) struct PathOutcome {
     pub(crate) restarts_t3: bool,
     /// When the newest of the chunks acknowledged at their first transmission had left: an RTT sample (Karn).
     pub(crate) sample: Option<Timestamp>,
+    /// The sending of that chunk.
+    pub(crate) newest: Option<SendNo>,
     /// The size of the largest of them, and when that had left.
     pub(crate) largest: (usize, Timestamp),
     pub(crate) answer: Answer,
@@ -71,6 +74,8 @@ pub(crate) struct AckOutcome {
     pub(crate) arrived: Vec<(StreamId, Timestamp)>,
     /// Chunks whose last retransmission was spurious: their acknowledgement came sooner than a round trip after it.
     pub(crate) disproved: Vec<u64>,
+    /// Sendings found lost, with their paths and their bytes in packets.
+    pub(crate) lost: Vec<(PathId, SendNo, usize)>,
 }
 
 impl AckOutcome {
@@ -85,11 +90,14 @@ impl AckOutcome {
         given_up.clear();
         arrived.clear();
         disproved.clear();
+        let mut lost = core::mem::take(&mut self.lost);
+        lost.clear();
         *self = Self {
             paths: kept,
             given_up,
             arrived,
             disproved,
+            lost,
             ..Self::default()
         };
     }

@@ -1,0 +1,123 @@
+//! A token bucket: packets leave at the rate that the congestion controller gives, in batches of its quantum.
+//!
+//! A batch may be as long as the quantum, so that segmentation offload has something to do; then nothing leaves until there are
+//! tokens for another one. Tokens pile up for a timer that is late, but not for a pause.
+
+use core::time::Duration;
+
+use crate::controller::Pace;
+use crate::time::Timestamp;
+
+/// How late a timer may be without a loss of rate.
+const LATENESS: Duration = Duration::from_millis(2);
+
+/// The tokens of one path.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pacer {
+    /// Bytes that may leave; negative after a batch that was longer.
+    tokens: f64,
+    /// When they were counted; `None` before the first packet.
+    counted: Option<Timestamp>,
+    /// A batch is over: nothing leaves until there are tokens for the next.
+    rests: bool,
+}
+
+impl Pacer {
+    fn tokens(&self, now: Timestamp, pace: &Pace) -> f64 {
+        let most = pace.quantum as f64 + pace.rate * LATENESS.as_secs_f64();
+        match self.counted {
+            None => most,
+            Some(at) => {
+                let elapsed = now.saturating_duration_since(at).as_secs_f64();
+                (self.tokens + pace.rate * elapsed).min(most)
+            }
+        }
+    }
+
+    /// When the next packet may leave, if not now.
+    pub(crate) fn waits_until(&self, now: Timestamp, pace: &Pace) -> Option<Timestamp> {
+        let tokens = self.tokens(now, pace);
+        let wanted = if self.rests { pace.quantum as f64 } else { 0.0 };
+        // Less than a byte is the rounding of the last wait.
+        if tokens > wanted - 1.0 {
+            return None;
+        }
+        let seconds = (pace.quantum as f64 - tokens) / pace.rate.max(1.0);
+        let nanos = (seconds * 1e9).ceil().clamp(1.0, 60e9);
+        Some(now + Duration::from_nanos(nanos as u64))
+    }
+
+    /// A packet of `bytes` left.
+    pub(crate) fn on_sent(&mut self, now: Timestamp, bytes: usize, pace: &Pace) {
+        self.tokens = self.tokens(now, pace) - bytes as f64;
+        self.counted = Some(now);
+        self.rests = self.tokens < 1.0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sends packets of 1,000 bytes for a second, and polls as late as given; answers the bytes, and the longest batch.
+    fn run(pace: &Pace, late: Duration) -> (usize, usize) {
+        let (mut pacer, mut now) = (Pacer::default(), Timestamp::ZERO);
+        let (mut sent, mut longest) = (0, 0);
+        while now < Timestamp::from_millis(1000) {
+            let mut batch = 0;
+            let next = loop {
+                match pacer.waits_until(now, pace) {
+                    Some(next) => break next,
+                    None => {
+                        pacer.on_sent(now, 1000, pace);
+                        batch += 1000;
+                    }
+                }
+            };
+            (sent, longest) = (sent + batch, longest.max(batch));
+            now = next + late;
+        }
+        (sent, longest)
+    }
+
+    #[test]
+    fn the_rate_is_kept_even_if_timers_are_late() {
+        for (rate, quantum) in [(50e3, 1000), (1e6, 2000), (125e6, 64_000)] {
+            let pace = Pace { rate, quantum };
+            let (sent, longest) = run(&pace, Duration::ZERO);
+            let most = quantum as f64 + rate * LATENESS.as_secs_f64();
+            assert!((sent as f64 - rate).abs() <= most + 1000.0, "{rate}: {sent}");
+            assert!(longest as f64 <= most + 1000.0, "{rate}: {longest}");
+            let (late, _) = run(&pace, Duration::from_millis(1));
+            assert!(late as f64 >= 0.95 * rate, "{rate}: {late}");
+        }
+    }
+
+    #[test]
+    fn a_batch_is_followed_by_a_rest() {
+        let pace = Pace {
+            rate: 1e6,
+            quantum: 10_000,
+        };
+        let mut pacer = Pacer::default();
+        for _ in 0..12 {
+            pacer.on_sent(Timestamp::ZERO, 1000, &pace);
+        }
+        let next = pacer.waits_until(Timestamp::ZERO, &pace);
+        assert_eq!(next, Some(Timestamp::from_millis(10)));
+        assert!(pacer.waits_until(Timestamp::from_millis(5), &pace).is_some());
+        assert_eq!(pacer.waits_until(Timestamp::from_millis(10), &pace), None);
+    }
+
+    #[test]
+    fn a_pause_earns_no_more_than_a_batch_and_two_milliseconds() {
+        let pace = Pace {
+            rate: 50e3,
+            quantum: 1000,
+        };
+        let mut pacer = Pacer::default();
+        pacer.on_sent(Timestamp::ZERO, 1000, &pace);
+        let later = Timestamp::from_millis(60_000);
+        assert!((pacer.tokens(later, &pace) - 1100.0).abs() < 1.0);
+    }
+}

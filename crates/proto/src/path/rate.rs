@@ -1,0 +1,184 @@
+//! Delivery rates of a path (draft-ietf-ccwg-bbr §4.1): each packet remembers how much the path had delivered when it left, and its
+//! acknowledgement tells how fast the path delivered since.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use super::flight::SendNo;
+use crate::controller::{LostPacket, RateSample};
+use crate::time::Timestamp;
+
+/// A packet in flight, and the path when it left.
+#[derive(Clone, Copy, Debug)]
+struct Snapshot {
+    /// Its first sending; its last is the one before the next packet's first.
+    first: SendNo,
+    sent_at: Timestamp,
+    delivered: u64,
+    delivered_at: Timestamp,
+    /// When the packet left whose acknowledgement was the newest then.
+    first_sent_at: Timestamp,
+    flight: usize,
+    lost: u64,
+    application_limited: bool,
+}
+
+/// The delivery rate of one path.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RateSampler {
+    packets: VecDeque<Snapshot>,
+    /// Bytes delivered and found lost in all.
+    delivered: u64,
+    lost: u64,
+    delivered_at: Timestamp,
+    first_sent_at: Timestamp,
+    /// The sender ran out of data: packets are marked until so many bytes are delivered.
+    limited_until: u64,
+}
+
+impl RateSampler {
+    /// A packet left whose first sending is `first`, with `bytes` of DATA chunks; with them `flight` bytes are in flight.
+    pub(crate) fn on_sent(&mut self, now: Timestamp, first: SendNo, bytes: usize, flight: usize) {
+        if flight <= bytes {
+            self.first_sent_at = now;
+            self.delivered_at = now;
+        }
+        self.packets.push_back(Snapshot {
+            first,
+            sent_at: now,
+            delivered: self.delivered,
+            delivered_at: self.delivered_at,
+            first_sent_at: self.first_sent_at,
+            flight,
+            lost: self.lost,
+            application_limited: self.limited_until > 0,
+        });
+    }
+
+    /// The sender has no data though the window has room; `flight` bytes are in flight.
+    pub(crate) fn on_application_limited(&mut self, flight: usize) {
+        self.limited_until = (self.delivered + flight as u64).max(1);
+    }
+
+    fn find(&self, no: SendNo) -> Option<&Snapshot> {
+        let behind = self.packets.partition_point(|packet| packet.first <= no);
+        self.packets.get(behind.checked_sub(1)?)
+    }
+
+    /// `bytes` were acknowledged; the newest of them that arrived for sure is the sending `newest`. `least_rtt` is the path's. Answers
+    /// the delivery rate; none if it was measured over less than a round trip.
+    pub(crate) fn on_acknowledged(
+        &mut self,
+        now: Timestamp,
+        bytes: usize,
+        newest: Option<SendNo>,
+        least_rtt: Option<Duration>,
+    ) -> Option<RateSample> {
+        self.delivered += bytes as u64;
+        self.delivered_at = now;
+        if self.delivered > self.limited_until {
+            self.limited_until = 0;
+        }
+        let packet = *self.find(newest?)?;
+        self.first_sent_at = packet.sent_at;
+        let sending = packet.sent_at.saturating_duration_since(packet.first_sent_at);
+        let arriving = now.saturating_duration_since(packet.delivered_at);
+        let interval = sending.max(arriving);
+        if least_rtt.is_some_and(|least| interval < least) || interval.is_zero() {
+            return None;
+        }
+        Some(RateSample {
+            delivered: self.delivered - packet.delivered,
+            interval,
+            application_limited: packet.application_limited,
+            rtt: Some(now.saturating_duration_since(packet.sent_at)),
+            flight_when_sent: packet.flight,
+            lost: self.lost - packet.lost,
+            delivered_before: packet.delivered,
+            total_delivered: self.delivered,
+        })
+    }
+
+    /// The sending `no`, with `bytes`, was found lost; answers its packet.
+    pub(crate) fn on_lost(&mut self, now: Timestamp, no: SendNo, bytes: usize) -> Option<LostPacket> {
+        self.lost += bytes as u64;
+        let packet = self.find(no)?;
+        Some(LostPacket {
+            now,
+            bytes,
+            flight_when_sent: packet.flight,
+            lost_since: self.lost - packet.lost,
+            application_limited: packet.application_limited,
+        })
+    }
+
+    /// Nothing before the sending `earliest` is in flight.
+    pub(crate) fn forget_before(&mut self, earliest: SendNo) {
+        while self.packets.get(1).is_some_and(|next| next.first <= earliest) {
+            self.packets.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::from_millis(millis)
+    }
+
+    /// Packets of one sending and 1,000 bytes, one each millisecond, acknowledged 40 ms later.
+    fn steady(sampler: &mut RateSampler) -> Option<RateSample> {
+        let mut sample = None;
+        for ms in 0..100 {
+            if let Some(no) = u64::checked_sub(ms, 40) {
+                sample = sampler.on_acknowledged(at(ms), 1000, Some(no), Some(Duration::from_millis(40)));
+                sampler.forget_before(no + 1);
+            }
+            sampler.on_sent(at(ms), ms, 1000, 1000 * (ms.min(40) as usize + 1));
+        }
+        sample
+    }
+
+    #[test]
+    fn a_steady_flow_shows_its_rate() {
+        let mut sampler = RateSampler::default();
+        let sample = steady(&mut sampler).expect("a sample");
+        assert_eq!(sample.interval, Duration::from_millis(40));
+        assert!((sample.rate() - 1e6).abs() < 1.0, "{}", sample.rate());
+        assert_eq!(sample.total_delivered - sample.delivered_before, sample.delivered);
+        assert!(sampler.packets.len() <= 41, "what is acknowledged is forgotten");
+    }
+
+    #[test]
+    fn acknowledgements_that_come_at_once_show_no_more_than_was_sent() {
+        let mut sampler = RateSampler::default();
+        (0..50).for_each(|ms| sampler.on_sent(at(ms), ms, 1000, 1000 * (ms as usize + 1)));
+        let sample = sampler.on_acknowledged(at(90), 50_000, Some(49), None);
+        assert!(sample.expect("a sample").rate() < 1e6);
+    }
+
+    #[test]
+    fn packets_after_a_lack_of_data_are_marked_until_a_round_trip_has_passed() {
+        let mut sampler = RateSampler::default();
+        sampler.on_sent(at(0), 0, 1000, 1000);
+        sampler.on_application_limited(1000);
+        sampler.on_sent(at(5), 1, 1000, 2000);
+        let first = sampler.on_acknowledged(at(40), 1000, Some(0), None);
+        assert!(!first.expect("a sample").application_limited, "it left before");
+        let second = sampler.on_acknowledged(at(45), 1000, Some(1), None);
+        assert!(second.expect("a sample").application_limited);
+        assert_eq!(sampler.limited_until, 0);
+    }
+
+    #[test]
+    fn losses_are_counted_from_the_sending_of_each_packet() {
+        let mut sampler = RateSampler::default();
+        (0..3).for_each(|no| sampler.on_sent(at(no), no, 1000, 1000 * (no as usize + 1)));
+        let first = sampler.on_lost(at(50), 0, 1000).expect("it is known");
+        let second = sampler.on_lost(at(50), 1, 1000).expect("it is known");
+        assert_eq!((first.lost_since, first.flight_when_sent), (1000, 1000));
+        assert_eq!((second.lost_since, second.flight_when_sent), (2000, 2000));
+    }
+}
