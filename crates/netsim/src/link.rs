@@ -28,6 +28,7 @@ mod packet;
 mod report;
 
 pub use packet::LinkPacket;
+use packet::mark_ce;
 pub use report::{Fate, LinkStats, LossCause};
 
 /// The generators of a link, one for each process.
@@ -169,6 +170,10 @@ impl<P: LinkPacket> Link<P> {
             self.count(fate);
             return fate;
         }
+        let (held_bytes, held_packets) = (self.queue.bytes(), self.queue.packets());
+        let threshold = self.config.ecn_mark;
+        fate.marked = threshold.is_some_and(|threshold| threshold.is_exceeded(held_bytes, held_packets))
+            && mark_ce(&mut packet);
         let departure = self.transmit(now, len);
         self.count(fate);
         if fate.lost.is_some() {
@@ -228,6 +233,7 @@ impl<P: LinkPacket> Link<P> {
                 duplicated,
                 corrupted,
                 late,
+                marked: false,
             }
         }
     }
@@ -288,6 +294,7 @@ impl<P: LinkPacket> Link<P> {
         self.stats.duplicated += u64::from(fate.duplicated);
         self.stats.corrupted += u64::from(fate.corrupted);
         self.stats.reordered += u64::from(fate.late);
+        self.stats.marked += u64::from(fate.marked);
     }
 }
 

@@ -63,6 +63,49 @@ impl FromStr for QueueLimit {
     }
 }
 
+/// From which length of the queue on a link marks packets CE, by its length at the moment alone (RFC 8257 §3.1 has such a threshold).
+///
+/// A packet is marked if, when it comes, the queue already holds more than the threshold, the packet in transmission included.
+/// Packets that are Not-ECT are not marked, and none is dropped for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MarkThreshold {
+    /// So many bytes.
+    Bytes(u64),
+    /// So many packets.
+    Packets(u64),
+}
+
+impl MarkThreshold {
+    /// Whether a packet that comes now is to be marked.
+    pub(crate) fn is_exceeded(self, bytes: u64, packets: u64) -> bool {
+        match self {
+            Self::Bytes(threshold) => bytes > threshold,
+            Self::Packets(threshold) => packets > threshold,
+        }
+    }
+}
+
+impl fmt::Display for MarkThreshold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Bytes(bytes) => units::write_with_unit(f, bytes, units::SIZE),
+            Self::Packets(packets) => write!(f, "{packets}p"),
+        }
+    }
+}
+
+impl FromStr for MarkThreshold {
+    type Err = ();
+
+    /// Reads `30kb` or `20p`.
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let bytes = units::with_unit(text, units::SIZE).map(Self::Bytes);
+        let packets = || units::with_unit(text, &[("p", 1)]).map(Self::Packets);
+        bytes.or_else(packets).ok_or(())
+    }
+}
+
 /// What a queue holds at a time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Queue {

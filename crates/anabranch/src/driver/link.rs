@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anabranch_netsim::{Link, LinkConfig, LinkStats, Packet};
+use anabranch_netsim::{Ecn, Link, LinkConfig, LinkStats, Packet};
 use anabranch_proto::Timestamp;
 use bytes::Bytes;
 use tokio::sync::{Notify, watch};
@@ -173,6 +173,7 @@ impl LinkDoor {
                     destination: outgoing.destination,
                     payload: payload.into(),
                     may_fragment: outgoing.may_fragment,
+                    ecn: Ecn::NotEct,
                 },
             );
         }
@@ -206,6 +207,7 @@ impl LinkDoor {
                     payload: datagram.payload.into(),
                     // Whether its sender allowed it cannot be seen any more.
                     may_fragment: false,
+                    ecn: Ecn::NotEct,
                 },
             );
         }
@@ -365,6 +367,7 @@ mod tests {
             destination: at(destination),
             payload: vec![0; len].into(),
             may_fragment: false,
+            ecn: Ecn::NotEct,
         }
     }
 

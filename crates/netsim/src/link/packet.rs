@@ -2,6 +2,8 @@
 
 use bytes::Bytes;
 
+use crate::ecn::Ecn;
+use crate::flow::FiveTuple;
 use crate::random::Generator;
 
 /// What a link carries.
@@ -12,6 +14,21 @@ pub trait LinkPacket: Clone {
     /// Whether it passes a link with a smaller MTU, in pieces; they share its fate.
     fn may_fragment(&self) -> bool {
         true
+    }
+
+    /// Its ECN codepoint. A packet without one is Not-ECT, and no queue marks it.
+    fn ecn(&self) -> Ecn {
+        Ecn::NotEct
+    }
+
+    /// Sets its ECN codepoint; called only with CE, and only if [`ecn`](Self::ecn) is ECN-capable.
+    fn set_ecn(&mut self, ecn: Ecn) {
+        let _ = ecn;
+    }
+
+    /// What tells its flow from others. Packets without a 5-tuple are of one flow.
+    fn five_tuple(&self) -> Option<FiveTuple> {
+        None
     }
 
     /// Changes some of its bits, as a bad line would; must not change other copies of it.
@@ -38,6 +55,15 @@ impl LinkPacket for Bytes {
         flip_bits(&mut copy, random);
         *self = copy.into();
     }
+}
+
+/// Marks a packet CE (RFC 3168 §5); false if it is Not-ECT and stays so.
+pub(crate) fn mark_ce(packet: &mut impl LinkPacket) -> bool {
+    let capable = packet.ecn().is_capable();
+    if capable {
+        packet.set_ecn(Ecn::Ce);
+    }
+    capable
 }
 
 /// Flips one to three bits. A CRC-32C finds any three wrong bits in packets of these sizes, so that a damaged

@@ -27,6 +27,8 @@ pub struct Fate {
     pub corrupted: bool,
     /// It arrives late, out of order.
     pub late: bool,
+    /// The queue marked it CE when it came.
+    pub marked: bool,
 }
 
 /// What a link did since it was made.
@@ -49,6 +51,8 @@ pub struct LinkStats {
     pub lost_down: u64,
     /// Packets larger than the link's MTU.
     pub lost_too_large: u64,
+    /// Packets that the queue marked CE, or would have if they had not had the mark already.
+    pub marked: u64,
     /// Copies made.
     pub duplicated: u64,
     /// Packets damaged.

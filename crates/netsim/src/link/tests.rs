@@ -3,10 +3,34 @@
 use bytes::Bytes;
 
 use super::*;
+use crate::ecn::Ecn;
 use crate::loss::LossModel;
-use crate::queue::QueueLimit;
+use crate::queue::{MarkThreshold, QueueLimit};
 
 const MS: Duration = Duration::from_millis(1);
+
+/// A packet of 1,000 bytes with a codepoint and a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Marked {
+    number: u32,
+    ecn: Ecn,
+}
+
+impl LinkPacket for Marked {
+    fn wire_len(&self) -> usize {
+        1000
+    }
+
+    fn ecn(&self) -> Ecn {
+        self.ecn
+    }
+
+    fn set_ecn(&mut self, ecn: Ecn) {
+        self.ecn = ecn;
+    }
+
+    fn corrupt(&mut self, _: &mut Generator) {}
+}
 
 fn packet(number: u32, len: usize) -> Bytes {
     let mut bytes = vec![0; len];
@@ -205,4 +229,45 @@ fn lost_packets_take_their_time_on_the_link() {
     );
     link.enqueue(Timestamp::ZERO, packet(1, 1000));
     assert_eq!(drain(&mut link), [(Timestamp::from_millis(2), 1)]);
+}
+
+#[test]
+fn packets_that_find_more_than_the_threshold_are_marked_if_they_may_be() {
+    for threshold in [MarkThreshold::Packets(2), MarkThreshold::Bytes(2000)] {
+        let config = LinkConfig::default()
+            .with_rate(8_000_000)
+            .with_queue(QueueLimit::Packets(6))
+            .with_ecn_mark(threshold);
+        let mut link = Link::new(config, 1, "x");
+        let codepoints = [
+            Ecn::Ect0,
+            Ecn::Ect0,
+            Ecn::Ect0,
+            Ecn::Ect0,
+            Ecn::NotEct,
+            Ecn::Ect1,
+            Ecn::Ect0,
+        ];
+        let fates: Vec<_> = (0..)
+            .zip(codepoints)
+            .map(|(number, ecn)| link.enqueue(Timestamp::ZERO, Marked { number, ecn }))
+            .collect();
+        let marked: Vec<_> = fates.iter().map(|fate| fate.marked).collect();
+        assert_eq!(
+            marked,
+            [false, false, false, true, false, true, false],
+            "{threshold}"
+        );
+        assert_eq!(
+            fates[6].lost,
+            Some(LossCause::Queue),
+            "a full queue marks nothing"
+        );
+        let came: Vec<_> = core::iter::from_fn(|| link.poll(Timestamp::from_millis(9)))
+            .map(|packet| packet.ecn)
+            .collect();
+        let expected = [Ecn::Ect0, Ecn::Ect0, Ecn::Ect0, Ecn::Ce, Ecn::NotEct, Ecn::Ce];
+        assert_eq!(came, expected);
+        assert_eq!((link.stats().marked, link.stats().lost_queue), (2, 1));
+    }
 }
