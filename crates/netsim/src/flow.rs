@@ -27,6 +27,33 @@ impl FiveTuple {
             protocol,
         }
     }
+
+    /// A hash that differs from perturbation to perturbation, and is the same in every build.
+    pub(crate) fn hash(&self, perturbation: u64) -> u64 {
+        let mut hash = mix(perturbation);
+        let mut add = |word: u64| hash = mix(hash ^ word);
+        for end in [self.source, self.destination] {
+            match end.ip() {
+                IpAddr::V4(address) => add(u64::from(u32::from(address))),
+                IpAddr::V6(address) => {
+                    let bits = u128::from(address);
+                    add((bits >> 64) as u64);
+                    add(bits as u64);
+                }
+            }
+            add(u64::from(end.port()));
+        }
+        add(u64::from(self.protocol));
+        hash
+    }
+}
+
+/// Spreads each bit over all (the finalizer of SplitMix64: Steele, Lea and Flood 2014).
+fn mix(word: u64) -> u64 {
+    let word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
 }
 
 #[cfg(test)]
@@ -39,6 +66,25 @@ mod tests {
             destination: destination.parse().unwrap(),
             protocol,
         }
+    }
+
+    #[test]
+    fn every_part_and_the_perturbation_change_the_hash() {
+        let one = tuple("10.0.0.1:1", "10.0.0.2:2", 6);
+        assert_eq!(one.hash(7), one.hash(7));
+        for other in [
+            tuple("10.0.0.9:1", "10.0.0.2:2", 6),
+            tuple("10.0.0.1:9", "10.0.0.2:2", 6),
+            tuple("10.0.0.1:1", "10.0.0.9:2", 6),
+            tuple("10.0.0.1:1", "10.0.0.2:9", 6),
+            tuple("10.0.0.1:1", "10.0.0.2:2", 17),
+            tuple("10.0.0.2:2", "10.0.0.1:1", 6),
+        ] {
+            assert_ne!(one.hash(7), other.hash(7), "{other:?}");
+        }
+        assert_ne!(one.hash(7), one.hash(8));
+        let v6 = |last: &str| tuple(&format!("[fd00::{last}]:1"), "[fd00::2]:2", 6);
+        assert_ne!(v6("1").hash(7), v6("9").hash(7));
     }
 
     #[test]

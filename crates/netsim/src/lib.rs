@@ -9,6 +9,7 @@
 //!
 //! [`Link`] and [`PcapngWriter`] serve real sockets too: both are told the time.
 
+mod aqm;
 mod dumbbell;
 mod ecn;
 mod event_queue;
@@ -27,6 +28,7 @@ mod tcp;
 mod trace;
 mod units;
 
+pub use aqm::{Aqm, CoDelConfig, FqCoDelConfig};
 pub use dumbbell::{Dumbbell, DumbbellPair};
 pub use ecn::{Ecn, EcnCounts};
 pub use event_queue::EventQueue;

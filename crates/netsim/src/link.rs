@@ -11,13 +11,15 @@
 //!    way, or damaged, or doubled has taken its place in the queue and its time on the link.
 //! 4. It arrives a delay later, with jitter but in order; a late packet (reordering) leaves the order.
 //!
-//! Everything is known when a packet comes, so the only thing a link waits for is the next arrival.
+//! Everything is known when a packet comes, so the only thing a link waits for is the next arrival. If its queue is managed
+//! ([`Aqm`](crate::Aqm)), which packet leaves next is decided when the link is free: then a link waits for that, too.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
 use anabranch_proto::Timestamp;
 
+use crate::aqm::{Aqm, Discipline, Service, Waiting};
 use crate::link_config::LinkConfig;
 use crate::loss::LossState;
 use crate::queue::Queue;
@@ -28,7 +30,7 @@ mod packet;
 mod report;
 
 pub use packet::LinkPacket;
-use packet::mark_ce;
+pub(crate) use packet::mark_ce;
 pub use report::{Fate, LinkStats, LossCause};
 
 /// The generators of a link, one for each process.
@@ -48,6 +50,10 @@ pub struct Link<P> {
     random: Processes,
     loss: LossState,
     queue: Queue,
+    /// The packets that wait in a managed queue.
+    waiting: Discipline<P>,
+    /// Of the hash by which a managed queue tells flows apart.
+    perturbation: u64,
     down: bool,
     /// When the last packet taken has been sent.
     idle_at: Timestamp,
@@ -60,6 +66,8 @@ pub struct Link<P> {
     /// Late packets by arrival and turn.
     late: BTreeMap<(Timestamp, u64), P>,
     late_turn: u64,
+    /// Bytes of `in_order` and `late`.
+    sent_bytes: u64,
     stats: LinkStats,
 }
 
@@ -68,7 +76,10 @@ impl<P: LinkPacket> Link<P> {
     #[must_use]
     pub fn new(config: LinkConfig, seed: u64, label: &str) -> Self {
         let process = |name: &str| Generator::of_process(seed, &format!("{label}/{name}"));
+        let perturbation = process("flows").next_u64();
         Self {
+            waiting: Discipline::new(config.aqm, perturbation),
+            perturbation,
             config,
             random: Processes {
                 loss: process("loss"),
@@ -86,6 +97,7 @@ impl<P: LinkPacket> Link<P> {
             in_order: VecDeque::new(),
             late: BTreeMap::new(),
             late_turn: 0,
+            sent_bytes: 0,
             stats: LinkStats::default(),
         }
     }
@@ -96,15 +108,39 @@ impl<P: LinkPacket> Link<P> {
         &self.config
     }
 
-    /// Changes its settings for the packets to come; those already taken arrive when they would have.
+    /// Changes its settings for the packets to come; those already taken arrive when they would have. Packets that wait in a managed
+    /// queue are managed by the new settings; if these have no management, or no rate, they leave in the order in which they came.
     pub fn set_config(&mut self, config: LinkConfig) {
+        let aqm = config.aqm;
+        let waiting = if aqm != self.config.aqm || config.rate.is_none() {
+            self.waiting.take_all()
+        } else {
+            Vec::new()
+        };
         if config.loss != self.config.loss {
             self.loss = LossState::default();
         }
         if config.rate != self.config.rate {
             self.idle_remainder = 0;
         }
+        if aqm != self.config.aqm {
+            self.waiting = Discipline::new(aqm, self.perturbation);
+        }
         self.config = config;
+        for waiting in waiting {
+            if self.is_managed() {
+                self.waiting.enqueue(waiting);
+            } else {
+                self.stats.queue_byte_nanos += u128::from(waiting.len)
+                    * self.idle_at.saturating_duration_since(waiting.since).as_nanos();
+                self.send(self.idle_at, waiting);
+            }
+        }
+    }
+
+    /// Whether packets wait until the link is free, and are judged then. A link without a rate is always free.
+    fn is_managed(&self) -> bool {
+        self.config.aqm != Aqm::None && self.config.rate.is_some()
     }
 
     /// Whether it is down.
@@ -127,14 +163,29 @@ impl<P: LinkPacket> Link<P> {
     /// Bytes in the queue at `now`, the packet in transmission included.
     #[must_use]
     pub fn queued_bytes(&mut self, now: Timestamp) -> u64 {
+        self.serve(now);
         self.queue.settle(now);
-        self.queue.bytes()
+        self.held_bytes()
     }
 
-    /// Packets taken that have not arrived yet.
+    /// Packets taken that have not arrived yet, copies included.
     #[must_use]
     pub fn under_way(&self) -> usize {
-        self.in_order.len() + self.late.len()
+        self.in_order.len() + self.late.len() + self.waiting.packets() as usize
+    }
+
+    /// Their bytes.
+    #[must_use]
+    pub fn under_way_bytes(&self) -> u64 {
+        self.sent_bytes + self.waiting.bytes()
+    }
+
+    fn held_bytes(&self) -> u64 {
+        self.queue.bytes() + self.waiting.bytes()
+    }
+
+    fn held_packets(&self) -> u64 {
+        self.queue.packets() + self.waiting.packets()
     }
 
     /// Takes a packet at `now`, and tells what will become of it.
@@ -145,54 +196,96 @@ impl<P: LinkPacket> Link<P> {
         self.stats.offered_bytes += len;
 
         let mut fate = self.draw_fate(now, index);
-        let jitter = self.draw_jitter();
+        let delay = self.draw_jitter();
+        self.serve(now);
         self.queue.settle(now);
-        if self.down {
-            fate = Fate {
-                lost: Some(LossCause::Down),
-                ..Fate::default()
-            };
+        let (bytes, packets) = (self.held_bytes(), self.held_packets());
+        let fits = self.waiting.makes_room() || self.config.queue.admits(bytes, packets, len);
+        let refused = if self.down {
+            Some(LossCause::Down)
         } else if len > self.config.mtu.into() && !packet.may_fragment() {
+            Some(LossCause::TooLarge)
+        } else if fits {
+            None
+        } else {
+            Some(LossCause::Queue)
+        };
+        if refused.is_some() {
             fate = Fate {
-                lost: Some(LossCause::TooLarge),
+                lost: refused,
                 ..Fate::default()
             };
-        } else if !self.queue.admits(self.config.queue, len) {
+            self.count(fate);
+            return fate;
+        }
+        let threshold = self.config.ecn_mark;
+        fate.marked =
+            threshold.is_some_and(|threshold| threshold.is_exceeded(bytes, packets)) && mark_ce(&mut packet);
+        let waiting = Waiting {
+            packet,
+            len,
+            since: now,
+            index,
+            fate,
+            delay,
+        };
+        if !self.is_managed() {
+            self.send(now, waiting);
+        } else if !self.wait(now, waiting) {
             fate = Fate {
                 lost: Some(LossCause::Queue),
                 ..Fate::default()
             };
         }
-        if matches!(
-            fate.lost,
-            Some(LossCause::Down | LossCause::Queue | LossCause::TooLarge)
-        ) {
-            self.count(fate);
-            return fate;
-        }
-        let (held_bytes, held_packets) = (self.queue.bytes(), self.queue.packets());
-        let threshold = self.config.ecn_mark;
-        fate.marked = threshold.is_some_and(|threshold| threshold.is_exceeded(held_bytes, held_packets))
-            && mark_ce(&mut packet);
-        let departure = self.transmit(now, len);
-        self.count(fate);
-        if fate.lost.is_some() {
-            return fate;
-        }
-        if fate.corrupted {
-            packet.corrupt(&mut self.random.corrupt);
-        }
-        let arrival = departure + jitter;
-        if fate.duplicated {
-            self.carry(arrival, fate.late, packet.clone());
-        }
-        self.carry(arrival, fate.late, packet);
         fate
+    }
+
+    /// Puts a packet into a managed queue; false if it was dropped at once.
+    fn wait(&mut self, now: Timestamp, waiting: Waiting<P>) -> bool {
+        let (index, len) = (waiting.index, waiting.len);
+        self.waiting.enqueue(waiting);
+        let mut is_there = true;
+        // Only a queue that makes room has taken more than fits.
+        while is_there
+            && !self
+                .config
+                .queue
+                .admits(self.held_bytes() - len, self.held_packets() - 1, len)
+        {
+            let mut service = service(&self.config, &mut self.stats, now);
+            is_there = !self.waiting.drop_from_longest(index, &mut service);
+        }
+        self.note_queue();
+        if self.idle_at < now {
+            self.idle_at = now;
+            self.idle_remainder = 0;
+        }
+        self.serve(now);
+        is_there
+    }
+
+    /// Sends the packets of a managed queue that have begun to leave by `now`.
+    fn serve(&mut self, now: Timestamp) {
+        while self.idle_at <= now {
+            let at = self.idle_at;
+            let mut service = service(&self.config, &mut self.stats, at);
+            let Some(waiting) = self.waiting.dequeue(&mut service) else {
+                return;
+            };
+            self.queue.settle(at);
+            self.send(at, waiting);
+        }
     }
 
     /// The next packet that has arrived by `now`, in order of arrival.
     pub fn poll(&mut self, now: Timestamp) -> Option<P> {
-        let arrival = self.next_event().filter(|&arrival| arrival <= now)?;
+        self.poll_arrival(now).map(|(_, packet)| packet)
+    }
+
+    /// The next packet that has arrived by `now`, in order of arrival, and when it did.
+    pub fn poll_arrival(&mut self, now: Timestamp) -> Option<(Timestamp, P)> {
+        self.serve(now);
+        let arrival = self.next_arrival().filter(|&arrival| arrival <= now)?;
         let packet = match self.in_order.front() {
             // At equal times the packet in order comes first.
             Some((time, _)) if *time == arrival => self.in_order.pop_front()?.1,
@@ -200,12 +293,23 @@ impl<P: LinkPacket> Link<P> {
         };
         self.stats.delivered += 1;
         self.stats.delivered_bytes += packet.wire_len() as u64;
-        Some(packet)
+        self.sent_bytes -= packet.wire_len() as u64;
+        Some((arrival, packet))
     }
 
-    /// When the next packet arrives, if one is under way.
+    /// When to poll next, if a packet is under way: the next packet arrives, or a managed queue sends its next packet, and then
+    /// there may be none to poll yet.
     #[must_use]
     pub fn next_event(&self) -> Option<Timestamp> {
+        let departure = (self.waiting.packets() > 0).then_some(self.idle_at);
+        match (departure, self.next_arrival()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// When the next of the packets sent arrives.
+    fn next_arrival(&self) -> Option<Timestamp> {
         let in_order = self.in_order.front().map(|(arrival, _)| *arrival);
         let late = self.late.first_key_value().map(|((arrival, _), _)| *arrival);
         match (in_order, late) {
@@ -251,6 +355,30 @@ impl<P: LinkPacket> Link<P> {
         Duration::from_nanos(delay.saturating_add(offset).saturating_sub(jitter))
     }
 
+    /// Sends a packet that begins to leave at `now`, or as soon as those before it have left.
+    fn send(&mut self, now: Timestamp, waiting: Waiting<P>) {
+        let Waiting {
+            mut packet,
+            len,
+            fate,
+            delay,
+            ..
+        } = waiting;
+        let departure = self.transmit(now, len);
+        self.count(fate);
+        if fate.lost.is_some() {
+            return;
+        }
+        if fate.corrupted {
+            packet.corrupt(&mut self.random.corrupt);
+        }
+        let arrival = departure + delay;
+        if fate.duplicated {
+            self.carry(arrival, fate.late, packet.clone());
+        }
+        self.carry(arrival, fate.late, packet);
+    }
+
     /// Puts a packet in the queue; when its last bit will have left.
     fn transmit(&mut self, now: Timestamp, len: u64) -> Timestamp {
         let Some(rate) = self.config.rate else { return now };
@@ -264,13 +392,19 @@ impl<P: LinkPacket> Link<P> {
         self.queue.push(self.idle_at, len);
         let stay = self.idle_at.0 - now.0;
         self.stats.queue_byte_nanos += u128::from(len) * u128::from(stay);
-        self.stats.queue_max_bytes = self.stats.queue_max_bytes.max(self.queue.bytes());
-        self.stats.queue_max_packets = self.stats.queue_max_packets.max(self.queue.packets());
+        self.note_queue();
         self.idle_at
+    }
+
+    /// Notes how much the queue holds, if that is more than ever.
+    fn note_queue(&mut self) {
+        self.stats.queue_max_bytes = self.stats.queue_max_bytes.max(self.held_bytes());
+        self.stats.queue_max_packets = self.stats.queue_max_packets.max(self.held_packets());
     }
 
     /// Puts a packet on its way.
     fn carry(&mut self, arrival: Timestamp, late: bool, packet: P) {
+        self.sent_bytes += packet.wire_len() as u64;
         if late {
             self.late_turn += 1;
             self.late.insert(
@@ -295,6 +429,15 @@ impl<P: LinkPacket> Link<P> {
         self.stats.corrupted += u64::from(fate.corrupted);
         self.stats.reordered += u64::from(fate.late);
         self.stats.marked += u64::from(fate.marked);
+    }
+}
+
+/// What a managed queue has to know when a packet is taken from it.
+fn service<'a>(config: &LinkConfig, stats: &'a mut LinkStats, now: Timestamp) -> Service<'a> {
+    Service {
+        now,
+        mtu: config.mtu.into(),
+        stats,
     }
 }
 

@@ -4,6 +4,7 @@ use core::fmt;
 use core::time::Duration;
 use std::str::FromStr;
 
+use crate::aqm::Aqm;
 use crate::loss::LossModel;
 use crate::queue::{MarkThreshold, QueueLimit};
 use crate::random::Probability;
@@ -23,6 +24,7 @@ const SMALLEST_MTU: u16 = 576;
 /// | `delay`, `jitter` | `40ms`, `1.5s`, `200us` |
 /// | `mtu` | `1500b`: larger packets are lost unless IP may cut them up |
 /// | `queue` | `64kib`, `73kb`, `50p` (packets), `dummynet:73kb` ([dummynet's rule](QueueLimit::Dummynet)), `unlimited` |
+/// | `aqm` | `codel`, `codel:5ms/100ms` (target/interval), `fq-codel`, `fq-codel:5ms/100ms/1514/1024` (and quantum/queues), `none`: [how the queue is managed](Aqm) |
 /// | `ecn-mark` | `20p`, `30kb`: an ECN-capable packet that finds more in the queue is [marked CE](MarkThreshold); `none` |
 /// | `loss` | `0.1%`, `burst:P/R` or `burst:P/R/GOOD/BAD`, `script:3/17`, `outage:2s-3s`, `none` |
 /// | `reorder` | `1%:20ms`: this share comes so much later, and is overtaken |
@@ -42,6 +44,8 @@ pub struct LinkConfig {
     pub mtu: u16,
     /// The queue in front of the link.
     pub queue: QueueLimit,
+    /// How the queue is managed; by default it is not.
+    pub aqm: Aqm,
     /// From which length of the queue on ECN-capable packets are marked CE; `None`, the default, marks none by this rule.
     pub ecn_mark: Option<MarkThreshold>,
     /// Losses other than those of the queue.
@@ -62,6 +66,7 @@ impl Default for LinkConfig {
             jitter: Duration::ZERO,
             mtu: 1500,
             queue: QueueLimit::default(),
+            aqm: Aqm::default(),
             ecn_mark: None,
             loss: LossModel::default(),
             reorder: Reorder::default(),
@@ -82,12 +87,13 @@ pub struct Reorder {
 
 impl LinkConfig {
     /// The keys of the text form.
-    pub const KEYS: [&str; 10] = [
+    pub const KEYS: [&str; 11] = [
         "rate",
         "delay",
         "jitter",
         "mtu",
         "queue",
+        "aqm",
         "ecn-mark",
         "loss",
         "reorder",
@@ -141,6 +147,13 @@ impl LinkConfig {
         self
     }
 
+    /// Sets how the queue is managed.
+    #[must_use]
+    pub fn with_aqm(mut self, aqm: Aqm) -> Self {
+        self.aqm = aqm;
+        self
+    }
+
     /// Sets from which length of the queue on ECN-capable packets are marked CE.
     #[must_use]
     pub fn with_ecn_mark(mut self, threshold: MarkThreshold) -> Self {
@@ -190,6 +203,7 @@ impl LinkConfig {
                 self.mtu = u16::try_from(mtu).ok().filter(|mtu| *mtu >= SMALLEST_MTU)?;
             }
             "queue" => self.queue = value.parse().ok()?,
+            "aqm" => self.aqm = value.parse().ok()?,
             "ecn-mark" if value.eq_ignore_ascii_case("none") => self.ecn_mark = None,
             "ecn-mark" => self.ecn_mark = Some(value.parse().ok()?),
             "loss" => self.loss = value.parse().ok()?,
@@ -215,6 +229,9 @@ fn allowed(key: &str) -> &'static str {
         "mtu" => "a number of bytes from 576 to 65535",
         "queue" => {
             "a size like 64kib, 73kb or 1500b, a number of packets like 50p, a size by dummynet's rule like dummynet:73kb, or unlimited"
+        }
+        "aqm" => {
+            "codel, codel:TARGET/INTERVAL like codel:5ms/100ms, fq-codel, fq-codel:TARGET/INTERVAL, fq-codel:TARGET/INTERVAL/QUANTUM/QUEUES like fq-codel:5ms/100ms/1514/1024, or none"
         }
         "ecn-mark" => "a number of packets like 20p, a size like 30kb, or none",
         "loss" => {
@@ -299,6 +316,9 @@ impl fmt::Display for LinkConfig {
         if self.queue != default.queue {
             write!(f, ",queue={}", self.queue)?;
         }
+        if self.aqm != default.aqm {
+            write!(f, ",aqm={}", self.aqm)?;
+        }
         if let Some(threshold) = self.ecn_mark {
             write!(f, ",ecn-mark={threshold}")?;
         }
@@ -322,6 +342,7 @@ impl fmt::Display for LinkConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::aqm::CoDelConfig;
 
     #[test]
     fn every_setting_is_written_and_read_back() {
@@ -331,6 +352,10 @@ mod tests {
             .with_jitter(Duration::from_millis(3))
             .with_mtu(1400)
             .with_queue(QueueLimit::Bytes(73_000))
+            .with_aqm(Aqm::CoDel(CoDelConfig {
+                target: Duration::from_millis(15),
+                ..CoDelConfig::default()
+            }))
             .with_ecn_mark(MarkThreshold::Packets(20))
             .with_loss(LossModel::bursts(0.01, 0.2))
             .with_reorder(0.01, Duration::from_millis(20))
@@ -339,8 +364,8 @@ mod tests {
         let text = config.to_string();
         assert_eq!(
             text,
-            "rate=1500kbit,delay=40500us,jitter=3ms,mtu=1400,queue=73kb,ecn-mark=20p,loss=burst:1%/20%/0%/100%,reorder=1%:20ms,\
-             duplicate=0.1%,corrupt=0.2%"
+            "rate=1500kbit,delay=40500us,jitter=3ms,mtu=1400,queue=73kb,aqm=codel:15ms/100ms,ecn-mark=20p,\
+             loss=burst:1%/20%/0%/100%,reorder=1%:20ms,duplicate=0.1%,corrupt=0.2%"
         );
         assert_eq!(text.parse(), Ok(config));
         let by_bytes: LinkConfig = "ecn-mark=30kb".parse().unwrap();

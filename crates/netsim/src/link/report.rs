@@ -19,7 +19,7 @@ pub enum LossCause {
 /// What became of a packet given to a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Fate {
-    /// Set if it does not arrive.
+    /// Set if it does not arrive. A packet that comes into a managed queue may still be dropped there, which [`LinkStats`] alone tells.
     pub lost: Option<LossCause>,
     /// It arrives twice.
     pub duplicated: bool,
@@ -43,8 +43,10 @@ pub struct LinkStats {
     pub delivered: u64,
     /// Their bytes.
     pub delivered_bytes: u64,
-    /// Packets that the queue refused.
+    /// Packets that were refused or dropped because the queue was full.
     pub lost_queue: u64,
+    /// Packets that active queue management dropped.
+    pub lost_aqm: u64,
     /// Packets that the loss model took.
     pub lost_model: u64,
     /// Packets lost because the link was down.
@@ -64,7 +66,7 @@ pub struct LinkStats {
     /// The most packets likewise.
     pub queue_max_packets: u64,
     /// Bytes in the queue summed over time, in byte nanoseconds, the packet in transmission included. A packet counts
-    /// when it is taken, for all the time until it will have left.
+    /// when it is taken, for all the time until it will have left; in a managed queue, when its transmission begins.
     pub queue_byte_nanos: u128,
 }
 
@@ -81,6 +83,6 @@ impl LinkStats {
     /// Packets lost, whatever the cause.
     #[must_use]
     pub fn lost(&self) -> u64 {
-        self.lost_queue + self.lost_model + self.lost_down + self.lost_too_large
+        self.lost_queue + self.lost_aqm + self.lost_model + self.lost_down + self.lost_too_large
     }
 }

@@ -4,12 +4,13 @@ use bytes::Bytes;
 
 use super::*;
 use crate::ecn::Ecn;
+use crate::flow::FiveTuple;
 use crate::loss::LossModel;
 use crate::queue::{MarkThreshold, QueueLimit};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// A packet of 1,000 bytes with a codepoint and a flow.
+/// A packet of 1,000 bytes with a codepoint, and the flow of its number's last digit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Marked {
     number: u32,
@@ -27,6 +28,15 @@ impl LinkPacket for Marked {
 
     fn set_ecn(&mut self, ecn: Ecn) {
         self.ecn = ecn;
+    }
+
+    fn five_tuple(&self) -> Option<FiveTuple> {
+        let end = |port| ([10, 0, 0, 1], port).into();
+        Some(FiveTuple {
+            source: end((self.number % 10) as u16),
+            destination: end(80),
+            protocol: 17,
+        })
     }
 
     fn corrupt(&mut self, _: &mut Generator) {}
@@ -270,4 +280,161 @@ fn packets_that_find_more_than_the_threshold_are_marked_if_they_may_be() {
         assert_eq!(came, expected);
         assert_eq!((link.stats().marked, link.stats().lost_queue), (2, 1));
     }
+}
+
+/// 8 Mbit/s: a packet takes a millisecond.
+fn managed(aqm: &str) -> LinkConfig {
+    format!("rate=8mbit,delay=10ms,aqm={aqm}").parse().unwrap()
+}
+
+/// Two packets a millisecond are offered for so long; how long each that came had waited for its transmission.
+fn overload(link: &mut Link<Marked>, ecn: Ecn, milliseconds: u32) -> Vec<(u32, Duration)> {
+    let mut waits = Vec::new();
+    let mut came = Vec::new();
+    for number in 0..2 * milliseconds {
+        let now = Timestamp::ZERO + MS / 2 * number;
+        came.extend(core::iter::from_fn(|| link.poll_arrival(now)));
+        link.enqueue(now, Marked { number, ecn });
+    }
+    while let Some(at) = link.next_event() {
+        came.extend(core::iter::from_fn(|| link.poll_arrival(at)));
+    }
+    for (at, packet) in came {
+        let sent = Timestamp::ZERO + MS / 2 * packet.number;
+        waits.push((packet.number, at.saturating_duration_since(sent + 11 * MS)));
+    }
+    waits
+}
+
+#[test]
+fn an_idle_managed_link_is_as_fast_as_any() {
+    for aqm in ["none", "codel", "fq-codel"] {
+        let mut link = Link::new(managed(aqm), 1, "x");
+        for number in 0..100 {
+            link.enqueue(Timestamp::from_millis(u64::from(number)), packet(number, 1000));
+        }
+        let expected: Vec<_> = (0..100)
+            .map(|number| (Timestamp::from_millis(u64::from(number) + 11), number))
+            .collect();
+        assert_eq!(drain(&mut link), expected, "{aqm}");
+        assert_eq!((link.under_way(), link.under_way_bytes()), (0, 0));
+    }
+}
+
+#[test]
+fn codel_marks_what_it_would_drop_and_drops_what_it_cannot_mark() {
+    let mut runs = [Ecn::NotEct, Ecn::Ect0].map(|ecn| {
+        let mut link = Link::new(managed("codel"), 1, "x");
+        let waits = overload(&mut link, ecn, 2000);
+        (*link.stats(), waits)
+    });
+    let [(dropping, dropped), (marking, marked)] = &mut runs;
+    assert!(dropping.lost_aqm > 50 && dropping.marked == 0, "{dropping:?}");
+    assert!(marking.marked > 50 && marking.lost() == 0, "{marking:?}");
+    assert_eq!(dropped.len() as u64, dropping.offered - dropping.lost_aqm);
+    assert_eq!(marked.len() as u64, marking.offered);
+    assert!(dropped.is_sorted() && marked.is_sorted_by_key(|(number, _)| *number));
+}
+
+#[test]
+fn a_full_codel_queue_refuses_and_a_full_fq_codel_queue_drops_from_the_longest() {
+    let fill = |aqm: &str| {
+        let mut link = Link::new(managed(&format!("{aqm},queue=8p")), 1, "x");
+        let put = |link: &mut Link<Marked>, number| {
+            let ecn = Ecn::Ect0;
+            link.enqueue(Timestamp::ZERO, Marked { number, ecn })
+        };
+        // One is sent, seven of flow 1 wait; then one of flow 2.
+        for count in 0..8 {
+            assert_eq!(put(&mut link, 1 + 10 * count).lost, None);
+        }
+        let fate = put(&mut link, 2);
+        let mut came = Vec::new();
+        while let Some(at) = link.next_event() {
+            came.extend(link.poll(at).map(|packet| packet.number));
+        }
+        let stats = *link.stats();
+        assert_eq!((stats.lost_queue, stats.marked), (9 - came.len() as u64, 0));
+        assert_eq!(stats.offered, stats.delivered + stats.lost());
+        assert_eq!(stats.queue_max_packets, 8);
+        (fate.lost, came)
+    };
+    let all: Vec<_> = (0..8).map(|count| 1 + 10 * count).collect();
+    assert_eq!(fill("codel"), (Some(LossCause::Queue), all));
+    // Half of the 7,000 bytes that wait went from the head: four packets.
+    let (lost, came) = fill("fq-codel");
+    assert_eq!((lost, came), (None, vec![1, 51, 2, 61, 71]));
+}
+
+#[test]
+fn the_packet_that_comes_may_itself_be_dropped() {
+    let mut link = Link::new(managed("fq-codel,queue=1p"), 1, "x");
+    let [first, second] = [1, 2].map(|number| {
+        let ecn = Ecn::NotEct;
+        link.enqueue(Timestamp::ZERO, Marked { number, ecn })
+    });
+    assert_eq!((first.lost, second.lost), (None, Some(LossCause::Queue)));
+}
+
+#[test]
+fn losses_on_the_way_take_their_turn_in_a_managed_queue() {
+    let config = managed("codel").with_loss(LossModel::Script(vec![0]));
+    let mut link = Link::new(config, 1, "x");
+    assert_eq!(
+        link.enqueue(Timestamp::ZERO, packet(0, 1000)).lost,
+        Some(LossCause::Model)
+    );
+    link.enqueue(Timestamp::ZERO, packet(1, 1000));
+    assert_eq!((link.queued_bytes(Timestamp::ZERO), link.under_way()), (2000, 1));
+    assert_eq!(drain(&mut link), [(Timestamp::from_millis(12), 1)]);
+    // Stays of 1 and 2 ms.
+    assert_eq!(link.stats().queue_mean_bytes(2 * MS), 1500.0);
+}
+
+#[test]
+fn packets_that_wait_go_on_under_other_settings() {
+    for (before, after, last) in [
+        ("none", "codel", 15),
+        ("codel", "none", 15),
+        ("codel", "fq-codel", 15),
+        ("fq-codel", "codel", 15),
+        ("fq-codel", "fq-codel,rate=unlimited", 11),
+    ] {
+        let mut link = Link::new(managed(before), 1, "x");
+        for number in 0..5 {
+            link.enqueue(Timestamp::ZERO, packet(number, 1000));
+        }
+        let (aqm, rate) = after.split_once(',').unwrap_or((after, "rate=8mbit"));
+        let rate = rate.replace("rate=", "");
+        link.set_config(format!("rate={rate},delay=10ms,aqm={aqm}").parse().unwrap());
+        assert_eq!(link.under_way(), 5);
+        let arrivals = drain(&mut link);
+        assert!(
+            arrivals.iter().map(|(_, number)| *number).eq(0..5),
+            "{before} to {after}: {arrivals:?}"
+        );
+        assert_eq!(arrivals[4].0, Timestamp::from_millis(last), "{before} to {after}");
+        assert_eq!(link.queued_bytes(Timestamp::from_millis(99)), 0);
+    }
+}
+
+#[test]
+fn a_link_that_is_asked_late_decides_as_one_that_is_asked_in_time() {
+    let run = |step: u32| {
+        let mut link = Link::new(managed("codel").with_jitter(MS), 1, "x");
+        let mut came = Vec::new();
+        for number in 0..4000 {
+            let now = Timestamp::ZERO + MS / 2 * number;
+            link.enqueue(now, packet(number, 1000));
+            if number % step == 0 {
+                came.extend(core::iter::from_fn(|| link.poll_arrival(now)));
+            }
+        }
+        let end = Timestamp::from_millis(100_000);
+        came.extend(core::iter::from_fn(|| link.poll_arrival(end)));
+        (came, *link.stats())
+    };
+    let in_time = run(1);
+    assert!(in_time.1.lost_aqm > 10);
+    assert_eq!(run(1000), in_time);
 }
