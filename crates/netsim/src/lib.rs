@@ -44,6 +44,7 @@ pub use pcapng::{InterfaceId, PcapngWriter};
 pub use queue::{MarkThreshold, QueueLimit};
 pub use random::{Generator, Probability};
 pub use tcp::{
-    Recovery, SackBlocks, Segment, SynOptions, TcpConfig, TcpSink, TcpSinkStats, TcpSource, TcpStats, Traffic,
+    Recovery, SackBlocks, Segment, SynOptions, TcpConfig, TcpCongestionControl, TcpSink, TcpSinkStats,
+    TcpSource, TcpStats, Traffic,
 };
 pub use trace::{Record, describe};
