@@ -133,7 +133,7 @@ impl<P: LinkPacket> Link<P> {
             } else {
                 self.stats.queue_byte_nanos += u128::from(waiting.len)
                     * self.idle_at.saturating_duration_since(waiting.since).as_nanos();
-                self.send(self.idle_at, waiting);
+                self.send(self.idle_at, waiting.packet, (waiting.fate, waiting.delay));
             }
         }
     }
@@ -221,6 +221,10 @@ impl<P: LinkPacket> Link<P> {
         let threshold = self.config.ecn_mark;
         fate.marked =
             threshold.is_some_and(|threshold| threshold.is_exceeded(bytes, packets)) && mark_ce(&mut packet);
+        if !self.is_managed() {
+            self.send(now, packet, (fate, delay));
+            return fate;
+        }
         let waiting = Waiting {
             packet,
             len,
@@ -229,9 +233,7 @@ impl<P: LinkPacket> Link<P> {
             fate,
             delay,
         };
-        if !self.is_managed() {
-            self.send(now, waiting);
-        } else if !self.wait(now, waiting) {
+        if !self.wait(now, waiting) {
             fate = Fate {
                 lost: Some(LossCause::Queue),
                 ..Fate::default()
@@ -265,7 +267,11 @@ impl<P: LinkPacket> Link<P> {
     }
 
     /// Sends the packets of a managed queue that have begun to leave by `now`.
+    #[inline]
     fn serve(&mut self, now: Timestamp) {
+        if matches!(self.waiting, Discipline::None) {
+            return;
+        }
         while self.idle_at <= now {
             let at = self.idle_at;
             let mut service = service(&self.config, &mut self.stats, at);
@@ -273,17 +279,12 @@ impl<P: LinkPacket> Link<P> {
                 return;
             };
             self.queue.settle(at);
-            self.send(at, waiting);
+            self.send(at, waiting.packet, (waiting.fate, waiting.delay));
         }
     }
 
     /// The next packet that has arrived by `now`, in order of arrival.
     pub fn poll(&mut self, now: Timestamp) -> Option<P> {
-        self.poll_arrival(now).map(|(_, packet)| packet)
-    }
-
-    /// The next packet that has arrived by `now`, in order of arrival, and when it did.
-    pub fn poll_arrival(&mut self, now: Timestamp) -> Option<(Timestamp, P)> {
         self.serve(now);
         let arrival = self.next_arrival().filter(|&arrival| arrival <= now)?;
         let packet = match self.in_order.front() {
@@ -291,10 +292,18 @@ impl<P: LinkPacket> Link<P> {
             Some((time, _)) if *time == arrival => self.in_order.pop_front()?.1,
             _ => self.late.pop_first()?.1,
         };
+        let len = packet.wire_len() as u64;
         self.stats.delivered += 1;
-        self.stats.delivered_bytes += packet.wire_len() as u64;
-        self.sent_bytes -= packet.wire_len() as u64;
-        Some((arrival, packet))
+        self.stats.delivered_bytes += len;
+        self.sent_bytes -= len;
+        Some(packet)
+    }
+
+    /// The next packet that has arrived by `now`, in order of arrival, and when it did.
+    pub fn poll_arrival(&mut self, now: Timestamp) -> Option<(Timestamp, P)> {
+        self.serve(now);
+        let arrival = self.next_arrival()?;
+        self.poll(now).map(|packet| (arrival, packet))
     }
 
     /// When to poll next, if a packet is under way: the next packet arrives, or a managed queue sends its next packet, and then
@@ -355,16 +364,10 @@ impl<P: LinkPacket> Link<P> {
         Duration::from_nanos(delay.saturating_add(offset).saturating_sub(jitter))
     }
 
-    /// Sends a packet that begins to leave at `now`, or as soon as those before it have left.
-    fn send(&mut self, now: Timestamp, waiting: Waiting<P>) {
-        let Waiting {
-            mut packet,
-            len,
-            fate,
-            delay,
-            ..
-        } = waiting;
-        let departure = self.transmit(now, len);
+    /// Sends a packet that begins to leave at `now`, or as soon as those before it have left; with its fate and its delay.
+    #[inline]
+    fn send(&mut self, now: Timestamp, mut packet: P, (fate, delay): (Fate, Duration)) {
+        let departure = self.transmit(now, packet.wire_len() as u64);
         self.count(fate);
         if fate.lost.is_some() {
             return;

@@ -36,6 +36,9 @@ pub struct TcpConfig {
     pub congestion_control: TcpCongestionControl,
     /// Whether CUBIC leaves more to other flows when its window shrinks from loss to loss (RFC 9438 §4.7); on by default.
     pub fast_convergence: bool,
+    /// Whether CUBIC's Reno-friendly window grows by a whole segment a round trip once it is as large as the window was before the loss
+    /// (RFC 9438 §4.3, a SHOULD); on by default. Linux 6.18 grows by 9/17 of a segment on.
+    pub reno_increase: bool,
     /// Whether the first slow start ends when the round trip grows (HyStart++, RFC 9406); off by default.
     pub hystart: bool,
     /// Segments that may be sent before the first acknowledgement; 3 by default (RFC 5681 §3.1), 10 by RFC 6928.
@@ -67,6 +70,7 @@ impl Default for TcpConfig {
             recovery: Recovery::default(),
             congestion_control: TcpCongestionControl::default(),
             fast_convergence: true,
+            reno_increase: true,
             hystart: false,
             initial_window: 3,
             initial_ssthresh: u64::MAX,
@@ -88,6 +92,7 @@ impl TcpConfig {
     pub fn linux() -> Self {
         Self {
             recovery: Recovery::Sack,
+            reno_increase: false,
             initial_window: 10,
             min_rto: Duration::from_millis(200),
             delayed_ack: Some(Duration::from_millis(40)),

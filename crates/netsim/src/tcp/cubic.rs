@@ -6,6 +6,8 @@ use core::time::Duration;
 
 use anabranch_proto::Timestamp;
 
+use super::config::TcpConfig;
+
 /// `C` (§5): segments per second cubed.
 const C: f64 = 0.4;
 /// The window's part that a loss leaves (β_cubic, §4.6).
@@ -46,10 +48,12 @@ pub(super) struct Acked {
 #[derive(Clone, Debug)]
 pub(super) struct Cubic {
     fast_convergence: bool,
+    /// Whether the Reno-friendly window grows as Reno's above `cwnd_prior`.
+    reno_increase: bool,
     /// `W_max` of the latest loss; `None` before one, and after a timeout.
     w_max: Option<f64>,
-    /// The window when the slow start threshold was set last.
-    cwnd_prior: f64,
+    /// The window before the latest loss or timeout; without one, that with which slow start ended.
+    cwnd_prior: Option<f64>,
     /// `None` until congestion avoidance begins.
     epoch: Option<Epoch>,
     /// When the latest acknowledgement came.
@@ -57,11 +61,12 @@ pub(super) struct Cubic {
 }
 
 impl Cubic {
-    pub(super) fn new(fast_convergence: bool) -> Self {
+    pub(super) fn new(config: &TcpConfig) -> Self {
         Self {
-            fast_convergence,
+            fast_convergence: config.fast_convergence,
+            reno_increase: config.reno_increase,
             w_max: None,
-            cwnd_prior: 0.0,
+            cwnd_prior: None,
             epoch: None,
             last_ack: Timestamp::ZERO,
         }
@@ -70,21 +75,14 @@ impl Cubic {
     /// The window after an acknowledgement in congestion avoidance, while the window is used.
     pub(super) fn grow(&mut self, cwnd: f64, acked: Acked) -> f64 {
         self.last_ack = acked.now;
-        let cwnd_prior = self.cwnd_prior;
-        let epoch = match &mut self.epoch {
-            Some(epoch) => epoch,
-            None => {
-                let epoch = Epoch::begin(acked.now, cwnd, self.w_max);
-                // Slow start that no loss ended leaves no window to come back to (§4.10).
-                self.cwnd_prior = self.w_max.map_or(cwnd, |_| cwnd_prior);
-                self.epoch.insert(epoch)
-            }
-        };
-        let alpha = if epoch.w_est >= self.cwnd_prior {
-            1.0
-        } else {
-            ALPHA
-        };
+        // Slow start that no loss ended leaves no window to come back to (§4.10).
+        let cwnd_prior = *self.cwnd_prior.get_or_insert(cwnd);
+        let w_max = self.w_max;
+        let epoch = self
+            .epoch
+            .get_or_insert_with(|| Epoch::begin(acked.now, cwnd, w_max));
+        let is_back = epoch.w_est >= cwnd_prior;
+        let alpha = if is_back && self.reno_increase { 1.0 } else { ALPHA };
         epoch.w_est += alpha * acked.segments / cwnd;
         let elapsed = acked.now.saturating_duration_since(epoch.began).as_secs_f64();
         if epoch.w_cubic(elapsed) < epoch.w_est {
@@ -118,7 +116,7 @@ impl Cubic {
         } else {
             cwnd
         });
-        self.cwnd_prior = cwnd;
+        self.cwnd_prior = Some(cwnd);
         self.epoch = None;
         (flight * BETA).max(LEAST_SSTHRESH)
     }
@@ -167,7 +165,7 @@ mod tests {
 
     impl Flow {
         fn new(cwnd: f64, round_trip: f64) -> Self {
-            let cubic = Cubic::new(true);
+            let cubic = Cubic::new(&TcpConfig::default());
             Self {
                 cubic,
                 cwnd,
@@ -272,6 +270,11 @@ mod tests {
         assert!(before > 20.0);
         let grown = flow.run(0.2) - before;
         assert!(near(grown, 10.0, 0.2), "{grown}");
+        // Unless it is told not to.
+        flow.cubic.reno_increase = false;
+        let before = flow.cwnd;
+        let grown = flow.run(0.2) - before;
+        assert!(near(grown, 10.0 * 9.0 / 17.0, 0.2), "{grown}");
     }
 
     #[test]

@@ -38,8 +38,7 @@ impl Window {
             mss,
             initial,
             byte_counting: config.byte_counting,
-            cubic: (config.congestion_control == TcpCongestionControl::Cubic)
-                .then(|| Cubic::new(config.fast_convergence)),
+            cubic: (config.congestion_control == TcpCongestionControl::Cubic).then(|| Cubic::new(config)),
             fraction: 0.0,
             hystart: config.hystart.then(HyStart::default),
         }
