@@ -1,12 +1,16 @@
 //! An IP packet as a TUN device gives it: what a link has to know of it (RFC 791, RFC 8200).
 
-use anabranch_netsim::{Generator, LinkPacket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use anabranch_netsim::{Ecn, FiveTuple, Generator, LinkPacket, read_ip_ecn, set_ip_ecn};
 
 /// RFC 791 §3.1.
 const IPV4_HEADER: usize = 20;
 /// RFC 8200 §3.
 const IPV6_HEADER: usize = 40;
 const DONT_FRAGMENT: u8 = 0x40;
+/// TCP, UDP and SCTP: their headers begin with the ports.
+const WITH_PORTS: [u8; 3] = [6, 17, 132];
 
 /// A packet on its way through the bed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +30,27 @@ impl IpPacket {
         };
         len.min(self.0.len())
     }
+
+    /// Source, destination, protocol, and whether the transport header follows the IP header.
+    fn ends(&self) -> Option<(IpAddr, IpAddr, u8, bool)> {
+        match self.version() {
+            4 => {
+                let header = self.0.first_chunk::<IPV4_HEADER>()?;
+                let address = |at: usize| Ipv4Addr::from([0, 1, 2, 3].map(|byte| header[at + byte])).into();
+                // All fragments of a packet are to be of one flow: none of them has ports.
+                let whole = header[6] & 0x3f == 0 && header[7] == 0;
+                Some((address(12), address(16), header[9], whole))
+            }
+            6 => {
+                let header = self.0.first_chunk::<IPV6_HEADER>()?;
+                let address = |at: usize| {
+                    <[u8; 16]>::try_from(&header[at..at + 16]).map(|ip| Ipv6Addr::from(ip).into())
+                };
+                Some((address(8).ok()?, address(24).ok()?, header[6], true))
+            }
+            _ => None,
+        }
+    }
 }
 
 impl LinkPacket for IpPacket {
@@ -36,6 +61,24 @@ impl LinkPacket for IpPacket {
     /// A router may cut up IPv4 without "don't fragment", and nothing else.
     fn may_fragment(&self) -> bool {
         self.version() == 4 && self.0.get(6).is_some_and(|flags| flags & DONT_FRAGMENT == 0)
+    }
+
+    fn ecn(&self) -> Ecn {
+        read_ip_ecn(&self.0)
+    }
+
+    fn set_ecn(&mut self, ecn: Ecn) {
+        set_ip_ecn(&mut self.0, ecn);
+    }
+
+    /// Ports are read of TCP, UDP and SCTP, behind an IPv6 header only if no extension header follows it.
+    fn five_tuple(&self) -> Option<FiveTuple> {
+        let (source, destination, protocol, whole) = self.ends()?;
+        let transport = match whole && WITH_PORTS.contains(&protocol) {
+            true => &self.0[self.header_len()..],
+            false => &[],
+        };
+        Some(FiveTuple::new(source, destination, protocol, transport))
     }
 
     /// As in the simulator, the IP header stays whole: what comes damaged comes to the right place.
@@ -59,7 +102,7 @@ mod tests {
     fn packet(from: &str, to: &str) -> IpPacket {
         let address = |text: &str| text.parse::<SocketAddr>().unwrap();
         let mut bytes = Vec::new();
-        write_ip_packet(&mut bytes, address(from), address(to), &[7; 100]);
+        write_ip_packet(&mut bytes, address(from), address(to), Ecn::NotEct, &[7; 100]);
         IpPacket(bytes)
     }
 
@@ -72,6 +115,37 @@ mod tests {
         assert!(!packet("[fd77::1]:1", "[fd77::2]:2").may_fragment());
         assert!(!IpPacket(vec![0x45]).may_fragment());
         assert!(!IpPacket(Vec::new()).may_fragment());
+    }
+
+    #[test]
+    fn the_flow_is_read_from_the_headers() {
+        for [from, to] in [["10.0.0.1:1", "10.0.0.2:2"], ["[fd77::1]:1", "[fd77::2]:2"]] {
+            let expected = FiveTuple {
+                source: from.parse().unwrap(),
+                destination: to.parse().unwrap(),
+                protocol: 17,
+            };
+            assert_eq!(packet(from, to).five_tuple(), Some(expected));
+        }
+        let mut fragment = packet("10.0.0.1:1", "10.0.0.2:2");
+        fragment.0[6] = 0x20;
+        let ports = fragment
+            .five_tuple()
+            .map(|flow| (flow.source.port(), flow.destination.port()));
+        assert_eq!(ports, Some((0, 0)), "other fragments of the packet have no ports");
+        assert_eq!(IpPacket(vec![0x45; 19]).five_tuple(), None);
+    }
+
+    #[test]
+    fn the_codepoint_is_that_of_the_header() {
+        for mut packet in [
+            packet("10.0.0.1:1", "10.0.0.2:2"),
+            packet("[fd77::1]:1", "[fd77::2]:2"),
+        ] {
+            assert_eq!(packet.ecn(), Ecn::NotEct);
+            packet.set_ecn(Ecn::Ce);
+            assert_eq!(packet.ecn(), Ecn::Ce);
+        }
     }
 
     #[test]

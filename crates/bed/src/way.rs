@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anabranch_netsim::{Link, LinkConfig, LinkPacket, LinkStats};
+use anabranch_netsim::{Link, LinkConfig, LinkStats};
 use anabranch_proto::Timestamp;
 
 use crate::ip_packet::IpPacket;
@@ -47,8 +47,6 @@ impl WayCounters {
 #[derive(Debug)]
 pub(crate) struct Way {
     link: Link<IpPacket>,
-    /// Under way, with what their keeping takes.
-    held: usize,
     lost_full: u64,
     lost_refused: u64,
     lateness: Lateness,
@@ -59,7 +57,6 @@ impl Way {
     pub(crate) fn new(config: LinkConfig, seed: u64, label: &str) -> Self {
         Self {
             link: Link::new(config, seed, label),
-            held: 0,
             lost_full: 0,
             lost_refused: 0,
             lateness: Lateness::default(),
@@ -67,36 +64,35 @@ impl Way {
         }
     }
 
+    /// Packets under way, with what their keeping takes.
+    fn held(&self) -> usize {
+        let bytes = usize::try_from(self.link.under_way_bytes()).unwrap_or(usize::MAX);
+        bytes.saturating_add(self.link.under_way() * KEEPING)
+    }
+
     /// Takes a packet in.
     pub(crate) fn enqueue(&mut self, now: Timestamp, packet: &[u8]) {
         // A packet that is lost on the way stays in the queue until it would have left.
         let queued = usize::try_from(self.link.queued_bytes(now)).unwrap_or(usize::MAX);
-        if self.held.max(queued) + packet.len() > MOST_UNDER_WAY {
+        if self.held().max(queued) + packet.len() > MOST_UNDER_WAY {
             self.lost_full += 1;
             return;
         }
-        let fate = self.link.enqueue(now, IpPacket(packet.to_vec()));
-        if fate.lost.is_none() {
-            self.held += (packet.len() + KEEPING) * (1 + usize::from(fate.duplicated));
-        }
+        self.link.enqueue(now, IpPacket(packet.to_vec()));
     }
 
     /// Hands over a packet whose time has come to `taker`, which answers whether it could take it. False if there is none.
     pub(crate) fn hand_over(&mut self, now: Timestamp, taker: impl FnOnce(&[u8]) -> bool) -> bool {
-        let Some(due) = self.link.next_event().filter(|due| *due <= now) else {
+        let Some((due, packet)) = self.link.poll_arrival(now) else {
             return false;
         };
-        let Some(packet) = self.link.poll(now) else {
-            return false;
-        };
-        self.held -= packet.wire_len() + KEEPING;
         self.lateness.record(now.saturating_duration_since(due));
         self.handed_over = Some((self.handed_over.map_or(now, |(first, _)| first), now));
         self.lost_refused += u64::from(!taker(&packet.0));
         true
     }
 
-    /// When the next packet is due.
+    /// When the next packet is due, or the link's queue sends its next packet.
     pub(crate) fn next_event(&self) -> Option<Timestamp> {
         self.link.next_event()
     }
@@ -141,6 +137,32 @@ mod tests {
         assert_eq!(counters.link.queue_max_bytes, 2500);
     }
 
+    /// Twice the rate is offered for two seconds, and packets are handed over as in real time: late, and several at once.
+    #[test]
+    fn a_managed_queue_drops_in_real_time_as_in_virtual_time() {
+        let mut way = Way::new("rate=10mbit,delay=1ms,aqm=codel".parse().unwrap(), 1, "test");
+        let mut packet = [0x45; 1250];
+        packet[1] = 0; // Not-ECT.
+        let mut taken = 0;
+        for number in 0..4000 {
+            let now = Timestamp::from_millis(number / 2);
+            way.enqueue(now, &packet);
+            if number % 7 == 0 {
+                while way.hand_over(now, |_| true) {
+                    taken += 1;
+                }
+            }
+        }
+        while let Some(at) = way.next_event() {
+            taken += u64::from(way.hand_over(at, |_| true));
+        }
+        let counters = way.counters(Timestamp::from_millis(9999));
+        assert!(counters.link.lost_aqm > 50, "{counters:?}");
+        assert_eq!(counters.link.offered, taken + counters.lost());
+        assert!(counters.lateness.max() <= Duration::from_millis(4));
+        assert_eq!((counters.queue_bytes, way.held()), (0, 0));
+    }
+
     /// Gives packets of this length until one is refused because there are too many.
     fn fill(link: &str, len: usize) -> Way {
         let mut way = Way::new(link.parse().unwrap(), 1, "test");
@@ -154,12 +176,12 @@ mod tests {
     #[test]
     fn a_link_without_limits_does_not_hold_everything() {
         let mut way = fill("delay=10s,duplicate=100%,mtu=65535", 60_000);
-        assert!(way.held <= MOST_UNDER_WAY + 61_000 && way.held > MOST_UNDER_WAY - 61_000);
+        assert!(way.held() <= MOST_UNDER_WAY + 61_000 && way.held() > MOST_UNDER_WAY - 61_000);
         while way.hand_over(Timestamp::from_millis(10_000), |_| true) {}
-        assert_eq!(way.held, 0);
+        assert_eq!(way.held(), 0);
         let small = fill("delay=10s", 20);
         assert!(small.link.under_way() <= MOST_UNDER_WAY / KEEPING);
         let lost = fill("rate=1bit,loss=100%,mtu=65535", 60_000);
-        assert!(lost.held == 0 && lost.link.stats().lost_model <= (MOST_UNDER_WAY / 60_000) as u64);
+        assert!(lost.held() == 0 && lost.link.stats().lost_model <= (MOST_UNDER_WAY / 60_000) as u64);
     }
 }

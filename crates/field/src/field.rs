@@ -110,7 +110,10 @@ impl RealNetwork for Field {
     }
 
     fn facts(&self) -> Vec<(String, String)> {
-        let mut tcp = format!("Linux {}, {}, by iperf3", self.kernel, self.algorithm);
+        let mut tcp = format!(
+            "Linux {}, {} (cubic where a cell asks for CUBIC), by iperf3",
+            self.kernel, self.algorithm
+        );
         if self.algorithm != WANTED {
             tcp += &format!(
                 ", because this kernel has no {WANTED} (it has {})",

@@ -6,7 +6,7 @@ use std::thread;
 
 use anabranch_bed::{Bed, Lateness, PathPlan, Plan, Side, WayCounters};
 use anabranch_lab::stage::{Awaited, Record, Scenario, TcpFlows};
-use anabranch_netsim::Recovery;
+use anabranch_netsim::{Recovery, TcpCongestionControl};
 use anabranch_proto::Timestamp;
 
 use crate::clock::Clock;
@@ -24,7 +24,10 @@ pub(crate) struct Done {
     pub(crate) stolen: f64,
 }
 
-/// Runs a scenario on a bed of its own. `None` if it was interrupted.
+/// Linux's name of CUBIC.
+const CUBIC: &str = "cubic";
+
+/// Runs a scenario on a bed of its own, with this algorithm where the scenario asks for Reno. `None` if it was interrupted.
 pub(crate) fn run(
     scenario: Scenario,
     seed: u64,
@@ -46,6 +49,10 @@ pub(crate) fn run(
             choose_sack(&bed, flows.real.recovery == Recovery::Sack)?;
             Some(Flows::prepare(&bed, flows.starts.len())?)
         }
+    };
+    let algorithm = match scenario.tcp.as_ref().map(|flows| flows.real.congestion_control) {
+        Some(TcpCongestionControl::Cubic) => CUBIC,
+        _ => algorithm,
     };
     let starts = scenario
         .tcp

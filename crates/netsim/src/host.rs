@@ -10,10 +10,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use anabranch_proto::{
     Association, AssociationId, Config, ConnectError, ConnectOptions, Endpoint, EndpointError, Event,
-    Handling, Inbound, Timestamp,
+    Handling, Inbound, Timestamp, Transmit,
 };
 use bytes::Bytes;
 
+use crate::ecn::{Ecn, EcnCounts};
 use crate::network::Node;
 use crate::packet::{Packet, Payload};
 
@@ -99,6 +100,30 @@ struct Core {
     outgoing: VecDeque<Packet>,
     timer: Option<Timestamp>,
     buffer: Vec<u8>,
+    codepoints: Codepoints,
+}
+
+/// Where ECN codepoints pass between packets and the endpoint (RFC 3168). The core neither chooses a codepoint nor takes one yet:
+/// a datagram leaves with the host's own, and those that arrive are counted. When the core does, its codepoint is to be
+/// read in `of_transmit` and handed on in `of_datagram`, and nowhere else.
+#[derive(Clone, Copy, Debug, Default)]
+struct Codepoints {
+    /// Of datagrams that leave.
+    sent_with: Ecn,
+    /// Of datagrams that came.
+    received: EcnCounts,
+}
+
+impl Codepoints {
+    /// The codepoint of a datagram that the endpoint sends.
+    fn of_transmit(&self, _: &Transmit) -> Ecn {
+        self.sent_with
+    }
+
+    /// The codepoint of a datagram that the endpoint is about to be given.
+    fn of_datagram(&mut self, ecn: Ecn) {
+        self.received.add(ecn);
+    }
 }
 
 impl Host {
@@ -117,6 +142,7 @@ impl Host {
             outgoing: VecDeque::new(),
             timer: None,
             buffer: Vec::new(),
+            codepoints: Codepoints::default(),
         };
         Ok(Self {
             core,
@@ -148,6 +174,18 @@ impl Host {
     /// The endpoint.
     pub fn endpoint_mut(&mut self) -> &mut Endpoint {
         &mut self.core.endpoint
+    }
+
+    /// Sends all further datagrams of associations with this ECN codepoint. The default is Not-ECT. (Answers to packets of no
+    /// association are Not-ECT always.)
+    pub fn set_ecn(&mut self, ecn: Ecn) {
+        self.core.codepoints.sent_with = ecn;
+    }
+
+    /// The datagrams received so far, by ECN codepoint.
+    #[must_use]
+    pub fn ecn_received(&self) -> EcnCounts {
+        self.core.codepoints.received
     }
 
     /// Begins an association; see [`Endpoint::connect`].
@@ -288,12 +326,14 @@ impl Core {
                 break;
             };
             let source = SocketAddr::new(or_unspecified(transmit.source), self.udp_port);
+            let ecn = self.codepoints.of_transmit(&transmit);
             let datagrams = self.buffer[..transmit.len].chunks(transmit.segment_size.unwrap_or(transmit.len));
             self.outgoing.extend(datagrams.map(|datagram| Packet {
                 source,
                 destination: transmit.destination,
                 payload: Bytes::copy_from_slice(datagram).into(),
                 may_fragment: transmit.may_fragment,
+                ecn,
             }));
         }
         while let Some(event) = association.poll_endpoint_event() {
@@ -336,6 +376,7 @@ impl Node for Host {
         let Payload::Sctp(datagram) = packet.payload else {
             return; // The host has no TCP.
         };
+        core.codepoints.of_datagram(packet.ecn);
         let local = Some(packet.destination.ip());
         match core.endpoint.handle_datagram(now, local, packet.source, datagram) {
             Handling::Done => {}
@@ -344,6 +385,7 @@ impl Node for Host {
                 destination: reply.destination,
                 payload: reply.packet.into(),
                 may_fragment: true,
+                ecn: Ecn::NotEct,
             }),
             Handling::Deliver(id, inbound) => core.deliver(now, id, inbound),
             Handling::Accept(id, association) => core.insert(id, association),

@@ -2,18 +2,26 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use crate::ecn::Ecn;
+
 pub(crate) const PROTOCOL_TCP: u8 = 6;
-const PROTOCOL_UDP: u8 = 17;
-const PROTOCOL_SCTP: u8 = 132;
+pub(crate) const PROTOCOL_UDP: u8 = 17;
+pub(crate) const PROTOCOL_SCTP: u8 = 132;
 const HOP_LIMIT: u8 = 64;
 
 /// Appends an IP packet that carries `payload` from `source` to `destination` to `buffer`: directly as protocol 132
 /// if both ports are 0, else in UDP. Addresses of different families are written as IPv6.
-pub fn write_packet(buffer: &mut Vec<u8>, source: SocketAddr, destination: SocketAddr, payload: &[u8]) {
+pub fn write_packet(
+    buffer: &mut Vec<u8>,
+    source: SocketAddr,
+    destination: SocketAddr,
+    ecn: Ecn,
+    payload: &[u8],
+) {
     let in_udp = source.port() != 0 || destination.port() != 0;
     let len = payload.len() + if in_udp { 8 } else { 0 };
     let protocol = if in_udp { PROTOCOL_UDP } else { PROTOCOL_SCTP };
-    let pseudo_header_sum = write_header(buffer, source.ip(), destination.ip(), protocol, len);
+    let pseudo_header_sum = write_header(buffer, (source.ip(), destination.ip()), ecn, protocol, len);
     if in_udp {
         let mut header = [0; 8];
         header[..2].copy_from_slice(&source.port().to_be_bytes());
@@ -35,28 +43,29 @@ pub fn write_packet(buffer: &mut Vec<u8>, source: SocketAddr, destination: Socke
 /// checksums of UDP and TCP begin with.
 pub(crate) fn write_header(
     buffer: &mut Vec<u8>,
-    source: IpAddr,
-    destination: IpAddr,
+    (source, destination): (IpAddr, IpAddr),
+    ecn: Ecn,
     protocol: u8,
     len: usize,
 ) -> u64 {
     let addresses_sum = match (source.to_canonical(), destination.to_canonical()) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
-            write_ipv4(buffer, from.octets(), to.octets(), protocol, len);
+            write_ipv4(buffer, from.octets(), to.octets(), ecn, protocol, len);
             sum(&from.octets()) + sum(&to.octets())
         }
         (from, to) => {
             let (from, to) = (as_ipv6(from), as_ipv6(to));
-            write_ipv6(buffer, from, to, protocol, len);
+            write_ipv6(buffer, from, to, ecn, protocol, len);
             sum(&from) + sum(&to)
         }
     };
     addresses_sum + u64::from(protocol) + len as u64
 }
 
-fn write_ipv4(buffer: &mut Vec<u8>, from: [u8; 4], to: [u8; 4], protocol: u8, len: usize) {
+fn write_ipv4(buffer: &mut Vec<u8>, from: [u8; 4], to: [u8; 4], ecn: Ecn, protocol: u8, len: usize) {
     let mut header = [0; 20];
     header[0] = 0x45;
+    header[1] = ecn.bits();
     header[2..4].copy_from_slice(&length(20 + len).to_be_bytes());
     header[6] = 0x40; // Don't fragment.
     header[8] = HOP_LIMIT;
@@ -68,12 +77,41 @@ fn write_ipv4(buffer: &mut Vec<u8>, from: [u8; 4], to: [u8; 4], protocol: u8, le
     buffer.extend_from_slice(&header);
 }
 
-fn write_ipv6(buffer: &mut Vec<u8>, from: [u8; 16], to: [u8; 16], protocol: u8, len: usize) {
-    buffer.extend_from_slice(&[0x60, 0, 0, 0]);
+fn write_ipv6(buffer: &mut Vec<u8>, from: [u8; 16], to: [u8; 16], ecn: Ecn, protocol: u8, len: usize) {
+    // The Traffic Class is between the version and the Flow Label.
+    buffer.extend_from_slice(&[0x60, ecn.bits() << 4, 0, 0]);
     buffer.extend_from_slice(&length(len).to_be_bytes());
     buffer.extend_from_slice(&[protocol, HOP_LIMIT]);
     buffer.extend_from_slice(&from);
     buffer.extend_from_slice(&to);
+}
+
+/// The ECN codepoint in the header of an IP packet; Not-ECT if the bytes are no IP packet.
+#[must_use]
+pub fn read_ecn(packet: &[u8]) -> Ecn {
+    match *packet {
+        [first, octet, ..] if first >> 4 == 4 => Ecn::from_bits(octet),
+        [first, octet, ..] if first >> 4 == 6 => Ecn::from_bits(octet >> 4),
+        _ => Ecn::NotEct,
+    }
+}
+
+/// Sets the ECN codepoint in the header of an IP packet and updates the checksum of an IPv4 header (RFC 1624). Bytes that
+/// are no IP packet stay as they are.
+pub fn set_ecn(packet: &mut [u8], ecn: Ecn) {
+    match packet.first().map(|first| first >> 4) {
+        Some(4) if packet.len() >= 20 => {
+            let old = u16::from_be_bytes([packet[0], packet[1]]);
+            packet[1] = packet[1] & !3 | ecn.bits();
+            let new = u16::from_be_bytes([packet[0], packet[1]]);
+            let checksum = u16::from_be_bytes([packet[10], packet[11]]);
+            // RFC 1624 equation 3: HC' = ~(~HC + ~m + m').
+            let updated = fold(u64::from(!checksum) + u64::from(!old) + u64::from(new));
+            packet[10..12].copy_from_slice(&updated.to_be_bytes());
+        }
+        Some(6) if packet.len() >= 2 => packet[1] = packet[1] & !0x30 | ecn.bits() << 4,
+        _ => {}
+    }
 }
 
 fn as_ipv6(address: IpAddr) -> [u8; 16] {
@@ -114,6 +152,7 @@ mod tests {
             &mut buffer,
             source.parse().unwrap(),
             destination.parse().unwrap(),
+            Ecn::NotEct,
             payload,
         );
         buffer
@@ -147,5 +186,52 @@ mod tests {
         assert_eq!(packet[0] >> 4, 6);
         let mapped = written("[::ffff:10.0.0.1]:1", "10.0.0.2:2", b"x");
         assert_eq!(mapped[0] >> 4, 4, "mapped addresses are IPv4");
+    }
+
+    #[test]
+    fn a_codepoint_is_written_read_and_changed_under_a_right_checksum() {
+        for (from, to) in [("10.0.0.1:0", "10.0.0.2:0"), ("[fd00::1]:0", "[fd00::2]:0")] {
+            for ecn in Ecn::ALL {
+                let mut packet = Vec::new();
+                write_packet(
+                    &mut packet,
+                    from.parse().unwrap(),
+                    to.parse().unwrap(),
+                    ecn,
+                    b"data",
+                );
+                assert_eq!(read_ecn(&packet), ecn);
+                for changed in Ecn::ALL {
+                    let mut packet = packet.clone();
+                    set_ecn(&mut packet, changed);
+                    let mut expected = Vec::new();
+                    write_packet(
+                        &mut expected,
+                        from.parse().unwrap(),
+                        to.parse().unwrap(),
+                        changed,
+                        b"data",
+                    );
+                    assert_eq!(packet, expected, "{ecn:?} to {changed:?}");
+                    assert!(packet[0] >> 4 == 6 || fold(sum(&packet[..20])) == 0);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_rest_of_the_octet_stays() {
+        let mut v4 = written("10.0.0.1:0", "10.0.0.2:0", b"");
+        v4[1] = 0xb8; // Expedited forwarding.
+        set_ecn(&mut v4, Ecn::Ce);
+        assert_eq!((v4[1], read_ecn(&v4)), (0xbb, Ecn::Ce));
+        let mut v6 = [0x6b, 0x8f, 0xff, 0xff];
+        set_ecn(&mut v6, Ecn::Ect0);
+        assert_eq!((v6, read_ecn(&v6)), ([0x6b, 0xaf, 0xff, 0xff], Ecn::Ect0));
+        for mut other in [vec![], vec![0x45], vec![0x60], vec![0x10; 40]] {
+            let before = other.clone();
+            set_ecn(&mut other, Ecn::Ce);
+            assert_eq!((other, read_ecn(&before)), (before.clone(), Ecn::NotEct));
+        }
     }
 }

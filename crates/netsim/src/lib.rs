@@ -9,8 +9,11 @@
 //!
 //! [`Link`] and [`PcapngWriter`] serve real sockets too: both are told the time.
 
+mod aqm;
 mod dumbbell;
+mod ecn;
 mod event_queue;
+mod flow;
 mod host;
 mod ip;
 mod link;
@@ -25,19 +28,23 @@ mod tcp;
 mod trace;
 mod units;
 
+pub use aqm::{Aqm, CoDelConfig, FqCoDelConfig};
 pub use dumbbell::{Dumbbell, DumbbellPair};
+pub use ecn::{Ecn, EcnCounts};
 pub use event_queue::EventQueue;
+pub use flow::FiveTuple;
 pub use host::{Application, Host, HostApi};
-pub use ip::write_packet as write_ip_packet;
+pub use ip::{read_ecn as read_ip_ecn, set_ecn as set_ip_ecn, write_packet as write_ip_packet};
 pub use link::{Fate, Link, LinkPacket, LinkStats, LossCause};
 pub use link_config::{LinkConfig, LinkConfigError, Reorder};
 pub use loss::LossModel;
 pub use network::{LinkId, Network, Node, NodeId, Route, Router};
 pub use packet::{Packet, Payload};
 pub use pcapng::{InterfaceId, PcapngWriter};
-pub use queue::QueueLimit;
+pub use queue::{MarkThreshold, QueueLimit};
 pub use random::{Generator, Probability};
 pub use tcp::{
-    Recovery, SackBlocks, Segment, SynOptions, TcpConfig, TcpSink, TcpSinkStats, TcpSource, TcpStats, Traffic,
+    Recovery, SackBlocks, Segment, SynOptions, TcpConfig, TcpCongestionControl, TcpSink, TcpSinkStats,
+    TcpSource, TcpStats, Traffic,
 };
 pub use trace::{Record, describe};

@@ -11,150 +11,27 @@
 //!    way, or damaged, or doubled has taken its place in the queue and its time on the link.
 //! 4. It arrives a delay later, with jitter but in order; a late packet (reordering) leaves the order.
 //!
-//! Everything is known when a packet comes, so the only thing a link waits for is the next arrival.
+//! Everything is known when a packet comes, so the only thing a link waits for is the next arrival. If its queue is managed
+//! ([`Aqm`](crate::Aqm)), which packet leaves next is decided when the link is free: then a link waits for that, too.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
 use anabranch_proto::Timestamp;
-use bytes::Bytes;
 
+use crate::aqm::{Aqm, Discipline, Service, Waiting};
 use crate::link_config::LinkConfig;
 use crate::loss::LossState;
 use crate::queue::Queue;
 use crate::random::Generator;
 use crate::units::nanos;
 
-/// What a link carries.
-pub trait LinkPacket: Clone {
-    /// Its length in bytes where the link is: what takes time and room.
-    fn wire_len(&self) -> usize;
+mod packet;
+mod report;
 
-    /// Whether it passes a link with a smaller MTU, in pieces; they share its fate.
-    fn may_fragment(&self) -> bool {
-        true
-    }
-
-    /// Changes some of its bits, as a bad line would; must not change other copies of it.
-    fn corrupt(&mut self, random: &mut Generator);
-}
-
-impl LinkPacket for Vec<u8> {
-    fn wire_len(&self) -> usize {
-        self.len()
-    }
-
-    fn corrupt(&mut self, random: &mut Generator) {
-        flip_bits(self, random);
-    }
-}
-
-impl LinkPacket for Bytes {
-    fn wire_len(&self) -> usize {
-        self.len()
-    }
-
-    fn corrupt(&mut self, random: &mut Generator) {
-        let mut copy = self.to_vec();
-        flip_bits(&mut copy, random);
-        *self = copy.into();
-    }
-}
-
-/// Flips one to three bits. A CRC-32C finds any three wrong bits in packets of these sizes, so that a damaged
-/// packet is never taken for a good one and runs stay checkable.
-fn flip_bits(bytes: &mut [u8], random: &mut Generator) {
-    let flips = 1 + random.below(3);
-    let mut flipped = [u64::MAX; 3];
-    for i in 0..flips as usize {
-        let bit = random.below(bytes.len() as u64 * 8);
-        // The same bit twice would undo itself.
-        if flipped.contains(&bit) || bytes.is_empty() {
-            continue;
-        }
-        flipped[i] = bit;
-        bytes[(bit / 8) as usize] ^= 1 << (bit % 8);
-    }
-}
-
-/// Why a packet did not arrive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum LossCause {
-    /// The queue refused it.
-    Queue,
-    /// The loss model took it.
-    Model,
-    /// The link was down.
-    Down,
-    /// It was larger than the link's MTU.
-    TooLarge,
-}
-
-/// What became of a packet given to a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Fate {
-    /// Set if it does not arrive.
-    pub lost: Option<LossCause>,
-    /// It arrives twice.
-    pub duplicated: bool,
-    /// It arrives damaged.
-    pub corrupted: bool,
-    /// It arrives late, out of order.
-    pub late: bool,
-}
-
-/// What a link did since it was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct LinkStats {
-    /// Packets given to it.
-    pub offered: u64,
-    /// Their bytes.
-    pub offered_bytes: u64,
-    /// Packets that came out of it, copies included.
-    pub delivered: u64,
-    /// Their bytes.
-    pub delivered_bytes: u64,
-    /// Packets that the queue refused.
-    pub lost_queue: u64,
-    /// Packets that the loss model took.
-    pub lost_model: u64,
-    /// Packets lost because the link was down.
-    pub lost_down: u64,
-    /// Packets larger than the link's MTU.
-    pub lost_too_large: u64,
-    /// Copies made.
-    pub duplicated: u64,
-    /// Packets damaged.
-    pub corrupted: u64,
-    /// Packets made late.
-    pub reordered: u64,
-    /// The most bytes that were in the queue at a time, the packet in transmission included.
-    pub queue_max_bytes: u64,
-    /// The most packets likewise.
-    pub queue_max_packets: u64,
-    /// Bytes in the queue summed over time, in byte nanoseconds, the packet in transmission included. A packet counts
-    /// when it is taken, for all the time until it will have left.
-    pub queue_byte_nanos: u128,
-}
-
-impl LinkStats {
-    /// Bytes in the queue, on average over `elapsed` since the link was made; 0 for no time.
-    #[must_use]
-    pub fn queue_mean_bytes(&self, elapsed: Duration) -> f64 {
-        match elapsed.as_nanos() {
-            0 => 0.0,
-            nanos => self.queue_byte_nanos as f64 / nanos as f64,
-        }
-    }
-
-    /// Packets lost, whatever the cause.
-    #[must_use]
-    pub fn lost(&self) -> u64 {
-        self.lost_queue + self.lost_model + self.lost_down + self.lost_too_large
-    }
-}
+pub use packet::LinkPacket;
+pub(crate) use packet::mark_ce;
+pub use report::{Fate, LinkStats, LossCause};
 
 /// The generators of a link, one for each process.
 #[derive(Clone, Debug)]
@@ -173,6 +50,10 @@ pub struct Link<P> {
     random: Processes,
     loss: LossState,
     queue: Queue,
+    /// The packets that wait in a managed queue.
+    waiting: Discipline<P>,
+    /// Of the hash by which a managed queue tells flows apart.
+    perturbation: u64,
     down: bool,
     /// When the last packet taken has been sent.
     idle_at: Timestamp,
@@ -185,6 +66,8 @@ pub struct Link<P> {
     /// Late packets by arrival and turn.
     late: BTreeMap<(Timestamp, u64), P>,
     late_turn: u64,
+    /// Bytes of `in_order` and `late`.
+    sent_bytes: u64,
     stats: LinkStats,
 }
 
@@ -193,7 +76,10 @@ impl<P: LinkPacket> Link<P> {
     #[must_use]
     pub fn new(config: LinkConfig, seed: u64, label: &str) -> Self {
         let process = |name: &str| Generator::of_process(seed, &format!("{label}/{name}"));
+        let perturbation = process("flows").next_u64();
         Self {
+            waiting: Discipline::new(config.aqm, perturbation),
+            perturbation,
             config,
             random: Processes {
                 loss: process("loss"),
@@ -211,6 +97,7 @@ impl<P: LinkPacket> Link<P> {
             in_order: VecDeque::new(),
             late: BTreeMap::new(),
             late_turn: 0,
+            sent_bytes: 0,
             stats: LinkStats::default(),
         }
     }
@@ -221,15 +108,39 @@ impl<P: LinkPacket> Link<P> {
         &self.config
     }
 
-    /// Changes its settings for the packets to come; those already taken arrive when they would have.
+    /// Changes its settings for the packets to come; those already taken arrive when they would have. Packets that wait in a managed
+    /// queue are managed by the new settings; if these have no management, or no rate, they leave in the order in which they came.
     pub fn set_config(&mut self, config: LinkConfig) {
+        let aqm = config.aqm;
+        let waiting = if aqm != self.config.aqm || config.rate.is_none() {
+            self.waiting.take_all()
+        } else {
+            Vec::new()
+        };
         if config.loss != self.config.loss {
             self.loss = LossState::default();
         }
         if config.rate != self.config.rate {
             self.idle_remainder = 0;
         }
+        if aqm != self.config.aqm {
+            self.waiting = Discipline::new(aqm, self.perturbation);
+        }
         self.config = config;
+        for waiting in waiting {
+            if self.is_managed() {
+                self.waiting.enqueue(waiting);
+            } else {
+                self.stats.queue_byte_nanos += u128::from(waiting.len)
+                    * self.idle_at.saturating_duration_since(waiting.since).as_nanos();
+                self.send(self.idle_at, waiting.packet, (waiting.fate, waiting.delay));
+            }
+        }
+    }
+
+    /// Whether packets wait until the link is free, and are judged then. A link without a rate is always free.
+    fn is_managed(&self) -> bool {
+        self.config.aqm != Aqm::None && self.config.rate.is_some()
     }
 
     /// Whether it is down.
@@ -252,14 +163,29 @@ impl<P: LinkPacket> Link<P> {
     /// Bytes in the queue at `now`, the packet in transmission included.
     #[must_use]
     pub fn queued_bytes(&mut self, now: Timestamp) -> u64 {
+        self.serve(now);
         self.queue.settle(now);
-        self.queue.bytes()
+        self.held_bytes()
     }
 
-    /// Packets taken that have not arrived yet.
+    /// Packets taken that have not arrived yet, copies included.
     #[must_use]
     pub fn under_way(&self) -> usize {
-        self.in_order.len() + self.late.len()
+        self.in_order.len() + self.late.len() + self.waiting.packets() as usize
+    }
+
+    /// Their bytes.
+    #[must_use]
+    pub fn under_way_bytes(&self) -> u64 {
+        self.sent_bytes + self.waiting.bytes()
+    }
+
+    fn held_bytes(&self) -> u64 {
+        self.queue.bytes() + self.waiting.bytes()
+    }
+
+    fn held_packets(&self) -> u64 {
+        self.queue.packets() + self.waiting.packets()
     }
 
     /// Takes a packet at `now`, and tells what will become of it.
@@ -270,63 +196,129 @@ impl<P: LinkPacket> Link<P> {
         self.stats.offered_bytes += len;
 
         let mut fate = self.draw_fate(now, index);
-        let jitter = self.draw_jitter();
+        let delay = self.draw_jitter();
+        self.serve(now);
         self.queue.settle(now);
-        if self.down {
-            fate = Fate {
-                lost: Some(LossCause::Down),
-                ..Fate::default()
-            };
+        let (bytes, packets) = (self.held_bytes(), self.held_packets());
+        let fits = self.waiting.makes_room() || self.config.queue.admits(bytes, packets, len);
+        let refused = if self.down {
+            Some(LossCause::Down)
         } else if len > self.config.mtu.into() && !packet.may_fragment() {
+            Some(LossCause::TooLarge)
+        } else if fits {
+            None
+        } else {
+            Some(LossCause::Queue)
+        };
+        if refused.is_some() {
             fate = Fate {
-                lost: Some(LossCause::TooLarge),
+                lost: refused,
                 ..Fate::default()
             };
-        } else if !self.queue.admits(self.config.queue, len) {
+            self.count(fate);
+            return fate;
+        }
+        let threshold = self.config.ecn_mark;
+        fate.marked =
+            threshold.is_some_and(|threshold| threshold.is_exceeded(bytes, packets)) && mark_ce(&mut packet);
+        if !self.is_managed() {
+            self.send(now, packet, (fate, delay));
+            return fate;
+        }
+        let waiting = Waiting {
+            packet,
+            len,
+            since: now,
+            index,
+            fate,
+            delay,
+        };
+        if !self.wait(now, waiting) {
             fate = Fate {
                 lost: Some(LossCause::Queue),
                 ..Fate::default()
             };
         }
-        if matches!(
-            fate.lost,
-            Some(LossCause::Down | LossCause::Queue | LossCause::TooLarge)
-        ) {
-            self.count(fate);
-            return fate;
-        }
-        let departure = self.transmit(now, len);
-        self.count(fate);
-        if fate.lost.is_some() {
-            return fate;
-        }
-        if fate.corrupted {
-            packet.corrupt(&mut self.random.corrupt);
-        }
-        let arrival = departure + jitter;
-        if fate.duplicated {
-            self.carry(arrival, fate.late, packet.clone());
-        }
-        self.carry(arrival, fate.late, packet);
         fate
+    }
+
+    /// Puts a packet into a managed queue; false if it was dropped at once.
+    fn wait(&mut self, now: Timestamp, waiting: Waiting<P>) -> bool {
+        let (index, len) = (waiting.index, waiting.len);
+        self.waiting.enqueue(waiting);
+        let mut is_there = true;
+        // Only a queue that makes room has taken more than fits.
+        while is_there
+            && !self
+                .config
+                .queue
+                .admits(self.held_bytes() - len, self.held_packets() - 1, len)
+        {
+            let mut service = service(&self.config, &mut self.stats, now);
+            is_there = !self.waiting.drop_from_longest(index, &mut service);
+        }
+        self.note_queue();
+        if self.idle_at < now {
+            self.idle_at = now;
+            self.idle_remainder = 0;
+        }
+        self.serve(now);
+        is_there
+    }
+
+    /// Sends the packets of a managed queue that have begun to leave by `now`.
+    #[inline]
+    fn serve(&mut self, now: Timestamp) {
+        if matches!(self.waiting, Discipline::None) {
+            return;
+        }
+        while self.idle_at <= now {
+            let at = self.idle_at;
+            let mut service = service(&self.config, &mut self.stats, at);
+            let Some(waiting) = self.waiting.dequeue(&mut service) else {
+                return;
+            };
+            self.queue.settle(at);
+            self.send(at, waiting.packet, (waiting.fate, waiting.delay));
+        }
     }
 
     /// The next packet that has arrived by `now`, in order of arrival.
     pub fn poll(&mut self, now: Timestamp) -> Option<P> {
-        let arrival = self.next_event().filter(|&arrival| arrival <= now)?;
+        self.serve(now);
+        let arrival = self.next_arrival().filter(|&arrival| arrival <= now)?;
         let packet = match self.in_order.front() {
             // At equal times the packet in order comes first.
             Some((time, _)) if *time == arrival => self.in_order.pop_front()?.1,
             _ => self.late.pop_first()?.1,
         };
+        let len = packet.wire_len() as u64;
         self.stats.delivered += 1;
-        self.stats.delivered_bytes += packet.wire_len() as u64;
+        self.stats.delivered_bytes += len;
+        self.sent_bytes -= len;
         Some(packet)
     }
 
-    /// When the next packet arrives, if one is under way.
+    /// The next packet that has arrived by `now`, in order of arrival, and when it did.
+    pub fn poll_arrival(&mut self, now: Timestamp) -> Option<(Timestamp, P)> {
+        self.serve(now);
+        let arrival = self.next_arrival()?;
+        self.poll(now).map(|packet| (arrival, packet))
+    }
+
+    /// When to poll next, if a packet is under way: the next packet arrives, or a managed queue sends its next packet, and then
+    /// there may be none to poll yet.
     #[must_use]
     pub fn next_event(&self) -> Option<Timestamp> {
+        let departure = (self.waiting.packets() > 0).then_some(self.idle_at);
+        match (departure, self.next_arrival()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// When the next of the packets sent arrives.
+    fn next_arrival(&self) -> Option<Timestamp> {
         let in_order = self.in_order.front().map(|(arrival, _)| *arrival);
         let late = self.late.first_key_value().map(|((arrival, _), _)| *arrival);
         match (in_order, late) {
@@ -354,6 +346,7 @@ impl<P: LinkPacket> Link<P> {
                 duplicated,
                 corrupted,
                 late,
+                marked: false,
             }
         }
     }
@@ -371,6 +364,24 @@ impl<P: LinkPacket> Link<P> {
         Duration::from_nanos(delay.saturating_add(offset).saturating_sub(jitter))
     }
 
+    /// Sends a packet that begins to leave at `now`, or as soon as those before it have left; with its fate and its delay.
+    #[inline]
+    fn send(&mut self, now: Timestamp, mut packet: P, (fate, delay): (Fate, Duration)) {
+        let departure = self.transmit(now, packet.wire_len() as u64);
+        self.count(fate);
+        if fate.lost.is_some() {
+            return;
+        }
+        if fate.corrupted {
+            packet.corrupt(&mut self.random.corrupt);
+        }
+        let arrival = departure + delay;
+        if fate.duplicated {
+            self.carry(arrival, fate.late, packet.clone());
+        }
+        self.carry(arrival, fate.late, packet);
+    }
+
     /// Puts a packet in the queue; when its last bit will have left.
     fn transmit(&mut self, now: Timestamp, len: u64) -> Timestamp {
         let Some(rate) = self.config.rate else { return now };
@@ -384,13 +395,19 @@ impl<P: LinkPacket> Link<P> {
         self.queue.push(self.idle_at, len);
         let stay = self.idle_at.0 - now.0;
         self.stats.queue_byte_nanos += u128::from(len) * u128::from(stay);
-        self.stats.queue_max_bytes = self.stats.queue_max_bytes.max(self.queue.bytes());
-        self.stats.queue_max_packets = self.stats.queue_max_packets.max(self.queue.packets());
+        self.note_queue();
         self.idle_at
+    }
+
+    /// Notes how much the queue holds, if that is more than ever.
+    fn note_queue(&mut self) {
+        self.stats.queue_max_bytes = self.stats.queue_max_bytes.max(self.held_bytes());
+        self.stats.queue_max_packets = self.stats.queue_max_packets.max(self.held_packets());
     }
 
     /// Puts a packet on its way.
     fn carry(&mut self, arrival: Timestamp, late: bool, packet: P) {
+        self.sent_bytes += packet.wire_len() as u64;
         if late {
             self.late_turn += 1;
             self.late.insert(
@@ -414,219 +431,24 @@ impl<P: LinkPacket> Link<P> {
         self.stats.duplicated += u64::from(fate.duplicated);
         self.stats.corrupted += u64::from(fate.corrupted);
         self.stats.reordered += u64::from(fate.late);
+        self.stats.marked += u64::from(fate.marked);
+    }
+}
+
+/// What a managed queue has to know when a packet is taken from it.
+fn service<'a>(config: &LinkConfig, stats: &'a mut LinkStats, now: Timestamp) -> Service<'a> {
+    Service {
+        now,
+        mtu: config.mtu.into(),
+        stats,
     }
 }
 
 const _: fn() = || {
     // A link crosses threads: the real-time program hands it to a task.
     fn sendable<T: Send>() {}
-    sendable::<Link<Bytes>>();
+    sendable::<Link<Vec<u8>>>();
 };
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::loss::LossModel;
-    use crate::queue::QueueLimit;
-
-    const MS: Duration = Duration::from_millis(1);
-
-    fn packet(number: u32, len: usize) -> Bytes {
-        let mut bytes = vec![0; len];
-        bytes[..4].copy_from_slice(&number.to_be_bytes());
-        bytes.into()
-    }
-
-    /// All arrivals with their times.
-    fn drain(link: &mut Link<Bytes>) -> Vec<(Timestamp, u32)> {
-        let mut arrivals = Vec::new();
-        while let Some(at) = link.next_event() {
-            while let Some(packet) = link.poll(at) {
-                arrivals.push((at, u32::from_be_bytes(packet[..4].try_into().unwrap())));
-            }
-        }
-        arrivals
-    }
-
-    #[test]
-    fn rate_and_delay_are_kept_to_the_nanosecond() {
-        let config = LinkConfig::default().with_rate(10_000_000).with_delay(40 * MS);
-        let mut link = Link::new(config, 1, "x");
-        for number in 0..3 {
-            link.enqueue(Timestamp::from_millis(1), packet(number, 1250));
-        }
-        // 1,250 bytes at 10 Mbit/s take 1 ms each.
-        let expected: Vec<_> = (0..3)
-            .map(|i| (Timestamp::from_millis(42 + u64::from(i)), i))
-            .collect();
-        assert_eq!(link.next_event(), Some(Timestamp::from_millis(42)));
-        assert_eq!(link.poll(Timestamp(41_999_999)), None);
-        assert_eq!(drain(&mut link), expected);
-    }
-
-    #[test]
-    fn a_rate_that_divides_nothing_is_still_exact_in_the_long_run() {
-        let mut link = Link::new(LinkConfig::default().with_rate(7_000_000_000), 1, "x");
-        for number in 0..100_000 {
-            link.enqueue(Timestamp::ZERO, packet(number, 1500));
-        }
-        let (last, _) = *drain(&mut link).last().unwrap();
-        assert_eq!(last.0, 100_000 * 1500 * 8 / 7);
-    }
-
-    #[test]
-    fn the_queue_drops_its_tail_and_empties_with_time() {
-        let config = LinkConfig::default()
-            .with_rate(8_000_000)
-            .with_queue(QueueLimit::Bytes(3000));
-        let mut link = Link::new(config, 1, "x");
-        let fates: Vec<_> = (0..5)
-            .map(|n| link.enqueue(Timestamp::ZERO, packet(n, 1000)).lost)
-            .collect();
-        assert_eq!(
-            fates,
-            [None, None, None, Some(LossCause::Queue), Some(LossCause::Queue)]
-        );
-        assert_eq!(link.queued_bytes(Timestamp::ZERO), 3000);
-        // One packet has left after 1 ms.
-        assert_eq!(
-            link.enqueue(Timestamp::from_millis(1), packet(5, 1000)).lost,
-            None
-        );
-        let numbers: Vec<_> = drain(&mut link).into_iter().map(|(_, number)| number).collect();
-        assert_eq!(numbers, [0, 1, 2, 5]);
-        let stats = *link.stats();
-        assert_eq!((stats.offered, stats.delivered, stats.lost_queue), (6, 4, 2));
-        assert_eq!((stats.queue_max_bytes, stats.queue_max_packets), (3000, 3));
-        // Stays of 1, 2, 3 and 3 ms.
-        assert_eq!(stats.queue_mean_bytes(4 * MS), 2250.0);
-    }
-
-    #[test]
-    fn jitter_spreads_the_delay_and_keeps_the_order() {
-        let config = LinkConfig::default().with_delay(10 * MS).with_jitter(4 * MS);
-        let mut link = Link::new(config, 5, "x");
-        let mut delays = Vec::new();
-        for number in 0..5_000 {
-            // Far enough apart that the order never holds a packet back.
-            let sent = Timestamp::from_millis(u64::from(number) * 20);
-            link.enqueue(sent, packet(number, 100));
-            delays.push(
-                drain(&mut link)[0]
-                    .0
-                    .saturating_duration_since(sent)
-                    .as_secs_f64()
-                    * 1e3,
-            );
-        }
-        let mean = delays.iter().sum::<f64>() / delays.len() as f64;
-        let (least, most) = delays
-            .iter()
-            .fold((f64::MAX, 0.0_f64), |(a, b), &d| (a.min(d), b.max(d)));
-        assert!((mean - 10.0).abs() < 0.1 && (6.0..6.1).contains(&least) && (13.9..=14.0).contains(&most));
-
-        for number in 0..1000 {
-            link.enqueue(
-                Timestamp::from_millis(1_000_000) + MS / 10 * number,
-                packet(number, 100),
-            );
-        }
-        let arrivals = drain(&mut link);
-        assert!(arrivals.is_sorted(), "jitter must not reorder");
-        assert!(arrivals.iter().map(|&(_, number)| number).eq(0..1000));
-    }
-
-    #[test]
-    fn late_packets_are_overtaken_by_their_extra_delay() {
-        let config = LinkConfig::default().with_delay(MS).with_reorder(0.1, 5 * MS);
-        let mut link = Link::new(config, 5, "x");
-        let late: Vec<_> = (0..10_000_u32)
-            .filter(|&n| {
-                link.enqueue(Timestamp::from_millis(u64::from(n)), packet(n, 100))
-                    .late
-            })
-            .collect();
-        assert!((900..1100).contains(&late.len()), "{}", late.len());
-        for (at, number) in drain(&mut link) {
-            let extra = if late.contains(&number) { 6 } else { 1 };
-            assert_eq!(at, Timestamp::from_millis(u64::from(number) + extra));
-        }
-        assert_eq!(link.stats().reordered, late.len() as u64);
-    }
-
-    #[test]
-    fn duplicates_and_damage_come_as_often_as_said() {
-        let config = LinkConfig::default().with_duplicate(0.02).with_corrupt(0.03);
-        let mut link = Link::new(config, 5, "x");
-        let original = Bytes::from(vec![0xa5; 64]);
-        let (mut damaged, mut arrived) = (0, 0);
-        for _ in 0..20_000 {
-            let fate = link.enqueue(Timestamp::ZERO, original.clone());
-            let copies: Vec<_> = core::iter::from_fn(|| link.poll(Timestamp::ZERO)).collect();
-            assert_eq!(copies.len(), 1 + usize::from(fate.duplicated));
-            arrived += copies.len();
-            for copy in &copies {
-                let wrong: u32 = copy
-                    .iter()
-                    .zip(&original)
-                    .map(|(a, b)| (a ^ b).count_ones())
-                    .sum();
-                assert_eq!(fate.corrupted, (1..=3).contains(&wrong));
-            }
-            damaged += usize::from(fate.corrupted);
-        }
-        assert!(
-            original.iter().all(|&byte| byte == 0xa5),
-            "the sender's copy is untouched"
-        );
-        assert!((20_340..20_460).contains(&arrived), "{arrived}");
-        assert!((540..660).contains(&damaged), "{damaged}");
-    }
-
-    #[test]
-    fn a_link_that_is_down_loses_what_it_is_given_and_delivers_what_it_had() {
-        let mut link = Link::new(LinkConfig::default().with_delay(MS), 1, "x");
-        link.enqueue(Timestamp::ZERO, packet(1, 100));
-        link.set_down(true);
-        assert_eq!(
-            link.enqueue(Timestamp::ZERO, packet(2, 100)).lost,
-            Some(LossCause::Down)
-        );
-        link.set_down(false);
-        link.enqueue(Timestamp::ZERO, packet(3, 100));
-        assert!(drain(&mut link).into_iter().map(|(_, number)| number).eq([1, 3]));
-        assert_eq!(link.stats().lost(), 1);
-    }
-
-    #[test]
-    fn one_process_does_not_disturb_another() {
-        let lossy = LinkConfig::default().with_loss(LossModel::bernoulli(0.1));
-        let run = |config: LinkConfig| -> Vec<bool> {
-            let mut link = Link::new(config, 9, "x");
-            (0..2000)
-                .map(|n| link.enqueue(Timestamp::ZERO, packet(n, 100)).lost.is_some())
-                .collect()
-        };
-        let with_everything = lossy
-            .clone()
-            .with_jitter(MS)
-            .with_duplicate(0.3)
-            .with_reorder(0.3, MS)
-            .with_corrupt(0.3);
-        assert_eq!(run(lossy), run(with_everything));
-    }
-
-    #[test]
-    fn lost_packets_take_their_time_on_the_link() {
-        let config = LinkConfig::default()
-            .with_rate(8_000_000)
-            .with_loss(LossModel::Script(vec![0]));
-        let mut link = Link::new(config, 1, "x");
-        assert_eq!(
-            link.enqueue(Timestamp::ZERO, packet(0, 1000)).lost,
-            Some(LossCause::Model)
-        );
-        link.enqueue(Timestamp::ZERO, packet(1, 1000));
-        assert_eq!(drain(&mut link), [(Timestamp::from_millis(2), 1)]);
-    }
-}
+mod tests;

@@ -4,8 +4,9 @@ use core::fmt;
 use core::time::Duration;
 use std::str::FromStr;
 
+use crate::aqm::Aqm;
 use crate::loss::LossModel;
-use crate::queue::QueueLimit;
+use crate::queue::{MarkThreshold, QueueLimit};
 use crate::random::Probability;
 use crate::units;
 
@@ -23,6 +24,8 @@ const SMALLEST_MTU: u16 = 576;
 /// | `delay`, `jitter` | `40ms`, `1.5s`, `200us` |
 /// | `mtu` | `1500b`: larger packets are lost unless IP may cut them up |
 /// | `queue` | `64kib`, `73kb`, `50p` (packets), `dummynet:73kb` ([dummynet's rule](QueueLimit::Dummynet)), `unlimited` |
+/// | `aqm` | `codel`, `codel:5ms/100ms` (target/interval), `fq-codel`, `fq-codel:5ms/100ms/1514/1024` (and quantum/queues), `none`: [how the queue is managed](Aqm) |
+/// | `ecn-mark` | `20p`, `30kb`: an ECN-capable packet that finds more in the queue is [marked CE](MarkThreshold); `none` |
 /// | `loss` | `0.1%`, `burst:P/R` or `burst:P/R/GOOD/BAD`, `script:3/17`, `outage:2s-3s`, `none` |
 /// | `reorder` | `1%:20ms`: this share comes so much later, and is overtaken |
 /// | `duplicate`, `corrupt` | `0.1%` |
@@ -41,6 +44,10 @@ pub struct LinkConfig {
     pub mtu: u16,
     /// The queue in front of the link.
     pub queue: QueueLimit,
+    /// How the queue is managed; by default it is not.
+    pub aqm: Aqm,
+    /// From which length of the queue on ECN-capable packets are marked CE; `None`, the default, marks none by this rule.
+    pub ecn_mark: Option<MarkThreshold>,
     /// Losses other than those of the queue.
     pub loss: LossModel,
     /// Packets that come late, and are overtaken.
@@ -59,6 +66,8 @@ impl Default for LinkConfig {
             jitter: Duration::ZERO,
             mtu: 1500,
             queue: QueueLimit::default(),
+            aqm: Aqm::default(),
+            ecn_mark: None,
             loss: LossModel::default(),
             reorder: Reorder::default(),
             duplicate: Probability::default(),
@@ -78,12 +87,14 @@ pub struct Reorder {
 
 impl LinkConfig {
     /// The keys of the text form.
-    pub const KEYS: [&str; 9] = [
+    pub const KEYS: [&str; 11] = [
         "rate",
         "delay",
         "jitter",
         "mtu",
         "queue",
+        "aqm",
+        "ecn-mark",
         "loss",
         "reorder",
         "duplicate",
@@ -136,6 +147,20 @@ impl LinkConfig {
         self
     }
 
+    /// Sets how the queue is managed.
+    #[must_use]
+    pub fn with_aqm(mut self, aqm: Aqm) -> Self {
+        self.aqm = aqm;
+        self
+    }
+
+    /// Sets from which length of the queue on ECN-capable packets are marked CE.
+    #[must_use]
+    pub fn with_ecn_mark(mut self, threshold: MarkThreshold) -> Self {
+        self.ecn_mark = Some(threshold);
+        self
+    }
+
     /// Sets how packets are lost.
     #[must_use]
     pub fn with_loss(mut self, loss: impl Into<LossModel>) -> Self {
@@ -178,6 +203,9 @@ impl LinkConfig {
                 self.mtu = u16::try_from(mtu).ok().filter(|mtu| *mtu >= SMALLEST_MTU)?;
             }
             "queue" => self.queue = value.parse().ok()?,
+            "aqm" => self.aqm = value.parse().ok()?,
+            "ecn-mark" if value.eq_ignore_ascii_case("none") => self.ecn_mark = None,
+            "ecn-mark" => self.ecn_mark = Some(value.parse().ok()?),
             "loss" => self.loss = value.parse().ok()?,
             "reorder" => {
                 let (probability, extra_delay) = value.split_once(':')?;
@@ -202,6 +230,10 @@ fn allowed(key: &str) -> &'static str {
         "queue" => {
             "a size like 64kib, 73kb or 1500b, a number of packets like 50p, a size by dummynet's rule like dummynet:73kb, or unlimited"
         }
+        "aqm" => {
+            "codel, codel:TARGET/INTERVAL like codel:5ms/100ms, fq-codel, fq-codel:TARGET/INTERVAL, fq-codel:TARGET/INTERVAL/QUANTUM/QUEUES like fq-codel:5ms/100ms/1514/1024, or none"
+        }
+        "ecn-mark" => "a number of packets like 20p, a size like 30kb, or none",
         "loss" => {
             "a share like 0.1%, burst:P/R, burst:P/R/GOOD/BAD, script:3/17 (ascending), outage:2s-3s/5s-6s, or none"
         }
@@ -284,6 +316,12 @@ impl fmt::Display for LinkConfig {
         if self.queue != default.queue {
             write!(f, ",queue={}", self.queue)?;
         }
+        if self.aqm != default.aqm {
+            write!(f, ",aqm={}", self.aqm)?;
+        }
+        if let Some(threshold) = self.ecn_mark {
+            write!(f, ",ecn-mark={threshold}")?;
+        }
         if self.loss != default.loss {
             write!(f, ",loss={}", self.loss)?;
         }
@@ -304,6 +342,7 @@ impl fmt::Display for LinkConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::aqm::CoDelConfig;
 
     #[test]
     fn every_setting_is_written_and_read_back() {
@@ -313,6 +352,11 @@ mod tests {
             .with_jitter(Duration::from_millis(3))
             .with_mtu(1400)
             .with_queue(QueueLimit::Bytes(73_000))
+            .with_aqm(Aqm::CoDel(CoDelConfig {
+                target: Duration::from_millis(15),
+                ..CoDelConfig::default()
+            }))
+            .with_ecn_mark(MarkThreshold::Packets(20))
             .with_loss(LossModel::bursts(0.01, 0.2))
             .with_reorder(0.01, Duration::from_millis(20))
             .with_duplicate(0.001)
@@ -320,10 +364,13 @@ mod tests {
         let text = config.to_string();
         assert_eq!(
             text,
-            "rate=1500kbit,delay=40500us,jitter=3ms,mtu=1400,queue=73kb,loss=burst:1%/20%/0%/100%,reorder=1%:20ms,\
-             duplicate=0.1%,corrupt=0.2%"
+            "rate=1500kbit,delay=40500us,jitter=3ms,mtu=1400,queue=73kb,aqm=codel:15ms/100ms,ecn-mark=20p,\
+             loss=burst:1%/20%/0%/100%,reorder=1%:20ms,duplicate=0.1%,corrupt=0.2%"
         );
         assert_eq!(text.parse(), Ok(config));
+        let by_bytes: LinkConfig = "ecn-mark=30kb".parse().unwrap();
+        assert_eq!(by_bytes.ecn_mark, Some(MarkThreshold::Bytes(30_000)));
+        assert_eq!("ecn-mark=none".parse(), Ok(LinkConfig::default()));
         let plain = LinkConfig::default();
         assert_eq!(plain.to_string().parse(), Ok(plain));
     }

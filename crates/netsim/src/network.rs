@@ -350,7 +350,9 @@ impl Network {
 
     /// Changes a link's settings for the packets to come.
     pub fn set_link_config(&mut self, link: LinkId, config: LinkConfig) {
-        self.links[link.index()].link.set_config(config);
+        let entry = &mut self.links[link.index()];
+        entry.link.set_config(config);
+        self.events.set(entry.part, entry.link.next_event());
     }
 
     /// Takes a link down, so that it loses every packet that comes to it, or up again.

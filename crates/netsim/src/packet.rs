@@ -4,6 +4,9 @@ use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 
+use crate::ecn::Ecn;
+use crate::flow::FiveTuple;
+use crate::ip;
 use crate::link::LinkPacket;
 use crate::random::Generator;
 use crate::tcp::Segment;
@@ -21,6 +24,8 @@ pub struct Packet {
     pub payload: Payload,
     /// Whether IP may cut it up where it is too large for a link; otherwise it is lost there.
     pub may_fragment: bool,
+    /// Its ECN codepoint (RFC 3168), which queues on its way may change to CE.
+    pub ecn: Ecn,
 }
 
 /// What an IP packet carries.
@@ -84,6 +89,15 @@ impl Packet {
         let in_udp = matches!(self.payload, Payload::Sctp(_)) && self.destination.port() != 0;
         ip + if in_udp { 8 } else { 0 }
     }
+
+    /// Appends the IP packet with all its headers and right checksums.
+    pub(crate) fn write(&self, buffer: &mut Vec<u8>) {
+        let (from, to, ecn) = (self.source, self.destination, self.ecn);
+        match &self.payload {
+            Payload::Sctp(packet) => ip::write_packet(buffer, from, to, ecn, packet),
+            Payload::Tcp(segment) => segment.write_packet(buffer, from, to, ecn),
+        }
+    }
 }
 
 impl LinkPacket for Packet {
@@ -95,11 +109,61 @@ impl LinkPacket for Packet {
         self.may_fragment
     }
 
+    fn ecn(&self) -> Ecn {
+        self.ecn
+    }
+
+    fn set_ecn(&mut self, ecn: Ecn) {
+        self.ecn = ecn;
+    }
+
+    /// The ports are those of TCP, of UDP, or of SCTP directly over IP.
+    fn five_tuple(&self) -> Option<FiveTuple> {
+        let (source, destination) = (self.source, self.destination);
+        let tuple = |protocol| FiveTuple {
+            source,
+            destination,
+            protocol,
+        };
+        Some(match &self.payload {
+            Payload::Tcp(_) => tuple(ip::PROTOCOL_TCP),
+            Payload::Sctp(_) if destination.port() != 0 => tuple(ip::PROTOCOL_UDP),
+            Payload::Sctp(packet) => FiveTuple::new(source.ip(), destination.ip(), ip::PROTOCOL_SCTP, packet),
+        })
+    }
+
     /// Damages the payload: a damaged IP header would only be lost. TCP's checksum is taken to find all damage.
     fn corrupt(&mut self, random: &mut Generator) {
         match &mut self.payload {
             Payload::Sctp(packet) => packet.corrupt(random),
             Payload::Tcp(segment) => segment.damaged = true,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flows_are_told_apart_by_the_ports_of_their_own_protocol() {
+        let packet = |ports: (u16, u16), payload| Packet {
+            source: SocketAddr::new([10, 0, 0, 1].into(), ports.0),
+            destination: SocketAddr::new([10, 0, 0, 2].into(), ports.1),
+            payload,
+            may_fragment: false,
+            ecn: Ecn::NotEct,
+        };
+        let sctp = || Payload::from(vec![0x13, 0x88, 0x13, 0x89, 0, 0, 0, 0]);
+        let ends = |packet: Packet| {
+            let tuple = packet.five_tuple().unwrap();
+            (tuple.source.port(), tuple.destination.port(), tuple.protocol)
+        };
+        assert_eq!(ends(packet((0, 0), sctp())), (5000, 5001, 132));
+        assert_eq!(ends(packet((9899, 9899), sctp())), (9899, 9899, 17));
+        assert_eq!(
+            ends(packet((7, 80), Payload::Tcp(Segment::default()))),
+            (7, 80, 6)
+        );
     }
 }

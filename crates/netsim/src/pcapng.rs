@@ -8,7 +8,9 @@ use std::net::SocketAddr;
 
 use anabranch_proto::Timestamp;
 
+use crate::ecn::Ecn;
 use crate::ip;
+use crate::packet::Packet;
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const INTERFACE_DESCRIPTION: u32 = 1;
@@ -74,7 +76,8 @@ impl<W: Write> PcapngWriter<W> {
         Ok(InterfaceId(self.interfaces - 1))
     }
 
-    /// Writes the SCTP packet `payload` with IP headers, and UDP ones if the ports are not 0, made for it.
+    /// Writes the SCTP packet `payload` with IP headers, and UDP ones if the ports are not 0, made for it. Its ECN codepoint
+    /// is Not-ECT; [`Self::write_packet`] takes one.
     ///
     /// # Errors
     /// What the output answers.
@@ -88,12 +91,26 @@ impl<W: Write> PcapngWriter<W> {
         comment: Option<&str>,
     ) -> io::Result<()> {
         self.write_with(interface, now, comment, |packet| {
-            ip::write_packet(packet, source, destination, payload);
+            ip::write_packet(packet, source, destination, Ecn::NotEct, payload);
         })
     }
 
+    /// Writes a packet with the headers that it has on the wire, its ECN codepoint included.
+    ///
+    /// # Errors
+    /// What the output answers.
+    pub fn write_packet(
+        &mut self,
+        interface: InterfaceId,
+        now: Timestamp,
+        packet: &Packet,
+        comment: Option<&str>,
+    ) -> io::Result<()> {
+        self.write_with(interface, now, comment, |buffer| packet.write(buffer))
+    }
+
     /// Writes the IP packet that `write_packet` appends to the buffer it is given.
-    pub(crate) fn write_with(
+    fn write_with(
         &mut self,
         interface: InterfaceId,
         now: Timestamp,

@@ -1,8 +1,9 @@
 //! The queue in front of a link: which packets it holds and which it refuses.
 //!
-//! A packet is in the queue until its last bit has left, so the one being transmitted counts. Since a link serves
-//! in order and its rate is known, the time at which a packet leaves is known when it comes; the queue therefore
-//! keeps a list of departures, and nothing has to happen when one of them is reached.
+//! A packet is in the queue until its last bit has left, so the one being transmitted counts. If the queue is not managed, the link
+//! serves in order and its rate is known: the time at which a packet leaves is known when it comes; the queue therefore
+//! keeps a list of departures, and nothing has to happen when one of them is reached. If the queue is managed, only the packet being
+//! transmitted is here; the packets that wait are in [`crate::aqm`].
 
 use core::fmt;
 use std::collections::VecDeque;
@@ -30,6 +31,18 @@ pub enum QueueLimit {
 
 /// What a limit by dummynet's rule begins with, as text.
 const DUMMYNET: &str = "dummynet:";
+
+impl QueueLimit {
+    /// Whether a queue that holds so much takes a packet of `len` bytes.
+    pub(crate) fn admits(self, bytes: u64, packets: u64, len: u64) -> bool {
+        match self {
+            Self::Unlimited => true,
+            Self::Bytes(limit) => bytes + len <= limit,
+            Self::Packets(limit) => packets < limit,
+            Self::Dummynet(limit) => bytes <= limit,
+        }
+    }
+}
 
 impl fmt::Display for QueueLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -63,6 +76,49 @@ impl FromStr for QueueLimit {
     }
 }
 
+/// From which length of the queue on a link marks packets CE, by its length at the moment alone (RFC 8257 §3.1 has such a threshold).
+///
+/// A packet is marked if, when it comes, the queue already holds more than the threshold, the packet in transmission included.
+/// Packets that are Not-ECT are not marked, and none is dropped for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MarkThreshold {
+    /// So many bytes.
+    Bytes(u64),
+    /// So many packets.
+    Packets(u64),
+}
+
+impl MarkThreshold {
+    /// Whether a packet that comes now is to be marked.
+    pub(crate) fn is_exceeded(self, bytes: u64, packets: u64) -> bool {
+        match self {
+            Self::Bytes(threshold) => bytes > threshold,
+            Self::Packets(threshold) => packets > threshold,
+        }
+    }
+}
+
+impl fmt::Display for MarkThreshold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Bytes(bytes) => units::write_with_unit(f, bytes, units::SIZE),
+            Self::Packets(packets) => write!(f, "{packets}p"),
+        }
+    }
+}
+
+impl FromStr for MarkThreshold {
+    type Err = ();
+
+    /// Reads `30kb` or `20p`.
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let bytes = units::with_unit(text, units::SIZE).map(Self::Bytes);
+        let packets = || units::with_unit(text, &[("p", 1)]).map(Self::Packets);
+        bytes.or_else(packets).ok_or(())
+    }
+}
+
 /// What a queue holds at a time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Queue {
@@ -79,16 +135,6 @@ impl Queue {
             }
             self.departures.pop_front();
             self.bytes -= len;
-        }
-    }
-
-    /// Whether a packet of `len` bytes is taken, once the queue is settled.
-    pub(crate) fn admits(&self, limit: QueueLimit, len: u64) -> bool {
-        match limit {
-            QueueLimit::Unlimited => true,
-            QueueLimit::Bytes(bytes) => self.bytes + len <= bytes,
-            QueueLimit::Packets(packets) => self.packets() < packets,
-            QueueLimit::Dummynet(bytes) => self.bytes <= bytes,
         }
     }
 
@@ -118,11 +164,12 @@ mod tests {
         let mut queue = Queue::default();
         queue.push(Timestamp(10), 600);
         queue.push(Timestamp(20), 400);
-        assert!(queue.admits(QueueLimit::Bytes(1500), 500));
-        assert!(!queue.admits(QueueLimit::Bytes(1500), 501));
-        assert!(queue.admits(QueueLimit::Packets(3), 9000));
-        assert!(!queue.admits(QueueLimit::Packets(2), 1));
-        assert!(queue.admits(QueueLimit::Unlimited, u64::MAX / 2));
+        let admits = |limit: QueueLimit, len| limit.admits(queue.bytes(), queue.packets(), len);
+        assert!(admits(QueueLimit::Bytes(1500), 500));
+        assert!(!admits(QueueLimit::Bytes(1500), 501));
+        assert!(admits(QueueLimit::Packets(3), 9000));
+        assert!(!admits(QueueLimit::Packets(2), 1));
+        assert!(admits(QueueLimit::Unlimited, u64::MAX / 2));
         queue.settle(Timestamp(10));
         assert_eq!((queue.packets(), queue.bytes()), (1, 400));
         queue.settle(Timestamp(99));
@@ -133,14 +180,15 @@ mod tests {
     fn dummynet_asks_only_whether_the_limit_is_exceeded_already() {
         let mut queue = Queue::default();
         let limit = QueueLimit::Dummynet(1000);
+        let admits = |queue: &Queue, len| limit.admits(queue.bytes(), queue.packets(), len);
         queue.push(Timestamp(10), 1000);
-        assert!(queue.admits(limit, 1500), "the limit is reached, not exceeded");
+        assert!(admits(&queue, 1500), "the limit is reached, not exceeded");
         queue.push(Timestamp(20), 1500);
-        assert!(!queue.admits(limit, 1));
+        assert!(!admits(&queue, 1));
         queue.settle(Timestamp(10));
-        assert!(!queue.admits(limit, 1));
+        assert!(!admits(&queue, 1));
         queue.settle(Timestamp(20));
-        assert!(queue.admits(limit, 1));
+        assert!(admits(&queue, 1));
     }
 
     #[test]

@@ -8,10 +8,9 @@ use std::io::{self, Write};
 
 use anabranch_proto::Timestamp;
 
-use crate::ip;
 use crate::link::{Fate, LossCause};
 use crate::network::LinkId;
-use crate::packet::{Packet, Payload};
+use crate::packet::Packet;
 use crate::pcapng::{InterfaceId, PcapngWriter};
 
 /// A packet that entered a link.
@@ -60,6 +59,7 @@ pub fn describe(fate: Fate) -> Option<&'static str> {
         } => Some("duplicated, late"),
         Fate { duplicated: true, .. } => Some("duplicated"),
         Fate { late: true, .. } => Some("late"),
+        Fate { marked: true, .. } => Some("marked CE"),
         Fate { .. } => None,
     }
 }
@@ -141,17 +141,11 @@ impl Trace {
         if let Some(capture) = &mut self.capture
             && capture.error.is_none()
         {
-            let packet = &record.packet;
             let interface = capture.interfaces[record.link.index()];
             let comment = describe(record.fate);
-            let (from, to) = (packet.source, packet.destination);
-            let written =
-                capture
-                    .writer
-                    .write_with(interface, record.at, comment, |bytes| match &packet.payload {
-                        Payload::Sctp(packet) => ip::write_packet(bytes, from, to, packet),
-                        Payload::Tcp(segment) => segment.write_packet(bytes, from, to),
-                    });
+            let written = capture
+                .writer
+                .write_packet(interface, record.at, &record.packet, comment);
             capture.error = written.err();
         }
         if self.keep > 0 {

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::sync::mpsc;
 
 use anabranch_netsim::{
-    Dumbbell, DumbbellPair, Generator, LinkConfig, LinkStats, LossModel, Network, Payload, Recovery,
-    TcpConfig, TcpSink, TcpSinkStats, TcpSource, TcpStats, Traffic,
+    Dumbbell, DumbbellPair, Generator, LinkConfig, LinkStats, LossModel, Network, Payload, QueueLimit,
+    Recovery, TcpConfig, TcpSink, TcpSinkStats, TcpSource, TcpStats, Traffic,
 };
 use anabranch_proto::Timestamp;
 
@@ -288,6 +288,37 @@ fn every_variant_gets_through_bad_links() {
             assert!(received.out_of_order > 0 && received.duplicates > 0);
         }
     }
+}
+
+#[test]
+fn cubic_gets_through_bad_links_too() {
+    let bad: LinkConfig = "rate=10mbit,delay=20ms,queue=30kb,loss=1%,reorder=1%:10ms,duplicate=1%,corrupt=1%"
+        .parse()
+        .unwrap();
+    for recovery in [Recovery::Reno, Recovery::NewReno, Recovery::Sack] {
+        for config in [TcpConfig::default(), TcpConfig::linux()] {
+            let config = config.with_recovery(recovery).with_cubic();
+            let run = || Run::with_way_back(bad.clone(), bad.clone(), &config, Traffic::Greedy).until(60_000);
+            let (stats, received) = (run().stats(), run().received());
+            assert!(received.bytes >= stats.bytes_acked);
+            assert!(stats.bytes_acked > 2_000_000, "{config:?}: {stats:?}");
+            assert_eq!(run().stats(), stats, "equal seeds give equal runs");
+        }
+    }
+}
+
+#[test]
+fn cubic_lets_bursts_end_and_pauses_do_not_let_the_window_jump() {
+    let bursts = Traffic::Bursts {
+        mean_bytes: 1_000_000,
+        mean_pause: Duration::from_secs(5),
+    };
+    let queue = line().with_queue(QueueLimit::Packets(60));
+    let run = Run::new(queue, &TcpConfig::linux().with_cubic(), bursts).until(120_000);
+    let (stats, lost) = (run.stats(), run.link().lost());
+    assert!(stats.bytes_acked > 5_000_000, "{stats:?}");
+    // The function after some ten seconds without data would be far above what the link and its queue hold.
+    assert!(lost < 300, "{lost} lost: {stats:?}");
 }
 
 /// What is lost last must be repeated too: nothing hangs, whatever is lost.

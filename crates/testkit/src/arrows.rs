@@ -239,7 +239,7 @@ fn describe_causes(causes: &Causes) -> String {
 
 #[cfg(test)]
 mod tests {
-    use anabranch_netsim::{Packet, Router};
+    use anabranch_netsim::{Ecn, Packet, Router};
     use anabranch_proto::{Ppid, StreamId, Timestamp, Tsn, VerificationTag};
     use anabranch_wire::Ssn;
     use anabranch_wire::chunk::{GapAckBlocks, Sack, TsnList};
@@ -299,6 +299,7 @@ mod tests {
             destination: "10.0.0.2:0".parse().unwrap(),
             payload: datagram().into(),
             may_fragment: false,
+            ecn: Ecn::NotEct,
         };
         let fate = anabranch_netsim::Fate {
             late: true,

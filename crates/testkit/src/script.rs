@@ -16,7 +16,7 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::net::{IpAddr, SocketAddr};
 
-use anabranch_netsim::{Generator, Host, InterfaceId, Node, Packet, PcapngWriter};
+use anabranch_netsim::{Ecn, Generator, Host, InterfaceId, Node, Packet, PcapngWriter};
 use anabranch_proto::{
     Association, AssociationId, Config, ConnectOptions, Event, Timestamp, Tsn, VerificationTag,
 };
@@ -222,6 +222,7 @@ impl Script {
             destination: self.local,
             payload: datagram.into(),
             may_fragment: true,
+            ecn: Ecn::NotEct,
         };
         self.host.handle_packet(self.now, packet);
         self.collect();

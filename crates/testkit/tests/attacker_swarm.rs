@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::time::Duration;
 
-use anabranch_netsim::{Generator, LinkConfig, LossModel, Node, NodeId, Packet};
+use anabranch_netsim::{Ecn, Generator, LinkConfig, LossModel, Node, NodeId, Packet};
 use anabranch_proto::{
     AssociationId, AssociationState as State, CloseReason, Config, ConnectOptions, Event, MultipathMode,
     PathState, Timestamp, Tsn, VerificationTag,
@@ -498,6 +498,7 @@ impl Story {
             destination,
             payload,
             may_fragment: true,
+            ecn: Ecn::NotEct,
         });
     }
 

@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anabranch_netsim::{Link, LinkConfig, LinkStats, Packet};
+use anabranch_netsim::{Ecn, Link, LinkConfig, LinkStats, Packet};
 use anabranch_proto::Timestamp;
 use bytes::Bytes;
 use tokio::sync::{Notify, watch};
@@ -55,39 +55,29 @@ struct BothWays {
 #[derive(Debug)]
 struct Way {
     link: Link<Packet>,
-    /// Under way.
-    bytes: usize,
 }
 
 impl Way {
     fn new(config: LinkConfig, seed: u64, label: &str) -> Self {
         Self {
             link: Link::new(config, seed, label),
-            bytes: 0,
         }
     }
 
     /// Takes a packet in; false if it will not arrive as it is.
     fn enqueue(&mut self, now: Timestamp, packet: Packet) -> bool {
         let len = packet.payload.len();
-        if self.bytes + len > MOST_UNDER_WAY {
-            tracing::debug!(
-                bytes = self.bytes,
-                "too much is under way in the link: a packet is lost"
-            );
+        let bytes = usize::try_from(self.link.under_way_bytes()).unwrap_or(usize::MAX);
+        if bytes.saturating_add(len) > MOST_UNDER_WAY {
+            tracing::debug!(bytes, "too much is under way in the link: a packet is lost");
             return false;
         }
         let fate = self.link.enqueue(now, packet);
-        if fate.lost.is_none() {
-            self.bytes += len * (1 + usize::from(fate.duplicated));
-        }
         fate.lost.is_none() && !fate.corrupted
     }
 
     fn poll(&mut self, now: Timestamp) -> Option<Packet> {
-        let packet = self.link.poll(now)?;
-        self.bytes -= packet.payload.len();
-        Some(packet)
+        self.link.poll(now)
     }
 }
 
@@ -173,6 +163,7 @@ impl LinkDoor {
                     destination: outgoing.destination,
                     payload: payload.into(),
                     may_fragment: outgoing.may_fragment,
+                    ecn: Ecn::NotEct,
                 },
             );
         }
@@ -206,6 +197,7 @@ impl LinkDoor {
                     payload: datagram.payload.into(),
                     // Whether its sender allowed it cannot be seen any more.
                     may_fragment: false,
+                    ecn: Ecn::NotEct,
                 },
             );
         }
@@ -365,6 +357,7 @@ mod tests {
             destination: at(destination),
             payload: vec![0; len].into(),
             may_fragment: false,
+            ecn: Ecn::NotEct,
         }
     }
 
@@ -377,9 +370,10 @@ mod tests {
             way.enqueue(Timestamp::ZERO, packet(1, 60_000));
             count += 1;
         }
-        assert!(way.bytes <= MOST_UNDER_WAY + 60_000 && way.bytes > MOST_UNDER_WAY - 60_000);
+        let bytes = way.link.under_way_bytes() as usize;
+        assert!(bytes <= MOST_UNDER_WAY + 61_000 && bytes > MOST_UNDER_WAY - 61_000);
         while way.poll(Timestamp::from_millis(10_000)).is_some() {}
-        assert_eq!(way.bytes, 0);
+        assert_eq!(way.link.under_way_bytes(), 0);
     }
 
     #[test]

@@ -326,7 +326,7 @@ impl Run {
         let link = |stats: &LinkStats| {
             json!({
                 "packets": stats.offered, "lost_by_chance": stats.lost_model, "lost_in_queue": stats.lost_queue,
-                "queue_max_bytes": stats.queue_max_bytes,
+                "lost_by_aqm": stats.lost_aqm, "queue_max_bytes": stats.queue_max_bytes,
             })
         };
         json!({
@@ -390,8 +390,10 @@ fn report(args: &DemoArgs, runs: &[Run]) {
         ));
         if let Some((there, _)) = &run.link {
             text.push_str(&format!(
-                "  the link lost {} of {} packets by chance and {} for want of room\n",
-                there.lost_model, there.offered, there.lost_queue
+                "  the link lost {} of {} packets by chance and {} by its queue\n",
+                there.lost_model,
+                there.offered,
+                there.lost_queue + there.lost_aqm
             ));
         }
         text.push_str(&format!(

@@ -11,6 +11,7 @@ mod retransmission_queue;
 mod stream_drift;
 mod stream_priority;
 mod tcp;
+mod tcp_cubic;
 mod time_sensitive;
 
 use anabranch_proto::{Config, HeartbeatConfig};
@@ -32,6 +33,7 @@ pub fn all() -> Vec<Experiment> {
         priority_deadlines::experiment(),
         everything::experiment(),
         tcp::experiment(),
+        tcp_cubic::experiment(),
     ]
 }
 

@@ -63,7 +63,7 @@ const KNOBS: &[Knob] = &[
     },
 ];
 
-const METRICS: &[Metric] = &[
+pub(super) const METRICS: &[Metric] = &[
     metric("goodput", "Mbit/s", "of all flows, delivered"),
     metric("slowest", "Mbit/s", "of the flow with the least"),
     metric("fastest", "Mbit/s", "of the flow with the most"),
@@ -154,7 +154,7 @@ fn scenario(config: &TcpConfig, extent: Extent, trial: &Trial<'_>) -> Scenario {
     }
 }
 
-fn numbers(record: &Record) -> Vec<f64> {
+pub(super) fn numbers(record: &Record) -> Vec<f64> {
     let (begin, end) = (&record.at_begin, &record.at_end);
     let flows = begin.tcp_bytes.iter().zip(&end.tcp_bytes);
     let rates: Vec<f64> = flows

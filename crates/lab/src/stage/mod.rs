@@ -88,7 +88,7 @@ pub struct TcpFlows {
     /// What they are.
     pub config: TcpConfig,
     /// What they are in the simulator where it stands beside real packets: Linux's settings. On these the kernel decides itself, but
-    /// for whether there is SACK.
+    /// for whether there is SACK, and whether CUBIC.
     pub real: TcpConfig,
     /// When each begins.
     pub starts: Vec<Timestamp>,

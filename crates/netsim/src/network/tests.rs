@@ -1,10 +1,13 @@
 use std::sync::mpsc;
 
+use anabranch_proto::{Config, ConnectOptions, SendOptions, StreamId};
 use bytes::Bytes;
 
 use super::*;
+use crate::dumbbell::Dumbbell;
+use crate::ecn::Ecn;
 use crate::loss::LossModel;
-use crate::queue::QueueLimit;
+use crate::queue::{MarkThreshold, QueueLimit};
 
 /// Sends numbered packets at a steady rate, and notes what comes.
 struct Source {
@@ -44,6 +47,7 @@ fn packet(to: IpAddr, number: u32) -> Packet {
         destination: SocketAddr::new(to, 0),
         payload: payload.into(),
         may_fragment: false,
+        ecn: Ecn::NotEct,
     }
 }
 
@@ -326,4 +330,56 @@ fn three_million_events() {
         network.events_handled() < 3_000_000
     });
     assert_eq!(network.events_handled(), 3_000_000);
+}
+
+#[test]
+fn a_mark_passes_routers_and_reaches_the_endpoint_and_the_capture() {
+    // Several packets at once into a slow link that marks each which does not find it empty.
+    let slow = LinkConfig::default()
+        .with_rate(1_000_000)
+        .with_ecn_mark(MarkThreshold::Packets(0));
+    for ecn in [Ecn::Ect0, Ecn::NotEct] {
+        let mut network = Network::new(1);
+        network.keep_records(1000);
+        let mut hosts = [1, 2].map(|seed| Host::new(Config::default(), 0, [seed; 32]).unwrap());
+        hosts[0].set_ecn(ecn);
+        hosts[1].endpoint_mut().listen(5000).unwrap();
+        let now = network.now();
+        let [mut left, right] = hosts;
+        let mut dumbbell = Dumbbell::new(&mut network, slow.clone(), LinkConfig::default());
+        let remote = (dumbbell.next_addresses().1, 0).into();
+        let id = left
+            .connect(now, remote, 5000, ConnectOptions::default())
+            .unwrap();
+        let pair = dumbbell.add_pair(&mut network, "sctp", left, right);
+        network.run_until(Timestamp::from_millis(1000));
+        let association = network.host_mut(pair.left).association_mut(id).unwrap();
+        let message = Bytes::from(vec![0; 10_000]);
+        association
+            .send(
+                Timestamp::from_millis(1000),
+                StreamId(0),
+                message,
+                SendOptions::default(),
+            )
+            .unwrap();
+        network.run_until(Timestamp::from_millis(2000));
+        let received = network.host(pair.right).ecn_received();
+        let marked = network.link_stats(dumbbell.forward).marked;
+        assert_eq!(received.of(Ecn::Ce), marked);
+        assert!(
+            if ecn == Ecn::Ect0 {
+                marked >= 2
+            } else {
+                marked == 0
+            },
+            "{marked}"
+        );
+        assert!(received.of(ecn) > 0);
+        let came = network
+            .records()
+            .filter(|record| network.link_ends(record.link).1 == pair.right && record.packet.ecn == Ecn::Ce);
+        assert_eq!(came.count() as u64, marked);
+        assert_eq!(network.host(pair.left).ecn_received().of(Ecn::Ce), 0);
+    }
 }

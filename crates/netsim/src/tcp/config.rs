@@ -14,6 +14,17 @@ pub enum Recovery {
     Sack,
 }
 
+/// How the congestion window grows in congestion avoidance, and by how much a loss reduces it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum TcpCongestionControl {
+    /// A segment a round trip, and half (RFC 5681).
+    #[default]
+    Reno,
+    /// By a cubic function of the time since the last loss, and three tenths (RFC 9438).
+    Cubic,
+}
+
 /// The settings of a connection. The default is what the RFCs say where they say it, with NewReno.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TcpConfig {
@@ -21,6 +32,15 @@ pub struct TcpConfig {
     pub mss: u16,
     /// How losses are repaired.
     pub recovery: Recovery,
+    /// How the congestion window grows and falls.
+    pub congestion_control: TcpCongestionControl,
+    /// Whether CUBIC leaves more to other flows when its window shrinks from loss to loss (RFC 9438 §4.7); on by default.
+    pub fast_convergence: bool,
+    /// Whether CUBIC's Reno-friendly window grows by a whole segment a round trip once it is as large as the window was before the loss
+    /// (RFC 9438 §4.3, a SHOULD); on by default. Linux 6.18 grows by 9/17 of a segment on.
+    pub reno_increase: bool,
+    /// Whether the first slow start ends when the round trip grows (HyStart++, RFC 9406); off by default.
+    pub hystart: bool,
     /// Segments that may be sent before the first acknowledgement; 3 by default (RFC 5681 §3.1), 10 by RFC 6928.
     pub initial_window: u16,
     /// Bytes at which slow start ends the first time; by default only a loss ends it.
@@ -48,6 +68,10 @@ impl Default for TcpConfig {
         Self {
             mss: 1460,
             recovery: Recovery::default(),
+            congestion_control: TcpCongestionControl::default(),
+            fast_convergence: true,
+            reno_increase: true,
+            hystart: false,
             initial_window: 3,
             initial_ssthresh: u64::MAX,
             receive_window: 1 << 20,
@@ -62,12 +86,13 @@ impl Default for TcpConfig {
 }
 
 impl TcpConfig {
-    /// What Linux does by default with its `reno`: SACK, a window that grows by bytes from 10 segments, timestamps, timeouts of 200 ms or
+    /// What Linux does by default with its `reno` (for its `cubic`, see [`Self::with_cubic`]): SACK, a window that grows by bytes from 10 segments, timestamps, timeouts of 200 ms or
     /// more, acknowledgements that wait for 40 ms.
     #[must_use]
     pub fn linux() -> Self {
         Self {
             recovery: Recovery::Sack,
+            reno_increase: false,
             initial_window: 10,
             min_rto: Duration::from_millis(200),
             delayed_ack: Some(Duration::from_millis(40)),
@@ -81,6 +106,14 @@ impl TcpConfig {
     #[must_use]
     pub fn with_recovery(mut self, recovery: Recovery) -> Self {
         self.recovery = recovery;
+        self
+    }
+
+    /// CUBIC with HyStart++, in place of Reno.
+    #[must_use]
+    pub fn with_cubic(mut self) -> Self {
+        self.congestion_control = TcpCongestionControl::Cubic;
+        self.hystart = true;
         self
     }
 

@@ -6,6 +6,8 @@
 //! | what | where | from |
 //! | --- | --- | --- |
 //! | slow start, congestion avoidance, restart after idle | `window.rs` | RFC 5681, RFC 6928, RFC 3465 |
+//! | CUBIC | `cubic.rs` | RFC 9438 |
+//! | HyStart++ | `hystart.rs` | RFC 9406 |
 //! | fast retransmit, limited transmit | `sender.rs` | RFC 5681, RFC 3042 |
 //! | fast recovery of Reno and NewReno | `sender.rs` | RFC 5681, RFC 6582 |
 //! | recovery with SACK | `sender.rs`, `scoreboard.rs` | RFC 6675 |
@@ -14,9 +16,11 @@
 //! | headers, timestamps, window scale | `segment.rs` | RFC 9293, RFC 7323 |
 //!
 //! Not modelled: data in both directions of a connection, its end, a receiver that reads slowly, path MTU discovery,
-//! ECN, and later loss recovery (RFC 6937, RFC 8985) and congestion control (RFC 9438).
+//! ECN, and later loss recovery (RFC 6937, RFC 8985).
 
 mod config;
+mod cubic;
+mod hystart;
 mod node;
 mod receiver;
 mod rto;
@@ -27,7 +31,7 @@ mod timer;
 mod traffic;
 mod window;
 
-pub use config::{Recovery, TcpConfig};
+pub use config::{Recovery, TcpConfig, TcpCongestionControl};
 pub use node::{TcpSink, TcpSource};
 pub use receiver::TcpSinkStats;
 pub use segment::{SackBlocks, Segment, SynOptions};

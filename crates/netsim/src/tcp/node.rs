@@ -9,6 +9,7 @@ use super::receiver::{Receiver, TcpSinkStats};
 use super::segment::Segment;
 use super::sender::{Sender, TcpStats};
 use super::traffic::{Source, Traffic};
+use crate::ecn::Ecn;
 use crate::network::Node;
 use crate::packet::{Packet, Payload};
 use crate::random::Generator;
@@ -156,5 +157,6 @@ fn packet(source: SocketAddr, destination: SocketAddr, segment: Segment) -> Pack
         destination,
         payload: Payload::Tcp(segment),
         may_fragment: false,
+        ecn: Ecn::NotEct,
     }
 }

@@ -5,6 +5,7 @@
 
 use std::net::SocketAddr;
 
+use crate::ecn::Ecn;
 use crate::ip;
 
 const FLAG_SYN: u8 = 0x02;
@@ -99,10 +100,16 @@ impl Segment {
     }
 
     /// Appends the IP packet that carries the segment.
-    pub(crate) fn write_packet(&self, buffer: &mut Vec<u8>, source: SocketAddr, destination: SocketAddr) {
+    pub(crate) fn write_packet(
+        &self,
+        buffer: &mut Vec<u8>,
+        source: SocketAddr,
+        destination: SocketAddr,
+        ecn: Ecn,
+    ) {
         let len = self.wire_len();
-        let pseudo_header_sum =
-            ip::write_header(buffer, source.ip(), destination.ip(), ip::PROTOCOL_TCP, len);
+        let addresses = (source.ip(), destination.ip());
+        let pseudo_header_sum = ip::write_header(buffer, addresses, ecn, ip::PROTOCOL_TCP, len);
         let start = buffer.len();
         self.write_header(buffer, source.port(), destination.port());
         let checksum = ip::fold(pseudo_header_sum + ip::sum(&buffer[start..]));
@@ -176,6 +183,7 @@ mod tests {
             &mut bytes,
             "10.0.0.1:5001".parse().unwrap(),
             "10.0.0.2:80".parse().unwrap(),
+            Ecn::NotEct,
         );
         bytes
     }

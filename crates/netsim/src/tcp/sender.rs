@@ -246,8 +246,12 @@ impl Sender {
             self.repair.limited = 0;
             // A window that is not used proves nothing by being acknowledged.
             if outstanding + self.config.segment_len() > self.window.size {
-                self.window.grow(acked);
+                let round_trip = self.rto.smoothed().unwrap_or_default();
+                self.window.grow(now, acked, round_trip);
+            } else {
+                self.window.pause(now);
             }
+            self.window.handle_ack(now, ack, self.next);
         }
         if self.una == self.high {
             self.timer.stop();
@@ -384,8 +388,11 @@ impl Sender {
     /// The next segment in order, while the congestion window has room for it.
     fn next_in_window(&mut self, now: Timestamp) -> Option<(u64, u64)> {
         let idle = now.saturating_duration_since(self.last_sent);
-        if self.una == self.high && idle > self.rto.timeout() {
-            self.window.restart();
+        if self.una == self.high {
+            self.window.pause(now);
+            if idle > self.rto.timeout() {
+                self.window.restart();
+            }
         }
         // After a timeout what is reported need not be repeated.
         let (from, reported) = self.repair.scoreboard.skip(self.next);
@@ -456,6 +463,9 @@ impl Sender {
         }
         if sequence == self.next {
             self.next = end;
+        }
+        if !repeated {
+            self.window.handle_sent(now, end);
         }
         self.high = self.high.max(end);
         self.last_sent = now;

@@ -5,7 +5,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
-use anabranch_netsim::{Host, Node, Packet, Payload};
+use anabranch_netsim::{Ecn, Host, Node, Packet, Payload};
 use anabranch_proto::{Config, Timestamp};
 use anabranch_testkit::host_matrix::address;
 use anabranch_wire::cause::Causes;
@@ -108,6 +108,7 @@ impl Machine {
                 destination: packet.source,
                 payload: abort(&sctp.header).into(),
                 may_fragment: false,
+                ecn: Ecn::NotEct,
             });
         }
         true

@@ -83,6 +83,7 @@ fn way_record(way: &WayCounters, elapsed: Duration) -> Value {
         "lost": way.lost(),
         "lost_by": {
             "queue": link.lost_queue,
+            "aqm": link.lost_aqm,
             "model": link.lost_model,
             "down": link.lost_down,
             "mtu": link.lost_too_large,
@@ -90,6 +91,7 @@ fn way_record(way: &WayCounters, elapsed: Duration) -> Value {
             "refused": way.lost_refused,
             "late": way.lost_before,
         },
+        "marked": link.marked,
         "duplicated": link.duplicated,
         "corrupted": link.corrupted,
         "reordered": link.reordered,
@@ -177,6 +179,10 @@ pub(super) fn summary(record: &Value) -> String {
             late(&late_ms["max"]),
         ]);
         notes.extend(losses(way).map(|losses| format!("{name}: lost {losses}")));
+        let marked = whole(&way["marked"]);
+        if marked > 0 {
+            notes.push(format!("{name}: marked {} CE", units::counted(marked, "packet")));
+        }
     }
     let mut text = format!(
         "bed {} after {}\n{}",
@@ -207,6 +213,7 @@ pub(super) fn summary(record: &Value) -> String {
 fn losses(way: &Value) -> Option<String> {
     let causes = [
         ("queue", "by the queue"),
+        ("aqm", "by active queue management"),
         ("model", "by chance"),
         ("down", "while the link was down"),
         ("mtu", "for the link's MTU"),
@@ -232,6 +239,8 @@ mod tests {
         way.link.delivered = 10;
         way.link.delivered_bytes = 12_500;
         way.link.lost_queue = 3;
+        way.link.lost_aqm = 4;
+        way.link.marked = 6;
         way.lost_before = 2;
         way.handed_over = Some((Duration::from_secs(1), Duration::from_secs(2)));
         let record = |held: bool| {
@@ -244,7 +253,8 @@ mod tests {
         assert!(text.contains("100.0 kbit/s"), "{text}");
         assert!(
             text.contains(
-                "path 1 to the left: lost 3 by the queue, 2 because the bed was too busy to fetch them"
+                "path 1 to the left: lost 3 by the queue, 4 by active queue management, 2 because the bed was too busy to \
+                 fetch them\npath 1 to the left: marked 6 packets CE"
             ),
             "{text}"
         );
@@ -257,7 +267,7 @@ mod tests {
             late.contains("the machine was too busy to hold it") && late.contains("took 3.4 % of"),
             "{late}"
         );
-        assert!(now(&record(true)).contains("10 packets, 12.2 KiB, 5 lost"));
+        assert!(now(&record(true)).contains("10 packets, 12.2 KiB, 9 lost"));
         assert_eq!(record(true)["paths"][0]["leftward"]["offered"], 2);
     }
 }
