@@ -81,25 +81,27 @@ pub(crate) struct AckOutcome {
 impl AckOutcome {
     /// Empties it for an association of `paths` paths.
     pub(crate) fn begin(&mut self, paths: usize) {
-        let mut kept = core::mem::take(&mut self.paths);
-        let mut given_up = core::mem::take(&mut self.given_up);
-        let mut arrived = core::mem::take(&mut self.arrived);
-        let mut disproved = core::mem::take(&mut self.disproved);
-        kept.clear();
-        kept.resize(paths, PathOutcome::default());
-        given_up.clear();
-        arrived.clear();
-        disproved.clear();
-        let mut lost = core::mem::take(&mut self.lost);
-        lost.clear();
-        *self = Self {
-            paths: kept,
+        let Self {
+            paths: of_paths,
+            cumulative_moved,
+            recoveries,
+            reneged,
             given_up,
+            early_discards,
+            contradicts,
+            freed_early,
             arrived,
             disproved,
             lost,
-            ..Self::default()
-        };
+        } = self;
+        of_paths.clear();
+        of_paths.resize(paths, PathOutcome::default());
+        (*cumulative_moved, *contradicts) = (false, false);
+        (*recoveries, *reneged, *early_discards, *freed_early) = (0, 0, 0, 0);
+        given_up.clear();
+        arrived.clear();
+        disproved.clear();
+        lost.clear();
     }
 }
 
