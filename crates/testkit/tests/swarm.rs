@@ -7,9 +7,11 @@ use std::ops::Range;
 use std::time::Duration;
 
 use anabranch_netsim::{Generator, LinkConfig, LossModel, Probability, QueueLimit};
+use anabranch_proto::controller::{BbrConfig, CongestionControl};
 use anabranch_proto::{
     AckRouting, AssociationState, CloseReason, Config, ConnectOptions, Counters, CoupledControl, Event,
-    MultipathConfig, MultipathMode, PathScheduler, RetransmissionPolicy, SchedulerKind, StreamId, Tsn,
+    MultipathConfig, MultipathMode, PathScheduler, RecoveryRules, RetransmissionPolicy, SchedulerKind,
+    StreamId, Tsn,
 };
 use anabranch_testkit::{Ledger, PORT, Pair, Seeds, Setup, Side, Violation};
 use bytes::Bytes;
@@ -180,10 +182,27 @@ fn random_config(random: &mut Generator, near_wrap: bool) -> Config {
     config.nr_sack.forward_past_nonrenegable = random.below(4) > 0;
     config.multipath = random_multipath(random);
     config.interleaving.offer = random.below(4) > 0;
+    config.recovery = pick(random, &[RecoveryRules::RFC9260, RecoveryRules::RACK]);
+    config.congestion_control = random_controller(random);
+    config.initial_window = pick(random, &[None, Some(2), Some(10)]);
+    let couples = matches!(config.congestion_control, CongestionControl::Rfc9260);
+    if !couples {
+        config.multipath.congestion = CoupledControl::Uncoupled;
+    }
     if near_wrap {
         config.initial_tsn = Some(Tsn(u32::MAX - random.below(20) as u32));
     }
     config
+}
+
+fn random_controller(random: &mut Generator) -> CongestionControl {
+    match random.below(4) {
+        0 => CongestionControl::Cubic,
+        1 => CongestionControl::Bbr(BbrConfig {
+            tolerate_random_loss: random.below(2) == 0,
+        }),
+        _ => CongestionControl::Rfc9260,
+    }
 }
 
 fn random_multipath(random: &mut Generator) -> MultipathConfig {

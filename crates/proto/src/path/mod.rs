@@ -61,6 +61,8 @@ pub(crate) struct Path {
     pub(crate) single_packet: bool,
     /// The next packet with data leaves whatever the congestion window, as a tail loss probe (RFC 8985 §7.3).
     pub(crate) probe_now: bool,
+    /// The probe timeout expired since data was last acknowledged: the next one to expire is T3-rtx.
+    probed: bool,
     /// Since when the acknowledgement of what is in flight is waited for.
     probe_from: Timestamp,
     /// The peer delays the acknowledgement of a lone packet, though the packet has the I bit.
@@ -144,6 +146,7 @@ impl Path {
             t3: None,
             single_packet: false,
             probe_now: false,
+            probed: false,
             probe_from: now,
             acks_late: false,
             retransmit_now: false,
@@ -210,12 +213,18 @@ impl Path {
             wait += MOST_ACK_DELAY;
         }
         let due = self.probe_from + wait;
-        (!self.probe_now && self.t3.is_some_and(|t3| due < t3)).then_some(due)
+        (!self.probed && self.t3.is_some_and(|t3| due < t3)).then_some(due)
     }
 
-    /// A tail loss probe is about to leave.
-    pub(crate) fn on_probe_timeout(&mut self, now: Timestamp) {
+    /// The probe timeout expired.
+    pub(crate) fn on_probe_timeout(&mut self) {
+        self.probed = true;
+    }
+
+    /// T3-rtx expired, and data stays in flight: the timers begin anew.
+    pub(crate) fn restart_timers(&mut self, now: Timestamp) {
         self.probe_from = now;
+        self.probed = false;
         self.start_t3(now);
     }
 
@@ -223,6 +232,7 @@ impl Path {
     pub(crate) fn on_progress(&mut self, now: Timestamp, probe_spurious: bool) {
         self.probe_from = now;
         self.probe_now = false;
+        self.probed = false;
         self.acks_late |= probe_spurious;
     }
 

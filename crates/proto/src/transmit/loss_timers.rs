@@ -55,7 +55,7 @@ impl Sender {
     /// (RFC 8985 §7.3); and if that must not be retransmitted, a FORWARD-TSN asks for the acknowledgement.
     fn on_probe_timeout(&mut self, cx: &mut Cx<'_>, id: PathId) {
         cx.counters.tail_loss_probes += 1;
-        cx.paths.path_mut(id).on_probe_timeout(cx.now);
+        cx.paths.path_mut(id).on_probe_timeout();
         self.send_probe(cx, id);
     }
 
@@ -86,6 +86,8 @@ impl Sender {
         if cx.paths.path(id).probe_now {
             let path = cx.paths.path_mut(id);
             path.probe_now = false;
+            // T3-rtx runs from the probe on (RFC 8985 §7.3).
+            path.start_t3(cx.now);
             self.outstanding.on_probe(id, path.flight.next() - 1);
         }
     }

@@ -34,6 +34,10 @@ impl Sender {
         };
         let path = cx.paths.path_mut(id);
         let lost_bytes = prior_flight - path.flight.bytes();
+        if !path.flight.is_empty() {
+            // The retransmission may take another path.
+            path.restart_timers(cx.now);
+        }
         path.delivery.on_lost(lost);
         path.recovery = None;
         if !dropped {
