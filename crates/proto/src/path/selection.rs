@@ -22,6 +22,8 @@ pub(crate) enum Candidate {
 #[derive(Debug)]
 pub(crate) struct Paths {
     all: Vec<Path>,
+    /// Whether the controllers want delivery rates.
+    pub(crate) samples_rates: bool,
     /// Of the first path's controller; those of the others follow.
     seed: u64,
     /// Addresses of the peer that no local one goes with, or for which there was no place: nothing is sent there.
@@ -48,8 +50,10 @@ impl Paths {
         seed: u64,
     ) -> Self {
         let first = PathId(0);
+        let path = Path::new(first, local, remote, config, now, seed);
         Self {
-            all: vec![Path::new(first, local, remote, config, now, seed)],
+            samples_rates: path.rate.is_some(),
+            all: vec![path],
             seed,
             unused: Vec::new(),
             primary: first,

@@ -14,7 +14,7 @@ impl Sender {
             Ok(turn) => Some(turn),
             Err(wait) => {
                 self.wait = wait;
-                if !wait.is_for_network() {
+                if cx.paths.samples_rates && !wait.is_for_network() {
                     cx.paths.iter_mut().for_each(Path::on_application_limited);
                 }
                 None
