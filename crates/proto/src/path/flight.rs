@@ -172,6 +172,11 @@ impl Flight {
         newest.map(|sending| sending.tsn)
     }
 
+    /// The chunk whose retransmission tells most of those in flight.
+    pub(crate) fn to_probe(&self) -> Option<ExtendedTsn> {
+        self.newest().or_else(|| self.lowest_tsn())
+    }
+
     /// Whether another sending could be named: there are numbers for only so many at a time.
     pub(crate) fn has_numbers(&self) -> bool {
         !self.named || self.next() - self.base < MOST_NAMED

@@ -102,6 +102,9 @@ struct Ports {
 /// use 200 ms).
 const MOST_ACK_DELAY: Duration = Duration::from_millis(200);
 
+/// The shortest probe timeout: below it the peer's own timers would decide.
+const LEAST_PROBE_TIMEOUT: Duration = Duration::from_millis(5);
+
 /// Since when a path has carried no DATA (§7.2.1).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Idle {
@@ -194,7 +197,8 @@ impl Path {
     fn window(&self) -> usize {
         match &self.recovery {
             None => self.control.window(),
-            Some(recovery) => recovery.window(),
+            // With nothing in flight, a packet leaves whatever the window is.
+            Some(recovery) => recovery.window().max(1),
         }
     }
 
@@ -208,7 +212,7 @@ impl Path {
     /// When the acknowledgement of what is in flight is overdue (RFC 8985 §7.2); `None` before an RTT was measured. T3-rtx comes first
     /// if it is to expire sooner.
     pub(crate) fn probe_timeout(&self) -> Option<Timestamp> {
-        let mut wait = self.rtt.smoothed()? * 2;
+        let mut wait = (self.rtt.smoothed()? * 2).max(LEAST_PROBE_TIMEOUT);
         if self.acks_late && self.flight.bytes() <= self.pmtu.max_data() {
             wait += MOST_ACK_DELAY;
         }

@@ -1,9 +1,14 @@
 //! The timers of RACK-TLP (RFC 8985): the reordering timer, and the probe timeout, which sends something after a burst whose
 //! acknowledgement is missing. T3-rtx is in `timeout`.
 
+use core::time::Duration;
+
 use super::{Cx, Sender};
 use crate::path::{PathId, Paths};
 use crate::time::Timestamp;
+
+/// The time between two looks at the probe timeouts.
+const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 
 impl Sender {
     /// When the next of these timers of a path expires.
@@ -19,7 +24,9 @@ impl Sender {
     fn probe_due(&self, paths: &Paths, path: PathId) -> Option<Timestamp> {
         let path = paths.path(path);
         let timeout = path.probe_timeout()?;
-        self.outstanding.may_probe(path).then_some(timeout)
+        // What kept a probe back may be gone only after its time.
+        let due = timeout.max(self.loss_timers_ran + SHORTEST_WAIT);
+        self.outstanding.may_probe(path).then_some(due)
     }
 
     /// The time may have come for one of these timers.
@@ -37,6 +44,7 @@ impl Sender {
                 self.on_probe_timeout(cx, path);
             }
         }
+        self.loss_timers_ran = cx.now;
     }
 
     fn on_reordering_timer(&mut self, cx: &mut Cx<'_>, path: PathId) {
@@ -65,7 +73,7 @@ impl Sender {
         let judge = self.judge(cx);
         if cx.phase.sends_data() && self.next_payload_len(cx).is_some_and(|len| len <= left) {
             cx.paths.path_mut(id).probe_now = true;
-        } else if self.outstanding.retransmit_newest(id, &judge, cx.paths) {
+        } else if self.outstanding.retransmit_as_probe(id, &judge, cx.paths) {
             let to = match self.outstanding.first_lost() {
                 Some(index) => self.retransmission_path(cx, index),
                 None => id,
@@ -73,7 +81,7 @@ impl Sender {
             let path = cx.paths.path_mut(to);
             path.probe_now = true;
             path.retransmit_now = true;
-        } else if let Some(newest) = cx.paths.path(id).flight.newest() {
+        } else if let Some(newest) = cx.paths.path(id).flight.to_probe() {
             self.abandon_message(cx, newest);
             self.advance_forward_point(cx);
             self.sources.forward.on_timeout(&self.outstanding);

@@ -126,6 +126,8 @@ pub(crate) struct Sender {
     pub(crate) happened: Happened,
     /// Why no data left when the sender was last asked for a packet.
     wait: Wait,
+    /// When the timers of loss detection were looked at.
+    loss_timers_ran: Timestamp,
     /// Kept between acknowledgements for their memory.
     outcome: AckOutcome,
     ack_blocks: [Vec<GapAckBlock>; 2],
@@ -143,6 +145,7 @@ impl Sender {
             sources: ControlSources::new(config),
             happened: Happened::default(),
             wait: Wait::Phase,
+            loss_timers_ran: Timestamp::ZERO,
             outcome: AckOutcome::default(),
             ack_blocks: Default::default(),
         }

@@ -97,10 +97,10 @@ impl Outstanding {
             && path.flight.newest().is_some()
     }
 
-    /// The newest chunk in flight on a path is to be retransmitted as a probe (RFC 8985 §7.3), if `judge` lets it be. Answers
-    /// whether it is.
-    pub(crate) fn retransmit_newest(&mut self, path: PathId, judge: &Judge, paths: &mut Paths) -> bool {
-        let Some(tsn) = paths.path(path).flight.newest() else {
+    /// The newest chunk in flight on a path is to be retransmitted as a probe (RFC 8985 §7.3), if `judge` lets it be; if something later
+    /// has arrived, the one with the lowest TSN. Answers whether it is.
+    pub(crate) fn retransmit_as_probe(&mut self, path: PathId, judge: &Judge, paths: &mut Paths) -> bool {
+        let Some(tsn) = paths.path(path).flight.to_probe() else {
             return false;
         };
         let chunk = self.chunk(tsn);
