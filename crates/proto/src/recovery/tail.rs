@@ -106,7 +106,7 @@ impl Tail {
             let all = flight.earliest() >= next;
             // If it acknowledges all at once, the retransmission may have filled the only gap (RFC 5682 §2.1, step 2a).
             timeout_spurious = self.early || (self.late && !all);
-            asks = self.answered && !timeout_spurious && !all;
+            asks = (self.answered || self.early) && !self.late && !all;
             if timeout_spurious || all {
                 self.timeout = None;
             }
