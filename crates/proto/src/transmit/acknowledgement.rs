@@ -205,7 +205,9 @@ impl Sender {
         if outcome.newly_acked > 0 {
             path.single_packet = false;
             path.on_progress(cx.now, outcome.probe_spurious);
-            if core::mem::take(&mut path.silent_timeouts) > 0 {
+            // With RACK the first T3-rtx retransmits one chunk: its small packet may pass where full ones are lost.
+            let full = outcome.sample.is_some() || !self.outstanding.uses_rack();
+            if full && core::mem::take(&mut path.silent_timeouts) > 0 {
                 path.pmtu.on_answered_again(cx.now);
             }
             if split {
