@@ -17,7 +17,7 @@ use anabranch_testkit::{Ledger, PORT, Pair, Seeds, Setup, Side, Violation};
 use bytes::Bytes;
 
 /// Seeds that run in CI.
-const SEEDS: Range<u64> = 0..500;
+const SEEDS: Range<u64> = 0..1000;
 
 const REPEATED: Seeds = Seeds {
     variable: "SWARM_SEEDS",

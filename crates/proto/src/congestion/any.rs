@@ -47,6 +47,14 @@ impl AnyController {
     }
 }
 
+impl AnyController {
+    /// Whether the algorithm may pace packets or want delivery rates: RFC 9260's does neither.
+    #[inline(always)]
+    pub(crate) fn may_pace(&self) -> bool {
+        !matches!(self, Self::Rfc9260(_))
+    }
+}
+
 impl Config {
     /// A controller of the chosen [`Config::congestion_control`], as the sender makes it for this path: to run it inside a controller of
     /// your own, or to test it.

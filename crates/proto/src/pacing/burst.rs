@@ -26,6 +26,7 @@ impl Burst {
     }
 
     /// Whether another packet may leave, where `Max.Burst` is `most` bytes.
+    #[inline]
     pub(crate) fn has_room(&mut self, now: Timestamp, most: usize) -> bool {
         let over = |at: Timestamp| now.saturating_duration_since(at) > MOMENT;
         if self.granted.is_none_or(over) {

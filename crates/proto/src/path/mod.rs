@@ -187,6 +187,7 @@ impl Path {
     }
 
     /// Whether the congestion window lets another packet with DATA out (§6.1 B).
+    #[inline(always)]
     pub(crate) fn has_cwnd_room(&self) -> bool {
         let waits = self.single_packet && !self.flight.is_empty();
         let room = self.flight.bytes() < self.window() && !waits;
@@ -194,6 +195,7 @@ impl Path {
     }
 
     /// Bytes that may be in flight: the congestion window, or what recovery makes of it.
+    #[inline(always)]
     fn window(&self) -> usize {
         match &self.recovery {
             None => self.control.window(),
@@ -203,7 +205,16 @@ impl Path {
     }
 
     /// When the pacer lets the next packet out, if not now. What leaves whatever the window is not paced.
+    #[inline(always)]
     pub(crate) fn paced_until(&self, now: Timestamp) -> Option<Timestamp> {
+        if self.control.may_pace() {
+            self.pacer_waits_until(now)
+        } else {
+            None
+        }
+    }
+
+    fn pacer_waits_until(&self, now: Timestamp) -> Option<Timestamp> {
         let at_once = self.probe_now || self.retransmit_now;
         let pace = self.control.pace().filter(|_| !at_once)?;
         self.pacer.waits_until(now, &pace)
@@ -269,9 +280,10 @@ impl Path {
     }
 
     /// Whether the burst of this moment lets another packet with new DATA out (§6.1 D).
+    #[inline(always)]
     pub(crate) fn has_burst_room(&mut self, now: Timestamp, max_burst: u32) -> bool {
         let most = max_burst as usize * self.pmtu.max_data();
-        self.control.pace().is_some() || self.burst.has_room(now, most)
+        self.burst.has_room(now, most) || self.control.pace().is_some()
     }
 
     /// Bytes that the congestion window lets out in this time; no limit before the round-trip time is known.
@@ -368,6 +380,16 @@ impl Path {
         }
     }
 
+    /// A packet of `bytes` leaves: for the pacer and for delivery rates.
+    fn note_packet(&mut self, now: Timestamp, bytes: usize) {
+        if let Some(pace) = self.control.pace() {
+            self.pacer.on_sent(now, bytes, &pace);
+        }
+        if let Some(rate) = &mut self.rate {
+            rate.on_sent(now, self.flight.packet(), bytes, self.flight.bytes());
+        }
+    }
+
     /// No data waits for this path.
     #[inline]
     pub(crate) fn on_application_limited(&mut self) {
@@ -382,11 +404,8 @@ impl Path {
     pub(crate) fn on_packet_sent(&mut self, now: Timestamp, starved: bool) {
         let bytes = self.flight.bytes_of_packet();
         if bytes > 0 {
-            if let Some(pace) = self.control.pace() {
-                self.pacer.on_sent(now, bytes, &pace);
-            }
-            if let Some(rate) = &mut self.rate {
-                rate.on_sent(now, self.flight.packet(), bytes, self.flight.bytes());
+            if self.control.may_pace() {
+                self.note_packet(now, bytes);
             }
             if let Some(recovery) = &mut self.recovery {
                 recovery.on_sent(bytes);
