@@ -213,7 +213,8 @@ fn people_read_a_line_for_each_path() {
     let said = text(&output.stdout);
     assert!(output.status.success(), "{}", text(&output.stderr));
     for part in [
-        ", by path ",
+        " to 127.84.4.1: ",
+        " % of the data, cwnd ",
         "forward, path by path",
         "share",
         &format!("{second} to {}", theirs(4, 1)),
