@@ -1,4 +1,4 @@
-//! What a sender did on each of its paths: how it travels to the other side, and how it is told.
+//! What a sender did on each of its paths, in all and in an interval: how it travels to the other side, and how it is told.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -27,6 +27,23 @@ pub(crate) struct PathTally {
     pub(crate) srtt: Option<Duration>,
     /// Of the congestion window, in bytes.
     pub(crate) cwnd: u64,
+}
+
+/// What was sent by one path in an interval, and how the path is at the end of it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct PathInterval {
+    local: Option<IpAddr>,
+    remote: SocketAddr,
+    /// Bytes of user data, retransmissions included.
+    pub(crate) bytes: u64,
+    /// Chunks found lost, and chunks retransmitted (which this path lost, or another one).
+    pub(crate) lost: u64,
+    retransmissions: u64,
+    srtt: Option<Duration>,
+    /// Of the congestion window, in bytes.
+    cwnd: u64,
+    /// In bytes per second; `None` for an algorithm that does not pace.
+    pacing_rate: Option<u64>,
 }
 
 const STATES: [(PathState, &str); 4] = [
@@ -61,6 +78,22 @@ impl PathTally {
         }
     }
 
+    /// What happened since an earlier reading of the path; since set-up if there is none.
+    pub(crate) fn since(&self, earlier: Option<&Self>) -> PathInterval {
+        let grown = |counter: fn(&Self) -> u64| counter(self).saturating_sub(earlier.map_or(0, counter));
+        PathInterval {
+            local: self.local,
+            remote: self.remote,
+            bytes: grown(|path| path.bytes),
+            lost: grown(|path| path.lost),
+            retransmissions: grown(|path| path.repeats),
+            srtt: self.srtt,
+            cwnd: self.cwnd,
+            // `PathStats` does not tell it yet.
+            pacing_rate: None,
+        }
+    }
+
     pub(crate) fn to_json(&self) -> Value {
         json!({
             "local": self.local.map(|local| local.to_string()), "remote": self.remote.to_string(),
@@ -92,8 +125,63 @@ impl PathTally {
     }
 }
 
+impl PathInterval {
+    /// The window and the RTT, and the pacing rate if there is one.
+    pub(crate) fn condition(&self) -> String {
+        let pacing = self.pacing_rate.map_or(String::new(), |rate| {
+            format!(", paced at {}", units::rate(rate, Duration::from_secs(1)))
+        });
+        format!(
+            "cwnd {}, RTT {}{pacing}",
+            units::size(self.cwnd),
+            self.srtt.map_or("unknown".to_owned(), units::duration)
+        )
+    }
+
+    pub(crate) fn to_json(&self) -> Value {
+        json!({
+            "local": self.local.map(|local| local.to_string()), "remote": self.remote.to_string(),
+            "bytes": self.bytes, "lost": self.lost, "retransmissions": self.retransmissions,
+            "srtt_ms": self.srtt.map(millis), "cwnd_bytes": self.cwnd,
+            "pacing_bits_per_second": self.pacing_rate.map(|rate| rate.saturating_mul(8)),
+        })
+    }
+}
+
+/// A line for each path that carried data in an interval; none if there is but one path.
+pub(crate) fn interval_lines(paths: &[PathInterval]) -> Vec<String> {
+    if paths.len() < 2 {
+        return Vec::new();
+    }
+    let bytes: Vec<u64> = paths.iter().map(|path| path.bytes).collect();
+    let carried = paths.iter().zip(shares(&bytes));
+    let carried = carried.filter(|(path, _)| path.bytes > 0);
+    let line = |(path, share): (&PathInterval, String)| {
+        format!(
+            "        {}: {share} of the data, {}, {}",
+            route(path.local, path.remote),
+            path.condition(),
+            losses(path.lost, path.retransmissions),
+        )
+    };
+    carried.map(line).collect()
+}
+
+/// Chunks lost and chunks retransmitted.
+pub(crate) fn losses(lost: u64, retransmitted: u64) -> String {
+    format!(
+        "{} lost, {retransmitted} retransmitted",
+        units::counted(lost, "chunk")
+    )
+}
+
+fn route(local: Option<IpAddr>, remote: SocketAddr) -> String {
+    let from = local.map_or("any".to_owned(), |local| local.to_string());
+    format!("{from} to {}", remote.ip())
+}
+
 /// Each part of the whole in percent.
-pub(crate) fn shares(parts: &[u64]) -> Vec<String> {
+fn shares(parts: &[u64]) -> Vec<String> {
     let whole = parts.iter().sum::<u64>().max(1) as f64;
     let share = |part: &u64| format!("{:.0} %", *part as f64 * 100.0 / whole);
     parts.iter().map(share).collect()
@@ -122,9 +210,8 @@ pub(crate) fn table(title: &str, paths: &[PathTally]) -> Option<String> {
     let mut table = Table::new("path", vec![group]);
     let bytes: Vec<u64> = paths.iter().map(|path| path.bytes).collect();
     for (path, share) in paths.iter().zip(shares(&bytes)) {
-        let from = path.local.map_or("any".to_owned(), |local| local.to_string());
         table.row(vec![
-            format!("{from} to {}", path.remote.ip()),
+            route(path.local, path.remote),
             units::size(path.bytes),
             share,
             path.srtt.map_or("?".to_owned(), units::duration),
@@ -167,6 +254,49 @@ pub(crate) mod tests {
         let mut strange = tally(None, 0).to_json();
         strange["state"] = "\x1b[2J".into();
         assert_eq!(PathTally::from_json(&strange), None);
+    }
+
+    #[test]
+    fn an_interval_is_what_changed_and_how_the_path_is_now() {
+        let earlier = tally(Some("10.0.0.1"), 1000);
+        let later = PathTally {
+            bytes: 4000,
+            lost: 5,
+            repeats: 6,
+            srtt: None,
+            cwnd: 8760,
+            ..earlier.clone()
+        };
+        let recent = later.since(Some(&earlier));
+        let mut told = json!({
+            "local": "10.0.0.1", "remote": "10.0.0.9:9899", "bytes": 3000, "lost": 2, "retransmissions": 4,
+            "srtt_ms": null, "cwnd_bytes": 8760, "pacing_bits_per_second": null,
+        });
+        assert_eq!(recent.to_json(), told);
+        assert_eq!(recent.condition(), "cwnd 8.6 KiB, RTT unknown");
+        let paced = PathInterval {
+            pacing_rate: Some(125_000),
+            ..recent
+        };
+        told["pacing_bits_per_second"] = 1_000_000.into();
+        assert_eq!(paced.to_json(), told);
+        assert_eq!(
+            paced.condition(),
+            "cwnd 8.6 KiB, RTT unknown, paced at 1.00 Mbit/s"
+        );
+        assert_eq!(later.since(None).bytes, 4000);
+    }
+
+    #[test]
+    fn lines_are_of_the_paths_that_carry_data() {
+        let [first, idle, third] = [3000, 0, 1000].map(|bytes| tally(Some("10.0.0.1"), bytes).since(None));
+        assert!(interval_lines(std::slice::from_ref(&first)).is_empty());
+        let lines = interval_lines(&[first, idle, third]);
+        assert_eq!(
+            lines[0],
+            "        10.0.0.1 to 10.0.0.9: 75 % of the data, cwnd 4.3 KiB, RTT 1.50 ms, 3 chunks lost, 2 retransmitted"
+        );
+        assert!(lines.len() == 2 && lines[1].contains("25 %"), "{lines:?}");
     }
 
     #[test]

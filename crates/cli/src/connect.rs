@@ -109,6 +109,7 @@ impl Target {
         carry.offer.apply(&mut config);
         wish.schedule.apply(&mut config)?;
         let locals = carry.paths.apply_to_client(&mut config, remote.ip())?;
+        carry.congestion.apply(&mut config)?;
         let locals: Vec<_> = locals
             .into_iter()
             .map(|local| SocketAddr::new(local, 0))

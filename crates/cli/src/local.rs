@@ -45,6 +45,7 @@ impl Local {
         config.streams.outbound = u16::MAX;
         carry.offer.apply_to_server(&mut config);
         carry.paths.apply_to_server(&mut config)?;
+        carry.congestion.apply(&mut config)?;
         let bind_all = |addresses: &[IpAddr]| {
             let sockets = addresses.iter();
             carry.bind(

@@ -6,6 +6,7 @@
 
 mod by_path;
 mod commands;
+mod congestion;
 mod connect;
 mod delays;
 mod failure;

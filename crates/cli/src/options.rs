@@ -8,6 +8,7 @@ use anabranch::{BindError, Config, Endpoint, EndpointBuilder, LinkConfig, Transp
 use clap::{Args, ValueEnum};
 use tracing_subscriber::filter::LevelFilter;
 
+use crate::congestion::CongestionArgs;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::paths::PathArgs;
@@ -71,6 +72,8 @@ pub(crate) struct Carry {
     pub(crate) seed: u64,
     #[command(flatten)]
     pub(crate) paths: PathArgs,
+    #[command(flatten)]
+    pub(crate) congestion: CongestionArgs,
     #[command(flatten)]
     pub(crate) offer: Offer,
 }

@@ -157,7 +157,7 @@ impl From<Acks> for AckRouting {
 
 /// How congestion windows of paths depend on each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Congestion {
+pub(crate) enum Coupling {
     /// Not at all
     Uncoupled,
     /// RFC 6356
@@ -166,12 +166,12 @@ enum Congestion {
     ResourcePooling,
 }
 
-impl From<Congestion> for CoupledControl {
-    fn from(congestion: Congestion) -> Self {
-        match congestion {
-            Congestion::Uncoupled => Self::Uncoupled,
-            Congestion::Lia => Self::Lia,
-            Congestion::ResourcePooling => Self::ResourcePooling,
+impl From<Coupling> for CoupledControl {
+    fn from(coupling: Coupling) -> Self {
+        match coupling {
+            Coupling::Uncoupled => Self::Uncoupled,
+            Coupling::Lia => Self::Lia,
+            Coupling::ResourcePooling => Self::ResourcePooling,
         }
     }
 }
@@ -202,11 +202,11 @@ pub(crate) struct PathArgs {
     /// (where data came from last) or every-path (a copy on each) [default: measured]
     #[arg(long, help_heading = HEADING, value_enum, value_name = "NAME", hide_possible_values = true)]
     ack_routing: Option<Acks>,
-    /// How the paths' congestion windows depend on each other: lia (RFC 6356: no more of a shared bottleneck than one flow),
-    /// resource-pooling (more careful), or uncoupled (each a flow of its own: only where the paths share none)
-    /// [default: lia]
+    /// How the congestion windows of several paths depend on each other: lia (RFC 6356: all paths together take no more of a
+    /// shared bottleneck than one flow), resource-pooling (all paths together take less than with lia), or uncoupled (each path
+    /// is a flow of its own: only for paths that share no bottleneck) [default: lia]
     #[arg(long, help_heading = HEADING, value_enum, value_name = "NAME", hide_possible_values = true)]
-    congestion: Option<Congestion>,
+    coupling: Option<Coupling>,
 }
 
 impl PathArgs {
@@ -240,7 +240,7 @@ impl PathArgs {
         for (flag, given) in [
             ("--path-scheduler", self.path_scheduler.is_some()),
             ("--retransmission", self.retransmission.is_some()),
-            ("--congestion", self.congestion.is_some()),
+            ("--coupling", self.coupling.is_some()),
         ] {
             if given && mode == Mode::Off {
                 return Err(Failure::new(format!(
@@ -268,7 +268,7 @@ impl PathArgs {
         multipath.eca.ack_routing = self
             .ack_routing
             .map_or(multipath.eca.ack_routing, AckRouting::from);
-        multipath.congestion = self.congestion.map_or(multipath.congestion, CoupledControl::from);
+        multipath.congestion = self.coupling.map_or(multipath.congestion, CoupledControl::from);
         Ok(())
     }
 
@@ -409,6 +409,14 @@ mod tests {
         ] {
             let named = of(&["--multipath", "cmt", "--retransmission", name]);
             assert_eq!(named.retransmission, policy, "{name}");
+        }
+        for (name, coupling) in [
+            ("lia", CoupledControl::Lia),
+            ("resource-pooling", CoupledControl::ResourcePooling),
+            ("uncoupled", CoupledControl::Uncoupled),
+        ] {
+            let named = of(&["--multipath", "cmt", "--coupling", name]);
+            assert_eq!(named.congestion, coupling, "{name}");
         }
         for (name, routing) in [
             ("measured", AckRouting::Measured),

@@ -90,6 +90,32 @@ fn echoes_are_compared_by_ping() {
     }
 }
 
+/// Each of them carries everything over a link that loses packets. How fast is measured in virtual time.
+#[test]
+fn losses_are_repaired_with_every_algorithm() {
+    let listener = listen(&["--echo"]);
+    for more in [
+        &["--recovery", "rack"][..],
+        &["--recovery", "rfc9260", "--congestion", "rfc9260"],
+        &["--recovery", "rack", "--congestion", "cubic"],
+        &["--recovery", "rack", "--congestion", "bbr"],
+        &["--recovery", "rack", "--congestion", "bbr-random-loss"],
+    ] {
+        let link = ["--link", "rate=10mbit,delay=20ms,loss=3%"];
+        let counts = ["--count", "100", "--interval", "5ms", "--wait", "60s"];
+        let port = ["--json", "--udp-port", &listener.udp_port];
+        let pinged = run(&[&["ping", "127.0.0.1"][..], &port, &counts, &link, more].concat());
+        assert!(pinged.status.success(), "{more:?}: {}", text(&pinged.stderr));
+        let said = records(&text(&pinged.stdout));
+        let summary = event(&said, "summary");
+        assert_eq!(summary["equal"], 100, "{more:?}: {summary}");
+        let counters = &summary["partial_reliability"];
+        let again = ["retransmissions_fast", "retransmissions_timeout"];
+        let again: u64 = again.iter().map(|name| counters[name].as_u64().unwrap()).sum();
+        assert!(again > 0, "{more:?}: about three messages are lost: {summary}");
+    }
+}
+
 #[test]
 fn lines_are_messages_and_printed() {
     let listener = listen(&["--once"]);

@@ -90,14 +90,14 @@ fn of_paths(sender: &Value, what: &str) -> Vec<u64> {
 #[test]
 fn data_goes_by_all_paths_at_once() {
     for (server, mode) in [
-        &["--multipath", "cmt", "--congestion", "uncoupled"][..],
-        &["--multipath", "eca", "--congestion", "uncoupled"],
+        &["--multipath", "cmt", "--coupling", "uncoupled"][..],
+        &["--multipath", "eca", "--coupling", "uncoupled"],
         &[
             "--multipath",
             "cmt",
             "--path-scheduler",
             "round-robin",
-            "--congestion",
+            "--coupling",
             "resource-pooling",
         ],
         &[
@@ -178,11 +178,7 @@ fn acknowledgements_go_path_by_path_where_both_offer_it() {
         text(&refused.stderr)
     );
     // A listener with several paths offers it by itself.
-    let listener = serve(
-        &["perf", "server", "--one-off", "--congestion", "uncoupled"],
-        7,
-        2,
-    );
+    let listener = serve(&["perf", "server", "--one-off", "--coupling", "uncoupled"], 7, 2);
     let agreed = client(&listener.udp_port);
     assert!(
         agreed.status.success() && agreed.stderr.is_empty(),
@@ -217,7 +213,8 @@ fn people_read_a_line_for_each_path() {
     let said = text(&output.stdout);
     assert!(output.status.success(), "{}", text(&output.stderr));
     for part in [
-        ", by path ",
+        " to 127.84.4.1: ",
+        " % of the data, cwnd ",
         "forward, path by path",
         "share",
         &format!("{second} to {}", theirs(4, 1)),
@@ -244,6 +241,12 @@ fn a_file_and_echoes_go_by_several_paths() {
         &both[1],
         "--multipath",
         "cmt",
+        "--coupling",
+        "uncoupled",
+        "--congestion",
+        "cubic",
+        "--recovery",
+        "rack",
     ];
     let sent = summary(&[&["send", &host, file.to_str().unwrap()][..], &common].concat());
     assert_eq!(sent["complete"], true, "{sent}");
@@ -351,7 +354,11 @@ fn mistakes_are_explained() {
             ],
             &["leads there already"],
         ),
-        (&["--congestion", "lia"], &["--congestion", "--multipath cmt"]),
+        (&["--coupling", "lia"], &["--coupling", "--multipath cmt"]),
+        (
+            &["--multipath", "cmt", "--congestion", "cubic"],
+            &["--congestion cubic", "--coupling uncoupled", "--multipath off"],
+        ),
         (
             &["--multipath", "cmt", "--ack-routing", "ranked"],
             &["--ack-routing", "--multipath eca"],
@@ -389,6 +396,22 @@ fn mistakes_are_explained() {
             "REMOTE is the address of one interface",
         ),
         (&["ping", "127.0.0.1", "--multipath", "all"], "--multipath"),
+        (
+            &["ping", "127.0.0.1", "--multipath", "cmt", "--congestion", "lia"],
+            "use --coupling lia",
+        ),
+        (
+            &[
+                "listen",
+                "--path",
+                "127.0.0.1",
+                "--path",
+                "127.0.0.2",
+                "--congestion",
+                "bbr",
+            ],
+            "--coupling uncoupled",
+        ),
         (
             &["listen", "--path", "127.0.0.1,127.0.0.2"],
             "LOCAL alone, here 127.0.0.1",

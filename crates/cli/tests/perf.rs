@@ -160,6 +160,51 @@ fn intervals_add_up_in_reverse() {
 }
 
 #[test]
+fn each_interval_tells_windows_and_losses() {
+    for flags in [
+        &["--congestion", "cubic", "--recovery", "rack"][..],
+        &["--congestion", "rfc9260", "--recovery", "rfc9260"],
+    ] {
+        let link = ["--link", "rate=20mbit,delay=2ms,loss=3%"];
+        let (said, _) = measure(&[&["--bytes", "1mib", "--interval", "0.05"][..], &link, flags].concat());
+        let sender = &event(&said, "summary")["forward"]["sender"];
+        let intervals = said.iter().filter(|record| record["event"] == "interval");
+        let intervals: Vec<&Value> = intervals.map(|interval| &interval["forward"]).collect();
+        assert!(!intervals.is_empty());
+        let mut sums = [0; 2];
+        for interval in intervals {
+            assert_eq!(interval["side"], "sender");
+            let [path] = &interval["paths"].as_array().unwrap()[..] else {
+                panic!("one path: {interval}");
+            };
+            assert!(
+                path["remote"].as_str().unwrap().starts_with("127.0.0.1:"),
+                "{path}"
+            );
+            assert!(path["cwnd_bytes"].as_u64() > Some(0), "{path}");
+            assert!(path["srtt_ms"].as_f64() > Some(2.0), "{path}");
+            assert!(path.get("pacing_bits_per_second").is_some(), "{path}");
+            for of_the_path in ["cwnd_bytes", "srtt_ms", "lost"] {
+                assert_eq!(path[of_the_path], interval[of_the_path], "{interval}");
+            }
+            assert_eq!(path["bytes"], interval["bytes_by_path"][0], "{interval}");
+            for (sum, name) in sums.iter_mut().zip(["lost", "retransmissions"]) {
+                *sum += path[name].as_u64().unwrap();
+            }
+        }
+        let [lost, retransmitted] =
+            ["lost", "retransmissions"].map(|name| sender["paths"][0][name].as_u64().unwrap());
+        assert!(
+            lost > 0 && retransmitted > 0,
+            "about 20 packets are lost: {sender}"
+        );
+        // What happens in the last milliseconds may have no line.
+        assert!(sums[0] > 0 && sums[0] <= lost, "{sums:?}: {sender}");
+        assert!(sums[1] > 0 && sums[1] <= retransmitted, "{sums:?}: {sender}");
+    }
+}
+
+#[test]
 fn both_directions_at_once_unordered_and_large() {
     let (said, served) = measure(&[
         "--time",
@@ -325,7 +370,9 @@ fn people_read_a_table() {
         "  0.00 to ",
         "goodput",
         "delay, p99",
-        "sent again by fast retransmit",
+        " acknowledged, cwnd ",
+        ", RTT ",
+        "retransmitted by fast retransmit",
         "may be off by",
         "forward: every message arrived once, and in order",
     ] {
@@ -345,6 +392,9 @@ fn help_teaches_both_sides() {
         "--log",
         "--json",
         "--interval",
+        "--congestion",
+        "--recovery",
+        "--coupling",
         "Examples:",
     ];
     let of_client = [

@@ -89,10 +89,13 @@ Examples:
   anabranch perf client 127.0.0.1 --bytes 100mib --size 64kib --streams 8 --unordered
   anabranch perf client 127.0.0.1 --reverse --rate 10mbit --json
   anabranch perf client 10.1.0.2 --path 10.1.0.1 --path 10.2.0.1,10.2.0.2 --multipath cmt
+  anabranch perf client 127.0.0.1 --congestion cubic --recovery rack --link rate=20mbit,delay=40ms,loss=0.1%
   anabranch perf client 127.0.0.1 --rate 1mbit --size 100 --lifetime 100ms --link rate=2mbit,delay=40ms,loss=3%
 
-With several paths (`anabranch perf server --path 10.1.0.2 --path 10.2.0.2` tells of its addresses) the lines have the
-share that left by each, and a last table their windows, round trips, losses and repeats.
+A sender's line of an interval has the congestion window (cwnd) and the smoothed round-trip time (RTT) at its end, and the chunks
+that were found lost and retransmitted during it. With several paths (`anabranch perf server --path 10.1.0.2 --path 10.2.0.2`
+tells of its addresses) each path that carried data has a line of these, and a last table is of all paths.
+With --json, `paths` has these values for every path.
 Goodput is what the receiver's program got. Delays are from send to receipt, time in buffers included: without --rate
 these are full, so the delay is that of a full path. The two clocks are compared by round trips at the start, so a
 delay may be off by half the shortest one, and by what the clocks drift apart during the run.

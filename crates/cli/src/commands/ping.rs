@@ -31,6 +31,7 @@ Examples:
   anabranch ping 127.0.0.1
   anabranch ping 127.0.0.1 --count 100 --size 64kib --interval 20ms --link delay=40ms,loss=1%
   anabranch ping 127.0.0.1 --count 500 --interval 10ms --max-retransmissions 0 --link delay=40ms,loss=3%
+  anabranch ping 127.0.0.1 --count 100 --interval 50ms --recovery rack --link rate=10mbit,delay=20ms,loss=3%
 
 The other side is `anabranch listen --echo`, or any SCTP echo server. The status is 0 only if every echo came and
 was equal to what was sent: same bytes, stream, order flag and payload protocol identifier. With --lifetime,

@@ -8,7 +8,7 @@ use super::clock::Comparison;
 use super::plan::{Direction, Plan};
 use super::session::{Flow, Outcome};
 use super::tally::{Received, Sent, per_second};
-use crate::by_path;
+use crate::by_path::{self, PathInterval};
 use crate::delays::{Summary, millis};
 use crate::output::Output;
 use crate::table::{Group, Table};
@@ -35,7 +35,7 @@ pub(super) struct Interval {
 /// What a side saw of a direction.
 #[derive(Clone, Debug)]
 pub(super) enum Seen {
-    /// It sent: bytes acknowledged, chunks sent again, and the path as it is now.
+    /// It sent: bytes acknowledged, chunks retransmitted, and the primary path as it is now.
     Sent {
         bytes: u64,
         size: u64,
@@ -43,8 +43,7 @@ pub(super) enum Seen {
         fast: u64,
         srtt: Option<Duration>,
         cwnd: u64,
-        /// Bytes that left by each path.
-        by_path: Vec<u64>,
+        paths: Vec<PathInterval>,
     },
     /// It received.
     Received {
@@ -55,6 +54,7 @@ pub(super) enum Seen {
 }
 
 impl Seen {
+    /// A line; if there are several paths, followed by a line for each that carried data.
     fn text(&self, took: Duration) -> String {
         match self {
             Self::Sent {
@@ -62,22 +62,22 @@ impl Seen {
                 size,
                 timeout,
                 fast,
-                srtt,
-                cwnd,
-                by_path,
+                paths,
+                ..
             } => {
-                let shares = match by_path.len() {
-                    0 | 1 => String::new(),
-                    _ => format!(", by path {}", by_path::shares(by_path).join(" ")),
+                let condition = match &paths[..] {
+                    [only] => format!(", {}", only.condition()),
+                    _ => String::new(),
                 };
-                format!(
-                    "{:>12}, {:>9} acknowledged, {} sent again, window {}, round trip {}{shares}",
+                let first = format!(
+                    "{:>12}, {:>9} acknowledged{condition}, {}",
                     units::rate(*bytes, took),
                     messages_per_second(bytes / size, took),
-                    units::counted(timeout + fast, "chunk"),
-                    units::size(*cwnd),
-                    srtt.map_or("unknown".to_owned(), units::duration)
-                )
+                    by_path::losses(lost(paths), timeout + fast),
+                );
+                let mut lines = vec![first];
+                lines.extend(by_path::interval_lines(paths));
+                lines.join("\n")
             }
             Self::Received {
                 messages,
@@ -106,13 +106,15 @@ impl Seen {
                 fast,
                 srtt,
                 cwnd,
-                by_path,
+                paths,
             } => json!({
                 "side": "sender", "bytes": bytes, "messages": bytes / size,
                 "bits_per_second": units::bits_per_second(*bytes, took),
                 "messages_per_second": per_second(bytes / size, took),
-                "retransmissions": { "timeout": timeout, "fast": fast },
-                "srtt_ms": srtt.map(millis), "cwnd_bytes": cwnd, "bytes_by_path": by_path,
+                "retransmissions": { "timeout": timeout, "fast": fast }, "lost": lost(paths),
+                "srtt_ms": srtt.map(millis), "cwnd_bytes": cwnd,
+                "bytes_by_path": paths.iter().map(|path| path.bytes).collect::<Vec<_>>(),
+                "paths": paths.iter().map(PathInterval::to_json).collect::<Vec<_>>(),
             }),
             Self::Received {
                 messages,
@@ -126,6 +128,11 @@ impl Seen {
             }),
         }
     }
+}
+
+/// Chunks found lost on all paths.
+fn lost(paths: &[PathInterval]) -> u64 {
+    paths.iter().map(|path| path.lost).sum()
 }
 
 fn messages_per_second(messages: u64, took: Duration) -> String {
@@ -153,7 +160,7 @@ impl Voice {
         self.output.fact(format!("{}{text}", self.label()), &record);
     }
 
-    /// Tells an interval: a line for each direction, or one record.
+    /// Tells an interval: the lines of each direction, or one record.
     pub(super) fn interval(&self, interval: &Interval) {
         let took = interval.to.saturating_sub(interval.from);
         let span = format!(
@@ -170,7 +177,8 @@ impl Voice {
             record.insert(direction.name().to_owned(), seen.to_json(took));
             lines.push(format!("{span} {} {}", direction.name(), seen.text(took)));
         }
-        self.fact(&lines.join(&format!("\n{}", self.label())), record.into());
+        let text = lines.join("\n").replace('\n', &format!("\n{}", self.label()));
+        self.fact(&text, record.into());
     }
 
     /// Tells the results.
@@ -342,11 +350,11 @@ fn table(plan: &Plan, outcome: &Outcome) -> Table {
         row("came too late", &|_| String::new(), &|r| r.overtaken.to_string());
         row("freed early", &|s| units::size(s.given_up.freed_early), &none);
     }
-    row("sent again after a timeout", &|s| s.timeout.to_string(), &none);
-    row("sent again by fast retransmit", &|s| s.fast.to_string(), &none);
-    row("sent again needlessly", &|s| s.spurious.to_string(), &none);
+    row("retransmitted after a timeout", &|s| s.timeout.to_string(), &none);
+    row("retransmitted by fast retransmit", &|s| s.fast.to_string(), &none);
+    row("spurious retransmissions", &|s| s.spurious.to_string(), &none);
     row(
-        "round trip, smoothed",
+        "smoothed RTT",
         &|s| s.srtt.map_or("?".to_owned(), units::duration),
         &none,
     );

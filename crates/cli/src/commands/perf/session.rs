@@ -15,6 +15,7 @@ use super::receiver::Arrivals;
 use super::report::{Interval, Seen, Voice};
 use super::sender::{acknowledged, send_all};
 use super::tally::{Received, Sent, cpu_time};
+use crate::by_path::PathTally;
 use crate::interrupt::Interrupt;
 use crate::{stall, units};
 
@@ -369,7 +370,7 @@ struct Ticker {
     acknowledged: u64,
     timeout: u64,
     fast: u64,
-    by_path: Vec<u64>,
+    paths: Vec<PathTally>,
 }
 
 impl Ticker {
@@ -379,7 +380,7 @@ impl Ticker {
             acknowledged: 0,
             timeout: 0,
             fast: 0,
-            by_path: Vec::new(),
+            paths: Vec::new(),
         }
     }
 
@@ -388,14 +389,11 @@ impl Ticker {
         // Control messages are counted too: a few hundred bytes.
         let acknowledged =
             acknowledged(&session.association, sent.bytes, session.plan.size).max(self.acknowledged);
-        let by_path: Vec<u64> = sent.paths.iter().map(|path| path.bytes).collect();
-        let before = std::mem::replace(&mut self.by_path, by_path.clone());
-        let before = before.into_iter().chain(std::iter::repeat(0));
+        let earlier = std::mem::replace(&mut self.paths, sent.paths);
+        let paths = self.paths.iter().enumerate();
         Seen::Sent {
-            by_path: by_path
-                .iter()
-                .zip(before)
-                .map(|(now, before)| now - before)
+            paths: paths
+                .map(|(index, path)| path.since(earlier.get(index)))
                 .collect(),
             bytes: acknowledged - std::mem::replace(&mut self.acknowledged, acknowledged),
             size: session.plan.size,

@@ -1,0 +1,192 @@
+//! Congestion control and loss recovery on the command line (`docs/CONGESTION-CONTROLLERS.md`).
+
+use anabranch::controller::{BbrConfig, CongestionControl};
+use anabranch::{Config, RecoveryRules};
+use clap::{Args, ValueEnum};
+
+use crate::failure::Failure;
+use crate::paths::Coupling;
+
+const HEADING: &str = "Congestion control and loss recovery";
+
+/// The congestion control algorithms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Algorithm {
+    /// RFC 9260 §7.2
+    Rfc9260,
+    /// RFC 9438
+    Cubic,
+    /// BBR version 3
+    Bbr,
+    /// BBR version 3 that tolerates random loss
+    BbrRandomLoss,
+}
+
+impl Algorithm {
+    fn name(self) -> String {
+        let value = self.to_possible_value();
+        value.map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
+
+impl From<Algorithm> for CongestionControl {
+    fn from(algorithm: Algorithm) -> Self {
+        match algorithm {
+            Algorithm::Rfc9260 => Self::Rfc9260,
+            Algorithm::Cubic => Self::Cubic,
+            Algorithm::Bbr => Self::Bbr(BbrConfig::default()),
+            Algorithm::BbrRandomLoss => Self::Bbr(BbrConfig {
+                tolerate_random_loss: true,
+            }),
+        }
+    }
+}
+
+/// Reads the value of `--congestion`. The flag had the values of `--coupling` before.
+fn algorithm(text: &str) -> Result<Algorithm, String> {
+    let names = || {
+        let names: Vec<String> = Algorithm::value_variants().iter().map(|one| one.name()).collect();
+        names.join(", ")
+    };
+    if Coupling::from_str(text, false).is_ok() {
+        return Err(format!(
+            "use --coupling {text}, which tells how the congestion windows of several paths depend on each other; \
+             --congestion takes the algorithm: {}",
+            names()
+        ));
+    }
+    Algorithm::from_str(text, false).map_err(|_| format!("the algorithms are {}", names()))
+}
+
+/// The rules of loss recovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Recovery {
+    /// RFC 8985
+    Rack,
+    /// RFC 9260 §7.2.4
+    Rfc9260,
+}
+
+impl From<Recovery> for RecoveryRules {
+    fn from(recovery: Recovery) -> Self {
+        match recovery {
+            Recovery::Rack => Self::RACK,
+            Recovery::Rfc9260 => Self::RFC9260,
+        }
+    }
+}
+
+/// How this side controls congestion, and how it finds losses.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct CongestionArgs {
+    /// The congestion control algorithm for what this side sends: rfc9260 (halves the window after a loss), cubic (RFC 9438:
+    /// fills fast paths with long round-trip times sooner), bbr (BBR version 3: keeps queues short) or bbr-random-loss (BBR for
+    /// links that lose packets at random, such as radio links). With several paths at once (--multipath), all but rfc9260 need
+    /// --coupling uncoupled [default: rfc9260]
+    #[arg(long, help_heading = HEADING, value_name = "NAME", value_parser = algorithm)]
+    congestion: Option<Algorithm>,
+    /// How this side finds losses: rack (RFC 8985: a later packet arrived and some time has passed; a probe finds losses at the
+    /// end of a burst) or rfc9260 (three missing reports; a timeout finds the others) [default: rfc9260]
+    #[arg(long, help_heading = HEADING, value_enum, value_name = "NAME", hide_possible_values = true)]
+    recovery: Option<Recovery>,
+}
+
+impl CongestionArgs {
+    /// Changes the settings, which know already how several paths are used.
+    pub(crate) fn apply(&self, config: &mut Config) -> Result<(), Failure> {
+        if let Some(algorithm) = self.congestion {
+            config.congestion_control = algorithm.into();
+        }
+        if let Some(recovery) = self.recovery {
+            config.recovery = recovery.into();
+        }
+        config.validate().map_err(|error| match self.congestion {
+            Some(algorithm) if error.setting == "multipath.congestion" => Failure::new(format!(
+                "--congestion {} does not couple the windows of several paths at once: give --coupling uncoupled too, if the \
+                 paths share no bottleneck; else --congestion rfc9260, or --multipath off",
+                algorithm.name()
+            )),
+            _ => Failure::new(error.to_string()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        congestion: CongestionArgs,
+    }
+
+    fn config(args: &[&str]) -> Config {
+        let mut config = Config::default();
+        let line = Line::parse_from([&["anabranch"], args].concat());
+        assert!(line.congestion.apply(&mut config).is_ok(), "{args:?}");
+        config
+    }
+
+    #[test]
+    fn each_algorithm_reaches_the_settings() {
+        let tolerant = BbrConfig {
+            tolerate_random_loss: true,
+        };
+        for (name, control) in [
+            ("rfc9260", CongestionControl::Rfc9260),
+            ("cubic", CongestionControl::Cubic),
+            ("bbr", CongestionControl::Bbr(BbrConfig::default())),
+            ("bbr-random-loss", CongestionControl::Bbr(tolerant)),
+        ] {
+            let expected = Config {
+                congestion_control: control,
+                ..Config::default()
+            };
+            assert_eq!(config(&["--congestion", name]), expected);
+        }
+    }
+
+    #[test]
+    fn the_rules_of_recovery_reach_the_settings() {
+        for (name, recovery) in [("rack", RecoveryRules::RACK), ("rfc9260", RecoveryRules::RFC9260)] {
+            let expected = Config {
+                recovery,
+                ..Config::default()
+            };
+            assert_eq!(config(&["--recovery", name]), expected);
+        }
+    }
+
+    /// The help texts state them.
+    #[test]
+    fn the_defaults_are_those_of_the_core() {
+        assert_eq!(config(&[]), Config::default());
+        assert_eq!(
+            config(&["--congestion", "rfc9260", "--recovery", "rfc9260"]),
+            Config::default()
+        );
+    }
+
+    #[test]
+    fn errors_name_the_flag_to_use() {
+        let error = |args: [&str; 3]| Line::try_parse_from(args).unwrap_err().to_string();
+        for coupling in ["lia", "resource-pooling", "uncoupled"] {
+            let said = error(["", "--congestion", coupling]);
+            assert!(
+                said.contains(&format!("use --coupling {coupling}"))
+                    && said.contains("rfc9260, cubic, bbr, bbr-random-loss"),
+                "{said}"
+            );
+        }
+        let said = error(["", "--congestion", "reno"]);
+        assert!(
+            said.contains("--congestion") && said.contains("rfc9260, cubic, bbr, bbr-random-loss"),
+            "{said}"
+        );
+        let said = error(["", "--recovery", "sack"]);
+        assert!(said.contains("--recovery"), "{said}");
+    }
+}
