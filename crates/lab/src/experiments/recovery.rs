@@ -185,7 +185,7 @@ pub(super) fn experiment() -> Experiment {
         knobs: KNOBS,
         metrics: METRICS,
         seeds: &|extent| match extent {
-            Extent::Quick | Extent::Short => 3,
+            Extent::Quick | Extent::Short => 5,
             Extent::Full => 10,
         },
         cells: &cells,
@@ -270,4 +270,86 @@ fn sample(results: &Results, at: Place<'_>, metric: &str) -> Option<Vec<f64>> {
 
 fn ratio(results: &Results, at: Place<'_>, to: Place<'_>, metric: &str) -> Option<Vec<f64>> {
     results.ratio(&on_axes(at), &on_axes(to), metric)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::claim::Verdict;
+    use crate::known::{Conditions, Known};
+    use crate::run::{Plan, run};
+    use crate::trial::Knobs;
+
+    /// The claims that find no cells among those of an extent.
+    fn not_run(extent: Extent) -> Vec<&'static str> {
+        // The cells' places, with numbers that cost nothing.
+        let experiment = Experiment {
+            cells: &|extent| {
+                let numbers =
+                    |cell: Cell| Cell::new(cell.coordinates().to_vec(), |_| vec![1.0; METRICS.len()]);
+                cells(extent).into_iter().map(numbers).collect()
+            },
+            ..experiment()
+        };
+        let conditions = Conditions {
+            version: String::new(),
+            extent,
+            knobs: Knobs::default(),
+        };
+        let plan = Plan {
+            conditions: &conditions,
+            seeds: 2,
+            jobs: 1,
+            only: &[],
+        };
+        let (mut known, stop) = (Known::default(), AtomicBool::new(false));
+        let results = run(&experiment, &plan, &mut known, &stop, |_, _| {}).unwrap();
+        let claims = claims().into_iter();
+        claims
+            .filter(|claim| claim.judge(&results).verdict == Verdict::NotRun)
+            .map(|claim| claim.says)
+            .collect()
+    }
+
+    #[test]
+    fn every_claim_has_its_cells() {
+        assert_eq!(not_run(Extent::Full), Vec::<&str>::new());
+        assert_eq!(not_run(Extent::Short), Vec::<&str>::new());
+        let quick = not_run(Extent::Quick);
+        assert_eq!(quick.len(), long_fat::claims().len(), "{quick:?}");
+    }
+
+    fn numbers(places: [(&str, &str); 4], seconds: &str) -> Vec<f64> {
+        let mut knobs = Knobs::default();
+        knobs.set(&experiment(), "seconds", seconds).unwrap();
+        let cells = cells(Extent::Quick);
+        let cell = cells.iter().find(|cell| cell.lies_at(&places)).unwrap();
+        cell.run(&Trial::new(1, &knobs)).unwrap()
+    }
+
+    fn place(metric: &str) -> usize {
+        METRICS.iter().position(|one| one.name == metric).unwrap()
+    }
+
+    #[test]
+    fn equal_seeds_give_equal_numbers() {
+        let run = || numbers(on_axes((echo::NAME, echo::CASE, "5", "cubic")), "10");
+        let (one, again) = (run(), run());
+        assert_eq!(format!("{one:?}"), format!("{again:?}"));
+        let delay = one[place("delay_50")];
+        assert!((0.04..0.05).contains(&delay), "a round trip: {one:?}");
+    }
+
+    /// What a full link carries: 1,444 bytes of user data in each packet of 1,500.
+    #[test]
+    fn goodput_is_that_of_user_data() {
+        let numbers = numbers(on_axes((goodput::NAME, goodput::THIN, "0", "cubic")), "5");
+        let goodput = numbers[place("goodput")];
+        assert!(
+            (9.5..10.0 * 1444.0 / 1500.0 + 0.01).contains(&goodput),
+            "{numbers:?}"
+        );
+    }
 }

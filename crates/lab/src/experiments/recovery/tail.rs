@@ -10,7 +10,6 @@ use super::sender::Sender;
 use super::{Numbers, cell, sample};
 use crate::claim::{Bound, Claim};
 use crate::experiment::{Cell, Extent};
-use crate::results::Results;
 use crate::statistics::quantile;
 use crate::traffic::{Class, Source, Submission};
 use crate::trial::{Knobs, Trial};
@@ -19,6 +18,9 @@ use crate::trial::{Knobs, Trial};
 pub(super) const NAME: &str = "tail";
 /// Lengths of the message in full packets. Three are RFC 9260's initial window, so that all leave at once.
 const CASES: [(&str, usize); 2] = [("message of 1 packet", 1), ("message of 3 packets", 3)];
+/// Why the longer message is repaired later.
+const RESTARTED: &str = "the SACK of the first two packets restarts the probe timeout (RFC 8985 §7.2): a round trip, then two smoothed \
+                         ones, then the probe's way; the case of one packet, which no SACK follows, holds";
 /// Associations of a run.
 const REPETITIONS: u64 = 10;
 /// Small messages before, which measure the RTT.
@@ -99,25 +101,27 @@ fn repaired(sender: Sender, packets: usize, trial: &Trial<'_>, seed: u64) -> (f6
     (time, Numbers::of_counters(&rig.counters(0)))
 }
 
-/// The larger of both cases, seed by seed.
-fn worse(results: &Results, sender: &str, metric: &str) -> Option<Vec<f64>> {
-    let [one, other] = CASES.map(|(case, _)| sample(results, (NAME, case, "0", sender), metric));
-    let both = one?.into_iter().zip(other?);
-    Some(both.map(|(one, other)| one.max(other)).collect())
-}
-
 pub(super) fn claims() -> Vec<Claim> {
-    let claim = |says, sender, metric, most| {
+    let claim = |says, case, sender, metric, most| {
         Claim::new(says, "", Bound::AtMost(most), move |results| {
-            worse(results, sender, metric)
+            sample(results, (NAME, case, "0", sender), metric)
         })
     };
+    let [(one, _), (three, _)] = CASES;
+    let in_time = |says, case, sender| claim(says, case, sender, "time", 0.135);
+    let by_probe = |says, case, sender| claim(says, case, sender, "timeouts", 0.0);
     vec![
-        claim("tail, rack: repaired within 135 ms", "rack", "time", 0.135),
-        claim("tail, rack: never by T3-rtx", "rack", "timeouts", 0.0),
-        claim("tail, cubic: repaired within 135 ms", "cubic", "time", 0.135),
-        claim("tail, cubic: never by T3-rtx", "cubic", "timeouts", 0.0),
-        claim("tail, bbr: repaired within 135 ms", "bbr", "time", 0.135),
-        claim("tail, bbr: never by T3-rtx", "bbr", "timeouts", 0.0),
+        in_time("tail of 1 packet, rack: repaired within 135 ms", one, "rack"),
+        in_time("tail of 1 packet, cubic: repaired within 135 ms", one, "cubic"),
+        in_time("tail of 1 packet, bbr: repaired within 135 ms", one, "bbr"),
+        in_time("tail of 3 packets, rack: repaired within 135 ms", three, "rack").fails_because(RESTARTED),
+        in_time("tail of 3 packets, cubic: repaired within 135 ms", three, "cubic").fails_because(RESTARTED),
+        in_time("tail of 3 packets, bbr: repaired within 135 ms", three, "bbr").fails_because(RESTARTED),
+        by_probe("tail of 1 packet, rack: never by T3-rtx", one, "rack"),
+        by_probe("tail of 1 packet, cubic: never by T3-rtx", one, "cubic"),
+        by_probe("tail of 1 packet, bbr: never by T3-rtx", one, "bbr"),
+        by_probe("tail of 3 packets, rack: never by T3-rtx", three, "rack"),
+        by_probe("tail of 3 packets, cubic: never by T3-rtx", three, "cubic"),
+        by_probe("tail of 3 packets, bbr: never by T3-rtx", three, "bbr"),
     ]
 }
