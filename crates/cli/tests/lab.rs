@@ -380,6 +380,7 @@ fn most_extensions(name: &str) -> &'static [&'static str] {
         "nr-sack-late-binding" => &["variant=nr-sack"],
         "notice-distance" => &["loss=bursts", "distance=1"],
         "stream-drift" => &["service=once", "loss=3"],
+        "recovery" => &["scenario=echo", "loss=5", "sender=cubic"],
         "priority-deadlines" => &["service=both", "load=150"],
         "nr-sack-forward-tsn" => &["variant=nr-sack"],
         "retransmission-queue" => &["paths=three", "ack=nr-sack"],

@@ -342,6 +342,13 @@ impl Network {
         self.links[link.index()].link.stats()
     }
 
+    /// Bytes in the queue of a link now, the packet in transmission included.
+    #[must_use]
+    pub fn queued_bytes(&mut self, link: LinkId) -> u64 {
+        let now = self.now();
+        self.links[link.index()].link.queued_bytes(now)
+    }
+
     /// A link's settings.
     #[must_use]
     pub fn link_config(&self, link: LinkId) -> &LinkConfig {

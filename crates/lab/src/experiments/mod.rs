@@ -7,6 +7,7 @@ mod nr_sack_forward_tsn;
 pub(crate) mod outcome;
 pub(crate) mod pair;
 mod priority_deadlines;
+mod recovery;
 mod retransmission_queue;
 mod stream_drift;
 mod stream_priority;
@@ -32,6 +33,7 @@ pub fn all() -> Vec<Experiment> {
         stream_drift::experiment(),
         priority_deadlines::experiment(),
         everything::experiment(),
+        recovery::experiment(),
         tcp::experiment(),
         tcp_cubic::experiment(),
     ]

@@ -62,6 +62,7 @@ pub struct Source {
     demand: Demand,
     backlog: Option<Backlog>,
     until: Option<Timestamp>,
+    at_most: usize,
     association: Option<AssociationId>,
     submitted: Vec<Submission>,
     refused: u64,
@@ -101,6 +102,7 @@ impl Source {
             demand,
             backlog: None,
             until: None,
+            at_most: usize::MAX,
             association: None,
             submitted: Vec::new(),
             refused: 0,
@@ -119,6 +121,13 @@ impl Source {
     #[must_use]
     pub fn until(mut self, end: Timestamp) -> Self {
         self.until = Some(end);
+        self
+    }
+
+    /// The same, which submits no more than so many messages: a file of known length.
+    #[must_use]
+    pub fn at_most(mut self, messages: usize) -> Self {
+        self.at_most = messages;
         self
     }
 
@@ -193,7 +202,7 @@ impl Source {
     fn submit_due(&mut self, api: &mut HostApi<'_>) {
         let (now, until) = (api.now(), self.until);
         let is_before_end = |at: Timestamp| until.is_none_or(|until| at < until);
-        loop {
+        while self.submitted.len() < self.at_most {
             match &mut self.demand {
                 Demand::Greedy(len) => {
                     let message = Submission {

@@ -296,7 +296,7 @@ impl Assembler<'_> {
             return;
         }
         let whole = NrSackWriter::HEADER_LEN + self.receiver.gap_blocks_len();
-        if room < whole.min(cx.paths.path(id).pmtu.max_data()) {
+        if room < whole.min(cx.paths.path(id).pmtu.max_data()).min(MOST_ACK) {
             return;
         }
         let blocks = self.receiver.build_ack(room, |ack| {

@@ -1,0 +1,74 @@
+//! The senders that are compared: how each finds losses, and which algorithm controls its congestion window.
+
+use anabranch_proto::controller::{BbrConfig, CongestionControl};
+use anabranch_proto::{Config, RecoveryRules};
+
+use super::super::plain_config;
+
+/// A way to find losses and to control the congestion window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sender {
+    /// Missing reports and RFC 9260's congestion control, as the papers' experiments have it.
+    Rfc9260,
+    /// RACK-TLP, all else as [`Sender::Rfc9260`]: the ablation that changes nothing but how losses are found.
+    Rack,
+    /// Missing reports and CUBIC: the other half of that ablation.
+    CubicWithoutRack,
+    /// RACK-TLP and CUBIC.
+    Cubic,
+    /// RACK-TLP and BBR.
+    Bbr,
+    /// RACK-TLP and BBR with `tolerate_random_loss`.
+    BbrRandomLoss,
+}
+
+impl Sender {
+    /// The senders of the tables.
+    pub(super) const COMPARED: [Self; 4] = [Self::Rfc9260, Self::Cubic, Self::Bbr, Self::BbrRandomLoss];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Rfc9260 => "rfc9260",
+            Self::Rack => "rack",
+            Self::CubicWithoutRack => "cubic-without-rack",
+            Self::Cubic => "cubic",
+            Self::Bbr => "bbr",
+            Self::BbrRandomLoss => "bbr-random-loss",
+        }
+    }
+
+    fn detection(self) -> RecoveryRules {
+        match self {
+            Self::Rfc9260 | Self::CubicWithoutRack => RecoveryRules::RFC9260,
+            Self::Rack | Self::Cubic | Self::Bbr | Self::BbrRandomLoss => RecoveryRules::RACK,
+        }
+    }
+
+    fn control(self) -> CongestionControl {
+        match self {
+            Self::Rfc9260 | Self::Rack => CongestionControl::Rfc9260,
+            Self::CubicWithoutRack | Self::Cubic => CongestionControl::Cubic,
+            Self::Bbr => CongestionControl::Bbr(BbrConfig::default()),
+            Self::BbrRandomLoss => CongestionControl::Bbr(BbrConfig {
+                tolerate_random_loss: true,
+            }),
+        }
+    }
+
+    /// Packets of 1,500 bytes with SCTP over UDP, and send and receive buffers of so many bytes.
+    pub(super) fn config(self, buffers: u32) -> Config {
+        let mut config = Config {
+            udp_encapsulation: true,
+            recovery: self.detection(),
+            congestion_control: self.control(),
+            initial_window: match self {
+                Self::Rfc9260 | Self::Rack => None,
+                Self::CubicWithoutRack | Self::Cubic | Self::Bbr | Self::BbrRandomLoss => Some(10),
+            },
+            ..plain_config()
+        };
+        config.buffers.send = buffers as usize;
+        config.buffers.receive = buffers;
+        config
+    }
+}
