@@ -1,6 +1,6 @@
 //! The rules of loss recovery as data: those of RFC 9260, and the historic ones of the experiments.
 
-/// Rules of loss recovery. Applications use [`RecoveryRules::RFC9260`]; the other rules are for the lab.
+/// Rules of loss recovery. Applications choose [`RecoveryRules::RFC9260`] or [`RecoveryRules::RACK`]; the other rules are for the lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecoveryRules {
     /// How losses are detected.
