@@ -42,7 +42,7 @@ fn number(packet: &Packet) -> u32 {
     u32::from_be_bytes(payload[..4].try_into().unwrap())
 }
 
-/// A queue that holds so many packets for good: as many come as leave. The milliseconds in which packets were dropped or marked.
+/// A standing queue of so many packets: as many come as leave. The milliseconds in which packets were dropped or marked.
 fn standing(link: &mut Link<Packet>, held: u32, ecn: Ecn, milliseconds: u64) -> Vec<u64> {
     let mut times = Vec::new();
     let count = |stats: &LinkStats| stats.lost_aqm + stats.marked;

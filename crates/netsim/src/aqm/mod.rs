@@ -39,7 +39,7 @@ pub enum Aqm {
 /// CoDel's settings (RFC 8289 §4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoDelConfig {
-    /// The delay in the queue that is tolerated for good; 5 ms by default. A link slower than 2.4 Mbit/s takes longer for a
+    /// The standing delay in the queue that is tolerated; 5 ms by default. A link slower than 2.4 Mbit/s takes longer for a
     /// packet of 1,500 bytes, and should have a larger target.
     pub target: Duration,
     /// For how long the delay has to be above the target before the first drop, of the order of the longest round trip; 100 ms

@@ -204,7 +204,7 @@ impl Path {
         }
     }
 
-    /// When the pacer lets the next packet out, if not now. What leaves whatever the window is not paced.
+    /// When the pacer lets the next packet out, if not now. A probe and the first retransmission of an episode are not paced.
     #[inline(always)]
     pub(crate) fn paced_until(&self, now: Timestamp) -> Option<Timestamp> {
         if self.control.may_pace() {

@@ -52,6 +52,10 @@ fn simulate(
     rig.numbers(counts)
 }
 
+/// Why CUBIC misses its goal at 50 Mbit/s and 0.1 % loss.
+const STEADY: &str = "the first ten seconds do not count here: in the long run CUBIC's window is about 33 packets at this loss and RTT (RFC 9438 \
+                      §5.1), and the Reno-friendly one 39, so 3.9 and 4.5 Mbit/s; the goal was taken with the first slow start";
+
 /// The table of the goals: the bottleneck, the loss in percent, and the least goodput of CUBIC with RACK and of BBR.
 pub(super) fn claims() -> Vec<Claim> {
     type Goal = (&'static str, &'static str, f64);
@@ -155,9 +159,13 @@ pub(super) fn claims() -> Vec<Claim> {
     ];
     let claim = |case, loss, (sender, says, least): Goal| {
         let at = (NAME, case, loss, sender);
-        Claim::new(says, "", Bound::AtLeast(least), move |results| {
+        let claim = Claim::new(says, "", Bound::AtLeast(least), move |results| {
             sample(results, at, "goodput")
-        })
+        });
+        match (case, loss, sender) {
+            (FAST, "0.1", CUBIC) => claim.fails_because(STEADY),
+            _ => claim,
+        }
     };
     ROWS.into_iter()
         .flat_map(|(case, loss, cubic, bbr)| [claim(case, loss, cubic), claim(case, loss, bbr)])

@@ -53,5 +53,8 @@ pub(super) fn claims() -> Vec<Claim> {
         "",
         Bound::AtMost(0.03),
         |results| sample(results, (NAME, CASE, "0", "bbr"), "delay_95"),
+    )
+    .fails_because(
+        "31 ms: BBR keeps up to two estimated BDPs in flight while it probes for bandwidth; a packet takes 1.2 ms of the queue",
     )]
 }
