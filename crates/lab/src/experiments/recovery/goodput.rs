@@ -163,6 +163,7 @@ pub(super) fn claims() -> Vec<Claim> {
             sample(results, at, "goodput")
         });
         match (case, loss, sender) {
+            (_, "0", CUBIC) => claim.must(),
             (FAST, "0.1", CUBIC) => claim.fails_because(STEADY),
             _ => claim,
         }

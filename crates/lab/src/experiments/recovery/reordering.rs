@@ -39,10 +39,11 @@ fn simulate(sender: Sender, share: f64, extent: Extent, trial: &Trial<'_>) -> Nu
 
 pub(super) fn claims() -> Vec<Claim> {
     let claim = |says, sender| {
-        Claim::of_ratio(says, "", Bound::AtLeast(0.95), move |results| {
+        let claim = Claim::of_ratio(says, "", Bound::AtLeast(0.95), move |results| {
             let at = |case| (NAME, case, "0", sender);
             ratio(results, at(LATE), at(IN_ORDER), "goodput")
-        })
+        });
+        claim.must()
     };
     vec![
         claim(

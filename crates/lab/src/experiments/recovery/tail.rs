@@ -109,11 +109,11 @@ pub(super) fn claims() -> Vec<Claim> {
     };
     let [(one, _), (three, _)] = CASES;
     let in_time = |says, case, sender| claim(says, case, sender, "time", 0.135);
-    let by_probe = |says, case, sender| claim(says, case, sender, "timeouts", 0.0);
+    let by_probe = |says, case, sender| claim(says, case, sender, "timeouts", 0.0).must();
     vec![
-        in_time("tail of 1 packet, rack: repaired within 135 ms", one, "rack"),
-        in_time("tail of 1 packet, cubic: repaired within 135 ms", one, "cubic"),
-        in_time("tail of 1 packet, bbr: repaired within 135 ms", one, "bbr"),
+        in_time("tail of 1 packet, rack: repaired within 135 ms", one, "rack").must(),
+        in_time("tail of 1 packet, cubic: repaired within 135 ms", one, "cubic").must(),
+        in_time("tail of 1 packet, bbr: repaired within 135 ms", one, "bbr").must(),
         in_time("tail of 3 packets, rack: repaired within 135 ms", three, "rack").fails_because(RESTARTED),
         in_time("tail of 3 packets, cubic: repaired within 135 ms", three, "cubic").fails_because(RESTARTED),
         in_time("tail of 3 packets, bbr: repaired within 135 ms", three, "bbr").fails_because(RESTARTED),
