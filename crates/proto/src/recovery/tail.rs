@@ -32,6 +32,8 @@ pub(crate) struct Tail {
     early: bool,
     /// It acknowledges the retransmission of the timeout.
     answered: bool,
+    /// The next probe, or the one in flight, follows the retransmission of a timeout.
+    asked: bool,
     /// The receiver had the chunk of the probe already.
     duplicate: bool,
     probe_spurious: bool,
@@ -55,6 +57,7 @@ impl Tail {
     pub(crate) fn on_timeout(&mut self, next: SendNo) {
         self.timeout = Some(next);
         self.probe = None;
+        self.asked = false;
     }
 
     /// What T3-rtx did is final.
@@ -68,6 +71,7 @@ impl Tail {
             probe: self.probe,
             timeout: self.timeout,
             duplicate: self.duplicate,
+            asked: self.asked,
             ..Self::default()
         };
     }
@@ -76,6 +80,11 @@ impl Tail {
     /// before, and a path that became slower looks the same as one that lost it.
     pub(crate) fn is_uncertain(&self, no: SendNo) -> bool {
         self.timeout == Some(no)
+    }
+
+    /// Whether the sending `no` is the probe that was sent because the retransmission of a timeout had told nothing.
+    pub(crate) fn is_asked(&self, no: SendNo) -> bool {
+        self.asked && self.probe == Some(no)
     }
 
     /// The acknowledgement that is to begin lists this chunk as a duplicate.
@@ -88,6 +97,7 @@ impl Tail {
     pub(crate) fn on_acknowledged(&mut self, no: SendNo, sending: &Sending, arrival: Arrival) {
         if self.probe == Some(no) {
             self.probe = None;
+            self.asked = false;
             let needed = arrival == Arrival::Sending && !core::mem::take(&mut self.duplicate);
             self.repaired = (sending.is_retransmission() && needed).then_some(sending.tsn);
             self.probe_spurious = sending.is_retransmission() && !needed;
@@ -107,6 +117,7 @@ impl Tail {
             // If it acknowledges all at once, the retransmission may have filled the only gap (RFC 5682 §2.1, step 2a).
             timeout_spurious = self.early || (self.late && !all);
             asks = (self.answered || self.early) && !self.late && !all;
+            self.asked |= asks;
             if timeout_spurious || all {
                 self.timeout = None;
             }

@@ -29,6 +29,8 @@ pub(crate) enum Evidence {
     LastSending,
     /// As before, and an earlier one may as well have arrived late: the last one tells nothing of its path.
     Uncertain,
+    /// As [`Evidence::LastSending`], of the packet that was sent because an uncertain one had told nothing.
+    Asked,
 }
 
 /// What the acknowledgement of a sending tells.

@@ -17,10 +17,6 @@ const DUP_THRESH: usize = 3;
 /// Episodes of recovery after which a widened reordering window returns to its default (RFC 8985 §6.2 step 4).
 const PERSIST: u8 = 16;
 
-/// Acknowledgements of retransmissions that may come too early in a row, with no original acknowledged and no duplicate reported: then
-/// the path became faster, and nothing else would measure it.
-const MOST_EARLY: u8 = 1;
-
 /// The most quarters of the least RTT in the reordering window: the smoothed RTT bounds the window sooner.
 const MOST_QUARTERS: u32 = 64;
 
@@ -56,8 +52,9 @@ pub(crate) struct Rack {
     highest: SendNo,
     /// The latest packets that arrived, by their first sendings; rising.
     packets: [Option<SendNo>; DUP_THRESH],
-    /// Acknowledgements of retransmissions in a row that came too early.
-    early: u8,
+    /// The acknowledgement of a timeout's retransmission came too early, and no original was acknowledged since. If that of the next
+    /// packet does too, the path became faster: nothing else would measure it.
+    early: bool,
     /// An original transmission arrived after a later one had.
     reordered: bool,
     width: Width,
@@ -71,7 +68,7 @@ impl Default for Rack {
             rtt: Duration::ZERO,
             highest: 0,
             packets: [None; DUP_THRESH],
-            early: 0,
+            early: false,
             reordered: false,
             width: Width {
                 quarters: 1,
@@ -100,15 +97,16 @@ impl Rack {
         let rtt = self.moment.now.saturating_duration_since(sending.sent_at);
         if sending.is_retransmission() && evidence != Evidence::Named {
             let early = self.moment.least_rtt.is_some_and(|least| rtt < least - least / 8);
-            if early && self.early < MOST_EARLY {
-                self.early += 1;
+            let faster = evidence == Evidence::Asked && self.early;
+            if early && !faster {
+                self.early |= evidence == Evidence::Uncertain;
                 return false;
             }
             if evidence == Evidence::Uncertain {
                 return true;
             }
         } else if !sending.is_retransmission() {
-            self.early = 0;
+            self.early = false;
             self.reordered |= no + 1 < self.moment.highest;
             self.highest = self.highest.max(no + 1);
         }
@@ -130,7 +128,7 @@ impl Rack {
 
     /// The sending `no` was taken for lost, and had arrived: the reordering window widens, by a quarter a round trip.
     pub(crate) fn on_spurious(&mut self, no: SendNo, flight: &Flight) {
-        self.early = 0;
+        self.early = false;
         self.reordered = true;
         if no >= self.width.widened {
             self.width.quarters = (self.width.quarters + 1).min(MOST_QUARTERS);
@@ -300,10 +298,13 @@ mod tests {
         );
         assert_eq!(bench.rack.overtaken_below(), 0);
         assert!(
-            bench
-                .rack
-                .clone()
-                .on_acknowledged(2, &sending, Evidence::LastSending),
+            !bench.rack.on_acknowledged(2, &sending, Evidence::Asked),
+            "no timeout before"
+        );
+        assert!(!bench.rack.on_acknowledged(2, &sending, Evidence::Uncertain));
+        assert!(!bench.rack.on_acknowledged(2, &sending, Evidence::LastSending));
+        assert!(
+            bench.rack.clone().on_acknowledged(2, &sending, Evidence::Asked),
             "the path became faster"
         );
         bench.rack.begin(at(100), Some(ms(40)), false);

@@ -354,6 +354,7 @@ impl Newly {
                     let evidence = match named {
                         Some(_) => Evidence::Named,
                         None if uncertain => Evidence::Uncertain,
+                        None if tail.as_ref().is_some_and(|tail| tail.is_asked(no)) => Evidence::Asked,
                         None => Evidence::LastSending,
                     };
                     let arrival = detector.on_acknowledged(chunk.path, no, sending, evidence);
