@@ -195,6 +195,31 @@ pub struct Report {
     pub coupling: Coupling,
 }
 
+impl Report {
+    /// A report of nothing, on a path that is not coupled and of which nothing is known: for tests of a controller, which change what
+    /// matters to them.
+    #[must_use]
+    pub fn of_nothing(now: Timestamp) -> Self {
+        Self {
+            now,
+            prior_flight: 0,
+            acked: 0,
+            lost: 0,
+            marked: 0,
+            reduction: None,
+            recovering: false,
+            advanced: false,
+            all_acked: false,
+            application_limited: false,
+            smoothed_rtt: None,
+            latest_rtt: None,
+            min_rtt: None,
+            sample: None,
+            coupling: Coupling::Uncoupled,
+        }
+    }
+}
+
 /// Why the congestion window is to be reduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reduction {

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use anabranch_netsim::{LinkConfig, LossModel};
 use anabranch_proto::controller::{
-    CongestionControl, Controller, Coupling, NewPath, RateSample, Reduction, Report, SentPacket,
+    CongestionControl, Controller, NewPath, RateSample, Reduction, Report, SentPacket,
 };
 use anabranch_proto::{Config, CoupledControl, MultipathMode, Timestamp};
 use anabranch_testkit::{Bulk, Side, with_buffers};
@@ -43,21 +43,11 @@ fn path(packets: usize) -> Path<impl Controller> {
 impl<C: Controller> Path<C> {
     fn report(&mut self, change: impl FnOnce(&mut Report)) {
         let mut report = Report {
-            now: self.now,
             prior_flight: self.control.window(),
             acked: 0,
-            lost: 0,
-            marked: 0,
-            reduction: None,
-            recovering: false,
             advanced: true,
-            all_acked: false,
-            application_limited: false,
             smoothed_rtt: Some(RTT),
-            latest_rtt: None,
-            min_rtt: None,
-            sample: None,
-            coupling: Coupling::Uncoupled,
+            ..Report::of_nothing(self.now)
         };
         change(&mut report);
         self.control.on_report(&report);

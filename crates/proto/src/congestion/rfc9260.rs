@@ -154,21 +154,10 @@ mod tests {
 
     fn acked(acked: usize, prior_flight: usize) -> Report {
         Report {
-            now: Timestamp::ZERO,
             prior_flight,
             acked,
-            lost: 0,
-            marked: 0,
-            reduction: None,
-            recovering: false,
             advanced: true,
-            all_acked: false,
-            application_limited: false,
-            smoothed_rtt: None,
-            latest_rtt: None,
-            min_rtt: None,
-            sample: None,
-            coupling: Coupling::Uncoupled,
+            ..Report::of_nothing(Timestamp::ZERO)
         }
     }
 

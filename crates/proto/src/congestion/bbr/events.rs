@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::congestion::bottleneck::{Bottleneck, DATA, Flow, Link, Source, new_path};
-use crate::controller::{Coupling, RateSample, Reduction};
+use crate::controller::{RateSample, Reduction};
 
 pub(super) fn config(tolerate_random_loss: bool) -> BbrConfig {
     BbrConfig { tolerate_random_loss }
@@ -12,21 +12,10 @@ pub(super) fn config(tolerate_random_loss: bool) -> BbrConfig {
 
 fn report(now: Timestamp, prior_flight: usize, acked: usize) -> Report {
     Report {
-        now,
         prior_flight,
         acked,
-        lost: 0,
-        marked: 0,
-        reduction: None,
-        recovering: false,
         advanced: true,
-        all_acked: false,
-        application_limited: false,
-        smoothed_rtt: None,
-        latest_rtt: None,
-        min_rtt: None,
-        sample: None,
-        coupling: Coupling::Uncoupled,
+        ..Report::of_nothing(now)
     }
 }
 

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use super::Cubic;
-use crate::controller::{Controller, Coupling, NewPath, RateSample, Reduction, Report, SentPacket};
+use crate::controller::{Controller, NewPath, RateSample, Reduction, Report, SentPacket};
 use crate::time::Timestamp;
 
 const PACKET: usize = 1000;
@@ -26,21 +26,11 @@ fn at(seconds: f64) -> Timestamp {
 /// So many bytes acknowledged of a window that is used.
 fn acked(seconds: f64, acked: usize) -> Report {
     Report {
-        now: at(seconds),
         prior_flight: usize::MAX / 2,
         acked,
-        lost: 0,
-        marked: 0,
-        reduction: None,
-        recovering: false,
         advanced: true,
-        all_acked: false,
-        application_limited: false,
         smoothed_rtt: Some(RTT),
-        latest_rtt: None,
-        min_rtt: None,
-        sample: None,
-        coupling: Coupling::Uncoupled,
+        ..Report::of_nothing(at(seconds))
     }
 }
 
