@@ -3,6 +3,34 @@
 use anabranch_wire::Tsn;
 use anabranch_wire::chunk::{GapAckBlock, GapAckBlocks};
 
+/// Gap ack blocks that every receiver lists if it has them. How many more is not known: as many as a packet holds (RFC 9260 §6.2),
+/// sixteen in Linux.
+const LISTED_BY_ALL: usize = 16;
+
+/// How much of what has arrived above the cumulative TSN ack an acknowledgement lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Listing {
+    /// All of it.
+    All,
+    /// The lowest TSNs, as many as there was room for.
+    Lowest,
+    /// What was not acknowledged before, where sendings are named (ECA-SCTP).
+    News,
+    /// Nothing: a SHUTDOWN.
+    Nothing,
+}
+
+impl Listing {
+    /// Of a SACK or an NR-SACK with so many gap ack blocks.
+    pub(crate) fn of_blocks(count: usize) -> Self {
+        if count < LISTED_BY_ALL {
+            Self::All
+        } else {
+            Self::Lowest
+        }
+    }
+}
+
 /// One acknowledgement. A SACK leaves `nonrenegable` empty; an extension adds fields of its own here.
 #[derive(Debug)]
 pub(crate) struct AckReport<'a> {
@@ -21,9 +49,16 @@ pub(crate) struct AckReport<'a> {
     pub(crate) a_rwnd: Option<u32>,
     /// Whether a newer one was handled before: what it does not list is not missing.
     pub(crate) overtaken: bool,
-    /// Whether all that has arrived above `cumulative` is listed, so that what is not was reneged. A SHUTDOWN lists nothing,
-    /// and where transmissions are named only news is listed.
-    pub(crate) lists_all: bool,
+    /// How much the blocks list. What they would list and do not has not arrived, or was reneged.
+    pub(crate) listing: Listing,
+}
+
+impl AckReport<'_> {
+    /// Offset from `cumulative` of the highest chunk that is listed; 0 if none is.
+    pub(crate) fn highest_listed(&self) -> u64 {
+        let end = |blocks: &[GapAckBlock]| blocks.last().map_or(0, |block| u64::from(block.end));
+        end(self.renegable).max(end(self.nonrenegable))
+    }
 }
 
 /// Gap ack blocks as an acknowledgement lists them, put in order and joined where they touch, into `blocks`: a receiver lists them

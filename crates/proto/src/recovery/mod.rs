@@ -14,7 +14,7 @@ pub(crate) mod outstanding_model;
 mod tail;
 mod undo;
 
-pub(crate) use ack_report::{AckReport, normalise};
+pub(crate) use ack_report::{AckReport, Listing, normalise};
 pub(crate) use episode::Phase;
 pub(crate) use outstanding::{
     AckOutcome, Answer, Chunk, ChunkState, InvalidAck, Judge, Outstanding, PathOutcome,

@@ -8,7 +8,7 @@ use anabranch_wire::{StreamId, Tsn};
 use bytes::Bytes;
 
 use super::outstanding::{AckOutcome, Chunk, ChunkState, InvalidAck, Outstanding, PathOutcome};
-use super::{AckReport, Answer, Judge, Phase, normalise};
+use super::{AckReport, Answer, Judge, Listing, Phase, normalise};
 use crate::config::{MultipathConfig, MultipathMode, RecoveryRules, SchedulerKind};
 use crate::fuzzing::Commands;
 use crate::message::AbandonPolicy;
@@ -205,7 +205,7 @@ impl Model {
         let offsets: BTreeSet<u16> = sound.flat_map(|block| block.start..=block.end).collect();
         let normal_offsets: Vec<u16> = normal.iter().flat_map(|block| block.start..=block.end).collect();
         assert!(normal_offsets.iter().eq(&offsets), "{normal:?} for {offsets:?}");
-        self.acknowledge_in_order(cumulative, &normal, &offsets, true);
+        self.acknowledge_in_order(cumulative, &normal, &offsets, Listing::All);
     }
 
     /// As a SHUTDOWN does: what gap blocks said stays said, but for what follows the cumulative TSN ack.
@@ -213,7 +213,12 @@ impl Model {
         let acked =
             (taken + 1..self.entries.len()).filter(|&offset| self.entries[offset].state == ChunkState::Acked);
         let offsets = acked.map(|offset| (offset + 1 - taken) as u16).collect();
-        self.acknowledge_in_order(self.base.minus(1).plus(taken as u32), &[], &offsets, false);
+        self.acknowledge_in_order(
+            self.base.minus(1).plus(taken as u32),
+            &[],
+            &offsets,
+            Listing::Nothing,
+        );
     }
 
     fn acknowledge_in_order(
@@ -221,7 +226,7 @@ impl Model {
         cumulative: Tsn,
         blocks: &[GapAckBlock],
         offsets: &BTreeSet<u16>,
-        lists_all: bool,
+        listing: Listing,
     ) {
         let report = AckReport {
             cumulative,
@@ -231,7 +236,7 @@ impl Model {
             packets: self.packets,
             a_rwnd: None,
             overtaken: false,
-            lists_all,
+            listing,
         };
         let mut outcome = AckOutcome::default();
         outcome.begin(PATHS.into());
@@ -252,7 +257,7 @@ impl Model {
         let taken = cumulative.distance_from(self.base.minus(1)) as i32;
         let overtaken = |acked: &BTreeSet<usize>| {
             let less = acked.is_subset(&known) && *acked != known;
-            self.split && lists_all && taken == 0 && in_flight && less
+            self.split && listing == Listing::All && taken == 0 && in_flight && less
         };
         let highest = i64::from(taken) + offsets.last().map_or(0, |offset| i64::from(*offset));
         if taken < 0 {

@@ -10,7 +10,7 @@ use super::{Cx, Sender};
 use crate::controller::{Controller, Coupling, Reduction, Report};
 use crate::negotiation::Capabilities;
 use crate::path::{PathId, Paths};
-use crate::recovery::{AckOutcome, AckReport, Answer, InvalidAck, PathOutcome, Phase, normalise};
+use crate::recovery::{AckOutcome, AckReport, Answer, InvalidAck, Listing, PathOutcome, Phase, normalise};
 use crate::time::Timestamp;
 
 impl Sender {
@@ -64,7 +64,7 @@ impl Sender {
                 packets,
                 a_rwnd: Some(a_rwnd),
                 overtaken: false,
-                lists_all: true,
+                listing: Listing::of_blocks(blocks[0].len() + blocks[1].len()),
             },
         );
         self.ack_blocks = blocks;
@@ -112,7 +112,7 @@ impl Sender {
                 packets: 1,
                 a_rwnd: None,
                 overtaken: false,
-                lists_all: false,
+                listing: Listing::Nothing,
             },
         );
     }

@@ -53,6 +53,8 @@ pub(crate) struct Report<'a> {
     pub(crate) packets: u8,
     /// Whether it came while losses were being repaired.
     pub(crate) recovering: bool,
+    /// The highest chunk that it would list.
+    pub(crate) listed_to: ExtendedTsn,
 }
 
 impl Detector {
@@ -158,7 +160,10 @@ impl Detector {
                 }
                 answered > 0
             }
-            Self::Rack(_) => true,
+            Self::Rack(all) => {
+                all.iter_mut().for_each(|rack| rack.on_listed(report.listed_to));
+                true
+            }
         }
     }
 
@@ -256,17 +261,14 @@ fn at<T: Default>(all: &mut Vec<T>, path: PathId) -> &mut T {
 
 /// The chunks that RACK finds lost on a path now.
 fn rack_lost(paths: &mut Paths, path: PathId, rack: &rack::Rack, lost: &mut impl FnMut(&mut Paths, Run)) {
-    let mut no = paths.path(path).flight.earliest();
+    let mut from = paths.path(path).flight.earliest();
     loop {
         let Path { flight, rtt, .. } = paths.path(path);
-        let Some(is_lost) = rack.is_lost(no, flight, rtt.smoothed()) else {
+        let Some((no, tsn)) = rack.next_lost(from, flight, rtt.smoothed()) else {
             return;
         };
-        let tsn = flight.get(no).filter(|_| is_lost).map(|sending| sending.tsn);
-        if let Some(tsn) = tsn {
-            lost(paths, Run::of(tsn));
-        }
-        no += 1;
+        lost(paths, Run::of(tsn));
+        from = no + 1;
     }
 }
 

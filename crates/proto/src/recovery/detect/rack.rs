@@ -9,6 +9,7 @@ use core::time::Duration;
 
 use super::Evidence;
 use crate::path::{Flight, SendNo, Sending};
+use crate::seq::ExtendedTsn;
 use crate::time::Timestamp;
 
 /// Later packets that make a loss at once while no reordering was seen (RFC 8985 §6.2 step 4; DupThresh of RFC 5681).
@@ -16,6 +17,10 @@ const DUP_THRESH: usize = 3;
 
 /// Episodes of recovery after which a widened reordering window returns to its default (RFC 8985 §6.2 step 4).
 const PERSIST: u8 = 16;
+
+/// Sendings that a search visits at most from the first one on whose chunk would not be listed: else a peer could make it visit the
+/// whole flight for each SACK.
+const MOST_UNLISTED: usize = 1000;
 
 /// The most quarters of the least RTT in the reordering window: the smoothed RTT bounds the window sooner.
 const MOST_QUARTERS: u32 = 64;
@@ -57,6 +62,8 @@ pub(crate) struct Rack {
     early: bool,
     /// An original transmission arrived after a later one had.
     reordered: bool,
+    /// The highest chunk that the latest acknowledgement would list: of what lies above, it is not known whether it arrived.
+    listed_to: ExtendedTsn,
     width: Width,
 }
 
@@ -70,6 +77,7 @@ impl Default for Rack {
             packets: [None; DUP_THRESH],
             early: false,
             reordered: false,
+            listed_to: ExtendedTsn::MAX,
             width: Width {
                 quarters: 1,
                 widened: 0,
@@ -137,6 +145,11 @@ impl Rack {
         self.width.persist = PERSIST;
     }
 
+    /// The acknowledgement at hand would list chunks up to this one.
+    pub(crate) fn on_listed(&mut self, listed_to: ExtendedTsn) {
+        self.listed_to = listed_to;
+    }
+
     /// An episode of recovery ended.
     pub(crate) fn on_recovered(&mut self) {
         self.width.persist = self.width.persist.saturating_sub(1);
@@ -166,22 +179,37 @@ impl Rack {
         smoothed.map_or(window, |most| window.min(most))
     }
 
-    /// When the earliest sending in flight is lost, if it was overtaken.
-    pub(crate) fn due(&self, flight: &Flight, smoothed: Option<Duration>) -> Option<Timestamp> {
-        let no = flight.earliest();
-        let sending = flight
-            .get(no)
-            .filter(|sending| no < self.overtaken_below() && sending.is_open());
-        sending.map(|sending| self.deadline(sending, smoothed))
+    /// The sendings in flight from `from` on that were overtaken and whose chunks would be listed if they had arrived.
+    fn candidates<'a>(
+        &self,
+        from: SendNo,
+        flight: &'a Flight,
+    ) -> impl Iterator<Item = (SendNo, &'a Sending)> + use<'a> {
+        let (below, listed_to) = (self.overtaken_below(), self.listed_to);
+        let mut visited = 0;
+        let visited = flight.range(from).take_while(move |(no, sending)| {
+            visited += usize::from(visited > 0 || sending.tsn > listed_to);
+            *no < below && visited <= MOST_UNLISTED
+        });
+        visited.filter(move |(_, sending)| sending.is_open() && sending.tsn <= listed_to)
     }
 
-    /// Whether the sending `no`, in flight, is lost now; `None` if neither it nor any later one can be.
-    pub(crate) fn is_lost(&self, no: SendNo, flight: &Flight, smoothed: Option<Duration>) -> Option<bool> {
-        let sending = flight.get(no).filter(|_| no < self.overtaken_below())?;
-        if !sending.is_open() {
-            return Some(false);
-        }
-        (self.deadline(sending, smoothed) <= self.moment.now).then_some(true)
+    /// When the next sending in flight that was overtaken is lost.
+    pub(crate) fn due(&self, flight: &Flight, smoothed: Option<Duration>) -> Option<Timestamp> {
+        let (_, sending) = self.candidates(flight.earliest(), flight).next()?;
+        Some(self.deadline(sending, smoothed))
+    }
+
+    /// The first sending in flight from `from` on that is lost now.
+    pub(crate) fn next_lost(
+        &self,
+        from: SendNo,
+        flight: &Flight,
+        smoothed: Option<Duration>,
+    ) -> Option<(SendNo, ExtendedTsn)> {
+        let (no, sending) = self.candidates(from, flight).next()?;
+        let is_lost = self.deadline(sending, smoothed) <= self.moment.now;
+        is_lost.then_some((no, sending.tsn))
     }
 }
 
@@ -234,13 +262,11 @@ mod tests {
 
         fn lost(&mut self) -> Vec<SendNo> {
             let mut lost = Vec::new();
-            let mut no = self.flight.earliest();
-            while let Some(is_lost) = self.rack.is_lost(no, &self.flight, Some(ms(40))) {
-                if is_lost {
-                    lost.push(no);
-                    self.flight.close(no, Fate::Closed, 100, 80);
-                }
-                no += 1;
+            let mut from = self.flight.earliest();
+            while let Some((no, _)) = self.rack.next_lost(from, &self.flight, Some(ms(40))) {
+                lost.push(no);
+                self.flight.close(no, Fate::Closed, 100, 80);
+                from = no + 1;
             }
             self.flight.settle();
             lost
@@ -340,6 +366,38 @@ mod tests {
         assert_eq!(width(&bench), ms(40), "at most the smoothed RTT");
         (0..PERSIST).for_each(|_| bench.rack.on_recovered());
         assert_eq!(width(&bench), ms(10));
+    }
+
+    #[test]
+    fn what_would_not_be_listed_is_not_missing() {
+        let mut bench = Bench::new(8);
+        bench.send(0, true, 50);
+        bench.send(1, true, 50);
+        bench.send(8, false, 51);
+        bench.rack.on_listed(3);
+        assert_eq!(bench.ack(100, &[0, 2, 8, 10]), [1, 3], "not 4 to 7");
+        assert_eq!(
+            bench.due(),
+            Some(at(50 + 49 + 10)),
+            "of the second retransmission"
+        );
+        bench.rack.on_listed(5);
+        assert_eq!(bench.due(), Some(at(4 + 49 + 10)));
+    }
+
+    #[test]
+    fn a_search_among_what_would_not_be_listed_ends() {
+        let most = MOST_UNLISTED as u64;
+        let lost = |unlisted: u64| {
+            let mut bench = Bench::new(1 + unlisted);
+            bench.send(0, true, 1 + unlisted);
+            (0..4).for_each(|_| bench.send(unlisted, false, 2 + unlisted));
+            bench.flight.close(0, Fate::Closed, 100, 80);
+            bench.rack.on_listed(0);
+            bench.ack(2 * most, &[3 + unlisted, 4 + unlisted, 5 + unlisted])
+        };
+        assert_eq!(lost(most - 1), [most]);
+        assert_eq!(lost(most), []);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use anabranch_wire::chunk::GapAckBlock;
 use super::{AckOutcome, Chunk, ChunkState, InvalidAck, Judge, Outstanding, RENEGE_INTERVAL};
 use crate::config::T3Restart;
 use crate::path::{Fate, PathId, Paths, Sending};
-use crate::recovery::ack_report::AckReport;
+use crate::recovery::ack_report::{AckReport, Listing};
 use crate::recovery::detect::{Arrival, Detector, Evidence, Report};
 use crate::recovery::episode::{Episodes, Phase};
 use crate::recovery::identity::Identity;
@@ -32,14 +32,18 @@ impl Outstanding {
         if cumulative + 1 < self.base {
             return Err(InvalidAck::Stale);
         }
-        let end = |blocks: &[GapAckBlock]| blocks.last().map_or(0, |block| u64::from(block.end));
-        let highest = cumulative + end(report.renegable).max(end(report.nonrenegable));
+        let highest = cumulative + report.highest_listed();
         if highest >= self.next_index() {
             return Err(InvalidAck::NeverSent);
         }
         if self.is_overtaken(cumulative, report, paths) {
             return Err(InvalidAck::Stale);
         }
+        let listed_to = match report.listing {
+            Listing::All => Some(self.next_index() - 1),
+            Listing::Lowest => Some(highest),
+            Listing::News | Listing::Nothing => None,
+        };
         outcome.cumulative_moved = cumulative >= self.base;
         self.begin(judge.now, paths);
         let mut highest_newly_acked = self.on_cumulative(cumulative, paths, outcome);
@@ -47,9 +51,8 @@ impl Outstanding {
             let newly = self.on_gaps(cumulative, report, paths, outcome);
             // One that says nothing new may have been overtaken by the one that it seems to contradict.
             outcome.contradicts = (outcome.cumulative_moved || newly.is_some())
-                && report.lists_all
-                && self.leaves_out_non_renegable(cumulative, report);
-            self.renege(cumulative, report, judge.now, paths, outcome);
+                && listed_to.is_some_and(|last| self.leaves_out_non_renegable(cumulative, report, last));
+            self.renege(cumulative, report, listed_to, judge.now, paths, outcome);
             highest_newly_acked = highest_newly_acked.max(newly);
         }
         self.end_episodes(paths);
@@ -59,6 +62,10 @@ impl Outstanding {
             acked: &self.acked,
             packets: report.packets,
             recovering: self.episodes.recovers_together(),
+            listed_to: match report.listing {
+                Listing::Nothing => cumulative,
+                _ => listed_to.unwrap_or(u64::MAX),
+            },
         };
         let reports = self.detector.note(&missing, self.rules.missing_reports, paths);
         if reports && !report.overtaken {
@@ -143,7 +150,7 @@ impl Outstanding {
     /// paths: another has overtaken it, and the receiver did not renege on the chunks that it leaves out. If the receiver did renege,
     /// the next acknowledgement that says something new shows it, or the first one with nothing in flight.
     fn is_overtaken(&self, cumulative: u64, report: &AckReport<'_>, paths: &Paths) -> bool {
-        let may_be = self.multipath.is_on() && report.lists_all;
+        let may_be = self.multipath.is_on() && matches!(report.listing, Listing::All | Listing::Lowest);
         if !may_be || cumulative + 1 != self.base || paths.payload_in_flight() == 0 {
             return false;
         }
@@ -256,11 +263,13 @@ impl Outstanding {
 
     /// Takes back what was acknowledged by gap blocks and is not listed any more, as often as [`RENEGE_INTERVAL`] lets: what is
     /// still not listed by then is reneged by that acknowledgement. The chunk that follows the cumulative TSN ack is not
-    /// there for sure, or that would have passed it: on its return all else may wait.
+    /// there for sure, or that would have passed it: on its return all else may wait. `listed_to` is the highest chunk that would be
+    /// listed.
     fn renege(
         &mut self,
         cumulative: u64,
         report: &AckReport<'_>,
+        listed_to: Option<u64>,
         now: Timestamp,
         paths: &mut Paths,
         outcome: &mut AckOutcome,
@@ -269,11 +278,7 @@ impl Outstanding {
             return;
         }
         let due = self.reneged_at.is_none_or(|at| now >= at + RENEGE_INTERVAL);
-        let end = if report.lists_all && due {
-            self.next_index() - 1
-        } else {
-            self.base
-        };
+        let end = listed_to.filter(|_| due).unwrap_or(self.base);
         let mut back = Vec::new();
         let mut first = self.base;
         for run in runs_above(cumulative, report.renegable).take_while(|run| run.first <= end) {

@@ -174,9 +174,14 @@ impl Outstanding {
         }
     }
 
-    /// Whether an acknowledgement leaves out what the receiver had said that it can no longer renege (safe condition 2). That
-    /// costs as many look-ups as the acknowledgement has blocks.
-    pub(super) fn leaves_out_non_renegable(&self, cumulative: u64, report: &AckReport<'_>) -> bool {
+    /// Whether an acknowledgement leaves out what the receiver had said that it can no longer renege (safe condition 2), as far as
+    /// `last`. That costs as many look-ups as the acknowledgement has blocks.
+    pub(super) fn leaves_out_non_renegable(
+        &self,
+        cumulative: u64,
+        report: &AckReport<'_>,
+        last: u64,
+    ) -> bool {
         if self.non_renegable.is_empty() {
             return false;
         }
@@ -194,7 +199,7 @@ impl Outstanding {
             }
             next = next.max(run.last + 1);
         }
-        left_out(next, self.next_index())
+        left_out(next, last)
     }
 
     /// The receiver can no longer take these back, which are `Acked`: frees them.

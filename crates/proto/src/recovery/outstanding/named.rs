@@ -7,7 +7,7 @@ use super::acknowledged::runs_above;
 use super::{AckOutcome, ChunkState, InvalidAck, Judge, MAX_AHEAD, Outstanding};
 use crate::config::T3Restart;
 use crate::path::{PathId, Paths};
-use crate::recovery::ack_report::{AckReport, normalise};
+use crate::recovery::ack_report::{AckReport, Listing, normalise};
 use crate::recovery::identity::{Identity, NamedAck};
 use crate::seq::Run;
 use crate::seq::{difference, union};
@@ -75,7 +75,7 @@ impl Outstanding {
             packets: 1,
             a_rwnd: None,
             overtaken,
-            lists_all: false,
+            listing: Listing::News,
         };
         self.on_ack(&report, paths, judge, outcome)
     }
