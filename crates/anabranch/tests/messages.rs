@@ -171,7 +171,7 @@ async fn a_message_goes_and_comes_in_parts() {
             break;
         }
     }
-    assert!(received == whole && parts > 10, "{parts} parts");
+    assert!(received == whole && parts > 1, "{parts} parts");
     within(20, sender).await.unwrap();
 }
 

@@ -18,7 +18,8 @@ const MESSAGES: usize = 200;
 const FEW: usize = 3;
 
 fn small_buffers() -> Config {
-    let mut config = Config::default();
+    // What a SACK lets out is few messages, each of which is a turn.
+    let mut config = Config::rfc9260();
     config.buffers.send = 64 << 10;
     config.buffers.receive = 64 << 10;
     config.buffers.growth = 1;

@@ -27,6 +27,8 @@ pub(crate) struct PathTally {
     pub(crate) srtt: Option<Duration>,
     /// Of the congestion window, in bytes.
     pub(crate) cwnd: u64,
+    /// In bytes per second; `None` for an algorithm that does not pace.
+    pub(crate) pacing_rate: Option<u64>,
 }
 
 /// What was sent by one path in an interval, and how the path is at the end of it.
@@ -75,6 +77,7 @@ impl PathTally {
             timeouts: path.timeouts,
             srtt: path.srtt,
             cwnd: path.cwnd as u64,
+            pacing_rate: path.pacing_rate,
         }
     }
 
@@ -89,8 +92,7 @@ impl PathTally {
             retransmissions: grown(|path| path.repeats),
             srtt: self.srtt,
             cwnd: self.cwnd,
-            // `PathStats` does not tell it yet.
-            pacing_rate: None,
+            pacing_rate: self.pacing_rate,
         }
     }
 
@@ -100,6 +102,7 @@ impl PathTally {
             "state": state_name(self.state), "primary": self.primary, "bytes": self.bytes, "chunks": self.chunks,
             "lost": self.lost, "retransmissions": self.repeats, "timeouts": self.timeouts,
             "srtt_ms": self.srtt.map(millis), "cwnd_bytes": self.cwnd,
+            "pacing_bits_per_second": self.pacing_rate.map(|rate| rate.saturating_mul(8)),
         })
     }
 
@@ -121,6 +124,7 @@ impl PathTally {
                 .as_f64()
                 .and_then(|ms| Duration::try_from_secs_f64(ms / 1e3).ok()),
             cwnd: number("cwnd_bytes")?,
+            pacing_rate: number("pacing_bits_per_second").map(|bits| bits / 8),
         })
     }
 }
@@ -243,6 +247,7 @@ pub(crate) mod tests {
             timeouts: 1,
             srtt: Some(Duration::from_micros(1500)),
             cwnd: 4380,
+            pacing_rate: None,
         }
     }
 
@@ -274,10 +279,12 @@ pub(crate) mod tests {
         });
         assert_eq!(recent.to_json(), told);
         assert_eq!(recent.condition(), "cwnd 8.6 KiB, RTT unknown");
-        let paced = PathInterval {
+        let paced = PathTally {
             pacing_rate: Some(125_000),
-            ..recent
+            ..later.clone()
         };
+        assert_eq!(PathTally::from_json(&paced.to_json()), Some(paced.clone()));
+        let paced = paced.since(Some(&earlier));
         told["pacing_bits_per_second"] = 1_000_000.into();
         assert_eq!(paced.to_json(), told);
         assert_eq!(

@@ -82,11 +82,11 @@ pub(crate) struct CongestionArgs {
     /// The congestion control algorithm for what this side sends: rfc9260 (halves the window after a loss), cubic (RFC 9438:
     /// fills fast paths with long round-trip times sooner), bbr (BBR version 3: keeps queues short) or bbr-random-loss (BBR for
     /// links that lose packets at random, such as radio links). With several paths at once (--multipath), all but rfc9260 need
-    /// --coupling uncoupled [default: rfc9260]
+    /// --coupling uncoupled [default: cubic; rfc9260 with several paths at once]
     #[arg(long, help_heading = HEADING, value_name = "NAME", value_parser = algorithm)]
     congestion: Option<Algorithm>,
     /// How this side finds losses: rack (RFC 8985: a later packet arrived and some time has passed; a probe finds losses at the
-    /// end of a burst) or rfc9260 (three missing reports; a timeout finds the others) [default: rfc9260]
+    /// end of a burst) or rfc9260 (three missing reports; a timeout finds the others) [default: rack]
     #[arg(long, help_heading = HEADING, value_enum, value_name = "NAME", hide_possible_values = true)]
     recovery: Option<Recovery>,
 }
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(config(&[]), Config::default());
         assert_eq!(
             config(&["--congestion", "rfc9260", "--recovery", "rfc9260"]),
-            Config::default()
+            Config::rfc9260()
         );
     }
 

@@ -40,10 +40,10 @@ pub struct Config {
     /// the bytes that its congestion window lets out in this time, but at least a packet. Default 1 ms; longer ones make
     /// larger batches where round trips are long, and cost less processor time.
     pub burst_time: Duration,
-    /// The first congestion window of a path in full packets, at least 2. `None`, the default, is RFC 9260 §7.2.1's, about
-    /// three; 10 is RFC 6928's.
+    /// The first congestion window of a path in full packets, at least 2. `None`, the default, is the algorithm's: ten for CUBIC and
+    /// BBR, which pace them (RFC 6928), else about three (RFC 9260 §7.2.1).
     pub initial_window: Option<u32>,
-    /// The congestion control algorithm, one controller a path. Default [`CongestionControl::Rfc9260`].
+    /// The congestion control algorithm, one controller a path. Default [`CongestionControl::Automatic`].
     pub congestion_control: CongestionControl,
     /// `Valid.Cookie.Life`: how long a state cookie may be returned. Default 60 s (RFC 9260 §16).
     pub cookie_lifetime: Duration,
@@ -90,7 +90,7 @@ pub struct Config {
     pub chunk_types: OwnChunkTypes,
     /// Messages of several streams that leave and arrive interleaved (I-DATA).
     pub interleaving: InterleavingConfig,
-    /// How losses are found and answered. Default [`RecoveryRules::RFC9260`].
+    /// How losses are found and answered. Default [`RecoveryRules::RACK`].
     pub recovery: RecoveryRules,
     /// The first TSN that this side uses. `None`, the default, draws one at random for each association, as RFC 9260
     /// §3.3.2 wants; a fixed one is for tests, of wrap-around first of all.
@@ -311,7 +311,7 @@ impl Default for Config {
             max_burst: 4,
             burst_time: Duration::from_millis(1),
             initial_window: None,
-            congestion_control: CongestionControl::default(),
+            congestion_control: CongestionControl::Automatic,
             cookie_lifetime: Duration::from_secs(60),
             path_mtu: 1280,
             path_mtu_limit: 65_535,
@@ -338,7 +338,7 @@ impl Default for Config {
             },
             chunk_types: OwnChunkTypes::default(),
             interleaving: InterleavingConfig { offer: false },
-            recovery: RecoveryRules::RFC9260,
+            recovery: RecoveryRules::RACK,
             initial_tsn: None,
         }
     }
@@ -492,6 +492,18 @@ impl Config {
     pub fn paired_with(&self, remote: IpAddr) -> Option<IpAddr> {
         let pair = self.path_pairs.iter().find(|pair| pair.remote == remote)?;
         Some(pair.local)
+    }
+
+    /// The rules of RFC 9260 for what is sent: missing reports and T3-rtx find losses, its own congestion control, `Max.Burst` and no
+    /// pacing, its initial window, no I bit. All else is as in [`Config::default`]. For comparison, and for experiments that other
+    /// stacks made with these rules.
+    #[must_use]
+    pub fn rfc9260() -> Self {
+        Self {
+            recovery: RecoveryRules::RFC9260,
+            congestion_control: CongestionControl::Rfc9260,
+            ..Self::default()
+        }
     }
 
     /// The same settings with no extension offered: RFC 9260 and nothing else on the wire.

@@ -82,8 +82,7 @@ pub trait Controller: fmt::Debug + Send {
 pub struct NewPath {
     /// PMDCS: the largest DATA chunk in bytes that fits a packet of the path.
     pub max_data: usize,
-    /// The congestion window that the path may begin with, in bytes: RFC 9260 §7.2.1's, or that of
-    /// [`crate::Config::initial_window`].
+    /// The congestion window that the path may begin with, in bytes: that of [`crate::Config::initial_window`].
     pub initial_window: usize,
     /// For an algorithm that needs random numbers, such as BBR: a seed of this path's own. It is the only source of randomness that
     /// keeps simulations repeatable.
@@ -266,8 +265,11 @@ pub enum Coupling {
 /// The congestion control algorithm of the paths.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub enum CongestionControl {
-    /// RFC 9260 §7.2: slow start, congestion avoidance, half the window after a loss.
+    /// [`CongestionControl::Cubic`] where one path is used at a time, [`CongestionControl::Rfc9260`] where several are used at once
+    /// ([`crate::MultipathConfig::mode`]): only that one can couple their windows.
     #[default]
+    Automatic,
+    /// RFC 9260 §7.2: slow start, congestion avoidance, half the window after a loss.
     Rfc9260,
     /// CUBIC (RFC 9438) with HyStart++ (RFC 9406) in the first slow start: 0.7 of the window after a loss, which then grows with the time
     /// since the loss and not with round trips. It fills fast paths with long round trips sooner than RFC 9260's. It does not

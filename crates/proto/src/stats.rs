@@ -121,6 +121,9 @@ pub struct PathStats {
     pub rto: Duration,
     /// Congestion window in bytes.
     pub cwnd: usize,
+    /// Bytes per second at which packets are spread in time; `None` if they leave as soon as the window lets them: RFC 9260's
+    /// algorithm, or no round-trip time is known yet.
+    pub pacing_rate: Option<u64>,
     /// Slow start threshold in bytes; `usize::MAX` if the congestion control algorithm has none.
     pub ssthresh: usize,
     /// Bytes in flight: whole DATA chunks, their headers and padding included, as `cwnd` counts (RFC 9260 §1.6).

@@ -27,24 +27,24 @@ pub use script::{FromEndpoint, Script, packet_of, state_cookie};
 pub use seeds::Seeds;
 pub use talker::{Message, Talker};
 
-/// Settings of an endpoint that says nothing unasked: no heartbeats, no probes for a larger path MTU, no extension; its
+/// Settings of an endpoint that follows RFC 9260 and says nothing unasked: no heartbeats, no probes for a larger path MTU, no extension; its
 /// buffers stay as they are.
 #[must_use]
 pub fn quiet() -> Config {
-    let mut config = Config::default().without_extensions();
+    let mut config = Config::rfc9260().without_extensions();
     config.heartbeat.interval = None;
     config.path_mtu_limit = config.path_mtu;
     config.buffers.growth = 1;
     config
 }
 
-/// Settings for measurements on Ethernet: full packets, and buffers of so many bytes on both sides, which stay as they are.
+/// RFC 9260 for measurements on Ethernet: full packets, and buffers of so many bytes on both sides, which stay as they are.
 #[must_use]
 pub fn with_buffers(bytes: usize) -> Config {
     let mut config = Config {
         path_mtu: 1500,
         path_mtu_limit: 1500,
-        ..Config::default()
+        ..Config::rfc9260()
     };
     config.buffers.receive = bytes as u32;
     config.buffers.send = bytes;

@@ -21,7 +21,7 @@ fn lossy(delay_ms: u64, percent: f64) -> LinkConfig {
 
 /// No extension is offered.
 fn base() -> Config {
-    Config::default().without_extensions()
+    Config::rfc9260().without_extensions()
 }
 
 /// Everything that entered a link, with the time and the link, in one number (FNV-1a).

@@ -20,7 +20,7 @@ fn variants() -> Vec<(&'static str, Config)> {
         path_mtu: 1500,
         path_mtu_limit: 1500,
         udp_encapsulation: false,
-        ..Config::default()
+        ..Config::rfc9260()
     };
     let with = |change: &dyn Fn(&mut Config)| {
         let mut config = config.clone();
@@ -186,7 +186,7 @@ fn share_of_a_flow(control: CoupledControl, paths: usize) -> f64 {
         path_mtu: 1500,
         path_mtu_limit: 1500,
         udp_encapsulation: false,
-        ..Config::default()
+        ..Config::rfc9260()
     };
     config.multipath.mode = MultipathMode::Cmt;
     config.multipath.congestion = control;

@@ -27,7 +27,7 @@ fn sent(script: &mut Script) -> Vec<Tsn> {
 /// returns to the flight and leaves it at once.
 #[test]
 fn taken_back_and_proved_lost_by_one_sack() {
-    let mut script = Script::new(Config::default(), 1);
+    let mut script = Script::new(Config::rfc9260(), 1);
     script.set_up();
     // endpoint → DATA 1, 2, 3, 4, … → peer, as many as the first window holds.
     script.act(|association, now| {

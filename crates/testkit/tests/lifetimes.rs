@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anabranch_netsim::{Generator, LinkConfig, LossModel, QueueLimit};
 use anabranch_proto::{
-    CoupledControl, MultipathMode, PathScheduler, Reliability, SendOptions, StreamId, Timestamp,
+    Config, CoupledControl, MultipathMode, PathScheduler, Reliability, SendOptions, StreamId, Timestamp,
 };
 use anabranch_testkit::{Pair, Setup, Side, with_buffers};
 
@@ -41,7 +41,8 @@ struct Video {
 /// Sends 30 frames of 4 to 12 KiB a second, 2.1 Mbit/s, every second second one of 40 KiB.
 fn play(seed: u64, options: SendOptions) -> Video {
     let mut sizes = Generator::of_process(seed, "frames");
-    let mut pair = Setup::new(seed).captured(false).path(lossy_link()).connect();
+    let setup = Setup::new(seed).captured(false).config(Config::rfc9260());
+    let mut pair = setup.path(lossy_link()).connect();
     let mut video = Video::default();
     let (mut sent_at, mut at_minimum) = (Vec::<Timestamp>::new(), 0);
     for frame in 0..SECONDS * RATE {

@@ -77,14 +77,14 @@ fn nothing_is_sought_for_small_messages() {
 fn a_path_that_becomes_smaller_in_the_middle_of_a_transfer() {
     let mut pair = Setup::new(2).path(link(9000)).connect();
     let mut ledger = Ledger::new(1);
-    carry(&mut pair, &mut ledger, 4);
+    carry(&mut pair, &mut ledger, 8);
     assert_eq!(pmtu(&pair), 9000);
     let parcels: Vec<_> = (0..64).map(|_| ledger.parcel(0, 1 << 16, false)).collect();
     pair.post(Side::A, parcels);
     pair.run_ms(100);
     pair.set_path(0, &link(1400));
     let cut = pair.now();
-    carry(&mut pair, &mut ledger, 4);
+    carry(&mut pair, &mut ledger, 8);
     let counters = *pair.association(Side::A).counters();
     assert_eq!(counters.mtu_black_holes, 1);
     assert_eq!(pmtu(&pair), 1400, "found again");

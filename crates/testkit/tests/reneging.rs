@@ -48,3 +48,25 @@ fn what_follows_the_cumulative_tsn_ack_is_taken_back_at_once() {
     desk.sack(3, &[]);
     assert_eq!(reneged(&desk), 2, "3, which follows, and nothing else yet");
 }
+
+/// Every other TSN from the first to the last, each a block.
+fn alternate(first: u32, last: u32) -> Vec<(u32, u32)> {
+    (first..=last).step_by(2).map(|tsn| (tsn, tsn)).collect()
+}
+
+// A → DATA 0 to 59 → M; M → SACK (1, 3, 5 … 39); M → SACK (1, 3, 5 … 35): 37 and 39 found no room; M → SACK (3, 5 … 35)
+/// A receiver lists the lowest TSNs as far as there is room (RFC 9260 §6.2): what lies above the last one listed was not taken back.
+#[test]
+fn what_found_no_room_was_not_taken_back() {
+    let mut desk = Desk::usual();
+    desk.send(&[Reliability::Reliable; 60], 10);
+    desk.sent();
+    desk.sack(0, &alternate(1, 39));
+    desk.sack(0, &alternate(1, 35));
+    assert_eq!(reneged(&desk), 0);
+    desk.sack(0, &alternate(3, 35));
+    assert_eq!(reneged(&desk), 1, "what it had room for, and lists no more");
+    desk.script.advance(100 * MS);
+    desk.sack(0, &alternate(15, 35));
+    assert_eq!(reneged(&desk), 1 + 6 + 2, "few blocks are all there are");
+}

@@ -55,7 +55,7 @@ pub(crate) fn plain_config() -> Config {
             interval: None,
             max_burst: 1,
         },
-        ..Config::default()
+        ..Config::rfc9260()
     };
     config.buffers.growth = 1;
     config

@@ -9,6 +9,9 @@ use crate::controller::{
 };
 use crate::time::Timestamp;
 
+/// The initial window of algorithms that pace, in packets (RFC 6928).
+const TEN: usize = 10;
+
 /// The controller of a path. One `match` for each call; only an external controller is called through a table of methods.
 #[derive(Debug)]
 pub(crate) enum AnyController {
@@ -26,21 +29,33 @@ impl AnyController {
             config,
             &NewPath {
                 max_data,
-                initial_window: config.initial_window.map_or_else(
-                    || Rfc9260::initial_window(max_data, ipv6),
-                    |packets| packets as usize * max_data,
-                ),
+                initial_window: Self::initial_window(config, max_data, ipv6),
                 seed,
             },
         )
     }
 
-    fn of_path(config: &Config, path: &NewPath) -> Self {
-        match &config.congestion_control {
-            CongestionControl::Rfc9260 => Self::Rfc9260(Rfc9260::new(path, &config.recovery)),
-            CongestionControl::Cubic => {
-                Self::Cubic(Box::new(Cubic::new(path, config.recovery.initial_ssthresh)))
+    fn initial_window(config: &Config, max_data: usize, ipv6: bool) -> usize {
+        use CongestionControl as By;
+        let packets = match (config.initial_window, &config.congestion_control) {
+            (Some(packets), _) => packets as usize,
+            (None, By::Automatic) if !config.multipath.is_on() => TEN,
+            (None, By::Cubic | By::Bbr(_)) => TEN,
+            (None, By::Automatic | By::Rfc9260 | By::External(_)) => {
+                return Rfc9260::initial_window(max_data, ipv6);
             }
+        };
+        packets * max_data
+    }
+
+    fn of_path(config: &Config, path: &NewPath) -> Self {
+        let rfc9260 = || Self::Rfc9260(Rfc9260::new(path, &config.recovery));
+        let cubic = || Self::Cubic(Box::new(Cubic::new(path, config.recovery.initial_ssthresh)));
+        match &config.congestion_control {
+            CongestionControl::Automatic if config.multipath.is_on() => rfc9260(),
+            CongestionControl::Automatic => cubic(),
+            CongestionControl::Rfc9260 => rfc9260(),
+            CongestionControl::Cubic => cubic(),
             CongestionControl::Bbr(config) => Self::Bbr(Box::new(Bbr::new(path, *config))),
             CongestionControl::External(factory) => Self::External(factory.make(path)),
         }
@@ -200,6 +215,22 @@ mod tests {
     }
 
     #[test]
+    fn the_default_is_cubic_on_one_path_and_couples_several() {
+        let mut config = Config::default();
+        let made = |config: &Config| {
+            let control = AnyController::new(config, 1000, false, 0);
+            (matches!(control, AnyController::Cubic(_)), control.window())
+        };
+        assert_eq!(made(&config), (true, 10_000));
+        config.multipath.mode = MultipathMode::Cmt;
+        assert_eq!(config.validate(), Ok(()));
+        assert_eq!(made(&config), (false, 4000));
+        assert_eq!(made(&Config::rfc9260()), (false, 4000));
+        config.initial_window = Some(7);
+        assert_eq!(made(&config), (false, 7000));
+    }
+
+    #[test]
     fn bbr_is_paced_and_has_its_own_recovery() {
         let config = Config {
             congestion_control: CongestionControl::Bbr(BbrConfig::default()),
@@ -211,7 +242,7 @@ mod tests {
         let metrics = control.metrics();
         assert_eq!(
             (metrics.cwnd, metrics.ssthresh, metrics.partial_bytes_acked),
-            (4000, None, None)
+            (10_000, None, None)
         );
     }
 

@@ -55,6 +55,13 @@ impl Path {
 }
 
 impl Paths {
+    /// Whether data goes elsewhere once this path has another error.
+    pub(crate) fn leave_after_error(&self, id: PathId, limits: &RetransmissionConfig) -> bool {
+        let most = limits.potentially_failed_max_retrans.unwrap_or(u32::MAX);
+        let most = most.min(limits.path_max_retrans);
+        self.len() > 1 && self.path(id).error_count >= most
+    }
+
     /// The state of a path changed after an error (RFC 7829 §3.2, items 5, 6 and 8). If the path became potentially failed, a
     /// heartbeat leaves at once, or after an RTO if data still uses the path. If it became inactive, heartbeats keep their pace.
     pub(crate) fn on_doubted(&mut self, now: Timestamp, id: PathId, config: &Config, sends_heartbeats: bool) {

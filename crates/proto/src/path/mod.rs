@@ -224,11 +224,27 @@ impl Path {
     /// if it is to expire sooner.
     pub(crate) fn probe_timeout(&self) -> Option<Timestamp> {
         let mut wait = (self.rtt.smoothed()? * 2).max(LEAST_PROBE_TIMEOUT);
-        if self.acks_late && self.flight.bytes() <= self.pmtu.max_data() {
-            wait += MOST_ACK_DELAY;
+        if self.flight.bytes() <= self.pmtu.max_data() {
+            wait += self.ack_delay();
         }
         let due = self.probe_from + wait;
         (!self.probed && self.t3.is_some_and(|t3| due < t3)).then_some(due)
+    }
+
+    /// How long the peer may hold back the acknowledgement of a packet, as far as is known.
+    fn ack_delay(&self) -> Duration {
+        if self.acks_late {
+            MOST_ACK_DELAY
+        } else {
+            Duration::ZERO
+        }
+    }
+
+    /// A probe left. T3-rtx runs on, as it does when other data leaves (RFC 9260 §6.3.2 R1), but lets the probe be acknowledged first.
+    /// RFC 8985 §7.3 starts it anew, which would leave a dead path later than without probes.
+    pub(crate) fn wait_for_probe(&mut self, now: Timestamp) {
+        let answered = now + self.rtt.unbounded_rto() + self.ack_delay();
+        self.t3 = self.t3.map(|t3| t3.max(answered));
     }
 
     /// The probe timeout expired.
@@ -471,6 +487,7 @@ impl Path {
             rttvar: self.rtt.rttvar(),
             rto: self.rtt.rto(),
             cwnd: control.cwnd,
+            pacing_rate: self.control.pace().map(|pace| pace.rate as u64),
             ssthresh: self.ssthresh(),
             flight_size: self.flight.bytes(),
             partial_bytes_acked: control.partial_bytes_acked.unwrap_or(0),

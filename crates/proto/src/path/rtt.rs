@@ -39,6 +39,14 @@ impl Rtt {
         self.rto
     }
 
+    /// The retransmission timeout as measured, without its bounds and back-off; the RTO while nothing is.
+    pub(crate) fn unbounded_rto(&self) -> Duration {
+        // C4 and G1: a variation of zero would make a timeout of one round trip exactly.
+        let variation = self.rttvar.max(Duration::from_micros(250));
+        self.smoothed
+            .map_or(self.rto, |smoothed| smoothed + variation * 4)
+    }
+
     /// The smoothed round-trip time; `None` while it is unknown.
     pub(crate) fn smoothed(&self) -> Option<Duration> {
         self.smoothed
@@ -79,10 +87,8 @@ impl Rtt {
                 (srtt * 7 + rtt) / 8
             }
         };
-        // C4 and G1: a variation of zero would make a timeout of one round trip exactly.
-        let variation = self.rttvar.max(Duration::from_micros(250));
         self.smoothed = Some(srtt);
-        self.rto = (srtt + variation * 4).clamp(self.min, self.max);
+        self.rto = self.unbounded_rto().clamp(self.min, self.max);
     }
 
     /// E2: doubles the timeout, at most to `RTO.Max`.

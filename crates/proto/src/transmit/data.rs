@@ -86,7 +86,7 @@ impl Sender {
             self.outstanding.on_retransmit(index, path, cx.now);
             path.on_data_sent(cx.now, size, payload);
             path.delivery.on_retransmission();
-            if earliest {
+            if earliest && !path.probe_now {
                 path.start_t3(cx.now);
             }
             if timed_out {

@@ -94,8 +94,7 @@ impl Sender {
         if cx.paths.path(id).probe_now {
             let path = cx.paths.path_mut(id);
             path.probe_now = false;
-            // T3-rtx runs from the probe on (RFC 8985 §7.3).
-            path.start_t3(cx.now);
+            path.wait_for_probe(cx.now);
             self.outstanding.on_probe(id, path.flight.next() - 1);
         }
     }

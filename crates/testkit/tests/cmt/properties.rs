@@ -30,7 +30,7 @@ fn congestion() -> impl Strategy<Value = CoupledControl> {
 }
 
 fn config(scheduler: PathScheduler, policy: RetransmissionPolicy, congestion: CoupledControl) -> Config {
-    let mut config = Config::default();
+    let mut config = Config::rfc9260();
     config.multipath.mode = MultipathMode::Cmt;
     config.multipath.scheduler = scheduler;
     config.multipath.retransmission = policy;

@@ -65,7 +65,7 @@ fn beside() -> impl Strategy<Value = Beside> {
 }
 
 fn config(scheduler: PathScheduler, policy: RetransmissionPolicy, routing: AckRouting) -> Config {
-    let mut config = Config::default();
+    let mut config = Config::rfc9260();
     config.multipath.mode = MultipathMode::Eca;
     config.multipath.scheduler = scheduler;
     config.multipath.retransmission = policy;

@@ -10,7 +10,7 @@ use crate::shapes::{SHAPES, Shape};
 use crate::victim::Victim;
 
 /// Instructions that a peer may cause for each byte that it sends, IP and UDP headers included. See docs/LIMITS.md for how it
-/// was found: ten times what the costliest ordinary traffic takes.
+/// was found: more than five times what the costliest ordinary traffic takes.
 pub(crate) const BOUND: u64 = 2000;
 
 /// The variable whose presence makes the test play the shapes instead of counting.
@@ -84,7 +84,7 @@ fn count(folder: &Path) -> Vec<(u64, u64)> {
     counts.collect()
 }
 
-/// No shape costs more than the bound, and ordinary traffic costs a tenth of it at most.
+/// No shape costs more than the bound, and ordinary traffic costs a fifth of it at most.
 #[test]
 fn work_for_each_byte() {
     if std::env::var_os(PLAY).is_some() {

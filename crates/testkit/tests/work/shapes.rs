@@ -28,7 +28,7 @@ pub(crate) struct Shape {
 const fn ordinary(name: &'static str, prepare: fn() -> Prepared) -> Shape {
     Shape {
         name,
-        bound: BOUND / 10,
+        bound: BOUND / 5,
         prepare,
         check: lives,
     }
@@ -91,6 +91,8 @@ fn has_reneged(victim: &Victim) {
 /// Buffers that hold all that the shapes need, and a window that lets it out at once.
 fn config() -> Config {
     let mut config = quiet();
+    config.recovery = Config::default().recovery;
+    config.congestion_control = Config::default().congestion_control;
     config.buffers.receive = 100_000_000;
     config.buffers.send = 100_000_000;
     config.initial_window = Some(100_000);

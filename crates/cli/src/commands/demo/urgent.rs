@@ -223,7 +223,7 @@ impl Urgent {
 mod tests {
     use super::*;
 
-    /// Each step takes a part of the delay away, and no step much of the file.
+    /// Each step takes a part of the delay away, and no step much of the file. Only the last one acts on the queue of the network.
     #[test]
     fn each_step_shows() {
         let urgent = compare(1).unwrap();
@@ -236,8 +236,9 @@ mod tests {
             assert!(outcome.file as f64 > 0.97 * off.file as f64, "{}", urgent.text());
         }
         let p99 = |outcome: &Outcome| outcome.chat.summary().unwrap().p99;
-        assert!(p99(on) < p99(off), "{}", urgent.text());
-        assert!(p99(interleaved) < p99(on), "{}", urgent.text());
+        let median = |outcome: &Outcome| outcome.chat.summary().unwrap().median;
+        assert!(median(on) < median(off), "{}", urgent.text());
+        assert!(median(interleaved) < median(on), "{}", urgent.text());
         assert!(p99(bound) < p99(interleaved) / 3, "{}", urgent.text());
     }
 }
