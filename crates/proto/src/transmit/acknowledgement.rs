@@ -162,6 +162,8 @@ impl Sender {
     /// What became of each path's chunks moves its clocks and windows.
     pub(super) fn apply_outcome(&mut self, cx: &mut Cx<'_>, outcome: &AckOutcome) {
         cx.counters.fast_recoveries += u64::from(outcome.recoveries);
+        // Undone is what came before the losses found now: these reduce the window that the undo restores.
+        self.undo_reductions(cx);
         for index in 0..cx.paths.len() {
             let path = PathId(index as u8);
             if outcome.paths[index].lost > 0 {
@@ -179,8 +181,6 @@ impl Sender {
             for index in (0..cx.paths.len()).filter(|index| outcome.paths[*index].asks) {
                 self.send_probe(cx, PathId(index as u8));
             }
-            self.outstanding.on_disproved(&outcome.disproved, cx.paths);
-            self.undo_reductions(cx);
         }
     }
 
