@@ -50,6 +50,26 @@ fn time_out(script: &mut Script) -> Vec<Vec<u32>> {
 }
 
 // A → DATA 0 … n → Z
+// A → DATA n + 1 → Z after two round trips, though the window is full
+// A: T3-rtx expires an RTO later
+/// RFC 8985 §7.3: a probe is new data, and T3-rtx runs from the probe on.
+#[test]
+fn a_probe_is_new_data_if_there_is_any() {
+    let mut script = established(rack(CongestionControl::Rfc9260));
+    in_flight(&mut script);
+    let newest = counters(&script).data_chunks_sent as u32;
+    script.advance_to_timeout();
+    assert_eq!(counters(&script).tail_loss_probes, 1);
+    assert_eq!(sent(&mut script), [[newest]]);
+    let rto = path(&script).rto;
+    assert_eq!(script.advance_to_timeout(), rto);
+    assert_eq!(
+        (counters(&script).timeouts, counters(&script).tail_loss_probes),
+        (1, 1)
+    );
+}
+
+// A → DATA 0 … n → Z
 // A: T3-rtx expires
 // A → DATA 0 → Z, though its packet has room for the new data that waits
 /// §6.1 B: what T3-rtx lets out beyond the window is one retransmission.

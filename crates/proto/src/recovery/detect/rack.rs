@@ -372,6 +372,23 @@ mod tests {
     }
 
     #[test]
+    fn in_recovery_one_later_packet_is_enough() {
+        let mut bench = Bench::new(2);
+        bench.ack(41, &[1]);
+        bench.rack.begin(at(41), Some(ms(40)), true);
+        assert_eq!(bench.lost(), [0]);
+    }
+
+    #[test]
+    fn the_newest_packet_that_arrived_is_the_clock() {
+        let mut bench = Bench::new(4);
+        bench.ack(43, &[3]);
+        bench.ack(60, &[1]);
+        assert_eq!(bench.rack.overtaken_below(), 3);
+        assert_eq!(bench.rack.rtt, ms(40));
+    }
+
+    #[test]
     fn packets_are_counted_and_not_chunks() {
         let mut bench = Bench::new(1);
         bench.flight.begin_packet();
