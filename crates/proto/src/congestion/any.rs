@@ -35,7 +35,7 @@ impl AnyController {
         )
     }
 
-    fn of_path(config: &Config, path: &NewPath) -> Self {
+    pub(super) fn of_path(config: &Config, path: &NewPath) -> Self {
         match &config.congestion_control {
             CongestionControl::Rfc9260 => Self::Rfc9260(Rfc9260::new(path, &config.recovery)),
             CongestionControl::Cubic => {
