@@ -182,6 +182,14 @@ mod tests {
     }
 
     #[test]
+    fn a_timeout_is_spurious_once() {
+        let (mut tail, mut flight) = (Tail::default(), flight(4));
+        tail.on_timeout(flight.next());
+        assert!(ack(&mut tail, &mut flight, &[1], Arrival::Sending).timeout_spurious);
+        assert!(!ack(&mut tail, &mut flight, &[2], Arrival::Sending).timeout_spurious);
+    }
+
+    #[test]
     fn nothing_is_asked_for_if_another_packet_left_after_the_retransmission() {
         let (mut tail, mut flight) = timed_out();
         flight.push(7, true, Timestamp::ZERO, 100, 80);
