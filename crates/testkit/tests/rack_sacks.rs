@@ -49,6 +49,40 @@ fn time_out(script: &mut Script) -> Vec<Vec<u32>> {
     sent(script)
 }
 
+// A → DATA 0 1 → Z
+// A ← SACK gap 1 ← Z after 40 ms
+// A → DATA 0 → Z 10 ms later
+/// RFC 8985 §6.3: the reordering timer finds a loss that no further acknowledgement tells of.
+#[test]
+fn the_reordering_timer_finds_a_loss() {
+    let mut script = established(rack(CongestionControl::Rfc9260));
+    send(&mut script, 2, FULL);
+    assert_eq!(sent_flat(&mut script), [0, 1]);
+    script.advance(40 * MS);
+    let ack = sack(&script, 0, &[(2, 2)], &[]);
+    script.send(&[ack]);
+    assert!(sent(&mut script).is_empty());
+    assert_eq!(script.advance_to_timeout(), 10 * MS);
+    assert_eq!(sent(&mut script), [[0]]);
+}
+
+// A → DATA 0 … n → Z
+// A ← SACK gaps 1–3 ← Z
+// A → DATA 0 → Z, and then silence
+/// RFC 8985 §7.2: while losses are repaired, T3-rtx comes next, and no probe.
+#[test]
+fn no_probe_leaves_in_recovery() {
+    let mut script = established(rack(CongestionControl::Rfc9260));
+    let (acked, _) = in_flight(&mut script);
+    for last in 2..5 {
+        let ack = sack(&script, acked, &[(2, last)], &[]);
+        script.send(&[ack]);
+    }
+    assert!(sent_flat(&mut script).contains(&acked));
+    time_out(&mut script);
+    assert_eq!((counters(&script).timeouts, counters(&script).tail_loss_probes), (1, 0));
+}
+
 // A → DATA 0 … n → Z
 // A → DATA n + 1 → Z after two round trips, though the window is full
 // A: T3-rtx expires an RTO later
