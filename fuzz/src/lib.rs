@@ -11,7 +11,9 @@ mod pair;
 mod peer;
 mod work;
 
-pub use anabranch_proto::fuzzing::{interleaved, named, outstanding, reassembly, send_queue, tsn_tracker};
+pub use anabranch_proto::fuzzing::{
+    controllers, interleaved, named, outstanding, reassembly, recovery, send_queue, tsn_tracker,
+};
 
 /// A datagram: reading never panics, and what was read writes back.
 ///

@@ -6,7 +6,7 @@ use std::path::Path;
 /// A name and a function of bytes.
 type Target = (&'static str, fn(&[u8]));
 
-const TARGETS: [Target; 10] = [
+const TARGETS: [Target; 12] = [
     ("parse", anabranch_fuzz::parse),
     ("association", anabranch_fuzz::association),
     ("pair", anabranch_fuzz::pair),
@@ -16,6 +16,8 @@ const TARGETS: [Target; 10] = [
     ("send_queue", anabranch_fuzz::send_queue),
     ("interleaved", anabranch_fuzz::interleaved),
     ("tsn_tracker", anabranch_fuzz::tsn_tracker),
+    ("recovery", anabranch_fuzz::recovery),
+    ("controllers", anabranch_fuzz::controllers),
     ("work", anabranch_fuzz::work),
 ];
 

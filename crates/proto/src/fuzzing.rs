@@ -50,12 +50,27 @@ pub fn tsn_tracker(bytes: &[u8]) {
     crate::receive::tsn_tracker_model::run(Commands::new(bytes));
 }
 
-/// RFC 9438, RFC 9406: what CUBIC's window does whatever is reported.
+/// Congestion controllers: what CUBIC (RFC 9438, RFC 9406) does whatever is reported, and what each algorithm does on a path through a
+/// bottleneck that the input rules.
 ///
 /// # Panics
-/// If it does something else.
-pub fn cubic(bytes: &[u8]) {
-    crate::congestion::classic::model::run(Commands::new(bytes));
+/// If a window or a rate leaves its bounds, or a rule of the algorithm is broken.
+pub fn controllers(bytes: &[u8]) {
+    let mut commands = Commands::new(bytes);
+    match commands.next(5) {
+        Some(0) => crate::congestion::classic::model::run(commands),
+        Some(algorithm) => crate::path::controller_model::run(algorithm, commands),
+        None => {}
+    }
+}
+
+/// RFC 8985, RFC 5682, RFC 3708: a sender with RACK, any controller and a network that the input rules, against all that was sent and
+/// acknowledged.
+///
+/// # Panics
+/// If loss recovery or a controller does what it must not, or if something does not arrive once the network heals.
+pub fn recovery(bytes: &[u8]) {
+    crate::association::recovery_model::run(Commands::new(bytes));
 }
 
 /// Numbers read from bytes; when those are used up, zeroes and the end.
@@ -125,8 +140,15 @@ mod tests {
         }
 
         #[test]
-        fn congestion_cubic(bytes in vec(any::<u8>(), 0..3000)) {
-            super::cubic(&bytes);
+        fn recovery(bytes in vec(any::<u8>(), 0..300)) {
+            super::recovery(&bytes);
+        }
+
+        #[test]
+        fn controllers(algorithm in 0..5_u8, bytes in vec(any::<u8>(), 0..300)) {
+            let mut input = vec![algorithm];
+            input.extend(bytes);
+            super::controllers(&input);
         }
     }
 }

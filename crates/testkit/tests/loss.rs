@@ -1,85 +1,18 @@
 //! Loss and congestion (RFC 9260 §6.3 and §7.2) against hand-made SACKs: each scenario with its packets drawn.
 
+#[path = "common/sacks.rs"]
+mod sacks;
+
 use core::time::Duration;
 
-use anabranch_proto::{
-    AssociationState, CloseReason, Config, Counters, Event, PathError, PathId, PathStats, SendOptions,
-    StreamId, Tsn,
-};
+use anabranch_proto::{AssociationState, CloseReason, Event, PathError, PathId, Tsn};
 use anabranch_testkit::Script;
 use anabranch_wire::cause::Cause;
-use anabranch_wire::chunk::{Chunk, Data, GapAckBlock, GapAckBlocks, Sack, TsnList};
-use bytes::Bytes;
+use anabranch_wire::chunk::{Chunk, Data};
+use sacks::{FULL, PMDCS, counters, established, path, quiet, sack, send, sent, sent_flat};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
-/// User data of a chunk that fills a packet of the default PMTU of 1,280 bytes: without 28 bytes of IPv4 and UDP, 12
-/// of the common header and 16 of DATA.
-const FULL: usize = 1224;
-/// PMDCS: with the header of DATA.
-const PMDCS: usize = FULL + 16;
-
-fn quiet() -> Config {
-    let mut config = anabranch_testkit::quiet();
-    config.buffers.send = 8 << 20;
-    config
-}
-
-fn established(config: Config) -> Script {
-    let mut script = Script::new(config, 1);
-    script.a_rwnd = 10_000_000;
-    script.set_up();
-    script
-}
-
-/// A SACK whose numbers count from the endpoint's first TSN: `cumulative` TSNs are acknowledged.
-fn sack(script: &Script, cumulative: u32, blocks: &[(u16, u16)], duplicates: &[u32]) -> Chunk {
-    let first = script.endpoint_tsn;
-    let blocks = blocks.iter().map(|&(start, end)| GapAckBlock { start, end });
-    Chunk::Sack(Sack {
-        cumulative_tsn_ack: first.plus(cumulative).minus(1),
-        a_rwnd: 10_000_000,
-        gap_ack_blocks: GapAckBlocks::from_blocks(blocks),
-        duplicate_tsns: TsnList::from_tsns(duplicates.iter().map(|&number| first.plus(number))),
-    })
-}
-
-/// Sends messages of `len` bytes.
-fn send(script: &mut Script, count: usize, len: usize) {
-    script.act(|association, now| {
-        for _ in 0..count {
-            association
-                .send(
-                    now,
-                    StreamId(0),
-                    Bytes::from(vec![7; len]),
-                    SendOptions::default(),
-                )
-                .expect("send");
-        }
-    });
-}
-
-/// The DATA that the endpoint sent since the last look, a list for each packet, numbers counted from its first TSN.
-fn sent(script: &mut Script) -> Vec<Vec<u32>> {
-    let first = script.endpoint_tsn;
-    core::iter::from_fn(|| script.next_answer())
-        .map(|answer| answer.data().map(|data| data.tsn.distance_from(first)).collect())
-        .collect()
-}
-
-/// As [`sent`], all packets in one list.
-fn sent_flat(script: &mut Script) -> Vec<u32> {
-    sent(script).into_iter().flatten().collect()
-}
-
-fn path(script: &Script) -> PathStats {
-    script.association().stats().paths.swap_remove(0)
-}
-
-fn counters(script: &Script) -> Counters {
-    *script.association().counters()
-}
 
 /// An association whose window grew by slow start above `cwnd`, with data waiting; the number of the first TSN that
 /// is not acknowledged and of the first that was not sent.

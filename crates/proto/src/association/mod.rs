@@ -8,6 +8,8 @@ mod icmp;
 mod identity;
 mod inbound;
 mod notices;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod recovery_model;
 mod scheduling;
 mod shutdown;
 mod state;

@@ -48,7 +48,7 @@ impl AnyController {
         packets * max_data
     }
 
-    fn of_path(config: &Config, path: &NewPath) -> Self {
+    pub(super) fn of_path(config: &Config, path: &NewPath) -> Self {
         let rfc9260 = || Self::Rfc9260(Rfc9260::new(path, &config.recovery));
         let cubic = || Self::Cubic(Box::new(Cubic::new(path, config.recovery.initial_ssthresh)));
         match &config.congestion_control {

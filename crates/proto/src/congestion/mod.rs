@@ -5,6 +5,8 @@ mod any;
 mod bbr;
 #[cfg(test)]
 mod bottleneck;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod checked;
 pub(crate) mod classic;
 mod coupled;
 mod prr;

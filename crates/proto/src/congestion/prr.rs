@@ -110,6 +110,23 @@ mod tests {
     }
 
     #[test]
+    fn the_first_retransmission_leaves_in_any_case() {
+        let mut prr = ProportionalRateReduction::new(20 * PACKET);
+        let ack = RecoveryAck {
+            delivered: 10,
+            flight: 19 * PACKET,
+            target: 10 * PACKET,
+            safe: false,
+            max_data: PACKET,
+        };
+        prr.on_acknowledged(&ack);
+        assert_eq!(prr.window(), 20 * PACKET);
+        prr.on_sent(PACKET);
+        prr.on_acknowledged(&ack);
+        assert_eq!(prr.window(), 19 * PACKET, "once");
+    }
+
+    #[test]
     fn after_heavy_losses_as_much_leaves_as_arrives() {
         let left = episode(20, 15, 10);
         assert_eq!(left, [1; 5]);

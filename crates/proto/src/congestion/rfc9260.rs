@@ -11,6 +11,8 @@ pub(crate) struct Rfc9260 {
     cwnd: usize,
     ssthresh: usize,
     partial_bytes_acked: usize,
+    /// These three before the last reduction, if its losses may be spurious. RFC 9260 finds no loss spurious, RACK does.
+    undo: Option<[usize; 3]>,
     /// PMDCS: the largest DATA chunk that fits a packet of the path.
     max_data: usize,
     /// The least ssthresh after a reduction, in PMDCS.
@@ -29,6 +31,7 @@ impl Rfc9260 {
             cwnd: path.initial_window,
             ssthresh: rules.initial_ssthresh,
             partial_bytes_acked: 0,
+            undo: None,
             max_data: path.max_data,
             floor: rules.ssthresh_floor,
         }
@@ -71,6 +74,9 @@ impl Rfc9260 {
 
     /// §7.2.3.
     fn reduce(&mut self, reduction: Reduction, coupling: Coupling) {
+        // Marks are never spurious.
+        let state = [self.cwnd, self.ssthresh, self.partial_bytes_acked];
+        self.undo = (reduction != Reduction::Ecn).then_some(state);
         let share = coupling.floor(self.cwnd, self.ssthresh);
         let floor = part(self.floor * self.max_data, share).max(self.max_data);
         let less = coupling.reduction(self.cwnd);
@@ -94,6 +100,13 @@ impl Controller for Rfc9260 {
         }
     }
 
+    /// If the window has grown beyond what it was, all stays as it is.
+    fn on_spurious(&mut self, _: Timestamp) {
+        if let Some(undo) = self.undo.take().filter(|[cwnd, ..]| *cwnd > self.cwnd) {
+            [self.cwnd, self.ssthresh, self.partial_bytes_acked] = undo;
+        }
+    }
+
     /// §7.2.1: per RTO without data, half the window, not below four packets; what was known before the pause
     /// stays known as ssthresh. A window that is not lowered adjusts nothing: else a path on which nothing was sent yet,
     /// as all but the primary one, would begin in congestion avoidance, with four packets.
@@ -106,6 +119,7 @@ impl Controller for Rfc9260 {
             self.ssthresh = self.cwnd.max(self.floor * self.max_data);
         }
         self.cwnd = lowered;
+        self.undo = None;
     }
 
     fn uses_proportional_rate_reduction(&self) -> bool {
@@ -243,6 +257,39 @@ mod tests {
         control.partial_bytes_acked = 0;
         control.on_report(&acked(1000, 8000));
         assert_eq!((control.cwnd, control.partial_bytes_acked), (9000, 0));
+    }
+
+    #[test]
+    fn a_spurious_reduction_is_undone_whole() {
+        for reduction in [Reduction::Loss, Reduction::Timeout] {
+            let mut control = new(1000);
+            (control.cwnd, control.ssthresh, control.partial_bytes_acked) = (20_000, 15_000, 3000);
+            control.on_report(&reduced(reduction));
+            control.on_report(&acked(500, 20_000));
+            control.on_spurious(Timestamp::ZERO);
+            let state = (control.cwnd, control.ssthresh, control.partial_bytes_acked);
+            assert_eq!(state, (20_000, 15_000, 3000), "{reduction:?}");
+            control.cwnd = 10_000;
+            control.on_spurious(Timestamp::ZERO);
+            assert_eq!(control.cwnd, 10_000, "once");
+        }
+        let mut control = new(1000);
+        control.cwnd = 20_000;
+        control.on_report(&reduced(Reduction::Ecn));
+        control.on_spurious(Timestamp::ZERO);
+        assert_eq!(control.cwnd, 10_000, "a mark stands");
+        control.on_report(&reduced(Reduction::Loss));
+        control.cwnd = 30_000;
+        control.on_spurious(Timestamp::ZERO);
+        assert_eq!(
+            (control.cwnd, control.ssthresh),
+            (30_000, 5000),
+            "it has grown beyond"
+        );
+        control.on_report(&reduced(Reduction::Loss));
+        control.on_idle(Timestamp::ZERO, true);
+        control.on_spurious(Timestamp::ZERO);
+        assert_eq!(control.cwnd, 7500, "too old");
     }
 
     #[test]

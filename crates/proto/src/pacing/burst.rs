@@ -43,7 +43,37 @@ impl Burst {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        /// A grant lets out what its SACK acknowledged, `Max.Burst` and the rest of a chunk; and there is one for each SACK, and one a moment.
+        #[test]
+        fn no_grant_is_given_twice(
+            most in 1000_usize..10_000,
+            steps in vec((0_u64..800, any::<bool>(), 0_usize..20_000), 1..100),
+        ) {
+            let (mut burst, mut now) = (Burst::default(), 0);
+            let (mut granted, mut sent, mut last) = (0, 0, None);
+            for (micros, sack, bytes) in steps {
+                now += micros;
+                if sack {
+                    burst.on_acknowledged(at(now), bytes, most);
+                    (granted, last) = (granted + bytes + most + 1000, Some(now));
+                } else if last.is_none_or(|last| now - last > 1000) {
+                    (granted, last) = (granted + most + 1000, Some(now));
+                }
+                prop_assert!(burst.has_room(at(now), most) || sent > 0, "a path never stops");
+                while burst.has_room(at(now), most) {
+                    burst.on_sent(1000);
+                    sent += 1000;
+                }
+                prop_assert!(sent <= granted, "{} of {}", sent, granted);
+            }
+        }
+    }
 
     const MOST: usize = 4000;
 

@@ -57,7 +57,51 @@ impl Pacer {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        /// However packets and calls are spread: in no interval leaves more than what the rate earns in it, a batch, what a late timer
+        /// may save, and a packet. The time that the pacer names is later, and a packet leaves then.
+        #[test]
+        fn no_interval_has_more_than_its_share(
+            rate in 1e3_f64..1e9,
+            quantum in 1_usize..100_000,
+            packets in vec((1_usize..9000, 0_u64..3_000_000), 1..100),
+        ) {
+            let pace = Pace { rate, quantum };
+            let (mut pacer, mut now) = (Pacer::default(), Timestamp::from_millis(1));
+            let mut sent: Vec<(Timestamp, usize)> = Vec::new();
+            for (bytes, nanos) in packets {
+                now += Duration::from_nanos(nanos);
+                if let Some(next) = pacer.waits_until(now, &pace) {
+                    prop_assert!(next > now);
+                    if nanos % 2 == 0 {
+                        continue;
+                    }
+                    // A minute is the longest wait; the rest is asked for once more.
+                    now = next;
+                    while let Some(next) = pacer.waits_until(now, &pace) {
+                        prop_assert!(next.saturating_duration_since(now) > Duration::from_nanos(1));
+                        now = next;
+                    }
+                }
+                pacer.on_sent(now, bytes, &pace);
+                sent.push((now, bytes));
+            }
+            for (first, (from, _)) in sent.iter().enumerate() {
+                let mut sum = 0;
+                for (until, bytes) in &sent[first..] {
+                    sum += bytes;
+                    let time = until.saturating_duration_since(*from) + LATENESS;
+                    let earned = rate * time.as_secs_f64() + quantum as f64;
+                    prop_assert!(sum as f64 <= earned + *bytes as f64 + 2.0, "{} of {}", sum, earned);
+                }
+            }
+        }
+    }
 
     /// Sends packets of 1,000 bytes for a second, and polls as late as given; answers the bytes, and the longest batch.
     fn run(pace: &Pace, late: Duration) -> (usize, usize) {

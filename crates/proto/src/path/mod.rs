@@ -1,6 +1,8 @@
 //! The paths of an association, and what belongs to each: RTO, T3-rtx, congestion window, error counter, PMTU,
 //! heartbeat (RFC 9260 §6.3, §6.4, §7, §8).
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod controller_model;
 mod delivery;
 mod failure;
 mod flight;

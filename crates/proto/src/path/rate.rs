@@ -178,6 +178,26 @@ mod tests {
     }
 
     #[test]
+    fn a_sample_of_less_than_a_round_trip_tells_no_rate() {
+        let mut sampler = RateSampler::default();
+        sampler.on_sent(at(0), 0, 1000, 1000);
+        let least = Some(Duration::from_millis(40));
+        assert_eq!(sampler.on_acknowledged(at(39), 1000, Some(0), least), None);
+        sampler.on_sent(at(40), 1, 1000, 1000);
+        assert!(sampler.on_acknowledged(at(80), 1000, Some(1), least).is_some());
+    }
+
+    #[test]
+    fn a_pause_lowers_no_rate() {
+        let mut sampler = RateSampler::default();
+        steady(&mut sampler);
+        sampler.on_acknowledged(at(140), 40_000, Some(99), None);
+        sampler.on_sent(at(9000), 100, 1000, 1000);
+        let sample = sampler.on_acknowledged(at(9040), 1000, Some(100), None);
+        assert_eq!(sample.expect("a sample").interval, Duration::from_millis(40));
+    }
+
+    #[test]
     fn losses_are_counted_from_the_sending_of_each_packet() {
         let mut sampler = RateSampler::default();
         (0..3).for_each(|no| sampler.on_sent(at(no), no, 1000, 1000 * (no as usize + 1)));

@@ -20,6 +20,8 @@ pub(crate) enum Phase {
 pub(crate) struct Episode {
     /// The episode lasts until everything up to here is settled: an extended TSN, or a sending of the path.
     exit: Option<u64>,
+    /// T3-rtx reduced the window for the losses up to here. They reduce it no further, but it grows while they are repaired.
+    timed_out: Option<u64>,
     /// It lasted already before the acknowledgement at hand.
     before: bool,
 }
@@ -33,12 +35,18 @@ impl Episode {
     /// Everything below `settled` is settled.
     fn end(&mut self, settled: u64) {
         self.exit = self.exit.filter(|exit| *exit >= settled);
+        self.timed_out = self.timed_out.filter(|last| *last >= settled);
+    }
+
+    /// No episode lasts.
+    fn clear(&mut self) {
+        (self.exit, self.timed_out) = (None, None);
     }
 
     /// The acknowledgement ends, by which chunks were found lost or not; `last` is the newest that was sent. `holds` says
     /// whether an episode holds off the next reduction.
     pub(crate) fn finish(&mut self, lost: bool, last: u64, holds: bool) -> Phase {
-        if lost && self.exit.is_none() {
+        if lost && self.exit.is_none() && self.timed_out.is_none() {
             self.exit = holds.then_some(last);
             Phase::Reduced
         } else if self.before && self.exit.is_some() {
@@ -89,22 +97,41 @@ impl Episodes {
 
     /// The episode of a path of several: see [`Episode::finish`].
     pub(crate) fn finish_path(&mut self, path: PathId, lost: bool, last: u64, holds: bool) -> Phase {
-        let Self::Apart(all) = self else {
-            return Phase::Open;
-        };
+        self.of_path(path)
+            .map_or(Phase::Open, |episode| episode.finish(lost, last, holds))
+    }
+
+    /// The episode of a path of several.
+    fn of_path(&mut self, path: PathId) -> Option<&mut Episode> {
+        let Self::Apart(all) = self else { return None };
         if all.len() <= path.index() {
             all.resize_with(path.index() + 1, Episode::default);
         }
-        all[path.index()].finish(lost, last, holds)
+        Some(&mut all[path.index()])
+    }
+
+    /// As [`Episodes::on_timeout`], but chunks stay in flight, up to the sending `last`: if they are found lost, the timeout was for them too.
+    pub(crate) fn on_first_timeout(&mut self, path: PathId, last: u64) {
+        self.on_timeout(path);
+        if let Some(episode) = self.of_path(path) {
+            episode.timed_out = Some(last);
+        }
+    }
+
+    /// Whether the losses of a path belong to a timeout.
+    pub(crate) fn is_timed_out(&self, path: PathId) -> bool {
+        let Self::Apart(all) = self else { return false };
+        all.get(path.index())
+            .is_some_and(|episode| episode.timed_out.is_some())
     }
 
     /// T3-rtx expired for a path: what is sent from now on is judged anew.
     pub(crate) fn on_timeout(&mut self, path: PathId) {
         match self {
-            Self::Together(episode) => episode.exit = None,
+            Self::Together(episode) => episode.clear(),
             Self::Apart(all) => {
                 if let Some(episode) = all.get_mut(path.index()) {
-                    episode.exit = None;
+                    episode.clear();
                 }
             }
         }
@@ -113,8 +140,8 @@ impl Episodes {
     /// Nothing is outstanding any more.
     pub(crate) fn clear(&mut self) {
         match self {
-            Self::Together(episode) => episode.exit = None,
-            Self::Apart(all) => all.iter_mut().for_each(|episode| episode.exit = None),
+            Self::Together(episode) => episode.clear(),
+            Self::Apart(all) => all.iter_mut().for_each(Episode::clear),
         }
     }
 
@@ -131,5 +158,25 @@ impl Episodes {
                 .get(path.index())
                 .is_some_and(|episode| episode.exit.is_some()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATH: PathId = PathId(0);
+
+    #[test]
+    fn the_losses_of_a_timeout_reduce_no_further() {
+        let mut episodes = Episodes::Apart(Vec::new());
+        assert_eq!(episodes.finish_path(PATH, true, 9, true), Phase::Reduced);
+        episodes.on_first_timeout(PATH, 12);
+        assert!(!episodes.is_recovering(PATH), "the window grows");
+        assert_eq!(episodes.finish_path(PATH, true, 15, true), Phase::Open);
+        episodes.on_settled(PATH, 12);
+        assert_eq!(episodes.finish_path(PATH, true, 15, true), Phase::Open);
+        episodes.on_settled(PATH, 13);
+        assert_eq!(episodes.finish_path(PATH, true, 15, true), Phase::Reduced);
     }
 }

@@ -116,7 +116,9 @@ impl Tail {
             let all = flight.earliest() >= next;
             // If it acknowledges all at once, the retransmission may have filled the only gap (RFC 5682 §2.1, step 2a).
             timeout_spurious = self.early || (self.late && !all);
-            asks = (self.answered || self.early) && !self.late && !all;
+            // What came from another path after it tells as much.
+            let alone = flight.next() == next + 1;
+            asks = (self.answered || self.early) && !self.late && !all && alone;
             self.asked |= asks;
             if timeout_spurious || all {
                 self.timeout = None;
@@ -180,6 +182,22 @@ mod tests {
     }
 
     #[test]
+    fn a_timeout_is_spurious_once() {
+        let (mut tail, mut flight) = (Tail::default(), flight(4));
+        tail.on_timeout(flight.next());
+        assert!(ack(&mut tail, &mut flight, &[1], Arrival::Sending).timeout_spurious);
+        assert!(!ack(&mut tail, &mut flight, &[2], Arrival::Sending).timeout_spurious);
+    }
+
+    #[test]
+    fn nothing_is_asked_for_if_another_packet_left_after_the_retransmission() {
+        let (mut tail, mut flight) = timed_out();
+        flight.push(7, true, Timestamp::ZERO, 100, 80);
+        assert!(!ack(&mut tail, &mut flight, &[3], Arrival::Sending).asks);
+        assert!(ack(&mut tail, &mut flight, &[1], Arrival::Sending).timeout_spurious);
+    }
+
+    #[test]
     fn a_timeout_is_spurious_if_its_retransmission_is_acknowledged_too_early() {
         let (mut tail, mut flight) = timed_out();
         assert!(ack(&mut tail, &mut flight, &[3], Arrival::Earlier).timeout_spurious);
@@ -204,6 +222,17 @@ mod tests {
             assert_eq!(ack(&mut tail, &mut flight, &[no], arrival).repaired, repaired);
             assert!(!tail.is_probing(&flight));
         }
+    }
+
+    #[test]
+    fn a_probe_of_what_the_receiver_has_repairs_nothing() {
+        let (mut tail, mut flight) = (Tail::default(), flight(1));
+        flight.close(0, crate::path::Fate::Closed, 100, 80);
+        let no = flight.push(0, true, Timestamp::ZERO, 100, 80);
+        tail.on_probe(no);
+        tail.on_duplicate(0, &flight);
+        let verdict = ack(&mut tail, &mut flight, &[no], Arrival::Sending);
+        assert_eq!((verdict.repaired, verdict.probe_spurious), (None, true));
     }
 
     #[test]

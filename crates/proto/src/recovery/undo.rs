@@ -3,17 +3,24 @@
 //! A duplicate proves that a chunk arrived twice, so that its retransmission was spurious. The absence of one proves nothing: a
 //! receiver need not report all of them, and the report may be lost.
 
+use crate::path::SendNo;
+
 /// The losses of the last episode of a path that are not disproved.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Undo {
     /// `None` if there was no episode, or if it was undone already.
     losses: Option<u32>,
+    /// Sendings before this one were lost in earlier episodes.
+    from: SendNo,
 }
 
 impl Undo {
-    /// The window is reduced for so many losses.
-    pub(crate) fn on_reduced(&mut self, losses: u32) {
-        self.losses = Some(losses);
+    /// The window is reduced for so many losses, of the sending `from` and later ones.
+    pub(crate) fn on_reduced(&mut self, losses: u32, from: SendNo) {
+        *self = Self {
+            losses: Some(losses),
+            from,
+        };
     }
 
     /// Further losses of the same episode.
@@ -23,9 +30,9 @@ impl Undo {
         }
     }
 
-    /// One of the losses is disproved; answers whether all are now.
-    pub(crate) fn on_disproved(&mut self) -> bool {
-        let Some(open) = &mut self.losses else {
+    /// The loss of the sending `no` is disproved; answers whether all losses of the episode are now.
+    pub(crate) fn on_disproved(&mut self, no: SendNo) -> bool {
+        let Some(open) = self.losses.as_mut().filter(|_| no >= self.from) else {
             return false;
         };
         *open = open.saturating_sub(1);
@@ -49,14 +56,23 @@ mod tests {
     #[test]
     fn every_loss_of_the_episode_must_be_disproved_once() {
         let mut undo = Undo::default();
-        assert!(!undo.on_disproved(), "there was no reduction");
-        undo.on_reduced(2);
+        assert!(!undo.on_disproved(0), "there was no reduction");
+        undo.on_reduced(2, 0);
         undo.on_lost(1);
-        assert!(!undo.on_disproved() && !undo.on_disproved());
-        assert!(undo.on_disproved());
-        assert!(!undo.on_disproved(), "once");
-        undo.on_reduced(1);
+        assert!(!undo.on_disproved(0) && !undo.on_disproved(1));
+        assert!(undo.on_disproved(2));
+        assert!(!undo.on_disproved(2), "once");
+        undo.on_reduced(1, 0);
         undo.clear();
-        assert!(!undo.on_disproved());
+        assert!(!undo.on_disproved(0));
+    }
+
+    #[test]
+    fn a_loss_of_an_earlier_episode_disproves_nothing() {
+        let mut undo = Undo::default();
+        undo.on_reduced(1, 5);
+        undo.on_reduced(1, 9);
+        assert!(!undo.on_disproved(5));
+        assert!(undo.on_disproved(9));
     }
 }

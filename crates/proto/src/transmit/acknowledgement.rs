@@ -138,6 +138,9 @@ impl Sender {
         a_rwnd: Option<u32>,
         outcome: &mut AckOutcome,
     ) {
+        // Undone is what came before the losses found now: these reduce the window that the undo restores. One that is stale may have
+        // listed duplicates too.
+        self.undo_reductions(cx);
         match result {
             Ok(()) => {
                 cx.counters.reneged += u64::from(outcome.reneged);
@@ -179,8 +182,6 @@ impl Sender {
             for index in (0..cx.paths.len()).filter(|index| outcome.paths[*index].asks) {
                 self.send_probe(cx, PathId(index as u8));
             }
-            self.outstanding.on_disproved(&outcome.disproved, cx.paths);
-            self.undo_reductions(cx);
         }
     }
 

@@ -27,9 +27,11 @@ impl Sender {
             self.push_retransmissions(cx, id, packet);
         }
         let limit = self.limit_beside(cx, turn);
-        // Beside repeats, new data must be allowed on its own (§6.1).
+        // Beside repeats, new data must be allowed on its own (§6.1). With RACK much may be in flight when T3-rtx lets a repeat out.
+        let full = self.outstanding.uses_rack() && !cx.paths.path(id).has_cwnd_room();
         let mut next = match new {
             Some(new) => Some(new.len),
+            None if full => None,
             None if self.queue.scheduler() == SchedulerKind::RoundRobinPerPacket => None,
             None => self.next_beside(cx, id, limit),
         };

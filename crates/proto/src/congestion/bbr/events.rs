@@ -223,12 +223,12 @@ fn a_spurious_recovery_is_undone_as_a_whole() {
     assert_eq!(format!("{bbr:?}"), state, "undone once");
 }
 
-#[test]
-fn startup_ends_by_loss_after_a_round_of_recovery() {
+/// Acknowledgements of three rounds with 12 packets in flight, each of which finds a loss, with a growing rate; as an episode of recovery or
+/// not. Answers the states after each.
+fn startup_with_losses(recovering: bool) -> (Bbr, Timestamp, Vec<State>) {
     let (mut bbr, mut now) = in_state(State::Startup, false);
     let mut delivered = 0;
     let mut states = Vec::new();
-    // Acknowledgements of three rounds with 12 packets in flight, each of which finds a loss, with a growing rate.
     for packet in 0..36_u64 {
         now += Duration::from_millis(3);
         let before = packet.saturating_sub(12) * DATA as u64;
@@ -236,8 +236,8 @@ fn startup_ends_by_loss_after_a_round_of_recovery() {
         lose(&mut bbr, now, 1, 12);
         bbr.on_report(&Report {
             lost: DATA,
-            reduction: (packet == 0).then_some(Reduction::Loss),
-            recovering: true,
+            reduction: (packet == 0 && recovering).then_some(Reduction::Loss),
+            recovering,
             sample: Some(RateSample {
                 delivered: delivered - before,
                 interval: Duration::from_secs_f64(0.04 * 0.95_f64.powi(packet as i32)),
@@ -252,12 +252,20 @@ fn startup_ends_by_loss_after_a_round_of_recovery() {
         });
         states.push(bbr.state);
     }
+    (bbr, now, states)
+}
+
+#[test]
+fn startup_ends_by_loss_after_a_round_of_recovery() {
+    let (mut bbr, now, states) = startup_with_losses(true);
     assert!(
         states[..12].iter().all(|state| *state == State::Startup),
         "{states:?}"
     );
     assert!(bbr.full_pipe.reached && bbr.model.inflight_longterm.is_finite());
     bbr.on_spurious(now);
+    assert!(bbr.state == State::Startup && !bbr.full_pipe.reached);
+    let (bbr, ..) = startup_with_losses(false);
     assert!(bbr.state == State::Startup && !bbr.full_pipe.reached);
 }
 

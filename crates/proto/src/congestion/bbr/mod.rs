@@ -267,6 +267,20 @@ impl Controller for Bbr {
     }
 }
 
+#[cfg(any(test, feature = "fuzzing"))]
+impl Bbr {
+    /// The largest bandwidth, and the bounds that losses set: `bw_shortterm`, `inflight_shortterm`, `inflight_longterm`.
+    pub(super) fn model_bounds(&self) -> (f64, [f64; 3]) {
+        let model = &self.model;
+        let bounds = [
+            model.bw_shortterm,
+            model.inflight_shortterm,
+            model.inflight_longterm,
+        ];
+        (model.max_bw.get(), bounds)
+    }
+}
+
 /// A volume that a setting or the path gives, within bounds.
 fn volume(bytes: usize) -> f64 {
     (bytes as f64).clamp(1.0, LARGEST)

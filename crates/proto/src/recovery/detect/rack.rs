@@ -110,10 +110,14 @@ impl Rack {
                 self.early |= evidence == Evidence::Uncertain;
                 return false;
             }
-            if evidence == Evidence::Uncertain {
+            // Without any RTT an acknowledgement of an earlier transmission looks the same.
+            if evidence == Evidence::Uncertain || self.moment.least_rtt.is_none() {
                 return true;
             }
         } else if !sending.is_retransmission() {
+            // §6.2 step 1: the path learns of this RTT only once losses are found, and may know of none before.
+            let least = self.moment.least_rtt.map_or(rtt, |least| least.min(rtt));
+            self.moment.least_rtt = Some(least);
             self.early = false;
             self.reordered |= no + 1 < self.moment.highest;
             self.highest = self.highest.max(no + 1);
@@ -297,6 +301,19 @@ mod tests {
         assert_eq!(bench.lost(), [0]);
     }
 
+    /// RFC 8985 §6.2 step 1 comes before step 4: the first acknowledgement of all measures the RTT that its reordering window takes.
+    #[test]
+    fn the_first_acknowledgement_has_a_reordering_window_too() {
+        let mut bench = Bench::new(2);
+        bench.rack.begin(at(41), None, false);
+        bench.flight.begin();
+        let sending = *bench.flight.get(1).expect("it is kept");
+        bench.rack.on_acknowledged(1, &sending, Evidence::LastSending);
+        bench.flight.acknowledge(1, 100, 80);
+        assert_eq!(bench.lost(), []);
+        assert_eq!(bench.due(), Some(at(40 + 10)));
+    }
+
     #[test]
     fn a_lost_retransmission_is_found_by_what_left_after_it() {
         let mut bench = Bench::new(4);
@@ -336,6 +353,18 @@ mod tests {
         bench.rack.begin(at(100), Some(ms(40)), false);
         assert!(bench.rack.on_acknowledged(2, &sending, Evidence::LastSending));
         assert_eq!(bench.rack.overtaken_below(), 2);
+    }
+
+    #[test]
+    fn before_an_rtt_was_measured_a_retransmission_moves_no_clock() {
+        let mut bench = Bench::new(1);
+        bench.send(0, true, 60);
+        let sending = *bench.flight.get(1).expect("the retransmission");
+        for (least, moved) in [(None, 0), (Some(ms(40)), 1)] {
+            bench.rack.begin(at(110), least, false);
+            assert!(bench.rack.on_acknowledged(1, &sending, Evidence::LastSending));
+            assert_eq!(bench.rack.overtaken_below(), moved);
+        }
     }
 
     #[test]
@@ -398,6 +427,23 @@ mod tests {
         };
         assert_eq!(lost(most - 1), [most]);
         assert_eq!(lost(most), []);
+    }
+
+    #[test]
+    fn in_recovery_one_later_packet_is_enough() {
+        let mut bench = Bench::new(2);
+        bench.ack(41, &[1]);
+        bench.rack.begin(at(41), Some(ms(40)), true);
+        assert_eq!(bench.lost(), [0]);
+    }
+
+    #[test]
+    fn the_newest_packet_that_arrived_is_the_clock() {
+        let mut bench = Bench::new(4);
+        bench.ack(43, &[3]);
+        bench.ack(60, &[1]);
+        assert_eq!(bench.rack.overtaken_below(), 3);
+        assert_eq!(bench.rack.rtt, ms(40));
     }
 
     #[test]

@@ -55,6 +55,10 @@ impl Outstanding {
             self.renege(cumulative, report, listed_to, judge.now, paths, outcome);
             highest_newly_acked = highest_newly_acked.max(newly);
         }
+        // What is disproved is known before what is found lost now: that may begin another episode.
+        for index in &outcome.disproved {
+            self.on_duplicate(*index, paths);
+        }
         self.end_episodes(paths);
         let missing = Report {
             highest_newly_acked,
@@ -130,7 +134,7 @@ impl Outstanding {
                 let last = path.flight.next().saturating_sub(1);
                 if self.detector.is_rack() {
                     path.flight.settle();
-                    self.tell_tail(path, result);
+                    self.tell_tail(path, &outcome.lost, result);
                 }
                 let lost = result.lost > 0 || result.repaired_by_probe;
                 result.phase = self.episodes.finish_path(path.id, lost, last, holds);

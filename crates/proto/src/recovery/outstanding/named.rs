@@ -160,7 +160,7 @@ impl Outstanding {
             self.detector.on_spurious(path, no, paths);
         }
         if let Some((_, undo)) = self.tails.get_mut(path.index())
-            && undo.on_disproved()
+            && undo.on_disproved(no)
         {
             self.undone.push(path);
             self.episodes.end(path);

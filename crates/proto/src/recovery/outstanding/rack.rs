@@ -43,15 +43,23 @@ impl Outstanding {
     }
 
     /// What the acknowledgement at hand tells of a path's probe, timeout and last reduction.
-    pub(super) fn tell_tail(&mut self, path: &Path, result: &mut PathOutcome) {
+    pub(super) fn tell_tail(
+        &mut self,
+        path: &Path,
+        lost: &[(PathId, SendNo, usize)],
+        result: &mut PathOutcome,
+    ) {
         let before = self.episodes.is_recovering(path.id);
+        let timed_out = self.episodes.is_timed_out(path.id);
         let (tail, undo) = self.tail(path.id);
         let verdict = tail.finish(&path.flight);
         let losses = result.lost + u32::from(verdict.repaired.is_some());
         if losses > 0 && before {
             undo.on_lost(losses);
-        } else if losses > 0 {
-            undo.on_reduced(losses);
+        } else if losses > 0 && (!timed_out || verdict.timeout_spurious) {
+            let here = lost.iter().filter(|(on, ..)| *on == path.id);
+            let from = here.map(|(_, no, _)| *no).min();
+            undo.on_reduced(losses, from.unwrap_or(path.flight.earliest()));
         }
         result.asks = verdict.asks;
         result.probe_spurious = verdict.probe_spurious;
@@ -62,13 +70,6 @@ impl Outstanding {
         if verdict.timeout_spurious {
             self.undone.push(path.id);
             self.episodes.end(path.id);
-        }
-    }
-
-    /// The last retransmissions of these chunks were spurious.
-    pub(crate) fn on_disproved(&mut self, chunks: &[ExtendedTsn], paths: &Paths) {
-        for tsn in chunks {
-            self.on_duplicate(*tsn, paths);
         }
     }
 
@@ -118,14 +119,22 @@ impl Outstanding {
 
     /// T3-rtx expired for `path`, for the first time since something was acknowledged: the chunk with the lowest TSN is lost, and
     /// what becomes of the others is told by the acknowledgement of its retransmission (F-RTO). Answers how many chunks are lost.
+    ///
+    /// With several paths at once it is the chunk that has been in flight there for longest: the lowest TSN may just have come from
+    /// another path, and T3-rtx runs for what was in flight before.
     pub(crate) fn on_first_timeout(&mut self, path: PathId, paths: &mut Paths) -> u32 {
         let flight = &mut paths.path_mut(path).flight;
         flight.settle();
         let next = flight.next();
-        let Some(tsn) = flight.lowest_tsn() else { return 0 };
+        let oldest = if self.multipath.is_on() {
+            flight.get(flight.earliest()).map(|sending| sending.tsn)
+        } else {
+            flight.lowest_tsn()
+        };
+        let Some(tsn) = oldest else { return 0 };
         self.lose_by_timeout(tsn, paths);
         paths.path_mut(path).flight.settle();
-        self.episodes.on_timeout(path);
+        self.episodes.on_first_timeout(path, next.saturating_sub(1));
         self.settle_identity(paths);
         let (tail, undo) = self.tail(path);
         tail.on_timeout(next);

@@ -1,0 +1,74 @@
+//! Helpers of scenarios against hand-made SACKs: numbers count from the endpoint's first TSN.
+
+use anabranch_proto::{Config, Counters, PathStats, SendOptions, StreamId};
+use anabranch_testkit::Script;
+use anabranch_wire::chunk::{Chunk, GapAckBlock, GapAckBlocks, Sack, TsnList};
+use bytes::Bytes;
+
+/// User data of a chunk that fills a packet of the default PMTU of 1,280 bytes: without 28 bytes of IPv4 and UDP, 12
+/// of the common header and 16 of DATA.
+pub(crate) const FULL: usize = 1224;
+/// PMDCS: with the header of DATA.
+pub(crate) const PMDCS: usize = FULL + 16;
+
+pub(crate) fn quiet() -> Config {
+    let mut config = anabranch_testkit::quiet();
+    config.buffers.send = 8 << 20;
+    config
+}
+
+pub(crate) fn established(config: Config) -> Script {
+    let mut script = Script::new(config, 1);
+    script.a_rwnd = 10_000_000;
+    script.set_up();
+    script
+}
+
+/// A SACK whose numbers count from the endpoint's first TSN: `cumulative` TSNs are acknowledged.
+pub(crate) fn sack(script: &Script, cumulative: u32, blocks: &[(u16, u16)], duplicates: &[u32]) -> Chunk {
+    let first = script.endpoint_tsn;
+    let blocks = blocks.iter().map(|&(start, end)| GapAckBlock { start, end });
+    Chunk::Sack(Sack {
+        cumulative_tsn_ack: first.plus(cumulative).minus(1),
+        a_rwnd: 10_000_000,
+        gap_ack_blocks: GapAckBlocks::from_blocks(blocks),
+        duplicate_tsns: TsnList::from_tsns(duplicates.iter().map(|&number| first.plus(number))),
+    })
+}
+
+/// Sends messages of `len` bytes.
+pub(crate) fn send(script: &mut Script, count: usize, len: usize) {
+    script.act(|association, now| {
+        for _ in 0..count {
+            association
+                .send(
+                    now,
+                    StreamId(0),
+                    Bytes::from(vec![7; len]),
+                    SendOptions::default(),
+                )
+                .expect("send");
+        }
+    });
+}
+
+/// The DATA that the endpoint sent since the last look, a list for each packet, numbers counted from its first TSN.
+pub(crate) fn sent(script: &mut Script) -> Vec<Vec<u32>> {
+    let first = script.endpoint_tsn;
+    core::iter::from_fn(|| script.next_answer())
+        .map(|answer| answer.data().map(|data| data.tsn.distance_from(first)).collect())
+        .collect()
+}
+
+/// As [`sent`], all packets in one list.
+pub(crate) fn sent_flat(script: &mut Script) -> Vec<u32> {
+    sent(script).into_iter().flatten().collect()
+}
+
+pub(crate) fn path(script: &Script) -> PathStats {
+    script.association().stats().paths.swap_remove(0)
+}
+
+pub(crate) fn counters(script: &Script) -> Counters {
+    *script.association().counters()
+}
