@@ -26,6 +26,8 @@ pub(crate) struct Tail {
     probe: Option<SendNo>,
     /// T3-rtx expired, and nothing from this sending on had left.
     timeout: Option<SendNo>,
+    /// Marks have reduced the window since, which nothing undoes.
+    marked: bool,
     /// The acknowledgement at hand acknowledges what left before the timeout and was not sent again; or it came too early for
     /// what was.
     late: bool,
@@ -56,8 +58,14 @@ impl Tail {
     /// T3-rtx expired, and the earliest chunk alone is retransmitted.
     pub(crate) fn on_timeout(&mut self, next: SendNo) {
         self.timeout = Some(next);
+        self.marked = false;
         self.probe = None;
         self.asked = false;
+    }
+
+    /// The window was reduced because packets were marked.
+    pub(crate) fn on_marked(&mut self) {
+        self.marked = true;
     }
 
     /// What T3-rtx did is final.
@@ -70,6 +78,7 @@ impl Tail {
         *self = Self {
             probe: self.probe,
             timeout: self.timeout,
+            marked: self.marked,
             duplicate: self.duplicate,
             asked: self.asked,
             ..Self::default()
@@ -115,7 +124,7 @@ impl Tail {
         if let Some(next) = self.timeout {
             let all = flight.earliest() >= next;
             // If it acknowledges all at once, the retransmission may have filled the only gap (RFC 5682 §2.1, step 2a).
-            timeout_spurious = self.early || (self.late && !all);
+            timeout_spurious = (self.early || (self.late && !all)) && !self.marked;
             asks = (self.answered || self.early) && !self.late && !all;
             self.asked |= asks;
             if timeout_spurious || all {
@@ -177,6 +186,13 @@ mod tests {
             !ack(&mut tail, &mut flight, &[2], Arrival::Sending).timeout_spurious,
             "once"
         );
+    }
+
+    #[test]
+    fn a_timeout_is_final_once_marks_have_reduced_the_window() {
+        let (mut tail, mut flight) = timed_out();
+        tail.on_marked();
+        assert!(!ack(&mut tail, &mut flight, &[3], Arrival::Earlier).timeout_spurious);
     }
 
     #[test]

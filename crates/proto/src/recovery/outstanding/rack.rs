@@ -44,7 +44,7 @@ impl Outstanding {
 
     /// What the acknowledgement at hand tells of a path's probe, timeout and last reduction.
     pub(super) fn tell_tail(&mut self, path: &Path, result: &mut PathOutcome) {
-        let before = self.episodes.is_recovering(path.id);
+        let before = self.episodes.lasts(path.id);
         let (tail, undo) = self.tail(path.id);
         let verdict = tail.finish(&path.flight);
         let losses = result.lost + u32::from(verdict.repaired.is_some());
