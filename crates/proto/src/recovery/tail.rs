@@ -124,7 +124,7 @@ impl Tail {
         if let Some(next) = self.timeout {
             let all = flight.earliest() >= next;
             // If it acknowledges all at once, the retransmission may have filled the only gap (RFC 5682 §2.1, step 2a).
-            timeout_spurious = (self.early || (self.late && !all)) && !self.marked;
+            timeout_spurious = self.early || (self.late && !all);
             asks = (self.answered || self.early) && !self.late && !all;
             self.asked |= asks;
             if timeout_spurious || all {
@@ -135,7 +135,7 @@ impl Tail {
             repaired: self.repaired.take(),
             probe_spurious: self.probe_spurious,
             asks,
-            timeout_spurious,
+            timeout_spurious: timeout_spurious && !self.marked,
         }
     }
 }

@@ -16,14 +16,12 @@ use crate::stats::EcnPathStats;
 /// Sending.
 impl Sender {
     /// Whether the packet of a turn is ECN-capable, if no control chunk but CWR is in it: one whose DATA chunks all leave for the
-    /// first time (RFC 3168 §6.1.5) and within the peer's window (§6.1.6), after set-up.
+    /// first time (RFC 3168 §6.1.5) and within the peer's window (§6.1.6).
     pub(super) fn may_mark(&self, cx: &Cx<'_>, id: PathId, turn: Option<DataTurn>) -> bool {
         let Some(new) = turn.filter(|turn| turn.path == id).and_then(|turn| turn.new) else {
             return false;
         };
-        self.sources.ecn.may_mark(id)
-            && !cx.phase.is_setting_up()
-            && new.len <= self.window.left(cx.paths.payload_in_flight())
+        self.sources.ecn.may_mark(id) && new.len <= self.window.left(cx.paths.payload_in_flight())
     }
 
     /// A packet for `id` was filled; answers whether it is ECN-capable, as it `may` be if it has data.

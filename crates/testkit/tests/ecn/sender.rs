@@ -309,6 +309,27 @@ fn new_data_alone_is_capable() {
     }
 }
 
+/// They leave in one batch as far as the socket is concerned, but for their codepoint.
+#[test]
+fn ten_packets_test_a_path() {
+    let mut script = set_up(Config {
+        initial_window: Some(20),
+        max_burst: 20,
+        ..with_ecn()
+    });
+    send(&mut script, 16_000);
+    let codepoints: Vec<_> = taken(&mut script).iter().map(|packet| packet.ecn).collect();
+    assert_eq!(codepoints.len(), 14);
+    assert!(
+        codepoints[..10].iter().all(|ecn| *ecn == Ecn::Ect0),
+        "{codepoints:?}"
+    );
+    assert!(
+        codepoints[10..].iter().all(|ecn| *ecn == Ecn::NotEct),
+        "{codepoints:?}"
+    );
+}
+
 #[test]
 fn set_up_is_not_capable() {
     let mut script = Script::new(with_ecn(), 1);
