@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use anabranch_netsim::{Ecn, LinkConfig, LinkStats};
 use anabranch_proto::controller::{BbrConfig, CongestionControl};
-use anabranch_proto::{Config, EcnPathStats, EcnState, RecoveryRules};
+use anabranch_proto::{Config, EcnPathStats, EcnState, MultipathMode, RecoveryRules};
 use anabranch_testkit::{Bulk, Greedy, Pair, Setup, Side};
 
 use super::with_ecn;
@@ -47,9 +47,9 @@ fn name(config: &Config) -> String {
     format!("{:?} {:?}", config.congestion_control, config.recovery.detection)
 }
 
-/// The link that data takes.
-fn there(bulk: &Bulk) -> LinkStats {
-    *bulk.pair.network.link_stats(bulk.pair.links(0).0)
+/// The link that data takes on a path.
+fn there(bulk: &Bulk, path: usize) -> LinkStats {
+    *bulk.pair.network.link_stats(bulk.pair.links(path).0)
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn marks_reduce_the_window_before_the_queue_is_full() {
         let mut bulk = Bulk::over(seed, &[link("ecn-mark=20p")], &config);
         bulk.run_for(SECOND);
         let goodput = bulk.run_for(20 * SECOND);
-        let (stats, ecn) = (there(&bulk), ecn(&bulk.pair, Side::A));
+        let (stats, ecn) = (there(&bulk, 0), ecn(&bulk.pair, Side::A));
         let what = format!("{}: {stats:?}, {ecn:?}", name(&config));
         assert!(goodput > 8.5, "{goodput}, {what}");
         assert_eq!((ecn.state, stats.lost_queue), (EcnState::Capable, 0), "{what}");
@@ -101,7 +101,7 @@ fn codel_marks_in_the_place_of_drops() {
                 &config,
             );
             let goodput = bulk.run_for(20 * SECOND);
-            let (stats, ecn) = (there(&bulk), ecn(&bulk.pair, Side::A));
+            let (stats, ecn) = (there(&bulk, 0), ecn(&bulk.pair, Side::A));
             let what = format!("{}: {goodput}, {stats:?}, {ecn:?}", name(&config));
             let (acted, other) = if ecn_on {
                 (stats.marked, stats.lost_aqm)
@@ -213,7 +213,7 @@ fn reports_that_are_lost_are_repeated() {
             .config(config.clone());
         let mut bulk = Bulk::of(setup, Greedy::new(1000));
         let goodput = bulk.run_for(20 * SECOND);
-        let (stats, ecn) = (there(&bulk), ecn(&bulk.pair, Side::A));
+        let (stats, ecn) = (there(&bulk, 0), ecn(&bulk.pair, Side::A));
         assert!(
             ecn.reductions > 0 && stats.lost_queue == 0,
             "{}: {stats:?}, {ecn:?}",
@@ -221,5 +221,39 @@ fn reports_that_are_lost_are_repeated() {
         );
         // CUBIC with missing reports has 4.8 without ECN, too: so many lost SACKs make T3-rtx expire.
         assert!(goodput > 4.5, "{}: {goodput}", name(&config));
+    }
+}
+
+/// Two paths at once: marks of one reduce its window alone.
+#[test]
+fn marks_count_for_their_own_path() {
+    let fast = |more: &str| {
+        format!("rate=10mbit,delay=20ms,queue=400p{more}")
+            .parse()
+            .expect("a link")
+    };
+    for mode in [MultipathMode::Cmt, MultipathMode::Eca] {
+        let mut config = with_ecn();
+        config.multipath.mode = mode;
+        let links = [fast(""), fast(",ecn-mark=20p")];
+        let mut bulk = Bulk::over(7, &links, &config);
+        let goodput = bulk.run_for(20 * SECOND);
+        assert!(goodput > 12.0, "{mode:?}: {goodput}");
+        let stats = bulk.pair.association(Side::A).stats();
+        let [first, second] = [0, 1].map(|path| stats.paths[path].ecn);
+        assert_eq!(
+            (first.packets_marked, first.reductions),
+            (0, 0),
+            "{mode:?}: {first:?}"
+        );
+        assert_eq!(
+            (first.state, second.state),
+            (EcnState::Capable, EcnState::Capable)
+        );
+        assert!(second.reductions > 0, "{mode:?}: {second:?}");
+        assert!(
+            second.packets_marked <= there(&bulk, 1).marked,
+            "{mode:?}: {second:?}"
+        );
     }
 }
