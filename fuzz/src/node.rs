@@ -6,8 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use anabranch_proto::{
     Association, AssociationId, CloseReason, Config, ConnectOptions, Endpoint, Event, Handling, SendOptions,
-    StreamId, Timestamp,
-};
+    StreamId, Timestamp, EcnCodepoint,};
 use anabranch_testkit::{Message, Talker};
 use anabranch_wire::packet::Packet;
 use bytes::Bytes;
@@ -87,7 +86,7 @@ impl Node {
         datagram: Bytes,
     ) {
         let len = datagram.len();
-        match self.endpoint.handle_datagram(now, Some(local), remote, datagram) {
+        match self.endpoint.handle_datagram(now, Some(local), remote, datagram, EcnCodepoint::NotEct) {
             Handling::Done => {}
             Handling::Reply(reply) => {
                 // Nothing is known of who sent it: no more than three times of what came goes there.

@@ -19,8 +19,7 @@ use std::sync::OnceLock;
 
 use anabranch_proto::{
     Association, AssociationId, Config, Endpoint, Handling, MultipathMode, Reliability, SendOptions,
-    StreamId, Timestamp, Tsn,
-};
+    StreamId, Timestamp, Tsn, EcnCodepoint,};
 use anabranch_wire::chunk::{
     CoopSackWriter, EncodeChunk, GapAckBlock, NrSackWriter, PathReportWriter, PathSequence, SackWriter, kind,
     own_kind,
@@ -150,7 +149,7 @@ impl World {
         let remote = self.peer.remote;
         match self
             .endpoint
-            .handle_datagram(self.now, Some(LOCAL), remote, datagram)
+            .handle_datagram(self.now, Some(LOCAL), remote, datagram, EcnCodepoint::NotEct)
         {
             Handling::Done => {}
             Handling::Reply(reply) => sent.push(reply.packet),

@@ -6,8 +6,8 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use anabranch_proto::{
-    Association, AssociationId, Config, ConnectOptions, Endpoint, Event, Handling, SendOptions, StreamId,
-    Timestamp,
+    Association, AssociationId, Config, ConnectOptions, EcnCodepoint, Endpoint, Event, Handling, SendOptions,
+    StreamId, Timestamp,
 };
 
 const PORT: u16 = 7;
@@ -74,7 +74,10 @@ impl Driver {
         let now = self.now();
         if let Some((len, remote)) = received {
             let datagram = buffer[..len].to_vec().into();
-            match self.endpoint.handle_datagram(now, None, remote, datagram) {
+            match self
+                .endpoint
+                .handle_datagram(now, None, remote, datagram, EcnCodepoint::NotEct)
+            {
                 Handling::Done => {}
                 Handling::Reply(reply) => {
                     self.socket.send_to(&reply.packet, reply.destination)?;

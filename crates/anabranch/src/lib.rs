@@ -70,10 +70,11 @@ pub use anabranch_proto::{
 };
 pub use anabranch_proto::{
     AssociationState, AssociationStats, BufferConfig, CloseReason, Config, ConfigError, ConnectOptions,
-    Counters, DiscardNotice, Event, Extensions, HeartbeatConfig, InterleavingConfig, MessageId, MessagePart,
-    NrSackConfig, PartialReliabilityConfig, PathId, PathPair, PathRequestError, PathState, PathStats,
-    Payload, Ppid, RecoveryRules, Reliability, RetransmissionConfig, RtoConfig, SackConfig, SchedulerKind,
-    SchedulingError, SendOptions, StreamConfig, StreamId, StreamStats, T3Restart, Undelivered,
+    Counters, DiscardNotice, EcnPathStats, EcnState, Event, Extensions, HeartbeatConfig, InterleavingConfig,
+    MessageId, MessagePart, NrSackConfig, PartialReliabilityConfig, PathId, PathPair, PathRequestError,
+    PathState, PathStats, Payload, Ppid, RecoveryRules, Reliability, RetransmissionConfig, RtoConfig,
+    SackConfig, SchedulerKind, SchedulingError, SendOptions, StreamConfig, StreamId, StreamStats, T3Restart,
+    Undelivered,
 };
 pub use association::Association;
 pub use builder::EndpointBuilder;

@@ -4,7 +4,7 @@
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
 
-use anabranch_proto::IcmpMessage;
+use anabranch_proto::{EcnCodepoint, IcmpMessage};
 use bytes::Bytes;
 use quinn_udp::{RecvMeta, UdpSocketState};
 use socket2::{Domain, Protocol, SockRef, Type};
@@ -50,6 +50,8 @@ pub(crate) struct Outgoing {
     pub(crate) segment: usize,
     /// Whether the packet may be cut up on its way; only single ones may.
     pub(crate) may_fragment: bool,
+    /// Of all datagrams of the batch.
+    pub(crate) ecn: EcnCodepoint,
     /// Bytes the socket has taken: a full socket may take a part of a batch.
     pub(crate) sent: usize,
 }
@@ -59,6 +61,7 @@ pub(crate) struct Outgoing {
 pub(crate) struct Datagram {
     pub(crate) local: Option<IpAddr>,
     pub(crate) remote: SocketAddr,
+    pub(crate) ecn: EcnCodepoint,
     pub(crate) payload: Bytes,
 }
 
@@ -181,7 +184,7 @@ impl Socket {
             let contents = &bytes[outgoing.sent..end];
             let transmit = quinn_udp::Transmit {
                 destination,
-                ecn: None,
+                ecn: quinn_udp::EcnCodepoint::from_bits(outgoing.ecn.bits()),
                 contents,
                 segment_size: (contents.len() > outgoing.segment).then_some(outgoing.segment),
                 src_ip: outgoing.source,
@@ -267,6 +270,8 @@ impl Socket {
         index: usize,
     ) -> impl Iterator<Item = Datagram> + use<'a> {
         let meta = buffers.meta[index];
+        // Receive offload joins no datagrams of different codepoints.
+        let ecn = EcnCodepoint::from_bits(meta.ecn.map_or(0, |ecn| ecn as u8));
         let bytes = &buffers.bytes[index * RECEIVE_BUFFER_LEN..][..meta.len];
         let mut remote = meta.addr;
         remote.set_ip(remote.ip().to_canonical());
@@ -288,6 +293,7 @@ impl Socket {
             Some(Datagram {
                 local,
                 remote,
+                ecn,
                 payload: buffers.pool.copy(payload),
             })
         })

@@ -7,7 +7,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use anabranch::{Association, CloseReason, Config, ConnectError, Endpoint, Event, SendError, StreamId};
-use anabranch_proto::{ConnectOptions, Handling, Timestamp};
+use anabranch_proto::{ConnectOptions, EcnCodepoint, Handling, Timestamp};
 use anabranch_wire::chunk::{Chunk, CookieEcho, EncodeChunk, Init};
 use anabranch_wire::packet::{CommonHeader, PacketWriter};
 use anabranch_wire::parameter::Parameters;
@@ -152,7 +152,10 @@ impl Puppet {
                 continue;
             };
             let datagram = buffer[..len].to_vec().into();
-            if let Handling::Deliver(_, inbound) = self.core.handle_datagram(now, None, from, datagram) {
+            if let Handling::Deliver(_, inbound) =
+                self.core
+                    .handle_datagram(now, None, from, datagram, EcnCodepoint::NotEct)
+            {
                 association.handle_packet(now, inbound);
             }
         }

@@ -4,7 +4,7 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use anabranch::{Association, CloseReason, Config, Endpoint, LinkConfig, StreamId, Transport};
+use anabranch::{Association, CloseReason, Config, EcnState, Endpoint, LinkConfig, StreamId, Transport};
 use common::{PORT, bytes, connect, serve, within};
 
 async fn behind_a_link(link: &str, config: Config) -> common::Pair {
@@ -183,6 +183,52 @@ fn shutdown_ack() -> Vec<u8> {
     let checksum = anabranch_wire::crc32c(&packet);
     packet[8..12].copy_from_slice(&checksum.to_le_bytes());
     packet
+}
+
+/// The client's link marks packets of both directions: they leave its socket marked, and the server's come ECN-capable from the kernel.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn marks_pass_the_sockets() {
+    for (transport, address) in [
+        (Transport::Udp, "127.0.0.1:0"),
+        (Transport::Udp, "[::1]:0"),
+        (Transport::RawIp, "127.0.0.1:0"),
+        (Transport::RawIp, "[::1]:0"),
+    ] {
+        let config = Config {
+            ecn: true,
+            ..Config::default()
+        };
+        let builder = || Endpoint::builder().config(config.clone()).transport(transport);
+        let server = match builder().bind(address).await {
+            Ok(server) => server,
+            Err(error) => {
+                assert!(
+                    transport == Transport::RawIp && error.to_string().contains("CAP_NET_RAW"),
+                    "{error}"
+                );
+                continue;
+            }
+        };
+        server.listen(PORT).unwrap();
+        let link = "rate=20mbit,delay=5ms,queue=200p,ecn-mark=5p".parse().unwrap();
+        let client = builder().link(link, 1).bind(address).await.unwrap();
+        let to = server.local_addr();
+        let (ours, theirs) = tokio::join!(client.connect(to, PORT), server.accept());
+        let (ours, theirs) = (ours.unwrap(), theirs.unwrap());
+        for (from, to) in [(&ours, &theirs), (&theirs, &ours)] {
+            let sender = {
+                let from = from.clone();
+                tokio::spawn(async move { from.send(StreamId(0), bytes(1 << 20, 1)).await })
+            };
+            within(30, to.recv()).await.unwrap().unwrap();
+            within(30, sender).await.unwrap().unwrap();
+            let ecn = from.stats().paths[0].ecn;
+            let what = format!("{transport:?} {address}: {ecn:?}");
+            assert_eq!(ecn.state, EcnState::Capable, "{what}");
+            assert!(ecn.packets_marked > 0 && ecn.reductions > 0, "{what}");
+            assert!(to.stats().counters.ce_packets_received > 0, "{what}");
+        }
+    }
 }
 
 /// The fourth packet of the client, which ends the association, is lost: SHUTDOWN COMPLETE, unless the machine was so busy that

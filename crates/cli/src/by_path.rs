@@ -24,6 +24,8 @@ pub(crate) struct PathTally {
     pub(crate) lost: u64,
     pub(crate) repeats: u64,
     pub(crate) timeouts: u64,
+    /// Packets that the receiver reported as marked (ECN).
+    pub(crate) marked: u64,
     pub(crate) srtt: Option<Duration>,
     /// Of the congestion window, in bytes.
     pub(crate) cwnd: u64,
@@ -41,6 +43,8 @@ pub(crate) struct PathInterval {
     /// Chunks found lost, and chunks retransmitted (which this path lost, or another one).
     pub(crate) lost: u64,
     retransmissions: u64,
+    /// Packets that the receiver reported as marked (ECN).
+    pub(crate) marked: u64,
     srtt: Option<Duration>,
     /// Of the congestion window, in bytes.
     cwnd: u64,
@@ -75,6 +79,7 @@ impl PathTally {
             lost: path.chunks_lost,
             repeats: path.chunks_repeated,
             timeouts: path.timeouts,
+            marked: path.ecn.packets_marked,
             srtt: path.srtt,
             cwnd: path.cwnd as u64,
             pacing_rate: path.pacing_rate,
@@ -90,6 +95,7 @@ impl PathTally {
             bytes: grown(|path| path.bytes),
             lost: grown(|path| path.lost),
             retransmissions: grown(|path| path.repeats),
+            marked: grown(|path| path.marked),
             srtt: self.srtt,
             cwnd: self.cwnd,
             pacing_rate: self.pacing_rate,
@@ -101,6 +107,7 @@ impl PathTally {
             "local": self.local.map(|local| local.to_string()), "remote": self.remote.to_string(),
             "state": state_name(self.state), "primary": self.primary, "bytes": self.bytes, "chunks": self.chunks,
             "lost": self.lost, "retransmissions": self.repeats, "timeouts": self.timeouts,
+            "marked": self.marked,
             "srtt_ms": self.srtt.map(millis), "cwnd_bytes": self.cwnd,
             "pacing_bits_per_second": self.pacing_rate.map(|rate| rate.saturating_mul(8)),
         })
@@ -120,6 +127,8 @@ impl PathTally {
             lost: number("lost")?,
             repeats: number("retransmissions")?,
             timeouts: number("timeouts")?,
+            // Versions before ECN do not tell it.
+            marked: number("marked").unwrap_or_default(),
             srtt: value["srtt_ms"]
                 .as_f64()
                 .and_then(|ms| Duration::try_from_secs_f64(ms / 1e3).ok()),
@@ -146,7 +155,7 @@ impl PathInterval {
         json!({
             "local": self.local.map(|local| local.to_string()), "remote": self.remote.to_string(),
             "bytes": self.bytes, "lost": self.lost, "retransmissions": self.retransmissions,
-            "srtt_ms": self.srtt.map(millis), "cwnd_bytes": self.cwnd,
+            "marked": self.marked, "srtt_ms": self.srtt.map(millis), "cwnd_bytes": self.cwnd,
             "pacing_bits_per_second": self.pacing_rate.map(|rate| rate.saturating_mul(8)),
         })
     }
@@ -165,16 +174,20 @@ pub(crate) fn interval_lines(paths: &[PathInterval]) -> Vec<String> {
             "        {}: {share} of the data, {}, {}",
             route(path.local, path.remote),
             path.condition(),
-            losses(path.lost, path.retransmissions),
+            losses(path.lost, path.retransmissions, path.marked),
         )
     };
     carried.map(line).collect()
 }
 
-/// Chunks lost and chunks retransmitted.
-pub(crate) fn losses(lost: u64, retransmitted: u64) -> String {
+/// Chunks lost and chunks retransmitted, and packets marked if there are any.
+pub(crate) fn losses(lost: u64, retransmitted: u64, marked: u64) -> String {
+    let marked = match marked {
+        0 => String::new(),
+        marked => format!(", {} marked", units::counted(marked, "packet")),
+    };
     format!(
-        "{} lost, {retransmitted} retransmitted",
+        "{} lost, {retransmitted} retransmitted{marked}",
         units::counted(lost, "chunk")
     )
 }
@@ -245,6 +258,7 @@ pub(crate) mod tests {
             lost: 3,
             repeats: 2,
             timeouts: 1,
+            marked: 4,
             srtt: Some(Duration::from_micros(1500)),
             cwnd: 4380,
             pacing_rate: None,
@@ -275,7 +289,7 @@ pub(crate) mod tests {
         let recent = later.since(Some(&earlier));
         let mut told = json!({
             "local": "10.0.0.1", "remote": "10.0.0.9:9899", "bytes": 3000, "lost": 2, "retransmissions": 4,
-            "srtt_ms": null, "cwnd_bytes": 8760, "pacing_bits_per_second": null,
+            "marked": 0, "srtt_ms": null, "cwnd_bytes": 8760, "pacing_bits_per_second": null,
         });
         assert_eq!(recent.to_json(), told);
         assert_eq!(recent.condition(), "cwnd 8.6 KiB, RTT unknown");
@@ -301,7 +315,8 @@ pub(crate) mod tests {
         let lines = interval_lines(&[first, idle, third]);
         assert_eq!(
             lines[0],
-            "        10.0.0.1 to 10.0.0.9: 75 % of the data, cwnd 4.3 KiB, RTT 1.50 ms, 3 chunks lost, 2 retransmitted"
+            "        10.0.0.1 to 10.0.0.9: 75 % of the data, cwnd 4.3 KiB, RTT 1.50 ms, 3 chunks lost, 2 retransmitted, \
+             4 packets marked"
         );
         assert!(lines.len() == 2 && lines[1].contains("25 %"), "{lines:?}");
     }

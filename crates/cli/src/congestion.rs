@@ -89,6 +89,11 @@ pub(crate) struct CongestionArgs {
     /// end of a burst) or rfc9260 (three missing reports; a timeout finds the others) [default: rack]
     #[arg(long, help_heading = HEADING, value_enum, value_name = "NAME", hide_possible_values = true)]
     recovery: Option<Recovery>,
+    /// Explicit Congestion Notification: queues that know it (CoDel, or a router with ECN) mark packets instead of dropping them, and
+    /// the sender slows down without a loss. It takes effect if both sides give this flag. A path that drops such packets is found out,
+    /// and then carries ordinary ones
+    #[arg(long, help_heading = HEADING)]
+    ecn: bool,
 }
 
 impl CongestionArgs {
@@ -100,6 +105,7 @@ impl CongestionArgs {
         if let Some(recovery) = self.recovery {
             config.recovery = recovery.into();
         }
+        config.ecn |= self.ecn;
         config.validate().map_err(|error| match self.congestion {
             Some(algorithm) if error.setting == "multipath.congestion" => Failure::new(format!(
                 "--congestion {} does not couple the windows of several paths at once: give --coupling uncoupled too, if the \
@@ -158,6 +164,12 @@ mod tests {
             };
             assert_eq!(config(&["--recovery", name]), expected);
         }
+    }
+
+    #[test]
+    fn ecn_is_off_unless_asked_for() {
+        assert!(!config(&[]).ecn);
+        assert!(config(&["--ecn"]).ecn);
     }
 
     /// The help texts state them.

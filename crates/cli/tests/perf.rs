@@ -204,6 +204,26 @@ fn each_interval_tells_windows_and_losses() {
     }
 }
 
+/// The link marks what would wait behind five packets.
+#[test]
+fn marks_are_told() {
+    let link = ["--link", "rate=20mbit,delay=5ms,queue=200p,ecn-mark=5p"];
+    let run = |flags: &[&str]| {
+        let server = perf_server(&[&["--one-off"][..], flags].concat());
+        let more = [&["--bytes", "1mib", "--interval", "0.1"][..], &link, flags].concat();
+        let client = server.client(&more).output();
+        assert!(client.status.success(), "{}", text(&client.stderr));
+        let said = records(&text(&client.stdout));
+        let sender = event(&said, "summary")["forward"]["sender"]["paths"][0].clone();
+        let intervals = said.iter().filter(|record| record["event"] == "interval");
+        let marked = intervals.map(|interval| interval["forward"]["marked"].as_u64().unwrap());
+        (sender["marked"].as_u64().unwrap(), marked.sum::<u64>())
+    };
+    let (marked, of_intervals) = run(&["--ecn"]);
+    assert!(marked > 0 && of_intervals <= marked, "{of_intervals} of {marked}");
+    assert_eq!(run(&[]), (0, 0));
+}
+
 #[test]
 fn both_directions_at_once_unordered_and_large() {
     let (said, served) = measure(&[

@@ -103,26 +103,25 @@ struct Core {
     codepoints: Codepoints,
 }
 
-/// Where ECN codepoints pass between packets and the endpoint (RFC 3168). The core neither chooses a codepoint nor takes one yet:
-/// a datagram leaves with the host's own, and those that arrive are counted. When the core does, its codepoint is to be
-/// read in `of_transmit` and handed on in `of_datagram`, and nowhere else.
+/// Where ECN codepoints pass between packets and the endpoint (RFC 3168): those that arrive are counted.
 #[derive(Clone, Copy, Debug, Default)]
 struct Codepoints {
-    /// Of datagrams that leave.
-    sent_with: Ecn,
+    /// Of datagrams that leave, in the place of the endpoint's.
+    sent_with: Option<Ecn>,
     /// Of datagrams that came.
     received: EcnCounts,
 }
 
 impl Codepoints {
     /// The codepoint of a datagram that the endpoint sends.
-    fn of_transmit(&self, _: &Transmit) -> Ecn {
-        self.sent_with
+    fn of_transmit(&self, transmit: &Transmit) -> Ecn {
+        self.sent_with.unwrap_or(transmit.ecn)
     }
 
     /// The codepoint of a datagram that the endpoint is about to be given.
-    fn of_datagram(&mut self, ecn: Ecn) {
+    fn of_datagram(&mut self, ecn: Ecn) -> Ecn {
         self.received.add(ecn);
+        ecn
     }
 }
 
@@ -176,10 +175,10 @@ impl Host {
         &mut self.core.endpoint
     }
 
-    /// Sends all further datagrams of associations with this ECN codepoint. The default is Not-ECT. (Answers to packets of no
+    /// Sends all further datagrams of associations with this ECN codepoint, whatever the endpoint wants. (Answers to packets of no
     /// association are Not-ECT always.)
     pub fn set_ecn(&mut self, ecn: Ecn) {
-        self.core.codepoints.sent_with = ecn;
+        self.core.codepoints.sent_with = Some(ecn);
     }
 
     /// The datagrams received so far, by ECN codepoint.
@@ -376,9 +375,12 @@ impl Node for Host {
         let Payload::Sctp(datagram) = packet.payload else {
             return; // The host has no TCP.
         };
-        core.codepoints.of_datagram(packet.ecn);
+        let ecn = core.codepoints.of_datagram(packet.ecn);
         let local = Some(packet.destination.ip());
-        match core.endpoint.handle_datagram(now, local, packet.source, datagram) {
+        match core
+            .endpoint
+            .handle_datagram(now, local, packet.source, datagram, ecn)
+        {
             Handling::Done => {}
             Handling::Reply(reply) => core.outgoing.push_back(Packet {
                 source: SocketAddr::new(or_unspecified(reply.source), core.udp_port),

@@ -37,6 +37,7 @@ pub use report::{Fate, LinkStats, LossCause};
 #[derive(Clone, Debug)]
 struct Processes {
     loss: Generator,
+    ect_loss: Generator,
     jitter: Generator,
     reorder: Generator,
     duplicate: Generator,
@@ -83,6 +84,7 @@ impl<P: LinkPacket> Link<P> {
             config,
             random: Processes {
                 loss: process("loss"),
+                ect_loss: process("ect-loss"),
                 jitter: process("jitter"),
                 reorder: process("reorder"),
                 duplicate: process("duplicate"),
@@ -196,6 +198,12 @@ impl<P: LinkPacket> Link<P> {
         self.stats.offered_bytes += len;
 
         let mut fate = self.draw_fate(now, index);
+        if packet.ecn().is_capable() && self.random.ect_loss.chance(self.config.ect_loss) {
+            fate = Fate {
+                lost: Some(LossCause::Model),
+                ..Fate::default()
+            };
+        }
         let delay = self.draw_jitter();
         self.serve(now);
         self.queue.settle(now);

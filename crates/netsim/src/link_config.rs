@@ -27,6 +27,7 @@ const SMALLEST_MTU: u16 = 576;
 /// | `aqm` | `codel`, `codel:5ms/100ms` (target/interval), `fq-codel`, `fq-codel:5ms/100ms/1514/1024` (and quantum/queues), `none`: [how the queue is managed](Aqm) |
 /// | `ecn-mark` | `20p`, `30kb`: an ECN-capable packet that finds more in the queue is [marked CE](MarkThreshold); `none` |
 /// | `loss` | `0.1%`, `burst:P/R` or `burst:P/R/GOOD/BAD`, `script:3/17`, `outage:2s-3s`, `none` |
+/// | `ect-loss` | `100%`: the share of ECN-capable packets that are lost, as some middleboxes drop them |
 /// | `reorder` | `1%:20ms`: this share comes so much later, and is overtaken |
 /// | `duplicate`, `corrupt` | `0.1%` |
 ///
@@ -50,6 +51,8 @@ pub struct LinkConfig {
     pub ecn_mark: Option<MarkThreshold>,
     /// Losses other than those of the queue.
     pub loss: LossModel,
+    /// The share of ECN-capable packets that are lost besides, as some middleboxes drop them.
+    pub ect_loss: Probability,
     /// Packets that come late, and are overtaken.
     pub reorder: Reorder,
     /// The share of packets that come twice, one right after the other.
@@ -69,6 +72,7 @@ impl Default for LinkConfig {
             aqm: Aqm::default(),
             ecn_mark: None,
             loss: LossModel::default(),
+            ect_loss: Probability::default(),
             reorder: Reorder::default(),
             duplicate: Probability::default(),
             corrupt: Probability::default(),
@@ -87,7 +91,7 @@ pub struct Reorder {
 
 impl LinkConfig {
     /// The keys of the text form.
-    pub const KEYS: [&str; 11] = [
+    pub const KEYS: [&str; 12] = [
         "rate",
         "delay",
         "jitter",
@@ -96,6 +100,7 @@ impl LinkConfig {
         "aqm",
         "ecn-mark",
         "loss",
+        "ect-loss",
         "reorder",
         "duplicate",
         "corrupt",
@@ -168,6 +173,13 @@ impl LinkConfig {
         self
     }
 
+    /// Sets the share of ECN-capable packets that are lost.
+    #[must_use]
+    pub fn with_ect_loss(mut self, probability: impl Into<Probability>) -> Self {
+        self.ect_loss = probability.into();
+        self
+    }
+
     /// Sets the share of packets that come late, and by how much.
     #[must_use]
     pub fn with_reorder(mut self, probability: impl Into<Probability>, extra_delay: Duration) -> Self {
@@ -207,6 +219,7 @@ impl LinkConfig {
             "ecn-mark" if value.eq_ignore_ascii_case("none") => self.ecn_mark = None,
             "ecn-mark" => self.ecn_mark = Some(value.parse().ok()?),
             "loss" => self.loss = value.parse().ok()?,
+            "ect-loss" => self.ect_loss = value.parse().ok()?,
             "reorder" => {
                 let (probability, extra_delay) = value.split_once(':')?;
                 self.reorder = Reorder {
@@ -325,6 +338,9 @@ impl fmt::Display for LinkConfig {
         if self.loss != default.loss {
             write!(f, ",loss={}", self.loss)?;
         }
+        if self.ect_loss != default.ect_loss {
+            write!(f, ",ect-loss={}", self.ect_loss)?;
+        }
         if self.reorder != default.reorder {
             write!(f, ",reorder={}:", self.reorder.probability)?;
             units::write_with_unit(f, units::nanos(self.reorder.extra_delay), units::TIME)?;
@@ -358,6 +374,7 @@ mod tests {
             }))
             .with_ecn_mark(MarkThreshold::Packets(20))
             .with_loss(LossModel::bursts(0.01, 0.2))
+            .with_ect_loss(0.5)
             .with_reorder(0.01, Duration::from_millis(20))
             .with_duplicate(0.001)
             .with_corrupt(0.002);
@@ -365,7 +382,7 @@ mod tests {
         assert_eq!(
             text,
             "rate=1500kbit,delay=40500us,jitter=3ms,mtu=1400,queue=73kb,aqm=codel:15ms/100ms,ecn-mark=20p,\
-             loss=burst:1%/20%/0%/100%,reorder=1%:20ms,duplicate=0.1%,corrupt=0.2%"
+             loss=burst:1%/20%/0%/100%,ect-loss=50%,reorder=1%:20ms,duplicate=0.1%,corrupt=0.2%"
         );
         assert_eq!(text.parse(), Ok(config));
         let by_bytes: LinkConfig = "ecn-mark=30kb".parse().unwrap();

@@ -90,6 +90,10 @@ pub struct Config {
     pub chunk_types: OwnChunkTypes,
     /// Messages of several streams that leave and arrive interleaved (I-DATA).
     pub interleaving: InterleavingConfig,
+    /// Explicit Congestion Notification (RFC 3168, draft-stewart-tsvwg-sctpecn): queues mark packets instead of dropping them, if both
+    /// ends ask for it. Default false. The driver must send each datagram with [`crate::Transmit::ecn`] and hand in the codepoints of
+    /// those that arrive.
+    pub ecn: bool,
     /// How losses are found and answered. Default [`RecoveryRules::RACK`].
     pub recovery: RecoveryRules,
     /// The first TSN that this side uses. `None`, the default, draws one at random for each association, as RFC 9260
@@ -319,6 +323,7 @@ impl Default for Config {
             no_delay: true,
             scheduler: SchedulerKind::default(),
             low_priority_delay: None,
+            ecn: false,
             local_addresses: Vec::new(),
             path_pairs: Vec::new(),
             max_paths: 16,

@@ -29,7 +29,7 @@ pub trait Controller: fmt::Debug + Send {
     }
 
     /// An acknowledgement or a timer changed what is in flight on the path. Called once for each of them, and only if bytes were
-    /// acknowledged or found lost.
+    /// acknowledged or found lost, or the receiver reported marks.
     fn on_report(&mut self, report: &Report);
 
     /// All losses of the last episode of recovery were spurious: the chunks had arrived. The controller restores the state that it had

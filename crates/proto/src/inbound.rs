@@ -5,12 +5,16 @@ use std::net::{IpAddr, SocketAddr};
 use anabranch_wire::chunk::RawChunk;
 use anabranch_wire::packet::Packet;
 
+use crate::ecn::EcnCodepoint;
+
 /// A packet on its way to its association: length, checksum and ports are right.
 #[derive(Clone, Debug)]
 pub struct Inbound {
     pub(crate) packet: Packet,
     pub(crate) local: Option<IpAddr>,
     pub(crate) remote: SocketAddr,
+    /// What the datagram was marked with when it came.
+    pub(crate) ecn: EcnCodepoint,
 }
 
 impl Inbound {

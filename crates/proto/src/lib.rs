@@ -16,6 +16,7 @@ mod config;
 mod congestion;
 mod control;
 pub mod controller;
+mod ecn;
 mod endpoint;
 mod error;
 mod event;
@@ -49,6 +50,7 @@ pub use config::{
     PartialReliabilityConfig, PathPair, PathScheduler, RecoveryRules, RetransmissionConfig,
     RetransmissionPolicy, RtoConfig, SackConfig, SchedulerKind, StreamConfig, T3Restart,
 };
+pub use ecn::{EcnCodepoint, EcnState};
 pub use endpoint::{AssociationId, ConnectOptions, Endpoint, Handling};
 pub use error::{ConnectError, EndpointError, PathRequestError, SchedulingError, SendError};
 pub use event::{CloseReason, EndpointEvent, Event, PathError, Reply, Undelivered};
@@ -56,6 +58,6 @@ pub use icmp::{IcmpKind, IcmpMessage};
 pub use inbound::Inbound;
 pub use message::{MessageId, MessagePart, Payload, Reliability, SendOptions};
 pub use path_id::{PathId, PathState};
-pub use stats::{AssociationStats, Counters, Extensions, PathStats, StreamStats};
+pub use stats::{AssociationStats, Counters, EcnPathStats, Extensions, PathStats, StreamStats};
 pub use time::Timestamp;
 pub use transmit::Transmit;

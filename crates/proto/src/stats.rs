@@ -3,6 +3,7 @@
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
 
+use crate::ecn::EcnState;
 use crate::path_id::{PathId, PathState};
 
 /// Counters of one association since it was made.
@@ -85,6 +86,12 @@ pub struct Counters {
     pub nr_sack_contradictions: u64,
     /// Chunks that this side had gap-acknowledged and dropped again for want of room.
     pub chunks_reneged: u64,
+    /// Packets with new data that came marked "congestion experienced" (CE), where ECN was negotiated.
+    pub ce_packets_received: u64,
+    /// ECNE chunks sent: reports of such packets, repeats included.
+    pub ecnes_sent: u64,
+    /// ECNE chunks received.
+    pub ecnes_received: u64,
     /// Heartbeats sent.
     pub heartbeats_sent: u64,
     /// Probes for a larger path MTU sent (RFC 8899).
@@ -146,6 +153,22 @@ pub struct PathStats {
     pub chunks_repeated: u64,
     /// Chunks sent here that missing reports or T3-rtx found lost.
     pub chunks_lost: u64,
+    /// ECN on this path.
+    pub ecn: EcnPathStats,
+}
+
+/// Readings of ECN on one path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct EcnPathStats {
+    /// Whether packets leave as ECN-capable.
+    pub state: EcnState,
+    /// Packets that left as ECT(0).
+    pub packets_sent: u64,
+    /// Marked packets that the peer reported. A peer that counts none, such as Linux, reports one for each of its ECNEs.
+    pub packets_marked: u64,
+    /// Times that marks reduced the congestion window.
+    pub reductions: u64,
 }
 
 /// What goes beyond RFC 9260 and is in use: both ends offered it.
@@ -162,6 +185,8 @@ pub struct Extensions {
     pub interleaving: bool,
     /// ECA-SCTP (Kim, Seo and Song): acknowledgements name transmissions.
     pub eca: bool,
+    /// ECN (draft-stewart-tsvwg-sctpecn): packets are marked instead of dropped.
+    pub ecn: bool,
 }
 
 /// Readings of one association.

@@ -131,6 +131,8 @@ pub fn describe_chunk(chunk: &Chunk) -> String {
         Chunk::ShutdownComplete(complete) => {
             format!("SHUTDOWN-COMPLETE{}", describe_t_bit(complete.reflected_tag))
         }
+        Chunk::Ecne(ecne) => format!("ECNE tsn={} marked={}", ecne.tsn.0, ecne.marked.unwrap_or(1)),
+        Chunk::Cwr(cwr) => format!("CWR tsn={}", cwr.tsn.0),
         Chunk::ForwardTsn(forward) => format!("FORWARD-TSN cum={}", forward.new_cumulative_tsn.0),
         Chunk::IForwardTsn(forward) => format!("I-FORWARD-TSN cum={}", forward.new_cumulative_tsn.0),
         Chunk::Unknown(unknown) => format!("chunk type {} {}B", unknown.kind(), unknown.encoded_len()),

@@ -45,6 +45,8 @@ pub struct FromEndpoint {
     pub destination: SocketAddr,
     /// Ports and tag.
     pub header: CommonHeader,
+    /// Its codepoint.
+    pub ecn: Ecn,
     /// All its chunks.
     pub chunks: Vec<Chunk>,
 }
@@ -94,6 +96,8 @@ pub struct Script {
     pub endpoint_tsn: Tsn,
     /// The window that the peer's INIT or INIT ACK advertises, in bytes.
     pub a_rwnd: u32,
+    /// The codepoint of the peer's packets.
+    pub ecn: Ecn,
     /// The streams each way that it names.
     pub streams: u16,
     answers: VecDeque<FromEndpoint>,
@@ -125,6 +129,7 @@ impl Script {
             tsn: Tsn(1000),
             endpoint_tsn: Tsn(0),
             a_rwnd: 100_000,
+            ecn: Ecn::NotEct,
             streams: 10,
             answers: VecDeque::new(),
             log: String::new(),
@@ -222,7 +227,7 @@ impl Script {
             destination: self.local,
             payload: datagram.into(),
             may_fragment: true,
-            ecn: Ecn::NotEct,
+            ecn: self.ecn,
         };
         self.host.handle_packet(self.now, packet);
         self.collect();
@@ -408,6 +413,7 @@ impl Script {
                 source: packet.source.ip(),
                 destination: packet.destination,
                 header: parsed.header,
+                ecn: packet.ecn,
                 chunks: chunks.collect(),
             });
         }

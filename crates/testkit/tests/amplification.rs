@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use anabranch_proto::{Config, ConnectOptions, Endpoint, Handling, Timestamp, VerificationTag};
+use anabranch_proto::{Config, ConnectOptions, EcnCodepoint, Endpoint, Handling, Timestamp, VerificationTag};
 use anabranch_testkit::PORT;
 use anabranch_wire::chunk::{Abort, Chunk, CookieEcho, EncodeChunk, Init, Shutdown};
 use anabranch_wire::packet::{CommonHeader, PacketWriter};
@@ -43,7 +43,13 @@ fn packet(tag: u32, port: u16, chunks: &[impl EncodeChunk]) -> Vec<u8> {
 /// Bytes of the answer to a packet; 0 for silence.
 fn answer_len(endpoint: &mut Endpoint, packet: Vec<u8>) -> usize {
     let remote = SocketAddr::new(address(2), 9899);
-    match endpoint.handle_datagram(Timestamp::from_millis(1000), None, remote, packet.into()) {
+    match endpoint.handle_datagram(
+        Timestamp::from_millis(1000),
+        None,
+        remote,
+        packet.into(),
+        EcnCodepoint::NotEct,
+    ) {
         Handling::Reply(reply) => reply.packet.len(),
         Handling::Done => 0,
         other => panic!("an answer without an association, not {other:?}"),
@@ -79,7 +85,9 @@ fn the_answer_to_an_init_of_ours_is_not_larger_than_it() {
             association.poll_transmit(now, &mut bytes, 1).expect("an INIT");
             let sent = bytes.len();
             let from = SocketAddr::new(listed(1), 9899);
-            let Handling::Reply(reply) = server.handle_datagram(now, None, from, bytes.into()) else {
+            let Handling::Reply(reply) =
+                server.handle_datagram(now, None, from, bytes.into(), EcnCodepoint::NotEct)
+            else {
                 panic!("an INIT ACK");
             };
             assert!(

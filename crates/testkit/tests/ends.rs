@@ -5,7 +5,9 @@ use core::time::Duration;
 use std::net::IpAddr;
 
 use anabranch_netsim::{LinkConfig, LossModel};
-use anabranch_proto::{AssociationState as State, CloseReason, Config, Event, Handling, MultipathMode};
+use anabranch_proto::{
+    AssociationState as State, CloseReason, Config, EcnCodepoint, Event, Handling, MultipathMode,
+};
 use anabranch_testkit::{Ledger, Pair, Script, Setup, Side, quiet, sack, shutdown_chunk, state_cookie};
 use anabranch_wire::VerificationTag;
 use anabranch_wire::cause::Causes;
@@ -273,7 +275,7 @@ fn ends_that_are_remembered() {
         let packet = script.packet(tags[usize::from(port) - 1], &[heartbeat()]);
         let endpoint = script.host_mut().endpoint_mut();
         !matches!(
-            endpoint.handle_datagram(now, None, remote, packet.into()),
+            endpoint.handle_datagram(now, None, remote, packet.into(), EcnCodepoint::NotEct),
             Handling::Done
         )
     };

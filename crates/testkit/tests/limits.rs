@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anabranch_proto::{
-    Association, AssociationState as State, Config, Event, Handling, SendError, SendOptions, StreamId, Tsn,
-    VerificationTag,
+    Association, AssociationState as State, Config, EcnCodepoint, Event, Handling, SendError, SendOptions,
+    StreamId, Tsn, VerificationTag,
 };
 use anabranch_testkit::{FromEndpoint, Script, quiet, sack, state_cookie};
 use anabranch_wire::cause::{Cause, Causes};
@@ -258,10 +258,13 @@ fn errors_in_large_datagrams() {
 fn send_undrained(script: &mut Script, tag: VerificationTag, chunk: &Chunk) {
     let packet = script.packet(tag, core::slice::from_ref(chunk));
     let (now, remote) = (script.now(), script.remote);
-    let handling = script
-        .host_mut()
-        .endpoint_mut()
-        .handle_datagram(now, None, remote, packet.into());
+    let handling = script.host_mut().endpoint_mut().handle_datagram(
+        now,
+        None,
+        remote,
+        packet.into(),
+        EcnCodepoint::NotEct,
+    );
     let Handling::Deliver(id, inbound) = handling else {
         panic!("a packet of the association, not {handling:?}")
     };
@@ -560,7 +563,7 @@ fn half_open_set_ups() {
         script.port = port;
         let init = script.packet(ZERO, &[Chunk::Init(script.init(Parameters::empty()))]);
         let endpoint = script.host_mut().endpoint_mut();
-        let handling = endpoint.handle_datagram(now, None, remote, init.into());
+        let handling = endpoint.handle_datagram(now, None, remote, init.into(), EcnCodepoint::NotEct);
         assert!(matches!(handling, Handling::Reply(_)), "{handling:?}");
     }
     let cookie = Bytes::from_static(&[1; 200]);

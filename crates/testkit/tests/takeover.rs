@@ -6,8 +6,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use anabranch_netsim::LinkConfig;
 use anabranch_proto::{
-    AssociationState as State, ConnectOptions, Event, Handling, PathId, PathState, SendOptions, StreamId,
-    Tsn, VerificationTag,
+    AssociationState as State, ConnectOptions, EcnCodepoint, Event, Handling, PathId, PathState, SendOptions,
+    StreamId, Tsn, VerificationTag,
 };
 use anabranch_testkit::desk::FULL;
 use anabranch_testkit::{FromEndpoint, PORT, Script, Setup, Side, quiet, sack, state_cookie};
@@ -464,7 +464,8 @@ fn a_restart_with_fewer_addresses_while_the_socket_is_full() {
     let packet = script.packet(ack.initiate_tag, &echo(&ack));
     let (later, remote, local) = (script.now() + 60 * SECOND, script.remote, script.local.ip());
     let endpoint = script.host_mut().endpoint_mut();
-    let Handling::Deliver(id, inbound) = endpoint.handle_datagram(later, Some(local), remote, packet.into())
+    let Handling::Deliver(id, inbound) =
+        endpoint.handle_datagram(later, Some(local), remote, packet.into(), EcnCodepoint::NotEct)
     else {
         panic!("for the association")
     };

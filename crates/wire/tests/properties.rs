@@ -4,10 +4,10 @@ mod explore;
 
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{
-    Abort, AckPolicy, Auth, Chunk, CookieEcho, CoopSack, Data, EData, EIData, EncodeChunk, ErrorChunk,
-    ForwardPsn, ForwardTsn, GapAckBlock, GapAckBlocks, Heartbeat, IData, IForwardTsn, Init, MessageNumber,
-    NrSack, NrSackWriter, Pad, PathReport, PathReports, PathSequence, PathSequences, ReConfig, Sack,
-    SackWriter, SelectiveForwardTsn, Shutdown, SkippedMessage, SkippedStream, TsnList,
+    Abort, AckPolicy, Auth, Chunk, CookieEcho, CoopSack, Cwr, Data, EData, EIData, Ecne, EncodeChunk,
+    ErrorChunk, ForwardPsn, ForwardTsn, GapAckBlock, GapAckBlocks, Heartbeat, IData, IForwardTsn, Init,
+    MessageNumber, NrSack, NrSackWriter, Pad, PathReport, PathReports, PathSequence, PathSequences, ReConfig,
+    Sack, SackWriter, SelectiveForwardTsn, Shutdown, SkippedMessage, SkippedStream, TsnList,
 };
 use anabranch_wire::parameter::{AddressAction, Parameter, Parameters, ParametersBuilder, StreamList};
 use anabranch_wire::{Fsn, Mid, Ppid, Psn, Ssn, StreamId, Tsn, VerificationTag};
@@ -113,6 +113,7 @@ fn any_parameter() -> impl Strategy<Value = Parameter> {
         bytes(0..9).prop_map(Parameter::Padding),
         vec(any::<u16>(), 0..5).prop_map(Parameter::RequestedHmacs),
         any::<u32>().prop_map(|increment_ms| Parameter::CookiePreservative { increment_ms }),
+        Just(Parameter::EcnCapable),
         Just(Parameter::ForwardTsnSupported),
         (any::<u32>(), streams())
             .prop_map(|(request, streams)| Parameter::IncomingReset { request, streams }),
@@ -258,6 +259,17 @@ fn any_chunk() -> impl Strategy<Value = Chunk> {
             })
         }),
         (0_u16..1400).prop_map(|len| Chunk::Pad(Pad { len })),
+        any::<(u32, Option<u32>)>().prop_map(|(tsn, marked)| Chunk::Ecne(Ecne {
+            tsn: Tsn(tsn),
+            marked,
+        })),
+        any::<(u32, bool, bool)>().prop_map(|(tsn, overrides, same_window)| {
+            Chunk::Cwr(Cwr {
+                tsn: Tsn(tsn),
+                overrides,
+                same_window,
+            })
+        }),
         (any::<u32>(), skipped_streams)
             .prop_map(|(tsn, skipped)| Chunk::ForwardTsn(ForwardTsn::new(Tsn(tsn), skipped))),
         (any::<u32>(), skipped_messages)

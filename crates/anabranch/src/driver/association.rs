@@ -99,6 +99,7 @@ pub(super) fn outgoing(transmit: &Transmit) -> Outgoing {
         len: transmit.len,
         segment: transmit.segment_size.unwrap_or(transmit.len).max(1),
         may_fragment: transmit.may_fragment,
+        ecn: transmit.ecn,
         sent: 0,
     }
 }

@@ -72,7 +72,7 @@ impl Inbox {
 mod tests {
     use std::net::SocketAddr;
 
-    use anabranch_proto::{ConnectOptions, Endpoint, Handling, Timestamp};
+    use anabranch_proto::{ConnectOptions, EcnCodepoint, Endpoint, Handling, Timestamp};
     use bytes::Bytes;
 
     use super::*;
@@ -98,7 +98,7 @@ mod tests {
             let checksum = anabranch_proto::wire::crc32c(&packet);
             packet[8..12].copy_from_slice(&checksum.to_le_bytes());
             let len = packet.len();
-            match endpoint.handle_datagram(now, None, remote, Bytes::from(packet)) {
+            match endpoint.handle_datagram(now, None, remote, Bytes::from(packet), EcnCodepoint::NotEct) {
                 Handling::Deliver(_, inbound) => (inbound, len),
                 other => panic!("a packet of the association, not {other:?}"),
             }

@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anabranch_netsim::{Ecn, Link, LinkConfig, LinkStats, Packet};
+use anabranch_netsim::{Link, LinkConfig, LinkStats, Packet};
 use anabranch_proto::Timestamp;
 use bytes::Bytes;
 use tokio::sync::{Notify, watch};
@@ -163,7 +163,7 @@ impl LinkDoor {
                     destination: outgoing.destination,
                     payload: payload.into(),
                     may_fragment: outgoing.may_fragment,
-                    ecn: Ecn::NotEct,
+                    ecn: outgoing.ecn,
                 },
             );
         }
@@ -197,7 +197,7 @@ impl LinkDoor {
                     payload: datagram.payload.into(),
                     // Whether its sender allowed it cannot be seen any more.
                     may_fragment: false,
-                    ecn: Ecn::NotEct,
+                    ecn: datagram.ecn,
                 },
             );
         }
@@ -262,12 +262,14 @@ impl Hub {
                      source,
                      destination,
                      payload,
+                     ecn,
                      ..
                  }| {
                     let local = (!destination.ip().is_unspecified()).then_some(destination.ip());
                     Datagram {
                         local,
                         remote: source,
+                        ecn,
                         payload: payload.into_sctp(),
                     }
                 },
@@ -304,6 +306,7 @@ impl Hub {
             len: buffer.len(),
             segment: first.payload.len(),
             may_fragment: first.may_fragment,
+            ecn: first.ecn,
             sent: 0,
         };
         let Some(socket) = self.socket_for(&outgoing) else {
@@ -319,7 +322,7 @@ impl Hub {
     }
 }
 
-/// Cuts packets, in order, into runs that can leave as one batch: same addresses and length, but for a shorter last.
+/// Cuts packets, in order, into runs that can leave as one batch: same addresses, codepoint and length, but for a shorter last.
 fn groups(packets: &[Packet]) -> impl Iterator<Item = &[Packet]> {
     let mut rest = packets;
     std::iter::from_fn(move || {
@@ -330,6 +333,7 @@ fn groups(packets: &[Packet]) -> impl Iterator<Item = &[Packet]> {
         while count < most
             && let Some(packet) = rest.get(count)
             && (packet.source, packet.destination) == (first.source, first.destination)
+            && packet.ecn == first.ecn
             && !packet.may_fragment
             && !first.may_fragment
             && packet.payload.len() <= len
@@ -348,6 +352,8 @@ fn groups(packets: &[Packet]) -> impl Iterator<Item = &[Packet]> {
 
 #[cfg(test)]
 mod tests {
+    use anabranch_netsim::Ecn;
+
     use super::*;
 
     fn packet(destination: u16, len: usize) -> Packet {
@@ -391,5 +397,9 @@ mod tests {
         let many: Vec<_> = (0..200).map(|_| packet(5, 1252)).collect();
         let lengths: Vec<_> = groups(&many).map(<[Packet]>::len).collect();
         assert_eq!(lengths, [52, 52, 52, 44]);
+        let mut mixed = vec![packet(5, 100); 5];
+        mixed[2].ecn = Ecn::Ce;
+        let lengths: Vec<_> = groups(&mixed).map(<[Packet]>::len).collect();
+        assert_eq!(lengths, [2, 1, 2]);
     }
 }

@@ -33,7 +33,8 @@ use std::time::Duration;
 
 use anabranch_netsim::{LinkConfig, LinkStats};
 use anabranch_proto::{
-    AssociationId, EndpointEvent, Handling, IcmpMessage, Inbound, Reply, Timestamp, VerificationTag,
+    AssociationId, EcnCodepoint, EndpointEvent, Handling, IcmpMessage, Inbound, Reply, Timestamp,
+    VerificationTag,
 };
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
@@ -307,6 +308,7 @@ impl Hub {
             len,
             segment: len,
             may_fragment: len > SURELY_FITS,
+            ecn: EcnCodepoint::NotEct,
             sent: 0,
         };
         self.capture_sent(now, &outgoing, &reply.packet);
@@ -327,6 +329,7 @@ impl Hub {
         for Datagram {
             local: local_ip,
             remote,
+            ecn,
             payload,
         } in datagrams
         {
@@ -338,7 +341,7 @@ impl Hub {
             if self.transport == Transport::RawIp && !registry.owns(&payload) {
                 continue;
             }
-            let handling = registry.core.handle_datagram(now, local_ip, remote, payload);
+            let handling = registry.core.handle_datagram(now, local_ip, remote, payload, ecn);
             self.do_as_told(&mut registry, now, handling, touched);
         }
     }

@@ -2,6 +2,7 @@
 
 use core::ops::ControlFlow;
 
+use anabranch_wire::Tsn;
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{
     AckPolicy, Chunk, ChunkError, Data, EncodeChunk, ErrorChunk, HeartbeatAck, IData, MessageNumber, NrSack,
@@ -12,6 +13,7 @@ use anabranch_wire::packet::COMMON_HEADER_LEN;
 
 use super::{Association, Capabilities, State};
 use crate::control::answer_out_of_the_blue;
+use crate::ecn::EcnCodepoint;
 use crate::event::CloseReason;
 use crate::inbound::Inbound;
 use crate::receive::{Fragment, Receiver, Verdict};
@@ -25,6 +27,8 @@ struct PacketNotes {
     data: bool,
     /// The peer asks for an answer at once (RFC 7053).
     immediate: bool,
+    /// The lowest TSN of its new data: the first, since chunks are in the order of TSNs (§6.10).
+    new: Option<Tsn>,
     /// Bytes of the control chunks that answer it.
     answered: usize,
 }
@@ -126,6 +130,10 @@ impl Association {
             }
         }
         if notes.data && !self.state.is_closed() {
+            if let Some(tsn) = notes.new.filter(|_| inbound.ecn == EcnCodepoint::Ce) {
+                self.counters.ce_packets_received += u64::from(self.capabilities.has(Capabilities::ECN));
+                notes.immediate |= self.sender.on_ce(self.paths.last_arrival, tsn);
+            }
             let spread = self.paths.is_spread_arrival(now) || self.receiver.names_transmissions();
             self.receiver.on_packet(now, notes.immediate, spread);
             // DATA after SHUTDOWN is answered at once with a SACK and another SHUTDOWN; T2-shutdown restarts (§9.2).
@@ -311,6 +319,15 @@ impl Association {
             {
                 self.on_selective_forward_tsn(notice);
             }
+            Chunk::Ecne(ecne) => {
+                if self.state.sends_data()
+                    && let Some((path, cwr)) = self.sending(now, |sender, cx| sender.on_ecne(cx, &ecne))
+                {
+                    let is_cwr = |chunk: &Chunk| matches!(chunk, Chunk::Cwr(_));
+                    self.control.replace(path, Chunk::Cwr(cwr), is_cwr);
+                }
+            }
+            Chunk::Cwr(cwr) => self.sender.on_cwr(self.paths.last_arrival, &cwr),
             // A chunk type that was not negotiated is unknown, even if this side could read it (§3.2).
             _ => return self.on_unknown(raw, notes),
         }
@@ -330,7 +347,7 @@ impl Association {
         notes.data = true;
         notes.immediate |= immediate;
         self.counters.data_chunks_received += 1;
-        let stream = fragment.stream;
+        let (stream, tsn) = (fragment.stream, fragment.tsn);
         let verdict = match carried {
             None => self.receiver.on_fragment(fragment),
             Some((transmission, policy)) => {
@@ -339,6 +356,9 @@ impl Association {
                     .on_transmission(transmission, policy, came_by, fragment)
             }
         };
+        if matches!(verdict, Verdict::Accepted | Verdict::Late) {
+            notes.new.get_or_insert(tsn);
+        }
         match verdict {
             Verdict::Accepted => {}
             Verdict::Duplicate => self.counters.duplicates_received += 1,

@@ -399,7 +399,11 @@ impl Association {
         AssociationStats {
             counters: self.counters,
             extensions: self.capabilities.extensions(),
-            paths: self.paths.iter().map(|path| path.stats(primary)).collect(),
+            paths: self
+                .paths
+                .iter()
+                .map(|path| path.stats(primary, self.sender.ecn_stats(path.id)))
+                .collect(),
             queued_bytes: self.sender.queue.bytes(),
             outstanding_bytes: self.sender.outstanding.bytes(),
             gap_acked_bytes: self.sender.outstanding.gap_acked_bytes(),

@@ -14,6 +14,7 @@ use super::Association;
 use crate::config::{Config, CoupledControl, MultipathMode, RecoveryRules};
 use crate::congestion::checked::checked;
 use crate::controller::{BbrConfig, CongestionControl};
+use crate::ecn::EcnCodepoint;
 use crate::endpoint::{ConnectOptions, Endpoint, Handling};
 use crate::fuzzing::Commands;
 use crate::message::SendOptions;
@@ -186,7 +187,7 @@ impl World {
         let side = &mut self.sides[to];
         match side
             .endpoint
-            .handle_datagram(self.now, Some(local), from, datagram)
+            .handle_datagram(self.now, Some(local), from, datagram, EcnCodepoint::NotEct)
         {
             Handling::Done => {}
             Handling::Reply(reply) => self.network.reply(self.now, to, &reply),

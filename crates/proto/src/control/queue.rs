@@ -33,6 +33,13 @@ impl ControlQueue {
         }
     }
 
+    /// Queues a chunk in the place of those for the same path that it makes pointless.
+    pub(crate) fn replace(&mut self, path: PathId, chunk: Chunk, is_pointless: impl Fn(&Chunk) -> bool) {
+        self.chunks
+            .retain(|waiting| waiting.path != path || !is_pointless(&waiting.chunk));
+        self.push(path, chunk);
+    }
+
     /// Queues a whole packet unless too many wait.
     pub(crate) fn reply(&mut self, reply: Reply) {
         if self.replies.len() < LIMIT {
@@ -52,6 +59,11 @@ impl ControlQueue {
 
     pub(crate) fn peek(&self) -> Option<&Waiting> {
         self.chunks.front()
+    }
+
+    /// Whether no other chunks than these wait.
+    pub(crate) fn has_only(&self, is_one: impl Fn(&Chunk) -> bool) -> bool {
+        self.chunks.iter().all(|waiting| is_one(&waiting.chunk))
     }
 
     pub(crate) fn pop(&mut self) -> Option<Waiting> {

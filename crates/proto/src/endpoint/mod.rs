@@ -17,6 +17,7 @@ use bytes::Bytes;
 use crate::association::{Association, Blueprint};
 use crate::config::Config;
 use crate::control::{answer_after_end, answer_out_of_the_blue, refuse, reply};
+use crate::ecn::EcnCodepoint;
 use crate::error::{ConnectError, EndpointError};
 use crate::event::{EndpointEvent, Reply};
 use crate::icmp::IcmpMessage;
@@ -186,13 +187,15 @@ impl Endpoint {
     }
 
     /// Handles a datagram that came from `remote` (address and UDP port; 0 without encapsulation) to the address
-    /// `local`, if known. The datagram is the SCTP packet without IP and UDP headers.
+    /// `local`, if known. The datagram is the SCTP packet without IP and UDP headers. `ecn` is the codepoint in its IP header, which
+    /// counts only where ECN was negotiated ([`Config::ecn`]).
     pub fn handle_datagram(
         &mut self,
         now: Timestamp,
         local: Option<IpAddr>,
         remote: SocketAddr,
         datagram: Bytes,
+        ecn: EcnCodepoint,
     ) -> Handling {
         let remote = canonical(remote);
         let local = local.map(|ip| ip.to_canonical());
@@ -210,6 +213,7 @@ impl Endpoint {
                 packet,
                 local,
                 remote,
+                ecn,
             },
         )
     }

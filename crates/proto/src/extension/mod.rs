@@ -3,12 +3,14 @@
 //! ([`ControlSources`], here), what may leave beside what is in flight (`stream_priority`) and what need not be waited for (`receive/forward.rs`).
 
 pub(crate) mod eca;
+pub(crate) mod ecn;
 pub(crate) mod partial_reliability;
 pub(crate) mod stream_priority;
 pub(crate) mod time_sensitive;
 
 use crate::config::Config;
 use eca::Cooperation;
+use ecn::Ecn;
 use partial_reliability::ForwardPoint;
 use time_sensitive::SelectiveNotices;
 
@@ -21,6 +23,8 @@ pub(crate) struct ControlSources {
     pub(crate) notices: SelectiveNotices,
     /// Where ECA-SCTP's acknowledgements are asked for.
     pub(crate) cooperation: Cooperation,
+    /// ECNE, and whether packets with data are ECN-capable.
+    pub(crate) ecn: Ecn,
 }
 
 impl ControlSources {
@@ -29,6 +33,7 @@ impl ControlSources {
             forward: ForwardPoint::new(config.nr_sack.forward_past_nonrenegable),
             notices: SelectiveNotices::default(),
             cooperation: Cooperation::new(config.multipath.eca.ack_routing),
+            ecn: Ecn::default(),
         }
     }
 }

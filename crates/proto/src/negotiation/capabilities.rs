@@ -30,6 +30,8 @@ impl Capabilities {
     const FORWARD_PSN: Self = Self(1 << 7);
     /// E-I-DATA: what ECA-SCTP needs beside I-DATA.
     const E_I_DATA: Self = Self(1 << 8);
+    /// ECNE and CWR (draft-stewart-tsvwg-sctpecn): offered by a parameter of its own.
+    pub(crate) const ECN: Self = Self(1 << 9);
 
     /// The chunk type whose listing offers each (RFC 5061 §4.2.7).
     const CHUNKS: [(u8, Self); 9] = [
@@ -59,6 +61,7 @@ impl Capabilities {
             (config.interleaving.offer && partial.offer, Self::I_FORWARD_TSN),
             (eca, Self::ECA),
             (eca && config.interleaving.offer, Self::E_I_DATA),
+            (config.ecn, Self::ECN),
         ];
         let offered = offers.into_iter().filter(|(offered, _)| *offered);
         Self(offered.fold(0, |bits, (_, one)| bits | one.0))
@@ -124,8 +127,12 @@ impl Capabilities {
         }
     }
 
-    /// Whether a chunk type is one of ECA-SCTP's and ECA-SCTP was not negotiated: then the number may mean another chunk type.
+    /// Whether a chunk type belongs to ECA-SCTP or ECN, and that was not negotiated: the chunk is not read, whatever it holds. A
+    /// number of ECA-SCTP's may mean another chunk type.
     pub(crate) fn leave_unknown(self, kind: u8, numbers: OwnChunkTypes) -> bool {
+        if matches!(kind, kind::ECNE | kind::CWR) {
+            return !self.has(Self::ECN);
+        }
         let of_eca = matches!(
             numbers.here(kind),
             own_kind::E_DATA | own_kind::E_I_DATA | own_kind::COOP_SACK | own_kind::FORWARD_PSN
@@ -146,14 +153,16 @@ impl Capabilities {
         mut parameters: ParametersBuilder,
         numbers: OwnChunkTypes,
     ) -> ParametersBuilder {
-        if self == Self::default() {
-            return parameters;
-        }
         let types = Self::CHUNKS.iter().filter(|(_, one)| self.has(*one));
         let types: Vec<u8> = types.map(|(kind, _)| numbers.on_wire(*kind)).collect();
-        parameters = parameters.push(&Parameter::SupportedExtensions(types.into()));
+        if !types.is_empty() {
+            parameters = parameters.push(&Parameter::SupportedExtensions(types.into()));
+        }
         if self.has(Self::PARTIAL_RELIABILITY) {
             parameters = parameters.push(&Parameter::ForwardTsnSupported);
+        }
+        if self.has(Self::ECN) {
+            parameters = parameters.push(&Parameter::EcnCapable);
         }
         parameters
     }
@@ -166,6 +175,7 @@ impl Capabilities {
             selective_forward_tsn: self.has(Self::SELECTIVE_FORWARD_TSN),
             interleaving: self.has(Self::INTERLEAVING),
             eca: self.has(Self::ECA),
+            ecn: self.has(Self::ECN),
         }
     }
 

@@ -185,6 +185,9 @@ impl PeerInit {
                 Parameter::ForwardTsnSupported if own.has(Capabilities::PARTIAL_RELIABILITY) => {
                     peer.capabilities = peer.capabilities.with(Capabilities::PARTIAL_RELIABILITY);
                 }
+                Parameter::EcnCapable if own.has(Capabilities::ECN) => {
+                    peer.capabilities = peer.capabilities.with(Capabilities::ECN);
+                }
                 Parameter::SupportedAddressTypes(_)
                 | Parameter::UnrecognizedParameter(_)
                 | Parameter::HeartbeatInfo(_) => {}

@@ -33,7 +33,7 @@ use crate::extension::stream_priority::DelayBound;
 use crate::message::Persistence;
 use crate::pacing::{Burst, Pacer};
 pub(crate) use crate::path_id::{PathId, PathState};
-use crate::stats::PathStats;
+use crate::stats::{EcnPathStats, PathStats};
 use crate::time::Timestamp;
 use delivery::Delivery;
 use rate::RateSampler;
@@ -476,7 +476,7 @@ impl Path {
         }
     }
 
-    pub(crate) fn stats(&self, primary: PathId) -> PathStats {
+    pub(crate) fn stats(&self, primary: PathId, ecn: EcnPathStats) -> PathStats {
         let (data_chunks_sent, chunks_repeated, chunks_lost) = self.delivery.chunks();
         let control = self.control.metrics();
         PathStats {
@@ -501,6 +501,7 @@ impl Path {
             data_chunks_sent,
             chunks_repeated,
             chunks_lost,
+            ecn,
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Recovery episodes (RFC 9260 §7.2.4): at most one window reduction for the losses among what was outstanding when the first of
-//! them was found.
+//! Recovery episodes (RFC 9260 §7.2.4, RFC 3168 §6.1.2): at most one window reduction for the losses and marks among what was outstanding
+//! when the first of them was found.
 
 use crate::path::PathId;
 
@@ -13,6 +13,15 @@ pub(crate) enum Phase {
     Recovering,
     /// The first losses of an episode were found: the window is reduced.
     Reduced,
+    /// The first losses of an episode were found that marks have begun: the window is reduced already.
+    ReducedBefore,
+}
+
+impl Phase {
+    /// Whether these are the first losses that are to be repaired.
+    pub(crate) fn begins_repairs(self) -> bool {
+        matches!(self, Self::Reduced | Self::ReducedBefore)
+    }
 }
 
 /// One episode at a time, of one path or of all.
@@ -22,6 +31,8 @@ pub(crate) struct Episode {
     exit: Option<u64>,
     /// T3-rtx reduced the window for the losses up to here. They reduce it no further, but it grows while they are repaired.
     timed_out: Option<u64>,
+    /// Marks began it, and no loss was found since: nothing is being repaired.
+    for_marks: bool,
     /// It lasted already before the acknowledgement at hand.
     before: bool,
 }
@@ -46,7 +57,11 @@ impl Episode {
     /// The acknowledgement ends, by which chunks were found lost or not; `last` is the newest that was sent. `holds` says
     /// whether an episode holds off the next reduction.
     pub(crate) fn finish(&mut self, lost: bool, last: u64, holds: bool) -> Phase {
-        if lost && self.exit.is_none() && self.timed_out.is_none() {
+        let reduced_before = lost && self.repairs_nothing();
+        self.for_marks &= !lost;
+        if reduced_before {
+            Phase::ReducedBefore
+        } else if lost && self.exit.is_none() && self.timed_out.is_none() {
             self.exit = holds.then_some(last);
             Phase::Reduced
         } else if self.before && self.exit.is_some() {
@@ -54,6 +69,28 @@ impl Episode {
         } else {
             Phase::Open
         }
+    }
+}
+
+impl Episode {
+    /// Packets up to `last` were marked; answers whether an episode begins.
+    fn begin_for_marks(&mut self, last: u64) -> bool {
+        let begins = self.exit.is_none() && self.timed_out.is_none();
+        if begins {
+            self.exit = Some(last);
+            self.for_marks = true;
+        }
+        begins
+    }
+
+    /// Whether losses are being repaired.
+    fn repairs(&self) -> bool {
+        self.exit.is_some() && !self.for_marks
+    }
+
+    /// Whether the episode that lasts is one of marks alone.
+    fn repairs_nothing(&self) -> bool {
+        self.exit.is_some() && self.for_marks
     }
 }
 
@@ -76,7 +113,7 @@ impl Episodes {
 
     /// Whether losses of any path are being repaired, where there is one episode for all.
     pub(crate) fn recovers_together(&self) -> bool {
-        matches!(self, Self::Together(episode) if episode.exit.is_some())
+        matches!(self, Self::Together(episode) if episode.repairs())
     }
 
     /// The cumulative TSN ack point is below `base`.
@@ -104,10 +141,15 @@ impl Episodes {
     /// The episode of a path of several.
     fn of_path(&mut self, path: PathId) -> Option<&mut Episode> {
         let Self::Apart(all) = self else { return None };
-        if all.len() <= path.index() {
-            all.resize_with(path.index() + 1, Episode::default);
+        Some(of_path(all, path))
+    }
+
+    /// The peer reports marks of a path, on which nothing later than `last` was sent; answers whether an episode begins.
+    pub(crate) fn begin_for_marks(&mut self, path: PathId, last: u64) -> bool {
+        match self {
+            Self::Together(episode) => episode.begin_for_marks(last),
+            Self::Apart(all) => of_path(all, path).begin_for_marks(last),
         }
-        Some(&mut all[path.index()])
     }
 
     /// As [`Episodes::on_timeout`], but chunks stay in flight, up to the sending `last`: if they are found lost, the timeout was for them too.
@@ -150,20 +192,66 @@ impl Episodes {
         self.on_timeout(path);
     }
 
-    /// Whether an episode lasts for a path.
-    pub(crate) fn is_recovering(&self, path: PathId) -> bool {
+    fn get(&self, path: PathId) -> Option<&Episode> {
         match self {
-            Self::Together(episode) => episode.exit.is_some(),
-            Self::Apart(all) => all
-                .get(path.index())
-                .is_some_and(|episode| episode.exit.is_some()),
+            Self::Together(episode) => Some(episode),
+            Self::Apart(all) => all.get(path.index()),
         }
     }
+
+    /// Whether losses of a path are being repaired.
+    pub(crate) fn is_recovering(&self, path: PathId) -> bool {
+        self.get(path).is_some_and(Episode::repairs)
+    }
+
+    /// Whether an episode lasts for a path, for losses or for marks.
+    pub(crate) fn lasts(&self, path: PathId) -> bool {
+        self.get(path).is_some_and(|episode| episode.exit.is_some())
+    }
+}
+
+fn of_path(all: &mut Vec<Episode>, path: PathId) -> &mut Episode {
+    if all.len() <= path.index() {
+        all.resize_with(path.index() + 1, Episode::default);
+    }
+    &mut all[path.index()]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn marks_and_losses_of_one_window_make_one_reduction() {
+        let path = PathId(0);
+        for mut episodes in [
+            Episodes::Together(Episode::default()),
+            Episodes::Apart(Vec::new()),
+        ] {
+            let apart = matches!(episodes, Episodes::Apart(_));
+            let settle = |episodes: &mut Episodes, to| {
+                episodes.begin();
+                episodes.on_cumulative(to);
+                episodes.on_settled(path, to);
+            };
+            let finish = |episodes: &mut Episodes, lost| match episodes {
+                Episodes::Together(episode) => episode.finish(lost, 20, true),
+                Episodes::Apart(_) => episodes.finish_path(path, lost, 20, true),
+            };
+            assert!(episodes.begin_for_marks(path, 10), "{apart}");
+            assert!(!episodes.begin_for_marks(path, 12), "one of the same window");
+            assert!(episodes.lasts(path) && !episodes.is_recovering(path));
+            settle(&mut episodes, 5);
+            assert_eq!(finish(&mut episodes, true), Phase::ReducedBefore, "for the marks");
+            assert!(episodes.is_recovering(path), "the loss is to be repaired");
+            settle(&mut episodes, 11);
+            assert!(!episodes.lasts(path));
+            assert_eq!(finish(&mut episodes, true), Phase::Reduced);
+            assert!(!episodes.begin_for_marks(path, 25), "losses hold off marks");
+            settle(&mut episodes, 21);
+            assert!(episodes.begin_for_marks(path, 25));
+        }
+    }
 
     const PATH: PathId = PathId(0);
 

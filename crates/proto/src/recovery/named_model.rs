@@ -501,7 +501,7 @@ impl Model {
             );
         }
         for (path, lane) in self.lanes.iter().enumerate() {
-            let recovers = self.ring.in_fast_recovery(PathId(path as u8));
+            let recovers = self.ring.is_recovering(PathId(path as u8));
             assert_eq!(recovers, lane.recovery_exit.is_some());
             self.check_flight(path);
         }

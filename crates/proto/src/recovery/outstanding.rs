@@ -8,6 +8,7 @@ mod acknowledged;
 mod chunk;
 mod given_up;
 mod lost;
+mod marked;
 mod named;
 mod outcome;
 mod rack;
@@ -156,11 +157,6 @@ impl Outstanding {
     /// Whether another chunk could still be reported by a gap block.
     pub(crate) fn has_room(&self) -> bool {
         (self.chunks.len() as u64) < MAX_AHEAD
-    }
-
-    #[cfg(any(test, feature = "fuzzing"))]
-    pub(crate) fn in_fast_recovery(&self, path: PathId) -> bool {
-        self.episodes.is_recovering(path)
     }
 
     pub(crate) fn chunk(&self, index: u64) -> &Chunk {

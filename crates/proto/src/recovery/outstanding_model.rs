@@ -481,7 +481,7 @@ impl Model {
         );
         for (path, lane) in (0..PATHS).zip(self.lanes) {
             let recovers = lane.recovery_exit.is_some() || self.recovery_exit.is_some();
-            assert_eq!(self.ring.in_fast_recovery(PathId(path)), recovers);
+            assert_eq!(self.ring.is_recovering(PathId(path)), recovers);
             self.check_flight(PathId(path));
         }
         let acked = self

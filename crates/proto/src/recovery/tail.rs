@@ -26,6 +26,8 @@ pub(crate) struct Tail {
     probe: Option<SendNo>,
     /// T3-rtx expired, and nothing from this sending on had left.
     timeout: Option<SendNo>,
+    /// Marks have reduced the window since, which nothing undoes.
+    marked: bool,
     /// The acknowledgement at hand acknowledges what left before the timeout and was not sent again; or it came too early for
     /// what was.
     late: bool,
@@ -56,8 +58,14 @@ impl Tail {
     /// T3-rtx expired, and the earliest chunk alone is retransmitted.
     pub(crate) fn on_timeout(&mut self, next: SendNo) {
         self.timeout = Some(next);
+        self.marked = false;
         self.probe = None;
         self.asked = false;
+    }
+
+    /// The window was reduced because packets were marked.
+    pub(crate) fn on_marked(&mut self) {
+        self.marked = true;
     }
 
     /// What T3-rtx did is final.
@@ -70,6 +78,7 @@ impl Tail {
         *self = Self {
             probe: self.probe,
             timeout: self.timeout,
+            marked: self.marked,
             duplicate: self.duplicate,
             asked: self.asked,
             ..Self::default()
@@ -128,7 +137,7 @@ impl Tail {
             repaired: self.repaired.take(),
             probe_spurious: self.probe_spurious,
             asks,
-            timeout_spurious,
+            timeout_spurious: timeout_spurious && !self.marked,
         }
     }
 }
@@ -195,6 +204,13 @@ mod tests {
         flight.push(7, true, Timestamp::ZERO, 100, 80);
         assert!(!ack(&mut tail, &mut flight, &[3], Arrival::Sending).asks);
         assert!(ack(&mut tail, &mut flight, &[1], Arrival::Sending).timeout_spurious);
+    }
+
+    #[test]
+    fn a_timeout_is_final_once_marks_have_reduced_the_window() {
+        let (mut tail, mut flight) = timed_out();
+        tail.on_marked();
+        assert!(!ack(&mut tail, &mut flight, &[3], Arrival::Earlier).timeout_spurious);
     }
 
     #[test]

@@ -173,7 +173,13 @@ impl Sender {
                 cx.paths.path_mut(path).on_sendings_lost(cx.now, lost);
             }
             self.apply_to_path(cx, path, &outcome.paths[index]);
-            if outcome.paths[index].phase == Phase::Reduced {
+            if self.sources.ecn.is_testing(path) {
+                let flight = &cx.paths.path(path).flight;
+                self.sources.ecn.on_acknowledged(path, flight, &outcome.lost);
+            }
+            if outcome.paths[index].phase.begins_repairs() {
+                let next = self.outstanding.next_index();
+                self.sources.ecn.on_reduced(path, next, false);
                 self.retransmit_at_once(cx, path);
             }
         }
@@ -227,7 +233,7 @@ impl Sender {
                 lost: outcome.lost_bytes,
                 marked: 0,
                 reduction,
-                recovering: outcome.phase == Phase::Recovering,
+                recovering: matches!(outcome.phase, Phase::Recovering | Phase::ReducedBefore),
                 advanced: outcome.advanced,
                 all_acked: path.flight.is_empty() && (split || self.outstanding.is_empty()),
                 application_limited: !self.wait.is_for_network(),

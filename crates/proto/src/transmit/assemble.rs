@@ -8,6 +8,8 @@ use anabranch_wire::packet::{COMMON_HEADER_LEN, CommonHeader, PacketWriter};
 use super::eligibility::DataTurn;
 use super::{Cx, DataPhase, Sender, Transmit};
 use crate::control::ControlQueue;
+use crate::ecn::EcnCodepoint;
+use crate::negotiation::Capabilities;
 use crate::path::{PathId, PathState};
 use crate::receive::Receiver;
 
@@ -24,6 +26,15 @@ struct Batch {
     path: PathId,
     /// No packet may be longer than the first.
     max_len: usize,
+    ecn: EcnCodepoint,
+}
+
+/// A packet that was appended to the buffer.
+#[derive(Clone, Copy)]
+struct Built {
+    path: PathId,
+    len: usize,
+    ecn: EcnCodepoint,
 }
 
 /// What control chunks went into a packet, as far as others may follow them.
@@ -91,6 +102,7 @@ impl Assembler<'_> {
                 len: reply.packet.len(),
                 segment_size: None,
                 may_fragment: reply.packet.len() > cx.paths.path(cx.paths.last_arrival).pmtu.max_packet(),
+                ecn: EcnCodepoint::NotEct,
             });
         }
         if cx.phase == DataPhase::Closed {
@@ -107,10 +119,20 @@ impl Assembler<'_> {
                 len: packet.len(),
                 segment_size: None,
                 may_fragment: false,
+                ecn: EcnCodepoint::NotEct,
             });
         }
         self.search = Search::Open;
-        let (path, first) = self.build_packet(cx, buffer, None)?;
+        let Built {
+            path,
+            len: first,
+            ecn,
+        } = self.build_packet(cx, buffer, None)?;
+        let batch = Batch {
+            path,
+            max_len: first,
+            ecn,
+        };
         let mut len = first;
         let mut count = 1;
         // A packet for IP to fragment stays alone: the others are to fit the path.
@@ -120,7 +142,7 @@ impl Assembler<'_> {
             max_datagrams
         };
         while count < most && len + first <= MAX_BATCH {
-            let Some((_, next)) = self.build_packet(cx, buffer, Some(Batch { path, max_len: first })) else {
+            let Some(Built { len: next, .. }) = self.build_packet(cx, buffer, Some(batch)) else {
                 break;
             };
             len += next;
@@ -139,16 +161,12 @@ impl Assembler<'_> {
             len,
             segment_size,
             may_fragment: first > to.pmtu.max_packet(),
+            ecn,
         })
     }
 
-    /// Appends one packet, if anything is to be sent; answers its path and length.
-    fn build_packet(
-        &mut self,
-        cx: &mut Cx<'_>,
-        buffer: &mut Vec<u8>,
-        batch: Option<Batch>,
-    ) -> Option<(PathId, usize)> {
+    /// Appends one packet, if anything is to be sent.
+    fn build_packet(&mut self, cx: &mut Cx<'_>, buffer: &mut Vec<u8>, batch: Option<Batch>) -> Option<Built> {
         self.sender.drop_expired(cx);
         let turn = self.sender.next_turn(cx);
         let Some(id) = self.next_path(cx, turn) else {
@@ -157,17 +175,20 @@ impl Assembler<'_> {
             }
             return None;
         };
+        let may_mark = self.sender.may_mark(cx, id, turn)
+            && self.control.has_only(|chunk| matches!(chunk, Chunk::Cwr(_)));
         if let Some(batch) = batch {
             // A packet with a notice is longer than one without: a batch of such packets begins with one.
             let longer = batch.max_len < cx.paths.path(id).pmtu.max_packet();
             if batch.path != id
+                || batch.ecn.is_capable() != may_mark
                 || self.control_exceeds(batch.max_len)
                 || (longer && self.sender.notice_due(cx, id))
             {
                 return None;
             }
         }
-        self.fill_packet(cx, buffer, id, turn, batch)
+        self.fill_packet(cx, buffer, id, turn, batch, may_mark)
     }
 
     /// Appends a packet for `id`, if there is anything for it. By itself, so that it costs little to find nothing to send.
@@ -179,7 +200,8 @@ impl Assembler<'_> {
         id: PathId,
         turn: Option<DataTurn>,
         batch: Option<Batch>,
-    ) -> Option<(PathId, usize)> {
+        may_mark: bool,
+    ) -> Option<Built> {
         let max_packet = cx.paths.path(id).pmtu.max_packet();
         let max_len = match batch {
             Some(batch) => batch.max_len,
@@ -194,6 +216,7 @@ impl Assembler<'_> {
             header.verification_tag = VerificationTag(0);
         }
         let mut packet = PacketWriter::new(buffer, header, max_len);
+        let mut ecn = EcnCodepoint::NotEct;
         let control = self.push_control(id, &mut packet);
         if control != ControlPushed::Alone {
             let may_carry_data =
@@ -208,6 +231,9 @@ impl Assembler<'_> {
                 if self.sender.push_data(cx, turn, &mut packet) {
                     self.search = Search::ProbeDue;
                 }
+                if cx.capabilities.has(Capabilities::ECN) && self.sender.note_marking(cx, id, may_mark) {
+                    ecn = EcnCodepoint::Ect0;
+                }
                 self.sender.note_probe(cx, id);
                 let starved = self.sender.was_starved();
                 cx.paths.path_mut(id).on_packet_sent(cx.now, starved);
@@ -218,7 +244,11 @@ impl Assembler<'_> {
             packet.discard();
             return None;
         }
-        Some((id, packet.finish()))
+        Some(Built {
+            path: id,
+            len: packet.finish(),
+            ecn,
+        })
     }
 
     /// The path of the next packet: of the first control chunk, else of a SACK that is due, else of data.
@@ -323,6 +353,7 @@ impl Assembler<'_> {
         });
         cx.counters.gap_blocks_sent += blocks as u64;
         cx.counters.sacks_sent += 1;
+        self.sender.push_echoes(cx, packet);
     }
 
     /// Adds a COOP-SACK to a packet for `id`; `own` if it is not the copy of one that left by another path.
@@ -335,6 +366,7 @@ impl Assembler<'_> {
                 });
         cx.counters.gap_blocks_sent += blocks as u64;
         cx.counters.sacks_sent += 1;
+        self.sender.push_echoes(cx, packet);
         let active = cx.paths.iter().filter(|path| path.state == PathState::Active);
         let others = active.map(|path| path.id).filter(|other| own && *other != id);
         self.receiver.on_copied(id, others);

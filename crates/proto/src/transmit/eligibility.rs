@@ -271,6 +271,7 @@ impl Sender {
             return false;
         }
         self.outstanding.reschedule(index, cx.paths);
+        self.sources.ecn.on_withdrawn(path, &cx.paths.path(path).flight);
         cx.counters.chunks_rescheduled += 1;
         let path = cx.paths.path_mut(path);
         if path.flight.is_empty() {

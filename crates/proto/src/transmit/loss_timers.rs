@@ -74,6 +74,7 @@ impl Sender {
         if cx.phase.sends_data() && self.next_payload_len(cx).is_some_and(|len| len <= left) {
             cx.paths.path_mut(id).probe_now = true;
         } else if self.outstanding.retransmit_as_probe(id, &judge, cx.paths) {
+            self.sources.ecn.on_withdrawn(id, &cx.paths.path(id).flight);
             let to = match self.outstanding.first_lost() {
                 Some(index) => self.retransmission_path(cx, index),
                 None => id,

@@ -6,6 +6,7 @@
 mod abandonment;
 mod acknowledgement;
 mod assemble;
+mod congestion_echo;
 mod data;
 mod eligibility;
 mod loss_timers;
@@ -23,6 +24,7 @@ use eligibility::Wait;
 pub(crate) use peer_window::PeerWindow;
 
 use crate::config::Config;
+use crate::ecn::EcnCodepoint;
 use crate::event::Undelivered;
 use crate::extension::ControlSources;
 use crate::message::{AbandonPolicy, Persistence};
@@ -49,6 +51,11 @@ pub struct Transmit {
     /// Whether routers, or the system itself, may fragment the packet (RFC 9260 §7.3): a chunk that has its TSN already and
     /// no longer fits the path. All others are to be sent with "don't fragment", as path MTU discovery wants.
     pub may_fragment: bool,
+    /// The codepoint of all its packets. ECT(0) if ECN was negotiated, the path is not known to drop such packets, and the packets
+    /// have DATA chunks that leave for the first time, with nothing else but acknowledgements, CWR and what rides with data. All others are
+    /// Not-ECT: set-up, heartbeats and other control chunks, retransmissions (RFC 3168 §6.1.5), probes of a closed window (§6.1.6)
+    /// and of the path MTU.
+    pub ecn: EcnCodepoint,
 }
 
 /// What the state of the association lets the sender do (RFC 9260 §4).
@@ -180,6 +187,7 @@ impl Sender {
                 self.sources.notices.enable(distance, format);
             }
         }
+        self.sources.ecn.set_enabled(capabilities.has(Capabilities::ECN));
         self.sources.forward.set_format(format);
         self.queue.set_format(format);
         let unsent = self.queue.set_stream_count(negotiated.outbound_streams);

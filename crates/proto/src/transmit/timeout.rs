@@ -49,6 +49,8 @@ impl Sender {
             path.on_sendings_lost(cx.now, gone.into_iter());
         }
         if !dropped {
+            let next = self.outstanding.next_index();
+            self.sources.ecn.on_timeout(id, &path.flight, next);
             path.single_packet = true;
             path.control.on_report(&Report {
                 now: cx.now,
@@ -98,6 +100,7 @@ impl Sender {
         for index in 0..cx.paths.len() {
             let id = PathId(index as u8);
             self.outstanding.on_timeout(id, cx.paths);
+            self.sources.ecn.on_withdrawn(id, &cx.paths.path(id).flight);
             cx.paths.path_mut(id).t3 = None;
         }
     }

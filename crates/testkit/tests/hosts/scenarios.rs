@@ -5,8 +5,8 @@ use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
 
 use anabranch_proto::{
-    AssociationState, Config, ConnectOptions, Endpoint, Event, Handling, PathId, PathRequestError, PathState,
-    SendOptions, StreamId, VerificationTag,
+    AssociationState, Config, ConnectOptions, EcnCodepoint, Endpoint, Event, Handling, PathId,
+    PathRequestError, PathState, SendOptions, StreamId, VerificationTag,
 };
 use anabranch_testkit::{FromEndpoint, PORT, Script, quiet, state_cookie};
 use anabranch_wire::cause::Causes;
@@ -136,7 +136,9 @@ fn without_a_known_local_address_no_path_is_added() {
         VerificationTag(0),
         &[Chunk::Init(peer.init(listing(&[R1, R2, R6])))],
     );
-    let Handling::Reply(reply) = endpoint.handle_datagram(now, None, remote, init.into()) else {
+    let Handling::Reply(reply) =
+        endpoint.handle_datagram(now, None, remote, init.into(), EcnCodepoint::NotEct)
+    else {
         panic!("INIT ACK")
     };
     let packet = anabranch_wire::packet::Packet::parse(reply.packet).expect("it is right");
@@ -149,7 +151,9 @@ fn without_a_known_local_address_no_path_is_added() {
         cookie: state_cookie(&ack),
     });
     let echo = peer.packet(ack.initiate_tag, &[echo]);
-    let Handling::Accept(_, association) = endpoint.handle_datagram(now, None, remote, echo.into()) else {
+    let Handling::Accept(_, association) =
+        endpoint.handle_datagram(now, None, remote, echo.into(), EcnCodepoint::NotEct)
+    else {
         panic!("an association")
     };
     let paths = association.stats().paths;

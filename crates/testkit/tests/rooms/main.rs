@@ -23,8 +23,9 @@ const ROOMS: [&[&str]; 8] = [
 
 /// Files of no room: types that several rooms, or the application and a room, hand to each other. All rooms may import them. They
 /// themselves import only the vocabulary and the first group of rooms.
-const VOCABULARY: [&str; 11] = [
+const VOCABULARY: [&str; 12] = [
     "controller",
+    "ecn",
     "error",
     "event",
     "icmp",

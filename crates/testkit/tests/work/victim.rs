@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use anabranch_proto::{Association, AssociationId, Config, Handling, SendOptions, StreamId};
+use anabranch_proto::{Association, AssociationId, Config, EcnCodepoint, Handling, SendOptions, StreamId};
 use anabranch_testkit::Script;
 use anabranch_wire::chunk::{Chunk, EncodeChunk, GapAckBlock, NrSackWriter, SackWriter, kind, own_kind};
 use anabranch_wire::parameter::{Parameter, ParametersBuilder};
@@ -75,7 +75,10 @@ impl Victim {
     pub(crate) fn handle(&mut self, datagram: Bytes) {
         let (now, remote) = (self.script.now(), self.script.remote);
         let host = self.script.host_mut();
-        match host.endpoint_mut().handle_datagram(now, None, remote, datagram) {
+        match host
+            .endpoint_mut()
+            .handle_datagram(now, None, remote, datagram, EcnCodepoint::NotEct)
+        {
             Handling::Deliver(id, inbound) => {
                 host.association_mut(id)
                     .expect("it is there")

@@ -8,6 +8,7 @@
 mod authentication;
 mod cookie;
 mod data;
+mod ecn;
 mod error;
 mod forward_tsn;
 mod heartbeat;
@@ -26,6 +27,7 @@ pub use authentication::{Asconf, AsconfAck, Auth};
 use bytes::Bytes;
 pub use cookie::CookieEcho;
 pub use data::{Data, DataWriter};
+pub use ecn::{Cwr, Ecne};
 pub use error::{Abort, ErrorChunk};
 pub use forward_tsn::{ForwardTsn, IForwardTsn, SkippedMessage, SkippedStream};
 pub use heartbeat::{Heartbeat, HeartbeatAck};
@@ -79,6 +81,10 @@ pub mod kind {
     pub const COOKIE_ECHO: u8 = 10;
     /// RFC 9260 §3.3.12.
     pub const COOKIE_ACK: u8 = 11;
+    /// draft-stewart-tsvwg-sctpecn.
+    pub const ECNE: u8 = 12;
+    /// draft-stewart-tsvwg-sctpecn.
+    pub const CWR: u8 = 13;
     /// RFC 9260 §3.3.13.
     pub const SHUTDOWN_COMPLETE: u8 = 14;
     /// RFC 4895 §4.
@@ -345,6 +351,10 @@ chunks! {
     Error(ErrorChunk) = kind::ERROR,
     /// Returns the state cookie.
     CookieEcho(CookieEcho) = kind::COOKIE_ECHO,
+    /// Reports packets that are marked "congestion experienced".
+    Ecne(Ecne) = kind::ECNE,
+    /// Answers an ECNE.
+    Cwr(Cwr) = kind::CWR,
     /// Completes an orderly end.
     ShutdownComplete(ShutdownComplete) = kind::SHUTDOWN_COMPLETE,
     /// Authenticates the chunks behind it.

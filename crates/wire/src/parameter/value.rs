@@ -78,6 +78,8 @@ pub enum Parameter {
         /// How many.
         count: u16,
     },
+    /// 0x8000: the sender supports ECN (draft-stewart-tsvwg-sctpecn).
+    EcnCapable,
     /// 0x8001: a checksum of zero is accepted if this method finds errors (RFC 9653 §4).
     ZeroChecksumAcceptable {
         /// 1 is DTLS.
@@ -162,6 +164,7 @@ impl Parameter {
             Self::ReConfigResponse { .. } => 16,
             Self::AddOutgoing { .. } => 17,
             Self::AddIncoming { .. } => 18,
+            Self::EcnCapable => 0x8000,
             Self::ZeroChecksumAcceptable { .. } => 0x8001,
             Self::Random(_) => 0x8002,
             Self::ChunkList(_) => 0x8003,
@@ -264,6 +267,7 @@ impl Parameter {
                     Self::AddIncoming { request, count }
                 }
             }
+            0x8000 => Self::EcnCapable,
             0x8001 => Self::ZeroChecksumAcceptable {
                 method: reader.u32()?,
             },
@@ -359,7 +363,7 @@ impl Parameter {
                 put_u32(*correlation);
                 out.extend_from_slice(bytes);
             }
-            Self::ForwardTsnSupported | Self::Unknown(_) => {}
+            Self::EcnCapable | Self::ForwardTsnSupported | Self::Unknown(_) => {}
         }
     }
 }
@@ -405,6 +409,7 @@ mod tests {
             &[0x80, 8, 0, 6, 64, 192],
             &Parameter::SupportedExtensions(Bytes::from_static(&[64, 192])),
         );
+        check(&[0x80, 0, 0, 4], &Parameter::EcnCapable);
         check(&[0xC0, 0, 0, 4], &Parameter::ForwardTsnSupported);
         check(
             &[0, 17, 0, 12, 0, 0, 0, 1, 0, 5, 0, 0],

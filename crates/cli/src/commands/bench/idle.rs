@@ -5,7 +5,9 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use anabranch_proto::{Association, AssociationId, ConnectOptions, Endpoint, Handling, Timestamp};
+use anabranch_proto::{
+    Association, AssociationId, ConnectOptions, EcnCodepoint, Endpoint, Handling, Timestamp,
+};
 use bytes::Bytes;
 
 use super::meter::cpu_time;
@@ -88,7 +90,10 @@ impl End {
     }
 
     fn input(&mut self, now: Timestamp, from: SocketAddr, packet: Bytes, wire: &mut VecDeque<Carried>) {
-        match self.endpoint.handle_datagram(now, None, from, packet) {
+        match self
+            .endpoint
+            .handle_datagram(now, None, from, packet, EcnCodepoint::NotEct)
+        {
             Handling::Done => {}
             Handling::Reply(reply) => {
                 wire.push_back((now + DELAY, self.address, reply.destination, reply.packet));

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anabranch_proto::{
-    Association, AssociationId, ConnectOptions, Endpoint, Handling, SendOptions, Timestamp,
+    Association, AssociationId, ConnectOptions, EcnCodepoint, Endpoint, Handling, SendOptions, Timestamp,
 };
 use bytes::{Bytes, BytesMut};
 
@@ -83,7 +83,10 @@ impl Side {
 
     /// Takes a packet from the other end.
     fn input(&mut self, now: Timestamp, packet: Bytes, answers: &mut VecDeque<Bytes>) {
-        match self.endpoint.handle_datagram(now, None, self.peer, packet) {
+        match self
+            .endpoint
+            .handle_datagram(now, None, self.peer, packet, EcnCodepoint::NotEct)
+        {
             Handling::Done => {}
             Handling::Reply(reply) => answers.push_back(reply.packet),
             Handling::Deliver(_, inbound) => {

@@ -73,7 +73,7 @@ impl Seen {
                     "{:>12}, {:>9} acknowledged{condition}, {}",
                     units::rate(*bytes, took),
                     messages_per_second(bytes / size, took),
-                    by_path::losses(lost(paths), timeout + fast),
+                    by_path::losses(lost(paths), timeout + fast, marked(paths)),
                 );
                 let mut lines = vec![first];
                 lines.extend(by_path::interval_lines(paths));
@@ -111,7 +111,7 @@ impl Seen {
                 "side": "sender", "bytes": bytes, "messages": bytes / size,
                 "bits_per_second": units::bits_per_second(*bytes, took),
                 "messages_per_second": per_second(bytes / size, took),
-                "retransmissions": { "timeout": timeout, "fast": fast }, "lost": lost(paths),
+                "retransmissions": { "timeout": timeout, "fast": fast }, "lost": lost(paths), "marked": marked(paths),
                 "srtt_ms": srtt.map(millis), "cwnd_bytes": cwnd,
                 "bytes_by_path": paths.iter().map(|path| path.bytes).collect::<Vec<_>>(),
                 "paths": paths.iter().map(PathInterval::to_json).collect::<Vec<_>>(),
@@ -128,6 +128,11 @@ impl Seen {
             }),
         }
     }
+}
+
+/// Packets marked on all paths.
+fn marked(paths: &[PathInterval]) -> u64 {
+    paths.iter().map(|path| path.marked).sum()
 }
 
 /// Chunks found lost on all paths.
@@ -353,6 +358,13 @@ fn table(plan: &Plan, outcome: &Outcome) -> Table {
     row("retransmitted after a timeout", &|s| s.timeout.to_string(), &none);
     row("retransmitted by fast retransmit", &|s| s.fast.to_string(), &none);
     row("spurious retransmissions", &|s| s.spurious.to_string(), &none);
+    let marked = |sent: &Sent| sent.paths.iter().map(|path| path.marked).sum::<u64>();
+    if outcome
+        .flows()
+        .any(|(_, flow)| flow.sent.as_ref().is_some_and(|sent| marked(sent) > 0))
+    {
+        row("packets marked by queues", &|s| marked(s).to_string(), &none);
+    }
     row(
         "smoothed RTT",
         &|s| s.srtt.map_or("?".to_owned(), units::duration),

@@ -127,7 +127,7 @@ impl Judge {
         let room = |path: &Path| Room {
             flight: path.flight.bytes(),
             window: path.control.window(),
-            exempt: path.probe_now || outstanding.in_fast_recovery(path.id),
+            exempt: path.probe_now || outstanding.is_recovering(path.id),
         };
         BeforeSending(association.paths.iter().map(room).collect())
     }
@@ -213,7 +213,7 @@ fn check_flights(association: &Association) {
 /// Steps that may find losses.
 impl Judge {
     pub(super) fn before(&mut self, association: &Association) -> Before {
-        let recovering = |path: &Path| association.sender.outstanding.in_fast_recovery(path.id);
+        let recovering = |path: &Path| association.sender.outstanding.is_recovering(path.id);
         Before {
             open: in_flight(association),
             recovering: association.paths.iter().map(recovering).collect(),

@@ -118,10 +118,10 @@ impl Outstanding {
             let lost = outcome.paths.iter().any(|path| path.lost > 0);
             let last = self.base + self.chunks.len() as u64 - 1;
             let phase = episode.finish(lost, last, holds);
-            outcome.recoveries = u32::from(phase == Phase::Reduced);
+            outcome.recoveries = u32::from(phase.begins_repairs());
             for (path, result) in paths.iter_mut().zip(&mut outcome.paths) {
                 result.phase = match phase {
-                    Phase::Reduced if result.lost == 0 => Phase::Open,
+                    Phase::Reduced | Phase::ReducedBefore if result.lost == 0 => Phase::Open,
                     phase => phase,
                 };
                 result.advanced = outcome.cumulative_moved;
@@ -138,7 +138,7 @@ impl Outstanding {
                 }
                 let lost = result.lost > 0 || result.repaired_by_probe;
                 result.phase = self.episodes.finish_path(path.id, lost, last, holds);
-                outcome.recoveries += u32::from(result.phase == Phase::Reduced);
+                outcome.recoveries += u32::from(result.phase.begins_repairs());
                 path.flight.settle();
                 result.advanced = path.flight.progress().in_order;
                 result.restarts_t3 |= restart == T3Restart::EarliestInFlight && path.flight.earliest_moved();

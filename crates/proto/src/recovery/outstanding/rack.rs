@@ -49,7 +49,7 @@ impl Outstanding {
         lost: &[(PathId, SendNo, usize)],
         result: &mut PathOutcome,
     ) {
-        let before = self.episodes.is_recovering(path.id);
+        let before = self.episodes.lasts(path.id);
         let timed_out = self.episodes.is_timed_out(path.id);
         let (tail, undo) = self.tail(path.id);
         let verdict = tail.finish(&path.flight);

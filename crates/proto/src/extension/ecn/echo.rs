@@ -1,0 +1,111 @@
+//! Marks that are reported to the sender: one report for each path, repeated until a CWR answers it.
+
+use anabranch_wire::Tsn;
+use anabranch_wire::chunk::Cwr;
+
+use crate::path::PathId;
+use crate::seq::extend_tsn;
+
+/// Whether `tsn` is not before `other`, by serial number arithmetic.
+fn reaches(tsn: Tsn, other: Tsn) -> bool {
+    /// Far from zero, so that both directions have room.
+    const MIDDLE: u64 = 1 << 40;
+    let other = extend_tsn(other, MIDDLE);
+    extend_tsn(tsn, other) >= other
+}
+
+/// The lowest TSN of the newest marked packet, and how many there were since the last CWR.
+type Record = (Tsn, u32);
+
+/// What is to be reported of each path, by its number.
+#[derive(Debug, Default)]
+pub(super) struct Echo(Vec<Option<Record>>);
+
+impl Echo {
+    /// A marked packet with new data came; `tsn` is the lowest of its new TSNs. Answers whether nothing was reported of its path.
+    ///
+    /// The report names the newest such packet, as FreeBSD and Linux do it: if it named the oldest and its CWR was lost, the sender would
+    /// take marks of later round trips for marks of the one that it answered already.
+    pub(super) fn on_marked(&mut self, path: PathId, tsn: Tsn) -> bool {
+        if self.0.len() <= path.index() {
+            self.0.resize(path.index() + 1, None);
+        }
+        match &mut self.0[path.index()] {
+            Some((newest, marked)) => {
+                *marked = marked.saturating_add(1);
+                if reaches(tsn, *newest) {
+                    *newest = tsn;
+                }
+                false
+            }
+            none => {
+                *none = Some((tsn, 1));
+                true
+            }
+        }
+    }
+
+    /// A CWR came by a path: it answers the report of this path, or of all if it says so or there is one only.
+    pub(super) fn on_cwr(&mut self, path: PathId, cwr: &Cwr) {
+        let any = cwr.overrides || self.due().count() == 1;
+        for (index, echo) in self.0.iter_mut().enumerate() {
+            if any || index == path.index() {
+                echo.take_if(|(newest, _)| reaches(cwr.tsn, *newest));
+            }
+        }
+    }
+
+    pub(super) fn due(&self) -> impl Iterator<Item = Record> {
+        self.0.iter().copied().flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cwr(tsn: u32, overrides: bool) -> Cwr {
+        Cwr {
+            tsn: Tsn(tsn),
+            overrides,
+            same_window: false,
+        }
+    }
+
+    fn due(echo: &Echo) -> Vec<(u32, u32)> {
+        echo.due().map(|(tsn, marked)| (tsn.0, marked)).collect()
+    }
+
+    #[test]
+    fn the_newest_packet_and_the_count_are_reported_until_a_cwr_covers_them() {
+        let mut echo = Echo::default();
+        let path = PathId(1);
+        assert!(echo.on_marked(path, Tsn(u32::MAX)));
+        assert!(!echo.on_marked(path, Tsn(3)));
+        assert!(!echo.on_marked(path, Tsn(u32::MAX - 4)), "late");
+        assert_eq!(due(&echo), [(3, 3)]);
+        echo.on_cwr(path, &cwr(u32::MAX, false));
+        assert_eq!(due(&echo), [(3, 3)], "an answer to an earlier report");
+        echo.on_cwr(path, &cwr(3, false));
+        assert_eq!(due(&echo), []);
+        assert!(echo.on_marked(path, Tsn(9)));
+        assert_eq!(due(&echo), [(9, 1)]);
+    }
+
+    #[test]
+    fn a_cwr_answers_its_own_path_unless_it_overrides() {
+        let mut echo = Echo::default();
+        echo.on_marked(PathId(0), Tsn(5));
+        echo.on_marked(PathId(2), Tsn(6));
+        echo.on_cwr(PathId(0), &cwr(9, false));
+        assert_eq!(due(&echo), [(6, 1)]);
+        echo.on_marked(PathId(0), Tsn(7));
+        echo.on_cwr(PathId(1), &cwr(9, false));
+        assert_eq!(due(&echo), [(7, 1), (6, 1)]);
+        echo.on_cwr(PathId(1), &cwr(9, true));
+        assert_eq!(due(&echo), []);
+        echo.on_marked(PathId(0), Tsn(10));
+        echo.on_cwr(PathId(1), &cwr(10, false));
+        assert_eq!(due(&echo), [], "the only one");
+    }
+}

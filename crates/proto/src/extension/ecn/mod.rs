@@ -1,0 +1,229 @@
+//! Explicit Congestion Notification (RFC 3168; draft-stewart-tsvwg-sctpecn): queues mark packets "congestion experienced" (CE) instead of
+//! dropping them, the receiver reports the marks in ECNE chunks, and the sender reduces its window and answers with CWR.
+//!
+//! As a receiver: what is to be reported (`echo`). As a sender: whether packets of a path may leave as ECN-capable (`validation`),
+//! which path a TSN left by (`routes`), and whether a report is to reduce the window of that path (here). What follows for windows and
+//! chunks is in `transmit/congestion_echo.rs`.
+
+mod echo;
+mod routes;
+#[cfg(test)]
+mod tests;
+mod validation;
+
+use core::time::Duration;
+
+use anabranch_wire::Tsn;
+use anabranch_wire::chunk::{Cwr, Ecne};
+
+use crate::ecn::EcnState;
+use crate::path::{Flight, PathId, SendNo};
+use crate::seq::ExtendedTsn;
+use crate::stats::EcnPathStats;
+use crate::time::Timestamp;
+use echo::Echo;
+use routes::Routes;
+use validation::Validation;
+
+/// What an ECNE means for the sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Marks {
+    /// The path that the marked packet took.
+    pub(crate) path: PathId,
+    /// Marked packets that no ECNE had reported before.
+    pub(crate) news: u32,
+    /// Whether the packet left after the last reduction of the window of its path.
+    pub(crate) reduces: bool,
+}
+
+/// ECN as a sender, on one path.
+#[derive(Debug, Default)]
+struct Marked {
+    validation: Validation,
+    sent: u64,
+    marked: u64,
+    reductions: u64,
+    /// The next TSN when the window was last reduced: a mark of a packet before is of the same round trip.
+    reduced_before: ExtendedTsn,
+    /// The newest TSN that the peer reported, and its count then.
+    last: (ExtendedTsn, u32),
+    /// When a CWR was last sent by this path.
+    answered: Option<Timestamp>,
+}
+
+impl Marked {
+    /// How many marks a report has that none had before. The count begins again when the peer receives a CWR, and then the peer
+    /// reports a later TSN: a count of an earlier one is old.
+    fn news(&mut self, tsn: ExtendedTsn, count: u32) -> u32 {
+        let (last_tsn, last_count) = self.last;
+        let news = if tsn < last_tsn {
+            return 0;
+        } else if count > last_count {
+            count - last_count
+        } else if tsn > last_tsn {
+            count
+        } else {
+            return 0;
+        };
+        self.last = (tsn, count);
+        news
+    }
+}
+
+/// ECN of an association, in both directions.
+#[derive(Debug, Default)]
+pub(crate) struct Ecn {
+    enabled: bool,
+    echo: Echo,
+    routes: Routes,
+    paths: Vec<Marked>,
+}
+
+/// Receiving.
+impl Ecn {
+    /// A marked packet with new data came by a path; `tsn` is the lowest of its new TSNs. Answers whether it is the first since the
+    /// last CWR, and so is to be reported at once.
+    pub(crate) fn on_ce(&mut self, path: PathId, tsn: Tsn) -> bool {
+        self.enabled && self.echo.on_marked(path, tsn)
+    }
+
+    /// The sender has answered.
+    pub(crate) fn on_cwr(&mut self, path: PathId, cwr: &Cwr) {
+        self.echo.on_cwr(path, cwr);
+    }
+
+    /// What is reported with each acknowledgement until it is answered.
+    pub(crate) fn echoes(&self) -> impl Iterator<Item = Ecne> {
+        self.echo.due().map(|(tsn, marked)| Ecne {
+            tsn,
+            marked: Some(marked),
+        })
+    }
+}
+
+/// Sending.
+impl Ecn {
+    /// Whether both ends support it.
+    pub(crate) fn set_enabled(&mut self, enabled: bool) {
+        self.enabled = enabled;
+    }
+
+    fn path(&mut self, path: PathId) -> &mut Marked {
+        if self.paths.len() <= path.index() {
+            self.paths.resize_with(path.index() + 1, Marked::default);
+        }
+        &mut self.paths[path.index()]
+    }
+
+    /// Whether a packet with nothing but new data may leave a path as ECN-capable.
+    #[inline]
+    pub(crate) fn may_mark(&self, path: PathId) -> bool {
+        let allows = |marked: &Marked| marked.validation.allows();
+        self.enabled && self.paths.get(path.index()).is_none_or(allows)
+    }
+
+    /// A packet with new data left: its first TSN and, if it is ECN-capable, its sendings.
+    pub(crate) fn on_sent(&mut self, path: PathId, first: ExtendedTsn, capable: Option<(SendNo, SendNo)>) {
+        if !self.enabled {
+            return;
+        }
+        self.routes.note(first, path);
+        if let Some(sendings) = capable {
+            let marked = self.path(path);
+            marked.sent += 1;
+            marked.validation.on_sent(sendings);
+        }
+    }
+
+    /// Whether acknowledgements of a path are looked at.
+    #[inline]
+    pub(crate) fn is_testing(&self, path: PathId) -> bool {
+        let marked = self.paths.get(path.index());
+        marked.is_some_and(|marked| marked.validation.state() == EcnState::Testing)
+    }
+
+    /// An acknowledgement was handled, which found these sendings lost.
+    pub(crate) fn on_acknowledged(
+        &mut self,
+        path: PathId,
+        flight: &Flight,
+        lost: &[(PathId, SendNo, usize)],
+    ) {
+        let is_lost = |no| lost.iter().any(|(on, lost, _)| *on == path && *lost == no);
+        self.path(path).validation.on_acknowledged(flight, is_lost);
+    }
+
+    /// Sendings left the flight of a path though nothing says that they were lost.
+    pub(crate) fn on_withdrawn(&mut self, path: PathId, flight: &Flight) {
+        if self.is_testing(path) {
+            self.path(path).validation.on_withdrawn(flight);
+        }
+    }
+
+    /// T3-rtx expired for a path; `next` is the next TSN.
+    pub(crate) fn on_timeout(&mut self, path: PathId, flight: &Flight, next: ExtendedTsn) {
+        if self.enabled {
+            let marked = self.path(path);
+            marked.reduced_before = next;
+            marked.validation.on_timeout(flight);
+        }
+    }
+
+    /// The window of a path was reduced for losses, or for marks; `next` is the next TSN.
+    pub(crate) fn on_reduced(&mut self, path: PathId, next: ExtendedTsn, by_marks: bool) {
+        if self.enabled {
+            let marked = self.path(path);
+            marked.reduced_before = next;
+            marked.reductions += u64::from(by_marks);
+        }
+    }
+
+    /// The peer reports marks, the last one of a packet with the TSN `tsn`, which was sent. `None` if it is not known any more by which
+    /// path that left.
+    pub(crate) fn on_marks(&mut self, tsn: ExtendedTsn, count: u32) -> Option<Marks> {
+        let path = self.routes.of(tsn)?;
+        let marked = self.path(path);
+        let news = marked.news(tsn, count.max(1));
+        marked.marked += u64::from(news);
+        if marked.marked > marked.sent {
+            marked.validation.fail();
+        }
+        let counts = marked.validation.state() != EcnState::Failed;
+        Some(Marks {
+            path,
+            news: if counts { news } else { 0 },
+            reduces: counts && tsn >= marked.reduced_before,
+        })
+    }
+
+    /// Whether a report is answered by a path now. The peer repeats it until the CWR arrives, which takes a round trip: then one answer is
+    /// enough for all repeats, unless the window was `reduced`.
+    pub(crate) fn answers(
+        &mut self,
+        path: PathId,
+        reduced: bool,
+        now: Timestamp,
+        round_trip: Duration,
+    ) -> bool {
+        let answered = &mut self.path(path).answered;
+        let answers = reduced || answered.is_none_or(|at| now >= at + round_trip);
+        if answers {
+            *answered = Some(now);
+        }
+        answers
+    }
+
+    pub(crate) fn stats(&self, path: PathId) -> EcnPathStats {
+        if !self.enabled {
+            return EcnPathStats::default();
+        }
+        let begun = Marked::default();
+        let marked = self.paths.get(path.index()).unwrap_or(&begun);
+        EcnPathStats {
+            state: marked.validation.state(),
+            packets_sent: marked.sent,
+            packets_marked: marked.marked,
+            reductions: marked.reductions,
+        }
+    }
+}
