@@ -80,7 +80,10 @@ fn no_probe_leaves_in_recovery() {
     }
     assert!(sent_flat(&mut script).contains(&acked));
     time_out(&mut script);
-    assert_eq!((counters(&script).timeouts, counters(&script).tail_loss_probes), (1, 0));
+    assert_eq!(
+        (counters(&script).timeouts, counters(&script).tail_loss_probes),
+        (1, 0)
+    );
 }
 
 // A → DATA 0 … n → Z

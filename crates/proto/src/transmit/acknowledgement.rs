@@ -163,7 +163,9 @@ impl Sender {
     pub(super) fn apply_outcome(&mut self, cx: &mut Cx<'_>, outcome: &AckOutcome) {
         cx.counters.fast_recoveries += u64::from(outcome.recoveries);
         // Undone is what came before the losses found now: these reduce the window that the undo restores.
-        self.undo_reductions(cx);
+        if self.outstanding.uses_rack() {
+            self.undo_reductions(cx);
+        }
         for index in 0..cx.paths.len() {
             let path = PathId(index as u8);
             if outcome.paths[index].lost > 0 {
