@@ -1,6 +1,7 @@
 //! A controller together with what must hold of it, whatever the network does: for the models that drive it.
 
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use super::AnyController;
 use crate::config::Config;
@@ -19,26 +20,23 @@ pub(crate) enum Told {
     Undone,
 }
 
-/// What the controllers of one side were told since somebody looked, for each path in the order in which the paths were made.
-pub(crate) type Log = Arc<Mutex<Vec<Vec<Told>>>>;
+/// What the controllers of one side were told since somebody looked, each with the number of its path in the order in which the paths were
+/// made.
+pub(crate) type Log = Receiver<(usize, Told)>;
 
 /// The algorithm that these settings choose, checked at each call.
 pub(crate) fn checked(config: &Config) -> (CongestionControl, Log) {
-    let log = Log::default();
-    let (config, logged) = (config.clone(), Arc::clone(&log));
-    let control = CongestionControl::external(move |path: &NewPath| {
-        let mut all = logged.lock().expect("no panic before");
-        all.push(Vec::new());
-        Checked {
-            inner: AnyController::of_path(&config, path),
-            path: all.len() - 1,
-            log: Arc::clone(&logged),
-            packet: path.max_data,
-            least: path.max_data.min(path.initial_window),
-            highest: path.initial_window,
-            before: None,
-            timed_out: false,
-        }
+    let (sender, log) = channel();
+    let (config, paths) = (config.clone(), AtomicUsize::new(0));
+    let control = CongestionControl::external(move |path: &NewPath| Checked {
+        inner: AnyController::of_path(&config, path),
+        path: paths.fetch_add(1, Ordering::Relaxed),
+        log: sender.clone(),
+        packet: path.max_data,
+        least: path.max_data.min(path.initial_window),
+        highest: path.initial_window,
+        before: None,
+        timed_out: false,
     });
     (control, log)
 }
@@ -47,7 +45,7 @@ pub(crate) fn checked(config: &Config) -> (CongestionControl, Log) {
 struct Checked {
     inner: AnyController,
     path: usize,
-    log: Log,
+    log: Sender<(usize, Told)>,
     packet: usize,
     /// The smallest packet so far: a larger path MTU need not raise a window.
     least: usize,
@@ -89,7 +87,8 @@ impl Checked {
     }
 
     fn tell(&self, told: Told) {
-        self.log.lock().expect("no panic before")[self.path].push(told);
+        // Nobody listens any more while a model is dropped.
+        self.log.send((self.path, told)).ok();
     }
 
     /// The bounds of windows and rates.

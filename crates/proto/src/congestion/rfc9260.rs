@@ -73,6 +73,7 @@ impl Rfc9260 {
     }
 
     /// §7.2.3.
+    #[cold]
     fn reduce(&mut self, reduction: Reduction, coupling: Coupling) {
         // Marks are never spurious.
         let state = [self.cwnd, self.ssthresh, self.partial_bytes_acked];

@@ -140,7 +140,9 @@ impl Sender {
     ) {
         // Undone is what came before the losses found now: these reduce the window that the undo restores. One that is stale may have
         // listed duplicates too.
-        self.undo_reductions(cx);
+        if self.outstanding.uses_rack() {
+            self.undo_reductions(cx);
+        }
         match result {
             Ok(()) => {
                 cx.counters.reneged += u64::from(outcome.reneged);

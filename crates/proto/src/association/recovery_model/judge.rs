@@ -32,6 +32,8 @@ struct Sent {
 #[derive(Debug, Default)]
 struct Lane {
     sent: Vec<Sent>,
+    /// What its controller was told in this step.
+    told: Vec<Told>,
     /// The episode of recovery lasts until everything up to here is settled.
     exit: Option<SendNo>,
     /// The highest original transmission that is acknowledged, and whether one was after it.
@@ -248,6 +250,10 @@ impl Judge {
             .filter(|one| is_lost(one, true))
             .copied()
             .collect();
+        let told: Vec<_> = self.log.try_iter().collect();
+        for (path, told) in told {
+            self.lane(path).told.push(told);
+        }
         let [timeouts, probes, undone] = since(&before.counters, &association.counters);
         self.on_acked(now, &acked);
         if !acked.is_empty() || timeouts > 0 {
@@ -380,13 +386,7 @@ impl Judge {
         found: bool,
         undone: bool,
     ) {
-        let told = self
-            .log
-            .lock()
-            .expect("no panic before")
-            .get_mut(path.id.index())
-            .map(core::mem::take)
-            .unwrap_or_default();
+        let told = core::mem::take(&mut self.lane(path.id.index()).told);
         let silent_timeouts = path.silent_timeouts;
         let lane = self.lane(path.id.index());
         if let Some(earliest) = settled {

@@ -130,7 +130,7 @@ impl Network {
         }
         at = at + self.delay + self.extra;
         if let Fate::Late(late) = fate {
-            at = at + late;
+            at += late;
         }
         let source = SocketAddr::new(transmit.source.unwrap_or(Self::address(from, path)), UDP_PORT);
         let arrival = (1 - from, source, transmit.destination.ip(), datagram);

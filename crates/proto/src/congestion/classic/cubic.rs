@@ -60,6 +60,7 @@ pub(crate) struct Cubic {
     packet: f64,
     initial_window: f64,
     smoothed_rtt: Option<Duration>,
+    latest_rtt: Option<Duration>,
     rounds: Rounds,
     /// The most bytes in flight in this round trip and in the last one.
     flights: [usize; 2],
@@ -137,6 +138,7 @@ impl Cubic {
             packet,
             initial_window,
             smoothed_rtt: None,
+            latest_rtt: None,
             rounds: Rounds::default(),
             flights: [0; 2],
             since: Timestamp::ZERO,
@@ -258,6 +260,7 @@ impl Controller for Cubic {
         let elapsed = report.now.saturating_duration_since(self.since);
         self.since = self.since.max(report.now);
         self.smoothed_rtt = report.smoothed_rtt.or(self.smoothed_rtt);
+        self.latest_rtt = report.latest_rtt.or(self.latest_rtt);
         let begins_round = self.rounds.begins(report);
         if begins_round {
             self.flights = [0, self.flights[0]];
@@ -328,7 +331,13 @@ impl Controller for Cubic {
 
     #[inline]
     fn pace(&self) -> Option<Pace> {
-        let round_trip = self.smoothed_rtt?.as_secs_f64().max(1e-6);
+        let smoothed = self.smoothed_rtt?;
+        // The acknowledgement of a chunk that an outage delayed raises the smoothed RTT for many round trips, which would last as long if
+        // packets were paced by it.
+        let most = self
+            .latest_rtt
+            .map_or(smoothed, |latest| latest.saturating_mul(2));
+        let round_trip = smoothed.min(most).as_secs_f64().max(1e-6);
         let factor = if self.in_slow_start() {
             PACE_SLOW_START
         } else {

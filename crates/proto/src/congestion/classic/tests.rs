@@ -338,6 +338,21 @@ fn pacing() {
     assert_eq!(pace(&cubic), (1_250_000_000, 65_536));
 }
 
+/// A smoothed RTT that an outage raised does not slow a path down that is fast again.
+#[test]
+fn pacing_does_not_last_as_long_as_an_outage() {
+    let mut cubic = new(10);
+    let report = |latest| Report {
+        smoothed_rtt: Some(100 * RTT),
+        latest_rtt: Some(latest),
+        ..acked(0.0, 0)
+    };
+    cubic.on_report(&report(100 * RTT));
+    assert_eq!(cubic.pace().expect("an RTT is known").rate.round(), 2000.0);
+    cubic.on_report(&report(RTT));
+    assert_eq!(cubic.pace().expect("an RTT is known").rate.round(), 100_000.0);
+}
+
 /// A window's worth of acknowledgements, a packet each, with this RTT; the flow of time and the bytes delivered go on.
 fn slow_start_round(cubic: &mut Cubic, now: &mut f64, delivered: &mut u64, rtt: f64) {
     let begin = *delivered;

@@ -56,8 +56,8 @@ impl Outstanding {
             highest_newly_acked = highest_newly_acked.max(newly);
         }
         // What is disproved is known before what is found lost now: that may begin another episode.
-        for index in &outcome.disproved {
-            self.on_duplicate(*index, paths);
+        if !outcome.disproved.is_empty() {
+            self.on_disproved(&outcome.disproved, paths);
         }
         self.end_episodes(paths);
         let missing = Report {

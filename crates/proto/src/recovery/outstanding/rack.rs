@@ -73,6 +73,14 @@ impl Outstanding {
         }
     }
 
+    /// The last retransmissions of these chunks were spurious.
+    #[cold]
+    pub(super) fn on_disproved(&mut self, chunks: &[ExtendedTsn], paths: &Paths) {
+        for tsn in chunks {
+            self.on_duplicate(*tsn, paths);
+        }
+    }
+
     /// The receiver has chunk `tsn` twice: if a probe retransmitted it, the probe was not needed.
     pub(super) fn on_duplicate_of_probe(&mut self, tsn: ExtendedTsn, paths: &Paths) {
         for (path, (tail, _)) in paths.iter().zip(&mut self.tails) {
