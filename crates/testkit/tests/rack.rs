@@ -111,6 +111,35 @@ fn a_lost_tail_is_repaired_by_a_probe() {
     }
 }
 
+/// The acknowledgement of a lone packet is lost: that looks as if the peer delayed it, and probes would wait for it from then on. The next
+/// acknowledgement in time shows that the peer does not.
+#[test]
+fn a_lost_acknowledgement_makes_later_probes_no_later() {
+    let mut pair = Setup::new(1).path(link()).config(rack()).connect();
+    let mut send = |lost: Option<bool>| {
+        let (there, back) = pair.links(0);
+        let lost = lost.map(|data| if data { there } else { back });
+        lost.inspect(|link| pair.network.cut(*link, true));
+        let begin = pair.now();
+        pair.send(Side::A, 0, vec![1; 1000]);
+        pair.run_ms(60);
+        lost.inspect(|link| pair.network.cut(*link, false));
+        let arrived = pair.run_to(begin + 2000 * MS, |pair| !pair.messages(Side::Z).is_empty());
+        assert!(arrived);
+        let took = pair.now().saturating_duration_since(begin);
+        pair.run_ms(500);
+        (
+            took,
+            pair.association(Side::A).counters().retransmissions_spurious,
+        )
+    };
+    assert_eq!(send(None).1, 0);
+    assert_eq!(send(Some(false)).1, 1, "the probe");
+    assert_eq!(send(None).1, 1);
+    let (took, spurious) = send(Some(true));
+    assert!(took <= 135 * MS && spurious == 1, "{took:?}");
+}
+
 /// The second of three packets is lost, and then its retransmission, after which nothing else leaves: a probe finds that.
 #[test]
 fn a_lost_retransmission_at_the_tail_is_repaired_by_a_probe() {
