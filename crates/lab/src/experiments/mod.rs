@@ -2,6 +2,7 @@
 
 mod eca;
 mod everything;
+mod in_time;
 mod notice_distance;
 mod nr_sack_forward_tsn;
 pub(crate) mod outcome;
@@ -36,6 +37,7 @@ pub fn all() -> Vec<Experiment> {
         recovery::experiment(),
         tcp::experiment(),
         tcp_cubic::experiment(),
+        in_time::experiment(),
     ]
 }
 
