@@ -1,5 +1,6 @@
 //! The experiments, and what several of them share.
 
+mod beside_tcp;
 mod eca;
 mod everything;
 mod in_time;
@@ -38,6 +39,7 @@ pub fn all() -> Vec<Experiment> {
         tcp::experiment(),
         tcp_cubic::experiment(),
         in_time::experiment(),
+        beside_tcp::experiment(),
     ]
 }
 
