@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use anabranch_netsim::{Generator, LinkConfig, QueueLimit, TcpConfig};
-use anabranch_proto::controller::{BbrConfig, CongestionControl};
-use anabranch_proto::{Config, RecoveryRules, SendOptions, Timestamp};
+use anabranch_netsim::{Generator, LinkConfig, QueueLimit};
+use anabranch_proto::{Config, SendOptions, Timestamp};
 
 use super::pair::begin;
+use super::recovery::Sender;
 use crate::claim::{Bound, Claim};
-use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric};
+use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric, ours};
 use crate::results::Results;
 use crate::stage::{Awaited, Demand, Measures, Messages, Record, Scenario, Stage, TcpFlows};
 use crate::traffic::Class;
@@ -17,14 +17,6 @@ use crate::user::word;
 
 /// User data of a packet of 1,500 bytes: less IPv4, SCTP's common header and the header of DATA. TCP's is 1,448 bytes.
 const PAYLOAD: usize = 1452;
-
-const fn ours(name: &'static str, value: &'static str) -> Parameter {
-    Parameter {
-        name,
-        value,
-        from_paper: false,
-    }
-}
 
 const PARAMETERS: &[Parameter] = &[
     ours(
@@ -100,69 +92,29 @@ pub(super) fn experiment() -> Experiment {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Sender {
-    Defaults,
-    Rfc9260,
-    Bbr,
-    BbrRandomLoss,
-}
-
-impl Sender {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Defaults => "defaults",
-            Self::Rfc9260 => "rfc9260",
-            Self::Bbr => "bbr",
-            Self::BbrRandomLoss => "bbr-random-loss",
-        }
-    }
-
-    fn config(self) -> Config {
-        let (recovery, congestion_control) = match self {
-            Self::Defaults => (RecoveryRules::RACK, CongestionControl::Cubic),
-            Self::Rfc9260 => (RecoveryRules::RFC9260, CongestionControl::Rfc9260),
-            Self::Bbr => (RecoveryRules::RACK, CongestionControl::Bbr(BbrConfig::default())),
-            Self::BbrRandomLoss => (
-                RecoveryRules::RACK,
-                CongestionControl::Bbr(BbrConfig {
-                    tolerate_random_loss: true,
-                }),
-            ),
-        };
-        Config {
-            udp_encapsulation: false,
-            // TCP knows the MTU from its device.
-            path_mtu: 1500,
-            path_mtu_limit: 1500,
-            recovery,
-            congestion_control,
-            ..Config::default()
-        }
-    }
-}
-
+/// Who sends, by the name on the axis `sender`.
+const SENDERS: [(&str, Sender); 4] = [
+    ("defaults", Sender::Cubic),
+    ("bbr", Sender::Bbr),
+    ("rfc9260", Sender::Rfc9260),
+    ("bbr-random-loss", Sender::BbrRandomLoss),
+];
 const TCPS: [&str; 2] = ["cubic", "reno"];
 const FLOWS: [(&str, u32); 2] = [("1", 1), ("4", 4)];
 const QUEUES: [(&str, u64); 2] = [("bdp", 33), ("100p", 100)];
 
 fn cells(extent: Extent) -> Vec<Cell> {
-    let senders: &[Sender] = match extent {
-        Extent::Quick => &[Sender::Defaults, Sender::Bbr],
-        Extent::Short | Extent::Full => &[
-            Sender::Defaults,
-            Sender::Rfc9260,
-            Sender::Bbr,
-            Sender::BbrRandomLoss,
-        ],
+    let senders = match extent {
+        Extent::Quick => &SENDERS[..2],
+        Extent::Short | Extent::Full => &SENDERS,
     };
     let mut cells = Vec::new();
-    for sender in senders.iter().copied() {
+    for (name, sender) in senders.iter().copied() {
         for tcp in TCPS {
             for (flows, count) in FLOWS {
                 for (queue, packets) in QUEUES {
                     let coordinates = vec![
-                        ("sender", sender.name().to_owned()),
+                        ("sender", name.to_owned()),
                         ("tcp", tcp.to_owned()),
                         ("flows", flows.to_owned()),
                         ("queue_limit", queue.to_owned()),
@@ -200,20 +152,18 @@ fn scenario(
     let start = |flow| {
         Timestamp(Generator::of_process(trial.seed, &format!("start of tcp {flow}")).below(3_000_000_000))
     };
-    let config = TcpConfig {
-        // Linux's grows as it is used.
-        receive_window: 6 << 20,
-        ..match tcp {
-            "cubic" => TcpConfig::linux().with_cubic(),
-            _ => TcpConfig::linux(),
-        }
-    };
     let options = SendOptions {
         unordered: true,
         ..SendOptions::default()
     };
     Scenario {
-        config: sender.config(),
+        config: sender.of(Config {
+            udp_encapsulation: false,
+            // TCP knows the MTU from its device.
+            path_mtu: 1500,
+            path_mtu_limit: 1500,
+            ..Config::default()
+        }),
         paths: vec![(bottleneck.clone(), bottleneck)],
         messages: Some(Messages {
             connect: begin(trial.seed, "start"),
@@ -221,14 +171,7 @@ fn scenario(
             demand: Demand::Greedy(PAYLOAD),
             awaited: Awaited::Nothing,
         }),
-        tcp: Some(TcpFlows {
-            config: config.clone(),
-            real: config,
-            starts: (0..flows).map(start).collect(),
-            access: LinkConfig::default()
-                .with_rate(1_000_000_000)
-                .with_delay(Duration::from_micros(10)),
-        }),
+        tcp: Some(TcpFlows::linux(tcp == "cubic", (0..flows).map(start).collect())),
         counts: (counted, counted + seconds("seconds", usual)),
         most_drain: Duration::ZERO,
         measures: Measures::default(),

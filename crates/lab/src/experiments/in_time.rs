@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use anabranch_netsim::{Generator, LinkConfig, LossModel, QueueLimit, TcpConfig};
-use anabranch_proto::controller::{BbrConfig, CongestionControl};
-use anabranch_proto::{Config, RecoveryRules, Reliability, SendOptions, Timestamp};
+use anabranch_netsim::{Generator, LinkConfig, LossModel, QueueLimit};
+use anabranch_proto::{Config, Reliability, SendOptions, Timestamp};
 
+use super::recovery::Sender as Rules;
 use crate::claim::{Bound, Claim};
-use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric};
+use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric, ours};
 use crate::results::Results;
 use crate::stage::{Awaited, Demand, Measures, Messages, Record, Scenario, Stage, TcpFlows};
 use crate::statistics::quantile;
@@ -19,14 +19,6 @@ use crate::trial::{Knob, Trial};
 const MESSAGES_BEGIN: Timestamp = Timestamp::from_millis(5_000);
 /// How long the last messages may take.
 const DRAIN: Duration = Duration::from_secs(10);
-
-const fn ours(name: &'static str, value: &'static str) -> Parameter {
-    Parameter {
-        name,
-        value,
-        from_paper: false,
-    }
-}
 
 const PARAMETERS: &[Parameter] = &[
     ours(
@@ -198,23 +190,16 @@ impl Sender {
     }
 
     fn config(self) -> Config {
-        let (recovery, congestion_control) = match self {
-            Self::Rfc9260 => (RecoveryRules::RFC9260, CongestionControl::Rfc9260),
-            Self::Nobody | Self::Defaults => (RecoveryRules::RACK, CongestionControl::Cubic),
-            Self::Bbr => (RecoveryRules::RACK, CongestionControl::Bbr(BbrConfig::default())),
-            Self::LowLatency => (
-                RecoveryRules::RACK,
-                CongestionControl::Bbr(BbrConfig {
-                    tolerate_random_loss: true,
-                }),
-            ),
+        let rules = match self {
+            Self::Rfc9260 => Rules::Rfc9260,
+            Self::Nobody | Self::Defaults => Rules::Cubic,
+            Self::Bbr => Rules::Bbr,
+            Self::LowLatency => Rules::BbrRandomLoss,
         };
-        Config {
+        rules.of(Config {
             udp_encapsulation: false,
-            recovery,
-            congestion_control,
             ..Config::default()
-        }
+        })
     }
 
     fn options(self, traffic: Traffic) -> SendOptions {
@@ -276,11 +261,6 @@ fn scenario(
         Extent::Full => 60.0,
     };
     let end = MESSAGES_BEGIN + Duration::from_secs_f64(trial.knob_or("seconds", seconds));
-    let tcp = TcpConfig {
-        // Linux's grows as it is used.
-        receive_window: 6 << 20,
-        ..TcpConfig::linux().with_cubic()
-    };
     Scenario {
         config: sender.config(),
         paths: vec![(link.clone(), link)],
@@ -290,14 +270,7 @@ fn scenario(
             demand: Demand::Scheduled(traffic.schedule(trial.seed)),
             awaited: Awaited::All,
         }),
-        tcp: beside_tcp.then(|| TcpFlows {
-            config: tcp.clone(),
-            real: tcp,
-            starts: vec![Timestamp::ZERO],
-            access: LinkConfig::default()
-                .with_rate(1_000_000_000)
-                .with_delay(Duration::from_micros(10)),
-        }),
+        tcp: beside_tcp.then(|| TcpFlows::linux(true, vec![Timestamp::ZERO])),
         counts: (MESSAGES_BEGIN, end),
         most_drain: DRAIN,
         measures: Measures::default(),
