@@ -77,6 +77,15 @@ pub struct Parameter {
     pub from_paper: bool,
 }
 
+/// A setting that no paper gives.
+pub(crate) const fn ours(name: &'static str, value: &'static str) -> Parameter {
+    Parameter {
+        name,
+        value,
+        from_paper: false,
+    }
+}
+
 /// A number that every run gives.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {

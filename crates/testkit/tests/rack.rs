@@ -5,7 +5,7 @@ use core::time::Duration;
 use anabranch_netsim::{LinkConfig, LossModel, QueueLimit};
 use anabranch_proto::controller::{BbrConfig, CongestionControl};
 use anabranch_proto::{Config, Counters, RecoveryRules, SendOptions, StreamId, Timestamp};
-use anabranch_testkit::{Bulk, Greedy, Setup, Side};
+use anabranch_testkit::{Bulk, Greedy, Pair, Setup, Side};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -79,6 +79,23 @@ fn a_loss_never_costs_a_second() {
     }
 }
 
+/// So many messages come to Z by help of one probe, and not of T3-rtx; answers how long after `begin` the last one comes.
+fn repaired_by_a_probe(pair: &mut Pair, begin: Timestamp, count: usize) -> Duration {
+    let mut messages = 0;
+    let arrived = pair.run_to(begin + 5000 * MS, |pair| {
+        messages += pair.messages(Side::Z).len();
+        messages == count
+    });
+    let counters = pair.association(Side::A).counters();
+    assert!(arrived, "{counters:?}");
+    assert_eq!(
+        (counters.timeouts, counters.tail_loss_probes),
+        (0, 1),
+        "{counters:?}"
+    );
+    pair.now().saturating_duration_since(begin)
+}
+
 /// The last packet is lost: a probe finds that, not T3-rtx.
 #[test]
 fn a_lost_tail_is_repaired_by_a_probe() {
@@ -94,19 +111,95 @@ fn a_lost_tail_is_repaired_by_a_probe() {
         pair.send(Side::A, 0, vec![2; 1000]);
         pair.run_ms(5);
         pair.cut(0, false);
-        let arrived = pair.run_to(begin + 1000 * MS, |pair| !pair.messages(Side::Z).is_empty());
-        let took = pair.now().saturating_duration_since(begin);
-        let counters = pair.association(Side::A).counters();
-        assert!(arrived && took <= 135 * MS, "seed {seed}: {took:?}, {counters:?}");
-        assert_eq!(
-            (counters.timeouts, counters.tail_loss_probes),
-            (0, 1),
-            "seed {seed}"
-        );
+        let took = repaired_by_a_probe(&mut pair, begin, 1);
+        assert!(took <= 135 * MS, "seed {seed}: {took:?}");
         pair.run_ms(100);
         let path = &pair.association(Side::A).stats().paths[0];
         assert_eq!(path.fast_recoveries, 1, "a loss that a probe repairs is one");
     }
+}
+
+/// The acknowledgement of a lone packet is lost: that looks as if the peer delayed it, and probes would wait for it from then on. The next
+/// acknowledgement in time shows that the peer does not.
+#[test]
+fn a_lost_acknowledgement_makes_later_probes_no_later() {
+    let mut pair = Setup::new(1).path(link()).config(rack()).connect();
+    let mut send = |lost: Option<bool>| {
+        let (there, back) = pair.links(0);
+        let lost = lost.map(|data| if data { there } else { back });
+        lost.inspect(|link| pair.network.cut(*link, true));
+        let begin = pair.now();
+        pair.send(Side::A, 0, vec![1; 1000]);
+        pair.run_ms(60);
+        lost.inspect(|link| pair.network.cut(*link, false));
+        let arrived = pair.run_to(begin + 2000 * MS, |pair| !pair.messages(Side::Z).is_empty());
+        assert!(arrived);
+        let took = pair.now().saturating_duration_since(begin);
+        pair.run_ms(500);
+        (
+            took,
+            pair.association(Side::A).counters().retransmissions_spurious,
+        )
+    };
+    assert_eq!(send(None).1, 0);
+    assert_eq!(send(Some(false)).1, 1, "the probe");
+    assert_eq!(send(None).1, 1);
+    let (took, spurious) = send(Some(true));
+    assert!(took <= 135 * MS && spurious == 1, "{took:?}");
+}
+
+/// The second of three packets is lost, and then its retransmission, after which nothing else leaves: a probe finds that.
+#[test]
+fn a_lost_retransmission_at_the_tail_is_repaired_by_a_probe() {
+    for seed in 1..=20 {
+        let mut pair = Setup::new(seed).path(link()).config(rack()).connect();
+        pair.send(Side::A, 0, vec![1; 1000]);
+        pair.run_ms(300);
+        let (there, _) = pair.links(0);
+        let begin = pair.now();
+        for part in 1..=3 {
+            pair.network.cut(there, part == 2);
+            pair.send(Side::A, 0, vec![2; 1000]);
+            pair.run_ms(1);
+        }
+        pair.network.cut(there, true);
+        let repeated = |pair: &mut Pair| pair.association(Side::A).counters().retransmissions_fast > 0;
+        assert!(pair.run_to(begin + 1000 * MS, repeated), "seed {seed}");
+        pair.network.cut(there, false);
+        let took = repaired_by_a_probe(&mut pair, begin, 4);
+        assert!(took <= 200 * MS, "seed {seed}: {took:?}");
+        pair.run_ms(100);
+        let path = &pair.association(Side::A).stats().paths[0];
+        assert_eq!(
+            path.fast_recoveries, 2,
+            "the retransmission left after the first reduction"
+        );
+    }
+}
+
+/// Half of a window is lost, and then the acknowledgements that would let all retransmissions out: a probe takes one of these.
+#[test]
+fn a_probe_retransmits_what_waits_for_the_window() {
+    let mut config = rack();
+    config.congestion_control = CongestionControl::Cubic;
+    config.initial_window = Some(20);
+    let mut pair = Setup::new(1).path(link()).config(config).connect();
+    pair.run_ms(100);
+    let (there, back) = pair.links(0);
+    let begin = pair.now();
+    for part in 0..20 {
+        pair.network.cut(there, (5..15).contains(&part));
+        pair.send(Side::A, 0, vec![2; 1000]);
+        pair.run_ms(1);
+    }
+    pair.run_ms(18);
+    pair.network.cut(back, true);
+    pair.run_ms(100);
+    pair.network.cut(back, false);
+    let took = repaired_by_a_probe(&mut pair, begin, 20);
+    assert!(took <= 300 * MS, "{took:?}");
+    let counters = pair.association(Side::A).counters();
+    assert_eq!(counters.retransmissions_spurious, 0, "{counters:?}");
 }
 
 /// A pause of the network is no loss: T3-rtx expires, and what follows from it is undone.

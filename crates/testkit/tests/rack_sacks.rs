@@ -67,26 +67,6 @@ fn the_reordering_timer_finds_a_loss() {
 }
 
 // A → DATA 0 … n → Z
-// A ← SACK gaps 1–3 ← Z
-// A → DATA 0 → Z, and then silence
-/// RFC 8985 §7.2: while losses are repaired, T3-rtx comes next, and no probe.
-#[test]
-fn no_probe_leaves_in_recovery() {
-    let mut script = established(rack(CongestionControl::Rfc9260));
-    let (acked, _) = in_flight(&mut script);
-    for last in 2..5 {
-        let ack = sack(&script, acked, &[(2, last)], &[]);
-        script.send(&[ack]);
-    }
-    assert!(sent_flat(&mut script).contains(&acked));
-    time_out(&mut script);
-    assert_eq!(
-        (counters(&script).timeouts, counters(&script).tail_loss_probes),
-        (1, 0)
-    );
-}
-
-// A → DATA 0 … n → Z
 // A → DATA n + 1 → Z after two round trips, though the window is full
 // A: T3-rtx expires an RTO after DATA 0 … n
 /// RFC 8985 §7.3: a probe is new data. T3-rtx runs on, as with all new data (RFC 9260 §6.3.2 R1).

@@ -28,7 +28,10 @@ const REPEATED: Seeds = Seeds {
 const HEALED_LIMIT: Duration = Duration::from_secs(1800);
 
 /// What the swarm must meet to be worth its name.
-const MUST_REACH: [&str; 19] = [
+const MUST_REACH: [&str; 22] = [
+    "RACK",
+    "CUBIC",
+    "BBR",
     "restart",
     "INIT collision",
     "failover",
@@ -205,6 +208,27 @@ fn random_controller(random: &mut Generator) -> CongestionControl {
     }
 }
 
+/// Which rules of recovery and congestion control the sides have, beside RFC 9260's.
+fn rules(configs: &[Config; 2]) -> Vec<&'static str> {
+    let any = |has: fn(&Config) -> bool| configs.iter().any(has);
+    let rules = [
+        ("RACK", any(|config| config.recovery == RecoveryRules::RACK)),
+        (
+            "CUBIC",
+            any(|config| config.congestion_control == CongestionControl::Cubic),
+        ),
+        (
+            "BBR",
+            any(|config| matches!(config.congestion_control, CongestionControl::Bbr(_))),
+        ),
+    ];
+    rules
+        .into_iter()
+        .filter(|(_, has)| *has)
+        .map(|(name, _)| name)
+        .collect()
+}
+
 fn random_multipath(random: &mut Generator) -> MultipathConfig {
     let mut multipath = Config::default().multipath;
     if random.below(2) == 0 {
@@ -265,8 +289,10 @@ impl Story {
     fn begin(seed: u64, random: &mut Generator) -> Self {
         let paths = 1 + random.below(3) as usize;
         let near_wrap = random.below(4) == 0;
-        let mut setup =
-            Setup::new(seed).configs(random_config(random, near_wrap), random_config(random, near_wrap));
+        let configs = [(); 2].map(|()| random_config(random, near_wrap));
+        let reached = rules(&configs);
+        let [a, z] = configs;
+        let mut setup = Setup::new(seed).configs(a, z);
         for _ in 0..paths {
             setup = setup.path_of(random_link(random), random_link(random));
         }
@@ -280,7 +306,7 @@ impl Story {
             sent,
             every,
             near_wrap,
-            reached: Vec::new(),
+            reached,
         }
     }
 

@@ -1,7 +1,9 @@
 //! The experiments, and what several of them share.
 
+mod beside_tcp;
 mod eca;
 mod everything;
+mod in_time;
 mod notice_distance;
 mod nr_sack_forward_tsn;
 pub(crate) mod outcome;
@@ -36,6 +38,8 @@ pub fn all() -> Vec<Experiment> {
         recovery::experiment(),
         tcp::experiment(),
         tcp_cubic::experiment(),
+        in_time::experiment(),
+        beside_tcp::experiment(),
     ]
 }
 

@@ -16,18 +16,11 @@ use std::time::Duration;
 
 use anabranch_proto::{Counters, Timestamp};
 
+pub(crate) use self::sender::Sender;
 use crate::claim::Claim;
-use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric};
+use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric, ours};
 use crate::results::Results;
 use crate::trial::{Knob, Trial};
-
-const fn ours(name: &'static str, value: &'static str) -> Parameter {
-    Parameter {
-        name,
-        value,
-        from_paper: false,
-    }
-}
 
 const PARAMETERS: &[Parameter] = &[
     ours(

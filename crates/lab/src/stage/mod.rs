@@ -96,6 +96,26 @@ pub struct TcpFlows {
     pub access: LinkConfig,
 }
 
+impl TcpFlows {
+    /// Flows with Linux's settings, with CUBIC or else Reno, which begin at these times.
+    pub(crate) fn linux(cubic: bool, starts: Vec<Timestamp>) -> Self {
+        let linux = TcpConfig::linux();
+        let config = TcpConfig {
+            // Linux's grows as it is used.
+            receive_window: 6 << 20,
+            ..if cubic { linux.with_cubic() } else { linux }
+        };
+        Self {
+            config: config.clone(),
+            real: config,
+            starts,
+            access: LinkConfig::default()
+                .with_rate(1_000_000_000)
+                .with_delay(Duration::from_micros(10)),
+        }
+    }
+}
+
 /// What the network's counters said at a time.
 #[derive(Clone, Debug, Default)]
 pub struct Reading {

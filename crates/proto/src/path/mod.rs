@@ -67,8 +67,10 @@ pub(crate) struct Path {
     probed: bool,
     /// Since when the acknowledgement of what is in flight is waited for.
     probe_from: Timestamp,
-    /// The peer delays the acknowledgement of a lone packet, though the packet has the I bit.
+    /// The peer seems to delay the acknowledgement of a lone packet, though the packet has the I bit.
     acks_late: bool,
+    /// The last packet with data left with nothing else in flight.
+    lone: bool,
     /// The next packet of repeats leaves whatever the congestion window: what fast retransmit (§7.2.4 step 3) and T3-rtx
     /// (§6.3.3 E3) grant.
     pub(crate) retransmit_now: bool,
@@ -154,6 +156,7 @@ impl Path {
             probed: false,
             probe_from: now,
             acks_late: false,
+            lone: false,
             retransmit_now: false,
             burst: Burst::default(),
             idle: Idle {
@@ -263,6 +266,12 @@ impl Path {
 
     /// Data was newly acknowledged; `probe_spurious` if a probe was not needed.
     pub(crate) fn on_progress(&mut self, now: Timestamp, probe_spurious: bool) {
+        let took = now.saturating_duration_since(self.probe_from);
+        let soon = self.rtt.smoothed().is_some_and(|rtt| took < rtt * 2);
+        if self.lone && !self.probed && soon {
+            // The acknowledgement that seemed to be delayed was lost.
+            self.acks_late = false;
+        }
         self.probe_from = now;
         self.probe_now = false;
         self.probed = false;
@@ -422,6 +431,7 @@ impl Path {
     pub(crate) fn on_packet_sent(&mut self, now: Timestamp, starved: bool) {
         let bytes = self.flight.bytes_of_packet();
         if bytes > 0 {
+            self.lone = self.flight.bytes() == bytes;
             if self.control.may_pace() {
                 self.note_packet(now, bytes);
             }

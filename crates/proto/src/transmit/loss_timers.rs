@@ -59,8 +59,8 @@ impl Sender {
         self.outcome = outcome;
     }
 
-    /// The probe timeout expired: new data leaves if there is any that the peer has room for, else the newest chunk again
-    /// (RFC 8985 §7.3); and if that must not be retransmitted, a FORWARD-TSN asks for the acknowledgement.
+    /// The probe timeout expired: a lost chunk leaves that waits for the window, else new data if there is any that the peer has room for,
+    /// else the newest chunk again (RFC 8985 §7.3); and if that must not be retransmitted, a FORWARD-TSN asks for the acknowledgement.
     fn on_probe_timeout(&mut self, cx: &mut Cx<'_>, id: PathId) {
         cx.counters.tail_loss_probes += 1;
         cx.paths.path_mut(id).on_probe_timeout();
@@ -69,12 +69,15 @@ impl Sender {
 
     /// A packet leaves whatever the window is, so that its acknowledgement tells what became of those before.
     pub(super) fn send_probe(&mut self, cx: &mut Cx<'_>, id: PathId) {
+        let waits = self.next_retransmission(cx).is_some();
         let left = self.window.left(cx.paths.payload_in_flight());
         let judge = self.judge(cx);
-        if cx.phase.sends_data() && self.next_payload_len(cx).is_some_and(|len| len <= left) {
+        if !waits && cx.phase.sends_data() && self.next_payload_len(cx).is_some_and(|len| len <= left) {
             cx.paths.path_mut(id).probe_now = true;
-        } else if self.outstanding.retransmit_as_probe(id, &judge, cx.paths) {
-            self.sources.ecn.on_withdrawn(id, &cx.paths.path(id).flight);
+        } else if waits || self.outstanding.retransmit_as_probe(id, &judge, cx.paths) {
+            if !waits {
+                self.sources.ecn.on_withdrawn(id, &cx.paths.path(id).flight);
+            }
             let to = match self.outstanding.first_lost() {
                 Some(index) => self.retransmission_path(cx, index),
                 None => id,

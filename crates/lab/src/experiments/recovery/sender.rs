@@ -7,7 +7,7 @@ use super::super::plain_config;
 
 /// A way to find losses and to control the congestion window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sender {
+pub(crate) enum Sender {
     /// Missing reports and RFC 9260's congestion control, as the papers' experiments have it.
     Rfc9260,
     /// RACK-TLP, all else as [`Sender::Rfc9260`]: the ablation that changes nothing but how losses are found.
@@ -55,17 +55,24 @@ impl Sender {
         }
     }
 
+    /// These settings, with its rules of recovery and congestion control.
+    pub(crate) fn of(self, config: Config) -> Config {
+        Config {
+            recovery: self.detection(),
+            congestion_control: self.control(),
+            ..config
+        }
+    }
+
     /// Packets of 1,500 bytes with SCTP over UDP, and send and receive buffers of so many bytes.
     pub(super) fn config(self, buffers: u32) -> Config {
         let mut config = Config {
             udp_encapsulation: true,
-            recovery: self.detection(),
-            congestion_control: self.control(),
             initial_window: match self {
                 Self::Rfc9260 | Self::Rack => None,
                 Self::CubicWithoutRack | Self::Cubic | Self::Bbr | Self::BbrRandomLoss => Some(10),
             },
-            ..plain_config()
+            ..self.of(plain_config())
         };
         config.buffers.send = buffers as usize;
         config.buffers.receive = buffers;

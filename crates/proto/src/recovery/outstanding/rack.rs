@@ -93,17 +93,13 @@ impl Outstanding {
         self.undone.pop()
     }
 
-    /// Whether a tail loss probe may be sent on a path: nothing is lost or being repaired, no probe is in flight, and no later
-    /// packet has arrived than the last one.
+    /// Whether a tail loss probe may be sent on a path: no probe is in flight, and no later packet has arrived than the last one.
+    /// RFC 8985 §7.2 excludes recovery, where TCP's RTO follows soon. `RTO.Min` is 1 s here, so that probes look for lost
+    /// retransmissions too, as QUIC's do (RFC 9002 §6.2.1).
     pub(crate) fn may_probe(&self, path: &Path) -> bool {
-        let probing = self
-            .tails
-            .get(path.id.index())
-            .is_some_and(|(tail, _)| tail.is_probing(&path.flight));
-        !probing
-            && self.lost.is_empty()
-            && !self.episodes.is_recovering(path.id)
-            && path.flight.newest().is_some()
+        let tail = self.tails.get(path.id.index());
+        let probing = tail.is_some_and(|(tail, _)| tail.is_probing(&path.flight));
+        !probing && path.flight.newest().is_some()
     }
 
     /// The newest chunk in flight on a path is to be retransmitted as a probe (RFC 8985 §7.3), if `judge` lets it be; if something later

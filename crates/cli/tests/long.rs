@@ -1,0 +1,160 @@
+//! The scripts of `scripts/long` measure a small cell, keep it, and do not measure it again. What is measured has no bounds here.
+
+#![cfg(unix)]
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+mod common;
+
+use common::{directory, text};
+
+/// Runs a script; `None` if there is no Python, which is said.
+fn script(name: &str, args: &[&str]) -> Option<Output> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/long");
+    let mut command = Command::new("python3");
+    let command = command.arg(folder.join(name)).args(args);
+    let output = command.env("ANABRANCH", env!("CARGO_BIN_EXE_anabranch")).output();
+    if output.is_err() {
+        let _ = writeln!(std::io::stderr(), "SKIPPED: there is no python3");
+    }
+    output.ok()
+}
+
+/// Measures the quick cell twice. Answers the records that are kept, and what the script said the second time.
+fn kept(name: &str, args: &[&str]) -> Option<(Vec<Value>, String)> {
+    let file = directory(&format!("long-{name}")).join("kept.jsonl");
+    let file_name = file.to_str().unwrap();
+    let common = ["--quick", "--commit", "test", "--results", file_name];
+    let mut said = String::new();
+    for _ in 0..2 {
+        let output = script(name, &[&common, args].concat())?;
+        said = text(&output.stdout);
+        assert!(output.status.success(), "{said}\n{}", text(&output.stderr));
+    }
+    let lines = fs::read_to_string(&file).unwrap();
+    let records = lines.lines().map(|line| serde_json::from_str(line).unwrap());
+    Some((records.collect(), said))
+}
+
+/// The program of the swarm, if it was built beside this one.
+fn swarm() -> Option<PathBuf> {
+    let this = std::env::current_exe().unwrap();
+    let is_swarm = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        name.starts_with("swarm-") && !name.contains('.')
+    };
+    let built = fs::read_dir(this.parent().unwrap()).unwrap();
+    let built = built.map(|entry| entry.unwrap().path()).filter(is_swarm);
+    built.max_by_key(|path| fs::metadata(path).unwrap().modified().unwrap())
+}
+
+#[test]
+fn ping_keeps_percentiles() {
+    let Some((records, said)) = kept("ping", &[]) else {
+        return;
+    };
+    let [record] = &records[..] else {
+        panic!("{records:?}");
+    };
+    assert_eq!(
+        (&record["commit"], &record["cell"]["seed"]),
+        (&"test".into(), &1.into())
+    );
+    let [p50, p90, p99] = ["p50_ms", "p90_ms", "p99_ms"].map(|part| record[part].as_f64().unwrap());
+    assert!(p50 > 0.0 && p50 <= p90 && p90 <= p99, "{record}");
+    assert!(said.contains("1 of 1 cells are kept"), "{said}");
+    assert!(said.contains("| 3 % | defaults | 1 | 100 |"), "{said}");
+}
+
+#[test]
+fn swarm_keeps_its_blocks() {
+    let Some(program) = swarm() else {
+        let _ = writeln!(std::io::stderr(), "SKIPPED: the swarm is not built");
+        return;
+    };
+    let Some((records, said)) = kept("swarm", &["--program", program.to_str().unwrap()]) else {
+        return;
+    };
+    let [record] = &records[..] else {
+        panic!("{records:?}");
+    };
+    assert_eq!(
+        (&record["cell"]["to"], &record["failed"]),
+        (&20.into(), &Value::Array(Vec::new()))
+    );
+    assert!(!record["reached"].as_object().unwrap().is_empty(), "{record}");
+    assert!(
+        said.contains("1 of 1 cells are kept") && said.contains("20 seeds, 0 failed"),
+        "{said}"
+    );
+}
+
+/// They need root and minutes: their tables are made of records written by hand.
+#[test]
+fn tables_are_made_of_what_is_kept() {
+    let metrics = |value: f64| -> Value {
+        let names = [
+            "in_time", "delay_99", "timeouts", "tcp", "share", "least", "most", "jain", "goodput", "not_held",
+        ];
+        names
+            .iter()
+            .map(|name| ((*name).to_owned(), vec![value; 3].into()))
+            .collect::<serde_json::Map<_, _>>()
+            .into()
+    };
+    let cells = [
+        (
+            "rivals",
+            serde_json::json!({ "traffic": "video", "loss": "3", "beside": "nobody", "sender": "low-latency" }),
+        ),
+        (
+            "shares",
+            serde_json::json!({ "sender": "bbr", "tcp": "reno", "flows": 4, "queue_limit": "bdp" }),
+        ),
+    ];
+    for (name, mut cell) in cells {
+        (cell["seeds"], cell["seconds"]) = (3.into(), 30.into());
+        let mut bed = metrics(99.5);
+        bed["not_held"] = vec![0.0; 3].into();
+        let record = serde_json::json!({ "commit": "abc", "cell": cell, "when": "2026-11-22T20:00:00", "others": 0.01,
+            "simulated": metrics(99.9), "bed": bed });
+        let file = directory(&format!("long-{name}")).join("kept.jsonl");
+        // The last line was cut off by an interruption.
+        fs::write(&file, format!("{record}\n{{\"commit\": \"a")).unwrap();
+        let Some(output) = script(name, &["--show", "--results", file.to_str().unwrap()]) else {
+            return;
+        };
+        let said = text(&output.stdout);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert!(
+            said.contains("commit abc, 1 cells") && !said.contains("PROVISIONAL"),
+            "{said}"
+        );
+        assert!(said.contains("99.50 (99.50 to 99.50) | 99.90"), "{said}");
+        assert!(
+            said.contains(if name == "rivals" {
+                "| 99 | met |"
+            } else {
+                "| missed |"
+            }),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn help_teaches() {
+    for name in ["ping", "shares", "rivals", "swarm"] {
+        let Some(output) = script(name, &["--help"]) else {
+            return;
+        };
+        let said = text(&output.stdout);
+        assert!(output.status.success() && said.contains("examples:"), "{said}");
+        assert!(said.contains(&format!("scripts/long/{name} --quick")), "{said}");
+    }
+}

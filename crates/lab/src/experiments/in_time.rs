@@ -1,0 +1,394 @@
+//! Messages that are of use for a time only, alone on a lossy path and beside TCP: how many are delivered in time. The traffic, the links and the
+//! goals are those by which this stack is compared with QUIC, KCP, ENet, SRT and TCP.
+
+use std::time::Duration;
+
+use anabranch_netsim::{Generator, LinkConfig, LossModel, QueueLimit};
+use anabranch_proto::{Config, Reliability, SendOptions, Timestamp};
+
+use super::recovery::Sender as Rules;
+use crate::claim::{Bound, Claim};
+use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric, ours};
+use crate::results::Results;
+use crate::stage::{Awaited, Demand, Measures, Messages, Record, Scenario, Stage, TcpFlows};
+use crate::statistics::quantile;
+use crate::traffic::{Class, Regular, Submission};
+use crate::trial::{Knob, Trial};
+
+/// Set-up has time for two losses before, and TCP for its slow start.
+const MESSAGES_BEGIN: Timestamp = Timestamp::from_millis(5_000);
+/// How long the last messages may take.
+const DRAIN: Duration = Duration::from_secs(10);
+
+const PARAMETERS: &[Parameter] = &[
+    ours(
+        "game",
+        "60 messages a second of 100 bytes, each of use for 100 ms",
+    ),
+    ours(
+        "control",
+        "10 messages a second of 64 bytes, each of use for 500 ms",
+    ),
+    ours(
+        "video",
+        "30 frames a second of 4 to 12 KiB, every 2 s one of 40 KiB, each of use for 200 ms: 2.1 Mbit/s",
+    ),
+    ours("link", "alike both ways; loss at random, in percent, both ways"),
+    ours(
+        "rfc9260",
+        "RFC 9260's recovery and congestion control; reliable, ordered",
+    ),
+    ours("defaults", "RACK-TLP and CUBIC; reliable, ordered"),
+    ours("bbr", "RACK-TLP and BBR; reliable, ordered"),
+    ours(
+        "low-latency",
+        "RACK-TLP and BBR with tolerate_random_loss; unordered, and given up when no longer of use",
+    ),
+    ours(
+        "beside tcp",
+        "one greedy TCP flow (CUBIC, Linux's settings) from the start on; sender none: that flow alone",
+    ),
+];
+
+const KNOBS: &[Knob] = &[
+    Knob {
+        name: "rate",
+        unit: "Mbit/s",
+        about: "of the link",
+        usual: "10",
+        range: (0.1, 10_000.0),
+    },
+    Knob {
+        name: "delay",
+        unit: "ms",
+        about: "of the link, each way",
+        usual: "20",
+        range: (0.0, 10_000.0),
+    },
+    Knob {
+        name: "queue",
+        unit: "packets",
+        about: "how many stand in the link's queue at most",
+        usual: "100",
+        range: (1.0, 100_000.0),
+    },
+    Knob {
+        name: "seconds",
+        unit: "s",
+        about: "for how long there are messages",
+        usual: "60, or 20",
+        range: (1.0, 100_000.0),
+    },
+];
+
+const METRICS: &[Metric] = &[
+    metric("in_time", "%", "of the messages, delivered while of use"),
+    metric("delivered", "%", "of the messages, late ones too"),
+    metric(
+        "delay_50",
+        "ms",
+        "from submission to delivery, median of what was delivered",
+    ),
+    metric("delay_99", "ms", "99 % of what was delivered took no longer"),
+    metric("timeouts", "", "T3-rtx expirations"),
+    metric("retransmitted", "%", "of the DATA chunks that were sent"),
+    metric(
+        "spurious",
+        "",
+        "retransmissions that the peer reported as duplicates",
+    ),
+    metric("queue", "kB", "in the link's queue, mean over time"),
+    metric("tcp", "Mbit/s", "delivered by the TCP flow"),
+];
+
+/// The experiment.
+pub(super) fn experiment() -> Experiment {
+    Experiment {
+        name: "in-time",
+        question: "Game, control and video messages over a lossy path, alone and beside TCP: how many are delivered while they are \
+                   of use, and what is left to the TCP?",
+        source: "no paper; the bounds of the claims are the project's own goals",
+        parameters: PARAMETERS,
+        knobs: KNOBS,
+        metrics: METRICS,
+        seeds: &|extent| match extent {
+            Extent::Quick | Extent::Short => 5,
+            Extent::Full => 10,
+        },
+        cells: &cells,
+        claims: &claims,
+        figures: &|| Vec::new(),
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Traffic {
+    Game,
+    Control,
+    Video,
+}
+
+impl Traffic {
+    const ALL: [Self; 3] = [Self::Game, Self::Control, Self::Video];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Game => "game",
+            Self::Control => "control",
+            Self::Video => "video",
+        }
+    }
+
+    /// For how long a message is of use.
+    fn deadline(self) -> Duration {
+        Duration::from_millis(match self {
+            Self::Game => 100,
+            Self::Control => 500,
+            Self::Video => 200,
+        })
+    }
+
+    fn schedule(self, seed: u64) -> Box<dyn Iterator<Item = Submission> + Send> {
+        let regular =
+            |a_second, len| Regular::new(seed, MESSAGES_BEGIN, Duration::from_secs(1) / a_second, len, 0);
+        match self {
+            Self::Game => Box::new(regular(60, 100)),
+            Self::Control => Box::new(regular(10, 64)),
+            Self::Video => {
+                let mut random = Generator::of_process(seed, "frames");
+                let frame = move |(number, frame): (usize, Submission)| {
+                    let usual = (4 << 10) + random.below(8 << 10) as usize;
+                    let is_key = number % 60 == 30;
+                    let len = if is_key { 40 << 10 } else { usual };
+                    Submission { len, ..frame }
+                };
+                Box::new(regular(30, 1).enumerate().map(frame))
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sender {
+    /// Nobody: TCP alone.
+    Nobody,
+    Rfc9260,
+    Defaults,
+    Bbr,
+    LowLatency,
+}
+
+impl Sender {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Nobody => "none",
+            Self::Rfc9260 => "rfc9260",
+            Self::Defaults => "defaults",
+            Self::Bbr => "bbr",
+            Self::LowLatency => "low-latency",
+        }
+    }
+
+    fn config(self) -> Config {
+        let rules = match self {
+            Self::Rfc9260 => Rules::Rfc9260,
+            Self::Nobody | Self::Defaults => Rules::Cubic,
+            Self::Bbr => Rules::Bbr,
+            Self::LowLatency => Rules::BbrRandomLoss,
+        };
+        rules.of(Config {
+            udp_encapsulation: false,
+            ..Config::default()
+        })
+    }
+
+    fn options(self, traffic: Traffic) -> SendOptions {
+        match self {
+            Self::LowLatency => SendOptions {
+                unordered: true,
+                reliability: Reliability::Lifetime(traffic.deadline()),
+                ..SendOptions::default()
+            },
+            _ => SendOptions::default(),
+        }
+    }
+}
+
+/// Loss in percent, by its name on the axis.
+const LOSSES: [(&str, f64); 5] = [("0", 0.0), ("1", 1.0), ("3", 3.0), ("5", 5.0), ("10", 10.0)];
+const ALONE: [Sender; 4] = [Sender::Rfc9260, Sender::Defaults, Sender::Bbr, Sender::LowLatency];
+/// Beside TCP there is video alone: the others are too small to be felt.
+const BESIDE: [Sender; 3] = [Sender::Nobody, Sender::Defaults, Sender::LowLatency];
+
+fn cells(extent: Extent) -> Vec<Cell> {
+    let cell = |(traffic, loss, sender, beside_tcp): (Traffic, (&str, f64), Sender, bool)| {
+        let coordinates = vec![
+            ("traffic", traffic.name().to_owned()),
+            ("loss", loss.0.to_owned()),
+            ("beside", if beside_tcp { "tcp" } else { "nobody" }.to_owned()),
+            ("sender", sender.name().to_owned()),
+        ];
+        let scenario =
+            move |trial: &Trial<'_>| scenario((traffic, loss.1), (sender, beside_tcp), extent, trial);
+        Cell::staged(
+            coordinates,
+            Stage::new(scenario, move |record| numbers(traffic, record)).usual(true),
+        )
+    };
+    let alone = Traffic::ALL
+        .into_iter()
+        .flat_map(|traffic| LOSSES.into_iter().map(move |loss| (traffic, loss)))
+        .flat_map(|(traffic, loss)| ALONE.map(|sender| (traffic, loss, sender, false)));
+    let beside = LOSSES
+        .into_iter()
+        .flat_map(|loss| BESIDE.map(|sender| (Traffic::Video, loss, sender, true)));
+    alone.chain(beside).map(cell).collect()
+}
+
+fn scenario(
+    (traffic, loss): (Traffic, f64),
+    (sender, beside_tcp): (Sender, bool),
+    extent: Extent,
+    trial: &Trial<'_>,
+) -> Scenario {
+    let link = LinkConfig::default()
+        .with_rate((trial.knob_or("rate", 10.0) * 1e6) as u64)
+        .with_delay(Duration::from_secs_f64(trial.knob_or("delay", 20.0) / 1e3))
+        .with_queue(QueueLimit::Packets(trial.knob_or("queue", 100.0) as u64))
+        .with_loss(LossModel::bernoulli(loss / 100.0));
+    let seconds = match extent {
+        Extent::Quick | Extent::Short => 20.0,
+        Extent::Full => 60.0,
+    };
+    let end = MESSAGES_BEGIN + Duration::from_secs_f64(trial.knob_or("seconds", seconds));
+    Scenario {
+        config: sender.config(),
+        paths: vec![(link.clone(), link)],
+        messages: (sender != Sender::Nobody).then(|| Messages {
+            connect: Timestamp::ZERO,
+            classes: vec![Class::from(sender.options(traffic))],
+            demand: Demand::Scheduled(traffic.schedule(trial.seed)),
+            awaited: Awaited::All,
+        }),
+        tcp: beside_tcp.then(|| TcpFlows::linux(true, vec![Timestamp::ZERO])),
+        counts: (MESSAGES_BEGIN, end),
+        most_drain: DRAIN,
+        measures: Measures::default(),
+    }
+}
+
+fn numbers(traffic: Traffic, record: &Record) -> Vec<f64> {
+    let submitted: Vec<usize> = record.counted(0).collect();
+    let delay = |number: &usize| {
+        let delivered = record.delivered.of(*number)?;
+        let at = record.submitted[*number].at;
+        Some(delivered.saturating_duration_since(at).as_secs_f64())
+    };
+    let delays: Vec<f64> = submitted.iter().filter_map(delay).collect();
+    let deadline = traffic.deadline().as_secs_f64();
+    let in_time = delays.iter().filter(|delay| **delay <= deadline).count();
+    // What found the send buffer full is as late as what was lost.
+    let messages = submitted.len() as f64 + record.refused as f64;
+    let sender = &record.last.sender;
+    let retransmissions = sender.retransmissions_fast + sender.retransmissions_timeout;
+    let (before, after) = (&record.at_begin.links[0], &record.at_end.links[0]);
+    let byte_seconds = (after.queue_byte_nanos - before.queue_byte_nanos) as f64 / 1e9;
+    let has_tcp = !record.at_end.tcp_bytes.is_empty();
+    vec![
+        100.0 * in_time as f64 / messages,
+        100.0 * delays.len() as f64 / messages,
+        1e3 * quantile(&delays, 0.5),
+        1e3 * quantile(&delays, 0.99),
+        sender.timeouts as f64,
+        100.0 * retransmissions as f64 / sender.data_chunks_sent as f64,
+        sender.retransmissions_spurious as f64,
+        byte_seconds / record.seconds() / 1e3,
+        if has_tcp { record.tcp_goodput() } else { f64::NAN },
+    ]
+}
+
+fn claims() -> Vec<Claim> {
+    let in_time = |says, least, traffic: &'static str, loss: &'static str, sender: &'static str| {
+        Claim::new(says, "", Bound::AtLeast(least), move |results: &Results| {
+            let at = [
+                ("traffic", traffic),
+                ("loss", loss),
+                ("beside", "nobody"),
+                ("sender", sender),
+            ];
+            results.sample(&at, "in_time")
+        })
+    };
+    let tcp = |says, loss: &'static str| {
+        Claim::of_ratio(says, "", Bound::AtLeast(0.8), move |results: &Results| {
+            let at = |sender| [("loss", loss), ("beside", "tcp"), ("sender", sender)];
+            results.ratio(&at("low-latency"), &at("none"), "tcp")
+        })
+    };
+    vec![
+        in_time(
+            "game, 5 % loss, defaults: at least 99 % in time",
+            99.0,
+            "game",
+            "5",
+            "defaults",
+        ),
+        in_time(
+            "control, 3 % loss, defaults: at least 99.9 % in time",
+            99.9,
+            "control",
+            "3",
+            "defaults",
+        )
+        .must(),
+        in_time(
+            "video, 3 % loss, low-latency: at least 99 % in time",
+            99.0,
+            "video",
+            "3",
+            "low-latency",
+        )
+        .must(),
+        in_time(
+            "video, 5 % loss, low-latency: at least 99 % in time",
+            99.0,
+            "video",
+            "5",
+            "low-latency",
+        )
+        .must(),
+        tcp(
+            "3 % loss: beside low-latency video TCP keeps at least 80 % of its goodput",
+            "3",
+        ),
+        tcp(
+            "5 % loss: beside low-latency video TCP keeps at least 80 % of its goodput",
+            "5",
+        ),
+        Claim::new(
+            "no loss: beside low-latency video TCP has at least half of the link",
+            "",
+            Bound::AtLeast(4.8),
+            |results| {
+                let at = [("loss", "0"), ("beside", "tcp"), ("sender", "low-latency")];
+                results.sample(&at, "tcp")
+            },
+        )
+        .must(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_video_has_two_megabits_a_second() {
+        let frames: Vec<Submission> = Traffic::Video.schedule(1).take(30 * 60).collect();
+        let bytes: usize = frames.iter().map(|frame| frame.len).sum();
+        let rate = bytes as f64 * 8e-6 / 60.0;
+        assert!((2.0..2.2).contains(&rate), "{rate} Mbit/s");
+        let keys = frames.iter().filter(|frame| frame.len == 40 << 10).count();
+        assert_eq!(keys, 30);
+    }
+}
