@@ -79,6 +79,10 @@ impl From<Recovery> for RecoveryRules {
 /// How this side controls congestion, and how it finds losses.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct CongestionArgs {
+    /// Settings for interactive traffic: --congestion bbr-random-loss, --interleave, and the scheduler priority with
+    /// --low-priority-delay 20ms; other options given beside it count instead of these
+    #[arg(long, help_heading = HEADING)]
+    low_latency: bool,
     /// The congestion control algorithm for what this side sends: rfc9260 (halves the window after a loss), cubic (RFC 9438:
     /// fills fast paths with long round-trip times sooner), bbr (BBR version 3: keeps queues short) or bbr-random-loss (BBR for
     /// links that lose packets at random, such as radio links). With several paths at once (--multipath), all but rfc9260 need
@@ -97,6 +101,15 @@ pub(crate) struct CongestionArgs {
 }
 
 impl CongestionArgs {
+    /// The settings that all options change.
+    pub(crate) fn config(&self) -> Config {
+        if self.low_latency {
+            Config::low_latency()
+        } else {
+            Config::default()
+        }
+    }
+
     /// Changes the settings, which know already how several paths are used.
     pub(crate) fn apply(&self, config: &mut Config) -> Result<(), Failure> {
         if let Some(algorithm) = self.congestion {
@@ -107,10 +120,10 @@ impl CongestionArgs {
         }
         config.ecn |= self.ecn;
         config.validate().map_err(|error| match self.congestion {
-            Some(algorithm) if error.setting == "multipath.congestion" => Failure::new(format!(
-                "--congestion {} does not couple the windows of several paths at once: give --coupling uncoupled too, if the \
+            chosen if error.setting == "multipath.congestion" => Failure::new(format!(
+                "--{} does not couple the windows of several paths at once: give --coupling uncoupled too, if the \
                  paths share no bottleneck; else --congestion rfc9260, or --multipath off",
-                algorithm.name()
+                chosen.map_or("low-latency".to_owned(), |algorithm| format!("congestion {}", algorithm.name()))
             )),
             _ => Failure::new(error.to_string()),
         })
@@ -130,8 +143,8 @@ mod tests {
     }
 
     fn config(args: &[&str]) -> Config {
-        let mut config = Config::default();
         let line = Line::parse_from([&["anabranch"], args].concat());
+        let mut config = line.congestion.config();
         assert!(line.congestion.apply(&mut config).is_ok(), "{args:?}");
         config
     }
@@ -153,6 +166,16 @@ mod tests {
             };
             assert_eq!(config(&["--congestion", name]), expected);
         }
+    }
+
+    #[test]
+    fn what_is_given_beside_low_latency_counts() {
+        assert_eq!(config(&["--low-latency"]), Config::low_latency());
+        let expected = Config {
+            congestion_control: CongestionControl::Cubic,
+            ..Config::low_latency()
+        };
+        assert_eq!(config(&["--low-latency", "--congestion", "cubic"]), expected);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use anabranch::{Association, Config, ConnectError, DEFAULT_UDP_PORT, Endpoint, Explained};
+use anabranch::{Association, ConnectError, DEFAULT_UDP_PORT, Endpoint, Explained};
 use clap::Args;
 use tokio::time::timeout;
 
@@ -104,7 +104,7 @@ impl Target {
         interrupt: &Interrupt,
     ) -> Result<Client, Failure> {
         let remote = self.resolve().await?;
-        let mut config = Config::default();
+        let mut config = carry.congestion.config();
         config.streams.outbound = wish.streams.max(MIN_STREAMS);
         carry.offer.apply(&mut config);
         wish.schedule.apply(&mut config)?;

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use anabranch::{Config, DEFAULT_UDP_PORT, Endpoint};
+use anabranch::{DEFAULT_UDP_PORT, Endpoint};
 use clap::Args;
 use serde_json::json;
 
@@ -40,7 +40,7 @@ impl Local {
     }
 
     fn bind(&self, carry: &Carry, observe: &Observe, max_joined_message: usize) -> Result<Endpoint, Failure> {
-        let mut config = Config::default();
+        let mut config = carry.congestion.config();
         // The peer chooses the streams that it is answered on.
         config.streams.outbound = u16::MAX;
         carry.offer.apply_to_server(&mut config);

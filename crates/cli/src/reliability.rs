@@ -144,7 +144,7 @@ impl Offer {
         partial.early_discard = self.early_discard;
         partial.selective_forward_tsn = self.selective_forward_tsn;
         config.nr_sack.offer = self.nr_sack == Switch::On;
-        config.interleaving.offer = self.interleave;
+        config.interleaving.offer |= self.interleave;
     }
 
     /// What was asked for and the peer did not offer too, in words.

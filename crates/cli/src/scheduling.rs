@@ -115,7 +115,12 @@ impl Schedule {
     /// Puts the scheduler into the settings.
     pub(crate) fn apply(&self, config: &mut Config) -> Result<(), Failure> {
         config.scheduler = self.kind(config.scheduler)?;
-        config.low_priority_delay = self.low_priority_delay;
+        let preset = config.low_priority_delay;
+        config.low_priority_delay = self.low_priority_delay.or(preset);
+        // What bounds the delay counts with priorities alone.
+        config.low_priority_delay = config
+            .low_priority_delay
+            .filter(|_| config.scheduler == SchedulerKind::Priority);
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use anabranch_wire::Tsn;
 use anabranch_wire::chunk::OwnChunkTypes;
 
-use crate::controller::CongestionControl;
+use crate::controller::{BbrConfig, CongestionControl};
 
 pub use multipath::{
     AckRouting, CoupledControl, EcaConfig, MultipathConfig, MultipathMode, PathScheduler,
@@ -507,6 +507,31 @@ impl Config {
         Self {
             recovery: RecoveryRules::RFC9260,
             congestion_control: CongestionControl::Rfc9260,
+            ..Self::default()
+        }
+    }
+
+    /// Settings for interactive traffic: messages that are of use for a short time, such as video, games and remote control, also beside
+    /// a file in the same association. The file's stream belongs in a priority class from 1 on
+    /// ([`crate::Association::set_stream_priority`]).
+    ///
+    /// | setting | value | why (`docs/RECOVERY.md`, *Low latency*, has the measurements) |
+    /// | --- | --- | --- |
+    /// | `congestion_control` | [`CongestionControl::Bbr`] with `tolerate_random_loss` | carries video over links that lose 3 to 5 % of the packets; keeps queues short |
+    /// | `scheduler`, `interleaving` | [`SchedulerKind::Priority`], offered | no message of the file holds an urgent one up at this side |
+    /// | `low_priority_delay` | 20 ms | nor in the queues of the network |
+    ///
+    /// With several paths at once [`MultipathConfig::congestion`] must be [`CoupledControl::Uncoupled`], or `congestion_control` another
+    /// one.
+    #[must_use]
+    pub fn low_latency() -> Self {
+        Self {
+            congestion_control: CongestionControl::Bbr(BbrConfig {
+                tolerate_random_loss: true,
+            }),
+            scheduler: SchedulerKind::Priority,
+            low_priority_delay: Some(Duration::from_millis(20)),
+            interleaving: InterleavingConfig { offer: true },
             ..Self::default()
         }
     }

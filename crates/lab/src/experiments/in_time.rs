@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use anabranch_netsim::{Generator, LinkConfig, LossModel, QueueLimit};
+use anabranch_proto::controller::{BbrConfig, CongestionControl};
 use anabranch_proto::{Config, Reliability, SendOptions, Timestamp};
 
-use super::recovery::Sender as Rules;
 use crate::claim::{Bound, Claim};
 use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric, ours};
 use crate::results::Results;
@@ -190,16 +190,19 @@ impl Sender {
     }
 
     fn config(self) -> Config {
-        let rules = match self {
-            Self::Rfc9260 => Rules::Rfc9260,
-            Self::Nobody | Self::Defaults => Rules::Cubic,
-            Self::Bbr => Rules::Bbr,
-            Self::LowLatency => Rules::BbrRandomLoss,
+        let config = match self {
+            Self::Rfc9260 => Config::rfc9260(),
+            Self::Nobody | Self::Defaults => Config::default(),
+            Self::Bbr => Config {
+                congestion_control: CongestionControl::Bbr(BbrConfig::default()),
+                ..Config::default()
+            },
+            Self::LowLatency => Config::low_latency(),
         };
-        rules.of(Config {
+        Config {
             udp_encapsulation: false,
-            ..Config::default()
-        })
+            ..config
+        }
     }
 
     fn options(self, traffic: Traffic) -> SendOptions {
