@@ -119,6 +119,27 @@ fn a_lost_tail_is_repaired_by_a_probe() {
     }
 }
 
+/// The last of three packets is lost. The acknowledgement of the first two does not make the probe later.
+#[test]
+fn an_acknowledgement_makes_the_probe_no_later() {
+    let mut pair = Setup::new(1).path(link()).config(rack()).connect();
+    for _ in 0..4 {
+        pair.send(Side::A, 0, vec![1; 1000]);
+        pair.run_ms(100);
+    }
+    pair.messages(Side::Z);
+    let begin = pair.now();
+    for last in [false, false, true] {
+        pair.cut(0, last);
+        pair.send(Side::A, 0, vec![2; 1000]);
+        pair.run_ms(1);
+    }
+    pair.run_ms(2);
+    pair.cut(0, false);
+    let took = repaired_by_a_probe(&mut pair, begin, 3);
+    assert!(took <= 110 * MS, "{took:?}");
+}
+
 /// The acknowledgement of a lone packet is lost: that looks as if the peer delayed it, and probes would wait for it from then on. The next
 /// acknowledgement in time shows that the peer does not.
 #[test]

@@ -65,8 +65,10 @@ pub(crate) struct Path {
     pub(crate) probe_now: bool,
     /// The probe timeout expired since data was last acknowledged: the next one to expire is T3-rtx.
     probed: bool,
-    /// Since when the acknowledgement of what is in flight is waited for.
+    /// When data left last, or T3-rtx expired.
     probe_from: Timestamp,
+    /// When data was newly acknowledged last.
+    answered_at: Timestamp,
     /// The peer seems to delay the acknowledgement of a lone packet, though the packet has the I bit.
     acks_late: bool,
     /// The last packet with data left with nothing else in flight.
@@ -155,6 +157,7 @@ impl Path {
             probe_now: false,
             probed: false,
             probe_from: now,
+            answered_at: now,
             acks_late: false,
             lone: false,
             retransmit_now: false,
@@ -225,14 +228,16 @@ impl Path {
         self.pacer.waits_until(now, &pace)
     }
 
-    /// When the acknowledgement of what is in flight is overdue (RFC 8985 §7.2); `None` before an RTT was measured. T3-rtx comes first
-    /// if it is to expire sooner.
+    /// When the acknowledgement of what is in flight is overdue (RFC 8985 §7.2): two RTTs after the last of it left, and one after the
+    /// last acknowledgement, which RFC 8985 waits for two RTTs after; `None` before an RTT was measured. T3-rtx comes first if it is to
+    /// expire sooner.
     pub(crate) fn probe_timeout(&self) -> Option<Timestamp> {
-        let mut wait = (self.rtt.smoothed()? * 2).max(LEAST_PROBE_TIMEOUT);
+        let smoothed = self.rtt.smoothed()?;
+        let mut wait = (smoothed * 2).max(LEAST_PROBE_TIMEOUT);
         if self.flight.bytes() <= self.pmtu.max_data() {
             wait += self.ack_delay();
         }
-        let due = self.probe_from + wait;
+        let due = (self.probe_from + wait).max(self.answered_at + smoothed);
         (!self.probed && self.t3.is_some_and(|t3| due < t3)).then_some(due)
     }
 
@@ -272,7 +277,7 @@ impl Path {
             // The acknowledgement that seemed to be delayed was lost.
             self.acks_late = false;
         }
-        self.probe_from = now;
+        self.answered_at = now;
         self.probe_now = false;
         self.probed = false;
         self.acks_late |= probe_spurious;
