@@ -60,6 +60,12 @@ const PARAMETERS: &[Parameter] = &[
         from_paper: false,
     },
     Parameter {
+        name: "with defaults",
+        value: "the same with the stack's own loss recovery and congestion control: RACK-TLP, and CUBIC on one path; all other senders \
+                have RFC 9260's, as the papers do",
+        from_paper: false,
+    },
+    Parameter {
         name: "everything",
         value: "both paths (CMT, earliest delivery first), NR-SACK, frames that expire after 300 ms, early discard with selective \
                 forward TSN, priorities with 20 ms for less urgent data in the network's queues, interleaving",
@@ -152,6 +158,8 @@ struct Variant {
     priorities: bool,
     delay_bound: bool,
     interleaving: bool,
+    /// The stack's own loss recovery and congestion control, not RFC 9260's.
+    defaults: bool,
 }
 
 const EVERYTHING: Variant = Variant {
@@ -163,6 +171,7 @@ const EVERYTHING: Variant = Variant {
     priorities: true,
     delay_bound: true,
     interleaving: true,
+    defaults: false,
 };
 
 const PLAIN: Variant = Variant {
@@ -174,7 +183,22 @@ const PLAIN: Variant = Variant {
     priorities: false,
     delay_bound: false,
     interleaving: false,
+    defaults: false,
 };
+
+/// Both with the stack's own loss recovery and congestion control.
+const WITH_DEFAULTS: [Variant; 2] = [
+    Variant {
+        name: "plain with defaults",
+        defaults: true,
+        ..PLAIN
+    },
+    Variant {
+        name: "everything with defaults",
+        defaults: true,
+        ..EVERYTHING
+    },
+];
 
 /// Each extension left out, with what cannot be without it.
 const ABLATIONS: [Variant; 7] = [
@@ -228,6 +252,9 @@ fn cells(extent: Extent) -> Vec<Cell> {
     let ends = losses
         .iter()
         .flat_map(|loss| [PLAIN, EVERYTHING].map(|variant| (variant, *loss)));
+    let modern = losses
+        .iter()
+        .flat_map(|loss| WITH_DEFAULTS.map(|variant| (variant, *loss)));
     let ablations = ABLATIONS
         .into_iter()
         .flat_map(|variant| ABLATED.map(|loss| (variant, loss)));
@@ -235,11 +262,16 @@ fn cells(extent: Extent) -> Vec<Cell> {
         let coordinates = vec![("variant", variant.name.to_owned()), ("loss", loss.to_string())];
         Cell::new(coordinates, move |trial| simulate(variant, loss, extent, trial))
     };
-    ends.chain(ablations).map(cell).collect()
+    ends.chain(ablations).chain(modern).map(cell).collect()
 }
 
 fn config(variant: Variant, trial: &Trial<'_>) -> Config {
     let mut config = super::plain_config();
+    if variant.defaults {
+        let defaults = Config::default();
+        config.recovery = defaults.recovery;
+        config.congestion_control = defaults.congestion_control;
+    }
     config.buffers.send = 64 << 20;
     config.nr_sack.offer = variant.nr_sack;
     config.partial_reliability.offer = variant.partial_reliability;
@@ -333,9 +365,14 @@ fn figures() -> Vec<Figure> {
         x: ("loss", "loss of the first path [%]"),
         y,
         logarithmic: false,
-        curves: ["everything", "plain"]
-            .map(|variant| curve(variant, variant))
-            .into(),
+        curves: [
+            "everything with defaults",
+            "everything",
+            "plain with defaults",
+            "plain",
+        ]
+        .map(|variant| curve(variant, variant))
+        .into(),
     };
     vec![
         over_loss(
