@@ -1,4 +1,4 @@
-//! The scripts of `scripts/long` measure a small cell, keep it, and do not measure it again. What is measured has no bounds here.
+//! The scripts of `scripts/long` measure a small cell, keep it, and do not measure it again. The measured numbers have no bounds here.
 
 #![cfg(unix)]
 

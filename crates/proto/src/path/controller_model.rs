@@ -368,7 +368,7 @@ impl World {
         self.check(Some(Reduction::Timeout));
     }
 
-    /// What is in flight, and one reduction for each that was asked for.
+    /// Checks the bytes in flight, and that the controller was asked for at most one reduction.
     fn check(&self, reduction: Option<Reduction>) {
         let bytes: usize = self.in_flight.values().sum();
         assert_eq!(self.path.flight.bytes(), bytes);

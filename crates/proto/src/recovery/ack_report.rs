@@ -49,7 +49,7 @@ pub(crate) struct AckReport<'a> {
     pub(crate) a_rwnd: Option<u32>,
     /// Whether a newer one was handled before: what it does not list is not missing.
     pub(crate) overtaken: bool,
-    /// How much the blocks list. What they would list and do not has not arrived, or was reneged.
+    /// How much the blocks list. A chunk that they would list and do not has not arrived, or was reneged.
     pub(crate) listing: Listing,
 }
 

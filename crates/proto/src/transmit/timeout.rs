@@ -25,8 +25,8 @@ impl Sender {
             .filter(|(_, sending)| path.rate.is_some() && sending.is_open())
             .map(|(no, sending)| (no, self.outstanding.chunk(sending.tsn).fragment.wire_len()))
             .collect();
-        // F-RTO: the first timeout may be spurious, and takes one chunk for lost. What is in flight on a path that is left now is not
-        // waited for.
+        // F-RTO: the first timeout may be spurious, and takes one chunk for lost. If data leaves the path now,
+        // nothing in flight there is waited for.
         let first = path.silent_timeouts == 1 && self.outstanding.uses_rack();
         let waits = first && !dropped && !cx.paths.leave_after_error(id, &cx.config.retransmissions);
         let lost = if waits {

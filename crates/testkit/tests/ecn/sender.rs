@@ -1,4 +1,4 @@
-//! What follows from reports of a peer made of packets, and which packets are ECN-capable.
+//! The sender's answers to ECNE chunks of a peer made of packets, and which packets are ECN-capable.
 
 use core::time::Duration;
 

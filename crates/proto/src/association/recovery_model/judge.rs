@@ -32,7 +32,7 @@ struct Sent {
 #[derive(Debug, Default)]
 struct Lane {
     sent: Vec<Sent>,
-    /// What its controller was told in this step.
+    /// The reductions and undos that its controller was told of in this step.
     told: Vec<Told>,
     /// The episode of recovery lasts until everything up to here is settled.
     exit: Option<SendNo>,

@@ -17,7 +17,7 @@ fn reaches(tsn: Tsn, other: Tsn) -> bool {
 /// The lowest TSN of the newest marked packet, and how many there were since the last CWR.
 type Record = (Tsn, u32);
 
-/// What is to be reported of each path, by its number.
+/// The pending report of each path, by its number.
 #[derive(Debug, Default)]
 pub(super) struct Echo(Vec<Option<Record>>);
 

@@ -2,8 +2,8 @@
 //! dropping them, the receiver reports the marks in ECNE chunks, and the sender reduces its window and answers with CWR.
 //!
 //! As a receiver: what is to be reported (`echo`). As a sender: whether packets of a path may leave as ECN-capable (`validation`),
-//! which path a TSN left by (`routes`), and whether a report is to reduce the window of that path (here). What follows for windows and
-//! chunks is in `transmit/congestion_echo.rs`.
+//! which path a TSN left by (`routes`), and whether a report is to reduce the window of that path (here). The windows and chunks
+//! change in `transmit/congestion_echo.rs`.
 
 mod echo;
 mod routes;
@@ -92,7 +92,7 @@ impl Ecn {
         self.echo.on_cwr(path, cwr);
     }
 
-    /// What is reported with each acknowledgement until it is answered.
+    /// The reports that leave with each acknowledgement until a CWR answers them.
     pub(crate) fn echoes(&self) -> impl Iterator<Item = Ecne> {
         self.echo.due().map(|(tsn, marked)| Ecne {
             tsn,

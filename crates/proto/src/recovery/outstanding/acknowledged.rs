@@ -55,7 +55,7 @@ impl Outstanding {
             self.renege(cumulative, report, listed_to, judge.now, paths, outcome);
             highest_newly_acked = highest_newly_acked.max(newly);
         }
-        // What is disproved is known before what is found lost now: that may begin another episode.
+        // Disproved losses come before new ones, which may begin another episode.
         if !outcome.disproved.is_empty() {
             self.on_disproved(&outcome.disproved, paths);
         }
