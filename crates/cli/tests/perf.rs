@@ -183,7 +183,8 @@ fn each_interval_tells_windows_and_losses() {
             );
             assert!(path["cwnd_bytes"].as_u64() > Some(0), "{path}");
             assert!(path["srtt_ms"].as_f64() > Some(2.0), "{path}");
-            assert!(path["pacing_bits_per_second"].as_u64() > Some(0), "{path}");
+            let paced = path["pacing_bits_per_second"].as_u64() > Some(0);
+            assert_eq!(paced, flags.contains(&"cubic"), "{path}");
             for of_the_path in ["cwnd_bytes", "srtt_ms", "lost"] {
                 assert_eq!(path[of_the_path], interval[of_the_path], "{interval}");
             }
