@@ -99,6 +99,8 @@ fn data_goes_by_all_paths_at_once() {
             "round-robin",
             "--coupling",
             "resource-pooling",
+            "--recovery",
+            "rfc9260",
         ],
         &[
             "--multipath",
@@ -107,6 +109,8 @@ fn data_goes_by_all_paths_at_once() {
             "every-path",
             "--retransmission",
             "same-path",
+            "--recovery",
+            "rfc9260",
         ],
     ]
     .iter()
@@ -124,10 +128,9 @@ fn data_goes_by_all_paths_at_once() {
             repeats,
             "{sender}"
         );
-        assert!(
-            of_paths(&sender, "lost").iter().sum::<u64>() >= repeats,
-            "{sender}"
-        );
+        // A tail loss probe retransmits a chunk that need not be lost.
+        let lost = of_paths(&sender, "lost").iter().sum::<u64>();
+        assert!(lost >= repeats || !mode.contains(&"rfc9260"), "{sender}");
         assert!(
             sender["paths"]
                 .as_array()
