@@ -55,7 +55,7 @@ fn alternate(first: u32, last: u32) -> Vec<(u32, u32)> {
 }
 
 // A → DATA 0 to 59 → M; M → SACK (1, 3, 5 … 39); M → SACK (1, 3, 5 … 35): 37 and 39 found no room; M → SACK (3, 5 … 35)
-/// A receiver lists the lowest TSNs as far as there is room (RFC 9260 §6.2): what lies above the last one listed was not taken back.
+/// A receiver lists the lowest TSNs, as many as a packet holds (RFC 9260 §6.2): it has not reneged on a chunk above the last one listed.
 #[test]
 fn what_found_no_room_was_not_taken_back() {
     let mut desk = Desk::usual();
