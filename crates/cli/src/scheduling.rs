@@ -115,12 +115,9 @@ impl Schedule {
     /// Puts the scheduler into the settings.
     pub(crate) fn apply(&self, config: &mut Config) -> Result<(), Failure> {
         config.scheduler = self.kind(config.scheduler)?;
-        let preset = config.low_priority_delay;
-        config.low_priority_delay = self.low_priority_delay.or(preset);
-        // What bounds the delay counts with priorities alone.
-        config.low_priority_delay = config
-            .low_priority_delay
-            .filter(|_| config.scheduler == SchedulerKind::Priority);
+        let delay = self.low_priority_delay.or(config.low_priority_delay);
+        // A preset of --low-latency needs priorities, which another scheduler replaces.
+        config.low_priority_delay = delay.filter(|_| config.scheduler == SchedulerKind::Priority);
         Ok(())
     }
 
