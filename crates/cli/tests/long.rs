@@ -148,8 +148,30 @@ fn tables_are_made_of_what_is_kept() {
 }
 
 #[test]
+fn findings_of_fuzzing_are_told() {
+    let file = directory("long-fuzz").join("kept.jsonl");
+    let record = |finding: bool| {
+        serde_json::json!({ "commit": "abc", "cell": { "target": "pair", "seconds": 600 }, "when": "2026-11-22T20:00:00",
+            "others": 0.5, "tried": 9000, "edges": 7061, "finding": finding })
+    };
+    for finding in [false, true] {
+        fs::write(&file, format!("{}\n", record(finding))).unwrap();
+        let Some(output) = script("fuzz", &["--show", "--results", file.to_str().unwrap()]) else {
+            return;
+        };
+        let word = if finding { "yes" } else { "no" };
+        let said = text(&output.stdout);
+        assert!(
+            said.contains(&format!("| pair | 600 | 9000 | 7061 | {word} |")),
+            "{said}"
+        );
+        assert_eq!(output.status.success(), !finding);
+    }
+}
+
+#[test]
 fn help_teaches() {
-    for name in ["ping", "shares", "rivals", "swarm"] {
+    for name in ["ping", "shares", "rivals", "swarm", "fuzz"] {
         let Some(output) = script(name, &["--help"]) else {
             return;
         };

@@ -18,6 +18,10 @@ use crate::time::Timestamp;
 const MOST_IN_FLIGHT: usize = 2000;
 const MOST_PACKETS: u64 = 20_000;
 
+/// Packets that a controller may need until it has found the rate of a network that healed: BBR lowers its bounds by 0.7 a round trip, and
+/// a link may have become a thousand times slower.
+const MOST_TO_SETTLE: u64 = 200_000;
+
 /// Headers of a packet beside its DATA chunk.
 const HEADERS: usize = 40;
 
@@ -71,6 +75,7 @@ struct World {
     /// Packets that the application still has.
     waiting: u64,
     sent: u64,
+    most: u64,
     data: usize,
     starved: bool,
     /// The episode of recovery lasts until everything up to here is settled.
@@ -125,6 +130,7 @@ pub(crate) fn run(algorithm: u8, mut commands: Commands<'_>) {
         in_flight: BTreeMap::new(),
         waiting: 0,
         sent: 0,
+        most: MOST_PACKETS,
         starved: true,
         exit: None,
         disproving: None,
@@ -135,7 +141,7 @@ pub(crate) fn run(algorithm: u8, mut commands: Commands<'_>) {
     };
     while let Some(command) = commands.next(16) {
         world.command(command, &mut commands);
-        if world.sent >= MOST_PACKETS {
+        if world.sent >= world.most {
             break;
         }
     }
@@ -203,7 +209,7 @@ impl World {
             let acknowledged = self.acknowledgements.peek().map(|Reverse((at, _))| *at);
             let timeout = (!self.in_flight.is_empty()).then_some(self.timeout);
             let next = [paced, acknowledged, timeout].into_iter().flatten().min();
-            let Some(next) = next.filter(|next| *next <= end && self.sent < MOST_PACKETS) else {
+            let Some(next) = next.filter(|next| *next <= end && self.sent < self.most) else {
                 break;
             };
             self.now = self.now.max(next);
@@ -227,9 +233,7 @@ impl World {
                 return None;
             }
             self.path.decay_when_idle(self.now);
-            if !self.path.has_cwnd_room()
-                || self.in_flight.len() >= MOST_IN_FLIGHT
-                || self.sent >= MOST_PACKETS
+            if !self.path.has_cwnd_room() || self.in_flight.len() >= MOST_IN_FLIGHT || self.sent >= self.most
             {
                 self.starved = false;
                 return None;
@@ -385,7 +389,7 @@ impl World {
         self.bottleneck.rate = self.bottleneck.rate.max(100_000);
         self.bottleneck.queue = self.bottleneck.queue.max(50);
         self.bottleneck.busy = self.now;
-        self.sent = 0;
+        (self.sent, self.most) = (0, MOST_TO_SETTLE);
         self.waiting = 30;
         self.run_for(Duration::from_secs(240));
         assert!(self.in_flight.is_empty() && self.waiting == 0, "{:?}", self.path);

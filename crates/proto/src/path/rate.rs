@@ -32,7 +32,8 @@ pub(crate) struct RateSampler {
     lost: u64,
     delivered_at: Timestamp,
     first_sent_at: Timestamp,
-    /// The sender ran out of data: packets are marked until so many bytes are delivered.
+    /// The sender ran out of data: packets are marked until so many bytes are delivered or found lost. Decision: the draft waits for
+    /// delivered bytes alone, and where most packets are lost it would mark them for many round trips.
     limited_until: u64,
 }
 
@@ -57,7 +58,7 @@ impl RateSampler {
 
     /// The sender has no data though the window has room; `flight` bytes are in flight.
     pub(crate) fn on_application_limited(&mut self, flight: usize) {
-        self.limited_until = (self.delivered + flight as u64).max(1);
+        self.limited_until = (self.delivered + self.lost + flight as u64).max(1);
     }
 
     fn find(&self, no: SendNo) -> Option<&Snapshot> {
@@ -76,7 +77,7 @@ impl RateSampler {
     ) -> Option<RateSample> {
         self.delivered += bytes as u64;
         self.delivered_at = now;
-        if self.delivered > self.limited_until {
+        if self.delivered + self.lost > self.limited_until {
             self.limited_until = 0;
         }
         let packet = *self.find(newest?)?;
@@ -175,6 +176,25 @@ mod tests {
         let second = sampler.on_acknowledged(at(45), 1000, Some(1), None);
         assert!(second.expect("a sample").application_limited);
         assert_eq!(sampler.limited_until, 0);
+    }
+
+    #[test]
+    fn a_lost_flight_ends_the_marks_too() {
+        let mut sampler = RateSampler::default();
+        (0..10).for_each(|no| sampler.on_sent(at(no), no, 1000, 1000 * (no as usize + 1)));
+        sampler.on_application_limited(10_000);
+        let lost = (0..9).filter_map(|no| sampler.on_lost(at(40), no, 1000));
+        assert_eq!(lost.count(), 9);
+        sampler.on_acknowledged(at(49), 1000, Some(9), None);
+        sampler.on_sent(at(50), 10, 1000, 1000);
+        let marked = sampler.on_acknowledged(at(90), 1000, Some(10), None);
+        assert!(
+            marked.expect("a sample").application_limited,
+            "the flight was not behind yet"
+        );
+        sampler.on_sent(at(91), 11, 1000, 1000);
+        let after = sampler.on_acknowledged(at(131), 1000, Some(11), None);
+        assert!(!after.expect("a sample").application_limited);
     }
 
     #[test]

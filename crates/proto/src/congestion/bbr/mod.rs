@@ -217,6 +217,7 @@ impl Controller for Bbr {
     }
 
     fn on_lost(&mut self, lost: &LostPacket) {
+        self.min_rtt.on_lost(lost.bytes as u64);
         self.handle_lost_packet(lost);
     }
 

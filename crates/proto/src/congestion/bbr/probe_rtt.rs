@@ -43,7 +43,8 @@ pub(super) struct MinRtt {
     entered: Timestamp,
     done: Option<Timestamp>,
     round_done: bool,
-    /// `C.app_limited`, as ProbeRTT sets it: the packets that are sent from the first of these bytes delivered to the second.
+    /// `C.app_limited`, as ProbeRTT sets it: the packets that are sent from the first of these bytes delivered to the second. Decision:
+    /// the second falls by what is found lost, because that is never delivered.
     app_limited: Option<(u64, u64)>,
 }
 
@@ -64,6 +65,13 @@ impl MinRtt {
         let lasting = self.app_limited.filter(|(_, until)| delivered <= *until);
         let from = lasting.map_or(delivered, |(from, _)| from);
         self.app_limited = Some((from, delivered.saturating_add(inflight as u64).max(1)));
+    }
+
+    /// These bytes were in flight, and were found lost.
+    pub(super) fn on_lost(&mut self, bytes: u64) {
+        if let Some((_, until)) = &mut self.app_limited {
+            *until = until.saturating_sub(bytes);
+        }
     }
 
     /// `UpdateMinRTT`.
@@ -142,5 +150,19 @@ impl Bbr {
         } else {
             self.enter_startup();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::MinRtt;
+
+    #[test]
+    fn lost_bytes_end_the_time_after_probe_rtt_too() {
+        let mut min_rtt = MinRtt::default();
+        min_rtt.mark_app_limited(50_000, 10_000.0);
+        assert!(min_rtt.is_app_limited(60_000) && !min_rtt.is_app_limited(60_001));
+        min_rtt.on_lost(9_000);
+        assert!(min_rtt.is_app_limited(51_000) && !min_rtt.is_app_limited(51_001));
     }
 }
