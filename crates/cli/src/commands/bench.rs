@@ -10,6 +10,7 @@ use anabranch::{SchedulerKind, SchedulingError, StreamId};
 use clap::Args;
 use serde_json::json;
 
+use crate::congestion::CongestionArgs;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::Observe;
@@ -30,6 +31,7 @@ Examples:
   anabranch bench --udp --size 64kib
   anabranch bench --associations 10000
   anabranch bench --udp --associations 4
+  anabranch bench --congestion rfc9260 --recovery rfc9260
   anabranch bench --simulator
 
 In memory, both ends and the packets between them share one thread: what is left is the cost of the protocol. Over
@@ -78,8 +80,10 @@ pub(crate) struct BenchArgs {
     udp: bool,
     /// The simulator in place of the protocol alone: 200 simulated seconds of four TCP flows and an association at one
     /// bottleneck, with messages of 72 and of 1400 bytes
-    #[arg(long, conflicts_with_all = ["size", "mib", "quantum", "unordered", "packet", "streams", "outstanding", "associations", "udp"])]
+    #[arg(long, conflicts_with_all = ["size", "mib", "quantum", "unordered", "packet", "streams", "outstanding", "associations", "udp", "low_latency", "congestion", "recovery", "ecn"])]
     simulator: bool,
+    #[command(flatten)]
+    congestion: CongestionArgs,
     #[command(flatten)]
     pub(crate) observe: Observe,
 }
@@ -104,8 +108,9 @@ impl BenchArgs {
         (self.messages() / self.carriers()).max(1)
     }
 
-    fn config(&self) -> anabranch::Config {
-        let mut config = anabranch::Config::default();
+    fn config(&self) -> Result<anabranch::Config, Failure> {
+        let mut config = self.congestion.config();
+        self.congestion.apply(&mut config)?;
         if let Some(packet) = self.packet.or((!self.udp).then_some(MEMORY_PACKET)) {
             config.path_mtu = packet + IP_AND_UDP;
             config.path_mtu_limit = config.path_mtu;
@@ -127,7 +132,7 @@ impl BenchArgs {
             .receive
             .max(u32::try_from(window).unwrap_or(u32::MAX));
         config.buffers.max_chunks = config.buffers.max_chunks.max(4 * self.outstanding as usize);
-        config
+        Ok(config)
     }
 
     /// Bytes of packets that hold the messages which are to be under way.
@@ -279,4 +284,46 @@ fn tell(args: &BenchArgs, report: &Report) {
         "acks": report.answers,
     });
     args.observe.output().fact(text, &record);
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        bench: BenchArgs,
+    }
+
+    #[test]
+    fn rules_and_sizes_reach_the_settings() {
+        let config = |args: &[&str]| Line::parse_from([&["anabranch"], args].concat()).bench.config();
+        let old = config(&[
+            "--congestion",
+            "rfc9260",
+            "--recovery",
+            "rfc9260",
+            "--streams",
+            "70",
+        ])
+        .expect("settings");
+        let rules = anabranch::Config::rfc9260();
+        assert_eq!(
+            (&old.recovery, &old.congestion_control),
+            (&rules.recovery, &rules.congestion_control)
+        );
+        assert_eq!(
+            (old.streams.outbound, old.path_mtu),
+            (70, MEMORY_PACKET + IP_AND_UDP)
+        );
+        let preset = config(&["--low-latency", "--scheduler", "fair"]).expect("settings");
+        assert_eq!(
+            preset.congestion_control,
+            anabranch::Config::low_latency().congestion_control
+        );
+        assert_eq!(preset.scheduler, SchedulerKind::FairBandwidth);
+    }
 }

@@ -52,7 +52,7 @@ type Carried = (Timestamp, SocketAddr, SocketAddr, Bytes);
 
 impl End {
     fn new(args: &BenchArgs, address: SocketAddr, seed: u8) -> Result<Self, Failure> {
-        let endpoint = Endpoint::new(args.config(), [seed; 32])
+        let endpoint = Endpoint::new(args.config()?, [seed; 32])
             .map_err(|error| Failure::new(format!("the benchmark's settings: {error}")))?;
         Ok(Self {
             endpoint,

@@ -10,7 +10,8 @@ use crate::interrupt::Interrupt;
 /// Carries the messages.
 pub(super) async fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<Report, Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::new(format!("loopback: {error}"));
-    let bind = || Endpoint::builder().config(args.config()).bind("127.0.0.1:0");
+    let config = args.config()?;
+    let bind = || Endpoint::builder().config(config.clone()).bind("127.0.0.1:0");
     let server = bind().await.map_err(|error| failed(&error))?;
     server.listen(PORT).map_err(|error| failed(&error))?;
     let client = match args.associations {

@@ -70,7 +70,7 @@ struct Side {
 
 impl Side {
     fn new(args: &BenchArgs, peer: SocketAddr, seed: u8) -> Result<Self, Failure> {
-        let endpoint = Endpoint::new(args.config(), [seed; 32])
+        let endpoint = Endpoint::new(args.config()?, [seed; 32])
             .map_err(|error| Failure::new(format!("the benchmark's settings: {error}")))?;
         Ok(Self {
             endpoint,
