@@ -49,7 +49,7 @@ struct Side {
 struct World<'a> {
     sides: [Side; 2],
     now: Timestamp,
-    under_way: BinaryHeap<Reverse<Flight>>,
+    in_transit: BinaryHeap<Reverse<Flight>>,
     number: u64,
     /// What becomes of the datagrams to come, a byte or two each.
     fates: Input<'a>,
@@ -127,7 +127,7 @@ impl<'a> World<'a> {
         Self {
             sides,
             now: Timestamp::from_millis(1000),
-            under_way: BinaryHeap::new(),
+            in_transit: BinaryHeap::new(),
             number: 0,
             fates,
             cut: [false; 2],
@@ -160,7 +160,7 @@ impl<'a> World<'a> {
             }
             for copy in 0..copies {
                 self.number += 1;
-                self.under_way.push(Reverse(Flight {
+                self.in_transit.push(Reverse(Flight {
                     at: self.now + delay * (1 + copy),
                     number: self.number,
                     to: 1 - from,
@@ -176,7 +176,7 @@ impl<'a> World<'a> {
     fn next_event(&self) -> Option<Timestamp> {
         let timeouts = self.sides.iter().filter_map(|side| side.node.poll_timeout());
         timeouts
-            .chain(self.under_way.peek().map(|Reverse(flight)| flight.at))
+            .chain(self.in_transit.peek().map(|Reverse(flight)| flight.at))
             .min()
     }
 
@@ -188,10 +188,10 @@ impl<'a> World<'a> {
         };
         self.now = self.now.max(next);
         if self
-            .under_way
+            .in_transit
             .peek()
             .is_some_and(|Reverse(flight)| flight.at <= self.now)
-            && let Some(Reverse(flight)) = self.under_way.pop()
+            && let Some(Reverse(flight)) = self.in_transit.pop()
         {
             let node = &mut self.sides[flight.to].node;
             node.handle_datagram(self.now, flight.destination, flight.source, flight.datagram);

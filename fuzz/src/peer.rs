@@ -476,12 +476,12 @@ pub(crate) fn as_nr_sack(sack: Vec<u8>, choice: u8) -> Vec<u8> {
             end: block as u16,
         })
         .collect();
-    let (revocable, nonrenegable) = blocks.split_at(count.min(usize::from(choice & 3)));
+    let (renegable, nonrenegable) = blocks.split_at(count.min(usize::from(choice & 3)));
     let mut chunk = Vec::new();
     NrSackWriter {
         cumulative_tsn_ack: Tsn(word(CHUNK_HEADER_LEN)),
         a_rwnd: word(CHUNK_HEADER_LEN + 4),
-        revocable,
+        renegable,
         nonrenegable,
         duplicate_tsns: &[],
         packets: 0,

@@ -438,7 +438,7 @@ impl World {
                     let writer = NrSackWriter {
                         cumulative_tsn_ack: cumulative,
                         a_rwnd: 100_000_000,
-                        revocable: &[],
+                        renegable: &[],
                         nonrenegable: &blocks,
                         duplicate_tsns: &duplicates,
                         packets: 0,

@@ -79,14 +79,14 @@ async fn main() -> Result<()> {
     ours.shutdown().await?;
 
     let (positions, orders) = receiver.await??;
-    let (given_up, unsent) = told.await?;
+    let (abandoned, unsent) = told.await?;
     println!("orders: {orders} of {} arrived, in order", COUNT / EVERY);
     println!(
         "positions: {} of {COUNT} arrived; {} given up, {unsent} of them before they were sent",
         positions.len(),
-        given_up.len()
+        abandoned.len()
     );
-    let lost = (0..COUNT).filter(|number| !positions.contains(number) && !given_up.contains(number));
+    let lost = (0..COUNT).filter(|number| !positions.contains(number) && !abandoned.contains(number));
     match (lost.count(), orders) {
         (0, orders) if orders == COUNT / EVERY => {}
         (lost, orders) => return Err(format!("{lost} positions without a word, {orders} orders").into()),

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_up_half_way_is_dropped_and_its_room_is_free() {
+    fn a_message_abandoned_half_way_is_dropped_and_its_room_is_free() {
         let mut joiner = Joiner::default();
         let cut = MessagePart {
             truncated: true,

@@ -124,7 +124,7 @@ async fn a_port_without_listener_is_refused_at_once() {
 }
 
 #[tokio::test]
-async fn giving_up_a_connect_leaves_nothing() {
+async fn abandoning_a_connect_leaves_nothing() {
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let client = Endpoint::bind("127.0.0.1:0").await.unwrap();
     let attempt = client.connect(silent.local_addr().unwrap(), PORT);
@@ -313,7 +313,7 @@ fn hasty() -> Config {
 }
 
 #[tokio::test]
-async fn a_goodbye_that_the_network_lost_is_repeated_while_the_endpoint_lingers() {
+async fn a_goodbye_that_the_network_lost_is_retransmitted_while_the_endpoint_lingers() {
     let server = Endpoint::builder().config(hasty()).link(Default::default(), 1);
     let server = server.bind("127.0.0.1:0").await.unwrap();
     server.listen(PORT).unwrap();
@@ -322,7 +322,7 @@ async fn a_goodbye_that_the_network_lost_is_repeated_while_the_endpoint_lingers(
 }
 
 #[tokio::test]
-async fn a_goodbye_that_the_own_link_lost_is_repeated() {
+async fn a_goodbye_that_the_own_link_lost_is_retransmitted() {
     let server = listening(hasty()).await;
     let client = Endpoint::builder().config(hasty()).link(Default::default(), 1);
     lose_the_goodbye(server, client.bind("127.0.0.1:0").await.unwrap()).await;

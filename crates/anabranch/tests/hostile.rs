@@ -18,7 +18,7 @@ use common::{PORT, bytes, listening, pair, serve, within};
 const PATIENCE: u64 = 120;
 
 /// Settings of an endpoint that gives up within a second or two, and repeats within milliseconds.
-fn impatient() -> Config {
+fn short_timers() -> Config {
     let mut config = Config::default();
     config.rto.initial = Duration::from_millis(50);
     config.rto.min = Duration::from_millis(50);
@@ -29,7 +29,7 @@ fn impatient() -> Config {
 
 /// The same, which does not give up, however long the other side has no turn.
 fn persistent() -> Config {
-    let mut config = impatient();
+    let mut config = short_timers();
     config.retransmissions.max_init_retransmits = 600;
     config.retransmissions.association_max_retrans = 600;
     config.retransmissions.path_max_retrans = 600;
@@ -167,7 +167,7 @@ impl Puppet {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_vanished_peer_is_told_with_all_that_did_not_arrive() {
     for socket_closes in [true, false] {
-        let mut config = impatient();
+        let mut config = short_timers();
         // Long enough for one that only had no turn.
         config.rto.max = Duration::from_secs(2);
         config.retransmissions.association_max_retrans = 5;
@@ -366,7 +366,7 @@ async fn a_socket_that_refuses_to_send_is_told_and_harms_no_other_association() 
     tokio::spawn(serve(server));
     let client = Endpoint::bind("127.0.0.1:0").await.unwrap();
     let association = within(PATIENCE, client.connect(address, PORT)).await.unwrap();
-    let mut config = impatient();
+    let mut config = short_timers();
     config.retransmissions.max_init_retransmits = 2;
     let options = ConnectOptions {
         config: Some(config),

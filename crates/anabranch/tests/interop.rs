@@ -396,8 +396,8 @@ macro_rules! interleaved {
 interleaved! {
     interleaved_with_usrsctp_that_listens: true, false, LARGE;
     interleaved_with_usrsctp_that_connects: false, true, LARGE;
-    given_up_interleaved_with_usrsctp_that_listens: true, true, PARTIAL;
-    given_up_interleaved_with_usrsctp_that_connects: false, false, PARTIAL;
+    abandoned_interleaved_with_usrsctp_that_listens: true, true, PARTIAL;
+    abandoned_interleaved_with_usrsctp_that_connects: false, false, PARTIAL;
 }
 
 // Messages that may be given up, with peers that do not offer NR-SACK; NR-SACK in place of SACK; and both.
@@ -405,10 +405,10 @@ interleaved! {
 // With both, usrsctp 0.9.5 lists in a FORWARD-TSN every ordered message that it passes, those too that are held for good and
 // of which more is to come (RFC 3758 §3.5 C4 wants those that were given up): our receiver does not skip such.
 extended! {
-    given_up_with_usrsctp_that_listens: "usrsctp", true, true, true, false;
-    given_up_with_usrsctp_that_connects: "usrsctp", false, false, true, false;
-    given_up_with_pion_that_listens: "pion", true, false, true, false;
-    given_up_with_pion_that_connects: "pion", false, true, true, false;
+    abandoned_with_usrsctp_that_listens: "usrsctp", true, true, true, false;
+    abandoned_with_usrsctp_that_connects: "usrsctp", false, false, true, false;
+    abandoned_with_pion_that_listens: "pion", true, false, true, false;
+    abandoned_with_pion_that_connects: "pion", false, true, true, false;
     nr_sack_with_usrsctp_that_listens: "usrsctp", true, false, false, true;
     nr_sack_with_usrsctp_that_connects: "usrsctp", false, true, false, true;
     both_with_usrsctp_that_listens: "usrsctp", true, true, true, true;

@@ -237,7 +237,7 @@ async fn marks_pass_the_sockets() {
 /// another one was repeated before. A raw socket sees the packets of others too, and leaves those of ports that are free alone;
 /// but the peer that asks again is answered.
 #[tokio::test]
-async fn over_raw_ip_too_a_lost_shutdown_complete_is_repeated() {
+async fn over_raw_ip_too_a_lost_shutdown_complete_is_retransmitted() {
     let mut config = Config::default().without_extensions();
     config.rto.min = Duration::from_millis(100);
     config.heartbeat.interval = None;

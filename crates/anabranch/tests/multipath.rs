@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anabranch::{Association, Config, Endpoint, LinkConfig, MultipathMode, PathPair, PathState};
 
-use transfer::{LIMIT, PORT, Progress, cut_each_path, receive, send, wait_for_paths};
+use transfer::{LIMIT, PORT, Progress, receive, reduce_each_path, send, wait_for_paths};
 
 const LINKS: [&str; 3] = [
     "rate=16mbit,delay=5ms,queue=64kib",
@@ -66,7 +66,7 @@ fn paths_come_and_go(test: &str, number: u8, mode: MultipathMode) {
     let client = endpoint(config(mode, &ours), &LINKS);
     let sender = runtime.spawn(send(client.clone(), to, Arc::clone(&stop), told));
     let association = association.recv_timeout(LIMIT).expect("connected");
-    cut_each_path(test, &association, &progress, LINKS.len(), |index, cut| {
+    reduce_each_path(test, &association, &progress, LINKS.len(), |index, cut| {
         let settings = if cut { "loss=100%" } else { LINKS[index] };
         assert!(client.set_path_link(ours[index], &link(settings)));
     });

@@ -94,15 +94,15 @@ async fn send_once_with(pair: &Pair, options: SendOptions) -> (BTreeSet<u64>, BT
 }
 
 #[tokio::test]
-async fn what_is_lost_is_not_repeated_and_told_to_both_sides() {
+async fn what_is_lost_is_not_retransmitted_and_told_to_both_sides() {
     let pair = lossy(Config::default(), Config::default()).await;
-    let (arrived, given_up) = send_once(&pair).await;
+    let (arrived, abandoned) = send_once(&pair).await;
     let missing: BTreeSet<u64> = (0..COUNT).filter(|number| !arrived.contains(number)).collect();
     assert!(!missing.is_empty(), "one packet in twenty is lost");
-    assert!(missing.is_subset(&given_up), "{missing:?} {given_up:?}");
+    assert!(missing.is_subset(&abandoned), "{missing:?} {abandoned:?}");
     let (ours, theirs) = (pair.ours.stats().counters, pair.theirs.stats().counters);
     assert_eq!(ours.retransmissions_fast + ours.retransmissions_timeout, 0);
-    assert_eq!(ours.abandoned_sent, given_up.len() as u64);
+    assert_eq!(ours.abandoned_sent, abandoned.len() as u64);
     assert_eq!(ours.abandoned_unsent, 0);
     assert!(ours.forward_tsns_sent > 0 && theirs.forward_tsns_received > 0);
     assert!(
@@ -114,9 +114,9 @@ async fn what_is_lost_is_not_repeated_and_told_to_both_sides() {
 #[tokio::test]
 async fn a_peer_that_offers_nothing_gets_everything() {
     let pair = lossy(Config::default(), Config::default().without_extensions()).await;
-    let (arrived, given_up) = send_once(&pair).await;
+    let (arrived, abandoned) = send_once(&pair).await;
     assert_eq!(arrived.len() as u64, COUNT);
-    assert_eq!(given_up, BTreeSet::new());
+    assert_eq!(abandoned, BTreeSet::new());
     let ours = pair.ours.stats().counters;
     assert!(ours.retransmissions_fast + ours.retransmissions_timeout > 0);
     assert_eq!((ours.forward_tsns_sent, ours.freed_early_bytes), (0, 0));
@@ -128,10 +128,10 @@ async fn selective_forward_tsn_is_used_where_both_want_it() {
     wants.partial_reliability.selective_forward_tsn = Some(1);
     wants.partial_reliability.early_discard = true;
     let pair = lossy(wants.clone(), wants.clone()).await;
-    let (arrived, given_up) = send_once(&pair).await;
+    let (arrived, abandoned) = send_once(&pair).await;
     let (ours, theirs) = (pair.ours.stats().counters, pair.theirs.stats().counters);
     // One that comes after its stream went on without it is dropped, and acknowledged all the same.
-    let without_a_word = (0..COUNT).filter(|number| !arrived.contains(number) && !given_up.contains(number));
+    let without_a_word = (0..COUNT).filter(|number| !arrived.contains(number) && !abandoned.contains(number));
     assert!(without_a_word.count() as u64 <= theirs.late_messages);
     assert!(ours.selective_notices_sent > 0 && theirs.selective_notices_received > 0);
     assert!(ours.early_discards > 0);
@@ -213,7 +213,7 @@ async fn a_full_buffer_drops_what_is_least_important() {
 }
 
 /// Begins a message that is not ended in time; repeats that until one was half-sent.
-async fn give_up_half_way(association: &Association) {
+async fn abandon_half_way(association: &Association) {
     loop {
         let options = fleeting(Reliability::Lifetime(Duration::from_millis(300)), 0);
         association
@@ -233,13 +233,13 @@ async fn give_up_half_way(association: &Association) {
 }
 
 #[tokio::test]
-async fn a_message_given_up_half_way_is_cut_off_and_no_message() {
+async fn a_message_abandoned_half_way_is_cut_off_and_no_message() {
     let mut config = Config::default();
     config.buffers.partial_delivery_point = 1000;
     // The last fragment waits to learn whether it is the last: there must be others.
     config.path_mtu_limit = config.path_mtu;
     let pair = pair(config).await;
-    give_up_half_way(&pair.ours).await;
+    abandon_half_way(&pair.ours).await;
     pair.ours.send(StreamId(0), "whole").await.unwrap();
     let mut begun = None;
     loop {
@@ -255,7 +255,7 @@ async fn a_message_given_up_half_way_is_cut_off_and_no_message() {
     let part = within(20, pair.theirs.recv_part()).await.unwrap().unwrap();
     assert!(part.beginning && part.ending);
 
-    give_up_half_way(&pair.ours).await;
+    abandon_half_way(&pair.ours).await;
     pair.ours.send(StreamId(0), "whole again").await.unwrap();
     let message = within(20, pair.theirs.recv()).await.unwrap().unwrap();
     assert_eq!(message.into_bytes(), "whole again");

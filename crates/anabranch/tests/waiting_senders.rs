@@ -98,7 +98,7 @@ async fn an_urgent_stream_comes_before_a_file() {
 
 /// A sender that stops waiting leaves its turn to the next.
 #[tokio::test]
-async fn a_sender_that_gives_up_holds_up_nobody() {
+async fn a_sender_that_abandons_holds_up_nobody() {
     let pair = pair(small_buffers()).await;
     fill(&pair.ours);
     let log = Log::default();

@@ -58,8 +58,8 @@ impl BedId {
     /// Asks the process that made it to end, and waits until it has.
     ///
     /// # Errors
-    /// If that is not allowed, or it still runs after `patience`.
-    pub fn end(&self, patience: Duration) -> io::Result<()> {
+    /// If that is not allowed, or it still runs after `limit`.
+    pub fn end(&self, limit: Duration) -> io::Result<()> {
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
         let process = match pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) {
             None | Some(Err(Errno::SRCH)) => return Ok(()),
@@ -70,7 +70,7 @@ impl BedId {
             return Ok(());
         }
         pidfd_send_signal(&process, Signal::TERM)?;
-        if has_ended(&process, patience)? {
+        if has_ended(&process, limit)? {
             Ok(())
         } else {
             Err(io::Error::new(io::ErrorKind::TimedOut, "it still runs"))
@@ -117,9 +117,9 @@ impl FromStr for BedId {
     }
 }
 
-/// Waits until a process has ended, but no longer than `patience`.
-pub(crate) fn has_ended(process: &OwnedFd, patience: Duration) -> io::Result<bool> {
-    let end = Instant::now() + patience;
+/// Waits until a process has ended, but no longer than `limit`.
+pub(crate) fn has_ended(process: &OwnedFd, limit: Duration) -> io::Result<bool> {
+    let end = Instant::now() + limit;
     loop {
         let rest = end.saturating_duration_since(Instant::now());
         let rest = Timespec::try_from(rest).map_err(io::Error::other)?;

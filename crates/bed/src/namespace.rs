@@ -98,8 +98,8 @@ pub(crate) fn end_processes(names: &[&str]) {
     let is_inside = |pid: u32| {
         identity(&PathBuf::from(format!("/proc/{pid}/ns/net"))).is_some_and(|id| namespaces.contains(&id))
     };
-    for (signal, patience) in [(Signal::TERM, GRACE), (Signal::KILL, KILLED_WITHIN)] {
-        let end = Instant::now() + patience;
+    for (signal, limit) in [(Signal::TERM, GRACE), (Signal::KILL, KILLED_WITHIN)] {
+        let end = Instant::now() + limit;
         let mut asked: Vec<u32> = Vec::new();
         // Until none is there: some may just have started others.
         while let Some(process) = ask_inside(&is_inside, &mut asked, signal) {

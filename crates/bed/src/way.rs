@@ -10,7 +10,7 @@ use crate::lateness::Lateness;
 
 /// Bytes under way in one direction: a link without a rate or a queue would else hold whatever somebody sends. A gigabit a
 /// second is a second on its way.
-const MOST_UNDER_WAY: usize = 128 << 20;
+const MOST_IN_TRANSIT: usize = 128 << 20;
 
 /// What keeping a packet takes beside its bytes, roughly.
 const KEEPING: usize = 100;
@@ -66,15 +66,15 @@ impl Way {
 
     /// Packets under way, with what their keeping takes.
     fn held(&self) -> usize {
-        let bytes = usize::try_from(self.link.under_way_bytes()).unwrap_or(usize::MAX);
-        bytes.saturating_add(self.link.under_way() * KEEPING)
+        let bytes = usize::try_from(self.link.bytes_in_transit()).unwrap_or(usize::MAX);
+        bytes.saturating_add(self.link.in_transit() * KEEPING)
     }
 
     /// Takes a packet in.
     pub(crate) fn enqueue(&mut self, now: Timestamp, packet: &[u8]) {
         // A packet that is lost on the way stays in the queue until it would have left.
         let queued = usize::try_from(self.link.queued_bytes(now)).unwrap_or(usize::MAX);
-        if self.held().max(queued) + packet.len() > MOST_UNDER_WAY {
+        if self.held().max(queued) + packet.len() > MOST_IN_TRANSIT {
             self.lost_full += 1;
             return;
         }
@@ -176,12 +176,12 @@ mod tests {
     #[test]
     fn a_link_without_limits_does_not_hold_everything() {
         let mut way = fill("delay=10s,duplicate=100%,mtu=65535", 60_000);
-        assert!(way.held() <= MOST_UNDER_WAY + 61_000 && way.held() > MOST_UNDER_WAY - 61_000);
+        assert!(way.held() <= MOST_IN_TRANSIT + 61_000 && way.held() > MOST_IN_TRANSIT - 61_000);
         while way.hand_over(Timestamp::from_millis(10_000), |_| true) {}
         assert_eq!(way.held(), 0);
         let small = fill("delay=10s", 20);
-        assert!(small.link.under_way() <= MOST_UNDER_WAY / KEEPING);
+        assert!(small.link.in_transit() <= MOST_IN_TRANSIT / KEEPING);
         let lost = fill("rate=1bit,loss=100%,mtu=65535", 60_000);
-        assert!(lost.held() == 0 && lost.link.stats().lost_model <= (MOST_UNDER_WAY / 60_000) as u64);
+        assert!(lost.held() == 0 && lost.link.stats().lost_model <= (MOST_IN_TRANSIT / 60_000) as u64);
     }
 }

@@ -153,7 +153,7 @@ fn commands_are_told_where_they_are_and_end_with_the_bed() {
         "{said}"
     );
     // One that ends when asked, and one that does not.
-    let mut patient = bed.spawn(Side::Left, Command::new("sleep").arg("1000")).unwrap();
+    let mut sleeper = bed.spawn(Side::Left, Command::new("sleep").arg("1000")).unwrap();
     let mut stubborn = bed
         .spawn(
             Side::Left,
@@ -164,7 +164,7 @@ fn commands_are_told_where_they_are_and_end_with_the_bed() {
     let id = bed.id();
     let gone = Side::BOTH.map(|side| Path::new("/run/netns").join(id.namespace(side)));
     drop(bed);
-    assert!(patient.wait().is_ok_and(|status| !status.success()));
+    assert!(sleeper.wait().is_ok_and(|status| !status.success()));
     assert!(stubborn.wait().is_ok_and(|status| !status.success()));
     assert!(gone.iter().all(|path| !path.exists()));
     assert!(!running().contains(&id));

@@ -46,9 +46,9 @@ fn nothing_is_lost_between_usrsctp_and_this_stack() {
         Err(error) => panic!("{error}"),
     };
     let messages = std::env::var(HOW_MANY).map_or(MESSAGES, |text| text.parse().expect("a number"));
-    let patience = 60 + messages / 50;
+    let timeout = 60 + messages / 50;
     let mut listener = bed
-        .spawn(Side::Left, listen(&mut Command::new(peer), messages, patience))
+        .spawn(Side::Left, listen(&mut Command::new(peer), messages, timeout))
         .unwrap();
     let mut lines = BufReader::new(listener.stderr.take().unwrap()).lines();
     assert!(
@@ -66,7 +66,7 @@ fn nothing_is_lost_between_usrsctp_and_this_stack() {
     }
 }
 
-fn listen(command: &mut Command, messages: u64, patience: u64) -> &mut Command {
+fn listen(command: &mut Command, messages: u64, timeout: u64) -> &mut Command {
     let local = Side::Left.ipv4(1).to_string();
     command
         .args(["listen", "--local", &local, "--shutdown", "second"])
@@ -78,7 +78,7 @@ fn listen(command: &mut Command, messages: u64, patience: u64) -> &mut Command {
         ("--streams", STREAMS),
         ("--unordered-every", UNORDERED_EVERY),
         ("--seed", SEED),
-        ("--timeout", patience),
+        ("--timeout", timeout),
     ] {
         command.args([option, &value.to_string()]);
     }

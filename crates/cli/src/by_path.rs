@@ -17,12 +17,12 @@ pub(crate) struct PathTally {
     pub(crate) remote: SocketAddr,
     pub(crate) state: PathState,
     pub(crate) primary: bool,
-    /// Bytes of user data, repeats included.
+    /// Bytes of user data, retransmissions included.
     pub(crate) bytes: u64,
-    /// DATA chunks: all, those found lost, and the repeats (of what this path lost, or another one).
+    /// DATA chunks: all, those found lost, and the retransmissions (of what this path lost, or another one).
     pub(crate) chunks: u64,
     pub(crate) lost: u64,
-    pub(crate) repeats: u64,
+    pub(crate) retransmissions: u64,
     pub(crate) timeouts: u64,
     /// Packets that the receiver reported as marked (ECN).
     pub(crate) marked: u64,
@@ -77,7 +77,7 @@ impl PathTally {
             bytes: path.data_bytes_sent,
             chunks: path.data_chunks_sent,
             lost: path.chunks_lost,
-            repeats: path.chunks_repeated,
+            retransmissions: path.chunks_retransmitted,
             timeouts: path.timeouts,
             marked: path.ecn.packets_marked,
             srtt: path.srtt,
@@ -94,7 +94,7 @@ impl PathTally {
             remote: self.remote,
             bytes: grown(|path| path.bytes),
             lost: grown(|path| path.lost),
-            retransmissions: grown(|path| path.repeats),
+            retransmissions: grown(|path| path.retransmissions),
             marked: grown(|path| path.marked),
             srtt: self.srtt,
             cwnd: self.cwnd,
@@ -106,7 +106,7 @@ impl PathTally {
         json!({
             "local": self.local.map(|local| local.to_string()), "remote": self.remote.to_string(),
             "state": state_name(self.state), "primary": self.primary, "bytes": self.bytes, "chunks": self.chunks,
-            "lost": self.lost, "retransmissions": self.repeats, "timeouts": self.timeouts,
+            "lost": self.lost, "retransmissions": self.retransmissions, "timeouts": self.timeouts,
             "marked": self.marked,
             "srtt_ms": self.srtt.map(millis), "cwnd_bytes": self.cwnd,
             "pacing_bits_per_second": self.pacing_rate.map(|rate| rate.saturating_mul(8)),
@@ -125,7 +125,7 @@ impl PathTally {
             bytes: number("bytes")?,
             chunks: number("chunks")?,
             lost: number("lost")?,
-            repeats: number("retransmissions")?,
+            retransmissions: number("retransmissions")?,
             timeouts: number("timeouts")?,
             // Versions before ECN do not tell it.
             marked: number("marked").unwrap_or_default(),
@@ -235,7 +235,7 @@ pub(crate) fn table(title: &str, paths: &[PathTally]) -> Option<String> {
             units::size(path.cwnd),
             path.chunks.to_string(),
             path.lost.to_string(),
-            path.repeats.to_string(),
+            path.retransmissions.to_string(),
             path.timeouts.to_string(),
             state_name(path.state).to_owned(),
         ]);
@@ -256,7 +256,7 @@ pub(crate) mod tests {
             bytes,
             chunks: 20,
             lost: 3,
-            repeats: 2,
+            retransmissions: 2,
             timeouts: 1,
             marked: 4,
             srtt: Some(Duration::from_micros(1500)),
@@ -281,7 +281,7 @@ pub(crate) mod tests {
         let later = PathTally {
             bytes: 4000,
             lost: 5,
-            repeats: 6,
+            retransmissions: 6,
             srtt: None,
             cwnd: 8760,
             ..earlier.clone()

@@ -100,7 +100,7 @@ impl From<Scheduler> for PathScheduler {
 
 /// Which path a repeat takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Repeats {
+enum Retransmission {
     /// Where it is delivered first
     EarliestDelivery,
     /// Where it was sent
@@ -115,15 +115,15 @@ enum Repeats {
     SmallestRtt,
 }
 
-impl From<Repeats> for RetransmissionPolicy {
-    fn from(repeats: Repeats) -> Self {
-        match repeats {
-            Repeats::EarliestDelivery => Self::EarliestDelivery,
-            Repeats::SamePath => Self::SamePath,
-            Repeats::LargestSsthresh => Self::LargestSsthresh,
-            Repeats::LargestCwnd => Self::LargestCwnd,
-            Repeats::LowestLoss => Self::LowestLoss,
-            Repeats::SmallestRtt => Self::SmallestRtt,
+impl From<Retransmission> for RetransmissionPolicy {
+    fn from(policy: Retransmission) -> Self {
+        match policy {
+            Retransmission::EarliestDelivery => Self::EarliestDelivery,
+            Retransmission::SamePath => Self::SamePath,
+            Retransmission::LargestSsthresh => Self::LargestSsthresh,
+            Retransmission::LargestCwnd => Self::LargestCwnd,
+            Retransmission::LowestLoss => Self::LowestLoss,
+            Retransmission::SmallestRtt => Self::SmallestRtt,
         }
     }
 }
@@ -196,7 +196,7 @@ pub(crate) struct PathArgs {
     /// Which path a repeat takes: earliest-delivery (where it is delivered first), same-path, largest-ssthresh, largest-cwnd,
     /// lowest-loss or smallest-rtt [default: earliest-delivery]
     #[arg(long, help_heading = HEADING, value_enum, value_name = "NAME", hide_possible_values = true)]
-    retransmission: Option<Repeats>,
+    retransmission: Option<Retransmission>,
     /// With --multipath eca, by which path the peer is asked to acknowledge: measured (ranked, or every-path while half of the
     /// paths lose a tenth), ranked (gaps by the fastest path that has none), unranked (any that has none), last-arrival
     /// (where data came from last) or every-path (a copy on each) [default: measured]

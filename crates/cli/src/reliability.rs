@@ -148,8 +148,8 @@ impl Offer {
     }
 
     /// What was asked for and the peer did not offer too, in words.
-    pub(crate) fn refused(&self, persist: &Persist, agreed: &Extensions) -> Option<String> {
-        if (persist.is_partial() || self.early_discard) && !agreed.partial_reliability {
+    pub(crate) fn refused(&self, persist: &Persist, negotiated: &Extensions) -> Option<String> {
+        if (persist.is_partial() || self.early_discard) && !negotiated.partial_reliability {
             let who = if self.no_partial_reliability {
                 "this side does"
             } else {
@@ -160,13 +160,13 @@ impl Offer {
                  repeated until it arrives"
             ));
         }
-        if self.interleave && !agreed.interleaving {
+        if self.interleave && !negotiated.interleaving {
             return Some(
                 "the peer does not offer interleaving (RFC 8260): a message that has begun to leave holds up all others"
                     .to_owned(),
             );
         }
-        let notices = self.selective_forward_tsn.is_some() && !agreed.selective_forward_tsn;
+        let notices = self.selective_forward_tsn.is_some() && !negotiated.selective_forward_tsn;
         notices.then(|| {
             "the peer does not offer selective forward TSN: losses hold up what follows until FORWARD-TSN passes them"
                 .to_owned()
@@ -326,9 +326,9 @@ mod tests {
 
     #[test]
     fn what_the_peer_refused_is_told() {
-        let refused = |args: &[&str], agreed: &Extensions| {
+        let refused = |args: &[&str], negotiated: &Extensions| {
             let both = parse(args).unwrap();
-            both.offer.refused(&both.persist, agreed).unwrap_or_default()
+            both.offer.refused(&both.persist, negotiated).unwrap_or_default()
         };
         let none = Extensions::default();
         assert_eq!(refused(&[], &none), "");

@@ -53,7 +53,7 @@ fn repeats(record: &Value) -> u64 {
 }
 
 #[test]
-fn what_is_sent_once_is_given_up_where_it_is_lost() {
+fn what_is_sent_once_is_abandoned_where_it_is_lost() {
     let (sent, received) = send("once", &[], &["--max-retransmissions", "0"]);
     let (abandoned, arrived) = (
         counter(&sent, "abandoned_sent"),
@@ -141,7 +141,7 @@ fn ping_counts_what_stays_away() {
 }
 
 #[test]
-fn perf_verifies_what_was_not_given_up_both_ways() {
+fn perf_verifies_what_was_not_abandoned_both_ways() {
     let server = common::ready(common::anabranch(&[
         "perf",
         "server",
@@ -230,7 +230,7 @@ fn the_demo_compares_the_same_way_every_time() {
 }
 
 #[test]
-fn people_read_what_was_given_up() {
+fn people_read_abandoned_messages() {
     let said = text(&run(&["demo", "--compare-only"]).stdout);
     for part in [
         "everything reliable",

@@ -182,11 +182,11 @@ fn acknowledgements_go_path_by_path_where_both_offer_it() {
     );
     // A listener with several paths offers it by itself.
     let listener = serve(&["perf", "server", "--one-off", "--coupling", "uncoupled"], 7, 2);
-    let agreed = client(&listener.udp_port);
+    let negotiated = client(&listener.udp_port);
     assert!(
-        agreed.status.success() && agreed.stderr.is_empty(),
+        negotiated.status.success() && negotiated.stderr.is_empty(),
         "{}",
-        text(&agreed.stderr)
+        text(&negotiated.stderr)
     );
 }
 

@@ -520,7 +520,7 @@ fn a_client_that_is_none_does_not_harm_the_server() {
 /// A megabyte in the send buffer takes longer over this link than an interrupted client waits.
 #[test]
 #[cfg(unix)]
-fn a_client_that_gives_up_tells_what_both_sides_know() {
+fn a_client_that_stops_tells_what_both_sides_know() {
     let server = perf_server(&["--one-off", "--interval", "0"]);
     let begun = Instant::now();
     let mut client = server.client(&["--time", "60", "--link", "rate=500kbit", "--interval", "0.5"]);

@@ -148,7 +148,7 @@ pub(crate) fn data(chunk: &Chunk) -> Option<&Data> {
 fn gap_blocks(chunk: &Chunk) -> Option<usize> {
     match chunk {
         Chunk::Sack(sack) => Some(sack.gap_ack_blocks.len()),
-        Chunk::NrSack(sack) => Some(sack.revocable.len() + sack.nonrenegable.len()),
+        Chunk::NrSack(sack) => Some(sack.renegable.len() + sack.nonrenegable.len()),
         Chunk::CoopSack(sack) => {
             let blocks = sack.paths.iter().map(|report| report.gap_ack_blocks.len());
             Some(blocks.sum())

@@ -87,7 +87,7 @@ impl QueueMeter {
                 Ok(Chunk::Sack(sack)) => (sack.cumulative_tsn_ack, !sack.gap_ack_blocks.is_empty()),
                 Ok(Chunk::NrSack(sack)) => (
                     sack.cumulative_tsn_ack,
-                    !(sack.revocable.is_empty() && sack.nonrenegable.is_empty()),
+                    !(sack.renegable.is_empty() && sack.nonrenegable.is_empty()),
                 ),
                 _ => return,
             };

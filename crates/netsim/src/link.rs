@@ -172,13 +172,13 @@ impl<P: LinkPacket> Link<P> {
 
     /// Packets taken that have not arrived yet, copies included.
     #[must_use]
-    pub fn under_way(&self) -> usize {
+    pub fn in_transit(&self) -> usize {
         self.in_order.len() + self.late.len() + self.waiting.packets() as usize
     }
 
     /// Their bytes.
     #[must_use]
-    pub fn under_way_bytes(&self) -> u64 {
+    pub fn bytes_in_transit(&self) -> u64 {
         self.sent_bytes + self.waiting.bytes()
     }
 

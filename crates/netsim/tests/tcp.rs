@@ -204,7 +204,7 @@ fn an_outage_is_probed_at_doubling_intervals_and_got_over() {
 }
 
 #[test]
-fn a_lost_syn_is_repeated_after_a_second() {
+fn a_lost_syn_is_retransmitted_after_a_second() {
     let run = Run::new(losing(&[0]), &TcpConfig::default(), Traffic::Greedy).until(5000);
     assert_eq!(run.repeats()[0], 1000);
     let stats = run.stats();

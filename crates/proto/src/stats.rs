@@ -150,7 +150,7 @@ pub struct PathStats {
     /// DATA chunks sent here, repeats included.
     pub data_chunks_sent: u64,
     /// Of these, repeats: of what this path lost, or another one.
-    pub chunks_repeated: u64,
+    pub chunks_retransmitted: u64,
     /// Chunks sent here that missing reports or T3-rtx found lost.
     pub chunks_lost: u64,
     /// ECN on this path.

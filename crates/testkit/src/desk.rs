@@ -145,11 +145,11 @@ impl Desk {
     }
 
     /// The peer's NR-SACK, with blocks it may take back and others.
-    pub fn nr_sack(&mut self, count: u32, revocable: &[(u32, u32)], nonrenegable: &[(u32, u32)]) {
+    pub fn nr_sack(&mut self, count: u32, renegable: &[(u32, u32)], nonrenegable: &[(u32, u32)]) {
         let sack = Chunk::NrSack(NrSack {
             cumulative_tsn_ack: self.cumulative(count),
             a_rwnd: self.a_rwnd,
-            revocable: offsets(count, revocable),
+            renegable: offsets(count, renegable),
             nonrenegable: offsets(count, nonrenegable),
             duplicate_tsns: TsnList::default(),
         });

@@ -244,7 +244,7 @@ fn restarts_do_not_hold_up_the_end() {
 // A → SHUTDOWN → Z
 /// §9.2: a lost SHUTDOWN is repeated, whatever the peer says meanwhile.
 #[test]
-fn heartbeats_of_the_peer_do_not_hold_up_a_repeated_shutdown() {
+fn heartbeats_of_the_peer_do_not_hold_up_a_retransmitted_shutdown() {
     let mut script = Script::new(config(), 1);
     script.set_up();
     begin_shutdown(&mut script);

@@ -90,7 +90,7 @@ fn too_late(pair: &Pair, deadlines: &Deadlines) -> Option<(u32, Duration)> {
 
 /// TSNs that are passed by an acknowledgement of Z though they neither came nor belong to a message that A gave up and told
 /// of by a FORWARD-TSN that came.
-fn wrongly_passed(pair: &Pair, given_up: &BTreeSet<u32>) -> Option<String> {
+fn wrongly_passed(pair: &Pair, abandoned: &BTreeSet<u32>) -> Option<String> {
     let z = pair.addresses(Side::Z)[0];
     let mut transmitted: BTreeMap<u32, u32> = BTreeMap::new();
     let (mut arrived, mut told, mut checked) = (BTreeSet::new(), 0, None);
@@ -123,8 +123,8 @@ fn wrongly_passed(pair: &Pair, given_up: &BTreeSet<u32>) -> Option<String> {
             for tsn in (from..=cumulative).filter(|tsn| !arrived.contains(tsn)) {
                 // What was never transmitted ends the message of the TSN before it.
                 let message = transmitted.range(..=tsn).next_back().map(|(_, number)| *number);
-                let given_up = message.is_some_and(|number| given_up.contains(&number));
-                if !given_up || told < tsn {
+                let abandoned = message.is_some_and(|number| abandoned.contains(&number));
+                if !abandoned || told < tsn {
                     return Some(format!("TSN {tsn} of message {message:?}, told up to {told}"));
                 }
             }
@@ -188,11 +188,11 @@ fn outages(seed: u64) -> u64 {
         panic!("seed {seed}: message {number} left {late:?} after its lifetime");
     }
     let events = pair.events(Side::A).into_iter();
-    let given_up = events.filter_map(|event| match event {
+    let abandoned = events.filter_map(|event| match event {
         Event::Abandoned(undelivered) => Some(numbers[&undelivered.message]),
         _ => None,
     });
-    if let Some(passed) = wrongly_passed(&pair, &given_up.collect()) {
+    if let Some(passed) = wrongly_passed(&pair, &abandoned.collect()) {
         panic!("seed {seed}: the cumulative TSN ack passed {passed}");
     }
     let counters = pair.association(Side::A).counters();
@@ -204,9 +204,9 @@ fn outages(seed: u64) -> u64 {
 /// stale messages; what is reliable arrives, and each stream in its order.
 #[test]
 fn nothing_leaves_after_its_lifetime() {
-    let given_up: u64 = seeds().map(outages).sum();
-    println!("{given_up} messages given up");
-    assert!(given_up > 0);
+    let abandoned: u64 = seeds().map(outages).sum();
+    println!("{abandoned} messages given up");
+    assert!(abandoned > 0);
 }
 
 /// Bytes that a path without loss carries in three seconds, and FORWARD-TSNs; messages of one packet, all with this
@@ -289,7 +289,7 @@ fn lossy(loss: f64, change: impl Fn(&mut anabranch_proto::Config)) -> (u64, anab
 /// No FORWARD-TSN storms: with loss about one for each loss, without none. Every variant still cuts its window for losses:
 /// those of early discard are cuts as well.
 #[test]
-fn forward_tsns_are_few_and_losses_are_cuts() {
+fn forward_tsns_are_few_and_losses_are_reductions() {
     let early = |config: &mut anabranch_proto::Config| config.partial_reliability.early_discard = true;
     type Change<'a> = &'a dyn Fn(&mut anabranch_proto::Config);
     let variants: [(&str, Change<'_>); 3] = [

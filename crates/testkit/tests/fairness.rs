@@ -257,7 +257,7 @@ fn one_window(config: &Config, lost: &[u64]) -> Counters {
 
 /// One window with losses, whichever they are, is one cut in every variant.
 #[test]
-fn one_window_with_losses_is_one_cut() {
+fn one_window_with_losses_is_one_reduction() {
     for seed in 0..100 {
         let mut random = Generator::of_process(seed, "losses");
         let mut lost: Vec<u64> = (0..30).filter(|_| random.below(5) == 0).collect();

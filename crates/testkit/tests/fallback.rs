@@ -105,7 +105,7 @@ fn with_a_peer_without_partial_reliability() {
 
 /// Chunk types of this project's own under other numbers: both sides need the same.
 #[test]
-fn with_a_peer_whose_own_chunks_have_other_numbers() {
+fn with_a_peer_whose_experimental_chunks_have_other_numbers() {
     let moved = |config: &mut Config| config.chunk_types.selective_forward_tsn = 170;
     let negotiated = |both: bool| {
         let full = |config: &mut Config| config.partial_reliability.selective_forward_tsn = Some(1);

@@ -26,7 +26,7 @@ fn sent(script: &mut Script) -> Vec<Tsn> {
 /// §6.2.1, §7.2.4: a SACK takes a chunk back that an earlier one acknowledged, and is the third to report it missing: it
 /// returns to the flight and leaves it at once.
 #[test]
-fn taken_back_and_proved_lost_by_one_sack() {
+fn reneged_and_proved_lost_by_one_sack() {
     let mut script = Script::new(Config::rfc9260(), 1);
     script.set_up();
     // endpoint → DATA 1, 2, 3, 4, … → peer, as many as the first window holds.
@@ -46,7 +46,7 @@ fn taken_back_and_proved_lost_by_one_sack() {
     highest = *sent(&mut script).last().expect("a new chunk");
     // peer → SACK 4 to the last → endpoint: 1, 2 and 3 are missing for the second time.
     script.send(&[sack(before, &[(4, offset(highest))])]);
-    let taken_back = offset(highest) - 3;
+    let reneged = offset(highest) - 3;
     highest = *sent(&mut script).last().expect("a new chunk");
     // peer → SACK 2 → endpoint: 4 and more are reneged; 1 is missing for the third time.
     script.send(&[sack(before, &[(2, 2)])]);
@@ -59,7 +59,7 @@ fn taken_back_and_proved_lost_by_one_sack() {
     let counters = *script.association().counters();
     assert_eq!(
         (counters.fast_recoveries, counters.reneged),
-        (1, u64::from(taken_back) + 1)
+        (1, u64::from(reneged) + 1)
     );
     // endpoint → DATA 2, … → peer.
     let mut answer = sent(&mut script);

@@ -69,7 +69,7 @@ fn t3_doubles_and_cuts() {
 // A ← SACK ← Z
 /// §6.3.1 C5: what was sent twice gives no sample, and the backed-off RTO stays until something does.
 #[test]
-fn karn_takes_no_sample_from_a_repeat() {
+fn karn_takes_no_sample_from_a_retransmission() {
     let mut script = established(quiet());
     let before = path(&script).srtt;
     send(&mut script, 1, 100);
@@ -202,7 +202,7 @@ fn repeated_sacks_are_no_missing_reports() {
 // A ← SACK of all that was sent before ← Z
 /// §7.2.4: fast recovery cuts once a window, keeps cwnd meanwhile, and ends at the recovery exit point.
 #[test]
-fn one_cut_a_window() {
+fn one_reduction_a_window() {
     let mut script = established(quiet());
     let (acked, next) = grown(&mut script, 12 * PMDCS);
     assert!(next - acked >= 8);
@@ -399,7 +399,7 @@ fn a_stale_sack_is_ignored() {
 // A ← SACK 0, duplicate 0 ← Z
 /// §6.2: the duplicate report tells that the repeat was spurious.
 #[test]
-fn a_spurious_repeat_is_counted() {
+fn a_spurious_retransmission_is_counted() {
     let mut script = established(quiet());
     send(&mut script, 1, 100);
     script.advance_to_timeout();

@@ -194,7 +194,7 @@ fn data_takes_the_primary_path() {
 // A → DATA (path 1, T3-rtx) → Z
 /// §6.4.1, §8.1, §8.2: what timed out is repeated on another active path; each path counts its own errors.
 #[test]
-fn a_timeout_is_repeated_on_another_path() {
+fn a_timeout_is_retransmitted_on_another_path() {
     let mut pair = paths(3, 2);
     pair.run_for(5 * SECOND);
     pair.cut(0, true);
@@ -322,7 +322,10 @@ fn every_path_is_counted() {
     let repeats = stats.counters.retransmissions_fast + stats.counters.retransmissions_timeout;
     assert_eq!(sum(|path| path.data_chunks_sent), stats.counters.data_chunks_sent);
     assert_eq!(
-        (sum(|path| path.chunks_repeated), sum(|path| path.chunks_lost)),
+        (
+            sum(|path| path.chunks_retransmitted),
+            sum(|path| path.chunks_lost)
+        ),
         (repeats, repeats)
     );
     assert!(repeats >= 3 && stats.paths[1].chunks_lost == 0, "{stats:?}");

@@ -20,7 +20,7 @@ fn ten() -> Desk {
 /// The first such SACK is believed; the next one only after 100 ms, or a peer could make A visit all chunks for each SACK of 16
 /// bytes.
 #[test]
-fn the_rest_is_taken_back_every_100_ms_at_most() {
+fn the_rest_is_reneged_every_100_ms_at_most() {
     let mut desk = ten();
     desk.sack(0, &[(2, 9)]);
     desk.sack(0, &[]);
@@ -40,7 +40,7 @@ fn the_rest_is_taken_back_every_100_ms_at_most() {
 /// If the cumulative TSN ack stops before a chunk that was acknowledged, that chunk was reneged, however soon: its
 /// retransmission is what M waits for.
 #[test]
-fn what_follows_the_cumulative_tsn_ack_is_taken_back_at_once() {
+fn chunks_after_the_cumulative_tsn_ack_are_reneged_at_once() {
     let mut desk = ten();
     desk.sack(0, &[(2, 9)]);
     desk.sack(0, &[(3, 9)]);
@@ -57,7 +57,7 @@ fn alternate(first: u32, last: u32) -> Vec<(u32, u32)> {
 // A → DATA 0 to 59 → M; M → SACK (1, 3, 5 … 39); M → SACK (1, 3, 5 … 35): 37 and 39 found no room; M → SACK (3, 5 … 35)
 /// A receiver lists the lowest TSNs, as many as a packet holds (RFC 9260 §6.2): it has not reneged on a chunk above the last one listed.
 #[test]
-fn what_found_no_room_was_not_taken_back() {
+fn chunks_that_found_no_room_are_not_reneged() {
     let mut desk = Desk::usual();
     desk.send(&[Reliability::Reliable; 60], 10);
     desk.sent();

@@ -174,7 +174,7 @@ fn a_cookie_in_the_wrong_packet_is_dropped() {
 }
 
 /// Waits for the repeats of the first packet under T1, and for the end; nothing is answered.
-fn expect_given_up(script: &mut Script, repeated: u8) {
+fn expect_abandoned(script: &mut Script, repeated: u8) {
     let begun = script.now();
     script.advance(242 * SECOND);
     assert_eq!(associations(script), 1, "still trying");
@@ -215,19 +215,19 @@ fn wait_with_a_message(script: &mut Script) {
 // A → INIT (T1-init) →  … Max.Init.Retransmits times, then the application is told
 /// §5.1 A, §5.1 note 4: COOKIE-WAIT → CLOSED, with what waited told as undelivered.
 #[test]
-fn t1_init_gives_up() {
+fn t1_init_fails() {
     let mut script = nobody();
     script.connect();
     wait_with_a_message(&mut script);
     script.expect_silence();
-    expect_given_up(&mut script, kind::INIT);
+    expect_abandoned(&mut script, kind::INIT);
 }
 
 // A → COOKIE ECHO →  (lost)
 // A → COOKIE ECHO (T1-cookie) →  … Max.Init.Retransmits times, then the application is told
 /// §5.1 C: COOKIE-ECHOED → CLOSED.
 #[test]
-fn t1_cookie_gives_up() {
+fn t1_cookie_fails() {
     let mut script = nobody();
     script.connect();
     let ack = script.init_ack(b"a cookie");
@@ -236,7 +236,7 @@ fn t1_cookie_gives_up() {
     // Behind the COOKIE ECHO no DATA may leave until it is answered: the message waits.
     wait_with_a_message(&mut script);
     script.expect_silence();
-    expect_given_up(&mut script, kind::COOKIE_ECHO);
+    expect_abandoned(&mut script, kind::COOKIE_ECHO);
 }
 
 // A → INIT → Z, lost …; A ← INIT ACK ← Z, lost …; A → COOKIE ECHO → Z, lost …; A ← COOKIE ACK ← Z, lost …

@@ -171,7 +171,7 @@ fn shutdowns_collide() {
 // A: after 8 s more, Association.Max.Retrans is exceeded
 /// §9.2, §8.1: T2-shutdown doubles, and the association fails when the peer never answers.
 #[test]
-fn lost_shutdowns_are_repeated_until_the_association_fails() {
+fn lost_shutdowns_are_retransmitted_until_the_association_fails() {
     let mut config = quiet();
     config.retransmissions.association_max_retrans = 3;
     let mut script = established(config);
@@ -215,7 +215,7 @@ fn a_peer_that_leaves_after_its_shutdown_was_acknowledged_left_in_order() {
 // A → SHUTDOWN ACK → Z
 /// §9.2: a lost SHUTDOWN ACK is repeated by T2, and whenever SHUTDOWN comes again.
 #[test]
-fn a_lost_shutdown_ack_is_repeated() {
+fn a_lost_shutdown_ack_is_retransmitted() {
     let mut script = established(quiet());
     let shutdown = shutdown_chunk(script.endpoint_tsn.minus(1));
     script.send(core::slice::from_ref(&shutdown));
@@ -234,7 +234,7 @@ fn a_lost_shutdown_ack_is_repeated() {
 // A → SHUTDOWN COMPLETE (T bit) → Z
 /// §9.2, §8.4 rule 5: the side that is done and has forgotten answers out of the blue, under the tag it was sent.
 #[test]
-fn a_lost_shutdown_complete_is_repeated() {
+fn a_lost_shutdown_complete_is_retransmitted() {
     let mut script = established(quiet());
     begin_shutdown(&mut script);
     script.expect();

@@ -335,7 +335,7 @@ fn any_coop_sack() -> impl Strategy<Value = CoopSack> {
 }
 
 /// The chunks that are this project's own.
-fn any_own_chunk() -> impl Strategy<Value = Chunk> {
+fn any_experimental_chunk() -> impl Strategy<Value = Chunk> {
     prop_oneof![
         (any_transmission(), any_policy(), any_data()).prop_map(|(transmission, policy, data)| {
             Chunk::EData(EData {
@@ -372,19 +372,19 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_is_read(chunk in prop_oneof![2 => any_chunk(), 1 => any_own_chunk()]) {
+    fn what_is_written_is_read(chunk in prop_oneof![2 => any_chunk(), 1 => any_experimental_chunk()]) {
         prop_assert_eq!(written_and_read(&chunk), chunk);
     }
 
     #[test]
     fn lists_that_stay_where_they_are_write_the_same(
-        numbers in any::<[u32; 2]>(), revocable in any_blocks(), nonrenegable in any_blocks(),
+        numbers in any::<[u32; 2]>(), renegable in any_blocks(), nonrenegable in any_blocks(),
         duplicates in vec(any::<u32>().prop_map(Tsn), 0..9),
     ) {
         let (cumulative_tsn_ack, a_rwnd) = (Tsn(numbers[0]), numbers[1]);
         let (mut parsed, mut hot) = (Vec::new(), Vec::new());
         let duplicate_tsns = TsnList::from_tsns(duplicates.iter().copied());
-        let gap_ack_blocks = GapAckBlocks::from_blocks(revocable.iter().copied());
+        let gap_ack_blocks = GapAckBlocks::from_blocks(renegable.iter().copied());
         let sack = Sack {
             cumulative_tsn_ack,
             a_rwnd,
@@ -392,7 +392,7 @@ proptest! {
             duplicate_tsns: duplicate_tsns.clone(),
         };
         sack.encode(&mut parsed);
-        SackWriter { cumulative_tsn_ack, a_rwnd, gap_ack_blocks: &revocable, duplicate_tsns: &duplicates, packets: 0 }
+        SackWriter { cumulative_tsn_ack, a_rwnd, gap_ack_blocks: &renegable, duplicate_tsns: &duplicates, packets: 0 }
             .encode(&mut hot);
         prop_assert_eq!(&parsed, &hot);
         prop_assert_eq!(written_and_read(&Chunk::Sack(sack.clone())), Chunk::Sack(sack));
@@ -401,7 +401,7 @@ proptest! {
         let sack = NrSack {
             cumulative_tsn_ack,
             a_rwnd,
-            revocable: gap_ack_blocks,
+            renegable: gap_ack_blocks,
             nonrenegable: GapAckBlocks::from_blocks(nonrenegable.iter().copied()),
             duplicate_tsns,
         };
@@ -409,7 +409,7 @@ proptest! {
         NrSackWriter {
             cumulative_tsn_ack,
             a_rwnd,
-            revocable: &revocable,
+            renegable: &renegable,
             nonrenegable: &nonrenegable,
             duplicate_tsns: &duplicates, packets: 0,
         }

@@ -23,7 +23,7 @@ const GOODBYE: Duration = Duration::from_secs(8);
 /// How soon it is noticed that it was answered.
 const LOOK: Duration = Duration::from_millis(10);
 /// Bytes under way in one direction: a link without a rate or a queue would else hold whatever somebody sends.
-const MOST_UNDER_WAY: usize = 64 << 20;
+const MOST_IN_TRANSIT: usize = 64 << 20;
 
 /// A link that the builder was asked for.
 #[derive(Clone, Debug)]
@@ -67,8 +67,8 @@ impl Way {
     /// Takes a packet in; false if it will not arrive as it is.
     fn enqueue(&mut self, now: Timestamp, packet: Packet) -> bool {
         let len = packet.payload.len();
-        let bytes = usize::try_from(self.link.under_way_bytes()).unwrap_or(usize::MAX);
-        if bytes.saturating_add(len) > MOST_UNDER_WAY {
+        let bytes = usize::try_from(self.link.bytes_in_transit()).unwrap_or(usize::MAX);
+        if bytes.saturating_add(len) > MOST_IN_TRANSIT {
             tracing::debug!(bytes, "too much is under way in the link: a packet is lost");
             return false;
         }
@@ -376,10 +376,10 @@ mod tests {
             way.enqueue(Timestamp::ZERO, packet(1, 60_000));
             count += 1;
         }
-        let bytes = way.link.under_way_bytes() as usize;
-        assert!(bytes <= MOST_UNDER_WAY + 61_000 && bytes > MOST_UNDER_WAY - 61_000);
+        let bytes = way.link.bytes_in_transit() as usize;
+        assert!(bytes <= MOST_IN_TRANSIT + 61_000 && bytes > MOST_IN_TRANSIT - 61_000);
         while way.poll(Timestamp::from_millis(10_000)).is_some() {}
-        assert_eq!(way.link.under_way_bytes(), 0);
+        assert_eq!(way.link.bytes_in_transit(), 0);
     }
 
     #[test]

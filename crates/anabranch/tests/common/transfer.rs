@@ -117,7 +117,7 @@ pub(crate) fn wait_for_paths(association: &Association, count: usize) {
 
 /// Of a transfer that uses all paths at once: cuts and restores each in turn (`cut` is told the path, and whether it is to be
 /// cut). The transfer goes on without it, and uses it again after. Tells the reader's longest pause for each.
-pub(crate) fn cut_each_path(
+pub(crate) fn reduce_each_path(
     test: &str,
     association: &Association,
     progress: &Progress,

@@ -9,7 +9,7 @@ use anabranch::{Config, Endpoint, EndpointBuilder, MultipathMode};
 
 use crate::bed::Bed;
 use crate::failover::{receiving, sending};
-use crate::transfer::{Progress, cut_each_path};
+use crate::transfer::{Progress, reduce_each_path};
 
 const UDP_PORT: u16 = 9899;
 /// Of the three paths, at the sender.
@@ -57,7 +57,7 @@ fn paths_come_and_go(test: &'static str, mode: MultipathMode) {
             })
         })
     });
-    cut_each_path(test, &association, &progress, LINKS.len(), |index, cut| {
+    reduce_each_path(test, &association, &progress, LINKS.len(), |index, cut| {
         let state = if cut { "down" } else { "up" };
         bed.ip("z", &format!("link set path{index} {state}"));
     });

@@ -284,8 +284,8 @@ impl Run {
         }
         for (kind, stream) in self.board.streams() {
             // What was given up may be missing: the telemetry, if it may be.
-            let given_up = reliability::abandoned(&self.counters);
-            let spared = if kind == Kind::Telemetry { given_up } else { 0 };
+            let abandoned = reliability::abandoned(&self.counters);
+            let spared = if kind == Kind::Telemetry { abandoned } else { 0 };
             if stream.delivered > stream.sent || stream.delivered + spared < stream.sent {
                 let (name, sent) = (kind.name(), stream.sent);
                 return Some(format!(
@@ -306,7 +306,7 @@ impl Run {
         (sent != received).then(|| format!("{}: the file's checksum is wrong", self.name))
     }
 
-    fn repeats(&self) -> u64 {
+    fn retransmissions(&self) -> u64 {
         self.counters.retransmissions_fast + self.counters.retransmissions_timeout
     }
 
@@ -336,7 +336,7 @@ impl Run {
                 "sha256_received": received, "equal": sent == received,
             },
             "link": self.link.as_ref().map(|(there, back)| json!({ "there": link(there), "back": link(back) })),
-            "data_chunks": self.counters.data_chunks_sent, "retransmissions": self.repeats(),
+            "data_chunks": self.counters.data_chunks_sent, "retransmissions": self.retransmissions(),
             "retransmissions_fast": self.counters.retransmissions_fast,
             "retransmissions_timeout": self.counters.retransmissions_timeout,
             "partial_reliability": reliability::to_json(&self.counters), "problem": self.problem,
@@ -398,7 +398,7 @@ fn report(args: &DemoArgs, runs: &[Run]) {
         }
         text.push_str(&format!(
             "  {} of {} data chunks sent again, {} of them after a timeout",
-            run.repeats(),
+            run.retransmissions(),
             run.counters.data_chunks_sent,
             run.counters.retransmissions_timeout
         ));

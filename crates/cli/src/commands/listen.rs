@@ -73,7 +73,7 @@ struct Job {
     directory: Option<PathBuf>,
     counter: AtomicU64,
     /// Set when an orderly end has taken too long.
-    give_up: watch::Sender<bool>,
+    stop: watch::Sender<bool>,
 }
 
 /// What an association brought.
@@ -120,7 +120,7 @@ pub(crate) async fn run(args: ListenArgs, interrupt: Interrupt) -> Result<(), Fa
         reliability: args.persist.reliability(),
         directory: args.output.clone(),
         counter: AtomicU64::new(1),
-        give_up: watch::Sender::new(false),
+        stop: watch::Sender::new(false),
     });
     let totals = serve(&args, &endpoint, &job, &interrupt).await;
     // Those that ended have been awaited; this ends the rest and writes the capture.
@@ -178,7 +178,7 @@ async fn serve(args: &ListenArgs, endpoint: &Endpoint, job: &Arc<Job>, interrupt
     while let Ok(Some(ended)) = tokio::time::timeout_at(end, tasks.join_next()).await {
         totals.add(ended);
     }
-    job.give_up.send_replace(true);
+    job.stop.send_replace(true);
     while let Some(ended) = tasks.join_next().await {
         totals.add(ended);
     }
@@ -206,10 +206,10 @@ impl Job {
         let number = self.counter.fetch_add(1, Ordering::Relaxed);
         let mut tally = Tally::default();
         let mut sink = None;
-        let mut give_up = self.give_up.subscribe();
+        let mut stop = self.stop.subscribe();
         let result = tokio::select! {
             result = self.receive_all(&association, remote, number, &mut tally, &mut sink) => result,
-            _ = give_up.wait_for(|give_up| *give_up) => {
+            _ = stop.wait_for(|stop| *stop) => {
                 association.abort("the receiver was stopped");
                 Err("stopped before the peer had ended it".to_owned())
             }

@@ -75,7 +75,7 @@ struct Sent {
     number: u64,
     at: Instant,
     /// Its echo may still come, but nobody waits for it.
-    given_up: bool,
+    expired: bool,
 }
 
 /// Messages on their way, and what came of the others.
@@ -182,7 +182,7 @@ async fn exchange(
             }
         }
     };
-    let giving_up = async {
+    let expiry = async {
         while let Some(event) = client.association.next_event().await {
             if let Event::Abandoned(message) = event
                 && let Some(sent) = lock(board)
@@ -190,7 +190,7 @@ async fn exchange(
                     .iter_mut()
                     .find(|sent| sent.number == message.context)
             {
-                sent.given_up = true;
+                sent.expired = true;
             }
         }
         std::future::pending().await
@@ -200,7 +200,7 @@ async fn exchange(
         let limit = if interrupt.is_set() { GRACE } else { args.wait };
         let end = tokio::time::Instant::now() + limit;
         let mut soon = false;
-        let awaited = || lock(board).waiting.iter().any(|sent| !sent.given_up);
+        let awaited = || lock(board).waiting.iter().any(|sent| !sent.expired);
         while awaited() && tokio::time::Instant::now() < end {
             if interrupt.is_set() && std::mem::replace(&mut soon, true) {
                 break;
@@ -213,7 +213,7 @@ async fn exchange(
     tokio::select! {
         trouble = sending => trouble,
         trouble = receiving => trouble,
-        trouble = giving_up => trouble,
+        trouble = expiry => trouble,
         trouble = waiting => trouble,
     }
 }
@@ -229,7 +229,7 @@ async fn send_all(args: &PingArgs, association: &Association, board: &Mutex<Boar
             board.waiting.push_back(Sent {
                 number,
                 at: Instant::now(),
-                given_up: false,
+                expired: false,
             });
             board.sent += 1;
         }
@@ -375,7 +375,7 @@ mod tests {
             board.waiting.push_back(Sent {
                 number,
                 at: Instant::now(),
-                given_up: false,
+                expired: false,
             });
         }
         assert_eq!(board.take(|_| false).unwrap().number, 0, "else to the oldest");

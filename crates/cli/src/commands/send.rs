@@ -330,7 +330,7 @@ fn report(
 ) {
     let stats = client.association.stats();
     let counters = stats.counters;
-    let repeats = counters.retransmissions_fast + counters.retransmissions_timeout;
+    let retransmissions = counters.retransmissions_fast + counters.retransmissions_timeout;
     let abandoned = reliability::abandoned(&counters);
     let digest = hex(&given.digest.finalize());
     let peak = peak_resident();
@@ -356,7 +356,7 @@ fn report(
     let spurious = counters.retransmissions_spurious;
     text.push_str(&format!(
         "\n{} of {} sent again, {spurious} of them for nothing",
-        units::counted(repeats, "chunk"),
+        units::counted(retransmissions, "chunk"),
         counters.data_chunks_sent
     ));
     for line in reliability::lines(&counters) {
@@ -375,7 +375,7 @@ fn report(
         "bits_per_second": units::bits_per_second(given.bytes, took), "sha256": digest,
         "complete": complete && acknowledged && abandoned == 0,
         "received_messages": received.messages, "received_bytes": received.bytes,
-        "retransmissions": repeats, "retransmissions_spurious": spurious,
+        "retransmissions": retransmissions, "retransmissions_spurious": spurious,
         "timeouts": counters.timeouts, "peak_resident_bytes": peak,
         "partial_reliability": reliability::to_json(&counters),
         "paths": paths.iter().map(PathTally::to_json).collect::<Vec<_>>(),

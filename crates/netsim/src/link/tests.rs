@@ -317,7 +317,7 @@ fn an_idle_managed_link_is_as_fast_as_any() {
             .map(|number| (Timestamp::from_millis(u64::from(number) + 11), number))
             .collect();
         assert_eq!(drain(&mut link), expected, "{aqm}");
-        assert_eq!((link.under_way(), link.under_way_bytes()), (0, 0));
+        assert_eq!((link.in_transit(), link.bytes_in_transit()), (0, 0));
     }
 }
 
@@ -385,7 +385,7 @@ fn losses_on_the_way_take_their_turn_in_a_managed_queue() {
         Some(LossCause::Model)
     );
     link.enqueue(Timestamp::ZERO, packet(1, 1000));
-    assert_eq!((link.queued_bytes(Timestamp::ZERO), link.under_way()), (2000, 1));
+    assert_eq!((link.queued_bytes(Timestamp::ZERO), link.in_transit()), (2000, 1));
     assert_eq!(drain(&mut link), [(Timestamp::from_millis(12), 1)]);
     // Stays of 1 and 2 ms.
     assert_eq!(link.stats().queue_mean_bytes(2 * MS), 1500.0);
@@ -407,7 +407,7 @@ fn packets_that_wait_go_on_under_other_settings() {
         let (aqm, rate) = after.split_once(',').unwrap_or((after, "rate=8mbit"));
         let rate = rate.replace("rate=", "");
         link.set_config(format!("rate={rate},delay=10ms,aqm={aqm}").parse().unwrap());
-        assert_eq!(link.under_way(), 5);
+        assert_eq!(link.in_transit(), 5);
         let arrivals = drain(&mut link);
         assert!(
             arrivals.iter().map(|(_, number)| *number).eq(0..5),

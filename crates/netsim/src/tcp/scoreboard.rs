@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pipe_is_what_is_neither_reported_nor_lost_and_what_was_repeated() {
+    fn the_pipe_is_what_is_neither_reported_nor_lost_and_what_was_retransmitted() {
         let mut board = reported(&[(20, 30), (40, 50), (60, 70)]);
         board.begin(10);
         board.set_pipe(0, 100);

@@ -58,7 +58,7 @@ struct Repair {
     /// In NewReno: part of what was outstanding was acknowledged in this recovery.
     partial: bool,
     /// What is not acknowledged is to be repeated from its beginning, a segment, whatever the window.
-    repeat_first: bool,
+    retransmit_first: bool,
     /// What was not acknowledged when the timer expired last.
     timed_out: Option<u64>,
     scoreboard: Scoreboard,
@@ -280,7 +280,7 @@ impl Sender {
         match self.config.recovery {
             Recovery::Sack if !whole => return true,
             Recovery::NewReno if !whole => {
-                self.repair.repeat_first = true;
+                self.repair.retransmit_first = true;
                 let deflated = self.window.size.saturating_sub(acked);
                 self.window.size = deflated.max(mss) + if acked >= mss { mss } else { 0 };
                 return !core::mem::replace(&mut self.repair.partial, true);
@@ -332,7 +332,7 @@ impl Sender {
         repair.recovering = true;
         repair.recover = self.high;
         repair.partial = false;
-        repair.repeat_first = true;
+        repair.retransmit_first = true;
         self.timer.set(now + self.rto.timeout());
     }
 
@@ -355,7 +355,7 @@ impl Sender {
     }
 
     fn next_to_send(&mut self, now: Timestamp) -> Option<(u64, u64)> {
-        if core::mem::take(&mut self.repair.repeat_first) {
+        if core::mem::take(&mut self.repair.retransmit_first) {
             return Some((self.una, self.first_segment_end() - self.una));
         }
         if self.repair.recovering && self.config.recovery == Recovery::Sack {
@@ -471,9 +471,9 @@ impl Sender {
         self.last_sent = now;
         // RFC 6675 §6 allows a repeat in recovery to start the timer anew; else it often expires just before the repeat of
         // a hole found late is acknowledged.
-        let repeated_in_recovery =
+        let retransmitted_in_recovery =
             repeated && self.repair.recovering && self.config.recovery == Recovery::Sack;
-        if !self.timer.is_set() || repeated_in_recovery {
+        if !self.timer.is_set() || retransmitted_in_recovery {
             self.timer.set(now + self.rto.timeout());
         }
         Segment {

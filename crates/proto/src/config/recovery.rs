@@ -19,7 +19,7 @@ pub struct RecoveryRules {
     pub t3_restart: T3Restart,
     /// Whether a chunk that is abandoned at its first missing report counts as a loss for congestion control. It should: the
     /// network lost the chunk. FreeBSD does not count it.
-    pub early_discard_cuts: bool,
+    pub early_discard_reduces: bool,
     /// Whether the sender ignores acknowledgements of the first round trip after a FORWARD-TSN when it decides whether to
     /// retransmit the FORWARD-TSN (RFC 3758 §3.5, C5's note, leaves the choice).
     pub forward_waits: bool,
@@ -65,7 +65,7 @@ impl RecoveryRules {
         initial_ssthresh: usize::MAX,
         ssthresh_floor: 4,
         t3_restart: T3Restart::EarliestInFlight,
-        early_discard_cuts: true,
+        early_discard_reduces: true,
         forward_waits: true,
     };
 
@@ -77,7 +77,7 @@ impl RecoveryRules {
         initial_ssthresh: usize::MAX,
         ssthresh_floor: 2,
         t3_restart: T3Restart::EarliestInFlight,
-        early_discard_cuts: true,
+        early_discard_reduces: true,
         forward_waits: false,
     };
 }

@@ -17,7 +17,7 @@ pub(crate) struct Delivery {
     rates: [f64; ROUNDS],
     round: usize,
     sent: u64,
-    repeated: u64,
+    retransmitted: u64,
     lost: u64,
 }
 
@@ -28,7 +28,7 @@ impl Delivery {
 
     /// One of the chunks that were sent is a repeat.
     pub(crate) fn on_retransmission(&mut self) {
-        self.repeated += 1;
+        self.retransmitted += 1;
     }
 
     pub(crate) fn on_lost(&mut self, chunks: u32) {
@@ -61,7 +61,7 @@ impl Delivery {
 
     /// DATA chunks sent, repeats included; the repeats among them; those found lost.
     pub(crate) fn chunks(&self) -> (u64, u64, u64) {
-        (self.sent, self.repeated, self.lost)
+        (self.sent, self.retransmitted, self.lost)
     }
 
     /// The share of what was sent that was lost.

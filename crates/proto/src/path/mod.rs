@@ -492,7 +492,7 @@ impl Path {
     }
 
     pub(crate) fn stats(&self, primary: PathId, ecn: EcnPathStats) -> PathStats {
-        let (data_chunks_sent, chunks_repeated, chunks_lost) = self.delivery.chunks();
+        let (data_chunks_sent, chunks_retransmitted, chunks_lost) = self.delivery.chunks();
         let control = self.control.metrics();
         PathStats {
             id: self.id,
@@ -514,7 +514,7 @@ impl Path {
             fast_recoveries: self.fast_recoveries,
             data_bytes_sent: self.data_bytes_sent,
             data_chunks_sent,
-            chunks_repeated,
+            chunks_retransmitted,
             chunks_lost,
             ecn,
         }

@@ -161,7 +161,7 @@ impl Pmtu {
         let sent = match self.probe.take() {
             Some(_) if !data_answered => 0,
             Some(lost) if lost.sent >= MAX_PROBES => {
-                self.give_up(now, lost.size);
+                self.set_ceiling(now, lost.size);
                 0
             }
             Some(lost) => lost.sent,
@@ -178,8 +178,8 @@ impl Pmtu {
         Some(self.packet_len(size))
     }
 
-    /// A size is too large for now.
-    fn give_up(&mut self, now: Timestamp, size: u16) {
+    /// Packets of this size are lost: larger ones are tried again in ten minutes (RFC 8899 §5.1.1, PMTU_RAISE_TIMER).
+    fn set_ceiling(&mut self, now: Timestamp, size: u16) {
         self.probe = None;
         self.due = None;
         self.full_packets = 0;
@@ -200,7 +200,7 @@ impl Pmtu {
     /// speaks of that.
     pub(crate) fn on_too_large(&mut self, now: Timestamp, mtu: Option<u16>) {
         if let Some(probe) = self.probe {
-            self.give_up(now, probe.size);
+            self.set_ceiling(now, probe.size);
             self.due = self.next_size(now).map(|_| now);
             return;
         }
@@ -252,7 +252,7 @@ impl Pmtu {
         if to < self.mtu {
             let was = self.mtu;
             self.mtu = to;
-            self.give_up(now, was);
+            self.set_ceiling(now, was);
         }
     }
 }

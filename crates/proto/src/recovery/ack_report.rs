@@ -39,7 +39,7 @@ pub(crate) struct AckReport<'a> {
     /// Arrived too, but the receiver may still take it back; offsets from `cumulative`, in order, apart from each
     /// other.
     pub(crate) renegable: &'a [GapAckBlock],
-    /// Arrived too, and the receiver promises not to take it back; as `revocable`.
+    /// Arrived too, and the receiver promises not to take it back; as `renegable`.
     pub(crate) nonrenegable: &'a [GapAckBlock],
     /// Chunks that arrived more than once: how many TSNs were listed.
     pub(crate) duplicates: usize,

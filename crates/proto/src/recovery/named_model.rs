@@ -83,7 +83,7 @@ struct Model {
     lanes: [Lane; PATHS],
     /// Chunks that the receiver has.
     has: BTreeSet<usize>,
-    under_way: Vec<Snapshot>,
+    in_transit: Vec<Snapshot>,
     now: Timestamp,
 }
 
@@ -134,7 +134,7 @@ impl Model {
         }
     }
 
-    fn repeat(&mut self, path: usize) {
+    fn retransmit(&mut self, path: usize) {
         let is_lost = |chunk: &usize| matches!(self.entries[*chunk].state, ChunkState::Lost { .. });
         let first = (self.base..self.entries.len()).find(is_lost);
         assert_eq!(self.ring.first_lost(), first.map(|chunk| self.index(chunk)));
@@ -301,7 +301,7 @@ impl Model {
                 self.expect_lost(path, lost, &mut outcome);
             }
         }
-        self.expect_cuts(&mut outcome);
+        self.expect_reductions(&mut outcome);
         outcome
     }
 
@@ -388,7 +388,7 @@ impl Model {
         }
     }
 
-    fn expect_cuts(&mut self, outcome: &mut [PathOutcome]) {
+    fn expect_reductions(&mut self, outcome: &mut [PathOutcome]) {
         for (lane, path) in self.lanes.iter_mut().zip(outcome) {
             if path.lost > 0 && lane.recovery_exit.is_none() {
                 path.phase = Phase::Reduced;
@@ -440,7 +440,7 @@ impl Model {
         let mut expected = vec![PathOutcome::default(); PATHS];
         self.end_recovery(path);
         self.expect_lost(path, |_, entry| lost.contains(&entry.number), &mut expected);
-        self.expect_cuts(&mut expected);
+        self.expect_reductions(&mut expected);
         self.compare(&outcome.paths, &expected);
     }
 
@@ -552,7 +552,7 @@ pub(crate) fn run(mut commands: Commands<'_>) {
         first_tsn,
         lanes: Default::default(),
         has: BTreeSet::new(),
-        under_way: Vec::new(),
+        in_transit: Vec::new(),
         now: Timestamp::ZERO,
     };
     while let Some(command) = commands.next(12) {
@@ -565,22 +565,22 @@ pub(crate) fn run(mut commands: Commands<'_>) {
                 1 + usize::from(bits >> 6),
                 1 + usize::from(bits >> 4 & 3) * 90,
             ),
-            3 => model.repeat(path),
+            3 => model.retransmit(path),
             4 if bits >= 192 => model.time_out(path),
             4 | 5 => model.deliver(path, commands.u16()),
             6 | 7 => {
                 let snapshot = model.snapshot();
                 if bits & 0x80 != 0 {
-                    model.under_way.push(snapshot);
+                    model.in_transit.push(snapshot);
                 } else {
                     model.acknowledge(&snapshot, false);
                 }
             }
             8 => {
-                if !model.under_way.is_empty() {
+                if !model.in_transit.is_empty() {
                     let snapshot = model
-                        .under_way
-                        .swap_remove(usize::from(bits) % model.under_way.len());
+                        .in_transit
+                        .swap_remove(usize::from(bits) % model.in_transit.len());
                     model.acknowledge(&snapshot, true);
                 }
             }

@@ -2,11 +2,11 @@
 //!
 //! A ring in TSN order. TSNs are counted without wrapping as 64-bit *indexes*, whose low 32 bits are the TSN, so that a
 //! chunk is found by subtraction. Each chunk is in one state; see [`ChunkState`] for the transitions. The ring is here; what
-//! moves chunks from state to state is in `acknowledged`, `lost`, `given_up` and, where transmissions are named, `named`.
+//! moves chunks from state to state is in `acknowledged`, `lost`, `abandoned` and, where transmissions are named, `named`.
 
+mod abandoned;
 mod acknowledged;
 mod chunk;
-mod given_up;
 mod lost;
 mod marked;
 mod named;

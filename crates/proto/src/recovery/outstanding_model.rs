@@ -38,7 +38,7 @@ struct Entry {
     declared: bool,
     /// Its last sending, counted on its path, and whether that was a retransmission.
     sequence: u64,
-    repeat: bool,
+    retransmission: bool,
 }
 
 struct Model {
@@ -72,7 +72,7 @@ struct Lane {
 #[derive(Clone, Copy, Debug, Default)]
 struct Before {
     first: Option<u64>,
-    repeat: Option<u64>,
+    retransmission: Option<u64>,
     recovering: bool,
 }
 
@@ -106,7 +106,7 @@ impl Model {
             reports: 0,
             declared: false,
             sequence: self.lanes[path.index()].take(),
-            repeat: false,
+            retransmission: false,
         };
         let next = self.base.plus(self.entries.len() as u32);
         assert_eq!(self.ring.next_tsn(), next);
@@ -134,7 +134,7 @@ impl Model {
         entry.transmissions += 1;
         entry.paths.push(path);
         entry.sequence = self.lanes[path.index()].take();
-        entry.repeat = true;
+        entry.retransmission = true;
         if self.split {
             entry.reports = 0;
         }
@@ -178,15 +178,15 @@ impl Model {
     }
 
     fn before(&self, path: usize) -> Before {
-        let sequence = |repeat: bool| {
+        let sequence = |retransmission: bool| {
             let of_kind = self
                 .in_flight_on(path)
-                .filter(move |(_, entry)| entry.repeat == repeat);
+                .filter(move |(_, entry)| entry.retransmission == retransmission);
             of_kind.map(|(_, entry)| entry.sequence).min()
         };
         Before {
             first: sequence(false),
-            repeat: sequence(true),
+            retransmission: sequence(true),
             recovering: self.lanes[path].recovery_exit.is_some(),
         }
     }
@@ -292,7 +292,7 @@ impl Model {
         let mut newly: [Vec<u64>; PATHS as usize] = Default::default();
         let mut highest_new = None;
         let interval = Duration::from_millis(100);
-        let may_take_back = self.reneged_at.is_none_or(|at| self.now >= at + interval);
+        let may_renege = self.reneged_at.is_none_or(|at| self.now >= at + interval);
         for (offset, entry) in self.entries.iter_mut().enumerate() {
             let path = &mut outcome.paths[entry.path.index()];
             let now_acked = offset < taken || acked.contains(&offset);
@@ -306,7 +306,7 @@ impl Model {
                     outcome.arrived.push((StreamId(0), entry.first_sent_at));
                 }
                 highest_new = Some(offset);
-            } else if !now_acked && entry.state == ChunkState::Acked && (may_take_back || offset == taken) {
+            } else if !now_acked && entry.state == ChunkState::Acked && (may_renege || offset == taken) {
                 if offset > taken {
                     self.reneged_at = Some(self.now);
                 }
@@ -314,7 +314,7 @@ impl Model {
                 path.reneged += entry.wire;
                 outcome.reneged += 1;
                 entry.sequence = self.lanes[entry.path.index()].take();
-                entry.repeat = true;
+                entry.retransmission = true;
                 if self.split {
                     entry.reports = 0;
                 }
@@ -369,12 +369,15 @@ impl Model {
         for (path, newly) in newly.iter().enumerate() {
             let Before {
                 first,
-                repeat,
+                retransmission,
                 recovering,
             } = before[path];
-            let earliest = [first, repeat].into_iter().flatten().min();
+            let earliest = [first, retransmission].into_iter().flatten().min();
             let result = &mut outcome.paths[path];
-            result.advanced = [first, repeat].iter().flatten().any(|one| newly.contains(one));
+            result.advanced = [first, retransmission]
+                .iter()
+                .flatten()
+                .any(|one| newly.contains(one));
             result.restarts_t3 = false;
             let Some((low, high)) = newly.iter().min().zip(newly.iter().max()) else {
                 result.phase = if recovering {

@@ -53,7 +53,7 @@ impl Sender {
             self.outstanding.abandon_open(unsent.stream, unsent.message);
             let path = cx.paths.data_path();
             self.outstanding
-                .push_given_up(self.queue.end_of(unsent), path, cx.now);
+                .push_abandoned(self.queue.end_of(unsent), path, cx.now);
             self.advance_forward_point(cx);
         }
         self.tell_abandoned(cx, unsent.undelivered());
@@ -71,15 +71,15 @@ impl Sender {
     /// Gives up the message of a chunk that was sent, whole, its unsent rest included.
     pub(super) fn abandon_message(&mut self, cx: &mut Cx<'_>, index: u64) {
         let undelivered = self.outstanding.chunk(index).fragment.undelivered();
-        let Some(given_up) = self.outstanding.abandon(index) else {
+        let Some(abandoned) = self.outstanding.abandon(index) else {
             return;
         };
         let rest =
-            (!given_up.complete).then(|| self.queue.drop_message(undelivered.stream, given_up.message));
+            (!abandoned.complete).then(|| self.queue.drop_message(undelivered.stream, abandoned.message));
         if let Some(unsent) = rest.flatten() {
             let path = self.outstanding.chunk(index).path;
             self.outstanding
-                .push_given_up(self.queue.end_of(unsent), path, cx.now);
+                .push_abandoned(self.queue.end_of(unsent), path, cx.now);
         }
         self.tell_abandoned(cx, undelivered);
     }
@@ -104,9 +104,9 @@ impl Sender {
         next
     }
 
-    /// An acknowledgement was handled, and chunks `given_up` by it.
-    pub(super) fn after_acknowledgement(&mut self, cx: &mut Cx<'_>, given_up: &[u64]) {
-        for index in given_up {
+    /// An acknowledgement was handled, and chunks `abandoned` by it.
+    pub(super) fn after_acknowledgement(&mut self, cx: &mut Cx<'_>, abandoned: &[u64]) {
+        for index in abandoned {
             self.abandon_message(cx, *index);
         }
         if !self.outstanding.has_abandoned() {

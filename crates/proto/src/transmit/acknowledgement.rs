@@ -31,7 +31,7 @@ impl Sender {
     /// An NR-SACK came in (draft-tuexen-tsvwg-sctp-multipath §4).
     pub(crate) fn on_nr_sack(&mut self, cx: &mut Cx<'_>, sack: &NrSack, packets: u8) {
         let [renegable, nonrenegable] = &mut self.ack_blocks;
-        normalise(&sack.revocable, renegable);
+        normalise(&sack.renegable, renegable);
         normalise(&sack.nonrenegable, nonrenegable);
         self.on_blocks(
             cx,
@@ -153,7 +153,7 @@ impl Sender {
                 self.window.on_ack(a_rwnd, outcome.cumulative_moved, newly_acked);
                 self.apply_outcome(cx, outcome);
                 self.queue.on_arrived(cx.now, &outcome.arrived);
-                self.after_acknowledgement(cx, &outcome.given_up);
+                self.after_acknowledgement(cx, &outcome.abandoned);
                 self.on_window_update(cx);
                 self.on_time_rule(cx, outcome);
             }
@@ -338,7 +338,7 @@ impl Sender {
                 .on_overtaken(path, cx.now.before(wait), &judge, paths, outcome);
             cx.counters.losses_by_time += u64::from(outcome.paths[index].lost);
             self.apply_outcome(cx, outcome);
-            self.after_acknowledgement(cx, &outcome.given_up);
+            self.after_acknowledgement(cx, &outcome.abandoned);
         }
     }
 

@@ -335,7 +335,7 @@ impl Assembler<'_> {
                 packet.push(&NrSackWriter {
                     cumulative_tsn_ack: ack.cumulative_tsn_ack,
                     a_rwnd: ack.a_rwnd,
-                    revocable: ack.renegable,
+                    renegable: ack.renegable,
                     nonrenegable: ack.nonrenegable,
                     duplicate_tsns: ack.duplicate_tsns,
                     packets: ack.packets,

@@ -55,7 +55,7 @@ impl Sender {
             .on_reordering_timer(path, &judge, cx.paths, &mut outcome);
         cx.counters.losses_by_time += u64::from(outcome.paths[path.index()].lost);
         self.apply_outcome(cx, &outcome);
-        self.after_acknowledgement(cx, &outcome.given_up);
+        self.after_acknowledgement(cx, &outcome.abandoned);
         self.outcome = outcome;
     }
 

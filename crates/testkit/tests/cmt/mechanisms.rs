@@ -8,7 +8,7 @@ use anabranch_proto::{
 };
 use anabranch_testkit::{Bulk, Ledger, Pair, Setup, Side, quiet, with_buffers};
 
-use super::lines::cut_and_restore;
+use super::lines::reduce_and_restore;
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -124,7 +124,7 @@ fn reordering_between_paths_is_no_loss() {
 // A ← SACKs for later packets of path 1 ← Z
 /// A loss on one path is found by later packets of that path, and cuts the window of that path only.
 #[test]
-fn a_loss_cuts_the_window_of_its_path_only() {
+fn a_loss_reduces_the_window_of_its_path_only() {
     for policy in [
         RetransmissionPolicy::SamePath,
         RetransmissionPolicy::EarliestDelivery,
@@ -264,5 +264,5 @@ fn cutting_and_restoring() {
         .adjust_both(|config| config.multipath.mode = MultipathMode::Cmt);
     let mut pair = setup.connect();
     pair.run_for(3 * SECOND);
-    cut_and_restore(&mut pair, &[0, 1, 2, 0]);
+    reduce_and_restore(&mut pair, &[0, 1, 2, 0]);
 }

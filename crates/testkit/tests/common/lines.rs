@@ -125,7 +125,7 @@ pub(crate) fn both_ways(pair: &mut Pair, lines: &[Line], mut ledgers: [Ledger; 2
 
 /// Sends from A, takes each of `cuts` down for two seconds meanwhile, and up again: tells the pauses of who reads, sees that
 /// none is longer than 0.7 s, that each path is used again, and that nothing is lost.
-pub(crate) fn cut_and_restore(pair: &mut Pair, cuts: &[usize]) {
+pub(crate) fn reduce_and_restore(pair: &mut Pair, cuts: &[usize]) {
     let mut ledger = Ledger::new(4);
     let mut last = pair.now();
     for &cut in cuts {

@@ -66,15 +66,15 @@ fn both_ends_must_offer_it() {
                 }
             })
             .connect();
-        let agreed = Side::BOTH.map(|side| pair.association(side).stats().extensions.eca);
-        assert_eq!(agreed[0], agreed[1]);
+        let negotiated = Side::BOTH.map(|side| pair.association(side).stats().extensions.eca);
+        assert_eq!(negotiated[0], negotiated[1]);
         for side in Side::BOTH {
             pair.send(side, 0, vec![1; 5000]);
         }
         pair.run_for(1000 * MS);
         let read = |pair: &mut Pair, side| pair.messages(side).len();
         assert_eq!(Side::BOTH.map(|side| read(&mut pair, side)), [1, 1]);
-        agreed[0]
+        negotiated[0]
     };
     use MultipathMode::{Cmt, Eca, Off};
     assert!(transfer(Eca, Eca, false));
@@ -85,7 +85,7 @@ fn both_ends_must_offer_it() {
     }
 }
 
-/// Once it is agreed, data and acknowledgements without the numbers of transmissions end the association, and so does E-I-DATA
+/// Once it is negotiated, data and acknowledgements without the numbers of transmissions end the association, and so does E-I-DATA
 /// where messages do not interleave.
 #[test]
 fn what_has_no_numbers_ends_it() {

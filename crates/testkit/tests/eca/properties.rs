@@ -152,7 +152,7 @@ proptest! {
 
     /// Where nothing is lost nothing is repeated, whatever the paths and the rules of losses.
     #[test]
-    fn without_losses_no_repeats(
+    fn without_losses_no_retransmissions(
         seed in any::<u64>(),
         lines in vec(busy_line(0.0), 2..=8),
         scheduler in scheduler(),

@@ -278,7 +278,7 @@ fn acknowledgements_fit_packets() {
 
 /// Rule 12: who never takes anything back promises all that it holds; who may, lists what it might, the missing included.
 #[test]
-fn what_may_be_taken_back_is_listed() {
+fn renegable_chunks_are_listed() {
     for may_renege in [false, true] {
         let change = |config: &mut Config| {
             config.nr_sack.offer = true;

@@ -35,7 +35,7 @@ fn six(desk: &mut Desk) {
 /// Rule 1: a repeat keeps its TSN and takes the next number of the path it leaves on. Rule 2: three later packets of the path make
 /// it. Rule 10: the repeat leaves by another path than the one that lost it.
 #[test]
-fn a_repeat_has_a_number_of_its_own() {
+fn a_retransmission_has_a_number_of_its_own() {
     let mut desk = desk(|_| {});
     six(&mut desk);
     desk.send(2, FULL);
@@ -127,7 +127,7 @@ fn neither_time_nor_one_report_alone() {
 /// Rule 2: a needless repeat makes its path more patient: where one report made a loss, two do. Rule 6: the duplicate is known by
 /// its transmission.
 #[test]
-fn needless_repeats_make_patient() {
+fn spurious_retransmissions_raise_the_reordering_window() {
     let mut desk = desk(|config| {
         config.recovery.missing_reports = 1;
         config.multipath.eca.time_rule = false;
@@ -163,7 +163,7 @@ fn needless_repeats_make_patient() {
 /// Rule 3: once the chunk is known to have arrived by its first transmission, the repeat is of no interest: path 0 has nothing
 /// of it in flight, and what is acknowledged counts for path 1.
 #[test]
-fn the_original_cancels_the_repeat() {
+fn the_original_cancels_the_retransmission() {
     let mut desk = desk(|config| {
         config.recovery.missing_reports = 1;
         config.multipath.eca.time_rule = false;
@@ -215,7 +215,7 @@ fn gaps_are_closed() {
 // A → FORWARD-PSN 1:2 → Z;  A ← COOP-SACK 1:3 (CumPSN), cumulative TSN 2 ← Z
 /// Rule 4: a CumPSN that runs over what was given up acknowledges nothing: the repeat stays in flight.
 #[test]
-fn what_was_given_up_is_not_acknowledged() {
+fn abandoned_chunks_are_not_acknowledged() {
     let mut desk = desk(|_| {});
     six(&mut desk);
     desk.pass(30);
@@ -302,7 +302,7 @@ fn one_window_for_all_paths() {
 /// Rule 10: the first repeat of an acknowledgement ignores the congestion window, even of a path that is full; while others wait no
 /// new data leaves.
 #[test]
-fn the_first_repeat_does_not_wait() {
+fn the_first_retransmission_does_not_wait() {
     let mut desk = desk(|config| config.multipath.eca.time_rule = false);
     // Both windows, of 20 packets and what slow start added, are full.
     desk.send(60, FULL);
@@ -368,7 +368,7 @@ fn what_is_not_renegable_is_freed() {
 // A ← COOP-SACK 1 (cum), 1:1 … ← Z, though 2 (1:1) had arrived
 /// What had arrived and follows the cumulative TSN ack was taken back: it would have moved. The chunk is sent again.
 #[test]
-fn what_was_taken_back_is_repeated() {
+fn reneged_chunks_are_retransmitted() {
     let mut desk = desk(|_| {});
     six(&mut desk);
     desk.pass(5);
@@ -388,7 +388,7 @@ fn what_was_taken_back_is_repeated() {
 // A → 2 (1:1, once only) ✗ → Z;  A → FORWARD-TSN 2, FORWARD-PSN 1:1 → Z
 /// With partial reliability: what is given up is passed by FORWARD-TSN, and its transmission by FORWARD-PSN.
 #[test]
-fn what_is_given_up_is_closed_too() {
+fn what_is_abandoned_is_closed_too() {
     let mut config = config();
     config.partial_reliability.offer = true;
     let mut kinds = super::desk::ECA.to_vec();

@@ -5,7 +5,7 @@ use anabranch_proto::{AckRouting, Config, MultipathMode};
 use anabranch_testkit::{Bulk, Setup, Side, with_buffers};
 
 use super::desk::MS;
-use super::lines::cut_and_restore;
+use super::lines::reduce_and_restore;
 
 fn config(change: impl FnOnce(&mut Config)) -> Config {
     let mut config = with_buffers(256 << 10);
@@ -21,7 +21,7 @@ fn link(delay: u32) -> LinkConfig {
 /// Where packets come late and none is lost, one report makes many needless repeats, fewer once they are noticed; three and the
 /// time rule make hardly any. In concurrent multipath transfer the same rules do the same.
 #[test]
-fn needless_repeats_make_patient() {
+fn spurious_retransmissions_raise_the_reordering_window() {
     let repeats = |mode: MultipathMode, reports: u8, backs_off: bool| {
         let links = [20, 40].map(|delay| link(delay).with_reorder(Probability::new(0.02), 30 * MS));
         let config = config(|config| {
@@ -36,9 +36,9 @@ fn needless_repeats_make_patient() {
     };
     for mode in [MultipathMode::Eca, MultipathMode::Cmt] {
         let hasty = repeats(mode, 1, false);
-        let patient = repeats(mode, 1, true);
-        println!("{mode:?}: {hasty} repeats after one report, {patient} where that is noticed");
-        assert!(2 * patient < hasty, "{mode:?}: {patient} of {hasty}");
+        let adaptive = repeats(mode, 1, true);
+        println!("{mode:?}: {hasty} repeats after one report, {adaptive} where that is noticed");
+        assert!(2 * adaptive < hasty, "{mode:?}: {adaptive} of {hasty}");
     }
 }
 
@@ -88,5 +88,5 @@ fn cutting_and_restoring() {
         .adjust_both(|config| config.multipath.mode = MultipathMode::Eca);
     let mut pair = setup.connect();
     pair.run_for(3000 * MS);
-    cut_and_restore(&mut pair, &[0, 1, 2, 0]);
+    reduce_and_restore(&mut pair, &[0, 1, 2, 0]);
 }

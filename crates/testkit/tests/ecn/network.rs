@@ -206,7 +206,7 @@ fn a_path_that_begins_to_drop_capable_packets_is_found_out() {
 }
 
 #[test]
-fn reports_that_are_lost_are_repeated() {
+fn reports_that_are_lost_are_retransmitted() {
     for (seed, config) in profiles() {
         let setup = Setup::new(seed)
             .path_of(link("ecn-mark=20p"), link("loss=30%"))

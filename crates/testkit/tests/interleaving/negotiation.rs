@@ -64,7 +64,7 @@ fn both_must_offer_it() {
 // A → DATA 0; T3; A → DATA 0, nothing given up
 /// §2.3.1: with I-DATA, partial reliability needs I-FORWARD-TSN on both sides; FORWARD-TSN is no substitute.
 #[test]
-fn partial_reliability_needs_its_own_chunk() {
+fn partial_reliability_needs_an_experimental_chunk() {
     let mut desk = Desk::new(config(), &[kind::FORWARD_TSN, kind::NR_SACK, kind::I_DATA]);
     desk.send(&[NEVER_AGAIN], FULL - 4);
     desk.script.advance_to_timeout();

@@ -35,7 +35,7 @@ fn told(desk: &mut Desk, first: Tsn) -> (u32, Vec<(u32, u32)>) {
     let sack = last.expect("an NR-SACK");
     let count = sack.cumulative_tsn_ack.next().distance_from(first);
     let number = |offset: u16| count + u32::from(offset) - 1;
-    let blocks = sack.revocable.iter();
+    let blocks = sack.renegable.iter();
     (
         count,
         blocks
@@ -323,7 +323,7 @@ fn notices_that_are_remembered() {
 // A ← I-DATA 0 (0:0.0b) ← Z;  A → NR-SACK 3 → Z
 /// What may be taken back is so fragment by fragment, the highest TSN first, and told apart in NR-SACKs.
 #[test]
-fn what_is_taken_back() {
+fn reneging() {
     let mut config = config();
     config.nr_sack.may_renege = true;
     config.buffers.receive = 4000;

@@ -119,7 +119,7 @@ fn an_urgent_message_overtakes_a_large_one() {
 /// RFC 3758 §3.5 A3, RFC 8260 §2.3.1: a message is given up whole wherever its fragments are; those of others are passed only
 /// once they are held for good.
 #[test]
-fn a_message_is_given_up_whole() {
+fn a_message_is_abandoned_whole() {
     let mut desk = round_robin();
     desk.script.act(|association, now| {
         for (stream, reliability) in [(0, NEVER_AGAIN), (1, Reliable)] {

@@ -8,10 +8,10 @@ use anabranch_testkit::desk::{Desk, FULL, MS, NEVER_AGAIN, config};
 
 /// Messages of which those with these numbers may be given up, sent; the peer has all but `lost`, and reports it until
 /// they are found lost.
-fn burst(desk: &mut Desk, count: usize, given_up: &[usize], lost: core::ops::RangeInclusive<u32>) {
+fn burst(desk: &mut Desk, count: usize, abandoned: &[usize], lost: core::ops::RangeInclusive<u32>) {
     let messages: Vec<Reliability> = (0..count)
         .map(|number| {
-            if given_up.contains(&number) {
+            if abandoned.contains(&number) {
                 NEVER_AGAIN
             } else {
                 Reliable
@@ -51,14 +51,18 @@ fn the_point_follows_the_acknowledgements() {
 // 0 lost and given up, 1 gap-acknowledged, 2 lost and given up, 3 and on there
 /// Safe condition 1: a renegable gap block never lets the point pass, a non-renegable one does.
 #[test]
-fn only_what_is_held_for_good_is_passed() {
-    for (for_good, expected) in [(false, "FORWARD-TSN 0 (0:0)"), (true, "FORWARD-TSN 2 (0:2)")] {
+fn only_non_renegable_chunks_are_passed() {
+    for (non_renegable, expected) in [(false, "FORWARD-TSN 0 (0:0)"), (true, "FORWARD-TSN 2 (0:2)")] {
         let mut desk = Desk::usual();
         desk.send(&[NEVER_AGAIN; 6], FULL);
         desk.sent();
         for last in 3..=5 {
             let blocks = [(1, 1), (3, last)];
-            let (renegable, kept): (&[_], &[_]) = if for_good { (&[], &blocks) } else { (&blocks, &[]) };
+            let (renegable, kept): (&[_], &[_]) = if non_renegable {
+                (&[], &blocks)
+            } else {
+                (&blocks, &[])
+            };
             desk.nr_sack(0, renegable, kept);
         }
         assert_eq!(desk.sent(), [expected]);
@@ -68,7 +72,7 @@ fn only_what_is_held_for_good_is_passed() {
 // as above, but the SACK that makes 2 lost says nothing of 1
 /// Safe condition 2: what was held for good once stays so. It is not sent again, and the point passes it.
 #[test]
-fn held_for_good_is_held_for_ever() {
+fn non_renegable_stays_non_renegable() {
     let mut desk = Desk::usual();
     desk.send(
         &[NEVER_AGAIN, Reliable, NEVER_AGAIN, Reliable, Reliable, Reliable],
@@ -118,7 +122,7 @@ fn nothing_is_passed_for_its_own_sake() {
 /// Safe condition 5, C4: of each stream the highest ordered message that was given up; unordered ones and those held for
 /// good are not listed.
 #[test]
-fn streams_are_listed_for_what_was_given_up_in_order() {
+fn streams_are_listed_for_abandoned_messages_in_order() {
     let mut desk = Desk::usual();
     desk.send_on(1, FULL, NEVER_AGAIN, false);
     desk.send_on(1, FULL, NEVER_AGAIN, false);
@@ -179,7 +183,7 @@ fn repeated_after_three_acknowledgements() {
 // A → FORWARD-TSN 1;  A ← SACK, SACK, SACK ← Z, all sent before it came;  100 ms later three more;  A → FORWARD-TSN 1
 /// F2: acknowledgements of the first round trip left before the receiver could know, and do not count.
 #[test]
-fn not_repeated_within_a_round_trip() {
+fn not_retransmitted_within_a_round_trip() {
     let mut desk = Desk::usual();
     desk.send(&[Reliable], FULL);
     desk.script.advance(100 * MS);
@@ -238,7 +242,7 @@ fn acknowledgements_behind_the_point_are_not_stale() {
 
 /// Data that the peer holds for good is freed at once, and its TSNs are kept: a later cumulative TSN ack runs over them.
 #[test]
-fn data_held_for_good_is_freed() {
+fn non_renegable_data_is_freed() {
     let mut desk = Desk::usual();
     desk.send(&[Reliable; 10], FULL);
     desk.nr_sack(0, &[(1, 2)], &[(3, 9)]);

@@ -34,7 +34,7 @@ fn acknowledged(script: &mut Script, first: Tsn) -> (u32, Vec<(u32, u32)>) {
     while let Some(answer) = script.next_answer() {
         for chunk in answer.chunks {
             if let Chunk::NrSack(sack) = chunk {
-                assert_eq!(sack.revocable.iter().count(), 0, "all is held for good");
+                assert_eq!(sack.renegable.iter().count(), 0, "all is held for good");
                 last = Some(sack);
             }
         }
@@ -391,7 +391,7 @@ fn reneging_under_memory_pressure() {
             .collect::<Vec<_>>()
     };
     assert_eq!(
-        pairs(&sack.revocable),
+        pairs(&sack.renegable),
         [(2, 2), (4, 4)],
         "those that wait for their turn"
     );

@@ -279,7 +279,7 @@ fn an_expired_message_is_in_nobodys_way() {
 // A → 1:0( 1:0-;  its lifetime is over;  A → 2:0 → Z
 /// What is given up half-sent locks nobody out.
 #[test]
-fn given_up_in_the_middle() {
+fn abandoned_in_the_middle() {
     let mut desk = Desk::new(config(Priority, 2));
     desk.act(|line| {
         line.send_with(1, 5 * FULL, Reliability::Lifetime(MS));
@@ -296,7 +296,7 @@ fn given_up_in_the_middle() {
 // A → 1:0 (lost), 1:1, 1:2, 1:3;  0:0 comes;  A → 1:0, 0:0 → Z
 /// RFC 9260 §6.1 C: a repeat goes before new data, however urgent that is.
 #[test]
-fn repeats_go_first() {
+fn retransmissions_go_first() {
     let mut desk = Desk::new(config(Priority, 2));
     desk.act(|line| {
         line.prioritise(&[(1, 1)]);

@@ -190,7 +190,7 @@ impl Victim {
         NrSackWriter {
             cumulative_tsn_ack: self.script.endpoint_tsn.plus(taken).minus(1),
             a_rwnd: 100_000_000,
-            revocable: &[],
+            renegable: &[],
             nonrenegable: &gap_blocks(blocks),
             duplicate_tsns: &[],
             packets: 0,

@@ -23,7 +23,7 @@ pub struct NrSack {
     /// The sender's receive window in bytes.
     pub a_rwnd: u32,
     /// What has arrived above, and may still be dropped.
-    pub revocable: GapAckBlocks,
+    pub renegable: GapAckBlocks,
     /// What has arrived above, for good.
     pub nonrenegable: GapAckBlocks,
     /// What has arrived more than once.
@@ -44,17 +44,17 @@ impl NrSack {
         let u16_at = |at: usize| usize::from(u16::from_be_bytes([fields[at], fields[at + 1]]));
         let u32_at =
             |at: usize| u32::from_be_bytes([fields[at], fields[at + 1], fields[at + 2], fields[at + 3]]);
-        let revocable = u16_at(12) * GapAckBlocks::ENTRY_LEN;
+        let renegable = u16_at(12) * GapAckBlocks::ENTRY_LEN;
         let nonrenegable = u16_at(14) * GapAckBlocks::ENTRY_LEN;
         let duplicates = u16_at(16) * TsnList::ENTRY_LEN;
-        if HEADER_LEN + revocable + nonrenegable + duplicates != whole.len() {
+        if HEADER_LEN + renegable + nonrenegable + duplicates != whole.len() {
             return Err(length);
         }
         let mut lists = raw.after(HEADER_LEN);
         Ok(Self {
             cumulative_tsn_ack: Tsn(u32_at(4)),
             a_rwnd: u32_at(8),
-            revocable: GapAckBlocks::from_bytes(lists.split_to(revocable)),
+            renegable: GapAckBlocks::from_bytes(lists.split_to(renegable)),
             nonrenegable: GapAckBlocks::from_bytes(lists.split_to(nonrenegable)),
             duplicate_tsns: TsnList::from_bytes(lists),
         })
@@ -64,14 +64,14 @@ impl NrSack {
 impl EncodeChunk for NrSack {
     fn encoded_len(&self) -> usize {
         HEADER_LEN
-            + self.revocable.as_bytes().len()
+            + self.renegable.as_bytes().len()
             + self.nonrenegable.as_bytes().len()
             + self.duplicate_tsns.as_bytes().len()
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
         let counts = [
-            self.revocable.len(),
+            self.renegable.len(),
             self.nonrenegable.len(),
             self.duplicate_tsns.len(),
         ];
@@ -83,7 +83,7 @@ impl EncodeChunk for NrSack {
             self.a_rwnd,
             counts,
         );
-        out.extend_from_slice(self.revocable.as_bytes());
+        out.extend_from_slice(self.renegable.as_bytes());
         out.extend_from_slice(self.nonrenegable.as_bytes());
         out.extend_from_slice(self.duplicate_tsns.as_bytes());
     }
@@ -97,7 +97,7 @@ pub struct NrSackWriter<'a> {
     /// The receive window in bytes.
     pub a_rwnd: u32,
     /// What has arrived above, and may still be dropped.
-    pub revocable: &'a [GapAckBlock],
+    pub renegable: &'a [GapAckBlock],
     /// What has arrived above, for good.
     pub nonrenegable: &'a [GapAckBlock],
     /// What has arrived more than once.
@@ -114,13 +114,13 @@ impl NrSackWriter<'_> {
 impl EncodeChunk for NrSackWriter<'_> {
     fn encoded_len(&self) -> usize {
         HEADER_LEN
-            + (self.revocable.len() + self.nonrenegable.len()) * GapAckBlocks::ENTRY_LEN
+            + (self.renegable.len() + self.nonrenegable.len()) * GapAckBlocks::ENTRY_LEN
             + self.duplicate_tsns.len() * TsnList::ENTRY_LEN
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
         let counts = [
-            self.revocable.len(),
+            self.renegable.len(),
             self.nonrenegable.len(),
             self.duplicate_tsns.len(),
         ];
@@ -132,7 +132,7 @@ impl EncodeChunk for NrSackWriter<'_> {
             self.a_rwnd,
             counts,
         );
-        self.revocable
+        self.renegable
             .iter()
             .chain(self.nonrenegable)
             .for_each(|block| put_block(out, *block));
@@ -165,11 +165,11 @@ mod tests {
             16, 0, 0, 32, 0, 0, 0, 7, 0, 0, 0x10, 0, 0, 1, 0, 1, 0, 1, 0, 0, 0, 2, 0, 3, 0, 5, 0, 9, 0, 0, 0,
             6,
         ];
-        let (revocable, nonrenegable) = (GapAckBlock { start: 2, end: 3 }, GapAckBlock { start: 5, end: 9 });
+        let (renegable, nonrenegable) = (GapAckBlock { start: 2, end: 3 }, GapAckBlock { start: 5, end: 9 });
         let chunk = NrSack {
             cumulative_tsn_ack: Tsn(7),
             a_rwnd: 4096,
-            revocable: GapAckBlocks::from_blocks([revocable]),
+            renegable: GapAckBlocks::from_blocks([renegable]),
             nonrenegable: GapAckBlocks::from_blocks([nonrenegable]),
             duplicate_tsns: TsnList::from_tsns([Tsn(6)]),
         };
@@ -178,7 +178,7 @@ mod tests {
         let writer = NrSackWriter {
             cumulative_tsn_ack: Tsn(7),
             a_rwnd: 4096,
-            revocable: &[revocable],
+            renegable: &[renegable],
             nonrenegable: &[nonrenegable],
             duplicate_tsns: &[Tsn(6)],
             packets: 0,

@@ -23,7 +23,7 @@ fn explore(chunk: &Chunk) {
             assert_eq!(sack.duplicate_tsns.iter().count(), sack.duplicate_tsns.len());
         }
         Chunk::NrSack(sack) => {
-            assert_eq!(sack.revocable.iter().count(), sack.revocable.len());
+            assert_eq!(sack.renegable.iter().count(), sack.renegable.len());
             assert_eq!(sack.nonrenegable.iter().count(), sack.nonrenegable.len());
             assert_eq!(sack.duplicate_tsns.iter().count(), sack.duplicate_tsns.len());
         }

@@ -235,7 +235,7 @@ impl Fate {
 }
 
 impl Outcome {
-    fn repeats(&self) -> u64 {
+    fn retransmissions(&self) -> u64 {
         self.counters.retransmissions_fast + self.counters.retransmissions_timeout
     }
 }
@@ -258,7 +258,7 @@ impl Comparison {
             let mut row = vec![outcome.name.clone()];
             row.extend(outcome.positions.cells());
             row.extend(outcome.orders.cells());
-            row.push(outcome.repeats().to_string());
+            row.push(outcome.retransmissions().to_string());
             row.push(outcome.counters.forward_tsns_sent.to_string());
             table.row(row);
         }

@@ -39,9 +39,9 @@ struct Way {
 struct Outcome {
     name: String,
     bytes: u64,
-    /// Path by path: bytes sent, repeats included.
+    /// Path by path: bytes sent, retransmissions included.
     by_path: Vec<u64>,
-    repeats: u64,
+    retransmissions: u64,
     pause: Duration,
 }
 
@@ -178,7 +178,7 @@ fn outcome(way: Way, pair: &Established) -> Result<Outcome, String> {
         name: way.name,
         bytes: counter.bytes,
         by_path,
-        repeats: stats.counters.retransmissions_fast + stats.counters.retransmissions_timeout,
+        retransmissions: stats.counters.retransmissions_fast + stats.counters.retransmissions_timeout,
         pause: counter.pause,
     })
 }
@@ -208,7 +208,7 @@ impl Together {
                     units::bits_per_second(*bytes, TIME).unwrap_or_default() / 1e3
                 )
             }));
-            row.push(outcome.repeats.to_string());
+            row.push(outcome.retransmissions.to_string());
             table.row(row);
         }
         format!(
@@ -229,7 +229,7 @@ impl Together {
             json!({
                 "over": outcome.name, "bytes": outcome.bytes, "seconds": TIME.as_secs_f64(),
                 "bits_per_second": units::bits_per_second(outcome.bytes, TIME), "bytes_by_path": outcome.by_path,
-                "retransmissions": outcome.repeats, "longest_pause_ms": millis(outcome.pause),
+                "retransmissions": outcome.retransmissions, "longest_pause_ms": millis(outcome.pause),
             })
         });
         json!({ "event": "several_paths", "links": LINKS, "ways": ways.collect::<Vec<_>>() })

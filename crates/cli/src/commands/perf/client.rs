@@ -68,11 +68,11 @@ async fn measure(
         client: None,
     };
     let clock = Clock::start();
-    let agreed = tokio::select! {
-        agreed = timeout(args.target.timeout, agree(&client.association, plan, clock)) => agreed,
+    let answer = tokio::select! {
+        answer = timeout(args.target.timeout, agree(&client.association, plan, clock)) => answer,
         () = interrupt.wait() => return Err(Failure::interrupted("interrupted before the measurement")),
     };
-    let clocks = match agreed {
+    let clocks = match answer {
         Ok(Ok(clocks)) => clocks,
         Ok(Err(problem)) => return Err(Failure::new(format!("{host}: {problem}"))),
         Err(_) => {

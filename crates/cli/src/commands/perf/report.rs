@@ -242,14 +242,14 @@ impl Flow {
             return Some("not known whether everything arrived".to_owned());
         };
         received
-            .problem(plan, Some(sent.given_up))
+            .problem(plan, Some(sent.abandoned))
             .or_else(|| (!sent.acknowledged).then(|| "not everything was acknowledged".to_owned()))
     }
 
     /// What a receiver found that can never be, however early the run ended.
     pub(super) fn fault(&self, plan: &Plan) -> Option<String> {
-        let given_up = self.sent.as_ref().map(|sent| sent.given_up);
-        self.received.as_ref()?.problem(plan, given_up)
+        let abandoned = self.sent.as_ref().map(|sent| sent.abandoned);
+        self.received.as_ref()?.problem(plan, abandoned)
     }
 
     fn to_json(&self, plan: &Plan) -> Value {
@@ -341,19 +341,19 @@ fn table(plan: &Plan, outcome: &Outcome) -> Table {
         });
         row(
             "given up before sending",
-            &|s| s.given_up.unsent.to_string(),
+            &|s| s.abandoned.unsent.to_string(),
             &none,
         );
-        row("given up after sending", &|s| s.given_up.sent.to_string(), &none);
+        row("given up after sending", &|s| s.abandoned.sent.to_string(), &none);
         row(
             "given up at the first sign",
-            &|s| s.given_up.early.to_string(),
+            &|s| s.abandoned.early.to_string(),
             &none,
         );
-        row("FORWARD-TSNs", &|s| s.given_up.forward_tsns.to_string(), &none);
-        row("selective notices", &|s| s.given_up.notices.to_string(), &none);
+        row("FORWARD-TSNs", &|s| s.abandoned.forward_tsns.to_string(), &none);
+        row("selective notices", &|s| s.abandoned.notices.to_string(), &none);
         row("came too late", &|_| String::new(), &|r| r.overtaken.to_string());
-        row("freed early", &|s| units::size(s.given_up.freed_early), &none);
+        row("freed early", &|s| units::size(s.abandoned.freed_early), &none);
     }
     row("retransmitted after a timeout", &|s| s.timeout.to_string(), &none);
     row("retransmitted by fast retransmit", &|s| s.fast.to_string(), &none);

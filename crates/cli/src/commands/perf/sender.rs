@@ -164,8 +164,8 @@ async fn ended(end: Option<Instant>, stop: &mut watch::Receiver<bool>) {
 pub(super) fn acknowledged(association: &Association, given: u64, size: u64) -> u64 {
     let stats = association.stats();
     let on_its_way = (stats.queued_bytes + stats.outstanding_bytes) as u64;
-    let given_up = reliability::abandoned(&stats.counters).saturating_mul(size);
-    given.saturating_sub(on_its_way).saturating_sub(given_up)
+    let abandoned = reliability::abandoned(&stats.counters).saturating_mul(size);
+    given.saturating_sub(on_its_way).saturating_sub(abandoned)
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ pub(super) struct Sent {
     pub(super) fast: u64,
     pub(super) spurious: u64,
     /// What of it was given up.
-    pub(super) given_up: GivenUp,
+    pub(super) abandoned: Abandoned,
     /// Of the primary path, at the end; the window in bytes.
     pub(super) srtt: Option<Duration>,
     pub(super) cwnd: u64,
@@ -37,7 +37,7 @@ pub(super) struct Sent {
 
 /// What a sender gave up, and how it told the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub(super) struct GivenUp {
+pub(super) struct Abandoned {
     /// Messages of which something was sent, and of which nothing was.
     pub(super) sent: u64,
     pub(super) unsent: u64,
@@ -93,7 +93,7 @@ impl Sent {
             timeout: stats.counters.retransmissions_timeout,
             fast: stats.counters.retransmissions_fast,
             spurious: stats.counters.retransmissions_spurious,
-            given_up: GivenUp::of(&stats.counters),
+            abandoned: Abandoned::of(&stats.counters),
             srtt: path.and_then(|path| path.srtt),
             cwnd: path.map_or(0, |path| path.cwnd as u64),
             paths: stats.paths.iter().map(PathTally::of).collect(),
@@ -108,7 +108,7 @@ impl Sent {
             "messages_per_second": per_second(self.messages, self.took),
             "acknowledged": self.acknowledged,
             "retransmissions": { "timeout": self.timeout, "fast": self.fast, "spurious": self.spurious },
-            "partial_reliability": self.given_up.to_json(),
+            "partial_reliability": self.abandoned.to_json(),
             "srtt_ms": self.srtt.map(millis), "cwnd_bytes": self.cwnd,
             "paths": self.paths.iter().map(PathTally::to_json).collect::<Vec<_>>(),
             "cpu_seconds": self.cpu.map(|cpu| cpu.as_secs_f64()),
@@ -116,16 +116,16 @@ impl Sent {
     }
 
     pub(super) fn from_json(value: &Value) -> Option<Self> {
-        let repeats = &value["retransmissions"];
+        let retransmissions = &value["retransmissions"];
         Some(Self {
             messages: value["messages"].as_u64()?,
             bytes: value["bytes"].as_u64()?,
             took: seconds(&value["seconds"])?,
             acknowledged: value["acknowledged"].as_bool()?,
-            timeout: repeats["timeout"].as_u64()?,
-            fast: repeats["fast"].as_u64()?,
-            spurious: repeats["spurious"].as_u64()?,
-            given_up: GivenUp::from_json(&value["partial_reliability"])?,
+            timeout: retransmissions["timeout"].as_u64()?,
+            fast: retransmissions["fast"].as_u64()?,
+            spurious: retransmissions["spurious"].as_u64()?,
+            abandoned: Abandoned::from_json(&value["partial_reliability"])?,
             srtt: value["srtt_ms"]
                 .as_f64()
                 .and_then(|ms| Duration::try_from_secs_f64(ms / 1e3).ok()),
@@ -140,7 +140,7 @@ impl Sent {
     }
 }
 
-impl GivenUp {
+impl Abandoned {
     fn of(counters: &Counters) -> Self {
         Self {
             sent: counters.abandoned_sent,
@@ -180,21 +180,21 @@ impl GivenUp {
 impl Received {
     /// Of the messages that did not come, those of which that cannot be: it was neither asked for nor told. `None`: what
     /// the sender gave up is not known.
-    fn lost(&self, plan: &Plan, given_up: Option<GivenUp>) -> u64 {
-        match given_up {
+    fn lost(&self, plan: &Plan, abandoned: Option<Abandoned>) -> u64 {
+        match abandoned {
             _ if !plan.is_partial() => self.missing,
-            Some(given_up) => self
+            Some(abandoned) => self
                 .missing
-                .saturating_sub(given_up.messages().saturating_add(self.overtaken)),
+                .saturating_sub(abandoned.messages().saturating_add(self.overtaken)),
             None => 0,
         }
     }
 
     /// What is wrong with it, if anything.
-    pub(super) fn problem(&self, plan: &Plan, given_up: Option<GivenUp>) -> Option<String> {
+    pub(super) fn problem(&self, plan: &Plan, abandoned: Option<Abandoned>) -> Option<String> {
         let late = if plan.unordered { 0 } else { self.late };
         let problems: Vec<String> = [
-            (self.lost(plan, given_up), "missing"),
+            (self.lost(plan, abandoned), "missing"),
             (self.doubled, "doubled"),
             (late, "out of order"),
             (self.extra, "never sent"),
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_up_may_be_missing_and_no_more() {
+    fn abandoned_messages_may_be_missing_and_no_more() {
         let plan = Plan {
             reliability: Reliability::Retransmissions(0),
             ..plan()
@@ -312,16 +312,16 @@ mod tests {
             overtaken: 1,
             ..Received::default()
         };
-        let given_up = |sent, unsent| {
-            Some(GivenUp {
+        let abandoned = |sent, unsent| {
+            Some(Abandoned {
                 sent,
                 unsent,
-                ..GivenUp::default()
+                ..Abandoned::default()
             })
         };
         assert_eq!(received.problem(&plan, None), None);
-        assert_eq!(received.problem(&plan, given_up(3, 1)), None);
-        let problem = received.problem(&plan, given_up(1, 1));
+        assert_eq!(received.problem(&plan, abandoned(3, 1)), None);
+        let problem = received.problem(&plan, abandoned(1, 1));
         assert_eq!(problem.as_deref(), Some("2 messages missing"));
     }
 
@@ -347,7 +347,7 @@ mod tests {
             took: Duration::from_secs(2),
             acknowledged: true,
             fast: 4,
-            given_up: GivenUp {
+            abandoned: Abandoned {
                 sent: 1,
                 unsent: 2,
                 early: 3,

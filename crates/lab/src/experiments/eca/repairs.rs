@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repair_takes_from_the_first_transmission_to_the_arrival_of_the_repeat() {
+    fn a_repair_takes_from_the_first_transmission_to_the_arrival_of_the_retransmission() {
         let sender = [
             passed(1000, 0, 3),
             passed(1001, 1, 3),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeat_for_nothing_repairs_nothing() {
+    fn a_retransmission_for_nothing_repairs_nothing() {
         let sender = [passed(1000, 0, 3), passed(1200, 0, 1), passed(1201, 1, 3)];
         let receiver = [passed(1210, 0, 3), passed(1260, 0, 1), passed(1361, 1, 3)];
         let repairs = repairs(&sender, &receiver);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_late_is_not_its_repeat() {
+    fn what_comes_late_is_not_its_retransmission() {
         let sender = [passed(1000, 0, 3), passed(1200, 0, 3), passed(1201, 1, 3)];
         let receiver = [passed(1210, 0, 3), passed(1221, 1, 3)];
         let repairs = repairs(&sender, &receiver);

@@ -134,7 +134,7 @@ mod tests {
 
     /// What is seen from outside is what the sender says it did.
     #[test]
-    fn repeats_are_seen_as_they_are_counted() {
+    fn retransmissions_are_seen_as_they_are_counted() {
         for protocol in [Protocol::Cmt, Protocol::Eca] {
             let setting = Setting {
                 protocol,

@@ -178,7 +178,7 @@ impl Rules {
                 Self::B | Self::C | Self::E | Self::I => T3Restart::CumulativeInFlight,
                 _ => T3Restart::CumulativeMoved,
             },
-            early_discard_cuts: !freebsd_drop,
+            early_discard_reduces: !freebsd_drop,
             ..RecoveryRules::RFC9260
         };
         config.no_delay = self != Self::F;

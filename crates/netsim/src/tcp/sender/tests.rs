@@ -150,7 +150,7 @@ fn a_partial_acknowledgement_repeats_the_next_hole_and_deflates() {
 }
 
 #[test]
-fn sack_repeats_all_holes_within_the_window() {
+fn sack_retransmits_all_holes_within_the_window() {
     let mut bench = Bench::new(Recovery::Sack, 12);
     assert_eq!(bench.sent(), range(0, 12));
     // 0, 2 and 4 are lost.
@@ -174,7 +174,7 @@ fn sack_repeats_all_holes_within_the_window() {
 }
 
 #[test]
-fn a_repeat_in_recovery_with_sack_starts_the_timer_anew() {
+fn a_retransmission_in_recovery_with_sack_starts_the_timer_anew() {
     let mut bench = Bench::new(Recovery::Sack, 12);
     bench.sent();
     bench.ack(0, &[(1, 2)]);
@@ -248,7 +248,7 @@ fn timeouts_double_and_hold_the_threshold() {
 }
 
 #[test]
-fn duplicates_of_what_a_timeout_repeated_begin_no_recovery() {
+fn duplicates_of_what_a_timeout_retransmitted_begin_no_recovery() {
     let mut bench = Bench::new(Recovery::NewReno, 8);
     bench.sent();
     bench.time_out();
@@ -269,7 +269,7 @@ fn duplicates_of_what_a_timeout_repeated_begin_no_recovery() {
 }
 
 #[test]
-fn after_a_timeout_what_is_reported_is_not_repeated() {
+fn after_a_timeout_what_is_reported_is_not_retransmitted() {
     let mut bench = Bench::new(Recovery::Sack, 8);
     bench.sent();
     let (_, sent) = bench.time_out();
@@ -304,7 +304,7 @@ fn a_window_that_is_not_used_does_not_grow_and_shrinks_when_idle() {
 }
 
 #[test]
-fn timestamps_measure_what_was_repeated_too() {
+fn timestamps_measure_what_was_retransmitted_too() {
     let config = TcpConfig {
         initial_window: 2,
         ..TcpConfig::default()

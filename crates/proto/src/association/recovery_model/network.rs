@@ -49,7 +49,7 @@ pub(super) struct Network {
     rate: u64,
     /// Until when the links from A are busy.
     busy: [Timestamp; 2],
-    under_way: BinaryHeap<Reverse<(Timestamp, u64, Arrival)>>,
+    in_transit: BinaryHeap<Reverse<(Timestamp, u64, Arrival)>>,
     count: u64,
     rules: [VecDeque<Fate>; 2],
     /// Of all packets, beside the delay.
@@ -67,7 +67,7 @@ impl Network {
             delay: DELAYS[usize::from(bits & 3)],
             rate: RATES[usize::from(bits >> 2 & 3)],
             busy: [Timestamp::ZERO; 2],
-            under_way: BinaryHeap::new(),
+            in_transit: BinaryHeap::new(),
             count: 0,
             rules: [VecDeque::new(), VecDeque::new()],
             extra: Duration::ZERO,
@@ -150,16 +150,16 @@ impl Network {
 
     fn put(&mut self, at: Timestamp, arrival: Arrival) {
         self.count += 1;
-        self.under_way.push(Reverse((at, self.count, arrival)));
+        self.in_transit.push(Reverse((at, self.count, arrival)));
     }
 
     pub(super) fn next(&self) -> Option<Timestamp> {
-        self.under_way.peek().map(|Reverse((at, ..))| *at)
+        self.in_transit.peek().map(|Reverse((at, ..))| *at)
     }
 
     /// What arrives now.
     pub(super) fn take(&mut self, now: Timestamp) -> Option<Arrival> {
         self.next().filter(|at| *at <= now)?;
-        self.under_way.pop().map(|Reverse((.., arrival))| arrival)
+        self.in_transit.pop().map(|Reverse((.., arrival))| arrival)
     }
 }

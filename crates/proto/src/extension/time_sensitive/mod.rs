@@ -3,7 +3,7 @@
 //!
 //! It moves a *delivery* point only. The TSN stays missing in acknowledgements until a FORWARD-TSN passes it, so that the
 //! sender's congestion control sees the loss. Early discard, the same authors' other extension, is in
-//! `recovery/outstanding/given_up.rs`. A message's settings for both are its `Haste` (`message/persistence.rs`).
+//! `recovery/outstanding/abandoned.rs`. A message's settings for both are its `Haste` (`message/persistence.rs`).
 //!
 //! A notice is of one transmission of one chunk. It leaves on that transmission's path, behind it, so that the notice never
 //! overtakes the chunk: where packets stay in order on each path, a chunk that is missing when its notice arrives was lost.

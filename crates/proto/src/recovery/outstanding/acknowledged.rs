@@ -310,7 +310,7 @@ impl Outstanding {
             outcome.reneged += 1;
             self.held -= chunk.fragment.wire_len();
             if chunk.abandoned {
-                chunk.state = ChunkState::GivenUp;
+                chunk.state = ChunkState::Abandoned;
                 continue;
             }
             chunk.state = ChunkState::InFlight;

@@ -8,7 +8,7 @@ use crate::time::Timestamp;
 ///
 /// `InFlight` → `Acked` by a gap block, and `Acked` → `Kept` by an NR-SACK; `InFlight` → `Lost` by missing reports or T3-rtx; `Lost` → `InFlight` when it is
 /// sent again; `Lost` → `Acked` when it was only late; `Acked` → `InFlight` when the receiver reneges. Where messages may be
-/// given up, `InFlight` and `Lost` → `GivenUp`, and `GivenUp` → `Acked` when it was only late. The cumulative TSN ack
+/// given up, `InFlight` and `Lost` → `Abandoned`, and `Abandoned` → `Acked` when it was only late. The cumulative TSN ack
 /// removes a chunk in any state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChunkState {
@@ -21,7 +21,7 @@ pub(crate) enum ChunkState {
     /// Acknowledged, and the receiver promised not to renege: the user data is freed.
     Kept,
     /// Lost, and not to be sent again.
-    GivenUp,
+    Abandoned,
 }
 
 /// A chunk that was sent.

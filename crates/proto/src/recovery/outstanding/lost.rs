@@ -42,7 +42,7 @@ impl Outstanding {
             // A new chance for fast retransmit: the count begins again.
             chunk.fast_retransmitted = false;
             if chunk.abandoned {
-                chunk.state = ChunkState::GivenUp;
+                chunk.state = ChunkState::Abandoned;
                 self.bytes -= chunk.free();
             } else {
                 chunk.state = ChunkState::Lost { timed_out: true };
@@ -141,10 +141,10 @@ impl Loss<'_> {
             .push((chunk.path, chunk.sequence, chunk.fragment.wire_len()));
         chunk.fast_retransmitted = true;
         if chunk.abandoned || self.judge.abandons(chunk) {
-            chunk.state = ChunkState::GivenUp;
+            chunk.state = ChunkState::Abandoned;
             let freed = chunk.free();
             *self.bytes -= freed;
-            self.outcome.given_up.push(index);
+            self.outcome.abandoned.push(index);
         } else {
             chunk.state = ChunkState::Lost { timed_out: false };
             self.lost.insert(Run::of(index));

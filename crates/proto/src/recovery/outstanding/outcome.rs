@@ -63,7 +63,7 @@ pub(crate) struct AckOutcome {
     /// Chunks that the receiver took back.
     pub(crate) reneged: u32,
     /// Chunks that were given up: the messages they are of must be, whole.
-    pub(crate) given_up: Vec<u64>,
+    pub(crate) abandoned: Vec<u64>,
     /// How many of them at a first missing report.
     pub(crate) early_discards: u32,
     /// Whether it says something new and leaves out what the receiver had said that it can no longer renege.
@@ -86,7 +86,7 @@ impl AckOutcome {
             cumulative_moved,
             recoveries,
             reneged,
-            given_up,
+            abandoned,
             early_discards,
             contradicts,
             freed_early,
@@ -98,7 +98,7 @@ impl AckOutcome {
         of_paths.resize(paths, PathOutcome::default());
         (*cumulative_moved, *contradicts) = (false, false);
         (*recoveries, *reneged, *early_discards, *freed_early) = (0, 0, 0, 0);
-        given_up.clear();
+        abandoned.clear();
         arrived.clear();
         disproved.clear();
         lost.clear();

@@ -151,7 +151,7 @@ impl Outstanding {
         chunk.leave(paths);
         chunk.fast_retransmitted = false;
         if chunk.abandoned {
-            chunk.state = ChunkState::GivenUp;
+            chunk.state = ChunkState::Abandoned;
             self.bytes -= chunk.free();
         } else {
             chunk.state = ChunkState::Lost { timed_out: true };

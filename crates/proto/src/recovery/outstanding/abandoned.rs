@@ -14,7 +14,7 @@ use crate::time::Timestamp;
 
 /// A message of which chunks were given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct GivenUp {
+pub(crate) struct Abandoned {
     pub(crate) message: MessageId,
     /// Whether all of it was in the ring; if not, the rest still waits for its first transmission.
     pub(crate) complete: bool,
@@ -28,7 +28,7 @@ impl Outstanding {
 
     /// Gives up the whole message that chunk `index` is of (RFC 3758 §3.5 A3): what is lost is not sent again, what is in
     /// flight counts as such until it is acknowledged or lost. `None` if it was given up before.
-    pub(crate) fn abandon(&mut self, index: u64) -> Option<GivenUp> {
+    pub(crate) fn abandon(&mut self, index: u64) -> Option<Abandoned> {
         if self.chunk(index).abandoned {
             return None;
         }
@@ -41,15 +41,15 @@ impl Outstanding {
             chunk.abandoned = true;
             self.abandoned += 1;
             if matches!(chunk.state, ChunkState::Lost { .. }) {
-                chunk.state = ChunkState::GivenUp;
+                chunk.state = ChunkState::Abandoned;
                 self.lost.remove(Run::of(next));
             }
-            if chunk.state == ChunkState::GivenUp {
+            if chunk.state == ChunkState::Abandoned {
                 self.bytes -= chunk.free();
             }
             let [_, behind] = chunk.links;
             if behind == 0 {
-                return Some(GivenUp {
+                return Some(Abandoned {
                     message: chunk.fragment.message,
                     complete: chunk.fragment.ending,
                 });
@@ -142,11 +142,11 @@ impl Outstanding {
 
     /// Takes the end of a message that was given up half-sent: it has a TSN, which is never sent, so that the next message
     /// does not follow a middle fragment.
-    pub(crate) fn push_given_up(&mut self, fragment: Fragment, path: PathId, now: Timestamp) {
+    pub(crate) fn push_abandoned(&mut self, fragment: Fragment, path: PathId, now: Timestamp) {
         let links = self.link(&fragment);
         self.chunks.push_back(Chunk {
             fragment,
-            state: ChunkState::GivenUp,
+            state: ChunkState::Abandoned,
             path,
             sent_at: now,
             first_sent_at: None,
@@ -243,11 +243,11 @@ impl Outstanding {
                     continue;
                 }
                 chunk.leave(paths);
-                chunk.state = ChunkState::GivenUp;
+                chunk.state = ChunkState::Abandoned;
                 *bytes -= chunk.free();
-                outcome.given_up.push(index);
+                outcome.abandoned.push(index);
                 outcome.early_discards += 1;
-                if rules.early_discard_cuts {
+                if rules.early_discard_reduces {
                     let size = chunk.fragment.wire_len();
                     outcome.lost.push((chunk.path, chunk.sequence, size));
                     let path = &mut outcome.paths[chunk.path.index()];

@@ -70,7 +70,7 @@ fn a_lifetime_without_end() {
 // A → DATA 0 (lost); T3; A → FORWARD-TSN 0 → Z
 /// A5: no repeats are left at T3-rtx. The application is told that it was sent.
 #[test]
-fn no_repeat_is_left_at_t3() {
+fn no_retransmission_is_left_at_t3() {
     let mut desk = Desk::usual();
     let id = desk.send_on(3, FULL, NEVER_AGAIN, false);
     assert_eq!(desk.sent(), ["DATA 0"]);
@@ -89,7 +89,7 @@ fn no_repeat_is_left_at_t3() {
 // A → DATA 0 (lost); T3; A → DATA 0 (lost); T3; A → FORWARD-TSN 0 → Z
 /// RFC 7496 §3.1: one repeat, and no second one.
 #[test]
-fn repeats_are_counted() {
+fn retransmissions_are_counted() {
     let mut desk = Desk::usual();
     desk.send(&[Retransmissions(1)], FULL);
     desk.script.advance_to_timeout();
@@ -186,7 +186,7 @@ fn what_waits_is_sent_once_if_so_set() {
 // A → DATA 0 (B), 1, 2 (E) of one message, 1 lost; A → FORWARD-TSN 2 → Z
 /// A3: a message is given up whole, its fragments that arrived too.
 #[test]
-fn a_message_is_given_up_whole() {
+fn a_message_is_abandoned_whole() {
     let mut desk = Desk::usual();
     desk.send(&[NEVER_AGAIN], 3 * FULL);
     desk.send(&[Reliable; 3], FULL);
@@ -202,7 +202,7 @@ fn a_message_is_given_up_whole() {
 // A → DATA 0 (lost), 1 (B), 2 (lost), 3 (E), 4, 5, 6;  A ← SACK 1, 3 … 6, which may be taken back;  A → FORWARD-TSN 3 → Z
 /// A3: what comes before the fragment that was lost is given up with it.
 #[test]
-fn given_up_whole_from_its_first_fragment() {
+fn abandoned_whole_from_its_first_fragment() {
     let mut desk = Desk::usual();
     desk.send(&[NEVER_AGAIN], FULL);
     desk.send(&[NEVER_AGAIN], 3 * FULL);
@@ -374,10 +374,10 @@ fn early_discard_of_messages_that_say_so() {
 
 /// As FreeBSD treats them: chunks dropped at the first report do not count as lost. For comparison only.
 #[test]
-fn early_discard_without_a_cut() {
+fn early_discard_without_a_reduction() {
     let mut config = config();
     config.partial_reliability.early_discard = true;
-    config.recovery.early_discard_cuts = false;
+    config.recovery.early_discard_reduces = false;
     let mut desk = Desk::new(config, &ALL);
     desk.send(&[NEVER_AGAIN, Reliable], FULL);
     desk.sent();
@@ -390,7 +390,7 @@ fn early_discard_without_a_cut() {
 // A → DATA 0 (late), 1;  A ← report;  A → FORWARD-TSN 0 → Z;  A ← SACK: 0 came after all ← Z
 /// Safe condition 7, and A2: an abandoned chunk that arrives late is simply acknowledged, and opens no window.
 #[test]
-fn late_and_given_up() {
+fn late_and_abandoned() {
     let mut config = config();
     config.partial_reliability.early_discard = true;
     let mut desk = Desk::new(config, &ALL);
@@ -406,7 +406,7 @@ fn late_and_given_up() {
     // Nor is a window opened that is full.
     let mut config = self::config();
     config.partial_reliability.early_discard = true;
-    config.recovery.early_discard_cuts = false;
+    config.recovery.early_discard_reduces = false;
     let mut desk = Desk::new(config, &ALL);
     desk.send(&[NEVER_AGAIN], FULL);
     desk.send(&[Reliable; 41], FULL);
@@ -423,7 +423,7 @@ fn late_and_given_up() {
 fn what_is_passed_opens_no_window() {
     let mut config = config();
     config.partial_reliability.early_discard = true;
-    config.recovery.early_discard_cuts = false;
+    config.recovery.early_discard_reduces = false;
     let mut desk = Desk::new(config, &ALL);
     desk.send(&[NEVER_AGAIN], FULL);
     desk.send(&[Reliable; 41], FULL);
