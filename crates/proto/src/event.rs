@@ -43,7 +43,8 @@ pub enum Event {
         /// Its state now.
         state: PathState,
     },
-    /// A message that was not acknowledged before the association ended or restarted (SEND FAILURE, RFC 9260 §11.2.2).
+    /// A message that was not acknowledged before the association ended or restarted, or that was given to a stream which the peer did not
+    /// accept (SEND FAILURE, RFC 9260 §11.2.2).
     Undelivered(Undelivered),
     /// A message was abandoned as its [`crate::Reliability`] demands (RFC 3758, RFC 6458 §6.1.11). If a part of it was sent, the
     /// peer may have received it nevertheless.
