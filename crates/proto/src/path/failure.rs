@@ -43,8 +43,7 @@ impl Path {
     }
 
     /// The host at the unconfirmed address of this path has no such association: heartbeats are sent there only as often as on a failed
-    /// path.
-    /// Returns false if no heartbeat is pending, because then the host answered nothing.
+    /// path. Returns false if no heartbeat is pending, because then the host answered nothing.
     pub(crate) fn on_denied(&mut self, limits: &RetransmissionConfig) -> bool {
         let errors = limits.path_max_retrans.saturating_add(1);
         if self.heartbeat.pending.take().is_none() {

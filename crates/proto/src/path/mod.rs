@@ -230,8 +230,7 @@ impl Path {
     }
 
     /// When a tail loss probe is due (RFC 8985 §7.2): two RTTs after the last data was sent, and one RTT after the last acknowledgement
-    /// (RFC
-    /// 8985 waits two RTTs after that too). `None` before an RTT was measured, or if T3-rtx expires sooner.
+    /// (RFC 8985 waits two RTTs after that too). `None` before an RTT was measured, or if T3-rtx expires sooner.
     pub(crate) fn probe_timeout(&self) -> Option<Timestamp> {
         let smoothed = self.rtt.smoothed()?;
         let mut wait = (smoothed * 2).max(LEAST_PROBE_TIMEOUT);
@@ -293,8 +292,7 @@ impl Path {
 
     /// Whether to set the I bit, which asks the peer to acknowledge at once (RFC 7053 §5.1), because no second packet will leave before the
     /// acknowledgement. If the message may be abandoned meanwhile, a delayed acknowledgement would not show whether the chunk arrived or
-    /// was
-    /// skipped, and the window would stay at one packet.
+    /// was skipped, and the window would stay at one packet.
     pub(crate) fn needs_ack_at_once(&self, persistence: Persistence) -> bool {
         let one_packet = || self.control.window() <= self.pmtu.max_data();
         self.single_packet || (persistence.is_partial() && one_packet())

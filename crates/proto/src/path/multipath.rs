@@ -34,7 +34,7 @@ pub(crate) struct Offer {
     pub(crate) size: usize,
     /// Bytes of user data queued, those of this chunk included; `usize::MAX` if the amount is unknown.
     pub(crate) queued: usize,
-    /// Bytes of the send buffer available: not occupied by data that the peer has not acknowledged or may renege on.
+    /// Size of the send buffer in bytes. It holds the chunks that the peer does not have, or on which it may renege.
     pub(crate) send_window: usize,
     /// Bytes that the peer's receive window covers, from the earliest chunk that the peer does not have.
     pub(crate) receive_window: usize,

@@ -214,8 +214,7 @@ impl Pmtu {
     }
 
     /// Data timed out for the `in_a_row`th consecutive time. Returns true if a black hole is assumed: the size becomes the base; if it is
-    /// the
-    /// base already, the minimum, and a probe of the base size is due at once (RFC 8899 §5.2, BASE and ERROR).
+    /// the base already, the minimum, and a probe of the base size is due at once (RFC 8899 §5.2, BASE and ERROR).
     pub(crate) fn on_timeout(&mut self, now: Timestamp, in_a_row: u32) -> bool {
         // If no larger size may be probed, a size below the base would never be raised again.
         let smallest = if self.limit > self.base {

@@ -67,8 +67,7 @@ impl RateSampler {
     }
 
     /// `bytes` were acknowledged; `newest` is the newest of their transmissions that certainly arrived. `least_rtt` is the minimum RTT of
-    /// the
-    /// path. Returns the delivery rate; `None` if it was measured over less than a round trip.
+    /// the path. Returns the delivery rate; `None` if it was measured over less than a round trip.
     pub(crate) fn on_acknowledged(
         &mut self,
         now: Timestamp,

@@ -31,7 +31,7 @@ pub(crate) struct Paths {
     primary: PathId,
     /// The path that new data took last, to notice a failover.
     current: PathId,
-    /// Whether the potentially failed state is used (RFC 7829), or paths that are not active have to be distinguished.
+    /// Whether the potentially failed state is used (RFC 7829). Then the least bad of several inactive paths is chosen by its errors.
     quick: bool,
     pub(super) multipath: MultipathConfig,
     /// The path of the last packet with new data, for round robin.
@@ -200,9 +200,8 @@ impl Paths {
 
     /// Chooses the path (§6.4). New data takes the primary path while that is active, otherwise another active path. A chunk that T3-rtx
     /// declared lost is retransmitted on another active path (§6.4.1), a chunk that missing reports declared lost on its own path. If no
-    /// path
-    /// is active (dormant state), the primary path is used. With RFC 7829 a potentially failed path is preferred to an inactive one, and
-    /// among these the path with the fewest errors (§3.2 item 4, §4.1).
+    /// path is active (dormant state), the primary path is used. With RFC 7829 a potentially failed path is preferred to an inactive one,
+    /// and among these the path with the fewest errors (§3.2 item 4, §4.1).
     pub(crate) fn choose(&self, candidate: Candidate) -> PathId {
         let preferred = match candidate {
             Candidate::New => self.primary,
@@ -274,8 +273,7 @@ impl Paths {
     }
 
     /// The path of acknowledgements and other answers: that on which the last packet arrived (§6.4), unless its address may not belong to
-    /// the
-    /// peer (§5.4).
+    /// the peer (§5.4).
     pub(crate) fn answer_path(&self) -> PathId {
         if self.path(self.last_arrival).state == PathState::Unconfirmed {
             self.data_path()

@@ -86,8 +86,7 @@ impl Tail {
     }
 
     /// Whether the acknowledgement of the transmission `no` leaves open which transmission arrived. The chunk had been in flight for an
-    /// RTO,
-    /// and a path that became slower looks the same as a path that lost the chunk.
+    /// RTO, and a path that became slower looks the same as a path that lost the chunk.
     pub(crate) fn is_uncertain(&self, no: SendNo) -> bool {
         self.timeout == Some(no)
     }

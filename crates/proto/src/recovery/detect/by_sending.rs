@@ -88,8 +88,7 @@ impl Reports {
     }
 
     /// Counts the missing report of an acknowledgement. If everything that it newly acknowledges left on this path, transmissions before
-    /// the
-    /// lowest of that count as reported by each of the `packets` that it answers (multipath draft §3.3). `packets` is `None` if
+    /// the lowest of that count as reported by each of the `packets` that it answers (multipath draft §3.3). `packets` is `None` if
     /// acknowledgements name transmissions, whose packets [`Reports::on_packet`] has counted.
     pub(crate) fn note(&mut self, progress: &FlightProgress, needed: u8, packets: Option<u8>) {
         let Some((lowest, highest)) = progress.acknowledged() else {

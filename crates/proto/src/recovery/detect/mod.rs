@@ -245,8 +245,7 @@ impl Detector {
     }
 
     /// T3-rtx expired (§6.3.3), or nothing is outstanding any more: forgets all missing reports. With a detector for each path nothing
-    /// needs
-    /// to be forgotten, because later transmissions have higher numbers.
+    /// needs to be forgotten, because later transmissions have higher numbers.
     pub(crate) fn forget(&mut self) {
         if let Self::MissingReports(reports) = self {
             reports.clear();

@@ -382,8 +382,7 @@ impl Newly {
             }
         }
         // Chunks that were lost and abandoned, or that FORWARD-TSN may have skipped, prove nothing and do not open the window (RFC 3758
-        // §3.5
-        // A2). A chunk that was in flight and arrived left the network like any other, even if its message was abandoned.
+        // §3.5 A2). A chunk that was in flight and arrived left the network like any other, even if its message was abandoned.
         if chunk.abandoned && !(self.came && in_flight) {
             let path = &mut outcome.paths[chunk.path.index()];
             path.answer = path.answer.max(Answer::Skipped);

@@ -5,8 +5,7 @@ use crate::path::{PathId, Paths};
 
 impl Outstanding {
     /// The peer reports marks of a path. Returns whether the marks reduce its window: not while an episode lasts, because losses and marks
-    /// of
-    /// one window of data cause one reduction. If they do, an episode begins, and the reduction is never undone.
+    /// of one window of data cause one reduction. If they do, an episode begins, and the reduction is never undone.
     pub(crate) fn on_marked(&mut self, path: PathId, paths: &Paths) -> bool {
         let last = if self.detector.is_per_path() {
             paths.path(path).flight.next().saturating_sub(1)

@@ -122,12 +122,10 @@ impl Outstanding {
     }
 
     /// T3-rtx expired for `path`, for the first time since data was acknowledged: the chunk with the lowest TSN is lost. The
-    /// acknowledgement
-    /// of its retransmission decides about the other chunks (F-RTO). Returns the number of chunks lost.
+    /// acknowledgement of its retransmission decides about the other chunks (F-RTO). Returns the number of chunks lost.
     ///
     /// With several paths at once the chunk that has been in flight there for the longest time is lost instead. The lowest TSN may have
-    /// just
-    /// come from another path, and T3-rtx runs for the chunks that were in flight before.
+    /// just come from another path, and T3-rtx runs for the chunks that were in flight before.
     pub(crate) fn on_first_timeout(&mut self, path: PathId, paths: &mut Paths) -> u32 {
         let flight = &mut paths.path_mut(path).flight;
         flight.settle();
