@@ -6,7 +6,7 @@ use crate::path::{Candidate, PathId, SendNo, Sending};
 
 impl Sender {
     /// T3-rtx expired for a path: everything in flight there is lost. Returns whether the peer, and not the network, dropped it because its
-    /// window is closed (§6.1 A): then the path has no errors to count.
+    /// window is closed (§6.1 A): then no error of the path is counted.
     pub(crate) fn on_t3(&mut self, cx: &mut Cx<'_>, id: PathId) -> bool {
         cx.counters.timeouts += 1;
         let dropped = self.window.dropped_probe(cx.paths.payload_in_flight());
