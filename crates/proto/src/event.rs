@@ -19,7 +19,7 @@ pub enum Event {
         /// Streams from the peer.
         inbound_streams: u16,
     },
-    /// The peer restarted (RESTART, RFC 9260 §11.2.6). Streams begin anew. Messages that were not acknowledged are lost, and each is
+    /// The peer restarted (RESTART, RFC 9260 §11.2.7). Streams begin anew. Messages that were not acknowledged are lost, and each is
     /// reported as [`Event::Undelivered`].
     Restarted,
     /// `recv` has a message. Reported once, and again only after `recv` has returned `None`.

@@ -1,4 +1,4 @@
-//! Statistics: counters and current values of an association, its paths and its streams (STATUS, RFC 9260 §11.1.9).
+//! Statistics: counters and current values of an association, its paths and its streams (STATUS, RFC 9260 §11.1.8).
 
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};

@@ -329,7 +329,7 @@ impl Association {
 
 /// Requests and statistics.
 impl Association {
-    /// Sends new data on this path from now on, while it is active (RFC 9260 §6.4, SET PRIMARY §11.1.5).
+    /// Sends new data on this path from now on, while it is active (RFC 9260 §6.4, SET PRIMARY §11.1.6).
     ///
     /// # Errors
     /// There is no such path, or it is not confirmed.
@@ -345,7 +345,7 @@ impl Association {
         Ok(())
     }
 
-    /// Sends a heartbeat on this path now (REQUEST HEARTBEAT, RFC 9260 §11.1.8).
+    /// Sends a heartbeat on this path now (REQUEST HEARTBEAT, RFC 9260 §11.1.10).
     ///
     /// # Errors
     /// There is no such path.
@@ -394,7 +394,7 @@ impl Association {
         &self.counters
     }
 
-    /// All statistics of the association and its paths (STATUS, RFC 9260 §11.1.9).
+    /// All statistics of the association and its paths (STATUS, RFC 9260 §11.1.8).
     #[must_use]
     pub fn stats(&self) -> AssociationStats {
         let primary = self.paths.primary();
