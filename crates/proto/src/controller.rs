@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::time::Timestamp;
 
 /// A congestion control algorithm at work on one path. All bytes are those of whole DATA chunks, with chunk header and padding
-/// (RFC 9260 §1.6 and §7.2.2 count so).
+/// (RFC 9260 §1.3 and §7.2.2 count so).
 ///
 /// The sender asks for [`Controller::window`] before each packet. It calls the other methods after the event that they report.
 pub trait Controller: fmt::Debug + Send {
@@ -157,7 +157,7 @@ pub struct Pace {
     pub quantum: usize,
 }
 
-/// What an acknowledgement or a timer did to one path.
+/// The effects of an acknowledgement or a timer on one path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Report {
     /// When the acknowledgement arrived, or the timer expired.

@@ -134,7 +134,7 @@ pub struct PathStats {
     pub pacing_rate: Option<u64>,
     /// The slow start threshold in bytes; `usize::MAX` if the congestion control algorithm has none, or before the first reduction.
     pub ssthresh: usize,
-    /// Bytes in flight: whole DATA chunks, their headers and padding included, as `cwnd` counts (RFC 9260 §1.6).
+    /// Bytes in flight: whole DATA chunks, their headers and padding included, as `cwnd` counts (RFC 9260 §1.3).
     pub flight_size: usize,
     /// `partial_bytes_acked` (RFC 9260 §7.2.2); 0 if the congestion control algorithm has none.
     pub partial_bytes_acked: usize,

@@ -5,7 +5,7 @@ use crate::controller::{Controller, Coupling, Metrics, NewPath, Reduction, Repor
 use crate::time::Timestamp;
 
 /// The state of RFC 9260's congestion control for one path; all in bytes of DATA chunks, headers and padding
-/// included (§1.6 and §7.2.2 count so).
+/// included (§1.3 and §7.2.2 count so).
 #[derive(Clone, Debug)]
 pub(crate) struct Rfc9260 {
     cwnd: usize,

@@ -46,7 +46,7 @@ pub struct ConnectOptions {
     pub config: Option<Config>,
 }
 
-/// What the driver has to do after [`Endpoint::handle_datagram`].
+/// The result of [`Endpoint::handle_datagram`]: the next action of the driver.
 #[derive(Debug)]
 #[must_use]
 pub enum Handling {

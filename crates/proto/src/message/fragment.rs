@@ -31,7 +31,7 @@ pub(crate) struct Fragment {
 }
 
 impl Fragment {
-    /// Length in a packet in bytes, with chunk header and padding, as congestion windows count (§1.6).
+    /// Length in a packet in bytes, with chunk header and padding, as congestion windows count (§1.3).
     pub(crate) fn wire_len(&self) -> usize {
         self.wire_len as usize
     }

@@ -1,5 +1,5 @@
 //! The flight of a path: the chunks sent there that are neither acknowledged nor lost, in the order of transmission. Only this module
-//! counts bytes in flight (flightsize, RFC 9260 §1.6), knows the earliest outstanding TSN (§6.3.2 R3) and keeps the order of
+//! counts bytes in flight (flightsize, RFC 9260 §1.3), knows the earliest outstanding TSN (§6.3.2 R3) and keeps the order of
 //! transmission.
 //!
 //! A *transmission* is one sending of a chunk, a retransmission included. Transmissions of a path are numbered in order
@@ -17,7 +17,7 @@ pub(crate) type SendNo = u64;
 /// The most transmissions between the receiver's cumulative PSN and the newest one: the range of gap ack blocks.
 const MOST_NAMED: u64 = 65_535;
 
-/// What is known about a transmission.
+/// The known fate of a transmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// In flight.
@@ -57,7 +57,7 @@ impl Sending {
     }
 }
 
-/// What the acknowledgement being handled changed in a flight.
+/// The changes to a flight by the acknowledgement being handled.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FlightProgress {
     /// Bytes in flight before the acknowledgement.
@@ -112,7 +112,7 @@ pub(crate) struct Flight {
 
 /// Reading.
 impl Flight {
-    /// Bytes in flight: whole DATA chunks with header and padding, as congestion windows count (RFC 9260 §1.6).
+    /// Bytes in flight: whole DATA chunks with header and padding, as congestion windows count (RFC 9260 §1.3).
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -183,7 +183,7 @@ impl Flight {
         !self.named || self.next() - self.base < MOST_NAMED
     }
 
-    /// What this acknowledgement has changed so far.
+    /// The changes by this acknowledgement so far.
     pub(crate) fn progress(&self) -> &FlightProgress {
         &self.progress
     }

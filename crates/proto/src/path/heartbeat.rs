@@ -57,7 +57,7 @@ impl HeartbeatInfo {
     }
 }
 
-/// What a HEARTBEAT ACK confirms.
+/// The meaning of a HEARTBEAT ACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeartbeatAnswer {
     /// No pending heartbeat or probe: the HEARTBEAT ACK is discarded (§8.3).

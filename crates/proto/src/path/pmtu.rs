@@ -1,4 +1,4 @@
-//! The path MTU, the sizes that fit a packet (RFC 9260 §7.3; PMDCS and AMDCS of §1.6), and path MTU discovery (PLPMTUD, RFC 8899; §6.2
+//! The path MTU, the sizes that fit a packet (RFC 9260 §7.3; PMDCS and AMDCS of §1.3), and path MTU discovery (PLPMTUD, RFC 8899; §6.2
 //! there for SCTP). Discovery sends probes and learns their fate; data never waits for it.
 
 use core::time::Duration;

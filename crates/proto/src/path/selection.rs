@@ -189,7 +189,7 @@ impl Paths {
         self.primary = path;
     }
 
-    /// AMDCS: the largest DATA chunk that fits every path (§1.6), so that a chunk can be retransmitted on any path.
+    /// AMDCS: the largest DATA chunk that fits every path (§1.3), so that a chunk can be retransmitted on any path.
     pub(crate) fn smallest_max_data(&self) -> usize {
         self.all
             .iter()

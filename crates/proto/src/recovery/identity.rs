@@ -79,7 +79,7 @@ fn unwrap(flight: &Flight, psn: Psn) -> Option<SendNo> {
     extend_psn(psn, flight.base())
 }
 
-/// What the receivers of all paths are known to have received, and were told by FORWARD-PSN.
+/// The state of the receivers of all paths: the transmissions that arrived, and FORWARD-PSN.
 #[derive(Debug, Default)]
 pub(crate) struct Identity {
     paths: Vec<Receiver>,

@@ -5,7 +5,7 @@ use super::detect::Arrival;
 use crate::path::{Flight, SendNo, Sending};
 use crate::seq::ExtendedTsn;
 
-/// What this acknowledgement shows about the probe and the timeout.
+/// The evidence of this acknowledgement about the probe and the timeout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TailVerdict {
     /// A probe repaired the loss of this chunk (RFC 8985 §7.4), which counts as any other loss.

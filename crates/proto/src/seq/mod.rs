@@ -1,4 +1,4 @@
-//! Sequence numbers that do not wrap, and sets of them (TSNs, RFC 9260 §1.7; PSNs, ECA-SCTP).
+//! Sequence numbers that do not wrap, and sets of them (TSNs, RFC 9260 §1.6; PSNs, ECA-SCTP).
 //!
 //! TSNs have 32 bits on the wire and PSNs (ECA-SCTP) 24. Inside the core both have 64 bits, whose low bits are the number on the wire:
 //! an *extended TSN* does not wrap, so it is compared, subtracted and kept in sets like any other number.

@@ -85,7 +85,7 @@ impl Sender {
         self.tell_abandoned(cx, undelivered);
     }
 
-    /// The earliest chunk to be retransmitted. Messages whose lost chunks must not be retransmitted any more are abandoned on the way.
+    /// The earliest chunk to be retransmitted. Messages whose lost chunks must not be retransmitted any more are abandoned first.
     pub(super) fn next_retransmission(&mut self, cx: &mut Cx<'_>) -> Option<u64> {
         let mut any = false;
         let judge = self.judge(cx);

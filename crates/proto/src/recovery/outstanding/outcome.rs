@@ -6,7 +6,7 @@ use crate::path::{PathId, SendNo};
 use crate::recovery::episode::Phase;
 use crate::time::Timestamp;
 
-/// What an acknowledgement proves about the peer and a path, from the weakest to the strongest.
+/// The proof that an acknowledgement gives about the peer and a path, from the weakest to the strongest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) enum Answer {
     #[default]
