@@ -1,4 +1,4 @@
-//! `Max.Burst` (RFC 9260 §6.1 D): how much new data may leave a path at once.
+//! `Max.Burst` (RFC 9260 §6.1 D): how much new data may leave on a path at once.
 
 use core::time::Duration;
 

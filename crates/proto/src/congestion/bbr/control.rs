@@ -1,4 +1,4 @@
-//! The control parameters (§5.6): pacing rate, send quantum and congestion window.
+//! The control parameters of BBR (draft-ietf-ccwg-bbr §5.6): pacing rate, send quantum and congestion window.
 
 use core::time::Duration;
 

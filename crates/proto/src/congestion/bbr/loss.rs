@@ -1,4 +1,4 @@
-//! The reaction to losses (§5.5.10), to CE marks, and to losses that prove spurious (§5.5.11).
+//! BBR's reaction to losses (draft-ietf-ccwg-bbr §5.5.10), to CE marks, and to losses that prove spurious (§5.5.11).
 
 use core::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The model of the path (§5.5): rounds, the largest bandwidth, aggregation of acknowledgements, and the bounds of the long and the
-//! short term.
+//! BBR's model of the path (draft-ietf-ccwg-bbr §5.5): rounds, the largest bandwidth, aggregation of acknowledgements, and the bounds of
+//! the long and the short term.
 
 use super::{Bbr, Sample};
 use crate::time::Timestamp;

@@ -1,4 +1,4 @@
-//! ProbeBW (§5.3.3): the cycle of DOWN, CRUISE, REFILL and UP.
+//! BBR's state ProbeBW (draft-ietf-ccwg-bbr §5.3.3): the cycle of DOWN, CRUISE, REFILL and UP.
 
 use core::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The minimum RTT, and ProbeRTT, which drains the queue to measure it (§5.3.4).
+//! BBR's minimum RTT, and the state ProbeRTT, which drains the queue to measure it (draft-ietf-ccwg-bbr §5.3.4).
 
 use core::time::Duration;
 

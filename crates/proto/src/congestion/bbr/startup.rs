@@ -1,4 +1,4 @@
-//! Startup and Drain (§5.3.1, §5.3.2), and the estimator of a full pipe, which ProbeBW uses too.
+//! BBR's states Startup and Drain (draft-ietf-ccwg-bbr §5.3.1, §5.3.2), and the estimator of a full pipe, which ProbeBW uses too.
 
 use super::{Bbr, Sample, State};
 use crate::time::Timestamp;

@@ -1,4 +1,4 @@
-//! BBR in the closed loop of `bottleneck.rs`.
+//! Tests of BBR in the simulation of `bottleneck.rs`.
 
 use super::events::config;
 use super::*;
