@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_sack_granted_is_gone_after_a_moment() {
+    fn a_grant_expires_after_a_moment() {
         let mut burst = Burst::default();
         burst.on_acknowledged(at(0), 50_000, MOST);
         burst.on_sent(1000);

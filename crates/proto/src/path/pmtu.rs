@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_too_large_is_tried_again_much_later() {
+    fn a_size_that_was_too_large_is_probed_again_much_later() {
         let now = Timestamp::from_millis(5);
         let mut pmtu = pmtu(1500);
         assert_eq!(search(&mut pmtu, now, 1400), 1 + u32::from(MAX_PROBES));

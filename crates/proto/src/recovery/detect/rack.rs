@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_not_be_listed_is_not_missing() {
+    fn chunks_that_would_not_be_listed_are_not_missing() {
         let mut bench = Bench::new(8);
         bench.send(0, true, 50);
         bench.send(1, true, 50);
