@@ -1,7 +1,7 @@
 //! Outstanding chunks: DATA chunks that were sent and are not cumulatively acknowledged (RFC 9260 §6.2.1). Fast retransmit (§7.2.4) and
 //! T3-rtx (§6.3) act on them.
 //!
-//! The chunks are in a ring in TSN order, and are named by extended TSNs ([`ExtendedTsn`]: 64 bits, not wrapping; `index` in
+//! The chunks are in a ring in TSN order, and are named by extended TSNs ([`crate::seq::ExtendedTsn`]: 64 bits, not wrapping; `index` in
 //! parameters), so that a chunk is found by subtraction. Each chunk is in one state; see [`ChunkState`] for the transitions. The ring is
 //! here. The submodules change the states: `acknowledged` (§6.2.1), `lost` (§7.2.4, §6.3.3), `abandoned` (RFC 3758), `rack` (RFC 8985),
 //! `marked` (RFC 3168), and `named` for ECA-SCTP.
