@@ -1,4 +1,4 @@
-//! User messages: their options (SEND, RFC 9260 §11.1.5), reliability (RFC 3758, RFC 7496), fragments (RFC 9260 §6.9) and delivery in parts.
+//! User messages: options (SEND, RFC 9260 §11.1.5), reliability (RFC 3758, RFC 7496), fragments and delivery in parts (RFC 9260 §6.9).
 
 mod fragment;
 mod persistence;
