@@ -218,7 +218,7 @@ pub struct PartialReliabilityConfig {
 
 /// Whether the sender notifies the receiver of each chunk of an ordered message that will not be retransmitted, so that the receiver
 /// delivers later messages of the stream without it (*selective forward TSN*; Basto and Freitas, *SCTP extensions for time sensitive
-/// traffic*). It has an effect only if both endpoints offered it: [`PartialReliabilityConfig`](crate::PartialReliabilityConfig).
+/// traffic*). It has an effect only if both endpoints offered it: [`PartialReliabilityConfig`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum DiscardNotice {
     /// No notice is sent.
