@@ -1,4 +1,5 @@
-//! What can be set, with RFC 9260 §16 names, units, ranges and defaults.
+//! The settings of an endpoint and its associations: protocol parameters under their names in RFC 9260 §16, with unit, range, default
+//! and source, and the settings of each extension.
 
 mod multipath;
 mod recovery;
@@ -17,91 +18,92 @@ pub use multipath::{
 };
 pub use recovery::{LossDetection, RecoveryRules, T3Restart};
 
-/// The settings of an endpoint and of the associations it makes. Start from [`Config::default`] and change what
-/// you need; [`Config::validate`] tells what does not fit together.
+/// The settings of an endpoint and of the associations it makes. Start from [`Config::default`] and change the fields you need.
+/// [`Config::validate`] reports a setting that is out of range or contradicts another one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// Retransmission timeouts (RFC 9260 §6.3.1).
     pub rto: RtoConfig,
-    /// When to give up (RFC 9260 §8.1, §8.2, §5.1).
+    /// How many retransmissions without an answer end set-up, a path or the association (RFC 9260 §5.1, §8.1, §8.2).
     pub retransmissions: RetransmissionConfig,
     /// Heartbeats (RFC 9260 §8.3).
     pub heartbeat: HeartbeatConfig,
-    /// Acknowledgements that this side sends (RFC 9260 §6.2).
+    /// Acknowledgements that this endpoint sends (RFC 9260 §6.2).
     pub sack: SackConfig,
     /// Numbers of streams (RFC 9260 §5.1.1).
     pub streams: StreamConfig,
-    /// Buffers and windows.
+    /// Buffers and receive window.
     pub buffers: BufferConfig,
-    /// `Max.Burst`: packets that may leave at once on a path beyond what a SACK newly acknowledged; at least 1.
-    /// Default 4 (RFC 9260 §16).
+    /// `Max.Burst`: how many packets of new data may leave a path at once, in addition to the bytes that a SACK newly acknowledged.
+    /// In packets, at least 1. Default 4 (RFC 9260 §16).
     pub max_burst: u32,
-    /// How much of a path's rate is handed to the network at once, after which a more urgent message may overtake what waits:
-    /// the bytes that its congestion window lets out in this time, but at least a packet. Default 1 ms; longer ones make
-    /// larger batches where round trips are long, and cost less processor time.
+    /// The length of one burst handed to the network, as a time: the bytes that the path's congestion window sends in this time, at
+    /// least one packet. After each burst a more urgent message may overtake waiting data. Default 1 ms. A longer time makes larger
+    /// batches on paths with long round-trip times and costs less processor time.
     pub burst_time: Duration,
-    /// The first congestion window of a path in full packets, at least 2. `None`, the default, is the algorithm's: ten for CUBIC and
-    /// BBR, which pace them (RFC 6928), else about three (RFC 9260 §7.2.1).
+    /// The initial congestion window of a path, in full packets, at least 2. `None`, the default, takes that of the algorithm: ten
+    /// for CUBIC and BBR, which pace packets (RFC 6928), about three for the others (RFC 9260 §7.2.1).
     pub initial_window: Option<u32>,
-    /// The congestion control algorithm, one controller a path. Default [`CongestionControl::Automatic`].
+    /// The congestion control algorithm; each path has its own controller. Default [`CongestionControl::Automatic`].
     pub congestion_control: CongestionControl,
-    /// `Valid.Cookie.Life`: how long a state cookie may be returned. Default 60 s (RFC 9260 §16).
+    /// `Valid.Cookie.Life`: how long after its creation a state cookie is accepted. Longer than zero. Default 60 s (RFC 9260 §16).
     pub cookie_lifetime: Duration,
-    /// The largest IP packet sent on a path until something better is known, in bytes, 576 to 65,535. Default
-    /// 1,280: passes everywhere, IPv6 tunnels included.
+    /// The size of the largest IP packet sent on a path until path MTU discovery or the network reports another size. In bytes, 576 to
+    /// 65,535. Default 1,280, the minimum MTU of IPv6 links (RFC 8200 §5), which passes through tunnels as well.
     pub path_mtu: u16,
-    /// The largest IP packet that is sought by probing (RFC 8899) once packets are filled, in bytes, from `path_mtu` to
-    /// 65,535. Default 65,535, which local interfaces carry; `path_mtu` itself seeks nothing, not even a smaller size where
-    /// packets of `path_mtu` bytes are lost.
+    /// The largest IP packet that path MTU discovery (RFC 8899) probes for once full packets are sent. In bytes, from `path_mtu` to
+    /// 65,535. Default 65,535, which local interfaces carry. If equal to `path_mtu`, path MTU discovery is off: the size is not reduced
+    /// either where packets of `path_mtu` bytes are lost.
     pub path_mtu_limit: u16,
-    /// Whether packets travel in UDP (RFC 6951), which takes 8 bytes of each. Default true.
+    /// Whether packets are encapsulated in UDP (RFC 6951), which costs 8 bytes for each packet. Default true.
     pub udp_encapsulation: bool,
-    /// Whether small messages leave at once (`SCTP_NODELAY`, RFC 6458 §8.1.5). Default true, unlike the socket
-    /// API: messages here are meant to arrive in time. False bundles them while data is outstanding (Nagle).
+    /// Whether small messages leave at once (`SCTP_NODELAY`, RFC 6458 §8.1.5). Default true, unlike the socket API, because messages
+    /// here are meant to arrive in time. False bundles small messages while data is outstanding (Nagle).
     pub no_delay: bool,
-    /// Which stream sends next. Default [`SchedulerKind::FirstComeFirstServed`].
+    /// The stream scheduler (RFC 8260 §3). Default [`SchedulerKind::FirstComeFirstServed`].
     pub scheduler: SchedulerKind,
-    /// The time for which data of priority classes from 1 on may stand in the network's queues in front of class 0: such data
-    /// leaves only while what is in flight is delivered in a round trip without queues and this time. At least what a
-    /// packet or two take on the slowest link, or less urgent data does not fill it; 0.2 to 0.5 s suit a thin one. `None`,
-    /// the default, bounds nothing; it needs [`SchedulerKind::Priority`]. Where other traffic keeps the queue longer than
-    /// this, less urgent data gives way to it, down to two packets in flight.
+    /// A bound on the queueing delay that less urgent data, of priority classes 1 and above, causes to class 0 in the network. Such
+    /// data leaves only while the bytes in flight can be delivered within the round-trip time without queues plus this time. Choose at
+    /// least the time that one or two packets take on the slowest link, or less urgent data does not fill that link; 0.2 to 0.5 s suit
+    /// a slow one. If cross traffic keeps the queue longer than this, less urgent data yields, down to two packets in flight. Longer than
+    /// zero; needs [`SchedulerKind::Priority`]. `None`, the default, sets no bound.
     pub low_priority_delay: Option<Duration>,
-    /// The local addresses that the peer is told of, besides the one it sees; empty (the default) lists none: then all
-    /// packets leave from the address that set-up used, whatever others the host has. That is right behind an address
-    /// translator and wherever one address is enough (RFC 9260 §5.1.2, RFC 6951).
+    /// The local addresses that INIT and INIT ACK list for the peer (RFC 9260 §5.1.2). Empty, the default, lists none: all packets then
+    /// leave from the address that set-up used, even if the host has other addresses. That is right behind an address translator
+    /// (RFC 6951) and wherever one address is enough.
     pub local_addresses: Vec<IpAddr>,
-    /// Which local address packets leave from towards which of the peer's. For an address of the peer that is not in it (none
-    /// is, by default) it is the one of `local_addresses` that shares most leading bits with it, and of several as good the
-    /// one that has the fewest paths.
+    /// Which local address is used with which address of the peer. For an address of the peer that no pair names, the sender takes
+    /// the one of `local_addresses` that shares most leading bits with it; among equals, the one with the fewest paths. Default empty.
     pub path_pairs: Vec<PathPair>,
-    /// Most destination addresses of one peer; further ones that it lists are ignored. 1 to 255, default 16.
+    /// The most destination addresses of one peer; further addresses that the peer lists are ignored. 1 to 255, default 16.
     pub max_paths: usize,
-    /// Several paths at once.
+    /// Use of several paths at once. Default off.
     pub multipath: MultipathConfig,
-    /// T5-shutdown-guard: how long an orderly shutdown may take from the moment that it is asked for, or that 64 KiB, or all
-    /// that remained, were acknowledged since; then it ends with an ABORT. `None` derives 5 · `RTO.Max` from RFC 9260 §9.2.
+    /// T5-shutdown-guard (RFC 9260 §9.2): how long a graceful shutdown may take before the association ends with an ABORT. The
+    /// timer starts with the request, and again each time the peer has acknowledged 64 KiB more, or all that remained. `None`, the
+    /// default, takes 5 · `RTO.Max` (RFC 9260 §9.2).
     pub shutdown_guard: Option<Duration>,
-    /// Messages that may be given up (RFC 3758).
+    /// Partial reliability: messages that may be abandoned (RFC 3758).
     pub partial_reliability: PartialReliabilityConfig,
-    /// Acknowledgements that tell what cannot be taken back (NR-SACK).
+    /// NR-SACK: acknowledgements that distinguish renegable from non-renegable chunks.
     pub nr_sack: NrSackConfig,
-    /// The numbers of the chunk types that are this project's own, where others use them too: both ends need the same.
+    /// The numbers of the experimental chunk types, which no standard assigns. Change them if another protocol on the network uses the
+    /// same numbers. Both endpoints need the same numbers.
     pub chunk_types: OwnChunkTypes,
-    /// Messages of several streams that leave and arrive interleaved (I-DATA).
+    /// Message interleaving (I-DATA, RFC 8260).
     pub interleaving: InterleavingConfig,
-    /// Explicit Congestion Notification (RFC 3168, draft-stewart-tsvwg-sctpecn): queues mark packets instead of dropping them, if both
-    /// ends ask for it. Default false. The driver must send each datagram with [`crate::Transmit::ecn`] and hand in the codepoints of
-    /// those that arrive.
+    /// Explicit Congestion Notification (RFC 3168, draft-stewart-tsvwg-sctpecn): if both endpoints ask for it, queues mark packets instead
+    /// of dropping them. Default false. The driver must send each datagram with [`crate::Transmit::ecn`] and pass the codepoints of
+    /// received datagrams to [`crate::Endpoint::handle_datagram`].
     pub ecn: bool,
-    /// How losses are found and answered. Default [`RecoveryRules::RACK`].
+    /// How losses are detected and repaired. Default [`RecoveryRules::RACK`].
     pub recovery: RecoveryRules,
-    /// The first TSN that this side uses. `None`, the default, draws one at random for each association, as RFC 9260
-    /// §3.3.2 wants; a fixed one is for tests, of wrap-around first of all.
+    /// The Initial TSN of this endpoint. `None`, the default, draws a random one for each association, as RFC 9260 §3.3.2 demands. A
+    /// fixed one is for tests, above all of TSN wrap-around.
     pub initial_tsn: Option<Tsn>,
 }
 
-/// A local address, and the address of a peer's that packets leave from it to. Both are of one version of IP.
+/// A local address and the address of the peer to which packets leave from it. Both have the same IP version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathPair {
     /// One of `Config::local_addresses`.
@@ -110,133 +112,135 @@ pub struct PathPair {
     pub remote: IpAddr,
 }
 
-/// RFC 9260 §6.3.1 and §16.
+/// Retransmission timeout, RFC 9260 §6.3.1 and §16. `min` ≤ `initial` ≤ `max`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RtoConfig {
-    /// `RTO.Initial`. Default 1 s.
+    /// `RTO.Initial`: the timeout before the first RTT measurement. Default 1 s.
     pub initial: Duration,
-    /// `RTO.Min`. Default 1 s.
+    /// `RTO.Min`, longer than zero. Default 1 s.
     pub min: Duration,
     /// `RTO.Max`. Default 60 s.
     pub max: Duration,
 }
 
-/// RFC 9260 §8.1, §8.2, §5.1 and §16.
+/// Limits on retransmissions, RFC 9260 §5.1, §8.1, §8.2 and §16.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RetransmissionConfig {
-    /// `Association.Max.Retrans`: errors in a row, over all paths, before the association fails. Default 10.
+    /// `Association.Max.Retrans`: the association fails if more consecutive errors than this occur, over all paths. Default 10.
     pub association_max_retrans: u32,
-    /// `Path.Max.Retrans`: errors in a row before a path is inactive. Default 5.
+    /// `Path.Max.Retrans`: a path becomes inactive after more consecutive errors than this. Default 5.
     pub path_max_retrans: u32,
-    /// `PotentiallyFailed.Max.Retrans`: errors in a row before a path is potentially failed (RFC 7829 §3.2), after which
-    /// data takes another path and heartbeats ask for this one every RTO. `None`, the default, has no such state: data
-    /// stays until the path is inactive, as RFC 9260 §8.2 has it. RFC 7829 §6 recommends 0 to those who want it; from
-    /// `path_max_retrans` on it changes nothing (§3.2, item 1).
+    /// `PotentiallyFailed.Max.Retrans`: a path becomes potentially failed after more consecutive errors than this (RFC 7829 §3.2). Data
+    /// then takes another path, and a heartbeat tests this path every RTO. `None`, the default, has no such state: data stays on the
+    /// path until it is inactive (RFC 9260 §8.2). RFC 7829 §6 recommends 0 for fast failover. A value of `path_max_retrans` or more has
+    /// no effect (RFC 7829 §3.2, item 1).
     pub potentially_failed_max_retrans: Option<u32>,
-    /// `Max.Init.Retransmits`: repeats of INIT or COOKIE ECHO before set-up fails. Default 8.
+    /// `Max.Init.Retransmits`: the most retransmissions of INIT or COOKIE ECHO before set-up fails. Default 8.
     pub max_init_retransmits: u32,
 }
 
-/// RFC 9260 §8.3 and §16.
+/// Heartbeats, RFC 9260 §8.3 and §16.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeartbeatConfig {
-    /// `HB.interval`: added to the RTO between heartbeats of an idle path; `None` sends none but those that
-    /// confirm a new address. Default 30 s.
+    /// `HB.interval`: the time between heartbeats of an idle path is this plus the RTO. `None` sends heartbeats only to confirm new
+    /// addresses. Default 30 s.
     pub interval: Option<Duration>,
-    /// `HB.Max.Burst`: heartbeats that may leave at once, at least 1. Default 1.
+    /// `HB.Max.Burst`: the most heartbeats that leave at once, at least 1. Default 1.
     pub max_burst: u32,
 }
 
-/// RFC 9260 §6.2 and §16.
+/// Delayed acknowledgements, RFC 9260 §6.2 and §16.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SackConfig {
-    /// `SACK.Delay`: longest wait for an acknowledgement, at most 500 ms. Default 200 ms.
+    /// `SACK.Delay`: the longest time for which an acknowledgement is delayed, at most 500 ms (RFC 9260 §6.2). Default 200 ms.
     pub delay: Duration,
-    /// Packets with data that bring a SACK without delay, at least 1. Default 2.
+    /// The number of packets with data after which a SACK leaves without delay, at least 1. Default 2 (RFC 9260 §6.2).
     pub frequency: u32,
 }
 
-/// RFC 9260 §5.1.1.
+/// Numbers of streams, RFC 9260 §5.1.1.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StreamConfig {
-    /// Outbound streams asked for, at least 1. Default 16.
+    /// The number of outbound streams that this endpoint requests, at least 1. Default 16.
     pub outbound: u16,
-    /// Inbound streams accepted at most, at least 1. Default 65,535.
+    /// The most inbound streams that this endpoint accepts, at least 1. Default 65,535.
     pub max_inbound: u16,
 }
 
-/// Buffers, windows and the limits on what a peer can make this side keep.
+/// Buffers, the receive window, and limits on the memory that a peer can occupy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BufferConfig {
-    /// Bytes of user data this side holds for the peer's messages: the advertised receiver window. At least
+    /// The receive buffer: the advertised receiver window (a_rwnd) when nothing waits to be read, in bytes of user data. At least
     /// 1,500 (RFC 9260 §3.3.2), default 1 MiB.
     pub receive: u32,
-    /// Bytes of user data queued or not yet acknowledged beyond which `send` answers that the buffer is full.
-    /// Default 1 MiB. A single message may be larger: it is taken when there is any room.
+    /// The send buffer: bytes of user data queued or not yet acknowledged from which on `send` answers
+    /// [`crate::SendError::BufferFull`]. At least 1, default 1 MiB. A single message may be larger: `send` accepts it while the buffer
+    /// is not full.
     pub send: usize,
-    /// How many times as large as `receive` and `send` the two may become by themselves, at least 1: the one when the
-    /// application reads so fast that a window's worth is gone within half a second, the other when half of it is in
-    /// flight. Default 16, which fills 1 Gbit/s over 130 ms; 1 keeps both as they are.
+    /// The factor by which `receive` and `send` may grow automatically, at least 1. The receive buffer grows when the application reads
+    /// a whole window within half a second. The send buffer grows when half of it is in flight. Default 16, which fills a path of
+    /// 1 Gbit/s and 130 ms; 1 turns growth off.
     pub growth: u32,
-    /// The largest message that `send` takes, in bytes. Default 256 MiB; parts make longer ones.
+    /// The largest message that `send` accepts, in bytes, at least 1. Default 256 MiB. Longer messages are sent in parts
+    /// ([`crate::Association::send_part`]).
     pub max_message: usize,
-    /// A message of more bytes than this is handed to the application in parts, before it is complete. It is
-    /// also at most half of `receive`. Default 256 KiB.
+    /// A message longer than this, in bytes, is delivered in parts before it is complete (partial delivery, RFC 9260 §6.9). At least 1;
+    /// never more than half of `receive` is used. Default 256 KiB.
     pub partial_delivery_point: usize,
-    /// Chunks kept at most for reassembly and order, whatever their size: bounds what a peer that sends single
-    /// bytes can make this side hold. Default 65,536.
+    /// The most chunks kept for reassembly and ordered delivery, whatever their size. It bounds the memory that a peer which sends
+    /// chunks of one byte can occupy. At least 16, default 65,536.
     pub max_chunks: usize,
 }
 
-/// Partial reliability (RFC 3758, RFC 7496) and what makes it fast (Basto and Freitas, *SCTP extensions for time
-/// sensitive traffic*). Which message may be given up, and when, is said with each: [`crate::Reliability`].
+/// Partial reliability (RFC 3758, RFC 7496), and extensions that make it faster (Basto and Freitas, *SCTP extensions for time
+/// sensitive traffic*). [`crate::Reliability`] says for each message whether and when it may be abandoned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartialReliabilityConfig {
-    /// Whether FORWARD-TSN is offered to the peer. Default true. Without it on both sides, what was sent once is repeated
-    /// until it is acknowledged.
+    /// Whether FORWARD-TSN is offered to the peer. Default true. Unless both endpoints support it, every chunk that was sent is
+    /// retransmitted until it is acknowledged.
     pub offer: bool,
-    /// Whether a message is given up while it waits for its first transmission. Default true. False is for experiments: such
-    /// a message is sent once, however late, as the stack of Rajiullah and Brunstrom did.
+    /// Whether a message may be abandoned before its first transmission. Default true. False is for experiments: each message is then
+    /// sent once, however late, as in the stack of Rajiullah and Brunstrom.
     pub discard_unsent: bool,
-    /// *Early discard*: a chunk that its message's reliability would not let be repeated is given up at the first missing
-    /// report, not the last one needed. It is a loss for congestion control then as it would have been later. Default
-    /// false, because reordering alone causes first missing reports. A message may say otherwise:
-    /// [`crate::SendOptions::early_discard`].
+    /// *Early discard*: a chunk that must not be retransmitted is abandoned at its first missing report, instead of the last report
+    /// needed for fast retransmit (RFC 9260 §7.2.4). Congestion control still counts it as a loss. Default false, because
+    /// reordering alone causes first missing reports. [`crate::SendOptions::early_discard`] overrides it for a message.
     pub early_discard: bool,
-    /// *Selective forward TSN*: offered to the peer, and used if it offers it too. So many packets after one with a message
-    /// that will not be repeated, a notice of it tells the receiver not to hold back what follows on the stream. At most
-    /// half the congestion window counts. `None`, the default, offers nothing; 1 is what the paper used.
+    /// *Selective forward TSN*: offered to the peer, and used if the peer offers it too. It notifies the receiver that a chunk of an
+    /// ordered message will not be retransmitted, so that later messages of the stream are delivered without it. The value is the
+    /// number of later packets, at least 1, after which the sender sends the notice. Values above half the congestion window count as half
+    /// the congestion window. `None`, the default, offers nothing; the paper used 1.
     pub selective_forward_tsn: Option<u32>,
-    /// Which of these notices messages have that do not say otherwise by [`crate::SendOptions::discard_notice`], where both
-    /// sides offered selective forward TSN. Default [`DiscardNotice::WithData`].
+    /// The notice that messages get unless [`crate::SendOptions::discard_notice`] says otherwise, if both endpoints offered selective
+    /// forward TSN. Default [`DiscardNotice::WithData`].
     pub discard_notice: DiscardNotice,
 }
 
-/// Whether a receiver is told of each chunk of an ordered message that will not be retransmitted, so that it need not hold
-/// back what follows on the stream (*selective forward TSN*; Basto and Freitas, *SCTP extensions for time sensitive
-/// traffic*). In force where both sides offered it: [`PartialReliabilityConfig`](crate::PartialReliabilityConfig).
+/// Whether the sender notifies the receiver of each chunk of an ordered message that will not be retransmitted, so that the receiver
+/// delivers later messages of the stream without it (*selective forward TSN*; Basto and Freitas, *SCTP extensions for time sensitive
+/// traffic*). It has an effect only if both endpoints offered it: [`PartialReliabilityConfig`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum DiscardNotice {
-    /// It is not told.
+    /// No notice is sent.
     Never,
-    /// By a later packet with data, on the path of the chunk.
+    /// The notice leaves with a later packet with data, on the path of the chunk.
     #[default]
     WithData,
-    /// So too; and by a packet with nothing else if the congestion window lets no more data out on that path. Such a packet
-    /// costs about 60 bytes. It is of use where the stream goes on over other paths, or the window is one packet.
+    /// As [`DiscardNotice::WithData`]; but if the congestion window of that path allows no more data, the notice leaves in a packet
+    /// without data, of about 60 bytes. It helps if the stream continues on other paths, or if the window is one packet.
     Alone,
 }
 
 /// NR-SACK (draft-tuexen-tsvwg-sctp-multipath §4; Natarajan and others, *NR-SACKs for SCTP*).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NrSackConfig {
-    /// Whether it is offered; used in place of SACK if both sides do. Default true.
+    /// Whether NR-SACK is offered; it replaces SACK if both endpoints offer it. Default true.
     pub offer: bool,
-    /// Whether this side may take back what it acknowledged by gap blocks, when its buffer is full and what closes the lowest
-    /// gap needs the room. Default false: everything held is declared non-renegable, and the buffer may grow beyond its limit
-    /// instead, up to twice.
+    /// Whether this endpoint may renege: drop chunks that it acknowledged in gap ack blocks, if its buffer is full and the chunk that
+    /// closes the lowest gap needs the memory. Default false: every chunk held is declared non-renegable, and the buffer may instead grow
+    /// beyond its limit, at most to twice the limit.
     pub may_renege: bool,
-    /// Whether FORWARD-TSN passes chunks that the peer can no longer take back (Rajiullah and Brunstrom, *Optimizing PR-SCTP
+    /// Whether FORWARD-TSN moves past chunks that the peer declared non-renegable (Rajiullah and Brunstrom, *Optimizing PR-SCTP
     /// Performance using NR-SACKs*). Default true; false is for comparison.
     pub forward_past_nonrenegable: bool,
 }
@@ -244,27 +248,27 @@ pub struct NrSackConfig {
 /// Message interleaving (RFC 8260 §2): I-DATA in place of DATA.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InterleavingConfig {
-    /// Whether it is offered; used if both sides do. Default false: each chunk takes 4 bytes more, and parts of several messages
-    /// may be handed to the application in turn ([`crate::MessagePart::message`] tells them apart); RFC 8260 §2.2.1 wants it
-    /// asked for. With it a large message never holds up those of other streams.
+    /// Whether I-DATA is offered; it replaces DATA if both endpoints offer it. With it a large message does not delay messages of other
+    /// streams. Default false (RFC 8260 §2.2.1 wants the application to ask for it): each chunk takes 4 bytes more, and parts of several
+    /// messages may be delivered alternately, which [`crate::MessagePart::message`] tells apart.
     pub offer: bool,
 }
 
-/// Which stream sends next (RFC 8260 §3). Without message interleaving a turn is a message, whatever its length; with it, a
-/// chunk.
+/// The stream scheduler, which chooses the stream of the next chunk (RFC 8260 §3). It chooses for a whole message, whatever its
+/// length, or with message interleaving for each chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SchedulerKind {
     /// Messages leave in the order in which they were given to `send` (RFC 8260 §3.1).
     #[default]
     FirstComeFirstServed,
-    /// Streams with data take turns (RFC 8260 §3.2).
+    /// Streams with data send in turn (RFC 8260 §3.2).
     RoundRobin,
-    /// Streams with data take turns of a packet each: new data in a packet is of one stream (RFC 8260 §3.3).
+    /// Streams with data send in turn, a packet each: the new data of a packet belongs to one stream (RFC 8260 §3.3).
     RoundRobinPerPacket,
-    /// The most urgent class first, always; the streams of a class take turns (RFC 8260 §3.4). See
+    /// The stream of the most urgent priority class sends; streams of equal priority send in turn (RFC 8260 §3.4). See
     /// [`crate::Association::set_stream_priority`].
     Priority,
-    /// Streams with data send as many bytes each (RFC 8260 §3.5).
+    /// Streams with data send equal numbers of bytes (RFC 8260 §3.5).
     FairBandwidth,
     /// Streams with data send bytes in proportion to their weights (RFC 8260 §3.6). See
     /// [`crate::Association::set_stream_weight`].
@@ -349,18 +353,18 @@ impl Default for Config {
     }
 }
 
-/// A setting that is out of its range, or that does not fit another.
+/// A setting that is out of range, or that contradicts another one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{setting} {problem}")]
 pub struct ConfigError {
     /// The setting, as `Config` names it.
     pub setting: &'static str,
-    /// What is wrong with it and what is allowed.
+    /// The rule that it breaks.
     pub problem: &'static str,
 }
 
 impl Config {
-    /// Checks every range.
+    /// Checks the range of every setting.
     ///
     /// # Errors
     /// Names the first setting that is out of its range.
@@ -492,16 +496,16 @@ impl Config {
         }
     }
 
-    /// The local address that `path_pairs` has for this one of a peer's.
+    /// The local address that `path_pairs` names for an address of the peer.
     #[must_use]
     pub fn paired_with(&self, remote: IpAddr) -> Option<IpAddr> {
         let pair = self.path_pairs.iter().find(|pair| pair.remote == remote)?;
         Some(pair.local)
     }
 
-    /// The rules of RFC 9260 for what is sent: missing reports and T3-rtx find losses, its own congestion control, `Max.Burst` and no
-    /// pacing, its initial window, no I bit. All else is as in [`Config::default`]. For comparison, and for experiments that other
-    /// stacks made with these rules.
+    /// The same loss recovery and congestion control as RFC 9260: losses are detected by missing reports and T3-rtx; congestion control of
+    /// §7.2 with its initial window; `Max.Burst` and no pacing; no I bit. All other settings are those of [`Config::default`]. For
+    /// comparison with other stacks, and for experiments made with them.
     #[must_use]
     pub fn rfc9260() -> Self {
         Self {
@@ -511,18 +515,18 @@ impl Config {
         }
     }
 
-    /// Settings for interactive traffic: messages that are of use for a short time, such as video, games and remote control, also beside
-    /// a file in the same association. The file's stream belongs in a priority class from 1 on
+    /// Settings for interactive traffic: messages that are useful for a short time only, such as video, games and remote control, also
+    /// together with a file transfer in the same association. Put the stream of the file into a priority class of 1 or more
     /// ([`crate::Association::set_stream_priority`]).
     ///
     /// | setting | value | why (`docs/RECOVERY.md`, *Low latency*, has the measurements) |
     /// | --- | --- | --- |
     /// | `congestion_control` | [`CongestionControl::Bbr`] with `tolerate_random_loss` | carries video over links that lose 3 to 5 % of the packets; keeps queues short |
-    /// | `scheduler`, `interleaving` | [`SchedulerKind::Priority`], offered | no message of the file holds an urgent one up at this side |
-    /// | `low_priority_delay` | 20 ms | nor in the queues of the network |
+    /// | `scheduler`, `interleaving` | [`SchedulerKind::Priority`], offered | a message of the file does not delay an urgent one in the send queue |
+    /// | `low_priority_delay` | 20 ms | the file does not delay urgent messages in the queues of the network |
     ///
-    /// With several paths at once [`MultipathConfig::congestion`] must be [`CoupledControl::Uncoupled`], or `congestion_control` another
-    /// one.
+    /// With several paths at once, set [`MultipathConfig::congestion`] to [`CoupledControl::Uncoupled`], or choose another
+    /// `congestion_control`.
     #[must_use]
     pub fn low_latency() -> Self {
         Self {
@@ -549,19 +553,19 @@ impl Config {
         self
     }
 
-    /// The same settings with those changed that decide how soon a dead path is left: for several paths, where a pause of
-    /// a second is too long and one of a few hundred milliseconds is not.
+    /// The same settings, changed so that data leaves a failed path within a few hundred milliseconds instead of seconds. For
+    /// associations with several paths.
     ///
     /// | setting | value | why |
     /// | --- | --- | --- |
     /// | `retransmissions.potentially_failed_max_retrans` | 0 | data leaves the path at its first timeout (RFC 7829 §6) |
-    /// | `rto.min`, `rto.initial`, `rto.max` | 200 ms, 500 ms, 2 s | the first timeout comes 200 ms after the last answer, or a round trip and its variation; a path that is back is found within about 3 s |
-    /// | `sack.delay` | 20 ms | the peer of a short `rto.min` must answer sooner than it; both sides want these settings |
-    /// | `heartbeat.interval` | 500 ms | a path that is idle is found dead before it is needed |
-    /// | `retransmissions.association_max_retrans` | 30 | when every path is dead, the association still lives for a minute |
+    /// | `rto.min`, `rto.initial`, `rto.max` | 200 ms, 500 ms, 2 s | the first timeout comes 200 ms after the last acknowledgement, or after a smoothed RTT and its variation; a path that works again is found within about 3 s |
+    /// | `sack.delay` | 20 ms | the acknowledgement delay must be shorter than the peer's `rto.min`; use these settings at both endpoints |
+    /// | `heartbeat.interval` | 500 ms | the failure of an idle path is found before the path is needed |
+    /// | `retransmissions.association_max_retrans` | 30 | if every path fails, the association lasts for another minute |
     ///
-    /// A shorter `rto.min` still, down to 50 ms, is right where round trips are shorter than that: it must leave room for
-    /// the variation of the delay, or paths are left for nothing.
+    /// If the round-trip times are shorter than 50 ms, `rto.min` may be as low as 50 ms. It must leave room for the variation of the
+    /// delay, or spurious timeouts cause spurious failovers.
     #[must_use]
     pub fn with_fast_failover(mut self) -> Self {
         self.retransmissions.potentially_failed_max_retrans = Some(0);
@@ -576,7 +580,7 @@ impl Config {
         self
     }
 
-    /// T5-shutdown-guard (RFC 9260 §9.2), in use.
+    /// The time of T5-shutdown-guard (RFC 9260 §9.2) that these settings result in.
     #[must_use]
     pub fn shutdown_guard(&self) -> Duration {
         self.shutdown_guard.unwrap_or(self.rto.max * 5)

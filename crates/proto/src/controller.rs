@@ -1,5 +1,5 @@
-//! The interface of congestion control algorithms, and the setting that chooses one. The algorithms themselves, and what calls them,
-//! are in the room `congestion`.
+//! The interface of congestion control algorithms (RFC 9260 §7.2), and the setting that chooses one. The algorithms themselves, and
+//! the coupling of several paths, are in the module `congestion`.
 //!
 //! Each path has a [`Controller`], which decides how many bytes may be in flight there (RFC 9260 §7.2).
 //! [`crate::Config::congestion_control`] chooses the algorithm. `docs/CONGESTION-CONTROLLERS.md` shows how to write another one.
@@ -11,9 +11,9 @@ use std::sync::Arc;
 use crate::time::Timestamp;
 
 /// A congestion control algorithm at work on one path. All bytes are those of whole DATA chunks, with chunk header and padding
-/// (RFC 9260 §1.6 and §7.2.2 count so).
+/// (RFC 9260 §1.3 and §7.2.2 count so).
 ///
-/// The sender asks for [`Controller::window`] before each packet. It calls the other methods after what they tell has happened.
+/// The sender asks for [`Controller::window`] before each packet. It calls the other methods after the event that they report.
 pub trait Controller: fmt::Debug + Send {
     /// A packet with DATA chunks was sent, retransmissions included.
     #[inline]
@@ -21,15 +21,15 @@ pub trait Controller: fmt::Debug + Send {
         let _ = sent;
     }
 
-    /// A packet was found lost. Called for each of them before the [`Controller::on_report`] that counts their bytes, and only if
+    /// A packet was declared lost. Called for each lost packet before the [`Controller::on_report`] that counts its bytes, and only if
     /// the sender keeps delivery rates ([`Controller::wants_rate_samples`]).
     #[inline]
     fn on_lost(&mut self, lost: &LostPacket) {
         let _ = lost;
     }
 
-    /// An acknowledgement or a timer changed what is in flight on the path. Called once for each of them, and only if bytes were
-    /// acknowledged or found lost, or the receiver reported marks.
+    /// An acknowledgement or a timer changed the bytes in flight on the path. Called once for each acknowledgement or timer, and only if
+    /// bytes were acknowledged or declared lost, or the receiver reported CE marks.
     fn on_report(&mut self, report: &Report);
 
     /// All losses of the last episode of recovery were spurious: the chunks had arrived. The controller restores the state that it had
@@ -38,8 +38,8 @@ pub trait Controller: fmt::Debug + Send {
         let _ = now;
     }
 
-    /// The path carried no DATA for another RTO (RFC 9260 §7.2.1); `first` in this pause. Called when DATA is to leave again, once
-    /// for each RTO that passed.
+    /// The path has carried no DATA for another RTO (RFC 9260 §7.2.1); `first` is true for the first RTO of the pause. Called just before
+    /// DATA is sent again, once for each RTO that passed.
     fn on_idle(&mut self, now: Timestamp, first: bool) {
         let _ = (now, first);
     }
@@ -47,11 +47,11 @@ pub trait Controller: fmt::Debug + Send {
     /// The path MTU changed: a packet of the path now has room for a DATA chunk of `max_data` bytes (PMDCS).
     fn on_packet_size(&mut self, max_data: usize);
 
-    /// The congestion window in bytes. While fewer bytes are in flight, another packet may leave. A path never comes to a halt: with
-    /// nothing in flight, one packet leaves whatever the window is.
+    /// The congestion window in bytes. While fewer bytes are in flight, another packet may leave. With nothing in flight, one packet
+    /// leaves whatever the window is, so a path never stops for ever.
     fn window(&self) -> usize;
 
-    /// How packets are spread in time; `None` if they leave as soon as the window lets them.
+    /// The pacing rate; `None` if packets leave as soon as the window allows them.
     fn pace(&self) -> Option<Pace> {
         None
     }
@@ -61,8 +61,8 @@ pub trait Controller: fmt::Debug + Send {
         false
     }
 
-    /// Whether proportional rate reduction (RFC 9937) decides what leaves during recovery. An algorithm with its own rule for
-    /// recovery, such as BBR, says no.
+    /// Whether proportional rate reduction (RFC 9937) limits what is sent during recovery. An algorithm with its own rule for recovery,
+    /// such as BBR, returns false.
     fn uses_proportional_rate_reduction(&self) -> bool {
         true
     }
@@ -77,22 +77,22 @@ pub trait Controller: fmt::Debug + Send {
     }
 }
 
-/// A path for which a [`Controller`] is made.
+/// The path for which a [`Controller`] is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewPath {
     /// PMDCS: the largest DATA chunk in bytes that fits a packet of the path.
     pub max_data: usize,
-    /// The congestion window that the path may begin with, in bytes: that of [`crate::Config::initial_window`].
+    /// The initial congestion window in bytes: [`crate::Config::initial_window`].
     pub initial_window: usize,
-    /// For an algorithm that needs random numbers, such as BBR: a seed of this path's own. It is the only source of randomness that
-    /// keeps simulations repeatable.
+    /// A seed for algorithms that need random numbers, such as BBR; each path has its own. Use no other source of randomness: with
+    /// this one, a simulation with the same seed gives the same result.
     pub seed: u64,
 }
 
 /// A packet with DATA chunks that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SentPacket {
-    /// When it was handed to the driver.
+    /// When the packet was handed to the driver.
     pub now: Timestamp,
     /// Bytes of its DATA chunks.
     pub bytes: usize,
@@ -102,28 +102,28 @@ pub struct SentPacket {
     pub application_limited: bool,
 }
 
-/// A packet that was found lost, with the state of the path when it was sent.
+/// A packet that was declared lost, with the state of the path when it was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LostPacket {
-    /// When it was found lost.
+    /// When the packet was declared lost.
     pub now: Timestamp,
-    /// Bytes of it that were still in flight.
+    /// Bytes of the packet that were still in flight.
     pub bytes: usize,
-    /// Bytes in flight on the path right after it was sent, the packet included.
+    /// Bytes in flight on the path right after the packet was sent, the packet included.
     pub flight_when_sent: usize,
-    /// Bytes found lost on the path from its sending until now, its own included.
+    /// Bytes declared lost on the path since the packet was sent, the packet included.
     pub lost_since: u64,
-    /// Whether the sender had run out of data when it was sent.
+    /// Whether the sender had run out of data when the packet was sent.
     pub application_limited: bool,
 }
 
-/// How fast a path delivered data between the sending of a packet and its acknowledgement
-/// (draft-ietf-ccwg-bbr §4.1). Made of the newest packet that an acknowledgement newly acknowledges.
+/// A delivery rate sample (draft-ietf-ccwg-bbr §4.1): how fast a path delivered data between the sending of a packet and its
+/// acknowledgement. The packet is the newest one that an acknowledgement newly acknowledges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateSample {
     /// Bytes delivered (acknowledged for the first time) during `interval`.
     pub delivered: u64,
-    /// The longer of the time in which they were sent and the time in which they were acknowledged.
+    /// The longer of two times: in which these bytes were sent, and in which they were acknowledged.
     pub interval: Duration,
     /// Whether the sender ran out of data during the interval, so that the path may carry more.
     pub application_limited: bool,
@@ -131,12 +131,12 @@ pub struct RateSample {
     pub rtt: Option<Duration>,
     /// Bytes in flight right after the packet was sent, the packet included.
     pub flight_when_sent: usize,
-    /// Bytes found lost on the path since the packet was sent.
+    /// Bytes declared lost on the path since the packet was sent.
     pub lost: u64,
-    /// Bytes delivered on the path in all when the packet was sent. A round trip has passed when this reaches the
-    /// `total_delivered` of the begin of the round.
+    /// Total bytes delivered on the path when the packet was sent. A round trip has passed when this reaches the value that
+    /// `total_delivered` had at the beginning of the round trip.
     pub delivered_before: u64,
-    /// Bytes delivered on the path in all, with those of this acknowledgement.
+    /// Total bytes delivered on the path, those of this acknowledgement included.
     pub total_delivered: u64,
 }
 
@@ -148,55 +148,55 @@ impl RateSample {
     }
 }
 
-/// How packets are spread in time.
+/// Pacing: how packets are spread in time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pace {
     /// Bytes of DATA chunks per second.
     pub rate: f64,
-    /// Bytes that may leave at once: what the driver hands to the network in one batch.
+    /// The most bytes that leave at once: one batch of the driver.
     pub quantum: usize,
 }
 
-/// What an acknowledgement or a timer did to one path.
+/// The effects of an acknowledgement or a timer on one path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Report {
     /// When the acknowledgement arrived, or the timer expired.
     pub now: Timestamp,
-    /// Bytes in flight on the path before. The window was used fully if there were no fewer than [`Controller::window`].
+    /// Bytes in flight on the path before the event. The window was used fully if this is at least [`Controller::window`].
     pub prior_flight: usize,
     /// Bytes acknowledged for the first time, by the cumulative TSN ack or by gap ack blocks.
     pub acked: usize,
-    /// Bytes found lost: by missing reports, by a timer, or because their message is abandoned at the first missing report.
+    /// Bytes declared lost: by missing reports, by a timer, or because their message is abandoned at the first missing report.
     pub lost: usize,
     /// Congestion experienced (CE) marks that the receiver newly reported (RFC 3168).
     pub marked: u32,
-    /// Whether the window is to be reduced, and why. Losses of one episode ask for one reduction (RFC 9260 §7.2.4).
+    /// Whether the window is to be reduced, and why. All losses of one recovery episode cause one reduction (RFC 9260 §7.2.4).
     pub reduction: Option<Reduction>,
-    /// Whether losses found before are still being repaired.
+    /// Whether fast recovery lasts: losses detected earlier are still being repaired.
     pub recovering: bool,
-    /// Whether progress in order was made: the cumulative TSN ack point moved. With several paths at once: the earliest chunk in
-    /// flight on this path was acknowledged (draft-tuexen-tsvwg-sctp-multipath §3.2).
+    /// Whether the cumulative TSN ack point moved. With several paths at once: whether the earliest chunk in flight on this path was
+    /// acknowledged (draft-tuexen-tsvwg-sctp-multipath §3.2).
     pub advanced: bool,
-    /// Whether all data was acknowledged; with several paths at once, all that was sent on this path.
+    /// Whether all data is acknowledged; with several paths at once, all data that was sent on this path.
     pub all_acked: bool,
-    /// Whether the sender last stopped because no data waited, and not because of the window or the pacer. Such a sender does not
-    /// use its window: the window is not to grow.
+    /// Whether the sender last stopped because it had no data, and not because of the window or the pacer. Then it does not use its
+    /// whole window, and the window must not grow (RFC 9260 §7.2.1).
     pub application_limited: bool,
     /// The smoothed RTT of the path, once measured.
     pub smoothed_rtt: Option<Duration>,
     /// The RTT that this acknowledgement measured, if it measured one.
     pub latest_rtt: Option<Duration>,
-    /// The least RTT of the last minutes, once measured.
+    /// The minimum RTT of the last minutes, once measured.
     pub min_rtt: Option<Duration>,
-    /// The delivery rate, if it is measured ([`Controller::wants_rate_samples`]) and the acknowledgement tells one.
+    /// The delivery rate, if it is measured ([`Controller::wants_rate_samples`]) and the acknowledgement gives a sample.
     pub sample: Option<RateSample>,
-    /// How the window depends on those of other paths, if several paths are used at once.
+    /// How the window depends on the windows of other paths, if several paths are used at once.
     pub coupling: Coupling,
 }
 
 impl Report {
-    /// A report of nothing, on a path that is not coupled and of which nothing is known: for tests of a controller, which change what
-    /// matters to them.
+    /// A report in which nothing happened, on a path that is not coupled and has no measurements. For tests of a controller, which then
+    /// set the fields that matter to them.
     #[must_use]
     pub fn of_nothing(now: Timestamp) -> Self {
         Self {
@@ -222,11 +222,11 @@ impl Report {
 /// Why the congestion window is to be reduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reduction {
-    /// Chunks were found lost, and no episode of recovery lasts yet.
+    /// Chunks were declared lost outside a recovery episode.
     Loss,
-    /// The receiver reported CE marks (RFC 3168), and no episode of recovery lasts yet.
+    /// The receiver reported CE marks (RFC 3168) outside a recovery episode.
     Ecn,
-    /// T3-rtx expired: everything in flight on the path was lost.
+    /// T3-rtx expired: everything in flight on the path is declared lost.
     Timeout,
 }
 
@@ -244,20 +244,20 @@ pub struct Metrics {
 /// How the congestion window of a path depends on those of the other paths that carry data ([`crate::CoupledControl`]).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Coupling {
-    /// Not at all: the path is a flow of its own, as RFC 9260 has it.
+    /// Independent: the path is a flow of its own (RFC 9260 §7.2).
     Uncoupled,
     /// Linked increases (RFC 6356 §3).
     Linked {
-        /// What the path takes of the growth that one flow would have in congestion avoidance, at most 1.
+        /// The factor for the growth in congestion avoidance, relative to that of one uncoupled flow; at most 1.
         avoidance: f64,
         /// Paths with data in flight, this path included.
         paths: usize,
     },
     /// Resource pooling (CMT/RPv1).
     Pooled {
-        /// Congestion windows of the other paths with data in flight, summed up, in bytes.
+        /// Sum of the congestion windows of the other paths with data in flight, in bytes.
         other_windows: usize,
-        /// Their slow start thresholds, summed up, in bytes. A path counts with twice its window if that is less.
+        /// Sum of their slow start thresholds in bytes. A threshold larger than twice the window counts as twice the window.
         other_thresholds: usize,
     },
 }
@@ -265,26 +265,26 @@ pub enum Coupling {
 /// The congestion control algorithm of the paths.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub enum CongestionControl {
-    /// [`CongestionControl::Cubic`] where one path is used at a time, [`CongestionControl::Rfc9260`] where several are used at once
-    /// ([`crate::MultipathConfig::mode`]): only that one can couple their windows.
+    /// [`CongestionControl::Cubic`] if one path is used at a time, [`CongestionControl::Rfc9260`] if several are used at once
+    /// ([`crate::MultipathConfig::mode`]), because only that algorithm supports coupled windows. The default.
     #[default]
     Automatic,
-    /// RFC 9260 §7.2: slow start, congestion avoidance, half the window after a loss.
+    /// RFC 9260 §7.2: slow start, congestion avoidance, half the congestion window after a loss.
     Rfc9260,
-    /// CUBIC (RFC 9438) with HyStart++ (RFC 9406) in the first slow start: 0.7 of the window after a loss, which then grows with the time
-    /// since the loss and not with round trips. It fills fast paths with long round trips sooner than RFC 9260's. It does not
-    /// couple paths: with several paths at once it needs [`crate::CoupledControl::Uncoupled`].
+    /// CUBIC (RFC 9438) with HyStart++ (RFC 9406) in the first slow start. After a loss it keeps 0.7 of the window, which then grows with
+    /// the time since the loss and not with round trips. On paths with a high rate and long round-trip times it fills the path sooner than
+    /// RFC 9260's algorithm. It does not support coupling: with several paths at once it needs [`crate::CoupledControl::Uncoupled`].
     Cubic,
-    /// BBR version 3 (draft-ietf-ccwg-bbr): paces packets at the rate that the path delivered, and keeps queues short. It ignores
+    /// BBR version 3 (draft-ietf-ccwg-bbr): paces packets at the measured delivery rate, and keeps queues short. It ignores
     /// [`Coupling`]: with several paths at once it needs [`crate::CoupledControl::Uncoupled`].
     Bbr(BbrConfig),
-    /// An algorithm of the application's own: see [`CongestionControl::external`].
+    /// An algorithm of the application: see [`CongestionControl::external`].
     External(ControllerFactory),
 }
 
 impl CongestionControl {
-    /// An algorithm of the application's own. `make` is called once for each path of each association, and again for each path
-    /// if the peer restarts.
+    /// An algorithm of the application. `make` is called once for each path of each association, and again for each path if the peer
+    /// restarts.
     pub fn external<C: Controller + 'static>(make: impl Fn(&NewPath) -> C + Send + Sync + 'static) -> Self {
         Self::External(ControllerFactory {
             make: Arc::new(move |path| Box::new(make(path))),
@@ -292,15 +292,15 @@ impl CongestionControl {
     }
 }
 
-/// Settings of [`CongestionControl::Bbr`]. The default is the draft.
+/// Settings of [`CongestionControl::Bbr`]. The default follows the draft.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct BbrConfig {
-    /// Losses alone do not reduce the model of the path while the RTT is near its minimum, unless more than 15 % of a round trip's
-    /// packets are lost. Default off. It deviates from the draft, for links that lose packets at random, such as radio links. The RTT
-    /// is near its minimum up to 1.25 times the minimum and 5 ms. T3-rtx and CE marks count as in the draft.
+    /// If true, losses alone do not reduce BBR's model of the path while the RTT is near its minimum, unless more than 15 % of a round
+    /// trip's packets are lost. For links that lose packets at random, such as radio links; it deviates from the draft. Default false. The
+    /// RTT is near its minimum if it is at most 1.25 times the minimum plus 5 ms. T3-rtx and CE marks count as in the draft.
     ///
-    /// A bottleneck whose queue holds less than a quarter of the minimum RTT and 5 ms never raises the RTT above that. There BBR with
-    /// this setting loses more packets than the draft allows, and takes a larger share than other flows.
+    /// If the queue of the bottleneck holds less than a quarter of the minimum RTT plus 5 ms, the RTT never rises above that limit. There
+    /// BBR with this setting loses more packets than the draft allows, and takes a larger share than other flows.
     pub tolerate_random_loss: bool,
 }
 

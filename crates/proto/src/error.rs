@@ -1,21 +1,21 @@
-//! What a caller can do wrong, an error type for each operation. What the peer does wrong is answered by the
-//! protocol and told as an [`crate::Event`].
+//! Errors of the caller, one type for each operation. Errors of the peer are answered by the protocol and reported as an
+//! [`crate::Event`].
 
 use anabranch_wire::StreamId;
 
 use crate::config::SchedulerKind;
 
-/// Why a message was not taken.
+/// Why `send` did not accept a message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
-    /// The send buffer is full; try again after [`crate::Event::Writable`].
+    /// The send buffer is full; call again after [`crate::Event::Writable`].
     #[error("the send buffer is full: wait until the association is writable")]
     BufferFull,
     /// The message is larger than `Config::buffers.max_message`.
     #[error("a message of {size} bytes is larger than the limit of {limit}")]
     TooLarge {
-        /// Bytes of the message.
+        /// Length of the message in bytes.
         size: usize,
         /// `Config::buffers.max_message`.
         limit: usize,
@@ -23,7 +23,7 @@ pub enum SendError {
     /// SCTP has no empty messages (RFC 9260 §3.3.1).
     #[error("a message must have at least one byte")]
     Empty,
-    /// The stream was not negotiated.
+    /// The stream does not exist: fewer streams were negotiated.
     #[error("stream {stream:?} does not exist: the association has {streams} outbound streams")]
     InvalidStream {
         /// The stream asked for.
@@ -31,19 +31,19 @@ pub enum SendError {
         /// Outbound streams negotiated.
         streams: u16,
     },
-    /// The stream has a message that was begun with `send_part` and is not ended yet.
+    /// The stream has a message that was begun with `send_part` and has not ended yet.
     #[error("stream {0:?} has an unfinished message: end it with send_part first")]
     MessageOpen(StreamId),
-    /// The association is shutting down, or over.
+    /// The association is shutting down, or has ended.
     #[error("the association takes no more messages: it is shutting down or closed")]
     Closed,
 }
 
-/// Why what was said of a stream's place among the others was not taken.
+/// Why a stream's priority or weight was not set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SchedulingError {
-    /// The stream was not negotiated.
+    /// The stream does not exist: fewer streams were negotiated.
     #[error("stream {stream:?} does not exist: the association has {streams} outbound streams")]
     InvalidStream {
         /// The stream asked for.
@@ -51,10 +51,10 @@ pub enum SchedulingError {
         /// Outbound streams negotiated.
         streams: u16,
     },
-    /// Priorities count with [`SchedulerKind::Priority`] only.
+    /// Only [`SchedulerKind::Priority`] has priorities.
     #[error("the scheduler {0:?} knows no priorities: choose Priority first")]
     NoPriorities(SchedulerKind),
-    /// Weights count with [`SchedulerKind::WeightedFairQueueing`] only.
+    /// Only [`SchedulerKind::WeightedFairQueueing`] has weights.
     #[error("the scheduler {0:?} knows no weights: choose WeightedFairQueueing first")]
     NoWeights(SchedulerKind),
     /// A weight is at least 1.
@@ -62,7 +62,7 @@ pub enum SchedulingError {
     ZeroWeight,
 }
 
-/// Why an association could not be begun.
+/// Why an association could not be set up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
@@ -83,7 +83,7 @@ pub enum ConnectError {
     NoFreePort,
 }
 
-/// Why an endpoint could not be made or cannot listen.
+/// Why an endpoint could not be created or cannot listen.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EndpointError {
@@ -95,7 +95,7 @@ pub enum EndpointError {
     PortZero,
 }
 
-/// Why a path could not be chosen or changed.
+/// Why a request about a path was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PathRequestError {

@@ -1,4 +1,4 @@
-//! What an association tells its application, and what it tells its endpoint.
+//! The events that an association reports to the application (notifications, RFC 9260 §11.2) and to its endpoint.
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crate::message::MessageId;
 use crate::path_id::{PathId, PathState};
 
-/// Something the application may want to know.
+/// An event for the application. [`crate::Association::poll_event`] returns it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
@@ -19,19 +19,19 @@ pub enum Event {
         /// Streams from the peer.
         inbound_streams: u16,
     },
-    /// The peer restarted (RESTART, RFC 9260 §11.2.6): streams begin anew, what was not acknowledged is lost and
-    /// told as [`Event::Undelivered`].
+    /// The peer restarted (RESTART, RFC 9260 §11.2.7). Streams begin anew. Messages that were not acknowledged are lost, and each is
+    /// reported as [`Event::Undelivered`].
     Restarted,
-    /// There is something for `recv`. Told once until `recv` has answered `None`.
+    /// `recv` has a message. Reported once, and again only after `recv` has returned `None`.
     Readable,
-    /// The send buffer has room again. Told once, after the first input that made room since `send` last answered
-    /// [`crate::SendError::BufferFull`]; not once for each caller that was refused, and not for room that a larger buffer
-    /// ([`crate::BufferConfig::growth`]) gives. If several senders wait, their order is the driver's to choose:
-    /// [`crate::Association::send`] takes from whoever asks first. Let the first of them try, then the next, until one is
-    /// answered `BufferFull`, which asks for this event again.
+    /// The send buffer is no longer full. Reported once, after the first input that freed memory since `send` last answered
+    /// [`crate::SendError::BufferFull`]. It is not reported once for each caller that was refused, and not if the buffer grows
+    /// ([`crate::BufferConfig::growth`]). If several senders wait, the driver chooses their order, because
+    /// [`crate::Association::send`] accepts from whichever asks first: let the first try, then the next, until one is answered
+    /// `BufferFull`, which requests this event again.
     Writable,
-    /// All that was sent is acknowledged (SENDER DRY, RFC 6458 §6.1.9). Told once per run of data; not at all if more was given to
-    /// `send` before anybody heard of it.
+    /// Everything sent is acknowledged (SENDER DRY, RFC 6458 §6.1.9). Reported once, until `send` accepts another message. Not reported
+    /// if `send` accepted a message before the event was polled.
     Dry,
     /// A path became active, potentially failed, inactive or confirmed (NETWORK STATUS CHANGE, RFC 9260 §11.2.3;
     /// RFC 7829 §7.1).
@@ -43,106 +43,108 @@ pub enum Event {
         /// Its state now.
         state: PathState,
     },
-    /// A message that the peer did not acknowledge before the association ended, restarted or gave it up (SEND
-    /// FAILURE, RFC 9260 §11.2.2).
+    /// A message that was not acknowledged before the association ended or restarted, or that was given to a stream which the peer did not
+    /// accept (SEND FAILURE, RFC 9260 §11.2.2).
     Undelivered(Undelivered),
-    /// A message was given up as its [`crate::Reliability`] says (RFC 3758, RFC 6458 §6.1.11). If any of it was sent, the
-    /// peer may have received it all the same.
+    /// A message was abandoned as its [`crate::Reliability`] demands (RFC 3758, RFC 6458 §6.1.11). If a part of it was sent, the
+    /// peer may have received it nevertheless.
     Abandoned(Undelivered),
     /// The peer sent an ERROR chunk (RFC 9260 §3.3.10).
     PeerError(Causes),
-    /// The peer began an orderly shutdown: it takes no more messages (RFC 6458 §6.1.5).
+    /// The peer began a graceful shutdown and accepts no more messages (RFC 6458 §6.1.5).
     PeerShutdown,
-    /// The association is over (COMMUNICATION LOST or SHUTDOWN COMPLETE). Nothing follows but what `recv` holds.
+    /// The association has ended (COMMUNICATION LOST or SHUTDOWN COMPLETE, RFC 9260 §11.2). It is the last event; `recv` still returns
+    /// complete messages.
     Closed(CloseReason),
 }
 
-/// A message that was never acknowledged.
+/// A message that was not acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Undelivered {
-    /// What `send` answered.
+    /// The identifier that `send` returned.
     pub message: MessageId,
-    /// Its stream.
+    /// The stream of the message.
     pub stream: StreamId,
-    /// What the application gave with it.
+    /// The application's number for the message: [`crate::SendOptions::context`].
     pub context: u64,
-    /// Whether any part of it was sent: if so, the peer may have received it.
+    /// Whether any part of the message was sent: if so, the peer may have received it.
     pub sent: bool,
 }
 
-/// How an association ended.
+/// Why an association ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CloseReason {
-    /// An orderly shutdown (RFC 9260 §9.2): everything was acknowledged.
+    /// A graceful shutdown (RFC 9260 §9.2): all data was acknowledged.
     Shutdown,
     /// The peer sent ABORT (RFC 9260 §9.1).
     AbortedByPeer(Causes),
-    /// This side's application asked for an ABORT.
+    /// The application of this endpoint aborted the association.
     Aborted,
-    /// The peer broke the protocol, and this side sent ABORT.
+    /// The peer violated the protocol, and this endpoint sent ABORT.
     ProtocolViolation(&'static str),
-    /// The peer did not answer `Association.Max.Retrans` times (RFC 9260 §8.1).
+    /// More than `Association.Max.Retrans` consecutive transmissions were not answered (RFC 9260 §8.1).
     Unreachable,
-    /// Set-up was not answered `Max.Init.Retransmits` times (RFC 9260 §5.1).
+    /// The peer did not answer INIT or COOKIE ECHO after `Max.Init.Retransmits` retransmissions (RFC 9260 §5.1).
     SetUpTimedOut,
-    /// The peer's cookie went stale and could not be renewed (RFC 9260 §5.2.6).
+    /// The peer reported a stale cookie, and new cookies became stale too (RFC 9260 §5.2.6).
     StaleCookie,
-    /// The shutdown took longer than T5-shutdown-guard allows (RFC 9260 §9.2): see `Config::shutdown_guard`.
+    /// The shutdown took longer than T5-shutdown-guard (RFC 9260 §9.2): see `Config::shutdown_guard`.
     ShutdownTimedOut,
-    /// An ICMP message that quotes a packet of this association said that nothing takes SCTP at this address of the peer: its UDP
-    /// port is closed (RFC 6951 §5.5), or, over raw IP (UDP port 0), its system has no SCTP (RFC 9260 §10, ICMP8).
+    /// An ICMP message that quotes a packet of this association reported that nothing receives SCTP at this address of the peer. The UDP
+    /// port is closed (RFC 6951 §5.5), or, over raw IP (UDP port 0), the peer's system has no SCTP (RFC 9260 §10, ICMP8).
     ProtocolUnreachable {
-        /// Where the quoted packet was sent: address and UDP port.
+        /// The destination of the quoted packet: address and UDP port.
         remote: SocketAddr,
     },
-    /// The code of this association panicked on this side, which ended it and tried to tell the peer by an ABORT. Messages
-    /// that were not acknowledged or not read are lost, and [`Event::Undelivered`] does not tell them.
+    /// The code of this association panicked, which ended the association; this endpoint tried to send an ABORT. Messages that were not
+    /// acknowledged or not read are lost, and [`Event::Undelivered`] does not report them.
     InternalError,
 }
 
-/// What an association tells the endpoint that routes packets to it: hand each one to
-/// [`crate::Endpoint::handle_event`].
+/// An event for the endpoint that routes packets to the association: pass each one to [`crate::Endpoint::handle_event`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EndpointEvent {
     /// The peer restarted (RFC 9260 §5.2.4 A).
     PeerRestarted {
-        /// The association answers to this tag from now on.
+        /// The association's new verification tag.
         local_tag: VerificationTag,
-        /// The peer's only address, until others are added.
+        /// The only address of the peer, until others are added.
         remote: SocketAddr,
     },
-    /// The peer has this address too.
+    /// The peer has this address in addition.
     PeerAddressAdded(SocketAddr),
-    /// A host at this address, which the peer listed, has no part in the association: its set-up chunks are its own.
+    /// The host at this address, which the peer listed, has no part in the association. Set-up chunks from there are for another
+    /// association.
     PeerAddressDenied(SocketAddr),
-    /// The association is over and its id may be forgotten.
+    /// The association has ended and its id may be forgotten.
     Closed,
-    /// The same, in order (RFC 9260 §9.2): the endpoint answers late packets of the peer accordingly for a while.
+    /// The association has ended by a graceful shutdown (RFC 9260 §9.2): for a while the endpoint answers late packets of the peer
+    /// accordingly.
     ShutDown {
-        /// The tag that the peer had chosen.
+        /// The peer's verification tag.
         peer_tag: VerificationTag,
     },
 }
 
-/// What the operating system said of a packet to a path.
+/// An error that the operating system reported for a packet on a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PathError {
-    /// A packet was too large (EMSGSIZE, ICMP): the largest IP packet that may pass, if known.
+    /// A packet was too large (EMSGSIZE, ICMP): the largest IP packet that may pass, in bytes, if known.
     TooLarge(Option<u16>),
-    /// The system says, of its own knowledge, that nothing can be sent to there: an interface or a route is gone. What
-    /// others say, as ICMP messages do, must not be told as this: anybody can send them (RFC 6951 §5.5).
+    /// The system itself reports that the destination cannot be reached: an interface or a route is gone. Do not report ICMP messages
+    /// as this error, because anybody can send them (RFC 6951 §5.5): see [`crate::IcmpMessage`].
     Unreachable,
 }
 
-/// A packet that the application's driver must send for the endpoint itself.
+/// A packet that the driver must send for the endpoint itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// The local address to send from, if the packet it answers named one.
+    /// The local address to send from, if the packet that this answers named one.
     pub source: Option<std::net::IpAddr>,
-    /// Where to: address and UDP port (0 without encapsulation).
+    /// The destination: address and UDP port (0 without encapsulation).
     pub destination: SocketAddr,
     /// The SCTP packet.
     pub packet: Bytes,

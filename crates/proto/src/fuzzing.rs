@@ -1,57 +1,56 @@
-//! Sequences of commands, read from bytes, against parts of the core and naive models of them. The fuzz targets bring
-//! bytes that reach new code, the property tests random ones. Not part of the interface: only with the feature
-//! `fuzzing`, and in tests.
+//! Tests of parts of the core against simple models of them, each driven by commands read from bytes. Fuzz targets supply bytes that
+//! reach new code, property tests supply random bytes. Not part of the interface: only with the feature `fuzzing`, and in tests.
 
-/// RFC 9260 §6.2.1, §6.3, §7.2.4: the sender's ring against a list of chunks.
+/// RFC 9260 §6.2.1, §6.3, §7.2.4: the outstanding chunks against a list of chunks.
 ///
 /// # Panics
-/// If they disagree.
+/// If ring and model differ.
 pub fn outstanding(bytes: &[u8]) {
     crate::recovery::outstanding_model::run(Commands::new(bytes));
 }
 
-/// The same where acknowledgements name transmissions (ECA-SCTP), against a list of transmissions.
+/// The same if acknowledgements name transmissions (ECA-SCTP), against a list of transmissions.
 ///
 /// # Panics
-/// If they disagree.
+/// If ring and model differ.
 pub fn named(bytes: &[u8]) {
     crate::recovery::named_model::run(Commands::new(bytes));
 }
 
-/// RFC 9260 §6.9: fragments that become messages against a map of fragments.
+/// RFC 9260 §6.9: reassembly of fragments into messages, against a map of fragments.
 ///
 /// # Panics
-/// If they disagree.
+/// If reassembly and model differ.
 pub fn reassembly(bytes: &[u8]) {
     crate::receive::reassembly_model::run(Commands::new(bytes));
 }
 
-/// RFC 8260 §3: which message waits for which, against lists.
+/// RFC 8260 §3: the order in which the schedulers send messages, against lists.
 ///
 /// # Panics
-/// If they disagree.
+/// If queue and model differ.
 pub fn send_queue(bytes: &[u8]) {
     crate::send::send_queue_model::run(Commands::new(bytes));
 }
 
-/// RFC 8260 §2.2.3: fragments of messages that interleave against a map of all that arrived.
+/// RFC 8260 §2.2.3: reassembly of interleaved messages, against a map of all fragments received.
 ///
 /// # Panics
-/// If they disagree.
+/// If reassembly and model differ.
 pub fn interleaved(bytes: &[u8]) {
     crate::receive::interleaved::model::run(Commands::new(bytes));
 }
 
-/// RFC 9260 §6.2: the receiver's runs of TSNs against a set.
+/// RFC 9260 §6.2: the runs of TSNs that the receiver got, against a set.
 ///
 /// # Panics
-/// If they disagree.
+/// If tracker and model differ.
 pub fn tsn_tracker(bytes: &[u8]) {
     crate::receive::tsn_tracker_model::run(Commands::new(bytes));
 }
 
-/// Congestion controllers: what CUBIC (RFC 9438, RFC 9406) does whatever is reported, and what each algorithm does on a path through a
-/// bottleneck that the input rules.
+/// Congestion controllers: properties of CUBIC (RFC 9438, RFC 9406) for any reports, and of each algorithm on a path through a
+/// bottleneck that the input controls.
 ///
 /// # Panics
 /// If a window or a rate leaves its bounds, or a rule of the algorithm is broken.
@@ -64,16 +63,16 @@ pub fn controllers(bytes: &[u8]) {
     }
 }
 
-/// RFC 8985, RFC 5682, RFC 3708: a sender with RACK, any controller and a network that the input rules, against all that was sent and
-/// acknowledged.
+/// RFC 8985, RFC 5682, RFC 3708: a sender with RACK and any controller, over a network that the input controls, against a record of
+/// everything sent and acknowledged.
 ///
 /// # Panics
-/// If loss recovery or a controller does what it must not, or if something does not arrive once the network heals.
+/// If loss recovery or a controller breaks a rule, or if data does not arrive once the network works again.
 pub fn recovery(bytes: &[u8]) {
     crate::association::recovery_model::run(Commands::new(bytes));
 }
 
-/// Numbers read from bytes; when those are used up, zeroes and the end.
+/// Numbers read from bytes; after the last byte, zeroes and the end.
 pub(crate) struct Commands<'a> {
     bytes: &'a [u8],
 }

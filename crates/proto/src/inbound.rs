@@ -1,4 +1,4 @@
-//! A packet that was received, before an association has judged it.
+//! A received packet with its addresses and ECN codepoint, before an association handles it (RFC 9260 §6.8, §8.5).
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -7,18 +7,18 @@ use anabranch_wire::packet::Packet;
 
 use crate::ecn::EcnCodepoint;
 
-/// A packet on its way to its association: length, checksum and ports are right.
+/// A packet for an association: its length, checksum and ports have been verified.
 #[derive(Clone, Debug)]
 pub struct Inbound {
     pub(crate) packet: Packet,
     pub(crate) local: Option<IpAddr>,
     pub(crate) remote: SocketAddr,
-    /// What the datagram was marked with when it came.
+    /// The ECN codepoint with which the datagram arrived.
     pub(crate) ecn: EcnCodepoint,
 }
 
 impl Inbound {
-    /// Bytes of the SCTP packet.
+    /// Length of the SCTP packet in bytes.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "a packet has a header at least")]
     pub fn len(&self) -> usize {
@@ -35,7 +35,7 @@ impl Inbound {
         self.chunks().any(|raw| raw.kind == kind)
     }
 
-    /// Whether a packet with an INIT is as it must be: its tag is 0 and the INIT its only chunk (RFC 9260 §8.5.1 A, §12.3).
+    /// Whether a packet with an INIT is valid: its tag is 0 and the INIT is its only chunk (RFC 9260 §8.5.1 A, §12.3).
     pub(crate) fn is_lone_init(&self) -> bool {
         self.packet.header.verification_tag.0 == 0 && self.packet.chunks().nth(1).is_none()
     }

@@ -1,15 +1,16 @@
-//! SCTP (RFC 9260) without clock, socket or thread: the same inputs give the same outputs, byte for byte.
+//! SCTP (RFC 9260) without clock, socket or thread: the same inputs always give the same outputs, byte for byte.
 //!
-//! The driver owns time and packets. It feeds datagrams to [`Endpoint::handle_datagram`], which answers what to do
-//! with each, and keeps the [`Association`]s that come of it. After every call that may have changed an
-//! association, drain it in this order:
+//! The driver, which is the program that uses this crate, owns time and packets. It passes each datagram to
+//! [`Endpoint::handle_datagram`], which answers what to do with the datagram, and keeps the [`Association`]s that result. After every
+//! call that may have changed an association, the driver calls in this order:
 //!
-//! 1. [`Association::poll_transmit`] until `None`, sending each batch;
-//! 2. [`Association::poll_endpoint_event`] until `None`, handing each to [`Endpoint::handle_event`];
-//! 3. [`Association::poll_event`] until `None`, and [`Association::recv`] as the application likes;
+//! 1. [`Association::poll_transmit`] until `None`: send each batch;
+//! 2. [`Association::poll_endpoint_event`] until `None`: pass each event to [`Endpoint::handle_event`];
+//! 3. [`Association::poll_event`] until `None`, and [`Association::recv`] whenever the application wants messages;
 //! 4. [`Association::poll_timeout`]: call [`Association::handle_timeout`] when that time has come.
 //!
-//! `handle_` takes input from outside, `poll_` pulls, and `now` is given to whatever may start a timer.
+//! Methods named `handle_` take input from outside, methods named `poll_` return output. Every method that may start a timer takes the
+//! current time as `now`.
 
 mod association;
 mod config;

@@ -1,10 +1,10 @@
-//! A table with a value for each stream, of which only what is near a used one takes memory.
+//! A table with a value for each stream, in pages: only pages with a used value take memory.
 
 use anabranch_wire::StreamId;
 
 const PAGE: usize = 32;
 
-/// Values by stream identifier. A lookup is O(1); an untouched value is the default.
+/// Values by stream identifier. A lookup is O(1); a value that was never used is the default.
 #[derive(Debug)]
 pub(crate) struct Paged<T>(Vec<Option<Box<[T; PAGE]>>>);
 
@@ -15,21 +15,21 @@ impl<T> Default for Paged<T> {
 }
 
 impl<T: Default> Paged<T> {
-    /// The value, unless none near it was touched.
+    /// The value, if its page is in memory.
     pub(crate) fn at(&self, stream: StreamId) -> Option<&T> {
         let index = usize::from(stream.0);
         let page = self.0.get(index / PAGE)?.as_ref()?;
         Some(&page[index % PAGE])
     }
 
-    /// The value, to change it unless none near it was touched.
+    /// The value for changing, if its page is in memory.
     pub(crate) fn at_mut(&mut self, stream: StreamId) -> Option<&mut T> {
         let index = usize::from(stream.0);
         let page = self.0.get_mut(index / PAGE)?.as_mut()?;
         Some(&mut page[index % PAGE])
     }
 
-    /// The value, which takes memory from now on.
+    /// The value for changing; its page takes memory from now on.
     pub(crate) fn touch(&mut self, stream: StreamId) -> &mut T {
         let index = usize::from(stream.0);
         if self.0.len() <= index / PAGE {
@@ -48,12 +48,12 @@ impl<T: Default> Paged<T> {
         Box::new(core::array::from_fn(|_| T::default()))
     }
 
-    /// What takes memory.
+    /// All values in memory.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.0.iter().flatten().flat_map(|page| page.iter())
     }
 
-    /// What takes memory, in order.
+    /// All values in memory with their streams, in order.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (StreamId, &mut T)> {
         let pages = self.0.iter_mut().enumerate();
         pages
@@ -64,7 +64,7 @@ impl<T: Default> Paged<T> {
             })
     }
 
-    /// Forgets everything.
+    /// Sets all values back to the default and frees the memory.
     pub(crate) fn clear(&mut self) {
         self.0.clear();
     }

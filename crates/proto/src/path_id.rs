@@ -1,4 +1,4 @@
-//! The number of a path and its state, as the application, events and statistics name them.
+//! The number and the state of a path (RFC 9260 §5.4, §8.2; RFC 7829), as the application, events and statistics use them.
 
 use core::fmt;
 
@@ -21,14 +21,14 @@ impl fmt::Display for PathId {
 /// Whether a path can be used (RFC 9260 §5.4, §8.2; RFC 7829).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathState {
-    /// The peer listed the address, and has not yet shown that it is there. Nothing but heartbeats is sent there: every
-    /// RTO, after more than `Path.Max.Retrans` errors in a row at the pace of other paths (RFC 9260 §5.4).
+    /// The peer listed the address, and no heartbeat has confirmed it yet. Only heartbeats are sent there: one every RTO, and after
+    /// more than `Path.Max.Retrans` consecutive errors at the interval of other paths (RFC 9260 §5.4).
     Unconfirmed,
-    /// In use, or ready to be.
+    /// The path works, as far as is known.
     Active,
-    /// More than `PotentiallyFailed.Max.Retrans` errors in a row: nothing is sent here while another path is active
-    /// (RFC 7829). Only with that setting.
+    /// More than `PotentiallyFailed.Max.Retrans` consecutive errors: no data is sent here while another path is active (RFC 7829). This
+    /// state exists only with that setting.
     PotentiallyFailed,
-    /// More than `Path.Max.Retrans` errors in a row.
+    /// More than `Path.Max.Retrans` consecutive errors (RFC 9260 §8.2).
     Inactive,
 }

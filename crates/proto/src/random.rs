@@ -1,10 +1,10 @@
-//! The generator that every random choice of the core comes from (RFC 9260 §5.3.1, §6.3, §8.3).
+//! The random number generator of the core (RFC 9260 §5.3.1 tags, §6.3 and §8.3 jitter). The core has no other source of randomness.
 
 use rand_chacha::ChaCha12Rng;
 use rand_core::{Rng, SeedableRng};
 
-/// A cryptographic generator with an explicit seed: in production the seed comes from the operating system, in a
-/// simulation it is what makes the run repeat.
+/// A cryptographic random number generator with an explicit seed. In production the seed comes from the operating system; in a
+/// simulation the same seed gives the same run.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(ChaCha12Rng);
 
@@ -15,23 +15,23 @@ impl Random {
         Self(ChaCha12Rng::from_seed(seed))
     }
 
-    /// A generator of its own for a part of the core, seeded from this one.
+    /// Another generator for a part of the core, seeded from this one.
     #[must_use]
     pub(crate) fn fork(&mut self) -> Self {
         Self::from_seed(self.bytes())
     }
 
-    /// Any number of 32 bits.
+    /// A random number of 32 bits.
     pub(crate) fn next_u32(&mut self) -> u32 {
         self.0.next_u32()
     }
 
-    /// Any number of 64 bits.
+    /// A random number of 64 bits.
     pub(crate) fn next_u64(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// A number that is not 0, as verification tags must be (RFC 9260 §5.3.1).
+    /// A random number that is not 0, for verification tags (RFC 9260 §5.3.1).
     pub(crate) fn nonzero_u32(&mut self) -> u32 {
         loop {
             let number = self.next_u32();
@@ -46,7 +46,7 @@ impl Random {
         f64::from(self.next_u32()) / f64::from(u32::MAX) - 0.5
     }
 
-    /// Random bytes, as keys are made of.
+    /// 32 random bytes, for keys.
     pub(crate) fn bytes(&mut self) -> [u8; 32] {
         let mut bytes = [0; 32];
         self.0.fill_bytes(&mut bytes);

@@ -1,4 +1,4 @@
-//! Counters and readings that answer "why is it slow".
+//! Statistics: counters and current values of an association, its paths and its streams (STATUS, RFC 9260 §11.1.8).
 
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
@@ -6,250 +6,251 @@ use std::net::{IpAddr, SocketAddr};
 use crate::ecn::EcnState;
 use crate::path_id::{PathId, PathState};
 
-/// Counters of one association since it was made.
+/// Counters of one association since it was created. They never decrease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Counters {
-    /// SCTP packets sent and received.
+    /// SCTP packets sent.
     pub packets_sent: u64,
     /// SCTP packets received for this association.
     pub packets_received: u64,
-    /// DATA chunks sent, repeats included.
+    /// DATA chunks sent, retransmissions included.
     pub data_chunks_sent: u64,
-    /// Bytes of user data sent, repeats included.
+    /// Bytes of user data sent, retransmissions included.
     pub data_bytes_sent: u64,
     /// DATA chunks received, duplicates included.
     pub data_chunks_received: u64,
     /// Messages accepted by `send`.
     pub messages_sent: u64,
-    /// Messages handed over by `recv`, counted at their end.
+    /// Messages delivered by `recv`, counted when the end of the message is delivered.
     pub messages_received: u64,
-    /// Chunks repeated after T3-rtx expired (RFC 9260 §6.3.3).
+    /// Chunks retransmitted after T3-rtx expired (RFC 9260 §6.3.3).
     pub retransmissions_timeout: u64,
-    /// Chunks repeated by fast retransmit (RFC 9260 §7.2.4).
+    /// Chunks retransmitted after missing reports (fast retransmit, RFC 9260 §7.2.4) or RACK (RFC 8985) declared them lost.
     pub retransmissions_fast: u64,
-    /// Repeats that the peer reported as duplicates: the original had arrived.
+    /// Spurious retransmissions: the peer reported the TSN as a duplicate, so the original had arrived.
     pub retransmissions_spurious: u64,
-    /// Chunks sent again because a full buffer waited for them, though nothing said that they were lost (chunk rescheduling).
+    /// Chunks retransmitted without any sign of loss, because a full buffer waited for them (chunk rescheduling,
+    /// [`crate::MultipathConfig::reschedule`]).
     pub chunks_rescheduled: u64,
-    /// T3-rtx expirations.
+    /// Expirations of T3-rtx, over all paths.
     pub timeouts: u64,
-    /// Times fast recovery was entered.
+    /// How many times fast recovery was entered (RFC 9260 §7.2.4), over all paths.
     pub fast_recoveries: u64,
-    /// SACKs sent.
+    /// SACKs sent (with the extensions: NR-SACKs and COOP-SACKs).
     pub sacks_sent: u64,
-    /// SACKs received.
+    /// SACKs received (with the extensions: NR-SACKs and COOP-SACKs).
     pub sacks_received: u64,
-    /// SACKs older than one already seen.
+    /// SACKs received that were older than one received before.
     pub sacks_stale: u64,
     /// Gap ack blocks in the acknowledgements sent, of every kind.
     pub gap_blocks_sent: u64,
-    /// FORWARD-PSN chunks sent: transmissions not worth waiting for (ECA-SCTP).
+    /// FORWARD-PSN chunks sent (ECA-SCTP): they name transmissions that the receiver need not wait for.
     pub forward_psns_sent: u64,
     /// FORWARD-PSN chunks received.
     pub forward_psns_received: u64,
-    /// Chunks taken for lost by the time that had passed, not by missing reports (the time rule).
+    /// Chunks declared lost by the time rule ([`crate::MultipathConfig::time_rule`]) or RACK's timer and not by missing reports.
     pub losses_by_time: u64,
     /// Tail loss probes sent (RFC 8985 §7).
     pub tail_loss_probes: u64,
     /// Window reductions undone because all losses of the episode, or the timeout, proved spurious.
     pub reductions_undone: u64,
-    /// DATA chunks received twice.
+    /// DATA chunks received more than once.
     pub duplicates_received: u64,
-    /// DATA chunks dropped because the buffer was full.
+    /// DATA chunks dropped because the receive buffer was full, or because their TSN was too far ahead of the cumulative TSN.
     pub dropped_no_room: u64,
-    /// Chunks that the peer had gap-acknowledged and took back (RFC 9260 §6.2.1).
+    /// Chunks that the peer acknowledged in a gap ack block and then reneged on (RFC 9260 §6.2.1).
     pub reneged: u64,
-    /// Times the peer's window closed while data was waiting.
+    /// How many times the peer's receive window closed while data waited to be sent.
     pub zero_windows: u64,
-    /// Messages given up of which nothing was sent (RFC 7496 §4.3, `SCTP_PR_ASSOC_STATUS`).
+    /// Messages abandoned before any of their data was sent (RFC 7496 §4.3, `SCTP_PR_ASSOC_STATUS`).
     pub abandoned_unsent: u64,
-    /// Messages given up of which something was sent (RFC 7496 §4.3).
+    /// Messages abandoned after at least a part of them was sent (RFC 7496 §4.3).
     pub abandoned_sent: u64,
-    /// Chunks given up at their first missing report instead of waiting for fast retransmit (early discard).
+    /// Chunks abandoned at their first missing report instead of the last one needed for fast retransmit (early discard).
     pub early_discards: u64,
-    /// FORWARD-TSN chunks sent, repeats included (RFC 3758).
+    /// FORWARD-TSN chunks sent, retransmissions included (RFC 3758).
     pub forward_tsns_sent: u64,
-    /// FORWARD-TSN chunks received, those that came too late included.
+    /// FORWARD-TSN chunks received, including those that moved nothing.
     pub forward_tsns_received: u64,
-    /// Selective forward TSNs sent: notices of one message that will not be repeated.
+    /// Selective forward TSN chunks sent. Each notifies the receiver of a chunk that will not be retransmitted.
     pub selective_notices_sent: u64,
-    /// Selective forward TSNs received.
+    /// Selective forward TSN chunks received.
     pub selective_notices_received: u64,
-    /// Ordered messages that came after their stream had gone on without them.
+    /// Ordered messages that arrived after the receiver had delivered later messages of their stream without them.
     pub late_messages: u64,
-    /// Bytes of user data freed because the peer can no longer take them back, before they were cumulatively
-    /// acknowledged (NR-SACK).
+    /// Bytes of user data freed before they were cumulatively acknowledged, because the peer declared them non-renegable
+    /// (NR-SACK).
     pub freed_early_bytes: u64,
-    /// Acknowledgements that newly acknowledged something and left out chunks that the peer had declared non-renegable
-    /// (NR-SACK): an error of the peer. The chunks stay acknowledged.
+    /// NR-SACKs that newly acknowledged data and left out chunks which the peer had declared non-renegable: an error of the peer. The
+    /// chunks stay acknowledged.
     pub nr_sack_contradictions: u64,
-    /// Chunks that this side had gap-acknowledged and dropped again for want of room.
+    /// Chunks that this endpoint reneged on: acknowledged in a gap ack block and then dropped because the buffer was full.
     pub chunks_reneged: u64,
-    /// Packets with new data that came marked "congestion experienced" (CE), where ECN was negotiated.
+    /// Packets with new data that arrived marked "congestion experienced" (CE), if ECN was negotiated.
     pub ce_packets_received: u64,
-    /// ECNE chunks sent: reports of such packets, repeats included.
+    /// ECNE chunks sent, retransmissions included. They report packets that arrived marked.
     pub ecnes_sent: u64,
     /// ECNE chunks received.
     pub ecnes_received: u64,
     /// Heartbeats sent.
     pub heartbeats_sent: u64,
-    /// Probes for a larger path MTU sent (RFC 8899).
+    /// Path MTU probes sent (RFC 8899).
     pub mtu_probes_sent: u64,
-    /// Times that large packets seemed to vanish, and a path's packets became small again (RFC 8899 §4.3).
+    /// Black holes detected: large packets of a path were lost repeatedly, so the path's packet size was reduced (RFC 8899 §4.3).
     pub mtu_black_holes: u64,
-    /// Times the data moved to another path because one failed.
+    /// Failovers: data moved to another path because its path failed (RFC 9260 §8.2, RFC 7829).
     pub failovers: u64,
-    /// INITs from the peer that crossed our own or came later (RFC 9260 §5.2.1, §5.2.2).
+    /// INITs received from the peer while this association existed (RFC 9260 §5.2.1, §5.2.2).
     pub init_collisions: u64,
     /// Restarts of the peer (RFC 9260 §5.2.4 A).
     pub restarts: u64,
 }
 
-/// Readings of one path.
+/// Current values of one path.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct PathStats {
-    /// The path.
+    /// The number of the path.
     pub id: PathId,
-    /// The local address, if it is fixed.
+    /// The local address from which packets leave; `None` if the operating system chooses it.
     pub local: Option<IpAddr>,
-    /// The remote address and UDP port.
+    /// The remote address and UDP port (0 without encapsulation).
     pub remote: SocketAddr,
-    /// Active, inactive or unconfirmed.
+    /// Unconfirmed, active, potentially failed or inactive.
     pub state: PathState,
-    /// Whether new data goes here.
+    /// Whether this is the primary path, which new data takes while it is active (RFC 9260 §6.4).
     pub primary: bool,
-    /// Smoothed round-trip time, once measured.
+    /// The smoothed RTT (RFC 9260 §6.3.1); `None` before the first measurement.
     pub srtt: Option<Duration>,
-    /// Round-trip time variation.
+    /// The RTT variation (RFC 9260 §6.3.1).
     pub rttvar: Duration,
-    /// Retransmission timeout, back-off included.
+    /// The retransmission timeout, with its back-off (RFC 9260 §6.3.1, §6.3.3 E2).
     pub rto: Duration,
-    /// Congestion window in bytes.
+    /// The congestion window in bytes.
     pub cwnd: usize,
-    /// Bytes per second at which packets are spread in time; `None` if they leave as soon as the window lets them: RFC 9260's
-    /// algorithm, or no round-trip time is known yet.
+    /// The pacing rate in bytes per second. `None` if packets are not paced: with the algorithm of RFC 9260, or before the first RTT
+    /// measurement.
     pub pacing_rate: Option<u64>,
-    /// Slow start threshold in bytes; `usize::MAX` if the congestion control algorithm has none.
+    /// The slow start threshold in bytes; `usize::MAX` if the congestion control algorithm has none, or before the first reduction.
     pub ssthresh: usize,
-    /// Bytes in flight: whole DATA chunks, their headers and padding included, as `cwnd` counts (RFC 9260 §1.6).
+    /// Bytes in flight: whole DATA chunks, their headers and padding included, as `cwnd` counts (RFC 9260 §1.3).
     pub flight_size: usize,
     /// `partial_bytes_acked` (RFC 9260 §7.2.2); 0 if the congestion control algorithm has none.
     pub partial_bytes_acked: usize,
-    /// Largest IP packet in bytes.
+    /// The path MTU: the largest IP packet that is sent, in bytes.
     pub pmtu: u16,
-    /// Errors in a row.
+    /// Consecutive errors: the path's error counter (RFC 9260 §8.2).
     pub error_count: u32,
     /// T3-rtx expirations on this path.
     pub timeouts: u64,
-    /// Times that missing reports cut this path's congestion window.
+    /// How many times losses found by missing reports or RACK, not by T3-rtx, reduced this path's congestion window.
     pub fast_recoveries: u64,
-    /// Bytes of user data sent here, repeats included.
+    /// Bytes of user data sent on this path, retransmissions included.
     pub data_bytes_sent: u64,
-    /// DATA chunks sent here, repeats included.
+    /// DATA chunks sent on this path, retransmissions included.
     pub data_chunks_sent: u64,
-    /// Of these, repeats: of what this path lost, or another one.
+    /// Retransmissions sent on this path, of chunks that this path or another path had lost.
     pub chunks_retransmitted: u64,
-    /// Chunks sent here that missing reports or T3-rtx found lost.
+    /// Chunks sent on this path that missing reports, RACK or T3-rtx declared lost.
     pub chunks_lost: u64,
     /// ECN on this path.
     pub ecn: EcnPathStats,
 }
 
-/// Readings of ECN on one path.
+/// Current values of ECN on one path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct EcnPathStats {
-    /// Whether packets leave as ECN-capable.
+    /// Whether data packets leave as ECN-capable.
     pub state: EcnState,
     /// Packets that left as ECT(0).
     pub packets_sent: u64,
-    /// Marked packets that the peer reported. A peer that counts none, such as Linux, reports one for each of its ECNEs.
+    /// Marked packets that the peer reported. A peer that does not count them, such as Linux, reports one packet in each ECNE.
     pub packets_marked: u64,
-    /// Times that marks reduced the congestion window.
+    /// How many times marks reduced the congestion window.
     pub reductions: u64,
 }
 
-/// What goes beyond RFC 9260 and is in use: both ends offered it.
+/// The extensions negotiated: those beyond RFC 9260 that both endpoints offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Extensions {
-    /// FORWARD-TSN (RFC 3758): what was sent once may be given up. What was not sent yet may be without it.
+    /// FORWARD-TSN (RFC 3758): messages may be abandoned after they were sent. Before a message is sent, it may be abandoned
+    /// without FORWARD-TSN too.
     pub partial_reliability: bool,
     /// NR-SACK (draft-tuexen-tsvwg-sctp-multipath §4).
     pub nr_sack: bool,
     /// Selective forward TSN (Basto and Freitas, *SCTP extensions for time sensitive traffic*).
     pub selective_forward_tsn: bool,
-    /// I-DATA (RFC 8260): messages interleave.
+    /// I-DATA (RFC 8260): message interleaving.
     pub interleaving: bool,
     /// ECA-SCTP (Kim, Seo and Song): acknowledgements name transmissions.
     pub eca: bool,
-    /// ECN (draft-stewart-tsvwg-sctpecn): packets are marked instead of dropped.
+    /// ECN (draft-stewart-tsvwg-sctpecn): queues mark packets instead of dropping them.
     pub ecn: bool,
 }
 
-/// Readings of one association.
+/// Current values of one association.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct AssociationStats {
     /// Counters since set-up.
     pub counters: Counters,
-    /// What was agreed on at set-up; nothing before it is complete.
+    /// The extensions negotiated; all false before set-up is complete.
     pub extensions: Extensions,
-    /// A reading for each path.
+    /// The values of each path.
     pub paths: Vec<PathStats>,
-    /// Bytes given to `send` that have not been sent once.
+    /// Bytes given to `send` and not yet sent for the first time.
     pub queued_bytes: usize,
-    /// Bytes sent and not acknowledged.
+    /// Bytes of user data sent and not acknowledged, neither cumulatively nor as non-renegable.
     pub outstanding_bytes: usize,
-    /// Of these, what the peer acknowledged by gap blocks and could still take back. With NR-SACK none is, if the peer never
-    /// takes anything back.
+    /// Of `outstanding_bytes`, those that the peer acknowledged in gap ack blocks and may still renege on. 0 if NR-SACK is negotiated
+    /// and the peer never reneges.
     pub gap_acked_bytes: usize,
-    /// The peer's window as far as known, in bytes (RFC 9260 §6.2.1).
+    /// The peer's advertised receiver window less the bytes in flight (RFC 9260 §6.2.1), in bytes.
     pub peer_rwnd: usize,
-    /// The window this side advertises, in bytes.
+    /// The receiver window that this endpoint advertises, in bytes.
     pub a_rwnd: u32,
-    /// Bytes received that the application has not taken.
+    /// Bytes received that the application has not read.
     pub unread_bytes: usize,
 }
 
-/// Readings of one outbound stream.
+/// Current values of one outbound stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct StreamStats {
-    /// Bytes waiting for their first transmission.
+    /// Bytes that wait for their first transmission.
     pub queued_bytes: usize,
-    /// Messages waiting for their first transmission, one in the middle of it included.
+    /// Messages that wait for their first transmission, or whose transmission is not complete.
     pub queued_messages: usize,
-    /// Messages accepted since set-up.
+    /// Messages accepted by `send` since set-up.
     pub messages: u64,
-    /// Bytes accepted since set-up.
+    /// Bytes accepted by `send` since set-up.
     pub bytes: u64,
-    /// Messages that have left whole.
+    /// Messages whose last fragment was sent.
     pub messages_sent: u64,
-    /// Time from `send` to the first transmission of the last fragment: sum over the messages that have left.
+    /// The queue delay, from `send` to the first transmission of the last fragment: sum over the messages sent.
     pub queue_delay_total: Duration,
-    /// The longest of them.
+    /// The longest queue delay.
     pub queue_delay_max: Duration,
     /// Messages whose last fragment was acknowledged.
     pub messages_acknowledged: u64,
-    /// Time from the first transmission of the last fragment to its acknowledgement, repeats and the peer's delay of
-    /// acknowledgements included: sum over the messages acknowledged. What a message waits for here is in the queue delay, what
-    /// it waits for in the network, behind what left before it, is in this.
+    /// The network delay, from the first transmission of the last fragment to its acknowledgement: sum over the messages acknowledged.
+    /// It includes queues in the network, retransmissions and the peer's acknowledgement delay.
     pub network_delay_total: Duration,
-    /// The longest of them.
+    /// The longest network delay.
     pub network_delay_max: Duration,
 }
 
 impl StreamStats {
-    /// The mean queue delay, once a message has left.
+    /// The mean queue delay; `None` before a message was sent.
     #[must_use]
     pub fn queue_delay_mean(&self) -> Option<Duration> {
         mean(self.queue_delay_total, self.messages_sent)
     }
 
-    /// The mean network delay, once a message was acknowledged.
+    /// The mean network delay; `None` before a message was acknowledged.
     #[must_use]
     pub fn network_delay_mean(&self) -> Option<Duration> {
         mean(self.network_delay_total, self.messages_acknowledged)

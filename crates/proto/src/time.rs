@@ -1,11 +1,11 @@
-//! The time that the core is told: nanoseconds since an origin that the driver chose.
+//! The time type of the core: nanoseconds since an origin that the driver chose.
 
 use core::fmt;
 use core::ops::{Add, AddAssign};
 use core::time::Duration;
 
-/// A point in time, in nanoseconds since the driver's origin. The core never reads a clock; every mutator is
-/// given the current time, which must not run backwards.
+/// A point in time, in nanoseconds since the driver's origin. The core never reads a clock. Every method that depends on time is
+/// given the current time, which must never decrease.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(pub u64);
 
@@ -13,22 +13,22 @@ impl Timestamp {
     /// The driver's origin.
     pub const ZERO: Self = Self(0);
 
-    /// The end of time, some 584 years after the origin.
+    /// The last point in time, 584 years after the origin.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// The time that passed since `earlier`; zero if `earlier` is later.
+    /// The time since `earlier`; zero if `earlier` is later.
     #[must_use]
     pub fn saturating_duration_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// The point so long before; the origin if that is later.
+    /// The point in time earlier by `duration`; the origin if that would be before the origin.
     pub(crate) fn before(self, duration: Duration) -> Self {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         Self(self.0.saturating_sub(nanos))
     }
 
-    /// A point in time given in milliseconds since the origin.
+    /// The point in time so many milliseconds after the origin.
     #[must_use]
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis * 1_000_000)
@@ -44,7 +44,7 @@ impl Timestamp {
 impl Add<Duration> for Timestamp {
     type Output = Self;
 
-    /// Saturates at [`Timestamp::MAX`] rather than to wrap.
+    /// Saturates at [`Timestamp::MAX`].
     fn add(self, duration: Duration) -> Self {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         Self(self.0.saturating_add(nanos))

@@ -27,7 +27,7 @@ enum CookieAction {
     Restart,
     /// B: both endpoints set up at once.
     Collision,
-    /// D: the same set-up again.
+    /// D: a retransmission of the COOKIE ECHO that set up the association.
     Duplicate,
     /// C, and combinations that the table does not show.
     Discard,
@@ -48,9 +48,9 @@ impl Identity {
     }
 }
 
-/// The addresses that an INIT from `source` would add, as address parameters.
+/// The addresses that an INIT from `source` would add to the association, as address parameters.
 fn added_addresses(paths: &Paths, peer: &PeerInit, source: IpAddr, max_paths: usize) -> Bytes {
-    // As many as an answer would take into its cookie; the source is one of them.
+    // As many as the state cookie would hold; the source is one of them.
     let most = max_paths.saturating_sub(1);
     let listed = peer
         .addresses
@@ -71,9 +71,9 @@ fn added_addresses(paths: &Paths, peer: &PeerInit, source: IpAddr, max_paths: us
 impl Association {
     /// An INIT for an association that exists (§5.2.1, §5.2.2).
     pub(super) fn on_init(&mut self, now: Timestamp, inbound: &Inbound, init: &Init) {
-        // §5.2.1 rule 1: the INIT ACK in COOKIE-WAIT has the tag by which this side will know its peer. It goes to the address
-        // that the application named, as if it had been asked for from there: a peer with several addresses gets it, and
-        // nobody else learns the tag.
+        // §5.2.1 rule 1: the INIT ACK in COOKIE-WAIT contains the tag by which this endpoint will recognise its peer. It goes to the
+        // address that the application named, as if the INIT had come from there: a peer with several addresses receives it, and no other
+        // host learns the tag.
         let mut inbound = inbound.clone();
         let first = self.paths.path(PathId(0));
         let elsewhere = inbound.remote.ip() != first.remote.ip();
@@ -91,7 +91,7 @@ impl Association {
             }
         };
         match self.state.kind() {
-            // §9.2: the SHUTDOWN ACK is sent again, the INIT is discarded.
+            // §9.2: the SHUTDOWN ACK is retransmitted, the INIT is discarded.
             AssociationState::ShutdownAckSent => {
                 self.send_shutdown_chunk(now);
                 return;
@@ -121,7 +121,7 @@ impl Association {
         self.control.reply(reply(inbound, init.initiate_tag, &[init_ack]));
     }
 
-    /// A COOKIE ECHO for an association that exists (§5.2.4). Returns whether the chunks bundled behind it are handled.
+    /// A COOKIE ECHO for an association that exists (§5.2.4). Returns whether the chunks bundled after it are to be handled.
     pub(super) fn on_cookie_echo(&mut self, now: Timestamp, inbound: &Inbound, cookie: &Bytes) -> bool {
         let cookie = match self.mint.open(now, inbound.packet.header, cookie) {
             Ok(cookie) => cookie,
@@ -161,7 +161,7 @@ impl Association {
         }
     }
 
-    /// Action A: as if an ABORT had come and then a new COOKIE ECHO.
+    /// Action A (restart): as if an ABORT had arrived and then a new COOKIE ECHO.
     fn on_restart(&mut self, now: Timestamp, inbound: &Inbound, cookie: &StateCookie) -> bool {
         if self.state.has_finished() {
             self.send_shutdown_chunk(now);
@@ -179,10 +179,10 @@ impl Association {
         });
         self.identity.local_tag = cookie.local_tag;
         self.identity.local_initial_tsn = cookie.local_initial_tsn;
-        // Cookies that were made before are of an association that is no more.
+        // Cookies made before the restart belong to an association that no longer exists.
         self.identity.tie_tags = TieTags::new(&mut self.random);
         self.ending.on_restart();
-        // §5.2.4 A: congestion control begins anew, on every path; the path in use is known to work.
+        // §5.2.4 A: congestion control begins again on every path; the path in use is known to work.
         let local = set_up_address(&self.config, inbound, remote.ip());
         let seed = u64::from(self.identity.local_tag.0);
         let paths = Paths::new(local, remote, &self.config, now, seed);

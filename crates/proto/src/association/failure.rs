@@ -84,9 +84,9 @@ impl Association {
         self.close(reason);
     }
 
-    /// Ends the association after a panic in its code, which may have left any part in an inconsistent state. All data that waits
-    /// to be sent or read is dropped, the peer is sent an ABORT, and the application gets [`CloseReason::InternalError`]. A
-    /// driver that catches panics calls this once, and then treats the association as any that has ended.
+    /// Ends the association after a panic in its code, which may have left any part in an inconsistent state. All data that waits to be
+    /// sent or read is dropped, the peer is sent an ABORT, and the application gets [`CloseReason::InternalError`]. A driver that catches
+    /// panics calls this once, and then handles the association like any other that has ended.
     pub fn fail(&mut self) {
         self.exhausted = None;
         let config = &self.config;
@@ -95,7 +95,7 @@ impl Association {
         self.control = ControlQueue::default();
         self.notices = Notices::new();
         self.ending.stop();
-        // The first path exists whatever the panic interrupted.
+        // The first path exists whatever step the panic interrupted.
         self.paths.last_arrival = PathId(0);
         self.paths.set_primary(PathId(0));
         let was_closed = self.state.is_closed();

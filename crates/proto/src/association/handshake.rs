@@ -1,4 +1,5 @@
-//! Set-up (RFC 9260 §5.1): the requests of the initiating endpoint, and the adoption of the negotiated values by both.
+//! Association set-up, the four-way handshake (RFC 9260 §5.1): INIT and COOKIE ECHO with T1-init and T1-cookie; adoption of the negotiated
+//! values; stale cookies (§5.2.6).
 
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
@@ -27,10 +28,10 @@ use crate::stats::Counters;
 use crate::time::Timestamp;
 use crate::transmit::Sender;
 
-/// Times that a stale cookie is renewed before set-up fails (§5.2.6).
+/// How many times a stale cookie is renewed before set-up fails (§5.2.6).
 const MOST_STALE: u32 = 2;
 
-/// What the parts of an association are made from.
+/// The values from which a new association is built.
 pub(crate) struct Blueprint {
     pub(crate) config: Arc<Config>,
     pub(crate) random: Random,
@@ -42,7 +43,7 @@ pub(crate) struct Blueprint {
 }
 
 impl Blueprint {
-    /// An association in CLOSED with these names of its own.
+    /// Builds an association in state CLOSED with its own tag and Initial TSN.
     fn build(mut self, now: Timestamp, local_tag: VerificationTag, local_initial_tsn: Tsn) -> Association {
         let tie_tags = TieTags::new(&mut self.random);
         Association {
@@ -79,23 +80,23 @@ impl Blueprint {
     }
 }
 
-/// COOKIE-WAIT: the INIT that waits for its answer.
+/// COOKIE-WAIT: an INIT was sent and waits for the INIT ACK.
 #[derive(Debug)]
 pub(crate) struct SetUp {
-    /// As it was sent, to be retransmitted, and sent again with a longer cookie preservative.
+    /// The INIT as sent, for retransmission, or for a new INIT with a longer cookie preservative.
     init: Init,
     /// T1-init.
     pub(super) request: Request,
-    /// Times the peer said that its cookie is stale (§5.2.6).
+    /// How many times the peer reported a stale cookie (§5.2.6).
     stale: u32,
 }
 
-/// COOKIE-ECHOED: the COOKIE ECHO that waits for its answer.
+/// COOKIE-ECHOED: a COOKIE ECHO was sent and waits for the COOKIE ACK.
 #[derive(Debug)]
 pub(crate) struct CookieEchoed {
     init: Init,
     cookie: Bytes,
-    /// Parameters of the INIT ACK that the peer is told were not recognised, whole (§5.1, §3.2.2).
+    /// Parameters of the INIT ACK to be reported to the peer as unrecognized, complete (§5.1, §3.2.2).
     unrecognized: Vec<Bytes>,
     /// T1-cookie.
     pub(super) request: Request,
@@ -111,7 +112,7 @@ impl SetUp {
         }
     }
 
-    /// An INIT ACK brought this cookie.
+    /// An INIT ACK arrived with this cookie.
     fn echo(self, cookie: Bytes, unrecognized: Vec<Bytes>, config: &Config) -> CookieEchoed {
         CookieEchoed {
             init: self.init,
@@ -124,8 +125,8 @@ impl SetUp {
 }
 
 impl CookieEchoed {
-    /// Where the next COOKIE ECHO goes: to another address of the peer each time if a heartbeat fits beside it (§5.4), else to
-    /// the one that the application named.
+    /// The path of the next COOKIE ECHO: each time another address of the peer if a heartbeat fits into the packet (§5.4), otherwise the
+    /// address that the application named.
     pub(super) fn path(&self, paths: &Paths) -> PathId {
         let path = PathId((self.request.retransmissions() as usize % paths.len()) as u8);
         let room = paths.path(path).pmtu.max_data();
@@ -133,7 +134,7 @@ impl CookieEchoed {
         if fits { path } else { PathId(0) }
     }
 
-    /// The ERROR that goes with a COOKIE ECHO, if the INIT ACK had parameters that are to be reported.
+    /// The ERROR that accompanies a COOKIE ECHO, if the INIT ACK had parameters to be reported.
     fn errors(&self) -> Option<Chunk> {
         let causes = self.unrecognized.iter().cloned();
         let causes: Vec<_> = causes.map(Cause::UnrecognizedParameters).collect();
@@ -144,8 +145,7 @@ impl CookieEchoed {
         })
     }
 
-    /// The cookie expired this long before it arrived (§5.2.6): a new INIT asks for a longer lifetime, by that time and one second
-    /// more.
+    /// The cookie had expired by this time when it arrived (§5.2.6): a new INIT asks for a lifetime longer by that time and one second.
     fn on_stale(self, staleness_us: u32, config: &Config) -> SetUp {
         let wanted = Duration::from_micros(staleness_us.into()).min(Duration::from_secs(60));
         let more = wanted + Duration::from_secs(1);
@@ -172,8 +172,8 @@ impl Association {
         association
     }
 
-    /// A peer returned a valid cookie of ours and there is no association with it yet (§5.1 D): answers the packet that brought
-    /// the cookie, and handles the chunks bundled behind it.
+    /// A peer returned a valid cookie of this endpoint and no association with it exists yet (§5.1 D): answers the packet that brought the
+    /// cookie, and handles the chunks bundled after it.
     pub(crate) fn accept(now: Timestamp, plan: Blueprint, cookie: &StateCookie, inbound: &Inbound) -> Self {
         let mut association = plan.build(now, cookie.local_tag, cookie.local_initial_tsn);
         association.adopt(now, &cookie.negotiated());
@@ -186,7 +186,7 @@ impl Association {
         association
     }
 
-    /// Answers a COOKIE ECHO where it came from (§6.4), with a heartbeat if that address is not confirmed yet (§5.4).
+    /// Sends a COOKIE ACK to the source of the COOKIE ECHO (§6.4), with a heartbeat if that address is not confirmed yet (§5.4).
     pub(super) fn send_cookie_ack(&mut self, now: Timestamp, inbound: &Inbound) {
         let path = self.paths.find(inbound.local, inbound.remote.ip());
         let path = path.unwrap_or(PathId(0));
@@ -196,8 +196,8 @@ impl Association {
         }
     }
 
-    /// Gives every part of the association what set-up has negotiated. If data has left already, as beside a COOKIE ECHO that
-    /// was stale, it goes on as it began: in the same kind of chunk.
+    /// Gives every part of the association the values negotiated at set-up. If data was sent before, with a COOKIE ECHO that was
+    /// stale, data continues in the same chunk type.
     pub(super) fn adopt(&mut self, now: Timestamp, negotiated: &Negotiated<'_>) {
         let mut capabilities = negotiated.capabilities;
         if !self.sender.outstanding.is_empty() && capabilities.data_format() != self.sender.queue.format() {
@@ -255,7 +255,7 @@ impl Association {
         }
     }
 
-    /// An INIT ACK came (§5.1 C).
+    /// An INIT ACK arrived (§5.1 C).
     pub(super) fn on_init_ack(&mut self, now: Timestamp, inbound: &Inbound, init_ack: &InitAck) {
         // In any other state the INIT ACK is old or a duplicate (§5.2.3).
         if !matches!(self.state, State::CookieWait(_)) {
@@ -290,8 +290,8 @@ impl Association {
         self.send_set_up_chunk(now);
     }
 
-    /// COMMUNICATION UP: the first path is confirmed, being the application's choice or where the INIT ACK went to; the
-    /// others are probed (§5.4).
+    /// COMMUNICATION UP: the first path is confirmed, because the application named its address or the INIT ACK went there; the other
+    /// paths are probed (§5.4).
     pub(super) fn become_established(&mut self, now: Timestamp) {
         let previous = core::mem::replace(&mut self.state, State::Established);
         self.error_count = 0;
@@ -306,7 +306,7 @@ impl Association {
             let path = PathId(index as u8);
             if self.paths.path(path).state == PathState::Unconfirmed {
                 let heartbeat = &mut self.paths.path_mut(path).heartbeat;
-                // A heartbeat that was sent beside a COOKIE ECHO has its own time to be answered.
+                // A heartbeat that was sent with the COOKIE ECHO keeps its own timeout.
                 if heartbeat.pending.is_none() {
                     heartbeat.due = Some(now);
                 }
@@ -334,7 +334,7 @@ impl Association {
             let set_up = echoed.on_stale(staleness_us, &self.config);
             self.state = State::CookieWait(Box::new(set_up));
         }
-        // The peer discarded the data that was bundled with the old cookie.
+        // The peer discarded the data that was bundled with the stale cookie.
         self.identity.peer_tag = VerificationTag(0);
         self.sending(now, Sender::requeue_outstanding);
         self.send_set_up_chunk(now);

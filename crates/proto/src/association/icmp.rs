@@ -7,15 +7,15 @@ use crate::icmp::{IcmpKind, IcmpMessage};
 use crate::path::{Path, PathId, PathState};
 use crate::time::Timestamp;
 
-/// The least MTU of an IPv6 link (RFC 8200 §5). A smaller MTU in a *Packet Too Big* message is ignored (RFC 8899 §4.6.1).
+/// The minimum MTU of an IPv6 link (RFC 8200 §5). A smaller MTU in a *Packet Too Big* message is ignored (RFC 8899 §4.6.1).
 const IPV6_MIN_MTU: u16 = 1280;
 
-/// What the quoted packet proves (ICMP6).
+/// The proof in the quoted packet that its sender saw a packet of this association (ICMP6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Quoted {
-    /// It has the peer's verification tag.
+    /// The quote has the peer's verification tag.
     PeerTag,
-    /// It begins with an INIT that has this side's tag as its Initiate Tag.
+    /// The quote begins with an INIT that has this endpoint's tag as its Initiate Tag.
     Init,
 }
 
@@ -25,7 +25,7 @@ impl Quoted {
         let in_cookie_wait = matches!(state, State::CookieWait(_));
         match self {
             Self::Init => in_cookie_wait,
-            // Set-up has no confirmed path, but the first one is the one that the application named.
+            // Before set-up is complete no path is confirmed, but the application named the address of the first path.
             Self::PeerTag => {
                 path.state != PathState::Unconfirmed || (state.is_setting_up() && path.id == PathId(0))
             }
@@ -34,7 +34,7 @@ impl Quoted {
 }
 
 impl Identity {
-    /// ICMP6. Tag 0 stands for no tag: only an INIT has it, and is known by its Initiate Tag.
+    /// ICMP6. An INIT has tag 0 and is recognised by its Initiate Tag; in other packets tag 0 proves nothing.
     fn quoted_by(&self, message: &IcmpMessage) -> Option<Quoted> {
         let header = message.header()?;
         let ports = (header.source_port, header.destination_port);
@@ -50,17 +50,18 @@ impl Identity {
 }
 
 impl Association {
-    /// Handles an ICMP message that [`crate::Endpoint::route_icmp`] said is for this association. It does nothing unless the
-    /// quote proves that its sender saw a packet of this association: the peer's verification tag, or, in an INIT, this
-    /// side's Initiate Tag (ICMP6). Its work is constant.
+    /// Handles an ICMP message that [`crate::Endpoint::route_icmp`] routed to this association. The message has no effect unless its quote
+    /// proves that its sender saw a packet of this association: the quote must have the peer's verification tag or, in an INIT, this
+    /// endpoint's Initiate Tag (ICMP6). The cost is constant.
     ///
-    /// * *Protocol unreachable* ends the association as an ABORT would (ICMP8, [`CloseReason::ProtocolUnreachable`]), unless the
-    ///   address is one that the peer listed and that is not confirmed yet: nothing but the peer's word says that this
-    ///   address is the peer's.
-    /// * *Port unreachable* over UDP does the same (RFC 6951 §5.5) if this side began the association. The peer of one that
-    ///   was accepted may be behind an address translator: one that has forgotten its mapping answers so too, and the peer's
-    ///   next packet moves the UDP port (RFC 6951 §5.4). Timers tell whether the peer is gone.
-    /// * *Packet too big* is what [`PathError::TooLarge`] is (ICMP7).
+    /// * *Protocol unreachable* ends the association as an ABORT would (ICMP8, [`CloseReason::ProtocolUnreachable`]), unless the peer
+    ///   merely
+    ///   listed the address and no heartbeat has confirmed it: such an address may belong to another host.
+    /// * *Port unreachable* over UDP does the same (RFC 6951 §5.5) if this endpoint began the association. If the peer began it, the peer
+    ///   may
+    ///   be behind an address translator, which answers in this way after it has forgotten its mapping; the peer's next packet then moves
+    ///   the UDP port (RFC 6951 §5.4). In that case timers decide whether the peer is gone.
+    /// * *Packet too big* has the effect of [`PathError::TooLarge`] (ICMP7).
     pub fn handle_icmp(&mut self, now: Timestamp, message: &IcmpMessage) {
         self.exhausted = None;
         if self.state.is_closed() {

@@ -1,4 +1,4 @@
-//! What names an association in packets, and what a packet proves by it (RFC 9260 §8.5, §8.5.1).
+//! Verification tags and ports of an association, and the verification of received packets by them (RFC 9260 §8.5, §8.5.1).
 
 use anabranch_wire::chunk::{Chunk, RawChunk, kind};
 use anabranch_wire::packet::CommonHeader;
@@ -10,15 +10,15 @@ use crate::negotiation::TieTags;
 use crate::path::Path;
 use crate::transmit::write_packet;
 
-/// Ports, verification tags, and the Tie-Tags that stand for the tags in cookies.
+/// Ports, verification tags, and the Tie-Tags that represent the verification tags in cookies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Identity {
     pub(crate) local_port: u16,
     pub(crate) remote_port: u16,
     pub(crate) local_tag: VerificationTag,
-    /// 0 until it is known.
+    /// 0 before it is known.
     pub(crate) peer_tag: VerificationTag,
-    /// Stand for the tags in cookies (§5.2.2).
+    /// Represent the verification tags in cookies (§5.2.2).
     pub(crate) tie_tags: TieTags,
     pub(crate) local_initial_tsn: Tsn,
 }
@@ -60,7 +60,7 @@ impl Identity {
         }
     }
 
-    /// A packet with one chunk, which may leave though the association is over.
+    /// A packet with one chunk, which may be sent after the association has ended.
     pub(super) fn last_packet(&self, path: &Path, chunk: Chunk) -> Reply {
         Reply {
             source: path.local,

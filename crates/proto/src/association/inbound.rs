@@ -1,4 +1,4 @@
-//! A packet that came in (RFC 9260 §6.10, §8.5.1): whether it may be for this association, and one call for each chunk.
+//! A received packet: verification (RFC 9260 §8.5.1), and the chunks in their order (§6.10), with one call for each chunk type.
 
 use core::ops::ControlFlow;
 
@@ -20,20 +20,20 @@ use crate::receive::{Fragment, Receiver, Verdict};
 use crate::send::DataFormat;
 use crate::time::Timestamp;
 
-/// Notes about the chunks of one packet, for after the last one.
+/// Facts about the chunks of one packet that are needed after its last chunk.
 #[derive(Default)]
 struct PacketNotes {
-    /// It held DATA.
+    /// The packet had DATA.
     data: bool,
-    /// The peer asks for an answer at once (RFC 7053).
+    /// The peer asks for an acknowledgement at once (I bit, RFC 7053).
     immediate: bool,
-    /// The lowest TSN of its new data: the first, since chunks are in the order of TSNs (§6.10).
+    /// The lowest TSN of its new data: that of the first chunk, because chunks are in the order of TSNs (§6.10).
     new: Option<Tsn>,
-    /// Bytes of the control chunks that answer it.
+    /// Bytes of the control chunks queued in answer.
     answered: usize,
 }
 
-/// The transmission that carried a chunk, and where that is to be acknowledged.
+/// The transmission that carried a chunk, and the requested path of its acknowledgement (ECA-SCTP).
 type Carried = (PathSequence, AckPolicy);
 
 /// Whether the next chunk of the packet is handled too.
@@ -42,7 +42,7 @@ type Onward = ControlFlow<()>;
 /// A chunk of user data as it arrived.
 struct Arrival {
     fragment: Fragment,
-    /// The peer asks for an answer at once (RFC 7053).
+    /// The peer asks for an acknowledgement at once (I bit, RFC 7053).
     immediate: bool,
     carried: Option<Carried>,
 }
@@ -90,7 +90,7 @@ impl Arrival {
 }
 
 impl Association {
-    /// Handles a packet that [`crate::Endpoint::handle_datagram`] said to deliver.
+    /// Handles a packet for which [`crate::Endpoint::handle_datagram`] returned [`crate::Handling::Deliver`].
     pub fn handle_packet(&mut self, now: Timestamp, inbound: Inbound) {
         self.exhausted = None;
         if self.state.is_closed() {
@@ -118,7 +118,7 @@ impl Association {
         self.after_input(now);
     }
 
-    /// Handles the chunks of a packet, but for the first `skip`.
+    /// Handles the chunks of a packet, without the first `skip`.
     pub(super) fn on_chunks(&mut self, now: Timestamp, inbound: &Inbound, skip: usize) {
         let mut notes = PacketNotes::default();
         // A chunk that is cut off or has no length ends the packet (§6.10).
@@ -151,7 +151,7 @@ impl Association {
         raw: &RawChunk,
         notes: &mut PacketNotes,
     ) -> Onward {
-        // Nearly all chunks are of these kinds, and smaller than the largest that `Chunk` has room for.
+        // Nearly all chunks are of these types, which are smaller than the largest variant of `Chunk`.
         let read = match raw.kind {
             kind::DATA | kind::I_DATA if self.state.takes_data() && self.capabilities.rule_out(raw.kind) => {
                 self.abort_for_violation("DATA where messages interleave, or I-DATA where they do not");
@@ -205,16 +205,15 @@ impl Association {
         notes: &mut PacketNotes,
     ) -> Onward {
         match chunk {
-            // §8.3: every HEARTBEAT is answered, where it came from, though that address may not be confirmed (§5.4). The answer
-            // is as long as the HEARTBEAT, and no more of them wait than the queue of control chunks takes, so several
-            // packets may leave.
+            // §8.3: every HEARTBEAT is answered to its source, even if that address is not confirmed (§5.4). The HEARTBEAT ACK is as long
+            // as the HEARTBEAT, and the queue of control chunks limits how many wait, so that several packets may leave.
             Chunk::Heartbeat(heartbeat) => {
                 if self.identity.knows_peer() {
                     let ack = Chunk::HeartbeatAck(HeartbeatAck::answering(heartbeat));
                     self.control.push(self.paths.last_arrival, ack);
                 }
             }
-            // One without information answers nothing that was asked (§8.3).
+            // A HEARTBEAT ACK without information answers no HEARTBEAT of this endpoint (§8.3).
             Chunk::HeartbeatAck(ack) => {
                 if let Some(info) = ack.info() {
                     self.on_heartbeat_ack(now, &info);
@@ -234,7 +233,7 @@ impl Association {
                 if !self.on_cookie_echo(now, inbound, &echo.cookie) {
                     return Onward::Break(());
                 }
-                // A restart may have given this side the tag of the packet.
+                // A restart may have given this endpoint the tag of the packet.
                 if self.identity.is_proven(inbound) {
                     self.paths.on_arrival(inbound);
                 }
@@ -328,13 +327,13 @@ impl Association {
                 }
             }
             Chunk::Cwr(cwr) => self.sender.on_cwr(self.paths.last_arrival, &cwr),
-            // A chunk type that was not negotiated is unknown, even if this side could read it (§3.2).
+            // A chunk type that was not negotiated is unknown, even if this endpoint could read it (§3.2).
             _ => return self.on_unknown(raw, notes),
         }
         Onward::Continue(())
     }
 
-    /// DATA or I-DATA came, as they are or in E-DATA or E-I-DATA.
+    /// DATA or I-DATA arrived, alone or in E-DATA or E-I-DATA.
     fn on_data(&mut self, arrival: Arrival, notes: &mut PacketNotes) {
         let Arrival {
             fragment,
@@ -373,7 +372,7 @@ impl Association {
         self.counters.chunks_reneged = self.receiver.reneged();
     }
 
-    /// A FORWARD-TSN (RFC 3758 §3.6) or I-FORWARD-TSN (RFC 8260 §2.3.1) came: acknowledged by the same rules as DATA.
+    /// A FORWARD-TSN (RFC 3758 §3.6) or I-FORWARD-TSN (RFC 8260 §2.3.1) arrived: acknowledged by the same rules as DATA.
     fn on_forward(
         &mut self,
         notes: &mut PacketNotes,
@@ -407,7 +406,7 @@ impl Association {
             .on_selective_forward(notice.tsn, notice.stream, number);
     }
 
-    /// An ERROR came (§3.3.10): set-up may depend on one cause, the application is told of all.
+    /// An ERROR arrived (§3.3.10): one cause concerns set-up; all causes are reported to the application.
     fn on_error(&mut self, now: Timestamp, error: &ErrorChunk) {
         for cause in error.causes.iter() {
             if let Ok(Cause::StaleCookie { staleness_us }) = cause {
@@ -419,8 +418,8 @@ impl Association {
         }
     }
 
-    /// Queues an answer to a chunk of this packet. All of them leave in one packet: what would need a second one is not
-    /// said (§12.4). Nothing is said to a peer whose tag is not known yet.
+    /// Queues an answer to a chunk of this packet. All answers to a packet leave in one packet; answers that would need a second one are
+    /// dropped (§12.4). A peer whose tag is not known yet gets no answer.
     fn answer(&mut self, chunk: Chunk, notes: &mut PacketNotes) {
         let to = self.paths.answer_path();
         let room = self.paths.path(to).pmtu.max_packet() - COMMON_HEADER_LEN;
@@ -431,7 +430,7 @@ impl Association {
         }
     }
 
-    /// A chunk of a known type is malformed. A packet without this side's tag, as with an INIT, may come from any host: no ABORT.
+    /// A chunk of a known type is malformed. A packet without this endpoint's tag, such as an INIT, may come from any host: no ABORT.
     fn on_malformed(&mut self, inbound: &Inbound, error: ChunkError) -> Onward {
         match error {
             _ if !self.identity.is_proven(inbound) => {}
@@ -444,7 +443,7 @@ impl Association {
         Onward::Break(())
     }
 
-    /// §3.2: the two high-order bits of the type tell.
+    /// Handles a chunk of unknown type as the two high-order bits of the type demand (§3.2).
     fn on_unknown(&mut self, raw: &RawChunk, notes: &mut PacketNotes) -> Onward {
         let (report, stop) = match unknown_chunk_action(raw.kind) {
             UnknownAction::Discard { report } => (report, true),

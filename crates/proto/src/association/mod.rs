@@ -1,5 +1,6 @@
-//! One association (RFC 9260 §4): what it owns, and the order in which its parts are called. Decisions are made in the
-//! parts; the methods here are sorted as a caller meets them. Packets arrive in `inbound.rs`, timers expire in `timeout.rs`.
+//! One association (RFC 9260 §4): its parts, and the order in which they are called. The parts make the decisions; the methods here are in
+//! the order in which a caller needs them. Received packets are handled in `inbound.rs` (§8.5.1, §6.10), timers in `timeout.rs`, set-up in
+//! `handshake.rs` (§5.1) and `collision.rs` (§5.2), shutdown in `shutdown.rs` (§9.2), failure in `failure.rs` (§8.1, §8.2).
 
 mod collision;
 mod failure;
@@ -42,16 +43,16 @@ use notices::Notices;
 use shutdown::Ending;
 use state::State;
 
-/// What may be handed to the network in one go: see [`Association::burst_limit`].
+/// The length of one burst to hand to the network: see [`Association::burst_limit`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BurstLimit {
-    /// Full datagrams, at least one.
+    /// Full datagrams, at least 1.
     pub datagrams: usize,
-    /// The same in bytes.
+    /// The same length in bytes.
     pub bytes: usize,
 }
 
-/// As much of an application's reason as travels in an ABORT.
+/// The most bytes of an application's reason that an ABORT carries.
 const MOST_REASON: usize = 1024;
 
 /// One association with a peer.
@@ -62,7 +63,7 @@ pub struct Association {
     mint: CookieMint,
     identity: Identity,
     state: State,
-    /// This endpoint sent the INIT, to a UDP port that its application named.
+    /// Whether this endpoint sent the INIT, to a UDP port that its application named.
     initiated: bool,
     capabilities: Capabilities,
     paths: Paths,
@@ -70,22 +71,21 @@ pub struct Association {
     receiver: Receiver,
     control: ControlQueue,
     ending: Ending,
-    /// Errors in a row over all paths (§8.1).
+    /// The association's error counter: consecutive errors over all paths (§8.1).
     error_count: u32,
     notices: Notices,
     counters: Counters,
-    /// When nothing was found to be sent. As long as neither the time nor anything else changes, nothing would be found again:
-    /// every method that changes anything forgets this.
+    /// When nothing was found to send. Nothing would be found again until the time or anything else changes: every method that changes the
+    /// association resets this.
     exhausted: Option<Timestamp>,
 }
 
 /// Sending, receiving, ending.
 impl Association {
-    /// Gives a whole message to a stream. It is taken in any state before a shutdown; before set-up is complete it
-    /// waits.
+    /// Gives a whole message to a stream. Messages are accepted in any state before a shutdown; before set-up is complete they wait.
     ///
     /// # Errors
-    /// See [`SendError`]; nothing was taken then.
+    /// See [`SendError`]; the message was not accepted then.
     pub fn send(
         &mut self,
         now: Timestamp,
@@ -96,12 +96,13 @@ impl Association {
         self.accept_message(now, stream, message, options, false, true)
     }
 
-    /// Gives a part of a message to a stream: the first begins a message, the one with `end` ends it (explicit end
-    /// of record, RFC 6458 §8.1.26). Options count from the first part. Until the message is ended, no other can
-    /// leave; a message that is begun may be ended during a shutdown, which waits for it.
+    /// Gives a part of a message to a stream (explicit end of record, RFC 6458 §8.1.26). The first part begins the message, the part with
+    /// `end` ends it. The options of the first part count. Until the message has ended, later messages of the
+    /// stream wait. With first come, first served, or once a fragment has left without message interleaving, the messages of all streams
+    /// wait. A message that has begun may be ended during a shutdown, which waits for its end.
     ///
     /// # Errors
-    /// See [`SendError`]; the part was not taken then. An ending part may be empty unless it is the only one.
+    /// See [`SendError`]; the part was not accepted then. The last part may be empty unless it is the only one.
     pub fn send_part(
         &mut self,
         now: Timestamp,
@@ -156,13 +157,13 @@ impl Association {
         Ok(id)
     }
 
-    /// Whether the send buffer has room: [`Association::send`] then takes a message of whatever length.
+    /// Whether the send buffer is not full: [`Association::send`] then accepts a message of any length up to the limit.
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.sender.has_room()
     }
 
-    /// The next message, or part of one. Taking it opens the receive window, so drain the association after.
+    /// The next message, or part of a message, if there is one. Reading opens the receive window, so drain the association afterwards.
     pub fn recv(&mut self, now: Timestamp) -> Option<MessagePart> {
         let part = self.receiver.recv(now);
         if self.receiver.window_update_due() {
@@ -176,14 +177,14 @@ impl Association {
         part
     }
 
-    /// Ends the association at once (ABORT, RFC 9260 §9.1). `reason` travels to the peer; at most 1,024 bytes of it.
+    /// Ends the association at once (ABORT, RFC 9260 §9.1). The peer receives the first 1,024 bytes of `reason`.
     pub fn abort(&mut self, _now: Timestamp, reason: Bytes) {
         self.exhausted = None;
         let reason = reason.slice(..reason.len().min(MOST_REASON));
         self.abort_with(Cause::UserInitiatedAbort(reason), CloseReason::Aborted);
     }
 
-    /// Ends the association at once because this side has no room for it: the peer's ABORT has the cause Out of Resource
+    /// Ends the association at once because this endpoint has not enough resources for it: the ABORT has the cause Out of Resource
     /// (RFC 9260 §3.3.10.4).
     pub fn refuse(&mut self, _now: Timestamp) {
         self.exhausted = None;
@@ -191,9 +192,9 @@ impl Association {
     }
 }
 
-/// What follows from input.
+/// Consequences of input.
 impl Association {
-    /// Lets the data sender work, and applies what happened there.
+    /// Runs a step of the data sender, and applies its effects on the association.
     fn sending<R>(&mut self, now: Timestamp, work: impl FnOnce(&mut Sender, &mut Cx<'_>) -> R) -> R {
         let (assembler, mut cx) = self.parts(now);
         let result = work(assembler.sender, &mut cx);
@@ -201,7 +202,7 @@ impl Association {
         result
     }
 
-    /// The parts that data goes through, and what they are given.
+    /// The parts that handle data, and the context that they are given.
     #[inline(always)]
     fn parts(&mut self, now: Timestamp) -> (Assembler<'_>, Cx<'_>) {
         let assembler = Assembler {
@@ -233,7 +234,7 @@ impl Association {
         }
     }
 
-    /// Tells what happened in the data sender, which is seldom anything.
+    /// Applies the events in the data sender; usually there are none.
     #[cold]
     fn pass_on(&mut self) {
         self.exhausted = None;
@@ -249,13 +250,14 @@ impl Association {
         }
     }
 
-    /// The peer broke the protocol beyond repair: ABORT with the cause Protocol Violation (§3.3.10.13).
+    /// The peer violated the protocol: ABORT with the cause Protocol Violation (§3.3.10.13).
     fn abort_for_violation(&mut self, what: &'static str) {
         let cause = Cause::ProtocolViolation(Bytes::from_static(what.as_bytes()));
         self.abort_with(cause, CloseReason::ProtocolViolation(what));
     }
 
-    /// What any input may have made possible: the next step of a shutdown, room to send, something to read.
+    /// Called after any input: the next step of a shutdown, and the events of a send buffer that is no longer full and of readable
+    /// messages.
     fn after_input(&mut self, now: Timestamp) {
         self.advance_shutdown(now);
         let writable = self.notices.wants_writable()
@@ -263,7 +265,7 @@ impl Association {
             && self.state.begins_messages()
             && !self.ending.is_asked();
         self.notices.on_input(self.receiver.is_readable(), writable);
-        // An end that leaves messages behind empties both, and nothing follows `Closed`.
+        // If the association ended with messages left, both queues are empty, but no event may follow `Closed`.
         if !self.state.is_closed() && self.sender.is_empty() {
             self.notices.on_dry();
         }
@@ -272,8 +274,8 @@ impl Association {
 
 /// Output.
 impl Association {
-    /// Appends up to `max_datagrams` datagrams of equal size (the last may be shorter) for one destination to
-    /// `buffer`; `None` when there is nothing to send now. See [`Association::burst_limit`] for how many to ask for.
+    /// Appends up to `max_datagrams` datagrams of equal size (the last may be shorter) for one destination to `buffer`. Returns `None` if
+    /// there is nothing to send now. [`Association::burst_limit`] says how many to ask for.
     pub fn poll_transmit(
         &mut self,
         now: Timestamp,
@@ -301,8 +303,8 @@ impl Association {
         transmit
     }
 
-    /// How much should be handed to the network in one go, on the path that data takes now ([`Config::burst_time`]). A driver
-    /// that then lets the application have a word keeps urgent messages from waiting behind what has left already.
+    /// How much to hand to the network in one burst, on the path that data takes now ([`Config::burst_time`]). If the driver then lets the
+    /// application send, an urgent message does not wait behind a longer burst.
     #[must_use]
     pub fn burst_limit(&self) -> BurstLimit {
         let path = self.paths.path(self.paths.data_path());
@@ -325,9 +327,9 @@ impl Association {
     }
 }
 
-/// Requests and readings.
+/// Requests and statistics.
 impl Association {
-    /// Sends new data on this path from now on, while it is active (RFC 9260 §6.4, SET PRIMARY §11.1.5).
+    /// Sends new data on this path from now on, while it is active (RFC 9260 §6.4, SET PRIMARY §11.1.6).
     ///
     /// # Errors
     /// There is no such path, or it is not confirmed.
@@ -343,7 +345,7 @@ impl Association {
         Ok(())
     }
 
-    /// Sends a heartbeat on this path now (REQUEST HEARTBEAT, RFC 9260 §11.1.8).
+    /// Sends a heartbeat on this path now (REQUEST HEARTBEAT, RFC 9260 §11.1.10).
     ///
     /// # Errors
     /// There is no such path.
@@ -356,31 +358,31 @@ impl Association {
         Ok(())
     }
 
-    /// The state it is in.
+    /// The state of the association.
     #[must_use]
     pub fn state(&self) -> AssociationState {
         self.state.kind()
     }
 
-    /// Local and remote SCTP port.
+    /// The local and the remote SCTP port.
     #[must_use]
     pub fn ports(&self) -> (u16, u16) {
         (self.identity.local_port, self.identity.remote_port)
     }
 
-    /// The verification tags: the one this side answers to, and the peer's (0 until it is known).
+    /// The verification tags: that of this endpoint, and that of the peer (0 before it is known).
     #[must_use]
     pub fn tags(&self) -> (VerificationTag, VerificationTag) {
         (self.identity.local_tag, self.identity.peer_tag)
     }
 
-    /// Address and UDP port of the primary path.
+    /// The address and UDP port of the primary path.
     #[must_use]
     pub fn remote_address(&self) -> SocketAddr {
         self.paths.path(self.paths.primary()).remote
     }
 
-    /// Streams to the peer: before set-up those asked for.
+    /// The number of outbound streams; before set-up is complete, the number requested.
     #[must_use]
     pub fn outbound_streams(&self) -> u16 {
         self.sender.queue.stream_count()
@@ -392,7 +394,7 @@ impl Association {
         &self.counters
     }
 
-    /// Readings for people and programs.
+    /// All statistics of the association and its paths (STATUS, RFC 9260 §11.1.8).
     #[must_use]
     pub fn stats(&self) -> AssociationStats {
         let primary = self.paths.primary();
@@ -413,7 +415,7 @@ impl Association {
         }
     }
 
-    /// Readings of one outbound stream; zero if nothing was sent on it.
+    /// Statistics of one outbound stream; zero if nothing was sent on it.
     #[must_use]
     pub fn stream_stats(&self, stream: StreamId) -> StreamStats {
         self.sender.queue.stream_stats(stream)

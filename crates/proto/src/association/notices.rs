@@ -1,4 +1,4 @@
-//! The events for the application and for the endpoint that wait to be polled.
+//! The queues of events (notifications, RFC 9260 §11.2) for the application and for the endpoint.
 
 use std::collections::VecDeque;
 
@@ -10,16 +10,16 @@ use crate::message::UnsentMessage;
 use crate::path::{Path, Paths};
 use crate::transmit::Sender;
 
-/// Events that may wait before the peer can add no more.
+/// The most events that may wait before the peer can add no more.
 const MOST_WAITING: usize = 256;
-/// Bytes of causes in them.
+/// The most bytes of error causes in them.
 const MOST_CAUSES: usize = 1 << 16;
 
-/// The events that wait, and which of the recurring ones were reported already.
+/// The queued events, and which of the recurring events were reported already.
 #[derive(Debug, Default)]
 pub(crate) struct Notices {
     events: VecDeque<Event>,
-    /// Bytes of causes that the peer has put there.
+    /// Bytes of the error causes of the peer in the queue.
     causes: usize,
     endpoint_events: VecDeque<EndpointEvent>,
     readable_told: bool,
@@ -40,8 +40,8 @@ impl Notices {
         self.events.push_back(event);
     }
 
-    /// Tells of an error that the peer reported, unless the application has not taken many of them: a peer must not
-    /// fill the queue. The causes are copied, so that few bytes do not keep a large datagram.
+    /// Reports an ERROR of the peer, unless the application has not yet polled many such events: a peer must not fill the queue. The causes
+    /// are copied, so that few bytes do not keep a large datagram in memory.
     pub(crate) fn tell_peer_error(&mut self, causes: &Causes) {
         let bytes = causes.as_bytes();
         if self.events.len() < MOST_WAITING && self.causes + bytes.len() <= MOST_CAUSES {
@@ -51,7 +51,7 @@ impl Notices {
         }
     }
 
-    /// Tells the state of a path, which has changed.
+    /// Reports that the state of a path changed.
     pub(crate) fn tell_path(&mut self, path: &Path) {
         self.tell(Event::PathChanged {
             path: path.id,
@@ -99,19 +99,19 @@ impl Notices {
         self.writable_wanted
     }
 
-    /// A message was accepted for sending: an event `Dry` that was not polled yet is no longer true.
+    /// A message was accepted: an event `Dry` that was not polled yet is removed, because it no longer holds.
     pub(crate) fn on_data(&mut self) {
         if core::mem::take(&mut self.dry_told) {
             self.events.retain(|event| *event != Event::Dry);
         }
     }
 
-    /// `recv` had nothing more.
+    /// `recv` returned `None`.
     pub(crate) fn on_read_out(&mut self) {
         self.readable_told = false;
     }
 
-    /// After any input: tells once what has become possible.
+    /// Called after any input: reports once that messages can be read or sent.
     pub(crate) fn on_input(&mut self, readable: bool, writable: bool) {
         if readable && !self.readable_told {
             self.readable_told = true;

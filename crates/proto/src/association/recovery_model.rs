@@ -1,5 +1,5 @@
-//! Loss recovery with RACK, of a real association over a network that does what the commands say: what must hold after each step, known
-//! from all that was sent and acknowledged; and that everything arrives once the network heals.
+//! Property test of loss recovery with RACK: a real association over a network that the input controls. After each step the rules of
+//! `judge.rs` must hold, and everything must arrive once the network works again.
 
 mod judge;
 mod network;
@@ -21,18 +21,18 @@ use crate::message::SendOptions;
 use crate::time::Timestamp;
 use anabranch_wire::{StreamId, Tsn};
 
-/// Bytes and messages of an input.
+/// The most bytes and messages of an input.
 const MOST_BYTES: usize = 200_000;
 const MOST_MESSAGES: usize = 150;
 
-/// How long everything may take once the network has healed: a few timeouts that were backed off, the packet a second that BBR
-/// sends at least, and pacing by a round-trip time of many seconds that the network had before.
+/// The time within which everything must arrive after the network works again. It covers a few timeouts with back-off, BBR's minimum of
+/// one packet a second, and pacing by a round-trip time of many seconds from before.
 const HEALED_LIMIT: Duration = Duration::from_secs(900);
 
-/// Timers that may expire in a row without a packet.
+/// The most timers that may expire in a row without a packet.
 const MOST_IDLE_TIMERS: u32 = 60;
 
-/// The two sides, `A` sends data to `Z`.
+/// The two endpoints: `A` sends data to `Z`.
 const A: usize = 0;
 const Z: usize = 1;
 
@@ -138,7 +138,7 @@ impl World {
         self.sides[A].association.as_mut().expect("it was made")
     }
 
-    /// Takes all that a side has to say.
+    /// Passes on all output of an endpoint.
     fn drain(&mut self, from: usize) {
         let Some(mut association) = self.sides[from].association.take() else {
             return;
@@ -159,7 +159,7 @@ impl World {
             }
         }
         while let Some(event) = association.poll_endpoint_event() {
-            // The identifier is the only one of its endpoint.
+            // Its endpoint has no other association.
             self.sides[from]
                 .endpoint
                 .handle_event(self.now, crate::endpoint::AssociationId(0), event);
@@ -172,7 +172,7 @@ impl World {
         self.sides[from].association = Some(association);
     }
 
-    /// A step of the sender that may find losses.
+    /// A step of the sender that may declare losses.
     fn judged(&mut self, step: impl FnOnce(&mut Association)) {
         let now = self.now;
         let mut association = self.sides[A].association.take().expect("it was made");
@@ -204,7 +204,7 @@ impl World {
         self.drain(to);
     }
 
-    /// The next datagram that arrives or timer that expires, if that is before `limit`.
+    /// Handles the next datagram that arrives or timer that expires, if that is before `limit`.
     fn step(&mut self, limit: Timestamp) -> bool {
         let timers = self.sides.iter().map(|side| {
             let association = side.association.as_ref();
@@ -278,7 +278,7 @@ impl World {
                 let len = [10, 200, 1000, 1400, 5000, 20_000, 60, 1440][usize::from(bits & 7)];
                 self.send([1, 2, 5, 30][usize::from(bits >> 3 & 3)], len);
             }
-            // A bit for each of the next eight packets of a direction.
+            // One bit for each of the next eight packets of a direction.
             3..6 => self.network.rule(A, commands.u8(), Fate::Lost),
             6 => self.network.rule(Z, commands.u8(), Fate::Lost),
             7 => {
@@ -338,7 +338,7 @@ pub(crate) fn run(mut commands: Commands<'_>) {
 
 #[cfg(test)]
 mod tests {
-    /// Two paths: T3-rtx of one expires shortly after a chunk with a lower TSN was retransmitted there.
+    /// Two paths: T3-rtx of one path expires shortly after a chunk with a lower TSN was retransmitted there.
     #[test]
     fn a_fresh_retransmission_does_not_time_out() {
         let mut input = vec![

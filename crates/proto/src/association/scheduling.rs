@@ -1,4 +1,5 @@
-//! Which stream sends next, as the application chooses it (RFC 8260 §3; Heinz, *Priorities in SCTP Multistreaming*).
+//! Stream scheduling as the application sets it: scheduler, priorities and weights (RFC 8260 §3; Heinz, *Priorities in SCTP
+//! Multistreaming*).
 //!
 //! A priority or weight that the scheduler would ignore is refused, so that the application does not rely on it.
 
@@ -12,24 +13,24 @@ use crate::config::SchedulerKind;
 use crate::error::SchedulingError;
 use crate::send::SendQueue;
 
-/// Streams among each other.
+/// Scheduler, priorities and weights of the streams.
 impl Association {
-    /// The scheduler in use: `Config::scheduler` until another was chosen.
+    /// The scheduler in use: `Config::scheduler`, unless another one was set.
     #[must_use]
     pub fn scheduler(&self) -> SchedulerKind {
         self.sender.queue.scheduler()
     }
 
-    /// Chooses another scheduler, for what waits too. A message that is begun is finished first unless messages interleave.
-    /// Priorities and weights that were set are kept for when they count again.
+    /// Sets another scheduler, also for messages that are queued. A message that has begun is finished first unless messages interleave.
+    /// Priorities and weights that were set are kept for a scheduler that uses them.
     pub fn set_scheduler(&mut self, scheduler: SchedulerKind) {
         self.exhausted = None;
         self.sender.queue.set_scheduler(scheduler);
     }
 
-    /// Puts a stream into a class, 0 being the most urgent and the default: while a stream of one class has data, none of a
-    /// higher number sends, so that a class can starve those behind it. What waits moves to the end of the new class; a
-    /// message that is begun is finished first unless messages interleave.
+    /// Sets the priority class of a stream. Class 0, the default, is the most urgent. While a stream of one class has data, no stream of
+    /// a class with a higher number sends, so a class can starve the classes behind it. Queued messages move to the end of the new class; a
+    /// message that has begun is finished first unless messages interleave.
     ///
     /// # Errors
     /// There is no such stream, or the scheduler is not [`SchedulerKind::Priority`].
@@ -40,7 +41,7 @@ impl Association {
         Ok(())
     }
 
-    /// Puts the streams of a range into one class: that of the first of them (the thesis' *set a range of equals*).
+    /// Gives all streams of a range the class of the first of them (the thesis' *set a range of equals*).
     ///
     /// # Errors
     /// As [`Association::set_stream_priority`]; nothing was changed then. An empty range changes nothing.
@@ -53,8 +54,8 @@ impl Association {
         Ok(())
     }
 
-    /// Gives each stream its own number as its priority: stream 0 is the most urgent (the thesis' *default order*). What was
-    /// set before is forgotten.
+    /// Gives each stream its own number as its class: stream 0 is the most urgent (the thesis' *default order*). Classes set before are
+    /// dropped.
     ///
     /// # Errors
     /// The scheduler is not [`SchedulerKind::Priority`].
@@ -65,7 +66,7 @@ impl Association {
         Ok(())
     }
 
-    /// Puts all streams into class 0 (the thesis' *disable*): they take turns. What was set before is forgotten.
+    /// Puts all streams into class 0, so that they send in turn (the thesis' *disable*). Classes set before are dropped.
     ///
     /// # Errors
     /// The scheduler is not [`SchedulerKind::Priority`].
@@ -76,14 +77,14 @@ impl Association {
         Ok(())
     }
 
-    /// The class of a stream; 0 unless set.
+    /// The priority class of a stream; default 0.
     #[must_use]
     pub fn stream_priority(&self, stream: StreamId) -> u16 {
         self.sender.queue.priority(stream)
     }
 
-    /// Sets a stream's share against the others' that have data: one of weight 4 sends four times the bytes of one of weight
-    /// 1, the default.
+    /// Sets the weight of a stream, at least 1, default 1. Streams with data send bytes in proportion to their weights: a stream of weight
+    /// 4 sends four times as many as a stream of weight 1.
     ///
     /// # Errors
     /// There is no such stream, the weight is 0, or the scheduler is not [`SchedulerKind::WeightedFairQueueing`].
@@ -99,14 +100,14 @@ impl Association {
         Ok(())
     }
 
-    /// The weight of a stream; 1 unless set.
+    /// The weight of a stream; default 1.
     #[must_use]
     pub fn stream_weight(&self, stream: StreamId) -> u16 {
         self.sender.queue.weight(stream)
     }
 }
 
-/// Refuses a stream that there is not.
+/// Refuses a stream that does not exist.
 fn check_stream(queue: &SendQueue, stream: StreamId) -> Result<(), SchedulingError> {
     let streams = queue.stream_count();
     if stream.0 >= streams {
@@ -115,7 +116,7 @@ fn check_stream(queue: &SendQueue, stream: StreamId) -> Result<(), SchedulingErr
     Ok(())
 }
 
-/// Refuses a stream that there is not, and priorities that the scheduler would ignore.
+/// Refuses a stream that does not exist, and priorities that the scheduler would ignore.
 fn check_priorities(queue: &SendQueue, stream: StreamId) -> Result<(), SchedulingError> {
     check_stream(queue, stream)?;
     match queue.scheduler() {

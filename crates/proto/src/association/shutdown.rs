@@ -15,7 +15,7 @@ use crate::time::Timestamp;
 /// survives, and a peer that acknowledges a few bytes at a time does not hold up the shutdown.
 const PROGRESS: usize = 1 << 16;
 
-/// What a shutdown keeps beside the state of the association: whether the application asked for it, and T5-shutdown-guard.
+/// The shutdown data that no state of the association has: whether the application requested it, and T5-shutdown-guard.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ending {
     /// The application asked for the shutdown. A restart of the peer does not change that.
@@ -24,7 +24,7 @@ pub(super) struct Ending {
     guard: Option<Timestamp>,
     /// How long T5-shutdown-guard runs.
     guard_time: Duration,
-    /// Bytes that were not acknowledged when T5-shutdown-guard was started last.
+    /// Bytes that were not acknowledged when T5-shutdown-guard was last started.
     left: usize,
 }
 
@@ -89,8 +89,8 @@ impl Ending {
         }
     }
 
-    /// The peer restarted: a shutdown that the peer asked for is cancelled, one that the application asked for goes on. The guard
-    /// does not restart, so that repeated restarts do not hold up the shutdown.
+    /// The peer restarted: a shutdown that the peer asked for is cancelled, a shutdown that the application asked for continues. The guard
+    /// does not restart, so that a peer that restarts again and again does not hold up the shutdown.
     pub(super) fn on_restart(&mut self) {
         self.guard = self.guard.filter(|_| self.asked);
         self.left = 0;
@@ -108,9 +108,9 @@ impl Ending {
 }
 
 impl Association {
-    /// Takes no more messages, and ends the association when everything is acknowledged (SHUTDOWN, RFC 9260 §9.2, §11.1.3).
-    /// Before set-up is complete the request is remembered. A message begun with [`Association::send_part`] must still be
-    /// ended.
+    /// Shuts the association down gracefully (SHUTDOWN, RFC 9260 §9.2, §11.1.3): accepts no more messages, and ends the association when
+    /// everything is acknowledged. Before set-up is complete the request is remembered. A message begun with [`Association::send_part`]
+    /// must still be ended.
     pub fn shutdown(&mut self, now: Timestamp) {
         self.exhausted = None;
         if self.state.is_closed() {

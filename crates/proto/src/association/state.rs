@@ -1,4 +1,4 @@
-//! The states of RFC 9260 §4, each with what only it needs.
+//! The states of RFC 9260 §4, each with the data that only it needs.
 
 use super::handshake::{CookieEchoed, SetUp};
 use crate::control::Request;
@@ -8,21 +8,21 @@ use crate::transmit::DataPhase;
 /// The states of RFC 9260 §4, as a caller sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AssociationState {
-    /// Over.
+    /// CLOSED: the association has ended.
     Closed,
-    /// INIT sent.
+    /// COOKIE-WAIT: INIT sent.
     CookieWait,
-    /// COOKIE ECHO sent.
+    /// COOKIE-ECHOED: COOKIE ECHO sent.
     CookieEchoed,
-    /// Set up.
+    /// ESTABLISHED: set-up is complete.
     Established,
-    /// The application asked for a shutdown, data is still outstanding.
+    /// SHUTDOWN-PENDING: the application requested a shutdown, data is still outstanding.
     ShutdownPending,
-    /// SHUTDOWN sent.
+    /// SHUTDOWN-SENT: SHUTDOWN sent.
     ShutdownSent,
-    /// SHUTDOWN received, data is still outstanding.
+    /// SHUTDOWN-RECEIVED: SHUTDOWN received, data is still outstanding.
     ShutdownReceived,
-    /// SHUTDOWN ACK sent.
+    /// SHUTDOWN-ACK-SENT: SHUTDOWN ACK sent.
     ShutdownAckSent,
 }
 
@@ -74,7 +74,7 @@ impl State {
         }
     }
 
-    /// What it lets the data sender do.
+    /// The data that the sender may send in this state.
     pub(crate) fn data_phase(&self) -> DataPhase {
         match self {
             Self::Closed => DataPhase::Closed,
@@ -86,7 +86,7 @@ impl State {
         }
     }
 
-    /// Whether DATA may leave, and acknowledgements of it are taken (§4, §6).
+    /// Whether DATA may be sent, and acknowledgements of it are processed (§4, §6).
     pub(crate) fn sends_data(&self) -> bool {
         matches!(
             self,
@@ -94,7 +94,7 @@ impl State {
         )
     }
 
-    /// Whether DATA is taken (§6, §9.2).
+    /// Whether received DATA is processed (§6, §9.2).
     pub(crate) fn takes_data(&self) -> bool {
         matches!(
             self,
@@ -102,7 +102,7 @@ impl State {
         )
     }
 
-    /// Whether DATA or acknowledgements of DATA are taken.
+    /// Whether received DATA or acknowledgements of DATA are processed.
     pub(crate) fn takes_any_data(&self) -> bool {
         self.takes_data() || self.sends_data()
     }
@@ -117,7 +117,7 @@ impl State {
         self.is_setting_up() || matches!(self, Self::ShutdownPending | Self::ShutdownReceived)
     }
 
-    /// Whether heartbeats leave (§8.3).
+    /// Whether heartbeats are sent (§8.3).
     pub(crate) fn sends_heartbeats(&self) -> bool {
         matches!(
             self,
@@ -125,7 +125,7 @@ impl State {
         )
     }
 
-    /// Whether probes of the path MTU leave.
+    /// Whether path MTU probes are sent.
     pub(crate) fn probes_paths(&self) -> bool {
         matches!(
             self,
@@ -146,8 +146,8 @@ impl State {
         matches!(self, Self::ShutdownAckSent(_))
     }
 
-    /// Why an association ends whose peer is silent. A peer that asked for the shutdown and was told that all is acknowledged
-    /// may leave without a word.
+    /// Why the association ends if the peer does not answer. If the peer requested the shutdown and was told that everything is
+    /// acknowledged, it may end without an answer: the reason is then a graceful shutdown; else `otherwise`.
     pub(crate) fn reason_of_silence(&self, otherwise: CloseReason) -> CloseReason {
         if self.has_finished() {
             CloseReason::Shutdown

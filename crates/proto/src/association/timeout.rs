@@ -1,4 +1,5 @@
-//! What happens when timers expire (RFC 9260 §6.3.3, §8.3; RFC 7829 §3.2).
+//! The expiry of timers: T1-init, T1-cookie, T2-shutdown, T3-rtx, T5-shutdown-guard, heartbeats (RFC 9260 §5.1, §6.3.3, §8.3, §9.2;
+//! RFC 7829 §3.2).
 
 use anabranch_wire::cause::Cause;
 use bytes::Bytes;
@@ -39,7 +40,7 @@ impl Association {
             .min()
     }
 
-    /// Does what was due at [`Association::poll_timeout`]. Being early does nothing.
+    /// Handles all timers that have expired. An early call has no effect.
     pub fn handle_timeout(&mut self, now: Timestamp) {
         self.exhausted = None;
         if self.state.is_closed() {
@@ -54,7 +55,7 @@ impl Association {
             self.on_request_timeout(now);
         }
         if self.ending.guard_expired(now) {
-            // The shutdown takes too long: the peer is sent an ABORT, whatever the state (§9.2).
+            // The shutdown takes too long: T5-shutdown-guard ends it with an ABORT in any state (§9.2).
             let cause = Cause::ProtocolViolation(Bytes::from_static(b"the shutdown takes too long"));
             self.abort_with(cause, self.state.reason_of_silence(CloseReason::ShutdownTimedOut));
         }
@@ -78,7 +79,7 @@ impl Association {
 
     /// The timer of the request that waits for its answer expired: T1-init or T1-cookie (§5.1, §6.3.3), or T2-shutdown (§9.2).
     fn on_request_timeout(&mut self, now: Timestamp) {
-        // The path that a COOKIE ECHO would take now, which is the one that it took unless the path MTU became smaller.
+        // The path that a COOKIE ECHO would take now. It is the path that the COOKIE ECHO took, unless the path MTU became smaller since.
         let id = match &self.state {
             State::CookieEchoed(echoed) => echoed.path(&self.paths),
             state => state.request().map_or(PathId(0), Request::path),
@@ -118,11 +119,11 @@ impl Association {
                 continue;
             }
             let unanswered = path.heartbeat.pending.take().is_some();
-            // The timer of data in flight reports an error sooner (RFC 7829 §3.2 item 6).
+            // T3-rtx of the data in flight reports an error sooner (RFC 7829 §3.2 item 6).
             let by_data = !path.flight.is_empty() && self.config.retransmissions.fails_potentially();
             if unanswered && !by_data {
                 path.rtt.back_off();
-                // §8.1: an idle path that is not in use does not bring the association down.
+                // §8.1: errors of an idle path that is not in use do not count for the association.
                 let in_use = id == self.paths.data_path();
                 if !self.on_path_error(now, id, in_use) {
                     return;
@@ -142,7 +143,7 @@ impl Association {
         }
     }
 
-    /// Sends a heartbeat and sets the time of the next.
+    /// Sends a heartbeat and schedules the next one.
     pub(super) fn send_heartbeat(&mut self, now: Timestamp, id: PathId) {
         let path = self.paths.path_mut(id);
         let heartbeat = path.new_heartbeat(now, &self.config, &mut self.random);
@@ -168,7 +169,7 @@ impl Association {
         }
     }
 
-    /// Queues the probes of the path MTU that are due.
+    /// Queues the path MTU probes that are due.
     pub(super) fn send_due_probes(&mut self, now: Timestamp) {
         if !self.state.probes_paths() {
             return;

@@ -1,10 +1,11 @@
-//! Several paths at once (draft-tuexen-tsvwg-sctp-multipath). All of it is the sender's own choice, but for ECA-SCTP (Kim, Seo
-//! and Song), which both ends must offer.
+//! Settings for several paths at once: concurrent multipath transfer (draft-tuexen-tsvwg-sctp-multipath) and ECA-SCTP (Kim, Seo and
+//! Song). All of them concern the sender alone, except that both endpoints must offer ECA-SCTP, and that `delayed_acks` concerns the
+//! receiver.
 
-/// How several paths to one peer are used.
+/// How several paths to one peer are used. Section numbers are those of draft-tuexen-tsvwg-sctp-multipath.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MultipathConfig {
-    /// Whether data goes by several paths at once. Default [`MultipathMode::Off`].
+    /// Whether data takes several paths at once. Default [`MultipathMode::Off`].
     pub mode: MultipathMode,
     /// Which path new data takes. Default [`PathScheduler::EarliestDeliveryFirst`].
     pub scheduler: PathScheduler,
@@ -12,93 +13,94 @@ pub struct MultipathConfig {
     pub retransmission: RetransmissionPolicy,
     /// How the congestion windows of the paths depend on each other. Default [`CoupledControl::Lia`].
     pub congestion: CoupledControl,
-    /// Whether no path may have more in flight than its equal share of the send buffer (§5.1). Default false: earliest
-    /// delivery first does better; round robin needs it.
+    /// Whether each path may have no more in flight than its equal share of the send buffer (§5.1). Default false. Round robin needs it;
+    /// earliest delivery first is faster without it.
     pub split_send_buffer: bool,
-    /// Whether no path may have more in flight than its equal share of the peer's window (§5.2). Default false.
+    /// Whether each path may have no more in flight than its equal share of the peer's receive window (§5.2). Default false.
     pub split_receive_buffer: bool,
-    /// *Chunk rescheduling* (§5.3): if a full send or receive buffer keeps a path from sending although its congestion window
-    /// would allow it, the chunk that holds the buffer up is retransmitted on that path. Default false.
+    /// *Chunk rescheduling* (§5.3): if a full send or receive buffer keeps a path from sending although its congestion window allows it,
+    /// the chunk that blocks the buffer is retransmitted on that path. Default false.
     pub reschedule: bool,
-    /// *Delayed acknowledgements* (§3.3), of the receiver: data that came by several paths is acknowledged every second packet
-    /// though it is out of order, and the acknowledgement tells how many packets it answers, in flags that no standard has
-    /// yet. Of no effect with the mode off. Default false: the rule halves the acknowledgements, and a sender with a small
-    /// window then waits for `sack.delay`, which cost up to a third of the goodput.
+    /// *Delayed acknowledgements* (§3.3), of the receiver: data that arrives out of order because it took several paths is acknowledged
+    /// every second packet only. The acknowledgement tells how many packets it answers, in chunk flags that no standard assigns. No
+    /// effect if the mode is off. Default false: the rule halves the number of acknowledgements, and a sender with a small window then
+    /// waits for `sack.delay`, which cost up to a third of the goodput.
     pub delayed_acks: bool,
-    /// Whether missing reports may declare a retransmission lost again. If false, or with the mode off, a chunk that was fast
+    /// Whether missing reports may declare a retransmission lost again. If false, or if the mode is off, a chunk that was fast
     /// retransmitted waits for T3-rtx (RFC 9260 §7.2.4 step 5). Default true.
     pub fast_again: bool,
-    /// Whether a chunk is lost too if a later packet of its path was acknowledged and 1.25 smoothed round-trip times have
-    /// passed since the chunk left: the last packets of a window never have enough packets behind them to be reported
-    /// missing. Default false. ([`EcaConfig::time_rule`] does this where ECA-SCTP was negotiated.)
+    /// The *time rule*: a chunk is also declared lost if a later packet of its path was acknowledged and 1.25 smoothed round-trip
+    /// times have passed since the chunk left. It detects losses among the last packets of a window, which too few packets follow to be
+    /// reported missing often enough. Default false. ([`EcaConfig::time_rule`] is the same for ECA-SCTP.)
     pub time_rule: bool,
-    /// Whether a spurious retransmission raises the reordering tolerance of its path. Of no effect unless fewer than three
-    /// missing reports or a time rule declare losses. Default true.
+    /// Whether a spurious retransmission raises the reordering tolerance of its path. It has an effect only if fewer than three missing
+    /// reports, or a time rule, declare losses. Default true.
     pub backs_off: bool,
-    /// What ECA-SCTP does in particular; of no effect in other modes.
+    /// Settings of ECA-SCTP; no effect in other modes.
     pub eca: EcaConfig,
 }
 
-/// ECA-SCTP: every transmission has a number on its path, and acknowledgements name transmissions. As without ECA-SCTP,
+/// ECA-SCTP: every transmission has a path sequence number (PSN), and acknowledgements name transmissions. As without ECA-SCTP,
 /// [`crate::RecoveryRules::missing_reports`] sets how many later packets declare a loss, and
 /// [`MultipathConfig::retransmission`] the path of a retransmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EcaConfig {
-    /// By which path the peer is asked to acknowledge. Default [`AckRouting::Measured`].
+    /// The path on which the peer is asked to acknowledge. Default [`AckRouting::Measured`].
     pub ack_routing: AckRouting,
-    /// Whether a transmission is lost too if a later packet of its path was acknowledged and 1.25 smoothed round-trip times
+    /// Whether a transmission is also declared lost if a later packet of its path was acknowledged and 1.25 smoothed round-trip times
     /// have passed since the transmission left. Default true. (For concurrent multipath transfer without ECA-SCTP:
     /// [`MultipathConfig::time_rule`].)
     pub time_rule: bool,
-    /// Whether the sender tells the receiver which transmissions it need not wait for (FORWARD-PSN). Default true. False is for
-    /// comparison: the number of gap ack blocks then only grows, and a path ends 65,535 transmissions behind its first loss.
+    /// Whether the sender sends FORWARD-PSN, which tells the receiver the transmissions that it need not wait for. Default true. False is
+    /// for comparison: the number of gap ack blocks then only grows, and a path stops 65,535 transmissions after its first loss.
     pub forward_psn: bool,
-    /// Whether every acknowledgement gives a sample of the round-trip time, by whatever path it returns. Default true. False is
-    /// for comparison: only acknowledgements that return by the path of the data then give samples, and a path whose
-    /// acknowledgements return elsewhere has none.
+    /// Whether every acknowledgement gives an RTT sample, whatever path it returns on. Default true. False is for comparison: only
+    /// acknowledgements that return on the path of the data then give samples, and a path whose acknowledgements return elsewhere gets
+    /// none.
     pub sample_any_ack: bool,
 }
 
-/// By which path a receiver of ECA-SCTP is asked to acknowledge.
+/// The path on which the receiver is asked to acknowledge (the PS bits of E-DATA).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum AckRouting {
-    /// On every path while at least half of the paths lose more than 10 % of their packets, else as [`AckRouting::Ranked`].
+    /// While at least half of the paths lose more than 10 % of their packets, as [`AckRouting::EveryPath`]; otherwise as
+    /// [`AckRouting::Ranked`].
     #[default]
     Measured,
-    /// Where the last packet with data came from (PS 000).
+    /// The path on which the last packet with data arrived (PS 000).
     LastArrival,
-    /// A copy on every path (PS 001).
+    /// Every path: a copy of the acknowledgement on each (PS 001).
     EveryPath,
-    /// Gaps are reported by a path without a gap, whichever (PS 100).
+    /// Gaps are reported on any path without a gap (PS 100).
     Unranked,
-    /// Gaps are reported by the path without a gap that has the smallest smoothed round-trip time; the three best have ranks
-    /// (PS 101, 110, 111).
+    /// Gaps are reported on the path without a gap that has the smallest smoothed round-trip time. The three paths with the smallest
+    /// ones are ranked (PS 101, 110, 111).
     Ranked,
 }
 
 /// Whether several paths are used at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum MultipathMode {
-    /// RFC 9260: the primary path, and another when it fails.
+    /// RFC 9260 §6.4: the primary path, and another path if the primary path fails.
     #[default]
     Off,
     /// Concurrent multipath transfer: new data on every active path whose congestion window allows it.
     Cmt,
-    /// ECA-SCTP, offered to the peer: concurrent multipath transfer with a number for each transmission. With a peer that does
-    /// not offer it too, [`MultipathMode::Cmt`].
+    /// ECA-SCTP, offered to the peer: concurrent multipath transfer in which every transmission has a number. If the peer does not offer
+    /// it too, [`MultipathMode::Cmt`].
     Eca,
 }
 
 /// Which path new data takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum PathScheduler {
-    /// The path that is expected to deliver the packet first. A packet waits for a fast path if, by a slow one, it would arrive
-    /// later and block data that the fast path sends after it.
+    /// The path that is expected to deliver the packet first. A packet waits for a fast path if, on a slow path, it would arrive later
+    /// and block data that the fast path sends after it.
     #[default]
     EarliestDeliveryFirst,
     /// The path with the lowest smoothed round-trip time whose congestion window is not full.
     LowestRttFirst,
-    /// Each path whose congestion window is not full in turn, a packet each. For comparison: with unequal paths and small
+    /// The paths in turn, a packet each, except those whose congestion window is full. For comparison: with unequal paths and small
     /// windows this is slower than the best path alone.
     RoundRobin,
 }
@@ -123,10 +125,10 @@ pub enum RetransmissionPolicy {
     EarliestDelivery,
 }
 
-/// How congestion windows of paths depend on each other.
+/// Coupled congestion control: how the congestion windows of several paths depend on each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum CoupledControl {
-    /// They do not: each path is a flow of its own (RFC 9260 §7.2). Fair only where no two paths share a bottleneck.
+    /// The windows are independent: each path is a flow of its own (RFC 9260 §7.2). Fair only if no two paths share a bottleneck.
     Uncoupled,
     /// RFC 6356, the *linked increases algorithm*: paths that share a bottleneck together take no more of it than one flow
     /// would, and all paths together get at least what the best path would get alone.
@@ -138,7 +140,7 @@ pub enum CoupledControl {
 }
 
 impl MultipathConfig {
-    /// One path at a time; the other fields have the defaults that apply once the mode is set.
+    /// One path at a time. The other fields have the defaults that apply if the mode is set.
     pub(crate) const OFF: Self = Self {
         mode: MultipathMode::Off,
         scheduler: PathScheduler::EarliestDeliveryFirst,
@@ -159,7 +161,7 @@ impl MultipathConfig {
         },
     };
 
-    /// Whether data goes by several paths at once.
+    /// Whether data takes several paths at once.
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.mode != MultipathMode::Off

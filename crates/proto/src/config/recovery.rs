@@ -1,11 +1,12 @@
-//! The rules of loss recovery as data: those of RFC 9260, and the historic ones of the experiments.
+//! The rules of loss recovery as settings: RFC 8985 (RACK-TLP), RFC 9260 §7.2.4, and historic rules for experiments.
 
-/// Rules of loss recovery. Applications choose [`RecoveryRules::RFC9260`] or [`RecoveryRules::RACK`]; the other rules are for the lab.
+/// Rules of loss recovery. Applications choose [`RecoveryRules::RACK`] (the default) or [`RecoveryRules::RFC9260`]; the other rules are
+/// for the lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecoveryRules {
     /// How losses are detected.
     pub detection: LossDetection,
-    /// Missing reports that declare a chunk lost (RFC 9260 §7.2.4), at least 1.
+    /// Missing reports that declare a chunk lost (fast retransmit, RFC 9260 §7.2.4), at least 1. RFC 9260: 3.
     pub missing_reports: u8,
     /// Whether fast recovery holds back further window reductions, and growth, until all chunks that were outstanding at its
     /// begin are acknowledged (RFC 9260 §7.2.4).
@@ -13,9 +14,9 @@ pub struct RecoveryRules {
     /// ssthresh before the first loss, in bytes. RFC 9260 §7.2.1 allows an arbitrarily high value, which
     /// [`RecoveryRules::RFC9260`] has; the simulations of the papers had the receive window's 65,536 bytes.
     pub initial_ssthresh: usize,
-    /// The least ssthresh after a window reduction, in full packets (RFC 9260 §7.2.3), at least 1.
+    /// The smallest ssthresh after a window reduction, in full packets, at least 1. RFC 9260 §7.2.3: 4.
     pub ssthresh_floor: usize,
-    /// What restarts T3-rtx while data stays outstanding (RFC 9260 §6.3.2 R3).
+    /// Which acknowledgement restarts T3-rtx while data is outstanding (RFC 9260 §6.3.2 R3).
     pub t3_restart: T3Restart,
     /// Whether a chunk that is abandoned at its first missing report counts as a loss for congestion control. It should: the
     /// network lost the chunk. FreeBSD does not count it.
@@ -28,7 +29,7 @@ pub struct RecoveryRules {
 /// How losses are detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum LossDetection {
-    /// Missing reports (RFC 9260 §7.2.4), and T3-rtx for all that they do not find.
+    /// Missing reports (RFC 9260 §7.2.4), and T3-rtx for all losses that they do not detect.
     #[default]
     MissingReports,
     /// RACK-TLP (RFC 8985): a chunk is lost once a later packet arrived and a round trip and a reordering window have passed; a
@@ -41,12 +42,12 @@ pub enum LossDetection {
 /// chunks can be abandoned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum T3Restart {
-    /// One that acknowledges the earliest chunk in flight on the path, by the cumulative TSN ack or by a gap ack block.
+    /// An acknowledgement of the earliest chunk in flight on the path, by the cumulative TSN ack or by a gap ack block.
     EarliestInFlight,
-    /// One that moves the cumulative TSN ack point, over whatever chunks.
+    /// An acknowledgement that moves the cumulative TSN ack point, over whatever chunks.
     CumulativeMoved,
-    /// One whose cumulative TSN ack passes a chunk that was in flight on the path: no gap ack block had acknowledged the chunk
-    /// before, and it was not abandoned.
+    /// An acknowledgement whose cumulative TSN ack passes a chunk that was in flight on the path: no gap ack block had acknowledged
+    /// the chunk before, and it was not abandoned.
     CumulativeInFlight,
 }
 
@@ -69,7 +70,7 @@ impl RecoveryRules {
         forward_waits: true,
     };
 
-    /// RFC 2960 as the simulations of 2004 had it: four missing reports, no fast recovery, a floor of two packets.
+    /// RFC 2960 as in the simulations of 2004: four missing reports, no fast recovery, a floor of two packets.
     pub const RFC2960: Self = Self {
         detection: LossDetection::MissingReports,
         missing_reports: 4,

@@ -1,4 +1,4 @@
-//! The controller of a path, of whatever algorithm.
+//! The controller of a path, of any algorithm (RFC 9260 §7.2).
 
 use super::bbr::Bbr;
 use super::classic::Cubic;
@@ -16,7 +16,7 @@ const TEN: usize = 10;
 #[derive(Debug)]
 pub(crate) enum AnyController {
     Rfc9260(Rfc9260),
-    /// Boxed: it is ten times as large as RFC 9260's.
+    /// Boxed, because it is ten times as large as the state of RFC 9260's algorithm.
     Cubic(Box<Cubic>),
     Bbr(Box<Bbr>),
     External(Box<dyn Controller>),
@@ -63,7 +63,7 @@ impl AnyController {
 }
 
 impl AnyController {
-    /// Whether the algorithm may pace packets or want delivery rates: RFC 9260's does neither.
+    /// Whether the algorithm may pace packets or want delivery rates; RFC 9260's algorithm does neither.
     #[inline(always)]
     pub(crate) fn may_pace(&self) -> bool {
         !matches!(self, Self::Rfc9260(_))
@@ -71,8 +71,8 @@ impl AnyController {
 }
 
 impl Config {
-    /// A controller of the chosen [`Config::congestion_control`], as the sender makes it for this path: to run it inside a controller of
-    /// your own, or to test it.
+    /// A controller of the chosen [`Config::congestion_control`], as the sender makes it for this path: for use inside a controller of
+    /// your own, or for a test of it.
     #[must_use]
     pub fn controller(&self, path: &NewPath) -> impl Controller + use<> {
         AnyController::of_path(self, path)

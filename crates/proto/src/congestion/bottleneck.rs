@@ -1,5 +1,5 @@
-//! A small closed loop for tests of controllers: flows through one bottleneck, each with a pacer, rate samples
-//! (draft-ietf-ccwg-bbr §4.1), loss detection by three later packets, and a timeout. A retransmission is just more data.
+//! A small simulation for tests of controllers: flows through one bottleneck, each with a pacer, rate samples (draft-ietf-ccwg-bbr
+//! §4.1), loss detection by three later packets, and a timeout. Retransmissions are simulated as new data.
 
 use core::cmp::Reverse;
 use core::time::Duration;
@@ -11,7 +11,7 @@ use crate::controller::{
 use crate::random::Random;
 use crate::time::Timestamp;
 
-/// Bytes of a packet on the wire, of its DATA chunk, and of the user data.
+/// Bytes of a packet on the wire, of its DATA chunk, and of its user data.
 const WIRE: u64 = 1500;
 pub(crate) const DATA: usize = 1460;
 const PAYLOAD: u64 = 1444;
@@ -27,13 +27,13 @@ pub(crate) fn new_path(seed: u64) -> NewPath {
     }
 }
 
-/// The bottleneck, and the path beside it.
+/// The bottleneck and the delay of the path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Link {
     /// Bits per second.
     pub(crate) rate: u64,
     pub(crate) rtt: Duration,
-    /// Packets that wait at most.
+    /// The most packets in the queue.
     pub(crate) queue: u64,
     /// The share of packets that are lost at random.
     pub(crate) loss: f64,
@@ -57,14 +57,14 @@ impl Link {
     }
 }
 
-/// When the application has data.
+/// When the application has data to send.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Source {
-    /// From this time on, without end.
+    /// From this time on, without limit.
     Bulk(Timestamp),
     /// A packet at each multiple of this time.
     Every(Duration),
-    /// Without end, but not from the first of these times to the second.
+    /// Without limit, except between these two times.
     Pause(Timestamp, Timestamp),
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct Flow<C> {
     next_no: u64,
     recovery_until: Option<u64>,
     flight: usize,
-    /// The earliest time of the next burst, and what may still leave of this one.
+    /// The earliest time of the next burst, and the bytes that may still leave in this burst.
     release: u64,
     credit: usize,
     woken: u64,
@@ -120,7 +120,7 @@ enum Event {
     Timeout(usize),
 }
 
-/// The flows and the bottleneck at work.
+/// The flows and the bottleneck.
 #[derive(Debug)]
 pub(crate) struct Bottleneck<C> {
     pub(crate) link: Link,
@@ -187,7 +187,7 @@ impl<C: Controller> Bottleneck<C> {
         self.now = end.0;
     }
 
-    /// Mbit/s of user data of a flow, if it began to count at `since` with so many packets delivered.
+    /// The goodput of a flow in Mbit/s of user data since the time `since`, when `packets` had been delivered.
     pub(crate) fn goodput(&self, index: usize, since: Timestamp, packets: u64) -> f64 {
         let bits = (self.flows[index].delivered_packets() - packets) * PAYLOAD * 8;
         bits as f64 / (self.now - since.0) as f64 * 1e3
@@ -299,7 +299,7 @@ impl<C: Controller> Bottleneck<C> {
         let now = self.now;
         let flow = &mut self.flows[index];
         let Ok(place) = flow.sent.binary_search_by_key(&no, |packet| packet.no) else {
-            // Found lost before.
+            // It was declared lost before.
             return;
         };
         let prior_flight = flow.flight;
@@ -360,7 +360,7 @@ impl<C: Controller> Bottleneck<C> {
 }
 
 impl<C: Controller> Flow<C> {
-    /// Takes the lost packets from the flight, and returns their bytes.
+    /// Removes the lost packets from the flight; returns their bytes.
     fn find_lost(&mut self, now: u64, is_lost: impl Fn(&Packet) -> bool) -> usize {
         let mut lost = 0;
         while self.sent.front().is_some_and(&is_lost) {
@@ -458,14 +458,14 @@ mod tests {
         let bed = run(Link::new(10, 40, 100), Fixed(20));
         let (goodput, delay) = (bed.goodput(0, Timestamp::ZERO, 0), bed.delay_p95(0));
         assert!((5.5..5.7).contains(&goodput) && delay < 1.0, "{goodput}, {delay}");
-        // 60 packets: some 34 are in flight elsewhere, the others wait.
+        // 60 packets: some 34 are in flight elsewhere, the other packets are queued.
         let bed = run(Link::new(10, 40, 100), Fixed(60));
         let (goodput, delay) = (bed.goodput(0, Timestamp::ZERO, 0), bed.delay_p95(0));
         assert!(
             (9.5..9.63).contains(&goodput) && (29.0..33.0).contains(&delay),
             "{goodput}, {delay}"
         );
-        // More than the link holds.
+        // More packets than the link holds.
         let bed = run(Link::new(10, 40, 10), Fixed(60));
         assert!(bed.flows[0].lost_packets > 1000 && bed.delay_p95(0) < 13.0);
     }

@@ -1,4 +1,4 @@
-//! A controller together with what must hold of it, whatever the network does: for the models that drive it.
+//! A controller with checks of its properties at each call, for the models that drive controllers over any network.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -10,17 +10,17 @@ use crate::controller::{
 };
 use crate::time::Timestamp;
 
-/// Bytes. No controller's window is larger.
+/// The largest window of any controller, in bytes.
 const LARGEST: usize = 1 << 41;
 
-/// What a controller was told.
+/// A call of the controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
     Reduced(Reduction),
     Undone,
 }
 
-/// What the controllers of one side were told since somebody looked, each with the number of its path in the order in which the paths were
+/// The calls of the controllers of one endpoint since the last look, each with the number of its path in the order in which the paths were
 /// made.
 pub(crate) type Log = Receiver<(usize, Told)>;
 
@@ -47,7 +47,7 @@ struct Checked {
     path: usize,
     log: Sender<(usize, Told)>,
     packet: usize,
-    /// The smallest packet so far: a larger path MTU need not raise a window.
+    /// The smallest packet size so far: a larger path MTU need not raise a window.
     least: usize,
     /// The largest window so far.
     highest: usize,
@@ -57,7 +57,7 @@ struct Checked {
     timed_out: bool,
 }
 
-/// What an undo restores.
+/// The state that an undo restores.
 #[derive(Clone, Copy, Debug)]
 struct Before {
     metrics: Metrics,
@@ -66,7 +66,7 @@ struct Before {
 }
 
 impl Checked {
-    /// Whether losses reduce the window of this algorithm, and nothing else but pauses does.
+    /// Whether only losses, marks and pauses reduce the window of this algorithm.
     fn is_loss_based(&self) -> bool {
         !matches!(self.inner, AnyController::Bbr(_))
     }
@@ -87,7 +87,7 @@ impl Checked {
     }
 
     fn tell(&self, told: Told) {
-        // Nobody listens any more while a model is dropped.
+        // While a model is dropped, the receiving end may be gone.
         self.log.send((self.path, told)).ok();
     }
 
@@ -107,13 +107,13 @@ impl Checked {
         assert!(bounds.iter().all(|bound| *bound >= 0.0), "{self:?}");
     }
 
-    /// A report that reduces nothing.
+    /// Checks a report that asks for no reduction.
     fn check_growth(&self, report: &Report, before: usize, bandwidth: f64) {
         let after = self.inner.window();
         if self.is_loss_based() {
             assert!(after >= before, "{before} {report:?} {self:?}");
             let used = match self.inner {
-                // RFC 9260 §7.2.1 asks whether the window was full.
+                // RFC 9260 §7.2.1: the window grows only if it was full.
                 AnyController::Rfc9260(_) => report.prior_flight >= before,
                 _ => !report.application_limited,
             };
@@ -121,7 +121,8 @@ impl Checked {
                 assert_eq!(after, before, "{report:?} {self:?}");
             }
         }
-        // Slow start is the fastest growth. BBR returns to a window that there was when recovery or ProbeRTT ends, and has four packets.
+        // Slow start is the fastest growth. When recovery or ProbeRTT ends, BBR returns to an earlier window, and has at least four
+        // packets.
         let from = if self.is_loss_based() {
             before
         } else {
@@ -134,7 +135,7 @@ impl Checked {
         assert!(now <= bandwidth.max(sampled), "{bandwidth} {report:?} {self:?}");
     }
 
-    /// One reduction, and no more than one.
+    /// Checks a reduction: one, and no more than one.
     fn check_reduction(&self, reduction: Reduction, before: usize) {
         let after = self.inner.window();
         if !self.is_loss_based() {
@@ -143,7 +144,7 @@ impl Checked {
         match reduction {
             Reduction::Timeout => assert_eq!(after, self.packet, "{self:?}"),
             Reduction::Loss | Reduction::Ecn => {
-                // Half, less the rounding of a window that is no whole number.
+                // Half, minus the rounding of an odd window.
                 assert!(after + 1 >= before / 2, "{before} {self:?}");
                 assert!(after <= before.max(4 * self.packet), "{before} {self:?}");
             }
@@ -155,7 +156,7 @@ impl Controller for Checked {
     fn on_sent(&mut self, sent: &SentPacket) {
         let before = self.inner.window();
         self.inner.on_sent(sent);
-        // A pause ends BBR's ProbeRTT, and the window before is back.
+        // A pause ends BBR's ProbeRTT, and the window from before returns.
         let most = if self.is_loss_based() {
             before
         } else {
@@ -193,7 +194,7 @@ impl Controller for Checked {
         self.check();
     }
 
-    /// The state before the reduction is back, unless the window has grown beyond it since.
+    /// Checks that the state before the reduction is restored, unless the window has grown beyond it since.
     fn on_spurious(&mut self, now: Timestamp) {
         let reduced = self.inner.window();
         self.inner.on_spurious(now);
@@ -202,7 +203,7 @@ impl Controller for Checked {
             let after = self.inner.metrics();
             assert!(after.cwnd >= metrics.cwnd.max(reduced), "{metrics:?} {self:?}");
             if self.is_loss_based() && reduced < metrics.cwnd && metrics.cwnd >= self.packet {
-                // The report that reduced it may have let it grow before.
+                // The report that reduced the window may have raised it first.
                 assert_eq!(after.ssthresh, metrics.ssthresh, "{self:?}");
                 assert!(after.cwnd <= metrics.cwnd + self.packet, "{metrics:?} {self:?}");
             }

@@ -3,15 +3,15 @@
 //!
 //! * LIA, RFC 6356 §3: in congestion avoidance all windows together grow as fast as one window on the best path would.
 //! * Resource pooling, CMT/RPv1 (Dreibholz, Becke, Pulinthanath, Rathgeb, *Applying TCP-Friendly Congestion Control to
-//!   Concurrent Multipath Transfer*, AINA 2010): a path grows by its share of the summed slow start thresholds, and a loss
-//!   takes half of all windows from the path that lost.
+//!   Concurrent Multipath Transfer*, AINA 2010): a window grows by its path's share of the summed slow start thresholds, and a loss
+//!   reduces the window of its path by half of the sum of all windows.
 
 use core::time::Duration;
 
 use crate::config::CoupledControl;
 use crate::controller::Coupling;
 
-/// One path with data in flight, as the others see it.
+/// One path with data in flight, with the values that coupling uses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Member {
     pub(crate) cwnd: usize,
@@ -45,7 +45,7 @@ impl Coupling {
         }
     }
 
-    /// What a window of `cwnd` bytes takes of the growth that one flow would have in slow start.
+    /// The factor for the growth of a window of `cwnd` bytes in slow start, relative to one uncoupled flow.
     pub(super) fn slow_start(self, cwnd: usize, ssthresh: usize) -> f64 {
         match self {
             Self::Uncoupled | Self::Linked { .. } => 1.0,
@@ -53,7 +53,7 @@ impl Coupling {
         }
     }
 
-    /// The same in congestion avoidance.
+    /// The factor for the growth in congestion avoidance.
     pub(super) fn avoidance(self, cwnd: usize, ssthresh: usize) -> f64 {
         match self {
             Self::Linked { avoidance, .. } => avoidance,
@@ -61,8 +61,8 @@ impl Coupling {
         }
     }
 
-    /// Whether a window that is just as large as ssthresh, as after each reduction, grows as in slow start (RFC 9260 §7.2.1;
-    /// RFC 5681 §3.1 leaves it open). It is one packet a reduction: little for one flow, much for the small windows of its parts.
+    /// Whether a window that equals ssthresh, as after each reduction, grows as in slow start (RFC 9260 §7.2.1; RFC 5681 §3.1 leaves it
+    /// open). The difference is one packet for each reduction: little for one flow, much for the small windows of coupled paths.
     pub(super) fn slow_starts_at_threshold(self) -> bool {
         match self {
             Self::Linked { paths, .. } => paths <= 1,
@@ -70,7 +70,7 @@ impl Coupling {
         }
     }
 
-    /// What a reduction takes from a window of `cwnd` bytes.
+    /// By how many bytes a reduction reduces a window of `cwnd` bytes.
     pub(super) fn reduction(self, cwnd: usize) -> usize {
         match self {
             Self::Uncoupled | Self::Linked { .. } => cwnd - cwnd / 2,
@@ -78,17 +78,17 @@ impl Coupling {
         }
     }
 
-    /// The part of the least ssthresh of one flow that is the least for this path.
+    /// The smallest ssthresh of this path, as a share of that of one uncoupled flow.
     pub(super) fn floor(self, cwnd: usize, ssthresh: usize) -> f64 {
         match self {
-            // RFC 9260's floor of four packets is for one flow, not for each of its parts.
+            // RFC 9260's floor of four packets is for one flow, not for each of several coupled paths.
             Self::Linked { paths, .. } => 1.0 / paths.max(1) as f64,
             Self::Uncoupled | Self::Pooled { .. } => self.slow_start(cwnd, ssthresh),
         }
     }
 }
 
-/// Without a threshold yet, the window is what is known of the path.
+/// The slow start threshold; before the first reduction, the window.
 fn threshold(cwnd: usize, ssthresh: usize) -> usize {
     ssthresh.min(cwnd.max(1).saturating_mul(2))
 }

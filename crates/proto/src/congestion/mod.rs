@@ -1,5 +1,6 @@
-//! Congestion control of a path (RFC 9260 §7.2): the algorithms behind [`crate::controller::Controller`], and the coupling of several
-//! paths.
+//! Congestion control of a path (RFC 9260 §7.2): the algorithms behind [`crate::controller::Controller`]. `rfc9260`: slow start, congestion
+//! avoidance, window reductions (§7.2.1 to §7.2.3); `classic`: CUBIC (RFC 9438); `bbr`: BBR version 3; `coupled`: coupled windows of
+//! several paths (RFC 6356); `prr`: proportional rate reduction (RFC 9937).
 
 mod any;
 mod bbr;

@@ -1,10 +1,10 @@
-//! Proportional rate reduction (RFC 9937): during recovery what leaves follows what arrives, so that a window reduction is spread over a
-//! round trip.
+//! Proportional rate reduction (RFC 9937): during recovery the sender sends in proportion to the data that arrives, so that a window
+//! reduction is spread over a round trip.
 
-/// One episode of recovery on one path; all in bytes of DATA chunks.
+/// One recovery episode on one path; all values in bytes of DATA chunks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProportionalRateReduction {
-    /// In flight when the episode began (`RecoverFS`).
+    /// Bytes in flight when the episode began (`RecoverFS`).
     recover_flight: usize,
     delivered: usize,
     out: usize,
@@ -12,16 +12,16 @@ pub(crate) struct ProportionalRateReduction {
     window: usize,
 }
 
-/// What an acknowledgement did during recovery.
+/// The effects of an acknowledgement during recovery.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RecoveryAck {
     /// Bytes delivered for the first time.
     pub(crate) delivered: usize,
     /// Bytes in flight now.
     pub(crate) flight: usize,
-    /// The window to which recovery leads (`ssthresh`).
+    /// The window at the end of recovery (`ssthresh`).
     pub(crate) target: usize,
-    /// Progress was made in order, and no further loss was found (`SafeACK`).
+    /// The cumulative TSN ack point moved, and no further loss was found (`SafeACK`).
     pub(crate) safe: bool,
     /// PMDCS.
     pub(crate) max_data: usize,
@@ -38,7 +38,7 @@ impl ProportionalRateReduction {
         }
     }
 
-    /// Bytes that may be in flight until the next acknowledgement.
+    /// The most bytes in flight until the next acknowledgement.
     pub(crate) fn window(&self) -> usize {
         self.window
     }
@@ -75,8 +75,8 @@ mod tests {
 
     const PACKET: usize = 1000;
 
-    /// An episode with `flight` packets in flight of which `lost` are lost at once, and the window is to become `target`; answers how
-    /// many packets leave for each further acknowledgement of one.
+    /// An episode with `flight` packets in flight, of which `lost` are lost at once, and `target` as the window at its end. Returns how
+    /// many packets leave for each further acknowledgement of one packet.
     fn episode(flight: usize, lost: usize, target: usize) -> Vec<usize> {
         let mut prr = ProportionalRateReduction::new(flight * PACKET);
         let mut in_flight = (flight - lost) * PACKET;

@@ -1,17 +1,17 @@
-//! Slow start, congestion avoidance and window reductions, as RFC 9260 §7.2 has them.
+//! RFC 9260's congestion control: slow start (§7.2.1), congestion avoidance (§7.2.2) and window reductions (§7.2.3).
 
 use crate::config::RecoveryRules;
 use crate::controller::{Controller, Coupling, Metrics, NewPath, Reduction, Report};
 use crate::time::Timestamp;
 
 /// The state of RFC 9260's congestion control for one path; all in bytes of DATA chunks, headers and padding
-/// included (§1.6 and §7.2.2 count so).
+/// included (§1.3 and §7.2.2 count so).
 #[derive(Clone, Debug)]
 pub(crate) struct Rfc9260 {
     cwnd: usize,
     ssthresh: usize,
     partial_bytes_acked: usize,
-    /// These three before the last reduction, if its losses may be spurious. RFC 9260 finds no loss spurious, RACK does.
+    /// These three values before the last reduction, if its losses may be spurious. RFC 9260 detects no spurious losses, RACK does.
     undo: Option<[usize; 3]>,
     /// PMDCS: the largest DATA chunk that fits a packet of the path.
     max_data: usize,
@@ -20,7 +20,7 @@ pub(crate) struct Rfc9260 {
 }
 
 impl Rfc9260 {
-    /// §7.2.1: about three full packets of 1,500 bytes; `ipv6` takes the larger header off.
+    /// §7.2.1: about three full packets of 1,500 bytes; `ipv6` subtracts the larger header.
     pub(super) fn initial_window(max_data: usize, ipv6: bool) -> usize {
         let few = if ipv6 { 4344 } else { 4404 };
         (4 * max_data).min((2 * max_data).max(few))
@@ -66,7 +66,7 @@ impl Rfc9260 {
                 self.partial_bytes_acked -= self.cwnd;
                 self.cwnd += part(self.max_data, coupling.avoidance(self.cwnd, self.ssthresh));
             } else {
-                // Not used: credit must not pile up for a later burst of growth.
+                // The window was not used: credit must not accumulate for a later burst of growth.
                 self.partial_bytes_acked = self.cwnd;
             }
         }
@@ -101,16 +101,16 @@ impl Controller for Rfc9260 {
         }
     }
 
-    /// If the window has grown beyond what it was, all stays as it is.
+    /// If the window has grown beyond its former size, nothing changes.
     fn on_spurious(&mut self, _: Timestamp) {
         if let Some(undo) = self.undo.take().filter(|[cwnd, ..]| *cwnd > self.cwnd) {
             [self.cwnd, self.ssthresh, self.partial_bytes_acked] = undo;
         }
     }
 
-    /// §7.2.1: per RTO without data, half the window, not below four packets; what was known before the pause
-    /// stays known as ssthresh. A window that is not lowered adjusts nothing: else a path on which nothing was sent yet,
-    /// as all but the primary one, would begin in congestion avoidance, with four packets.
+    /// §7.2.1: half the window for each RTO without data, not below four packets; ssthresh keeps what was known before the pause. A window
+    /// that is not lowered changes nothing. Otherwise a path on which nothing was sent yet, as all but the primary one, would begin in
+    /// congestion avoidance, with four packets.
     fn on_idle(&mut self, _: Timestamp, first: bool) {
         let lowered = (self.cwnd / 2).max(4 * self.max_data);
         if lowered >= self.cwnd {
@@ -145,7 +145,7 @@ impl Controller for Rfc9260 {
     }
 }
 
-/// A part of some bytes, rounded up.
+/// A share of some bytes, rounded up.
 fn part(bytes: usize, share: f64) -> usize {
     (bytes as f64 * share).ceil() as usize
 }

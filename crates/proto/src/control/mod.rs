@@ -1,5 +1,5 @@
-//! Control chunks: the queue of those that wait to leave, requests that are retransmitted until they are answered, and packets
-//! that answer others outside an association's own tags.
+//! Control chunks: the queue of those to be sent; requests with a retransmission timer (T1-init, T1-cookie, T2-shutdown); answers to
+//! packets without an association (RFC 9260 §8.4).
 
 mod out_of_the_blue;
 mod queue;

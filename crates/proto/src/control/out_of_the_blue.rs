@@ -1,4 +1,4 @@
-//! Packets that belong to no association (RFC 9260 §8.4).
+//! Out-of-the-blue packets, which belong to no association (RFC 9260 §8.4).
 
 use anabranch_wire::VerificationTag;
 use anabranch_wire::cause::{Cause, Causes};
@@ -8,13 +8,13 @@ use super::reply;
 use crate::event::Reply;
 use crate::inbound::Inbound;
 
-/// The answer to such a packet: rules 2 to 8. The caller has checked the addresses (rule 1), and handled a valid INIT and a
+/// The answer to such a packet by rules 2 to 8. The caller has verified the addresses (rule 1), and handled a valid INIT and a
 /// valid COOKIE ECHO (rules 3 and 4).
 pub(crate) fn answer(inbound: &Inbound) -> Option<Reply> {
     let tag = inbound.packet.header.verification_tag;
     let contains = |kind| inbound.contains(kind);
-    // Tag 0 is for an INIT alone (§8.5.1 A), and an INIT that is not ends the packet (§12.3): nothing is left here that
-    // could be answered, as with a first chunk that is cut off.
+    // Tag 0 is allowed for an INIT alone (§8.5.1 A), and an INIT with other chunks ends the packet (§12.3): such a packet gets no answer,
+    // nor does a packet whose first chunk is truncated.
     let begins_readable = inbound.chunks().next().is_some_and(|raw| raw.kind != kind::INIT);
     if tag.0 == 0 || !begins_readable || contains(kind::ABORT) {
         return None;

@@ -1,4 +1,4 @@
-//! Control chunks that wait to leave, and packets that answer others outside the association's own tags.
+//! The queue of control chunks, of answers to packets, and of path MTU probes.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use anabranch_wire::chunk::Chunk;
 use crate::event::Reply;
 use crate::path::PathId;
 
-/// Answers that one peer can make this side queue; a flood of what asks for them gets no more.
+/// The most control chunks, and the most answers, that a peer can make this endpoint queue; further ones are dropped.
 const LIMIT: usize = 64;
 
 /// A chunk and the path it must take.
@@ -17,7 +17,7 @@ pub(crate) struct Waiting {
     pub(crate) chunk: Chunk,
 }
 
-/// In the order they leave in.
+/// Control chunks in the order in which they will be sent.
 #[derive(Debug, Default)]
 pub(crate) struct ControlQueue {
     chunks: VecDeque<Waiting>,
@@ -26,28 +26,28 @@ pub(crate) struct ControlQueue {
 }
 
 impl ControlQueue {
-    /// Queues a chunk unless too many wait.
+    /// Queues a chunk unless the queue is full.
     pub(crate) fn push(&mut self, path: PathId, chunk: Chunk) {
         if self.chunks.len() < LIMIT {
             self.chunks.push_back(Waiting { path, chunk });
         }
     }
 
-    /// Queues a chunk in the place of those for the same path that it makes pointless.
+    /// Queues a chunk in place of the queued chunks for the same path that it makes obsolete.
     pub(crate) fn replace(&mut self, path: PathId, chunk: Chunk, is_pointless: impl Fn(&Chunk) -> bool) {
         self.chunks
             .retain(|waiting| waiting.path != path || !is_pointless(&waiting.chunk));
         self.push(path, chunk);
     }
 
-    /// Queues a whole packet unless too many wait.
+    /// Queues a complete packet unless the queue is full.
     pub(crate) fn reply(&mut self, reply: Reply) {
         if self.replies.len() < LIMIT {
             self.replies.push_back(reply);
         }
     }
 
-    /// Queues a packet that is larger than others on its path: one for each path at most.
+    /// Queues a path MTU probe, which is larger than other packets of its path: at most one for each path.
     pub(crate) fn probe(&mut self, path: PathId, packet: Vec<u8>) {
         self.probes.retain(|(other, _)| *other != path);
         self.probes.push_back((path, packet));
@@ -61,7 +61,7 @@ impl ControlQueue {
         self.chunks.front()
     }
 
-    /// Whether no other chunks than these wait.
+    /// Whether all queued chunks are of this kind.
     pub(crate) fn has_only(&self, is_one: impl Fn(&Chunk) -> bool) -> bool {
         self.chunks.iter().all(|waiting| is_one(&waiting.chunk))
     }
@@ -70,7 +70,7 @@ impl ControlQueue {
         self.chunks.pop_front()
     }
 
-    /// Whether packets wait that answer others.
+    /// Whether answers to packets are queued.
     pub(crate) fn has_replies(&self) -> bool {
         !self.replies.is_empty()
     }
@@ -79,7 +79,7 @@ impl ControlQueue {
         self.replies.pop_front()
     }
 
-    /// Forgets chunks that a change of state has made pointless.
+    /// Drops chunks that a change of state has made obsolete.
     pub(crate) fn retain(&mut self, keep: impl Fn(&Chunk) -> bool) {
         self.chunks.retain(|waiting| keep(&waiting.chunk));
     }
@@ -88,7 +88,7 @@ impl ControlQueue {
         self.chunks.clear();
     }
 
-    /// Forgets all that waits for a path.
+    /// Drops all queued chunks and probes, because their paths no longer exist.
     pub(crate) fn forget_paths(&mut self) {
         self.chunks.clear();
         self.probes.clear();

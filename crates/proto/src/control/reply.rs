@@ -1,4 +1,4 @@
-//! A packet in answer to another, under a verification tag that need not be an association's.
+//! A packet that answers a packet, under a verification tag that need not be that of an association (RFC 9260 §8.4, §8.5.1).
 
 use anabranch_wire::VerificationTag;
 use anabranch_wire::cause::{Cause, Causes};
@@ -9,7 +9,7 @@ use crate::event::Reply;
 use crate::inbound::Inbound;
 use crate::transmit::write_packet;
 
-/// A packet with these chunks, to the address and ports that `inbound` came from.
+/// A packet with these chunks, to the source address and ports of `inbound`.
 pub(crate) fn reply(inbound: &Inbound, tag: VerificationTag, chunks: &[Chunk]) -> Reply {
     let header = CommonHeader {
         source_port: inbound.packet.header.destination_port,
@@ -23,7 +23,7 @@ pub(crate) fn reply(inbound: &Inbound, tag: VerificationTag, chunks: &[Chunk]) -
     }
 }
 
-/// The ABORT to a peer that wants an association and is known by its tag (RFC 9260 §5.1, §8.4 rule 3).
+/// The ABORT to a peer whose INIT or COOKIE ECHO is refused; its tag is known (RFC 9260 §5.1, §8.4 rule 3).
 pub(crate) fn refuse(inbound: &Inbound, tag: VerificationTag, causes: &[Cause]) -> Reply {
     let abort = Abort {
         reflected_tag: false,

@@ -12,7 +12,7 @@ use crate::time::Timestamp;
 pub(crate) struct Request {
     /// When the retransmission timer expires.
     timer: Option<Timestamp>,
-    /// Where the chunk was sent last.
+    /// The path of the last transmission.
     path: PathId,
     retransmissions: u32,
     /// The most retransmissions. A request without a limit ends with the association's error counter (§8.1).
@@ -20,7 +20,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// One that is retransmitted this many times.
+    /// A request that is retransmitted at most this many times.
     pub(crate) fn with_limit(limit: u32) -> Self {
         Self {
             limit: Some(limit),
@@ -37,7 +37,7 @@ impl Request {
         }
     }
 
-    /// Sends the chunk of the request on this path, for the first time or again, and starts the timer from the beginning.
+    /// Sends the chunk of the request on this path, for the first time or again, and restarts the timer.
     pub(crate) fn send(&mut self, now: Timestamp, chunk: Chunk, path: &Path, control: &mut ControlQueue) {
         control.push(path.id, chunk);
         self.path = path.id;
@@ -49,17 +49,17 @@ impl Request {
         self.timer
     }
 
-    /// Where the chunk was sent last.
+    /// The path of the last transmission.
     pub(crate) fn path(&self) -> PathId {
         self.path
     }
 
-    /// Times that the timer expired and the chunk was retransmitted.
+    /// How many times the timer expired and the chunk was retransmitted.
     pub(crate) fn retransmissions(&self) -> u32 {
         self.retransmissions
     }
 
-    /// The timer expired: counts a retransmission; returns false if there must be no further one.
+    /// The timer expired: counts a retransmission; returns false if the limit is reached.
     pub(crate) fn retransmit(&mut self) -> bool {
         self.timer = None;
         let may = self.limit.is_none_or(|limit| self.retransmissions < limit);

@@ -1,8 +1,8 @@
 //! Associations that have completed their shutdown, remembered for a while (RFC 9260 §8.4, §9.2).
 //!
-//! An endpoint that completes a shutdown deletes the association. If SHUTDOWN COMPLETE was lost, the peer still has it, and
-//! packets of either endpoint may be late, most of all on another path. An ABORT in answer would report a failure to a peer
-//! that has lost nothing. Therefore late packets are not answered, but a SHUTDOWN ACK is, with SHUTDOWN COMPLETE.
+//! An endpoint that completes a shutdown deletes the association. If the SHUTDOWN COMPLETE was lost, the peer still has the association.
+//! Packets of either endpoint may be late too, above all on another path. An ABORT in answer would report a failure to a peer that has
+//! lost no data. Therefore a SHUTDOWN ACK is answered with SHUTDOWN COMPLETE, and other late packets are not answered.
 
 use core::time::Duration;
 use std::collections::{HashMap, VecDeque};
@@ -13,7 +13,7 @@ use anabranch_wire::VerificationTag;
 use super::table::{Peer, TagHasher};
 use crate::time::Timestamp;
 
-/// The most that are remembered: about 2 MB if each peer has one address. Beyond, the oldest are forgotten.
+/// The most associations remembered: about 2 MB if each peer has one address. When more end, the oldest are forgotten.
 const LIMIT: usize = 16_384;
 
 #[derive(Debug)]
@@ -26,7 +26,7 @@ struct End {
 #[derive(Debug)]
 pub(super) struct Ended {
     by_tag: HashMap<VerificationTag, End, BuildHasherDefault<TagHasher>>,
-    /// When each is forgotten, the first one first.
+    /// When each association is forgotten, the earliest first.
     due: VecDeque<(Timestamp, VerificationTag)>,
     lifetime: Duration,
 }
@@ -53,12 +53,12 @@ impl Ended {
         self.due.push_back((now + self.lifetime, tag));
     }
 
-    /// Whether one had this tag.
+    /// Whether an ended association had this tag.
     pub(super) fn has_tag(&self, tag: VerificationTag) -> bool {
         self.by_tag.contains_key(&tag)
     }
 
-    /// The tag that the peer had chosen, of the one that had this tag and this peer.
+    /// The verification tag of the peer, of the ended association with this tag and this peer.
     pub(super) fn peer_tag(
         &mut self,
         now: Timestamp,
@@ -70,7 +70,7 @@ impl Ended {
         end.peers.contains(peer).then_some(end.peer_tag)
     }
 
-    /// Forgets those that are due, and the oldest if there are more than `most`.
+    /// Forgets the associations that are due, and the oldest if there are more than `most`.
     fn forget(&mut self, now: Timestamp, most: usize) {
         while let Some((due, tag)) = self.due.front()
             && (*due <= now || self.due.len() > most)

@@ -1,5 +1,5 @@
-//! Demultiplexing: which association a packet belongs to, and the answer if there is none (RFC 9260 §5.1,
-//! §8.4, §8.5).
+//! The endpoint: which association a packet belongs to, and the answer if there is none: set-up without state (RFC 9260 §5.1) and
+//! out-of-the-blue packets (§8.4, §8.5).
 
 mod ended;
 mod table;
@@ -31,37 +31,37 @@ use crate::time::Timestamp;
 use ended::Ended;
 use table::{Peer, Table};
 
-/// Names an association within its endpoint. Not used again for another one.
+/// The identifier of an association within its endpoint. It is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AssociationId(pub u64);
 
-/// The choices made per association at [`Endpoint::connect`].
+/// Options of an association for [`Endpoint::connect`].
 #[derive(Clone, Debug, Default)]
 pub struct ConnectOptions {
     /// The local SCTP port; `None` takes a random free one.
     pub local_port: Option<u16>,
-    /// The local address to use; `None` leaves it to `Config::path_pairs`, and where that says nothing to routing.
+    /// The local address to use; `None` takes that of `Config::path_pairs`, or leaves the choice to routing if no pair matches.
     pub local_address: Option<IpAddr>,
-    /// Settings for this association; `None` takes the endpoint's.
+    /// Settings of this association; `None` takes those of the endpoint.
     pub config: Option<Config>,
 }
 
-/// What to do after a datagram was handled.
+/// The result of [`Endpoint::handle_datagram`]: the next action of the driver.
 #[derive(Debug)]
 #[must_use]
 pub enum Handling {
-    /// Nothing: the packet was dropped, or is dealt with.
+    /// Nothing: the packet was dropped, or is handled completely.
     Done,
-    /// Send this answer; the endpoint keeps nothing of it.
+    /// Send this answer. The endpoint keeps no state for it.
     Reply(Reply),
-    /// Hand the packet to this association's [`Association::handle_packet`].
+    /// Pass the packet to [`Association::handle_packet`] of this association.
     Deliver(AssociationId, Inbound),
-    /// A peer set up this association; keep it under this id and drain it.
+    /// A peer set up this association: keep it under this id, and drain it.
     Accept(AssociationId, Box<Association>),
 }
 
-/// Owns SCTP ports and routes packets to associations. It does not own the associations: a driver may run each of
-/// them where it likes.
+/// An endpoint: it has SCTP ports and routes packets to associations. It does not own the associations: a driver may run each
+/// of them on another thread.
 #[derive(Debug)]
 pub struct Endpoint {
     config: Arc<Config>,
@@ -74,8 +74,8 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// An endpoint with these settings. `seed` is all its randomness: take it from the operating system, or fix it
-    /// in a simulation.
+    /// Creates an endpoint with these settings. `seed` is its only source of randomness: take it from the operating system, or fix it in a
+    /// simulation.
     ///
     /// # Errors
     /// A setting is out of range.
@@ -84,8 +84,8 @@ impl Endpoint {
         let mut random = Random::from_seed(seed);
         Ok(Self {
             mint: CookieMint::new(random.bytes(), config.cookie_lifetime),
-            // A peer retransmits after RTO.Max at the latest. While its cookie is valid, a late COOKIE ECHO could set up the
-            // association again.
+            // A peer retransmits after RTO.Max at the latest. While its cookie is valid, a late COOKIE ECHO could set up the association
+            // again.
             ended: Ended::new(config.rto.max.max(config.cookie_lifetime)),
             config: Arc::new(config),
             random,
@@ -95,7 +95,7 @@ impl Endpoint {
         })
     }
 
-    /// The settings of associations that peers set up, and of those that bring none of their own.
+    /// The settings of associations that peers set up, and of those that have no settings of their own.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
@@ -118,21 +118,21 @@ impl Endpoint {
         self.listening.remove(&port);
     }
 
-    /// Associations that are not over.
+    /// The number of associations that have not ended.
     #[must_use]
     pub fn association_count(&self) -> usize {
         self.table.len()
     }
 
-    /// Whether an association that had this tag ended in order a short time ago. The endpoint still answers its peer, so a
-    /// driver that leaves some packets to others hands it those under such a tag.
+    /// Whether an association with this tag ended by a graceful shutdown a short time ago. The endpoint still answers its peer, so a
+    /// driver that leaves some packets to other programs passes packets with such a tag to this endpoint.
     #[must_use]
     pub fn ended_in_order(&self, tag: VerificationTag) -> bool {
         self.ended.has_tag(tag)
     }
 
     /// Begins an association with the endpoint at `remote` (address and UDP port; port 0 without encapsulation) and
-    /// its SCTP port `remote_port`. Drain the association to send the INIT.
+    /// SCTP port `remote_port`. Drain the association to send the INIT.
     ///
     /// # Errors
     /// See [`ConnectError`].
@@ -186,9 +186,9 @@ impl Endpoint {
         Ok((id, Box::new(Association::initiate(now, plan, local_tag))))
     }
 
-    /// Handles a datagram that came from `remote` (address and UDP port; 0 without encapsulation) to the address
-    /// `local`, if known. The datagram is the SCTP packet without IP and UDP headers. `ecn` is the codepoint in its IP header, which
-    /// counts only where ECN was negotiated ([`Config::ecn`]).
+    /// Handles a datagram that arrived from `remote` (address and UDP port; 0 without encapsulation) at the address `local`, if known. The
+    /// datagram is the SCTP packet without IP and UDP headers. `ecn` is the codepoint in its IP header; it is used only if ECN was
+    /// negotiated ([`Config::ecn`]).
     pub fn handle_datagram(
         &mut self,
         now: Timestamp,
@@ -218,9 +218,9 @@ impl Endpoint {
         )
     }
 
-    /// Routes a packet that [`Endpoint::handle_datagram`] gave to an association which then was over: it may be for the next
-    /// one with this peer, as an INIT that came right behind an ABORT is. Hand this endpoint the events of the
-    /// association first.
+    /// Routes a packet again that [`Endpoint::handle_datagram`] routed to an association which has ended since. It may belong to the next
+    /// association with this peer, for example an INIT that arrived right after an ABORT. Pass the events of the ended association to this
+    /// endpoint first.
     pub fn handle_inbound(&mut self, now: Timestamp, inbound: Inbound) -> Handling {
         match self.route(&inbound) {
             Some(id) => Handling::Deliver(id, inbound),
@@ -229,8 +229,7 @@ impl Endpoint {
     }
 
     /// The association that an ICMP message is about, by the ports and the destination of the packet that it quotes
-    /// (RFC 9260 §10, ICMP5); `None` if there is none. Hand it the message: the association verifies the
-    /// quoted packet ([`Association::handle_icmp`]).
+    /// (RFC 9260 §10, ICMP5); `None` if there is none. Pass the message to [`Association::handle_icmp`], which verifies the quoted packet.
     #[must_use]
     pub fn route_icmp(&self, message: &IcmpMessage) -> Option<AssociationId> {
         let header = message.header()?;
@@ -242,10 +241,9 @@ impl Endpoint {
         self.table.by_peer(&peer, message.destination.port())
     }
 
-    /// The association of a packet: the one that answers to its tag at these ports and that address, else the one
-    /// with that address (§8.5 lets some packets carry other tags). Set-up chunks from another UDP port than that one's
-    /// are of another peer behind the same address translator, or of the same after a restart there: in either case an
-    /// association that goes on is not theirs to end.
+    /// The association of a packet: the one with its tag, these ports and that address, otherwise the one with that address (§8.5 allows
+    /// some packets to have other tags). Set-up chunks from another UDP port than that association's are from another peer behind the same
+    /// address translator, or from the same peer after a restart there. In neither case may they end an association that works.
     fn route(&mut self, inbound: &Inbound) -> Option<AssociationId> {
         let header = inbound.packet.header;
         let peer = Peer::of(inbound);
@@ -255,7 +253,7 @@ impl Endpoint {
             return Some(id);
         }
         let first = inbound.packet.chunks().next()?.ok()?;
-        // A restart takes the tag that it comes under (§5.2.4 A): none that another association has.
+        // A restart takes the tag under which its COOKIE ECHO comes (§5.2.4 A): it must not be the tag of another association.
         if first.kind == kind::COOKIE_ECHO && self.has_tag(tag) {
             return None;
         }
@@ -268,7 +266,7 @@ impl Endpoint {
         self.route_by_listed_address(inbound, peer)
     }
 
-    /// §5.1.2 D: an INIT or INIT ACK belongs to the association that any address it lists names.
+    /// §5.1.2 D: an INIT or INIT ACK belongs to the association of any address that it lists.
     fn route_by_listed_address(&self, inbound: &Inbound, peer: Peer) -> Option<AssociationId> {
         use anabranch_wire::parameter::Parameter;
         let first = inbound.packet.chunks().next()?.ok()?;
@@ -291,12 +289,12 @@ impl Endpoint {
         })
     }
 
-    /// A packet without an association: set-up, or out of the blue.
+    /// A packet without an association: set-up, or out of the blue (§8.4).
     fn handle_unrouted(&mut self, now: Timestamp, inbound: &Inbound) -> Handling {
         let Some(Ok(first)) = inbound.packet.chunks().next() else {
             return Handling::Done;
         };
-        // §8.4 rule 2 stands before the others.
+        // §8.4 rule 2 applies before the other rules.
         if inbound.contains(kind::ABORT) {
             return Handling::Done;
         }
@@ -305,8 +303,8 @@ impl Endpoint {
             Ok(Chunk::CookieEcho(echo)) => self.handle_cookie_echo(now, inbound, &echo.cookie),
             _ => {
                 let tag = inbound.packet.header.verification_tag;
-                // The packet has the tag of an association: an ABORT would end at the peer an association that lives here. The
-                // peer has more addresses than it listed, or than were kept.
+                // The packet has the tag of an association: an ABORT would end an association at the peer that is alive here. The peer has
+                // more addresses than it listed, or than this endpoint keeps.
                 if self.table.has_tag_at_ports(tag, &Peer::of(inbound)) {
                     return Handling::Done;
                 }
@@ -323,7 +321,7 @@ impl Endpoint {
         self.listening.contains(&inbound.packet.header.destination_port)
     }
 
-    /// Answers an INIT without keeping anything of it (§5.1 B).
+    /// Answers an INIT without keeping state (§5.1 B).
     fn handle_init(&mut self, now: Timestamp, inbound: &Inbound, init: &Init) -> Handling {
         let tag = init.initiate_tag;
         let peer = match PeerInit::of_init(init, &self.config) {
@@ -340,7 +338,7 @@ impl Endpoint {
         Handling::Reply(reply(inbound, tag, &[init_ack]))
     }
 
-    /// A cookie came back: if it is genuine and alive, an association begins (§5.1.5).
+    /// A cookie came back: if it is valid, an association begins (§5.1.5).
     fn handle_cookie_echo(&mut self, now: Timestamp, inbound: &Inbound, cookie: &Bytes) -> Handling {
         let cookie = match self.mint.open(now, inbound.packet.header, cookie) {
             Ok(cookie) => cookie,
@@ -355,7 +353,7 @@ impl Endpoint {
         if !listed || self.has_tag(cookie.local_tag) {
             return Handling::Done;
         }
-        // Listening has ended since the INIT.
+        // The port is not listened on any more since the INIT.
         if !self.listens(inbound) {
             return Handling::Reply(refuse(inbound, cookie.peer_tag, &[]));
         }
@@ -379,7 +377,7 @@ impl Endpoint {
         Handling::Accept(id, Box::new(association))
     }
 
-    /// Takes what an association of this endpoint told.
+    /// Handles an event of an association of this endpoint.
     pub fn handle_event(&mut self, now: Timestamp, id: AssociationId, event: EndpointEvent) {
         match event {
             EndpointEvent::PeerRestarted { local_tag, remote } => {
@@ -407,7 +405,7 @@ impl Endpoint {
         id
     }
 
-    /// Whether an association of this endpoint has this tag, or one had it that ended in order a short time ago.
+    /// Whether an association of this endpoint has this tag, or had it and ended by a graceful shutdown a short time ago.
     fn has_tag(&self, tag: VerificationTag) -> bool {
         self.table.has_tag(tag) || self.ended.has_tag(tag)
     }
@@ -422,7 +420,7 @@ impl Endpoint {
         }
     }
 
-    /// A random local port from the dynamic range, so that clients behind one address translator differ.
+    /// A random free local port of the dynamic range. Random, so that clients behind one address translator have different ports.
     fn free_port(&mut self, address: IpAddr, remote_port: u16) -> Option<u16> {
         const FIRST: u32 = 49_152;
         const COUNT: u32 = 65_536 - FIRST;
@@ -440,7 +438,7 @@ impl Endpoint {
     }
 }
 
-/// With an IPv4 address in place of one that is mapped to IPv6; the interface of a link-local address stays with it.
+/// Replaces an IPv4-mapped IPv6 address by the IPv4 address; a link-local address keeps its interface.
 fn canonical(mut remote: SocketAddr) -> SocketAddr {
     remote.set_ip(remote.ip().to_canonical());
     remote

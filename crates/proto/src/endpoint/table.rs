@@ -1,4 +1,4 @@
-//! Which association answers to a tag, and which has a peer at an address.
+//! The associations of an endpoint, by verification tag and by address of the peer (RFC 9260 §8.5).
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -8,10 +8,10 @@ use anabranch_wire::VerificationTag;
 
 use super::{AssociationId, Inbound};
 
-/// A peer's transport address as seen from one local port (RFC 9260 §1.3): the UDP port is no part of it (RFC 6951 §5).
+/// A peer's transport address as seen from one local port (RFC 9260 §1.3). The UDP port is not part of it (RFC 6951 §5).
 ///
-/// But behind an address translator several peers share an address, and some of them a port: those differ in nothing but
-/// the UDP port. A packet with a valid tag says whose it is; for a set-up chunk, which has none, the UDP port decides.
+/// But behind an address translator several peers share an address, and some of them an SCTP port: only the UDP port distinguishes them. A
+/// packet with a valid tag is identified by its tag. A set-up chunk has none, so its UDP port decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Peer {
     pub(super) local_port: u16,
@@ -20,7 +20,7 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    /// The sender of this packet.
+    /// The source of this packet.
     pub(super) fn of(inbound: &Inbound) -> Self {
         let header = inbound.packet.header;
         Self {
@@ -34,18 +34,18 @@ impl Peer {
 #[derive(Debug)]
 struct Entry {
     id: AssociationId,
-    /// The addresses of its peer, with the UDP port each was last heard from; rarely more than one or two.
+    /// The addresses of its peer, each with the UDP port of its last packet; rarely more than two.
     peers: Vec<(Peer, u16)>,
 }
 
 /// The associations of an endpoint. The maps are only ever looked up, never walked, so their order does not matter.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    /// Most packets carry the tag of their association: this map finds it.
+    /// By tag: most packets have the tag of their association.
     by_tag: HashMap<VerificationTag, Entry, BuildHasherDefault<TagHasher>>,
     tags: HashMap<AssociationId, VerificationTag>,
-    /// For those that do not, and to find out which addresses are taken: with the UDP ports, because thousands of peers may be
-    /// behind one address.
+    /// By address, for packets without such a tag, and to find out which addresses are in use. The keys include UDP ports, because
+    /// thousands of peers may share an address.
     by_peer: BTreeSet<(Peer, u16, AssociationId)>,
 }
 
@@ -72,14 +72,14 @@ impl Table {
         self.owners(peer).next().is_some()
     }
 
-    /// The associations with this peer, at whatever UDP port.
+    /// The associations with this peer, at any UDP port.
     fn owners(&self, peer: &Peer) -> impl Iterator<Item = AssociationId> {
         let ends = [(0, 0), (u16::MAX, u64::MAX)].map(|(port, id)| (*peer, port, AssociationId(id)));
         let [first, last] = ends;
         self.by_peer.range(first..=last).map(|(_, _, id)| *id)
     }
 
-    /// The association that has this tag and this peer; where the packet came from is where the peer is now (RFC 6951
+    /// The association that has this tag and this peer. Records the source of the packet as the peer's current UDP port (RFC 6951
     /// §5.4).
     pub(super) fn by_tag(
         &mut self,
@@ -90,7 +90,7 @@ impl Table {
         let entry = self.by_tag.get_mut(&tag)?;
         let (_, known) = entry.peers.iter_mut().find(|(known, _)| known == peer)?;
         if *known != udp_port {
-            // It is not there if the address was released.
+            // The entry does not exist if the address was released.
             if self.by_peer.remove(&(*peer, *known, entry.id)) {
                 self.by_peer.insert((*peer, udp_port, entry.id));
             }
@@ -106,7 +106,7 @@ impl Table {
         self.by_peer.range(first..=last).next().map(|(_, _, id)| *id)
     }
 
-    /// The only association with this peer, at whatever UDP port.
+    /// The only association with this peer, at any UDP port; `None` if there are several.
     pub(super) fn by_lone_peer(&self, peer: &Peer) -> Option<AssociationId> {
         let mut owners = self.owners(peer);
         owners.next().filter(|_| owners.next().is_none())
@@ -119,8 +119,8 @@ impl Table {
         self.by_tag.insert(tag, Entry { id, peers });
     }
 
-    /// The peer restarted: its association has another tag, and of its addresses only this one. Addresses that the peer no longer
-    /// lists may belong to other hosts.
+    /// The peer restarted: its association has another tag, and keeps only this address. Addresses that the peer no longer lists may belong
+    /// to other hosts.
     pub(super) fn restart(
         &mut self,
         id: AssociationId,
@@ -134,7 +134,7 @@ impl Table {
         }
     }
 
-    /// What comes from this address too, under the tag of the association, is for it: also if another one listed the address
+    /// Packets from this address with the tag of the association now belong to it, even if another association listed the address
     /// before.
     pub(super) fn add_address(&mut self, id: AssociationId, address: IpAddr, udp_port: u16) {
         let Some(entry) = self.tags.get(&id).and_then(|tag| self.by_tag.get_mut(tag)) else {
@@ -150,7 +150,7 @@ impl Table {
         }
     }
 
-    /// The tag and the peers that it had.
+    /// Removes an association; returns its tag and its peers.
     pub(super) fn remove(&mut self, id: AssociationId) -> Option<(VerificationTag, Vec<Peer>)> {
         let tag = self.tags.remove(&id)?;
         let entry = self.by_tag.remove(&tag)?;
@@ -161,7 +161,7 @@ impl Table {
         Some((tag, peers))
     }
 
-    /// From now on only the tag says that a packet from this address is this association's.
+    /// From now on packets from this address belong to this association only if they have its tag.
     pub(super) fn release_address(&mut self, id: AssociationId, address: IpAddr) {
         let entry = self.tags.get(&id).and_then(|tag| self.by_tag.get(tag));
         let peers = entry.map_or(&[][..], |entry| &entry.peers);
@@ -171,7 +171,7 @@ impl Table {
     }
 }
 
-/// Hashes verification tags. Those in the maps are random and chosen by this side, so that nobody can make them collide.
+/// Hashes verification tags. Those in the maps are random and chosen by this endpoint, so that nobody can cause collisions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TagHasher(u64);
 
@@ -181,7 +181,7 @@ impl Hasher for TagHasher {
     }
 
     fn write_u32(&mut self, number: u32) {
-        // The map looks at the highest bits too: an odd number with many ones spreads the tag over all.
+        // The map uses the highest bits too: an odd factor with many ones spreads the tag over all bits.
         self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 

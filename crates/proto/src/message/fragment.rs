@@ -1,4 +1,4 @@
-//! What leaves the send queue: a fragment for a packet, or a message that was dropped unsent.
+//! Fragments (RFC 9260 §6.9), which leave the send queue, and messages that are dropped unsent.
 
 use anabranch_wire::{Ppid, StreamId};
 use bytes::Bytes;
@@ -7,36 +7,36 @@ use super::MessageId;
 use super::{Haste, Persistence};
 use crate::event::Undelivered;
 
-/// A piece of a message that fits a packet.
+/// A fragment of a message that fits a packet.
 #[derive(Clone, Debug)]
 pub(crate) struct Fragment {
     pub(crate) payload: Bytes,
     pub(crate) message: MessageId,
     pub(crate) context: u64,
     pub(crate) stream: StreamId,
-    /// SSN of an ordered message, 0 of an unordered one; with I-DATA the MID of either.
+    /// The SSN of an ordered message, 0 of an unordered one (RFC 9260 §6.5); with I-DATA the MID of any message (RFC 8260 §2.1).
     pub(crate) sequence: u32,
-    /// Its place in the message.
+    /// The number of the fragment in its message (FSN).
     pub(crate) fsn: u32,
     pub(crate) ppid: Ppid,
     pub(crate) unordered: bool,
     pub(crate) beginning: bool,
     pub(crate) ending: bool,
     pub(crate) immediate: bool,
-    /// When it is given up.
+    /// When the message is abandoned.
     pub(crate) persistence: Persistence,
     pub(crate) haste: Haste,
-    /// Bytes in a packet, with chunk header and padding.
+    /// Length in a packet in bytes, with chunk header and padding.
     pub(crate) wire_len: u32,
 }
 
 impl Fragment {
-    /// Bytes in a packet, with chunk header and padding: what windows of congestion control count (§1.6).
+    /// Length in a packet in bytes, with chunk header and padding, as congestion windows count (§1.3).
     pub(crate) fn wire_len(&self) -> usize {
         self.wire_len as usize
     }
 
-    /// What its application is told if its message is never acknowledged.
+    /// The report to the application if the message is not acknowledged.
     pub(crate) fn undelivered(&self) -> Undelivered {
         Undelivered {
             message: self.message,
@@ -47,7 +47,7 @@ impl Fragment {
     }
 }
 
-/// A message that never left whole.
+/// A message that was removed from the send queue before all of it was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UnsentMessage {
     pub(crate) message: MessageId,
@@ -55,13 +55,13 @@ pub(crate) struct UnsentMessage {
     pub(crate) context: u64,
     /// Whether a part of it was sent.
     pub(crate) begun: bool,
-    /// If so, as [`Fragment`] has them.
+    /// If a part was sent: as in [`Fragment`].
     pub(crate) unordered: bool,
     pub(crate) sequence: u32,
 }
 
 impl UnsentMessage {
-    /// What its application is told.
+    /// The report to the application.
     pub(crate) fn undelivered(&self) -> Undelivered {
         Undelivered {
             message: self.message,

@@ -1,4 +1,4 @@
-//! User messages on their way in and out.
+//! User messages: options (SEND, RFC 9260 §11.1.5), reliability (RFC 3758, RFC 7496), fragments and delivery in parts (RFC 9260 §6.9).
 
 mod fragment;
 mod persistence;
@@ -13,52 +13,52 @@ use crate::config::PartialReliabilityConfig;
 pub(crate) use fragment::{Fragment, UnsentMessage};
 pub(crate) use persistence::{AbandonPolicy, Haste, Persistence};
 
-/// Names a message given to `send`, within its association; counts from 0 in the order of the calls.
+/// The identifier of a message given to `send`, within its association; counts from 0 in the order of the calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId(pub u64);
 
-/// How hard a message is tried to be delivered (RFC 3758 §4, RFC 7496 §3). What gives up takes effect for data that was
-/// sent only where the peer speaks RFC 3758; unsent messages are dropped whatever the peer speaks.
+/// The reliability of a message (RFC 3758 §4, RFC 7496 §3): whether and when it may be abandoned. After a part of a message was sent, it
+/// is abandoned only if the peer supports FORWARD-TSN (RFC 3758); before, it is abandoned whatever the peer supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Reliability {
-    /// Until it is acknowledged or the association ends.
+    /// Fully reliable: retransmitted until it is acknowledged or the association ends. The default.
     #[default]
     Reliable,
-    /// For this long after `send` (timed reliability, RFC 3758 §4.1): later it is neither sent for the first time nor
-    /// repeated. Time in flight counts, but a chunk in flight is given up only once it is found lost.
+    /// Timed reliability (RFC 3758 §4.1): when this time has passed since `send`, the message is neither sent for the first time nor
+    /// retransmitted. A chunk in flight at that time is abandoned only if it is lost.
     Lifetime(Duration),
-    /// Each of its chunks is repeated at most so often (RFC 7496 §3.1); 0 sends everything once.
+    /// Limited retransmissions (RFC 7496 §3.1): each chunk is retransmitted at most this many times; 0 sends every chunk once.
     Retransmissions(u32),
-    /// Dropped, before anything of it was sent, when the send buffer is full and a message of a lower number, or one
-    /// that is not of this kind, needs the room (RFC 7496 §3.2). 0 is the most important. With the scheduler
-    /// [`Priority`](crate::SchedulerKind::Priority) the streams' classes come first: messages of the least urgent class give
-    /// way before others, and never to one of a less urgent class.
+    /// Priority (RFC 7496 §3.2), a number of which 0 is the most important. If the send buffer is full, such a message is abandoned, before
+    /// any of it was sent, for a message with a lower number or with another reliability. With the scheduler
+    /// [`Priority`](crate::SchedulerKind::Priority) the priority classes of the streams count first: messages of the least urgent class are
+    /// abandoned before others, and never for a message of a less urgent class.
     Priority(u32),
 }
 
-/// How a message is to be sent.
+/// The options of a message (SEND, RFC 9260 §11.1.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct SendOptions {
-    /// Carried to the peer's application, unchanged.
+    /// Payload protocol identifier: delivered to the peer's application unchanged. Default 0.
     pub ppid: Ppid,
-    /// Delivered as soon as it is complete, whatever came before it on its stream (RFC 9260 §6.6).
+    /// Unordered delivery (RFC 9260 §6.6): as soon as the message is complete, regardless of earlier messages of its stream. Default false.
     pub unordered: bool,
-    /// Asks the peer to acknowledge at once (the I bit, RFC 7053).
+    /// Asks the peer to acknowledge at once (the I bit, RFC 7053). Default false.
     pub immediate: bool,
-    /// Any number of the application's own, given back when the message fails.
+    /// Any number of the application, which is returned if the message is not acknowledged ([`crate::Undelivered::context`]).
     pub context: u64,
-    /// When to give it up.
+    /// Whether and when the message may be abandoned. Default [`Reliability::Reliable`].
     pub reliability: Reliability,
     /// Whether a chunk of it that must not be retransmitted is abandoned at its first missing report (*early discard*).
     /// `None`, the default: as [`PartialReliabilityConfig::early_discard`](crate::PartialReliabilityConfig::early_discard).
     pub early_discard: Option<bool>,
-    /// Whether the receiver is told of chunks of it that will not be retransmitted. `None`, the default: as
+    /// Whether the receiver is notified of chunks of the message that will not be retransmitted. `None`, the default: as
     /// [`PartialReliabilityConfig::discard_notice`](crate::PartialReliabilityConfig::discard_notice).
     pub discard_notice: Option<DiscardNotice>,
 }
 
 impl SendOptions {
-    /// The same, with what they leave to the association filled in.
+    /// The same options, with the settings of the association for those left `None`.
     pub(crate) fn or_as_set(self, config: &PartialReliabilityConfig) -> Self {
         Self {
             early_discard: self.early_discard.or(Some(config.early_discard)),
@@ -68,30 +68,30 @@ impl SendOptions {
     }
 }
 
-/// A message, or a part of one that is handed over before it is complete (partial delivery, RFC 9260 §6.9).
+/// A message, or a part of a message that is delivered before it is complete (partial delivery, RFC 9260 §6.9).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessagePart {
-    /// The stream it came on.
+    /// The stream of the message.
     pub stream: StreamId,
-    /// As the sender gave it.
+    /// The payload protocol identifier that the sender gave.
     pub ppid: Ppid,
-    /// As the sender asked.
+    /// Whether the sender asked for unordered delivery.
     pub unordered: bool,
-    /// Names the message among those received on this association: equal for the parts of one message, which
-    /// follow each other without other parts of the same message missing.
+    /// A number of the message among those received on this association: equal for all parts of a message. The parts of a message are
+    /// delivered in order and without gaps.
     pub message: u64,
-    /// Whether it is the beginning of the message.
+    /// Whether the part is the beginning of the message.
     pub beginning: bool,
-    /// Whether it is the end of the message. Both are true for a whole one.
+    /// Whether the part is the end of the message. A whole message is both beginning and end.
     pub ending: bool,
-    /// Whether the message ends here because its sender gave it up: the rest never comes, and there are no bytes in this
-    /// part (RFC 3758 §3.6). Only after parts that came before, never for a whole one.
+    /// Whether the message ends here because its sender abandoned it (RFC 3758 §3.6): its rest will never arrive, and this part has no
+    /// bytes. Only after earlier parts, never for a whole message.
     pub truncated: bool,
-    /// The data, in slices of the datagrams it came in.
+    /// The user data, as slices of the datagrams in which it arrived.
     pub payload: Payload,
 }
 
-/// Bytes in one or several pieces, none of them empty.
+/// User data in one or several slices, none of them empty.
 #[derive(Clone, Debug, Default)]
 pub struct Payload(Pieces);
 
@@ -108,7 +108,7 @@ impl Default for Pieces {
 }
 
 impl Payload {
-    /// Its length in bytes.
+    /// The length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         match &self.0 {
@@ -117,13 +117,13 @@ impl Payload {
         }
     }
 
-    /// Whether there are no bytes in it.
+    /// Whether the length is 0.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pieces().is_empty()
     }
 
-    /// The pieces, in order.
+    /// The slices, in order.
     #[must_use]
     pub fn pieces(&self) -> &[Bytes] {
         match &self.0 {
@@ -132,7 +132,7 @@ impl Payload {
         }
     }
 
-    /// All of it in one piece: copied once if it is in several.
+    /// All user data in one slice; copied once if there are several.
     #[must_use]
     pub fn into_bytes(self) -> Bytes {
         match self.0 {

@@ -1,20 +1,20 @@
-//! When a message is given up: the seam. The base protocol gives up none; what may be given up, and how that is told to the
-//! peer, is partial reliability's (`extension/partial_reliability`).
+//! The abandon policy: when a message is abandoned (RFC 3758, RFC 7496). Without partial reliability no message that was sent is
+//! abandoned. FORWARD-TSN, which informs the peer, is in `extension/partial_reliability`.
 
 use super::{Reliability, SendOptions};
 use crate::config::DiscardNotice;
 use crate::time::Timestamp;
 
-/// How long a message is worth the trouble: its [`Reliability`] with the deadline worked out.
+/// The [`Reliability`] of a message, with its lifetime as a deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) enum Persistence {
     #[default]
     Reliable,
-    /// Neither sent nor repeated after this time.
+    /// Neither sent nor retransmitted after this time.
     Until(Timestamp),
-    /// Repeated at most so often.
+    /// Each chunk is retransmitted at most this many times.
     Retransmissions(u32),
-    /// Dropped for what is more important while it waits.
+    /// Abandoned for a more important message while it is queued.
     Priority(u32),
 }
 
@@ -22,7 +22,7 @@ impl Persistence {
     pub(crate) fn new(reliability: Reliability, now: Timestamp) -> Self {
         match reliability {
             Reliability::Reliable => Self::Reliable,
-            // A lifetime beyond the end of time never ends.
+            // A deadline beyond the last point in time never passes.
             Reliability::Lifetime(lifetime) => match now + lifetime {
                 Timestamp::MAX => Self::Reliable,
                 deadline => Self::Until(deadline),
@@ -37,7 +37,7 @@ impl Persistence {
         matches!(self, Self::Until(_) | Self::Retransmissions(_))
     }
 
-    /// Whether a chunk of it that was sent `transmissions` times must not be sent again.
+    /// Whether a chunk of the message that was sent `transmissions` times must not be retransmitted.
     fn is_spent(self, now: Timestamp, transmissions: u32) -> bool {
         match self {
             Self::Reliable | Self::Priority(_) => false,
@@ -47,10 +47,10 @@ impl Persistence {
     }
 }
 
-/// How soon what will not be sent again is abandoned, and whether the receiver is told (Basto and Freitas).
+/// Options of partial reliability that save time: early discard, and notices to the receiver (Basto and Freitas).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Haste {
-    /// At the first missing report, not the last.
+    /// Early discard: a chunk is abandoned at its first missing report.
     pub(crate) early_discard: bool,
     pub(crate) notice: DiscardNotice,
 }
@@ -64,18 +64,18 @@ impl Haste {
     }
 }
 
-/// Whether chunks that were sent are given up.
+/// Whether chunks that were sent may be abandoned.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) enum AbandonPolicy {
-    /// The peer could not be told.
+    /// No: FORWARD-TSN was not negotiated, so the peer could not be informed.
     #[default]
     Never,
-    /// As their message's persistence says.
+    /// Yes, as the persistence of their message demands.
     Partial,
 }
 
 impl AbandonPolicy {
-    /// Whether a chunk sent `transmissions` times is given up now.
+    /// Whether a chunk sent `transmissions` times is abandoned now.
     pub(crate) fn abandons(self, now: Timestamp, persistence: Persistence, transmissions: u32) -> bool {
         match self {
             Self::Never => false,

@@ -7,7 +7,7 @@ use crate::config::{Config, MultipathMode};
 use crate::send::DataFormat;
 use crate::stats::Extensions;
 
-/// The extensions negotiated: one bit each. The base needs none.
+/// The extensions negotiated: one bit each. RFC 9260 alone needs none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Capabilities(u32);
 
@@ -16,11 +16,11 @@ impl Capabilities {
     pub(crate) const PARTIAL_RELIABILITY: Self = Self(1);
     /// NR-SACK (draft-tuexen-tsvwg-sctp-multipath §4).
     pub(crate) const NR_SACK: Self = Self(1 << 1);
-    /// Selective forward TSN, which needs FORWARD-TSN beside it.
+    /// Selective forward TSN, which needs FORWARD-TSN as well.
     pub(crate) const SELECTIVE_FORWARD_TSN: Self = Self(1 << 2);
     /// I-DATA in place of DATA (RFC 8260).
     pub(crate) const INTERLEAVING: Self = Self(1 << 3);
-    /// I-FORWARD-TSN: what partial reliability needs beside I-DATA, in place of FORWARD-TSN.
+    /// I-FORWARD-TSN: with I-DATA, partial reliability uses it in place of FORWARD-TSN.
     pub(crate) const I_FORWARD_TSN: Self = Self(1 << 4);
 
     /// E-DATA, COOP-SACK and FORWARD-PSN: transmissions have numbers, and acknowledgements name them (ECA-SCTP).
@@ -28,12 +28,12 @@ impl Capabilities {
     const E_DATA: Self = Self(1 << 5);
     const COOP_SACK: Self = Self(1 << 6);
     const FORWARD_PSN: Self = Self(1 << 7);
-    /// E-I-DATA: what ECA-SCTP needs beside I-DATA.
+    /// E-I-DATA: with I-DATA, ECA-SCTP needs it.
     const E_I_DATA: Self = Self(1 << 8);
-    /// ECNE and CWR (draft-stewart-tsvwg-sctpecn): offered by a parameter of its own.
+    /// ECNE and CWR (draft-stewart-tsvwg-sctpecn): offered by a parameter of their own.
     pub(crate) const ECN: Self = Self(1 << 9);
 
-    /// The chunk type whose listing offers each (RFC 5061 §4.2.7).
+    /// The chunk types whose listing in the Supported Extensions parameter offers each extension (RFC 5061 §4.2.7).
     const CHUNKS: [(u8, Self); 9] = [
         (kind::FORWARD_TSN, Self::PARTIAL_RELIABILITY),
         (kind::NR_SACK, Self::NR_SACK),
@@ -117,7 +117,7 @@ impl Capabilities {
         }
     }
 
-    /// Whether chunks of this type rule out interleaving, which was negotiated, or the reverse (RFC 8260 §2.2.3, §2.3.1).
+    /// Whether interleaving was negotiated and chunks of this type rule it out, or the reverse (RFC 8260 §2.2.3, §2.3.1).
     pub(crate) fn rule_out(self, kind: u8) -> bool {
         let interleaves = self.has(Self::INTERLEAVING);
         match kind {
@@ -127,8 +127,8 @@ impl Capabilities {
         }
     }
 
-    /// Whether a chunk type belongs to ECA-SCTP or ECN, and that was not negotiated: the chunk is not read, whatever it holds. A
-    /// number of ECA-SCTP's may mean another chunk type.
+    /// Whether a chunk type belongs to ECA-SCTP or ECN and that was not negotiated: the chunk is then not parsed. A number that ECA-SCTP
+    /// uses here may mean another chunk type to the peer.
     pub(crate) fn leave_unknown(self, kind: u8, numbers: OwnChunkTypes) -> bool {
         if matches!(kind, kind::ECNE | kind::CWR) {
             return !self.has(Self::ECN);
@@ -147,7 +147,7 @@ impl Capabilities {
         listed.fold(Self::default(), |all, (_, one)| all.with(one))
     }
 
-    /// Adds the parameters that offer it to an INIT or INIT ACK; none if there is nothing to offer.
+    /// Adds the parameters that offer the extensions to an INIT or INIT ACK; none if there is nothing to offer.
     pub(crate) fn push_parameters(
         self,
         mut parameters: ParametersBuilder,
@@ -167,7 +167,7 @@ impl Capabilities {
         parameters
     }
 
-    /// For the application.
+    /// The extensions negotiated, for the application.
     pub(crate) fn extensions(self) -> Extensions {
         Extensions {
             partial_reliability: self.has(Self::PARTIAL_RELIABILITY),

@@ -1,9 +1,9 @@
-//! The state cookie (RFC 9260 §5.1.3): everything an association needs, in the peer's keeping until it has shown that
-//! it is where it says. Covered whole by an HMAC under a key that changes and is then forgotten.
+//! The state cookie (RFC 9260 §5.1.3): everything that an association needs, kept by the peer until it has proved its address. A MAC (HMAC)
+//! covers the whole cookie; its key changes regularly and is then forgotten.
 //!
-//! It is small, because the INIT ACK that carries it goes to an address which nobody has vouched for yet: what the
-//! packet that brings it back says anyway, ports and tag, is covered by the HMAC without being in it; times are
-//! milliseconds in 32 bits; the HMAC is cut to 128 bits (RFC 2104 §5 asks for 80 at least).
+//! The cookie is small, because the INIT ACK that carries it goes to an address that is not proved yet. The ports and the tag of the packet
+//! that returns it are covered by the HMAC without being in the cookie. Times are milliseconds in 32 bits. The HMAC is truncated to 128
+//! bits (RFC 2104 §5 asks for 80 at least).
 
 use core::time::Duration;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -22,14 +22,14 @@ use crate::time::Timestamp;
 
 const MAC_LEN: usize = 16;
 
-/// Bytes of a cookie without addresses and ties.
+/// Length in bytes of a cookie without addresses and Tie-Tags.
 const FIXED_LEN: usize = MAC_LEN + 33;
 
-/// Bytes of the longest cookie: with ties, and with the address that the INIT came from and all that it may list, each of 17.
-/// A longer one is not ours, and costs no HMAC.
+/// Length in bytes of the longest cookie: with Tie-Tags, the address that the INIT came from, and the most addresses that it may list; 17
+/// bytes for each address. A longer cookie is not from this endpoint, and costs no HMAC.
 const MOST_LEN: usize = FIXED_LEN + 8 + 17 * (1 + MOST_ADDRESSES);
 
-/// What a cookie holds.
+/// The contents of a cookie.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StateCookie {
     pub(crate) created: Timestamp,
@@ -43,14 +43,14 @@ pub(crate) struct StateCookie {
     pub(crate) peer_rwnd: u32,
     pub(crate) outbound_streams: u16,
     pub(crate) inbound_streams: u16,
-    /// Names the association that was there when the INIT came, if there was one (§5.2.2).
+    /// The Tie-Tags of the association that existed when the INIT arrived, if there was one (§5.2.2).
     pub(crate) tie_tags: Option<TieTags>,
     pub(crate) capabilities: Capabilities,
-    /// Where the INIT came from, and what else it listed.
+    /// The address that the INIT came from, and the addresses that it listed.
     pub(crate) addresses: Vec<IpAddr>,
 }
 
-/// Two nonces that name an association in cookies, in place of its tags, which nobody else may see (§5.2.2).
+/// Tie-Tags: two nonces that identify an association in cookies, in place of its verification tags, which must stay secret (§5.2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TieTags {
     pub(crate) local: u32,
@@ -58,7 +58,7 @@ pub(crate) struct TieTags {
 }
 
 impl TieTags {
-    /// Of an association that begins.
+    /// The Tie-Tags of a new association.
     pub(crate) fn new(random: &mut Random) -> Self {
         Self {
             local: random.nonzero_u32(),
@@ -70,19 +70,19 @@ impl TieTags {
 /// Why a cookie is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CookieError {
-    /// Not ours, or altered: silence (§5.1.5 steps 1 and 2).
+    /// Not from this endpoint, or altered: silently discarded (§5.1.5 steps 1 and 2).
     Forged,
-    /// Ours, and too old (§5.1.5 step 3).
+    /// From this endpoint, and too old (§5.1.5 step 3).
     Stale {
-        /// How long ago it expired, in microseconds rounded up (§3.3.10.3).
+        /// How long ago the cookie expired, in microseconds rounded up (§3.3.10.3).
         staleness_us: u32,
         /// Its contents, which are used if both tags are those of an association (§5.2.4).
         cookie: Box<StateCookie>,
     },
 }
 
-/// Makes and checks cookies. A copy of it makes the same ones: the key of each period follows from the one before by
-/// a one-way function, and old ones are forgotten.
+/// Makes and verifies cookies. A copy makes the same cookies: a one-way function derives the key of each period from the key before, and
+/// old keys are forgotten.
 #[derive(Clone)]
 pub(crate) struct CookieMint {
     current: [u8; 32],
@@ -101,7 +101,7 @@ impl core::fmt::Debug for CookieMint {
 }
 
 impl CookieMint {
-    /// Keys last twice the longest life a cookie can be given, so that the last key checks what it made.
+    /// A key is used for twice the longest lifetime of a cookie, so that every valid cookie was made with this key or the one before.
     pub(crate) fn new(key: [u8; 32], lifetime: Duration) -> Self {
         let first = mac(&key, b"first");
         Self {
@@ -113,7 +113,7 @@ impl CookieMint {
         }
     }
 
-    /// How long a new cookie lives: `Valid.Cookie.Life`, and what the peer asks for beyond, at most as much again (§5.2.6).
+    /// The lifetime of a new cookie: `Valid.Cookie.Life` plus what the peer asks for, at most as much again (§5.2.6).
     pub(super) fn lifetime_for(&self, preservative: Duration) -> Duration {
         self.lifetime + preservative.min(self.lifetime)
     }
@@ -143,7 +143,7 @@ impl CookieMint {
         bytes.freeze()
     }
 
-    /// Checks a cookie and the ports and tag of the packet that brought it (§5.1.5 steps 1 to 3).
+    /// Verifies a cookie, with the ports and tag of the packet that returned it (§5.1.5 steps 1 to 3).
     pub(crate) fn open(
         &mut self,
         now: Timestamp,
@@ -173,7 +173,7 @@ impl CookieMint {
 }
 
 fn keyed(key: &[u8; 32]) -> Hmac<Sha256> {
-    // HMAC fills a short key up with zeros to its block of 64 bytes; done here, no length can be wrong.
+    // HMAC pads a short key with zeros to its block of 64 bytes. Padded here, the key cannot have a wrong length.
     let mut block = [0; 64];
     block[..key.len()].copy_from_slice(key);
     Hmac::new(&block.into())
@@ -196,7 +196,7 @@ fn mac(key: &[u8; 32], data: &[u8]) -> [u8; 32] {
 }
 
 impl StateCookie {
-    /// Bytes of a cookie for a peer with these addresses, without ties.
+    /// Length in bytes of a cookie for a peer with these addresses, without Tie-Tags.
     pub(crate) fn len_with<'a>(addresses: impl Iterator<Item = &'a IpAddr>) -> usize {
         FIXED_LEN
             + addresses
@@ -217,15 +217,15 @@ impl StateCookie {
         }
     }
 
-    /// The address that the INIT ACK went to and that the cookie came back from: the only one that is confirmed (§5.4),
-    /// with the UDP port of the packet that brought the cookie.
+    /// The address that the INIT ACK went to and that the cookie came back from: the only confirmed one (§5.4). Its UDP port is that of
+    /// the packet that returned the cookie.
     pub(crate) fn confirmed(&self, carrier: SocketAddr) -> SocketAddr {
         let mut confirmed = carrier;
         confirmed.set_ip(self.addresses.first().copied().unwrap_or(carrier.ip()));
         confirmed
     }
 
-    /// What the common header of the packet that brings the cookie back must be.
+    /// The common header that the packet which returns the cookie must have.
     fn carrier(&self) -> CommonHeader {
         CommonHeader {
             source_port: self.remote_port,
@@ -263,7 +263,7 @@ impl StateCookie {
         }
     }
 
-    /// The bytes are our own, so their length was right when they left; a forged MAC is the only other way in.
+    /// The MAC proves that this endpoint made the bytes, so their lengths are right.
     fn decode(now: Timestamp, header: CommonHeader, mut from: &[u8]) -> Option<Self> {
         let from = &mut from;
         Some(Self {
@@ -306,7 +306,7 @@ impl StateCookie {
 
 const NANOS_PER_MILLI: u64 = 1_000_000;
 
-/// A time in a cookie. It wraps around after 49 days, long after the keys of its time are forgotten.
+/// A time in a cookie. It wraps after 49 days, long after the keys of its time are forgotten.
 fn as_millis(at: Timestamp) -> u32 {
     (at.0 / NANOS_PER_MILLI) as u32
 }

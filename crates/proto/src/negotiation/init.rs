@@ -1,5 +1,5 @@
-//! The fields and parameters of INIT and INIT ACK (RFC 9260 §3.3.2, §3.3.3, §5.1.1, §5.1.2), read and written by the same rules
-//! for a stateless answer as for an association.
+//! INIT and INIT ACK: their fields and parameters (RFC 9260 §3.3.2, §3.3.3, §5.1.1, §5.1.2), read and written by the same code for a
+//! stateless answer and for an association.
 
 use core::time::Duration;
 use std::net::IpAddr;
@@ -34,14 +34,14 @@ pub(crate) struct InitFields {
 #[derive(Clone, Debug)]
 pub(crate) struct PeerInit {
     pub(crate) fields: InitFields,
-    /// The addresses it lists, without the one the packet came from.
+    /// The addresses that it lists, without the source address of the packet.
     pub(crate) addresses: Vec<IpAddr>,
     pub(crate) capabilities: Capabilities,
-    /// INIT ACK only.
+    /// The state cookie, in an INIT ACK only.
     pub(crate) cookie: Option<Bytes>,
-    /// How much longer it wants its cookie to live (§3.3.2.1.3).
+    /// How much longer its cookie is to live (Cookie Preservative, §3.3.2.1.3).
     pub(crate) preservative: Duration,
-    /// Parameters that are to be reported, whole.
+    /// Unrecognized parameters to be reported, complete.
     pub(crate) unrecognized: Vec<Bytes>,
 }
 
@@ -57,18 +57,18 @@ pub(crate) enum InitRefusal {
 /// The type of the parameter State Cookie (§3.3.3.1), as a cause names it.
 const STATE_COOKIE: u16 = 7;
 
-/// `a_rwnd` may not be smaller (§3.3.2).
+/// The smallest valid `a_rwnd` in bytes (§3.3.2).
 const LEAST_RWND: u32 = 1500;
 
-/// Addresses of one peer that are looked at; further ones are ignored.
+/// The most addresses of one peer that are considered; further ones are ignored.
 pub(crate) const MOST_ADDRESSES: usize = 64;
 
-/// Bytes of reports about unrecognized parameters, each with its own header, so that the packet with them stays small. Further
+/// The most bytes of reports about unrecognized parameters, each with a header, so that the packet with them stays small. Further
 /// parameters are not reported (§12.4 allows it).
 const MOST_REPORTED: usize = 512;
 
 impl InitFields {
-    /// This side's.
+    /// The fields of this endpoint.
     pub(crate) fn own(config: &Config, tag: VerificationTag, initial_tsn: Tsn) -> Self {
         Self {
             tag,
@@ -79,7 +79,7 @@ impl InitFields {
         }
     }
 
-    /// An INIT with them.
+    /// An INIT with these fields.
     pub(crate) fn init(self, parameters: Parameters) -> Init {
         Init {
             initiate_tag: self.tag,
@@ -91,7 +91,7 @@ impl InitFields {
         }
     }
 
-    /// An INIT ACK with them.
+    /// An INIT ACK with these fields.
     fn init_ack(self, parameters: Parameters) -> InitAck {
         InitAck {
             initiate_tag: self.tag,
@@ -116,7 +116,7 @@ impl PeerInit {
         Self::read(fields, &init.parameters, config)
     }
 
-    /// An INIT ACK has a cookie, too.
+    /// Reads an INIT ACK, which must have a cookie.
     pub(crate) fn of_init_ack(init_ack: &InitAck, config: &Config) -> Result<(Self, Bytes), InitRefusal> {
         let fields = InitFields {
             tag: init_ack.initiate_tag,
@@ -147,8 +147,8 @@ impl PeerInit {
         }
     }
 
-    /// Reads the parameters. The only extensions known are those that this endpoint offers itself. Parameters after one that says
-    /// to stop are skipped (§3.2.1).
+    /// Reads the parameters. Only the extensions that this endpoint offers itself are known. If an unknown parameter's type says so, the
+    /// parameters after it are skipped (§3.2.1).
     fn read(fields: InitFields, parameters: &Parameters, config: &Config) -> Result<Self, InitRefusal> {
         let own = Capabilities::offered(config);
         if fields.tag.0 == 0 {
@@ -228,19 +228,19 @@ impl PeerInit {
     }
 }
 
-/// The first TSN of this side (§3.3.2).
+/// The Initial TSN of this endpoint (§3.3.2).
 pub(crate) fn first_tsn(config: &Config, random: &mut Random) -> Tsn {
     config.initial_tsn.unwrap_or_else(|| Tsn(random.next_u32()))
 }
 
-/// The parameters of an INIT: padded (RFC 4820 §4), so that the answer, which goes to an address that nobody has
-/// vouched for, need not be larger than it. It has room for a cookie and for as many addresses as this side lists.
+/// The parameters of an INIT. It is padded (RFC 4820 §4) so that the answer, which goes to an unproved address, need not be larger. The
+/// padding reserves space for a cookie and for as many addresses as this endpoint lists.
 pub(crate) fn init_parameters(config: &Config, preservative: Option<u32>) -> Parameters {
     let mut parameters = own_parameters(config, Capabilities::offered(config));
     if let Some(increment_ms) = preservative {
         parameters = parameters.push(&Parameter::CookiePreservative { increment_ms });
     }
-    // The cookie holds the address that the INIT came from, of whichever family, beside those that are listed.
+    // The cookie has the source address of the INIT, of either address family, in addition to the listed addresses.
     let unlisted = [IpAddr::from([0; 16])];
     let room = StateCookie::len_with(config.local_addresses.iter().chain(&unlisted));
     parameters
@@ -248,8 +248,8 @@ pub(crate) fn init_parameters(config: &Config, preservative: Option<u32>) -> Par
         .finish()
 }
 
-/// The parameters that INIT and INIT ACK share: this endpoint's addresses, if it lists any (§5.1.2), and
-/// its extensions: in an INIT those that it offers, in an INIT ACK only those that the peer offers too, to keep it short.
+/// The parameters that INIT and INIT ACK share: this endpoint's addresses, if it lists any (§5.1.2), and its extensions: in an INIT those
+/// that it offers, in an INIT ACK only those that the peer offers too, which keeps it short.
 fn own_parameters(config: &Config, offered: Capabilities) -> ParametersBuilder {
     let mut parameters = ParametersBuilder::new();
     for address in &config.local_addresses {
@@ -261,8 +261,8 @@ fn own_parameters(config: &Config, offered: Capabilities) -> ParametersBuilder {
     offered.push_parameters(parameters, config.chunk_types)
 }
 
-/// The INIT ACK that answers the INIT of `peer` in `inbound` (§5.1.3, §5.2.1, §5.2.2), with `own` as this side's
-/// fields. No state is kept but in its cookie.
+/// The INIT ACK that answers the INIT of `peer` in `inbound` (§5.1.3, §5.2.1, §5.2.2); `own` are this endpoint's fields. The endpoint
+/// keeps no state: all of it is in the cookie.
 pub(crate) fn answer_init(
     now: Timestamp,
     config: &Config,
@@ -300,7 +300,7 @@ pub(crate) fn answer_init(
     Chunk::InitAck(own.init_ack(parameters.finish()))
 }
 
-/// Whether one host can be meant (§8.4 rule 1).
+/// Whether an address can belong to a single host (§8.4 rule 1).
 pub(crate) fn is_unicast(address: IpAddr) -> bool {
     let broadcast = matches!(address, IpAddr::V4(ip) if ip.is_broadcast());
     !address.is_unspecified() && !address.is_multicast() && !broadcast

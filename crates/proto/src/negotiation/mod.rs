@@ -1,5 +1,5 @@
-//! What two endpoints negotiate at set-up (RFC 9260 §5.1): the fields of INIT and INIT ACK, the state cookie, and the extensions
-//! that both support.
+//! Capability negotiation at set-up (RFC 9260 §5.1): the fields of INIT and INIT ACK (`init`), the state cookie (`cookie`, §5.1.3), and the
+//! extensions that both endpoints support (`capabilities`).
 
 mod capabilities;
 mod cookie;

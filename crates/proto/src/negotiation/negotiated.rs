@@ -6,7 +6,7 @@ use anabranch_wire::{Tsn, VerificationTag};
 
 use super::capabilities::Capabilities;
 
-/// All that an association adopts from an INIT ACK or a returned state cookie, after both endpoints' limits.
+/// All values that an association adopts from an INIT ACK or a returned state cookie, with the limits of both endpoints applied.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Negotiated<'a> {
     pub(crate) peer_tag: VerificationTag,
@@ -16,6 +16,6 @@ pub(crate) struct Negotiated<'a> {
     pub(crate) outbound_streams: u16,
     pub(crate) inbound_streams: u16,
     pub(crate) capabilities: Capabilities,
-    /// Addresses of the peer; the one that set-up used may be among them.
+    /// The addresses of the peer; the address that set-up used may be among them.
     pub(crate) addresses: &'a [IpAddr],
 }

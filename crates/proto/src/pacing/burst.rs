@@ -1,11 +1,11 @@
-//! `Max.Burst` (RFC 9260 §6.1 D): how much new data may leave a path at once.
+//! `Max.Burst` (RFC 9260 §6.1 D): how much new data may leave on a path at once.
 
 use core::time::Duration;
 
 use crate::time::Timestamp;
 
-/// How long a grant lasts. A driver sends a little later than the SACK that granted it arrived. Bytes that are not used by then are
-/// lost, so that a pause never ends in a large burst; and no sooner is `Max.Burst` granted without a SACK.
+/// How long a grant lasts, because a driver sends a little later than the SACK arrived. Bytes that are not used by then are lost, so
+/// that a pause never ends in a large burst. Without a SACK, `Max.Burst` is granted again after this time.
 const MOMENT: Duration = Duration::from_millis(1);
 
 /// Bytes of new data that may still leave at once.
@@ -16,8 +16,8 @@ pub(crate) struct Burst {
 }
 
 impl Burst {
-    /// A SACK acknowledged `bytes`: so much may leave beside `most`, which is `Max.Burst` in bytes, so that one SACK for many packets
-    /// does not stall the flow.
+    /// A SACK acknowledged `bytes`: so many may leave in addition to `most`, which is `Max.Burst` in bytes, so that one SACK for many
+    /// packets does not stall the flow.
     pub(crate) fn on_acknowledged(&mut self, now: Timestamp, bytes: usize, most: usize) {
         *self = Self {
             left: bytes + most,
@@ -25,7 +25,7 @@ impl Burst {
         };
     }
 
-    /// Whether another packet may leave, where `Max.Burst` is `most` bytes.
+    /// Whether another packet may leave; `most` is `Max.Burst` in bytes.
     #[inline]
     pub(crate) fn has_room(&mut self, now: Timestamp, most: usize) -> bool {
         let over = |at: Timestamp| now.saturating_duration_since(at) > MOMENT;
@@ -49,7 +49,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// A grant lets out what its SACK acknowledged, `Max.Burst` and the rest of a chunk; and there is one for each SACK, and one a moment.
+        /// A grant allows the bytes that its SACK acknowledged, `Max.Burst` and the rest of a chunk. There is one grant for each SACK, and
+        /// one each moment.
         #[test]
         fn no_grant_is_given_twice(
             most in 1000_usize..10_000,
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_sack_granted_is_gone_after_a_moment() {
+    fn a_grant_expires_after_a_moment() {
         let mut burst = Burst::default();
         burst.on_acknowledged(at(0), 50_000, MOST);
         burst.on_sent(1000);

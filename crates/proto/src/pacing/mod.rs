@@ -1,5 +1,5 @@
-//! How packets of a path are spread in time: by a token bucket if the congestion controller gives a rate, else by `Max.Burst` alone
-//! (RFC 9260 §6.1 D).
+//! Pacing: how the packets of a path are spread in time. A token bucket if the congestion controller gives a rate, otherwise `Max.Burst`
+//! alone (RFC 9260 §6.1 D).
 
 mod burst;
 mod pacer;

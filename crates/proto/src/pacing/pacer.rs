@@ -1,24 +1,24 @@
-//! A token bucket: packets leave at the rate that the congestion controller gives, in batches of its quantum.
+//! The pacer, a token bucket: packets leave at the rate that the congestion controller gives, in batches of its quantum.
 //!
-//! A batch may be as long as the quantum, so that segmentation offload has something to do; then nothing leaves until there are
-//! tokens for another one. Tokens pile up for a timer that is late, but not for a pause.
+//! A batch may be as long as the quantum, so that segmentation offload can be used. Then nothing leaves until there are tokens for
+//! another batch. Tokens accumulate while a timer is late, but not during a pause.
 
 use core::time::Duration;
 
 use crate::controller::Pace;
 use crate::time::Timestamp;
 
-/// How late a timer may be without a loss of rate.
+/// How late a timer may be without lowering the rate.
 const LATENESS: Duration = Duration::from_millis(2);
 
 /// The tokens of one path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pacer {
-    /// Bytes that may leave; negative after a batch that was longer.
+    /// Bytes that may leave; negative if the last batch was longer than allowed.
     tokens: f64,
-    /// When they were counted; `None` before the first packet.
+    /// When `tokens` was last updated; `None` before the first packet.
     counted: Option<Timestamp>,
-    /// A batch is over: nothing leaves until there are tokens for the next.
+    /// A batch is complete: nothing leaves until there are tokens for the next one.
     rests: bool,
 }
 
@@ -38,7 +38,7 @@ impl Pacer {
     pub(crate) fn waits_until(&self, now: Timestamp, pace: &Pace) -> Option<Timestamp> {
         let tokens = self.tokens(now, pace);
         let wanted = if self.rests { pace.quantum as f64 } else { 0.0 };
-        // Less than a byte is the rounding of the last wait.
+        // Less than a byte may be missing because of rounding in the last wait.
         if tokens > wanted - 1.0 {
             return None;
         }
@@ -63,8 +63,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// However packets and calls are spread: in no interval leaves more than what the rate earns in it, a batch, what a late timer
-        /// may save, and a packet. The time that the pacer names is later, and a packet leaves then.
+        /// For any packets and calls: in no interval leaves more than the rate gives in it, plus a batch, the tokens of a late timer and a
+        /// packet. If the pacer names a time, it is in the future, and a packet may leave then.
         #[test]
         fn no_interval_has_more_than_its_share(
             rate in 1e3_f64..1e9,
@@ -81,7 +81,7 @@ mod tests {
                     if nanos % 2 == 0 {
                         continue;
                     }
-                    // A minute is the longest wait; the rest is asked for once more.
+                    // A minute is the longest wait; the rest is waited for in another step.
                     now = next;
                     while let Some(next) = pacer.waits_until(now, &pace) {
                         prop_assert!(next.saturating_duration_since(now) > Duration::from_nanos(1));
@@ -103,7 +103,7 @@ mod tests {
         }
     }
 
-    /// Sends packets of 1,000 bytes for a second, and polls as late as given; answers the bytes, and the longest batch.
+    /// Sends packets of 1,000 bytes for a second, and polls late by this time; returns the bytes sent and the longest batch.
     fn run(pace: &Pace, late: Duration) -> (usize, usize) {
         let (mut pacer, mut now) = (Pacer::default(), Timestamp::ZERO);
         let (mut sent, mut longest) = (0, 0);

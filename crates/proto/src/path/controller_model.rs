@@ -1,5 +1,5 @@
-//! A path with a real controller, flight, pacer and rate samples, over a bottleneck that does what the commands say. The controller is
-//! checked at each call (`congestion/checked.rs`); here the network, and a simple loss detection: three later packets, or a timeout.
+//! Property test of controllers: a path with a real controller, flight, pacer and rate samples, over a bottleneck that the input controls.
+//! The controller is checked at each call (`congestion/checked.rs`). Losses are detected by three later packets, or by a timeout.
 
 use core::cmp::Reverse;
 use core::time::Duration;
@@ -14,18 +14,18 @@ use crate::fuzzing::Commands;
 use crate::path::{Fate, SendNo};
 use crate::time::Timestamp;
 
-/// Packets that may be in flight, and that an input may send: each of them takes a while.
+/// The most packets in flight, and the most that an input may send: each takes time.
 const MOST_IN_FLIGHT: usize = 2000;
 const MOST_PACKETS: u64 = 20_000;
 
-/// Packets that a controller may need until it has found the rate of a network that healed: BBR lowers its bounds by 0.7 a round trip, and
-/// a link may have become a thousand times slower.
+/// The most packets that a controller may need until it has found the rate of a network that works again. BBR lowers its bounds by a
+/// factor of 0.7 each round trip, and a link may have become a thousand times slower.
 const MOST_TO_SETTLE: u64 = 200_000;
 
-/// Headers of a packet beside its DATA chunk.
+/// Headers of a packet without its DATA chunk, in bytes.
 const HEADERS: usize = 40;
 
-/// What becomes of a packet.
+/// The fate of a packet in the network.
 #[derive(Clone, Copy, Debug)]
 enum Treatment {
     Arrives,
@@ -37,16 +37,16 @@ struct Bottleneck {
     /// Bytes per second.
     rate: u64,
     delay: Duration,
-    /// Packets that wait at most.
+    /// The most packets in the queue.
     queue: u64,
     busy: Timestamp,
-    /// One packet in so many is lost; 0 for none.
+    /// One of this many packets is lost; 0: none is lost.
     loses_every: u64,
     treatments: VecDeque<Treatment>,
 }
 
 impl Bottleneck {
-    /// When the acknowledgement of a packet of these bytes comes back.
+    /// When the acknowledgement of a packet of these bytes arrives.
     fn carry(&mut self, now: Timestamp, no: SendNo, bytes: usize) -> Option<Timestamp> {
         let treatment = self.treatments.pop_front().unwrap_or(Treatment::Arrives);
         let service = Duration::from_nanos((bytes + HEADERS) as u64 * 1_000_000_000 / self.rate);
@@ -72,19 +72,19 @@ struct World {
     acknowledgements: BinaryHeap<Reverse<(Timestamp, SendNo)>>,
     /// Bytes of the DATA chunk of each packet in flight.
     in_flight: BTreeMap<SendNo, usize>,
-    /// Packets that the application still has.
+    /// Packets that the application has not yet given to the sender.
     waiting: u64,
     sent: u64,
     most: u64,
     data: usize,
     starved: bool,
-    /// The episode of recovery lasts until everything up to here is settled.
+    /// The recovery episode lasts until everything up to here is acknowledged or lost.
     exit: Option<SendNo>,
-    /// The losses of the last episode that are not disproved, and the first sending of it.
+    /// Number of losses of the last episode that are not disproved, and the first transmission of the episode.
     disproving: Option<(usize, SendNo)>,
     lost: BTreeMap<SendNo, usize>,
     timeout: Timestamp,
-    /// It expired, and nothing was acknowledged since.
+    /// T3-rtx expired, and nothing was acknowledged since.
     timed_out: bool,
     told: crate::congestion::checked::Log,
 }
@@ -177,7 +177,7 @@ impl World {
             7 => link.delay = ms([0, 1, 10, 40, 100, 500][usize::from(argument % 6)]),
             8 => link.queue = 1 << (argument % 10),
             9 => {
-                // As an ICMP message or a probe of the path MTU does.
+                // As an ICMP message or a path MTU probe does.
                 let mtu = [1500, 1280, 576, 9000][usize::from(argument & 3)];
                 self.data = mtu - HEADERS;
                 self.path.control.on_packet_size(self.data);
@@ -188,13 +188,13 @@ impl World {
         }
     }
 
-    /// Nothing is given for a while, and then the next packet leaves after a pause.
+    /// The application gives nothing for this time; the next packet then leaves after a pause.
     fn stop(&mut self, time: Duration) {
         self.waiting = 0;
         self.run_for(time);
     }
 
-    /// All packets are lost for a while.
+    /// The network loses all packets for this time.
     fn blackout(&mut self, time: Duration) {
         let rate = core::mem::replace(&mut self.bottleneck.loses_every, 1);
         self.waiting += 10;
@@ -224,7 +224,7 @@ impl World {
         self.now = self.now.max(end);
     }
 
-    /// Sends what may leave. Answers when the pacer lets the next packet out, if that is what it waits for.
+    /// Sends what may leave. Returns when the pacer releases the next packet, if the sender waits for the pacer.
     fn send(&mut self) -> Option<Timestamp> {
         loop {
             if self.waiting == 0 {
@@ -319,7 +319,7 @@ impl World {
         self.check(reduction);
     }
 
-    /// Takes packets from the flight; answers their bytes.
+    /// Removes lost packets from the flight; returns their bytes.
     fn lose(&mut self, lost: &[(SendNo, usize)]) -> usize {
         for (no, bytes) in lost {
             self.in_flight.remove(no);
@@ -328,12 +328,12 @@ impl World {
         }
         self.path.flight.settle();
         self.path.on_sendings_lost(self.now, lost.iter().copied());
-        // The application gives it once more.
+        // The application gives the lost data again.
         self.waiting += lost.len() as u64;
         lost.iter().map(|(_, bytes)| bytes).sum()
     }
 
-    /// The acknowledgement of a packet that was taken for lost: if there is one of each of its episode, the reduction was spurious.
+    /// A packet that was declared lost is acknowledged. If this holds for all losses of an episode, the reduction was spurious.
     fn on_disproved(&mut self, no: SendNo) {
         if self.lost.remove(&no).is_none() {
             return;
@@ -356,7 +356,7 @@ impl World {
         let lost_bytes = self.lose(&lost);
         assert_eq!((self.path.flight.bytes(), lost_bytes), (0, prior_flight));
         self.exit = None;
-        // Two in a row are final.
+        // A second timeout in a row is not undone.
         let first = !core::mem::replace(&mut self.timed_out, true);
         self.disproving = lost.first().filter(|_| first).map(|(no, _)| (lost.len(), *no));
         self.path.recovery = None;
@@ -382,7 +382,7 @@ impl World {
         assert_eq!(reduced, expected);
     }
 
-    /// Once the network heals, a window's worth of data arrives.
+    /// After the network works again, a window of data arrives.
     fn settle(&mut self) {
         self.bottleneck.treatments.clear();
         self.bottleneck.loses_every = 0;
@@ -396,7 +396,7 @@ impl World {
     }
 }
 
-/// Time for one round trip and some.
+/// A little more than one round-trip time.
 fn link_time(argument: u8) -> Duration {
     Duration::from_millis(u64::from(argument) * 4)
 }

@@ -1,19 +1,20 @@
-//! What a path has shown it can carry: for schedulers that ask when a packet would arrive.
+//! Measured delivery rate and loss of a path, from which path schedulers estimate when a packet would arrive
+//! (draft-tuexen-tsvwg-sctp-multipath).
 
 use core::time::Duration;
 
 use crate::time::Timestamp;
 
-/// Round trips whose rates are remembered.
+/// The number of round trips whose rates are kept.
 const ROUNDS: usize = 8;
 
-/// Rates of delivery and shares of loss, as acknowledgements show them.
+/// Delivery rates and loss of a path, measured by acknowledgements.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Delivery {
-    /// Bytes acknowledged since this round began.
+    /// Bytes acknowledged since this measurement began.
     acked: usize,
     begun: Option<Timestamp>,
-    /// Bytes per second of the last rounds.
+    /// The rates of the last measurements, in bytes per second.
     rates: [f64; ROUNDS],
     round: usize,
     sent: u64,
@@ -26,7 +27,7 @@ impl Delivery {
         self.sent += 1;
     }
 
-    /// One of the chunks that were sent is a repeat.
+    /// One of the chunks that were sent is a retransmission.
     pub(crate) fn on_retransmission(&mut self) {
         self.retransmitted += 1;
     }
@@ -35,8 +36,8 @@ impl Delivery {
         self.lost += u64::from(chunks);
     }
 
-    /// Bytes were acknowledged; `round_trip` is how long a measurement lasts. `idle` says that nothing is in flight any more,
-    /// and the next measurement begins when something is.
+    /// Bytes were acknowledged; `round_trip` is the length of a measurement. `idle`: nothing is in flight any more, and the next
+    /// measurement begins with the next packet.
     pub(crate) fn on_acked(&mut self, now: Timestamp, bytes: usize, round_trip: Duration, idle: bool) {
         self.acked += bytes;
         let begun = *self.begun.get_or_insert(now);
@@ -53,20 +54,21 @@ impl Delivery {
         }
     }
 
-    /// The highest rate of the last rounds in bytes per second, once one is known.
+    /// The highest of the last rates in bytes per second, once measured.
     pub(crate) fn rate(&self) -> Option<f64> {
         let highest = self.rates.iter().copied().fold(0.0, f64::max);
         (highest > 0.0).then_some(highest)
     }
 
-    /// DATA chunks sent, repeats included; the repeats among them; those found lost.
+    /// DATA chunks sent, retransmissions included; the retransmissions among them; those declared lost.
     pub(crate) fn chunks(&self) -> (u64, u64, u64) {
         (self.sent, self.retransmitted, self.lost)
     }
 
-    /// The share of what was sent that was lost.
+    /// The share of the chunks sent that was lost.
     pub(crate) fn loss(&self) -> f64 {
-        // As if one in a thousand of a few more had been: a path that was hardly used is neither the best nor the worst.
+        // As if a hundred more had been sent with a loss of one in a thousand: a path that was hardly used is neither the best nor the
+        // worst.
         (self.lost as f64 + 0.1) / (self.sent as f64 + 100.0)
     }
 }

@@ -1,4 +1,4 @@
-//! Path failure: errors and answers, and the state that follows from them (RFC 9260 §5.4, §8.2; RFC 7829 §3.2).
+//! Path failure detection: error counter and path state (RFC 9260 §5.4, §8.2; RFC 7829 §3.2).
 
 use core::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::config::{Config, RetransmissionConfig};
 use crate::time::Timestamp;
 
 impl Path {
-    /// The path did not answer; returns whether its state changed.
+    /// The path did not answer: counts an error. Returns whether the state changed.
     pub(crate) fn on_error(&mut self, limits: &RetransmissionConfig) -> bool {
         self.error_count += 1;
         self.try_other_port();
@@ -25,8 +25,8 @@ impl Path {
         core::mem::replace(&mut self.state, state) != state
     }
 
-    /// Acknowledged data or a heartbeat came back by this path, or set-up used it; returns whether its state changed.
-    /// `arrived_here`: the last packet came by this path.
+    /// Data sent on this path or a heartbeat was acknowledged, or set-up used the path. Returns whether the state changed. `arrived_here`:
+    /// the last packet arrived on this path.
     pub(crate) fn on_answered(&mut self, arrived_here: bool) -> bool {
         self.error_count = 0;
         if arrived_here {
@@ -42,8 +42,8 @@ impl Path {
         in_doubt && limits.fails_potentially()
     }
 
-    /// The host at the address of this path, which was never confirmed, has no such association: heartbeats are sent there no
-    /// more often than on a path that failed. Returns false if no heartbeat is pending: then the host answered nothing.
+    /// The host at the unconfirmed address of this path has no such association: heartbeats are sent there only as often as on a failed
+    /// path. Returns false if no heartbeat is pending, because then the host answered nothing.
     pub(crate) fn on_denied(&mut self, limits: &RetransmissionConfig) -> bool {
         let errors = limits.path_max_retrans.saturating_add(1);
         if self.heartbeat.pending.take().is_none() {
@@ -55,7 +55,7 @@ impl Path {
 }
 
 impl Paths {
-    /// Whether data goes elsewhere once this path has another error.
+    /// Whether one more error makes data leave this path.
     pub(crate) fn leave_after_error(&self, id: PathId, limits: &RetransmissionConfig) -> bool {
         let most = limits.potentially_failed_max_retrans.unwrap_or(u32::MAX);
         let most = most.min(limits.path_max_retrans);
@@ -63,7 +63,7 @@ impl Paths {
     }
 
     /// The state of a path changed after an error (RFC 7829 §3.2, items 5, 6 and 8). If the path became potentially failed, a
-    /// heartbeat leaves at once, or after an RTO if data still uses the path. If it became inactive, heartbeats keep their pace.
+    /// heartbeat leaves at once, or after an RTO if data still uses the path. If it became inactive, heartbeats keep their interval.
     pub(crate) fn on_doubted(&mut self, now: Timestamp, id: PathId, config: &Config, sends_heartbeats: bool) {
         let data_leaves = self.data_path() != id;
         let path = self.path_mut(id);

@@ -1,31 +1,32 @@
-//! The flight of a path: what was sent there and is neither acknowledged nor lost, in the order in which it left. The only
-//! place that counts bytes in flight, knows the earliest outstanding chunk and keeps the order of sending.
+//! The flight of a path: the chunks sent there that are neither acknowledged nor lost, in the order of transmission. Only this module
+//! counts bytes in flight (flightsize, RFC 9260 §1.3), knows the earliest outstanding TSN (§6.3.2 R3) and keeps the order of
+//! transmission.
 //!
-//! Each time that a chunk is sent, a retransmission too, is a *sending*. It takes the next number of its path
-//! (draft-tuexen-tsvwg-sctp-multipath §3.1 keeps such an order for each path). Where acknowledgements name sendings (ECA-SCTP),
-//! the number is the PSN; elsewhere no packet has it.
+//! A *transmission* is one sending of a chunk, a retransmission included. Transmissions of a path are numbered in order
+//! (draft-tuexen-tsvwg-sctp-multipath §3.1 keeps such an order for each path). If acknowledgements name transmissions (ECA-SCTP), the
+//! number is the path sequence number (PSN); otherwise no packet carries it.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::seq::ExtendedTsn;
 use crate::time::Timestamp;
 
-/// The number of a sending on its path, from 0.
+/// The number of a transmission on its path, from 0.
 pub(crate) type SendNo = u64;
 
-/// How many sendings may wait for the receiver's cumulative PSN: gap ack blocks reach no further.
+/// The most transmissions between the receiver's cumulative PSN and the newest one: the range of gap ack blocks.
 const MOST_NAMED: u64 = 65_535;
 
-/// What is known of a sending.
+/// The known fate of a transmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// In flight.
     Open,
-    /// In flight, though an acknowledgement has named it: the receiver reneged on its chunk.
+    /// In flight again: an acknowledgement named it before, and the receiver reneged on its chunk.
     Reneged,
-    /// It arrived, as far as can be told.
+    /// Arrived, as far as is known.
     Arrived,
-    /// Lost, or of no interest any more because another sending brought its chunk, or because its message was abandoned.
+    /// Lost; or obsolete, because another transmission brought its chunk or its message was abandoned.
     Closed,
 }
 
@@ -34,7 +35,7 @@ pub(crate) enum Fate {
 pub(crate) struct Sending {
     pub(crate) tsn: ExtendedTsn,
     pub(crate) sent_at: Timestamp,
-    /// The first sending of its packet.
+    /// The first transmission of its packet.
     pub(crate) packet: SendNo,
     pub(crate) fate: Fate,
     retransmission: bool,
@@ -50,68 +51,68 @@ impl Sending {
         self.retransmission
     }
 
-    /// Whether it is known to have arrived.
+    /// Whether this transmission is known to have arrived.
     pub(crate) fn has_arrived(&self) -> bool {
         matches!(self.fate, Fate::Arrived | Fate::Reneged)
     }
 }
 
-/// What the acknowledgement at hand did to a flight.
+/// The changes to a flight by the acknowledgement being handled.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FlightProgress {
-    /// Bytes in flight before it.
+    /// Bytes in flight before the acknowledgement.
     pub(crate) bytes_before: usize,
-    /// The lowest sending that it acknowledged, or [`NONE`], and the highest.
+    /// The lowest and the highest transmission that it acknowledged, or [`NONE`].
     lowest: SendNo,
     highest: SendNo,
     /// Whether the chunk with the lowest TSN in flight was among them.
     pub(crate) lowest_acknowledged: bool,
-    /// Whether the earliest original transmission or the earliest retransmission was: the *pseudo cumulative acks* of the
+    /// Whether the earliest original transmission or the earliest retransmission was among them: then a *pseudo cumulative ack* of the
     /// multipath draft, §3.2, moved.
     pub(crate) in_order: bool,
-    /// The lowest TSN in flight before it, or [`NONE`].
+    /// The lowest TSN in flight before the acknowledgement, or [`NONE`].
     lowest_tsn: ExtendedTsn,
     earliest: SendNo,
 }
 
-/// No sending, and no TSN, has this number.
+/// A number that no transmission and no TSN has.
 const NONE: u64 = u64::MAX;
 
 impl FlightProgress {
-    /// The lowest and the highest sending that the acknowledgement acknowledged.
+    /// The lowest and the highest transmission that the acknowledgement acknowledged.
     pub(crate) fn acknowledged(&self) -> Option<(SendNo, SendNo)> {
         (self.lowest != NONE).then_some((self.lowest, self.highest))
     }
 }
 
-/// The sendings of one path.
+/// The transmissions of one path.
 #[derive(Debug, Default)]
 pub(crate) struct Flight {
     sendings: VecDeque<Sending>,
-    /// The number of the first of them.
+    /// The number of the first transmission kept.
     base: SendNo,
-    /// The earliest that is open, or the next number.
+    /// The earliest transmission in flight, or the next number.
     earliest: SendNo,
-    /// The same of original transmissions, and of retransmissions, once [`Flight::settle`] was called.
+    /// The same for original transmissions and for retransmissions, after [`Flight::settle`].
     earliest_of: [SendNo; 2],
-    /// The first sending of the packet that is being filled.
+    /// The first transmission of the packet that is being filled.
     packet: SendNo,
-    /// Bytes in flight when it was begun.
+    /// Bytes in flight when that packet was begun.
     bytes_before_packet: usize,
-    /// TSNs of the retransmissions that are open: they are not sent in the order of TSNs.
+    /// TSNs of the retransmissions in flight: they are not sent in the order of TSNs.
     retransmissions: BTreeSet<ExtendedTsn>,
     /// Bytes of the chunks in flight, chunk headers and padding included.
     bytes: usize,
     /// Bytes of user data in flight.
     payload: usize,
-    /// Acknowledgements name sendings: those that are not in flight any more are kept until the receiver has passed them.
+    /// Acknowledgements name transmissions: a transmission is kept until the receiver's cumulative PSN has passed it.
     named: bool,
     progress: FlightProgress,
 }
 
 /// Reading.
 impl Flight {
-    /// Bytes in flight: whole DATA chunks with header and padding, as congestion windows count (RFC 9260 §1.6).
+    /// Bytes in flight: whole DATA chunks with header and padding, as congestion windows count (RFC 9260 §1.3).
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -125,12 +126,12 @@ impl Flight {
         self.bytes == 0
     }
 
-    /// The number of the next sending.
+    /// The number of the next transmission.
     pub(crate) fn next(&self) -> SendNo {
         self.base + self.sendings.len() as SendNo
     }
 
-    /// The first sending that is kept.
+    /// The first transmission kept.
     pub(crate) fn base(&self) -> SendNo {
         self.base
     }
@@ -143,12 +144,12 @@ impl Flight {
         self.sendings.get_mut(no.checked_sub(self.base)? as usize)
     }
 
-    /// The earliest sending in flight, or the next: everything before it is settled.
+    /// The earliest transmission in flight, or the next number: all earlier ones are acknowledged or lost.
     pub(crate) fn earliest(&self) -> SendNo {
         self.earliest
     }
 
-    /// Sendings from `from` on, in order.
+    /// The transmissions from `from` on, in order.
     pub(crate) fn range(&self, from: SendNo) -> impl Iterator<Item = (SendNo, &Sending)> {
         let from = from.max(self.base);
         let skipped = ((from - self.base) as usize).min(self.sendings.len());
@@ -166,28 +167,28 @@ impl Flight {
         }
     }
 
-    /// The TSN of the newest sending, if it is in flight: if not, something later than all that is in flight has arrived.
+    /// The TSN of the newest transmission, if it is in flight. Otherwise a later transmission than all those in flight has arrived.
     pub(crate) fn newest(&self) -> Option<ExtendedTsn> {
         let newest = self.sendings.back().filter(|sending| sending.is_open());
         newest.map(|sending| sending.tsn)
     }
 
-    /// The chunk whose retransmission tells most of those in flight.
+    /// The chunk to retransmit as a tail loss probe (RFC 8985 §7.3).
     pub(crate) fn to_probe(&self) -> Option<ExtendedTsn> {
         self.newest().or_else(|| self.lowest_tsn())
     }
 
-    /// Whether another sending could be named: there are numbers for only so many at a time.
+    /// Whether another transmission can have a number: gap ack blocks must reach it.
     pub(crate) fn has_numbers(&self) -> bool {
         !self.named || self.next() - self.base < MOST_NAMED
     }
 
-    /// What the acknowledgement at hand has done so far.
+    /// The changes by this acknowledgement so far.
     pub(crate) fn progress(&self) -> &FlightProgress {
         &self.progress
     }
 
-    /// Whether the acknowledgement at hand made another sending the earliest.
+    /// Whether this acknowledgement made another transmission the earliest.
     pub(crate) fn earliest_moved(&self) -> bool {
         self.progress.lowest != NONE && self.earliest != self.progress.earliest
     }
@@ -195,13 +196,13 @@ impl Flight {
 
 /// Sending.
 impl Flight {
-    /// A packet begins: what is sent from now on is in it.
+    /// Begins a packet: later transmissions belong to it.
     pub(crate) fn begin_packet(&mut self) {
         self.packet = self.next();
         self.bytes_before_packet = self.bytes;
     }
 
-    /// The first sending of the packet that is being filled.
+    /// The first transmission of the packet that is being filled.
     pub(crate) fn packet(&self) -> SendNo {
         self.packet
     }
@@ -211,7 +212,7 @@ impl Flight {
         self.bytes - self.bytes_before_packet
     }
 
-    /// A chunk is sent, `wire` bytes long in its packet with `payload` bytes of user data.
+    /// Adds the transmission of a chunk of `wire` bytes in its packet, with `payload` bytes of user data.
     pub(crate) fn push(
         &mut self,
         tsn: ExtendedTsn,
@@ -239,9 +240,9 @@ impl Flight {
 
 /// Leaving the flight.
 impl Flight {
-    /// An acknowledgement begins.
+    /// Called before an acknowledgement is handled.
     pub(crate) fn begin(&mut self) {
-        // What else was sent since the last one does not move the earliest.
+        // Retransmissions sent since the last acknowledgement do not move the earliest.
         if !self.retransmissions.is_empty() {
             self.settle();
         }
@@ -256,14 +257,14 @@ impl Flight {
         };
     }
 
-    /// The sending `no`, in flight, is acknowledged.
+    /// The transmission `no`, in flight, is acknowledged.
     #[inline(always)]
     pub(crate) fn acknowledge(&mut self, no: SendNo, wire: usize, payload: usize) {
         let progress = &mut self.progress;
         progress.lowest = progress.lowest.min(no);
         progress.highest = progress.highest.max(no);
         if no == self.base && self.retransmissions.is_empty() && !self.named {
-            // As most are: the earliest, and so with the lowest TSN. The next may be closed; it is settled later.
+            // The common case: the earliest transmission, with the lowest TSN. The next one may be closed; `settle` skips it later.
             self.sendings.pop_front();
             self.base += 1;
             self.bytes -= wire;
@@ -275,7 +276,7 @@ impl Flight {
         }
     }
 
-    /// The same of any other than the earliest.
+    /// The same for a transmission that is not the earliest.
     fn acknowledge_later(&mut self, no: SendNo, wire: usize, payload: usize) {
         if let Some(sending) = self.close(no, Fate::Arrived, wire, payload) {
             let progress = &mut self.progress;
@@ -284,7 +285,7 @@ impl Flight {
         }
     }
 
-    /// The sending `no`, in flight, is so no more; answers it as it was.
+    /// Removes the transmission `no` from the flight; returns it as it was.
     pub(crate) fn close(&mut self, no: SendNo, fate: Fate, wire: usize, payload: usize) -> Option<Sending> {
         let sending = self.get_mut(no)?;
         let was = *sending;
@@ -300,7 +301,7 @@ impl Flight {
         Some(was)
     }
 
-    /// Nothing is in flight any more.
+    /// Removes everything from the flight.
     pub(crate) fn clear(&mut self) {
         self.earliest = self.next();
         if self.named {
@@ -320,7 +321,7 @@ impl Flight {
         self.payload = 0;
     }
 
-    /// Finds the earliest in flight, and forgets what lies before it unless it may still be named.
+    /// Finds the earliest transmission in flight, and forgets those before unless they may still be named.
     #[inline]
     pub(crate) fn settle(&mut self) {
         if self.named {
@@ -353,16 +354,16 @@ impl Flight {
         }
     }
 
-    /// Forgets the sendings before `end`, none of which is in flight.
+    /// Forgets the transmissions before `end`, none of which is in flight.
     fn release(&mut self, end: SendNo) {
         self.sendings.drain(..(end - self.base) as usize);
         self.base = end;
     }
 }
 
-/// Where acknowledgements name sendings.
+/// ECA-SCTP: acknowledgements name transmissions.
 impl Flight {
-    /// Acknowledgements name sendings from now on, which are numbered anew. Nothing is in flight.
+    /// Acknowledgements name transmissions from now on, which are numbered from 0 again. Nothing is in flight.
     pub(crate) fn name(&mut self) {
         *self = Self {
             named: true,
@@ -374,7 +375,7 @@ impl Flight {
         self.named
     }
 
-    /// An acknowledgement names the sending `no`. Answers its chunk if that is news.
+    /// An acknowledgement names the transmission `no`. Returns its chunk if it was not named before.
     pub(crate) fn on_named(&mut self, no: SendNo) -> Option<ExtendedTsn> {
         let sending = self.get_mut(no)?;
         let news = !sending.has_arrived();
@@ -385,7 +386,7 @@ impl Flight {
         news.then_some(sending.tsn)
     }
 
-    /// The receiver waits for no sending before `end`: those that are not in flight are forgotten.
+    /// The receiver's cumulative PSN passed the transmissions before `end`: those not in flight are forgotten.
     pub(crate) fn on_passed(&mut self, end: SendNo) {
         self.release(end.min(self.earliest).max(self.base));
     }
@@ -395,7 +396,7 @@ impl Flight {
 mod tests {
     use super::*;
 
-    /// Chunks 0 to `count`, sent once.
+    /// Chunks 0 to `count`, each sent once.
     fn flight(count: u64) -> Flight {
         let mut flight = Flight::default();
         for tsn in 0..count {
@@ -404,7 +405,7 @@ mod tests {
         flight
     }
 
-    /// An acknowledgement of these sendings.
+    /// An acknowledgement of these transmissions.
     fn ack(flight: &mut Flight, sendings: &[SendNo]) -> FlightProgress {
         flight.begin();
         sendings.iter().for_each(|no| flight.acknowledge(*no, 100, 80));

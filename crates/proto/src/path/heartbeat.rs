@@ -1,4 +1,4 @@
-//! Heartbeats of a path: reachability and confirmation of addresses (RFC 9260 §5.4, §8.3).
+//! Path heartbeat: reachability and confirmation of addresses (RFC 9260 §5.4, §8.3).
 
 use core::time::Duration;
 
@@ -11,17 +11,17 @@ use crate::controller::Controller;
 use crate::random::Random;
 use crate::time::Timestamp;
 
-/// What one path knows of its heartbeats.
+/// The heartbeat state of one path.
 #[derive(Debug, Default)]
 pub(crate) struct Heartbeat {
-    /// When the next one is due.
+    /// When the next heartbeat is due.
     pub(crate) due: Option<Timestamp>,
-    /// The one that is not answered yet.
+    /// The heartbeat that is not answered yet.
     pub(crate) pending: Option<HeartbeatInfo>,
 }
 
-/// What a HEARTBEAT carries and its answer must bring back (Sender-Specific Heartbeat Info, §3.3.5): the time it
-/// left, the path, and a nonce, so that only a host that received it can answer.
+/// The Sender-Specific Heartbeat Info (§3.3.5), which the HEARTBEAT ACK must return: time of sending, path, and a nonce, so that only a
+/// host that received the HEARTBEAT can answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HeartbeatInfo {
     pub(crate) path: PathId,
@@ -32,7 +32,7 @@ pub(crate) struct HeartbeatInfo {
 const INFO_LEN: usize = 17;
 
 impl HeartbeatInfo {
-    /// Bytes of a HEARTBEAT with it: the headers of chunk and parameter, and the padding.
+    /// Length in bytes of a HEARTBEAT chunk with this information.
     pub(crate) const CHUNK_LEN: usize = padded(4 + 4 + INFO_LEN);
 
     pub(crate) fn encode(&self) -> Bytes {
@@ -43,7 +43,7 @@ impl HeartbeatInfo {
         info.freeze()
     }
 
-    /// `None` if the peer returned something that was never sent.
+    /// `None` if the peer returned information that was never sent.
     pub(crate) fn decode(info: &[u8]) -> Option<Self> {
         if info.len() != INFO_LEN {
             return None;
@@ -57,19 +57,19 @@ impl HeartbeatInfo {
     }
 }
 
-/// What a HEARTBEAT ACK answers.
+/// The meaning of a HEARTBEAT ACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeartbeatAnswer {
-    /// No heartbeat or probe that is pending: the HEARTBEAT ACK is discarded (§8.3).
+    /// No pending heartbeat or probe: the HEARTBEAT ACK is discarded (§8.3).
     Nothing,
-    /// A probe of the path MTU.
+    /// A path MTU probe.
     Probe,
-    /// The pending heartbeat, which confirms the address if it was not confirmed before.
+    /// The pending heartbeat; `confirms` if the address was not confirmed before.
     Heartbeat { confirms: bool },
 }
 
 impl Path {
-    /// Builds a HEARTBEAT for this path, which is pending from now on, and schedules the next one.
+    /// Builds a HEARTBEAT for this path, which is then pending, and schedules the next one.
     pub(crate) fn new_heartbeat(&mut self, now: Timestamp, config: &Config, random: &mut Random) -> Chunk {
         let info = HeartbeatInfo {
             path: self.id,
@@ -85,7 +85,7 @@ impl Path {
         Chunk::Heartbeat(chunk::Heartbeat::new(info.encode()))
     }
 
-    /// Sets the time of the next heartbeat. A path that is potentially failed is asked for every RTO.
+    /// Schedules the next heartbeat. On a potentially failed path it is due after an RTO (RFC 7829 §3.2).
     pub(crate) fn schedule_heartbeat(&mut self, now: Timestamp, config: &Config, random: &mut Random) {
         let jitter = random.jitter();
         let period = if self.state == PathState::PotentiallyFailed {
@@ -96,8 +96,8 @@ impl Path {
         self.heartbeat.due = period.map(|period| now + period);
     }
 
-    /// How long to wait before the next heartbeat (§8.3): the RTO with a jitter of half of it, and `HB.interval`
-    /// unless the address is still to be confirmed and may soon be (§5.4).
+    /// The time until the next heartbeat (§8.3): the RTO with a jitter of half of it, plus `HB.interval` unless the address is still
+    /// unconfirmed and its error counter has not exceeded `Path.Max.Retrans` (§5.4).
     fn heartbeat_period(&self, config: &Config, jitter: f64) -> Option<Duration> {
         let rto = self.rtt.rto();
         let has_hope = self.error_count <= config.retransmissions.path_max_retrans;
@@ -108,7 +108,7 @@ impl Path {
         interval.map(|interval| rto.mul_f64(1.0 + jitter) + interval)
     }
 
-    /// A HEARTBEAT ACK with this information came.
+    /// A HEARTBEAT ACK with this information arrived.
     pub(crate) fn on_heartbeat_ack(&mut self, now: Timestamp, info: &HeartbeatInfo) -> HeartbeatAnswer {
         if self.pmtu.on_answer(now, info.nonce) {
             self.control.on_packet_size(self.pmtu.max_data());
@@ -133,7 +133,7 @@ impl Path {
 }
 
 impl Paths {
-    /// Whether a path needs a heartbeat: data in flight tests a path as well.
+    /// Whether a path needs a heartbeat; data in flight tests a path too.
     pub(crate) fn needs_heartbeat(&self, id: PathId) -> bool {
         let path = self.path(id);
         match path.state {

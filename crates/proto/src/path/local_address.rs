@@ -1,4 +1,4 @@
-//! Which local address goes with an address of the peer (RFC 9260 §5.1.2, §6.4).
+//! Which local address is used with which address of the peer (RFC 9260 §5.1.2, §6.4).
 
 use core::cmp::Reverse;
 use std::net::{IpAddr, SocketAddr};
@@ -9,8 +9,8 @@ use crate::inbound::Inbound;
 use crate::time::Timestamp;
 
 impl Paths {
-    /// The packet that completed set-up came to an address that the peer knows. If this endpoint lists no addresses, it is the
-    /// only one.
+    /// The packet that completed set-up arrived at a local address that the peer knows. If this endpoint lists no addresses, that is its
+    /// only address.
     pub(crate) fn adopt_local_address(&mut self, config: &Config, inbound: &Inbound) {
         let listed = !config.local_addresses.is_empty();
         for path in self.iter_mut().filter(|path| !listed || path.local.is_none()) {
@@ -19,7 +19,7 @@ impl Paths {
         }
     }
 
-    /// Adds a path for each further address of the peer (§5.1.2 C) that a local address goes with; returns the addresses of
+    /// Adds a path for each further address of the peer (§5.1.2 C) that some local address can be used with; returns the addresses of
     /// the new paths.
     pub(crate) fn add_peer_addresses(
         &mut self,
@@ -33,7 +33,7 @@ impl Paths {
         for address in addresses {
             let in_use = |local| self.iter().filter(|path| path.local == Some(local)).count();
             let local = local_address_for(config, *address, set_up, in_use);
-            // The UDP port is that of the first path, and the interface too, for a link-local address.
+            // The UDP port is that of the first path; so is the interface for a link-local address.
             let mut remote = first;
             remote.set_ip(*address);
             if self.add(local, remote, config, now).is_some() {
@@ -44,10 +44,10 @@ impl Paths {
     }
 }
 
-/// The local address from which packets go to this address of the peer's: the one that is told to be for it; else the listed
-/// one that shares most leading bits with it, on the same subnet if there is one; of several, the one with the fewest paths,
-/// in the order in which they are listed. If none that is listed reaches it, the one that set-up used: the peer knows no other
-/// (§5.1.2), and would answer whatever came from another with an ABORT (§8.4).
+/// The local address from which packets go to this address of the peer: the one that [`Config::path_pairs`] names for it. Otherwise the
+/// listed address that shares most leading bits with it, which is on the same subnet if there is one; among equals, the address with
+/// the fewest paths, in the order in which they are listed. If no listed address reaches it, the address that set-up used: the peer
+/// knows no other (§5.1.2), and would answer a packet from an unknown address with an ABORT (§8.4).
 fn local_address_for(
     config: &Config,
     remote: IpAddr,
@@ -65,8 +65,8 @@ fn local_address_for(
         .or_else(|| set_up.filter(|local| common_bits(*local, remote).is_some()))
 }
 
-/// Leading bits that two addresses share; `None` if packets cannot go from one to the other: they are of two versions of IP,
-/// or one of them alone is link-local (RFC 4007 §9).
+/// Number of leading bits that two addresses share. `None` if packets cannot go from one to the other: their IP versions differ, or only
+/// one of them is link-local (RFC 4007 §9).
 fn common_bits(local: IpAddr, remote: IpAddr) -> Option<u32> {
     match (local, remote) {
         (IpAddr::V4(a), IpAddr::V4(b)) => Some((a.to_bits() ^ b.to_bits()).leading_zeros()),
@@ -77,8 +77,8 @@ fn common_bits(local: IpAddr, remote: IpAddr) -> Option<u32> {
     }
 }
 
-/// The local address of the first path, to `remote`, where the packet that completed set-up is `inbound`: the one it came to,
-/// if it came from there.
+/// The local address of the first path, to `remote`: the address at which `inbound`, the packet that completed set-up, arrived, if it came
+/// from `remote`.
 pub(crate) fn set_up_address(config: &Config, inbound: &Inbound, remote: IpAddr) -> Option<IpAddr> {
     if remote == inbound.remote.ip() {
         return inbound.local;

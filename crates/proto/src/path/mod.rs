@@ -1,5 +1,6 @@
-//! The paths of an association, and what belongs to each: RTO, T3-rtx, congestion window, error counter, PMTU,
-//! heartbeat (RFC 9260 §6.3, §6.4, §7, §8).
+//! The paths of an association. Each has its own RTT and RTO (`rtt`, RFC 9260 §6.3.1), flight (`flight`), T3-rtx (§6.3.2), error counter
+//! (`failure`, §8.2), heartbeat (§8.3), path MTU (`pmtu`, §7.3) and congestion controller (§7.2). `selection` chooses the path of a
+//! packet (§6.4), `multipath` that of a packet when several paths are used at once.
 
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod controller_model;
@@ -42,7 +43,7 @@ use rate::RateSampler;
 #[derive(Debug)]
 pub(crate) struct Path {
     pub(crate) id: PathId,
-    /// The local address packets leave from; `None` leaves it to routing, before the peer knows any.
+    /// The local address from which packets leave; `None` leaves the choice to routing, before the peer knows any local address.
     pub(crate) local: Option<IpAddr>,
     /// The remote address and its encapsulation port, which may change (RFC 6951 §5.4).
     pub(crate) remote: SocketAddr,
@@ -50,68 +51,68 @@ pub(crate) struct Path {
     pub(crate) state: PathState,
     pub(crate) rtt: Rtt,
     pub(crate) control: AnyController,
-    /// What may be in flight for less urgent data to leave, if that is bounded.
+    /// With a delay bound for less urgent data: how much may be in flight for such data to leave.
     pub(crate) delay_bound: Option<DelayBound>,
     pub(crate) pmtu: Pmtu,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) flight: Flight,
-    /// Errors in a row (§8.2).
+    /// The error counter: consecutive errors (§8.2).
     pub(crate) error_count: u32,
     /// When T3-rtx expires, while it runs (§6.3.2).
     pub(crate) t3: Option<Timestamp>,
-    /// After T3-rtx: one packet in flight until something is acknowledged (§7.2.1).
+    /// After T3-rtx: at most one packet in flight until data is acknowledged (§7.2.1).
     pub(crate) single_packet: bool,
     /// The next packet with data leaves whatever the congestion window, as a tail loss probe (RFC 8985 §7.3).
     pub(crate) probe_now: bool,
-    /// The probe timeout expired since data was last acknowledged: the next one to expire is T3-rtx.
+    /// The probe timeout has expired since data was last acknowledged: the next timer to expire is T3-rtx.
     probed: bool,
-    /// When data left last, or T3-rtx expired.
+    /// When data was last sent, or T3-rtx expired: the probe timeout counts from here.
     probe_from: Timestamp,
-    /// When data was newly acknowledged last.
+    /// When data was last newly acknowledged.
     answered_at: Timestamp,
-    /// The peer seems to delay the acknowledgement of a lone packet, though the packet has the I bit.
+    /// The peer seems to delay the acknowledgement of a single packet, although the packet has the I bit.
     acks_late: bool,
-    /// The last packet with data left with nothing else in flight.
+    /// The last packet with data left while nothing else was in flight.
     lone: bool,
-    /// The next packet of repeats leaves whatever the congestion window: what fast retransmit (§7.2.4 step 3) and T3-rtx
-    /// (§6.3.3 E3) grant.
+    /// The next packet of retransmissions leaves whatever the congestion window, after fast retransmit (§7.2.4 step 3) or T3-rtx
+    /// (§6.3.3 E3).
     pub(crate) retransmit_now: bool,
     pub(crate) burst: Burst,
     pub(crate) pacer: Pacer,
     /// Delivery rates, if the controller wants them.
     pub(crate) rate: Option<RateSampler>,
-    /// While losses are repaired, if the rules have it: what may leave.
+    /// During recovery with proportional rate reduction (RFC 9937): how much may leave.
     pub(crate) recovery: Option<ProportionalRateReduction>,
     /// When DATA last left, and whether the idle decay of §7.2.1 has begun since.
     pub(crate) idle: Idle,
-    /// Times that T3-rtx expired since data was last acknowledged here: unlike errors, no heartbeat ends their row.
+    /// T3-rtx expirations since data was last acknowledged on this path. A HEARTBEAT ACK does not reset this counter.
     pub(crate) silent_timeouts: u32,
     pub(crate) timeouts: u64,
     pub(crate) fast_recoveries: u64,
     pub(crate) data_bytes_sent: u64,
     pub(crate) delivery: Delivery,
-    /// When DATA last came by this path, where that is looked at.
+    /// When DATA last arrived on this path, if that is recorded.
     pub(crate) data_arrived: Option<Timestamp>,
 }
 
-/// Encapsulation ports of a peer's address. A packet that somebody else sends again from another port moves the one in use
-/// (RFC 6951 §5.4), and where both sides are misled so, nothing would arrive any more that moves it back.
+/// Encapsulation ports of a peer's address (RFC 6951 §5.4). A packet that an attacker replays from another port moves the port in use. If
+/// both endpoints are misled in this way, no packet would arrive any more that moves the ports back.
 #[derive(Clone, Copy, Debug)]
 struct Ports {
-    /// Where a packet came from last.
+    /// The source port of the last packet.
     arrived: u16,
-    /// Where the last one came from that answered this side.
+    /// The source port of the last packet that answered this endpoint.
     answered: u16,
 }
 
-/// The longest time for which a receiver may delay an acknowledgement (RFC 9260 §6.2 allows 500 ms; it and its implementations
-/// use 200 ms).
+/// The longest time for which a receiver is expected to delay an acknowledgement. RFC 9260 §6.2 allows 500 ms; the RFC and
+/// implementations use 200 ms.
 const MOST_ACK_DELAY: Duration = Duration::from_millis(200);
 
-/// The shortest probe timeout: below it the peer's own timers would decide.
+/// The shortest probe timeout. With a shorter one the peer's own timers would decide.
 const LEAST_PROBE_TIMEOUT: Duration = Duration::from_millis(5);
 
-/// Since when a path has carried no DATA (§7.2.1).
+/// The time since which a path has carried no DATA (§7.2.1).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Idle {
     since: Timestamp,
@@ -175,18 +176,18 @@ impl Path {
         }
     }
 
-    /// A packet with the right tag came from this port: answers go there (RFC 6951 §5.4).
+    /// A packet with a valid tag came from this port: later packets go there (RFC 6951 §5.4).
     pub(crate) fn on_arrival(&mut self, udp_port: u16) {
         self.ports.arrived = udp_port;
         self.remote.set_port(udp_port);
     }
 
-    /// The last packet that came by this path answered something.
+    /// The last packet received on this path answered this endpoint.
     pub(crate) fn on_answer(&mut self) {
         self.ports.answered = self.ports.arrived;
     }
 
-    /// Nothing was answered: the port that answered last and the one that was heard last are tried in turn.
+    /// No answer arrived: uses the port of the last answer and the port of the last packet alternately.
     pub(crate) fn try_other_port(&mut self) {
         let Ports { arrived, answered } = self.ports;
         let arrived_failed = self.remote.port() == arrived;
@@ -202,17 +203,17 @@ impl Path {
         (room || self.probe_now) && self.flight.has_numbers()
     }
 
-    /// Bytes that may be in flight: the congestion window, or what recovery makes of it.
+    /// The most bytes in flight: the congestion window, or during recovery the limit of proportional rate reduction.
     #[inline(always)]
     fn window(&self) -> usize {
         match &self.recovery {
             None => self.control.window(),
-            // With nothing in flight, a packet leaves whatever the window is.
+            // With nothing in flight, a packet may leave whatever the window is.
             Some(recovery) => recovery.window().max(1),
         }
     }
 
-    /// When the pacer lets the next packet out, if not now. A probe and the first retransmission of an episode are not paced.
+    /// When the pacer releases the next packet, if not now. A probe and the first retransmission of an episode are not paced.
     #[inline(always)]
     pub(crate) fn paced_until(&self, now: Timestamp) -> Option<Timestamp> {
         if self.control.may_pace() {
@@ -228,9 +229,8 @@ impl Path {
         self.pacer.waits_until(now, &pace)
     }
 
-    /// When the acknowledgement of what is in flight is overdue (RFC 8985 §7.2): two RTTs after the last of it left, and one after the
-    /// last acknowledgement, which RFC 8985 waits for two RTTs after; `None` before an RTT was measured. T3-rtx comes first if it is to
-    /// expire sooner.
+    /// When a tail loss probe is due (RFC 8985 §7.2): two RTTs after the last data was sent, and one RTT after the last acknowledgement
+    /// (RFC 8985 waits two RTTs after that too). `None` before an RTT was measured, or if T3-rtx expires sooner.
     pub(crate) fn probe_timeout(&self) -> Option<Timestamp> {
         let smoothed = self.rtt.smoothed()?;
         let mut wait = (smoothed * 2).max(LEAST_PROBE_TIMEOUT);
@@ -241,7 +241,7 @@ impl Path {
         (!self.probed && self.t3.is_some_and(|t3| due < t3)).then_some(due)
     }
 
-    /// How long the peer may hold back the acknowledgement of a packet, as far as is known.
+    /// How long the peer may delay the acknowledgement of a packet, as far as is known.
     fn ack_delay(&self) -> Duration {
         if self.acks_late {
             MOST_ACK_DELAY
@@ -250,8 +250,8 @@ impl Path {
         }
     }
 
-    /// A probe left. T3-rtx runs on, as it does when other data leaves (RFC 9260 §6.3.2 R1), but lets the probe be acknowledged first.
-    /// RFC 8985 §7.3 starts it anew, which would leave a dead path later than without probes.
+    /// A probe was sent. T3-rtx keeps running, as when other data is sent (RFC 9260 §6.3.2 R1), but expires no sooner than the probe can be
+    /// acknowledged. RFC 8985 §7.3 restarts the timer, so that data would leave a failed path later than without probes.
     pub(crate) fn wait_for_probe(&mut self, now: Timestamp) {
         let answered = now + self.rtt.unbounded_rto() + self.ack_delay();
         self.t3 = self.t3.map(|t3| t3.max(answered));
@@ -262,14 +262,14 @@ impl Path {
         self.probed = true;
     }
 
-    /// T3-rtx expired, and data stays in flight: the timers begin anew.
+    /// T3-rtx expired, and data stays in flight (F-RTO): restarts the timers.
     pub(crate) fn restart_timers(&mut self, now: Timestamp) {
         self.probe_from = now;
         self.probed = false;
         self.start_t3(now);
     }
 
-    /// Data was newly acknowledged; `probe_spurious` if a probe was not needed.
+    /// Data was newly acknowledged; `probe_spurious` if a probe was spurious.
     pub(crate) fn on_progress(&mut self, now: Timestamp, probe_spurious: bool) {
         let took = now.saturating_duration_since(self.probe_from);
         let soon = self.rtt.smoothed().is_some_and(|rtt| took < rtt * 2);
@@ -290,20 +290,20 @@ impl Path {
         self.control.on_spurious(now);
     }
 
-    /// Whether the peer is asked to acknowledge a chunk at once (RFC 7053 §5.1), because no second packet leaves before. If
-    /// its message may be abandoned meanwhile, a delayed acknowledgement would not tell whether the chunk arrived or was
-    /// skipped, and the window would stay at one packet.
+    /// Whether to set the I bit, which asks the peer to acknowledge at once (RFC 7053 §5.1), because no second packet will leave before the
+    /// acknowledgement. If the message may be abandoned meanwhile, a delayed acknowledgement would not show whether the chunk arrived or
+    /// was skipped, and the window would stay at one packet.
     pub(crate) fn needs_ack_at_once(&self, persistence: Persistence) -> bool {
         let one_packet = || self.control.window() <= self.pmtu.max_data();
         self.single_packet || (persistence.is_partial() && one_packet())
     }
 
-    /// Whether a packet of repeats may leave.
+    /// Whether a packet of retransmissions may leave.
     pub(crate) fn may_retransmit(&self) -> bool {
         (self.retransmit_now && self.flight.has_numbers()) || self.has_cwnd_room()
     }
 
-    /// Whether data of a class behind the most urgent may leave, as far as its delay is bounded.
+    /// Whether data of a priority class behind the most urgent may leave, if its delay is bounded.
     pub(crate) fn has_room_for_less_urgent(&mut self, now: Timestamp) -> bool {
         let flight = self.flight.bytes();
         self.delay_bound
@@ -311,14 +311,14 @@ impl Path {
             .is_none_or(|bound| bound.allows(now, flight))
     }
 
-    /// Whether the burst of this moment lets another packet with new DATA out (§6.1 D).
+    /// Whether `Max.Burst` allows another packet with new DATA now (§6.1 D).
     #[inline(always)]
     pub(crate) fn has_burst_room(&mut self, now: Timestamp, max_burst: u32) -> bool {
         let most = max_burst as usize * self.pmtu.max_data();
         self.burst.has_room(now, most) || self.control.pace().is_some()
     }
 
-    /// Bytes that the congestion window lets out in this time; no limit before the round-trip time is known.
+    /// Bytes that the congestion window sends in this time; unlimited before the first RTT measurement.
     pub(crate) fn sent_within(&self, time: Duration) -> usize {
         let Some(round_trip) = self.rtt.smoothed() else {
             return usize::MAX;
@@ -329,14 +329,14 @@ impl Path {
             .map_or(usize::MAX, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
     }
 
-    /// A SACK acknowledged `bytes`: that much may leave beside `Max.Burst` packets, so that one SACK for many
-    /// packets does not stall the flow.
+    /// A SACK acknowledged `bytes`: so many may leave in addition to `Max.Burst` packets, so that one SACK for many packets does not stall
+    /// the flow.
     pub(crate) fn open_burst(&mut self, now: Timestamp, bytes: usize, max_burst: u32) {
         let most = max_burst as usize * self.pmtu.max_data();
         self.burst.on_acknowledged(now, bytes, most);
     }
 
-    /// A DATA chunk of `size` bytes, `payload` of them user data, left on this path.
+    /// A DATA chunk of `size` bytes, of which `payload` are user data, was sent on this path.
     pub(crate) fn on_data_sent(&mut self, now: Timestamp, size: usize, payload: usize) {
         self.delivery.on_sent();
         self.burst.on_sent(size);
@@ -351,7 +351,7 @@ impl Path {
         }
     }
 
-    /// Packets were found lost, of which these sendings with so many bytes were still in flight: tells the controller of each packet.
+    /// These transmissions, with their bytes, were declared lost while in flight: reports each packet to the controller.
     pub(crate) fn on_sendings_lost(
         &mut self,
         now: Timestamp,
@@ -364,7 +364,7 @@ impl Path {
                 continue;
             };
             match &mut packet {
-                // Chunks of one packet left with the same bytes in flight.
+                // Chunks of one packet have the same bytes in flight at their sending.
                 Some(packet) if packet.flight_when_sent == lost.flight_when_sent => {
                     packet.bytes += lost.bytes;
                     packet.lost_since = lost.lost_since;
@@ -381,7 +381,7 @@ impl Path {
         }
     }
 
-    /// An acknowledgement of `acked` bytes that arrived for sure with the sending `newest` as the latest: the delivery rate.
+    /// An acknowledgement of `acked` bytes arrived; `newest` is the newest transmission that certainly arrived. Returns the delivery rate.
     pub(crate) fn sample_rate(
         &mut self,
         now: Timestamp,
@@ -394,7 +394,7 @@ impl Path {
         sample
     }
 
-    /// The controller has judged a report: recovery begins, goes on or ends, where the rules spread reductions.
+    /// Called after the controller handled a report: recovery begins, continues or ends, if proportional rate reduction is used.
     pub(crate) fn follow_recovery(&mut self, report: &Report) {
         if report.reduction == Some(Reduction::Loss) && self.control.uses_proportional_rate_reduction() {
             self.recovery = Some(ProportionalRateReduction::new(report.prior_flight));
@@ -412,7 +412,7 @@ impl Path {
         }
     }
 
-    /// A packet of `bytes` leaves: for the pacer and for delivery rates.
+    /// Records a packet of `bytes` for the pacer and for delivery rates.
     fn note_packet(&mut self, now: Timestamp, bytes: usize) {
         if let Some(pace) = self.control.pace() {
             self.pacer.on_sent(now, bytes, &pace);
@@ -422,7 +422,7 @@ impl Path {
         }
     }
 
-    /// No data waits for this path.
+    /// No data waits to be sent on this path.
     #[inline]
     pub(crate) fn on_application_limited(&mut self) {
         if let Some(rate) = &mut self.rate
@@ -432,7 +432,7 @@ impl Path {
         }
     }
 
-    /// The packet that was being filled leaves; `starved` if no data had waited before.
+    /// The packet being filled is complete; `starved` if no data had waited before it.
     pub(crate) fn on_packet_sent(&mut self, now: Timestamp, starved: bool) {
         let bytes = self.flight.bytes_of_packet();
         if bytes > 0 {
@@ -457,7 +457,7 @@ impl Path {
         self.t3 = Some(now + self.rtt.rto());
     }
 
-    /// §7.2.1: lets the window shrink for each RTO that passed without data; called before data is sent again.
+    /// §7.2.1: reduces the window for each RTO that passed without data; called before data is sent again.
     pub(crate) fn decay_when_idle(&mut self, now: Timestamp) {
         if !self.flight.is_empty() {
             return;
@@ -477,12 +477,12 @@ impl Path {
         self.idle.since = now;
     }
 
-    /// The slow start threshold; without one, slow start would go on for ever.
+    /// The slow start threshold; `usize::MAX` if the algorithm has none.
     pub(crate) fn ssthresh(&self) -> usize {
         self.control.metrics().ssthresh.unwrap_or(usize::MAX)
     }
 
-    /// This path as the others of its association see it.
+    /// The values of this path that coupled congestion control of the other paths uses.
     pub(crate) fn member(&self) -> Member {
         Member {
             cwnd: self.control.window(),

@@ -1,20 +1,20 @@
-//! Which of several paths a packet takes when all are used at once (concurrent multipath transfer): the schedulers of new data
-//! and the policies of repeats (draft-tuexen-tsvwg-sctp-multipath §3, §5, §7).
+//! Which path a packet takes when several are used at once (concurrent multipath transfer): the schedulers of new data and the policies
+//! of retransmissions (draft-tuexen-tsvwg-sctp-multipath §3, §5, §7).
 //!
 //! # Earliest delivery first
 //!
-//! Paths are asked in the order in which a packet handed to them now would be acknowledged. The first takes what it has room
-//! for. A later one, `s`, takes a packet only if all that the faster ones send until it is acknowledged there still fits the
-//! windows,
+//! The scheduler considers the paths in the order in which a packet sent now would be acknowledged. The first path takes data while its
+//! windows allow it. A later, slower path `s` takes a packet only under two conditions. First, all data that the faster paths send until
+//! the packet is acknowledged on `s` must fit the windows:
 //!
 //! ```text
 //! flight(s) + packet + Σ rate(faster) · time(s) ≤ receive window
 //! flight(s) + packet + Σ rate(faster) · time(faster) ≤ send buffer
 //! ```
 //!
-//! because what they send arrives ahead of it, and waits for it in the receiver's buffer (or, if the receiver may take it
-//! back, in the sender's); and only if it arrives before the faster ones could have sent all that is queued. Otherwise the
-//! packet waits for a faster path, and the slow one stays empty: so it never costs more than it brings.
+//! For the data of the faster paths arrives before the packet and waits for it in the receive buffer; if the receiver may renege, that
+//! data also waits in the send buffer. Second, the packet must arrive before the faster paths could have sent everything that is queued.
+//! Otherwise the packet waits for a faster path, and the slow path stays empty, so that it never costs more than it gains.
 
 use core::time::Duration;
 
@@ -24,33 +24,33 @@ use crate::config::{PathScheduler, RetransmissionPolicy};
 use crate::controller::Controller;
 use crate::time::Timestamp;
 
-/// How long it is remembered that the peer sent data by a path.
+/// How long the sender remembers that the peer sent data on a path.
 const SPREAD_MEMORY: Duration = Duration::from_secs(1);
 
-/// New data that waits for a path.
+/// New data for which a path is to be chosen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Offer {
-    /// Bytes of its chunk in a packet.
+    /// Bytes of the chunk in its packet.
     pub(crate) size: usize,
-    /// Bytes of user data that wait, this chunk's included; `usize::MAX` if more waits than is known.
+    /// Bytes of user data queued, those of this chunk included; `usize::MAX` if the amount is unknown.
     pub(crate) queued: usize,
-    /// Bytes that the send buffer holds of what the peer may still take back or has not got.
+    /// Size of the send buffer in bytes. It holds the chunks that the peer does not have, or on which it may renege.
     pub(crate) send_window: usize,
-    /// Bytes that the peer takes, from the earliest that it has not got on.
+    /// Bytes that the peer's receive window covers, from the earliest chunk that the peer does not have.
     pub(crate) receive_window: usize,
-    /// Bytes that each path may have in flight at most, where buffers are split.
+    /// The most bytes that each path may have in flight, if buffers are split.
     pub(crate) share: usize,
-    /// Packets that may leave at once on a path.
+    /// `Max.Burst`: the most packets that may leave a path at once.
     pub(crate) max_burst: u32,
-    /// Whether it is of a class behind the most urgent, whose delay in the network may be bounded.
+    /// Whether the data is of a priority class behind the most urgent, whose delay in the network may be bounded.
     pub(crate) less_urgent: bool,
 }
 
-/// What a scheduler says.
+/// The decision of a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     Send(PathId),
-    /// No path has room, or one that has none yet would still deliver sooner.
+    /// No path may send now, or a path that may not send yet would still deliver sooner.
     Wait,
 }
 
@@ -64,7 +64,7 @@ impl Path {
             && (!offer.less_urgent || self.has_room_for_less_urgent(now))
     }
 
-    /// Seconds of the smoothed round-trip time. A path whose round-trip time is unknown is tried first, so that it is measured.
+    /// The smoothed RTT in seconds. A path without a measurement is tried first, so that it gets one.
     fn round_trip(&self) -> f64 {
         self.rtt.smoothed().map_or(0.0, |time| time.as_secs_f64())
     }
@@ -79,7 +79,7 @@ impl Path {
         round_trip.max(queued)
     }
 
-    /// As [`Path::time_to_deliver`], for a full packet, the wait for room included.
+    /// As [`Path::time_to_deliver`] for a full packet, plus the time until the congestion window has space.
     fn time_to_retransmit(&self) -> f64 {
         let size = self.pmtu.max_data();
         let excess = if self.may_retransmit() {
@@ -90,7 +90,7 @@ impl Path {
         self.time_to_deliver(size) + excess as f64 / self.rate()
     }
 
-    /// Bytes per second that the path is good for: what it delivered, or what its window lets it.
+    /// The rate of the path in bytes per second: the measured one, or that of its congestion window.
     fn rate(&self) -> f64 {
         let round_trip = self.round_trip();
         let window = self.control.window() as f64 / round_trip.max(1e-6);
@@ -99,7 +99,7 @@ impl Path {
 }
 
 impl Paths {
-    /// Whether new data goes by several paths at once: there are several that are active.
+    /// Whether new data takes several paths at once: several are active.
     pub(crate) fn spreads(&self) -> bool {
         self.multipath.is_on() && self.active().nth(1).is_some()
     }
@@ -108,7 +108,7 @@ impl Paths {
         self.iter().filter(|path| path.state == PathState::Active)
     }
 
-    /// How many paths are active.
+    /// The number of active paths.
     pub(crate) fn active_count(&self) -> usize {
         self.active().count()
     }
@@ -139,7 +139,7 @@ impl Paths {
     fn earliest_delivery(&mut self, now: Timestamp, offer: &Offer) -> Option<PathId> {
         let count = self.len();
         let mut asked = 0_u64;
-        // What the faster ones are good for, and what they have in flight then.
+        // Rate and bytes in flight of the faster paths.
         let (mut rate, mut flight, mut fastest) = (0.0, 0.0, f64::MAX);
         for _ in 0..count.min(64) {
             let next = self
@@ -167,7 +167,7 @@ impl Paths {
         None
     }
 
-    /// A packet with DATA came by the path of the last arrival; answers whether data came by another one within
+    /// A packet with DATA arrived on the path of the last arrival; returns whether data arrived on another path within
     /// [`SPREAD_MEMORY`] before.
     pub(crate) fn is_spread_arrival(&mut self, now: Timestamp) -> bool {
         self.multipath.is_on() && self.multipath.delayed_acks && self.note_data_arrival(now)
@@ -181,8 +181,8 @@ impl Paths {
             .any(|path| path.id != id && path.data_arrived.is_some_and(recent))
     }
 
-    /// Whether a packet of `size` bytes that left on `path` so long ago is acknowledged sooner if it is sent again on another
-    /// one, which has room.
+    /// Whether a packet of `size` bytes that left on `path` this long ago would be acknowledged sooner if it were retransmitted now on
+    /// another path whose window allows it.
     pub(crate) fn delivers_sooner_elsewhere(&self, path: PathId, size: usize, waited: Duration) -> bool {
         let here = self.path(path).time_to_deliver(0) - waited.as_secs_f64();
         self.active()
@@ -190,13 +190,13 @@ impl Paths {
             .any(|other| other.time_to_deliver(size) < here)
     }
 
-    /// Whether a repeat waits for one path while others have room.
+    /// Whether a retransmission waits for its own path while the windows of other paths have space.
     pub(crate) fn retransmits_on_same_path(&self) -> bool {
         self.spreads() && self.multipath.retransmission == RetransmissionPolicy::SamePath
     }
 
-    /// Chooses a path for a repeat of what was last sent on `last`: by the policy among those with room and, unless the policy
-    /// wants the same path, not the one that lost it; with room or not if none has.
+    /// Chooses the path for retransmitting a chunk last sent on `last`: by the policy, among the paths whose windows have space. The path
+    /// that lost the chunk is excluded unless the policy wants the same path. If no window has space, among all paths.
     pub(crate) fn retransmission_path(&self, last: PathId) -> PathId {
         let policy = self.multipath.retransmission;
         if policy == RetransmissionPolicy::SamePath && self.path(last).state == PathState::Active {

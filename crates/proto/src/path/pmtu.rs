@@ -1,5 +1,5 @@
-//! The path's MTU, what fits a packet of it (RFC 9260 §7.3, PMDCS and AMDCS of §1.6), and the search for a larger one
-//! (RFC 8899; §6.2 there for SCTP). The search sends probes and is told what became of them; data never waits for it.
+//! The path MTU, the sizes that fit a packet (RFC 9260 §7.3; PMDCS and AMDCS of §1.3), and path MTU discovery (PLPMTUD, RFC 8899; §6.2
+//! there for SCTP). Discovery sends probes and learns their fate; data never waits for it.
 
 use core::time::Duration;
 
@@ -12,35 +12,35 @@ const IPV4_HEADER_LEN: u16 = 20;
 const IPV6_HEADER_LEN: u16 = 40;
 const UDP_HEADER_LEN: u16 = 8;
 
-/// The least that IPv4 hosts must take (RFC 791), and so the least a report of the network is believed.
+/// The smallest packet that IPv4 hosts must accept (RFC 791). Reports of a smaller MTU are ignored.
 const SMALLEST: u16 = 576;
 
-/// The least that IPv6 links carry (RFC 8200 §5).
+/// The minimum MTU of IPv6 links (RFC 8200 §5).
 const SMALLEST_IPV6: u16 = 1280;
 
-/// Sizes worth a probe, in order: narrow links, tunnels of all kinds, Ethernet, jumbo frames, and the largest IP packet.
+/// Sizes to probe, in order: slow links, tunnels of all kinds, Ethernet, jumbo frames, and the largest IP packet.
 const SIZES: [u16; 17] = [
     768, 1024, 1200, 1280, 1400, 1420, 1440, 1464, 1480, 1492, 1500, 2304, 4352, 9000, 16_384, 32_768, 65_535,
 ];
 
-/// `MAX_PROBES` (RFC 8899 §5.1.2): probes of one size, unanswered, after which it is taken for too large.
+/// `MAX_PROBES` (RFC 8899 §5.1.2): after this many unanswered probes a size counts as too large.
 const MAX_PROBES: u8 = 3;
 
-/// `PROBE_TIMER` (RFC 8899 §5.1.1), after which a probe without answer is lost, unless the RTO is longer: it should be more
-/// than 15 s, so that a path with a long queue is not taken for a narrow one.
+/// `PROBE_TIMER` (RFC 8899 §5.1.1): a probe without an answer is lost after this time, or after the RTO if that is longer. RFC 8899 wants
+/// more than 15 s, so that a path with a long queue does not seem to have a small MTU.
 const PROBE_TIMER: Duration = Duration::from_secs(16);
 
-/// `PMTU_RAISE_TIMER` (RFC 8899 §5.1.1): after this a size that was too large is tried again.
+/// `PMTU_RAISE_TIMER` (RFC 8899 §5.1.1): after this time a size that was too large is probed again.
 const RAISE_AFTER: Duration = Duration::from_secs(600);
 
-/// Packets of the full size that must leave before a search begins: without them a larger size is of no use.
+/// Full packets that must be sent before discovery begins: a larger size is of no use to a sender without full packets.
 const FULL_PACKETS: u8 = 4;
 
-/// Timeouts of data in a row after which packets of the current size are suspected to vanish (RFC 8899 §4.3): after so many
-/// the size is the base, after as many more the minimum.
+/// Consecutive timeouts of data after which a black hole is suspected for packets of the current size (RFC 8899 §4.3). The size then
+/// becomes the base; after as many more timeouts it becomes the minimum.
 const BLACK_HOLE_TIMEOUTS: u32 = 2;
 
-/// The largest IP packet of a path, and the headers below SCTP.
+/// The path MTU (largest IP packet) and the length of the headers below SCTP.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pmtu {
     mtu: u16,
@@ -49,15 +49,15 @@ pub(crate) struct Pmtu {
     least: u16,
     base: u16,
     limit: u16,
-    /// Sizes from here on were too large, until that time.
+    /// Sizes from here on were too large; they are not probed until that time.
     ceiling: Option<(u16, Timestamp)>,
     probe: Option<Probe>,
-    /// When the search goes on: a probe leaves then, or the one under way counts as lost.
+    /// When discovery continues: a probe is sent then, or the probe in flight counts as lost.
     due: Option<Timestamp>,
     full_packets: u8,
 }
 
-/// A probe under way.
+/// A probe in flight.
 #[derive(Clone, Copy, Debug)]
 struct Probe {
     size: u16,
@@ -92,12 +92,12 @@ impl Pmtu {
         self.mtu
     }
 
-    /// The largest SCTP packet, a multiple of 4.
+    /// The largest SCTP packet in bytes, a multiple of 4.
     pub(crate) fn max_packet(self) -> usize {
         self.packet_len(self.mtu)
     }
 
-    /// PMDCS: the largest DATA chunk, its header included.
+    /// PMDCS: the largest DATA chunk in bytes, its header included.
     pub(crate) fn max_data(self) -> usize {
         self.max_packet() - COMMON_HEADER_LEN
     }
@@ -107,19 +107,19 @@ impl Pmtu {
     }
 }
 
-/// The search.
+/// Path MTU discovery.
 impl Pmtu {
-    /// When [`Pmtu::next_probe`] is to be asked.
+    /// When [`Pmtu::next_probe`] is to be called.
     pub(crate) fn due(&self) -> Option<Timestamp> {
         self.due
     }
 
-    /// Whether [`Pmtu::on_full_packet`] wants to be told: there is a larger size to search for, and no search yet.
+    /// Whether to call [`Pmtu::on_full_packet`]: there is a larger size to probe, and discovery has not begun.
     pub(crate) fn counts_full_packets(&self) -> bool {
         self.due.is_none() && self.probe.is_none() && self.mtu < self.limit
     }
 
-    /// A packet left which the next chunk no longer fitted: enough of them begin path MTU discovery. Answers whether a probe is
+    /// A full packet was sent: the next chunk no longer fitted. Enough of them begin path MTU discovery. Returns whether a probe is
     /// due now.
     pub(crate) fn on_full_packet(&mut self, now: Timestamp) -> bool {
         if !self.counts_full_packets() {
@@ -133,8 +133,8 @@ impl Pmtu {
         begins
     }
 
-    /// The size that comes next. Below the base that is the base itself (RFC 8899 §5.2, BASE): most likely the packets that
-    /// timed out were lost for another reason than their size.
+    /// The next size to probe. Below the base it is the base itself (RFC 8899 §5.2, BASE): most likely the packets that timed out were lost
+    /// for another reason than their size.
     fn next_size(&mut self, now: Timestamp) -> Option<u16> {
         self.ceiling = self.ceiling.filter(|(_, until)| now < *until);
         let below = self
@@ -148,9 +148,9 @@ impl Pmtu {
         sizes.filter(|size| *size > self.mtu && *size <= below).min()
     }
 
-    /// The search is due at `now`: the length of the SCTP packet to probe with, if one is to be sent, marked with
-    /// `nonce`. Without an answer it counts as lost after `PROBE_TIMER`, or the RTO if that is longer. If the path does not
-    /// even answer data, the loss of a probe says nothing of its size.
+    /// Discovery continues at `now`. Returns the length of the SCTP packet to probe with, if a probe is to be sent, marked with `nonce`. An
+    /// unanswered probe counts as lost after `PROBE_TIMER`, or after the RTO if that is longer. If the path does not answer data
+    /// either, the loss of a probe proves nothing about its size.
     pub(crate) fn next_probe(
         &mut self,
         now: Timestamp,
@@ -178,7 +178,7 @@ impl Pmtu {
         Some(self.packet_len(size))
     }
 
-    /// Packets of this size are lost: larger ones are tried again in ten minutes (RFC 8899 §5.1.1, PMTU_RAISE_TIMER).
+    /// Packets of this size are lost: sizes from here on are probed again in ten minutes (RFC 8899 §5.1.1, PMTU_RAISE_TIMER).
     fn set_ceiling(&mut self, now: Timestamp, size: u16) {
         self.probe = None;
         self.due = None;
@@ -186,7 +186,7 @@ impl Pmtu {
         self.ceiling = Some((size, now + RAISE_AFTER));
     }
 
-    /// A probe with this nonce was answered; true if it is the one under way, and the path so large now.
+    /// A probe with this nonce was answered; returns true if it was the probe in flight, whose size is now the path MTU.
     pub(crate) fn on_answer(&mut self, now: Timestamp, nonce: u64) -> bool {
         let Some(probe) = self.probe.take_if(|probe| probe.nonce == nonce) else {
             return false;
@@ -196,8 +196,8 @@ impl Pmtu {
         true
     }
 
-    /// This side's system said that a packet was too large, and perhaps what would fit. While a probe is under way it
-    /// speaks of that.
+    /// The local system reported that a packet was too large, and perhaps which size would fit. If a probe is in flight, the report is
+    /// about the probe.
     pub(crate) fn on_too_large(&mut self, now: Timestamp, mtu: Option<u16>) {
         if let Some(probe) = self.probe {
             self.set_ceiling(now, probe.size);
@@ -213,10 +213,10 @@ impl Pmtu {
         self.shrink(now, told);
     }
 
-    /// Data timed out, for the `in_a_row`th time; true if packets of this size seem to vanish: the size is the base again, or
-    /// below the base the minimum, from which a probe asks at once whether the base passes (RFC 8899 §5.2, BASE and ERROR).
+    /// Data timed out for the `in_a_row`th consecutive time. Returns true if a black hole is assumed: the size becomes the base; if it is
+    /// the base already, the minimum, and a probe of the base size is due at once (RFC 8899 §5.2, BASE and ERROR).
     pub(crate) fn on_timeout(&mut self, now: Timestamp, in_a_row: u32) -> bool {
-        // Where no larger size is sought, a smaller one would stay.
+        // If no larger size may be probed, a size below the base would never be raised again.
         let smallest = if self.limit > self.base {
             self.least
         } else {
@@ -235,7 +235,7 @@ impl Pmtu {
         true
     }
 
-    /// Data was acknowledged after timeouts: if no probe has told yet whether the base passes, one asks at once.
+    /// Data was acknowledged after timeouts: if no probe has shown yet whether packets of the base size pass, a probe is due at once.
     pub(crate) fn on_answered_again(&mut self, now: Timestamp) {
         if self.mtu < self.base && self.ceiling.is_none() {
             self.ask_for_base(now);
@@ -269,7 +269,7 @@ mod tests {
         Pmtu::new(&config, false)
     }
 
-    /// Searches on a path of `real` bytes; answers how many probes it took.
+    /// Runs discovery on a path of `real` bytes; returns the number of probes.
     fn search(pmtu: &mut Pmtu, now: Timestamp, real: u16) -> u32 {
         (0..FULL_PACKETS).for_each(|_| {
             pmtu.on_full_packet(now);
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_too_large_is_tried_again_much_later() {
+    fn a_size_that_was_too_large_is_probed_again_much_later() {
         let now = Timestamp::from_millis(5);
         let mut pmtu = pmtu(1500);
         assert_eq!(search(&mut pmtu, now, 1400), 1 + u32::from(MAX_PROBES));

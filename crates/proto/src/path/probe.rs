@@ -1,5 +1,5 @@
-//! Probes of the path MTU (RFC 8899 §6.2): a HEARTBEAT, and PAD (RFC 4820) up to the size in question. Only the
-//! answer says anything; a probe that is lost is no sign of congestion (RFC 8899 §3, item 7).
+//! Path MTU probes (RFC 8899 §6.2): a HEARTBEAT, padded with PAD (RFC 4820) to the size to probe. Only the answer counts; the loss of a
+//! probe is no sign of congestion (RFC 8899 §3, item 7).
 
 use anabranch_wire::chunk::{CHUNK_HEADER_LEN, Chunk, Heartbeat, Pad};
 use anabranch_wire::packet::COMMON_HEADER_LEN;
@@ -17,7 +17,7 @@ impl Path {
         self.pmtu.due().filter(|_| self.state == PathState::Active)
     }
 
-    /// The chunks of the probe that is due now, if path MTU discovery continues with one.
+    /// The chunks of the probe that is due now, if there is one.
     pub(crate) fn next_probe(&mut self, now: Timestamp, random: &mut Random) -> Option<[Chunk; 2]> {
         let info = HeartbeatInfo {
             path: self.id,

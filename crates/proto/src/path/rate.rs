@@ -1,5 +1,5 @@
-//! Delivery rates of a path (draft-ietf-ccwg-bbr §4.1): each packet remembers how much the path had delivered when it left, and its
-//! acknowledgement tells how fast the path delivered since.
+//! Delivery rates of a path (draft-ietf-ccwg-bbr §4.1): each packet records how much the path had delivered when it was sent. Its
+//! acknowledgement then shows how fast the path has delivered since.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -8,15 +8,15 @@ use super::flight::SendNo;
 use crate::controller::{LostPacket, RateSample};
 use crate::time::Timestamp;
 
-/// A packet in flight, and the path when it left.
+/// A packet in flight, and the state of the path when it was sent.
 #[derive(Clone, Copy, Debug)]
 struct Snapshot {
-    /// Its first sending; its last is the one before the next packet's first.
+    /// Its first transmission; its last one precedes the first transmission of the next packet.
     first: SendNo,
     sent_at: Timestamp,
     delivered: u64,
     delivered_at: Timestamp,
-    /// When the packet left whose acknowledgement was the newest then.
+    /// When the packet was sent whose acknowledgement was the newest then.
     first_sent_at: Timestamp,
     flight: usize,
     lost: u64,
@@ -27,18 +27,18 @@ struct Snapshot {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RateSampler {
     packets: VecDeque<Snapshot>,
-    /// Bytes delivered and found lost in all.
+    /// Total bytes delivered, and total bytes declared lost.
     delivered: u64,
     lost: u64,
     delivered_at: Timestamp,
     first_sent_at: Timestamp,
-    /// The sender ran out of data: packets are marked until so many bytes are delivered or found lost. Decision: the draft waits for
-    /// delivered bytes alone, and where most packets are lost it would mark them for many round trips.
+    /// The sender ran out of data: packets are marked as application-limited until this many bytes are delivered or lost. Decision: the
+    /// draft counts delivered bytes only; if most packets are lost, it would mark packets for many round trips.
     limited_until: u64,
 }
 
 impl RateSampler {
-    /// A packet left whose first sending is `first`, with `bytes` of DATA chunks; with them `flight` bytes are in flight.
+    /// A packet with `bytes` of DATA chunks was sent, from the transmission `first` on; with it `flight` bytes are in flight.
     pub(crate) fn on_sent(&mut self, now: Timestamp, first: SendNo, bytes: usize, flight: usize) {
         if flight <= bytes {
             self.first_sent_at = now;
@@ -56,7 +56,7 @@ impl RateSampler {
         });
     }
 
-    /// The sender has no data though the window has room; `flight` bytes are in flight.
+    /// The sender has no data although the window has space; `flight` bytes are in flight.
     pub(crate) fn on_application_limited(&mut self, flight: usize) {
         self.limited_until = (self.delivered + self.lost + flight as u64).max(1);
     }
@@ -66,8 +66,8 @@ impl RateSampler {
         self.packets.get(behind.checked_sub(1)?)
     }
 
-    /// `bytes` were acknowledged; the newest of them that arrived for sure is the sending `newest`. `least_rtt` is the path's. Answers
-    /// the delivery rate; none if it was measured over less than a round trip.
+    /// `bytes` were acknowledged; `newest` is the newest of their transmissions that certainly arrived. `least_rtt` is the minimum RTT of
+    /// the path. Returns the delivery rate; `None` if it was measured over less than a round trip.
     pub(crate) fn on_acknowledged(
         &mut self,
         now: Timestamp,
@@ -100,7 +100,7 @@ impl RateSampler {
         })
     }
 
-    /// The sending `no`, with `bytes`, was found lost; answers its packet.
+    /// The transmission `no`, with `bytes`, was declared lost; returns its packet.
     pub(crate) fn on_lost(&mut self, now: Timestamp, no: SendNo, bytes: usize) -> Option<LostPacket> {
         self.lost += bytes as u64;
         let packet = self.find(no)?;
@@ -113,7 +113,7 @@ impl RateSampler {
         })
     }
 
-    /// Nothing before the sending `earliest` is in flight.
+    /// No transmission before `earliest` is in flight.
     pub(crate) fn forget_before(&mut self, earliest: SendNo) {
         while self.packets.get(1).is_some_and(|next| next.first <= earliest) {
             self.packets.pop_front();
@@ -129,7 +129,7 @@ mod tests {
         Timestamp::from_millis(millis)
     }
 
-    /// Packets of one sending and 1,000 bytes, one each millisecond, acknowledged 40 ms later.
+    /// Packets of one transmission and 1,000 bytes, one each millisecond, acknowledged 40 ms later.
     fn steady(sampler: &mut RateSampler) -> Option<RateSample> {
         let mut sample = None;
         for ms in 0..100 {

@@ -1,14 +1,14 @@
 //! The round-trip time of a path and the retransmission timeout that follows from it (RFC 9260 §6.3.1, §6.3.3 E2).
 //!
-//! Before the first measurement the round-trip time is unknown, and no number stands for it: [`Rtt::smoothed`] is `None`. A caller
-//! that has to wait for about a round trip all the same takes [`Rtt::smoothed_or_rto`].
+//! Before the first measurement the RTT is unknown, and no default replaces it: [`Rtt::smoothed`] is `None`. A caller that has to wait for
+//! about a round-trip time all the same uses [`Rtt::smoothed_or_rto`].
 
 use core::time::Duration;
 
 use crate::config::RtoConfig;
 use crate::time::Timestamp;
 
-/// Smoothed round-trip time, its variation and the timeout that follows from them.
+/// The smoothed RTT, its variation, and the RTO.
 #[derive(Clone, Debug)]
 pub(crate) struct Rtt {
     smoothed: Option<Duration>,
@@ -17,7 +17,7 @@ pub(crate) struct Rtt {
     min: Duration,
     max: Duration,
     least: LeastRtt,
-    /// No chunk sent before this may be a measurement: one a round trip (§6.3.1 C4).
+    /// Chunks sent before this time give no RTT sample: one sample each round trip (§6.3.1 C4).
     measured_until: Timestamp,
 }
 
@@ -39,9 +39,9 @@ impl Rtt {
         self.rto
     }
 
-    /// The retransmission timeout as measured, without its bounds and back-off; the RTO while nothing is.
+    /// The RTO as measured, without its bounds and back-off; before the first measurement the RTO itself.
     pub(crate) fn unbounded_rto(&self) -> Duration {
-        // C4 and G1: a variation of zero would make a timeout of one round trip exactly.
+        // C4 and G1: with a variation of zero the timeout would be exactly one round-trip time.
         let variation = self.rttvar.max(Duration::from_micros(250));
         self.smoothed
             .map_or(self.rto, |smoothed| smoothed + variation * 4)
@@ -57,12 +57,12 @@ impl Rtt {
         self.smoothed.unwrap_or(self.rto)
     }
 
-    /// The least round-trip time of the last minutes; `None` while it is unknown.
+    /// The minimum RTT of the last minutes; `None` before the first measurement.
     pub(crate) fn min(&self) -> Option<Duration> {
         self.least.get()
     }
 
-    /// A chunk is acknowledged that was sent once (Karn, C5), at `sent_at`.
+    /// A chunk that was sent only once (Karn's algorithm, C5), at `sent_at`, is acknowledged.
     pub(crate) fn on_acknowledged(&mut self, now: Timestamp, sent_at: Timestamp) {
         self.least.on_sample(now, now.saturating_duration_since(sent_at));
         if sent_at >= self.measured_until {
@@ -75,7 +75,7 @@ impl Rtt {
         self.rttvar
     }
 
-    /// C2 to C7: RTO.Alpha is 1/8, RTO.Beta 1/4. Ends a back-off.
+    /// C2 to C7: RTO.Alpha is 1/8, RTO.Beta 1/4. Ends the back-off.
     pub(crate) fn on_sample(&mut self, rtt: Duration) {
         let srtt = match self.smoothed {
             None => {
@@ -97,14 +97,14 @@ impl Rtt {
     }
 }
 
-/// The least RTT of the last [`LeastRtt::MEMORY`] to twice as long: RFC 8985 §6.2 step 1 asks for a windowed minimum, so that a
-/// path that became longer is noticed.
+/// The minimum RTT of a window of [`LeastRtt::MEMORY`] to twice that. RFC 8985 §6.2 step 1 asks for a windowed minimum, so that a
+/// higher RTT of the path is noticed.
 #[derive(Clone, Copy, Debug, Default)]
 struct LeastRtt {
-    /// Of this period, and of the one before.
+    /// The minimum in this period, and in the period before.
     current: Option<Duration>,
     before: Option<Duration>,
-    /// When the period is over.
+    /// When this period ends.
     ends: Timestamp,
 }
 

@@ -1,5 +1,5 @@
-//! Which path a packet takes (RFC 9260 §5.4, §6.4, §6.4.1; RFC 7829 §3.2, §4.1): the primary one, and another
-//! when it fails.
+//! Path selection with one path at a time: the primary path, and another path if it fails (RFC 9260 §5.4, §6.4, §6.4.1; RFC 7829 §3.2,
+//! §4.1).
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,12 +9,12 @@ use crate::controller::Coupling;
 use crate::inbound::Inbound;
 use crate::time::Timestamp;
 
-/// What is to be sent, as far as the choice of a path depends on it.
+/// The properties of the data to be sent on which the choice of a path depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Candidate {
-    /// DATA for the first time.
+    /// DATA that is sent for the first time.
     New,
-    /// DATA that was last sent on `last`, and lost there by T3-rtx or by missing reports.
+    /// DATA that was last sent on `last` and declared lost there, by T3-rtx or by missing reports.
     Retransmission { last: PathId, timed_out: bool },
 }
 
@@ -24,24 +24,24 @@ pub(crate) struct Paths {
     all: Vec<Path>,
     /// Whether the controllers want delivery rates.
     pub(crate) samples_rates: bool,
-    /// Of the first path's controller; those of the others follow.
+    /// The seed of the first path's controller; those of the other paths follow.
     seed: u64,
-    /// Addresses of the peer that no local one goes with, or for which there was no place: nothing is sent there.
+    /// Addresses of the peer without a path, because no local address can be used with them or the limit was reached.
     unused: Vec<IpAddr>,
     primary: PathId,
-    /// Where new data went last, to notice a failover.
+    /// The path that new data took last, to notice a failover.
     current: PathId,
-    /// Whether paths can be potentially failed (RFC 7829), and those that are not active are told apart.
+    /// Whether the potentially failed state is used (RFC 7829). Then the least bad of several inactive paths is chosen by its errors.
     quick: bool,
     pub(super) multipath: MultipathConfig,
-    /// Where the last packet with new data went, for turns.
+    /// The path of the last packet with new data, for round robin.
     pub(super) turn: PathId,
-    /// The path a packet last came by.
+    /// The path on which the last packet arrived.
     pub(crate) last_arrival: PathId,
 }
 
 impl Paths {
-    /// Begins with the one path that set-up uses.
+    /// Creates the one path that set-up uses.
     pub(crate) fn new(
         local: Option<IpAddr>,
         remote: SocketAddr,
@@ -65,7 +65,7 @@ impl Paths {
         }
     }
 
-    /// So many paths to addresses of their own.
+    /// Creates this many paths, each to an address of its own.
     #[cfg(any(test, feature = "fuzzing"))]
     pub(crate) fn for_models(count: u8) -> Self {
         let config = Config::default();
@@ -84,8 +84,8 @@ impl Paths {
         paths
     }
 
-    /// Adds a path to another address of the peer unless it is known, there are enough, or no local address goes with it;
-    /// answers the new one.
+    /// Adds a path to another address of the peer, unless the address is known, the limit is reached, or no local address can be used with
+    /// it; returns the new path.
     pub(crate) fn add(
         &mut self,
         local: Option<IpAddr>,
@@ -117,12 +117,12 @@ impl Paths {
         Some(id)
     }
 
-    /// Whether this is an address of the peer, used or not.
+    /// Whether this is an address of the peer, with or without a path.
     pub(crate) fn knows(&self, remote: IpAddr) -> bool {
         self.find(None, remote).is_some() || self.unused.contains(&remote)
     }
 
-    /// Whether the peer only listed the address of this path. The first path is of an address that set-up used (§5.4).
+    /// Whether the peer only listed the address of this path. The first path has an address that set-up used (§5.4).
     pub(crate) fn is_only_listed(&self, id: PathId) -> bool {
         id != PathId(0) && self.path(id).state == PathState::Unconfirmed
     }
@@ -151,7 +151,7 @@ impl Paths {
         &mut self.all[id.index()]
     }
 
-    /// The path of a packet that came from `remote` to `local`: the same pair, else the same remote address.
+    /// The path of a packet from `remote` to `local`: the one with this pair of addresses, otherwise one with the same remote address.
     pub(crate) fn find(&self, local: Option<IpAddr>, remote: IpAddr) -> Option<PathId> {
         let same_remote = || self.all.iter().filter(|path| path.remote.ip() == remote);
         same_remote()
@@ -168,7 +168,7 @@ impl Paths {
         }
     }
 
-    /// Remembers where a packet with this side's tag came from: answers go there, to the UDP port it came from (RFC 6951 §5.4).
+    /// Records the source of a packet with this endpoint's tag: answers go there, to its UDP port (RFC 6951 §5.4).
     pub(crate) fn on_arrival(&mut self, inbound: &Inbound) {
         if let Some(id) = self.find(inbound.local, inbound.remote.ip()) {
             self.last_arrival = id;
@@ -189,7 +189,7 @@ impl Paths {
         self.primary = path;
     }
 
-    /// AMDCS: the largest DATA chunk that fits every path (§1.6), so that a chunk can be repeated on any.
+    /// AMDCS: the largest DATA chunk that fits every path (§1.3), so that a chunk can be retransmitted on any path.
     pub(crate) fn smallest_max_data(&self) -> usize {
         self.all
             .iter()
@@ -198,10 +198,10 @@ impl Paths {
             .unwrap_or(0)
     }
 
-    /// Chooses the path (§6.4): new data goes to the primary path while it is active, else to an active one; what
-    /// T3-rtx found lost is repeated on another active path (§6.4.1), what reports found lost where it was.
-    /// When none is active the primary is tried on (dormant association); under RFC 7829 one that is potentially failed
-    /// before one that is inactive, and of those the one with the fewest errors (§3.2 item 4, §4.1).
+    /// Chooses the path (§6.4). New data takes the primary path while that is active, otherwise another active path. A chunk that T3-rtx
+    /// declared lost is retransmitted on another active path (§6.4.1), a chunk that missing reports declared lost on its own path. If no
+    /// path is active (dormant state), the primary path is used. With RFC 7829 a potentially failed path is preferred to an inactive one,
+    /// and among these the path with the fewest errors (§3.2 item 4, §4.1).
     pub(crate) fn choose(&self, candidate: Candidate) -> PathId {
         let preferred = match candidate {
             Candidate::New => self.primary,
@@ -221,8 +221,8 @@ impl Paths {
         }
     }
 
-    /// Of several paths with as few errors: the next after the one where the data was lost, as that is the most
-    /// different that is known; for new data the primary one.
+    /// Among several paths with the fewest errors: for a retransmission the path after the one that lost the data, because it is the most
+    /// different path known; for new data the primary path.
     fn least_bad(&self, candidate: Candidate) -> PathId {
         if !self.quick {
             return self.primary;
@@ -243,7 +243,7 @@ impl Paths {
             .map_or(self.primary, |path| path.id)
     }
 
-    /// How the window of a path depends on those of the others that carry data.
+    /// How the congestion window of a path is coupled to those of the other paths that carry data.
     #[inline]
     pub(crate) fn coupling(&self, id: PathId) -> Coupling {
         if self.multipath.is_on() {
@@ -259,7 +259,7 @@ impl Paths {
         Coupling::new(self.multipath.congestion, self.path(id).member(), members)
     }
 
-    /// Notes where new data goes; answers true when it had to leave a path that failed.
+    /// Records the path of new data; returns true if the data left a path because it failed.
     pub(crate) fn note_current(&mut self, path: PathId) -> bool {
         self.turn = path;
         let failed_over = path != self.current && !self.is_active(self.current);
@@ -272,8 +272,8 @@ impl Paths {
         self.choose(Candidate::New)
     }
 
-    /// Where acknowledgements and other answers go: back to where the last packet came from (§6.4), unless that address
-    /// may not be the peer's (§5.4).
+    /// The path of acknowledgements and other answers: that on which the last packet arrived (§6.4), unless its address may not belong to
+    /// the peer (§5.4).
     pub(crate) fn answer_path(&self) -> PathId {
         if self.path(self.last_arrival).state == PathState::Unconfirmed {
             self.data_path()
@@ -293,7 +293,7 @@ impl Paths {
             .map(|path| path.id)
     }
 
-    /// The next active path after `last`, in turn, so that repeats try all; `last` itself if there is no other.
+    /// The next active path after `last`, in turn, so that successive retransmissions try all paths; `last` if there is no other.
     pub(crate) fn other_than(&self, last: PathId) -> PathId {
         let count = self.all.len();
         (1..count)

@@ -1,27 +1,27 @@
-//! What an acknowledgement says, whatever chunk it came in (RFC 9260 §6.2.1).
+//! The contents of an acknowledgement, whatever chunk type it came in (RFC 9260 §6.2.1; NR-SACK; SHUTDOWN, §3.3.8).
 
 use anabranch_wire::Tsn;
 use anabranch_wire::chunk::{GapAckBlock, GapAckBlocks};
 
-/// Gap ack blocks that every receiver lists if it has them. How many more is not known: as many as a packet holds (RFC 9260 §6.2),
-/// sixteen in Linux.
+/// Every receiver lists at least this many gap ack blocks if it has them. How many more is unknown: as many as fit a packet (RFC 9260
+/// §6.2), sixteen in Linux.
 const LISTED_BY_ALL: usize = 16;
 
-/// How much of what has arrived above the cumulative TSN ack an acknowledgement lists.
+/// Which of the chunks received above the cumulative TSN ack an acknowledgement lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Listing {
-    /// All of it.
+    /// All chunks.
     All,
-    /// The lowest TSNs, as many as there was room for.
+    /// The chunks with the lowest TSNs, as many as fitted.
     Lowest,
-    /// What was not acknowledged before, where sendings are named (ECA-SCTP).
+    /// Chunks that were not acknowledged before, if acknowledgements name transmissions (ECA-SCTP).
     News,
-    /// Nothing: a SHUTDOWN.
+    /// None: a SHUTDOWN.
     Nothing,
 }
 
 impl Listing {
-    /// Of a SACK or an NR-SACK with so many gap ack blocks.
+    /// The listing of a SACK or an NR-SACK with this number of gap ack blocks.
     pub(crate) fn of_blocks(count: usize) -> Self {
         if count < LISTED_BY_ALL {
             Self::All
@@ -34,22 +34,22 @@ impl Listing {
 /// One acknowledgement. A SACK leaves `nonrenegable` empty; an extension adds fields of its own here.
 #[derive(Debug)]
 pub(crate) struct AckReport<'a> {
-    /// Everything up to here has arrived.
+    /// The cumulative TSN ack.
     pub(crate) cumulative: Tsn,
-    /// Arrived too, but the receiver may still take it back; offsets from `cumulative`, in order, apart from each
-    /// other.
+    /// Renegable chunks: received, but the receiver may still renege on them. Offsets from `cumulative`, in ascending order, not
+    /// touching each other.
     pub(crate) renegable: &'a [GapAckBlock],
-    /// Arrived too, and the receiver promises not to take it back; as `renegable`.
+    /// Non-renegable chunks: received, and the receiver promises not to renege on them. Same format as `renegable`.
     pub(crate) nonrenegable: &'a [GapAckBlock],
-    /// Chunks that arrived more than once: how many TSNs were listed.
+    /// Number of duplicate TSNs listed.
     pub(crate) duplicates: usize,
-    /// Packets that it answers, as far as it says; at least 1 (delayed acknowledgements of the multipath draft, §3.3).
+    /// Number of packets that the acknowledgement answers, as it states; at least 1 (delayed acknowledgements, multipath draft §3.3).
     pub(crate) packets: u8,
-    /// The receiver's window in bytes; `None` of a SHUTDOWN, which says nothing of it.
+    /// The advertised receiver window in bytes; `None` in a SHUTDOWN, which has none.
     pub(crate) a_rwnd: Option<u32>,
-    /// Whether a newer one was handled before: what it does not list is not missing.
+    /// Whether a newer acknowledgement was handled before this one: chunks that this one does not list are then not missing.
     pub(crate) overtaken: bool,
-    /// How much the blocks list. A chunk that they would list and do not has not arrived, or was reneged.
+    /// Which chunks the blocks list. A chunk that they would list and do not has not arrived, or the receiver reneged on it.
     pub(crate) listing: Listing,
 }
 
@@ -61,8 +61,8 @@ impl AckReport<'_> {
     }
 }
 
-/// Gap ack blocks as an acknowledgement lists them, put in order and joined where they touch, into `blocks`: a receiver lists them
-/// in order, but nothing obliges it. Blocks that make no sense (start 0, or start beyond the end) are left out.
+/// Sorts the gap ack blocks of an acknowledgement and joins those that touch, into `blocks`. Receivers list them in order, but need
+/// not. Invalid blocks (start 0, or start beyond the end) are left out.
 pub(crate) fn normalise(listed: &GapAckBlocks, blocks: &mut Vec<GapAckBlock>) {
     blocks.clear();
     let sound = |block: &GapAckBlock| block.start > 0 && block.start <= block.end;

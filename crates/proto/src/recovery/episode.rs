@@ -1,61 +1,61 @@
-//! Recovery episodes (RFC 9260 §7.2.4, RFC 3168 §6.1.2): at most one window reduction for the losses and marks among what was outstanding
-//! when the first of them was found.
+//! Fast recovery (RFC 9260 §7.2.4) as recovery episodes: at most one window reduction for all losses and ECN marks (RFC 3168 §6.1.2) among
+//! the chunks that were outstanding when the first of them was found.
 
 use crate::path::PathId;
 
-/// What an acknowledgement means for a congestion window, beside what it acknowledges.
+/// The effect of an acknowledgement on a congestion window, apart from the bytes that it acknowledges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) enum Phase {
     /// The window may grow.
     #[default]
     Open,
-    /// Losses are being repaired: the window does not grow.
+    /// Fast recovery: the window does not grow.
     Recovering,
     /// The first losses of an episode were found: the window is reduced.
     Reduced,
-    /// The first losses of an episode were found that marks have begun: the window is reduced already.
+    /// The first losses of an episode that CE marks began: the marks have reduced the window already.
     ReducedBefore,
 }
 
 impl Phase {
-    /// Whether these are the first losses that are to be repaired.
+    /// Whether fast recovery begins with these losses.
     pub(crate) fn begins_repairs(self) -> bool {
         matches!(self, Self::Reduced | Self::ReducedBefore)
     }
 }
 
-/// One episode at a time, of one path or of all.
+/// The recovery episode of one path or of all paths: one at a time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Episode {
-    /// The episode lasts until everything up to here is settled: an extended TSN, or a sending of the path.
+    /// The episode lasts until all of these are acknowledged or lost: an extended TSN, or the number of a transmission of the path.
     exit: Option<u64>,
-    /// T3-rtx reduced the window for the losses up to here. They reduce it no further, but it grows while they are repaired.
+    /// T3-rtx reduced the window for losses up to here. They reduce the window no further, but the window grows while they are repaired.
     timed_out: Option<u64>,
-    /// Marks began it, and no loss was found since: nothing is being repaired.
+    /// CE marks began the episode, and no loss was found since: there is nothing to repair.
     for_marks: bool,
-    /// It lasted already before the acknowledgement at hand.
+    /// The episode lasted already before this acknowledgement.
     before: bool,
 }
 
 impl Episode {
-    /// An acknowledgement begins.
+    /// Called before an acknowledgement is handled.
     pub(crate) fn begin(&mut self) {
         self.before = self.exit.is_some();
     }
 
-    /// Everything below `settled` is settled.
+    /// Everything below `settled` is acknowledged or lost.
     fn end(&mut self, settled: u64) {
         self.exit = self.exit.filter(|exit| *exit >= settled);
         self.timed_out = self.timed_out.filter(|last| *last >= settled);
     }
 
-    /// No episode lasts.
+    /// Ends the episode, if one lasts.
     fn clear(&mut self) {
         (self.exit, self.timed_out) = (None, None);
     }
 
-    /// The acknowledgement ends, by which chunks were found lost or not; `last` is the newest that was sent. `holds` says
-    /// whether an episode holds off the next reduction.
+    /// Called after an acknowledgement was handled. `lost`: it found losses. `last`: the newest transmission. `holds`: whether an episode
+    /// prevents the next reduction ([`crate::RecoveryRules::fast_recovery`]).
     pub(crate) fn finish(&mut self, lost: bool, last: u64, holds: bool) -> Phase {
         let reduced_before = lost && self.repairs_nothing();
         self.for_marks &= !lost;
@@ -73,7 +73,7 @@ impl Episode {
 }
 
 impl Episode {
-    /// Packets up to `last` were marked; answers whether an episode begins.
+    /// Packets up to `last` were marked; returns whether an episode begins.
     fn begin_for_marks(&mut self, last: u64) -> bool {
         let begins = self.exit.is_none() && self.timed_out.is_none();
         if begins {
@@ -83,12 +83,12 @@ impl Episode {
         begins
     }
 
-    /// Whether losses are being repaired.
+    /// Whether losses are being repaired (fast recovery).
     fn repairs(&self) -> bool {
         self.exit.is_some() && !self.for_marks
     }
 
-    /// Whether the episode that lasts is one of marks alone.
+    /// Whether an episode lasts that CE marks alone caused.
     fn repairs_nothing(&self) -> bool {
         self.exit.is_some() && self.for_marks
     }
@@ -97,9 +97,9 @@ impl Episode {
 /// The episodes of an association.
 #[derive(Debug)]
 pub(crate) enum Episodes {
-    /// One for all paths, as RFC 9260 has it: its exit is a TSN.
+    /// One for all paths, as in RFC 9260: it ends at a TSN.
     Together(Episode),
-    /// One for each path (draft-tuexen-tsvwg-sctp-multipath §3.1): its exit is a sending of the path.
+    /// One for each path (draft-tuexen-tsvwg-sctp-multipath §3.1): it ends at a transmission of the path.
     Apart(Vec<Episode>),
 }
 
@@ -111,19 +111,19 @@ impl Episodes {
         }
     }
 
-    /// Whether losses of any path are being repaired, where there is one episode for all.
+    /// Whether fast recovery lasts, if there is one episode for all paths.
     pub(crate) fn recovers_together(&self) -> bool {
         matches!(self, Self::Together(episode) if episode.repairs())
     }
 
-    /// The cumulative TSN ack point is below `base`.
+    /// The cumulative TSN ack point moved to just below `base`.
     pub(crate) fn on_cumulative(&mut self, base: u64) {
         if let Self::Together(episode) = self {
             episode.end(base);
         }
     }
 
-    /// No sending of `path` before `earliest` is in flight.
+    /// No transmission of `path` before `earliest` is in flight.
     pub(crate) fn on_settled(&mut self, path: PathId, earliest: u64) {
         if let Self::Apart(all) = self
             && let Some(episode) = all.get_mut(path.index())
@@ -132,19 +132,19 @@ impl Episodes {
         }
     }
 
-    /// The episode of a path of several: see [`Episode::finish`].
+    /// [`Episode::finish`] for a path with an episode of its own.
     pub(crate) fn finish_path(&mut self, path: PathId, lost: bool, last: u64, holds: bool) -> Phase {
         self.of_path(path)
             .map_or(Phase::Open, |episode| episode.finish(lost, last, holds))
     }
 
-    /// The episode of a path of several.
+    /// The episode of a path, if each path has its own.
     fn of_path(&mut self, path: PathId) -> Option<&mut Episode> {
         let Self::Apart(all) = self else { return None };
         Some(of_path(all, path))
     }
 
-    /// The peer reports marks of a path, on which nothing later than `last` was sent; answers whether an episode begins.
+    /// The peer reports marks of a path on which the newest transmission is `last`; returns whether an episode begins.
     pub(crate) fn begin_for_marks(&mut self, path: PathId, last: u64) -> bool {
         match self {
             Self::Together(episode) => episode.begin_for_marks(last),
@@ -152,7 +152,8 @@ impl Episodes {
         }
     }
 
-    /// As [`Episodes::on_timeout`], but chunks stay in flight, up to the sending `last`: if they are found lost, the timeout was for them too.
+    /// As [`Episodes::on_timeout`], if chunks stay in flight, up to the transmission `last` (F-RTO): if they are declared lost later, they
+    /// belong to this timeout.
     pub(crate) fn on_first_timeout(&mut self, path: PathId, last: u64) {
         self.on_timeout(path);
         if let Some(episode) = self.of_path(path) {
@@ -167,7 +168,7 @@ impl Episodes {
             .is_some_and(|episode| episode.timed_out.is_some())
     }
 
-    /// T3-rtx expired for a path: what is sent from now on is judged anew.
+    /// T3-rtx expired for a path: ends the episode.
     pub(crate) fn on_timeout(&mut self, path: PathId) {
         match self {
             Self::Together(episode) => episode.clear(),
@@ -187,7 +188,7 @@ impl Episodes {
         }
     }
 
-    /// The last reduction for a path was undone, or is to be made again: no episode lasts.
+    /// Ends the episode of a path, because its reduction was undone or must be possible again.
     pub(crate) fn end(&mut self, path: PathId) {
         self.on_timeout(path);
     }
@@ -199,12 +200,12 @@ impl Episodes {
         }
     }
 
-    /// Whether losses of a path are being repaired.
+    /// Whether fast recovery lasts on a path.
     pub(crate) fn is_recovering(&self, path: PathId) -> bool {
         self.get(path).is_some_and(Episode::repairs)
     }
 
-    /// Whether an episode lasts for a path, for losses or for marks.
+    /// Whether an episode lasts on a path, because of losses or marks.
     pub(crate) fn lasts(&self, path: PathId) -> bool {
         self.get(path).is_some_and(|episode| episode.exit.is_some())
     }

@@ -1,8 +1,8 @@
-//! Which sending brought a chunk, where acknowledgements name sendings (ECA-SCTP): what the receiver's CumPSN and gap ack blocks
-//! say of each path's [`Flight`].
+//! ECA-SCTP: which transmission brought a chunk. Acknowledgements name transmissions by path sequence numbers (PSNs); this module applies
+//! the receiver's CumPSN and gap ack blocks to each path's [`Flight`].
 //!
-//! A sending that was taken for lost stays in the flight's order, because it may be late and not lost; FORWARD-PSN tells the
-//! receiver not to wait for it. The receiver's CumPSN then runs over it: that acknowledges nothing.
+//! A transmission that was declared lost stays in the flight's order, because it may be late and not lost. FORWARD-PSN tells the
+//! receiver not to wait for it. The receiver's CumPSN then moves past it, which does not acknowledge it.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -15,29 +15,29 @@ use crate::path::{Flight, PathId, Paths, SendNo};
 use crate::seq::{ExtendedTsn, Run, Runs, extend_psn};
 use crate::time::Timestamp;
 
-/// What an acknowledgement says of one path: numbers that do not wrap.
+/// The part of an acknowledgement about one path, in numbers that do not wrap.
 #[derive(Clone, Debug)]
 pub(crate) struct NamedPath {
     path: PathId,
-    /// Everything below has arrived, or was said not to be worth waiting for.
+    /// The transmissions below this number have arrived, or FORWARD-PSN told the receiver not to wait for them.
     below: SendNo,
-    /// What arrived above.
+    /// The transmissions above that have arrived.
     runs: Vec<Run>,
 }
 
-/// What an acknowledgement says, once it is known to make sense.
+/// The contents of a valid acknowledgement.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NamedAck {
     pub(crate) paths: Vec<NamedPath>,
-    /// Chunks that a duplicate sending carried.
+    /// Chunks of which a duplicate transmission arrived.
     pub(crate) duplicates: Vec<ExtendedTsn>,
 }
 
 impl NamedAck {
-    /// Reads what an acknowledgement names. Paths that there are not are passed over: they may have been.
+    /// Reads an acknowledgement. Paths that do not exist are skipped: they may have existed before.
     ///
     /// # Errors
-    /// It names what was never sent.
+    /// The acknowledgement names a transmission or chunk that was never sent.
     pub(crate) fn read(sack: &CoopSack, paths: &Paths) -> Result<Self, InvalidAck> {
         let mut ack = Self::default();
         let mut blocks: Vec<GapAckBlock> = Vec::new();
@@ -48,7 +48,7 @@ impl NamedAck {
             }
             let flight = &paths.path(path).flight;
             normalise(&report.gap_ack_blocks, &mut blocks);
-            // One before the first: nothing has arrived in order.
+            // The number before the first: nothing has arrived in order.
             let below = unwrap(flight, report.cumulative.number).map_or(0, |last| last + 1);
             let end = below + blocks.last().map_or(0, |block| u64::from(block.end));
             if below > flight.next() || end > flight.next() {
@@ -74,42 +74,43 @@ impl NamedAck {
     }
 }
 
-/// A PSN on the wire, without wrapping: near the receiver's CumPSN. `None` of one before the first.
+/// The number of a PSN, without wrapping, near the receiver's CumPSN. `None` if it is before the first.
 fn unwrap(flight: &Flight, psn: Psn) -> Option<SendNo> {
     extend_psn(psn, flight.base())
 }
 
-/// What the receiver of each path is known to have, and was told not to wait for.
+/// The state of the receivers of all paths: the transmissions that arrived, and FORWARD-PSN.
 #[derive(Debug, Default)]
 pub(crate) struct Identity {
     paths: Vec<Receiver>,
-    /// Chunks that this acknowledgement says arrived by an earlier sending than their last, and by which path.
+    /// Chunks that this acknowledgement shows to have arrived by an earlier transmission than their last; and the path of that
+    /// transmission.
     late: BTreeMap<ExtendedTsn, PathId>,
 }
 
 /// The receiver of one path.
 #[derive(Debug, Default)]
 struct Receiver {
-    /// Sendings that arrived above its CumPSN, as far as gap ack blocks told.
+    /// Transmissions that arrived above the CumPSN, as far as gap ack blocks listed them.
     arrived: Runs,
-    /// Its CumPSN is known to be up to here, exclusive, once the acknowledgement at hand is handled.
+    /// The CumPSN after this acknowledgement: all transmissions below this number.
     reached: SendNo,
-    /// Nothing in flight is below.
+    /// No transmission below is in flight.
     settled: SendNo,
-    /// The first number behind the last sending that is not worth waiting for.
+    /// FORWARD-PSN may cover the transmissions below this number.
     forward: SendNo,
-    /// That of which it was told, and when.
+    /// The transmissions below this number were covered by the FORWARD-PSN sent last, and when it was sent.
     told: SendNo,
     told_at: Timestamp,
 }
 
 impl Receiver {
-    /// Notes what arrived; hands over each sending that newly did.
+    /// Notes the transmissions that arrived; calls `newly` for each new one.
     fn note(&mut self, ack: &NamedPath, flight: &mut Flight, mut newly: impl FnMut(SendNo, ExtendedTsn)) {
         let base = flight.base();
-        // What is below was looked at when the receiver's CumPSN came there.
+        // Transmissions below were handled when the CumPSN passed them.
         for no in self.reached.max(base)..ack.below {
-            // What the receiver was told not to wait for may be passed without having arrived.
+            // The CumPSN may pass a transmission that FORWARD-PSN covered although it has not arrived.
             let passed = no < self.told;
             if !passed && let Some(tsn) = flight.on_named(no) {
                 newly(no, tsn);
@@ -136,7 +137,7 @@ impl Receiver {
         }
     }
 
-    /// Forgets what the receiver's CumPSN has passed, and finds what it is not to wait for.
+    /// Forgets the transmissions below the CumPSN, and finds those that FORWARD-PSN is to cover.
     fn settle(&mut self, flight: &mut Flight) {
         for no in self.settled..flight.earliest() {
             if flight.get(no).is_some_and(|sending| !sending.has_arrived()) {
@@ -157,7 +158,7 @@ impl Identity {
         &mut self.paths[path.index()]
     }
 
-    /// Notes what an acknowledgement names; hands over each sending that newly arrived: its path, number and chunk.
+    /// Notes the transmissions that an acknowledgement names; calls `newly` for each new one: its path, number and chunk.
     pub(crate) fn note(
         &mut self,
         ack: &NamedAck,
@@ -173,25 +174,25 @@ impl Identity {
         }
     }
 
-    /// A chunk arrived by an earlier sending than its last, on `path`.
+    /// A chunk arrived by an earlier transmission than its last, on `path`.
     pub(crate) fn note_late(&mut self, tsn: ExtendedTsn, path: PathId) {
         self.late.insert(tsn, path);
     }
 
-    /// The path of such a sending.
+    /// The path of the earlier transmission that brought a chunk.
     pub(crate) fn late_by(&self, tsn: ExtendedTsn) -> Option<PathId> {
         self.late.get(&tsn).copied()
     }
 
-    /// An acknowledgement or a timer was handled: what is not in flight any more is not waited for.
+    /// Called after an acknowledgement or a timer: FORWARD-PSN may cover transmissions that are no longer in flight.
     pub(crate) fn settle(&mut self, paths: &mut Paths) {
         for path in paths.iter_mut() {
             self.receiver(path.id).settle(&mut path.flight);
         }
     }
 
-    /// What the receiver of a path should be told not to wait for: it was not told so far, or `wait` has passed since and
-    /// it is not known to have heard.
+    /// The PSN of the FORWARD-PSN that is due for a path: it was not sent so far, or `wait` has passed since and the CumPSN has not reached
+    /// it.
     pub(crate) fn forward_due(
         &self,
         path: PathId,
@@ -205,7 +206,7 @@ impl Identity {
         due.then(|| Psn::new((receiver.forward - 1) as u32))
     }
 
-    /// It was told.
+    /// A FORWARD-PSN was sent.
     pub(crate) fn on_forward_told(&mut self, path: PathId, now: Timestamp) {
         let receiver = self.receiver(path);
         receiver.told = receiver.told.max(receiver.forward);

@@ -1,5 +1,5 @@
-//! [`Outstanding`] where acknowledgements name transmissions, against a list of all transmissions there ever were and a receiver
-//! that says the truth, late at times.
+//! Property test of [`Outstanding`] with ECA-SCTP: against a model that lists all transmissions, with a receiver that reports correctly but
+//! sometimes late.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,14 +21,14 @@ use crate::send::SendQueue;
 use crate::time::Timestamp;
 
 const PATHS: usize = 3;
-/// Most chunks: the model looks at all of them.
+/// The most chunks: the model searches all of them.
 const MOST: usize = 200;
 const NEEDED: usize = RecoveryRules::RFC9260.missing_reports as usize;
 
 #[derive(Clone, Debug)]
 struct Entry {
     state: ChunkState,
-    /// Its last transmission.
+    /// The path of its last transmission, and the number there.
     path: usize,
     number: usize,
     sent_at: Timestamp,
@@ -41,9 +41,9 @@ struct Entry {
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     chunk: usize,
-    /// The number of the first of its packet.
+    /// The number of the first transmission of its packet.
     packet: usize,
-    /// The receiver got it; the sender knows.
+    /// Whether the receiver got it, and whether the sender knows.
     got: bool,
     known: bool,
 }
@@ -51,11 +51,11 @@ struct Sent {
 #[derive(Clone, Debug, Default)]
 struct Lane {
     sent: Vec<Sent>,
-    /// What the sender knows: of the receiver's CumPSN; of what is not in flight any more; what it keeps, from here on.
+    /// State of the sender: the receiver's CumPSN; the first transmission in flight; the first transmission kept.
     reached: usize,
     settled: usize,
     base: usize,
-    /// What is not to be waited for, what was told of it, and what the receiver heard.
+    /// FORWARD-PSN: up to where it is due, up to where it was sent, and up to where the receiver heard it.
     forward: usize,
     told: usize,
     heard: usize,
@@ -64,10 +64,10 @@ struct Lane {
     recovery_exit: Option<usize>,
 }
 
-/// An acknowledgement, as the receiver wrote it.
+/// An acknowledgement as the receiver wrote it.
 #[derive(Clone, Debug)]
 struct Snapshot {
-    /// TSNs that arrived in order.
+    /// Number of chunks that arrived in order.
     cumulative: usize,
     lanes: [(usize, BTreeSet<usize>); PATHS],
 }
@@ -76,7 +76,7 @@ struct Model {
     ring: Outstanding,
     links: Paths,
     queue: SendQueue,
-    /// All chunks there ever were; those below `base` are cumulatively acknowledged.
+    /// All chunks; those below `base` are cumulatively acknowledged.
     entries: Vec<Entry>,
     base: usize,
     first_tsn: Tsn,
@@ -103,7 +103,7 @@ impl Model {
         lane.sent.len() - 1
     }
 
-    /// A packet of so many chunks of `len` bytes leaves.
+    /// A packet of `count` chunks of `len` bytes is sent.
     fn push(&mut self, path: usize, count: usize, len: usize) {
         let id = PathId(path as u8);
         self.links.path_mut(id).flight.begin_packet();
@@ -163,10 +163,10 @@ impl Model {
         self.settle();
     }
 
-    /// What became of the last transmissions of a path: those whose bit is set arrive.
+    /// The network: the last transmissions of a path whose bits are set arrive.
     fn deliver(&mut self, path: usize, bits: u16) {
         for (ahead, sent) in self.lanes[path].sent.iter_mut().rev().take(16).enumerate() {
-            // What a renege left behind was never sent.
+            // The transmission that reneging puts back into the flight was never sent.
             if bits >> ahead & 1 == 1 && sent.packet != usize::MAX {
                 sent.got = true;
                 self.has.insert(sent.chunk);
@@ -174,12 +174,12 @@ impl Model {
         }
     }
 
-    /// The first chunk that the receiver has not.
+    /// The first chunk that the receiver does not have.
     fn missing(&self) -> usize {
         (0..).find(|chunk| !self.has.contains(chunk)).unwrap_or(0)
     }
 
-    /// The receiver drops what it holds above a gap.
+    /// The receiver reneges on the chunks above a gap.
     fn renege(&mut self, chunk: usize) {
         if chunk > self.missing() {
             self.has.remove(&chunk);
@@ -259,7 +259,7 @@ impl Model {
         );
     }
 
-    /// What the acknowledgement does, by the rules.
+    /// The expected effects of an acknowledgement.
     fn expect(&mut self, snapshot: &Snapshot, overtaken: bool) -> Vec<PathOutcome> {
         let mut outcome = vec![PathOutcome::default(); PATHS];
         let overtaken = overtaken || snapshot.cumulative < self.base;
@@ -305,7 +305,7 @@ impl Model {
         outcome
     }
 
-    /// The chunks that are named for the first time, and by which path if not by their last transmission.
+    /// The chunks that are named for the first time, and the path if their last transmission did not bring them.
     fn expect_named(&mut self, snapshot: &Snapshot) -> (BTreeSet<usize>, BTreeMap<usize, usize>) {
         let (mut named, mut late) = (BTreeSet::new(), BTreeMap::new());
         for (path, (below, above)) in snapshot.lanes.iter().enumerate() {
@@ -413,7 +413,7 @@ impl Model {
         }
     }
 
-    /// The time rule: what left up to `until` and was overtaken is lost, in the order it left.
+    /// The time rule: declares transmissions lost that left up to `until` and were overtaken, in the order of sending.
     fn overtaken(&mut self, path: usize, until: Timestamp) {
         let mut outcome = AckOutcome::default();
         outcome.begin(PATHS);
@@ -444,7 +444,7 @@ impl Model {
         self.compare(&outcome.paths, &expected);
     }
 
-    /// FORWARD-PSN, which arrives or not.
+    /// Sends FORWARD-PSN, which `arrives` or not.
     fn forward(&mut self, path: usize, arrives: bool) {
         let lane = &mut self.lanes[path];
         let id = PathId(path as u8);
@@ -462,7 +462,7 @@ impl Model {
         }
     }
 
-    /// A peer that names what was never sent.
+    /// The peer names transmissions that were never sent.
     fn lie(&mut self, path: usize, ahead: usize) {
         let mut snapshot = self.snapshot();
         let end = self.lanes[path].sent.len();

@@ -1,8 +1,10 @@
-//! DATA chunks that were sent and are not cumulatively acknowledged (RFC 9260 §6.2.1, §6.3, §7.2.4).
+//! Outstanding chunks: DATA chunks that were sent and are not cumulatively acknowledged (RFC 9260 §6.2.1). Fast retransmit (§7.2.4) and
+//! T3-rtx (§6.3) act on them.
 //!
-//! A ring in TSN order. TSNs are counted without wrapping as 64-bit *indexes*, whose low 32 bits are the TSN, so that a
-//! chunk is found by subtraction. Each chunk is in one state; see [`ChunkState`] for the transitions. The ring is here; what
-//! moves chunks from state to state is in `acknowledged`, `lost`, `abandoned` and, where transmissions are named, `named`.
+//! The chunks are in a ring in TSN order, and are named by extended TSNs ([`crate::seq::ExtendedTsn`]: 64 bits, not wrapping; `index` in
+//! parameters), so that a chunk is found by subtraction. Each chunk is in one state; see [`ChunkState`] for the transitions. The ring is
+//! here. The submodules change the states: `acknowledged` (§6.2.1), `lost` (§7.2.4, §6.3.3), `abandoned` (RFC 3758), `rack` (RFC 8985),
+//! `marked` (RFC 3168), and `named` for ECA-SCTP.
 
 mod abandoned;
 mod acknowledged;
@@ -33,57 +35,57 @@ use crate::path::{Path, PathId, Paths, SendNo};
 use crate::seq::{Run, Runs, extend_tsn, first_extended_tsn};
 use crate::time::Timestamp;
 
-/// A receiver can report TSNs only as 16-bit offsets from the cumulative TSN ack (§3.3.4).
+/// Gap ack blocks can report only TSNs within 16-bit offsets from the cumulative TSN ack (§3.3.4).
 const MAX_AHEAD: u64 = 65_535;
 
-/// The least time between two acknowledgements that take chunks back. A receiver reneges seldom; what looks like it more often
-/// is SACKs that overtook each other, or a peer that makes this side visit all chunks for each SACK of 16 bytes.
+/// The minimum time between two acknowledgements that count as reneging on several chunks. Receivers renege rarely. More frequent ones
+/// are SACKs that overtook each other, or a peer that makes the sender visit all chunks for each SACK of 16 bytes.
 const RENEGE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The ring.
+/// The outstanding chunks of an association.
 #[derive(Debug)]
 pub(crate) struct Outstanding {
     chunks: VecDeque<Chunk>,
-    /// Index of the first chunk in the ring: one above the cumulative TSN ack point.
+    /// The first chunk in the ring: one above the cumulative TSN ack point.
     base: u64,
-    /// The `Acked` chunks.
+    /// The chunks in state `Acked` or `Kept`.
     acked: Runs,
-    /// Those of them that the receiver can still renege, and those that it cannot.
+    /// Those of `acked` that the receiver may still renege on, and those on which it may not.
     renegable: Runs,
     non_renegable: Runs,
-    /// When the receiver took back more than the chunk that follows the cumulative TSN ack.
+    /// When the receiver last reneged on more than the chunk that follows the cumulative TSN ack.
     reneged_at: Option<Timestamp>,
-    /// Chunks in the ring whose message was given up.
+    /// Chunks in the ring whose message is abandoned.
     abandoned: usize,
     /// Chunks in the ring that may be abandoned at their first missing report.
     hasty: usize,
-    /// The ends of FORWARD-TSNs that were sent: a cumulative TSN ack of one of them, or beyond, need not mean that what is
-    /// below it arrived.
+    /// The New Cumulative TSNs of the FORWARD-TSNs that were sent. If a cumulative TSN ack reaches one of them, chunks below it need not
+    /// have arrived.
     forwarded: BTreeSet<u64>,
-    /// The last fragments of messages that go on, where a fragment of another message follows (RFC 8260): one a stream.
+    /// The last fragment in the ring of each unfinished message that a fragment of another message follows (RFC 8260): one for each stream.
     open: BTreeMap<StreamId, u64>,
     detector: Detector,
     episodes: Episodes,
-    /// Where acknowledgements name sendings (ECA-SCTP).
+    /// If acknowledgements name transmissions (ECA-SCTP).
     identity: Option<Identity>,
-    /// Indexes of the chunks in state `Lost`.
+    /// The chunks in state `Lost`.
     lost: Runs,
     /// Bytes of user data in the ring.
     bytes: usize,
-    /// Bytes in packets of the chunks in state `Acked`.
+    /// Bytes of the chunks in `acked`, with headers and padding.
     held: usize,
     rules: RecoveryRules,
     multipath: MultipathConfig,
-    /// Chunks taken for lost, where that may prove spurious: by the chunk, its path and its sending there.
+    /// Chunks declared lost, whose loss may prove spurious: the path and the transmission on it.
     suspects: BTreeMap<u64, (PathId, SendNo)>,
-    /// Where RACK finds losses: the tail of each path's flight, and its last reduction.
+    /// With RACK, for each path: the end of its flight, and its last window reduction.
     tails: Vec<(Tail, Undo)>,
-    /// Paths whose last reduction proved spurious, until they are taken.
+    /// Paths whose last window reduction proved spurious, until [`Outstanding::take_undone`].
     undone: Vec<PathId>,
 }
 
 impl Outstanding {
-    /// With several paths at once, or with RACK, losses are found and answered for each path by itself.
+    /// With several paths at once, or with RACK, losses are detected for each path by itself.
     pub(crate) fn new(initial_tsn: Tsn, rules: RecoveryRules, multipath: MultipathConfig) -> Self {
         let detector = match rules.detection {
             LossDetection::Rack => Detector::rack(),
@@ -124,23 +126,23 @@ impl Outstanding {
         self.chunks.is_empty()
     }
 
-    /// Bytes of user data that are kept: not cumulatively acknowledged, and not known to be held by the peer for good.
+    /// Bytes of user data kept for retransmission: neither cumulatively acknowledged nor non-renegable.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Of [`Outstanding::bytes`], those that gap blocks acknowledge. Costs what is acknowledged so.
+    /// Of [`Outstanding::bytes`], those acknowledged in gap ack blocks. The cost is the number of these chunks.
     pub(crate) fn gap_acked_bytes(&self) -> usize {
         let chunks = self.acked.iter().flat_map(|run| run.first..=run.last);
         chunks.map(|index| self.chunk(index).fragment.payload.len()).sum()
     }
 
-    /// Bytes that arrived ahead of the cumulative TSN ack point, chunk headers included: what waits for an earlier chunk.
+    /// Bytes that arrived above the cumulative TSN ack point, chunk headers included: they wait for an earlier chunk.
     pub(crate) fn held(&self) -> usize {
         self.held
     }
 
-    /// Index of the first chunk that is not cumulatively acknowledged.
+    /// The first chunk that is not cumulatively acknowledged.
     pub(crate) fn base(&self) -> u64 {
         self.base
     }
@@ -154,7 +156,7 @@ impl Outstanding {
         Tsn(self.next_index() as u32)
     }
 
-    /// Whether another chunk could still be reported by a gap block.
+    /// Whether a gap ack block could still report another chunk.
     pub(crate) fn has_room(&self) -> bool {
         (self.chunks.len() as u64) < MAX_AHEAD
     }
@@ -163,7 +165,7 @@ impl Outstanding {
         &self.chunks[(index - self.base) as usize]
     }
 
-    /// Takes a fragment that is being sent for the first time; answers its index.
+    /// Adds a fragment that is being sent for the first time; returns its extended TSN.
     pub(crate) fn push(&mut self, fragment: Fragment, path: &mut Path, now: Timestamp) -> u64 {
         let index = self.next_index();
         let links = self.link(&fragment);
@@ -187,12 +189,12 @@ impl Outstanding {
         index
     }
 
-    /// The earliest chunk that is to be sent again.
+    /// The earliest chunk that is to be retransmitted.
     pub(crate) fn first_lost(&self) -> Option<u64> {
         self.lost.first().map(|run| run.first)
     }
 
-    /// The lost chunk `index` is being sent again.
+    /// The lost chunk `index` is being retransmitted.
     pub(crate) fn on_retransmit(&mut self, index: u64, path: &mut Path, now: Timestamp) {
         self.lost.remove(Run::of(index));
         let chunk = &mut self.chunks[(index - self.base) as usize];
@@ -205,7 +207,7 @@ impl Outstanding {
         chunk.sequence = path.flight.push(index, true, now, wire, payload);
     }
 
-    /// Nothing that is not in flight any more is waited for, where sendings are named.
+    /// If acknowledgements name transmissions: FORWARD-PSN may cover those that are no longer in flight.
     fn settle_identity(&mut self, paths: &mut Paths) {
         if let Some(identity) = &mut self.identity {
             for path in paths.iter_mut() {
@@ -215,12 +217,12 @@ impl Outstanding {
         }
     }
 
-    /// The index of a TSN near the ring.
+    /// The extended TSN of a TSN near the ring.
     fn index_of(&self, tsn: Tsn) -> u64 {
         extend_tsn(tsn, self.base)
     }
 
-    /// Everything that was not acknowledged, in order, as the association ends or restarts.
+    /// Removes and returns all chunks, in order, when the association ends or restarts.
     pub(crate) fn drain(&mut self, paths: &mut Paths) -> impl Iterator<Item = Chunk> {
         self.base = self.next_index();
         self.bytes = 0;

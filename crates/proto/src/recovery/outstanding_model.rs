@@ -1,4 +1,4 @@
-//! [`Outstanding`] against a list of chunks, each with its own count of missing reports.
+//! Property test of [`Outstanding`]: against a list of chunks, each with its own count of missing reports.
 
 use core::time::Duration;
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ use crate::time::Timestamp;
 
 const PATHS: u8 = 3;
 
-/// Most chunks: the model looks at all of them.
+/// The most chunks: the model searches all of them.
 const MOST: usize = 300;
 
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ struct Entry {
     fast_retransmitted: bool,
     reports: u8,
     declared: bool,
-    /// Its last sending, counted on its path, and whether that was a retransmission.
+    /// The number of its last transmission on its path, and whether that was a retransmission.
     sequence: u64,
     retransmission: bool,
 }
@@ -48,27 +48,27 @@ struct Model {
     entries: Vec<Entry>,
     /// The TSN of the first entry.
     base: Tsn,
-    /// While in fast recovery, how many of the entries must go to end it.
+    /// During fast recovery: how many entries must be acknowledged to end it.
     recovery_exit: Option<usize>,
-    /// Whether each path is accounted for by itself, and then what is known of each.
+    /// Whether losses are detected for each path by itself, and the state of each path.
     split: bool,
     lanes: [Lane; PATHS as usize],
-    /// Packets that the next acknowledgement answers.
+    /// Number of packets that the next acknowledgement answers.
     packets: u8,
-    /// When the receiver last took back more than the first chunk.
+    /// When the receiver last reneged on more than the first chunk.
     reneged_at: Option<Timestamp>,
     now: Timestamp,
 }
 
-/// One path, where they are apart.
+/// The state of one path, if losses are detected for each path by itself.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lane {
-    /// Transmissions so far.
+    /// Number of transmissions so far.
     next: u64,
     recovery_exit: Option<u64>,
 }
 
-/// What was in flight on a path before an acknowledgement.
+/// The chunks in flight on a path before an acknowledgement.
 #[derive(Clone, Copy, Debug, Default)]
 struct Before {
     first: Option<u64>,
@@ -77,7 +77,7 @@ struct Before {
 }
 
 impl Model {
-    /// The index that the ring has for an entry.
+    /// The extended TSN of an entry.
     fn index(&self, offset: usize) -> u64 {
         self.ring.next_index() - (self.entries.len() - offset) as u64
     }
@@ -191,7 +191,7 @@ impl Model {
         }
     }
 
-    /// An acknowledgement with blocks as a peer may list them.
+    /// An acknowledgement with blocks as a peer may list them: unordered, overlapping or invalid ones included.
     fn acknowledge(&mut self, cumulative: Tsn, blocks: &[GapAckBlock]) {
         let sack = Sack {
             cumulative_tsn_ack: cumulative,
@@ -208,7 +208,7 @@ impl Model {
         self.acknowledge_in_order(cumulative, &normal, &offsets, Listing::All);
     }
 
-    /// As a SHUTDOWN does: what gap blocks said stays said, but for what follows the cumulative TSN ack.
+    /// The acknowledgement of a SHUTDOWN: gap-acknowledged chunks stay acknowledged, except the chunk that follows the cumulative TSN ack.
     fn shut_down(&mut self, taken: usize) {
         let acked =
             (taken + 1..self.entries.len()).filter(|&offset| self.entries[offset].state == ChunkState::Acked);
@@ -253,7 +253,7 @@ impl Model {
             .iter()
             .any(|entry| entry.state == ChunkState::InFlight);
         let result = self.ring.on_ack(&report, &mut self.paths, &judge, &mut outcome);
-        // Chunks that the cumulative TSN ack takes away; one fewer than none is stale.
+        // Number of chunks that the cumulative TSN ack removes; a negative number means a stale acknowledgement.
         let taken = cumulative.distance_from(self.base.minus(1)) as i32;
         let overtaken = |acked: &BTreeSet<usize>| {
             let less = acked.is_subset(&known) && *acked != known;
@@ -275,14 +275,14 @@ impl Model {
             assert_eq!(result, Ok(()));
             let expected = self.expect_ack(taken as usize, &acked);
             check_sendings(&outcome);
-            // The model does not number sendings.
+            // The model does not number transmissions.
             outcome.lost.clear();
             outcome.paths.iter_mut().for_each(|path| path.newest = None);
             assert_eq!(format!("{outcome:?}"), format!("{expected:?}"));
         }
     }
 
-    /// What an acknowledgement does: the first `taken` entries go, exactly the entries `acked` are gap-acknowledged.
+    /// The expected effects of an acknowledgement that removes the first `taken` entries and gap-acknowledges exactly `acked`.
     fn expect_ack(&mut self, taken: usize, acked: &BTreeSet<usize>) -> AckOutcome {
         let mut outcome = AckOutcome::default();
         outcome.begin(PATHS.into());
@@ -331,7 +331,7 @@ impl Model {
         outcome
     }
 
-    /// RFC 9260: holes between TSNs, one fast recovery.
+    /// RFC 9260: missing reports in the order of TSNs, one fast recovery for all paths.
     fn count_together(&mut self, taken: usize, highest_new: Option<usize>, outcome: &mut AckOutcome) {
         let was_recovering = self.recovery_exit.is_some();
         self.recovery_exit = self.recovery_exit.filter(|exit| *exit > taken);
@@ -356,7 +356,7 @@ impl Model {
         }
     }
 
-    /// Each path by itself: a count for each transmission.
+    /// Missing reports for each path by itself: a count for each transmission.
     fn count_on_paths(
         &mut self,
         before: &[Before],
@@ -424,7 +424,7 @@ impl Model {
         }
     }
 
-    /// A report counts for all below it: what arrived and is reneged later was reported, too.
+    /// A report counts for all chunks below it, also for those that have arrived and are reneged on later.
     fn count_missing(
         &mut self,
         taken: usize,
@@ -545,7 +545,7 @@ fn note_acked(entry: &Entry, path: &mut PathOutcome, earliest: bool) {
     }
 }
 
-/// Each chunk that was found lost has its sending, and each sample too.
+/// Each lost chunk and each RTT sample has its transmission.
 fn check_sendings(outcome: &AckOutcome) {
     for (index, path) in outcome.paths.iter().enumerate() {
         let here = outcome.lost.iter().filter(|(on, ..)| on.index() == index);
@@ -612,7 +612,7 @@ pub(crate) fn run(mut commands: Commands<'_>) {
             }
             2 => model.retransmit(PathId(commands.u8() % PATHS)),
             3 => model.time_out(PathId(commands.u8() % PATHS)),
-            // What a peer may well say.
+            // Acknowledgements that a correct peer may send.
             4..7 => {
                 let taken = commands.u8();
                 model.packets = 1 + taken % 3;
@@ -629,7 +629,7 @@ pub(crate) fn run(mut commands: Commands<'_>) {
                 blocks.retain(|block| usize::from(block.end) <= left || bits_of_lies(&mut commands));
                 model.acknowledge(model.base.minus(1).plus(taken.into()), &blocks);
             }
-            // What it should not.
+            // Acknowledgements that a correct peer does not send.
             7 => {
                 let cumulative = match commands.u8() {
                     0..8 => Tsn(commands.u32()),
@@ -653,7 +653,7 @@ pub(crate) fn run(mut commands: Commands<'_>) {
     }
 }
 
-/// Seldom: the peer acknowledges what was never sent.
+/// Rarely: the peer acknowledges chunks that were never sent.
 fn bits_of_lies(commands: &mut Commands<'_>) -> bool {
     commands.u8() == 255
 }

@@ -1,61 +1,61 @@
-//! The end of a flight, where no later packet tells of a loss: tail loss probes (RFC 8985 §7), and T3-rtx that proves spurious
-//! (F-RTO; RFC 5682, and RFC 4138 for SCTP). One path each.
+//! Losses at the end of a flight, which no later packet shows: tail loss probes (RFC 8985 §7), and spurious T3-rtx timeouts (F-RTO;
+//! RFC 5682, and RFC 4138 for SCTP). For one path.
 
 use super::detect::Arrival;
 use crate::path::{Flight, SendNo, Sending};
 use crate::seq::ExtendedTsn;
 
-/// What the acknowledgement at hand tells of probe and timeout.
+/// The evidence of this acknowledgement about the probe and the timeout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TailVerdict {
-    /// A probe repaired the loss of this chunk (RFC 8985 §7.4): a loss as any other.
+    /// A probe repaired the loss of this chunk (RFC 8985 §7.4), which counts as any other loss.
     pub(crate) repaired: Option<ExtendedTsn>,
-    /// A probe was answered that was not needed.
+    /// A probe was acknowledged that was spurious.
     pub(crate) probe_spurious: bool,
-    /// The retransmission of the last T3-rtx is acknowledged, which does not tell what brought the chunk: another packet is to leave,
-    /// whose acknowledgement does (RFC 5682 §2.1, step 2b).
+    /// The retransmission after the last T3-rtx is acknowledged, which leaves open which transmission arrived. Another packet must leave,
+    /// whose acknowledgement decides (RFC 5682 §2.1, step 2b).
     pub(crate) asks: bool,
-    /// The last T3-rtx was spurious: what was in flight had only been late.
+    /// The last T3-rtx was spurious: the packets in flight had only been late.
     pub(crate) timeout_spurious: bool,
 }
 
 /// The state of one path.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tail {
-    /// The probe that is not answered (`TLP.end_seq`).
+    /// The probe in flight (`TLP.end_seq`).
     probe: Option<SendNo>,
-    /// T3-rtx expired, and nothing from this sending on had left.
+    /// T3-rtx expired before this transmission left, which retransmitted the earliest chunk.
     timeout: Option<SendNo>,
-    /// Marks have reduced the window since, which nothing undoes.
+    /// CE marks have reduced the window since the timeout. That reduction is not undone.
     marked: bool,
-    /// The acknowledgement at hand acknowledges what left before the timeout and was not sent again; or it came too early for
-    /// what was.
+    /// `late`: this acknowledgement covers a transmission from before the timeout that was not retransmitted. `early`: it covers a
+    /// later one, but came too soon for it.
     late: bool,
     early: bool,
-    /// It acknowledges the retransmission of the timeout.
+    /// This acknowledgement covers the retransmission after the timeout.
     answered: bool,
-    /// The next probe, or the one in flight, follows the retransmission of a timeout.
+    /// The next probe, or the probe in flight, follows the retransmission after a timeout (RFC 5682 §2.1, step 2b).
     asked: bool,
-    /// The receiver had the chunk of the probe already.
+    /// The receiver had already received the chunk of the probe.
     duplicate: bool,
     probe_spurious: bool,
     repaired: Option<ExtendedTsn>,
 }
 
 impl Tail {
-    /// The sending `no` is a probe.
+    /// The transmission `no` is a probe.
     pub(crate) fn on_probe(&mut self, no: SendNo) {
         self.probe = Some(no);
         self.duplicate = false;
     }
 
-    /// Whether a probe is in flight: there is one at a time.
+    /// Whether a probe is in flight: at most one at a time.
     pub(crate) fn is_probing(&self, flight: &Flight) -> bool {
         let open = |no| flight.get(no).is_some_and(Sending::is_open);
         self.probe.is_some_and(open)
     }
 
-    /// T3-rtx expired, and the earliest chunk alone is retransmitted.
+    /// T3-rtx expired, and only the earliest chunk is retransmitted, as transmission `next`.
     pub(crate) fn on_timeout(&mut self, next: SendNo) {
         self.timeout = Some(next);
         self.marked = false;
@@ -68,12 +68,12 @@ impl Tail {
         self.marked = true;
     }
 
-    /// What T3-rtx did is final.
+    /// Forgets the timeout: it will not be undone.
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// An acknowledgement begins.
+    /// Called before an acknowledgement is handled.
     pub(crate) fn begin(&mut self) {
         *self = Self {
             probe: self.probe,
@@ -85,24 +85,24 @@ impl Tail {
         };
     }
 
-    /// Whether the acknowledgement of the sending `no` leaves open which transmission arrived: the chunk was in flight for an RTO
-    /// before, and a path that became slower looks the same as one that lost it.
+    /// Whether the acknowledgement of the transmission `no` leaves open which transmission arrived. The chunk had been in flight for an
+    /// RTO, and a path that became slower looks the same as a path that lost the chunk.
     pub(crate) fn is_uncertain(&self, no: SendNo) -> bool {
         self.timeout == Some(no)
     }
 
-    /// Whether the sending `no` is the probe that was sent because the retransmission of a timeout had told nothing.
+    /// Whether the transmission `no` is the probe that was sent because the retransmission after a timeout had shown nothing.
     pub(crate) fn is_asked(&self, no: SendNo) -> bool {
         self.asked && self.probe == Some(no)
     }
 
-    /// The acknowledgement that is to begin lists this chunk as a duplicate.
+    /// The next acknowledgement lists this chunk as a duplicate.
     pub(crate) fn on_duplicate(&mut self, tsn: ExtendedTsn, flight: &Flight) {
         let of_probe = |no| flight.get(no).is_some_and(|sending| sending.tsn == tsn);
         self.duplicate |= self.probe.is_some_and(of_probe);
     }
 
-    /// The sending `no` is acknowledged.
+    /// The transmission `no` is acknowledged.
     pub(crate) fn on_acknowledged(&mut self, no: SendNo, sending: &Sending, arrival: Arrival) {
         if self.probe == Some(no) {
             self.probe = None;
@@ -118,14 +118,14 @@ impl Tail {
         }
     }
 
-    /// The acknowledgement ends.
+    /// Called after an acknowledgement was handled.
     pub(crate) fn finish(&mut self, flight: &Flight) -> TailVerdict {
         let (mut timeout_spurious, mut asks) = (false, false);
         if let Some(next) = self.timeout {
             let all = flight.earliest() >= next;
             // If it acknowledges all at once, the retransmission may have filled the only gap (RFC 5682 §2.1, step 2a).
             timeout_spurious = self.early || (self.late && !all);
-            // What came from another path after it tells as much.
+            // If a chunk that another path lost was retransmitted here since, its acknowledgement shows as much as a probe would.
             let alone = flight.next() == next + 1;
             asks = (self.answered || self.early) && !self.late && !all && alone;
             self.asked |= asks;
@@ -167,7 +167,7 @@ mod tests {
         tail.finish(flight)
     }
 
-    /// Three chunks in flight, and the first retransmitted after a timeout as sending 3.
+    /// Three chunks in flight, and the first retransmitted after a timeout as transmission 3.
     fn timed_out() -> (Tail, Flight) {
         let (mut tail, mut flight) = (Tail::default(), flight(3));
         flight.close(0, crate::path::Fate::Closed, 100, 80);

@@ -5,17 +5,17 @@
 
 use crate::path::SendNo;
 
-/// The losses of the last episode of a path that are not disproved.
+/// The losses of a path's last recovery episode that are not disproved.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Undo {
-    /// `None` if there was no episode, or if it was undone already.
+    /// `None` if there was no episode, or if its reduction was undone already.
     losses: Option<u32>,
-    /// Sendings before this one were lost in earlier episodes.
+    /// Transmissions below this number were lost in earlier episodes.
     from: SendNo,
 }
 
 impl Undo {
-    /// The window is reduced for so many losses, of the sending `from` and later ones.
+    /// The window is reduced for `losses` losses, of the transmission `from` and later ones.
     pub(crate) fn on_reduced(&mut self, losses: u32, from: SendNo) {
         *self = Self {
             losses: Some(losses),
@@ -23,14 +23,14 @@ impl Undo {
         };
     }
 
-    /// Further losses of the same episode.
+    /// The same episode had further losses.
     pub(crate) fn on_lost(&mut self, losses: u32) {
         if let Some(open) = &mut self.losses {
             *open += losses;
         }
     }
 
-    /// The loss of the sending `no` is disproved; answers whether all losses of the episode are now.
+    /// The loss of the transmission `no` is disproved; returns whether all losses of the episode are disproved now.
     pub(crate) fn on_disproved(&mut self, no: SendNo) -> bool {
         let Some(open) = self.losses.as_mut().filter(|_| no >= self.from) else {
             return false;
@@ -43,7 +43,7 @@ impl Undo {
         all
     }
 
-    /// T3-rtx expired: what reduced the window last is not disproved by duplicates.
+    /// T3-rtx expired: duplicates do not disprove what reduced the window last.
     pub(crate) fn clear(&mut self) {
         self.losses = None;
     }

@@ -1,5 +1,5 @@
-//! How a fragment is written to the wire, and how messages are numbered: the seam, with DATA (RFC 9260 §3.3.1), I-DATA
-//! (RFC 8260 §2.1) and ECA-SCTP's forms of both in it.
+//! How a fragment is written to the wire, and how messages are numbered: DATA (RFC 9260 §3.3.1), I-DATA (RFC 8260 §2.1), and
+//! E-DATA and E-I-DATA (ECA-SCTP).
 
 use anabranch_wire::chunk::{
     AckPolicy, Data, DataWriter, EData, EDataWriter, EIData, EIDataWriter, IData, IDataWriter, MessageNumber,
@@ -15,35 +15,35 @@ use crate::message::Fragment;
 pub(crate) enum DataFormat {
     #[default]
     Data,
-    /// Every message has a number, and every fragment one within it: fragments of several messages may alternate.
+    /// I-DATA: messages have MIDs and fragments FSNs, so that fragments of several messages may alternate.
     IData,
-    /// DATA with the transmission's number in front.
+    /// E-DATA: DATA with a path sequence number.
     EData,
-    /// I-DATA with it.
+    /// E-I-DATA: I-DATA with a path sequence number.
     EIData,
 }
 
-/// What a chunk says beside its fragment.
+/// The fields of a chunk that do not come from its fragment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Label {
     pub(crate) tsn: Tsn,
-    /// An answer is wanted at once (RFC 7053).
+    /// Asks for an acknowledgement at once (I bit, RFC 7053).
     pub(crate) immediate: bool,
-    /// Where transmissions have numbers: what names this one.
+    /// With ECA-SCTP: the name of the transmission.
     pub(crate) named: Option<TransmissionName>,
 }
 
-/// What the chunk of a transmission that has a number says of it.
+/// The name of a transmission in its chunk (ECA-SCTP).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TransmissionName {
     pub(crate) number: PathSequence,
-    /// Where it is to be acknowledged.
+    /// The path on which it is to be acknowledged.
     pub(crate) policy: AckPolicy,
-    /// The numbers of chunk types that are not a standard's.
+    /// The numbers of the experimental chunk types.
     pub(crate) types: OwnChunkTypes,
 }
 
-/// The numbers of the next messages of a stream.
+/// The numbers of the next messages of a stream: SSN, or MIDs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MessageNumbers {
     ordered: u32,
@@ -51,7 +51,7 @@ pub(super) struct MessageNumbers {
 }
 
 impl DataFormat {
-    /// Bytes of the chunk before the user data.
+    /// Length of the chunk header in bytes, up to the user data.
     pub(crate) fn header_len(self) -> usize {
         match self {
             Self::Data => Data::HEADER_LEN,
@@ -61,22 +61,22 @@ impl DataFormat {
         }
     }
 
-    /// Bytes that `payload` bytes of user data take in a packet: with the chunk's header and padding.
+    /// Length in a packet in bytes of a chunk with `payload` bytes of user data: with header and padding.
     pub(crate) fn wire_len(self, payload: usize) -> usize {
         padded(self.header_len() + payload)
     }
 
-    /// Whether fragments of other messages may come between those of one.
+    /// Whether fragments of several messages may alternate.
     pub(crate) fn interleaves(self) -> bool {
         matches!(self, Self::IData | Self::EIData)
     }
 
-    /// Whether every transmission has a number on its path, and acknowledgements name transmissions.
+    /// Whether every transmission has a path sequence number, and acknowledgements name transmissions.
     pub(crate) fn numbers_transmissions(self) -> bool {
         matches!(self, Self::EData | Self::EIData)
     }
 
-    /// The number of the next message: its SSN, 0 if it is unordered and so has none; or its MID.
+    /// The number of the next message: its MID; or its SSN, which is 0 if the message is unordered.
     pub(super) fn number(self, next: &MessageNumbers, unordered: bool) -> u32 {
         match (self.interleaves(), unordered) {
             (false, true) => 0,
@@ -95,7 +95,7 @@ impl DataFormat {
         }
     }
 
-    /// A message's number as other chunks have it.
+    /// The number of a message as other chunks contain it.
     pub(crate) fn message_number(self, number: u32) -> MessageNumber {
         if self.interleaves() {
             MessageNumber::Mid(Mid(number))
@@ -104,7 +104,7 @@ impl DataFormat {
         }
     }
 
-    /// Writes the chunk; `label` names its transmission exactly where this format has numbers for them.
+    /// Writes the chunk. `label` names its transmission exactly if this format has path sequence numbers.
     pub(crate) fn write(self, fragment: &Fragment, label: &Label, packet: &mut PacketWriter<'_>) {
         match (self.interleaves(), label.named) {
             (false, None) => packet.push(&data(fragment, label)),

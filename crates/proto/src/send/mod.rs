@@ -1,4 +1,4 @@
-//! Messages that wait to be sent: the queue, the schedulers of streams, and how chunks of user data are written.
+//! The send queue: messages that wait for their first transmission, stream schedulers (RFC 8260 §3), and the chunks of user data.
 
 mod data_format;
 mod perishable;

@@ -1,9 +1,10 @@
-//! Messages that may be dropped while they wait: when their lifetime is over (RFC 3758 §4.1), or when the send buffer is full
-//! and what is more important needs the room (RFC 7496 §3.2).
+//! Queued messages that may be abandoned: when their lifetime is over (RFC 3758 §4.1), or when the send buffer is full and a more
+//! important message needs the memory (RFC 7496 §3.2).
 //!
-//! The stream's class and the message's own priority agree so: first the least urgent class gives way, and within a class the
-//! message of the highest number, the oldest of several. A message gives way only to one of a more urgent class, or of its
-//! own class with a lower number or none. So bulk data never takes the room of the chat, whatever its messages are marked.
+//! The stream's priority class and the message's own priority are combined as follows. Messages of the least urgent class are abandoned
+//! first, and within a class the message with the highest number, the oldest of several. A message is abandoned only for a message of a
+//! more urgent class, or of its own class with a lower number or none. So bulk data never displaces messages of a more urgent class,
+//! whatever their own priorities.
 
 use core::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -14,8 +15,8 @@ use crate::message::MessageId;
 use crate::message::Persistence;
 use crate::time::Timestamp;
 
-/// The stream's class, then the message's own number; without one it is more important than any of its class. Lower is more
-/// important.
+/// The class of the stream, then the priority of the message. Without a priority the message is more important than all others of its
+/// class. Lower is more important.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Importance {
     class: u16,
@@ -32,17 +33,17 @@ impl Importance {
     }
 }
 
-/// Those that wait.
+/// The queued messages that may be abandoned.
 #[derive(Debug, Default)]
 pub(super) struct Perishable {
-    /// Messages that are given up at a time, with that time.
+    /// Messages with a lifetime, by their deadline.
     deadlines: BTreeSet<(Timestamp, MessageId, StreamId)>,
-    /// Messages that give way to others, the least important and oldest first.
+    /// Messages with a priority, the least important and oldest first.
     yielding: BTreeSet<(Reverse<Importance>, MessageId, StreamId)>,
 }
 
 impl Perishable {
-    /// Enters a message, or takes it out; `class` is its stream's.
+    /// Adds a message or removes it; `class` is that of its stream.
     pub(super) fn note(
         &mut self,
         persistence: Persistence,
@@ -61,12 +62,12 @@ impl Perishable {
         }
     }
 
-    /// Whether any gives way, and so the classes of streams matter here.
+    /// Whether there are messages with a priority, so that the classes of streams matter here.
     pub(super) fn any_yields(&self) -> bool {
         !self.yielding.is_empty()
     }
 
-    /// Takes out all that give way.
+    /// Removes and returns all messages with a priority.
     pub(super) fn take_yielding(
         &mut self,
     ) -> impl Iterator<Item = (Persistence, MessageId, StreamId)> + use<> {
@@ -85,14 +86,14 @@ impl Perishable {
         self.deadlines.first().map(|(deadline, ..)| *deadline)
     }
 
-    /// Takes out the next message whose deadline is over.
+    /// Removes the next message whose deadline has passed.
     pub(super) fn pop_expired(&mut self, now: Timestamp) -> Option<(MessageId, StreamId)> {
         self.next_deadline().filter(|deadline| *deadline < now)?;
         let (_, message, stream) = self.deadlines.pop_first()?;
         Some((message, stream))
     }
 
-    /// What gives way to a newcomer, the first to go first.
+    /// The messages to abandon for a newcomer, in this order.
     pub(super) fn victims(&self, newcomer: Importance) -> impl Iterator<Item = (MessageId, StreamId)> {
         let less_important = move |one: &&(Reverse<Importance>, _, _)| one.0.0 > newcomer;
         let victims = self.yielding.iter().take_while(less_important);

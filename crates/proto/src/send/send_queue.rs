@@ -1,6 +1,6 @@
-//! Messages that wait for their first transmission, whole and without a TSN (RFC 9260 §6.1, §6.5, §6.9).
+//! The send queue: messages that wait for their first transmission, whole and without TSN; fragmentation (RFC 9260 §6.1, §6.5, §6.9).
 //!
-//! A fragment gets its stream sequence number, and its TSN from `outstanding`, only when it leaves.
+//! A fragment gets its stream sequence number, and from `outstanding` its TSN, only when it is sent.
 
 use core::num::NonZeroU16;
 use core::time::Duration;
@@ -21,11 +21,11 @@ use crate::paged::Paged;
 use crate::stats::StreamStats;
 use crate::time::Timestamp;
 
-/// The parts behind the one that is being sent.
+/// The parts after the one that is being sent.
 #[derive(Debug, Default)]
 struct Parts(VecDeque<Bytes>);
 
-/// A message that waits, or its rest. Most wait by themselves and whole, and are moved in and out: they are kept small.
+/// A queued message, or its rest. Most messages have a single part; the struct is small because messages are moved often.
 #[derive(Debug)]
 struct Message {
     id: MessageId,
@@ -36,13 +36,13 @@ struct Message {
     ppid: Ppid,
     unordered: bool,
     immediate: bool,
-    /// No part is to follow.
+    /// Whether the last part was given.
     complete: bool,
-    /// A fragment has left.
+    /// Whether a fragment was sent.
     begun: bool,
     /// The FSN of the next fragment.
     fragments: u32,
-    /// What is to be sent next, and what follows it: only messages given in parts have more than one piece.
+    /// The data to be sent next. Data after it exists only for messages given in parts.
     first: Bytes,
     rest: Option<Box<Parts>>,
 }
@@ -80,14 +80,14 @@ impl Message {
         }
     }
 
-    /// Whether its next fragment, of at most `limit` bytes, waits for another part: the ending one may be empty, and the
-    /// fragment before it must be known to be the last.
+    /// Whether its next fragment, of at most `limit` bytes, must wait for another part. The last part may be empty, and before a fragment
+    /// is sent it must be known whether it is the last.
     fn is_held_back(&self, limit: usize) -> bool {
         let has_rest = || self.rest.as_ref().is_some_and(|rest| !rest.0.is_empty());
         !self.complete && self.first.len() <= limit && !has_rest()
     }
 
-    /// Takes the first `len` bytes, which are of one part.
+    /// Removes and returns the first `len` bytes, which belong to one part.
     fn take(&mut self, len: usize) -> Bytes {
         if len < self.first.len() {
             return self.first.split_to(len);
@@ -111,20 +111,20 @@ impl Message {
 #[derive(Debug, Default)]
 struct OutboundStream {
     messages: VecDeque<Message>,
-    /// A message was dropped while its parts were still being given: what follows of it is dropped too.
+    /// A message that was dropped while its parts were still being given: its further parts are dropped too.
     dropping: Option<MessageId>,
     next: MessageNumbers,
     stats: StreamStats,
 }
 
-/// The messages of all streams that wait.
+/// The queued messages of all streams.
 #[derive(Debug)]
 pub(crate) struct SendQueue {
     streams: Paged<Option<Box<OutboundStream>>>,
     stream_count: u16,
     scheduler: StreamScheduler,
-    /// A message whose fragments must follow each other without another's between (§6.9); none with interleaving, where each
-    /// stream may have one that is begun.
+    /// A stream whose message has begun, so that its fragments must follow each other (§6.9). `None` with interleaving, where each stream
+    /// may have a message that has begun.
     locked: Option<StreamId>,
     format: DataFormat,
     next_message: u64,
@@ -148,28 +148,28 @@ impl SendQueue {
         }
     }
 
-    /// Streams to the peer.
+    /// The number of outbound streams.
     pub(crate) fn stream_count(&self) -> u16 {
         self.stream_count
     }
 
-    /// The peer accepts this many streams. Messages that wait for others are dropped and answered.
+    /// The peer accepts this many streams. Messages queued for other streams are removed and returned.
     pub(crate) fn set_stream_count(&mut self, count: u16) -> Vec<UnsentMessage> {
         self.stream_count = count;
         self.drop_all_from(StreamId(count))
     }
 
-    /// What both sides speak: with I-DATA fragments of several messages may alternate (RFC 8260).
+    /// Sets the negotiated data format: with I-DATA, fragments of several messages may alternate (RFC 8260).
     pub(crate) fn set_format(&mut self, format: DataFormat) {
         self.format = format;
     }
 
-    /// Bytes that wait.
+    /// Bytes of user data queued.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether nothing waits: a message that is begun and not ended counts as waiting.
+    /// Whether the queue is empty. A message that has begun and not ended is still queued.
     pub(crate) fn is_empty(&self) -> bool {
         self.messages == 0
     }
@@ -186,7 +186,7 @@ impl SendQueue {
         self.streams.at_mut(id)?.as_deref_mut()
     }
 
-    /// Queues a message, or its first part, or a further one.
+    /// Queues a message, its first part, or a further part.
     pub(crate) fn push(
         &mut self,
         now: Timestamp,
@@ -256,8 +256,8 @@ impl SendQueue {
             .map_or(0, |stream| self.scheduler.class(stream))
     }
 
-    /// Bytes of user data in the next fragment, at most `limit`; `None` when nothing can leave: nothing waits, or a
-    /// message in the middle waits for its next part.
+    /// Bytes of user data in the next fragment, at most `limit`. `None` if nothing can be sent: the queue is empty, or a message that has
+    /// begun waits for its next part.
     #[inline(always)]
     pub(crate) fn peek(&mut self, limit: usize) -> Option<usize> {
         let message = self.stream(self.next_stream()?)?.messages.front()?;
@@ -267,7 +267,7 @@ impl SendQueue {
         Some(message.first.len().min(limit))
     }
 
-    /// The same where the first message is held back.
+    /// The same if the first message must wait for a part.
     #[cold]
     fn peek_further(&mut self, limit: usize) -> Option<usize> {
         loop {
@@ -282,7 +282,7 @@ impl SendQueue {
         }
     }
 
-    /// Takes the next fragment of `len` bytes, as peeked.
+    /// Removes and returns the next fragment, of `len` bytes as returned by `peek`.
     #[inline]
     pub(crate) fn take(&mut self, now: Timestamp, len: usize) -> Option<Fragment> {
         let id = self.next_stream()?;
@@ -335,7 +335,7 @@ impl SendQueue {
             more: !stream.messages.is_empty(),
         };
         self.scheduler.accept(id, accepted);
-        // Once begun it no longer gives way; it may still expire until it has left whole.
+        // A message that has begun is not abandoned for others any more. It may still expire until all of it was sent.
         let leaves = matches!(fragment.persistence, Persistence::Priority(_)) && beginning || ending;
         if leaves {
             self.note_persistence(fragment.persistence, id_of_it, id, false);
@@ -343,7 +343,7 @@ impl SendQueue {
         Some(fragment)
     }
 
-    /// Enters a message among those that may be dropped while they wait, or takes it out.
+    /// Adds a message to those that may be abandoned while queued, or removes it.
     #[inline]
     fn note_persistence(
         &mut self,
@@ -358,12 +358,12 @@ impl SendQueue {
         }
     }
 
-    /// When the next message expires: it may leave at that very time, and no later.
+    /// When the next message expires: it may still leave at exactly that time.
     pub(crate) fn next_deadline(&self) -> Option<Timestamp> {
         self.perishable.next_deadline()
     }
 
-    /// Takes out a message whose lifetime is over, if any; of one that is begun, only if `begun` says so.
+    /// Removes and returns a message whose lifetime is over. A message that has begun is removed only if `begun`.
     pub(crate) fn take_expired(&mut self, now: Timestamp, begun: bool) -> Option<UnsentMessage> {
         while let Some((message, stream)) = self.perishable.pop_expired(now) {
             let is_begun = self.message(stream, message).is_some_and(|message| message.begun);
@@ -374,8 +374,8 @@ impl SendQueue {
         None
     }
 
-    /// Takes out messages that give way to one of `bytes` and this persistence on `stream`, least important first, if they
-    /// make enough room; else none.
+    /// Removes and returns the messages to be abandoned for a message of `bytes` and this persistence on `stream`, the least important
+    /// first, if that frees enough memory; otherwise removes none.
     pub(crate) fn make_room(
         &mut self,
         bytes: usize,
@@ -408,7 +408,7 @@ impl SendQueue {
         stream.messages.get(at)
     }
 
-    /// Takes out one message.
+    /// Removes and returns one message.
     pub(crate) fn drop_message(&mut self, stream: StreamId, id: MessageId) -> Option<UnsentMessage> {
         let state = self.stream_mut(stream)?;
         let at = state
@@ -419,7 +419,7 @@ impl SendQueue {
         self.forget(stream, &message)
     }
 
-    /// The message is out of its stream's queue, and never leaves whole.
+    /// Updates the state of a stream after a message was removed that will never be sent completely.
     fn forget(&mut self, id: StreamId, message: &Message) -> Option<UnsentMessage> {
         self.note_persistence(message.persistence, message.id, id, false);
         let size = message.size();
@@ -442,7 +442,7 @@ impl SendQueue {
         Some(unsent)
     }
 
-    /// The end of a message that was given up half-sent: it takes a TSN and is never sent.
+    /// The end of a message that was abandoned after a part of it was sent: it takes a TSN and is never sent.
     pub(crate) fn end_of(&self, unsent: UnsentMessage) -> Fragment {
         Fragment {
             payload: Bytes::new(),
@@ -462,7 +462,7 @@ impl SendQueue {
         }
     }
 
-    /// Takes out all messages of a stream and of those above it.
+    /// Removes all messages of this stream and of those with higher numbers.
     fn drop_all_from(&mut self, first: StreamId) -> Vec<UnsentMessage> {
         let mut dropped = Vec::new();
         for (id, stream) in self.streams.iter_mut() {
@@ -478,7 +478,7 @@ impl SendQueue {
         dropped.drain(..).filter_map(&mut forget).collect()
     }
 
-    /// Whether a message of this stream waits for a part: the end of it may still be given during a shutdown.
+    /// Whether a message of this stream waits for a part: its end may still be given during a shutdown.
     pub(crate) fn has_open(&self, id: StreamId) -> bool {
         let stream = self.stream(id);
         stream
@@ -487,7 +487,7 @@ impl SendQueue {
             || stream.is_some_and(|stream| stream.dropping.is_some())
     }
 
-    /// Everything that waits, as the association ends or restarts; stream sequence numbers begin anew.
+    /// Removes and returns everything, when the association ends or restarts; stream sequence numbers begin again.
     pub(crate) fn drain(&mut self) -> Vec<UnsentMessage> {
         let mut dropped = self.drop_all_from(StreamId(0));
         dropped.sort_unstable_by_key(|unsent| unsent.message);
@@ -503,7 +503,7 @@ impl SendQueue {
         self.stream(id).map(|stream| stream.stats).unwrap_or_default()
     }
 
-    /// Messages that left whole were acknowledged: of which stream each is, and when its end was sent first.
+    /// Completely sent messages were acknowledged: the stream of each, and when its end was first sent.
     pub(crate) fn on_arrived(&mut self, now: Timestamp, arrived: &[(StreamId, Timestamp)]) {
         for of_stream in arrived.chunk_by(|(one, _), (next, _)| one == next) {
             let Some(stream) = self.stream_mut(of_stream[0].0) else {
@@ -522,7 +522,7 @@ impl SendQueue {
         }
     }
 
-    /// A packet is full, or has all that there is for it.
+    /// A packet is full, or no more data is available for it.
     pub(crate) fn on_packet(&mut self) {
         self.scheduler.on_packet();
     }
@@ -557,13 +557,13 @@ impl SendQueue {
         self.scheduler.set_weight(stream, weight);
     }
 
-    /// Each stream's number becomes its priority, or 0.
+    /// Sets the priority of each stream to its number, or to 0.
     pub(crate) fn reset_priorities(&mut self, in_order: bool) {
         let waiting = self.waiting();
         self.with_classes_changed(|scheduler| scheduler.reset_priorities(in_order, waiting));
     }
 
-    /// Streams may change their classes: what gives way is sorted anew.
+    /// The classes of streams may change: sorts the messages that may be abandoned again.
     fn with_classes_changed(&mut self, change: impl FnOnce(&mut StreamScheduler)) {
         change(&mut self.scheduler);
         if !self.perishable.any_yields() {
@@ -574,7 +574,7 @@ impl SendQueue {
         }
     }
 
-    /// The messages that wait, by number.
+    /// The queued messages in the order of `send`.
     fn waiting(&mut self) -> Vec<(MessageId, StreamId)> {
         let streams = self.streams.iter_mut();
         let streams = streams.filter_map(|(id, stream)| Some((id, stream.as_deref()?)));

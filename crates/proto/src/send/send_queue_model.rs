@@ -1,9 +1,9 @@
-//! [`SendQueue`] and its schedulers against lists that are searched from their beginning.
+//! Property test of [`SendQueue`] and its schedulers: against lists that are searched from the beginning.
 //!
-//! What must hold of every scheduler: a fragment leaves while there is one that may; messages of a stream leave in order, with
-//! sequence numbers in a row; without interleaving nothing comes between the fragments of a message; it ends. With
-//! priorities: nothing of a class leaves while a more urgent one is ready, and the streams of a class take turns, across
-//! packets. With shares: streams that have data all the time send bytes in proportion to their weights.
+//! With every scheduler: a fragment leaves while there is one that may leave; messages of a stream leave in order, with consecutive
+//! sequence numbers; without interleaving no other message's fragment comes between the fragments of a message; the queue becomes empty.
+//! With priorities: no data of a class leaves while a more urgent class has data, and the streams of a class send in turn, across packets.
+//! With weights: streams that always have data send bytes in proportion to their weights.
 
 use core::num::NonZeroU16;
 use core::time::Duration;
@@ -20,7 +20,7 @@ use crate::message::{Fragment, UnsentMessage};
 use crate::message::{MessageId, Reliability, SendOptions};
 use crate::time::Timestamp;
 
-/// On both sides of the pages of a table, and the last one.
+/// Streams on both sides of page boundaries of the table, and the last stream.
 const STREAMS: [u16; 6] = [0, 1, 31, 32, 33, 65_534];
 const KINDS: [SchedulerKind; 6] = [
     FirstComeFirstServed,
@@ -30,10 +30,10 @@ const KINDS: [SchedulerKind; 6] = [
     FairBandwidth,
     WeightedFairQueueing,
 ];
-/// Bytes of user data in a fragment at most.
+/// The most bytes of user data in a fragment.
 const LIMIT: usize = 500;
 const LARGEST: usize = 255 * 8 + 1;
-/// A virtual time is rounded down by less than this at weight 1.
+/// Virtual times are rounded down by less than this, in bytes at weight 1.
 const GRAIN: usize = 1024;
 
 #[derive(Debug)]
@@ -55,16 +55,16 @@ impl Waiting {
 #[derive(Debug, Default)]
 struct Line {
     messages: VecDeque<Waiting>,
-    /// The rest of an open message is dropped.
+    /// The rest of an unfinished message is dropped.
     dropping: bool,
-    /// Of ordered messages and of unordered ones.
+    /// The next sequence numbers of ordered and of unordered messages.
     sequences: [u32; 2],
     priority: u16,
     weight: usize,
-    /// The least it ever was: how far a stream is ahead may stem from then.
+    /// The lowest weight so far: a lead of the stream may come from the time with that weight.
     least_weight: usize,
     parked: bool,
-    /// Bytes sent since each of the others and this one have had data without a pause.
+    /// Bytes sent since both this stream and each other stream have had data without a pause.
     sent_beside: [usize; STREAMS.len()],
 }
 
@@ -73,7 +73,7 @@ struct Model {
     kind: SchedulerKind,
     interleaving: bool,
     lines: [Line; STREAMS.len()],
-    /// Lines that may have something to send, in the order of their turns.
+    /// Lines that may have data, in the order of their turns.
     order: Vec<usize>,
     locked: Option<usize>,
     packet_of: Option<usize>,
@@ -185,7 +185,7 @@ impl Model {
         }
     }
 
-    /// The line that must be next, if that is certain; `None` if nothing can leave.
+    /// The lines one of which must be next, if that is certain; `None` if nothing can leave.
     fn next(&mut self) -> Option<Vec<usize>> {
         if let Some(locked) = self.locked {
             let held_back = self.lines[locked].messages[0].is_held_back();
@@ -221,7 +221,7 @@ impl Model {
         }
     }
 
-    /// With shares the model does not know who is next, and so not who was passed over while it waited for a part.
+    /// With weights the model does not know the next stream, and so not which stream was skipped while it waited for a part.
     fn forget_held_back(&mut self) {
         for line in self.order.clone() {
             if self.lines[line].messages[0].is_held_back() {
@@ -316,7 +316,7 @@ impl Model {
         }
     }
 
-    /// Start-time fair queueing: what two streams sent, by weight, differs by a turn of each at most, and by the rounding.
+    /// Start-time fair queueing: the bytes that two streams sent, divided by weight, differ at most by a turn of each, and by the rounding.
     fn check_shares(&self) {
         let turn = if self.interleaving { LIMIT } else { 8 * LARGEST } + GRAIN;
         for one in &self.order {
@@ -418,7 +418,7 @@ impl Model {
         }
     }
 
-    /// All rings are made anew.
+    /// All rings are built again.
     fn reorder(&mut self) {
         self.order.clear();
         self.packet_of = None;
@@ -454,7 +454,7 @@ impl Model {
         assert_eq!(self.queue.bytes(), bytes);
     }
 
-    /// Everything that can leave does, after as many fragments as there must be.
+    /// Everything that can leave does so, in exactly the necessary number of fragments.
     fn finish(&mut self) {
         for line in 0..STREAMS.len() {
             self.push(line, 1, true, true, None);

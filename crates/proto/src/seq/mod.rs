@@ -1,7 +1,7 @@
-//! Sequence numbers without wrapping, and sets of them.
+//! Sequence numbers that do not wrap, and sets of them (TSNs, RFC 9260 §1.6; PSNs, ECA-SCTP).
 //!
-//! TSNs have 32 bits on the wire and PSNs (ECA-SCTP) 24. Inside, both are counted in 64 bits, whose low bits are the number on
-//! the wire: such numbers are compared, subtracted and kept in sets like any other.
+//! TSNs have 32 bits on the wire and PSNs (ECA-SCTP) 24. Inside the core both have 64 bits, whose low bits are the number on the wire:
+//! an *extended TSN* does not wrap, so it is compared, subtracted and kept in sets like any other number.
 
 mod runs;
 
@@ -12,18 +12,18 @@ pub(crate) use runs::{Run, Runs, difference, union};
 /// A TSN counted without wrapping: its low 32 bits are the TSN.
 pub(crate) type ExtendedTsn = u64;
 
-/// The extended TSN of an initial TSN. It is one turn ahead of zero, so that a number before the first is still positive.
+/// The extended TSN of an Initial TSN. It is 2³² above zero, so that a number before the first is still positive.
 pub(crate) fn first_extended_tsn(initial: Tsn) -> ExtendedTsn {
     (1 << u32::BITS) | u64::from(initial.0)
 }
 
 /// The extended TSN with these low bits that is nearest to `near`.
 pub(crate) fn extend_tsn(tsn: Tsn, near: ExtendedTsn) -> ExtendedTsn {
-    // Nothing lies more than half a turn below a first number that is one turn ahead.
+    // Nothing is more than 2³¹ below the first extended TSN, which is 2³² or more.
     nearest(tsn.0, u32::BITS, near).unwrap_or_default()
 }
 
-/// The number of a transmission with these low bits that is nearest to `near`; `None` if it would be negative.
+/// The number of a transmission, from its PSN: the one nearest to `near`; `None` if it would be negative.
 pub(crate) fn extend_psn(psn: Psn, near: u64) -> Option<u64> {
     nearest(psn.get(), Psn::BITS, near)
 }

@@ -1,11 +1,11 @@
-//! A set of numbers held as runs that follow each other without gaps: TSNs, and numbers of chunks and transmissions.
+//! A set of numbers, kept as runs of consecutive numbers: extended TSNs and transmission numbers.
 //!
-//! A peer decides how many runs there are and where the next change is. So each operation costs the logarithm of the number of
-//! runs, and what it changes or hands over, wherever that is.
+//! A peer decides how many runs there are and where the next change is. So each operation costs the logarithm of the number of runs, plus
+//! the numbers of runs that it changes or returns.
 
 use std::collections::BTreeMap;
 
-/// Numbers that follow each other, first and last included.
+/// Consecutive numbers, first and last included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) first: u64,
@@ -13,7 +13,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// One number.
+    /// The run of a single number.
     pub(crate) fn of(number: u64) -> Self {
         Self {
             first: number,
@@ -21,13 +21,13 @@ impl Run {
         }
     }
 
-    /// How many there are.
+    /// How many numbers the run has.
     pub(crate) fn len(self) -> u64 {
         self.last + 1 - self.first
     }
 }
 
-/// The set. Its runs do not touch each other.
+/// A set of numbers. Its runs do not touch each other.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Runs {
     /// The last number of each run, by its first.
@@ -40,17 +40,17 @@ impl Runs {
         self.by_first.is_empty()
     }
 
-    /// How many numbers there are.
+    /// How many numbers the set has.
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
-    /// How many runs there are.
+    /// How many runs the set has.
     pub(crate) fn count(&self) -> usize {
         self.by_first.len()
     }
 
-    /// The runs, in order.
+    /// The runs in ascending order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Run> + '_ {
         self.by_first.iter().map(|(&first, &last)| Run { first, last })
     }
@@ -79,7 +79,7 @@ impl Runs {
         self.run_of(number).is_some()
     }
 
-    /// What of `within` is in the set, as runs in order.
+    /// The numbers of `within` that are in the set, as runs in ascending order.
     pub(crate) fn present(&self, within: Run) -> impl Iterator<Item = Run> + '_ {
         let before = self.run_of(within.first).map(|run| run.first);
         let from = before.unwrap_or(within.first);
@@ -92,7 +92,7 @@ impl Runs {
             })
     }
 
-    /// What of `within` is not in the set, as runs in order.
+    /// The numbers of `within` that are not in the set, as runs in ascending order.
     pub(crate) fn missing(&self, within: Run) -> impl Iterator<Item = Run> + '_ {
         let mut present = self.present(within);
         let mut next = Some(within.first).filter(|_| within.first <= within.last);
@@ -117,9 +117,9 @@ impl Runs {
         })
     }
 
-    /// Adds a run, of which some may be there.
+    /// Adds a run, of which some numbers may be in the set already.
     pub(crate) fn insert(&mut self, run: Run) {
-        // Nearly always it is the highest.
+        // The common case: the run is the highest.
         if let Some(mut highest) = self.by_first.last_entry()
             && *highest.get() + 1 == run.first
         {
@@ -140,7 +140,7 @@ impl Runs {
         self.by_first.insert(whole.first, whole.last);
     }
 
-    /// Takes a run out, of which some may not be there.
+    /// Removes a run, of which some numbers may not be in the set.
     pub(crate) fn remove(&mut self, run: Run) {
         loop {
             let there = self.present(run).next();
@@ -159,7 +159,7 @@ impl Runs {
         }
     }
 
-    /// Takes out everything below `number`.
+    /// Removes all numbers below `number`.
     pub(crate) fn remove_below(&mut self, number: u64) {
         while let Some(lowest) = self.by_first.first_entry()
             && *lowest.key() < number
@@ -179,7 +179,7 @@ impl Runs {
     }
 }
 
-/// Writes the maximal runs of what is in `these` or in `those` to `all`; each in order and apart.
+/// Writes the union of `these` and `those` to `all`, as maximal runs. Both are in ascending order and do not touch each other.
 pub(crate) fn union(these: &[Run], those: &[Run], all: &mut Vec<Run>) {
     all.clear();
     let (mut these, mut those) = (these.iter().peekable(), those.iter().peekable());
@@ -198,13 +198,13 @@ pub(crate) fn union(these: &[Run], those: &[Run], all: &mut Vec<Run>) {
     }
 }
 
-/// Calls `each` with every maximal run that is in `these` and not in `those`; both in order and apart.
+/// Calls `each` with every maximal run that is in `these` and not in `those`. Both are in ascending order and do not touch each other.
 pub(crate) fn difference(these: &[Run], those: &[Run], mut each: impl FnMut(Run)) {
     let mut others = those.iter().peekable();
     for run in these {
         let mut first = run.first;
         while others.next_if(|other| other.last < first).is_some() {}
-        // An `other` may reach beyond this run into the next: it is looked at, not taken.
+        // An `other` may reach beyond this run into the next one, so it is not removed yet.
         let mut ahead = others.clone();
         while let Some(other) = ahead.next_if(|other| other.first <= run.last) {
             if first < other.first {

@@ -1,4 +1,5 @@
-//! Abandoning messages (RFC 3758 §3.5): when the sender asks its policy, and what follows from the answer.
+//! Abandoning messages (RFC 3758 §3.5): when the sender applies the abandon policy, `Advanced.Peer.Ack.Point`, and the timer of
+//! FORWARD-TSN.
 
 use anabranch_wire::StreamId;
 
@@ -18,7 +19,7 @@ impl Sender {
         }
     }
 
-    /// When the next message that waits expires: the first moment after its lifetime.
+    /// When the next queued message expires: the first moment after its lifetime.
     pub(super) fn expiry(&self, config: &Config) -> Option<Timestamp> {
         let deadline = self.queue.next_deadline();
         deadline
@@ -26,7 +27,7 @@ impl Sender {
             .map(|deadline| Timestamp(deadline.0 + 1))
     }
 
-    /// Drops the messages that waited for longer than their lifetime.
+    /// Abandons the queued messages whose lifetime is over.
     pub(crate) fn drop_expired(&mut self, cx: &mut Cx<'_>) {
         if self.expiry(cx.config).is_none_or(|expiry| expiry > cx.now) {
             return;
@@ -37,7 +38,7 @@ impl Sender {
         }
     }
 
-    /// Makes room in the send buffer for a message, at the cost of less important ones.
+    /// Frees send buffer for a message by abandoning less important ones.
     pub(super) fn make_room(&mut self, cx: &mut Cx<'_>, stream: StreamId, persistence: Persistence) -> bool {
         let excess = (self.buffered_bytes() + 1).saturating_sub(self.limit);
         for unsent in self.queue.make_room(excess, stream, persistence) {
@@ -46,8 +47,8 @@ impl Sender {
         self.buffered_bytes() < self.limit
     }
 
-    /// A message was taken out of the queue. If a part of it had left, the rest ends in a TSN that is never sent, so that
-    /// the next message does not follow a middle fragment.
+    /// A message was removed from the queue. If a part of it was sent, its rest takes one TSN that is never sent, so that the next message
+    /// does not follow a middle fragment.
     fn on_dropped(&mut self, cx: &mut Cx<'_>, unsent: UnsentMessage) {
         if unsent.begun {
             self.outstanding.abandon_open(unsent.stream, unsent.message);
@@ -68,7 +69,7 @@ impl Sender {
         self.happened.abandoned.push(undelivered);
     }
 
-    /// Gives up the message of a chunk that was sent, whole, its unsent rest included.
+    /// Abandons the whole message of a chunk that was sent, its unsent rest included (RFC 3758 §3.5 A3).
     pub(super) fn abandon_message(&mut self, cx: &mut Cx<'_>, index: u64) {
         let undelivered = self.outstanding.chunk(index).fragment.undelivered();
         let Some(abandoned) = self.outstanding.abandon(index) else {
@@ -84,7 +85,7 @@ impl Sender {
         self.tell_abandoned(cx, undelivered);
     }
 
-    /// The earliest chunk to be retransmitted. Messages of which no chunk may be retransmitted any more are abandoned on the way.
+    /// The earliest chunk to be retransmitted. Messages whose lost chunks must not be retransmitted any more are abandoned first.
     pub(super) fn next_retransmission(&mut self, cx: &mut Cx<'_>) -> Option<u64> {
         let mut any = false;
         let judge = self.judge(cx);
@@ -104,7 +105,7 @@ impl Sender {
         next
     }
 
-    /// An acknowledgement was handled, and chunks `abandoned` by it.
+    /// Called after an acknowledgement was handled that made the sender abandon the chunks `abandoned`.
     pub(super) fn after_acknowledgement(&mut self, cx: &mut Cx<'_>, abandoned: &[u64]) {
         for index in abandoned {
             self.abandon_message(cx, *index);
@@ -121,7 +122,7 @@ impl Sender {
         self.keep_timer(cx);
     }
 
-    /// Moves `Advanced.Peer.Ack.Point`, over what waits to be repeated and must not be any more too.
+    /// Moves `Advanced.Peer.Ack.Point` (§3.5 C2), also past lost chunks that must not be retransmitted any more, which are abandoned.
     pub(super) fn advance_forward_point(&mut self, cx: &mut Cx<'_>) {
         let judge = self.judge(cx);
         loop {
@@ -139,15 +140,15 @@ impl Sender {
         self.sources.forward.on_advance(&self.outstanding);
     }
 
-    /// While the receiver does not know the point, a timer runs (§3.5 C5).
+    /// While the receiver has not acknowledged `Advanced.Peer.Ack.Point`, a timer runs (§3.5 C5).
     pub(super) fn keep_timer(&mut self, cx: &mut Cx<'_>) {
         let at = cx.now + cx.paths.path(cx.paths.data_path()).rtt.rto();
         let t3_runs = cx.paths.t3_runs();
         self.sources.forward.keep_timer(at, t3_runs, &self.outstanding);
     }
 
-    /// The timer of a FORWARD-TSN, if it has expired: the path that did not answer. No data was lost, so no window is reduced;
-    /// the path is counted an error as for any chunk that is not answered (RFC 9260 §8.2).
+    /// Returns the path that did not answer if the timer of a FORWARD-TSN has expired. No data was lost, so no window is reduced. The error
+    /// counter of the path is incremented as for any chunk that is not answered (RFC 9260 §8.2).
     pub(crate) fn on_forward_timer(&mut self, cx: &mut Cx<'_>) -> Option<PathId> {
         let due = self.sources.forward.timer(&self.outstanding)?;
         if due > cx.now {

@@ -1,5 +1,5 @@
-//! What follows from an acknowledgement (RFC 9260 §6.2.1, §6.3, §7.2, §8.1): the outstanding chunks tell what it did to each
-//! path, and each path's timers and windows are moved here.
+//! Processing of a received SACK, NR-SACK, COOP-SACK or SHUTDOWN (RFC 9260 §6.2.1): `outstanding` determines its effects on each path;
+//! here they change each path's T3-rtx (§6.3.2), RTT (§6.3.1), congestion window (§7.2) and error counter (§8.2).
 
 use core::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::recovery::{AckOutcome, AckReport, Answer, InvalidAck, Listing, PathOu
 use crate::time::Timestamp;
 
 impl Sender {
-    /// A SACK came in, which answers so many packets.
+    /// A SACK arrived, which answers `packets` packets.
     pub(crate) fn on_sack(&mut self, cx: &mut Cx<'_>, sack: &Sack, packets: u8) {
         let [renegable, nonrenegable] = &mut self.ack_blocks;
         normalise(&sack.gap_ack_blocks, renegable);
@@ -28,7 +28,7 @@ impl Sender {
         );
     }
 
-    /// An NR-SACK came in (draft-tuexen-tsvwg-sctp-multipath §4).
+    /// An NR-SACK arrived (draft-tuexen-tsvwg-sctp-multipath §4).
     pub(crate) fn on_nr_sack(&mut self, cx: &mut Cx<'_>, sack: &NrSack, packets: u8) {
         let [renegable, nonrenegable] = &mut self.ack_blocks;
         normalise(&sack.renegable, renegable);
@@ -42,7 +42,7 @@ impl Sender {
         );
     }
 
-    /// An acknowledgement came in whose gap ack blocks are in `ack_blocks`.
+    /// An acknowledgement arrived whose gap ack blocks are in `ack_blocks`.
     fn on_blocks(
         &mut self,
         cx: &mut Cx<'_>,
@@ -70,7 +70,7 @@ impl Sender {
         self.ack_blocks = blocks;
     }
 
-    /// A COOP-SACK came in.
+    /// A COOP-SACK arrived (ECA-SCTP).
     pub(crate) fn on_coop_sack(&mut self, cx: &mut Cx<'_>, sack: &CoopSack) {
         cx.counters.sacks_received += 1;
         let overtaken = self.sources.cooperation.is_overtaken(sack.timestamp_ms);
@@ -91,7 +91,8 @@ impl Sender {
         self.outcome = outcome;
     }
 
-    /// For comparison: acknowledgements that return by another path than the data's give no sample.
+    /// For comparison ([`crate::EcaConfig::sample_any_ack`]): acknowledgements that return on another path than the data give no RTT
+    /// sample.
     fn drop_samples(&self, cx: &Cx<'_>, outcome: &mut AckOutcome) {
         if !cx.config.multipath.eca.sample_any_ack {
             let home = cx.paths.last_arrival.index();
@@ -100,7 +101,7 @@ impl Sender {
         }
     }
 
-    /// A SHUTDOWN acknowledges too, without a window and without blocks (§3.3.8): what gap blocks said stays said.
+    /// A SHUTDOWN acknowledges too, without window and gap ack blocks (§3.3.8): gap-acknowledged chunks stay acknowledged.
     pub(crate) fn on_shutdown_cumulative(&mut self, cx: &mut Cx<'_>, cumulative: Tsn) {
         self.on_ack_report(
             cx,
@@ -130,7 +131,7 @@ impl Sender {
         self.outcome = outcome;
     }
 
-    /// The ring has handled an acknowledgement, which advertised a window of `a_rwnd`: what follows for the paths.
+    /// `outstanding` has handled an acknowledgement with a window of `a_rwnd`: applies its effects.
     fn after_ack(
         &mut self,
         cx: &mut Cx<'_>,
@@ -138,8 +139,8 @@ impl Sender {
         a_rwnd: Option<u32>,
         outcome: &mut AckOutcome,
     ) {
-        // Undone is what came before the losses found now: these reduce the window that the undo restores. One that is stale may have
-        // listed duplicates too.
+        // An undo concerns losses before those found now, which reduce the restored window. A stale acknowledgement may have listed
+        // duplicates too.
         if self.outstanding.uses_rack() {
             self.undo_reductions(cx);
         }
@@ -164,7 +165,7 @@ impl Sender {
         }
     }
 
-    /// What became of each path's chunks moves its clocks and windows.
+    /// Updates timers, RTT and window of each path.
     pub(super) fn apply_outcome(&mut self, cx: &mut Cx<'_>, outcome: &AckOutcome) {
         cx.counters.fast_recoveries += u64::from(outcome.recoveries);
         for index in 0..cx.paths.len() {
@@ -197,7 +198,7 @@ impl Sender {
         let max_burst = cx.config.max_burst;
         let reduction = (outcome.phase == Phase::Reduced).then_some(Reduction::Loss);
         let changed = outcome.newly_acked > 0 || outcome.lost > 0 || reduction.is_some();
-        // Costs a look at every path.
+        // This visits every path.
         let coupling = if changed {
             cx.paths.coupling(id)
         } else {
@@ -214,7 +215,7 @@ impl Sender {
         if outcome.newly_acked > 0 {
             path.single_packet = false;
             path.on_progress(cx.now, outcome.probe_spurious);
-            // With RACK the first T3-rtx retransmits one chunk: its small packet may pass where full ones are lost.
+            // With RACK the first T3-rtx retransmits one chunk: its small packet may pass although full packets are lost.
             let full = outcome.sample.is_some() || !self.outstanding.uses_rack();
             if full && core::mem::take(&mut path.silent_timeouts) > 0 {
                 path.pmtu.on_answered_again(cx.now);
@@ -261,7 +262,7 @@ impl Sender {
         }
         match outcome.answer {
             Answer::OfThisPath => self.on_path_answered(cx, id),
-            // It proves that the peer is reachable, not that a path in doubt works (RFC 7829 §3.2, item 9).
+            // The acknowledgement proves that the peer is reachable, not that a path in doubt works (RFC 7829 §3.2, item 9).
             Answer::Data if cx.paths.path(id).is_in_doubt(&cx.config.retransmissions) => {
                 self.happened.answered = true;
             }
@@ -271,7 +272,8 @@ impl Sender {
         }
     }
 
-    /// The first losses of an episode were found on a path: a packet of retransmissions leaves whatever the window is (§7.2.4).
+    /// Fast retransmit (§7.2.4 step 3): the first losses of an episode were found on a path, so a packet of retransmissions leaves whatever
+    /// the window is.
     fn retransmit_at_once(&mut self, cx: &mut Cx<'_>, id: PathId) {
         let first = self.outstanding.first_lost();
         let to = match first {
@@ -281,7 +283,7 @@ impl Sender {
         cx.paths.path_mut(to).retransmit_now = first.is_some();
     }
 
-    /// Rule 10: the first repeat of an acknowledgement leaves whatever the congestion window.
+    /// ECA-SCTP, rule 10: the first retransmission after an acknowledgement leaves whatever the congestion window is.
     fn hurry_first_retransmission(&mut self, cx: &mut Cx<'_>, outcome: &AckOutcome) {
         let any = outcome.paths.iter().any(|path| path.lost > 0);
         if !any || !cx.capabilities.has(Capabilities::ECA) {
@@ -293,7 +295,7 @@ impl Sender {
         }
     }
 
-    /// The window may have opened: a probe is no longer due.
+    /// The peer's window may have opened: a window probe is then no longer due.
     fn on_window_update(&mut self, cx: &Cx<'_>) {
         if !self.window.is_closed() && self.window_probe.is_none() {
             return;
@@ -306,19 +308,19 @@ impl Sender {
         }
     }
 
-    /// When what later packets of `path` have overtaken left first, and the time after which it is lost.
+    /// When the earliest overtaken chunk in flight on `path` left, and how long the time rule waits from then on.
     fn time_rule_wait(&self, paths: &Paths, path: PathId) -> Option<(Timestamp, Duration)> {
         let (left, quarters) = self.outstanding.overtaken(path, paths)?;
         let round_trip = paths.path(path).rtt.smoothed()?;
         Some((left, round_trip * quarters / 4))
     }
 
-    /// When that has passed.
+    /// When the time rule declares that chunk lost.
     pub(super) fn time_rule_due(&self, paths: &Paths, path: PathId) -> Option<Timestamp> {
         self.time_rule_wait(paths, path).map(|(left, wait)| left + wait)
     }
 
-    /// The time rule: what was overtaken on its path and is not acknowledged 1.25 round trips after it left is lost.
+    /// The time rule: a chunk that was overtaken on its path and is not acknowledged 1.25 round trips after it left is lost.
     fn on_time_rule(&mut self, cx: &mut Cx<'_>, outcome: &mut AckOutcome) {
         if !self.outstanding.has_time_rule() {
             return;
@@ -351,7 +353,7 @@ impl Sender {
         }
     }
 
-    /// The time may have come at which overtaken chunks are lost.
+    /// Called when the time rule may declare chunks lost.
     pub(super) fn on_time_rule_timer(&mut self, cx: &mut Cx<'_>) {
         let mut outcome = core::mem::take(&mut self.outcome);
         self.on_time_rule(cx, &mut outcome);

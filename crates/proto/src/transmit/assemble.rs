@@ -1,5 +1,5 @@
-//! Building packets (RFC 9260 §6.1, §6.10). One order: control chunks as they were queued, SACK, what leaves beside data,
-//! retransmissions, new data. The only place where packets are put together.
+//! Building packets: bundling (RFC 9260 §6.10). The order is fixed: control chunks as they were queued, SACK, FORWARD-TSN and notices,
+//! retransmissions, new data. Only this module builds the packets of an association.
 
 use anabranch_wire::VerificationTag;
 use anabranch_wire::chunk::{Chunk, CoopSackWriter, EncodeChunk, NrSackWriter, SackWriter, padded};
@@ -13,18 +13,18 @@ use crate::negotiation::Capabilities;
 use crate::path::{PathId, PathState};
 use crate::receive::Receiver;
 
-/// Bytes of a batch at most: what segmentation offload takes as one datagram, less the headers of IPv6 and UDP.
+/// The most bytes of a batch: what segmentation offload accepts as one datagram, less the headers of IPv6 and UDP.
 const MAX_BATCH: usize = 65_535 - 48;
 
-/// Bytes of an acknowledgement at most. On a path of large packets one of their length would tell of 16,000 gaps for each packet of
-/// 60 bytes that a peer sends; the first 360 tell a sender all that it can repair at a time.
+/// The most bytes of an acknowledgement. On a path with a large MTU, an acknowledgement of full length could list 16,000 gaps in answer to
+/// each packet of 60 bytes that a peer sends. The first 360 gaps list all that a sender can repair at a time.
 const MOST_ACK: usize = 1456;
 
-/// What the packets of one batch have in common.
+/// The common properties of the packets of one batch.
 #[derive(Clone, Copy)]
 struct Batch {
     path: PathId,
-    /// No packet may be longer than the first.
+    /// The longest packet allowed: the length of the first one.
     max_len: usize,
     ecn: EcnCodepoint,
 }
@@ -37,13 +37,13 @@ struct Built {
     ecn: EcnCodepoint,
 }
 
-/// What control chunks went into a packet, as far as others may follow them.
+/// The control chunks of a packet, as far as they restrict the chunks after them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ControlPushed {
     Others,
-    /// DATA may follow it though the association is not set up yet (§5.1).
+    /// A COOKIE ECHO: DATA may follow although the association is not set up yet (§5.1).
     WithCookieEcho,
-    /// Nothing may follow.
+    /// A chunk that no other chunk may follow.
     Alone,
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn write_packet(header: CommonHeader, chunks: &[Chunk]) -> Vec<u8> {
     buffer
 }
 
-/// All that packets are made of.
+/// The parts of an association from which packets are built.
 pub(crate) struct Assembler<'a> {
     pub(crate) sender: &'a mut Sender,
     pub(crate) receiver: &'a mut Receiver,
@@ -73,14 +73,14 @@ pub(crate) struct Assembler<'a> {
     pub(crate) search: Search,
 }
 
-/// Whether anything is left to be sent.
+/// Whether anything may be left to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Search {
-    /// There may be.
+    /// There may be something to send.
     Open,
-    /// A probe of the path MTU is due.
+    /// A path MTU probe is due.
     ProbeDue,
-    /// Nothing was found: until the time or anything else changes, nothing will be.
+    /// Nothing was found to send, and nothing will be until the time or anything else changes.
     Exhausted,
 }
 
@@ -135,7 +135,7 @@ impl Assembler<'_> {
         };
         let mut len = first;
         let mut count = 1;
-        // A packet for IP to fragment stays alone: the others are to fit the path.
+        // A packet that IP must fragment is not batched: the others are to fit the path.
         let most = if first > cx.paths.path(path).pmtu.max_packet() {
             1
         } else {
@@ -178,7 +178,7 @@ impl Assembler<'_> {
         let may_mark = self.sender.may_mark(cx, id, turn)
             && self.control.has_only(|chunk| matches!(chunk, Chunk::Cwr(_)));
         if let Some(batch) = batch {
-            // A packet with a notice is longer than one without: a batch of such packets begins with one.
+            // A packet with a notice is longer than one without, so a batch of such packets begins with such a packet.
             let longer = batch.max_len < cx.paths.path(id).pmtu.max_packet();
             if batch.path != id
                 || batch.ecn.is_capable() != may_mark
@@ -191,7 +191,7 @@ impl Assembler<'_> {
         self.fill_packet(cx, buffer, id, turn, batch, may_mark)
     }
 
-    /// Appends a packet for `id`, if there is anything for it. By itself, so that it costs little to find nothing to send.
+    /// Appends a packet for `id`, if there is anything to send on that path. A separate function, so that it costs little to find nothing.
     #[inline(never)]
     fn fill_packet(
         &mut self,
@@ -205,7 +205,7 @@ impl Assembler<'_> {
         let max_packet = cx.paths.path(id).pmtu.max_packet();
         let max_len = match batch {
             Some(batch) => batch.max_len,
-            // A chunk that has its TSN already and no longer fits leaves alone, in a packet for IP to fragment.
+            // A chunk that has its TSN already and no longer fits the path leaves alone, in a packet that IP may fragment.
             None => self
                 .oversized_retransmission(cx, id)
                 .map_or(max_packet, |size| COMMON_HEADER_LEN + size),
@@ -251,7 +251,7 @@ impl Assembler<'_> {
         })
     }
 
-    /// The path of the next packet: of the first control chunk, else of a SACK that is due, else of data.
+    /// The path of the next packet: that of the first control chunk, otherwise of a SACK that is due, otherwise of data.
     fn next_path(&mut self, cx: &mut Cx<'_>, turn: Option<DataTurn>) -> Option<PathId> {
         if let Some(waiting) = self.control.peek() {
             return Some(waiting.path);
@@ -276,13 +276,13 @@ impl Assembler<'_> {
             .or_else(|| self.sender.notices_alone(cx))
     }
 
-    /// Whether the first control chunk that waits needs a longer packet than this: segmentation offload would cut it up.
+    /// Whether the first control chunk in the queue needs a longer packet than this: segmentation offload would split it.
     fn control_exceeds(&self, max_len: usize) -> bool {
         let first = self.control.peek();
         first.is_some_and(|waiting| COMMON_HEADER_LEN + padded(waiting.chunk.encoded_len()) > max_len)
     }
 
-    /// Size of the next repeat for this path if it does not fit a packet there.
+    /// The size of the next retransmission on this path if it does not fit a packet there.
     fn oversized_retransmission(&self, cx: &Cx<'_>, id: PathId) -> Option<usize> {
         let chunk = self
             .sender
@@ -311,8 +311,8 @@ impl Assembler<'_> {
         pushed
     }
 
-    /// Adds a SACK if it is due, or if it can ride with data on the path it would take anyway (§6.1, §6.2). One that would have to
-    /// leave out gap blocks for what else is in the packet waits for the next: to the peer what it leaves out is reneged.
+    /// Adds a SACK if it is due, or if it can be bundled with data on the path that it would take anyway (§6.1, §6.2). A SACK that would
+    /// have to omit gap ack blocks because of the other chunks waits for the next packet: the peer would take omitted blocks for reneging.
     fn push_sack(&mut self, cx: &mut Cx<'_>, id: PathId, data_follows: bool, packet: &mut PacketWriter<'_>) {
         let wanted = self.receiver.ack_due() || (data_follows && self.receiver.ack_pending());
         let own = wanted && id == self.ack_path(cx);
@@ -356,7 +356,7 @@ impl Assembler<'_> {
         self.sender.push_echoes(cx, packet);
     }
 
-    /// Adds a COOP-SACK to a packet for `id`; `own` if it is not the copy of one that left by another path.
+    /// Adds a COOP-SACK to a packet for `id`; `own` is false if it is the copy of one that left on another path.
     fn push_coop_sack(&mut self, cx: &mut Cx<'_>, id: PathId, own: bool, packet: &mut PacketWriter<'_>) {
         let kind = cx.config.chunk_types.coop_sack;
         let blocks =
@@ -372,7 +372,7 @@ impl Assembler<'_> {
         self.receiver.on_copied(id, others);
     }
 
-    /// Where the next acknowledgement goes.
+    /// The path of the next acknowledgement.
     fn ack_path(&self, cx: &Cx<'_>) -> PathId {
         let may = |id: PathId| cx.paths.path(id).state == PathState::Active;
         let chosen = self.receiver.gap_report_path(may);

@@ -1,5 +1,5 @@
-//! ECN and the packets that leave (RFC 3168 §6.1, draft-stewart-tsvwg-sctpecn): which of them are ECN-capable, what the receiver
-//! reports with its acknowledgements, and what follows from a report of the peer's.
+//! ECN at the sender (RFC 3168 §6.1, draft-stewart-tsvwg-sctpecn): which packets are ECN-capable, ECNE with acknowledgements, and the
+//! reaction to an ECNE of the peer.
 
 use anabranch_wire::Tsn;
 use anabranch_wire::chunk::{Cwr, Ecne};
@@ -15,8 +15,8 @@ use crate::stats::EcnPathStats;
 
 /// Sending.
 impl Sender {
-    /// Whether the packet of a turn is ECN-capable, if no control chunk but CWR is in it: one whose DATA chunks all leave for the
-    /// first time (RFC 3168 §6.1.5) and within the peer's window (§6.1.6).
+    /// Whether the packet of a turn is ECN-capable, if CWR is its only control chunk: if all its DATA chunks are sent for the first time
+    /// (RFC 3168 §6.1.5) and fit the peer's window (§6.1.6).
     pub(super) fn may_mark(&self, cx: &Cx<'_>, id: PathId, turn: Option<DataTurn>) -> bool {
         let Some(new) = turn.filter(|turn| turn.path == id).and_then(|turn| turn.new) else {
             return false;
@@ -24,7 +24,7 @@ impl Sender {
         self.sources.ecn.may_mark(id) && new.len <= self.window.left(cx.paths.payload_in_flight())
     }
 
-    /// A packet for `id` was filled; answers whether it is ECN-capable, as it `may` be if it has data.
+    /// A packet for `id` is complete; returns whether it is ECN-capable: if it `may` be, and contains data.
     pub(super) fn note_marking(&mut self, cx: &Cx<'_>, id: PathId, may: bool) -> bool {
         let flight = &cx.paths.path(id).flight;
         let sendings = (flight.packet(), flight.next());
@@ -39,7 +39,7 @@ impl Sender {
         may && first.is_some()
     }
 
-    /// Adds the reports of marked packets, which go with every acknowledgement until the peer has answered them.
+    /// Adds the ECNEs for marked packets. They leave with every acknowledgement until the peer has answered them with CWR.
     pub(super) fn push_echoes(&self, cx: &mut Cx<'_>, packet: &mut PacketWriter<'_>) {
         for echo in self.sources.ecn.echoes() {
             if packet.room() >= Ecne::LEN {
@@ -52,19 +52,19 @@ impl Sender {
 
 /// Receiving.
 impl Sender {
-    /// A packet came marked: see [`crate::extension::ecn::Ecn::on_ce`].
+    /// A marked packet arrived: see [`crate::extension::ecn::Ecn::on_ce`].
     pub(crate) fn on_ce(&mut self, path: PathId, tsn: Tsn) -> bool {
         self.sources.ecn.on_ce(path, tsn)
     }
 
-    /// A CWR came by a path.
+    /// A CWR arrived on a path.
     pub(crate) fn on_cwr(&mut self, path: PathId, cwr: &Cwr) {
         self.sources.ecn.on_cwr(path, cwr);
     }
 
-    /// An ECNE came: the window of the path that the marked packet took is reduced, at most once for what was outstanding. Answers the
-    /// CWR, if one is to leave, and the path that it takes: the same, by which a receiver may tell what is answered. A report of what was
-    /// never sent is not answered.
+    /// An ECNE arrived: the window of the path that the marked packet took is reduced, at most once for the chunks that were outstanding.
+    /// Returns the CWR, if one is to be sent, and its path, which is the same path, so that the receiver can tell which ECNE is answered.
+    /// An ECNE about a packet that was never sent is not answered.
     pub(crate) fn on_ecne(&mut self, cx: &mut Cx<'_>, ecne: &Ecne) -> Option<(PathId, Cwr)> {
         cx.counters.ecnes_received += 1;
         let next = self.outstanding.next_index();
@@ -89,7 +89,7 @@ impl Sender {
         Some((to, cwr))
     }
 
-    /// Tells the controller of a path what the peer reported; answers whether the window is reduced.
+    /// Passes the peer's report to the controller of a path; returns whether the window is reduced.
     fn apply_marks(&mut self, cx: &mut Cx<'_>, marks: Marks) -> bool {
         let Marks {
             path: id,
@@ -121,7 +121,7 @@ impl Sender {
         reduces
     }
 
-    /// Readings of a path.
+    /// The ECN statistics of a path.
     pub(crate) fn ecn_stats(&self, path: PathId) -> EcnPathStats {
         self.sources.ecn.stats(path)
     }

@@ -1,4 +1,4 @@
-//! Putting data into a packet (RFC 9260 §6.1, §6.10): retransmissions first, then new chunks.
+//! Bundling DATA chunks into a packet (RFC 9260 §6.1, §6.10): retransmissions first, then new chunks.
 
 use anabranch_wire::chunk::PathSequence;
 use anabranch_wire::packet::PacketWriter;
@@ -14,7 +14,7 @@ use crate::recovery::ChunkState;
 use crate::send::{Label, TransmissionName};
 
 impl Sender {
-    /// Fills a packet with data. Answers whether a probe of the path MTU is due because of it.
+    /// Adds DATA chunks to a packet. Returns whether a path MTU probe is due because the packet is full.
     pub(super) fn push_data(
         &mut self,
         cx: &mut Cx<'_>,
@@ -27,7 +27,8 @@ impl Sender {
             self.push_retransmissions(cx, id, packet);
         }
         let limit = self.limit_beside(cx, turn);
-        // Beside repeats, new data must be allowed on its own (§6.1). With RACK much may be in flight when T3-rtx lets a repeat out.
+        // With retransmissions in the packet, new data must be allowed by its own rules (§6.1). With RACK much may be in flight when T3-rtx
+        // releases a retransmission.
         let full = self.outstanding.uses_rack() && !cx.paths.path(id).has_cwnd_room();
         let mut next = match new {
             Some(new) => Some(new.len),
@@ -46,11 +47,11 @@ impl Sender {
             }
             next = self.next_beside(cx, id, limit);
         }
-        // If it did not fit, larger packets would be of use.
+        // If the next chunk did not fit, a larger path MTU would be of use.
         next.is_some() && cx.paths.path_mut(id).pmtu.on_full_packet(cx.now)
     }
 
-    /// Bytes of user data that a new chunk may have which shares the packet of this turn with others; `None` if none may.
+    /// The most bytes of user data of a new chunk that shares the packet of this turn; `None` if no new chunk may.
     fn limit_beside(&self, cx: &Cx<'_>, turn: DataTurn) -> Option<usize> {
         if self.outstanding.first_lost().is_some() {
             return None;
@@ -62,7 +63,7 @@ impl Sender {
         may.then(|| self.payload_limit(cx))
     }
 
-    /// The length of the next new chunk, if it may share a packet to `id` with those already in it.
+    /// The length of the next new chunk, if it may share a packet on `id` with the chunks already in it.
     fn next_beside(&mut self, cx: &mut Cx<'_>, id: PathId, limit: Option<usize>) -> Option<usize> {
         let len = self.queue.peek(limit?)?;
         self.may_join(cx, id, len).then_some(len)
@@ -123,8 +124,8 @@ impl Sender {
         }
         let size = fragment.wire_len();
         let path = cx.paths.path_mut(id);
-        // The peer is asked to answer at once where its delay would hold this side up (RFC 7053 §5.1): one packet in
-        // flight, a shutdown that waits for the last chunk, or a probe timeout (RFC 8985 §7.2) that runs since the last one.
+        // The I bit (RFC 7053 §5.1) asks the peer to acknowledge at once if its delay would hold up this sender: with one packet in
+        // flight, with a shutdown that waits for the last chunk, or with a probe timeout (RFC 8985 §7.2) that runs since the last chunk.
         let asks = cx.phase != DataPhase::Open || self.outstanding.uses_rack();
         let immediate = path.needs_ack_at_once(fragment.persistence) || (asks && self.queue.is_empty());
         let index = self.outstanding.push(fragment, path, cx.now);
@@ -135,7 +136,7 @@ impl Sender {
         self.note_last_transmission(cx, index);
     }
 
-    /// Writes a chunk that has just been put in flight.
+    /// Writes a chunk that was just added to the flight.
     #[inline(always)]
     fn write_data(
         &mut self,
@@ -157,7 +158,7 @@ impl Sender {
         format.write(&chunk.fragment, &label, packet);
     }
 
-    /// A packet with data for `id` begins.
+    /// Begins a packet with data for `id`.
     fn begin_data_packet(&mut self, cx: &mut Cx<'_>, id: PathId) {
         cx.paths.path_mut(id).flight.begin_packet();
         if cx.capabilities.has(Capabilities::ECA) && self.sources.cooperation.is_due(cx.now) {
@@ -171,7 +172,7 @@ impl Sender {
         }
     }
 
-    /// What names a transmission that leaves by `id`, the one of this number there.
+    /// The name of the transmission with this number on `id`, if transmissions have names (ECA-SCTP).
     fn name_of(&self, cx: &Cx<'_>, id: PathId, sequence: u64) -> TransmissionName {
         TransmissionName {
             number: PathSequence {

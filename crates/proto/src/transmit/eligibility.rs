@@ -1,4 +1,4 @@
-//! Whether a chunk may leave now, and if not, why (RFC 9260 §6.1 A to E).
+//! Whether a DATA chunk may leave now, and if not, why (RFC 9260 §6.1, rules A to E; Nagle).
 
 use super::{Cx, Sender};
 use crate::negotiation::Capabilities;
@@ -7,7 +7,7 @@ use crate::recovery::ChunkState;
 use crate::time::Timestamp;
 
 impl Sender {
-    /// The next turn; if there is none, the reason is kept.
+    /// The next turn: a chunk that may leave now, and its path. If there is none, the reason is recorded.
     #[inline]
     pub(super) fn next_turn(&mut self, cx: &mut Cx<'_>) -> Option<DataTurn> {
         match self.data_turn(cx) {
@@ -22,12 +22,12 @@ impl Sender {
         }
     }
 
-    /// Whether no data had waited for the network when the sender was last asked for a packet.
+    /// Whether the application, and not the network, was the limit when the sender was last asked for a packet.
     pub(super) fn was_starved(&self) -> bool {
         !self.wait.is_for_network()
     }
 
-    /// Whether a DATA chunk may leave now, and where it goes (§6.1 A to E).
+    /// Whether a DATA chunk may leave now, and on which path (§6.1 A to E).
     fn data_turn(&mut self, cx: &mut Cx<'_>) -> Result<DataTurn, Wait> {
         if !cx.phase.sends_data() {
             return Err(Wait::Phase);
@@ -49,7 +49,7 @@ impl Sender {
         self.new_turn(cx)
     }
 
-    /// Where the earliest lost chunk is retransmitted, if it may leave.
+    /// The path on which the earliest lost chunk is retransmitted, if it may leave (§6.1 C).
     fn retransmission_turn(&mut self, cx: &mut Cx<'_>) -> Retransmit {
         let Some(index) = self.next_retransmission(cx) else {
             return Retransmit::Nothing;
@@ -68,7 +68,7 @@ impl Sender {
         }
     }
 
-    /// Where the next new chunk goes, if it may leave.
+    /// The path of the next new chunk, if it may leave.
     fn new_turn(&mut self, cx: &mut Cx<'_>) -> Result<DataTurn, Wait> {
         if self.queue.is_empty() {
             return Err(Wait::Queue);
@@ -102,18 +102,18 @@ impl Sender {
         })
     }
 
-    /// Bytes of user data of the next new chunk: fragments fit every path.
+    /// Bytes of user data of the next new chunk: fragments fit every path (AMDCS).
     pub(super) fn next_payload_len(&mut self, cx: &Cx<'_>) -> Option<usize> {
         let limit = self.payload_limit(cx);
         self.queue.peek(limit)
     }
 
-    /// Bytes of user data that fit a chunk on every path, beside what rides with data.
+    /// The most bytes of user data in a chunk that fits every path, together with the notices bundled with data.
     pub(super) fn payload_limit(&self, cx: &Cx<'_>) -> usize {
         cx.paths.smallest_max_data() - self.queue.format().header_len() - self.sources.notices.reserve()
     }
 
-    /// Bytes in a packet of the first chunk of a turn.
+    /// Bytes that the first chunk of a turn takes in a packet.
     pub(super) fn wire_len(&self, turn: DataTurn) -> usize {
         match (turn.new, self.outstanding.first_lost()) {
             (Some(new), _) => self.queue.format().wire_len(new.len),
@@ -122,7 +122,7 @@ impl Sender {
         }
     }
 
-    /// Rule A of §6.1 and the delay bound, for a new chunk in a packet with others.
+    /// Rule A of §6.1 (the peer's window) and the delay bound, for a new chunk in a packet with others.
     #[inline(always)]
     pub(super) fn may_join(&mut self, cx: &mut Cx<'_>, id: PathId, len: usize) -> bool {
         if !self.window_lets(cx, id, len) {
@@ -132,7 +132,7 @@ impl Sender {
         !bounded || cx.paths.path_mut(id).has_room_for_less_urgent(cx.now)
     }
 
-    /// Rules A, B and D of §6.1 and Nagle's, for the first new chunk of a packet.
+    /// Rules A, B and D of §6.1 and Nagle's algorithm, for the first new chunk of a packet.
     #[inline(always)]
     fn may_begin(&mut self, cx: &mut Cx<'_>, id: PathId, len: usize) -> Result<(), Wait> {
         if !self.may_join(cx, id, len) {
@@ -156,7 +156,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Rule A of §6.1, and whether the next TSN could be acknowledged by a gap block.
+    /// Rule A of §6.1, and whether a gap ack block could report the next TSN.
     #[inline(always)]
     fn window_lets(&mut self, cx: &mut Cx<'_>, id: PathId, len: usize) -> bool {
         let in_flight = cx.paths.payload_in_flight();
@@ -164,7 +164,7 @@ impl Sender {
         window && self.outstanding.has_room()
     }
 
-    /// Whether a chunk may leave though the window is too small for it.
+    /// Whether a chunk may leave although the peer's window is too small for it.
     #[inline(never)]
     fn window_is_probed(&mut self, cx: &mut Cx<'_>, id: PathId, in_flight: usize) -> bool {
         let alone = self.outstanding.is_empty();
@@ -179,7 +179,7 @@ impl Sender {
         !cx.config.no_delay && !self.outstanding.is_empty() && self.queue.bytes() < self.payload_limit(cx)
     }
 
-    /// The window is too small for the next chunk: once nothing is in flight, only a probe can find out that it opened.
+    /// The peer's window is too small for the next chunk. If nothing is in flight, only a window probe can show that it opened.
     fn note_closed_window(&mut self, cx: &mut Cx<'_>, id: PathId, in_flight: usize) {
         self.note_window_closed(cx);
         if in_flight == 0 && self.window_probe.is_none() && self.outstanding.is_empty() {
@@ -195,7 +195,7 @@ impl Sender {
         }
     }
 
-    /// Where a new chunk may leave now, of several paths.
+    /// The path of a new chunk, if several paths are used at once.
     fn spread_turn(&mut self, cx: &mut Cx<'_>, new: NewChunk) -> Result<DataTurn, Wait> {
         let control = cx.paths.data_path();
         if !self.window_lets(cx, control, new.len) {
@@ -224,7 +224,7 @@ impl Sender {
         let in_flight = cx.paths.payload_in_flight();
         let peer_takes = self.window.left(in_flight) + in_flight;
         let most = buffers.send.saturating_mul(buffers.growth as usize);
-        // What the peer may take back holds the send buffer as what it waits for holds its own.
+        // If the peer may renege, chunks that wait in its buffer occupy the send buffer as well.
         let held = if cx.capabilities.has(Capabilities::NR_SACK) {
             usize::MAX
         } else {
@@ -245,9 +245,9 @@ impl Sender {
         }
     }
 
-    /// Chunk rescheduling (§5.3): where a full buffer keeps a path with room from sending, the chunk that holds the buffer up is
-    /// taken off its path, to be sent again where it arrives sooner. Each chunk once, and none that must not be retransmitted:
-    /// that would abandon its message. Answers whether one was.
+    /// Chunk rescheduling (multipath draft §5.3): if a full buffer keeps a path with an open window from sending, the chunk that blocks the
+    /// buffer is removed from its path, to be retransmitted where it arrives sooner. Each chunk at most once, and only chunks that may be
+    /// retransmitted, because otherwise the message would be abandoned. Returns whether a chunk was rescheduled.
     fn reschedule(&mut self, cx: &mut Cx<'_>) -> bool {
         if !cx.config.multipath.reschedule || !cx.paths.spreads() || self.outstanding.is_empty() {
             return false;
@@ -281,21 +281,21 @@ impl Sender {
     }
 }
 
-/// Whether a lost chunk may be retransmitted now.
+/// Whether the earliest lost chunk may be retransmitted now.
 enum Retransmit {
     Turn(DataTurn),
-    /// There is none, or it waits for its own path and others have room.
+    /// There is no lost chunk, or it waits for its own path while other paths may send.
     Nothing,
-    /// Rule C: while a retransmission waits, no new data leaves.
+    /// Rule C of §6.1: new data waits as long as a retransmission waits.
     Waits(Wait),
 }
 
-/// Why no data leaves.
+/// Why no DATA leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// The state of the association lets none.
+    /// The state of the association allows no DATA.
     Phase,
-    /// None waits, or none that may be sent in parts.
+    /// No data is queued, or only the beginning of a message that cannot be sent yet.
     Queue,
     /// The peer's receive window, the range of TSNs that gap ack blocks can name, or the delay bound.
     Peer,
@@ -303,20 +303,20 @@ pub(crate) enum Wait {
     Nagle,
     /// The congestion window.
     Window,
-    /// The pacer, until then.
+    /// The pacer, until this time.
     Pacer(Timestamp),
     /// `Max.Burst`.
     Burst,
 }
 
 impl Wait {
-    /// Whether the network holds data back, and not the application or the peer.
+    /// Whether the network limits the sender, and not the application or the peer.
     pub(crate) fn is_for_network(self) -> bool {
         matches!(self, Self::Window | Self::Pacer(_) | Self::Burst)
     }
 }
 
-/// A chunk that may leave.
+/// A chunk that may leave now, and its path.
 #[derive(Clone, Copy)]
 pub(super) struct DataTurn {
     pub(super) path: PathId,
@@ -329,6 +329,6 @@ pub(super) struct DataTurn {
 pub(super) struct NewChunk {
     /// Bytes of user data.
     pub(super) len: usize,
-    /// The most that there may be of them: see [`Sender::payload_limit`].
+    /// The most bytes possible: see [`Sender::payload_limit`].
     pub(super) limit: usize,
 }

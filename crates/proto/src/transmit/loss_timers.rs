@@ -1,5 +1,5 @@
-//! The timers of RACK-TLP (RFC 8985): the reordering timer, and the probe timeout, which sends something after a burst whose
-//! acknowledgement is missing. T3-rtx is in `timeout`.
+//! The timers of RACK-TLP (RFC 8985): the reordering timer (§6.3), and the probe timeout (§7.2), after which a tail loss probe leaves.
+//! T3-rtx is in `timeout`.
 
 use core::time::Duration;
 
@@ -7,7 +7,7 @@ use super::{Cx, Sender};
 use crate::path::{PathId, Paths};
 use crate::time::Timestamp;
 
-/// The time between two looks at the probe timeouts.
+/// The minimum time between two checks of the probe timeouts.
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 
 impl Sender {
@@ -24,12 +24,12 @@ impl Sender {
     fn probe_due(&self, paths: &Paths, path: PathId) -> Option<Timestamp> {
         let path = paths.path(path);
         let timeout = path.probe_timeout()?;
-        // What kept a probe back may be gone only after its time.
+        // The obstacle that delayed a probe may have gone after the probe's time.
         let due = timeout.max(self.loss_timers_ran + SHORTEST_WAIT);
         self.outstanding.may_probe(path).then_some(due)
     }
 
-    /// The time may have come for one of these timers.
+    /// Called when one of these timers may have expired.
     pub(crate) fn on_loss_timers(&mut self, cx: &mut Cx<'_>) {
         if !self.outstanding.uses_rack() {
             self.on_time_rule_timer(cx);
@@ -59,15 +59,16 @@ impl Sender {
         self.outcome = outcome;
     }
 
-    /// The probe timeout expired: a lost chunk leaves that waits for the window, else new data if there is any that the peer has room for,
-    /// else the newest chunk again (RFC 8985 §7.3); and if that must not be retransmitted, a FORWARD-TSN asks for the acknowledgement.
+    /// The probe timeout expired (RFC 8985 §7.3). In this order: a lost chunk that waits for the congestion window is retransmitted; new
+    /// data is sent if the peer's window allows it; the newest chunk is retransmitted. If that chunk must not be retransmitted, a
+    /// FORWARD-TSN requests the acknowledgement.
     fn on_probe_timeout(&mut self, cx: &mut Cx<'_>, id: PathId) {
         cx.counters.tail_loss_probes += 1;
         cx.paths.path_mut(id).on_probe_timeout();
         self.send_probe(cx, id);
     }
 
-    /// A packet leaves whatever the window is, so that its acknowledgement tells what became of those before.
+    /// Allows one packet whatever the congestion window: its acknowledgement shows the fate of the packets before it.
     pub(super) fn send_probe(&mut self, cx: &mut Cx<'_>, id: PathId) {
         let waits = self.next_retransmission(cx).is_some();
         let left = self.window.left(cx.paths.payload_in_flight());
@@ -92,7 +93,7 @@ impl Sender {
         }
     }
 
-    /// A packet with data left on a path: it may have been a probe.
+    /// A packet with data was sent on a path: it may have been a probe.
     #[inline]
     pub(super) fn note_probe(&mut self, cx: &mut Cx<'_>, id: PathId) {
         if cx.paths.path(id).probe_now {
@@ -103,7 +104,7 @@ impl Sender {
         }
     }
 
-    /// Window reductions that proved spurious are undone.
+    /// Undoes window reductions that proved spurious.
     pub(super) fn undo_reductions(&mut self, cx: &mut Cx<'_>) {
         while let Some(path) = self.outstanding.take_undone() {
             cx.counters.reductions_undone += 1;

@@ -1,7 +1,9 @@
-//! The data sender (RFC 9260 §6.1, §6.3, §7): messages that wait, chunks that are outstanding, and what leaves with them.
+//! The sending half of an association (RFC 9260 §6.1, §6.3, §7): queued messages, outstanding chunks, and the chunks sent with them.
 //!
-//! A transmission goes through `abandonment` (what expired), `eligibility` (may a chunk leave, and where) and `assemble` (the
-//! packet), which asks `data` and `sources` for what goes in. An acknowledgement goes through `acknowledgement`.
+//! A packet is sent in these steps: `abandonment` drops expired messages (RFC 3758), `eligibility` decides whether a chunk may leave and on
+//! which path (§6.1), `assemble` builds the packet (§6.10) with chunks from `data` and `sources`. A received SACK is processed in
+//! `acknowledgement` (§6.2.1). `timeout` has T3-rtx (§6.3.3), `loss_timers` the timers of RACK-TLP (RFC 8985), `peer_window` the peer's
+//! receive window (§6.2.1) and `congestion_echo` ECN.
 
 mod abandonment;
 mod acknowledgement;
@@ -38,40 +40,40 @@ use crate::time::Timestamp;
 /// A batch of datagrams for one destination, written to the buffer given to [`crate::Association::poll_transmit`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {
-    /// The path it goes by.
+    /// The path on which the batch is sent.
     pub path: PathId,
-    /// The local address to send from, if it is fixed.
+    /// The local address to send from; `None` if the operating system chooses it.
     pub source: Option<IpAddr>,
-    /// Address and UDP port (0 without encapsulation).
+    /// The destination: address and UDP port (0 without encapsulation).
     pub destination: SocketAddr,
-    /// Bytes in the buffer.
+    /// Bytes written to the buffer.
     pub len: usize,
-    /// If there are several datagrams: the length of each but the last, which may be shorter.
+    /// If the batch has several datagrams: the length of each datagram but the last, which may be shorter.
     pub segment_size: Option<usize>,
-    /// Whether routers, or the system itself, may fragment the packet (RFC 9260 §7.3): a chunk that has its TSN already and
-    /// no longer fits the path. All others are to be sent with "don't fragment", as path MTU discovery wants.
+    /// Whether IP may fragment the packet (RFC 9260 §7.3): it has a chunk that already has its TSN and no longer fits the path. Send all
+    /// other packets with "don't fragment", as path MTU discovery requires.
     pub may_fragment: bool,
-    /// The codepoint of all its packets. ECT(0) if ECN was negotiated, the path is not known to drop such packets, and the packets
-    /// have DATA chunks that leave for the first time, with nothing else but acknowledgements, CWR and what rides with data. All others are
-    /// Not-ECT: set-up, heartbeats and other control chunks, retransmissions (RFC 3168 §6.1.5), probes of a closed window (§6.1.6)
-    /// and of the path MTU.
+    /// The ECN codepoint of all packets of the batch. ECT(0) if ECN was negotiated, the path is not known to drop such packets, and the
+    /// packets have DATA chunks sent for the first time and otherwise only acknowledgements, CWR, FORWARD-TSN and notices. All other
+    /// packets are Not-ECT: set-up, heartbeats and other control chunks, retransmissions (RFC 3168 §6.1.5), probes of a closed window
+    /// (§6.1.6) and path MTU probes.
     pub ecn: EcnCodepoint,
 }
 
-/// What the state of the association lets the sender do (RFC 9260 §4).
+/// The data that the sender may send in a state of the association (RFC 9260 §4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DataPhase {
-    /// COOKIE-WAIT, before the peer could take data.
+    /// COOKIE-WAIT: no data yet.
     SettingUp,
-    /// COOKIE-ECHOED: data may leave beside the COOKIE ECHO.
+    /// COOKIE-ECHOED: data may leave in the packet of the COOKIE ECHO.
     CookieEchoed,
     /// ESTABLISHED.
     Open,
-    /// SHUTDOWN-PENDING and SHUTDOWN-RECEIVED: what was taken leaves, and no more comes.
+    /// SHUTDOWN-PENDING and SHUTDOWN-RECEIVED: queued data is sent, and no new messages are accepted.
     Ending,
-    /// No data leaves any more.
+    /// No data is sent any more.
     Over,
-    /// CLOSED: nothing leaves any more but answers that wait.
+    /// CLOSED: only queued answers are sent.
     Closed,
 }
 
@@ -85,7 +87,7 @@ impl DataPhase {
     }
 }
 
-/// What a step of the sender is given beside its own state.
+/// The other parts of the association that a step of the sender uses.
 pub(crate) struct Cx<'a> {
     pub(crate) now: Timestamp,
     pub(crate) config: &'a Config,
@@ -93,25 +95,25 @@ pub(crate) struct Cx<'a> {
     pub(crate) counters: &'a mut Counters,
     pub(crate) phase: DataPhase,
     pub(crate) capabilities: Capabilities,
-    /// The application waits for room in the send buffer.
+    /// The application waits until the send buffer is no longer full.
     pub(crate) application_waits: bool,
 }
 
-/// What happened in the sender that concerns the association, until it is taken.
+/// Events in the sender that concern the association, until the association takes them.
 #[derive(Debug, Default)]
 pub(crate) struct Happened {
     /// Messages that were abandoned.
     pub(crate) abandoned: Vec<Undelivered>,
     /// Paths whose state changed.
     pub(crate) changed: Vec<PathId>,
-    /// The peer answered: its errors in a row are over (§8.1).
+    /// The peer acknowledged data: the association's error counter is reset (§8.1).
     pub(crate) answered: bool,
-    /// The peer broke the protocol.
+    /// The peer violated the protocol.
     pub(crate) violation: Option<&'static str>,
 }
 
 impl Happened {
-    /// Whether there is anything to be told.
+    /// Whether there are such events.
     pub(crate) fn concerns_others(&self) -> bool {
         !self.abandoned.is_empty() || !self.changed.is_empty() || self.violation.is_some()
     }
@@ -125,17 +127,17 @@ pub(crate) struct Sender {
     pub(crate) window: PeerWindow,
     /// When the closed window of the peer is probed (§6.1 A).
     window_probe: Option<Timestamp>,
-    /// Bytes beyond which no messages are taken.
+    /// Size of the send buffer: when this many bytes are buffered, no messages are accepted.
     limit: usize,
     /// When messages are abandoned.
     policy: AbandonPolicy,
     sources: ControlSources,
     pub(crate) happened: Happened,
-    /// Why no data left when the sender was last asked for a packet.
+    /// Why no DATA left when the sender was last asked for a packet.
     wait: Wait,
-    /// When the timers of loss detection were looked at.
+    /// When the timers of loss detection were last checked.
     loss_timers_ran: Timestamp,
-    /// Kept between acknowledgements for their memory.
+    /// Kept between acknowledgements to reuse their memory.
     outcome: AckOutcome,
     ack_blocks: [Vec<GapAckBlock>; 2],
 }
@@ -158,14 +160,14 @@ impl Sender {
         }
     }
 
-    /// The peer restarted (§5.2.4 A): nothing is outstanding, and all that names one of the old paths is forgotten.
+    /// The peer restarted (§5.2.4 A): nothing is outstanding, and all state that names an old path is dropped.
     pub(crate) fn restart(&mut self, initial_tsn: Tsn, config: &Config) {
         self.outstanding = Outstanding::new(initial_tsn, config.recovery, config.multipath);
         self.sources = ControlSources::new(config);
         self.window_probe = None;
     }
 
-    /// Takes over what set-up has negotiated; answers the messages of streams that there are not.
+    /// Adopts the values negotiated at set-up; returns the messages queued for streams that do not exist.
     pub(crate) fn adopt(
         &mut self,
         cx: &mut Cx<'_>,
@@ -194,18 +196,18 @@ impl Sender {
         unsent.iter().map(|unsent| unsent.undelivered()).collect()
     }
 
-    /// Nothing waits and nothing is outstanding.
+    /// Whether nothing is queued and nothing is outstanding.
     pub(crate) fn is_empty(&self) -> bool {
         self.queue.is_empty() && self.outstanding.is_empty()
     }
 
-    /// No timer runs any more.
+    /// Stops all timers.
     pub(crate) fn stop(&mut self) {
         self.window_probe = None;
         self.wait = Wait::Phase;
     }
 
-    /// The first deadline of the timers that belong to no path.
+    /// When the first of the timers that belong to no path expires.
     pub(crate) fn deadline(&self, config: &Config) -> Option<Timestamp> {
         let forward = self.sources.forward.timer(&self.outstanding);
         let paced = match self.wait {
@@ -216,7 +218,7 @@ impl Sender {
         timers.into_iter().flatten().min()
     }
 
-    /// The timer of a closed window has expired, if it has.
+    /// Handles the expiry of the window probe timer, if it has expired.
     pub(crate) fn on_window_probe_timer(&mut self, now: Timestamp) {
         if self.window_probe.take_if(|due| *due <= now).is_some() {
             self.window.on_probe_timer();
@@ -231,12 +233,12 @@ impl Sender {
         self.queue.bytes() + self.outstanding.bytes()
     }
 
-    /// Whether the send buffer has room.
+    /// Whether the send buffer is not full.
     pub(crate) fn has_room(&self) -> bool {
         self.buffered_bytes() < self.limit
     }
 
-    /// Makes room for a message if there is none: by a larger buffer, or at the cost of less important messages.
+    /// Frees send buffer for a message if the buffer is full: by enlarging it, or by abandoning less important messages.
     pub(crate) fn make_room_for(
         &mut self,
         cx: &mut Cx<'_>,
@@ -246,7 +248,7 @@ impl Sender {
         self.has_room() || self.grow(cx) || self.make_room(cx, stream, persistence)
     }
 
-    /// Where half of the send buffer is in flight the network could take more: the buffer grows.
+    /// Enlarges the send buffer if half of it is in flight: the network could carry more.
     fn grow(&mut self, cx: &Cx<'_>) -> bool {
         let buffers = &cx.config.buffers;
         let most = buffers.send.saturating_mul(buffers.growth as usize);

@@ -2,10 +2,10 @@
 
 use core::time::Duration;
 
-/// A chunk that was sent beyond the window.
+/// The state of a chunk that was sent beyond the window (window probe).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Probe {
-    /// There is none, or the cumulative TSN ack point has moved since.
+    /// There is no such chunk, or the cumulative TSN ack point has moved since.
     #[default]
     None,
     /// The peer has sent no window since the chunk left, or since T3-rtx expired.
@@ -14,17 +14,17 @@ enum Probe {
     Answered,
 }
 
-/// `rwnd` of §6.2.1, and the probing of a closed one.
+/// `rwnd` of §6.2.1, and the probing of a closed window.
 #[derive(Debug, Default)]
 pub(crate) struct PeerWindow {
-    /// As last advertised.
+    /// The window as last advertised, in bytes.
     advertised: usize,
-    /// The probe timer has expired and the window has not opened since: one chunk may leave whatever the window.
+    /// The probe timer has expired and the window has not opened since: one chunk may leave whatever the window is.
     probe_due: bool,
     probe: Probe,
-    /// Probes since new data was last acknowledged, for the back-off.
+    /// Window probes since new data was last acknowledged, for the back-off.
     probes: u32,
-    /// Data waited for the window when last looked at.
+    /// Data waited for the window at the last check.
     closed: bool,
 }
 
@@ -36,12 +36,12 @@ impl PeerWindow {
         }
     }
 
-    /// Bytes that may still be sent while `in_flight` bytes are outstanding, which the peer did not count.
+    /// Bytes that may still be sent while `in_flight` bytes are outstanding that the advertised window does not count yet.
     pub(crate) fn left(&self, in_flight: usize) -> usize {
         self.advertised.saturating_sub(in_flight)
     }
 
-    /// An acknowledgement arrived. One with a window answers a probe; a SHUTDOWN, which a timer sends, does not.
+    /// An acknowledgement arrived. It answers a probe if it has a window; a SHUTDOWN, which a timer sends, has none.
     pub(crate) fn on_ack(&mut self, a_rwnd: Option<u32>, cumulative_moved: bool, newly_acked: bool) {
         if let Some(a_rwnd) = a_rwnd {
             self.advertised = a_rwnd as usize;
@@ -66,7 +66,7 @@ impl PeerWindow {
         self.probes == 0
     }
 
-    /// How long to wait for the next probe, with this RTO.
+    /// The time until the next probe; `rto` is doubled for each probe, up to `most`.
     pub(crate) fn probe_wait(&self, rto: Duration, most: Duration) -> Duration {
         rto.saturating_mul(1 << self.probes.saturating_sub(1).min(16))
             .min(most)
@@ -83,12 +83,12 @@ impl PeerWindow {
         self.probe_due = true;
     }
 
-    /// Whether one chunk may leave whatever the window, because the probe timer expired.
+    /// Whether one chunk may leave whatever the window is, because the probe timer expired.
     pub(crate) fn is_probe_due(&self) -> bool {
         self.probe_due
     }
 
-    /// A chunk leaves, beyond the window or not; answers whether it is the one that was due.
+    /// A chunk leaves; returns whether it is the window probe that was due.
     pub(crate) fn take_due_probe(&mut self) -> bool {
         core::mem::take(&mut self.probe_due)
     }
@@ -99,24 +99,24 @@ impl PeerWindow {
         self.probes += 1;
     }
 
-    /// T3-rtx expired: the peer is to answer anew.
+    /// T3-rtx expired: the peer has to answer again.
     pub(crate) fn on_timeout(&mut self) {
         if self.probe == Probe::Answered {
             self.probe = Probe::Unanswered;
         }
     }
 
-    /// Data waits for the window; answers whether that is news.
+    /// Data waits for the window; returns whether that was not known.
     pub(crate) fn note_closed(&mut self) -> bool {
         !core::mem::replace(&mut self.closed, true)
     }
 
-    /// Whether data waited for the window when last looked at.
+    /// Whether data waited for the window at the last check.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Data that waits fits the window: nothing is to be probed.
+    /// The next chunk fits the window: no probe is needed.
     pub(crate) fn note_open(&mut self) {
         self.closed = false;
         self.probe_due = false;

@@ -1,4 +1,4 @@
-//! What leaves beside control chunks and data: FORWARD-TSN, FORWARD-PSN and notices of selective forward TSN.
+//! Chunks bundled with data: FORWARD-TSN (RFC 3758 §3.5), FORWARD-PSN (ECA-SCTP) and notices of selective forward TSN.
 
 use anabranch_wire::Psn;
 use anabranch_wire::chunk::{ForwardPsn, PathSequence};
@@ -11,18 +11,18 @@ use crate::message::{DiscardNotice, Persistence};
 use crate::path::{Path, PathId, PathState};
 
 impl Sender {
-    /// Whether a FORWARD-TSN must leave.
+    /// Whether a FORWARD-TSN is due.
     pub(super) fn forward_due(&self, cx: &Cx<'_>) -> bool {
         self.sources.forward.is_due(&self.outstanding) && cx.phase.sends_data() && !cx.phase.is_setting_up()
     }
 
-    /// Whether anything may have to leave beside control chunks and data.
+    /// Whether any of these chunks may be due.
     pub(super) fn has_sources(&self, cx: &Cx<'_>) -> bool {
         self.forward_due(cx) || self.outstanding.identity().is_some() || self.sources.notices.is_enabled()
     }
 
-    /// Adds what is due beside control chunks: a FORWARD-TSN, before any data (§3.5 F2), and notices of messages that left
-    /// before, as far as they leave room for `data` bytes.
+    /// Adds the chunks that are due: a FORWARD-TSN, before any data (RFC 3758 §3.5 F2), and notices of chunks that left before, if
+    /// they leave `data` bytes free.
     pub(super) fn push_sources(
         &mut self,
         cx: &mut Cx<'_>,
@@ -50,8 +50,8 @@ impl Sender {
         }
     }
 
-    /// The path of a packet with notices and no data: one whose congestion window lets no data out, with messages that ask for
-    /// it.
+    /// The path of a packet with notices and no data: a path whose congestion window allows no data, and that has notices which ask for
+    /// such a packet ([`DiscardNotice::Alone`]).
     pub(super) fn notices_alone(&mut self, cx: &Cx<'_>) -> Option<PathId> {
         if !self.sources.notices.is_enabled() {
             return None;
@@ -66,7 +66,7 @@ impl Sender {
         closed && cx.phase.sends_data() && self.sources.notices.wants_packet(id, &self.outstanding)
     }
 
-    /// Whether a notice is to leave with the next packet for a path.
+    /// Whether a notice is to leave with the next packet on a path.
     pub(super) fn notice_due(&mut self, cx: &Cx<'_>, id: PathId) -> bool {
         if !self.sources.notices.is_enabled() {
             return false;
@@ -78,7 +78,7 @@ impl Sender {
         self.sources.notices.is_due(id, &self.outstanding, window, closes)
     }
 
-    /// Adds notices of chunks that left before on this path, as far as they leave room for `data` bytes.
+    /// Adds notices of chunks that left before on this path, if they leave `data` bytes free.
     fn push_notices(&mut self, cx: &mut Cx<'_>, id: PathId, data: usize, packet: &mut PacketWriter<'_>) {
         let least = data + self.sources.notices.reserve();
         while packet.room() >= least
@@ -91,7 +91,7 @@ impl Sender {
         self.sources.notices.on_packet(id);
     }
 
-    /// A chunk left as `index`: if it will not be sent again, a later packet says so.
+    /// The chunk `index` was sent: if it will not be retransmitted, a later packet notifies the receiver.
     #[inline]
     pub(super) fn note_last_transmission(&mut self, cx: &mut Cx<'_>, index: u64) {
         if self.sources.notices.is_enabled() {
@@ -107,7 +107,7 @@ impl Sender {
         let round_trip = cx.paths.path(chunk.path).rtt.smoothed();
         let last = match chunk.fragment.persistence {
             Persistence::Retransmissions(count) => chunk.transmissions > count,
-            // Its loss cannot be known before the lifetime is over.
+            // The loss cannot be known before the lifetime is over.
             Persistence::Until(deadline) => round_trip.is_some_and(|time| cx.now + time > deadline),
             Persistence::Reliable | Persistence::Priority(_) => false,
         };
@@ -116,7 +116,7 @@ impl Sender {
         }
     }
 
-    /// Adds a FORWARD-PSN for the path of this packet, if its receiver waits for what is lost or left again elsewhere.
+    /// Adds a FORWARD-PSN for the path of this packet, if its receiver waits for transmissions that were lost or retransmitted elsewhere.
     fn push_forward_psn(&mut self, cx: &mut Cx<'_>, id: PathId, packet: &mut PacketWriter<'_>) {
         if !cx.config.multipath.eca.forward_psn || packet.room() < ForwardPsn::LEN {
             return;
@@ -134,13 +134,13 @@ impl Sender {
     fn forward_psn_due(&self, cx: &Cx<'_>, id: PathId) -> Option<Psn> {
         let identity = self.outstanding.identity()?;
         let Path { rtt, flight, .. } = cx.paths.path(id);
-        // Never at once: what takes the room of the data that it would ride with must not do so twice.
+        // Never at once: the chunk could otherwise take the place of the data in every packet.
         let wait = rtt.smoothed().map_or(rtt.rto(), |srtt| 2 * srtt);
         let wait = wait.max(Duration::from_millis(1));
         identity.forward_due(id, flight, cx.now, wait)
     }
 
-    /// A path that has no numbers left and must tell its receiver so, though it has no data to send with it.
+    /// A path that has no numbers left for new transmissions, so that a FORWARD-PSN must leave without data.
     pub(super) fn forward_psn_alone(&self, cx: &Cx<'_>) -> Option<PathId> {
         self.outstanding.identity()?;
         let stuck = |path: &&Path| !path.flight.has_numbers() && path.state == PathState::Active;

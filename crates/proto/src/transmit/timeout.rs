@@ -1,12 +1,12 @@
-//! T3-rtx (RFC 9260 §6.3.3, §7.2.3).
+//! Expiry of T3-rtx (RFC 9260 §6.3.3 E1 to E3; window: §7.2.3).
 
 use super::{Cx, Sender};
 use crate::controller::{Controller, Reduction, Report};
 use crate::path::{Candidate, PathId, SendNo, Sending};
 
 impl Sender {
-    /// T3-rtx expired for a path: all that is in flight there is lost. Answers whether the peer, and not the network, dropped it,
-    /// because its window is closed (§6.1 A): then nothing follows for the path.
+    /// T3-rtx expired for a path: everything in flight there is lost. Returns whether the peer, and not the network, dropped it because its
+    /// window is closed (§6.1 A): then no error of the path is counted.
     pub(crate) fn on_t3(&mut self, cx: &mut Cx<'_>, id: PathId) -> bool {
         cx.counters.timeouts += 1;
         let dropped = self.window.dropped_probe(cx.paths.payload_in_flight());
@@ -15,7 +15,7 @@ impl Sender {
         let path = cx.paths.path_mut(id);
         path.timeouts += 1;
         path.silent_timeouts += 1;
-        // Data beside a COOKIE ECHO was lost with it: T1-cookie backs off for both.
+        // Data sent with a COOKIE ECHO was lost with it: T1-cookie backs off for both.
         if !cx.phase.is_setting_up() {
             path.rtt.back_off();
         }
@@ -25,8 +25,8 @@ impl Sender {
             .filter(|(_, sending)| path.rate.is_some() && sending.is_open())
             .map(|(no, sending)| (no, self.outstanding.chunk(sending.tsn).fragment.wire_len()))
             .collect();
-        // F-RTO: the first timeout may be spurious, and takes one chunk for lost. If data leaves the path now,
-        // nothing in flight there is waited for.
+        // F-RTO (RFC 5682): the first timeout may be spurious, so only one chunk is declared lost. If data leaves the path now, all chunks
+        // in flight there are declared lost.
         let first = path.silent_timeouts == 1 && self.outstanding.uses_rack();
         let waits = first && !dropped && !cx.paths.leave_after_error(id, &cx.config.retransmissions);
         let lost = if waits {
@@ -37,7 +37,7 @@ impl Sender {
         let path = cx.paths.path_mut(id);
         let lost_bytes = prior_flight - path.flight.bytes();
         if !path.flight.is_empty() {
-            // The retransmission may take another path.
+            // The retransmission may take another path, so the timers restart here.
             path.restart_timers(cx.now);
         }
         path.delivery.on_lost(lost);
@@ -75,7 +75,7 @@ impl Sender {
         dropped
     }
 
-    /// The error of the path was counted: as much as one packet holds leaves at once, wherever it goes (§6.3.3 E3).
+    /// Called after the error of the path was counted: one packet of retransmissions leaves at once, on whatever path (§6.3.3 E3).
     pub(crate) fn after_t3(&mut self, cx: &mut Cx<'_>, id: PathId, dropped: bool) {
         let path = cx.paths.path_mut(id);
         if !dropped && path.pmtu.on_timeout(cx.now, path.silent_timeouts) {
@@ -95,7 +95,7 @@ impl Sender {
         path.retransmit_now = first.is_some();
     }
 
-    /// All that is outstanding is to be retransmitted, without the consequences of a loss.
+    /// Queues all outstanding chunks for retransmission, without the effects of a loss.
     pub(crate) fn requeue_outstanding(&mut self, cx: &mut Cx<'_>) {
         for index in 0..cx.paths.len() {
             let id = PathId(index as u8);

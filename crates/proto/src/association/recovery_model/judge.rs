@@ -1,4 +1,4 @@
-//! What must hold of loss recovery, from a record of all that was sent and of what acknowledgements brought back.
+//! The rules that loss recovery must keep, checked against a record of everything sent and acknowledged.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,13 +16,13 @@ use crate::recovery::ChunkState;
 use crate::stats::Counters;
 use crate::time::Timestamp;
 
-/// A chunk that left.
+/// A transmission.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     at: Timestamp,
     packet: u64,
     original: bool,
-    /// Whether the network will bring it.
+    /// Whether the network will deliver it.
     arrives: bool,
     /// When it was acknowledged.
     acked: Option<Timestamp>,
@@ -32,11 +32,11 @@ struct Sent {
 #[derive(Debug, Default)]
 struct Lane {
     sent: Vec<Sent>,
-    /// The reductions and undos that its controller was told of in this step.
+    /// The reductions and undos that the sender reported to its controller in this step.
     told: Vec<Told>,
-    /// The episode of recovery lasts until everything up to here is settled.
+    /// The recovery episode lasts until everything up to here is acknowledged or lost.
     exit: Option<SendNo>,
-    /// The highest original transmission that is acknowledged, and whether one was after it.
+    /// The highest original transmission that is acknowledged, and whether a lower one was acknowledged after it.
     highest: Option<SendNo>,
     reordered: bool,
 }
@@ -49,7 +49,7 @@ struct Open {
     no: SendNo,
 }
 
-/// The sender before a step that may find losses.
+/// The sender before a step that may declare losses.
 pub(super) struct Before {
     open: Vec<Open>,
     recovering: Vec<bool>,
@@ -61,7 +61,7 @@ pub(super) struct Before {
 struct Room {
     flight: usize,
     window: usize,
-    /// Rule B of §6.1 does not bound what leaves: a probe does, or recovery.
+    /// Rule B of §6.1 does not apply to the packet, because it is a probe or leaves during recovery.
     exempt: bool,
 }
 
@@ -72,13 +72,13 @@ pub(super) struct Judge {
     lanes: Vec<Lane>,
     /// When each chunk was last sent.
     last: BTreeMap<u64, Timestamp>,
-    /// What a second T3-rtx in a row took for lost, however short ago it had left (RFC 9260 §6.3.3).
+    /// Chunks that a second T3-rtx in a row declared lost, even if they left just before (RFC 9260 §6.3.3).
     timed_out: BTreeSet<u64>,
     packets: u64,
     round_trip: Duration,
-    /// Packets arrive in the order of sending, and once.
+    /// Packets arrive in the order of sending, and only once.
     ordered: bool,
-    /// Probes since something was acknowledged.
+    /// Probes since data was acknowledged.
     probes: u64,
 }
 
@@ -134,7 +134,7 @@ impl Judge {
         BeforeSending(association.paths.iter().map(room).collect())
     }
 
-    /// A packet left.
+    /// A packet was sent.
     pub(super) fn on_sent(
         &mut self,
         now: Timestamp,
@@ -156,7 +156,7 @@ impl Judge {
             let by_timer = self.timed_out.remove(&index);
             if let Some(last) = last.filter(|_| !by_timer) {
                 let since = now.saturating_duration_since(last);
-                // RACK takes the least RTT an eighth shorter.
+                // RACK's minimum RTT is an eighth shorter.
                 let least = round_trip - round_trip / 8;
                 assert!(since >= least, "{:?} again after {since:?}", data.tsn);
             }
@@ -184,14 +184,14 @@ impl Judge {
         check_flights(association);
     }
 
-    /// The extended TSN of a chunk that is outstanding.
+    /// The extended TSN of an outstanding chunk.
     fn index(&self, association: &Association, tsn: Tsn) -> u64 {
         let base = association.sender.outstanding.base();
         base + u64::from(tsn.0.wrapping_sub(base as u32))
     }
 }
 
-/// Bytes in flight, and what is in flight, as the chunks themselves have it.
+/// The flights must agree with the states of the chunks.
 fn check_flights(association: &Association) {
     let outstanding = &association.sender.outstanding;
     let open = in_flight(association);
@@ -212,7 +212,7 @@ fn check_flights(association: &Association) {
     }
 }
 
-/// Steps that may find losses.
+/// Steps that may declare losses.
 impl Judge {
     pub(super) fn before(&mut self, association: &Association) -> Before {
         let recovering = |path: &Path| association.sender.outstanding.is_recovering(path.id);
@@ -278,7 +278,7 @@ impl Judge {
                 self.timed_out.extend(timed_out.iter().map(|one| one.index));
             }
             Self::check_timeout(path, &left, &timed_out, timeouts, association.paths.len() > 1);
-            // A probe, or the packet that F-RTO asks for, retransmits a chunk without evidence of its loss.
+            // A probe, or the packet that F-RTO requests, retransmits a chunk without evidence of loss.
             let probing = u64::from(timeouts + probes > 0 || association.counters.timeouts > 0);
             let unproved = lost.iter().filter(|one| !self.is_proved(now, path, one, before));
             let unproved: Vec<_> = unproved.copied().collect();
@@ -288,13 +288,13 @@ impl Judge {
             );
             let found = lost.len() as u64 > probing;
             self.check_spurious(association, &lost);
-            // An episode ends with an acknowledgement after which nothing of it is in flight.
+            // An episode ends with an acknowledgement after which none of its transmissions is in flight.
             let settled = (left.len() < open.len()).then(|| left.iter().map(|one| one.no).min());
             self.check_reductions(path, settled, &lost, found, undone > 0);
         }
     }
 
-    /// An acknowledgement that was overtaken looks as if the receiver had taken chunks back: they are in flight again, as if just sent.
+    /// An overtaken acknowledgement looks as if the receiver had reneged: chunks are in flight again, as if just sent.
     fn note_reneged(&mut self, association: &Association) {
         for path in association.paths.iter() {
             let lane = self.lane(path.id.index());
@@ -326,7 +326,7 @@ impl Judge {
         }
     }
 
-    /// The first T3-rtx in a row takes one chunk for lost: that with the lowest TSN, or the one that was sent first.
+    /// The first T3-rtx in a row declares one chunk lost: the one with the lowest TSN, or the one that was sent first.
     fn check_timeout(path: &Path, left: &[Open], timed_out: &[Open], timeouts: u64, split: bool) {
         assert!(timed_out.is_empty() || timeouts > 0);
         if !timed_out.is_empty() && path.silent_timeouts == 1 {
@@ -343,7 +343,7 @@ impl Judge {
         }
     }
 
-    /// RFC 8985 §6.2: something later was acknowledged, and a round trip and the reordering window have passed.
+    /// RFC 8985 §6.2: a later transmission was acknowledged, and a round-trip time and the reordering window have passed.
     fn is_proved(&self, now: Timestamp, path: &Path, one: &Open, before: &Before) -> bool {
         let lane = &self.lanes[one.path];
         let sent = &lane.sent[one.no as usize];
@@ -365,7 +365,7 @@ impl Judge {
         later.filter_map(round_trip).any(|rtt| elapsed >= rtt + window)
     }
 
-    /// Where packets keep their order, RACK finds nothing lost that is not.
+    /// If packets keep their order, RACK declares no chunk lost that is not.
     fn check_spurious(&self, association: &Association, lost: &[Open]) {
         let counters = &association.counters;
         if !self.ordered || counters.timeouts + counters.tail_loss_probes > 0 {
@@ -377,7 +377,7 @@ impl Judge {
         }
     }
 
-    /// At most one reduction an episode, and no loss without one.
+    /// At most one reduction for each episode, and no loss without a reduction.
     fn check_reductions(
         &mut self,
         path: &Path,
@@ -408,7 +408,7 @@ impl Judge {
                 }
                 Told::Reduced(_) => {
                     reduced = true;
-                    // What the first timeout leaves in flight is a part of its episode; after another one nothing is in flight.
+                    // Chunks that the first timeout leaves in flight belong to its episode; after another timeout nothing is in flight.
                     lane.exit = (silent_timeouts == 1).then(|| lane.sent.len() as u64 - 1);
                 }
                 Told::Undone => {

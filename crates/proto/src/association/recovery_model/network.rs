@@ -1,4 +1,4 @@
-//! The network between both sides: one or two paths of equal delay, each with a queue before a link, and rules for single packets.
+//! The network between the endpoints: one or two paths of equal delay, each with a queue before a link, and rules for single packets.
 
 use core::time::Duration;
 use std::cmp::Reverse;
@@ -14,7 +14,7 @@ use crate::transmit::Transmit;
 pub(super) const PORT: u16 = 5000;
 const UDP_PORT: u16 = 9899;
 
-/// One way, without queues.
+/// The delay in one direction, without queues.
 const DELAYS: [Duration; 4] = [
     Duration::from_micros(500),
     Duration::from_millis(5),
@@ -22,16 +22,16 @@ const DELAYS: [Duration; 4] = [
     Duration::from_millis(150),
 ];
 
-/// Bytes per second from A to Z; the first is no limit.
+/// The rate from A to Z in bytes per second; the first is unlimited.
 const RATES: [u64; 4] = [u64::MAX, 1_000_000, 200_000, 50_000];
 
-/// Bytes of the largest IP packet, when nothing else is said.
+/// The largest IP packet in bytes, unless the input sets another size.
 const LARGEST: usize = 1500;
 
-/// Packets that wait for a link at most.
+/// The most packets in the queue of a link.
 const QUEUE: u64 = 30;
 
-/// What becomes of a packet.
+/// The fate of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Arrives,
@@ -40,7 +40,7 @@ pub(super) enum Fate {
     Twice,
 }
 
-/// A datagram under way: where it goes, where it came from, the address there.
+/// A datagram in transit: the receiving endpoint, its source, its destination address.
 type Arrival = (usize, SocketAddr, IpAddr, Bytes);
 
 pub(super) struct Network {
@@ -52,11 +52,11 @@ pub(super) struct Network {
     in_transit: BinaryHeap<Reverse<(Timestamp, u64, Arrival)>>,
     count: u64,
     rules: [VecDeque<Fate>; 2],
-    /// Of all packets, beside the delay.
+    /// Additional delay of all packets.
     pub(super) extra: Duration,
-    /// Packets that are larger and must not be fragmented vanish.
+    /// Larger packets that must not be fragmented are lost.
     pub(super) mtu: usize,
-    /// Paths that let nothing through, a bit each.
+    /// Paths that lose all packets, one bit each.
     pub(super) cut: u8,
 }
 
@@ -76,7 +76,7 @@ impl Network {
         }
     }
 
-    /// The shortest round trip.
+    /// The minimum round-trip time.
     pub(super) fn round_trip(&self) -> Duration {
         2 * self.delay
     }
@@ -89,7 +89,7 @@ impl Network {
         SocketAddr::new(Self::address(side, path), UDP_PORT)
     }
 
-    /// The next eight packets from a side meet this fate, where the mask has a bit.
+    /// Sets the fate of the next eight packets from an endpoint, for each bit of the mask.
     pub(super) fn rule(&mut self, from: usize, mask: u8, fate: Fate) {
         let rules = &mut self.rules[from];
         rules.extend((0..8).map(|bit| if mask >> bit & 1 != 0 { fate } else { Fate::Arrives }));
@@ -101,7 +101,7 @@ impl Network {
         (self.mtu, self.cut) = (LARGEST, 0);
     }
 
-    /// A packet leaves a side. Answers whether it will arrive.
+    /// An endpoint sends a packet. Returns whether it will arrive.
     pub(super) fn carry(
         &mut self,
         now: Timestamp,
@@ -157,7 +157,7 @@ impl Network {
         self.in_transit.peek().map(|Reverse((at, ..))| *at)
     }
 
-    /// What arrives now.
+    /// Removes and returns the next datagram that arrives now.
     pub(super) fn take(&mut self, now: Timestamp) -> Option<Arrival> {
         self.next().filter(|at| *at <= now)?;
         self.in_transit.pop().map(|Reverse((.., arrival))| arrival)

@@ -1,17 +1,17 @@
-//! The control parameters (§5.6): pacing rate, send quantum and congestion window.
+//! The control parameters of BBR (draft-ietf-ccwg-bbr §5.6): pacing rate, send quantum and congestion window.
 
 use core::time::Duration;
 
 use super::{Bbr, LARGEST, Sample, State, probe_rtt};
 use crate::controller::Report;
 
-/// One less `BBR.PacingMarginPercent`.
+/// 1 minus `BBR.PacingMarginPercent`.
 const PACING_MARGIN: f64 = 0.99;
 /// The round-trip time that the pacing rate begins with, before one is measured.
 const NOMINAL_RTT: Duration = Duration::from_millis(1);
 /// `BBR.MinPipeCwnd`, in packets.
 const MIN_PIPE_PACKETS: f64 = 4.0;
-/// The send quantum: what leaves in a millisecond, but no more than this.
+/// The send quantum: the bytes of one millisecond, with an upper bound.
 const QUANTUM_TIME: f64 = 0.001;
 const LARGEST_QUANTUM: f64 = 65_536.0;
 

@@ -1,4 +1,4 @@
-//! BBR event by event.
+//! Tests of BBR's reaction to single events.
 
 use proptest::prelude::*;
 
@@ -19,7 +19,7 @@ fn report(now: Timestamp, prior_flight: usize, acked: usize) -> Report {
     }
 }
 
-/// A flow of 10 Mbit/s and 40 ms when it enters this state, and the time.
+/// A flow of 10 Mbit/s and 40 ms at the moment when it enters this state, and the time.
 fn in_state(state: State, tolerate: bool) -> (Bbr, Timestamp) {
     let bbr = Bbr::new(&new_path(1), config(tolerate));
     let flows = [(bbr, Source::Bulk(Timestamp::ZERO))];
@@ -35,7 +35,7 @@ fn in_state(state: State, tolerate: bool) -> (Bbr, Timestamp) {
     panic!("never in {state:?}");
 }
 
-/// So many packets are lost of so many in flight.
+/// `packets` of `of` packets in flight are lost.
 fn lose(bbr: &mut Bbr, now: Timestamp, packets: usize, of: usize) {
     for lost in 1..=packets {
         bbr.on_lost(&LostPacket {
@@ -71,7 +71,7 @@ fn is_paced_from_the_start() {
     assert_eq!(bbr.pace().expect("paced").quantum, 2 * DATA);
 }
 
-/// Failure elsewhere: with fewer than 50 packets in flight, one lost packet exceeds 2 %.
+/// A failure known from other implementations: with fewer than 50 packets in flight, one lost packet exceeds 2 %.
 #[test]
 fn a_single_lost_packet_ends_no_probe() {
     let too_high = |packets, of| {
@@ -122,7 +122,7 @@ fn random_loss_is_tolerated_only_without_a_queue() {
     }
 }
 
-/// The round of the losses ends.
+/// The round in which the losses were found ends.
 fn lose_round(bbr: &mut Bbr, now: Timestamp) {
     for step in 1..=2 {
         let delivered_before = bbr.delivered;
@@ -189,7 +189,7 @@ fn a_timeout_leaves_one_packet_and_a_spurious_one_nothing() {
     assert_eq!(bbr.window(), DATA);
     bbr.on_report(&report(now, DATA, DATA));
     assert_eq!(bbr.window(), 4 * DATA, "the least window");
-    // What was lost is repaired.
+    // The lost packets are repaired.
     for _ in 0..29 {
         bbr.on_report(&report(now, 2 * DATA, DATA));
     }
@@ -211,7 +211,7 @@ fn a_spurious_recovery_is_undone_as_a_whole() {
         ..report(now, 40 * DATA, DATA)
     });
     assert_eq!(bbr.state, State::Down);
-    // More losses of the same episode change nothing of what it began with.
+    // More losses of the same episode do not change the saved state.
     lose(&mut bbr, now, 1, 40);
     lose_round(&mut bbr, now);
     assert!(bbr.model.inflight_longterm.is_finite() && bbr.model.bw_shortterm.is_finite());
@@ -223,8 +223,8 @@ fn a_spurious_recovery_is_undone_as_a_whole() {
     assert_eq!(format!("{bbr:?}"), state, "undone once");
 }
 
-/// Acknowledgements of three rounds with 12 packets in flight, each of which finds a loss, with a growing rate; as an episode of recovery or
-/// not. Answers the states after each.
+/// Acknowledgements of three rounds with 12 packets in flight and a growing rate. Each finds a loss, as part of a recovery episode or not.
+/// Returns the state after each.
 fn startup_with_losses(recovering: bool) -> (Bbr, Timestamp, Vec<State>) {
     let (mut bbr, mut now) = in_state(State::Startup, false);
     let mut delivered = 0;
@@ -269,7 +269,7 @@ fn startup_ends_by_loss_after_a_round_of_recovery() {
     assert!(bbr.state == State::Startup && !bbr.full_pipe.reached);
 }
 
-/// Without a rate sample no round trip is counted, and ProbeRTT ends all the same.
+/// Without a rate sample no round trip is counted; ProbeRTT ends nevertheless.
 #[test]
 fn probe_rtt_ends_without_samples() {
     let (mut bbr, mut now) = in_state(State::ProbeRtt, false);
@@ -383,7 +383,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever the sender tells, the window and the pacing rate stay within bounds.
+    /// For any calls of the sender, the window and the pacing rate stay within bounds.
     #[test]
     fn absurd_values_do_no_harm(
         steps in proptest::collection::vec((time(), step()), 1..200),

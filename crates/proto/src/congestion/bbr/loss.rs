@@ -1,4 +1,4 @@
-//! The answer to losses (§5.5.10), to CE marks, and to losses that turn out to be spurious (§5.5.11).
+//! BBR's reaction to losses (draft-ietf-ccwg-bbr §5.5.10), to CE marks, and to losses that prove spurious (§5.5.11).
 
 use core::time::Duration;
 
@@ -19,10 +19,10 @@ const RANDOM_LOSS: f64 = 0.15;
 /// packet that met a longer queue sets `inflight_longterm` to 1.25 BDP or more, which with the headroom of 15 % still holds the BDP.
 /// So losses that are taken for congestion although they were random do not slow the flow down.
 const NEAR_MINIMUM: u32 = 4;
-/// What timers and delayed acknowledgements add to the RTT of a short path without any queue.
+/// The time that timers and delayed acknowledgements add to the RTT of a short path without any queue.
 const RTT_NOISE: Duration = Duration::from_millis(5);
 
-/// What an episode of recovery changed.
+/// The state before a recovery episode, for an undo.
 #[derive(Clone, Copy, Debug)]
 struct Undo {
     state: Option<State>,
@@ -51,9 +51,9 @@ pub(super) struct Losses {
     pub(super) in_recovery: bool,
     /// Bytes delivered when recovery began.
     recovery_delivered: u64,
-    /// Bytes that are to be delivered until what T3-rtx found lost is repaired.
+    /// Bytes to be delivered until the chunks that T3-rtx declared lost are repaired.
     timeout_until: u64,
-    /// The state before the losses that the next report tells.
+    /// The state before the losses that the next report contains.
     before: Option<Undo>,
     /// The state before the episode.
     undo: Option<Undo>,
@@ -66,7 +66,7 @@ impl Losses {
         self.marked > 0.0 || (self.in_recovery && sample.prior_delivered.is_some_and(whole))
     }
 
-    /// The state that the episode ended, to which the flow returns if it was spurious.
+    /// The state of BBR that the episode ended, to which the flow returns if the episode was spurious.
     pub(super) fn set_undo_state(&mut self, state: State) {
         if let Some(undo) = self.before.as_mut().or(self.undo.as_mut()) {
             undo.state = Some(state);
@@ -92,12 +92,12 @@ impl Bbr {
         }
     }
 
-    /// Whether losses are taken for random now.
+    /// Whether losses count as random now ([`crate::controller::BbrConfig::tolerate_random_loss`]).
     fn tolerates_loss(&self) -> bool {
         self.config.tolerate_random_loss && self.is_near_min_rtt()
     }
 
-    /// The RTT next to the loss decides, not the least one of the round: a probe fills a queue from empty within a round.
+    /// The latest RTT decides, not the minimum of the round: a probe for bandwidth fills an empty queue within a round.
     fn is_near_min_rtt(&self) -> bool {
         let known = self.min_rtt.get();
         let least = self
@@ -109,8 +109,8 @@ impl Bbr {
             .is_some_and(|(latest, least)| latest <= near(least))
     }
 
-    /// `IsInflightTooHigh`. Decision: the loss of a single `packet` never is. With fewer than 50 packets in flight it exceeds 2 %, but
-    /// no smaller loss can be seen there, so a path with a loss rate of 1 % would end most of its probes.
+    /// `IsInflightTooHigh`. Decision: the loss of a single `packet` never exceeds the threshold. With fewer than 50 packets in flight it
+    /// would be more than 2 %, but no smaller loss can occur there, so a path with a loss rate of 1 % would end most of its probes.
     pub(super) fn is_loss_too_high(&self, lost: f64, tx_in_flight: f64, packet: f64) -> bool {
         let threshold = if self.tolerates_loss() {
             RANDOM_LOSS
@@ -147,7 +147,8 @@ impl Bbr {
         }
     }
 
-    /// Before a report is used: losses and CE marks that nothing told yet, `OnEnterRTO`, `OnEnterFastRecovery` and the end of recovery.
+    /// Before a report is used: losses and CE marks that no other call reported, `OnEnterRTO`, `OnEnterFastRecovery` and the end of
+    /// recovery.
     ///
     /// Decision: the state is saved when an episode begins. The draft saves it at the first loss of each round too, which would
     /// overwrite the state to return to with one that the episode already reduced.
@@ -220,8 +221,8 @@ impl Bbr {
         self.model.inflight_latest = 0.0;
     }
 
-    /// `UpdateCongestionSignals`. Decision: ProbeRTT's own low rates, which the draft ignores elsewhere, do not lower the bounds after
-    /// ProbeRTT either. With a loss in the round after it, the rate would be 0.7 times the bandwidth.
+    /// `UpdateCongestionSignals`. Decision: the low rates of ProbeRTT itself, which the draft ignores elsewhere, do not lower the bounds
+    /// after ProbeRTT either. With a loss in the round after ProbeRTT, the rate would otherwise be 0.7 times the bandwidth.
     pub(super) fn update_congestion_signals(&mut self, sample: &Sample) {
         self.update_max_bw(sample);
         if self.losses.round_start {
@@ -246,7 +247,7 @@ impl Bbr {
         model.inflight_shortterm = model.inflight_latest.max(BETA * inflight);
     }
 
-    /// `SaveStateUponLoss`, but for the window.
+    /// `SaveStateUponLoss`, without the window.
     fn undo_state(&self) -> Undo {
         Undo {
             state: None,
@@ -292,7 +293,7 @@ fn inflight_at_loss(tx_in_flight: f64, lost: f64, size: f64) -> f64 {
     before + prefix.clamp(0.0, size)
 }
 
-/// The value, or another one if it is not set yet.
+/// `value`, or `otherwise` if it is not set yet (infinite).
 fn finite_or(value: f64, otherwise: f64) -> f64 {
     if value.is_finite() { value } else { otherwise }
 }

@@ -1,11 +1,11 @@
-//! BBR version 3 (draft-ietf-ccwg-bbr), a congestion control algorithm that models the path: how fast it delivers, how long a
-//! round trip takes without a queue, and how much it holds without loss.
+//! BBR version 3 (draft-ietf-ccwg-bbr), a congestion control algorithm that models the path: its delivery rate, its RTT without a queue,
+//! and the bytes in flight that it holds without loss.
 //!
 //! The functions have the names of the draft's pseudocode, in this project's spelling. Its `C.SMSS` is [`Bbr::packet`], `C.cwnd` and
 //! `C.pacing_rate` are in [`Control`], and `RS` is a [`Sample`]. Volumes are bytes and rates are bytes per second, as `f64`: an
 //! unset bound is infinite, as in the draft. Only operations that IEEE 754 rounds exactly are used, so all platforms compute alike.
 //!
-//! Where the draft leaves something open, or is not followed, a comment begins with *Decision*.
+//! Where the draft leaves a choice, or this code deviates from it, a comment begins with *Decision*.
 
 mod control;
 #[cfg(test)]
@@ -108,7 +108,7 @@ pub(crate) struct Bbr {
     delivered: u64,
     /// The RTT of the last acknowledgement that measured one.
     latest_rtt: Option<Duration>,
-    /// The least RTT that the sender knows: over minutes, where [`MinRtt`] forgets after 10 s.
+    /// The minimum RTT that the sender knows: over minutes, whereas [`MinRtt`] forgets after 10 s.
     least_rtt: Option<Duration>,
     /// `BBR.idle_restart`.
     idle_restart: bool,
@@ -150,7 +150,7 @@ impl Bbr {
 
     /// Reads a report: `C.delivered`, `C.inflight` and `RS`.
     fn sample(&mut self, report: &Report) -> Sample {
-        // What was found lost and arrived after all counts in `acked` too, but was in flight no more.
+        // Bytes that were declared lost and arrived later count in `acked` too, but were no longer in flight.
         let left = report.prior_flight.saturating_sub(report.acked);
         self.inflight = left.saturating_sub(report.lost) as f64;
         self.least_rtt = report.min_rtt.or(self.least_rtt);
@@ -164,7 +164,7 @@ impl Bbr {
             };
         };
         self.delivered = self.delivered.max(told.total_delivered);
-        // §4.1.2.3: an interval shorter than any round trip comes of a spurious retransmission, and tells no rate.
+        // §4.1.2.3: an interval shorter than any round trip is the result of a spurious retransmission, and gives no rate.
         let reliable = !told.interval.is_zero() && told.interval >= report.min_rtt.unwrap_or_default();
         Sample {
             newly_acked,
@@ -193,7 +193,7 @@ impl Bbr {
         self.model.bound_bw();
     }
 
-    /// `HandleRestartFromIdle`, for a flow that is known to restart.
+    /// `HandleRestartFromIdle`, for a flow that certainly restarts from idle.
     fn restart_from_idle(&mut self, now: Timestamp) {
         self.idle_restart = true;
         self.model.extra_acked.restart(now);
@@ -236,7 +236,7 @@ impl Controller for Bbr {
         self.handle_spurious_loss_detection();
     }
 
-    /// Decision: a path that carried nothing for an RTO has an empty queue, whether the application or the peer's window paused it.
+    /// Decision: after an RTO without data the queue is empty, whether the application or the peer's window caused the pause.
     fn on_idle(&mut self, now: Timestamp, _: bool) {
         self.restart_from_idle(now);
     }
@@ -253,7 +253,7 @@ impl Controller for Bbr {
     #[inline]
     fn pace(&self) -> Option<Pace> {
         Some(Pace {
-            // A packet a second at least: no model can stop a path for ever.
+            // At least one packet a second: no model can stop a path for ever.
             rate: self.control.pacing_rate.clamp(self.packet, LARGEST),
             quantum: self.send_quantum() as usize,
         })

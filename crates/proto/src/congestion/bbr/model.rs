@@ -1,5 +1,5 @@
-//! The model of the path (§5.5): rounds, the largest bandwidth, aggregation of acknowledgements, and the bounds of the long and the
-//! short term.
+//! BBR's model of the path (draft-ietf-ccwg-bbr §5.5): rounds, the largest bandwidth, aggregation of acknowledgements, and the bounds of
+//! the long and the short term.
 
 use super::{Bbr, Sample};
 use crate::time::Timestamp;
@@ -44,7 +44,7 @@ impl MaxBandwidth {
         self.cycles[0].max(self.cycles[1])
     }
 
-    /// `UpdateMaxBw`. Samples that the application limited count only if they are larger (§5.5.4).
+    /// `UpdateMaxBw`. Application-limited samples count only if they are larger (§5.5.4).
     fn update(&mut self, sample: &Sample) {
         if sample.rate > 0.0 && (sample.rate >= self.get() || !sample.app_limited) {
             self.cycles[1] = self.cycles[1].max(sample.rate);
@@ -104,7 +104,7 @@ fn slot(round: u64) -> usize {
     (round % EXTRA_ACKED_ROUNDS as u64) as usize
 }
 
-/// What the path carries, as far as known.
+/// The model: what the path can carry, as far as known.
 #[derive(Clone, Debug)]
 pub(super) struct Model {
     pub(super) max_bw: MaxBandwidth,
@@ -147,7 +147,7 @@ impl Model {
 }
 
 impl Bbr {
-    /// `UpdateMaxBw`, and what counts rounds.
+    /// `UpdateMaxBw`, and the counting of rounds.
     pub(super) fn update_max_bw(&mut self, sample: &Sample) {
         self.rounds.update(sample, self.delivered);
         if self.rounds.start {

@@ -1,4 +1,4 @@
-//! ProbeBW (§5.3.3): the cycle of DOWN, CRUISE, REFILL and UP.
+//! BBR's state ProbeBW (draft-ietf-ccwg-bbr §5.3.3): the cycle of DOWN, CRUISE, REFILL and UP.
 
 use core::time::Duration;
 
@@ -9,12 +9,12 @@ use crate::time::Timestamp;
 const HEADROOM: f64 = 0.15;
 /// The least time until the next probe for bandwidth; up to a second more is random.
 const PROBE_WAIT: Duration = Duration::from_secs(2);
-/// §5.3.3.8.3: no longer than a Reno flow of this many rounds of growth needs.
+/// §5.3.3.8.3: the time between probes is at most this many rounds, in which a Reno flow grows.
 const RENO_ROUNDS: f64 = 63.0;
 /// The most doublings of the slope of `inflight_longterm`.
 const SLOPE_ROUNDS: u32 = 30;
 
-/// `BBR.ack_phase`: what the acknowledgements tell of the probe for bandwidth.
+/// `BBR.ack_phase`: the relation of the acknowledgements to the probe for bandwidth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum AckPhase {
     #[default]

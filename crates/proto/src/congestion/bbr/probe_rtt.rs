@@ -1,4 +1,4 @@
-//! The round-trip time without a queue, and ProbeRTT, which drains the queue to measure it (§5.3.4).
+//! BBR's minimum RTT, and the state ProbeRTT, which drains the queue to measure it (draft-ietf-ccwg-bbr §5.3.4).
 
 use core::time::Duration;
 
@@ -14,7 +14,7 @@ const INTERVAL: Duration = Duration::from_secs(5);
 const DURATION: Duration = Duration::from_millis(200);
 /// `BBR.ProbeRTTCwndGain`.
 pub(super) const CWND_GAIN: f64 = 0.5;
-/// Decision: ProbeRTT ends after this time in any case, where the draft waits for a round trip. Without rate samples, as when all
+/// Decision: ProbeRTT ends after this time in any case, whereas the draft waits for a round trip. Without rate samples, for example if all
 /// acknowledged chunks were retransmitted, no round trip would be counted.
 const LIMIT: Duration = MIN_RTT_FILTER;
 
@@ -44,7 +44,7 @@ pub(super) struct MinRtt {
     done: Option<Timestamp>,
     round_done: bool,
     /// `C.app_limited`, as ProbeRTT sets it: the packets that are sent from the first of these bytes delivered to the second. Decision:
-    /// the second falls by what is found lost, because that is never delivered.
+    /// the second number is reduced by the bytes declared lost, because those are never delivered.
     app_limited: Option<(u64, u64)>,
 }
 
@@ -54,7 +54,7 @@ impl MinRtt {
         self.min.map(|min| min.rtt)
     }
 
-    /// Whether ProbeRTT limited a packet that was sent when so much was delivered.
+    /// Whether ProbeRTT limited a packet that was sent when `delivered` bytes were delivered.
     pub(super) fn is_app_limited(&self, delivered: u64) -> bool {
         self.app_limited
             .is_some_and(|(from, until)| (from..=until).contains(&delivered))
@@ -67,7 +67,7 @@ impl MinRtt {
         self.app_limited = Some((from, delivered.saturating_add(inflight as u64).max(1)));
     }
 
-    /// These bytes were in flight, and were found lost.
+    /// These bytes were in flight, and were declared lost.
     pub(super) fn on_lost(&mut self, bytes: u64) {
         if let Some((_, until)) = &mut self.app_limited {
             *until = until.saturating_sub(bytes);

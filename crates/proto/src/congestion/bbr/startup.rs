@@ -1,11 +1,11 @@
-//! Startup and Drain (§5.3.1, §5.3.2), and the estimator of a full pipe, which ProbeBW uses too.
+//! BBR's states Startup and Drain (draft-ietf-ccwg-bbr §5.3.1, §5.3.2), and the estimator of a full pipe, which ProbeBW uses too.
 
 use super::{Bbr, Sample, State};
 use crate::time::Timestamp;
 
-/// The growth of the delivery rate in a round that shows that the pipe is not full.
+/// If the delivery rate grows by this factor in a round, the pipe is not full.
 const GROWTH: f64 = 1.25;
-/// Rounds without such growth that show that it is.
+/// After this many rounds without such growth the pipe is full.
 const FULL_ROUNDS: u32 = 3;
 /// `BBRStartupFullLossCnt`.
 const STARTUP_LOSSES: u32 = 6;
@@ -60,8 +60,8 @@ impl Bbr {
         }
     }
 
-    /// `CheckStartupHighLoss`. Decision: instead of discontiguous ranges of lost sequence numbers, which the sender does not tell,
-    /// acknowledgements that found losses are counted, as Linux does.
+    /// `CheckStartupHighLoss`. Decision: the draft counts discontiguous ranges of lost sequence numbers, which the sender does not report.
+    /// As in Linux, acknowledgements that found losses are counted instead.
     fn check_startup_high_loss(&mut self, sample: &Sample) {
         let lost = self.is_loss_too_high(sample.lost, sample.tx_in_flight, self.packet)
             || self.is_marking_too_high(sample);

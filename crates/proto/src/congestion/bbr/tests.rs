@@ -1,4 +1,4 @@
-//! BBR in the closed loop of `bottleneck.rs`.
+//! Tests of BBR in the simulation of `bottleneck.rs`.
 
 use super::events::config;
 use super::*;
@@ -33,7 +33,7 @@ fn median(link: Link, tolerate: bool) -> [f64; 3] {
     })
 }
 
-/// Runs to this time, and returns Mbit/s since it was called.
+/// Runs to this time; returns Mbit/s during the run.
 fn run(bed: &mut Bottleneck<Bbr>, from: Timestamp, until: Timestamp) -> f64 {
     let before = bed.flows[0].delivered_packets();
     bed.run_until(until);
@@ -147,7 +147,7 @@ fn two_flows_share_a_bottleneck() {
     }
 }
 
-/// Failures elsewhere: ProbeRTT that never ends, also if the flow cannot fill the pipe.
+/// Failures known from other implementations: ProbeRTT that never ends, also if the flow cannot fill the pipe.
 #[test]
 fn probe_rtt_is_entered_and_left() {
     for source in [
@@ -224,8 +224,8 @@ fn an_idle_path_forgets_its_rtt_without_probing() {
     assert!(min >= Duration::from_millis(80), "{min:?}");
 }
 
-/// Failure elsewhere: acknowledgements that arrive late and in bursts inflate the bandwidth without bound. A sample may begin within
-/// one burst and end within another, but no sample exceeds the rate of sending, and the window bounds the queue.
+/// A failure known from other implementations: acknowledgements that arrive late and in bursts inflate the bandwidth without bound. A
+/// sample may begin within one burst and end within another, but no sample exceeds the rate of sending, and the window bounds the queue.
 #[test]
 fn bursts_of_acknowledgements_inflate_the_bandwidth_little() {
     let mut link = Link::new(10, 40, 100);

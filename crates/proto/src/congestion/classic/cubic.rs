@@ -3,10 +3,10 @@
 //!
 //! RFC 9438 counts in segments; a segment is a full DATA chunk here (PMDCS), and windows are bytes. Where the texts leave a choice:
 //!
-//! * **Use of the window.** The window grows if [`Report::application_limited`] is false. Whether `prior_flight` filled the window is
-//!   not asked: a paced sender need not fill its window, and still uses it (RFC 9002 §7.8). RFC 9438 §4.6 demands more of a sender
-//!   that reduces its window and not its flight size, because the peer's window may limit it too. So a window of more than
-//!   twice what was in flight in the last two round trips does not grow either.
+//! * **Use of the window.** The window grows if [`Report::application_limited`] is false, even if `prior_flight` did not fill the window: a
+//!   paced sender need not fill its window, and still uses it (RFC 9002 §7.8). RFC 9438 §4.6 demands more of a sender that reduces its
+//!   window and not its flight size, because the peer's window may limit it too. So a window of more than twice the bytes in flight of
+//!   the last two round trips does not grow either.
 //! * **Elapsed time.** A congestion avoidance stage begins with the first report that lets the window grow: recovery, in which the
 //!   window stays, does not count. Neither do times without DATA in flight and times in which the window was not used
 //!   (RFC 9438 §4.2 and §5.8).
@@ -15,9 +15,9 @@
 //! * **ECN.** In congestion avoidance the window is reduced to 0.85 (RFC 8511 §3.1), in slow start to 0.7, down to one packet (RFC 9438
 //!   §4.6). Fast convergence takes the same factor; the Reno-friendly region always takes 0.7.
 //! * **T3-rtx** that expires again, with no bytes acknowledged since, does not lower ssthresh again (RFC 5681 §3.1).
-//! * **A pause** halves the window for each RTO, not below the initial window, and keeps three quarters of it as ssthresh
-//!   (RFC 2861): less harsh than RFC 5681 §4.1, which falls to the initial window at once, because packets are paced. In the first
-//!   slow start HyStart++ goes on (RFC 9406 §4.3).
+//! * **A pause** halves the window for each RTO, not below the initial window, and keeps three quarters of it as ssthresh (RFC 2861). That
+//!   is less than the reduction of RFC 5681 §4.1, which falls to the initial window at once; it is enough because packets are paced. In
+//!   the first slow start HyStart++ continues (RFC 9406 §4.3).
 //! * **Coupling** is ignored: each path is a flow of its own.
 
 use core::time::Duration;
@@ -27,27 +27,28 @@ use super::hystart::HyStart;
 use crate::controller::{Controller, Metrics, NewPath, Pace, Reduction, Report, SentPacket};
 use crate::time::Timestamp;
 
-/// What a loss leaves of the window (β_cubic, RFC 9438 §4.6).
+/// The factor by which a loss reduces the window (β_cubic, RFC 9438 §4.6).
 pub(super) const BETA: f64 = 0.7;
-/// What a CE mark leaves of the window (RFC 8511 §3.1).
+/// The factor by which a CE mark reduces the window (RFC 8511 §3.1).
 const BETA_ECN: f64 = 0.85;
 /// Packets per second³ (RFC 9438 §5).
 const C: f64 = 0.4;
 /// Packets that the Reno-friendly window grows by in a round trip (α_cubic, RFC 9438 §4.3).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
-/// Packets that a report adds in slow start while nothing is paced (RFC 9406 §4.3).
+/// The most packets that a report adds in slow start while nothing is paced (RFC 9406 §4.3).
 const L: f64 = 8.0;
-/// Bytes. No window is larger, so that no product of windows and times is anything but a number.
+/// The largest window in bytes, so that products of windows and times stay finite.
 pub(super) const MAX_WINDOW: f64 = (1_u64 << 40) as f64;
-/// A packet has no more bytes.
+/// The largest packet in bytes.
 const MAX_PACKET: usize = 65_535;
-/// Of the window per smoothed RTT, in slow start: the window doubles in a round trip.
+/// The pacing rate in slow start, in windows per smoothed RTT: the window doubles in a round trip.
 const PACE_SLOW_START: f64 = 2.0;
-/// The same in congestion avoidance: variations of the RTT leave no part of the window unused (RFC 9002 §7.7).
+/// The pacing rate in congestion avoidance, in windows per smoothed RTT: variations of the RTT leave no part of the window unused (RFC
+/// 9002 §7.7).
 const PACE_AVOIDANCE: f64 = 1.25;
 /// Bytes per second, 1.2 Mbit/s: below this rate two packets at once are a noticeable burst.
 const SLOW: f64 = 150_000.0;
-/// Bytes that leave at once at most.
+/// The most bytes that leave at once.
 const MOST_AT_ONCE: f64 = 65_536.0;
 
 /// CUBIC on one path.
@@ -64,7 +65,7 @@ pub(crate) struct Cubic {
     rounds: Rounds,
     /// The most bytes in flight in this round trip and in the last one.
     flights: [usize; 2],
-    /// The last report, or the end of a pause after it. The window is taken as used from here to the next report.
+    /// The time of the last report, or of the end of a pause after it. From then to the next report the window counts as used.
     since: Timestamp,
     /// T3-rtx expired, and no bytes were acknowledged since.
     timed_out: bool,
@@ -152,7 +153,7 @@ impl Cubic {
         state.ssthresh.is_none_or(|ssthresh| state.cwnd < ssthresh)
     }
 
-    /// Whether the sender uses its window: see the head of this file.
+    /// Whether the sender uses its window: see *Use of the window* in the module documentation.
     #[inline]
     fn is_used(&self, report: &Report) -> bool {
         let flight = self.flights[0].max(self.flights[1]) as f64;
@@ -189,12 +190,12 @@ impl Cubic {
         let state = &mut self.state;
         let cwnd = state.cwnd;
         let epoch = state.epoch.get_or_insert_with(|| {
-            // A window beyond W_max, as after a slow start, begins its curve where it is.
+            // If the window is beyond W_max, as after a slow start, its curve begins at the window.
             let w_max = state.w_max.map_or(cwnd, |w_max| w_max.max(cwnd));
             state.w_max = Some(w_max);
             Epoch::new(cwnd, w_max, packet)
         });
-        // Acknowledgements of a larger window before must not carry this one beyond its target.
+        // Acknowledgements of an earlier, larger window must not raise this window beyond its target.
         let share = (acked as f64 / cwnd).min(1.0);
         let alpha = if epoch.w_est >= state.cwnd_prior {
             1.0
@@ -209,7 +210,7 @@ impl Cubic {
             let target = epoch.w_cubic(age + round_trip).clamp(cwnd, 1.5 * cwnd);
             cwnd + (target - cwnd) * share
         };
-        // A path MTU that changed within the stage must not let the window jump.
+        // A change of the path MTU within the stage must not make the window jump.
         state.cwnd = grown.min(cwnd + acked as f64).min(MAX_WINDOW);
     }
 
@@ -291,7 +292,7 @@ impl Controller for Cubic {
         }
     }
 
-    /// RFC 9438 §4.9.2: if the window has grown beyond what it was, all stays as it is.
+    /// RFC 9438 §4.9.2: if the window has grown beyond its former size, nothing changes.
     fn on_spurious(&mut self, now: Timestamp) {
         let Some(undo) = self.undo.take() else {
             return;
@@ -332,8 +333,8 @@ impl Controller for Cubic {
     #[inline]
     fn pace(&self) -> Option<Pace> {
         let smoothed = self.smoothed_rtt?;
-        // The acknowledgement of a chunk that an outage delayed raises the smoothed RTT for many round trips, which would last as long if
-        // packets were paced by it.
+        // The acknowledgement of a chunk that an outage delayed raises the smoothed RTT for many round trips. Pacing by that RTT would make
+        // each of these round trips equally long.
         let most = self
             .latest_rtt
             .map_or(smoothed, |latest| latest.saturating_mul(2));
@@ -374,9 +375,9 @@ fn packet(max_data: usize) -> f64 {
     max_data.clamp(1, MAX_PACKET) as f64
 }
 
-/// The cube root, zero for what is not positive. By Newton's method: `f64::cbrt` may differ between platforms, and then a simulation would.
+/// The cube root; zero for numbers that are not positive. By Newton's method, because `f64::cbrt` may differ between platforms.
 pub(super) fn cube_root(x: f64) -> f64 {
-    // NaN too; and below, squares of the root are zero.
+    // NaN too. Below 1e-100 the squares of the root would be zero.
     if x.is_nan() || x < 1e-100 {
         return 0.0;
     }

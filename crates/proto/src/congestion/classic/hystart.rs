@@ -3,9 +3,9 @@
 //! Slow start turns into conservative slow start (CSS), which grows by a quarter. After five round trips in CSS, slow start ends. If
 //! the RTT falls below the RTT that began CSS, slow start resumes.
 //!
-//! Deviation: a sender that does not use its window neither enters CSS, nor do round trips in CSS count that begin meanwhile.
-//! RFC 9406 §4.3 leaves such a sender to oscillate between both phases; with many samples a round trip it could end slow start with
-//! a small window.
+//! Deviation: if a sender does not use its window, it does not enter CSS, and round trips in CSS that begin meanwhile do not count.
+//! RFC 9406 §4.3 lets such a sender oscillate between both phases; with many samples in a round trip that could end slow start with a
+//! small window.
 
 use core::time::Duration;
 
@@ -31,14 +31,14 @@ pub(super) struct HyStart {
 /// Conservative slow start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Conservative {
-    /// The least RTT of the round trip in which it began.
+    /// The minimum RTT of the round trip in which CSS began.
     baseline: Duration,
-    /// Round trips that ended in it, the one in which it began included.
+    /// Round trips that ended in CSS, including the one in which it began.
     rounds: u32,
 }
 
 impl HyStart {
-    /// A round trip begins; `used` if the sender uses its window. Answers whether slow start is over.
+    /// A round trip begins; `used` if the sender uses its window. Returns whether slow start ends.
     pub(super) fn on_round(&mut self, used: bool) -> bool {
         self.last_round = self.this_round.take();
         self.samples = 0;
@@ -49,7 +49,7 @@ impl HyStart {
         css.rounds >= CSS_ROUNDS
     }
 
-    /// What bytes acknowledged are divided by before they open the window.
+    /// The divisor of the bytes acknowledged, by which the window then grows.
     #[inline]
     pub(super) fn divisor(&self) -> f64 {
         match self.css {
@@ -79,7 +79,7 @@ impl HyStart {
     }
 }
 
-/// The rise of the RTT that ends standard slow start.
+/// How much the RTT must rise to end standard slow start.
 fn threshold(last_round: Duration) -> Duration {
     (last_round / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESH, MAX_RTT_THRESH)
 }

@@ -1,4 +1,4 @@
-//! Congestion control by losses and marks: CUBIC (RFC 9438), with HyStart++ (RFC 9406) in the first slow start.
+//! Congestion control by losses and CE marks: CUBIC (RFC 9438), with HyStart++ (RFC 9406) in the first slow start.
 
 mod cubic;
 mod hystart;
@@ -21,7 +21,7 @@ struct Rounds {
     /// Bytes delivered in all when the round trip began.
     delivered: u64,
     began: Option<Timestamp>,
-    /// Whether there was a rate sample: then a report without one does not end a round trip.
+    /// Whether there was a rate sample: if so, a report without one does not end a round trip.
     sampled: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Properties of CUBIC's window under any calls, absurd ones included.
+//! Property test of CUBIC's window for any calls, nonsensical ones included.
 
 use core::time::Duration;
 
@@ -54,7 +54,7 @@ pub(crate) fn run(mut commands: Commands<'_>) {
     }
 }
 
-/// Mostly usual sizes of DATA chunks.
+/// Sizes of DATA chunks, mostly usual ones.
 fn packet_size(commands: &mut Commands<'_>) -> usize {
     match commands.next(8) {
         Some(0) => 1 + usize::from(commands.u16()).min(65_534),
@@ -129,7 +129,7 @@ impl Model<'_> {
         }
     }
 
-    /// Without a reduction the window never falls, and it stays if it is not to grow.
+    /// Without a reduction the window never falls, and it does not change if it must not grow.
     fn growth(&mut self) {
         let report = self.report();
         let before = self.control.state.cwnd;
@@ -140,11 +140,11 @@ impl Model<'_> {
         if report.recovering || report.application_limited || report.acked == 0 {
             assert_eq!(grown, 0.0, "{report:?}");
         }
-        // Never faster than slow start; the difference of two large windows is not exact.
+        // Growth is never faster than slow start; the difference of two large windows is not exact.
         assert!(grown <= report.acked as f64 + 0.001, "{report:?}");
     }
 
-    /// One reduction, whatever else the report says.
+    /// One reduction, whatever else the report contains.
     fn reduction(&mut self, reduction: Reduction) {
         let report = Report {
             reduction: Some(reduction),
@@ -174,7 +174,7 @@ impl Model<'_> {
         self.timed_out = reduction == Reduction::Timeout;
     }
 
-    /// All of the state before the reduction is back, or nothing changes.
+    /// Either all of the state before the reduction is restored, or nothing changes.
     fn spurious(&mut self) {
         self.pass();
         let state = self.control.state;

@@ -1,4 +1,4 @@
-//! The rules of CUBIC against figures that follow from the RFCs by hand. Packets have 1,000 bytes.
+//! Tests of CUBIC against numbers computed by hand from the RFCs. Packets have 1,000 bytes.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -23,7 +23,7 @@ fn at(seconds: f64) -> Timestamp {
     Timestamp((seconds * 1e9).round() as u64)
 }
 
-/// So many bytes acknowledged of a window that is used.
+/// `acked` bytes acknowledged of a window that is used.
 fn acked(seconds: f64, acked: usize) -> Report {
     Report {
         prior_flight: usize::MAX / 2,
@@ -41,7 +41,7 @@ fn reduced(seconds: f64, reduction: Reduction) -> Report {
     }
 }
 
-/// A window of so many packets that lost one.
+/// A window of `packets` packets of which one was lost.
 fn after_loss(packets: usize) -> Cubic {
     let mut cubic = new(packets);
     cubic.on_report(&reduced(0.0, Reduction::Loss));
@@ -199,7 +199,7 @@ fn slow_start_counts_bytes() {
     assert_eq!(cubic.window(), 36_000);
 }
 
-/// RFC 9002 §7.8: what the pacer holds back is used; what the peer's window keeps empty is not.
+/// RFC 9002 §7.8: a window that the pacer does not fill counts as used; one that the peer's window does not fill does not.
 #[test]
 fn a_window_is_used_if_half_of_it_was_in_flight() {
     let mut cubic = new(20);
@@ -338,7 +338,7 @@ fn pacing() {
     assert_eq!(pace(&cubic), (1_250_000_000, 65_536));
 }
 
-/// A smoothed RTT that an outage raised does not slow a path down that is fast again.
+/// After an outage has raised the smoothed RTT, pacing does not slow down a path that is fast again.
 #[test]
 fn pacing_does_not_last_as_long_as_an_outage() {
     let mut cubic = new(10);
@@ -353,7 +353,7 @@ fn pacing_does_not_last_as_long_as_an_outage() {
     assert_eq!(cubic.pace().expect("an RTT is known").rate.round(), 100_000.0);
 }
 
-/// A window's worth of acknowledgements, a packet each, with this RTT; the flow of time and the bytes delivered go on.
+/// Acknowledges a window of packets, one each, with this RTT; time and bytes delivered advance.
 fn slow_start_round(cubic: &mut Cubic, now: &mut f64, delivered: &mut u64, rtt: f64) {
     let begin = *delivered;
     let packets = cubic.window() / PACKET;
@@ -388,7 +388,7 @@ fn hystart_ends_the_first_slow_start() {
     assert_eq!(cubic.window(), 32_000);
     round(&mut cubic, 0.1);
     assert_eq!(cubic.window(), 64_000);
-    // 12.5 ms more: the first eight packets open the window whole, the others by a quarter.
+    // 12.5 ms more: the first eight packets grow the window by their full size, the other packets by a quarter.
     round(&mut cubic, 0.113);
     assert_eq!(cubic.window(), 64_000 + 8000 + 56_000 / 4);
     let mut window = 86_000;
@@ -404,9 +404,9 @@ fn hystart_ends_the_first_slow_start() {
     assert_eq!((epoch.k, cubic.state.w_max), (0.0, Some(window as f64)));
 }
 
-/// A window of 200 packets lost one. It is back at 200 packets after K = ∛(60 / 0.4) = 5.313 s, within a round trip, on a
-/// link that holds the whole window and on one with a queue. The curve is flat there: 199 and 201 packets are measured, 1.357 s
-/// before and after.
+/// A window of 200 packets lost one. It is back at 200 packets after K = ∛(60 / 0.4) = 5.313 s, within a round trip, on a link that holds
+/// the whole window and on a link with a queue. The curve is flat there, so the test measures 199 and 201 packets, 1.357 s before and
+/// after.
 #[test]
 fn in_a_closed_loop_the_window_is_back_after_k() {
     for bytes_per_second in [1e9, 1.6e6] {

@@ -1,44 +1,45 @@
-//! Missing reports in the order of sending on one path (draft-tuexen-tsvwg-sctp-multipath §3.1, §3.2).
+//! Fast retransmit by missing reports, for each path by itself, in the order of transmission (RFC 9260 §7.2.4;
+//! draft-tuexen-tsvwg-sctp-multipath §3.1, §3.2).
 //!
-//! Packets of one path arrive in order, so a sending that is missing when a later one arrived was lost, whatever the other paths
-//! do. A report counts against everything in flight on the path that was sent before the highest sending which the acknowledgement
-//! newly acknowledges. A sending was reported missing n times if the n-th highest report is above it: reports need no counter
-//! for each sending, because a retransmission is a sending of its own, above them all.
+//! Packets of one path usually arrive in order. A transmission is missing if a later transmission on the same path has arrived; what
+//! arrives on other paths does not matter. A missing report counts for every transmission in flight on the path that left before the
+//! highest transmission which the acknowledgement newly acknowledges. So a transmission has n missing reports if the n-th highest
+//! report is above its number. No counter for each transmission is needed, because a retransmission is a new transmission with a higher
+//! number.
 //!
-//! Where acknowledgements name sendings (ECA-SCTP), a report is not an acknowledgement but a later *packet* that arrived: one
-//! that was overtaken, with several chunks in it, looks like one.
+//! If acknowledgements name transmissions (ECA-SCTP), a report is a later *packet* that arrived, and not an acknowledgement: an
+//! overtaken acknowledgement that names several chunks may report one packet only.
 
 use crate::path::{Flight, FlightProgress, SendNo};
 use crate::seq::ExtendedTsn;
 
-/// Reports that ever make a loss.
+/// The most missing reports that may be needed to declare a loss.
 const MOST_REPORTS: usize = u8::MAX as usize + Tolerance::MOST as usize;
 
-/// What was reported missing on one path.
+/// The missing reports of one path.
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
-    /// The highest reports so far, as many as make a loss; rising.
+    /// The highest reports so far, as many as are needed for a loss, in ascending order.
     highest: Vec<SendNo>,
-    /// What lies below was judged already.
+    /// Transmissions below this number were judged before: they are lost, or were abandoned.
     judged: SendNo,
     tolerance: Tolerance,
 }
 
-/// The reordering tolerance of a path: how much longer than by the rules it is waited for, because losses found there were
-/// spurious.
+/// The reordering tolerance of a path. It makes loss detection wait longer, because earlier losses found on this path were spurious.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tolerance {
-    /// Steps: further reports, and quarters of a round trip.
+    /// Steps: each is one more missing report, or a quarter of a round-trip time.
     steps: u8,
-    /// Spurious retransmissions of sendings below this one have had their step: one a window.
+    /// Spurious retransmissions of transmissions below this number have raised the tolerance already: once a window.
     raised: SendNo,
-    /// Sendings acknowledged since the last step up or down.
+    /// Transmissions acknowledged since the last change of the tolerance.
     quiet: u32,
 }
 
 impl Tolerance {
     const MOST: u8 = 16;
-    /// Sendings acknowledged, none of them retransmitted spuriously, that take a step back.
+    /// Transmissions acknowledged without a spurious retransmission that lower the tolerance by a step.
     const MEMORY: u32 = 1024;
 
     fn on_acknowledged(&mut self) {
@@ -51,19 +52,19 @@ impl Tolerance {
 }
 
 impl Reports {
-    /// A sending is acknowledged.
+    /// A transmission is acknowledged.
     pub(crate) fn on_acknowledged(&mut self) {
         self.tolerance.on_acknowledged();
     }
 
-    /// A sending is known to have arrived in the packet that begins with `packet`.
+    /// A transmission is known to have arrived in the packet that begins with `packet`.
     pub(crate) fn on_packet(&mut self, packet: SendNo) {
         if self.highest.binary_search(&packet).is_err() {
             self.count(packet);
         }
     }
 
-    /// The sending `no` was taken for lost, and had arrived: the tolerance grows, by a step a window.
+    /// The transmission `no` was declared lost, and had arrived: the tolerance rises by a step, once a window.
     pub(crate) fn on_spurious(&mut self, no: SendNo, flight: &Flight) {
         let tolerance = &mut self.tolerance;
         if no >= tolerance.raised {
@@ -73,7 +74,7 @@ impl Reports {
         tolerance.quiet = 0;
     }
 
-    /// Steps by which this path is waited for longer than by the rules: each a report, or a quarter of a round trip.
+    /// Steps of reordering tolerance: each is one more missing report, or a quarter of a round-trip time.
     pub(crate) fn tolerance(&self) -> u8 {
         self.tolerance.steps
     }
@@ -81,14 +82,14 @@ impl Reports {
     fn count(&mut self, report: SendNo) {
         let at = self.highest.partition_point(|known| *known <= report);
         self.highest.insert(at, report);
-        // Until it is known how many make a loss, no more than ever do.
+        // The number needed is not known here: keep as many as may ever be needed.
         let spare = self.highest.len().saturating_sub(MOST_REPORTS);
         self.highest.drain(..spare);
     }
 
-    /// Counts the acknowledgement, which makes a loss of what is missing with the others of `needed` reports. If all that it
-    /// newly acknowledges went by this path, what was sent before that is missing in each of the `packets` that it answers
-    /// (§3.3 of the draft). `None` where sendings are named, and counted already.
+    /// Counts the missing report of an acknowledgement. If everything that it newly acknowledges left on this path, transmissions before
+    /// the lowest of that count as reported by each of the `packets` that it answers (multipath draft §3.3). `packets` is `None` if
+    /// acknowledgements name transmissions, whose packets [`Reports::on_packet`] has counted.
     pub(crate) fn note(&mut self, progress: &FlightProgress, needed: u8, packets: Option<u8>) {
         let Some((lowest, highest)) = progress.acknowledged() else {
             return;
@@ -104,19 +105,19 @@ impl Reports {
         self.highest.drain(..spare);
     }
 
-    /// Reports that make a loss here.
+    /// Missing reports that declare a loss on this path.
     fn needed(&self, needed: u8) -> usize {
         usize::from(needed) + usize::from(self.tolerance.steps)
     }
 
-    /// The sendings that the acknowledgement at hand reports missing, as far as they were not judged: a loss that was judged is
-    /// not abandoned for a report any more.
+    /// The transmissions that this acknowledgement reports missing, without those already judged: a chunk that was declared lost is not
+    /// abandoned because of a later report.
     pub(crate) fn reported(&self, progress: &FlightProgress) -> core::ops::Range<SendNo> {
         let highest = progress.acknowledged().map_or(0, |(_, highest)| highest);
         self.judged..highest.max(self.judged)
     }
 
-    /// The sendings that have been reported missing `needed` times, once.
+    /// The transmissions that now have `needed` missing reports. Each is returned once.
     pub(crate) fn take_lost(&mut self, needed: u8) -> core::ops::Range<SendNo> {
         let enough = self.highest.len().checked_sub(self.needed(needed));
         let below = enough.map_or(0, |at| self.highest[at]);
@@ -125,12 +126,12 @@ impl Reports {
         from..self.judged
     }
 
-    /// Sendings before this one were overtaken: a later packet arrived.
+    /// Transmissions below this number were overtaken: a later packet arrived.
     pub(crate) fn overtaken_below(&self) -> SendNo {
         self.highest.last().copied().unwrap_or_default()
     }
 
-    /// The chunk of the earliest sending in flight, if it was overtaken.
+    /// The chunk of the earliest transmission in flight, if it was overtaken.
     pub(crate) fn overtaken(&self, flight: &Flight) -> Option<ExtendedTsn> {
         let mut open = flight
             .range(flight.earliest())
@@ -146,7 +147,7 @@ mod tests {
     use crate::path::Fate;
     use crate::time::Timestamp;
 
-    /// A flight of chunks 0 to `count`, sent once.
+    /// A flight of chunks 0 to `count`, each sent once.
     fn flight(count: u64) -> Flight {
         let mut flight = Flight::default();
         for tsn in 0..count {
@@ -155,7 +156,7 @@ mod tests {
         flight
     }
 
-    /// An acknowledgement of these sendings; answers what is lost by three reports.
+    /// An acknowledgement of these transmissions; returns those that three missing reports declare lost.
     fn ack(reports: &mut Reports, flight: &mut Flight, sendings: &[SendNo], packets: u8) -> Vec<SendNo> {
         flight.begin();
         sendings.iter().for_each(|no| flight.acknowledge(*no, 1, 1));

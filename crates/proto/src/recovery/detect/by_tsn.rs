@@ -1,25 +1,25 @@
-//! Missing reports in the order of TSNs, whichever path a chunk took (RFC 9260 §7.2.4), counted by intervals: a SACK costs its
-//! gap ack blocks, never the window.
+//! Fast retransmit by missing reports (RFC 9260 §7.2.4), in the order of TSNs, whatever path a chunk took. Reports are counted by
+//! intervals, so the cost of a SACK is its number of gap ack blocks and not the window.
 
 use crate::seq::{Run, Runs};
 
-/// The reports of missing chunks. Each names all chunks below an index that are missing, so that a chunk has been reported n times
-/// if the n-th highest of these indexes is above it: chunks and holes between them need no counters.
+/// Counts missing reports. A report covers every missing chunk below an extended TSN, the highest newly acknowledged one (HTNA). So a
+/// chunk has n missing reports if the n-th highest of these extended TSNs is above its own, and needs no counter.
 ///
-/// A chunk that left after a report lies above its index, because a report's index is that of a chunk that arrived.
+/// A chunk that left after a report is above its extended TSN, because a report ends at a chunk that had arrived.
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
-    /// The highest indexes of reports, as many as make a loss; rising.
+    /// The highest extended TSNs of reports, as many as are needed for a loss, in ascending order.
     highest: Vec<u64>,
-    /// What lies below was reported often enough once: no second time (§7.2.4 step 5).
+    /// Chunks below were declared lost once: no second time (§7.2.4 step 5).
     judged: u64,
-    /// What the acknowledgement at hand reports missing lies below this index.
+    /// The report of this acknowledgement covers missing chunks below this extended TSN.
     below: u64,
 }
 
 impl Reports {
-    /// Notes what an acknowledgement reports missing, by the HTNA rule; answers whether that may be anything. `all` says
-    /// that an acknowledgement which newly acknowledges nothing is a report too: in fast recovery, if the cumulative TSN moved.
+    /// Notes which chunks an acknowledgement reports missing, by the HTNA rule of §7.2.4; returns false if it can report none. If `all`, an
+    /// acknowledgement that newly acknowledges nothing is a report too: in fast recovery, if the cumulative TSN moved.
     pub(crate) fn note(&mut self, highest_newly_acked: Option<u64>, all: bool, acked: &Runs) -> bool {
         let highest = acked.last().map(|run| run.last);
         let below = if all { highest } else { highest_newly_acked };
@@ -27,18 +27,18 @@ impl Reports {
         below.is_some() && highest.is_some()
     }
 
-    /// What the acknowledgement at hand reports missing and may still be declared lost.
+    /// The chunks that this acknowledgement reports missing and that may still be declared lost.
     pub(crate) fn reported(&self, base: u64, acked: &Runs) -> impl Iterator<Item = Run> {
         self.open(self.below, base, acked)
     }
 
-    /// Hands over what has been reported missing `needed` times with the acknowledgement at hand, once.
+    /// Passes to `lost` the chunks that have `needed` missing reports with this acknowledgement. Each is passed once.
     pub(crate) fn take_lost(&mut self, needed: u8, base: u64, acked: &Runs, lost: impl FnMut(Run)) {
         self.count(self.below, needed, base, acked, lost);
     }
 
-    /// Counts a report of what lies below `below` and is not `acked`, and hands those runs to `lost` that have `needed` reports
-    /// by it. `base` is the first index that is not cumulatively acknowledged.
+    /// Counts a report of the chunks below `below` that are not `acked`, and passes to `lost` the runs that have `needed` reports with
+    /// it. `base` is the first extended TSN that is not cumulatively acknowledged.
     fn count(&mut self, below: u64, needed: u8, base: u64, acked: &Runs, mut lost: impl FnMut(Run)) {
         let at = self.highest.partition_point(|known| *known <= below);
         self.highest.insert(at, below);
@@ -53,7 +53,7 @@ impl Reports {
         self.judged = self.judged.max(enough);
     }
 
-    /// What lies below `below`, is not `acked` and may still be declared lost by reports.
+    /// The chunks below `below` that are not `acked` and may still be declared lost by missing reports.
     fn open(&self, below: u64, base: u64, acked: &Runs) -> impl Iterator<Item = Run> {
         let within = Run {
             first: self.judged.max(base),
@@ -62,7 +62,7 @@ impl Reports {
         acked.missing(within)
     }
 
-    /// Forgets all reports, as after T3-rtx: what is sent again is judged anew.
+    /// Forgets all reports, after T3-rtx: a retransmission may be declared lost by new reports.
     pub(crate) fn clear(&mut self) {
         self.highest.clear();
         self.judged = 0;

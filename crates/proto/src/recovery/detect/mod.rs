@@ -1,4 +1,5 @@
-//! Loss detection: the seam. A detector is told what each acknowledgement did, and answers which chunks in flight are lost.
+//! Loss detection: the interface of the detectors. Fast retransmit by missing reports (RFC 9260 §7.2.4): `by_tsn`, and `by_sending` for
+//! several paths; RACK (RFC 8985 §6): `rack`. A detector is given each acknowledgement and returns the chunks in flight that are lost.
 
 mod by_sending;
 mod by_tsn;
@@ -9,76 +10,77 @@ use crate::path::{Path, PathId, Paths, SendNo, Sending};
 use crate::seq::{ExtendedTsn, Run, Runs};
 use crate::time::Timestamp;
 
-/// How losses are found; one variant each.
+/// The detectors.
 #[derive(Debug)]
 pub(crate) enum Detector {
-    /// Missing reports (RFC 9260 §7.2.4), all paths taken for one destination.
+    /// Missing reports (RFC 9260 §7.2.4), over all paths.
     MissingReports(by_tsn::Reports),
-    /// Missing reports for each path by itself, and time once a chunk was overtaken (concurrent multipath transfer, ECA-SCTP).
+    /// Missing reports for each path by itself, and the time rule (concurrent multipath transfer, ECA-SCTP).
     MissingReportsByPath(Vec<by_sending::Reports>),
-    /// Time since a chunk was overtaken, for each path by itself (RFC 8985).
+    /// RACK (RFC 8985), for each path by itself.
     Rack(Vec<rack::Rack>),
 }
 
-/// How an acknowledgement tells which sending of a chunk arrived.
+/// How an acknowledgement shows which transmission of a chunk arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Evidence {
-    /// It names the sending (ECA-SCTP).
+    /// The acknowledgement names the transmission (ECA-SCTP).
     Named,
-    /// It does not, and the last sending of the chunk is taken.
+    /// The acknowledgement names only the TSN: the last transmission is assumed.
     LastSending,
-    /// As before, and an earlier one may as well have arrived late: the last one tells nothing of its path.
+    /// The same, but an earlier transmission may just as well have arrived late: the acknowledgement says nothing about the last one's
+    /// path.
     Uncertain,
-    /// As [`Evidence::LastSending`], of the packet that was sent because an uncertain one had told nothing.
+    /// As [`Evidence::LastSending`], for the packet that was sent because an uncertain acknowledgement had shown nothing.
     Asked,
 }
 
-/// What the acknowledgement of a sending tells.
+/// Which transmission arrived, when the chunk of a transmission is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrival {
-    /// It arrived, as far as is known.
+    /// This transmission, as far as is known.
     Sending,
-    /// An earlier transmission of its chunk did: the acknowledgement came sooner than a round trip after it.
+    /// An earlier transmission of the chunk: the acknowledgement came less than a round-trip time after this transmission.
     Earlier,
 }
 
-/// An acknowledgement, as far as a detector looks at it.
+/// The facts of an acknowledgement that a detector uses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Report<'a> {
     pub(crate) highest_newly_acked: Option<ExtendedTsn>,
     pub(crate) cumulative_moved: bool,
     /// The chunks acknowledged by gap ack blocks.
     pub(crate) acked: &'a Runs,
-    /// Packets that it answers.
+    /// Number of packets that the acknowledgement answers.
     pub(crate) packets: u8,
-    /// Whether it came while losses were being repaired.
+    /// Whether the acknowledgement came during fast recovery.
     pub(crate) recovering: bool,
-    /// The highest chunk that it would list.
+    /// The highest chunk that the acknowledgement would list if it had arrived.
     pub(crate) listed_to: ExtendedTsn,
 }
 
 impl Detector {
-    /// RFC 9260's.
+    /// The detector of RFC 9260 §7.2.4.
     pub(crate) fn missing_reports() -> Self {
         Self::MissingReports(by_tsn::Reports::default())
     }
 
-    /// Each path by itself.
+    /// The detector of RFC 9260 §7.2.4, for each path by itself.
     pub(crate) fn missing_reports_by_path() -> Self {
         Self::MissingReportsByPath(Vec::new())
     }
 
-    /// RFC 8985's.
+    /// The detector of RFC 8985.
     pub(crate) fn rack() -> Self {
         Self::Rack(Vec::new())
     }
 
-    /// Whether paths are told apart.
+    /// Whether losses are detected for each path by itself.
     pub(crate) fn is_per_path(&self) -> bool {
         !matches!(self, Self::MissingReports(_))
     }
 
-    /// Whether time makes losses, and probes look for them.
+    /// Whether RACK-TLP detects losses.
     pub(crate) fn is_rack(&self) -> bool {
         matches!(self, Self::Rack(_))
     }
@@ -90,7 +92,7 @@ impl Detector {
         }
     }
 
-    /// An acknowledgement begins, or the time has come to look for losses.
+    /// Called before an acknowledgement, or a timer of loss detection, is handled.
     #[inline]
     pub(crate) fn begin(&mut self, now: Timestamp, paths: &Paths, episodes: &Episodes) {
         if let Self::Rack(all) = self {
@@ -100,7 +102,7 @@ impl Detector {
         }
     }
 
-    /// The sending `no` of `path` is acknowledged, where paths are told apart.
+    /// The transmission `no` of `path` is acknowledged. Only if losses are detected for each path by itself.
     pub(crate) fn on_acknowledged(
         &mut self,
         path: PathId,
@@ -126,7 +128,7 @@ impl Detector {
         Arrival::Sending
     }
 
-    /// RACK of a path.
+    /// The RACK state of a path.
     pub(crate) fn rack_of(&mut self, path: PathId) -> Option<&mut rack::Rack> {
         match self {
             Self::Rack(all) => Some(at(all, path)),
@@ -134,15 +136,14 @@ impl Detector {
         }
     }
 
-    /// When the earliest chunk in flight on `path` is lost, if later packets have overtaken it and time makes losses.
+    /// When the earliest overtaken chunk in flight on `path` is lost, with RACK.
     pub(crate) fn due(&self, path: PathId, paths: &Paths) -> Option<Timestamp> {
         let Self::Rack(all) = self else { return None };
         let path = paths.path(path);
         all.get(path.id.index())?.due(&path.flight, path.rtt.smoothed())
     }
 
-    /// Counts an acknowledgement as a report of what is missing, of which a loss needs `needed`; answers whether anything can be
-    /// missing.
+    /// Counts an acknowledgement as a missing report, of which a loss needs `needed`; returns false if no chunk can be missing.
     pub(crate) fn note(&mut self, report: &Report<'_>, needed: u8, paths: &Paths) -> bool {
         match self {
             Self::MissingReports(reports) => {
@@ -152,7 +153,7 @@ impl Detector {
             Self::MissingReportsByPath(all) => {
                 let newly = |flight: &crate::path::Flight| flight.progress().acknowledged().is_some();
                 let answered = paths.iter().filter(|path| newly(&path.flight)).count();
-                // Whose packets they were is known only if they went by one path.
+                // Only if all of them took one path it is known which packets they were.
                 let packets = if answered == 1 { report.packets } else { 1 };
                 for (reports, path) in all.iter_mut().zip(paths.iter()) {
                     let packets = (!path.flight.is_named()).then_some(packets);
@@ -167,7 +168,7 @@ impl Detector {
         }
     }
 
-    /// Hands over the chunks in flight that the acknowledgement at hand reports missing and that may still be declared lost.
+    /// Passes on the chunks in flight that this acknowledgement reports missing and that may still be declared lost.
     pub(crate) fn each_reported(
         &self,
         base: ExtendedTsn,
@@ -195,7 +196,8 @@ impl Detector {
         }
     }
 
-    /// Hands over the chunks in flight that have been reported missing `needed` times, once.
+    /// Passes on the chunks in flight that are lost now: those with `needed` missing reports, or those that RACK declares lost. Each is
+    /// passed once.
     pub(crate) fn take_lost(
         &mut self,
         needed: u8,
@@ -219,20 +221,20 @@ impl Detector {
         }
     }
 
-    /// The chunk of the earliest sending in flight on `path`, if a later packet of the path arrived; and how tolerant of
-    /// reordering the path is, in steps.
+    /// The chunk of the earliest transmission in flight on `path`, if a later packet of the path arrived; and the path's reordering
+    /// tolerance in steps.
     pub(crate) fn overtaken(&self, path: PathId, paths: &Paths) -> Option<(ExtendedTsn, u8)> {
         let reports = self.path(path)?;
         let tsn = reports.overtaken(&paths.path(path).flight)?;
         Some((tsn, reports.tolerance()))
     }
 
-    /// Sendings of `path` before this one were overtaken.
+    /// Transmissions of `path` below this number were overtaken.
     pub(crate) fn overtaken_below(&self, path: PathId) -> u64 {
         self.path(path).map_or(0, by_sending::Reports::overtaken_below)
     }
 
-    /// The sending `no` of `path` was taken for lost, and had arrived.
+    /// The transmission `no` of `path` was declared lost, and had arrived.
     pub(crate) fn on_spurious(&mut self, path: PathId, no: u64, paths: &Paths) {
         let flight = &paths.path(path).flight;
         match self {
@@ -242,8 +244,8 @@ impl Detector {
         }
     }
 
-    /// T3-rtx expired (§6.3.3), or nothing is outstanding any more: what is sent from now on is judged anew. Where paths are told
-    /// apart, that follows from the order of sending.
+    /// T3-rtx expired (§6.3.3), or nothing is outstanding any more: forgets all missing reports. With a detector for each path nothing
+    /// needs to be forgotten, because later transmissions have higher numbers.
     pub(crate) fn forget(&mut self) {
         if let Self::MissingReports(reports) = self {
             reports.clear();
@@ -251,7 +253,7 @@ impl Detector {
     }
 }
 
-/// The state of a path, where each has one.
+/// The state of a path, created if necessary.
 fn at<T: Default>(all: &mut Vec<T>, path: PathId) -> &mut T {
     if all.len() <= path.index() {
         all.resize_with(path.index() + 1, T::default);
@@ -259,7 +261,7 @@ fn at<T: Default>(all: &mut Vec<T>, path: PathId) -> &mut T {
     &mut all[path.index()]
 }
 
-/// The chunks that RACK finds lost on a path now.
+/// Passes on the chunks that RACK finds lost on a path now.
 fn rack_lost(paths: &mut Paths, path: PathId, rack: &rack::Rack, lost: &mut impl FnMut(&mut Paths, Run)) {
     let mut from = paths.path(path).flight.earliest();
     loop {
@@ -272,7 +274,7 @@ fn rack_lost(paths: &mut Paths, path: PathId, rack: &rack::Rack, lost: &mut impl
     }
 }
 
-/// The chunks of those of these sendings of a path that are in flight.
+/// Calls `each` with the chunks of these transmissions of a path that are in flight.
 fn for_each_open(
     paths: &mut Paths,
     path: PathId,

@@ -1,9 +1,9 @@
-//! RACK, recent acknowledgement (RFC 8985 §6), for one path: a sending is lost if a later one arrived, and a round trip and a
-//! *reordering window* have passed since it left.
+//! RACK, recent acknowledgement (RFC 8985 §6), for one path: a transmission is lost if a later transmission arrived, and a round-trip time
+//! and a *reordering window* have passed since it left.
 //!
-//! RFC 8985 speaks of segments and sequence numbers. Here a transmission is a *sending* of the path's [`Flight`], whose numbers are in the
-//! order of sending, so that "sent after" compares numbers. The deadlines of sendings in flight rise with their numbers. So lost
-//! sendings are a prefix of the flight, and a search ends at the first that is not lost.
+//! RFC 8985 speaks of segments and sequence numbers. Here a segment is a transmission in the path's [`Flight`]. Transmissions are
+//! numbered in the order of sending, so that "sent after" compares numbers. The deadlines of transmissions in flight rise with their
+//! numbers. So the lost ones are a prefix of the flight, and a search ends at the first transmission that is not lost.
 
 use core::time::Duration;
 
@@ -12,57 +12,57 @@ use crate::path::{Flight, SendNo, Sending};
 use crate::seq::ExtendedTsn;
 use crate::time::Timestamp;
 
-/// Later packets that make a loss at once while no reordering was seen (RFC 8985 §6.2 step 4; DupThresh of RFC 5681).
+/// Later packets that declare a loss at once while no reordering was seen (RFC 8985 §6.2 step 4; DupThresh of RFC 5681).
 const DUP_THRESH: usize = 3;
 
-/// Episodes of recovery after which a widened reordering window returns to its default (RFC 8985 §6.2 step 4).
+/// Recovery episodes after which a widened reordering window returns to its default (RFC 8985 §6.2 step 4).
 const PERSIST: u8 = 16;
 
-/// Sendings that a search visits at most from the first one on whose chunk would not be listed: else a peer could make it visit the
-/// whole flight for each SACK.
+/// The most transmissions that a search visits from the first one whose chunk the acknowledgement would not list. Without this limit a
+/// peer could make the sender visit the whole flight for each SACK.
 const MOST_UNLISTED: usize = 1000;
 
-/// The most quarters of the least RTT in the reordering window: the smoothed RTT bounds the window sooner.
+/// The most quarters of the minimum RTT in the reordering window; the smoothed RTT is usually the smaller bound.
 const MOST_QUARTERS: u32 = 64;
 
-/// The width of the reordering window, in quarters of the least RTT.
+/// The width of the reordering window, in quarters of the minimum RTT.
 #[derive(Clone, Copy, Debug)]
 struct Width {
     quarters: u32,
-    /// Duplicates of sendings below this one had their quarter: one a round trip.
+    /// Duplicates of transmissions below this number have widened the window already: once a round trip.
     widened: SendNo,
-    /// Episodes of recovery until the width returns to its default.
+    /// Recovery episodes until the width returns to its default.
     persist: u8,
 }
 
-/// What the acknowledgement at hand is judged by.
+/// The values that are fixed while one acknowledgement is handled.
 #[derive(Clone, Copy, Debug, Default)]
 struct Moment {
     now: Timestamp,
     least_rtt: Option<Duration>,
     recovering: bool,
-    /// As [`Rack::highest`] before the acknowledgement.
+    /// [`Rack::highest`] before the acknowledgement.
     highest: SendNo,
 }
 
-/// The state of one path.
+/// The RACK state of one path.
 #[derive(Clone, Debug)]
 pub(crate) struct Rack {
     moment: Moment,
-    /// The newest sending that arrived (`RACK.end_seq`), plus one; 0 before any did.
+    /// The newest transmission that arrived (`RACK.end_seq`), plus one; 0 before any arrived.
     newest: SendNo,
-    /// Its round-trip time (`RACK.rtt`).
+    /// The round-trip time of that transmission (`RACK.rtt`).
     rtt: Duration,
     /// The highest original transmission that arrived (`RACK.fack`), plus one.
     highest: SendNo,
-    /// The latest packets that arrived, by their first sendings; rising.
+    /// The latest packets that arrived, by the numbers of their first transmissions, in ascending order.
     packets: [Option<SendNo>; DUP_THRESH],
-    /// The acknowledgement of a timeout's retransmission came too early, and no original was acknowledged since. If that of the next
-    /// packet does too, the path became faster: nothing else would measure it.
+    /// The acknowledgement of the retransmission after a timeout came too early, and no original transmission was acknowledged since. If
+    /// the acknowledgement of the next packet comes too early as well, the path became faster; nothing else would measure the lower RTT.
     early: bool,
-    /// An original transmission arrived after a later one had.
+    /// An original transmission arrived after a later transmission: the path reorders packets.
     reordered: bool,
-    /// The highest chunk that the latest acknowledgement would list: of what lies above, it is not known whether it arrived.
+    /// The highest chunk that the latest acknowledgement would list. It is unknown whether chunks above have arrived.
     listed_to: ExtendedTsn,
     width: Width,
 }
@@ -88,7 +88,7 @@ impl Default for Rack {
 }
 
 impl Rack {
-    /// An acknowledgement begins, or the time has come to look for losses.
+    /// Called before an acknowledgement, or the reordering timer, is handled.
     pub(crate) fn begin(&mut self, now: Timestamp, least_rtt: Option<Duration>, recovering: bool) {
         self.moment = Moment {
             now,
@@ -98,9 +98,10 @@ impl Rack {
         };
     }
 
-    /// The sending `no` is acknowledged. Answers whether its own transmission arrived, as far as can be told: a retransmission that
-    /// is acknowledged sooner than a round trip can be was not needed, because an earlier transmission arrived (§6.2 step 2). The
-    /// least RTT is taken an eighth shorter than RFC 8985 has it: a small packet is faster than the one that measured it.
+    /// The transmission `no` is acknowledged. Returns whether this transmission itself arrived, as far as can be known. If a retransmission
+    /// is acknowledged sooner than one round-trip time after it left, an earlier transmission arrived and the retransmission was spurious
+    /// (§6.2 step 2). The minimum RTT used here is an eighth shorter than in RFC 8985, because a small packet is faster than the packet
+    /// that measured the minimum.
     pub(crate) fn on_acknowledged(&mut self, no: SendNo, sending: &Sending, evidence: Evidence) -> bool {
         let rtt = self.moment.now.saturating_duration_since(sending.sent_at);
         if sending.is_retransmission() && evidence != Evidence::Named {
@@ -110,12 +111,12 @@ impl Rack {
                 self.early |= evidence == Evidence::Uncertain;
                 return false;
             }
-            // Without any RTT an acknowledgement of an earlier transmission looks the same.
+            // Without a measured RTT, an acknowledgement of an earlier transmission looks the same.
             if evidence == Evidence::Uncertain || self.moment.least_rtt.is_none() {
                 return true;
             }
         } else if !sending.is_retransmission() {
-            // §6.2 step 1: the path learns of this RTT only once losses are found, and may know of none before.
+            // §6.2 step 1: the path gets this RTT only after losses were searched, and may have no measurement before.
             let least = self.moment.least_rtt.map_or(rtt, |least| least.min(rtt));
             self.moment.least_rtt = Some(least);
             self.early = false;
@@ -138,7 +139,7 @@ impl Rack {
         self.packets.sort_unstable();
     }
 
-    /// The sending `no` was taken for lost, and had arrived: the reordering window widens, by a quarter a round trip.
+    /// The transmission `no` was declared lost, and had arrived: the reordering window widens by a quarter, once a round trip.
     pub(crate) fn on_spurious(&mut self, no: SendNo, flight: &Flight) {
         self.early = false;
         self.reordered = true;
@@ -149,12 +150,12 @@ impl Rack {
         self.width.persist = PERSIST;
     }
 
-    /// The acknowledgement at hand would list chunks up to this one.
+    /// The acknowledgement being handled would list chunks up to this one.
     pub(crate) fn on_listed(&mut self, listed_to: ExtendedTsn) {
         self.listed_to = listed_to;
     }
 
-    /// An episode of recovery ended.
+    /// A recovery episode ended.
     pub(crate) fn on_recovered(&mut self) {
         self.width.persist = self.width.persist.saturating_sub(1);
         if self.width.persist == 0 {
@@ -162,17 +163,17 @@ impl Rack {
         }
     }
 
-    /// The sending that lies behind all that were overtaken.
+    /// Transmissions below this number were overtaken.
     pub(crate) fn overtaken_below(&self) -> SendNo {
         self.newest.saturating_sub(1)
     }
 
-    /// When a sending that was overtaken is lost.
+    /// When an overtaken transmission is declared lost.
     fn deadline(&self, sending: &Sending, smoothed: Option<Duration>) -> Timestamp {
         sending.sent_at + self.rtt + self.reordering_window(sending.packet, smoothed)
     }
 
-    /// §6.2 step 4.
+    /// The reordering window (§6.2 step 4).
     fn reordering_window(&self, packet: SendNo, smoothed: Option<Duration>) -> Duration {
         let enough = self.packets[0].is_some_and(|third| packet < third);
         if !self.reordered && (self.moment.recovering || enough) {
@@ -183,7 +184,7 @@ impl Rack {
         smoothed.map_or(window, |most| window.min(most))
     }
 
-    /// The sendings in flight from `from` on that were overtaken and whose chunks would be listed if they had arrived.
+    /// The overtaken transmissions in flight from `from` on whose chunks the acknowledgement would list if they had arrived.
     fn candidates<'a>(
         &self,
         from: SendNo,
@@ -198,13 +199,13 @@ impl Rack {
         visited.filter(move |(_, sending)| sending.is_open() && sending.tsn <= listed_to)
     }
 
-    /// When the next sending in flight that was overtaken is lost.
+    /// When the next overtaken transmission in flight is declared lost.
     pub(crate) fn due(&self, flight: &Flight, smoothed: Option<Duration>) -> Option<Timestamp> {
         let (_, sending) = self.candidates(flight.earliest(), flight).next()?;
         Some(self.deadline(sending, smoothed))
     }
 
-    /// The first sending in flight from `from` on that is lost now.
+    /// The first transmission in flight from `from` on that is lost now.
     pub(crate) fn next_lost(
         &self,
         from: SendNo,
@@ -251,7 +252,7 @@ mod tests {
             self.flight.push(tsn, retransmission, at(millis), 100, 80);
         }
 
-        /// An acknowledgement of these sendings; answers those that are lost then.
+        /// An acknowledgement of these transmissions; returns those that are declared lost then.
         fn ack(&mut self, millis: u64, sendings: &[SendNo]) -> Vec<SendNo> {
             self.rack.begin(at(millis), Some(ms(40)), false);
             self.flight.begin();
@@ -301,7 +302,7 @@ mod tests {
         assert_eq!(bench.lost(), [0]);
     }
 
-    /// RFC 8985 §6.2 step 1 comes before step 4: the first acknowledgement of all measures the RTT that its reordering window takes.
+    /// RFC 8985 §6.2 step 1 comes before step 4: the very first acknowledgement measures the RTT that its reordering window uses.
     #[test]
     fn the_first_acknowledgement_has_a_reordering_window_too() {
         let mut bench = Bench::new(2);
@@ -398,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_not_be_listed_is_not_missing() {
+    fn chunks_that_would_not_be_listed_are_not_missing() {
         let mut bench = Bench::new(8);
         bench.send(0, true, 50);
         bench.send(1, true, 50);

@@ -1,5 +1,5 @@
-//! What becomes of chunks whose message is given up (RFC 3758 §3.5), and of those that the receiver can no longer take
-//! back (draft-tuexen-tsvwg-sctp-multipath §4): both need not be kept, and neither is sent again.
+//! Abandoned messages (RFC 3758 §3.5) and non-renegable chunks (draft-tuexen-tsvwg-sctp-multipath §4): neither is retransmitted, and the
+//! user data of both is freed.
 
 use anabranch_wire::StreamId;
 
@@ -12,22 +12,22 @@ use crate::recovery::ack_report::AckReport;
 use crate::seq::Run;
 use crate::time::Timestamp;
 
-/// A message of which chunks were given up.
+/// A message that was abandoned after some of its chunks were sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Abandoned {
     pub(crate) message: MessageId,
-    /// Whether all of it was in the ring; if not, the rest still waits for its first transmission.
+    /// Whether the whole message was in the ring; otherwise its rest still waits for the first transmission.
     pub(crate) complete: bool,
 }
 
 impl Outstanding {
-    /// Whether the message of any chunk in the ring was given up.
+    /// Whether any chunk in the ring belongs to an abandoned message.
     pub(crate) fn has_abandoned(&self) -> bool {
         self.abandoned > 0
     }
 
-    /// Gives up the whole message that chunk `index` is of (RFC 3758 §3.5 A3): what is lost is not sent again, what is in
-    /// flight counts as such until it is acknowledged or lost. `None` if it was given up before.
+    /// Abandons the whole message of the chunk `index` (RFC 3758 §3.5 A3). Its lost chunks are not retransmitted; its chunks in flight
+    /// stay in flight until they are acknowledged or lost. `None` if the message was abandoned before.
     pub(crate) fn abandon(&mut self, index: u64) -> Option<Abandoned> {
         if self.chunk(index).abandoned {
             return None;
@@ -58,13 +58,13 @@ impl Outstanding {
         }
     }
 
-    /// A FORWARD-TSN left whose New Cumulative TSN is `index`.
+    /// A FORWARD-TSN was sent whose New Cumulative TSN is `index`.
     pub(crate) fn on_forward_sent(&mut self, index: u64) {
         self.forwarded.insert(index);
     }
 
-    /// The highest index that the receiver may have skipped and not received, if it acknowledges everything up to
-    /// `cumulative`: where the last FORWARD-TSN that it can have handled ends. 0 if there is none.
+    /// The highest New Cumulative TSN sent so far that is not above `cumulative`, or 0. If the receiver acknowledges everything up to
+    /// `cumulative`, it may have skipped chunks up to there without receiving them.
     pub(super) fn take_forwarded(&mut self, cumulative: u64) -> u64 {
         let mut highest = 0;
         while let Some(first) = self
@@ -86,7 +86,7 @@ impl Outstanding {
         in_ring.then(|| index - u64::from(before))
     }
 
-    /// The first of this fragment and those behind it, of the same message, that is in flight.
+    /// The first chunk in flight among this fragment and the later fragments of the same message.
     pub(crate) fn still_coming(&self, mut index: u64) -> Option<u64> {
         loop {
             let chunk = self.chunk(index);
@@ -100,7 +100,7 @@ impl Outstanding {
         }
     }
 
-    /// Gives up what is in the ring of a message that goes on, if anything.
+    /// Abandons the fragments in the ring of a message whose rest was not sent, if there are any.
     pub(crate) fn abandon_open(&mut self, stream: StreamId, message: MessageId) {
         let of_it = |index: &u64| *index >= self.base && self.chunk(*index).fragment.message == message;
         let back = self.next_index() - 1;
@@ -110,8 +110,8 @@ impl Outstanding {
         }
     }
 
-    /// How far the fragment that is about to be the last of the ring is from the one of its message before it: nearly always
-    /// there is none, or it is the last now.
+    /// The distance in TSNs between the next fragment of the ring and the fragment of the same message before it. Nearly always there is
+    /// none, or it is the last chunk of the ring.
     #[inline(always)]
     pub(super) fn link(&mut self, fragment: &Fragment) -> [u32; 2] {
         let ended = self.chunks.back().is_none_or(|back| back.fragment.ending);
@@ -140,7 +140,7 @@ impl Outstanding {
         [distance, 0]
     }
 
-    /// Takes the end of a message that was given up half-sent: it has a TSN, which is never sent, so that the next message
+    /// Adds the end of a message that was abandoned after a part of it was sent. It takes a TSN and is never sent, so that the next message
     /// does not follow a middle fragment.
     pub(crate) fn push_abandoned(&mut self, fragment: Fragment, path: PathId, now: Timestamp) {
         let links = self.link(&fragment);
@@ -160,10 +160,10 @@ impl Outstanding {
         self.abandoned += 1;
     }
 
-    /// The last index of the message that goes on at `index`, if the receiver holds all of it from there on as non-renegable.
+    /// The last chunk of the message that has the chunk `index`, if all its chunks from there on are non-renegable.
     ///
     /// # Errors
-    /// The first index that it does not hold so.
+    /// The first chunk that is not.
     pub(crate) fn end_of_kept_message(&self, index: u64) -> Result<u64, u64> {
         let mut chunks = self.chunks.range((index - self.base) as usize..);
         let stops = chunks.position(|chunk| chunk.state != ChunkState::Kept || chunk.fragment.ending);
@@ -174,8 +174,8 @@ impl Outstanding {
         }
     }
 
-    /// Whether an acknowledgement leaves out what the receiver had said that it can no longer renege (safe condition 2), as far as
-    /// `last`. That costs as many look-ups as the acknowledgement has blocks.
+    /// Whether an acknowledgement up to `last` leaves out chunks that the receiver declared non-renegable before (safe condition 2). The
+    /// cost is one look-up for each gap ack block.
     pub(super) fn leaves_out_non_renegable(
         &self,
         cumulative: u64,
@@ -202,7 +202,7 @@ impl Outstanding {
         left_out(next, last)
     }
 
-    /// The receiver can no longer take these back, which are `Acked`: frees them.
+    /// The receiver declares these `Acked` chunks non-renegable: frees their user data.
     pub(super) fn keep_non_renegable(&mut self, run: Run, outcome: &mut AckOutcome) {
         let mut any = false;
         for newly in self.non_renegable.missing(run) {
@@ -221,7 +221,8 @@ impl Outstanding {
         }
     }
 
-    /// Gives up, at a report that does not make them lost yet, the chunks that would not be repeated anyway.
+    /// Early discard: abandons chunks that this acknowledgement reports missing and that must not be retransmitted, before they have enough
+    /// missing reports to be lost.
     pub(super) fn discard_early(&mut self, judge: &Judge, paths: &mut Paths, outcome: &mut AckOutcome) {
         let Self {
             detector,

@@ -1,4 +1,5 @@
-//! Being acknowledged (RFC 9260 §6.2.1): what the cumulative TSN ack removes, what gap blocks add and take back.
+//! Acknowledgement of chunks (RFC 9260 §6.2.1): the cumulative TSN ack removes chunks, gap ack blocks acknowledge them, and a receiver
+//! may renege on them.
 
 use anabranch_wire::chunk::GapAckBlock;
 
@@ -16,11 +17,11 @@ use crate::seq::Run;
 use crate::time::Timestamp;
 
 impl Outstanding {
-    /// Handles an acknowledgement. Chunks that it acknowledges or finds lost leave the flights of `paths`; `judge` says of a chunk that
-    /// is found missing whether its message is abandoned.
+    /// Handles an acknowledgement. Chunks that it acknowledges or that are declared lost leave the flights of `paths`; `judge` decides
+    /// whether the message of a missing chunk is abandoned.
     ///
     /// # Errors
-    /// The acknowledgement is stale or impossible; nothing has changed then.
+    /// The acknowledgement is stale or invalid; then nothing has changed.
     pub(crate) fn on_ack(
         &mut self,
         report: &AckReport<'_>,
@@ -49,13 +50,13 @@ impl Outstanding {
         let mut highest_newly_acked = self.on_cumulative(cumulative, paths, outcome);
         if highest > cumulative || !self.acked.is_empty() {
             let newly = self.on_gaps(cumulative, report, paths, outcome);
-            // One that says nothing new may have been overtaken by the one that it seems to contradict.
+            // An acknowledgement without news may have been overtaken by the one that it seems to contradict.
             outcome.contradicts = (outcome.cumulative_moved || newly.is_some())
                 && listed_to.is_some_and(|last| self.leaves_out_non_renegable(cumulative, report, last));
             self.renege(cumulative, report, listed_to, judge.now, paths, outcome);
             highest_newly_acked = highest_newly_acked.max(newly);
         }
-        // Disproved losses come before new ones, which may begin another episode.
+        // Disproved losses come before new losses, which may begin another episode.
         if !outcome.disproved.is_empty() {
             self.on_disproved(&outcome.disproved, paths);
         }
@@ -79,7 +80,7 @@ impl Outstanding {
         Ok(())
     }
 
-    /// An acknowledgement begins, or the expiry of the time after which overtaken chunks are lost.
+    /// Called before an acknowledgement, or a timer of loss detection, is handled.
     pub(super) fn begin(&mut self, now: Timestamp, paths: &mut Paths) {
         for path in paths.iter_mut() {
             path.flight.begin();
@@ -89,7 +90,7 @@ impl Outstanding {
         self.episodes.begin();
     }
 
-    /// Episodes of recovery end whose chunks are settled.
+    /// Ends recovery episodes whose chunks are all acknowledged or lost.
     fn end_episodes(&mut self, paths: &mut Paths) {
         self.episodes.on_cumulative(self.base);
         if !self.detector.is_per_path() {
@@ -110,7 +111,7 @@ impl Outstanding {
         }
     }
 
-    /// The acknowledgement ends: says for each path what follows for its window and for T3-rtx.
+    /// Called after an acknowledgement was handled: determines the consequences for each path's window and T3-rtx.
     pub(super) fn finish(&mut self, paths: &mut Paths, outcome: &mut AckOutcome) {
         let holds = self.rules.fast_recovery;
         let restart = self.rules.t3_restart;
@@ -150,9 +151,9 @@ impl Outstanding {
         }
     }
 
-    /// Whether an acknowledgement says less than what is known and nothing new, where acknowledgements return by several
-    /// paths: another has overtaken it, and the receiver did not renege on the chunks that it leaves out. If the receiver did renege,
-    /// the next acknowledgement that says something new shows it, or the first one with nothing in flight.
+    /// Whether another acknowledgement has overtaken this one, if acknowledgements return on several paths: it lists fewer chunks than are
+    /// known to have arrived, and no new ones. Then the receiver did not renege on the chunks that are left out. If it did renege, the next
+    /// acknowledgement with news shows that, or the first acknowledgement while nothing is in flight.
     fn is_overtaken(&self, cumulative: u64, report: &AckReport<'_>, paths: &Paths) -> bool {
         let may_be = self.multipath.is_on() && matches!(report.listing, Listing::All | Listing::Lowest);
         if !may_be || cumulative + 1 != self.base || paths.payload_in_flight() == 0 {
@@ -168,7 +169,7 @@ impl Outstanding {
         says < self.acked.len() && !listed().any(news)
     }
 
-    /// Removes what is cumulatively acknowledged; answers the highest newly acknowledged index.
+    /// Removes the chunks that are cumulatively acknowledged; returns the highest newly acknowledged one.
     fn on_cumulative(&mut self, cumulative: u64, paths: &mut Paths, outcome: &mut AckOutcome) -> Option<u64> {
         let mut highest = None;
         let in_flight_restarts = self.rules.t3_restart == T3Restart::CumulativeInFlight;
@@ -207,7 +208,7 @@ impl Outstanding {
             self.chunks.pop_front();
             self.base += 1;
         }
-        // The others are parts of it.
+        // The other sets are parts of `acked`.
         if !self.acked.is_empty() {
             for runs in [&mut self.acked, &mut self.renegable, &mut self.non_renegable] {
                 runs.remove_below(self.base);
@@ -216,7 +217,7 @@ impl Outstanding {
         highest
     }
 
-    /// Notes what gap blocks list that was not known; answers the highest newly acknowledged index.
+    /// Notes the chunks that gap ack blocks newly list; returns the highest newly acknowledged one.
     fn on_gaps(
         &mut self,
         cumulative: u64,
@@ -235,7 +236,7 @@ impl Outstanding {
         highest
     }
 
-    /// A block costs what of it was not known.
+    /// Notes one gap ack block. The cost is the number of its chunks that are new.
     fn on_block(&mut self, block: Run, paths: &mut Paths, outcome: &mut AckOutcome) -> Option<u64> {
         let mut highest = None;
         for run in self.acked.missing(block) {
@@ -265,10 +266,10 @@ impl Outstanding {
         highest
     }
 
-    /// Takes back what was acknowledged by gap blocks and is not listed any more, as often as [`RENEGE_INTERVAL`] lets: what is
-    /// still not listed by then is reneged by that acknowledgement. The chunk that follows the cumulative TSN ack is not
-    /// there for sure, or that would have passed it: on its return all else may wait. `listed_to` is the highest chunk that would be
-    /// listed.
+    /// Handles reneging (§6.2.1): chunks that gap ack blocks acknowledged and no longer list are in flight again, at most once in
+    /// [`RENEGE_INTERVAL`]; if they are still not listed then, a later acknowledgement reneges on them. The chunk that follows the
+    /// cumulative TSN ack is certainly missing, or the cumulative TSN ack would have passed it. It is handled always, because all other
+    /// chunks may wait for it. `listed_to` is the highest chunk that the acknowledgement would list.
     fn renege(
         &mut self,
         cumulative: u64,
@@ -314,7 +315,7 @@ impl Outstanding {
                 continue;
             }
             chunk.state = ChunkState::InFlight;
-            // It is missing from now on, and judged by what leaves from now on.
+            // The chunk is missing from now on: only later transmissions can report it missing.
             let flight = &mut paths.path_mut(chunk.path).flight;
             let (wire, payload) = (chunk.fragment.wire_len(), chunk.fragment.payload.len());
             chunk.sequence = flight.push(index, true, now, wire, payload);
@@ -327,7 +328,7 @@ impl Outstanding {
 #[derive(Clone, Copy)]
 struct Newly {
     index: u64,
-    /// Whether that means that it arrived, be it abandoned or not.
+    /// Whether the acknowledgement shows that the chunk arrived, even if it was abandoned.
     came: bool,
 }
 
@@ -376,12 +377,12 @@ impl Newly {
                 }
                 flight.acknowledge(chunk.sequence, size, payload);
             } else {
-                // Another sending brought it: this one is of no interest any more, and tells nothing.
+                // Another transmission brought the chunk: this one is obsolete and shows nothing.
                 flight.close(chunk.sequence, Fate::Closed, size, payload);
             }
         }
-        // What was lost and abandoned, and what may have been skipped, proves nothing and opens no window (RFC 3758 §3.5 A2). A
-        // chunk that was in flight, though its message was abandoned, and that arrived left the network as any other did.
+        // Chunks that were lost and abandoned, or that FORWARD-TSN may have skipped, prove nothing and do not open the window (RFC 3758
+        // §3.5 A2). A chunk that was in flight and arrived left the network like any other, even if its message was abandoned.
         if chunk.abandoned && !(self.came && in_flight) {
             let path = &mut outcome.paths[chunk.path.index()];
             path.answer = path.answer.max(Answer::Skipped);
@@ -414,7 +415,7 @@ impl Newly {
     }
 }
 
-/// The path by which a chunk that is acknowledged arrived, as far as is known, and whether it was its last sending for sure.
+/// The path on which an acknowledged chunk arrived, as far as is known, and whether its last transmission certainly brought it.
 fn identify(chunk: &Chunk, index: u64, identity: &Identity, last: Option<&Sending>) -> (PathId, bool) {
     if last.is_some_and(Sending::has_arrived) {
         return (chunk.path, true);

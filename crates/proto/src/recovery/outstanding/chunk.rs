@@ -1,15 +1,21 @@
-//! A chunk that was sent, and where it stands (RFC 9260 §6.2.1).
+//! An outstanding chunk and its state (RFC 9260 §6.2.1; RFC 3758 §3.5 for abandoned chunks).
 
 use crate::message::Fragment;
 use crate::path::{Fate, PathId, Paths, SendNo};
 use crate::time::Timestamp;
 
-/// Where a chunk stands.
+/// The state of an outstanding chunk. The cumulative TSN ack removes a chunk in any state.
 ///
-/// `InFlight` → `Acked` by a gap block, and `Acked` → `Kept` by an NR-SACK; `InFlight` → `Lost` by missing reports or T3-rtx; `Lost` → `InFlight` when it is
-/// sent again; `Lost` → `Acked` when it was only late; `Acked` → `InFlight` when the receiver reneges. Where messages may be
-/// given up, `InFlight` and `Lost` → `Abandoned`, and `Abandoned` → `Acked` when it was only late. The cumulative TSN ack
-/// removes a chunk in any state.
+/// | from | to | when |
+/// | --- | --- | --- |
+/// | `InFlight` | `Acked` | a gap ack block lists the chunk |
+/// | `Acked` | `Kept` | an NR-SACK declares the chunk non-renegable |
+/// | `Acked` | `InFlight` | the receiver reneges |
+/// | `InFlight` | `Lost` | missing reports, RACK or T3-rtx declare the chunk lost |
+/// | `Lost` | `InFlight` | the chunk is retransmitted |
+/// | `Lost` | `Acked` | the chunk was late, not lost |
+/// | `InFlight`, `Lost` | `Abandoned` | the message is abandoned |
+/// | `Abandoned` | `Acked` | the chunk was late, not lost |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChunkState {
     InFlight,
@@ -20,7 +26,7 @@ pub(crate) enum ChunkState {
     Acked,
     /// Acknowledged, and the receiver promised not to renege: the user data is freed.
     Kept,
-    /// Lost, and not to be sent again.
+    /// Lost, and not to be retransmitted.
     Abandoned,
 }
 
@@ -29,41 +35,41 @@ pub(crate) enum ChunkState {
 pub(crate) struct Chunk {
     pub(crate) fragment: Fragment,
     pub(crate) state: ChunkState,
-    /// Where it was sent last.
+    /// The path of the last transmission.
     pub(crate) path: PathId,
-    /// When it was sent last.
+    /// The time of the last transmission.
     pub(crate) sent_at: Timestamp,
-    /// When it was sent first; `None` once its arrival was told.
+    /// The time of the first transmission; `None` after the arrival was reported.
     pub(super) first_sent_at: Option<Timestamp>,
-    /// How often it was sent.
+    /// The number of transmissions.
     pub(crate) transmissions: u32,
-    /// Its last sending, on that path.
+    /// The last transmission on `path`.
     pub(crate) sequence: SendNo,
     pub(super) fast_retransmitted: bool,
-    /// Whether it went by one path only, however often: an acknowledgement then speaks for that path.
+    /// Whether all transmissions took one path: an acknowledgement then shows that this path works.
     pub(super) one_path: bool,
-    /// Its message was given up. While it is `InFlight` all the same, it counts as such until it is acknowledged or lost.
+    /// The message is abandoned. A chunk in state `InFlight` still counts as in flight until it is acknowledged or lost.
     pub(crate) abandoned: bool,
-    /// How far it is to the fragments of its message before and behind it; 0 if there is none.
+    /// The distances in TSNs to the fragments of the same message before and after the chunk; 0 if there is none.
     pub(super) links: [u32; 2],
 }
 
 impl ChunkState {
-    /// Whether the receiver has the chunk, as far as it says.
+    /// Whether the receiver has the chunk, according to its acknowledgements.
     pub(crate) fn is_acked(self) -> bool {
         matches!(self, Self::Acked | Self::Kept)
     }
 }
 
 impl Chunk {
-    /// It is in flight no more, without an acknowledgement.
+    /// Removes the chunk from the flight, without an acknowledgement.
     pub(super) fn leave(&self, paths: &mut Paths) {
         let flight = &mut paths.path_mut(self.path).flight;
         let (wire, payload) = (self.fragment.wire_len(), self.fragment.payload.len());
         flight.close(self.sequence, Fate::Closed, wire, payload);
     }
 
-    /// Frees its user data, which nobody needs any more; answers how much that was.
+    /// Frees the user data, which is no longer needed; returns how many bytes.
     pub(super) fn free(&mut self) -> usize {
         core::mem::take(&mut self.fragment.payload).len()
     }

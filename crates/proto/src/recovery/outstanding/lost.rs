@@ -1,4 +1,4 @@
-//! What is taken for lost: by missing reports (RFC 9260 §7.2.4), by T3-rtx (§6.3.3), or because it is wanted elsewhere.
+//! Chunks declared lost: by missing reports (fast retransmit, RFC 9260 §7.2.4), by T3-rtx (§6.3.3), or for chunk rescheduling.
 
 use super::chunk::{Chunk, ChunkState};
 use super::{AckOutcome, Outstanding, named};
@@ -24,7 +24,7 @@ impl Judge {
 }
 
 impl Outstanding {
-    /// The chunk `index`, in flight, is to be retransmitted though nothing says that it was lost.
+    /// Chunk rescheduling: the chunk `index`, in flight, is to be retransmitted without any sign of loss.
     pub(crate) fn reschedule(&mut self, index: u64, paths: &mut Paths) {
         let chunk = &mut self.chunks[(index - self.base) as usize];
         chunk.leave(paths);
@@ -33,13 +33,13 @@ impl Outstanding {
         self.lost.insert(Run::of(index));
     }
 
-    /// T3-rtx expired for `path` (§6.3.3 E3): everything in flight on it is lost. Answers how many chunks.
+    /// T3-rtx expired for `path` (§6.3.3 E3): everything in flight there is lost. Returns the number of chunks.
     pub(crate) fn on_timeout(&mut self, path: PathId, paths: &mut Paths) -> u32 {
         let flight = &mut paths.path_mut(path).flight;
         let mut count = 0;
         for (_, sending) in flight.range(flight.earliest()).filter(|(_, one)| one.is_open()) {
             let chunk = &mut self.chunks[(sending.tsn - self.base) as usize];
-            // A new chance for fast retransmit: the count begins again.
+            // Another fast retransmit is allowed (§7.2.4 step 5): missing reports count from zero.
             chunk.fast_retransmitted = false;
             if chunk.abandoned {
                 chunk.state = ChunkState::Abandoned;
@@ -61,7 +61,7 @@ impl Outstanding {
         count
     }
 
-    /// Declares lost what has been reported missing often enough (§7.2.4).
+    /// Declares chunks lost that have enough missing reports (§7.2.4), or that RACK finds lost.
     pub(super) fn on_missing(&mut self, judge: &Judge, paths: &mut Paths, outcome: &mut AckOutcome) {
         if self.hasty > 0 {
             self.discard_early(judge, paths, outcome);
@@ -94,7 +94,7 @@ impl Outstanding {
         });
     }
 
-    /// These chunks are lost, those among them that were fast retransmitted before too.
+    /// Declares these chunks lost, also if they were fast retransmitted before.
     pub(super) fn take_lost(
         &mut self,
         found: &[u64],
@@ -117,7 +117,7 @@ impl Outstanding {
     }
 }
 
-/// What changes when chunks are found lost.
+/// The state that changes when chunks are declared lost.
 struct Loss<'a> {
     chunks: &'a mut VecDeque<Chunk>,
     base: u64,
@@ -129,7 +129,7 @@ struct Loss<'a> {
 }
 
 impl Loss<'_> {
-    /// A chunk is found lost, if it is in flight; one that was fast retransmitted before only if it may be lost `again`.
+    /// Declares a chunk lost if it is in flight. A chunk that was fast retransmitted before is declared lost only if `again`.
     fn take(&mut self, index: u64, again: bool, paths: &mut Paths) {
         let chunk = &mut self.chunks[(index - self.base) as usize];
         if chunk.state != ChunkState::InFlight || (chunk.fast_retransmitted && !again) {

@@ -4,8 +4,8 @@ use super::Outstanding;
 use crate::path::{PathId, Paths};
 
 impl Outstanding {
-    /// The peer reports marks of a path. Answers whether they reduce its window: not while an episode lasts, for losses and marks of one
-    /// window of data make one reduction. If they do, an episode begins, and nothing undoes the reduction.
+    /// The peer reports marks of a path. Returns whether the marks reduce its window: not while an episode lasts, because losses and marks
+    /// of one window of data cause one reduction. If they do, an episode begins, and the reduction is never undone.
     pub(crate) fn on_marked(&mut self, path: PathId, paths: &Paths) -> bool {
         let last = if self.detector.is_per_path() {
             paths.path(path).flight.next().saturating_sub(1)

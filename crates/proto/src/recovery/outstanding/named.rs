@@ -1,4 +1,4 @@
-//! Acknowledgements that name sendings (ECA-SCTP), and losses that turn out to have been none.
+//! ECA-SCTP: acknowledgements that name transmissions; the time rule; and losses that prove spurious.
 
 use anabranch_wire::Tsn;
 use anabranch_wire::chunk::{CoopSack, GapAckBlock, GapAckBlocks};
@@ -13,11 +13,11 @@ use crate::seq::Run;
 use crate::seq::{difference, union};
 use crate::time::Timestamp;
 
-/// Chunks taken for lost that are remembered.
+/// The most chunks declared lost that are remembered, in case the loss proves spurious.
 pub(super) const MOST_SUSPECTS: usize = 256;
 
 impl Outstanding {
-    /// Acknowledgements name sendings from now on, if nothing has left yet and paths are told apart.
+    /// Acknowledgements name transmissions from now on, if nothing was sent yet and losses are detected for each path by itself.
     pub(crate) fn name_sendings(&mut self, time_rule: bool, paths: &mut Paths) {
         self.multipath.time_rule |= time_rule;
         if self.is_empty() && self.multipath.is_on() {
@@ -26,21 +26,21 @@ impl Outstanding {
         }
     }
 
-    /// What names sendings, where acknowledgements do.
+    /// The state of ECA-SCTP, if it was negotiated.
     pub(crate) fn identity(&self) -> Option<&Identity> {
         self.identity.as_ref()
     }
 
-    /// The same, to be changed.
+    /// The state of ECA-SCTP, for changing.
     pub(crate) fn identity_mut(&mut self) -> Option<&mut Identity> {
         self.identity.as_mut()
     }
 
-    /// Handles an acknowledgement that names transmissions, as [`Outstanding::on_ack`]. Of one that was `overtaken` by a newer
-    /// one only what it says has arrived counts.
+    /// Handles an acknowledgement that names transmissions, as [`Outstanding::on_ack`]. If it was `overtaken` by a newer one, only the
+    /// chunks that it acknowledges count.
     ///
     /// # Errors
-    /// It names or acknowledges what was never sent; nothing has changed then.
+    /// It names or acknowledges what was never sent; then nothing has changed.
     pub(crate) fn on_coop_ack(
         &mut self,
         sack: &CoopSack,
@@ -60,7 +60,7 @@ impl Outstanding {
         let overtaken = overtaken || cumulative + 1 < self.base;
         let cumulative = if overtaken { self.base - 1 } else { cumulative };
         let arrived = self.note_named(&ack, paths);
-        // What follows the cumulative TSN ack and had arrived is there no more, or it would have moved: it was taken back.
+        // The chunk that follows the cumulative TSN ack is missing, or the cumulative TSN ack had passed it: the receiver reneged on it.
         let first = cumulative + 1 + u64::from(!overtaken);
         let news = blocks(&arrived, first, cumulative);
         let mut kept = Vec::new();
@@ -80,7 +80,7 @@ impl Outstanding {
         self.on_ack(&report, paths, judge, outcome)
     }
 
-    /// Notes the transmissions that arrived; answers the chunks that did by them and had not.
+    /// Notes the transmissions that arrived; returns the chunks that arrived for the first time.
     fn note_named(&mut self, ack: &NamedAck, paths: &mut Paths) -> Vec<Run> {
         for index in &ack.duplicates {
             self.on_duplicate(*index, paths);
@@ -93,7 +93,7 @@ impl Outstanding {
         }
         let mut chunks = Vec::with_capacity(newly.len());
         for (index, path, number) in newly {
-            // Whatever else of it is under way is of no interest once the cumulative TSN ack has passed it.
+            // Other transmissions of the chunk do not matter once the cumulative TSN ack has passed it.
             if index < self.base || self.chunk(index).state.is_acked() {
                 continue;
             }
@@ -120,8 +120,8 @@ impl Outstanding {
         runs
     }
 
-    /// Of what has arrived from index `first` on, what is non-renegable since this acknowledgement: what it does not list as
-    /// renegable.
+    /// The chunks from `first` on that are non-renegable according to this acknowledgement: those that have arrived and that it does not
+    /// list as renegable.
     fn kept(
         &self,
         arrived: &[Run],
@@ -147,8 +147,8 @@ impl Outstanding {
         self::blocks(&kept, first, cumulative)
     }
 
-    /// Chunk `index` arrived twice, or by a sending that had been taken for lost: the retransmission was spurious, and its
-    /// path tolerates more reordering from now on.
+    /// Chunk `index` arrived twice, or by a transmission that had been declared lost: the retransmission was spurious, and the reordering
+    /// tolerance of its path rises.
     pub(super) fn on_duplicate(&mut self, index: u64, paths: &Paths) {
         self.on_duplicate_of_probe(index, paths);
         let hasty = self.multipath.time_rule || self.rules.missing_reports < 3;
@@ -176,13 +176,13 @@ impl Outstanding {
         }
     }
 
-    /// Whether what later packets have overtaken is lost after a time.
+    /// Whether the time rule applies.
     pub(crate) fn has_time_rule(&self) -> bool {
         self.multipath.time_rule && !self.detector.is_rack()
     }
 
-    /// When the earliest chunk in flight on `path` left, if a later packet of the path arrived and that makes it lost in time;
-    /// and the quarters of a round trip to be waited for.
+    /// When the earliest chunk in flight on `path` left, if a later packet of the path arrived and the time rule applies; and for
+    /// how many quarters of a round-trip time the rule waits.
     pub(crate) fn overtaken(&self, path: PathId, paths: &Paths) -> Option<(Timestamp, u32)> {
         if !self.has_time_rule() {
             return None;
@@ -191,7 +191,7 @@ impl Outstanding {
         Some((self.chunk(index).sent_at, 5 + u32::from(tolerance)))
     }
 
-    /// Takes for lost what left on `path` up to `until`, was overtaken and is not known to have arrived.
+    /// Time rule: declares chunks lost that left on `path` up to `until`, were overtaken and are not known to have arrived.
     pub(crate) fn on_overtaken(
         &mut self,
         path: PathId,
@@ -214,13 +214,13 @@ impl Outstanding {
             .collect();
         self.take_lost(&late, judge, paths, outcome);
         self.finish(paths, outcome);
-        // The path is known to work: T3-rtx begins anew for what is left.
+        // The path is known to work: T3-rtx restarts for the remaining data.
         let path = &mut outcome.paths[path.index()];
         path.restarts_t3 |= path.lost > 0 && self.rules.t3_restart == T3Restart::EarliestInFlight;
     }
 }
 
-/// Runs as blocks, from index `first` on.
+/// Converts runs to gap ack blocks, from the chunk `first` on.
 fn blocks(runs: &[Run], first: u64, cumulative: u64) -> Vec<GapAckBlock> {
     let offset = |index: u64| (index - cumulative).min(MAX_AHEAD) as u16;
     let above = runs.iter().filter(|run| run.last >= first);

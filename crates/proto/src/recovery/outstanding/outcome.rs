@@ -1,4 +1,4 @@
-//! What an acknowledgement did to the chunks (RFC 9260 §6.2.1), for the paths' clocks and windows to be moved by.
+//! The effects of an acknowledgement on the outstanding chunks (RFC 9260 §6.2.1), from which each path's timers and window are updated.
 
 use anabranch_wire::StreamId;
 
@@ -6,80 +6,80 @@ use crate::path::{PathId, SendNo};
 use crate::recovery::episode::Phase;
 use crate::time::Timestamp;
 
-/// What an acknowledgement says of the peer and of a path; each says more than the one before.
+/// The proof that an acknowledgement gives about the peer and a path, from the weakest to the strongest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) enum Answer {
     #[default]
     Nothing,
-    /// The receiver went on without chunks that were abandoned: it is there.
+    /// The receiver skipped chunks that were abandoned: the peer is reachable.
     Skipped,
-    /// It got data that may have gone by other paths, too.
+    /// The receiver got data that may also have taken other paths.
     Data,
-    /// It got data that never took another path (RFC 7829 §3.2, items 9 and 10).
+    /// The receiver got data that never took another path (RFC 7829 §3.2, items 9 and 10).
     OfThisPath,
 }
 
-/// What an acknowledgement did to one path.
+/// The effects of an acknowledgement on one path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PathOutcome {
     /// Bytes acknowledged for the first time.
     pub(crate) newly_acked: usize,
-    /// Bytes that came back to the flight because the receiver reneged.
+    /// Bytes that are in flight again because the receiver reneged.
     pub(crate) reneged: usize,
-    /// Whether T3-rtx begins anew, as far as data is in flight ([`crate::T3Restart`]).
+    /// Whether T3-rtx restarts, if data is in flight ([`crate::T3Restart`]).
     pub(crate) restarts_t3: bool,
-    /// When the newest of the chunks acknowledged at their first transmission had left: an RTT sample (Karn).
+    /// An RTT sample: when the newest of the chunks left that were acknowledged at their first transmission (Karn's algorithm).
     pub(crate) sample: Option<Timestamp>,
-    /// The sending of that chunk.
+    /// The transmission of that chunk.
     pub(crate) newest: Option<SendNo>,
-    /// The size of the largest of them, and when that had left.
+    /// The largest chunk acknowledged at its first transmission: its bytes, and when it left.
     pub(crate) largest: (usize, Timestamp),
     pub(crate) answer: Answer,
-    /// Whether a tail loss probe repaired a loss: it counts as one.
+    /// Whether a tail loss probe repaired a loss, which counts as any other loss (RFC 8985 §7.4).
     pub(crate) repaired_by_probe: bool,
-    /// Whether another packet is to leave, to find out whether T3-rtx was spurious.
+    /// Whether another packet must leave, to find out whether T3-rtx was spurious (F-RTO).
     pub(crate) asks: bool,
-    /// Whether a tail loss probe was answered that was not needed.
+    /// Whether a tail loss probe was acknowledged that was spurious.
     pub(crate) probe_spurious: bool,
-    /// Chunks declared lost by missing reports or by time.
+    /// Chunks declared lost by missing reports, RACK or the time rule.
     pub(crate) lost: u32,
-    /// Their bytes in packets.
+    /// Bytes of the chunks declared lost, with headers and padding.
     pub(crate) lost_bytes: usize,
     /// Whether the window may grow, or is reduced.
     pub(crate) phase: Phase,
-    /// Whether what arrives in order went on (the cumulative TSN ack point of §7.2.1).
+    /// Whether the cumulative TSN ack point moved (§7.2.1), or on several paths that of this path.
     pub(crate) advanced: bool,
 }
 
-/// What an acknowledgement did.
+/// The effects of an acknowledgement.
 #[derive(Debug, Default)]
 pub(crate) struct AckOutcome {
-    /// One for each path.
+    /// The effects on each path.
     pub(crate) paths: Vec<PathOutcome>,
     /// Whether the cumulative TSN ack point moved.
     pub(crate) cumulative_moved: bool,
-    /// How many fast recoveries this acknowledgement began.
+    /// Fast recoveries that this acknowledgement began.
     pub(crate) recoveries: u32,
-    /// Chunks that the receiver took back.
+    /// Chunks on which the receiver reneged.
     pub(crate) reneged: u32,
-    /// Chunks that were given up: the messages they are of must be, whole.
+    /// Chunks that were abandoned; their whole messages are to be abandoned.
     pub(crate) abandoned: Vec<u64>,
-    /// How many of them at a first missing report.
+    /// How many of them were abandoned at their first missing report.
     pub(crate) early_discards: u32,
-    /// Whether it says something new and leaves out what the receiver had said that it can no longer renege.
+    /// Whether the acknowledgement has news and leaves out chunks that the receiver had declared non-renegable.
     pub(crate) contradicts: bool,
-    /// Bytes of user data freed because the receiver can no longer take them back.
+    /// Bytes of user data freed because the receiver declared them non-renegable.
     pub(crate) freed_early: usize,
     /// Messages whose end was acknowledged for the first time: their streams, and when the end was sent first.
     pub(crate) arrived: Vec<(StreamId, Timestamp)>,
-    /// Chunks whose last retransmission was spurious: their acknowledgement came sooner than a round trip after it.
+    /// Chunks whose last retransmission was spurious: the acknowledgement came sooner than one round-trip time after it.
     pub(crate) disproved: Vec<u64>,
-    /// Sendings found lost, with their paths and their bytes in packets.
+    /// Transmissions declared lost, with their paths and bytes.
     pub(crate) lost: Vec<(PathId, SendNo, usize)>,
 }
 
 impl AckOutcome {
-    /// Empties it for an association of `paths` paths.
+    /// Clears the outcome, for an association of `paths` paths.
     pub(crate) fn begin(&mut self, paths: usize) {
         let Self {
             paths: of_paths,
@@ -105,11 +105,11 @@ impl AckOutcome {
     }
 }
 
-/// An acknowledgement that cannot be.
+/// Why an acknowledgement is ignored or refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InvalidAck {
-    /// Older than one already handled: it was overtaken, and says nothing new.
+    /// It is older than one already handled: it was overtaken, and has no news.
     Stale,
-    /// It acknowledges what was never sent.
+    /// It acknowledges chunks that were never sent.
     NeverSent,
 }

@@ -1,4 +1,4 @@
-//! What follows from RACK-TLP for the chunks (RFC 8985): losses found by time, tail loss probes, T3-rtx as the last resort.
+//! RACK-TLP on the outstanding chunks (RFC 8985): the reordering timer, tail loss probes, and T3-rtx with F-RTO.
 
 use super::{AckOutcome, ChunkState, Judge, Outstanding, PathOutcome};
 use crate::config::T3Restart;
@@ -9,12 +9,12 @@ use crate::seq::{ExtendedTsn, Run};
 use crate::time::Timestamp;
 
 impl Outstanding {
-    /// Whether time makes losses, and probes look for them.
+    /// Whether RACK-TLP detects losses.
     pub(crate) fn uses_rack(&self) -> bool {
         self.detector.is_rack()
     }
 
-    /// When the reordering timer of a path expires: its earliest chunk in flight, which later packets have overtaken, is lost then.
+    /// When the reordering timer of a path expires (RFC 8985 §6.3): its earliest overtaken chunk in flight is declared lost then.
     pub(crate) fn reordering_due(&self, path: PathId, paths: &Paths) -> Option<Timestamp> {
         self.detector.due(path, paths)
     }
@@ -30,7 +30,7 @@ impl Outstanding {
         self.begin(judge.now, paths);
         self.on_missing(judge, paths, outcome);
         self.finish(paths, outcome);
-        // The path is known to work: T3-rtx begins anew for what is left.
+        // The path is known to work: T3-rtx restarts for the remaining data.
         let path = &mut outcome.paths[path.index()];
         path.restarts_t3 |= path.lost > 0 && self.rules.t3_restart == T3Restart::EarliestInFlight;
     }
@@ -42,7 +42,7 @@ impl Outstanding {
         &mut self.tails[path.index()]
     }
 
-    /// What the acknowledgement at hand tells of a path's probe, timeout and last reduction.
+    /// Records what this acknowledgement shows about a path's probe, timeout and last reduction.
     pub(super) fn tell_tail(
         &mut self,
         path: &Path,
@@ -81,29 +81,29 @@ impl Outstanding {
         }
     }
 
-    /// The receiver has chunk `tsn` twice: if a probe retransmitted it, the probe was not needed.
+    /// The receiver got chunk `tsn` twice: if a probe retransmitted it, the probe was spurious.
     pub(super) fn on_duplicate_of_probe(&mut self, tsn: ExtendedTsn, paths: &Paths) {
         for (path, (tail, _)) in paths.iter().zip(&mut self.tails) {
             tail.on_duplicate(tsn, &path.flight);
         }
     }
 
-    /// A path whose last window reduction proved spurious.
+    /// Returns a path whose last window reduction proved spurious.
     pub(crate) fn take_undone(&mut self) -> Option<PathId> {
         self.undone.pop()
     }
 
-    /// Whether a tail loss probe may be sent on a path: no probe is in flight, and no later packet has arrived than the last one.
-    /// RFC 8985 §7.2 excludes recovery, where TCP's RTO follows soon. `RTO.Min` is 1 s here, so that probes look for lost
-    /// retransmissions too, as QUIC's do (RFC 9002 §6.2.1).
+    /// Whether a tail loss probe may be sent on a path: no probe is in flight, and the newest transmission is in flight.
+    /// RFC 8985 §7.2 sends no probe during recovery, where TCP's RTO follows soon. Here `RTO.Min` is 1 s, so probes look for lost
+    /// retransmissions too, as in QUIC (RFC 9002 §6.2.1).
     pub(crate) fn may_probe(&self, path: &Path) -> bool {
         let tail = self.tails.get(path.id.index());
         let probing = tail.is_some_and(|(tail, _)| tail.is_probing(&path.flight));
         !probing && path.flight.newest().is_some()
     }
 
-    /// The newest chunk in flight on a path is to be retransmitted as a probe (RFC 8985 §7.3), if `judge` lets it be; if something later
-    /// has arrived, the one with the lowest TSN. Answers whether it is.
+    /// Marks the newest chunk in flight on a path for retransmission as a probe (RFC 8985 §7.3), if `judge` does not abandon it. If
+    /// something later has arrived, the chunk with the lowest TSN is taken. Returns whether a probe is to leave.
     pub(crate) fn retransmit_as_probe(&mut self, path: PathId, judge: &Judge, paths: &mut Paths) -> bool {
         let Some(tsn) = paths.path(path).flight.to_probe() else {
             return false;
@@ -116,16 +116,16 @@ impl Outstanding {
         true
     }
 
-    /// The sending `no` of a path is a probe.
+    /// The transmission `no` of a path is a probe.
     pub(crate) fn on_probe(&mut self, path: PathId, no: SendNo) {
         self.tail(path).0.on_probe(no);
     }
 
-    /// T3-rtx expired for `path`, for the first time since something was acknowledged: the chunk with the lowest TSN is lost, and
-    /// what becomes of the others is told by the acknowledgement of its retransmission (F-RTO). Answers how many chunks are lost.
+    /// T3-rtx expired for `path`, for the first time since data was acknowledged: the chunk with the lowest TSN is lost. The
+    /// acknowledgement of its retransmission decides about the other chunks (F-RTO). Returns the number of chunks lost.
     ///
-    /// With several paths at once it is the chunk that has been in flight there for longest: the lowest TSN may just have come from
-    /// another path, and T3-rtx runs for what was in flight before.
+    /// With several paths at once the chunk that has been in flight there for the longest time is lost instead. The lowest TSN may have
+    /// just come from another path, and T3-rtx runs for the chunks that were in flight before.
     pub(crate) fn on_first_timeout(&mut self, path: PathId, paths: &mut Paths) -> u32 {
         let flight = &mut paths.path_mut(path).flight;
         flight.settle();

@@ -1,4 +1,4 @@
-//! First come, first served (RFC 8260 §3.1): a turn for each message, in the order of `send`.
+//! First come, first served (RFC 8260 §3.1): messages leave in the order of `send`.
 
 use std::collections::VecDeque;
 
@@ -6,11 +6,10 @@ use anabranch_wire::StreamId;
 
 use crate::message::MessageId;
 
-/// Turns that are out of their order's reach are marked so, and taken out once they are as many as the others.
+/// Marks a message that was removed out of order. The marks are removed when they are as many as the messages.
 const GONE: StreamId = StreamId(u16::MAX);
 
-/// The messages that wait, by number. What leaves from the front costs O(1); what leaves from elsewhere is found by
-/// halving, and O(1) on average then.
+/// The queued messages in the order of `send`. Removal at the front costs O(1); elsewhere a binary search, and O(1) on average after it.
 #[derive(Debug, Default)]
 pub(super) struct Arrivals {
     turns: VecDeque<(MessageId, StreamId)>,

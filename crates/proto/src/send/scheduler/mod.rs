@@ -1,7 +1,7 @@
-//! Which stream sends next: the seam, and RFC 8260 §3's schedulers in it.
+//! The stream scheduler (RFC 8260 §3): which stream sends next.
 //!
-//! A message that is begun is finished before another begins unless messages interleave: `send_queue` sees to that, and
-//! asks here only between messages or, with interleaving, between fragments.
+//! A message that has begun is finished before another begins, unless messages interleave. `send_queue` ensures this: it asks the scheduler
+//! only between messages or, with interleaving, between fragments.
 
 mod arrivals;
 mod rings;
@@ -18,17 +18,17 @@ use arrivals::Arrivals;
 use settings::Settings;
 use turns::Turns;
 
-/// A fragment that left.
+/// A fragment that was sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Accepted {
     pub(super) message: MessageId,
-    /// Of user data.
+    /// Bytes of user data.
     pub(super) bytes: usize,
-    /// Its message has left whole.
+    /// Whether it was the last fragment of its message.
     pub(super) ended: bool,
-    /// Another message's fragment may follow, wherever this one's message stands.
+    /// Whether a fragment of another message may follow in any case.
     pub(super) interleaves: bool,
-    /// The stream has more to send.
+    /// Whether the stream has more to send.
     pub(super) more: bool,
 }
 
@@ -47,7 +47,7 @@ impl Order {
     }
 }
 
-/// The scheduler of an association, and what it knows of the streams.
+/// The scheduler of an association, and the streams' settings.
 #[derive(Debug)]
 pub(super) struct StreamScheduler {
     kind: SchedulerKind,
@@ -68,7 +68,7 @@ impl StreamScheduler {
         self.kind
     }
 
-    /// Schedules in another way from now on; `waiting` are the messages that wait, by number.
+    /// Changes the scheduler; `waiting` are the queued messages in the order of `send`.
     pub(super) fn set_kind(
         &mut self,
         kind: SchedulerKind,
@@ -81,7 +81,7 @@ impl StreamScheduler {
         }
     }
 
-    /// A message was given to a stream.
+    /// A message was queued on a stream.
     pub(super) fn on_message(&mut self, stream: StreamId, message: MessageId) {
         match &mut self.order {
             Order::Arrivals(arrivals) => arrivals.push(stream, message),
@@ -89,7 +89,7 @@ impl StreamScheduler {
         }
     }
 
-    /// The stream whose first message, or what is left of it, goes next.
+    /// The stream that sends next.
     pub(super) fn peek(&self) -> Option<StreamId> {
         match &self.order {
             Order::Arrivals(arrivals) => arrivals.front(),
@@ -97,7 +97,7 @@ impl StreamScheduler {
         }
     }
 
-    /// A fragment of a stream's first message has left.
+    /// A fragment of a stream's first message was sent.
     pub(super) fn accept(&mut self, stream: StreamId, accepted: Accepted) {
         match &mut self.order {
             Order::Arrivals(arrivals) => {
@@ -109,15 +109,15 @@ impl StreamScheduler {
         }
     }
 
-    /// A packet is full, or has all that there is for it.
+    /// A packet is full, or no more data is available for it.
     pub(super) fn on_packet(&mut self) {
         if let Order::Turns(turns) = &mut self.order {
             turns.on_packet(&self.settings);
         }
     }
 
-    /// Passes over a stream whose first message waits for its next part, until [`StreamScheduler::on_part`]; answers
-    /// whether that is done: where messages leave in the order of `send`, none overtakes another.
+    /// Skips a stream whose first message waits for its next part, until [`StreamScheduler::on_part`]. Returns false if that is not
+    /// allowed: with first come, first served no message overtakes another.
     pub(super) fn park(&mut self, stream: StreamId) -> bool {
         match &mut self.order {
             Order::Arrivals(_) => false,
@@ -135,7 +135,7 @@ impl StreamScheduler {
         }
     }
 
-    /// A message of `stream` was taken out of the queue; `left` tells how many are still there.
+    /// A message of `stream` was removed from the queue; `left` messages of the stream remain.
     pub(super) fn on_abandoned(&mut self, stream: StreamId, message: MessageId, left: usize) {
         match &mut self.order {
             Order::Arrivals(arrivals) => arrivals.remove(message),
@@ -143,7 +143,7 @@ impl StreamScheduler {
         }
     }
 
-    /// The class that a stream sends in; 0 where there are no classes.
+    /// The priority class of a stream; 0 with other schedulers.
     pub(super) fn class(&self, stream: StreamId) -> u16 {
         match self.kind {
             SchedulerKind::Priority => self.settings.priority(stream),
@@ -159,7 +159,7 @@ impl StreamScheduler {
         self.settings.weight(stream)
     }
 
-    /// Sets a stream's priority, wherever its messages stand: its next turn is the last of its new class.
+    /// Sets a stream's priority. Its next turn is the last of its new class.
     pub(super) fn set_priority(&mut self, stream: StreamId, priority: u16) {
         if self.priority(stream) != priority {
             self.settings.set_priority(stream, priority);
@@ -172,7 +172,7 @@ impl StreamScheduler {
         self.on_change(stream);
     }
 
-    /// Each stream's number becomes its priority, or 0.
+    /// Sets the priority of each stream to its number, or to 0.
     pub(super) fn reset_priorities(
         &mut self,
         in_order: bool,
@@ -188,7 +188,7 @@ impl StreamScheduler {
         }
     }
 
-    /// Nothing waits any more.
+    /// The queue is empty.
     pub(super) fn clear(&mut self) {
         self.order = Order::new(self.kind);
     }

@@ -1,5 +1,4 @@
-//! Streams that have something to send, in rings: the ring with the lowest key is served first, and the streams of one
-//! ring take turns.
+//! Streams that have data, in rings: the ring with the lowest key sends first, and the streams of a ring send in turn.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +6,7 @@ use anabranch_wire::StreamId;
 
 use crate::paged::Paged;
 
-/// What sorts the rings.
+/// The sorting key of a ring.
 pub(super) type Key = u128;
 
 /// A list of streams, linked in their slots.
@@ -17,10 +16,10 @@ struct Ring {
     tail: StreamId,
 }
 
-/// Where a stream is.
+/// The place of a stream.
 #[derive(Debug, Default)]
 struct Slot {
-    /// Its ring, while it is in one.
+    /// The key of its ring, if it is in one.
     key: Option<Key>,
     before: Option<StreamId>,
     behind: Option<StreamId>,
@@ -32,7 +31,7 @@ pub(super) struct Rings {
     slots: Paged<Slot>,
     /// The ring with the lowest key, outside the map.
     front: Option<(Key, Ring)>,
-    /// The others.
+    /// The other rings.
     others: BTreeMap<Key, Ring>,
 }
 
@@ -46,12 +45,12 @@ impl Rings {
         self.front.map(|(_, ring)| ring.head)
     }
 
-    /// The ring that a stream is in.
+    /// The ring of a stream.
     pub(super) fn key(&self, stream: StreamId) -> Option<Key> {
         self.slots.at(stream)?.key
     }
 
-    /// Puts a stream that is in no ring at the end of one.
+    /// Adds a stream that is in no ring at the end of a ring.
     pub(super) fn push_back(&mut self, stream: StreamId, key: Key) {
         let last = self.append(stream, key);
         *self.slots.touch(stream) = Slot {
@@ -64,7 +63,7 @@ impl Rings {
         }
     }
 
-    /// Makes the stream the last of its ring; answers which was.
+    /// Makes the stream the last of its ring; returns the former last stream.
     fn append(&mut self, stream: StreamId, key: Key) -> Option<StreamId> {
         let alone = Ring {
             head: stream,
@@ -89,7 +88,7 @@ impl Rings {
         Some(core::mem::replace(&mut ring.tail, stream))
     }
 
-    /// Takes a stream out of its ring, wherever it stands there.
+    /// Removes a stream from its ring, wherever it is there.
     pub(super) fn remove(&mut self, stream: StreamId) {
         let Some(slot) = self.slots.at_mut(stream) else {
             return;

@@ -1,4 +1,4 @@
-//! What the application said of each stream: its priority and its weight.
+//! The settings of each stream: its priority (RFC 8260 §3.4) and its weight (§3.6).
 
 use core::num::NonZeroU16;
 
@@ -6,10 +6,10 @@ use anabranch_wire::StreamId;
 
 use crate::paged::Paged;
 
-/// Priorities and weights. Streams that nothing was said of take no memory.
+/// Priorities and weights. Streams with default settings take no memory.
 #[derive(Debug, Default)]
 pub(super) struct Settings {
-    /// Whether a stream's number is its priority, where nothing else was said; else that is 0.
+    /// Whether the default priority of a stream is its number; otherwise it is 0.
     in_order: bool,
     priorities: Paged<Option<u16>>,
     weights: Paged<Option<NonZeroU16>>,
@@ -37,7 +37,7 @@ impl Settings {
         *self.weights.touch(stream) = Some(weight);
     }
 
-    /// The number of each stream as its priority, or 0 for all: what was said before is forgotten.
+    /// Sets the priority of each stream to its number, or to 0; earlier settings are dropped.
     pub(super) fn reset_priorities(&mut self, in_order: bool) {
         self.in_order = in_order;
         self.priorities.clear();

@@ -1,5 +1,5 @@
-//! Schedulers in which streams take turns (RFC 8260 §3.2 to §3.6): they differ in what a turn is, and in which ring a
-//! stream waits for its next.
+//! Schedulers in which streams send in turn (RFC 8260 §3.2 to §3.6). They differ in what a turn is, and in the ring in which a stream
+//! waits for its next turn.
 //!
 //! | scheduler | key of the ring |
 //! | --- | --- |
@@ -7,11 +7,10 @@
 //! | priority | the stream's priority |
 //! | fair bandwidth, weighted fair queueing | the stream's virtual time |
 //!
-//! A stream's *virtual time* is what it has sent, in bytes divided by its weight (start-time fair queueing: Goyal, Vin
-//! and Cheng, SIGCOMM 1996). The stream that is behind the others goes next; one that had nothing to send begins where the
-//! others are, so that no right is saved up. Keys are virtual times rounded down to about a packet's worth at the
-//! stream's weight: streams of equal weight then share two or three rings however many they are, and a rounding is made up
-//! for by the next one.
+//! A stream's *virtual time* is the number of bytes that it has sent, divided by its weight (start-time fair queueing: Goyal, Vin and
+//! Cheng, SIGCOMM 1996). The stream with the lowest virtual time sends next. A stream that had no data begins at the virtual time of the
+//! other streams, so that it gains no credit while it is idle. Keys are virtual times rounded down to about one packet at the stream's
+//! weight. Streams of equal weight then share two or three rings however many they are, and later turns compensate for the rounding.
 
 use anabranch_wire::StreamId;
 
@@ -21,15 +20,15 @@ use super::settings::Settings;
 use crate::config::SchedulerKind;
 use crate::paged::Paged;
 
-/// Bits of virtual time below one byte at weight 1: a byte still counts at the largest weight.
+/// Fractional bits of a virtual time, which is in bytes at weight 1: a byte still counts at the largest weight.
 const FRACTION: u32 = 16;
-/// Bits of a packet's worth, about: 1,024 bytes.
+/// Bits of about one packet: 1,024 bytes.
 const PACKET: u32 = 10;
 
 #[derive(Debug, Default)]
 struct Account {
     virtual_time: Key,
-    /// Its first message waits for its next part: it is in no ring until that comes.
+    /// Its first message waits for its next part: until then the stream is in no ring.
     parked: bool,
 }
 
@@ -38,11 +37,11 @@ pub(super) struct Turns {
     kind: SchedulerKind,
     rings: Rings,
     accounts: Paged<Account>,
-    /// The virtual time of what is being sent.
+    /// The virtual time of the stream that is sending.
     now: Key,
     /// The highest virtual time of any stream.
     latest: Key,
-    /// The stream that the packet being filled belongs to (round robin per packet).
+    /// The stream of the packet that is being filled (round robin per packet).
     packet_of: Option<StreamId>,
 }
 
@@ -58,7 +57,7 @@ impl Turns {
         }
     }
 
-    /// The ring for a stream's next turn.
+    /// The key of the ring for a stream's next turn.
     fn key(&mut self, stream: StreamId, settings: &Settings) -> Key {
         let weight = match self.kind {
             SchedulerKind::FirstComeFirstServed
@@ -87,7 +86,7 @@ impl Turns {
         self.latest = self.latest.max(account.virtual_time);
     }
 
-    /// The stream has something to send.
+    /// The stream has data.
     pub(super) fn enter(&mut self, stream: StreamId, settings: &Settings) {
         if self.rings.key(stream).is_none() {
             let key = self.key(stream, settings);
@@ -95,7 +94,7 @@ impl Turns {
         }
     }
 
-    /// The stream has nothing to send.
+    /// The stream has no data.
     fn leave(&mut self, stream: StreamId) {
         self.rings.remove(stream);
         if self.rings.is_empty() {
@@ -125,7 +124,7 @@ impl Turns {
         }
     }
 
-    /// The next turn of the stream is behind those of its equals.
+    /// Moves the stream to the end of its ring.
     fn go_to_the_end(&mut self, stream: StreamId, settings: &Settings) {
         if self.rings.key(stream).is_some() {
             self.rings.remove(stream);
