@@ -23,7 +23,7 @@ pub enum AckPolicy {
     LastArrival,
     /// 001: a copy on every path.
     EveryPath,
-    /// 100: while there are gaps, on the path with the best rank; this path has no rank.
+    /// 100: report gaps on the path with the best rank, if possible one without gaps; this path has no rank.
     Unranked,
     /// 101, 110, 111: like 100, and this path has rank 1, 2 or 3.
     Ranked(u8),
