@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 use anabranch_proto::{
-    Association, AssociationId, CloseReason, Config, ConnectOptions, Endpoint, Event, Handling, SendOptions,
-    StreamId, Timestamp, EcnCodepoint,};
+    Association, AssociationId, CloseReason, Config, ConnectOptions, EcnCodepoint, Endpoint, Event, Handling,
+    SendOptions, StreamId, Timestamp,
+};
 use anabranch_testkit::{Message, Talker};
 use anabranch_wire::packet::Packet;
 use bytes::Bytes;
@@ -85,7 +86,10 @@ impl Node {
         datagram: Bytes,
     ) {
         let len = datagram.len();
-        match self.endpoint.handle_datagram(now, Some(local), remote, datagram, EcnCodepoint::NotEct) {
+        match self
+            .endpoint
+            .handle_datagram(now, Some(local), remote, datagram, EcnCodepoint::NotEct)
+        {
             Handling::Done => {}
             Handling::Reply(reply) => {
                 // The source address is not validated yet: at most three times the received bytes may be sent there.

@@ -18,8 +18,9 @@ use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
 use anabranch_proto::{
-    Association, AssociationId, Config, Endpoint, Handling, MultipathMode, Reliability, SendOptions,
-    StreamId, Timestamp, Tsn, EcnCodepoint,};
+    Association, AssociationId, Config, EcnCodepoint, Endpoint, Handling, MultipathMode, Reliability,
+    SendOptions, StreamId, Timestamp, Tsn,
+};
 use anabranch_wire::chunk::{
     CoopSackWriter, EncodeChunk, GapAckBlock, NrSackWriter, PathReportWriter, PathSequence, SackWriter, kind,
     own_kind,

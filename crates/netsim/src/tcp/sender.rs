@@ -154,7 +154,11 @@ impl Sender {
         self.stats.timeouts += 1;
         self.rto.back_off();
         self.measured = None;
-        if let State::Opening { syn_due, retransmitted } = &mut self.state {
+        if let State::Opening {
+            syn_due,
+            retransmitted,
+        } = &mut self.state
+        {
             (*syn_due, *retransmitted) = (true, true);
             return;
         }

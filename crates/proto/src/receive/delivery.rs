@@ -79,7 +79,7 @@ impl Outlet<'_> {
     }
 }
 
-/// The turn of a message.
+/// The turn of a message: it has come when all earlier messages of its stream have been delivered or skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     Now,

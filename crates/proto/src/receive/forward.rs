@@ -62,7 +62,7 @@ impl Receiver {
     fn skip_tsns(&mut self, new_cumulative: Tsn) -> Result<Option<(ExtendedTsn, u64)>, &'static str> {
         let point = self.tracker.extend(new_cumulative);
         if point > self.tracker.cumulative() + MAX_AHEAD {
-            return Err("a FORWARD-TSN goes further than data can be ahead");
+            return Err("a FORWARD-TSN is too far ahead of the cumulative TSN");
         }
         let skipped = self.tracker.skip_to(point);
         // A FORWARD-TSN that is not ahead is a retransmission: the acknowledgement of the first one may be lost.

@@ -217,7 +217,9 @@ impl Receiver {
             && alone
             && sequential.expects(tsn)
         {
-            return Verdict::Violation("a message stands in the middle of another");
+            return Verdict::Violation(
+                "a chunk of another message has a TSN between the fragments of a message",
+            );
         }
         if !known_stream {
             self.acks.timing.note(Urgency::AtOnce);

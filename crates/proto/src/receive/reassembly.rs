@@ -139,13 +139,13 @@ impl Reassembly {
             }
             Some((false, next)) if !run.has_ending => {
                 if !run.belongs_with(&next) {
-                    return Err("fragments of one message differ in stream, order or number");
+                    return Err("fragments of one message differ in stream, U bit or SSN");
                 }
                 run.append(next);
             }
-            Some(_) => return Err("a message ends where another fragment of it follows, or the reverse"),
+            Some(_) => return Err("the E bit of a fragment contradicts the B bit of the next fragment"),
             None if !run.has_ending && arrived(tsn + 1) => {
-                return Err("a message without an end is followed by another");
+                return Err("another message follows a fragment without the E bit");
             }
             None => {}
         }
@@ -155,14 +155,16 @@ impl Reassembly {
             Some((true, _)) if run.has_beginning => {}
             Some((false, before)) if !run.has_beginning => {
                 if !before.belongs_with(&run) {
-                    return Err("fragments of one message differ in stream, order or number");
+                    return Err("fragments of one message differ in stream, U bit or SSN");
                 }
                 let first = before.first;
                 before.append(run);
                 return Ok(first);
             }
-            Some(_) => return Err("a message begins in the middle of another, or has no beginning"),
-            None if !run.has_beginning && arrived(tsn - 1) => return Err("a fragment has no beginning"),
+            Some(_) => return Err("the B bit of a fragment contradicts the E bit of the fragment before"),
+            None if !run.has_beginning && arrived(tsn - 1) => {
+                return Err("a fragment without the B bit does not continue a message");
+            }
             None => {}
         }
         let first = run.first;

@@ -57,7 +57,7 @@ impl ReceiveWindow {
     /// A chunk that closes the lowest gap is accepted beyond the limit, up to twice the limit, because the data above the gap
     /// waits for it. It is also accepted if the application can read nothing, because nothing else would open the window. A peer
     /// that keeps the rules does not reach twice the limit: the data above the gap was accepted within the limit, and an
-    /// incomplete message below it is handed over in parts from half of the limit on. A single chunk may be larger than all that.
+    /// incomplete message below it is delivered in parts from half of the limit on. A single chunk may be larger than all that.
     pub(super) fn accepts(&self, len: usize, closes_gap: bool, has_gaps: bool, readable: bool) -> bool {
         if self.bytes + len <= self.limit && self.chunks < self.max_chunks {
             return true;
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_limit_only_what_lets_others_go() {
+    fn beyond_the_limit_only_chunks_that_make_progress_possible() {
         let mut window = window(10_000);
         window.take(10_000);
         assert!(!window.accepts(1000, false, true, true));

@@ -233,7 +233,7 @@ impl Sequential {
                 out.drop_held(&held);
                 return Verdict::Late;
             }
-            Turn::Skipped => return Verdict::Violation("an ordered message was left out"),
+            Turn::Skipped => return Verdict::Violation("the peer skipped the SSN of an ordered message"),
         }
         Verdict::Accepted
     }

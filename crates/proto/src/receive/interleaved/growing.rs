@@ -83,19 +83,19 @@ impl Growing {
         let ahead = Fsn(fragment.fsn).distance_from(Fsn(next as u32)) as i32;
         let fsn = match (fragment.beginning, next.checked_add_signed(ahead.into())) {
             (true, _) => 0,
-            (false, Some(0)) => return Err("the first fragment of a message does not begin it"),
+            (false, Some(0)) => return Err("a fragment with FSN 0 has no B bit"),
             (false, Some(fsn)) => fsn,
-            (false, None) => return Err("a fragment comes before the first of its message"),
+            (false, None) => return Err("a fragment has an FSN before the first one of its message"),
         };
         if fsn < next || self.beyond.contains_key(&fsn) {
-            return Err("two fragments of a message have the same number");
+            return Err("two fragments of a message have the same FSN");
         }
         let highest = self.beyond.last_key_value().map(|(fsn, _)| *fsn);
         let highest = highest.or_else(|| next.checked_sub(1));
         if self.last.is_some_and(|last| fragment.ending || fsn > last)
             || (fragment.ending && highest.is_some_and(|highest| highest > fsn))
         {
-            return Err("a message goes on after its end");
+            return Err("a message continues after the fragment with the E bit");
         }
         if fragment.beginning {
             self.ppid = fragment.ppid;

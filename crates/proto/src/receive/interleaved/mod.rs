@@ -128,7 +128,7 @@ impl Interleaved {
         let whole = fragment.beginning && fragment.ending;
         if whole && (key.unordered || key.mid == order.next) {
             if self.messages.contains_key(&key) || self.in_parts.contains_key(&key) {
-                return Verdict::Violation("a message stands in the middle of another");
+                return Verdict::Violation("an unfragmented message has the MID of an incomplete message");
             }
             let number = out.number();
             out.ready.push_back(Ready::Message(Held {
