@@ -1,8 +1,4 @@
-//! Pairs of hosts that share one bottleneck:
-//!
-//! ```text
-//! left hosts ── left router ══ bottleneck ══ right router ── right hosts
-//! ```
+//! A [`Dumbbell`]: pairs of hosts that share one bottleneck.
 
 use core::time::Duration;
 use std::net::IpAddr;
@@ -20,6 +16,10 @@ const ACCESS_RATE: u64 = 100_000_000;
 const ACCESS_DELAY: Duration = Duration::from_micros(10);
 
 /// Two routers with a bottleneck between them, to which the caller adds pairs of hosts.
+///
+/// ```text
+/// left hosts ── left router ══ bottleneck ══ right router ── right hosts
+/// ```
 #[derive(Clone, Debug)]
 pub struct Dumbbell {
     /// The router on the left.

@@ -1,8 +1,5 @@
 //! Determines which part of the network wakes next. Each part (a link or a node) has at most one pending wake. The heap therefore has at
 //! most as many entries as the network has parts, however many packets are in transit, and stays in the processor's cache.
-//!
-//! **Order of equal times**: the wake that was set first fires first. Setting a wake again to the same time keeps its place. Setting
-//! another time puts the wake behind all others with that time.
 
 use anabranch_proto::Timestamp;
 
@@ -16,7 +13,10 @@ struct Entry {
     part: u32,
 }
 
-/// A binary heap with at most one entry for each part. A part's entry can be moved.
+/// The pending wakes of a network: a binary heap with at most one entry for each part. A part's entry can be moved.
+///
+/// **Order of equal times**: the wake that was set first fires first. Setting a wake again to the same time keeps its place. Setting
+/// another time puts the wake behind all others with that time.
 #[derive(Default)]
 pub struct EventQueue {
     heap: Vec<Entry>,

@@ -1,18 +1,4 @@
-//! One direction of a link: a queue, a rate, a delay, and impairments.
-//!
-//! A `Link` has no clock: the caller passes the time and polls for packets. The simulator drives it in virtual time; a program in front of
-//! a real socket drives the same type in real time.
-//!
-//! A packet passes these steps in this order:
-//! 1. Its fate is drawn when it comes. Every configured random process draws once for every packet, from its own generator. The draws of
-//!    one process therefore do not depend on the other processes.
-//! 2. A link that is down, or a queue that refuses the packet, loses it at once.
-//! 3. It leaves after the packets before it, once its own bits have been sent at the link's rate. A packet that the link loses,
-//!    damages or duplicates has taken its place in the queue and its time on the link.
-//! 4. It arrives after the delay, with jitter but in order. A late packet (reordering) leaves the order.
-//!
-//! Without queue management, everything is known when a packet comes, so the link waits only for the next arrival. A managed queue
-//! ([`Aqm`](crate::Aqm)) decides which packet leaves next when the link is free, so the link waits for this moment, too.
+//! [`Link`]: one direction of a link.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
@@ -44,7 +30,21 @@ struct Processes {
     corrupt: Generator,
 }
 
-/// One direction of a link. See the [module's documentation](self).
+/// One direction of a link: a queue, a rate, a delay, and impairments.
+///
+/// A `Link` has no clock: the caller passes the time and polls for packets. The simulator drives it in virtual time; a program in front of
+/// a real socket drives the same type in real time.
+///
+/// A packet passes these steps in this order:
+/// 1. Its fate is drawn when it comes. Every configured random process draws once for every packet, from its own generator. The draws of
+///    one process therefore do not depend on the other processes.
+/// 2. A link that is down, or a queue that refuses the packet, loses it at once.
+/// 3. It leaves after the packets before it, once its own bits have been sent at the link's rate. A packet that the link loses,
+///    damages or duplicates has taken its place in the queue and its time on the link.
+/// 4. It arrives after the delay, with jitter but in order. A late packet (reordering) leaves the order.
+///
+/// Without queue management, everything is known when a packet comes, so the link waits only for the next arrival. A managed queue
+/// ([`Aqm`]) decides which packet leaves next when the link is free, so the link waits for this moment, too.
 #[derive(Clone, Debug)]
 pub struct Link<P> {
     config: LinkConfig,

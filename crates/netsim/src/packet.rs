@@ -11,7 +11,7 @@ use crate::link::LinkPacket;
 use crate::random::Generator;
 use crate::tcp::Segment;
 
-/// A packet on the simulated network. Of the headers around the payload, only addresses and length are modelled. [`crate::ip`] writes the
+/// A packet on the simulated network. Of the headers around the payload, only addresses and length are modelled. `ip.rs` writes the
 /// headers for captures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
