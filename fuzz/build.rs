@@ -1,14 +1,14 @@
-//! Builds what counts work; see `counter/work.c`.
+//! Builds the counter of work; see `counter/work.c`.
 
 fn main() {
     println!("cargo::rerun-if-changed=counter/work.c");
-    // Its own loops must not become calls of what they are.
+    // The compiler must not turn the loops of `memmove` into calls of `memmove`.
     cc::Build::new()
         .file("counter/work.c")
         .opt_level(2)
         .flag("-fno-builtin")
         .flag_if_supported("-fno-tree-loop-distribute-patterns")
         .compile("anabranch_work");
-    // libFuzzer has a function of the same name that does nothing; the first one counts, where anything calls it.
+    // libFuzzer also has an empty function with this name. The linker takes the first definition, which counts.
     println!("cargo::rustc-link-arg-bins=-Wl,--allow-multiple-definition");
 }

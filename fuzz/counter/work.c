@@ -1,8 +1,8 @@
 /* Counts work for the target `work`: each edge of the control flow graph that is taken, and each 64 bytes that are moved.
  *
- * The target is built with -sanitizer-coverage-trace-pc, which calls the function below at every edge. Whoever counts reads the
- * eight bytes of the file in memory of this name (in /proc/self/fd), so that nothing in Rust needs to call into C. Without that
- * option nobody calls, and this object is not even linked. */
+ * The target is built with -sanitizer-coverage-trace-pc, which calls the function below at every edge. The target reads the count
+ * from the eight bytes of the memory file with this name (in /proc/self/fd), so that Rust code need not call into C. Without that
+ * option no code calls the function, and this object is not linked. */
 #define _GNU_SOURCE
 #include <stddef.h>
 #include <stdint.h>
@@ -21,7 +21,7 @@ __attribute__((constructor)) static void open_counter(void) {
 
 void __sanitizer_cov_trace_pc(void) { ++*counter; }
 
-/* In place of the C library's, whose work would go uncounted: an array that is shifted for each byte received is not free. */
+/* Replaces the C library's function, whose work would not be counted: shifting an array for each received byte is not free. */
 void *memmove(void *to, const void *from, size_t len) {
     unsigned char *out = to;
     const unsigned char *in = from;

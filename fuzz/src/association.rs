@@ -1,5 +1,5 @@
-//! A genuine association, and then whatever the input says: packets of any bytes that get past tag and checksum, chunks
-//! with the right and the wrong numbers, time, and calls of the application.
+//! A regular association is set up. Then the input decides: packets of any bytes that pass the checks of tag and checksum, chunks with
+//! right and wrong numbers, passing of time, and calls of the application.
 
 use core::time::Duration;
 use std::net::IpAddr;
@@ -16,29 +16,29 @@ use crate::input::{Input, extend, reliability};
 use crate::node::Node;
 use crate::peer::{ADDRESSES, PORT, Peer, address, as_nr_sack, chunk};
 
-/// Counts what is allocated, so that a peer that makes the endpoint keep too much is found out.
+/// Counts allocated memory, to detect a peer that makes the endpoint store too much.
 #[global_allocator]
 static ALLOCATED: PeakAlloc = PeakAlloc;
 
-/// What an endpoint with its associations may take beyond its buffers.
+/// Bytes of memory that an endpoint and its associations may use in addition to their buffers.
 const MOST_MEMORY: usize = 2 << 20;
-/// Associations that an input may begin.
+/// The most associations that an input may start.
 const MOST_ASSOCIATIONS: usize = 8;
 /// The endpoint's address.
 const LOCAL: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
-/// Timeouts until an association whose peer has fallen silent must be over.
+/// The most timeouts until an association with a silent peer must have ended.
 const MOST_TIMEOUTS: u32 = 4000;
 
 struct World {
     node: Node,
     peer: Peer,
     now: Timestamp,
-    /// Chunks that wait to leave in one packet.
+    /// Chunks for the next packet.
     bundle: Vec<u8>,
-    /// The tag of the next packet, if it is not the right one.
+    /// The verification tag of the next packet, if it is not the right one.
     tag: Option<u32>,
     memory_before: usize,
-    /// Of the extensions.
+    /// Settings of the extensions.
     choice: u8,
 }
 
@@ -104,14 +104,14 @@ impl World {
         }
     }
 
-    /// Sends the bundle with its tag.
+    /// Sends the bundle under its tag.
     fn flush(&mut self) {
         let chunks = core::mem::take(&mut self.bundle);
         let tag = self.tag.take().unwrap_or(self.peer.endpoint_tag);
         self.deliver(self.peer.packet(tag, &chunks));
     }
 
-    /// The four packets of a set-up that the peer begins (RFC 9260 §5.1).
+    /// The four packets of an association setup that the peer starts (RFC 9260 §5.1).
     fn accept(&mut self, addresses: u8) {
         let init = self.peer.init(kind::INIT, addresses, 10, 50_000, &[]);
         self.deliver(self.peer.packet(0, &init));
@@ -119,7 +119,7 @@ impl World {
         self.deliver(self.peer.packet(self.peer.endpoint_tag, &echo));
     }
 
-    /// The same, begun by the endpoint.
+    /// The four packets of an association setup that the endpoint starts.
     fn connect(&mut self, addresses: u8) {
         self.node.connect(self.now, self.peer.remote, self.peer.port);
         self.observe();
@@ -137,7 +137,7 @@ impl World {
         id
     }
 
-    /// Lets time pass, with what happens in it.
+    /// Advances time and handles the timeouts until then.
     fn advance(&mut self, duration: Duration) {
         let end = self.now + duration;
         while let Some(due) = self.node.poll_timeout().filter(|&due| due <= end) {
@@ -188,7 +188,7 @@ impl World {
                 };
                 chunk(kind, bits >> 3 & 1, value)
             }
-            // Any type, any value.
+            // A chunk of any type with any value.
             12..14 => {
                 let (kind, flags, len) = (input.u8(), input.u8(), input.u8());
                 chunk(kind, flags, input.take(len.into()))
@@ -220,7 +220,7 @@ impl World {
         chunk(kind::COOKIE_ECHO, 0, &cookie)
     }
 
-    /// An INIT or INIT ACK: a new peer, a restart, a collision.
+    /// An INIT or INIT ACK: for a new peer, a restart or a collision.
     fn init(&mut self, input: &mut Input<'_>) {
         let bits = input.u8();
         let before = self.peer.tag;
@@ -242,19 +242,19 @@ impl World {
         };
         let tag = self.tag.take().unwrap_or(tag);
         self.deliver(self.peer.packet(tag, &init));
-        // The genuine peer goes on with its own tag.
+        // The regular peer continues with its own tag.
         if bits & 0x10 != 0 {
             self.peer.tag = before;
         }
     }
 
-    /// Many packets of the same kind, each with one chunk that may be worth keeping, and much that is not.
+    /// Many packets of the same kind, each with one chunk that the endpoint may store, and much other data.
     fn flood(&mut self, input: &mut Input<'_>) {
         let (bits, count, step) = (input.u8(), input.u8(), input.u8());
         let padding = [0, 0, 1400, 60_000][usize::from(bits & 3)];
         let len = [1, 20, 257, 1200][usize::from(bits >> 2 & 3)];
         let stream = u16::from(input.u8());
-        // Large ones cost time; so many show as much.
+        // Large packets take time, and fewer of them have the same effect.
         let count = if padding > 10_000 { count.min(60) } else { count };
         for number in 0..count {
             let tsn = self.peer.tsn.plus(u32::from(bits >> 4 & 1));
@@ -294,7 +294,7 @@ impl World {
         }
     }
 
-    /// The next packets come from elsewhere, or the next one under another tag.
+    /// The next packets come from another address, or the next packet has another tag.
     fn forge_header(&mut self, input: &mut Input<'_>) {
         let bits = input.u8();
         match bits >> 5 {
@@ -308,7 +308,7 @@ impl World {
         }
     }
 
-    /// What an application may do.
+    /// Calls of the application.
     fn act(&mut self, command: u8, input: &mut Input<'_>) {
         let Some(id) = self.node.newest() else {
             if command & 0x40 != 0 && self.node.associations.len() < MOST_ASSOCIATIONS {
@@ -381,7 +381,7 @@ impl World {
     }
 }
 
-/// Ends.
+/// Checks at the end.
 impl World {
     fn check(&self) {
         self.node.check();
@@ -389,7 +389,7 @@ impl World {
         assert!(taken <= MOST_MEMORY, "{taken} bytes of memory");
     }
 
-    /// The peer says no more: every association ends.
+    /// The peer becomes silent: every association must end.
     fn silence(&mut self) {
         let mut left = MOST_TIMEOUTS;
         while let Some(due) = self.node.poll_timeout() {
@@ -406,7 +406,7 @@ impl World {
         assert!(states.is_empty(), "no timer runs, but {states:?}");
     }
 
-    /// A genuine peer is served as if nothing had happened.
+    /// The endpoint must still serve another regular peer.
     fn serve_another(&mut self) {
         self.now += Duration::from_secs(1);
         self.node.talker = anabranch_testkit::Talker::default();

@@ -1,10 +1,10 @@
-//! Numbers and bytes read from the fuzzer's input; when it is used up, zeroes and the end.
+//! Reads numbers and bytes from the fuzzer's input. After its end, numbers are zero and byte strings are empty.
 
 use core::time::Duration;
 
 use anabranch_proto::{Config, Reliability};
 
-/// What is left of the input.
+/// The rest of the input.
 pub(crate) struct Input<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Input<'a> {
@@ -31,18 +31,18 @@ impl<'a> Input<'a> {
         bytes
     }
 
-    /// The last byte, which stays: it chooses settings, so that older inputs keep their meaning.
+    /// The last byte, which stays in the input. It selects settings, so that older inputs keep their meaning.
     pub(crate) fn last(&self) -> u8 {
         self.0.last().copied().unwrap_or(0)
     }
 
-    /// One of these.
+    /// Selects one of these values.
     pub(crate) fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[usize::from(self.u8()) % of.len()]
     }
 }
 
-/// Settings of the extensions; without the highest bit none is offered.
+/// Sets the extensions' settings; without the highest bit no extension is offered.
 pub(crate) fn extend(config: &mut Config, choice: u8) {
     if choice & 0x80 == 0 {
         *config = config.clone().without_extensions();
@@ -57,7 +57,7 @@ pub(crate) fn extend(config: &mut Config, choice: u8) {
     config.nr_sack.forward_past_nonrenegable = choice & 32 == 0;
 }
 
-/// How a message may be given up.
+/// When a message may be abandoned.
 pub(crate) fn reliability(choice: u8) -> Reliability {
     match choice & 7 {
         0..3 => Reliability::Reliable,

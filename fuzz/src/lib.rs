@@ -1,5 +1,4 @@
-//! What the fuzz targets do with their input; see `CONTRIBUTING.md`. Each function takes any bytes and panics if what
-//! must always hold does not.
+//! The code of the fuzz targets; see `CONTRIBUTING.md`. Each function accepts any bytes and panics if an invariant is violated.
 
 #[path = "../../crates/wire/tests/explore/mod.rs"]
 mod explore;
@@ -15,35 +14,35 @@ pub use anabranch_proto::fuzzing::{
     controllers, interleaved, named, outstanding, reassembly, recovery, send_queue, tsn_tracker,
 };
 
-/// A datagram: reading never panics, and what was read writes back.
+/// A datagram: decoding never panics, and a decoded value encodes to the same bytes.
 ///
 /// # Panics
-/// If it does not.
+/// If an encoded value differs.
 pub fn parse(input: &[u8]) {
     explore::explore_datagram(bytes::Bytes::copy_from_slice(input));
 }
 
-/// An association that was set up as it should be, against any packets, passing of time and calls of the application.
+/// A correctly set up association receives arbitrary packets, while time passes and the application makes calls.
 ///
 /// # Panics
-/// If an association takes too much memory, or says what it must not; if one with a silent peer does not end; if the
+/// If an association uses too much memory or violates an invariant of its output; if an association with a silent peer does not end; if the
 /// endpoint does not serve the next peer.
 pub fn association(input: &[u8]) {
     association::run(input);
 }
 
-/// Two endpoints over paths that treat packets as the input says, and then heal.
+/// Two endpoints over paths with the impairments that the input selects; later the paths work again.
 ///
 /// # Panics
-/// If a message is lost, changed, repeated or out of order, or if something does not end.
+/// If a message is lost, changed, duplicated or out of order, or if the run does not end.
 pub fn pair(input: &[u8]) {
     pair::run(input);
 }
 
-/// A peer that makes the endpoint hold much, and then sends little that may cost much.
+/// A peer makes the endpoint store much, and then sends few bytes that may cause much work.
 ///
 /// # Panics
-/// If the endpoint does more for what it receives than docs/LIMITS.md says. Work is counted only where the target is built with
+/// If the endpoint does more work for the bytes it receives than docs/LIMITS.md allows. Work is counted only if the target is built with
 /// `-sanitizer-coverage-trace-pc`, as `scripts/fuzz` does.
 pub fn work(input: &[u8]) {
     work::run(input);

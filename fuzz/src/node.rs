@@ -1,32 +1,32 @@
-//! An endpoint with its associations, driven as the documentation of `anabranch_proto` says, and what must hold of
-//! everything that it says and does.
+//! An endpoint with its associations, driven as the documentation of `anabranch_proto` requires. Checks the invariants of all its output.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 use anabranch_proto::{
-    Association, AssociationId, CloseReason, Config, ConnectOptions, Endpoint, Event, Handling, SendOptions,
-    StreamId, Timestamp, EcnCodepoint,};
+    Association, AssociationId, CloseReason, Config, ConnectOptions, EcnCodepoint, Endpoint, Event, Handling,
+    SendOptions, StreamId, Timestamp,
+};
 use anabranch_testkit::{Message, Talker};
 use anabranch_wire::packet::Packet;
 use bytes::Bytes;
 
-/// Most datagrams that one input may set off: the send buffer in the smallest packets, and answers.
+/// The most datagrams that one input may cause: the send buffer in the smallest packets, and answers.
 const MOST_DATAGRAMS: usize = 4000;
 
 /// A datagram that the endpoint sends.
 #[derive(Clone, Debug)]
 pub(crate) struct Sent {
-    /// The local address, if it matters.
+    /// The local address, if the endpoint sets one.
     pub(crate) source: Option<IpAddr>,
     pub(crate) destination: SocketAddr,
     pub(crate) datagram: Bytes,
 }
 
-/// What is known of one association.
+/// The state recorded for one association.
 #[derive(Default)]
 struct Record {
-    /// Messages that `send` took.
+    /// Messages that `send` accepted.
     taken: u64,
     undelivered: BTreeSet<u64>,
     closed: Option<CloseReason>,
@@ -37,11 +37,11 @@ pub(crate) struct Node {
     pub(crate) endpoint: Endpoint,
     pub(crate) associations: BTreeMap<AssociationId, Box<Association>>,
     records: BTreeMap<AssociationId, Record>,
-    /// Datagrams to be taken.
+    /// Datagrams to be sent on by the caller.
     pub(crate) sent: Vec<Sent>,
-    /// Reads, and holds what was read.
+    /// Reads and stores the messages.
     pub(crate) talker: Talker,
-    /// How associations ended, in order.
+    /// Why associations ended, in order.
     pub(crate) ended: Vec<CloseReason>,
     buffer: Vec<u8>,
 }
@@ -77,7 +77,7 @@ impl Node {
         self.drain(now, id);
     }
 
-    /// A datagram came in.
+    /// A datagram arrived.
     pub(crate) fn handle_datagram(
         &mut self,
         now: Timestamp,
@@ -86,10 +86,13 @@ impl Node {
         datagram: Bytes,
     ) {
         let len = datagram.len();
-        match self.endpoint.handle_datagram(now, Some(local), remote, datagram, EcnCodepoint::NotEct) {
+        match self
+            .endpoint
+            .handle_datagram(now, Some(local), remote, datagram, EcnCodepoint::NotEct)
+        {
             Handling::Done => {}
             Handling::Reply(reply) => {
-                // Nothing is known of who sent it: no more than three times of what came goes there.
+                // The source address is not validated yet: at most three times the received bytes may be sent there.
                 assert!(
                     reply.packet.len() <= 3 * len,
                     "{} bytes answer {len}",
@@ -115,7 +118,7 @@ impl Node {
         self.associations.keys().next_back().copied()
     }
 
-    /// Works on an association, if it is not over.
+    /// Calls `act` with an association that is not over.
     pub(crate) fn act(&mut self, now: Timestamp, id: AssociationId, act: impl FnOnce(&mut Association)) {
         if let Some(association) = self.associations.get_mut(&id) {
             act(association);
@@ -123,7 +126,7 @@ impl Node {
         }
     }
 
-    /// Gives a message, or a part of one; whether it was taken.
+    /// Sends a message or a part of one; returns whether `send` accepted it.
     pub(crate) fn send(
         &mut self,
         now: Timestamp,
@@ -146,7 +149,7 @@ impl Node {
         taken.is_some()
     }
 
-    /// Takes all that the association has to say.
+    /// Takes all output of the association.
     fn drain(&mut self, now: Timestamp, id: AssociationId) {
         let Some(association) = self.associations.get_mut(&id) else {
             return;
@@ -201,7 +204,7 @@ impl Node {
         assert_eq!(self.endpoint.association_count(), self.associations.len());
     }
 
-    /// Takes what was found undelivered: each message was taken by `send` before.
+    /// Checks the undelivered messages that were reported: `send` must have accepted each before.
     pub(crate) fn check(&self) {
         let buffers = &self.endpoint.config().buffers;
         let limit = (buffers.receive * buffers.growth) as usize;
@@ -221,7 +224,7 @@ impl Node {
         }
     }
 
-    /// The first deadline.
+    /// The earliest deadline.
     pub(crate) fn poll_timeout(&self) -> Option<Timestamp> {
         self.associations
             .values()
@@ -229,7 +232,7 @@ impl Node {
             .min()
     }
 
-    /// Does what is due.
+    /// Handles the timeouts that are due.
     pub(crate) fn handle_timeout(&mut self, now: Timestamp) {
         let is_due = |association: &Association| association.poll_timeout().is_some_and(|due| due <= now);
         let due: Vec<_> = self
@@ -251,13 +254,13 @@ impl Node {
         }
     }
 
-    /// The messages that were read whole.
+    /// The messages that were read completely.
     pub(crate) fn messages(&mut self) -> impl Iterator<Item = Message> {
         self.talker.inbox.drain(..)
     }
 }
 
-/// A datagram of the endpoint: it can be read.
+/// Checks that a datagram of the endpoint can be decoded.
 fn checked(datagram: &[u8]) -> Bytes {
     let datagram = Bytes::copy_from_slice(datagram);
     let packet = Packet::parse(datagram.clone()).expect("its checksum is right");

@@ -1,5 +1,5 @@
-//! Two endpoints over one or two paths that drop, repeat, delay and damage what the input says; then the paths heal,
-//! and everything must arrive once and in order, and the association end in order.
+//! Two endpoints over one or two paths. The input selects which packets the paths drop, duplicate, delay and damage. Then the paths work
+//! again: every message must arrive once and in order, and the association must shut down.
 
 use core::time::Duration;
 use std::cmp::Reverse;
@@ -18,15 +18,15 @@ use crate::node::Node;
 
 const PORT: u16 = 5000;
 const UDP_PORT: u16 = 9899;
-/// One way, when nothing else is said.
+/// Default one-way delay.
 const DELAY: Duration = Duration::from_millis(10);
-/// How long everything may take once the paths have healed: several backed-off timeouts.
+/// The longest time that the rest may take after the paths work again: several timeouts with backoff.
 const HEALED_LIMIT: Duration = Duration::from_secs(1800);
-/// Messages of one input, and bytes of them on each side: small windows take many packets for each.
+/// The most messages of one input, and the most bytes of messages on each side: with small windows each message takes many packets.
 const MOST_MESSAGES: usize = 100;
 const MOST_BYTES: usize = 100_000;
 
-/// A datagram under way; the earliest first, and those of one time in the order of sending.
+/// A datagram in transit. The earliest arrival comes first; datagrams with equal arrival times keep the order of sending.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Flight {
     at: Timestamp,
@@ -42,7 +42,7 @@ struct Side {
     id: Option<AssociationId>,
     sent: Ledger,
     backlog: VecDeque<Parcel>,
-    /// Bytes that may still be sent.
+    /// Bytes that the input may still send.
     left: usize,
 }
 
@@ -51,14 +51,14 @@ struct World<'a> {
     now: Timestamp,
     in_transit: BinaryHeap<Reverse<Flight>>,
     number: u64,
-    /// What becomes of the datagrams to come, a byte or two each.
+    /// The fates of the next datagrams; each takes one or two bytes.
     fates: Input<'a>,
-    /// Which paths let nothing through.
+    /// Whether a path drops all packets.
     cut: [bool; 2],
     paths: u8,
-    /// Both are set up.
+    /// Whether both sides are set up.
     began: bool,
-    /// Messages may be given up.
+    /// Whether messages may be abandoned.
     expendable: bool,
 }
 
@@ -87,11 +87,12 @@ fn config(input: &mut Input<'_>, side: usize, paths: u8) -> Config {
     config.scheduler =
         [SchedulerKind::FirstComeFirstServed, SchedulerKind::RoundRobin][usize::from(second >> 7)];
     config.heartbeat.interval = Some(Duration::from_secs(5));
-    // The association itself must live through the faults.
+    // The association itself must survive the impairments.
     config.retransmissions.association_max_retrans = 10_000;
     config.retransmissions.max_init_retransmits = 10_000;
     config.shutdown_guard = Some(HEALED_LIMIT);
-    // Some eight minutes on, a cookie cannot even be told to be stale: those who repeat it longer do so in vain.
+    // After about eight minutes, a Stale Cookie error could no longer be sent for a cookie, and a peer that continues to retransmit it
+    // would not succeed.
     config.cookie_lifetime = Duration::from_secs(1_000_000);
     if paths > 1 && second & 0x30 == 0x30 {
         config.multipath.mode = [MultipathMode::Cmt, MultipathMode::Eca][usize::from(input.last() >> 6 & 1)];
@@ -120,7 +121,7 @@ impl<'a> World<'a> {
             backlog: VecDeque::new(),
             left: MOST_BYTES,
         });
-        // The shorter part of what is left says what is done, the longer one what becomes of the packets.
+        // The shorter part of the rest selects the actions, the longer part the fates of the packets.
         let len = input.0.len() / 3;
         let commands = input.take(len);
         let fates = Input(core::mem::replace(&mut input.0, commands));
@@ -137,7 +138,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Puts what a side sent on its way.
+    /// Puts the datagrams of one side in transit.
     fn carry(&mut self, from: usize) {
         for sent in core::mem::take(&mut self.sides[from].node.sent) {
             let IpAddr::V4(destination) = sent.destination.ip() else {
@@ -172,7 +173,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// When something happens next.
+    /// The time of the next event.
     fn next_event(&self) -> Option<Timestamp> {
         let timeouts = self.sides.iter().filter_map(|side| side.node.poll_timeout());
         timeouts
@@ -180,7 +181,7 @@ impl<'a> World<'a> {
             .min()
     }
 
-    /// One datagram that arrives, or what is due, if that is before `limit`.
+    /// Handles one arriving datagram or the timeouts that are due, if they come before `limit`.
     fn step(&mut self, limit: Timestamp) -> bool {
         let Some(next) = self.next_event().filter(|next| *next <= limit) else {
             self.now = self.now.max(limit);
@@ -204,7 +205,7 @@ impl<'a> World<'a> {
         true
     }
 
-    /// After anything: backlogs are sent as buffers allow, what was read is checked, packets leave.
+    /// Called after each step: sends backlogs as the buffers allow, checks the messages that were read, and takes outgoing packets.
     fn settle(&mut self) {
         if !self.began && self.sides.iter().all(|side| !side.node.associations.is_empty()) {
             self.began = true;
@@ -282,7 +283,7 @@ impl<'a> World<'a> {
         self.settle();
     }
 
-    /// Reads what is there, if the side reads.
+    /// Reads the available messages, if this side reads.
     fn read(&mut self, side: usize) {
         let (now, side) = (self.now, &mut self.sides[side]);
         if let Some(id) = side.id {
@@ -334,7 +335,7 @@ impl<'a> World<'a> {
         complaints.collect::<Vec<_>>().join("; ")
     }
 
-    /// An orderly end.
+    /// A graceful shutdown.
     fn end(&mut self) {
         let (now, side) = (self.now, &mut self.sides[0]);
         let id = side.id.expect("it is set up");
@@ -350,7 +351,7 @@ impl<'a> World<'a> {
     }
 }
 
-/// The datagram with one bit changed; the checksum tells.
+/// The datagram with one changed bit, which the checksum detects.
 fn damaged(datagram: &Bytes, at: u16) -> Bytes {
     let mut bytes = datagram.to_vec();
     let bit = usize::from(at) % (bytes.len() * 8);

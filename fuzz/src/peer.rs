@@ -1,4 +1,4 @@
-//! The peer of the target `association`: it knows what a genuine peer would know, and writes what it is told to.
+//! The peer of the target `association`: it has the state of a regular peer and writes the packets that the input selects.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -22,32 +22,32 @@ pub(crate) const ADDRESSES: u8 = 4;
 
 /// See the [module's documentation](self).
 pub(crate) struct Peer {
-    /// Where its packets come from.
+    /// Source address of its packets.
     pub(crate) remote: SocketAddr,
     pub(crate) port: u16,
     pub(crate) endpoint_port: u16,
-    /// The tag that the endpoint has to use.
+    /// The verification tag of packets to the peer.
     pub(crate) tag: u32,
-    /// The tag that the peer has to use.
+    /// The verification tag of packets to the endpoint.
     pub(crate) endpoint_tag: u32,
     /// The next TSN, and the next SSN of a few streams.
     pub(crate) tsn: Tsn,
     pub(crate) ssns: [u16; 4],
-    /// Whether it sends I-DATA, and the next FSN of the same streams.
+    /// Whether the peer sends I-DATA, and the next FSN of the same streams.
     pub(crate) interleaves: bool,
     fsns: [u8; 4],
-    /// Whether it speaks ECA-SCTP: the next PSN of each of its paths, and those that the endpoint will take next.
+    /// Whether the peer uses ECA-SCTP: the next PSN on each of its paths, and the next PSNs that the endpoint will use.
     pub(crate) cooperates: bool,
     psns: [u32; ADDRESSES as usize],
     endpoint_psns: [u32; ADDRESSES as usize],
     clock: u32,
-    /// The highest TSN that the endpoint has sent, and the one that is acknowledged.
+    /// The highest TSN that the endpoint has sent, and the highest one acknowledged.
     pub(crate) highest: Tsn,
     pub(crate) acked: Tsn,
     pub(crate) cookie: Bytes,
-    /// Heartbeats that can be answered.
+    /// Heartbeats that the peer can answer.
     heartbeats: VecDeque<Bytes>,
-    /// The chunks that the endpoint has sent since the last look, by type.
+    /// Types of the chunks that the endpoint has sent since the last check.
     pub(crate) seen: Vec<u8>,
 }
 
@@ -75,7 +75,7 @@ impl Peer {
         }
     }
 
-    /// A packet with these chunks, padded, under this tag.
+    /// A packet with these chunks, padded, and this tag.
     pub(crate) fn packet(&self, tag: u32, chunks: &[u8]) -> Bytes {
         let mut packet = Vec::with_capacity(12 + chunks.len());
         packet.extend_from_slice(&self.port.to_be_bytes());
@@ -88,7 +88,7 @@ impl Peer {
         packet.into()
     }
 
-    /// Looks at what the endpoint sent.
+    /// Handles a packet of the endpoint.
     pub(crate) fn observe(&mut self, sent: Sent) {
         let packet = Packet::parse_unchecked(sent.datagram).expect("it was checked");
         if packet.header.destination_port != self.port {
@@ -148,7 +148,7 @@ impl Peer {
         if kind == 2 {
             value.extend_from_slice(&[0, 7, 0, 12, 1, 2, 3, 4, 5, 6, 7, 8]);
         }
-        // It speaks every extension.
+        // The peer supports every extension.
         value.extend_from_slice(&[0x80, 8, 0, 13, kind::FORWARD_TSN, kind::NR_SACK]);
         let others = [own_kind::SELECTIVE_FORWARD_TSN, kind::I_DATA, kind::I_FORWARD_TSN];
         value.extend_from_slice(&others);
@@ -160,7 +160,7 @@ impl Peer {
         ];
         value.extend_from_slice(&eca);
         value.extend_from_slice(&[0, 0, 0, 0xc0, 0, 0, 4]);
-        // An INIT of a fair size: what answers it may not be much larger.
+        // An INIT of realistic size, because its answer may not be much larger.
         if kind == 1 {
             value.extend_from_slice(&[0x80, 5, 0, 64]);
             value.resize(value.len() + 60, 0);
@@ -169,10 +169,10 @@ impl Peer {
         chunk(kind, 0, &value)
     }
 
-    /// DATA: TSN near the next, SSN near the next of its stream.
+    /// DATA with a TSN near the next one, and an SSN near the next one of its stream.
     pub(crate) fn data(&mut self, input: &mut Input<'_>) -> Vec<u8> {
         let bits = input.u8();
-        // The most usual: the next whole message.
+        // The usual case: the next unfragmented message.
         let (tsn_ahead, stream, ssn_ahead, flags) = if bits & 0x80 == 0 {
             (0, u16::from(bits & 3), 0, 3 | bits >> 2 & 4)
         } else {
@@ -204,7 +204,7 @@ impl Peer {
             value.resize(value.len() + usize::from(len), bits);
             return self.carried(kind::DATA, flags & 15, &value, bits);
         }
-        // The next fragment, but for some that are out of their order.
+        // The next fragment, but some fragments are out of order.
         let fsn = &mut self.fsns[usize::from(stream % 4)];
         let behind = u8::from(bits & 0x80 != 0 && ssn_ahead & 0x40 != 0);
         *fsn = if flags & 2 != 0 { 0 } else { fsn.wrapping_add(1) };
@@ -224,7 +224,7 @@ impl Peer {
         self.carried(kind::I_DATA, flags & 15, &value, bits)
     }
 
-    /// A chunk of data, in its next transmission if those have numbers; `bits` may make it an odd one.
+    /// A chunk of data, with the next transmission number if ECA-SCTP is in use; `bits` may make the number wrong.
     pub(crate) fn carried(&mut self, kind: u8, flags: u8, value: &[u8], bits: u8) -> Vec<u8> {
         if !self.cooperates {
             return chunk(kind, flags, value);
@@ -253,7 +253,7 @@ impl Peer {
         chunk(kind, flags & 15 | bits << 5, &all)
     }
 
-    /// The SACK as a COOP-SACK, if that is what the endpoint wants: of each path what it may well have, or anything.
+    /// The SACK as a COOP-SACK, if the endpoint uses ECA-SCTP: for each path transmissions that may have arrived, or arbitrary ones.
     pub(crate) fn cooperative(&mut self, sack: Vec<u8>, input: &mut Input<'_>) -> Vec<u8> {
         if !self.cooperates {
             return sack;
@@ -268,7 +268,7 @@ impl Peer {
         for path in 0..1 + (bits >> 4 & 3) {
             let bits = input.u8();
             let sent = self.endpoint_psns.get(usize::from(path)).copied().unwrap_or(0);
-            // The path's first missing transmission.
+            // The first missing transmission on the path.
             let missing = match bits & 3 {
                 0 | 1 => sent,
                 2 => sent.saturating_sub(u32::from(input.u8() & 15)),
@@ -311,7 +311,7 @@ impl Peer {
         chunk
     }
 
-    /// FORWARD-PSN: near what comes next on a path, or anything.
+    /// FORWARD-PSN: near the next PSN on a path, or arbitrary.
     fn forward_psn(&mut self, input: &mut Input<'_>) -> Vec<u8> {
         let bits = input.u8();
         let path = bits & 3;
@@ -323,7 +323,7 @@ impl Peer {
         chunk(own_kind::FORWARD_PSN, 0, &word.to_be_bytes())
     }
 
-    /// SACK: everything, or near it, with blocks.
+    /// SACK: of all TSNs or of nearly all, with gap ack blocks.
     pub(crate) fn sack(&mut self, input: &mut Input<'_>) -> Vec<u8> {
         let bits = input.u8();
         let outstanding = self.highest.distance_from(self.acked);
@@ -353,7 +353,7 @@ impl Peer {
                 end: input.u16(),
             });
         } else {
-            // What it truly may have.
+            // The TSNs that may have arrived.
             let left = self.highest.distance_from(cumulative);
             blocks.retain(|block| u32::from(block.end) <= left);
         }
@@ -369,7 +369,7 @@ impl Peer {
         chunk
     }
 
-    /// SACK of one block that may well be: three of them, each longer than the one before, prove a loss.
+    /// SACK with one block that may have arrived. Three such SACKs, each with a longer block, show a loss.
     pub(crate) fn gap_sack(&mut self, input: &mut Input<'_>) -> Vec<u8> {
         let bits = input.u8();
         let start = 2 + u16::from(bits & 3);
@@ -388,7 +388,7 @@ impl Peer {
         chunk
     }
 
-    /// FORWARD-TSN or selective forward TSN: a little ahead of the next TSN, or anything.
+    /// FORWARD-TSN or selective forward TSN: slightly ahead of the next TSN, or arbitrary.
     pub(crate) fn forward(&mut self, input: &mut Input<'_>) -> Vec<u8> {
         let bits = input.u8();
         if self.cooperates && bits & 0x18 == 0x18 {
@@ -429,7 +429,7 @@ impl Peer {
         chunk(kind, 0, &value)
     }
 
-    /// HEARTBEAT ACK for one of the last heartbeats, whole or damaged.
+    /// HEARTBEAT ACK for one of the last heartbeats, unchanged or damaged.
     pub(crate) fn heartbeat_ack(&self, input: &mut Input<'_>) -> Vec<u8> {
         let bits = input.u8();
         let heartbeat = self
@@ -462,7 +462,7 @@ pub(crate) fn chunk(kind: u8, flags: u8, value: &[u8]) -> Vec<u8> {
     chunk
 }
 
-/// The SACK as an NR-SACK, if `choice` says so, with some of its blocks of either kind.
+/// The SACK as an NR-SACK, if `choice` selects this. Each of its blocks is renegable or non-renegable.
 pub(crate) fn as_nr_sack(sack: Vec<u8>, choice: u8) -> Vec<u8> {
     if choice & 0x88 != 0x80 {
         return sack;

@@ -1,14 +1,14 @@
-//! A budget of work: what an endpoint does for the bytes that a peer sends, whatever the peer has made it hold before.
+//! Checks a budget of work: the work of an endpoint is limited by the bytes that the peer sends, whatever state the peer has built up
+//! before.
 //!
-//! Work is the edges of the control flow graph that are taken, and moves of memory; `counter/work.c` counts both. Whatever loops
-//! is counted so, in the core, in the standard library's collections as they are compiled into it, and in code that is yet to be
-//! written, without a counter that somebody could forget; the count is the same on every machine. (The 8-bit counters that lead
-//! the fuzzer wrap; instructions can be counted only by a simulator, far too slow for a fuzzer:
-//! `crates/testkit/tests/work` does it for known shapes.)
+//! Work is the number of taken edges of the control flow graph, plus moves of memory; `counter/work.c` counts both. The count includes
+//! every loop in the core and in the standard library's collections that are compiled into it. New code needs no counters of its own. The
+//! count is the same on every machine. (The 8-bit counters that guide the fuzzer wrap. Instructions can be counted only by a simulator,
+//! which is far too slow for a fuzzer: `crates/testkit/tests/work` does it for known inputs.)
 //!
-//! Commands are series, so that few bytes of input build much: so many chunks of a kind, whose numbers go on in steps. Each
-//! datagram earns the endpoint [`PER_BYTE`] for each byte that it receives, and each byte that it then sends earns as much. Savings are
-//! limited: a datagram may set free what others brought, but what each of many costs must be earned by it.
+//! Commands are series, so that a short input builds much state: a number of chunks of one type, whose numbers advance in steps. The
+//! endpoint may spend [`PER_BYTE`] for each byte that it receives and for each byte that it then sends. Unspent work is saved up to a
+//! limit: one datagram may free the state of many earlier ones, but many expensive datagrams must each pay for their own work.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -18,8 +18,9 @@ use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
 use anabranch_proto::{
-    Association, AssociationId, Config, Endpoint, Handling, MultipathMode, Reliability, SendOptions,
-    StreamId, Timestamp, Tsn, EcnCodepoint,};
+    Association, AssociationId, Config, EcnCodepoint, Endpoint, Handling, MultipathMode, Reliability,
+    SendOptions, StreamId, Timestamp, Tsn,
+};
 use anabranch_wire::chunk::{
     CoopSackWriter, EncodeChunk, GapAckBlock, NrSackWriter, PathReportWriter, PathSequence, SackWriter, kind,
     own_kind,
@@ -31,23 +32,23 @@ use crate::input::Input;
 use crate::node::Sent;
 use crate::peer::{PORT, Peer, address, chunk};
 
-/// Edges for each byte that is received or sent, headers of IP and UDP included: see docs/LIMITS.md.
+/// Edges for each byte received or sent, including IP and UDP headers: see docs/LIMITS.md.
 const PER_BYTE: u64 = 150;
-/// What may be saved: as much as the largest that one datagram sets free.
+/// The most edges that are saved: as many as the most expensive single datagram needs to free state.
 const MOST_SAVED: u64 = 3_000_000;
 /// Bytes of IPv4 and UDP headers.
 const HEADERS: u64 = 28;
-/// Chunks of one series.
+/// The most chunks in one series.
 const MOST_CHUNKS: u32 = 8160;
-/// Messages that the application may give. Those that are left when the association ends are freed for the datagram that ends it,
-/// at some 60 edges each: that is what the application brought, not the peer.
+/// The most messages that the application may send. When the association ends, the remaining ones are freed, at about 60 edges each. This
+/// counts as work for the datagram that ends it, although the application caused it and not the peer.
 const MOST_MESSAGES: u32 = 30_000;
-/// Bytes that one input may send: more takes time, and shows nothing more.
+/// The most bytes that one input may send; more would take time without further effect.
 const MOST_BYTES: u64 = 1 << 20;
 /// The endpoint's address.
 const LOCAL: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 
-/// What `counter/work.c` has counted; `None` where it is not linked.
+/// The count of `counter/work.c`; `None` if it is not linked.
 fn counted() -> Option<u64> {
     static COUNTER: OnceLock<Option<File>> = OnceLock::new();
     let file = COUNTER.get_or_init(|| {
@@ -73,10 +74,10 @@ struct World {
     reads: bool,
     saved: u64,
     received: u64,
-    /// Messages that the application has given.
+    /// Messages that the application has sent.
     given: u32,
     buffer: Vec<u8>,
-    /// What the peer writes on its next COOP-SACK.
+    /// The timestamp of the peer's next COOP-SACK.
     time: u32,
 }
 
@@ -131,7 +132,7 @@ impl World {
         world
     }
 
-    /// The peer sets up an association from where it is.
+    /// The peer sets up an association from its current address.
     fn set_up(&mut self, addresses: u8) {
         let init = self.peer.init(kind::INIT, addresses, 1000, 100_000_000, &[]);
         self.deliver(self.peer.packet(0, &init));
@@ -139,7 +140,7 @@ impl World {
         self.deliver(self.peer.packet(self.peer.endpoint_tag, &echo));
     }
 
-    /// A datagram comes in, and the endpoint does what follows.
+    /// A datagram arrives, and the endpoint handles it and its consequences.
     fn deliver(&mut self, datagram: Bytes) {
         let len = datagram.len() as u64 + HEADERS;
         self.received += len;
@@ -182,7 +183,7 @@ impl World {
         self.observe(sent);
     }
 
-    /// Takes all that an association has to say.
+    /// Takes all output of an association.
     fn drain(&mut self, id: AssociationId, sent: &mut Vec<Bytes>) {
         let Some(association) = self.associations.get_mut(&id) else {
             return;
@@ -211,7 +212,7 @@ impl World {
         }
     }
 
-    /// Works on the newest association, uncounted.
+    /// Calls `act` with the newest association, without counting work.
     fn act(&mut self, act: impl FnOnce(&mut Association, Timestamp)) {
         let Some((&id, association)) = self.associations.iter_mut().next_back() else {
             return;
@@ -222,7 +223,7 @@ impl World {
         self.observe(sent);
     }
 
-    /// Sends chunks, as many in a packet as it holds, or each alone.
+    /// Sends chunks: each alone, or as many in a packet as fit.
     fn send(&mut self, chunks: impl Iterator<Item = Vec<u8>>, alone: bool) {
         let mut waiting: Vec<u8> = Vec::new();
         for chunk in chunks {
@@ -257,7 +258,7 @@ impl Steps {
         let (first, step) = (u32::from(input.u16()), input.u8());
         Self {
             first,
-            // Downwards too.
+            // The numbers may also go down.
             step: (step as i8) as u32,
         }
     }
@@ -267,7 +268,7 @@ impl Steps {
     }
 }
 
-/// Gap blocks: so many, each so long, so far apart.
+/// Gap ack blocks: their number, length and distance.
 fn blocks(input: &mut Input<'_>, shift: u16) -> Vec<GapAckBlock> {
     let (start, count) = (input.u16(), input.u16() & 0x1fff);
     let (len, gap) = (input.u16(), u16::from(input.u8()));
@@ -317,7 +318,7 @@ impl World {
         }
     }
 
-    /// DATA or I-DATA of one byte: TSNs, streams, numbers of messages and fragments in steps.
+    /// DATA or I-DATA with one byte of user data: TSNs, streams, message numbers and fragment numbers advance in steps.
     fn data(&mut self, input: &mut Input<'_>, count: u32, alone: bool) {
         let base = self.peer.tsn;
         let (tsns, streams, messages) = (Steps::read(input), Steps::read(input), Steps::read(input));
@@ -328,7 +329,7 @@ impl World {
                 let mut value = base.plus(tsns.at(number)).0.to_be_bytes().to_vec();
                 value.extend_from_slice(&((streams.at(number) % 1000) as u16).to_be_bytes());
                 let message = messages.at(number);
-                // Messages of two fragments, if they are not of one.
+                // Messages consist of one or of two fragments.
                 let flags = match bits & 3 {
                     1 => flags & !3 | 2 >> (number & 1),
                     _ => flags,
@@ -359,7 +360,7 @@ impl World {
         self.send(chunks.into_iter(), alone);
     }
 
-    /// FORWARD-TSN or I-FORWARD-TSN, with a few streams.
+    /// FORWARD-TSN or I-FORWARD-TSN, with some streams.
     fn forward(&mut self, input: &mut Input<'_>, count: u32, alone: bool) {
         let base = self.peer.tsn;
         let (tsns, messages) = (Steps::read(input), Steps::read(input));
@@ -390,7 +391,7 @@ impl World {
         self.send(chunks, alone);
     }
 
-    /// SACKs or NR-SACKs of two kinds in turn, of chunks that may have arrived.
+    /// SACKs or NR-SACKs with two alternating contents, for chunks that may have arrived.
     fn acknowledge(&mut self, input: &mut Input<'_>, count: u32, alone: bool) {
         let (bits, steps) = (input.u8(), Steps::read(input));
         let first = blocks(input, 0);
@@ -414,7 +415,7 @@ impl World {
             .map(|number| {
                 let taken = steps.at(number).min(outstanding);
                 let mut blocks = [&first, &second][(number & 1) as usize].clone();
-                // One chunk more each time.
+                // Each acknowledges one more chunk.
                 if bits & 4 != 0 {
                     let start = blocks
                         .last()
@@ -452,7 +453,7 @@ impl World {
         self.send(chunks.into_iter(), alone);
     }
 
-    /// COOP-SACKs that name transmissions of path 0.
+    /// COOP-SACKs for transmissions on path 0.
     fn cooperative(&mut self, input: &mut Input<'_>, count: u32, alone: bool) {
         let (bits, steps) = (input.u8(), Steps::read(input));
         let blocks = blocks(input, 0);
@@ -493,7 +494,7 @@ impl World {
         self.send(chunks.into_iter(), alone);
     }
 
-    /// The application gives messages.
+    /// The application sends messages.
     fn application(&mut self, input: &mut Input<'_>, count: u32) {
         let bits = input.u8();
         let message = Bytes::from(vec![1; [1, 40, 1000, 3000][usize::from(bits & 3)]]);
@@ -517,7 +518,7 @@ impl World {
         });
     }
 
-    /// Notices of messages that will not come (selective forward TSN).
+    /// Selective forward TSN chunks, for messages that will not arrive.
     fn notices(&mut self, input: &mut Input<'_>, count: u32, alone: bool) {
         let base = self.peer.tsn;
         let (tsns, messages) = (Steps::read(input), Steps::read(input));
@@ -538,7 +539,7 @@ impl World {
         self.send(chunks, alone);
     }
 
-    /// Further associations from other UDP ports of the same address, or INITs that list addresses.
+    /// Further associations from other UDP ports of the same address, or INITs with lists of addresses.
     fn inits(&mut self, input: &mut Input<'_>, count: u32) {
         let bits = input.u8();
         if bits & 1 == 0 {
@@ -572,7 +573,7 @@ impl World {
 
     fn pass_time(&mut self, duration: Duration) {
         let end = self.now + duration;
-        // As many timers as there are in a second or two of silence.
+        // As many timers as expire in one or two seconds of silence.
         for _ in 0..50 {
             let due = self
                 .associations

@@ -1,4 +1,4 @@
-//! Everything that was kept once, without coverage: the corpora, and what was a finding.
+//! Runs all stored inputs once, without coverage: the corpora, and the regressions of earlier findings.
 
 use std::fs;
 use std::path::Path;
@@ -21,7 +21,7 @@ const TARGETS: [Target; 12] = [
     ("work", anabranch_fuzz::work),
 ];
 
-/// One test, because the memory that is allocated is counted for the whole process.
+/// There is only one test, because allocated memory is counted for the whole process.
 #[test]
 fn every_input_passes() {
     for (name, target) in TARGETS {

@@ -1,5 +1,5 @@
-//! Four greedy TCP flows and one SCTP association that sends messages of 72 bytes as a Poisson process, 0.6 Mbit/s, over
-//! one bottleneck for 200 simulated seconds; prints what each achieved. With a file's name, also captures all packets.
+//! Runs four greedy TCP flows and one SCTP association over one bottleneck for 200 simulated seconds, and prints the result of each. The
+//! SCTP association sends messages of 72 bytes as a Poisson process, 0.6 Mbit/s. With a file name, the example also captures all packets.
 //!
 //! usage: dumbbell [CAPTURE.pcapng]
 
@@ -18,7 +18,7 @@ use bytes::Bytes;
 const SECONDS: u64 = 200;
 const PORT: u16 = 5000;
 const MESSAGE: Bytes = Bytes::from_static(&[0; 72]);
-/// 0.6 Mbit/s of payload.
+/// Mean time between messages: 72 bytes each, so 0.6 Mbit/s of payload.
 const MEAN_INTERVAL: Duration = Duration::from_micros(960);
 
 /// Sends a message at each event of a Poisson process.
@@ -50,7 +50,7 @@ impl Application for Sender {
     }
 }
 
-/// Counts the messages that come.
+/// Counts the received messages.
 #[derive(Default)]
 struct Receiver {
     messages: u64,

@@ -1,5 +1,5 @@
-//! What TCP does on the dumbbell of `scripts/tcp-validation`, a line a run: number of flows, recovery, start times,
-//! and then the same columns as `tests/ns2/dumbbell.tcl` prints.
+//! Runs TCP on the dumbbell of `scripts/tcp-validation` and prints one line for each run: number of flows, recovery, start times, and then
+//! the same columns as `tests/ns2/dumbbell.tcl`.
 //!
 //! usage: tcp_validation SEEDS
 
@@ -25,7 +25,7 @@ fn main() {
                     figures.offered,
                     figures.lost,
                     figures.queue,
-                    figures.repeated,
+                    figures.retransmitted,
                     figures.timeouts,
                 );
             }

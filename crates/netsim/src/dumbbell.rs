@@ -1,8 +1,4 @@
-//! Pairs of hosts that share one bottleneck:
-//!
-//! ```text
-//! left hosts ── left router ══ bottleneck ══ right router ── right hosts
-//! ```
+//! A [`Dumbbell`]: pairs of hosts that share one bottleneck.
 
 use core::time::Duration;
 use std::net::IpAddr;
@@ -16,10 +12,14 @@ use crate::tcp::{TcpConfig, TcpSink, TcpSource, Traffic};
 const TCP_PORT: u16 = 5001;
 /// The rate of the links between hosts and routers unless set: 100 Mbit/s.
 const ACCESS_RATE: u64 = 100_000_000;
-/// Their delay unless set.
+/// Default delay of the links between hosts and routers.
 const ACCESS_DELAY: Duration = Duration::from_micros(10);
 
-/// Two routers with a bottleneck between them, to which pairs of hosts are added.
+/// Two routers with a bottleneck between them, to which the caller adds pairs of hosts.
+///
+/// ```text
+/// left hosts ── left router ══ bottleneck ══ right router ── right hosts
+/// ```
 #[derive(Clone, Debug)]
 pub struct Dumbbell {
     /// The router on the left.
@@ -28,7 +28,7 @@ pub struct Dumbbell {
     pub right: NodeId,
     /// The bottleneck from left to right.
     pub forward: LinkId,
-    /// The way back.
+    /// The bottleneck from right to left.
     pub backward: LinkId,
     access: LinkConfig,
     pairs: u16,
@@ -41,15 +41,15 @@ pub struct DumbbellPair {
     pub left: NodeId,
     /// The host on the right.
     pub right: NodeId,
-    /// The address of the one on the left.
+    /// Address of the host on the left.
     pub left_address: IpAddr,
-    /// The address of the one on the right.
+    /// Address of the host on the right.
     pub right_address: IpAddr,
 }
 
 impl Dumbbell {
-    /// The routers and the links between them. Every host added is linked to its router at 100 Mbit/s with a delay of
-    /// 10 µs and no limit to the queue.
+    /// The routers and the links between them. Every added host is linked to its router at 100 Mbit/s with a delay of 10 µs and an
+    /// unlimited queue.
     #[must_use]
     pub fn new(network: &mut Network, forward: LinkConfig, backward: LinkConfig) -> Self {
         let left = network.add_node("left", &[], Router);
@@ -71,26 +71,26 @@ impl Dumbbell {
         }
     }
 
-    /// Sets the links between the hosts to come and their routers, the same in both directions.
+    /// Sets the links, in both directions, between routers and the hosts that are added later.
     #[must_use]
     pub fn with_access(mut self, access: LinkConfig) -> Self {
         self.access = access;
         self
     }
 
-    /// The addresses that the next pair will have, left and right: for nodes that want to know their peer's.
+    /// The addresses that the next pair will have, left and right, for nodes that need the address of their peer.
     #[must_use]
     pub fn next_addresses(&self) -> (IpAddr, IpAddr) {
         let [high, low] = (self.pairs + 1).to_be_bytes();
         (IpAddr::from([10, 1, high, low]), IpAddr::from([10, 2, high, low]))
     }
 
-    /// Leaves the next pair of addresses out, or looks at the one after it on a copy.
+    /// Skips the next pair of addresses. On a copy, this shows the addresses of the pair after the next one.
     pub fn skip_addresses(&mut self) {
         self.pairs += 1;
     }
 
-    /// Adds a host on each side. Their names are `name` with an arrow from the left host to the right one.
+    /// Adds a host on each side. Each host's name consists of `name` and an arrow from the left host to the right one.
     pub fn add_pair(
         &mut self,
         network: &mut Network,
@@ -102,8 +102,8 @@ impl Dumbbell {
         all[0]
     }
 
-    /// Adds a host on each side with so many addresses, at least 1, all of them behind the one bottleneck. Answers the same
-    /// hosts once for each pair of addresses.
+    /// Adds a host on each side with `paths` addresses each, at least 1, all behind the one bottleneck. The result has one entry for each
+    /// pair of addresses, always with the same two hosts.
     ///
     /// # Panics
     /// If `paths` is 0.
@@ -200,7 +200,7 @@ mod tests {
         let received = flows.map(|flow| network.node::<TcpSink>(flow.right).stats().bytes);
         assert!(received[0] >= one && received[1] >= two);
         assert!(one > 100_000 && two > 100_000, "{one}, {two}");
-        // 40 bytes of headers to 1,460 of data: all that is received has crossed the bottleneck.
+        // Each packet has 40 bytes of headers and 1,460 of data, and all received data has crossed the bottleneck.
         let carried = network.link_stats(dumbbell.forward).delivered_bytes;
         assert!(carried >= (received[0] + received[1]) * 1500 / 1460 && carried <= 1_250_000);
         let acks = network.link_stats(dumbbell.backward).delivered;

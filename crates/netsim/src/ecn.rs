@@ -1,4 +1,4 @@
-//! The ECN codepoint of an IP packet (RFC 3168 §5), and a count of them.
+//! Counts packets by their ECN codepoint (RFC 3168 §5).
 
 pub use anabranch_proto::EcnCodepoint as Ecn;
 

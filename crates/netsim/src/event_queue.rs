@@ -1,26 +1,26 @@
-//! Which part of the network wakes next. Every part (a link, a node) has at most one pending wake, so the heap
-//! has as many entries as the network has parts, however many packets are under way, and stays in the cache.
-//!
-//! **Order of equal times**: the wake that was set first fires first. Setting a wake again to the time that it
-//! already has leaves its place; setting another time gives it a new one, at the end.
+//! Determines which part of the network wakes next. Each part (a link or a node) has at most one pending wake. The heap therefore has at
+//! most as many entries as the network has parts, however many packets are in transit, and stays in the processor's cache.
 
 use anabranch_proto::Timestamp;
 
-/// Where a part is not in the heap.
+/// Place of a part that has no entry in the heap.
 const ABSENT: u32 = u32::MAX;
 
-/// A wake: its time in the high half and its turn in the low half, so that one comparison orders both.
+/// A wake: its time in the high half and its sequence number in the low half, so that one comparison orders both.
 #[derive(Clone, Copy)]
 struct Entry {
     key: u128,
     part: u32,
 }
 
-/// A binary heap with one entry a part, in which a part's entry can be moved.
+/// The pending wakes of a network: a binary heap with at most one entry for each part. A part's entry can be moved.
+///
+/// **Order of equal times**: the wake that was set first fires first. Setting a wake again to the same time keeps its place. Setting
+/// another time puts the wake behind all others with that time.
 #[derive(Default)]
 pub struct EventQueue {
     heap: Vec<Entry>,
-    /// For each part, where its entry is in the heap.
+    /// For each part, the place of its entry in the heap.
     places: Vec<u32>,
     turn: u64,
 }
@@ -32,13 +32,13 @@ impl EventQueue {
         Self::default()
     }
 
-    /// A new part, with no wake pending; parts count from 0.
+    /// Adds a part without a pending wake and returns its number, counted from 0.
     pub fn add_part(&mut self) -> u32 {
         self.places.push(ABSENT);
         (self.places.len() - 1) as u32
     }
 
-    /// The earliest wake, if any is pending.
+    /// Time and part of the earliest pending wake.
     #[must_use]
     pub fn peek(&self) -> Option<(Timestamp, u32)> {
         self.heap.first().map(|entry| (time_of(entry.key), entry.part))
@@ -156,8 +156,8 @@ mod tests {
         queue.set(0, at);
         queue.set(3, Some(Timestamp(9)));
         queue.set(1, at);
-        queue.set(2, at); // The same time again: its place stays.
-        queue.set(3, at); // Another time: to the end.
+        queue.set(2, at); // The same time again: the entry keeps its place.
+        queue.set(3, at); // Another time: the entry moves behind the others.
         let order: Vec<_> = core::iter::from_fn(|| queue.pop_until(Timestamp(5)))
             .map(|(_, part)| part)
             .collect();
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(queue.peek(), None);
     }
 
-    /// Against a model: a plain list searched for its least entry.
+    /// Compares the queue with a model: a plain list, searched for its least entry.
     #[test]
     fn agrees_with_a_list_under_random_operations() {
         let mut random = Generator::of_process(1, "event queue");

@@ -1,20 +1,21 @@
-//! What tells flows apart: the 5-tuple (RFC 8290 §4.1.1).
+//! Identifies flows by the 5-tuple (RFC 8290 §4.1.1).
 
 use std::net::{IpAddr, SocketAddr};
 
-/// Addresses, ports and protocol of a packet. Packets with equal ones are of one flow.
+/// Addresses, ports and protocol of a packet. Packets with equal 5-tuples belong to one flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FiveTuple {
-    /// Where from; port 0 if the protocol has none.
+    /// Source address and port; port 0 if the protocol has none.
     pub source: SocketAddr,
-    /// Where to; port 0 if the protocol has none.
+    /// Destination address and port; port 0 if the protocol has none.
     pub destination: SocketAddr,
     /// The protocol number in the IP header: 6 for TCP, 17 for UDP, 132 for SCTP.
     pub protocol: u8,
 }
 
 impl FiveTuple {
-    /// The 5-tuple of addresses, and the ports with which the headers of TCP, UDP and SCTP alike begin, source first.
+    /// The 5-tuple with these addresses. The ports are read from `transport`: the headers of TCP, UDP and SCTP all begin with the source
+    /// port and the destination port.
     #[must_use]
     pub fn new(source: IpAddr, destination: IpAddr, protocol: u8, transport: &[u8]) -> Self {
         let port = |at: usize| match transport.get(at..at + 2) {
@@ -28,7 +29,7 @@ impl FiveTuple {
         }
     }
 
-    /// A hash that differs from perturbation to perturbation, and is the same in every build.
+    /// A hash that depends on the perturbation and is the same in every build.
     pub(crate) fn hash(&self, perturbation: u64) -> u64 {
         let mut hash = mix(perturbation);
         let mut add = |word: u64| hash = mix(hash ^ word);
@@ -48,7 +49,7 @@ impl FiveTuple {
     }
 }
 
-/// Spreads each bit over all (the finalizer of SplitMix64: Steele, Lea and Flood 2014).
+/// Spreads each bit over all bits (the finalizer of SplitMix64: Steele, Lea and Flood 2014).
 fn mix(word: u64) -> u64 {
     let word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,8 +1,7 @@
 //! A node that runs the protocol: an endpoint, its associations, and an application.
 //!
-//! The host is a driver of the core as a program with sockets is, and drains an association in the order that the
-//! core asks for. A test may also do without an application: it reads [`Host::take_events`] and works on
-//! [`Host::association_mut`] between the network's runs.
+//! The host drives the core as a program with sockets does, and drains an association in the order that the core requires. A test may also
+//! work without an application: between runs of the network it reads [`Host::take_events`] and uses [`Host::association_mut`].
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -18,34 +17,34 @@ use crate::ecn::{Ecn, EcnCounts};
 use crate::network::Node;
 use crate::packet::{Packet, Payload};
 
-/// Datagrams asked for at a time: a batch as real sockets take it (GSO).
+/// Datagrams requested from the core at a time: a batch as for real sockets with generic segmentation offload (GSO).
 const BATCH: usize = 16;
 
-/// What runs on a host.
+/// A program that runs on a host.
 pub trait Application: Any + Send {
-    /// An association of the host told something. [`Event::Readable`] is told once until `recv` has answered `None`.
+    /// Handles an event of one of the host's associations. [`Event::Readable`] comes once, and again only after `recv` has returned `None`.
     fn on_event(&mut self, api: &mut HostApi<'_>, id: AssociationId, event: Event);
 
-    /// The time set with [`HostApi::set_timer`] has come. Called once for it.
+    /// Called once when the time set with [`HostApi::set_timer`] has come.
     fn on_timer(&mut self, api: &mut HostApi<'_>) {
         let _ = api;
     }
 }
 
-/// What an application may do with its host.
+/// The interface between an application and its host.
 pub struct HostApi<'a> {
     now: Timestamp,
     core: &'a mut Core,
 }
 
 impl HostApi<'_> {
-    /// The time.
+    /// The current virtual time.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.now
     }
 
-    /// Begins an association; see [`Endpoint::connect`].
+    /// Starts an association; see [`Endpoint::connect`].
     ///
     /// # Errors
     /// See [`ConnectError`].
@@ -58,17 +57,17 @@ impl HostApi<'_> {
         self.core.connect(self.now, remote, remote_port, options)
     }
 
-    /// An association, to be used; `None` if there is none of this id.
+    /// The association with this id, to be used; `None` if there is none.
     pub fn association(&mut self, id: AssociationId) -> Option<&mut Association> {
         self.core.association_mut(id)
     }
 
-    /// Forgets an association, which should be over: if it is not, its peer is never told.
+    /// Removes an association. If it is not over yet, the host sends nothing to its peer about that.
     pub fn forget(&mut self, id: AssociationId) {
         self.core.forget(id);
     }
 
-    /// Calls [`Application::on_timer`] at this time, which must be later than now; `None` calls off.
+    /// Sets when to call [`Application::on_timer`]; the time must be later than now. `None` cancels the timer.
     pub fn set_timer(&mut self, at: Option<Timestamp>) {
         self.core.timer = at;
     }
@@ -78,24 +77,24 @@ impl HostApi<'_> {
 pub struct Host {
     core: Core,
     application: Option<Box<dyn Application>>,
-    /// Events that no application took.
+    /// Events that no application handled.
     events: VecDeque<(Timestamp, AssociationId, Event)>,
 }
 
 struct Entry {
     association: Box<Association>,
-    /// Its entry in `Core::timeouts`.
+    /// The host's entry in `Core::timeouts`.
     timeout: Option<Timestamp>,
 }
 
-/// All but the application, so that the application can be lent it.
+/// The host without its application, so that the application can borrow it.
 struct Core {
     endpoint: Endpoint,
-    /// The UDP port packets leave from; 0 without encapsulation.
+    /// Source UDP port of packets; 0 without UDP encapsulation.
     udp_port: u16,
     associations: BTreeMap<AssociationId, Entry>,
     timeouts: BTreeSet<(Timestamp, AssociationId)>,
-    /// Associations to be drained, each once.
+    /// Associations to be drained, each at most once.
     changed: VecDeque<AssociationId>,
     outgoing: VecDeque<Packet>,
     timer: Option<Timestamp>,
@@ -103,22 +102,22 @@ struct Core {
     codepoints: Codepoints,
 }
 
-/// Where ECN codepoints pass between packets and the endpoint (RFC 3168): those that arrive are counted.
+/// Translates ECN codepoints between packets and the endpoint (RFC 3168), and counts those of arriving packets.
 #[derive(Clone, Copy, Debug, Default)]
 struct Codepoints {
-    /// Of datagrams that leave, in the place of the endpoint's.
+    /// Codepoint for outgoing datagrams that replaces the endpoint's.
     sent_with: Option<Ecn>,
-    /// Of datagrams that came.
+    /// Codepoints of received datagrams.
     received: EcnCounts,
 }
 
 impl Codepoints {
-    /// The codepoint of a datagram that the endpoint sends.
+    /// The codepoint for a datagram that the endpoint sends.
     fn of_transmit(&self, transmit: &Transmit) -> Ecn {
         self.sent_with.unwrap_or(transmit.ecn)
     }
 
-    /// The codepoint of a datagram that the endpoint is about to be given.
+    /// The codepoint of a received datagram, before the endpoint handles the datagram.
     fn of_datagram(&mut self, ecn: Ecn) -> Ecn {
         self.received.add(ecn);
         ecn
@@ -126,11 +125,11 @@ impl Codepoints {
 }
 
 impl Host {
-    /// A host without an application. `udp_port` is the port of RFC 6951, or 0 for SCTP directly over IP; it has to
-    /// agree with `config.udp_encapsulation`. `seed` is all the randomness of its endpoint.
+    /// A host without an application. `udp_port` is the port of UDP encapsulation (RFC 6951), or 0 for SCTP directly over IP;
+    /// `config.udp_encapsulation` must say the same. `seed` is the only source of random numbers of its endpoint.
     ///
     /// # Errors
-    /// A setting is out of range.
+    /// A setting of `config` is out of range.
     pub fn new(config: Config, udp_port: u16, seed: [u8; 32]) -> Result<Self, EndpointError> {
         let core = Core {
             endpoint: Endpoint::new(config, seed)?,
@@ -150,21 +149,21 @@ impl Host {
         })
     }
 
-    /// Gives the events from now on to an application, and calls its [`Application::on_timer`] at `start`, if given
-    /// one, which must be later than now unless the run has not begun.
+    /// From now on, gives events to an application. If `start` is set, the host calls [`Application::on_timer`] at that time. It must be
+    /// later than now unless the run has not begun.
     pub fn run(&mut self, application: impl Application, start: Option<Timestamp>) {
         self.application = Some(Box::new(application));
         self.core.timer = start;
     }
 
-    /// The application as the type it was given as; `None` if it is of another or there is none.
+    /// The application, if it has the type `T`; `None` if it has another type or there is no application.
     #[must_use]
     pub fn application<T: Application>(&self) -> Option<&T> {
         let application: &dyn Any = &**self.application.as_ref()?;
         application.downcast_ref()
     }
 
-    /// The application as the type it was given as, to be changed; `None` if it is of another or there is none.
+    /// The application, to be changed, if it has the type `T`; `None` if it has another type or there is no application.
     pub fn application_mut<T: Application>(&mut self) -> Option<&mut T> {
         let application: &mut dyn Any = &mut **self.application.as_mut()?;
         application.downcast_mut()
@@ -175,19 +174,19 @@ impl Host {
         &mut self.core.endpoint
     }
 
-    /// Sends all further datagrams of associations with this ECN codepoint, whatever the endpoint wants. (Answers to packets of no
-    /// association are Not-ECT always.)
+    /// Sends all further datagrams of associations with this ECN codepoint, whatever the endpoint requests. Replies to packets that belong
+    /// to no association stay Not-ECT.
     pub fn set_ecn(&mut self, ecn: Ecn) {
         self.core.codepoints.sent_with = Some(ecn);
     }
 
-    /// The datagrams received so far, by ECN codepoint.
+    /// The datagrams received so far, counted by ECN codepoint.
     #[must_use]
     pub fn ecn_received(&self) -> EcnCounts {
         self.core.codepoints.received
     }
 
-    /// Begins an association; see [`Endpoint::connect`].
+    /// Starts an association; see [`Endpoint::connect`].
     ///
     /// # Errors
     /// See [`ConnectError`].
@@ -201,42 +200,42 @@ impl Host {
         self.core.connect(now, remote, remote_port, options)
     }
 
-    /// The associations, in the order in which they were made. Those that are over stay until forgotten.
+    /// The associations, in the order of their creation. An association that is over stays in the list until [`Self::forget`].
     pub fn association_ids(&self) -> impl Iterator<Item = AssociationId> {
         self.core.associations.keys().copied()
     }
 
-    /// An association; `None` if there is none of this id.
+    /// The association with this id; `None` if there is none.
     #[must_use]
     pub fn association(&self, id: AssociationId) -> Option<&Association> {
         self.core.associations.get(&id).map(|entry| &*entry.association)
     }
 
-    /// An association, to be used: what it wants to send leaves at the network's next run.
+    /// The association with this id, to be used; `None` if there is none. Its packets leave at the network's next run.
     pub fn association_mut(&mut self, id: AssociationId) -> Option<&mut Association> {
         self.core.association_mut(id)
     }
 
-    /// Forgets an association, which should be over: if it is not, its peer is never told.
+    /// Removes an association. If it is not over yet, the host sends nothing to its peer about that.
     pub fn forget(&mut self, id: AssociationId) {
         self.core.forget(id);
     }
 
-    /// The events so far that no application took, with their times; takes them.
+    /// Removes and returns the events that no application handled, with their times.
     pub fn take_events(&mut self) -> impl Iterator<Item = (Timestamp, AssociationId, Event)> + use<> {
         core::mem::take(&mut self.events).into_iter()
     }
 
-    /// Loses everything but the addresses, as a reboot does: associations, timers, and what was about to be sent.
+    /// Simulates a reboot: the host loses its associations, timers and unsent packets, and keeps only its addresses.
     ///
     /// # Errors
-    /// A setting is out of range.
+    /// A setting of `config` is out of range.
     pub fn reboot(&mut self, config: Config, seed: [u8; 32]) -> Result<(), EndpointError> {
         *self = Self::new(config, self.core.udp_port, seed)?;
         Ok(())
     }
 
-    /// Drains every association that was changed, which may change others through the application.
+    /// Drains every association that changed. The application may change further associations meanwhile.
     fn drain(&mut self, now: Timestamp) {
         while let Some(id) = self.core.changed.pop_front() {
             self.core.drain_association(now, id);
@@ -344,7 +343,7 @@ impl Core {
         self.associations.get_mut(&id)?.association.poll_event()
     }
 
-    /// Brings `timeouts` up to date.
+    /// Updates `timeouts` for an association.
     fn note_timeout(&mut self, id: AssociationId) {
         let Some(entry) = self.associations.get_mut(&id) else {
             return;

@@ -1,4 +1,5 @@
-//! IPv4, IPv6 and UDP headers around SCTP packets, and IP headers around others, for captures (RFC 791, RFC 8200, RFC 768, RFC 6951).
+//! Writes IPv4, IPv6 and UDP headers around SCTP packets, and IP headers around other packets, for captures (RFC 791, RFC 8200, RFC 768,
+//! RFC 6951).
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,8 +10,8 @@ pub(crate) const PROTOCOL_UDP: u8 = 17;
 pub(crate) const PROTOCOL_SCTP: u8 = 132;
 const HOP_LIMIT: u8 = 64;
 
-/// Appends an IP packet that carries `payload` from `source` to `destination` to `buffer`: directly as protocol 132
-/// if both ports are 0, else in UDP. Addresses of different families are written as IPv6.
+/// Appends to `buffer` an IP packet that carries `payload` from `source` to `destination`. If both ports are 0, SCTP is carried directly
+/// over IP as protocol 132, else in UDP. If the addresses have different families, the packet is IPv6.
 pub fn write_packet(
     buffer: &mut Vec<u8>,
     source: SocketAddr,
@@ -28,7 +29,7 @@ pub fn write_packet(
         header[2..4].copy_from_slice(&destination.port().to_be_bytes());
         header[4..6].copy_from_slice(&length(len).to_be_bytes());
         let total = pseudo_header_sum + sum(&header) + sum(payload);
-        // 0 means "no checksum", so a sum of 0 is sent as its other form (RFC 768).
+        // 0 means "no checksum", so a checksum of 0 is sent as 0xffff (RFC 768).
         let checksum = match fold(total) {
             0 => u16::MAX,
             checksum => checksum,
@@ -39,8 +40,8 @@ pub fn write_packet(
     buffer.extend_from_slice(payload);
 }
 
-/// Appends the header of an IP packet that carries `len` bytes of a protocol; answers the sum of the pseudo header that
-/// checksums of UDP and TCP begin with.
+/// Appends the header of an IP packet that carries `len` bytes of a protocol. Returns the sum of the pseudo header, with which the
+/// checksums of UDP and TCP begin.
 pub(crate) fn write_header(
     buffer: &mut Vec<u8>,
     (source, destination): (IpAddr, IpAddr),
@@ -86,7 +87,7 @@ fn write_ipv6(buffer: &mut Vec<u8>, from: [u8; 16], to: [u8; 16], ecn: Ecn, prot
     buffer.extend_from_slice(&to);
 }
 
-/// The ECN codepoint in the header of an IP packet; Not-ECT if the bytes are no IP packet.
+/// The ECN codepoint in the header of an IP packet; Not-ECT if the bytes are not an IP packet.
 #[must_use]
 pub fn read_ecn(packet: &[u8]) -> Ecn {
     match *packet {
@@ -96,8 +97,8 @@ pub fn read_ecn(packet: &[u8]) -> Ecn {
     }
 }
 
-/// Sets the ECN codepoint in the header of an IP packet and updates the checksum of an IPv4 header (RFC 1624). Bytes that
-/// are no IP packet stay as they are.
+/// Sets the ECN codepoint in the header of an IP packet and updates the checksum of an IPv4 header (RFC 1624). Does nothing if the bytes
+/// are not an IP packet.
 pub fn set_ecn(packet: &mut [u8], ecn: Ecn) {
     match packet.first().map(|first| first >> 4) {
         Some(4) if packet.len() >= 20 => {
@@ -121,12 +122,12 @@ fn as_ipv6(address: IpAddr) -> [u8; 16] {
     }
 }
 
-/// A length field; what exceeds it (no packet of ours does) is shown as the longest.
+/// A length field. A length that exceeds the field (no packet of this project does) is written as 65,535.
 fn length(len: usize) -> u16 {
     u16::try_from(len).unwrap_or(u16::MAX)
 }
 
-/// The sum of the 16-bit words of RFC 1071, not folded yet.
+/// The sum of the 16-bit words (RFC 1071), not yet folded.
 pub(crate) fn sum(bytes: &[u8]) -> u64 {
     bytes
         .chunks(2)
@@ -134,7 +135,7 @@ pub(crate) fn sum(bytes: &[u8]) -> u64 {
         .sum()
 }
 
-/// The checksum of RFC 1071 that a sum of words gives.
+/// The checksum (RFC 1071) of a sum of words.
 pub(crate) fn fold(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);

@@ -1,13 +1,13 @@
 //! A discrete-event network for running SCTP in virtual time.
 //!
-//! Like the protocol's core, nothing here has a socket, a clock or a thread. [`Network`] moves time from event to
-//! event: nodes ([`Host`], [`Router`], or a [`Node`] of the caller's) exchange real bytes over [`Link`]s with rate,
-//! delay, jitter, queue, loss, reordering, duplication and corruption. One seed fixes a run, every random process
-//! has a generator of its own ([`Generator`]), and equal times are ordered by a stated rule ([`EventQueue`]).
+//! Like the protocol's core, this crate has no socket, clock or thread. [`Network`] advances virtual time from event to event. Its nodes
+//! ([`Host`], [`Router`], or a [`Node`] of the caller's) exchange real bytes over [`Link`]s with rate, delay, jitter, queue, loss,
+//! reordering, duplication and corruption. One seed determines a run: every random process has its own generator ([`Generator`]), and a
+//! stated rule orders events at equal times ([`EventQueue`]).
 //!
-//! What SCTP shares links with is TCP ([`TcpSource`], [`TcpSink`]); a [`Dumbbell`] is the usual place for that.
+//! TCP provides cross traffic for SCTP ([`TcpSource`], [`TcpSink`]), usually on a [`Dumbbell`].
 //!
-//! [`Link`] and [`PcapngWriter`] serve real sockets too: both are told the time.
+//! [`Link`] and [`PcapngWriter`] also work with real sockets, because the caller passes the time to both.
 
 mod aqm;
 mod dumbbell;

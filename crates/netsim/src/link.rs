@@ -1,18 +1,4 @@
-//! One direction of a link: a queue, a rate, a delay, and what goes wrong on the way.
-//!
-//! A `Link` is told the time and asked for packets; it has no clock. The simulator drives it in virtual time and a
-//! program in front of a socket drives it in real time: it is the same object.
-//!
-//! A packet's way, in this order:
-//! 1. Its fate is drawn when it comes: every process that is configured draws once for every packet, from its own
-//!    generator, so that the same packet meets the same luck whatever the other processes do.
-//! 2. A link that is down, or whose queue refuses it, loses it at once.
-//! 3. It leaves when those before it have left and its own bits are sent at the link's rate. What is lost on the
-//!    way, or damaged, or doubled has taken its place in the queue and its time on the link.
-//! 4. It arrives a delay later, with jitter but in order; a late packet (reordering) leaves the order.
-//!
-//! Everything is known when a packet comes, so the only thing a link waits for is the next arrival. If its queue is managed
-//! ([`Aqm`](crate::Aqm)), which packet leaves next is decided when the link is free: then a link waits for that, too.
+//! [`Link`]: one direction of a link.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
@@ -33,7 +19,7 @@ pub use packet::LinkPacket;
 pub(crate) use packet::mark_ce;
 pub use report::{Fate, LinkStats, LossCause};
 
-/// The generators of a link, one for each process.
+/// The link's random generators, one for each process.
 #[derive(Clone, Debug)]
 struct Processes {
     loss: Generator,
@@ -44,7 +30,21 @@ struct Processes {
     corrupt: Generator,
 }
 
-/// One direction of a link. See the [module's documentation](self).
+/// One direction of a link: a queue, a rate, a delay, and impairments.
+///
+/// A `Link` has no clock: the caller passes the time and polls for packets. The simulator drives it in virtual time; a program in front of
+/// a real socket drives the same type in real time.
+///
+/// A packet passes these steps in this order:
+/// 1. Its fate is drawn when it comes. Every configured random process draws once for every packet, from its own generator. The draws of
+///    one process therefore do not depend on the other processes.
+/// 2. A link that is down, or a queue that refuses the packet, loses it at once.
+/// 3. It leaves after the packets before it, once its own bits have been sent at the link's rate. A packet that the link loses,
+///    damages or duplicates has taken its place in the queue and its time on the link.
+/// 4. It arrives after the delay, with jitter but in order. A late packet (reordering) leaves the order.
+///
+/// Without queue management, everything is known when a packet comes, so the link waits only for the next arrival. A managed queue
+/// ([`Aqm`]) decides which packet leaves next when the link is free, so the link waits for this moment, too.
 #[derive(Clone, Debug)]
 pub struct Link<P> {
     config: LinkConfig,
@@ -53,18 +53,18 @@ pub struct Link<P> {
     queue: Queue,
     /// The packets that wait in a managed queue.
     waiting: Discipline<P>,
-    /// Of the hash by which a managed queue tells flows apart.
+    /// Perturbation of the hash by which a managed queue tells flows apart.
     perturbation: u64,
     down: bool,
-    /// When the last packet taken has been sent.
+    /// When the last bit of the last accepted packet will have been sent.
     idle_at: Timestamp,
-    /// The part of a nanosecond, in units of 1 / rate, by which `idle_at` is rounded down: without it a fast link
-    /// would be a little too fast.
+    /// The fraction of a nanosecond, in units of 1 / rate, by which `idle_at` is rounded down. Without it a fast link would be slightly too
+    /// fast.
     idle_remainder: u64,
-    /// The latest arrival among those in order.
+    /// The latest arrival time of the packets in order.
     last_arrival: Timestamp,
     in_order: VecDeque<(Timestamp, P)>,
-    /// Late packets by arrival and turn.
+    /// Late packets by arrival time and sequence number.
     late: BTreeMap<(Timestamp, u64), P>,
     late_turn: u64,
     /// Bytes of `in_order` and `late`.
@@ -73,7 +73,7 @@ pub struct Link<P> {
 }
 
 impl<P: LinkPacket> Link<P> {
-    /// A link whose luck is drawn from `seed` and `label`: each link of a run needs a label of its own.
+    /// A link whose random numbers depend on `seed` and `label`. Each link of a run needs its own label.
     #[must_use]
     pub fn new(config: LinkConfig, seed: u64, label: &str) -> Self {
         let process = |name: &str| Generator::of_process(seed, &format!("{label}/{name}"));
@@ -104,14 +104,15 @@ impl<P: LinkPacket> Link<P> {
         }
     }
 
-    /// Its settings.
+    /// The link's settings.
     #[must_use]
     pub fn config(&self) -> &LinkConfig {
         &self.config
     }
 
-    /// Changes its settings for the packets to come; those already taken arrive when they would have. Packets that wait in a managed
-    /// queue are managed by the new settings; if these have no management, or no rate, they leave in the order in which they came.
+    /// Changes the settings for later packets. Packets already accepted arrive as they would have, except those that wait in a managed
+    /// queue: the new settings manage them. If the new settings have no queue management or no rate, these packets leave in the order in
+    /// which they came.
     pub fn set_config(&mut self, config: LinkConfig) {
         let aqm = config.aqm;
         let waiting = if aqm != self.config.aqm || config.rate.is_none() {
@@ -140,29 +141,29 @@ impl<P: LinkPacket> Link<P> {
         }
     }
 
-    /// Whether packets wait until the link is free, and are judged then. A link without a rate is always free.
+    /// Whether packets wait until the link is free, so that the queue decides then. A link without a rate is always free.
     fn is_managed(&self) -> bool {
         self.config.aqm != Aqm::None && self.config.rate.is_some()
     }
 
-    /// Whether it is down.
+    /// Whether the link is down.
     #[must_use]
     pub fn is_down(&self) -> bool {
         self.down
     }
 
-    /// Takes it down, so that it loses every packet it is given, or up again. What it had taken still arrives.
+    /// Takes the link down, so that it loses every packet it is given, or up again. Packets already accepted still arrive.
     pub fn set_down(&mut self, down: bool) {
         self.down = down;
     }
 
-    /// What it did so far.
+    /// The link's counters so far.
     #[must_use]
     pub fn stats(&self) -> &LinkStats {
         &self.stats
     }
 
-    /// Bytes in the queue at `now`, the packet in transmission included.
+    /// Bytes in the queue at `now`, including the packet in transmission.
     #[must_use]
     pub fn queued_bytes(&mut self, now: Timestamp) -> u64 {
         self.serve(now);
@@ -170,13 +171,13 @@ impl<P: LinkPacket> Link<P> {
         self.held_bytes()
     }
 
-    /// Packets taken that have not arrived yet, copies included.
+    /// Accepted packets, including copies, that have not arrived yet.
     #[must_use]
     pub fn in_transit(&self) -> usize {
         self.in_order.len() + self.late.len() + self.waiting.packets() as usize
     }
 
-    /// Their bytes.
+    /// Bytes of the packets in transit.
     #[must_use]
     pub fn bytes_in_transit(&self) -> u64 {
         self.sent_bytes + self.waiting.bytes()
@@ -190,7 +191,7 @@ impl<P: LinkPacket> Link<P> {
         self.queue.packets() + self.waiting.packets()
     }
 
-    /// Takes a packet at `now`, and tells what will become of it.
+    /// Accepts or loses a packet at `now`; returns its fate.
     pub fn enqueue(&mut self, now: Timestamp, mut packet: P) -> Fate {
         let len = packet.wire_len() as u64;
         let index = self.stats.offered;
@@ -250,12 +251,12 @@ impl<P: LinkPacket> Link<P> {
         fate
     }
 
-    /// Puts a packet into a managed queue; false if it was dropped at once.
+    /// Puts a packet into a managed queue; returns false if the queue drops it at once.
     fn wait(&mut self, now: Timestamp, waiting: Waiting<P>) -> bool {
         let (index, len) = (waiting.index, waiting.len);
         self.waiting.enqueue(waiting);
         let mut is_there = true;
-        // Only a queue that makes room has taken more than fits.
+        // Only a queue that drops packets it holds has accepted more than its limit.
         while is_there
             && !self
                 .config
@@ -274,7 +275,7 @@ impl<P: LinkPacket> Link<P> {
         is_there
     }
 
-    /// Sends the packets of a managed queue that have begun to leave by `now`.
+    /// Starts the transmission of every packet in the managed queue whose time has come by `now`.
     #[inline]
     fn serve(&mut self, now: Timestamp) {
         if matches!(self.waiting, Discipline::None) {
@@ -307,15 +308,15 @@ impl<P: LinkPacket> Link<P> {
         Some(packet)
     }
 
-    /// The next packet that has arrived by `now`, in order of arrival, and when it did.
+    /// Like [`Self::poll`], with the packet's arrival time.
     pub fn poll_arrival(&mut self, now: Timestamp) -> Option<(Timestamp, P)> {
         self.serve(now);
         let arrival = self.next_arrival()?;
         self.poll(now).map(|packet| (arrival, packet))
     }
 
-    /// When to poll next, if a packet is under way: the next packet arrives, or a managed queue sends its next packet, and then
-    /// there may be none to poll yet.
+    /// When to poll next; `None` if no packet is in transit. At that time the next packet arrives, or a managed queue starts its next
+    /// transmission. In the second case there may be no packet to poll yet.
     #[must_use]
     pub fn next_event(&self) -> Option<Timestamp> {
         let departure = (self.waiting.packets() > 0).then_some(self.idle_at);
@@ -325,7 +326,7 @@ impl<P: LinkPacket> Link<P> {
         }
     }
 
-    /// When the next of the packets sent arrives.
+    /// The next arrival time of the packets already sent.
     fn next_arrival(&self) -> Option<Timestamp> {
         let in_order = self.in_order.front().map(|(arrival, _)| *arrival);
         let late = self.late.first_key_value().map(|((arrival, _), _)| *arrival);
@@ -341,7 +342,7 @@ impl<P: LinkPacket> Link<P> {
             .loses(&self.config.loss, now, index, &mut self.random.loss);
         let late = self.random.reorder.chance(self.config.reorder.probability);
         let duplicated = self.random.duplicate.chance(self.config.duplicate);
-        // How a packet is damaged draws more numbers, from the same generator: no other process has them.
+        // The corruption of a packet draws further numbers from the same generator, which no other process uses.
         let corrupted = self.random.corrupt.chance(self.config.corrupt);
         if lost {
             Fate {
@@ -372,7 +373,7 @@ impl<P: LinkPacket> Link<P> {
         Duration::from_nanos(delay.saturating_add(offset).saturating_sub(jitter))
     }
 
-    /// Sends a packet that begins to leave at `now`, or as soon as those before it have left; with its fate and its delay.
+    /// Sends a packet with this fate and delay. Its transmission begins at `now`, or when the packets before it have left.
     #[inline]
     fn send(&mut self, now: Timestamp, mut packet: P, (fate, delay): (Fate, Duration)) {
         let departure = self.transmit(now, packet.wire_len() as u64);
@@ -390,7 +391,7 @@ impl<P: LinkPacket> Link<P> {
         self.carry(arrival, fate.late, packet);
     }
 
-    /// Puts a packet in the queue; when its last bit will have left.
+    /// Puts a packet in the queue; returns when its last bit will have left.
     fn transmit(&mut self, now: Timestamp, len: u64) -> Timestamp {
         let Some(rate) = self.config.rate else { return now };
         if self.idle_at < now {
@@ -407,13 +408,13 @@ impl<P: LinkPacket> Link<P> {
         self.idle_at
     }
 
-    /// Notes how much the queue holds, if that is more than ever.
+    /// Updates the queue's maximum.
     fn note_queue(&mut self) {
         self.stats.queue_max_bytes = self.stats.queue_max_bytes.max(self.held_bytes());
         self.stats.queue_max_packets = self.stats.queue_max_packets.max(self.held_packets());
     }
 
-    /// Puts a packet on its way.
+    /// Puts a sent packet in transit, to arrive at this time.
     fn carry(&mut self, arrival: Timestamp, late: bool, packet: P) {
         self.sent_bytes += packet.wire_len() as u64;
         if late {
@@ -443,7 +444,7 @@ impl<P: LinkPacket> Link<P> {
     }
 }
 
-/// What a managed queue has to know when a packet is taken from it.
+/// The data that a managed queue needs when a packet leaves it.
 fn service<'a>(config: &LinkConfig, stats: &'a mut LinkStats, now: Timestamp) -> Service<'a> {
     Service {
         now,
@@ -453,7 +454,7 @@ fn service<'a>(config: &LinkConfig, stats: &'a mut LinkStats, now: Timestamp) ->
 }
 
 const _: fn() = || {
-    // A link crosses threads: the real-time program hands it to a task.
+    // A link must be `Send`: the real-time program passes it to a task.
     fn sendable<T: Send>() {}
     sendable::<Link<Vec<u8>>>();
 };

@@ -10,54 +10,53 @@ use crate::queue::{MarkThreshold, QueueLimit};
 use crate::random::Probability;
 use crate::units;
 
-/// What every link must carry (RFC 791).
+/// The smallest MTU that IPv4 requires of every link (RFC 791).
 const SMALLEST_MTU: u16 = 576;
 
-/// What a link does to packets in one direction. The default changes nothing: no limit but Ethernet's MTU, no delay, no
-/// loss.
+/// The settings of one direction of a link. The default has no impairment: unlimited rate and queue, no delay, no loss, and Ethernet's MTU.
 ///
-/// As text, `key=value` pairs separated by commas; what is left out has its default:
+/// As text, `key=value` pairs separated by commas. A key that is left out has its default:
 ///
 /// | key | value |
 /// | --- | --- |
 /// | `rate` | `2mbit`, `1gbit`, `9600bit`, `unlimited` |
 /// | `delay`, `jitter` | `40ms`, `1.5s`, `200us` |
-/// | `mtu` | `1500b`: larger packets are lost unless IP may cut them up |
+/// | `mtu` | `1500b`: a larger packet is lost unless IP may fragment it |
 /// | `queue` | `64kib`, `73kb`, `50p` (packets), `dummynet:73kb` ([dummynet's rule](QueueLimit::Dummynet)), `unlimited` |
 /// | `aqm` | `codel`, `codel:5ms/100ms` (target/interval), `fq-codel`, `fq-codel:5ms/100ms/1514/1024` (and quantum/queues), `none`: [how the queue is managed](Aqm) |
-/// | `ecn-mark` | `20p`, `30kb`: an ECN-capable packet that finds more in the queue is [marked CE](MarkThreshold); `none` |
+/// | `ecn-mark` | `20p`, `30kb`: an ECN-capable packet is [marked CE](MarkThreshold) if the queue already holds more than this; `none` |
 /// | `loss` | `0.1%`, `burst:P/R` or `burst:P/R/GOOD/BAD`, `script:3/17`, `outage:2s-3s`, `none` |
-/// | `ect-loss` | `100%`: the share of ECN-capable packets that are lost, as some middleboxes drop them |
-/// | `reorder` | `1%:20ms`: this share comes so much later, and is overtaken |
+/// | `ect-loss` | `100%`: probability that an ECN-capable packet is lost, as with middleboxes that drop such packets |
+/// | `reorder` | `1%:20ms`: probability that a packet is late and is overtaken, and its extra delay |
 /// | `duplicate`, `corrupt` | `0.1%` |
 ///
-/// [`Display`](fmt::Display) writes the same form, and what it writes reads back as the same value.
+/// [`Display`](fmt::Display) writes the same form, and parsing its output gives the same value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkConfig {
-    /// Bits per second, at least 1; `None` is infinitely fast, and then the queue never fills.
+    /// Bits per second, at least 1. `None`, the default, is infinitely fast, and then the queue never fills.
     pub rate: Option<u64>,
-    /// Propagation delay: from the last bit sent to the last bit received.
+    /// Propagation delay, from the last bit sent to the last bit received; 0 by default.
     pub delay: Duration,
-    /// How much the delay varies: uniformly from `delay - jitter` to `delay + jitter`, never below 0. It changes
-    /// no order: a packet comes no earlier than the one before it.
+    /// Variation of the delay: uniformly distributed from `delay - jitter` to `delay + jitter`, never below 0; 0 by default. Jitter does
+    /// not reorder: a packet never arrives before the packet sent before it.
     pub jitter: Duration,
-    /// Bytes of the largest IP packet, at least 576; 1,500 by default.
+    /// Bytes of the largest IP packet, from 576 to 65,535; 1,500 by default.
     pub mtu: u16,
-    /// The queue in front of the link.
+    /// Limit of the queue in front of the link; unlimited by default.
     pub queue: QueueLimit,
-    /// How the queue is managed; by default it is not.
+    /// Active queue management; none by default.
     pub aqm: Aqm,
-    /// From which length of the queue on ECN-capable packets are marked CE; `None`, the default, marks none by this rule.
+    /// Queue length above which ECN-capable packets are marked CE; `None`, the default, disables this rule.
     pub ecn_mark: Option<MarkThreshold>,
-    /// Losses other than those of the queue.
+    /// Losses other than those of the queue; none by default.
     pub loss: LossModel,
-    /// The share of ECN-capable packets that are lost besides, as some middleboxes drop them.
+    /// Probability that an ECN-capable packet is lost, in addition to `loss`, as with middleboxes that drop such packets; 0 by default.
     pub ect_loss: Probability,
-    /// Packets that come late, and are overtaken.
+    /// Packets that arrive late and are overtaken; none by default.
     pub reorder: Reorder,
-    /// The share of packets that come twice, one right after the other.
+    /// Probability that a packet arrives twice, the copy right after the original; 0 by default.
     pub duplicate: Probability,
-    /// The share of packets in which some bits come wrong.
+    /// Probability that some bits of a packet are flipped; 0 by default.
     pub corrupt: Probability,
 }
 
@@ -80,12 +79,12 @@ impl Default for LinkConfig {
     }
 }
 
-/// Packets that come later than their place in the order.
+/// Reordering: packets that arrive later than their place in the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Reorder {
-    /// The share of packets that are late.
+    /// Probability that a packet is late; 0 by default.
     pub probability: Probability,
-    /// How much later they come than they would have.
+    /// Additional delay of a late packet.
     pub extra_delay: Duration,
 }
 
@@ -109,7 +108,7 @@ impl LinkConfig {
     /// Sets the rate in bits per second.
     ///
     /// # Panics
-    /// If the rate is 0: for a link that carries nothing, see [`crate::Link::set_down`].
+    /// If the rate is 0. For a link that carries nothing, use [`crate::Link::set_down`].
     #[must_use]
     pub fn with_rate(mut self, rate: u64) -> Self {
         assert!(rate > 0, "a link's rate is at least 1 bit/s");
@@ -124,17 +123,17 @@ impl LinkConfig {
         self
     }
 
-    /// Sets how much the delay varies to either side.
+    /// Sets the variation of the delay to either side.
     #[must_use]
     pub fn with_jitter(mut self, jitter: Duration) -> Self {
         self.jitter = jitter;
         self
     }
 
-    /// Sets the largest IP packet in bytes.
+    /// Sets the length of the largest IP packet in bytes.
     ///
     /// # Panics
-    /// If it is below 576, which IPv4 wants of every link (RFC 791).
+    /// If it is below 576, the smallest MTU that IPv4 allows (RFC 791).
     #[must_use]
     pub fn with_mtu(mut self, mtu: u16) -> Self {
         assert!(
@@ -152,35 +151,35 @@ impl LinkConfig {
         self
     }
 
-    /// Sets how the queue is managed.
+    /// Sets the active queue management.
     #[must_use]
     pub fn with_aqm(mut self, aqm: Aqm) -> Self {
         self.aqm = aqm;
         self
     }
 
-    /// Sets from which length of the queue on ECN-capable packets are marked CE.
+    /// Sets the queue length above which ECN-capable packets are marked CE.
     #[must_use]
     pub fn with_ecn_mark(mut self, threshold: MarkThreshold) -> Self {
         self.ecn_mark = Some(threshold);
         self
     }
 
-    /// Sets how packets are lost.
+    /// Sets the loss model.
     #[must_use]
     pub fn with_loss(mut self, loss: impl Into<LossModel>) -> Self {
         self.loss = loss.into();
         self
     }
 
-    /// Sets the share of ECN-capable packets that are lost.
+    /// Sets the probability that an ECN-capable packet is lost.
     #[must_use]
     pub fn with_ect_loss(mut self, probability: impl Into<Probability>) -> Self {
         self.ect_loss = probability.into();
         self
     }
 
-    /// Sets the share of packets that come late, and by how much.
+    /// Sets the probability that a packet is late, and its additional delay.
     #[must_use]
     pub fn with_reorder(mut self, probability: impl Into<Probability>, extra_delay: Duration) -> Self {
         self.reorder = Reorder {
@@ -190,14 +189,14 @@ impl LinkConfig {
         self
     }
 
-    /// Sets the share of packets that come twice.
+    /// Sets the probability that a packet arrives twice.
     #[must_use]
     pub fn with_duplicate(mut self, probability: impl Into<Probability>) -> Self {
         self.duplicate = probability.into();
         self
     }
 
-    /// Sets the share of packets that come damaged.
+    /// Sets the probability that a packet is damaged.
     #[must_use]
     pub fn with_corrupt(mut self, probability: impl Into<Probability>) -> Self {
         self.corrupt = probability.into();
@@ -234,7 +233,7 @@ impl LinkConfig {
     }
 }
 
-/// What values a key takes, for messages.
+/// The values that a key accepts, for error messages.
 fn allowed(key: &str) -> &'static str {
     match key {
         "rate" => "a rate of at least 1 bit/s like 2mbit, 1gbit, 500kbit or 9600bit, or unlimited",
@@ -255,27 +254,27 @@ fn allowed(key: &str) -> &'static str {
     }
 }
 
-/// Why a text is no link.
+/// Why a text is not a valid link configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinkConfigError {
     /// An item is not of the form `key=value`.
     #[error("link: {0:?} is not of the form key=value")]
     NoValue(String),
-    /// There is no such key.
+    /// The key is unknown.
     #[error("link: there is no key {0:?}; there are {list}", list = LinkConfig::KEYS.join(", "))]
     UnknownKey(String),
-    /// A key is there twice.
+    /// The key occurs twice.
     #[error("link: {0} is given twice")]
     Twice(&'static str),
-    /// A key's value cannot be read or is out of its range.
+    /// The key's value cannot be parsed or is out of range.
     #[error("link: {key} cannot be {value:?}; it takes {allowed}")]
     Value {
         /// The key.
         key: &'static str,
-        /// What was given.
+        /// The given value.
         value: String,
-        /// What it takes.
+        /// The values that the key accepts.
         allowed: &'static str,
     },
 }

@@ -1,4 +1,4 @@
-//! Which packets a link loses, queue drops apart: by chance, in bursts, or as a script says.
+//! Loss models: a link loses packets at random, in bursts, or as a script says. Queue drops are separate.
 
 use core::fmt;
 use core::time::Duration;
@@ -9,31 +9,31 @@ use anabranch_proto::Timestamp;
 use crate::random::{Generator, Probability};
 use crate::units;
 
-/// How a link loses packets. A lost packet has taken its place in the queue and its time on the link.
+/// How a link loses packets. A lost packet still takes its place in the queue and its time on the link.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum LossModel {
     /// Nothing is lost.
     #[default]
     None,
-    /// Each packet is lost with this probability, whatever became of the others.
+    /// Each packet is lost with this probability, independently of the others.
     Bernoulli(Probability),
-    /// Two states with a loss probability each (Gilbert 1960, Elliott 1963). Starts in the good one.
+    /// Two states with a loss probability each (Gilbert 1960, Elliott 1963). The model starts in the good state.
     GilbertElliott {
-        /// The chance, after each packet, to go from good to bad (p).
+        /// Probability, after each packet, to change from the good to the bad state (p).
         to_bad: Probability,
-        /// The chance, after each packet, to go from bad to good (r): bursts last 1 / r packets on average.
+        /// Probability, after each packet, to change from the bad to the good state (r). The bad state lasts 1 / r packets on average.
         to_good: Probability,
-        /// Loss in the good state.
+        /// Loss probability in the good state.
         good_loss: Probability,
-        /// Loss in the bad state.
+        /// Loss probability in the bad state.
         bad_loss: Probability,
     },
-    /// Exactly these packets are lost, counted from 0 in the order in which they came to the link, those that
-    /// the queue refused included. Ascending.
+    /// Exactly these packets are lost. They are counted from 0 in the order in which they came to the link, including packets that the
+    /// queue refused. Ascending.
     Script(Vec<u64>),
-    /// Every packet that comes to the link within one of these intervals (from, included, to, excluded; since
-    /// the start of the run) is lost. Ascending.
+    /// Every packet that comes to the link during one of these intervals is lost. The start is included, the end is not; both count from
+    /// the start of the run. Ascending.
     Outages(Vec<(Duration, Duration)>),
 }
 
@@ -44,7 +44,7 @@ impl LossModel {
         Self::Bernoulli(Probability::new(probability))
     }
 
-    /// Bursts in which everything is lost: entered with probability `to_bad` a packet, left with `to_good`.
+    /// Bursts in which every packet is lost. The probability of starting one is `to_bad` for each packet, that of ending it `to_good`.
     #[must_use]
     pub fn bursts(to_bad: f64, to_good: f64) -> Self {
         Self::GilbertElliott {
@@ -55,7 +55,7 @@ impl LossModel {
         }
     }
 
-    /// The long-run share of packets lost, where the model has one.
+    /// The long-run share of lost packets; `None` if the model has none.
     #[must_use]
     pub fn expected_loss(&self) -> Option<f64> {
         match self {
@@ -84,16 +84,16 @@ impl From<Probability> for LossModel {
     }
 }
 
-/// The state of a loss model on its way through a run.
+/// The state of a loss model during a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LossState {
     bad: bool,
-    /// How many entries of a script or of a list of outages lie behind.
+    /// Number of entries of a script or of a list of outages that have passed.
     passed: usize,
 }
 
 impl LossState {
-    /// Whether the packet with this index, which comes at `now`, is lost. To be asked once for each, in order.
+    /// Whether the packet with this index, which comes at `now`, is lost. Call it once for each packet, in order.
     pub(crate) fn loses(
         &mut self,
         model: &LossModel,

@@ -15,7 +15,7 @@ use crate::packet::Packet;
 use crate::random::Generator;
 use crate::trace::{Record, Trace};
 
-/// Packets that a node may send at one instant before the run counts as stuck.
+/// If a node sends more packets than this at one instant, the run counts as stuck.
 const MAX_PACKETS_AT_ONCE: usize = 1_000_000;
 
 /// Names a node of a network.
@@ -38,15 +38,15 @@ impl LinkId {
     }
 }
 
-/// Something that sends and receives packets, sans-IO like all the rest.
+/// An object that sends and receives packets, without a clock or sockets (sans-IO).
 ///
-/// After every call that may have changed it the network drains `poll_transmit` and then asks `poll_timeout`.
+/// After every call that may have changed the node, the network drains `poll_transmit` and then calls `poll_timeout`.
 pub trait Node: Any + Send {
-    /// Takes a packet for one of the node's addresses.
+    /// Handles a packet that arrived for one of the node's addresses.
     fn handle_packet(&mut self, now: Timestamp, packet: Packet);
 
-    /// Does what was due. After it and a drain, `poll_timeout` must be later than `now`: a node whose timer fires
-    /// for nothing would spin in real time, so the network panics.
+    /// Handles the timers that are due. After this call and draining `poll_transmit`, `poll_timeout` must be later than `now`. Otherwise
+    /// virtual time would stand still, so the network panics.
     fn handle_timeout(&mut self, now: Timestamp);
 
     /// The next packet to send.
@@ -56,7 +56,7 @@ pub trait Node: Any + Send {
     fn poll_timeout(&self) -> Option<Timestamp>;
 }
 
-/// A node that only forwards: give it routes.
+/// A node that only forwards packets along its routes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Router;
 
@@ -74,19 +74,19 @@ impl Node for Router {
     }
 }
 
-/// Which link a packet takes from a node. `None` stands for any address.
+/// Selects the link on which a packet leaves a node. `None` matches any address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     /// The packet's source.
     pub source: Option<IpAddr>,
     /// The packet's destination.
     pub destination: Option<IpAddr>,
-    /// Where it goes.
+    /// The link on which the packet leaves.
     pub link: LinkId,
 }
 
 impl Route {
-    /// Whether a packet may take it. A packet without a source fits every source.
+    /// Whether the route matches a packet. A packet without a source matches every source.
     fn fits(&self, source: IpAddr, destination: IpAddr) -> bool {
         self.destination.is_none_or(|address| address == destination)
             && self
@@ -94,7 +94,7 @@ impl Route {
                 .is_none_or(|address| address == source || source.is_unspecified())
     }
 
-    /// How much a packet has to agree with.
+    /// Rank of the route by the addresses that it specifies.
     fn exactness(&self) -> u8 {
         u8::from(self.destination.is_some()) * 2 + u8::from(self.source.is_some())
     }
@@ -104,7 +104,7 @@ struct NodeEntry {
     name: String,
     node: Box<dyn Node>,
     addresses: Vec<IpAddr>,
-    /// The most exact first: the first that fits is taken.
+    /// Most specific first; the first matching route is used.
     routes: Vec<Route>,
     part: u32,
 }
@@ -117,7 +117,7 @@ struct LinkEntry {
     part: u32,
 }
 
-/// What a part of the event queue is.
+/// The kind and number of a part in the event queue.
 #[derive(Clone, Copy)]
 enum Part {
     Node(NodeId),
@@ -126,7 +126,7 @@ enum Part {
 
 /// A network in virtual time, which begins at [`Timestamp::ZERO`].
 ///
-/// One seed fixes a run. If a test panics while a network is alive, the seed and the time are printed.
+/// One seed determines a run. If a test panics while a network is alive, the seed and the time are printed.
 pub struct Network {
     seed: u64,
     now: Timestamp,
@@ -134,7 +134,7 @@ pub struct Network {
     links: Vec<LinkEntry>,
     parts: Vec<Part>,
     events: EventQueue,
-    /// Nodes that were changed from outside since the last run: drained before time moves.
+    /// Nodes that the caller changed since the last run: the network drains them before time advances.
     touched: Vec<NodeId>,
     trace: Trace,
     events_handled: u64,
@@ -165,7 +165,7 @@ impl Network {
         self.seed
     }
 
-    /// The time.
+    /// The current virtual time.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.now
@@ -177,19 +177,19 @@ impl Network {
         self.events_handled
     }
 
-    /// Packets that no route fitted so far: they are dropped.
+    /// Packets dropped so far because no route matched them.
     #[must_use]
     pub fn unroutable(&self) -> u64 {
         self.unroutable
     }
 
-    /// A generator for a random process of the caller's, fixed by the run's seed and the label.
+    /// A random generator for the caller's own process, determined by the run's seed and the label.
     #[must_use]
     pub fn generator(&self, label: &str) -> Generator {
         Generator::of_process(self.seed, label)
     }
 
-    /// Adds a node with these addresses. The name is for traces.
+    /// Adds a node with these addresses. Traces show the name.
     pub fn add_node(&mut self, name: &str, addresses: &[IpAddr], node: impl Node) -> NodeId {
         let id = NodeId(self.nodes.len() as u32);
         let part = self.add_part(Part::Node(id));
@@ -205,7 +205,7 @@ impl Network {
         id
     }
 
-    /// Adds one direction of a link. It carries nothing until a route leads to it.
+    /// Adds one direction of a link. It carries no packets until a route leads to it.
     pub fn add_link(&mut self, from: NodeId, to: NodeId, config: LinkConfig) -> LinkId {
         let id = LinkId(self.links.len() as u32);
         let part = self.add_part(Part::Link(id));
@@ -222,8 +222,8 @@ impl Network {
         id
     }
 
-    /// Adds a route to a node. The one that fits a packet most exactly is taken (destination before source), and
-    /// of equal ones the first.
+    /// Adds a route to a node. A packet takes the most specific matching route: a route with a destination comes before one with only a
+    /// source. Of equally specific routes the first is used.
     pub fn add_route(&mut self, node: NodeId, route: Route) {
         assert_eq!(
             self.links[route.link.index()].from,
@@ -235,8 +235,8 @@ impl Network {
         routes.insert(place, route);
     }
 
-    /// Connects an address of one node with an address of another, by a link each way, and gives both nodes the
-    /// addresses if they lack them and the routes between them.
+    /// Connects an address of one node with an address of another by a link in each direction. Adds to both nodes the address, if it is
+    /// missing, and the routes.
     pub fn connect(
         &mut self,
         (a, a_address): (NodeId, IpAddr),
@@ -261,7 +261,7 @@ impl Network {
                     link,
                 },
             );
-            // As in a real host, the destination alone decides if the source belongs to another link.
+            // As in a real host, only the destination matters if the source address belongs to another link.
             self.add_route(
                 node,
                 Route {
@@ -293,10 +293,10 @@ impl Network {
         (entry.from, entry.to)
     }
 
-    /// A node as the type it was added with.
+    /// The node as the type with which it was added.
     ///
     /// # Panics
-    /// If it was added with another type.
+    /// If the node was added with another type.
     #[must_use]
     pub fn node<T: Node>(&self, node: NodeId) -> &T {
         let entry = &self.nodes[node.index()];
@@ -305,10 +305,10 @@ impl Network {
             .unwrap_or_else(|| panic!("node {} is of another type", entry.name))
     }
 
-    /// A node as the type it was added with, to be changed; what it wants to send then leaves at the next `run_`.
+    /// The node as the type with which it was added, to be changed. Its new packets leave at the next `run_` call.
     ///
     /// # Panics
-    /// If it was added with another type.
+    /// If the node was added with another type.
     pub fn node_mut<T: Node>(&mut self, node: NodeId) -> &mut T {
         if self.touched.last() != Some(&node) {
             self.touched.push(node);
@@ -319,30 +319,30 @@ impl Network {
             .unwrap_or_else(|| panic!("node {} is of another type", entry.name))
     }
 
-    /// A node that is a host.
+    /// A node of type [`Host`].
     ///
     /// # Panics
-    /// If it is none.
+    /// If the node is not a host.
     #[must_use]
     pub fn host(&self, node: NodeId) -> &Host {
         self.node(node)
     }
 
-    /// A node that is a host, to be changed; what it wants to send then leaves at the next `run_`.
+    /// A node of type [`Host`], to be changed. Its new packets leave at the next `run_` call.
     ///
     /// # Panics
-    /// If it is none.
+    /// If the node is not a host.
     pub fn host_mut(&mut self, node: NodeId) -> &mut Host {
         self.node_mut(node)
     }
 
-    /// What a link did so far.
+    /// A link's counters so far.
     #[must_use]
     pub fn link_stats(&self, link: LinkId) -> &LinkStats {
         self.links[link.index()].link.stats()
     }
 
-    /// Bytes in the queue of a link now, the packet in transmission included.
+    /// Bytes in a link's queue now, including the packet in transmission.
     #[must_use]
     pub fn queued_bytes(&mut self, link: LinkId) -> u64 {
         let now = self.now();
@@ -355,14 +355,14 @@ impl Network {
         self.links[link.index()].link.config()
     }
 
-    /// Changes a link's settings for the packets to come.
+    /// Changes a link's settings for later packets; see [`Link::set_config`](crate::Link::set_config).
     pub fn set_link_config(&mut self, link: LinkId, config: LinkConfig) {
         let entry = &mut self.links[link.index()];
         entry.link.set_config(config);
         self.events.set(entry.part, entry.link.next_event());
     }
 
-    /// Takes a link down, so that it loses every packet that comes to it, or up again.
+    /// Takes a link down, so that it loses every packet given to it, or up again.
     pub fn cut(&mut self, link: LinkId, down: bool) {
         self.links[link.index()].link.set_down(down);
     }
@@ -372,7 +372,7 @@ impl Network {
         (0..self.links.len() as u32).map(LinkId)
     }
 
-    /// Keeps the last so many packets sent, for [`Network::records`]; 0 keeps none.
+    /// Keeps the last `records` packets sent, for [`Network::records`]; 0, the default, keeps none.
     pub fn keep_records(&mut self, records: usize) {
         self.trace.keep(records);
     }
@@ -382,16 +382,15 @@ impl Network {
         self.trace.records()
     }
 
-    /// Forgets the packets kept so far.
+    /// Removes the packets kept so far.
     pub fn clear_records(&mut self) {
         self.trace.clear();
     }
 
-    /// Writes every packet sent from now on to `out` as pcapng. It makes many small writes: give it a buffered
-    /// writer.
+    /// Writes every packet sent from now on to `out` in pcapng format. The capture makes many small writes, so pass a buffered writer.
     ///
     /// # Errors
-    /// What `out` answers.
+    /// An error of `out`.
     pub fn capture(&mut self, out: impl Write + Send + 'static) -> io::Result<()> {
         self.trace
             .capture(Box::new(out), self.links.iter().map(|entry| entry.name.as_str()))
@@ -405,7 +404,7 @@ impl Network {
         self.trace.finish_capture()
     }
 
-    /// Runs everything that happens up to and at `end`, which becomes the time.
+    /// Handles all events up to and including `end`, which becomes the current time.
     pub fn run_until(&mut self, end: Timestamp) {
         assert!(
             end >= self.now,
@@ -417,20 +416,19 @@ impl Network {
         self.now = end;
     }
 
-    /// Runs for a time.
+    /// Runs for this duration.
     pub fn run_for(&mut self, duration: Duration) {
         self.run_until(self.now + duration);
     }
 
-    /// Runs until nothing is under way and no timer is set, or until `limit`; whether it became idle. A host with
-    /// heartbeats on is never idle.
+    /// Runs until no packet is in transit and no timer is set, at most until `limit`; returns whether the network became idle. A host with
+    /// heartbeats enabled never becomes idle.
     pub fn run_until_idle(&mut self, limit: Timestamp) -> bool {
         !self.run_while(limit, |_| true)
     }
 
-    /// Runs while the condition holds, asked before each event, and at most until `limit`. True if it still holds
-    /// at the limit; false if it does not, or if nothing is left to happen. The time is that of the last event, or
-    /// `limit`.
+    /// Runs while the condition holds, at most until `limit`. The condition is tested before each event. Returns true if it still holds at
+    /// the limit; false if it does not hold or no event is left. The current time is then that of the last event, or `limit`.
     pub fn run_while(&mut self, limit: Timestamp, mut condition: impl FnMut(&mut Self) -> bool) -> bool {
         loop {
             self.drain_touched();
@@ -448,13 +446,13 @@ impl Network {
         }
     }
 
-    /// Runs the next event, if there is one up to `limit`; whether there was.
+    /// Handles the next event if it is due by `limit`; returns whether there was one.
     pub fn run_one(&mut self, limit: Timestamp) -> bool {
         self.drain_touched();
         self.step(limit)
     }
 
-    /// Handles the next event if it is not later than `end`.
+    /// Handles the next event if it is due by `end`.
     fn step(&mut self, end: Timestamp) -> bool {
         let Some((time, part)) = self.events.peek().filter(|&(time, _)| time <= end) else {
             return false;
@@ -467,7 +465,7 @@ impl Network {
                 let entry = &mut self.links[id.index()];
                 let packet = entry.link.poll(time);
                 let to = entry.to;
-                // Moved rather than taken out and put back: this is the busiest line of a run.
+                // Moving the entry is faster than removing and inserting it; this is the busiest line of a run.
                 self.events.set(part, entry.link.next_event());
                 if let Some(packet) = packet {
                     self.arrive(to, packet);
@@ -495,7 +493,7 @@ impl Network {
         }
     }
 
-    /// Sends what a node wants to send, and sets its next wake.
+    /// Sends a node's pending packets and sets its next wake.
     fn drain(&mut self, id: NodeId) {
         for sent in 0.. {
             let Some(packet) = self.nodes[id.index()].node.poll_transmit(self.now) else {
@@ -511,7 +509,7 @@ impl Network {
             self.send(id, packet);
         }
         let entry = &self.nodes[id.index()];
-        // What became due while it was drained is due now.
+        // A timer that became due during the drain is due now.
         self.events.set(
             entry.part,
             entry.node.poll_timeout().map(|time| time.max(self.now)),
@@ -528,7 +526,7 @@ impl Network {
         }
     }
 
-    /// Puts a packet on the link that the node's routes say.
+    /// Puts a packet on the link that the node's routes select.
     fn send(&mut self, node: NodeId, mut packet: Packet) {
         let entry = &self.nodes[node.index()];
         let (source, destination) = (packet.source.ip(), packet.destination.ip());

@@ -1,4 +1,4 @@
-//! What crosses the links: an IP packet with an SCTP packet in it, directly or in UDP (RFC 6951), or a TCP segment.
+//! Packets on the links: an IP packet with an SCTP packet in it, directly or in UDP (RFC 6951), or with a TCP segment.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -11,34 +11,33 @@ use crate::link::LinkPacket;
 use crate::random::Generator;
 use crate::tcp::Segment;
 
-/// A packet on the simulated network. Of the headers around the payload only addresses and length matter, and
-/// [`crate::ip`] writes them when a capture wants to see them.
+/// A packet on the simulated network. Of the headers around the payload, only addresses and length are modelled. `ip.rs` writes the
+/// headers for captures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Where from: address and port of UDP (0 without encapsulation) or TCP. An unspecified address is filled in by
-    /// the node's routing.
+    /// Source address and port of UDP (0 without encapsulation) or TCP. If the address is unspecified, the node's routing fills it in.
     pub source: SocketAddr,
-    /// Where to: address and port of UDP (0 without encapsulation) or TCP.
+    /// Destination address and port of UDP (0 without encapsulation) or TCP.
     pub destination: SocketAddr,
-    /// What the IP packet carries.
+    /// The content of the IP packet.
     pub payload: Payload,
-    /// Whether IP may cut it up where it is too large for a link; otherwise it is lost there.
+    /// Whether IP may fragment the packet if it exceeds a link's MTU; otherwise the link loses it.
     pub may_fragment: bool,
-    /// Its ECN codepoint (RFC 3168), which queues on its way may change to CE.
+    /// ECN codepoint (RFC 3168); a queue may change it to CE.
     pub ecn: Ecn,
 }
 
-/// What an IP packet carries.
+/// The content of an IP packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Payload {
-    /// An SCTP packet: the real bytes that the core made.
+    /// An SCTP packet: the bytes that the core wrote.
     Sctp(Bytes),
-    /// A segment of TCP, which is cross traffic: its fields, from which its bytes are made when a capture wants them.
+    /// A TCP segment, which is cross traffic: only its fields. A capture encodes them.
     Tcp(Segment),
 }
 
 impl Payload {
-    /// Its length in bytes, TCP's header included.
+    /// Length in bytes, including TCP's header.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -47,13 +46,13 @@ impl Payload {
         }
     }
 
-    /// Whether there is nothing in it.
+    /// Whether the length is 0.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The SCTP packet; empty if it is none.
+    /// The SCTP packet; empty if the payload is not SCTP.
     #[must_use]
     pub fn sctp(&self) -> &[u8] {
         match self {
@@ -62,7 +61,7 @@ impl Payload {
         }
     }
 
-    /// The SCTP packet; empty if it is none.
+    /// The SCTP packet; empty if the payload is not SCTP.
     #[must_use]
     pub fn into_sctp(self) -> Bytes {
         match self {
@@ -90,7 +89,7 @@ impl Packet {
         ip + if in_udp { 8 } else { 0 }
     }
 
-    /// Appends the IP packet with all its headers and right checksums.
+    /// Appends the IP packet with all headers and correct checksums.
     pub(crate) fn write(&self, buffer: &mut Vec<u8>) {
         let (from, to, ecn) = (self.source, self.destination, self.ecn);
         match &self.payload {
@@ -132,7 +131,7 @@ impl LinkPacket for Packet {
         })
     }
 
-    /// Damages the payload: a damaged IP header would only be lost. TCP's checksum is taken to find all damage.
+    /// Damages the payload; damage to the IP header would only lose the packet. TCP's checksum is assumed to detect all damage.
     fn corrupt(&mut self, random: &mut Generator) {
         match &mut self.payload {
             Payload::Sctp(packet) => packet.corrupt(random),

@@ -1,7 +1,7 @@
-//! Captures that Wireshark opens (pcapng, draft-ietf-opsawg-pcapng): raw IP, nanoseconds, several interfaces.
+//! Writes captures that Wireshark opens (pcapng, draft-ietf-opsawg-pcapng): raw IP, nanoseconds, several interfaces.
 //!
-//! Written here rather than with a crate: only four block types are ever written, and the one crate for it,
-//! `pcap-file`, has its current form only as a release candidate and copies every packet into a block of its own.
+//! This module does not use a crate, because it writes only four block types. The one crate for the format, `pcap-file`, has its current
+//! form only as a release candidate and copies every packet into a block of its own.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -25,23 +25,23 @@ const OPTION_TIME_RESOLUTION: u16 = 9;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InterfaceId(u32);
 
-/// Writes a capture. It makes many small writes: give it a buffered writer.
+/// Writes a capture. It makes many small writes, so pass a buffered writer.
 #[derive(Debug)]
 pub struct PcapngWriter<W: Write> {
     out: W,
     /// Nanoseconds from 1970 to `Timestamp::ZERO`.
     origin: u64,
     interfaces: u32,
-    /// The block being made, and the packet that goes into it: kept for their memory.
+    /// Buffers for the block and its packet, kept to avoid allocations.
     block: Vec<u8>,
     packet: Vec<u8>,
 }
 
 impl<W: Write> PcapngWriter<W> {
-    /// Begins a capture. `origin` is `Timestamp::ZERO` as nanoseconds since 1970: 0 in virtual time.
+    /// Begins a capture. `origin` is the time of `Timestamp::ZERO` in nanoseconds since 1970; pass 0 in virtual time.
     ///
     /// # Errors
-    /// What `out` answers.
+    /// An error of `out`.
     pub fn new(out: W, origin: u64) -> io::Result<Self> {
         let mut writer = Self {
             out,
@@ -62,7 +62,7 @@ impl<W: Write> PcapngWriter<W> {
     /// Adds an interface.
     ///
     /// # Errors
-    /// What the output answers.
+    /// An error of the output.
     pub fn add_interface(&mut self, name: &str) -> io::Result<InterfaceId> {
         self.begin(INTERFACE_DESCRIPTION);
         self.block.extend_from_slice(&LINKTYPE_RAW.to_le_bytes());
@@ -76,11 +76,11 @@ impl<W: Write> PcapngWriter<W> {
         Ok(InterfaceId(self.interfaces - 1))
     }
 
-    /// Writes the SCTP packet `payload` with IP headers, and UDP ones if the ports are not 0, made for it. Its ECN codepoint
-    /// is Not-ECT; [`Self::write_packet`] takes one.
+    /// Writes the SCTP packet `payload` with generated IP headers, and with UDP headers if the ports are not 0. The ECN codepoint is
+    /// Not-ECT; use [`Self::write_packet`] for another.
     ///
     /// # Errors
-    /// What the output answers.
+    /// An error of the output.
     pub fn write(
         &mut self,
         interface: InterfaceId,
@@ -95,10 +95,10 @@ impl<W: Write> PcapngWriter<W> {
         })
     }
 
-    /// Writes a packet with the headers that it has on the wire, its ECN codepoint included.
+    /// Writes a packet with its headers, including its ECN codepoint.
     ///
     /// # Errors
-    /// What the output answers.
+    /// An error of the output.
     pub fn write_packet(
         &mut self,
         interface: InterfaceId,
@@ -109,7 +109,7 @@ impl<W: Write> PcapngWriter<W> {
         self.write_with(interface, now, comment, |buffer| packet.write(buffer))
     }
 
-    /// Writes the IP packet that `write_packet` appends to the buffer it is given.
+    /// Writes the IP packet that the closure `write_packet` appends to its buffer.
     fn write_with(
         &mut self,
         interface: InterfaceId,
@@ -142,10 +142,10 @@ impl<W: Write> PcapngWriter<W> {
         self.end()
     }
 
-    /// Hands what is buffered on.
+    /// Flushes the output.
     ///
     /// # Errors
-    /// What the output answers.
+    /// An error of the output.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
@@ -180,7 +180,7 @@ impl<W: Write> PcapngWriter<W> {
 mod tests {
     use super::*;
 
-    /// Walks the blocks: kind and body of each, with the lengths on both sides checked.
+    /// Iterates over the blocks: type and body of each. Checks the lengths at both ends of a block.
     fn blocks(mut bytes: &[u8]) -> Vec<(u32, &[u8])> {
         let mut blocks = Vec::new();
         while !bytes.is_empty() {

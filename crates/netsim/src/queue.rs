@@ -1,9 +1,8 @@
-//! The queue in front of a link: which packets it holds and which it refuses.
+//! The queue in front of a link: accepts or refuses packets.
 //!
-//! A packet is in the queue until its last bit has left, so the one being transmitted counts. If the queue is not managed, the link
-//! serves in order and its rate is known: the time at which a packet leaves is known when it comes; the queue therefore
-//! keeps a list of departures, and nothing has to happen when one of them is reached. If the queue is managed, only the packet being
-//! transmitted is here; the packets that wait are in [`crate::aqm`].
+//! A packet is in the queue until its last bit has left, so the packet in transmission counts. An unmanaged queue serves packets in order
+//! at a known rate: the departure time of a packet is known when it comes. The queue therefore keeps a list of departure times and needs no
+//! event for them. With a managed queue, only the packet in transmission is here; the packets that wait are in [`crate::aqm`].
 
 use core::fmt;
 use std::collections::VecDeque;
@@ -13,27 +12,27 @@ use anabranch_proto::Timestamp;
 
 use crate::units;
 
-/// How much a link's queue holds, and by which rule it refuses.
+/// How much a link's queue holds, and by which rule it refuses packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum QueueLimit {
-    /// Nothing is refused.
+    /// No packet is refused.
     #[default]
     Unlimited,
-    /// Drop-tail: a packet is refused if it would bring the queue above so many bytes.
+    /// Drop-tail: a packet is refused if it would bring the queue above this number of bytes.
     Bytes(u64),
-    /// Drop-tail: a packet is refused if the queue already holds so many.
+    /// Drop-tail: a packet is refused if the queue already holds this number of packets.
     Packets(u64),
-    /// As the emulator dummynet counts bytes: a packet is refused only if the queue *already* holds more than so many.
-    /// Its own length does not matter, so that small and large packets are lost alike.
+    /// The rule of the emulator dummynet: a packet is refused only if the queue *already* holds more than this number of bytes. The length
+    /// of the arriving packet does not matter, so small and large packets are lost with equal probability.
     Dummynet(u64),
 }
 
-/// What a limit by dummynet's rule begins with, as text.
+/// Prefix of a limit by dummynet's rule, as text.
 const DUMMYNET: &str = "dummynet:";
 
 impl QueueLimit {
-    /// Whether a queue that holds so much takes a packet of `len` bytes.
+    /// Whether a queue with `bytes` and `packets` accepts a packet of `len` bytes.
     pub(crate) fn admits(self, bytes: u64, packets: u64, len: u64) -> bool {
         match self {
             Self::Unlimited => true,
@@ -76,21 +75,21 @@ impl FromStr for QueueLimit {
     }
 }
 
-/// From which length of the queue on a link marks packets CE, by its length at the moment alone (RFC 8257 §3.1 has such a threshold).
+/// Queue length above which a link marks packets CE. Only the current length counts (RFC 8257 §3.1 has such a threshold).
 ///
-/// A packet is marked if, when it comes, the queue already holds more than the threshold, the packet in transmission included.
-/// Packets that are Not-ECT are not marked, and none is dropped for it.
+/// A packet is marked if the queue already holds more than the threshold when the packet comes; the packet in transmission counts. This
+/// rule does not mark Not-ECT packets and drops none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MarkThreshold {
-    /// So many bytes.
+    /// Bytes in the queue.
     Bytes(u64),
-    /// So many packets.
+    /// Packets in the queue.
     Packets(u64),
 }
 
 impl MarkThreshold {
-    /// Whether a packet that comes now is to be marked.
+    /// Whether a packet that comes now has to be marked.
     pub(crate) fn is_exceeded(self, bytes: u64, packets: u64) -> bool {
         match self {
             Self::Bytes(threshold) => bytes > threshold,
@@ -119,7 +118,7 @@ impl FromStr for MarkThreshold {
     }
 }
 
-/// What a queue holds at a time.
+/// The packets that a queue holds, with their departure times.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Queue {
     departures: VecDeque<(Timestamp, u64)>,
@@ -127,7 +126,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Forgets what has left by `now`.
+    /// Removes packets that have left by `now`.
     pub(crate) fn settle(&mut self, now: Timestamp) {
         while let Some(&(departure, len)) = self.departures.front() {
             if departure > now {
@@ -138,18 +137,18 @@ impl Queue {
         }
     }
 
-    /// Takes a packet that will have left at `departure`.
+    /// Adds a packet that will have left at `departure`.
     pub(crate) fn push(&mut self, departure: Timestamp, len: u64) {
         self.departures.push_back((departure, len));
         self.bytes += len;
     }
 
-    /// Bytes held.
+    /// Bytes in the queue.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Packets held.
+    /// Packets in the queue.
     pub(crate) fn packets(&self) -> u64 {
         self.departures.len() as u64
     }

@@ -1,5 +1,5 @@
-//! Random numbers of a run: one seed fixes them all, and every random process has a generator of its own, so
-//! that changing one of them (a link's loss, say) leaves the others' numbers as they were.
+//! The random numbers of a run. One seed determines them all. Every random process has its own generator: changing one process (a link's
+//! loss, for example) leaves the numbers of the others unchanged.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,20 +12,20 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 pub struct Generator(ChaCha8Rng);
 
 impl Generator {
-    /// The generator of the process called `label` in the run of `seed`. Equal arguments give equal numbers;
-    /// different labels give unrelated ones.
+    /// The generator for the process `label` in the run with `seed`. Equal arguments give equal numbers; different labels give unrelated
+    /// numbers.
     #[must_use]
     pub fn of_process(seed: u64, label: &str) -> Self {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());
-        // Two different hashes of the label: a collision of both would tie two processes together unnoticed.
+        // Two different hashes of the label: if one hash collides, two processes still get different generators.
         key[8..16].copy_from_slice(&fnv1a(0xcbf2_9ce4_8422_2325, label.bytes()).to_le_bytes());
         key[16..24].copy_from_slice(&fnv1a(0x9e37_79b9_7f4a_7c15, label.bytes().rev()).to_le_bytes());
         key[24..].copy_from_slice(&(label.len() as u64).to_le_bytes());
         Self(ChaCha8Rng::from_seed(key))
     }
 
-    /// Any number of 64 bits.
+    /// A uniformly distributed number of 64 bits.
     pub fn next_u64(&mut self) -> u64 {
         self.0.next_u64()
     }
@@ -37,24 +37,24 @@ impl Generator {
         bytes
     }
 
-    /// A number from 0 up to but without `bound`; 0 if `bound` is 0.
+    /// A number from 0 to `bound` - 1; 0 if `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
-        // The high half of the product: a bias of at most bound / 2^64, far below what a run could show.
+        // The high half of the product. The bias is at most bound / 2^64, far too small to affect a run.
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// A number between 0 (included) and 1 (excluded).
+    /// A uniformly distributed number from 0 (included) to 1 (excluded).
     pub fn fraction(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// A number of the exponential distribution with mean 1, as the times between the events of a Poisson process are.
+    /// A number from the exponential distribution with mean 1, as for the times between events of a Poisson process.
     pub fn exponential(&mut self) -> f64 {
         // The logarithm's argument is above 0.
         -(1.0 - self.fraction()).ln()
     }
 
-    /// True with the given probability. Draws nothing if the answer is certain.
+    /// True with the given probability. If the probability is 0 or 1, the generator draws no number.
     pub fn chance(&mut self, probability: Probability) -> bool {
         match probability {
             Probability::NEVER => false,
@@ -70,7 +70,7 @@ fn fnv1a(offset: u64, bytes: impl Iterator<Item = u8>) -> u64 {
     })
 }
 
-/// A probability in billionths: exact when written as a percentage and read back.
+/// A probability in billionths, so that a percentage is written and read without rounding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Probability(u32);
 
@@ -81,19 +81,19 @@ impl Probability {
     /// 1.
     pub const ALWAYS: Self = Self(Self::ONE);
 
-    /// The nearest multiple of a billionth; below 0 counts as 0 and above 1 as 1.
+    /// The nearest multiple of a billionth. A value below 0 counts as 0, one above 1 as 1.
     #[must_use]
     pub fn new(probability: f64) -> Self {
         Self((probability.clamp(0.0, 1.0) * f64::from(Self::ONE)).round() as u32)
     }
 
-    /// The probability of so many percent.
+    /// The probability of this many percent.
     #[must_use]
     pub fn percent(percent: f64) -> Self {
         Self::new(percent / 100.0)
     }
 
-    /// As a number between 0 and 1.
+    /// The probability as a number from 0 to 1.
     #[must_use]
     pub fn as_f64(self) -> f64 {
         f64::from(self.0) / f64::from(Self::ONE)

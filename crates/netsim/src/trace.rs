@@ -1,7 +1,7 @@
-//! What crossed the links: kept in memory for a failing test to show, written as pcapng for Wireshark, or both.
+//! The packets that crossed the links: kept in memory for failing tests, written as pcapng for Wireshark, or both.
 //!
-//! A packet is recorded once, where it enters its link, as the sender's own capture would show it; what the link
-//! does to it is said in its comment.
+//! A packet is recorded once, when it enters its link, as the sender's own capture would show it. A comment tells the packet's fate on the
+//! link.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -16,17 +16,17 @@ use crate::pcapng::{InterfaceId, PcapngWriter};
 /// A packet that entered a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// When.
+    /// When the packet entered the link.
     pub at: Timestamp,
-    /// Which link.
+    /// The link.
     pub link: LinkId,
     /// The packet as it was sent.
     pub packet: Packet,
-    /// What became of it.
+    /// The packet's fate.
     pub fate: Fate,
 }
 
-/// A fate in words; `None` if the packet just arrives.
+/// A description of a fate; `None` if the packet just arrives.
 #[must_use]
 pub fn describe(fate: Fate) -> Option<&'static str> {
     match fate {
@@ -64,25 +64,25 @@ pub fn describe(fate: Fate) -> Option<&'static str> {
     }
 }
 
-/// The tap on all links of a network.
+/// Records the packets of all links of a network.
 #[derive(Default)]
 pub(crate) struct Trace {
     records: VecDeque<Record>,
-    /// How many records to keep; 0 keeps none.
+    /// Number of records to keep; 0 keeps none.
     keep: usize,
     capture: Option<Capture>,
 }
 
 struct Capture {
     writer: PcapngWriter<Box<dyn Write + Send>>,
-    /// By link.
+    /// The capture's interface of each link.
     interfaces: Vec<InterfaceId>,
-    /// The first error, told when the capture is finished: a full disk does not end a run.
+    /// The first error. It is returned when the capture is finished, because a full disk does not end a run.
     error: Option<io::Error>,
 }
 
 impl Trace {
-    /// Whether anything is recorded: if not, the caller saves a copy of the packet.
+    /// Whether packets are recorded; if not, the caller need not copy the packet.
     pub(crate) fn is_on(&self) -> bool {
         self.keep > 0 || self.capture.is_some()
     }
@@ -101,7 +101,7 @@ impl Trace {
         self.records.clear();
     }
 
-    /// Begins a capture with an interface for each of the links so far.
+    /// Begins a capture with one interface for each existing link.
     pub(crate) fn capture<'a>(
         &mut self,
         out: Box<dyn Write + Send>,

@@ -1,9 +1,9 @@
-//! Numbers with units as they are written on a command line, read and written without rounding.
+//! Parses and formats numbers with units, as on a command line, without rounding.
 
 use core::time::Duration;
 use std::fmt;
 
-/// Reads a decimal number like `1.5` in units of `1 / scale`; `None` if it is none, is too large, or has more
+/// Parses a decimal number like `1.5` in units of `1 / scale`. `None` if the text is not a number, the number is too large, or it has more
 /// digits than the scale can hold exactly.
 pub(crate) fn decimal(text: &str, scale: u64) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
@@ -36,7 +36,7 @@ pub(crate) fn decimal(text: &str, scale: u64) -> Option<u64> {
     u64::try_from(value).ok()
 }
 
-/// Reads a decimal number followed by one of the `units`, each given with its size.
+/// Parses a decimal number followed by one of the `units`, each given with its size.
 pub(crate) fn with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let text = text.to_ascii_lowercase();
     let digits = text
@@ -82,7 +82,7 @@ pub(crate) fn duration(text: &str) -> Option<Duration> {
     with_unit(text, TIME).map(Duration::from_nanos)
 }
 
-/// A duration as nanoseconds, for [`write_with_unit`] and for arithmetic; at most `u64::MAX`.
+/// A duration in nanoseconds, for [`write_with_unit`] and for arithmetic; at most `u64::MAX`.
 pub(crate) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! TCP in networks: against the figures of ns-2, and rule by rule.
+//! Tests of TCP in networks: against results of ns-2, and rule by rule.
 
 use core::time::Duration;
 use std::io::{self, Write};
@@ -15,7 +15,7 @@ mod validation;
 const DELAY: Duration = Duration::from_millis(40);
 const ROUND_TRIP: u64 = 80;
 
-/// One flow over a bottleneck, and what it sent.
+/// The result of one flow over a bottleneck.
 struct Run {
     network: Network,
     dumbbell: Dumbbell,
@@ -61,8 +61,8 @@ impl Run {
         *self.network.link_stats(self.dumbbell.forward)
     }
 
-    /// When segments were given to the bottleneck that began with data sent before, in milliseconds.
-    fn repeats(&self) -> Vec<u64> {
+    /// Times in milliseconds at which the bottleneck was given a segment whose first byte had been sent before.
+    fn retransmissions(&self) -> Vec<u64> {
         let mut high = 0;
         let mut times = Vec::new();
         for record in self.network.records() {
@@ -79,7 +79,7 @@ impl Run {
     }
 }
 
-/// 10 Mbit/s and 40 ms: 67 full packets fill it there and back.
+/// 10 Mbit/s and 40 ms: 67 full packets fill the link's bandwidth-delay product in both directions.
 fn line() -> LinkConfig {
     LinkConfig::default().with_rate(10_000_000).with_delay(DELAY)
 }
@@ -88,7 +88,7 @@ fn losing(packets: &[u64]) -> LinkConfig {
     line().with_loss(LossModel::Script(packets.to_vec()))
 }
 
-/// A window of some 20 segments, in which `losing` hits where it likes.
+/// A window of about 20 segments, in which `losing` may hit any segment.
 fn steady(recovery: Recovery) -> TcpConfig {
     TcpConfig {
         recovery,
@@ -98,7 +98,7 @@ fn steady(recovery: Recovery) -> TcpConfig {
     }
 }
 
-/// Means over a few seeds: goodput of all flows in Mbit/s, lost packets in percent, queue in kilobytes.
+/// Means over some seeds: goodput of all flows in Mbit/s, lost packets in percent, queue in kilobytes.
 fn means(flows: usize, recovery: Recovery) -> [f64; 3] {
     const SEEDS: u64 = 3;
     let mut sums = [0.0; 3];
@@ -123,8 +123,8 @@ fn means(flows: usize, recovery: Recovery) -> [f64; 3] {
     sums
 }
 
-/// ns-2.35's means over 20 seeds, from `scripts/tcp-validation` of November 2026 (docs/SIMULATOR.md). Goodput is held
-/// within 2 %, the queue within 5 %, the loss rate, which hangs on when few packets are lost, within 15 %.
+/// Means of ns-2.35 over 20 seeds, from `scripts/tcp-validation` of November 2026 (docs/SIMULATOR.md). The allowed difference is 2 % for
+/// goodput and 5 % for the queue. It is 15 % for the loss rate, which depends on when a few packets are lost.
 #[test]
 fn throughput_loss_and_queue_are_those_of_ns2() {
     for (flows, recovery, expected) in [
@@ -158,7 +158,7 @@ fn newreno_repairs_a_hole_a_round_trip() {
         (stats.retransmitted, stats.fast_recoveries, stats.timeouts),
         (3, 1, 0)
     );
-    let times = run.repeats();
+    let times = run.retransmissions();
     for pair in times.windows(2) {
         let apart = pair[1] - pair[0];
         assert!((ROUND_TRIP..ROUND_TRIP + 10).contains(&apart), "{times:?}");
@@ -173,7 +173,7 @@ fn sack_repairs_all_holes_in_one_round_trip() {
         (stats.retransmitted, stats.fast_recoveries, stats.timeouts),
         (3, 1, 0)
     );
-    let times = run.repeats();
+    let times = run.retransmissions();
     assert!(times[2] - times[0] < ROUND_TRIP / 2, "{times:?}");
 }
 
@@ -190,7 +190,7 @@ fn an_outage_is_probed_at_doubling_intervals_and_got_over() {
     for recovery in [Recovery::NewReno, Recovery::Sack] {
         let run = Run::new(outage.clone(), &steady(recovery), Traffic::Greedy).until(40_000);
         let times: Vec<_> = run
-            .repeats()
+            .retransmissions()
             .into_iter()
             .filter(|time| (2000..20_000).contains(time))
             .collect();
@@ -198,7 +198,7 @@ fn an_outage_is_probed_at_doubling_intervals_and_got_over() {
         assert_eq!(intervals, [2000, 4000, 8000], "after 1 s");
         let stats = run.stats();
         assert_eq!(stats.timeouts, 5);
-        // 2 s before it and, since the probe at 17 s came to nothing, 7 s after the next.
+        // 2 s before the outage and 7 s after the successful probe, since the probe at 17 s failed.
         assert!(stats.bytes_acked > 3_000_000, "{recovery:?}: {stats:?}");
     }
 }
@@ -206,7 +206,7 @@ fn an_outage_is_probed_at_doubling_intervals_and_got_over() {
 #[test]
 fn a_lost_syn_is_retransmitted_after_a_second() {
     let run = Run::new(losing(&[0]), &TcpConfig::default(), Traffic::Greedy).until(5000);
-    assert_eq!(run.repeats()[0], 1000);
+    assert_eq!(run.retransmissions()[0], 1000);
     let stats = run.stats();
     assert_eq!(stats.timeouts, 1);
     assert!(stats.bytes_acked > 1_000_000, "{stats:?}");
@@ -234,7 +234,7 @@ fn the_receive_window_bounds_what_is_outstanding() {
         ..TcpConfig::default()
     };
     let run = Run::new(line(), &config, Traffic::Greedy).until(20_000);
-    // Ten segments a round trip, which 10 packets at 10 Mbit/s and the way to the routers lengthen a little.
+    // Ten segments per round-trip time. 10 packets at 10 Mbit/s and the links to the routers lengthen the round-trip time a little.
     let rounds = run.stats().bytes_acked / (10 * 1460);
     assert!((19_000 / 94..20_000 / 80).contains(&rounds), "{rounds}");
     assert_eq!(run.link().lost(), 0);
@@ -257,7 +257,7 @@ fn bursts_arrive_whole_and_on_off_sources_pause() {
         mean_on: Duration::from_secs(1),
         mean_off: Duration::from_secs(1),
     };
-    // A window that fills the line and no queue.
+    // A window that fills the line, but no queue.
     let config = TcpConfig {
         receive_window: 100_000,
         ..TcpConfig::default()
@@ -268,7 +268,7 @@ fn bursts_arrive_whole_and_on_off_sources_pause() {
     assert!((0.3..0.6).contains(&share), "{share}");
 }
 
-/// Whatever the links do, data arrives, and what is acknowledged has arrived.
+/// With any kind of link, data arrives, and acknowledged data has arrived.
 #[test]
 fn every_variant_gets_through_bad_links() {
     let bad: LinkConfig = "rate=10mbit,delay=20ms,queue=30kb,loss=1%,reorder=1%:10ms,duplicate=1%,corrupt=1%"
@@ -317,11 +317,11 @@ fn cubic_lets_bursts_end_and_pauses_do_not_let_the_window_jump() {
     let run = Run::new(queue, &TcpConfig::linux().with_cubic(), bursts).until(120_000);
     let (stats, lost) = (run.stats(), run.link().lost());
     assert!(stats.bytes_acked > 5_000_000, "{stats:?}");
-    // The function after some ten seconds without data would be far above what the link and its queue hold.
+    // After about ten seconds without data, the cubic function would be far above the capacity of link and queue.
     assert!(lost < 300, "{lost} lost: {stats:?}");
 }
 
-/// What is lost last must be repeated too: nothing hangs, whatever is lost.
+/// The sender must retransmit a loss at the end, too: no transfer hangs, whatever is lost.
 #[test]
 fn every_burst_ends() {
     let mut faults = Generator::of_process(1, "faults");
@@ -370,12 +370,12 @@ fn equal_seeds_give_equal_runs() {
     let lossy = line().with_loss(LossModel::bernoulli(0.01));
     let run = || {
         let run = Run::new(lossy.clone(), &config, Traffic::Greedy).until(20_000);
-        (run.stats(), run.received(), run.link(), run.repeats())
+        (run.stats(), run.received(), run.link(), run.retransmissions())
     };
     assert_eq!(run(), run());
 }
 
-/// Hands what is written to the test.
+/// Passes the written bytes to the test.
 struct Out(mpsc::Sender<Vec<u8>>);
 
 impl Write for Out {
@@ -389,7 +389,7 @@ impl Write for Out {
     }
 }
 
-/// The 16-bit words' sum of RFC 1071, folded: all ones over what has its checksum in it.
+/// The folded sum of the 16-bit words (RFC 1071): all ones if the bytes include their checksum.
 fn ones_sum(bytes: impl IntoIterator<Item = u8>) -> u32 {
     let bytes: Vec<_> = bytes.into_iter().collect();
     let mut sum: u32 = bytes

@@ -1,8 +1,8 @@
-//! SCTP on the wire: packets, chunks, parameters and error causes, from bytes to values and back.
+//! SCTP on the wire: decodes and encodes packets, chunks, parameters and error causes.
 //!
-//! Reading never panics and allocates only what it returns: payloads and lists are slices of the datagram they came
-//! in. Every value that was read writes back to the same bytes, except for what the standard says to ignore: padding
-//! and reserved bits are written as zero.
+//! Decoding never panics, and it allocates only the values that it returns: payloads and lists are slices of the received datagram. A
+//! decoded value encodes to the same bytes, except for padding and reserved bits. The standard tells a receiver to ignore these, and this
+//! crate writes them as zero.
 #![no_std]
 
 extern crate alloc;

@@ -1,4 +1,4 @@
-//! Packets: the common header and the chunks behind it (RFC 9260 §3, §3.1, §6.8, §6.10).
+//! Packets: the common header and the chunks after it (RFC 9260 §3, §3.1, §6.8, §6.10).
 //!
 //! ```text
 //! |     Source Port Number        |   Destination Port Number     |
@@ -18,7 +18,7 @@ use crate::types::VerificationTag;
 /// Bytes of the common header.
 pub const COMMON_HEADER_LEN: usize = 12;
 
-/// Ports and tag of a packet (§3.1).
+/// Ports and verification tag of a packet (§3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommonHeader {
     /// The sender's SCTP port.
@@ -29,32 +29,32 @@ pub struct CommonHeader {
     pub verification_tag: VerificationTag,
 }
 
-/// A packet that came in: its header was read, its chunks are read as they are asked for.
+/// A received packet. Its header has been decoded; its chunks are decoded one by one, in [`Packet::chunks`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Ports and tag.
+    /// Ports and verification tag.
     pub header: CommonHeader,
     datagram: Bytes,
 }
 
-/// Why bytes are no packet, or what follows in it no chunk.
+/// Why bytes are not a packet, or why the next bytes in a packet are not a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PacketError {
-    /// Fewer bytes than a common header has.
+    /// Fewer bytes than the 12 of the common header; their number.
     #[error("{0} bytes are fewer than the 12 of a common header")]
     Truncated(usize),
-    /// The checksum does not fit the bytes (§6.8).
+    /// The checksum does not match the bytes (§6.8).
     #[error("the checksum is {found:#010x} and should be {computed:#010x}")]
     Checksum {
-        /// As the packet has it.
+        /// The checksum in the packet.
         found: u32,
-        /// As it should be.
+        /// The checksum computed from its bytes.
         computed: u32,
     },
-    /// A chunk claims fewer bytes than its header has, or more than are there.
+    /// The length field is smaller than the chunk's header or larger than the rest of the packet.
     #[error("a chunk claims {claimed} bytes where {left} are left")]
     ChunkLength {
-        /// Bytes that the length field claims.
+        /// Length in bytes that the length field states.
         claimed: usize,
         /// Bytes left in the packet.
         left: usize,
@@ -62,10 +62,10 @@ pub enum PacketError {
 }
 
 impl Packet {
-    /// Reads a packet and checks its checksum.
+    /// Decodes the header of a packet and verifies the checksum.
     ///
     /// # Errors
-    /// Too short, or the checksum is wrong.
+    /// The packet is too short, or its checksum is wrong.
     pub fn parse(datagram: Bytes) -> Result<Self, PacketError> {
         if datagram.len() >= COMMON_HEADER_LEN {
             let found = u32::from_le_bytes([datagram[8], datagram[9], datagram[10], datagram[11]]);
@@ -77,10 +77,10 @@ impl Packet {
         Self::parse_unchecked(datagram)
     }
 
-    /// Reads a packet whose checksum does not matter (RFC 9653, tests).
+    /// Decodes the header of a packet without verifying the checksum (RFC 9653, tests).
     ///
     /// # Errors
-    /// Too short.
+    /// The packet is too short.
     pub fn parse_unchecked(datagram: Bytes) -> Result<Self, PacketError> {
         if datagram.len() < COMMON_HEADER_LEN {
             return Err(PacketError::Truncated(datagram.len()));
@@ -107,13 +107,13 @@ impl Packet {
         }
     }
 
-    /// Bytes of the whole packet.
+    /// Length of the whole packet in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.datagram.len()
     }
 
-    /// Whether there is nothing behind the header.
+    /// Whether the packet has no bytes after the common header.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.datagram.len() == COMMON_HEADER_LEN
@@ -151,7 +151,7 @@ impl<'a> Iterator for Chunks<'a> {
     }
 }
 
-/// Writes one packet at the end of a buffer.
+/// Appends one packet to a buffer.
 #[derive(Debug)]
 pub struct PacketWriter<'a> {
     buffer: &'a mut Vec<u8>,
@@ -160,7 +160,7 @@ pub struct PacketWriter<'a> {
 }
 
 impl<'a> PacketWriter<'a> {
-    /// Begins a packet of at most `max_len` bytes behind what is in the buffer.
+    /// Begins a packet of at most `max_len` bytes after the bytes that the buffer already holds.
     pub fn new(buffer: &'a mut Vec<u8>, header: CommonHeader, max_len: usize) -> Self {
         let start = buffer.len();
         buffer.reserve(max_len);
@@ -176,25 +176,25 @@ impl<'a> PacketWriter<'a> {
         }
     }
 
-    /// Bytes of the packet so far.
+    /// Length of the packet so far, in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.buffer.len() - self.start
     }
 
-    /// Whether no chunk was added yet.
+    /// Whether the packet has no chunk yet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == COMMON_HEADER_LEN
     }
 
-    /// Bytes left for chunks with their padding.
+    /// Bytes left in the packet for chunks and their padding.
     #[must_use]
     pub fn room(&self) -> usize {
         self.max_len.saturating_sub(self.len())
     }
 
-    /// Adds a chunk and its padding.
+    /// Appends a chunk and its padding.
     pub fn push(&mut self, chunk: &impl EncodeChunk) {
         let before = self.buffer.len();
         chunk.encode(self.buffer);
@@ -203,14 +203,14 @@ impl<'a> PacketWriter<'a> {
         self.buffer.resize(before + padded(written), 0);
     }
 
-    /// Adds a chunk under another type number than its own.
+    /// Appends a chunk with another type number.
     pub fn push_as(&mut self, kind: u8, chunk: &impl EncodeChunk) {
         let at = self.buffer.len();
         self.push(chunk);
         self.buffer[at] = kind;
     }
 
-    /// Fills in the checksum; answers the packet's length.
+    /// Fills in the checksum and returns the packet's length in bytes.
     #[must_use]
     pub fn finish(self) -> usize {
         let checksum = crc32c(&self.buffer[self.start..]);
@@ -218,13 +218,13 @@ impl<'a> PacketWriter<'a> {
         self.len()
     }
 
-    /// Leaves the checksum zero, for a peer that accepts that (RFC 9653); answers the packet's length.
+    /// Leaves the checksum zero, for a peer that accepts this (RFC 9653), and returns the packet's length in bytes.
     #[must_use]
     pub fn finish_with_zero_checksum(self) -> usize {
         self.len()
     }
 
-    /// Takes the packet back.
+    /// Removes the packet from the buffer.
     pub fn discard(self) {
         self.buffer.truncate(self.start);
     }

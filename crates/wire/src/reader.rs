@@ -1,4 +1,4 @@
-//! Taking numbers off the front of bytes, without panic.
+//! Reads integers and slices from the front of bytes, without panics.
 
 use bytes::{Buf, Bytes};
 

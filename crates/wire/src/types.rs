@@ -1,7 +1,7 @@
-//! The small numbers of the protocol, each its own type so that one cannot be taken for another.
+//! The integers of the protocol, each with its own type so that one kind cannot be mistaken for another.
 //!
-//! Sequence numbers compare by serial number arithmetic (RFC 1982, RFC 9260 §1.6); they have no `Ord`, because
-//! that relation is not transitive over the whole number space.
+//! Sequence numbers compare by serial number arithmetic (RFC 1982, RFC 9260 §1.6). They do not implement `Ord`, because this relation is
+//! not transitive over the whole number space.
 
 use core::fmt;
 
@@ -28,13 +28,13 @@ macro_rules! number {
 macro_rules! serial {
     ($name:ident($inner:ty, $signed:ty)) => {
         impl $name {
-            /// The number `count` further on, wrapping around.
+            /// The number `count` ahead, wrapping around.
             #[must_use]
             pub const fn plus(self, count: $inner) -> Self {
                 Self(self.0.wrapping_add(count))
             }
 
-            /// The number `count` before, wrapping around.
+            /// The number `count` behind, wrapping around.
             #[must_use]
             pub const fn minus(self, count: $inner) -> Self {
                 Self(self.0.wrapping_sub(count))
@@ -80,23 +80,23 @@ number!(
 serial!(Ssn(u16, i16));
 
 number!(
-    /// A Message Identifier: numbers the messages of one stream under interleaving (RFC 8260 §2.1).
+    /// A Message Identifier: numbers the messages of one stream with message interleaving (RFC 8260 §2.1).
     Mid(u32)
 );
 serial!(Mid(u32, i32));
 
 number!(
-    /// A Fragment Sequence Number: numbers the fragments of one message under interleaving (RFC 8260 §2.1).
+    /// A Fragment Sequence Number: numbers the fragments of one message with message interleaving (RFC 8260 §2.1).
     Fsn(u32)
 );
 serial!(Fsn(u32, i32));
 
-/// A Path Sequence Number: numbers the transmissions on one path (ECA-SCTP), in 24 bits.
+/// A Path Sequence Number: numbers the transmissions on one path (ECA-SCTP), with 24 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct Psn(u32);
 
 impl Psn {
-    /// Its size.
+    /// Number of bits.
     pub const BITS: u32 = 24;
 
     /// The low 24 bits of `number`.
@@ -111,7 +111,7 @@ impl Psn {
         self.0
     }
 
-    /// The number `count` further on, wrapping around.
+    /// The number `count` ahead, wrapping around.
     #[must_use]
     pub const fn plus(self, count: u32) -> Self {
         Self::new(self.0.wrapping_add(count))
@@ -142,8 +142,7 @@ number!(
 );
 
 number!(
-    /// A Verification Tag: proves that a packet belongs to an association (RFC 9260 §8.5). Zero only in packets
-    /// that carry an INIT.
+    /// A Verification Tag: shows that a packet belongs to an association (RFC 9260 §8.5). Zero only in packets that carry an INIT.
     VerificationTag(u32)
 );
 

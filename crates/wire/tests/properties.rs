@@ -1,4 +1,5 @@
-//! What holds for any bytes and any values: reading never panics, what was read writes back, what is written is read.
+//! Properties for any bytes and any values: decoding never panics, a decoded value encodes to the same bytes, an encoded value decodes to
+//! itself.
 
 mod explore;
 
@@ -16,7 +17,7 @@ use explore::{explore_datagram, written_and_read};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Every chunk type that is read, and some that are not.
+/// Every chunk type that this crate decodes, and some that it does not know.
 const KINDS: [u8; 33] = [
     0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 64, 65, 96, 97, 98, 127, 128, 130, 132, 160,
     192, 193, 194, 195, 224, 255,
@@ -26,7 +27,7 @@ fn bytes(len: impl Into<proptest::collection::SizeRange>) -> impl Strategy<Value
     vec(any::<u8>(), len).prop_map(Bytes::from)
 }
 
-/// Entries with a header of type and length, mostly of the right length.
+/// Type-length-value entries, mostly with the right length.
 fn entries(types: impl Strategy<Value = u16>) -> impl Strategy<Value = Vec<u8>> {
     let wrong = prop_oneof![9 => Just(0_u16), 1 => 0_u16..40];
     vec((types, vec(any::<u8>(), 0..24), wrong), 0..6).prop_map(|entries| {
@@ -41,7 +42,7 @@ fn entries(types: impl Strategy<Value = u16>) -> impl Strategy<Value = Vec<u8>> 
     })
 }
 
-/// The value of a chunk: noise, or its fixed fields and a list behind them.
+/// A chunk value: random bytes, or the fixed fields of its type followed by a list.
 fn chunk_value() -> impl Strategy<Value = Vec<u8>> {
     let parameter = prop_oneof![0_u16..20, 0x8000_u16..0x800A, 0xC000_u16..0xC008, any::<u16>()];
     let cause = prop_oneof![0_u16..15, 0x00A0_u16..0x00A6, 0x0104_u16..0x0107];
@@ -175,7 +176,7 @@ fn any_data() -> impl Strategy<Value = Data> {
         )
 }
 
-/// The same message as I-DATA: its shared field is the PPID in the first fragment, the FSN in the others.
+/// The same message as I-DATA: the shared field is the PPID in the first fragment and the FSN in the others.
 fn as_i_data(data: Data) -> IData {
     let (ppid, fsn) = if data.beginning {
         (data.ppid, Fsn(0))
@@ -334,7 +335,7 @@ fn any_coop_sack() -> impl Strategy<Value = CoopSack> {
         )
 }
 
-/// The chunks that are this project's own.
+/// A chunk of an experimental type.
 fn any_experimental_chunk() -> impl Strategy<Value = Chunk> {
     prop_oneof![
         (any_transmission(), any_policy(), any_data()).prop_map(|(transmission, policy, data)| {
@@ -419,7 +420,7 @@ proptest! {
     }
 }
 
-/// The generator above reaches what it is there for.
+/// The generator above produces chunks that can be decoded.
 #[test]
 fn chunks_of_noise_are_often_readable() {
     use proptest::strategy::ValueTree;

@@ -1,7 +1,6 @@
-//! CoDel (RFC 8289): the delay of each packet decides, when it leaves the queue.
+//! CoDel (RFC 8289): drops packets by the time that they waited in the queue, when they leave it.
 //!
-//! The names are those of the pseudocode in RFC 8289 §5. A packet that would be dropped is marked CE if it is ECN-capable, and
-//! then leaves.
+//! The names are those of the pseudocode in RFC 8289 §5. If the packet to drop is ECN-capable, CoDel marks it CE and sends it instead.
 
 use core::time::Duration;
 
@@ -10,24 +9,24 @@ use anabranch_proto::Timestamp;
 use super::{CoDelConfig, Fifo, Service, Waiting};
 use crate::link::{LinkPacket, mark_ce};
 
-/// In how many intervals after dropping ended the rate of drops is still known (RFC 8289 §5.5, as Linux has it).
+/// For how many intervals after the end of dropping CoDel remembers the drop rate (RFC 8289 §5.5; the value is Linux's).
 const REMEMBERED_INTERVALS: u32 = 16;
 
 /// The state of one queue.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CoDel {
-    /// When the delay will have been above the target for an interval; `None` while it is below.
+    /// When the delay will have been above the target for a whole interval; `None` while the delay is below the target.
     first_above: Option<Timestamp>,
     dropping: bool,
-    /// When the next packet is to be dropped, while dropping; afterwards, when it would have been.
+    /// While dropping: when to drop the next packet. Afterwards: when the next drop would have been.
     drop_next: Timestamp,
-    /// Packets dropped since dropping began, which sets the rate of drops.
+    /// Packets dropped since dropping began; determines the drop rate.
     count: u32,
-    /// `count` as dropping last began with it.
+    /// The value of `count` when dropping last began.
     last_count: u32,
 }
 
-/// A packet from the head of the queue, and whether the delay has been too long for an interval.
+/// A packet from the head of the queue, and whether the delay has been above the target for an interval.
 type Head<P> = (Option<Waiting<P>>, bool);
 
 impl CoDel {
@@ -52,7 +51,7 @@ impl CoDel {
                 if self.dropping {
                     self.drop_next = control_law(self.drop_next, config.interval, self.count);
                 }
-                // A marked packet leaves, however far behind the schedule is.
+                // A marked packet leaves at once, even if several drops are overdue.
                 if marked {
                     break;
                 }
@@ -67,7 +66,7 @@ impl CoDel {
         head
     }
 
-    /// Takes the head, and judges the delay by it (`dodequeue`).
+    /// Takes the packet at the head and compares its delay with the target (`dodequeue`).
     fn take_head<P>(
         &mut self,
         config: &CoDelConfig,
@@ -88,7 +87,7 @@ impl CoDel {
         (Some(head), service.now >= first_above)
     }
 
-    /// Begins with the rate at which dropping ended, if that was not long ago.
+    /// Starts with the last drop rate if dropping ended not long ago.
     fn begin_dropping(&mut self, now: Timestamp, interval: Duration) {
         self.dropping = true;
         let dropped = self.count - self.last_count;
@@ -100,7 +99,7 @@ impl CoDel {
     }
 }
 
-/// Marks the packet, which is then still to be sent, or drops it.
+/// Marks the packet, so that it is still to be sent, or drops it.
 fn discard<P: LinkPacket>(head: Option<Waiting<P>>, service: &mut Service<'_>) -> Option<Waiting<P>> {
     let mut head = head?;
     if mark_ce(&mut head.packet) {
@@ -111,7 +110,7 @@ fn discard<P: LinkPacket>(head: Option<Waiting<P>>, service: &mut Service<'_>) -
     None
 }
 
-/// When the next drop is due: drops come sooner with the square root of their number (RFC 8289 §3.3).
+/// When the next drop is due: the time between drops is inversely proportional to the square root of their number (RFC 8289 §3.3).
 fn control_law(from: Timestamp, interval: Duration, count: u32) -> Timestamp {
     from + interval.div_f64(f64::from(count).sqrt())
 }

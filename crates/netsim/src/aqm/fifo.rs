@@ -1,4 +1,4 @@
-//! Packets that wait in order.
+//! First-in, first-out queue of waiting packets.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -7,18 +7,18 @@ use anabranch_proto::Timestamp;
 
 use crate::link::Fate;
 
-/// A packet that waits, and what the link already knows of its way.
+/// A waiting packet, with its delay on the link, which is already drawn.
 #[derive(Clone, Debug)]
 pub(crate) struct Waiting<P> {
     pub(crate) packet: P,
     /// Bytes.
     pub(crate) len: u64,
-    /// When it came.
+    /// Arrival time.
     pub(crate) since: Timestamp,
-    /// Its place among the packets that were given to the link.
+    /// Number of the packet in the order in which packets were given to the link.
     pub(crate) index: u64,
     pub(crate) fate: Fate,
-    /// Its delay on the link, with jitter.
+    /// Delay on the link, with jitter.
     pub(crate) delay: Duration,
 }
 

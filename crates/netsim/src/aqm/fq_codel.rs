@@ -1,4 +1,4 @@
-//! FQ-CoDel (RFC 8290): a queue for each flow, deficit round robin among them with new flows first, CoDel in each.
+//! FQ-CoDel (RFC 8290): one queue for each flow, each with CoDel. A deficit round robin scheduler serves the queues, new flows first.
 
 use std::collections::VecDeque;
 
@@ -6,13 +6,13 @@ use super::codel::CoDel;
 use super::{Fifo, FqCoDelConfig, Service, Waiting};
 use crate::link::LinkPacket;
 
-/// Packets that a full queue drops at once at most (RFC 8290 §4.1).
+/// The most packets that a full queue drops at once (RFC 8290 §4.1).
 const DROP_BATCH: u64 = 64;
 
-/// In which list a queue is.
+/// The list that holds a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum List {
-    /// In none: it is empty, and its last turn is over.
+    /// In no list: the queue is empty and its round is over.
     Inactive,
     New,
     Old,
@@ -22,7 +22,7 @@ enum List {
 struct FlowQueue<P> {
     fifo: Fifo<P>,
     codel: CoDel,
-    /// Bytes that it may still send in this turn; below 0 if its last packet was longer.
+    /// Bytes that the queue may still send in this round; negative if its last packet was longer than the rest of its quantum.
     credits: i64,
     list: List,
 }
@@ -103,7 +103,7 @@ impl<P: LinkPacket> FqCoDel<P> {
                     queue.credits -= head.len as i64;
                     return Some(head);
                 }
-                // A flow that sends again at once is not new: its queue passes the old ones first (RFC 8290 §4.2).
+                // A flow that soon sends again is not new: its queue goes behind the old ones first (RFC 8290 §4.2).
                 None if queue.list == List::New => self.move_to_old(index),
                 None => {
                     queue.list = List::Inactive;
@@ -113,7 +113,7 @@ impl<P: LinkPacket> FqCoDel<P> {
         }
     }
 
-    /// Moves a queue from the head of its list to the end of the old ones.
+    /// Moves a queue from the head of its list to the end of the list of old queues.
     fn move_to_old(&mut self, index: usize) {
         match self.queues[index].list {
             List::New => self.new.pop_front(),
@@ -123,10 +123,10 @@ impl<P: LinkPacket> FqCoDel<P> {
         self.old.push_back(index);
     }
 
-    /// Drops half of the bytes of the queue with the most, from its head, and at most [`DROP_BATCH`] packets; whether the packet of
+    /// Drops half of the bytes of the longest queue, from its head, but at most [`DROP_BATCH`] packets. Returns whether the packet with
     /// this index was among them.
     pub(super) fn drop_from_longest(&mut self, index: u64, service: &mut Service<'_>) -> bool {
-        // The first of several that are equally long.
+        // The first one, if several queues have the largest length.
         let longest = (0..self.queues.len())
             .rev()
             .max_by_key(|queue| self.queues[*queue].fifo.bytes());

@@ -1,6 +1,6 @@
 //! Active queue management (RFC 7567): queues that drop or mark packets before they are full.
 //!
-//! A queue here is told the time with each packet that comes and each that leaves, and has no clock.
+//! These queues have no clock: the caller passes the time with each packet that arrives and each that leaves.
 
 use core::fmt;
 use core::time::Duration;
@@ -19,31 +19,31 @@ use codel::CoDel;
 pub(crate) use fifo::{Fifo, Waiting};
 use fq_codel::FqCoDel;
 
-/// How a link manages its queue. [`QueueLimit`](crate::QueueLimit) bounds the queue whichever it is.
+/// How a link manages its queue. With every variant, [`QueueLimit`](crate::QueueLimit) bounds the queue.
 ///
-/// CoDel and FQ-CoDel mark an ECN-capable packet CE where they would drop it (RFC 8289 §3.1). They never mark because the queue is
-/// full.
+/// CoDel and FQ-CoDel mark an ECN-capable packet CE where they would drop it (RFC 8289 §3.1). If the queue is full, they drop packets and
+/// never mark them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Aqm {
-    /// First in, first out; only a full queue drops packets, and those are the ones that come.
+    /// First in, first out. Only a full queue drops packets, and it drops the arriving ones.
     #[default]
     None,
-    /// CoDel (RFC 8289): one queue, first in, first out. A full one drops the packets that come.
+    /// CoDel (RFC 8289): one queue, first in, first out. A full queue drops the arriving packets.
     CoDel(CoDelConfig),
-    /// FQ-CoDel (RFC 8290): a queue for each flow, served in turns, with CoDel in each. If all together are full, the longest
-    /// loses packets from its head.
+    /// FQ-CoDel (RFC 8290): one queue for each flow, served in rounds, with CoDel in each queue. If the queues together reach the limit,
+    /// the longest queue drops packets from its head.
     FqCoDel(FqCoDelConfig),
 }
 
 /// CoDel's settings (RFC 8289 §4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoDelConfig {
-    /// The standing delay in the queue that is tolerated; 5 ms by default. A link slower than 2.4 Mbit/s takes longer for a
-    /// packet of 1,500 bytes, and should have a larger target.
+    /// Tolerated standing queue delay; 5 ms by default. A link slower than 2.4 Mbit/s needs more than 5 ms to send a packet of 1,500 bytes,
+    /// and should have a larger target.
     pub target: Duration,
-    /// For how long the delay has to be above the target before the first drop, of the order of the longest round trip; 100 ms
-    /// by default, and more than 0.
+    /// How long the delay must be above the target before the first drop. It should be about the longest round-trip time of the flows. 100
+    /// ms by default; more than 0.
     pub interval: Duration,
 }
 
@@ -59,11 +59,11 @@ impl Default for CoDelConfig {
 /// FQ-CoDel's settings (RFC 8290 §5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FqCoDelConfig {
-    /// Of the CoDel in each queue.
+    /// CoDel's settings in each queue.
     pub codel: CoDelConfig,
-    /// Bytes that a queue may send in its turn; 1,514 by default, at least 1.
+    /// Bytes that a queue may send in each round; 1,514 by default, at least 1.
     pub quantum: u32,
-    /// Queues, to which flows are assigned by a hash of their 5-tuples; 1,024 by default, from 1 to 65,536.
+    /// Number of queues. A hash of a flow's 5-tuple selects its queue. 1,024 by default, from 1 to 65,536.
     pub flows: u32,
 }
 
@@ -77,7 +77,7 @@ impl Default for FqCoDelConfig {
     }
 }
 
-/// The most queues that FQ-CoDel may have.
+/// The largest number of queues that FQ-CoDel may have.
 const MOST_FLOWS: u32 = 1 << 16;
 const NONE: &str = "none";
 const CODEL: &str = "codel";
@@ -144,23 +144,23 @@ impl FromStr for Aqm {
     }
 }
 
-/// When a packet is taken from a queue, and of what link.
+/// The link and the time at which it takes a packet from its queue.
 pub(crate) struct Service<'a> {
     pub(crate) now: Timestamp,
-    /// The link's MTU in bytes: a queue that holds no more is never managed (RFC 8289 §5.4).
+    /// The link's MTU in bytes. A queue with no more bytes than this is never managed (RFC 8289 §5.4).
     pub(crate) mtu: u64,
     pub(crate) stats: &'a mut LinkStats,
 }
 
 impl Service<'_> {
-    /// A packet leaves the queue, whether it is sent or dropped.
+    /// Counts a packet's time in the queue when it leaves, whether it is sent or dropped.
     fn note_wait<P>(&mut self, waiting: &Waiting<P>) {
         let wait = self.now.saturating_duration_since(waiting.since);
         self.stats.queue_byte_nanos += u128::from(waiting.len) * wait.as_nanos();
     }
 }
 
-/// The packets that wait for a link whose queue is managed. Without management none wait here: see [`crate::queue`].
+/// The packets that wait for a link with a managed queue. Without management this queue stays empty: see [`crate::queue`].
 #[derive(Clone, Debug)]
 pub(crate) enum Discipline<P> {
     None,
@@ -169,7 +169,7 @@ pub(crate) enum Discipline<P> {
 }
 
 impl<P: LinkPacket> Discipline<P> {
-    /// An empty queue. The perturbation decides which flows share a queue.
+    /// An empty queue. The perturbation changes which flows share a queue.
     pub(crate) fn new(aqm: Aqm, perturbation: u64) -> Self {
         match aqm {
             Aqm::None => Self::None,
@@ -194,7 +194,7 @@ impl<P: LinkPacket> Discipline<P> {
         }
     }
 
-    /// Whether a full queue makes room by dropping packets that it holds.
+    /// Whether a full queue accepts a packet and drops packets that it already holds.
     pub(crate) fn makes_room(&self) -> bool {
         matches!(self, Self::FqCoDel(_))
     }
@@ -207,7 +207,8 @@ impl<P: LinkPacket> Discipline<P> {
         }
     }
 
-    /// The next packet to send. Called whenever the link is free, also if nothing waits: an empty queue forgets.
+    /// The next packet to send. The link calls this whenever it is free, even if no packet waits, because an empty queue resets CoDel's
+    /// state.
     pub(crate) fn dequeue(&mut self, service: &mut Service<'_>) -> Option<Waiting<P>> {
         match self {
             Self::None => None,
@@ -216,7 +217,7 @@ impl<P: LinkPacket> Discipline<P> {
         }
     }
 
-    /// Drops packets because the queue is full; whether that of this index was among them.
+    /// Drops packets because the queue is full; returns whether the packet with this index was among them.
     pub(crate) fn drop_from_longest(&mut self, index: u64, service: &mut Service<'_>) -> bool {
         match self {
             Self::FqCoDel(queues) => queues.drop_from_longest(index, service),
@@ -224,7 +225,7 @@ impl<P: LinkPacket> Discipline<P> {
         }
     }
 
-    /// Takes out all packets, for a queue of another kind: each flow's in their order.
+    /// Removes all packets, to move them to a queue of another kind. The packets of each flow stay in order.
     pub(crate) fn take_all(&mut self) -> Vec<Waiting<P>> {
         let mut all = match self {
             Self::None => Vec::new(),

@@ -1,4 +1,4 @@
-//! What a link has to know of a packet, and what it does to one.
+//! The properties of a packet that a link needs, and the changes that it makes to a packet.
 
 use bytes::Bytes;
 
@@ -6,32 +6,32 @@ use crate::ecn::Ecn;
 use crate::flow::FiveTuple;
 use crate::random::Generator;
 
-/// What a link carries.
+/// A packet that a link can carry.
 pub trait LinkPacket: Clone {
-    /// Its length in bytes where the link is: what takes time and room.
+    /// Length in bytes on the link, which determines its transmission time and its space in the queue.
     fn wire_len(&self) -> usize;
 
-    /// Whether it passes a link with a smaller MTU, in pieces; they share its fate.
+    /// Whether IP may fragment the packet on a link with a smaller MTU. The fragments share one fate.
     fn may_fragment(&self) -> bool {
         true
     }
 
-    /// Its ECN codepoint. A packet without one is Not-ECT, and no queue marks it.
+    /// The packet's ECN codepoint. The default is Not-ECT, and no queue marks such a packet.
     fn ecn(&self) -> Ecn {
         Ecn::NotEct
     }
 
-    /// Sets its ECN codepoint; called only with CE, and only if [`ecn`](Self::ecn) is ECN-capable.
+    /// Sets the ECN codepoint. Called only with CE, and only if [`ecn`](Self::ecn) is ECN-capable.
     fn set_ecn(&mut self, ecn: Ecn) {
         let _ = ecn;
     }
 
-    /// What tells its flow from others. Packets without a 5-tuple are of one flow.
+    /// The packet's flow. All packets without a 5-tuple count as one flow.
     fn five_tuple(&self) -> Option<FiveTuple> {
         None
     }
 
-    /// Changes some of its bits, as a bad line would; must not change other copies of it.
+    /// Flips some of the packet's bits, as a bad line would. Must not change other copies of the packet.
     fn corrupt(&mut self, random: &mut Generator);
 }
 
@@ -57,7 +57,7 @@ impl LinkPacket for Bytes {
     }
 }
 
-/// Marks a packet CE (RFC 3168 §5); false if it is Not-ECT and stays so.
+/// Marks a packet CE (RFC 3168 §5); returns false if the packet is Not-ECT, and then does not change it.
 pub(crate) fn mark_ce(packet: &mut impl LinkPacket) -> bool {
     let capable = packet.ecn().is_capable();
     if capable {
@@ -66,8 +66,8 @@ pub(crate) fn mark_ce(packet: &mut impl LinkPacket) -> bool {
     capable
 }
 
-/// Flips one to three bits. A CRC-32C finds any three wrong bits in packets of these sizes, so that a damaged
-/// packet is never taken for a good one and runs stay checkable.
+/// Flips one to three bits. CRC-32C detects any three wrong bits in packets of these sizes. A receiver therefore never accepts a damaged
+/// packet, and the results of a run can be checked.
 fn flip_bits(bytes: &mut [u8], random: &mut Generator) {
     let flips = 1 + random.below(3);
     let mut flipped = [u64::MAX; 3];

@@ -1,4 +1,4 @@
-//! What became of a packet, and what a link counted.
+//! The fate of a packet, and a link's counters.
 
 use core::time::Duration;
 
@@ -16,62 +16,62 @@ pub enum LossCause {
     TooLarge,
 }
 
-/// What became of a packet given to a link.
+/// The fate of a packet that was given to a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Fate {
-    /// Set if it does not arrive. A packet that comes into a managed queue may still be dropped there, which [`LinkStats`] alone tells.
+    /// The reason if the packet does not arrive. A managed queue may still drop an accepted packet; only [`LinkStats`] counts this.
     pub lost: Option<LossCause>,
-    /// It arrives twice.
+    /// Whether it arrives twice.
     pub duplicated: bool,
-    /// It arrives damaged.
+    /// Whether it arrives damaged.
     pub corrupted: bool,
-    /// It arrives late, out of order.
+    /// Whether it arrives late, out of order.
     pub late: bool,
-    /// The queue marked it CE when it came.
+    /// Whether the queue marked it CE when it came.
     pub marked: bool,
 }
 
-/// What a link did since it was made.
+/// A link's counters since its creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct LinkStats {
-    /// Packets given to it.
+    /// Packets given to the link.
     pub offered: u64,
-    /// Their bytes.
+    /// Bytes given to the link.
     pub offered_bytes: u64,
-    /// Packets that came out of it, copies included.
+    /// Packets that arrived at the other end, including copies.
     pub delivered: u64,
-    /// Their bytes.
+    /// Bytes that arrived at the other end.
     pub delivered_bytes: u64,
-    /// Packets that were refused or dropped because the queue was full.
+    /// Packets that the queue refused or dropped because it was full.
     pub lost_queue: u64,
     /// Packets that active queue management dropped.
     pub lost_aqm: u64,
-    /// Packets that the loss model took.
+    /// Packets that the loss model lost.
     pub lost_model: u64,
     /// Packets lost because the link was down.
     pub lost_down: u64,
-    /// Packets larger than the link's MTU.
+    /// Packets lost because they were larger than the link's MTU.
     pub lost_too_large: u64,
-    /// Packets that the queue marked CE, or would have if they had not had the mark already.
+    /// Packets that the queue marked CE, including those that already had the mark.
     pub marked: u64,
-    /// Copies made.
+    /// Copies made by duplication.
     pub duplicated: u64,
-    /// Packets damaged.
+    /// Damaged packets.
     pub corrupted: u64,
-    /// Packets made late.
+    /// Packets delayed so that they are reordered.
     pub reordered: u64,
-    /// The most bytes that were in the queue at a time, the packet in transmission included.
+    /// The largest number of bytes in the queue, including the packet in transmission.
     pub queue_max_bytes: u64,
-    /// The most packets likewise.
+    /// The largest number of packets in the queue, including the one in transmission.
     pub queue_max_packets: u64,
-    /// Bytes in the queue summed over time, in byte nanoseconds, the packet in transmission included. A packet counts
-    /// when it is taken, for all the time until it will have left; in a managed queue, when its transmission begins.
+    /// Integral of the bytes in the queue over time, in byte nanoseconds, including the packet in transmission. A packet's whole time in
+    /// the queue is added when the link accepts it; in a managed queue, when its transmission begins.
     pub queue_byte_nanos: u128,
 }
 
 impl LinkStats {
-    /// Bytes in the queue, on average over `elapsed` since the link was made; 0 for no time.
+    /// Mean number of bytes in the queue over `elapsed`, the time since the link was created; 0 if `elapsed` is 0.
     #[must_use]
     pub fn queue_mean_bytes(&self, elapsed: Duration) -> f64 {
         match elapsed.as_nanos() {
@@ -80,7 +80,7 @@ impl LinkStats {
         }
     }
 
-    /// Packets lost, whatever the cause.
+    /// Packets lost for any cause.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost_queue + self.lost_aqm + self.lost_model + self.lost_down + self.lost_too_large

@@ -1,4 +1,4 @@
-//! The link alone, given packets and asked for them.
+//! Tests of the link alone.
 
 use bytes::Bytes;
 
@@ -10,7 +10,7 @@ use crate::queue::{MarkThreshold, QueueLimit};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// A packet of 1,000 bytes with a codepoint, and the flow of its number's last digit.
+/// A packet of 1,000 bytes with a codepoint; the last digit of its number selects its flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Marked {
     number: u32,
@@ -109,7 +109,7 @@ fn the_queue_drops_its_tail_and_empties_with_time() {
     let stats = *link.stats();
     assert_eq!((stats.offered, stats.delivered, stats.lost_queue), (6, 4, 2));
     assert_eq!((stats.queue_max_bytes, stats.queue_max_packets), (3000, 3));
-    // Stays of 1, 2, 3 and 3 ms.
+    // The packets stay in the queue for 1, 2, 3 and 3 ms.
     assert_eq!(stats.queue_mean_bytes(4 * MS), 2250.0);
 }
 
@@ -119,7 +119,7 @@ fn jitter_spreads_the_delay_and_keeps_the_order() {
     let mut link = Link::new(config, 5, "x");
     let mut delays = Vec::new();
     for number in 0..5_000 {
-        // Far enough apart that the order never holds a packet back.
+        // The packets are so far apart that keeping the order never delays one.
         let sent = Timestamp::from_millis(u64::from(number) * 20);
         link.enqueue(sent, packet(number, 100));
         delays.push(
@@ -287,7 +287,8 @@ fn managed(aqm: &str) -> LinkConfig {
     format!("rate=8mbit,delay=10ms,aqm={aqm}").parse().unwrap()
 }
 
-/// Two packets a millisecond are offered for so long; how long each that came had waited for its transmission.
+/// Offers two packets each millisecond for this number of milliseconds; returns how long each arrived packet had waited for its
+/// transmission.
 fn overload(link: &mut Link<Marked>, ecn: Ecn, milliseconds: u32) -> Vec<(u32, Duration)> {
     let mut waits = Vec::new();
     let mut came = Vec::new();
@@ -344,7 +345,7 @@ fn a_full_codel_queue_refuses_and_a_full_fq_codel_queue_drops_from_the_longest()
             let ecn = Ecn::Ect0;
             link.enqueue(Timestamp::ZERO, Marked { number, ecn })
         };
-        // One is sent, seven of flow 1 wait; then one of flow 2.
+        // One packet is being sent and seven of flow 1 wait; then comes one of flow 2.
         for count in 0..8 {
             assert_eq!(put(&mut link, 1 + 10 * count).lost, None);
         }
@@ -361,7 +362,7 @@ fn a_full_codel_queue_refuses_and_a_full_fq_codel_queue_drops_from_the_longest()
     };
     let all: Vec<_> = (0..8).map(|count| 1 + 10 * count).collect();
     assert_eq!(fill("codel"), (Some(LossCause::Queue), all));
-    // Half of the 7,000 bytes that wait went from the head: four packets.
+    // Half of the 7,000 waiting bytes were dropped from the head: four packets.
     let (lost, came) = fill("fq-codel");
     assert_eq!((lost, came), (None, vec![1, 51, 2, 61, 71]));
 }
@@ -387,7 +388,7 @@ fn losses_on_the_way_take_their_turn_in_a_managed_queue() {
     link.enqueue(Timestamp::ZERO, packet(1, 1000));
     assert_eq!((link.queued_bytes(Timestamp::ZERO), link.in_transit()), (2000, 1));
     assert_eq!(drain(&mut link), [(Timestamp::from_millis(12), 1)]);
-    // Stays of 1 and 2 ms.
+    // The packets stay in the queue for 1 and 2 ms.
     assert_eq!(link.stats().queue_mean_bytes(2 * MS), 1500.0);
 }
 

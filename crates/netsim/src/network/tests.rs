@@ -9,7 +9,7 @@ use crate::ecn::Ecn;
 use crate::loss::LossModel;
 use crate::queue::{MarkThreshold, QueueLimit};
 
-/// Sends numbered packets at a steady rate, and notes what comes.
+/// Sends numbered packets at a constant rate and records received ones.
 struct Source {
     to: IpAddr,
     interval: Duration,
@@ -101,7 +101,7 @@ fn two(seed: u64, config: LinkConfig, interval: Duration, packets: u32) -> (Netw
 
 #[test]
 fn measured_rate_delay_and_loss_match_the_settings() {
-    // 1,000-byte packets every 500 µs are 16 Mbit/s into a link of 8.
+    // 1,000-byte packets every 500 µs are 16 Mbit/s into a link of 8 Mbit/s.
     let config = LinkConfig::default()
         .with_rate(8_000_000)
         .with_delay(Duration::from_millis(40))
@@ -130,7 +130,7 @@ fn measured_rate_delay_and_loss_match_the_settings() {
     assert_eq!(network.link_stats(there).lost_model, lost as u64);
 }
 
-/// A writer whose bytes come out at the other end of a channel.
+/// A writer that passes its bytes into a channel.
 struct Out(mpsc::Sender<Vec<u8>>);
 
 impl Write for Out {
@@ -306,7 +306,7 @@ fn a_timer_that_fires_for_nothing_is_found() {
     network.run_until(Timestamp::from_millis(1));
 }
 
-/// Not a test of anything but speed: run it with `--release --ignored --nocapture`.
+/// Measures speed and tests nothing else: run it with `--release --ignored --nocapture`.
 #[test]
 #[ignore = "measures speed, which a debug build has none of"]
 fn three_million_events() {
@@ -317,7 +317,7 @@ fn three_million_events() {
     network.node_mut::<Source>(b).echo = true;
     let (a, _) = network.link_ends(LinkId(0));
     network.node_mut::<Source>(a).echo = true;
-    // 500 packets go round and round.
+    // 500 packets circulate.
     let payload = Bytes::from(vec![0; 980]);
     let flood = (0..500)
         .map(|_| Packet {
@@ -334,7 +334,7 @@ fn three_million_events() {
 
 #[test]
 fn a_mark_passes_routers_and_reaches_the_endpoint_and_the_capture() {
-    // Several packets at once into a slow link that marks each which does not find it empty.
+    // Several packets at once go into a slow link, which marks each packet that finds another one in the queue.
     let slow = LinkConfig::default()
         .with_rate(1_000_000)
         .with_ecn_mark(MarkThreshold::Packets(0));

@@ -1,6 +1,6 @@
-//! CUBIC (RFC 9438): how the congestion window grows in congestion avoidance, and by how much a loss reduces it.
+//! CUBIC (RFC 9438): how the congestion window grows in congestion avoidance, and how far a loss reduces it.
 //!
-//! The names are those of RFC 9438 §4.1. Windows are in segments of the maximum segment size here, times in seconds.
+//! The names are those of RFC 9438 §4.1. Here windows are in segments of the maximum segment size, and times in seconds.
 
 use core::time::Duration;
 
@@ -10,21 +10,21 @@ use super::config::TcpConfig;
 
 /// `C` (§5): segments per second cubed.
 const C: f64 = 0.4;
-/// The window's part that a loss leaves (β_cubic, §4.6).
+/// Factor by which a loss multiplies the window (β_cubic, §4.6).
 const BETA: f64 = 0.7;
-/// The additive increase per round trip with which the Reno-friendly window equals Reno's on average (α_cubic, §4.3).
+/// Additive increase per round-trip time with which the Reno-friendly window equals Reno's on average (α_cubic, §4.3).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
-/// A round trip does not let the window grow beyond this multiple (§4.2).
+/// The largest factor by which the window grows in one round-trip time (§4.2).
 const MOST_GROWTH: f64 = 1.5;
-/// The fewest segments of the slow start threshold (§4.6).
+/// The smallest slow start threshold in segments (§4.6).
 const LEAST_SSTHRESH: f64 = 2.0;
 
 /// A congestion avoidance stage.
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
-    /// When it began, later by as long as the window was not used since.
+    /// Start of the stage, moved later by the times in which the window was not used.
     began: Timestamp,
-    /// The time from its beginning until the cubic function reaches `w_max`.
+    /// The time from the start until the cubic function reaches `w_max`.
     k: f64,
     /// The window at which the cubic function has its plateau.
     w_max: f64,
@@ -32,27 +32,27 @@ struct Epoch {
     w_est: f64,
 }
 
-/// What an acknowledgement says.
+/// The content of an acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Acked {
     pub(super) now: Timestamp,
     /// Segments newly acknowledged.
     pub(super) segments: f64,
-    /// The smoothed round trip.
+    /// The smoothed round-trip time.
     pub(super) round_trip: Duration,
-    /// Whether growth counts segments and not acknowledgements. For the Reno-friendly window it always counts segments.
+    /// Whether growth counts acknowledged segments instead of acknowledgements. The Reno-friendly window always counts segments.
     pub(super) counts_segments: bool,
 }
 
-/// The state of a sender.
+/// The state of a sender's CUBIC.
 #[derive(Clone, Debug)]
 pub(super) struct Cubic {
     fast_convergence: bool,
-    /// Whether the Reno-friendly window grows as Reno's above `cwnd_prior`.
+    /// Whether the Reno-friendly window grows as Reno does once it is above `cwnd_prior`.
     reno_increase: bool,
-    /// `W_max` of the latest loss; `None` before one, and after a timeout.
+    /// `W_max` of the latest loss; `None` before the first loss and after a timeout.
     w_max: Option<f64>,
-    /// The window before the latest loss or timeout; without one, that with which slow start ended.
+    /// The window before the latest loss or timeout; before any, the window at the end of slow start.
     cwnd_prior: Option<f64>,
     /// `None` until congestion avoidance begins.
     epoch: Option<Epoch>,
@@ -72,10 +72,10 @@ impl Cubic {
         }
     }
 
-    /// The window after an acknowledgement in congestion avoidance, while the window is used.
+    /// The new window after an acknowledgement in congestion avoidance, if the window is used.
     pub(super) fn grow(&mut self, cwnd: f64, acked: Acked) -> f64 {
         self.last_ack = acked.now;
-        // Slow start that no loss ended leaves no window to come back to (§4.10).
+        // If no loss ended slow start, there is no earlier window to return to (§4.10).
         let cwnd_prior = *self.cwnd_prior.get_or_insert(cwnd);
         let w_max = self.w_max;
         let epoch = self
@@ -99,8 +99,8 @@ impl Cubic {
         cwnd + (target - cwnd) / cwnd * weight
     }
 
-    /// An acknowledgement came, or data is sent, after a time in which the window was not used: this time does not count
-    /// (§4.2, §5.8).
+    /// An acknowledgement comes, or data is sent, after a time in which the window was not used. That time does not count for the cubic
+    /// function (§4.2, §5.8).
     pub(super) fn pause(&mut self, now: Timestamp) {
         if let Some(epoch) = &mut self.epoch {
             epoch.began += now.saturating_duration_since(self.last_ack);
@@ -108,7 +108,7 @@ impl Cubic {
         self.last_ack = now;
     }
 
-    /// A loss is found: the new slow start threshold, for so many segments in flight.
+    /// Handles a loss with `flight` segments in flight; returns the new slow start threshold.
     pub(super) fn lose(&mut self, cwnd: f64, flight: f64) -> f64 {
         let shrinks = self.w_max.is_some_and(|w_max| cwnd < w_max);
         self.w_max = Some(if shrinks && self.fast_convergence {
@@ -121,13 +121,13 @@ impl Cubic {
         (flight * BETA).max(LEAST_SSTHRESH)
     }
 
-    /// The retransmission timer expired: the next stage begins without a window to come back to (§4.8).
+    /// The retransmission timer expired: the next stage has no earlier window to return to (§4.8).
     pub(super) fn time_out(&mut self) {
         self.w_max = None;
         self.epoch = None;
     }
 
-    /// Slow start begins again after an idle time; congestion avoidance begins anew after it.
+    /// Slow start begins again after an idle time, and a new congestion avoidance stage follows.
     pub(super) fn restart(&mut self) {
         self.epoch = None;
     }
@@ -154,7 +154,7 @@ impl Epoch {
 mod tests {
     use super::*;
 
-    /// A flow whose window is acknowledged once in each round trip, in equal parts.
+    /// A flow whose whole window is acknowledged once in each round-trip time, in equal parts.
     struct Flow {
         cubic: Cubic,
         cwnd: f64,
@@ -190,7 +190,7 @@ mod tests {
         fn run(&mut self, seconds: f64) -> f64 {
             let end = self.now + seconds;
             while self.now < end - 1e-9 {
-                // As many acknowledgements as segments, at most 50.
+                // One acknowledgement for each segment, but at most 50.
                 let acks = self.cwnd.ceil().min(50.0);
                 for _ in 0..acks as u32 {
                     self.now += self.round_trip / acks;
@@ -227,11 +227,11 @@ mod tests {
         let mut flow = Flow::new(1000.0, 0.1);
         flow.lose();
         assert!(near(flow.cwnd, 700.0, 1e-9));
-        // K is the cube root of 300 / 0.4: 9.086 s.
+        // K is the cube root of 300 / 0.4 = 9.086 s.
         for (at, window) in [(2.0, 857.6), (5.0, 972.7), (9.086, 1000.0), (14.0, 1047.5)] {
             let passed = flow.now - 10.0;
             let cwnd = flow.run(at - passed);
-            // The target is a round trip ahead, and the window about that much behind.
+            // The target is one round-trip time ahead, and the window lags behind it by about as much.
             assert!(near(cwnd, window, 9.0), "after {at} s: {cwnd}");
         }
     }
@@ -244,7 +244,7 @@ mod tests {
         flow.cwnd = 90.0;
         flow.lose();
         assert_eq!(flow.cubic.w_max, Some(90.0 * 0.85));
-        // 80 is above 76.5: nobody took anything away since.
+        // 80 is above 76.5: no other flow has taken bandwidth since.
         flow.cwnd = 80.0;
         flow.lose();
         assert_eq!(flow.cubic.w_max, Some(80.0));
@@ -258,19 +258,19 @@ mod tests {
 
     #[test]
     fn a_small_window_grows_as_renos_would() {
-        // 20 segments and 20 ms: the cubic function is back at 20 after 2.47 s, the Reno-friendly window after 0.23 s.
+        // 20 segments and 20 ms: the cubic function returns to 20 after 2.47 s, the Reno-friendly window after 0.23 s.
         let mut flow = Flow::new(20.0, 0.02);
         flow.lose();
         assert!(near(flow.cwnd, 14.0, 1e-9));
         let ten_rounds = flow.run(0.2);
         assert!(near(ten_rounds, 14.0 + 10.0 * 9.0 / 17.0, 0.1), "{ten_rounds}");
-        // From cwnd_prior on it is a segment a round trip.
+        // From cwnd_prior on, it grows by one segment per round-trip time.
         flow.run(0.06);
         let before = flow.cwnd;
         assert!(before > 20.0);
         let grown = flow.run(0.2) - before;
         assert!(near(grown, 10.0, 0.2), "{grown}");
-        // Unless it is told not to.
+        // Unless `reno_increase` is off.
         flow.cubic.reno_increase = false;
         let before = flow.cwnd;
         let grown = flow.run(0.2) - before;
@@ -285,7 +285,8 @@ mod tests {
         let before = flow.cwnd;
         flow.cwnd = 100.0;
         let grown = flow.cubic.grow(100.0, flow.acked(1.0));
-        // The target is 1.5 windows; one segment of a hundred brings a hundredth of the way, if Reno's window is no larger.
+        // The target is 1.5 windows. If Reno's window is no larger, one of a hundred segments moves the window a hundredth of the way to
+        // the target.
         flow.cubic.epoch.as_mut().unwrap().w_est = 0.0;
         assert!(before > 5000.0);
         let alone = flow.cubic.grow(100.0, flow.acked(1.0));

@@ -1,7 +1,8 @@
-//! HyStart++ (RFC 9406): the first slow start ends when the round trip grows, before packets are lost.
+//! HyStart++ (RFC 9406): ends the first slow start when the round-trip time grows, before packets are lost.
 //!
-//! When a round trip's least is well above that of the one before, Conservative Slow Start (CSS) begins, which grows a quarter as
-//! fast. If the round trip falls again, slow start goes on; if it does not for five round trips, congestion avoidance begins.
+//! If the minimum round-trip time of a round is well above that of the round before, Conservative Slow Start (CSS) begins, which grows a
+//! quarter as fast. If the round-trip time falls again, slow start continues. If it does not fall within five rounds, congestion avoidance
+//! begins.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -12,19 +13,19 @@ use anabranch_proto::Timestamp;
 const MIN_RTT_THRESH: Duration = Duration::from_millis(4);
 const MAX_RTT_THRESH: Duration = Duration::from_millis(16);
 const MIN_RTT_DIVISOR: u32 = 8;
-/// Measurements that a round has to have.
+/// Minimum number of measurements in a round.
 const N_RTT_SAMPLE: u32 = 8;
-/// CSS grows by this part of slow start.
+/// Divisor of slow start's growth during CSS.
 const CSS_GROWTH_DIVISOR: u64 = 4;
-/// Rounds of CSS after which slow start is over.
+/// Number of CSS rounds after which slow start ends.
 const CSS_ROUNDS: u32 = 5;
-/// Segments of an acknowledgement that count, without pacing (`L`).
+/// The most segments of one acknowledgement that count, without pacing (`L`).
 const LIMIT: u64 = 8;
 
 /// Conservative Slow Start.
 #[derive(Clone, Copy, Debug)]
 struct Css {
-    /// The round trip with which it began.
+    /// The minimum round-trip time when CSS began.
     baseline: Duration,
     rounds: u32,
 }
@@ -32,23 +33,23 @@ struct Css {
 /// The state of a sender's first slow start.
 #[derive(Clone, Debug, Default)]
 pub(super) struct HyStart {
-    /// When the round ends: once all below this is acknowledged.
+    /// The round ends when all data below this sequence number is acknowledged.
     window_end: Option<u64>,
     last_round_min: Option<Duration>,
     current_round_min: Option<Duration>,
     samples: u32,
     css: Option<Css>,
-    /// Segments that are not acknowledged, as the end and the time of sending.
+    /// Unacknowledged segments: sequence number of the end, and time of sending.
     sent: VecDeque<(u64, Timestamp)>,
 }
 
 impl HyStart {
-    /// A segment that ends before `end` is sent for the first time.
+    /// A segment is sent for the first time; `end` is the sequence number after its last byte.
     pub(super) fn handle_sent(&mut self, now: Timestamp, end: u64) {
         self.sent.push_back((end, now));
     }
 
-    /// By how many bytes the window grows.
+    /// The window's growth in bytes.
     pub(super) fn growth(&self, acked: u64, mss: u64) -> u64 {
         let growth = acked.min(LIMIT * mss);
         match self.css {
@@ -57,7 +58,7 @@ impl HyStart {
         }
     }
 
-    /// All below `ack` is acknowledged, and `next` is the next to be sent; whether slow start is over.
+    /// All data below `ack` is acknowledged, and `next` is the next sequence number to send. Returns whether slow start is over.
     pub(super) fn handle_ack(&mut self, now: Timestamp, ack: u64, next: u64) -> bool {
         let mut sent = None;
         while let Some(&(_, at)) = self.sent.front().filter(|(end, _)| *end <= ack) {
@@ -122,7 +123,7 @@ mod tests {
     }
 
     impl Bench {
-        /// A round with this round trip, in milliseconds; whether slow start is over after it.
+        /// Runs a round with this round-trip time in milliseconds; returns whether slow start is over after it.
         fn round(&mut self, round_trip: u64) -> bool {
             let start = self.round * 1000;
             let first = self.round * 10;
@@ -135,7 +136,7 @@ mod tests {
             for segment in first..first + 10 {
                 assert!(!over, "only the round's last acknowledgement ends it");
                 let now = Timestamp::from_millis(start + round_trip);
-                // By its last acknowledgement the next round has been sent.
+                // Before the last acknowledgement of this round comes, the segments of the next round have been sent.
                 let next = first + if segment == first + 9 { 20 } else { 10 };
                 over = self.hystart.handle_ack(now, (segment + 1) * MSS, next * MSS);
             }
@@ -153,7 +154,7 @@ mod tests {
         for round_trip in [80, 80, 89] {
             assert!(!bench.round(round_trip) && !bench.is_css());
         }
-        // 89 ms and an eighth of it. The round in which CSS begins counts.
+        // 89 ms plus one eighth of it. The round in which CSS begins counts.
         assert!(!bench.round(101) && bench.is_css());
         for _ in 0..3 {
             assert!(!bench.round(101) && bench.is_css());

@@ -1,9 +1,9 @@
-//! TCP as cross traffic: a sender that always has data, or has it in bursts, and a receiver that acknowledges it.
+//! TCP as cross traffic: a sender with continuous data or with bursts, and a receiver that acknowledges the data.
 //!
-//! It is there to compete for links as TCP does, and to be counted; it carries nothing. Per segment it does a constant
-//! amount of work while nothing is lost, and in recovery an amount that grows with the number of holes.
+//! The model competes for links as TCP does and counts its traffic; it carries no real data. Without loss it does a constant amount of work
+//! for each segment. In recovery the work grows with the number of holes.
 //!
-//! | what | where | from |
+//! | mechanism | file | source |
 //! | --- | --- | --- |
 //! | slow start, congestion avoidance, restart after idle | `window.rs` | RFC 5681, RFC 6928, RFC 3465 |
 //! | CUBIC | `cubic.rs` | RFC 9438 |
@@ -15,8 +15,8 @@
 //! | delayed acknowledgements, SACK blocks | `receiver.rs` | RFC 5681 §4.2, RFC 2018 |
 //! | headers, timestamps, window scale | `segment.rs` | RFC 9293, RFC 7323 |
 //!
-//! Not modelled: data in both directions of a connection, its end, a receiver that reads slowly, path MTU discovery,
-//! ECN, and later loss recovery (RFC 6937, RFC 8985).
+//! Not modelled: data in both directions of a connection, closing, a receiver that reads slowly, path MTU discovery, ECN, and newer loss
+//! recovery (RFC 6937, RFC 8985).
 
 mod config;
 mod cubic;
@@ -38,7 +38,7 @@ pub use segment::{SackBlocks, Segment, SynOptions};
 pub use sender::TcpStats;
 pub use traffic::Traffic;
 
-/// The time as timestamps have it, in milliseconds.
+/// The time as a timestamp value (TSval), in milliseconds.
 fn timestamp_value(now: anabranch_proto::Timestamp) -> u32 {
     (now.0 / 1_000_000) as u32
 }

@@ -1,4 +1,4 @@
-//! The nodes of a network that hold a connection's ends.
+//! The network nodes of a connection's sender and receiver.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -14,10 +14,10 @@ use crate::network::Node;
 use crate::packet::{Packet, Payload};
 use crate::random::Generator;
 
-/// A node that opens one connection and sends. [`crate::Dumbbell`] makes pairs of it and [`TcpSink`].
+/// A node that opens one connection and sends data. [`crate::Dumbbell`] creates pairs of a `TcpSource` and a [`TcpSink`].
 #[derive(Debug)]
 pub struct TcpSource {
-    /// Its address is filled in by the node's routing.
+    /// The node's routing fills in the address.
     local: SocketAddr,
     peer: SocketAddr,
     sender: Sender,
@@ -25,8 +25,7 @@ pub struct TcpSource {
 }
 
 impl TcpSource {
-    /// A sender from `local_port` to a [`TcpSink`] at `peer`, which connects at `start`. `random` draws the times of
-    /// its traffic.
+    /// A sender from `local_port` to a [`TcpSink`] at `peer`; it connects at `start`. `random` provides the random numbers of its traffic.
     #[must_use]
     pub fn new(
         config: TcpConfig,
@@ -48,13 +47,13 @@ impl TcpSource {
         }
     }
 
-    /// What it counted so far.
+    /// The sender's counters so far.
     #[must_use]
     pub fn stats(&self) -> TcpStats {
         self.sender.stats()
     }
 
-    /// Whether all data there was so far has been acknowledged: never with greedy traffic.
+    /// Whether all written data has been acknowledged; never true with greedy traffic.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.sender.all_acknowledged()
@@ -89,18 +88,18 @@ impl Node for TcpSource {
     }
 }
 
-/// A node that takes one connection and acknowledges what comes.
+/// A node that accepts one connection and acknowledges its data.
 #[derive(Debug)]
 pub struct TcpSink {
     port: u16,
-    /// Where the connection is and what it comes from, once it has begun.
+    /// The local and the peer's address, once the connection has begun.
     ends: Option<(SocketAddr, SocketAddr)>,
     receiver: Receiver,
 }
 
 impl TcpSink {
-    /// A receiver on `port`. Of the settings it uses the segment size, the window and the delay of acknowledgements;
-    /// what else there is, its peer says.
+    /// A receiver on `port`. It uses the segment size, the receive window and the acknowledgement delay of `config`; the other settings
+    /// depend on the peer.
     #[must_use]
     pub fn new(config: TcpConfig, port: u16) -> Self {
         Self {
@@ -110,7 +109,7 @@ impl TcpSink {
         }
     }
 
-    /// What it counted so far.
+    /// The receiver's counters so far.
     #[must_use]
     pub fn stats(&self) -> TcpSinkStats {
         self.receiver.stats()
@@ -143,7 +142,7 @@ impl Node for TcpSink {
     }
 }
 
-/// The segment that a packet carries, if it is undamaged and for this port.
+/// The packet's TCP segment, if it is undamaged and has this destination port.
 fn intact(packet: &Packet, port: u16) -> Option<&Segment> {
     match &packet.payload {
         Payload::Tcp(segment) if !segment.damaged && packet.destination.port() == port => Some(segment),

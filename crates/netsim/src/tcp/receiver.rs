@@ -1,4 +1,4 @@
-//! The receiving end: delayed acknowledgements (RFC 5681 §4.2) and SACK blocks (RFC 2018).
+//! The TCP receiver: delayed acknowledgements (RFC 5681 §4.2) and SACK blocks (RFC 2018).
 
 use anabranch_proto::Timestamp;
 
@@ -7,10 +7,10 @@ use super::segment::{SackBlocks, Segment, SynOptions};
 use super::timer::Timer;
 use super::timestamp_value;
 
-/// Segments that an acknowledgement waits for.
+/// Number of segments after which an acknowledgement is sent at the latest.
 const ACK_EVERY: u32 = 2;
 
-/// What a receiver counted.
+/// A receiver's counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct TcpSinkStats {
@@ -18,29 +18,29 @@ pub struct TcpSinkStats {
     pub bytes: u64,
     /// Segments with data.
     pub segments: u64,
-    /// Segments of which nothing was new.
+    /// Segments without new data.
     pub duplicates: u64,
-    /// Segments that came before one that they should have followed.
+    /// Segments that arrived before a segment with a lower sequence number.
     pub out_of_order: u64,
-    /// Segments sent, which are acknowledgements all.
+    /// Segments sent, all of which are acknowledgements.
     pub acks_sent: u64,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Receiver {
     config: TcpConfig,
-    /// The next sequence number in order; 0 before the SYN.
+    /// The next expected sequence number; 0 before the SYN.
     next: u64,
-    /// What came beyond it, as first sequence number and the one after the last: disjoint, the latest first, which is
-    /// the order of SACK blocks.
+    /// Data received out of order, as ranges of first sequence number and the one after the last. The ranges are disjoint, the most
+    /// recently changed first, as in SACK blocks.
     beyond: Vec<(u64, u64)>,
     /// Segments received since the last acknowledgement.
     unacknowledged: u32,
-    /// An acknowledgement is to be sent now.
+    /// Whether to send an acknowledgement now.
     ack_due: bool,
     syn_due: bool,
     sack_permitted: bool,
-    /// The timestamp to echo (RFC 7323 §4.3), if the connection has any.
+    /// The timestamp to echo (RFC 7323 §4.3), if the connection uses timestamps.
     recent: Option<u32>,
     last_ack: u64,
     timer: Timer,
@@ -113,7 +113,7 @@ impl Receiver {
         self.stats.bytes += self.next - before;
     }
 
-    /// Keeps what came beyond a hole, joined with what it touches.
+    /// Stores data received after a hole, merged with the ranges that it touches.
     fn keep(&mut self, mut first: u64, mut after: u64) {
         self.stats.out_of_order += 1;
         let known = |range: &(u64, u64)| range.0 <= first && after <= range.1;
@@ -196,7 +196,7 @@ mod tests {
         receiver
     }
 
-    /// A segment of 1,000 bytes comes; the acknowledgement that it gives at once.
+    /// Receives a segment of 1,000 bytes; returns the acknowledgement that is sent at once, if any.
     fn take(receiver: &mut Receiver, now: u64, number: u64) -> Option<Segment> {
         let segment = Segment {
             sequence: 1 + number * 1000,
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(take(&mut receiver, 0, 0), None);
         assert_eq!(acknowledged(take(&mut receiver, 1, 1)), Some(2));
         assert_eq!(take(&mut receiver, 300, 2), None);
-        // The timer was first set for 200 ms: it wakes, and is not due.
+        // The timer was first set for 200 ms: it wakes then, but is not due yet.
         while let Some(wake) = receiver.poll_timeout() {
             receiver.handle_timeout(wake);
             if let answer @ Some(_) = receiver.poll_transmit(wake) {

@@ -4,21 +4,21 @@ use core::time::Duration;
 
 use super::config::TcpConfig;
 
-/// Before the first measurement (§2.1).
+/// Timeout before the first measurement (§2.1).
 const INITIAL: Duration = Duration::from_secs(1);
-/// When the SYN had to be repeated (§5.7).
+/// Timeout if the SYN had to be retransmitted (§5.7).
 const AFTER_LOST_SYN: Duration = Duration::from_secs(3);
 /// The clock's granularity (§2.2): one tick of the timestamps.
 const GRANULARITY: Duration = Duration::from_millis(1);
 
-/// Round trips smoothed, and the timeout that they give.
+/// The smoothed round-trip time, and the timeout computed from it.
 #[derive(Clone, Debug)]
 pub(super) struct Rto {
     smoothed: Option<Duration>,
     variation: Duration,
-    /// Without bounds and backoff.
+    /// The timeout without bounds and backoff.
     timeout: Duration,
-    /// Timeouts in a row, each of which doubles (§5.5).
+    /// Consecutive timeouts; each doubles the timeout (§5.5).
     backoff: u32,
     min: Duration,
     max: Duration,
@@ -36,7 +36,7 @@ impl Rto {
         }
     }
 
-    /// Takes a measurement (§2.2, §2.3), which also ends the backoff.
+    /// Adds a measurement (§2.2, §2.3), which also ends the backoff.
     pub(super) fn measure(&mut self, round_trip: Duration) {
         let smoothed = match self.smoothed {
             None => {
@@ -58,13 +58,13 @@ impl Rto {
         self.backoff += 1;
     }
 
-    /// Data is sent for the first time after a SYN that was repeated and could not be measured.
+    /// Data is sent for the first time after a SYN that was retransmitted, so that it gave no measurement.
     pub(super) fn begin_after_lost_syn(&mut self) {
         self.timeout = AFTER_LOST_SYN;
         self.backoff = 0;
     }
 
-    /// The smoothed round trip, once there was one.
+    /// The smoothed round-trip time; `None` before the first measurement.
     pub(super) fn smoothed(&self) -> Option<Duration> {
         self.smoothed
     }
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(rto.timeout(), 300 * MS, "SRTT + 4 * SRTT / 2");
         rto.measure(180 * MS);
         assert_eq!(rto.smoothed(), Some(110 * MS));
-        // The variation is 3/4 of 50 ms and 1/4 of 80.
+        // The variation is 3/4 of 50 ms plus 1/4 of 80 ms.
         assert_eq!(rto.timeout(), 110 * MS + 4 * Duration::from_micros(57_500));
     }
 

@@ -1,33 +1,33 @@
-//! What the receiver has beyond the cumulative acknowledgement, and what that says of the rest (RFC 6675 §3, §4).
+//! The SACKed data above the cumulative acknowledgement, and which other data counts as lost (RFC 6675 §3, §4).
 
-/// Segments beyond a hole before the hole counts as lost (`DupThresh`).
+/// SACKed segments above a hole after which the hole counts as lost (`DupThresh`).
 pub(super) const DUP_THRESH: usize = 3;
 
 /// The scoreboard of a sender.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scoreboard {
-    /// What was reported, as first sequence number and the one after the last: ascending, disjoint, none touching.
+    /// SACKed ranges, as first sequence number and the one after the last: ascending, disjoint and not adjacent.
     ranges: Vec<(u64, u64)>,
-    /// Bytes in them.
+    /// Bytes in `ranges`.
     bytes: u64,
-    /// What is below this and not reported is lost (`IsLost`).
+    /// Unsacked data below this sequence number is lost (`IsLost`).
     lost_below: u64,
-    /// The end of what was repeated in this recovery (`HighRxt`).
+    /// The end of the data retransmitted in this recovery (`HighRxt`).
     pub(super) high_rxt: u64,
-    /// The recovery whose last resort was used, by its end (`RescueRxt`).
+    /// The end (`recover`) of the recovery in which the rescue retransmission was used (`RescueRxt`).
     rescued: Option<u64>,
-    /// Bytes taken to be in the network.
+    /// Estimated bytes in flight (`pipe`).
     pub(super) pipe: u64,
 }
 
 impl Scoreboard {
-    /// Forgets all, as after a timeout (RFC 2018 §8).
+    /// Clears the scoreboard, as after a timeout (RFC 2018 §8).
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Takes the blocks of an acknowledgement of all below `una`, of what was sent below `high`. Whether they told
-    /// anything new.
+    /// Adds the SACK blocks of an acknowledgement. All data below `una` is acknowledged, and data below `high` has been sent. Returns
+    /// whether the blocks had new information.
     pub(super) fn update(&mut self, blocks: &[(u64, u64)], una: u64, high: u64, mss: u64) -> bool {
         if blocks.is_empty() && self.ranges.is_empty() {
             return false;
@@ -71,7 +71,8 @@ impl Scoreboard {
         self.bytes += after - first - old;
     }
 
-    /// `IsLost` grows downwards: it holds for all that is not reported below where it holds.
+    /// The sequence number below which `IsLost` holds for all unsacked data. (If `IsLost` holds for some data, it holds for all unsacked
+    /// data below.)
     fn find_lost(&self, mss: u64) -> u64 {
         let mut bytes = 0;
         for (above, &(first, after)) in self.ranges.iter().rev().enumerate() {
@@ -83,12 +84,12 @@ impl Scoreboard {
         0
     }
 
-    /// Whether the byte at `una`, which is not reported, counts as lost.
+    /// Whether the unsacked byte at `una` counts as lost.
     pub(super) fn is_lost(&self, una: u64) -> bool {
         una < self.lost_below
     }
 
-    /// Bytes from `from` up to `to` that are not reported.
+    /// Unsacked bytes from `from` up to `to`.
     pub(super) fn missing(&self, from: u64, to: u64) -> u64 {
         if from >= to || self.ranges.is_empty() {
             return to.saturating_sub(from);
@@ -97,12 +98,12 @@ impl Scoreboard {
         to - from - self.ranges.iter().map(overlap).sum::<u64>()
     }
 
-    /// Counts what is in the network (`SetPipe`).
+    /// Computes the bytes in flight (`SetPipe`).
     pub(super) fn set_pipe(&mut self, una: u64, high: u64) {
         self.pipe = self.missing(self.lost_below.max(una), high) + self.missing(una, self.high_rxt);
     }
 
-    /// The first sequence number at or after `from` that is not reported, and where what is reported begins again.
+    /// The first unsacked sequence number at or after `from`, and the next SACKed one above it.
     pub(super) fn skip(&self, from: u64) -> (u64, Option<u64>) {
         let next = self.ranges.partition_point(|range| range.1 <= from);
         match self.ranges[next..] {
@@ -112,8 +113,7 @@ impl Scoreboard {
         }
     }
 
-    /// What to repeat next, as its beginning and length: what is lost (rule 1 of `NextSeg`) or, with `any`, what is
-    /// merely missing (rule 3).
+    /// Beginning and length of the next retransmission: lost data (rule 1 of `NextSeg`) or, with `any`, any unsacked data (rule 3).
     pub(super) fn next_hole(&mut self, una: u64, mss: u64, any: bool) -> Option<(u64, u64)> {
         let (first, end) = self.skip(una.max(self.high_rxt));
         let end = end?;
@@ -125,7 +125,7 @@ impl Scoreboard {
         Some((first, len))
     }
 
-    /// The last resort (rule 4 of `NextSeg`), once in a recovery that ends at `recover`: the end of what is missing.
+    /// The rescue retransmission (rule 4 of `NextSeg`), once in a recovery that ends at `recover`: the end of the unsacked data.
     pub(super) fn rescue(&mut self, una: u64, high: u64, mss: u64, recover: u64) -> Option<(u64, u64)> {
         if self.rescued.is_some_and(|rescued| una <= rescued) {
             return None;
@@ -144,10 +144,10 @@ impl Scoreboard {
         Some((first, end - first))
     }
 
-    /// Begins a recovery in which `una..repeated` is repeated first (§5 step 4.3).
-    pub(super) fn begin(&mut self, repeated: u64) {
-        self.high_rxt = repeated;
-        self.rescued = Some(repeated);
+    /// Begins a recovery whose first retransmission is the data from `una` to `end` (§5 step 4.3).
+    pub(super) fn begin(&mut self, end: u64) {
+        self.high_rxt = end;
+        self.rescued = Some(end);
     }
 }
 
@@ -155,7 +155,7 @@ impl Scoreboard {
 mod tests {
     use super::*;
 
-    /// Segments of 10 bytes, of which 20 were sent.
+    /// A scoreboard with these SACKed segments. Segments have 10 bytes, and 20 segments were sent.
     fn reported(blocks: &[(u64, u64)]) -> Scoreboard {
         let mut board = Scoreboard::default();
         assert!(board.update(blocks, 0, 200, 10));
@@ -197,7 +197,7 @@ mod tests {
         let mut board = reported(&[(20, 30), (40, 50), (60, 70)]);
         board.begin(10);
         board.set_pipe(0, 100);
-        // Not lost: 30..40, 50..60, 70..100; repeated: 0..10.
+        // Not lost: 30..40, 50..60, 70..100; retransmitted: 0..10.
         assert_eq!(board.pipe, 60);
         assert_eq!(board.next_hole(0, 10, false), Some((10, 10)));
         board.set_pipe(0, 100);
@@ -211,13 +211,13 @@ mod tests {
     }
 
     #[test]
-    fn the_last_resort_is_used_once_and_repeats_the_end() {
+    fn the_rescue_retransmission_is_used_once_and_sends_the_end() {
         let mut board = reported(&[(20, 30)]);
         board.begin(10);
         assert_eq!(
             board.rescue(5, 100, 10, 100),
             None,
-            "the first repeat is not acknowledged yet"
+            "the first retransmission is not acknowledged yet"
         );
         assert_eq!(board.rescue(20, 100, 10, 100), Some((90, 10)));
         assert_eq!(board.rescue(30, 100, 10, 100), None);

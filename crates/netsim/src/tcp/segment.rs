@@ -1,7 +1,7 @@
 //! A segment of TCP (RFC 9293 §3.1) with the options of RFC 7323 and RFC 2018.
 //!
-//! Links carry its fields, not its bytes: what cross traffic costs decides how long experiments run. The data is
-//! nothing but a length. A capture shows the bytes, with zeros for the data.
+//! Links carry a segment's fields, not its bytes, because the cost of cross traffic determines how long experiments run. Of the data only
+//! the length is stored. A capture writes the bytes, with zeros as data.
 
 use std::net::SocketAddr;
 
@@ -18,39 +18,40 @@ const OPTION_SACK_PERMITTED: u8 = 4;
 const OPTION_SACK: u8 = 5;
 const OPTION_TIMESTAMPS: u8 = 8;
 
-/// A segment. Sequence numbers count from 0 (the SYN) without wrapping: their low 32 bits go on the wire.
+/// A segment. Sequence numbers are not limited to 32 bits: they count from 0 (the SYN) and do not wrap. Their low 32 bits are written in
+/// captures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Segment {
-    /// The first sequence number.
+    /// Sequence number of the first byte.
     pub sequence: u64,
-    /// The next one expected from the other side; `None` without the ACK flag.
+    /// The next sequence number expected from the peer; `None` without the ACK flag.
     pub acknowledgement: Option<u64>,
-    /// Set in the two segments that begin a connection.
+    /// The SYN's options; `None` without the SYN flag.
     pub syn: Option<SynOptions>,
     /// Bytes of data.
     pub len: u16,
-    /// Bytes that the sender of the segment has room for.
+    /// Receive window of the segment's sender, in bytes.
     pub window: u32,
-    /// The shift of RFC 7323 §2 under which the window is written, except in a SYN.
+    /// The window scale (RFC 7323 §2), which does not apply in a SYN.
     pub window_shift: u8,
     /// TSval and TSecr in milliseconds (RFC 7323 §3).
     pub timestamps: Option<(u32, u32)>,
-    /// What was received out of order.
+    /// Ranges received out of order.
     pub sack: SackBlocks,
-    /// The checksum is wrong.
+    /// Whether the checksum is wrong.
     pub damaged: bool,
 }
 
-/// What is said once, in a SYN, beside window scale and timestamps.
+/// The options that only a SYN has, in addition to window scale and timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SynOptions {
-    /// Bytes of data that a segment may have (RFC 9293 §3.7.1).
+    /// Maximum segment size that the sender accepts, in bytes of data (RFC 9293 §3.7.1).
     pub mss: u16,
-    /// Whether the option SACK may be sent (RFC 2018 §2).
+    /// Whether the peer may send SACK options (RFC 2018 §2).
     pub sack_permitted: bool,
 }
 
-/// Up to four blocks of the option SACK, as first sequence number and the one after the last (RFC 2018 §3).
+/// Up to four blocks of the SACK option, as first sequence number and the one after the last (RFC 2018 §3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct SackBlocks {
     blocks: [(u64, u64); Self::MOST],
@@ -58,10 +59,10 @@ pub struct SackBlocks {
 }
 
 impl SackBlocks {
-    /// Blocks that fit into a header.
+    /// The most blocks that fit a header.
     pub const MOST: usize = 4;
 
-    /// The first `most` of these, and never more than fit.
+    /// The first `most` of these blocks, but at most [`Self::MOST`].
     #[must_use]
     pub fn new(blocks: impl IntoIterator<Item = (u64, u64)>, most: usize) -> Self {
         let mut taken = Self::default();

@@ -1,6 +1,6 @@
-//! The sending end: what to send when, and what acknowledgements say of it.
+//! The TCP sender: decides what to send and when, and handles acknowledgements.
 //!
-//! Segments are made when the network asks for them, so nothing is queued here.
+//! The network polls for segments, and the sender creates them then, so this module has no queue.
 
 use core::time::Duration;
 
@@ -14,52 +14,52 @@ use super::timer::Timer;
 use super::timestamp_value;
 use super::window::Window;
 
-/// What a sender counted, and where it stands.
+/// A sender's counters and state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct TcpStats {
     /// Bytes of data acknowledged: what the connection achieved.
     pub bytes_acked: u64,
-    /// Segments with data sent, repeated ones included.
+    /// Segments with data sent, including retransmissions.
     pub segments_sent: u64,
-    /// Segments that began with data sent before.
+    /// Segments sent whose first byte had been sent before.
     pub retransmitted: u64,
-    /// Expiries of the retransmission timer, the SYN's included.
+    /// Expiries of the retransmission timer, including those of the SYN.
     pub timeouts: u64,
     /// Fast recoveries begun.
     pub fast_recoveries: u64,
     /// The congestion window in bytes.
     pub congestion_window: u64,
-    /// The smoothed round trip, once there was one.
+    /// The smoothed round-trip time; `None` before the first measurement.
     pub smoothed_round_trip: Option<Duration>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Closed,
-    /// A SYN is to be sent or was sent.
+    /// A SYN is pending or was sent.
     Opening {
         syn_due: bool,
-        repeated: bool,
+        retransmitted: bool,
     },
     Open,
 }
 
-/// How losses are being repaired.
+/// The state of loss recovery.
 #[derive(Clone, Debug, Default)]
 struct Repair {
     /// Fast recovery is on.
     recovering: bool,
-    /// The end of what had been sent when the latest recovery or timeout came (`recover`, `RecoveryPoint`).
+    /// The end of the data sent when the latest recovery or timeout began (`recover`, `RecoveryPoint`).
     recover: u64,
     dup_acks: usize,
-    /// Bytes that limited transmit let out for them.
+    /// Bytes sent by limited transmit for the current duplicates.
     limited: u64,
-    /// In NewReno: part of what was outstanding was acknowledged in this recovery.
+    /// In NewReno: a partial acknowledgement came in this recovery.
     partial: bool,
-    /// What is not acknowledged is to be repeated from its beginning, a segment, whatever the window.
+    /// Retransmit the first unacknowledged segment now, whatever the window.
     retransmit_first: bool,
-    /// What was not acknowledged when the timer expired last.
+    /// `una` at the latest expiry of the timer.
     timed_out: Option<u64>,
     scoreboard: Scoreboard,
 }
@@ -68,20 +68,20 @@ struct Repair {
 pub(super) struct Sender {
     config: TcpConfig,
     state: State,
-    /// The first byte not acknowledged; 0 is the SYN, and data begins with 1.
+    /// The first unacknowledged sequence number; 0 is the SYN, and data begins with 1.
     una: u64,
-    /// The next to be sent in order: below `high` after a timeout.
+    /// The next sequence number to send; below `high` after a timeout.
     next: u64,
-    /// The end of all that was ever sent.
+    /// The end of all data ever sent.
     high: u64,
-    /// The end of what there is to send.
+    /// The end of all data written by the application.
     written: u64,
     peer_window: u64,
     window: Window,
     repair: Repair,
     rto: Rto,
     timer: Timer,
-    /// What is being measured: its end, and when it was sent.
+    /// The segment being timed: its end, and when it was sent.
     measured: Option<(u64, Timestamp)>,
     /// The peer's timestamp, to be echoed.
     echo: u32,
@@ -118,27 +118,27 @@ impl Sender {
         }
     }
 
-    /// Begins the connection, if it has not begun.
+    /// Opens the connection, if it is not open yet.
     pub(super) fn open(&mut self) {
         if self.state == State::Closed {
             self.state = State::Opening {
                 syn_due: true,
-                repeated: false,
+                retransmitted: false,
             };
         }
     }
 
-    /// So many bytes more are to be sent.
+    /// The application writes this many further bytes.
     pub(super) fn write(&mut self, bytes: u64) {
         self.written = self.written.saturating_add(bytes);
     }
 
-    /// What has not been sent yet never will be.
+    /// Discards written data that was not sent yet.
     pub(super) fn withdraw(&mut self) {
         self.written = self.high.max(1);
     }
 
-    /// Whether all that was written has been acknowledged.
+    /// Whether all written data has been acknowledged.
     pub(super) fn all_acknowledged(&self) -> bool {
         self.una == self.written
     }
@@ -154,16 +154,20 @@ impl Sender {
         self.stats.timeouts += 1;
         self.rto.back_off();
         self.measured = None;
-        if let State::Opening { syn_due, repeated } = &mut self.state {
-            (*syn_due, *repeated) = (true, true);
+        if let State::Opening {
+            syn_due,
+            retransmitted,
+        } = &mut self.state
+        {
+            (*syn_due, *retransmitted) = (true, true);
             return;
         }
         // The threshold stays if the same segment is lost again (RFC 5681 §3.1).
         if self.repair.timed_out != Some(self.una) {
             let mut outstanding = self.next - self.una;
             if self.repair.recovering {
-                // The window was halved for this already: what counts is what it should be, not what the duplicates
-                // let out. RFC 5681 allows no more than half of what is outstanding, and allows less.
+                // The window was already halved for this loss, and duplicates have inflated it since. So the reduced window counts, not the
+                // bytes outstanding. RFC 5681 sets half of the outstanding bytes as an upper bound, so a smaller window is allowed.
                 outstanding = outstanding.min(self.window.ssthresh);
             }
             self.window.lose(outstanding);
@@ -188,8 +192,8 @@ impl Sender {
             self.echo = value;
         }
         match self.state {
-            State::Opening { repeated, .. } if segment.syn.is_some() && ack == 1 => {
-                self.handle_syn_ack(now, repeated, segment);
+            State::Opening { retransmitted, .. } if segment.syn.is_some() && ack == 1 => {
+                self.handle_syn_ack(now, retransmitted, segment);
             }
             State::Open if segment.syn.is_none() && ack >= self.una => {
                 self.handle_ack(now, ack, segment);
@@ -198,12 +202,12 @@ impl Sender {
         }
     }
 
-    fn handle_syn_ack(&mut self, now: Timestamp, repeated: bool, segment: &Segment) {
+    fn handle_syn_ack(&mut self, now: Timestamp, retransmitted: bool, segment: &Segment) {
         self.state = State::Open;
         self.una = 1;
         self.peer_window = segment.window.into();
         self.timer.stop();
-        if repeated {
+        if retransmitted {
             self.rto.begin_after_lost_syn();
             self.window.collapse();
         } else {
@@ -223,7 +227,7 @@ impl Sender {
         if ack > self.una {
             self.advance(now, ack, segment);
         } else if self.high > self.una && segment.len == 0 && (news || !sack) {
-            // With SACK a duplicate is what tells something new (RFC 6675 §2).
+            // With SACK, an acknowledgement is a duplicate if its blocks have new information (RFC 6675 §2).
             self.handle_duplicate(now);
         }
         if sack && self.repair.recovering {
@@ -231,7 +235,7 @@ impl Sender {
         }
     }
 
-    /// More is acknowledged.
+    /// Handles an acknowledgement of new data.
     fn advance(&mut self, now: Timestamp, ack: u64, segment: &Segment) {
         self.measure(now, ack, segment);
         let (acked, outstanding) = (ack - self.una, self.next.saturating_sub(self.una));
@@ -244,7 +248,7 @@ impl Sender {
         } else {
             self.repair.dup_acks = 0;
             self.repair.limited = 0;
-            // A window that is not used proves nothing by being acknowledged.
+            // The window must not grow if the sender did not use it.
             if outstanding + self.config.segment_len() > self.window.size {
                 let round_trip = self.rto.smoothed().unwrap_or_default();
                 self.window.grow(now, acked, round_trip);
@@ -260,7 +264,7 @@ impl Sender {
         }
     }
 
-    /// At most one measurement a round trip, and without timestamps none of what was repeated (RFC 6298 §3).
+    /// Takes at most one measurement per round-trip time, and without timestamps none of retransmitted data (RFC 6298 §3).
     fn measure(&mut self, now: Timestamp, ack: u64, segment: &Segment) {
         let Some((_, sent)) = self.measured.filter(|&(end, _)| end <= ack) else {
             return;
@@ -273,7 +277,7 @@ impl Sender {
         self.rto.measure(round_trip);
     }
 
-    /// More was acknowledged during fast recovery. Whether the retransmission timer starts anew.
+    /// Handles an acknowledgement of new data during fast recovery. Returns whether to restart the retransmission timer.
     fn continue_recovery(&mut self, acked: u64) -> bool {
         let mss = self.config.segment_len();
         let whole = self.una >= self.repair.recover;
@@ -285,7 +289,7 @@ impl Sender {
                 self.window.size = deflated.max(mss) + if acked >= mss { mss } else { 0 };
                 return !core::mem::replace(&mut self.repair.partial, true);
             }
-            // The first of the two ways of RFC 6582 §3.2 step 3, which sends no burst.
+            // The first of the two alternatives of RFC 6582 §3.2 step 3, which sends no burst.
             Recovery::NewReno => {
                 let outstanding = self.next - self.una;
                 self.window.size = self.window.ssthresh.min(outstanding.max(mss) + mss);
@@ -309,7 +313,7 @@ impl Sender {
             return;
         }
         let lost = repair.dup_acks >= DUP_THRESH || (sack && repair.scoreboard.is_lost(self.una));
-        // Duplicates of what was repeated without need look like those of a loss, unless there is SACK.
+        // Without SACK, duplicate acknowledgements for spurious retransmissions look like those of a loss.
         let of_this_window = self.una > repair.recover || (sack && self.una == repair.recover);
         if lost && of_this_window {
             self.begin_recovery(now);
@@ -336,7 +340,7 @@ impl Sender {
         self.timer.set(now + self.rto.timeout());
     }
 
-    /// Where the segment ends that begins with the first byte not acknowledged.
+    /// The end of the segment that begins with the first unacknowledged byte.
     fn first_segment_end(&self) -> u64 {
         let end = self.high.min(self.una + self.config.segment_len());
         let (_, reported) = self.repair.scoreboard.skip(self.una);
@@ -365,7 +369,7 @@ impl Sender {
         }
     }
 
-    /// `NextSeg` of RFC 6675 §4, while the pipe is not full.
+    /// `NextSeg` of RFC 6675 §4, while fewer bytes are in flight than the window allows.
     fn next_by_scoreboard(&mut self) -> Option<(u64, u64)> {
         let (una, high, mss) = (self.una, self.high, self.config.segment_len());
         let (recover, size) = (self.repair.recover, self.window.size);
@@ -385,7 +389,7 @@ impl Sender {
         chosen
     }
 
-    /// The next segment in order, while the congestion window has room for it.
+    /// The next segment in order, if the congestion window allows it.
     fn next_in_window(&mut self, now: Timestamp) -> Option<(u64, u64)> {
         let idle = now.saturating_duration_since(self.last_sent);
         if self.una == self.high {
@@ -394,7 +398,7 @@ impl Sender {
                 self.window.restart();
             }
         }
-        // After a timeout what is reported need not be repeated.
+        // After a timeout, SACKed data need not be retransmitted.
         let (from, reported) = self.repair.scoreboard.skip(self.next);
         let (sequence, mut len) = self.next_new(from)?;
         if let Some(reported) = reported {
@@ -420,7 +424,7 @@ impl Sender {
         Some((sequence, len))
     }
 
-    /// Whether duplicates that may yet prove harmless let new segments out (RFC 3042). With SACK they do by themselves.
+    /// Whether the first duplicates, which may be due to reordering, allow new segments (RFC 3042). With SACK they do so by themselves.
     fn allows_limited_transmit(&self) -> bool {
         self.config.limited_transmit
             && self.config.recovery != Recovery::Sack
@@ -428,7 +432,7 @@ impl Sender {
             && self.next == self.high
     }
 
-    /// A segment that begins at `from`, within what is written and the peer's window.
+    /// A segment that begins at `from`, within the written data and the peer's receive window.
     fn next_new(&self, from: u64) -> Option<(u64, u64)> {
         let len = self.config.segment_len().min(self.written.saturating_sub(from));
         (len > 0 && from + len <= self.una + self.peer_window).then_some((from, len))
@@ -453,10 +457,10 @@ impl Sender {
 
     fn make_segment(&mut self, now: Timestamp, sequence: u64, len: u64) -> Segment {
         let end = sequence + len;
-        let repeated = sequence < self.high;
+        let retransmitted = sequence < self.high;
         self.stats.segments_sent += 1;
-        self.stats.retransmitted += u64::from(repeated);
-        if repeated && !self.config.timestamps {
+        self.stats.retransmitted += u64::from(retransmitted);
+        if retransmitted && !self.config.timestamps {
             self.measured = None;
         } else if self.measured.is_none() {
             self.measured = Some((end, now));
@@ -464,15 +468,15 @@ impl Sender {
         if sequence == self.next {
             self.next = end;
         }
-        if !repeated {
+        if !retransmitted {
             self.window.handle_sent(now, end);
         }
         self.high = self.high.max(end);
         self.last_sent = now;
-        // RFC 6675 §6 allows a repeat in recovery to start the timer anew; else it often expires just before the repeat of
-        // a hole found late is acknowledged.
+        // RFC 6675 §6 allows a retransmission in recovery to restart the timer. Otherwise the timer often expires just before the
+        // acknowledgement of a hole that was found and retransmitted late.
         let retransmitted_in_recovery =
-            repeated && self.repair.recovering && self.config.recovery == Recovery::Sack;
+            retransmitted && self.repair.recovering && self.config.recovery == Recovery::Sack;
         if !self.timer.is_set() || retransmitted_in_recovery {
             self.timer.set(now + self.rto.timeout());
         }

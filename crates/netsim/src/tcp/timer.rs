@@ -1,9 +1,9 @@
-//! A timer that is set far more often than it fires.
+//! A timer that is set much more often than it expires.
 
 use anabranch_proto::Timestamp;
 
-/// A timer whose owner is woken at the deadline or before it: a deadline that moves later, as a retransmission timer's does
-/// with every acknowledgement, leaves the wake where it is, so that the event queue has nothing to do.
+/// A timer whose owner is woken at the deadline or earlier. If the deadline moves later, as with every acknowledgement for a retransmission
+/// timer, the wake stays at its time. The event queue then has nothing to do.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Timer {
     deadline: Option<Timestamp>,
@@ -36,7 +36,7 @@ impl Timer {
         self.wake
     }
 
-    /// Whether the deadline has come; the timer is stopped then.
+    /// Whether the deadline has come; if so, the timer stops.
     pub(super) fn fire(&mut self, now: Timestamp) -> bool {
         if self.wake.is_none_or(|wake| wake > now) {
             return false;

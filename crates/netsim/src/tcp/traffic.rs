@@ -1,4 +1,4 @@
-//! When a sender has data.
+//! The times at which a sender has data.
 
 use core::time::Duration;
 
@@ -7,35 +7,36 @@ use anabranch_proto::Timestamp;
 use super::sender::Sender;
 use crate::random::Generator;
 
-/// What a sender has to send. Means are of exponential distributions.
+/// The traffic of a sender. All means are those of exponential distributions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Traffic {
-    /// Data without end.
+    /// Continuous data without end.
     #[default]
     Greedy,
-    /// Data without end for a while, then none for a while, and again.
+    /// Alternates between continuous data and no data.
     OnOff {
-        /// The mean length of the first.
+        /// Mean duration of a period with data.
         mean_on: Duration,
-        /// The mean length of the second.
+        /// Mean duration of a period without data.
         mean_off: Duration,
     },
-    /// Some bytes at once, as a file; when all are acknowledged a pause, and again.
+    /// Transfers, like those of files: all bytes of one are written at once. When they are acknowledged, a pause follows, then the next
+    /// transfer.
     Bursts {
-        /// The mean size; each has at least one byte.
+        /// Mean size of a transfer in bytes; each has at least one byte.
         mean_bytes: u64,
-        /// The mean pause.
+        /// Mean duration of a pause.
         mean_pause: Duration,
     },
 }
 
-/// Traffic under way.
+/// The state of the traffic of a sender.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
     traffic: Traffic,
     random: Generator,
     on: bool,
-    /// When something changes next.
+    /// When the traffic next changes.
     pub(super) next: Option<Timestamp>,
 }
 
@@ -49,7 +50,7 @@ impl Source {
         }
     }
 
-    /// Does what is due.
+    /// Handles the changes that are due.
     pub(super) fn handle_timeout(&mut self, now: Timestamp, sender: &mut Sender) {
         if self.next.is_none_or(|next| next > now) {
             return;
@@ -77,7 +78,7 @@ impl Source {
         };
     }
 
-    /// All that was written is acknowledged.
+    /// All written data is acknowledged.
     pub(super) fn handle_all_acknowledged(&mut self, now: Timestamp) {
         if let (Traffic::Bursts { mean_pause, .. }, None, true) = (self.traffic, self.next, self.on) {
             self.on = false;
@@ -85,7 +86,7 @@ impl Source {
         }
     }
 
-    /// A random time later, but not now.
+    /// A random time after now, never now itself.
     fn after(&mut self, now: Timestamp, mean: Duration) -> Timestamp {
         now + mean
             .mul_f64(self.random.exponential())

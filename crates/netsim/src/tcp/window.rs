@@ -8,22 +8,22 @@ use super::config::{TcpConfig, TcpCongestionControl};
 use super::cubic::{Acked, Cubic};
 use super::hystart::HyStart;
 
-/// The window and where its slow start ends.
+/// The congestion window and the slow start threshold.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
     /// Bytes that may be outstanding.
     pub(super) size: u64,
-    /// Where slow start ends.
+    /// Slow start threshold in bytes.
     pub(super) ssthresh: u64,
-    /// Bytes acknowledged towards the next growth, if bytes are counted.
+    /// Acknowledged bytes that count towards the next growth, with byte counting.
     credit: u64,
     mss: u64,
     initial: u64,
     byte_counting: bool,
     cubic: Option<Cubic>,
-    /// The part of a byte that CUBIC's window is larger than `size`.
+    /// Fraction of a byte by which CUBIC's window is larger than `size`.
     fraction: f64,
-    /// While the first slow start lasts, if HyStart++ is on.
+    /// Set during the first slow start, if HyStart++ is on.
     hystart: Option<HyStart>,
 }
 
@@ -44,14 +44,14 @@ impl Window {
         }
     }
 
-    /// A segment that ends before `end` is sent for the first time.
+    /// A segment is sent for the first time; `end` is the sequence number after its last byte.
     pub(super) fn handle_sent(&mut self, now: Timestamp, end: u64) {
         if let Some(hystart) = &mut self.hystart {
             hystart.handle_sent(now, end);
         }
     }
 
-    /// All below `ack` is acknowledged, and `next` is the next to be sent: HyStart++ measures the round trip.
+    /// All data below `ack` is acknowledged, and `next` is the next sequence number to send: HyStart++ measures the round-trip time.
     pub(super) fn handle_ack(&mut self, now: Timestamp, ack: u64, next: u64) {
         let hystart = self.hystart.as_mut();
         if hystart.is_some_and(|hystart| hystart.handle_ack(now, ack, next)) {
@@ -62,14 +62,14 @@ impl Window {
         }
     }
 
-    /// The window is not used: CUBIC's time stands still.
+    /// The window is not used: this time does not count for CUBIC.
     pub(super) fn pause(&mut self, now: Timestamp) {
         if let Some(cubic) = &mut self.cubic {
             cubic.pause(now);
         }
     }
 
-    /// Grows by an acknowledgement of so many new bytes, while the window is used.
+    /// Grows after an acknowledgement of `acked` new bytes, if the window is used.
     pub(super) fn grow(&mut self, now: Timestamp, acked: u64, round_trip: Duration) {
         let mss = self.mss;
         if let (Some(hystart), true) = (&self.hystart, self.size < self.ssthresh) {
@@ -98,7 +98,8 @@ impl Window {
         }
     }
 
-    /// Something of `flight` bytes was lost: half of it is where slow start ends (RFC 5681 equation 4), or seven tenths with CUBIC.
+    /// Handles a loss with `flight` bytes outstanding: the slow start threshold becomes half of `flight` (RFC 5681 equation 4), or seven
+    /// tenths with CUBIC.
     pub(super) fn lose(&mut self, flight: u64) {
         let mss = self.mss as f64;
         self.ssthresh = match &mut self.cubic {
@@ -108,7 +109,7 @@ impl Window {
         self.end_growth();
     }
 
-    /// The window is about to change for another reason than an acknowledgement.
+    /// The window is about to change for a reason other than an acknowledgement.
     fn end_growth(&mut self) {
         self.credit = 0;
         self.fraction = 0.0;
@@ -124,7 +125,7 @@ impl Window {
         }
     }
 
-    /// Nothing was sent for a timeout's length (§4.1).
+    /// Nothing was sent for the length of a retransmission timeout (§4.1).
     pub(super) fn restart(&mut self) {
         self.size = self.size.min(self.initial);
         self.end_growth();
@@ -170,7 +171,7 @@ mod tests {
             for _ in 0..10_000 / acked {
                 window.grow(NOW, acked, RTT);
             }
-            // Per acknowledgement it is a little less, because the window grows meanwhile.
+            // The growth per acknowledgement is slightly less, because the window grows meanwhile.
             assert!((10_950..=11_000).contains(&window.size), "{}", window.size);
         }
     }
@@ -220,7 +221,7 @@ mod tests {
             ..TcpConfig::default().with_cubic()
         });
         let (mut end, mut now) = (0, 0);
-        // Each round trip is 20 ms longer than the one before.
+        // Each round-trip time is 20 ms longer than the one before.
         for round in 0..10_u64 {
             let first = end;
             for _ in 0..10 {
@@ -232,13 +233,13 @@ mod tests {
                 if window.size < window.ssthresh {
                     window.grow(Timestamp::from_millis(now), 1000, RTT);
                 }
-                // By its last acknowledgement the next round has been sent.
+                // Before the last acknowledgement of this round comes, the segments of the next round have been sent.
                 let next = if segment == 10 { end + 10_000 } else { end };
                 window.handle_ack(Timestamp::from_millis(now), first + segment * 1000, next);
             }
         }
-        // 3 segments; two rounds of slow start, to the eighth measurement of the second one; then a quarter, to the end of
-        // the fifth round of CSS.
+        // 3 segments; two rounds of slow start, up to the eighth measurement of the second round; then a quarter of this growth, up to the
+        // end of the fifth round of CSS.
         assert_eq!(window.size, 3000 + 18_000 + 42 * 250);
         assert_eq!(window.ssthresh, window.size);
         assert!(window.hystart.is_none());

@@ -2,7 +2,7 @@
 #
 # usage: ns dumbbell.tcl newreno|sack SECONDS START...     (a flow for each start time, in seconds)
 # prints: bytes acknowledged of each flow, separated by commas; packets offered to the bottleneck; packets dropped;
-#         mean bytes in its queue, without the packet in transmission; segments repeated; timeouts
+#         mean bytes in its queue, without the packet in transmission; segments retransmitted; timeouts
 set agents(newreno) {Agent/TCP/Newreno Agent/TCPSink/DelAck}
 set agents(sack) {Agent/TCP/Sack1 Agent/TCPSink/Sack1/DelAck}
 lassign $agents([lindex $argv 0]) sender_class sink_class
@@ -47,16 +47,16 @@ foreach start $starts {
 }
 $ns at $end {
     set acknowledged {}
-    set repeated 0
+    set retransmitted 0
     set timeouts 0
     foreach sender $senders {
         lappend acknowledged [expr ([$sender set ack_] + 1) * $mss]
-        incr repeated [$sender set nrexmitpack_]
+        incr retransmitted [$sender set nrexmitpack_]
         incr timeouts [$sender set nrexmit_]
     }
     # What is still in the queue counts up to now.
     $held newpoint $end [$held set lasty_]
-    puts "[join $acknowledged ,] [$monitor set parrivals_] [$monitor set pdrops_] [expr [$held set sum_] / $end] $repeated $timeouts"
+    puts "[join $acknowledged ,] [$monitor set parrivals_] [$monitor set pdrops_] [expr [$held set sum_] / $end] $retransmitted $timeouts"
     exit 0
 }
 $ns run

@@ -1,21 +1,21 @@
-//! The dumbbell on which TCP is compared with ns-2: by `scripts/tcp-validation`, which runs both, and by the test that
-//! keeps us where we were then.
+//! The dumbbell on which TCP is compared with ns-2. `scripts/tcp-validation` runs both; a test checks that our results stay as they were
+//! then.
 
 use core::time::Duration;
 
 use anabranch_netsim::{Dumbbell, LinkConfig, Network, QueueLimit, Recovery, TcpConfig, TcpSource, Traffic};
 use anabranch_proto::Timestamp;
 
-/// Simulated time of a run.
+/// Simulated seconds of a run.
 pub(crate) const SECONDS: u64 = 200;
-/// Flows start in the first so many seconds.
+/// All flows start within this number of seconds.
 const START_WITHIN: f64 = 3.0;
 const RATE: u64 = 10_000_000;
-/// ns-2 takes a packet of 1,500 bytes while fewer than 71,500 wait, and does not count the one in transmission: 48 and
-/// one. Here that one counts.
+/// ns-2 accepts a packet of 1,500 bytes while fewer than 71,500 bytes wait, and does not count the packet in transmission: 48 packets wait
+/// and one is in transmission. In this simulator the packet in transmission counts.
 const QUEUE: u64 = 49 * 1500;
 
-/// What a run gave.
+/// The results of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Figures {
     /// When each flow started, in seconds.
@@ -28,13 +28,13 @@ pub(crate) struct Figures {
     pub(crate) lost: u64,
     /// Mean bytes in its queue, without the packet in transmission.
     pub(crate) queue: f64,
-    /// Segments repeated, of all flows.
-    pub(crate) repeated: u64,
-    /// Timeouts, of all flows.
+    /// Retransmitted segments of all flows.
+    pub(crate) retransmitted: u64,
+    /// Timeouts of all flows.
     pub(crate) timeouts: u64,
 }
 
-/// Runs so many greedy flows; the seed decides when they start.
+/// Runs this number of greedy flows; the seed determines when they start.
 pub(crate) fn run(flows: usize, recovery: Recovery, seed: u64) -> Figures {
     let mut network = Network::new(seed);
     let line = LinkConfig::default()
@@ -42,7 +42,7 @@ pub(crate) fn run(flows: usize, recovery: Recovery, seed: u64) -> Figures {
         .with_delay(Duration::from_millis(40));
     let bottleneck = line.clone().with_queue(QueueLimit::Bytes(QUEUE));
     let mut dumbbell = Dumbbell::new(&mut network, bottleneck, line);
-    // As ns-2 has it by default.
+    // As ns-2's defaults.
     let config = TcpConfig {
         recovery,
         initial_window: 2,
@@ -67,14 +67,14 @@ pub(crate) fn run(flows: usize, recovery: Recovery, seed: u64) -> Figures {
     for sender in senders {
         let stats = network.node::<TcpSource>(sender).stats();
         figures.acked.push(stats.bytes_acked);
-        figures.repeated += stats.retransmitted;
+        figures.retransmitted += stats.retransmitted;
         figures.timeouts += stats.timeouts;
     }
     let elapsed = Duration::from_secs(SECONDS);
     let link = network.link_stats(dumbbell.forward);
     figures.offered = link.offered;
     figures.lost = link.lost();
-    // Nearly all packets have 1,500 bytes, and are in transmission for the time that these take.
+    // Nearly all packets have 1,500 bytes and are in transmission for the time that 1,500 bytes take.
     let transmitting = link.delivered_bytes as f64 * 8.0 / (RATE as f64 * elapsed.as_secs_f64()) * 1500.0;
     figures.queue = link.queue_mean_bytes(elapsed) - transmitting;
     figures

@@ -1,6 +1,7 @@
-//! What goes beyond RFC 9260, one room each. The base meets them at its seams: when a message is given up
-//! (`message/persistence.rs`), what an acknowledgement says (`recovery/ack_report.rs`), what leaves beside data
-//! ([`ControlSources`], here), what may leave beside what is in flight (`stream_priority`) and what need not be waited for (`receive/forward.rs`).
+//! The extensions beyond RFC 9260, one module each. The rest of the core calls them at these places: when a message is abandoned
+//! (`message/persistence.rs`), for the content of acknowledgements (`recovery/ack_report.rs`), for chunks sent in addition to data
+//! ([`ControlSources`], here), for a limit on less urgent data in flight (`stream_priority`), and for data that the receiver need not wait
+//! for (`receive/forward.rs`).
 
 pub(crate) mod eca;
 pub(crate) mod ecn;
@@ -14,14 +15,14 @@ use ecn::Ecn;
 use partial_reliability::ForwardPoint;
 use time_sensitive::SelectiveNotices;
 
-/// What may have to leave beside control chunks and data, made only when its packet is: the seam.
+/// The extensions that may add chunks to a packet. They build these chunks only when the packet is built.
 #[derive(Debug)]
 pub(crate) struct ControlSources {
     /// FORWARD-TSN.
     pub(crate) forward: ForwardPoint,
     /// Selective forward TSN.
     pub(crate) notices: SelectiveNotices,
-    /// Where ECA-SCTP's acknowledgements are asked for.
+    /// The paths for the peer's acknowledgements in ECA-SCTP.
     pub(crate) cooperation: Cooperation,
     /// ECNE, and whether packets with data are ECN-capable.
     pub(crate) ecn: Ecn,

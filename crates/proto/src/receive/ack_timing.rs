@@ -5,25 +5,25 @@ use core::time::Duration;
 use crate::config::SackConfig;
 use crate::time::Timestamp;
 
-/// How soon a packet is to be acknowledged. Of several chunks in a packet, the most urgent one decides.
+/// How soon to acknowledge a packet. If a packet has several chunks, the most urgent one decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Urgency {
     /// After some packets or some time (§6.2).
     Usual,
-    /// A gap is open, or the packet closed one: at once (§6.7), unless packets come by several paths at once, which puts them
-    /// out of order without a loss (draft-tuexen-tsvwg-sctp-multipath §3.3).
+    /// The packet leaves a gap or closed one: acknowledge at once (§6.7). If the sender uses several paths at once, packets are reordered
+    /// without loss, and this urgency has no effect (draft-tuexen-tsvwg-sctp-multipath §3.3).
     Gap,
     /// At once: the first DATA of the association (§5.1), a duplicate, a dropped chunk, a closed receive window, the I bit
     /// (RFC 7053).
     AtOnce,
 }
 
-/// Whether an acknowledgement is to be sent.
+/// Whether and when to send an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Nothing is to be acknowledged.
+    /// There is nothing to acknowledge.
     Idle,
-    /// It is due at that time, and may be bundled with data before.
+    /// An acknowledgement is due at this time; before, it may be bundled with data.
     Delayed(Timestamp),
     Due,
 }
@@ -36,7 +36,7 @@ pub(super) struct AckTiming {
     /// Packets with DATA since the last acknowledgement.
     packets: u32,
     state: State,
-    /// Of the packet that is being read.
+    /// Urgency of the packet that is being handled.
     urgency: Urgency,
     /// The sender of the last packet used several paths at once.
     several_paths: bool,
@@ -54,12 +54,12 @@ impl AckTiming {
         }
     }
 
-    /// A chunk of the packet that is being read asks for this urgency.
+    /// A chunk of the packet that is being handled requires this urgency.
     pub(super) fn note(&mut self, urgency: Urgency) {
         self.urgency = self.urgency.max(urgency);
     }
 
-    /// After the last chunk of a packet with DATA.
+    /// Called after the last chunk of a packet with DATA.
     pub(super) fn on_packet(&mut self, now: Timestamp, several_paths: bool) {
         self.packets += 1;
         self.several_paths = several_paths;
@@ -75,7 +75,7 @@ impl AckTiming {
         }
     }
 
-    /// Packets since the last acknowledgement, if it is to tell how many it answers; else 0.
+    /// Number of packets since the last acknowledgement, if acknowledgements report it; otherwise 0.
     pub(super) fn packets_answered(&self) -> u8 {
         if self.several_paths {
             self.packets.min(255) as u8

@@ -1,5 +1,5 @@
-//! The kind of acknowledgement that this side sends, and the content of SACK and NR-SACK; that of COOP-SACK is in
-//! `cooperative`.
+//! Owns the type of acknowledgement that this side sends, and builds the content of SACK and NR-SACK; `cooperative` builds that of
+//! COOP-SACK.
 
 use anabranch_wire::Tsn;
 use anabranch_wire::chunk::{GapAckBlock, NrSackWriter, Sack};
@@ -11,16 +11,16 @@ use super::tsn_tracker::TsnTracker;
 use crate::config::SackConfig;
 use crate::extension::eca::Arrivals;
 
-/// What an acknowledgement says.
+/// The content of an acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AckContent<'a> {
     pub(crate) cumulative_tsn_ack: Tsn,
     pub(crate) a_rwnd: u32,
-    /// Renegable data; in a SACK, which does not tell the difference, all data above the cumulative TSN ack.
+    /// Renegable data. A SACK does not tell the difference, so there it is all data above the cumulative TSN ack.
     pub(crate) renegable: &'a [GapAckBlock],
     /// Non-renegable data above the cumulative TSN ack; empty in a SACK.
     pub(crate) nonrenegable: &'a [GapAckBlock],
-    /// The number of packets that it answers, if it tells that; else 0.
+    /// Number of packets that it acknowledges, if acknowledgements report it; otherwise 0.
     pub(crate) packets: u8,
     /// Whether it is to be an NR-SACK.
     pub(crate) is_nr_sack: bool,
@@ -32,19 +32,19 @@ pub(crate) struct AckContent<'a> {
 enum AckKind {
     Sack,
     NrSack,
-    /// That of ECA-SCTP, which names the transmissions that arrived. `lists_renegable` if NR-SACK was negotiated too.
+    /// COOP-SACK of ECA-SCTP, which acknowledges transmissions. `lists_renegable` if NR-SACK was negotiated too.
     CoopSack {
         arrivals: Box<Arrivals>,
         lists_renegable: bool,
     },
 }
 
-/// Makes acknowledgements when they are due.
+/// Builds acknowledgements when they are due.
 #[derive(Debug)]
 pub(super) struct Acknowledger {
     pub(super) timing: AckTiming,
     kind: AckKind,
-    /// Kept between acknowledgements so that their memory is allocated once.
+    /// Kept between acknowledgements to avoid allocations.
     pub(super) blocks: Vec<GapAckBlock>,
     pub(super) duplicates: Vec<Tsn>,
 }
@@ -59,7 +59,7 @@ impl Acknowledger {
         }
     }
 
-    /// Begins anew, by SACK.
+    /// Starts again with SACK.
     pub(super) fn reset(&mut self, config: &SackConfig) {
         self.timing = AckTiming::new(config);
         self.kind = AckKind::Sack;

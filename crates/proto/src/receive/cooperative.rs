@@ -1,4 +1,4 @@
-//! Acknowledgements that name transmissions (ECA-SCTP's COOP-SACK), by the path that the sender of the data asked for.
+//! Builds acknowledgements of transmissions (ECA-SCTP's COOP-SACK), on the path that the data sender requests.
 
 use anabranch_wire::chunk::{AckPolicy, CoopSackWriter, GapAckBlock, PathReportWriter, PathSequence};
 
@@ -12,13 +12,13 @@ use crate::path::PathId;
 use crate::time::Timestamp;
 
 impl Receiver {
-    /// Whether acknowledgements name transmissions.
+    /// Whether acknowledgements are about transmissions (COOP-SACK).
     pub(crate) fn names_transmissions(&self) -> bool {
         self.acks.arrivals().is_some()
     }
 
-    /// A chunk of user data arrived by the path `came_by`, in this transmission. Its TSN tells whether it is a duplicate: a
-    /// transmission that CumPSN has passed may still bring a missing TSN.
+    /// A chunk of user data arrived on the path `came_by` with this transmission number. The TSN decides whether the chunk is a duplicate:
+    /// a transmission up to CumPSN may still bring a missing TSN.
     pub(crate) fn on_transmission(
         &mut self,
         transmission: PathSequence,
@@ -48,8 +48,7 @@ impl Receiver {
         }
     }
 
-    /// The path, of those that `may` be used, on which the next acknowledgement reports a gap. `None` if it goes to the path that
-    /// the last packet came from.
+    /// The path, among those that `may` be used, on which the next acknowledgement reports a gap. `None` means the path of the last packet.
     pub(crate) fn gap_report_path(&self, may: impl Fn(PathId) -> bool) -> Option<PathId> {
         self.acks.arrivals()?.gap_report_path(may)
     }
@@ -59,16 +58,16 @@ impl Receiver {
         self.acks.arrivals()?.next_copy()
     }
 
-    /// An acknowledgement leaves on this path. If the sender wants copies, further ones are due on the `others`; there are none
-    /// if this acknowledgement is a copy itself.
+    /// An acknowledgement leaves on this path. If the sender wants copies, further ones are due on the `others`; there are none if this
+    /// acknowledgement is a copy itself.
     pub(crate) fn on_copied(&mut self, path: PathId, others: impl Iterator<Item = PathId>) {
         if let Some(arrivals) = self.acks.arrivals_mut() {
             arrivals.on_copied(path, others);
         }
     }
 
-    /// Hands a COOP-SACK that fits `room` bytes to `write`; returns the number of its gap ack blocks. A chunk that names no path
-    /// fits `room`.
+    /// Passes a COOP-SACK that fits `room` bytes to `write`; returns the number of its gap ack blocks. `room` must be enough for a chunk
+    /// without paths.
     pub(crate) fn build_coop_ack(
         &mut self,
         now: Timestamp,
@@ -98,8 +97,8 @@ impl Acknowledger {
         write: impl FnOnce(&CoopSackWriter<'_>),
     ) -> usize {
         let rest = room.saturating_sub(CoopSackWriter::HEADER_LEN);
-        // A list that is cut short would declare renegable data non-renegable. A list that takes more than half of the chunk is
-        // left out, and then nothing is non-renegable.
+        // A truncated list would declare renegable data non-renegable. If the list takes more than half of the chunk, it is left out, and
+        // then all data is renegable.
         let least = CoopSackWriter::LIST_LEN + PathReportWriter::HEADER_LEN;
         let most = (rest / 2).checked_sub(least).map(|bytes| bytes / 4);
         let listed = most
@@ -131,8 +130,8 @@ impl Acknowledger {
     }
 }
 
-/// The TSNs above the cumulative TSN ack that are not non-renegable, if they take no more than `most` blocks. Missing TSNs are
-/// among them, because they may have been acknowledged and reneged.
+/// The ranges of TSNs above the cumulative TSN ack that are not non-renegable, if they need at most `most` blocks. They include missing
+/// TSNs, because these may have been acknowledged and reneged.
 fn renegable_blocks(
     tracker: &TsnTracker,
     renegable: &Renegable,

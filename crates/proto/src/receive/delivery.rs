@@ -16,7 +16,7 @@ use crate::seq::ExtendedTsn;
 struct InboundStream {
     /// The number of the next message, counted without wrapping; the low 16 bits are the SSN.
     next: u64,
-    /// Messages whose turn has not come, and those that will not come.
+    /// Messages whose turn has not come, and abandoned ones that are still to be skipped.
     waiting: BTreeMap<u64, Slot>,
 }
 
@@ -37,15 +37,16 @@ pub(super) struct Held {
     pub(super) chunks: usize,
 }
 
-/// What the application can read.
+/// An entry that the application can read.
 #[derive(Debug)]
 pub(super) enum Ready {
     Message(Held),
-    /// With interleaving (RFC 8260): the fragments that are there, when it is read, of a message that is handed over in parts.
+    /// With interleaving (RFC 8260): a message that is delivered in parts. When the application reads it, it gets the fragments that have
+    /// arrived.
     Grown(Key),
 }
 
-/// Where messages go, and the limits that they count against.
+/// Where complete messages go, and the limits that they count against.
 pub(super) struct Outlet<'a> {
     pub(super) ready: &'a mut VecDeque<Ready>,
     pub(super) window: &'a mut ReceiveWindow,
@@ -66,7 +67,7 @@ impl Outlet<'_> {
         self.ready.push_back(Ready::Message(held));
     }
 
-    /// The application can read this message, which has waited for its turn.
+    /// The application can now read this message, which had waited for its turn.
     pub(super) fn deliver_waiting(&mut self, held: Held) {
         self.renegable.remove_message(&held);
         self.deliver(held);
@@ -78,14 +79,14 @@ impl Outlet<'_> {
     }
 }
 
-/// Whether the turn of a message has come.
+/// The turn of a message: it has come when all earlier messages of its stream have been delivered or skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     Now,
     Later,
     /// A message with that number was delivered before.
     Past,
-    /// The peer left numbers out: the messages before this one can no longer come.
+    /// The peer skipped numbers: the messages before this one can no longer arrive.
     Skipped,
 }
 
@@ -93,7 +94,7 @@ pub(super) enum Turn {
 #[derive(Debug, Default)]
 pub(super) struct InboundStreams {
     streams: Paged<InboundStream>,
-    /// The number of [`Slot::Skipped`], which is limited as chunks are.
+    /// Number of [`Slot::Skipped`] entries, which has a limit like the number of chunks.
     skipped: usize,
 }
 
@@ -102,8 +103,8 @@ impl InboundStreams {
     /// up to the message's first.
     ///
     /// In a stream, a message with a lower SSN has lower TSNs. So each message that this one waits for has at least one of the
-    /// `missing_below` TSNs. With that bound the 16 bits of an SSN are never ambiguous: 40,000 messages may be ahead of a lost
-    /// one, which serial number arithmetic alone would take for old ones.
+    /// `missing_below` TSNs. With this bound the 16 bits of an SSN are never ambiguous. Serial number arithmetic alone would treat a
+    /// message 40,000 ahead of a lost one as old.
     pub(super) fn turn(&mut self, id: StreamId, sequence: u32, missing_below: u64) -> Turn {
         let ahead = ahead(self.streams.touch(id).next, sequence);
         if ahead == 0 {
@@ -130,7 +131,7 @@ impl InboundStreams {
         }
     }
 
-    /// The message whose turn it was is delivered: hands out the messages whose turn comes then.
+    /// The message whose turn it was is delivered: passes the next messages to `deliver` while it is their turn.
     pub(super) fn advance(&mut self, id: StreamId, mut deliver: impl FnMut(Held)) {
         let stream = self.streams.touch(id);
         stream.next += 1;
@@ -139,7 +140,7 @@ impl InboundStreams {
         }
     }
 
-    /// Hands out the messages whose turn it is.
+    /// Passes messages to `deliver` while it is their turn.
     fn go_on(&mut self, id: StreamId, deliver: &mut impl FnMut(Held)) {
         let stream = self.streams.touch(id);
         let mut skipped = 0;
@@ -155,8 +156,8 @@ impl InboundStreams {
         self.skipped -= skipped;
     }
 
-    /// Messages up to this SSN will not come (RFC 3758 §3.6): hands out those that waited, and those whose turn comes then. Each
-    /// message that is skipped had at least one of the `span` TSNs that are skipped, which tells SSNs ahead from those behind.
+    /// Messages up to this SSN will not arrive (RFC 3758 §3.6). Passes the waiting messages up to it, and those whose turn comes then, to
+    /// `deliver`. Each skipped message had at least one of the `span` skipped TSNs, which tells SSNs ahead from those behind.
     pub(super) fn skip_to(&mut self, id: StreamId, sequence: u32, span: u64, mut deliver: impl FnMut(Held)) {
         let stream = self.streams.touch(id);
         let ahead = u64::from(ahead(stream.next, sequence));
@@ -178,8 +179,8 @@ impl InboundStreams {
         self.go_on(id, &mut deliver);
     }
 
-    /// The message with this SSN will not come: hands out the messages that waited only for it. `missing_below` is that of
-    /// [`InboundStreams::turn`]; at most `most` such messages are remembered until their turn.
+    /// The message with this SSN will not arrive: passes the messages that waited only for it to `deliver`. `missing_below` is that of
+    /// [`InboundStreams::turn`]; at most `most` skipped messages are stored until their turn.
     pub(super) fn skip_one(
         &mut self,
         id: StreamId,
@@ -203,7 +204,7 @@ impl InboundStreams {
         }
     }
 
-    /// First TSN and number of chunks of every message that waits, in no order.
+    /// First TSN and number of chunks of every waiting message, in any order.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> impl Iterator<Item = (ExtendedTsn, usize)> + '_ {
         self.streams
@@ -215,7 +216,7 @@ impl InboundStreams {
             })
     }
 
-    /// Takes out the message that waits with this number.
+    /// Removes and returns the waiting message with this number.
     pub(super) fn take_waiting(&mut self, id: StreamId, number: u64) -> Option<Held> {
         match self.streams.at_mut(id)?.waiting.remove(&number)? {
             Slot::Waits(held) => Some(held),
@@ -223,7 +224,7 @@ impl InboundStreams {
         }
     }
 
-    /// Drops everything; returns the bytes and chunks that were held.
+    /// Drops all messages; returns their bytes and chunks.
     pub(super) fn clear(&mut self) -> (usize, usize) {
         let slots = self.streams.iter().flat_map(|stream| stream.waiting.values());
         let sums = slots.fold((0, 0), |(bytes, chunks), slot| match slot {

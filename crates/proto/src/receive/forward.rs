@@ -1,4 +1,4 @@
-//! Abandoned messages, of which the sender tells by FORWARD-TSN (RFC 3758 §3.6), I-FORWARD-TSN (RFC 8260 §2.3.1) and selective
+//! Handles abandoned messages, which the sender announces by FORWARD-TSN (RFC 3758 §3.6), I-FORWARD-TSN (RFC 8260 §2.3.1) and selective
 //! forward TSN.
 
 use anabranch_wire::chunk::SkippedMessage;
@@ -10,8 +10,8 @@ use super::{Messages, Receiver};
 use crate::seq::ExtendedTsn;
 
 impl Receiver {
-    /// FORWARD-TSN: the receiver stops waiting for TSNs up to `new_cumulative`, and in each stream listed for messages up to the
-    /// SSN listed. The chunk is acknowledged by the rules for DATA.
+    /// FORWARD-TSN: the receiver stops waiting for TSNs up to `new_cumulative`. In each listed stream, it also stops waiting for messages
+    /// up to the listed SSN. The chunk is acknowledged by the rules for DATA.
     ///
     /// # Errors
     /// Why the association must end.
@@ -35,7 +35,7 @@ impl Receiver {
     /// interleaving only the list tells which messages were abandoned.
     ///
     /// # Errors
-    /// As of [`Receiver::on_forward`].
+    /// See [`Receiver::on_forward`].
     pub(crate) fn on_i_forward(
         &mut self,
         new_cumulative: Tsn,
@@ -58,15 +58,14 @@ impl Receiver {
         Ok(())
     }
 
-    /// Everything up to `new_cumulative` counts as arrived: answers its extended TSN, and how far it was ahead; `None` if it says
-    /// nothing new.
+    /// All TSNs up to `new_cumulative` count as arrived. Returns the extended TSN and how far it was ahead; `None` if it was not ahead.
     fn skip_tsns(&mut self, new_cumulative: Tsn) -> Result<Option<(ExtendedTsn, u64)>, &'static str> {
         let point = self.tracker.extend(new_cumulative);
         if point > self.tracker.cumulative() + MAX_AHEAD {
-            return Err("a FORWARD-TSN goes further than data can be ahead");
+            return Err("a FORWARD-TSN is too far ahead of the cumulative TSN");
         }
         let skipped = self.tracker.skip_to(point);
-        // A FORWARD-TSN that says nothing new is a retransmission: the acknowledgement of the first one may be lost.
+        // A FORWARD-TSN that is not ahead is a retransmission: the acknowledgement of the first one may be lost.
         if skipped.is_none() || self.tracker.has_gaps() {
             self.acks.timing.note(Urgency::AtOnce);
         }

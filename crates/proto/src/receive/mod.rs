@@ -1,7 +1,7 @@
-//! The receiving half of an association (RFC 9260 §6.2, §6.5, §6.6, §6.9). DATA becomes a [`Fragment`], whose TSN is recorded
-//! (`tsn_tracker`). `sequential` joins fragments to messages (`reassembly`) and puts the messages in order (`delivery`); with
-//! interleaving (RFC 8260), `interleaved` does both. `acknowledgement`, `ack_timing` and `receive_window` decide what is
-//! acknowledged, and when.
+//! The receiving half of an association (RFC 9260 §6.2, §6.5, §6.6, §6.9). A DATA chunk becomes a [`Fragment`], whose TSN is recorded
+//! (`tsn_tracker`). `sequential` joins fragments to messages (`reassembly`) and orders the messages (`delivery`); with interleaving (RFC
+//! 8260), `interleaved` does both. `acknowledgement`, `ack_timing` and `receive_window` decide the content and the time of
+//! acknowledgements.
 
 mod ack_timing;
 mod acknowledgement;
@@ -39,7 +39,7 @@ use renege::Renegable;
 use sequential::Sequential;
 pub(crate) use tsn_tracker::{Arrival, TsnTracker};
 
-/// A chunk of user data, whatever kind of chunk it came in.
+/// The user data of a DATA, I-DATA, E-DATA or E-I-DATA chunk.
 #[derive(Clone, Debug)]
 pub(crate) struct Fragment {
     pub(crate) tsn: Tsn,
@@ -53,11 +53,11 @@ pub(crate) struct Fragment {
     pub(crate) beginning: bool,
     pub(crate) ending: bool,
     pub(crate) payload: Bytes,
-    /// Bytes of the datagram that the payload is a slice of: they stay in memory as long as the payload.
+    /// Length in bytes of the datagram that the payload is a slice of. The whole datagram stays in memory as long as the payload.
     pub(crate) datagram: usize,
 }
 
-/// What the receiver did with a fragment.
+/// The result of handling a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Accepted,
@@ -74,24 +74,24 @@ pub(crate) enum Verdict {
     Violation(&'static str),
 }
 
-/// A payload of at most this many bytes is copied if it waits among many others or for the rest of its message, so that it does
-/// not keep its whole datagram.
+/// A payload of at most this many bytes is copied if many other payloads wait or if it waits for the rest of its message. Without the copy
+/// it would keep its whole datagram in memory.
 const SMALL: usize = 256;
 
-/// If more chunks than this wait, small payloads are copied, and payloads that are a small part of their datagram.
+/// If more chunks than this wait, the receiver copies small payloads, and payloads that are a small part of their datagram.
 const FEW: usize = 64;
 
-/// As [`FEW`], in packets, for datagrams larger than [`LARGE`]: a peer may send large datagrams of which little is kept.
+/// Like [`FEW`], but in packets, for datagrams larger than [`LARGE`]: a peer may send large datagrams of which little is kept.
 const FEW_OF_LARGE: usize = 8;
 
 /// Larger than a packet on most networks.
 const LARGE: usize = 4096;
 
-/// The messages that are incomplete, or whose turn has not come.
+/// The incomplete messages and those whose turn has not come.
 #[derive(Debug)]
 enum Messages {
     Sequential(Sequential),
-    /// If interleaving (RFC 8260) was negotiated.
+    /// Used if interleaving (RFC 8260) was negotiated.
     Interleaved(Box<Interleaved>),
 }
 
@@ -103,14 +103,14 @@ pub(crate) struct Receiver {
     window: ReceiveWindow,
     messages: Messages,
     inbound_streams: u16,
-    /// What the application can read.
+    /// The entries that the application can read.
     ready: VecDeque<Ready>,
     next_message: u64,
     /// Packets with DATA since the receive window was last empty.
     packets: usize,
     sack: SackConfig,
     buffers: BufferConfig,
-    /// Data that gap ack blocks acknowledged and that may be dropped when the receive window is full.
+    /// Data that gap ack blocks acknowledged and that the receiver may drop if the receive window is full.
     renegable: Renegable,
     reneged: u64,
 }
@@ -135,8 +135,8 @@ impl Receiver {
         }
     }
 
-    /// Begins anew, as after a restart of the peer (§5.2.4 A). The application can still read complete messages. Incomplete
-    /// messages are dropped; if parts of one were handed over, its ending part never comes.
+    /// Starts again, as after a restart of the peer (§5.2.4 A). The application can still read complete messages. Incomplete messages are
+    /// dropped; if parts of one were delivered, its last part never comes.
     pub(crate) fn reset(&mut self, initial_tsn: Tsn, inbound_streams: u16) {
         self.tracker = TsnTracker::new(initial_tsn);
         self.acks.reset(&self.sack);
@@ -154,7 +154,7 @@ impl Receiver {
         self.acks.use_nr_sack();
     }
 
-    /// ECA-SCTP was negotiated: acknowledgements name transmissions.
+    /// ECA-SCTP was negotiated: acknowledgements are about transmissions.
     pub(crate) fn acknowledge_by_transmission(&mut self) {
         self.acks.use_coop_sack();
     }
@@ -180,7 +180,7 @@ impl Receiver {
         self.inbound_streams
     }
 
-    /// A chunk of user data came in.
+    /// A chunk of user data arrived.
     pub(crate) fn on_fragment(&mut self, mut fragment: Fragment) -> Verdict {
         let tsn = match self.tracker.classify(fragment.tsn) {
             Arrival::New(tsn) => tsn,
@@ -205,7 +205,7 @@ impl Receiver {
             self.acks.timing.note(Urgency::AtOnce);
             return Verdict::WindowFull;
         }
-        // A gap is open, or this chunk opens or closes one: the sender wants to know (§6.7).
+        // There is a gap, or this chunk opens or closes one: the sender needs an acknowledgement at once (§6.7).
         if !next_in_order || self.tracker.has_gaps() {
             self.acks.timing.note(Urgency::Gap);
         }
@@ -217,7 +217,9 @@ impl Receiver {
             && alone
             && sequential.expects(tsn)
         {
-            return Verdict::Violation("a message stands in the middle of another");
+            return Verdict::Violation(
+                "a chunk of another message has a TSN between the fragments of a message",
+            );
         }
         if !known_stream {
             self.acks.timing.note(Urgency::AtOnce);
@@ -282,8 +284,8 @@ impl Receiver {
         !self.ready.is_empty() || partial
     }
 
-    /// After the last chunk of a packet with DATA; `immediate` if a chunk had the I bit, `several_paths` if the sender uses
-    /// several paths at once.
+    /// Called after the last chunk of a packet with DATA. `immediate` if a chunk had the I bit; `several_paths` if the sender uses several
+    /// paths at once.
     pub(crate) fn on_packet(&mut self, now: Timestamp, immediate: bool, several_paths: bool) {
         self.packets += 1;
         if immediate || self.window.a_rwnd() == 0 {
@@ -316,13 +318,13 @@ impl Receiver {
         self.acks.timing.on_timer(now);
     }
 
-    /// Bytes that all gap ack blocks take in the next acknowledgement.
+    /// Bytes that the gap ack blocks take in the next acknowledgement.
     pub(crate) fn gap_blocks_len(&self) -> usize {
         4 * self.tracker.runs()
     }
 
-    /// Hands the content of a SACK or NR-SACK to `write`; it fits a chunk of `room` bytes. Gap ack blocks come before duplicates,
-    /// low ones before high ones.
+    /// Passes the content of a SACK or NR-SACK that fits a chunk of `room` bytes to `write`. Gap ack blocks come before duplicates, low
+    /// blocks before high ones.
     pub(crate) fn build_ack<R>(&mut self, room: usize, write: impl FnOnce(AckContent<'_>) -> R) -> R {
         self.acks
             .build(room, &mut self.tracker, &self.renegable, &mut self.window, write)

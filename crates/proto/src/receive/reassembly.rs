@@ -1,4 +1,4 @@
-//! Reassembly (RFC 9260 §6.9). The fragments of a message have consecutive TSNs, so a message is a run of TSNs from a fragment
+//! Reassembles messages (RFC 9260 §6.9). The fragments of a message have consecutive TSNs, so a message is a run of TSNs from a fragment
 //! with the B bit to one with the E bit.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -18,13 +18,13 @@ pub(super) struct Assembly {
     pub(super) stream: StreamId,
     pub(super) unordered: bool,
     pub(super) sequence: u32,
-    /// That of the first fragment; the RFC requires the same in all.
+    /// PPID of the first fragment; the RFC requires the same PPID in all.
     pub(super) ppid: Ppid,
     has_beginning: bool,
     pub(super) has_ending: bool,
     pub(super) payloads: VecDeque<Bytes>,
     pub(super) bytes: usize,
-    /// Once a part was handed over: the number the message has for the application.
+    /// The number that the message has for the application, once a part was delivered.
     pub(super) handed_over: Option<u64>,
 }
 
@@ -49,7 +49,7 @@ impl Assembly {
         self.has_beginning && self.has_ending
     }
 
-    /// Its TSNs.
+    /// TSNs of the run.
     pub(super) fn whole(&self) -> Run {
         Run {
             first: self.first,
@@ -57,7 +57,7 @@ impl Assembly {
         }
     }
 
-    /// Whether the first fragment of the message is there.
+    /// Whether the first fragment of the message has arrived.
     pub(super) fn has_beginning(&self) -> bool {
         self.has_beginning
     }
@@ -86,7 +86,7 @@ impl Assembly {
         self.payloads.push_back(fragment.payload);
     }
 
-    /// Adds the run that follows; the shorter one of the two moves.
+    /// Appends the run that follows; the shorter one of the two is moved.
     fn append(&mut self, mut next: Self) {
         self.last = next.last;
         self.has_ending = next.has_ending;
@@ -106,14 +106,14 @@ impl Assembly {
 #[derive(Debug, Default)]
 pub(super) struct Reassembly {
     by_first: BTreeMap<ExtendedTsn, Assembly>,
-    /// The first TSNs of the ordered ones, by stream.
+    /// The first TSNs of the ordered messages, by stream.
     ordered: BTreeSet<(StreamId, ExtendedTsn)>,
 }
 
 impl Reassembly {
     /// Adds a fragment. Returns the first TSN of the run that it now belongs to.
     ///
-    /// `arrived` tells whether a TSN has arrived: a neighbour that has and is in no run belongs to a complete message.
+    /// `arrived` tells whether a TSN has arrived. If a neighbouring TSN has arrived but is in no run, it belongs to a complete message.
     ///
     /// # Errors
     /// How the fragment contradicts its neighbours.
@@ -139,13 +139,13 @@ impl Reassembly {
             }
             Some((false, next)) if !run.has_ending => {
                 if !run.belongs_with(&next) {
-                    return Err("fragments of one message differ in stream, order or number");
+                    return Err("fragments of one message differ in stream, U bit or SSN");
                 }
                 run.append(next);
             }
-            Some(_) => return Err("a message ends where another fragment of it follows, or the reverse"),
+            Some(_) => return Err("the E bit of a fragment contradicts the B bit of the next fragment"),
             None if !run.has_ending && arrived(tsn + 1) => {
-                return Err("a message without an end is followed by another");
+                return Err("another message follows a fragment without the E bit");
             }
             None => {}
         }
@@ -155,14 +155,16 @@ impl Reassembly {
             Some((true, _)) if run.has_beginning => {}
             Some((false, before)) if !run.has_beginning => {
                 if !before.belongs_with(&run) {
-                    return Err("fragments of one message differ in stream, order or number");
+                    return Err("fragments of one message differ in stream, U bit or SSN");
                 }
                 let first = before.first;
                 before.append(run);
                 return Ok(first);
             }
-            Some(_) => return Err("a message begins in the middle of another, or has no beginning"),
-            None if !run.has_beginning && arrived(tsn - 1) => return Err("a fragment has no beginning"),
+            Some(_) => return Err("the B bit of a fragment contradicts the E bit of the fragment before"),
+            None if !run.has_beginning && arrived(tsn - 1) => {
+                return Err("a fragment without the B bit does not continue a message");
+            }
             None => {}
         }
         let first = run.first;
@@ -170,7 +172,7 @@ impl Reassembly {
         Ok(first)
     }
 
-    /// Whether a fragment without the B bit has no run to continue, because the TSN before it, up to `forwarded`, will not come
+    /// Whether a fragment without the B bit has no run to continue, because the TSN before it is at most `forwarded` and will not arrive
     /// (RFC 3758 §3.6).
     pub(super) fn is_orphan(&self, tsn: ExtendedTsn, forwarded: ExtendedTsn) -> bool {
         if tsn > forwarded + 1 {
@@ -180,7 +182,7 @@ impl Reassembly {
         before.is_none_or(|run| run.last + 1 != tsn)
     }
 
-    /// Takes out a run of which a TSN up to `forwarded` is missing, which will not come (RFC 3758 §3.6).
+    /// Removes and returns a run that misses a TSN up to `forwarded`, because that TSN will not arrive (RFC 3758 §3.6).
     pub(super) fn take_cut_off(&mut self, forwarded: ExtendedTsn) -> Option<Assembly> {
         let mut runs = self.by_first.range(..=forwarded + 1);
         let cut_off = |run: &Assembly| run.last < forwarded || !run.has_beginning;
@@ -209,8 +211,8 @@ impl Reassembly {
         self.by_first.values().map(|run| (run.first, run.last))
     }
 
-    /// Whether a fragment with this TSN belongs to an incomplete message: the one before it has no E bit, or the one after it no
-    /// B bit.
+    /// Whether a fragment with this TSN belongs to an incomplete message: the fragment before it has no E bit, or the one after it no B
+    /// bit.
     pub(super) fn expects(&self, tsn: ExtendedTsn) -> bool {
         let before = self.by_first.range(..tsn).next_back().map(|(_, run)| run);
         let open_before = before.is_some_and(|run| run.last + 1 == tsn && !run.has_ending);
@@ -253,7 +255,7 @@ impl Reassembly {
         self.by_first.values().next()
     }
 
-    /// Drops everything; returns the bytes and chunks that were held.
+    /// Drops all fragments; returns their bytes and chunks.
     pub(super) fn clear(&mut self) -> (usize, usize) {
         let held = self.by_first.values().fold((0, 0), |(bytes, chunks), run| {
             (

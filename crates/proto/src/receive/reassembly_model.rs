@@ -1,4 +1,4 @@
-//! [`Reassembly`] against a map of all fragments that arrived.
+//! Compares [`Reassembly`] to a model: a map of all fragments that arrived.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use super::reassembly::Reassembly;
 use crate::fuzzing::Commands;
 use crate::seq::ExtendedTsn;
 
-/// The TSN of the first fragment: what is below has arrived.
+/// The TSN of the first fragment: all TSNs below have arrived.
 const FIRST: ExtendedTsn = 1000;
 
-/// How far ahead of the lowest one missing a fragment may come.
+/// How far ahead of the lowest missing TSN a fragment may arrive.
 const AHEAD: u8 = 40;
 
-/// Messages that take turns: their streams, orders and lengths in fragments.
+/// Number of planned messages, whose streams, orders and lengths in fragments the input sets.
 const MESSAGES: usize = 12;
 
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ struct Entry {
     beginning: bool,
     ending: bool,
     payload: Bytes,
-    /// Handed over in part before the message was complete.
+    /// Whether it was delivered in a part before the message was complete.
     taken: bool,
 }
 
@@ -41,14 +41,14 @@ impl Entry {
 struct Model {
     reassembly: Reassembly,
     entries: BTreeMap<ExtendedTsn, Entry>,
-    /// Everything below has arrived.
+    /// All TSNs below have arrived.
     lowest_missing: ExtendedTsn,
 }
 
-/// What the fragments around one say of it.
+/// The conclusions from the fragments around a TSN.
 struct Neighbours {
     fits: bool,
-    /// It must be a middle one on some side.
+    /// Whether the fragment must continue or precede a fragment of the same message.
     expected: bool,
 }
 
@@ -95,7 +95,7 @@ impl Model {
         (first, run)
     }
 
-    /// A fragment comes in. False if it is a violation, after which nothing follows.
+    /// A fragment arrives. Returns false if it is a violation, after which the association ends.
     fn arrive(&mut self, tsn: ExtendedTsn, entry: Entry) -> bool {
         let Neighbours { fits, expected } = self.neighbours(tsn, &entry);
         assert_eq!(self.reassembly.expects(tsn), expected, "at {tsn}");
@@ -167,7 +167,7 @@ impl Model {
         }
     }
 
-    /// The runs in the making: first TSN, and fragments that are held.
+    /// The incomplete runs: first TSN, and fragments that are held.
     fn open_runs(&self) -> Vec<(ExtendedTsn, Vec<&Entry>)> {
         let mut runs = Vec::new();
         let mut tsn = FIRST;
@@ -182,7 +182,7 @@ impl Model {
         runs
     }
 
-    /// Hands over what there is of the lowest message.
+    /// Delivers the fragments that have arrived of the lowest message.
     fn take_lowest(&mut self) {
         let expected = self.open_runs().first().map(|(first, run)| (*first, run.len()));
         assert_eq!(
@@ -199,7 +199,7 @@ impl Model {
     }
 }
 
-/// A fragment of the plan: messages of some lengths follow each other.
+/// A fragment of the plan, in which messages of several lengths follow each other.
 fn planned(plan: &[u8; MESSAGES], tsn: ExtendedTsn) -> Entry {
     let lengths = plan.map(|byte| 1 + u64::from(byte % 7));
     let turn: u64 = lengths.iter().sum();
@@ -229,14 +229,14 @@ pub(crate) fn run(mut commands: Commands<'_>) {
     };
     while let Some(command) = commands.next(8) {
         match command {
-            // What a right sender sends.
+            // A fragment that a correct sender sends.
             0..4 => {
                 let tsn = model.lowest_missing + u64::from(commands.u8() % AHEAD);
                 if !model.arrived(tsn) && !model.arrive(tsn, planned(&plan, tsn)) {
                     return;
                 }
             }
-            // What it does not: other flags, another stream, order or number.
+            // A fragment that no correct sender sends: other flags, another stream, order or number.
             4 => {
                 let tsn = model.lowest_missing + u64::from(commands.u8() % AHEAD);
                 let bits = commands.u8();

@@ -1,25 +1,25 @@
-//! The receive window that this side advertises, and the bytes and chunks that it holds (RFC 9260 §6.2).
+//! Owns the advertised receiver window and the number of bytes and chunks that the receiver holds (RFC 9260 §6.2).
 
 use core::time::Duration;
 
 use crate::config::BufferConfig;
 use crate::time::Timestamp;
 
-/// In bytes: a window smaller than a full packet is advertised as 0, so that the peer sends no small packets (silly window
-/// avoidance, RFC 1122 §4.2.3.3).
+/// Bytes. A window smaller than a full packet is advertised as 0, so that the peer sends no small packets (silly window syndrome avoidance,
+/// RFC 1122 §4.2.3.3).
 const CRUMB: usize = 1500;
 
-/// If an application reads a whole window within this time, the window would limit it over any longer round trip. So the window
-/// grows.
+/// If an application reads a whole window within this time, the window would limit the rate on any path with a longer round-trip time, so
+/// the window grows.
 const GROWS_WITHIN: Duration = Duration::from_millis(500);
 
-/// Bytes and chunks that are held, and their limits.
+/// Bytes and chunks that the receiver holds, and their limits.
 #[derive(Debug)]
 pub(super) struct ReceiveWindow {
     limit: usize,
     /// The largest value of `limit`.
     most: usize,
-    /// Bytes read since that time.
+    /// Bytes read since this time.
     read: (Timestamp, usize),
     max_chunks: usize,
     bytes: usize,
@@ -51,12 +51,13 @@ impl ReceiveWindow {
         self.chunks
     }
 
-    /// Whether a chunk may be held. `closes_gap`: it is the next in order. `readable`: the application could read something.
+    /// Whether the receiver may accept a chunk. `closes_gap`: the chunk has the next TSN in order. `readable`: the application could read
+    /// something.
     ///
     /// A chunk that closes the lowest gap is accepted beyond the limit, up to twice the limit, because the data above the gap
     /// waits for it. It is also accepted if the application can read nothing, because nothing else would open the window. A peer
     /// that keeps the rules does not reach twice the limit: the data above the gap was accepted within the limit, and an
-    /// incomplete message below it is handed over in parts from half of the limit on. A single chunk may be larger than all that.
+    /// incomplete message below it is delivered in parts from half of the limit on. A single chunk may be larger than all that.
     pub(super) fn accepts(&self, len: usize, closes_gap: bool, has_gaps: bool, readable: bool) -> bool {
         if self.bytes + len <= self.limit && self.chunks < self.max_chunks {
             return true;
@@ -91,7 +92,7 @@ impl ReceiveWindow {
         }
     }
 
-    /// `a_rwnd` now.
+    /// The current value of `a_rwnd`.
     pub(super) fn a_rwnd(&self) -> u32 {
         let left = self.limit.saturating_sub(self.bytes);
         let crumbs = left < CRUMB.min(self.limit / 2) || self.chunks >= self.max_chunks;
@@ -102,7 +103,7 @@ impl ReceiveWindow {
         self.last_advertised = self.a_rwnd() as usize;
     }
 
-    /// Whether the window has grown enough since the last acknowledgement for the peer to be told.
+    /// Whether the window has grown so much since the last acknowledgement that the peer should learn of it.
     pub(super) fn has_opened(&self) -> bool {
         (self.a_rwnd() as usize).saturating_sub(self.last_advertised) >= self.limit / 4
     }
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_limit_only_what_lets_others_go() {
+    fn beyond_the_limit_only_chunks_that_make_progress_possible() {
         let mut window = window(10_000);
         window.take(10_000);
         assert!(!window.accepts(1000, false, true, true));

@@ -1,5 +1,5 @@
-//! Reneging: which data a receiver that may renege can drop after gap ack blocks acknowledged it (RFC 9260 §6.2). Reneging keeps
-//! the buffer within its limit while a gap is open, and an NR-SACK tells renegable from non-renegable data
+//! Reneging: owns the data that a receiver may drop after gap ack blocks acknowledged it, if the receiver may renege (RFC 9260 §6.2).
+//! Reneging keeps the buffer within its limit while a gap is open. An NR-SACK distinguishes renegable from non-renegable data
 //! (draft-tuexen-tsvwg-sctp-multipath §4).
 
 use std::collections::BTreeMap;
@@ -14,22 +14,22 @@ use super::{Messages, Receiver};
 use crate::seq::ExtendedTsn;
 use crate::seq::{Run, Runs};
 
-/// Where renegable data is held, if not as a run of fragments.
+/// Where renegable data is stored, if not as a run of fragments.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
-    /// As a message that waits for its turn, by its stream and number.
+    /// As a message that waits for its turn: its stream and number.
     Waits(StreamId, u64),
-    /// As a fragment of a message that interleaves, by its FSN.
+    /// As a fragment of a message with interleaving: its FSN.
     Fragment(Key, u64),
 }
 
-/// The renegable data: messages that were not delivered and of which no part was handed over. Finding the highest TSN, or those
-/// of one gap ack block, does not visit all of them. If the receiver never reneges, the sets stay empty and cost nothing.
+/// The renegable data: messages that were not delivered and of which no part was delivered. The structure finds the highest TSN, or the
+/// data of one gap ack block, without visiting all entries. If the receiver never reneges, the sets stay empty and cost nothing.
 #[derive(Debug, Default)]
 pub(super) struct Renegable {
     pub(super) enabled: bool,
     tsns: Runs,
-    /// By the first TSN.
+    /// The places by first TSN.
     places: BTreeMap<ExtendedTsn, Place>,
 }
 
@@ -47,7 +47,7 @@ impl Renegable {
         }
     }
 
-    /// Adds a run that is held in this place.
+    /// Adds a run that is stored in this place.
     pub(super) fn add_at(&mut self, run: Run, place: Place) {
         if self.enabled {
             self.tsns.insert(run);
@@ -75,8 +75,8 @@ impl Renegable {
         self.places.clear();
     }
 
-    /// Sorts the gap ack blocks of an acknowledgement: first the renegable ones, whose number is returned, then the non-renegable
-    /// ones, at most `most` in all.
+    /// Sorts the gap ack blocks of an acknowledgement: first the renegable blocks, then the non-renegable ones, at most `most` in all.
+    /// Returns the number of renegable blocks.
     pub(super) fn sort(&self, cumulative: ExtendedTsn, most: usize, blocks: &mut Vec<GapAckBlock>) -> usize {
         let kept = self.kept_blocks(cumulative, most, blocks);
         let mut first_kind = Vec::new();
@@ -91,7 +91,7 @@ impl Renegable {
         count
     }
 
-    /// The first `most` blocks of what is non-renegable among the gap ack blocks of an acknowledgement.
+    /// The first `most` non-renegable blocks of an acknowledgement's gap ack blocks.
     pub(super) fn kept_blocks(
         &self,
         cumulative: ExtendedTsn,
@@ -105,7 +105,7 @@ impl Renegable {
 }
 
 impl Receiver {
-    /// Drops renegable data, the highest TSN first, until `len` bytes that are next in order fit the receive window.
+    /// Drops renegable data, highest TSN first, until `len` bytes that are next in order fit the receive window.
     pub(super) fn renege_for(&mut self, len: usize) {
         self.renegable.tsns.remove_below(self.tracker.cumulative() + 1);
         #[cfg(test)]
@@ -123,8 +123,8 @@ impl Receiver {
         }
     }
 
-    /// Drops the data with the highest TSN: a run of fragments, a message or, if messages interleave, a single fragment. Returns
-    /// its TSNs and bytes.
+    /// Drops the data with the highest TSN: a run of fragments, a message or, with interleaving, a single fragment. Returns its TSNs and
+    /// bytes.
     fn drop_highest(&mut self) -> Option<(Run, usize)> {
         let highest = self.renegable.tsns.last()?.last;
         if let Messages::Sequential(sequential) = &mut self.messages
@@ -143,17 +143,17 @@ impl Receiver {
                 let bytes = interleaved.renege(key, fsn)?;
                 Some((Run::of(first), bytes))
             }
-            // The places are cleared whenever the kind of messages changes.
+            // The places are cleared whenever interleaving is turned on or off.
             _ => None,
         }
     }
 
-    /// Chunks that were reneged so far.
+    /// Number of chunks reneged so far.
     pub(crate) fn reneged(&self) -> u64 {
         self.reneged
     }
 
-    /// Checks the sets against all data that is held.
+    /// Compares the sets with all data that is held.
     #[cfg(test)]
     fn check_renegable(&self) {
         if !self.renegable.enabled {

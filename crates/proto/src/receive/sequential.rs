@@ -1,5 +1,5 @@
-//! Reassembly and order if messages do not interleave: the fragments of a message have consecutive TSNs, and SSNs put messages
-//! in order (RFC 9260 §6.5, §6.6, §6.9).
+//! Reassembles and orders messages without interleaving: the fragments of a message have consecutive TSNs, and SSNs determine the order
+//! (RFC 9260 §6.5, §6.6, §6.9).
 
 use anabranch_wire::{Ssn, StreamId};
 
@@ -12,19 +12,19 @@ use crate::config::BufferConfig;
 use crate::message::{MessagePart, Payload};
 use crate::seq::{ExtendedTsn, Run};
 
-/// The messages that are incomplete, or whose turn has not come.
+/// The incomplete messages and those whose turn has not come.
 #[derive(Debug)]
 pub(super) struct Sequential {
     reassembly: Reassembly,
     pub(super) streams: InboundStreams,
-    /// The first TSN of the message of which parts are handed over before it is complete.
+    /// The first TSN of the message that is delivered in parts before it is complete.
     partial: Option<ExtendedTsn>,
-    /// A message is handed over in parts from this many bytes, or chunks, on.
+    /// Bytes or chunks from which on a message is delivered in parts.
     partial_point: usize,
     partial_chunks: usize,
     /// The highest TSN that counts as arrived because the sender abandoned it.
     forwarded: ExtendedTsn,
-    /// How many messages that will not come are remembered until their turn, at most.
+    /// The most abandoned messages that are stored until their turn.
     most_skipped: usize,
 }
 
@@ -41,7 +41,7 @@ impl Sequential {
         }
     }
 
-    /// Drops everything.
+    /// Drops all messages.
     pub(super) fn clear(&mut self, out: &mut Outlet<'_>) {
         for (bytes, chunks) in [self.reassembly.clear(), self.streams.clear()] {
             out.window.release(bytes, chunks);
@@ -58,7 +58,7 @@ impl Sequential {
         self.reassembly.is_orphan(tsn, self.forwarded)
     }
 
-    /// Takes a fragment, which the receive window counts already.
+    /// Stores a fragment, which already counts in the receive window.
     #[inline(always)]
     pub(super) fn on_fragment(
         &mut self,
@@ -127,7 +127,7 @@ impl Sequential {
         }
     }
 
-    /// A run of fragments has grown: it may be complete now, or large enough to be handed over in parts.
+    /// A run of fragments has grown: it may be complete now, or large enough to be delivered in parts.
     fn on_assembly(&mut self, first: ExtendedTsn, tracker: &TsnTracker, out: &mut Outlet<'_>) -> Verdict {
         let complete = self.reassembly.assembly(first).is_some_and(Assembly::is_complete);
         let assembly = complete.then(|| self.reassembly.remove(first)).flatten();
@@ -146,9 +146,9 @@ impl Sequential {
         verdict
     }
 
-    /// Begins to hand over the lowest message in parts if it is large, its turn has come and nothing below it is missing. No
-    /// other message needs this: the next TSN in order belongs to the lowest one. A message beyond a gap must wait, because the
-    /// message in the gap may need the receive window, and only one message at a time is handed over in parts.
+    /// Starts to deliver the lowest message in parts if it is large, its turn has come and no TSN below it is missing. No other message
+    /// needs this: the next TSN in order belongs to the lowest message. A message beyond a gap must wait, because the message in the gap
+    /// may need the receive window, and only one message at a time is delivered in parts.
     fn seek_partial(&mut self, tracker: &TsnTracker, out: &mut Outlet<'_>) {
         if self.partial.is_some() {
             return;
@@ -167,7 +167,7 @@ impl Sequential {
         }
     }
 
-    /// The message that is handed over in parts is not renegable.
+    /// The message that is delivered in parts is not renegable.
     fn note_partial(&mut self, out: &mut Outlet<'_>) {
         if out.renegable.enabled
             && let Some(run) = self.partial.and_then(|first| self.reassembly.assembly(first))
@@ -176,7 +176,7 @@ impl Sequential {
         }
     }
 
-    /// All fragments of a message are there.
+    /// All fragments of a message have arrived.
     fn complete(&mut self, assembly: Assembly, tracker: &TsnTracker, out: &mut Outlet<'_>) -> Verdict {
         let chunks = assembly.payloads.len();
         let message = assembly.handed_over.unwrap_or_else(|| out.number());
@@ -233,12 +233,12 @@ impl Sequential {
                 out.drop_held(&held);
                 return Verdict::Late;
             }
-            Turn::Skipped => return Verdict::Violation("an ordered message was left out"),
+            Turn::Skipped => return Verdict::Violation("the peer skipped the SSN of an ordered message"),
         }
         Verdict::Accepted
     }
 
-    /// The fragments that have arrived of the message that is handed over in parts.
+    /// The fragments that have arrived of the message that is delivered in parts.
     pub(super) fn take_partial(&mut self, next_message: &mut u64) -> Option<Held> {
         let assembly = self.reassembly.assembly_mut(self.partial?)?;
         if assembly.payloads.is_empty() {
@@ -272,8 +272,8 @@ impl Sequential {
         partial.is_some_and(|assembly| !assembly.payloads.is_empty())
     }
 
-    /// TSNs up to `forwarded`, of which `span` were skipped, will not come, nor the messages of each stream in `skipped` up to that
-    /// SSN.
+    /// TSNs up to `forwarded` will not arrive; `span` of them were skipped. In each stream of `skipped`, messages up to the given SSN will
+    /// not arrive.
     pub(super) fn skip_to(
         &mut self,
         (forwarded, span): (ExtendedTsn, u64),
@@ -290,9 +290,9 @@ impl Sequential {
                 Self::truncate(&run, out);
             }
         }
-        // usrsctp also lists messages that it knows to be non-renegable, and of which more may follow beyond the point.
+        // usrsctp also lists messages that it knows to be non-renegable, and further fragments of these may follow beyond the point.
         for (stream, sequence) in skipped {
-            // A message of which fragments are still held was not abandoned, whatever the list says.
+            // If the receiver still holds fragments of a message, the message was not abandoned, whatever the list says.
             let sequence = match self.reassembly.in_progress(stream) {
                 Some(first) if !Ssn(sequence as u16).is_before(first) => first.minus(1).0.into(),
                 _ => sequence,
@@ -303,7 +303,7 @@ impl Sequential {
         self.seek_partial(tracker, out);
     }
 
-    /// An ordered message that is incomplete will not come. `missing_below` is that of [`InboundStreams::turn`].
+    /// An incomplete ordered message will not arrive. `missing_below` is that of [`InboundStreams::turn`].
     pub(super) fn skip_one(
         &mut self,
         stream: StreamId,
@@ -321,7 +321,7 @@ impl Sequential {
             });
     }
 
-    /// Ends a message of which parts were handed over.
+    /// Ends a message of which parts were delivered.
     fn truncate(run: &Assembly, out: &mut Outlet<'_>) {
         let Some(message) = run.handed_over else {
             return;
@@ -357,13 +357,13 @@ impl Sequential {
         out.renegable.remove(run.whole());
     }
 
-    /// Takes out the run of fragments that has this TSN.
+    /// Removes and returns the run of fragments that has this TSN.
     pub(super) fn take_run(&mut self, tsn: ExtendedTsn) -> Option<Assembly> {
         let first = self.reassembly.run_of(tsn)?;
         self.reassembly.remove(first)
     }
 
-    /// First and last TSN of all that is renegable above the cumulative point, in no order.
+    /// First and last TSN of all renegable runs above the cumulative TSN, in any order.
     #[cfg(test)]
     pub(super) fn renegable(&self) -> impl Iterator<Item = (ExtendedTsn, ExtendedTsn)> + '_ {
         let waiting = self.streams.waiting();

@@ -1,4 +1,4 @@
-//! The receiving half against a naive model: whatever the order of arrival, everything once and in order.
+//! Compares the receiving half with a simple model: in any order of arrival, every message is delivered once and in order.
 
 use anabranch_wire::chunk::Sack;
 use proptest::prelude::*;
@@ -259,7 +259,7 @@ fn an_acknowledgement_fits_its_room() {
     assert!(!receiver.ack_due() && !receiver.ack_pending());
 }
 
-/// Messages as a sender would number and cut them.
+/// Messages, numbered and fragmented as by a sender.
 fn cut(messages: &[(u16, bool, usize)], initial_tsn: u32, first_ssn: u32) -> Vec<Fragment> {
     let mut tsn = initial_tsn;
     let mut next_ssn = [first_ssn; 10];
@@ -335,8 +335,8 @@ proptest! {
         prop_assert_eq!(seen, (0..messages.len()).collect::<Vec<_>>());
     }
 
-    /// A sender that keeps to the window, a network that loses and reorders, an application that reads when it likes:
-    /// nothing gets stuck, nothing is held beyond the bound, everything arrives.
+    /// A sender limited by the window, a network that loses and reorders packets, and an application that reads at any time: nothing gets
+    /// stuck, the receiver never holds more than its bound, and everything arrives.
     #[test]
     fn a_small_window_passes_everything(
         messages in proptest::collection::vec((0_u16..4, any::<bool>(), 1_usize..40), 1..20),
@@ -392,7 +392,7 @@ proptest! {
     }
 }
 
-/// A peer that puts little to keep into large datagrams does not make this side keep them whole.
+/// A peer that sends small payloads in large datagrams does not make the receiver keep the whole datagrams.
 #[test]
 fn large_datagrams_are_not_kept_for_small_payloads() {
     let mut receiver = receiver(1, 100_000);

@@ -1,5 +1,5 @@
-//! The TSNs that have arrived (RFC 9260 §6.2): the cumulative TSN ack point, the runs above it, and duplicates. ECA-SCTP tracks
-//! the transmissions of each path in the same way, by their extended PSNs.
+//! Owns the TSNs that have arrived (RFC 9260 §6.2): the cumulative TSN ack point, the runs above it, and duplicates. ECA-SCTP tracks the
+//! transmissions of each path in the same way, by their extended PSNs.
 
 use anabranch_wire::Tsn;
 use anabranch_wire::chunk::GapAckBlock;
@@ -9,10 +9,10 @@ use crate::seq::{ExtendedTsn, Run, Runs, extend_tsn, first_extended_tsn};
 /// A gap ack block has 16-bit offsets (§3.3.4): no TSN further ahead is kept or acknowledged.
 pub(super) const MAX_AHEAD: u64 = 65_535;
 
-/// Duplicates remembered for the next SACK: more would tell the sender nothing new.
+/// The most duplicates stored for the next SACK; more would be of no use to the sender.
 const MOST_DUPLICATES: usize = 64;
 
-/// Where a TSN stands.
+/// The position of a TSN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrival {
     New(ExtendedTsn),
@@ -23,9 +23,9 @@ pub(crate) enum Arrival {
 /// The TSNs of one direction, or the PSNs of one path.
 #[derive(Debug)]
 pub(crate) struct TsnTracker {
-    /// Everything up to here has arrived.
+    /// All TSNs up to this one have arrived.
     cumulative: ExtendedTsn,
-    /// What has arrived above.
+    /// The TSNs above `cumulative` that have arrived.
     above: Runs,
     duplicates: Vec<Tsn>,
 }
@@ -56,7 +56,7 @@ impl TsnTracker {
         extend_tsn(tsn, self.cumulative)
     }
 
-    /// Looks a TSN up; a duplicate is remembered.
+    /// Classifies a TSN; stores a duplicate for the next SACK.
     pub(crate) fn classify(&mut self, tsn: Tsn) -> Arrival {
         let arrival = self.place(self.extend(tsn));
         if arrival == Arrival::Duplicate && self.duplicates.len() < MOST_DUPLICATES {
@@ -65,7 +65,7 @@ impl TsnTracker {
         arrival
     }
 
-    /// Where an extended TSN stands.
+    /// The position of an extended TSN.
     pub(crate) fn place(&self, tsn: ExtendedTsn) -> Arrival {
         if self.contains(tsn) {
             Arrival::Duplicate
@@ -76,19 +76,19 @@ impl TsnTracker {
         }
     }
 
-    /// How many runs there are above the cumulative point.
+    /// Number of runs above the cumulative TSN.
     pub(crate) fn runs(&self) -> usize {
         self.above.count()
     }
 
-    /// Whether a new TSN would make a run longer, and not begin another.
+    /// Whether a new TSN would extend a run instead of starting another.
     pub(crate) fn touches(&self, tsn: ExtendedTsn) -> bool {
         self.contains(tsn - 1) || self.contains(tsn + 1)
     }
 
-    /// Whether it has arrived.
+    /// Whether a TSN has arrived.
     pub(crate) fn contains(&self, tsn: ExtendedTsn) -> bool {
-        // The next one would have moved the cumulative point.
+        // If the next TSN had arrived, the cumulative TSN would have moved.
         if tsn <= self.cumulative + 1 {
             return tsn <= self.cumulative;
         }
@@ -105,9 +105,9 @@ impl TsnTracker {
         }
     }
 
-    /// Moves the cumulative point over the TSNs that have arrived next to it.
+    /// Moves the cumulative TSN over the arrived TSNs that follow it.
     fn climb(&mut self) {
-        // Nearly always.
+        // This is nearly always the case.
         if self.above.is_empty() {
             return;
         }
@@ -117,8 +117,8 @@ impl TsnTracker {
         self.above.remove_below(self.cumulative + 1);
     }
 
-    /// TSNs up to `tsn` count as arrived (RFC 3758 §3.6). Returns how far `tsn` was ahead of the cumulative point; `None` if it
-    /// was not ahead.
+    /// TSNs up to `tsn` count as arrived (RFC 3758 §3.6). Returns how far `tsn` was ahead of the cumulative TSN; `None` if it was not
+    /// ahead.
     pub(crate) fn skip_to(&mut self, tsn: ExtendedTsn) -> Option<u64> {
         if tsn <= self.cumulative {
             return None;
@@ -129,12 +129,12 @@ impl TsnTracker {
         Some(ahead)
     }
 
-    /// Whether a TSN has not arrived, and a gap ack block could report it.
+    /// Whether a TSN is missing, and a gap ack block could report its arrival.
     pub(crate) fn is_missing(&self, tsn: ExtendedTsn) -> bool {
         matches!(self.place(tsn), Arrival::New(_))
     }
 
-    /// A run of TSNs above the cumulative point was dropped (§6.2).
+    /// A run of TSNs above the cumulative TSN was dropped (§6.2).
     pub(crate) fn renege(&mut self, run: Run) {
         self.above.remove(run);
     }

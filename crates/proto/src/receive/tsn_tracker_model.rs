@@ -1,4 +1,4 @@
-//! The [`TsnTracker`] against a set of what has arrived.
+//! Compares [`TsnTracker`] to a model: a set of the TSNs that have arrived.
 
 use std::collections::BTreeSet;
 
@@ -7,12 +7,12 @@ use anabranch_wire::Tsn;
 use super::tsn_tracker::{Arrival, TsnTracker};
 use crate::fuzzing::Commands;
 
-/// Most runs of TSNs in one input: the model looks at all of them.
+/// The most runs of TSNs in one input, because the model visits all of them.
 const MOST: usize = 2000;
 
 struct Model {
     tracker: TsnTracker,
-    /// Everything up to here has arrived, in numbers that do not wrap; the first TSN is number 1.
+    /// All numbers up to this one have arrived. They do not wrap, and the first TSN is number 1.
     cumulative: u64,
     above: BTreeSet<u64>,
     first: Tsn,
@@ -53,7 +53,7 @@ impl Model {
         assert_eq!(self.tracker.has_gaps(), !self.above.is_empty());
     }
 
-    /// What gap blocks must say: offsets of the runs.
+    /// The expected gap ack blocks: offsets of the runs.
     fn runs(&self) -> Vec<(u16, u16)> {
         let mut runs: Vec<(u16, u16)> = Vec::new();
         for number in &self.above {
@@ -92,7 +92,7 @@ pub(crate) fn run(mut commands: Commands<'_>) {
             0 => model.arrive(near.plus(commands.u8().into())),
             1 => {
                 let (far, bits) = (u32::from(commands.u16()), commands.u8());
-                // The edge of what a gap block can tell is worth more than one try in 65,536.
+                // The limit of gap ack block offsets must be tested more often than once in 65,536 inputs.
                 let ahead = if bits & 2 == 0 {
                     far + u32::from(bits & 1)
                 } else {

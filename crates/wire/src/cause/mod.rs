@@ -1,4 +1,4 @@
-//! Error causes: what ABORT and ERROR say (RFC 9260 §3.3.10).
+//! Error causes: the content of ABORT and ERROR chunks (RFC 9260 §3.3.10).
 //!
 //! ```text
 //! |          Cause Code           |         Cause Length          |
@@ -15,18 +15,18 @@ use crate::types::{StreamId, Tsn};
 
 const HEADER_LEN: usize = 4;
 
-/// Why a cause cannot be read.
+/// Why an error cause cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CauseError {
-    /// It claims fewer bytes than its header has, or more than are there.
+    /// The length field is smaller than the cause's header or larger than the rest of the chunk.
     #[error("an error cause claims {claimed} bytes where {left} are left")]
     Length {
-        /// Bytes that the length field claims.
+        /// Length in bytes that the length field states.
         claimed: usize,
         /// Bytes left in the chunk.
         left: usize,
     },
-    /// Its code is known and its content does not fit it.
+    /// The cause code is known, but the content does not have the form of this cause.
     #[error("an error cause of code {code} has a length that its content does not fit")]
     Content {
         /// The cause code.
@@ -34,24 +34,24 @@ pub enum CauseError {
     },
 }
 
-/// A list of causes as it stands in a chunk.
+/// A list of error causes, as encoded in a chunk.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Causes(Bytes);
 
 impl Causes {
-    /// None.
+    /// An empty list.
     #[must_use]
     pub const fn empty() -> Self {
         Self(Bytes::new())
     }
 
-    /// The list that these bytes are.
+    /// Takes these bytes as an encoded list, without checking them.
     #[must_use]
     pub const fn from_bytes(bytes: Bytes) -> Self {
         Self(bytes)
     }
 
-    /// A list of these.
+    /// Encodes a list of these causes.
     #[must_use]
     pub fn from_causes(causes: &[Cause]) -> Self {
         let mut bytes = Vec::new();
@@ -62,13 +62,13 @@ impl Causes {
         Self(bytes.into())
     }
 
-    /// As it stands in the chunk.
+    /// The encoded list.
     #[must_use]
     pub const fn as_bytes(&self) -> &Bytes {
         &self.0
     }
 
-    /// The causes in order; ends after one whose length is wrong.
+    /// The causes in order. The iterator ends after the first cause whose length is wrong.
     pub fn iter(&self) -> impl Iterator<Item = Result<Cause, CauseError>> + use<> {
         CauseIter { rest: self.0.clone() }
     }
@@ -106,51 +106,51 @@ impl Iterator for CauseIter {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cause {
-    /// 1: DATA for a stream that does not exist (§3.3.10.1).
+    /// 1: a DATA chunk names a stream that does not exist (§3.3.10.1).
     InvalidStreamIdentifier {
         /// The stream.
         stream: StreamId,
     },
-    /// 2: parameters that must be there are not (§3.3.10.2).
+    /// 2: mandatory parameters are missing; their types (§3.3.10.2).
     MissingMandatoryParameter(Vec<u16>),
     /// 3: the cookie is too old (§3.3.10.3).
     StaleCookie {
-        /// By this many microseconds.
+        /// Microseconds since the cookie expired.
         staleness_us: u32,
     },
-    /// 4: no memory or the like (§3.3.10.4).
+    /// 4: the sender of the cause lacks memory or another resource (§3.3.10.4).
     OutOfResource,
-    /// 5: an address parameter that cannot be used, whole (§3.3.10.5).
+    /// 5: an address that cannot be used; the whole address parameter (§3.3.10.5).
     UnresolvableAddress(Bytes),
-    /// 6: a chunk that was not recognised, whole (§3.3.10.6).
+    /// 6: a chunk of an unrecognized type; the whole chunk (§3.3.10.6).
     UnrecognizedChunkType(Bytes),
     /// 7: a parameter of INIT or INIT ACK has a value that is not allowed (§3.3.10.7).
     InvalidMandatoryParameter,
-    /// 8: parameters of an INIT ACK that were not recognised, whole (§3.3.10.8).
+    /// 8: unrecognized parameters of an INIT ACK, with their headers (§3.3.10.8).
     UnrecognizedParameters(Bytes),
     /// 9: a DATA chunk without user data (§3.3.10.9).
     NoUserData {
-        /// Its TSN.
+        /// The chunk's TSN.
         tsn: Tsn,
     },
-    /// 10: a COOKIE ECHO in SHUTDOWN-ACK-SENT (§3.3.10.10).
+    /// 10: a COOKIE ECHO arrived in state SHUTDOWN-ACK-SENT (§3.3.10.10).
     CookieReceivedWhileShuttingDown,
-    /// 11: a restart with addresses that were not there before, as address parameters (§3.3.10.11).
+    /// 11: a restart used addresses that the association did not have before; their address parameters (§3.3.10.11).
     RestartWithNewAddresses(Bytes),
-    /// 12: the application's reason (§3.3.10.12).
+    /// 12: the application aborted; its reason, opaque to SCTP (§3.3.10.12).
     UserInitiatedAbort(Bytes),
-    /// 13: anything else that is wrong, in words (§3.3.10.13).
+    /// 13: another violation of the protocol; a description (§3.3.10.13).
     ProtocolViolation(Bytes),
     /// 0x0105: the authentication algorithm is not supported (RFC 4895 §4.1).
     UnsupportedHmac {
-        /// The algorithm.
+        /// The HMAC identifier.
         hmac_id: u16,
     },
-    /// A cause of another code, RFC 5061's among them.
+    /// A cause with a code that this list does not have, including those of RFC 5061.
     Unknown {
         /// The cause code.
         code: u16,
-        /// Its content.
+        /// The cause-specific information.
         value: Bytes,
     },
 }
@@ -217,7 +217,7 @@ impl Cause {
         reader.is_empty().then_some(cause)
     }
 
-    /// Appends the cause, without padding. What would not fit a chunk is cut off at its end.
+    /// Appends the cause, without padding. Content that does not fit a chunk is truncated at its end.
     fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&self.code().to_be_bytes());

@@ -1,14 +1,14 @@
-//! CRC32c with the instruction of SSE 4.2. It answers after three cycles and can be begun in each, so bytes go through it
-//! in three lanes side by side, with lanes of a length that leaves little of a packet over. A lane's sum is moved past the
-//! bytes of the next by a table, as zeros that follow would move it.
+//! CRC32c with the SSE 4.2 instruction. The instruction has a latency of three cycles, but a new one can start in every cycle. The bytes
+//! therefore go through it in three parallel lanes. The lane lengths leave few bytes of a packet over. A table moves a lane's sum past the
+//! bytes of the next lane, as if zeros followed.
 
 use core::arch::x86_64::{_mm_crc32_u8, _mm_crc32_u32, _mm_crc32_u64};
 
 /// CRC32c's polynomial, its bits in the order of the register.
 const POLYNOMIAL: u32 = 0x82F6_3B78;
 
-/// Bytes of each of three lanes: once round for a full packet of 1,200 bytes, for one with a message of 1 KiB, and for what
-/// is left of others.
+/// Bytes of each of the three lanes. A full packet of 1,200 bytes takes one round of `FULL`; a packet with a message of 1 KiB takes one of
+/// `LONG`; `SHORT` is for the bytes that are left.
 const FULL: usize = 392;
 const LONG: usize = 336;
 const SHORT: usize = 56;
@@ -17,7 +17,7 @@ static PAST_FULL: Shift = Shift::past(FULL);
 static PAST_LONG: Shift = Shift::past(LONG);
 static PAST_SHORT: Shift = Shift::past(SHORT);
 
-/// What a number of zero bytes makes of a sum: for each of its four bytes, what that byte alone becomes.
+/// The effect of a fixed number of following zero bytes on a sum: for each of the sum's four bytes, the contribution of that byte alone.
 struct Shift([[u32; 256]; 4]);
 
 impl Shift {
@@ -31,7 +31,7 @@ impl Shift {
                 sum = (sum >> 1) ^ (POLYNOMIAL & (sum & 1).wrapping_neg());
                 step += 1;
             }
-            // Sums add up: this bit's part belongs to every byte that has the bit.
+            // CRC sums are linear: this bit contributes to every byte value that has the bit.
             let mut byte = 0;
             while byte < 256 {
                 if byte >> (bit % 8) & 1 == 1 {
@@ -52,7 +52,7 @@ impl Shift {
 }
 
 fearless_simd::kernel!(
-    /// The checksum of a header and what follows it.
+    /// The checksum of a header and the chunks after it.
     pub(super) fn crc32c(sse: Sse4_2, header: &[u8; 12], chunks: &[u8]) -> u32 {
         let sum = in_one_lane(u64::from(u32::MAX), header);
         let (sum, rest) = in_lanes::<FULL>(sum, chunks, &PAST_FULL);
@@ -62,7 +62,7 @@ fearless_simd::kernel!(
     }
 );
 
-/// Takes three lanes of `LANE` bytes as often as there are so many; answers the sum and the bytes left over.
+/// Processes rounds of three lanes of `LANE` bytes while enough bytes are left; returns the sum and the bytes left over.
 #[target_feature(enable = "sse4.2")]
 #[inline]
 fn in_lanes<'a, const LANE: usize>(mut sum: u64, bytes: &'a [u8], past_lane: &Shift) -> (u64, &'a [u8]) {
@@ -90,7 +90,7 @@ fn in_one_lane(mut sum: u64, bytes: &[u8]) -> u64 {
     for word in words {
         sum = _mm_crc32_u64(sum, u64::from_le_bytes(*word));
     }
-    // Half of all packets end so: their length is a multiple of four.
+    // Half of all packets end here, because their length is a multiple of four.
     if let Some((half, last)) = rest.split_first_chunk() {
         sum = _mm_crc32_u32(sum as u32, u32::from_le_bytes(*half)).into();
         rest = last;

@@ -18,14 +18,14 @@ use super::{CHUNK_HEADER_LEN, ChunkError, EncodeChunk, RawChunk, kind, put_heade
 use crate::parameter::Parameters;
 use crate::reader::Reader;
 
-/// Authenticates the chunks behind it.
+/// Authenticates the chunks that follow it in the packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Auth {
-    /// The endpoint pair shared key in use.
+    /// The identifier of the endpoint pair shared key in use.
     pub shared_key_id: u16,
-    /// The algorithm: 1 is SHA-1, 3 is SHA-256.
+    /// The HMAC algorithm: 1 is SHA-1, 3 is SHA-256.
     pub hmac_id: u16,
-    /// The authentication code.
+    /// The HMAC.
     pub hmac: Bytes,
 }
 
@@ -62,9 +62,9 @@ macro_rules! asconf_chunk {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct $name {
-            /// Numbers the request.
+            /// Serial number of the request.
             pub serial: u32,
-            /// An ASCONF begins with an address parameter that names the sender.
+            /// In an ASCONF, the first parameter is an address parameter that identifies the sender.
             pub parameters: Parameters,
         }
 
@@ -91,12 +91,12 @@ macro_rules! asconf_chunk {
 }
 
 asconf_chunk!(
-    /// Changes addresses.
+    /// Adds, deletes or prefers addresses.
     Asconf,
     kind::ASCONF
 );
 asconf_chunk!(
-    /// Answers an ASCONF.
+    /// Acknowledges an ASCONF.
     AsconfAck,
     kind::ASCONF_ACK
 );

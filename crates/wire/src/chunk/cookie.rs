@@ -11,10 +11,10 @@ use bytes::Bytes;
 
 use super::{CHUNK_HEADER_LEN, ChunkError, EncodeChunk, RawChunk, kind, put_header};
 
-/// Returns the state cookie.
+/// Returns the state cookie to the peer that made it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CookieEcho {
-    /// As it came in the INIT ACK.
+    /// The cookie of the INIT ACK, unchanged.
     pub cookie: Bytes,
 }
 

@@ -15,26 +15,26 @@ use bytes::Bytes;
 use super::{CHUNK_HEADER_LEN, ChunkError, EncodeChunk, RawChunk, kind};
 use crate::types::{Ppid, Ssn, StreamId, Tsn};
 
-/// A fragment of a user message, or a whole one.
+/// A fragment of a user message, or an unfragmented message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Data {
-    /// Numbers the chunk.
+    /// Transmission Sequence Number of the chunk.
     pub tsn: Tsn,
-    /// The stream it belongs to.
+    /// The stream of the message.
     pub stream: StreamId,
-    /// Numbers the message in its stream; says nothing if unordered.
+    /// Sequence number of the message in its stream; without meaning if the message is unordered.
     pub ssn: Ssn,
-    /// For the application.
+    /// Payload protocol identifier, for the application.
     pub ppid: Ppid,
-    /// U: to be delivered without regard to order.
+    /// U: unordered delivery.
     pub unordered: bool,
     /// B: the first fragment of its message.
     pub beginning: bool,
     /// E: the last fragment of its message.
     pub ending: bool,
-    /// I: to be acknowledged at once (RFC 7053).
+    /// I: the receiver should acknowledge the chunk at once (RFC 7053).
     pub immediate: bool,
-    /// At least one byte.
+    /// User data, at least one byte.
     pub payload: Bytes,
 }
 
@@ -62,15 +62,15 @@ impl Data {
     /// Bytes before the user data.
     pub const HEADER_LEN: usize = CHUNK_HEADER_LEN + FIELDS_LEN;
 
-    /// Reads the content of a chunk of this type.
+    /// Decodes a chunk of this type.
     ///
     /// # Errors
-    /// The chunk is too short, or has no user data.
+    /// The chunk is too short or has no user data.
     pub fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
         Self::decode_at(raw, CHUNK_HEADER_LEN)
     }
 
-    /// The same of a chunk whose TSN stands `at` so many bytes from its beginning, and the other fields behind it.
+    /// Like [`Self::decode`], for a chunk whose TSN is `at` bytes from the chunk's beginning, followed by the other fields.
     pub(super) fn decode_at(raw: &RawChunk<'_>, at: usize) -> Result<Self, ChunkError> {
         let whole = raw.as_slice();
         let header_len = at + FIELDS_LEN;
@@ -123,7 +123,7 @@ impl EncodeChunk for Data {
     }
 }
 
-/// A DATA chunk to be written from user data that stays where it is. The fields are those of [`Data`].
+/// Encodes a DATA chunk without copying the user data first. The fields are those of [`Data`].
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "the fields are those of `Data`")]
 pub struct DataWriter<'a> {
@@ -143,7 +143,7 @@ impl DataWriter<'_> {
         flags(self.immediate, self.unordered, self.beginning, self.ending)
     }
 
-    /// What stands between the chunk header and the user data.
+    /// The fields between the chunk header and the user data.
     pub(super) fn fields(&self) -> [u8; FIELDS_LEN] {
         let mut fields = [0; FIELDS_LEN];
         fields[0..4].copy_from_slice(&self.tsn.0.to_be_bytes());

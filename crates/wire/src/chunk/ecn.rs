@@ -1,5 +1,5 @@
-//! ECNE and CWR: what a receiver saw of congestion, and that the sender has answered (draft-stewart-tsvwg-sctpecn; the first form of
-//! both is in RFC 4960 appendix A).
+//! ECNE and CWR (draft-stewart-tsvwg-sctpecn): the receiver reports congestion marks, and the sender reports its window reduction. RFC 4960
+//! appendix A has the first form of both chunks.
 //!
 //! ```text
 //! |   Type = 12   |  Flags = 0x00 |          Length = 12          |
@@ -16,17 +16,18 @@ use super::{CHUNK_HEADER_LEN, ChunkError, EncodeChunk, RawChunk, kind, put_heade
 use crate::reader::Reader;
 use crate::types::Tsn;
 
-/// Explicit Congestion Notification Echo: packets arrived that are marked "congestion experienced" (CE).
+/// Explicit Congestion Notification Echo: reports packets that arrived marked "congestion experienced" (CE).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ecne {
-    /// The lowest TSN in the newest packet that is marked.
+    /// The lowest TSN in the newest marked packet.
     pub tsn: Tsn,
-    /// Marked packets since the last CWR. RFC 4960's form of the chunk, of 8 bytes, has no count: it reports one packet at least.
+    /// Number of marked packets since the last CWR. `None` for the 8-byte chunk of RFC 4960, which has no count and reports at least one
+    /// packet.
     pub marked: Option<u32>,
 }
 
 impl Ecne {
-    /// Bytes with header and count.
+    /// Length in bytes with header and count.
     pub const LEN: usize = CHUNK_HEADER_LEN + 8;
 
     pub(super) fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
@@ -58,14 +59,14 @@ impl EncodeChunk for Ecne {
     }
 }
 
-/// Congestion Window Reduced: answers an ECNE, which is then not repeated.
+/// Congestion Window Reduced: answers an ECNE, so that the receiver stops sending it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cwr {
-    /// Everything up to here is answered: the TSN of the ECNE.
+    /// Answers all reports up to this TSN, the one in the ECNE.
     pub tsn: Tsn,
-    /// R: the sender does not know by which destination address the TSN left. The answer counts for all of them.
+    /// R: the sender does not know which destination address the TSN was sent to. The CWR answers the reports of all of them.
     pub overrides: bool,
-    /// W: the window was reduced before, for another mark of the same round trip.
+    /// W: the window was already reduced for another mark in the same round trip.
     pub same_window: bool,
 }
 

@@ -13,9 +13,9 @@ use crate::cause::Causes;
 /// Ends the association at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Abort {
-    /// T: the verification tag of the packet is the receiver's own, sent back by one who knows no other (§8.5.1 B).
+    /// T: the verification tag is the receiver's own, reflected by a sender that has no association (RFC 9260 §8.5.1 B).
     pub reflected_tag: bool,
-    /// Why.
+    /// The reasons.
     pub causes: Causes,
 }
 
@@ -42,7 +42,7 @@ impl EncodeChunk for Abort {
 /// Reports errors that do not end the association.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorChunk {
-    /// What happened.
+    /// The errors.
     pub causes: Causes,
 }
 

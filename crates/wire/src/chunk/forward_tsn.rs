@@ -19,36 +19,36 @@ use super::{CHUNK_HEADER_LEN, ChunkError, EncodeChunk, RawChunk, kind, put_heade
 use crate::reader::Reader;
 use crate::types::{Mid, Ssn, StreamId, Tsn};
 
-/// The highest message of a stream that will not come.
+/// The highest ordered message of a stream that the sender abandoned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SkippedStream {
     /// The stream.
     pub stream: StreamId,
-    /// Its message.
+    /// Sequence number of that message.
     pub ssn: Ssn,
 }
 
-/// The highest message of a stream and kind that will not come, under interleaving.
+/// With message interleaving: the highest abandoned message of a stream, for ordered and unordered messages separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SkippedMessage {
     /// The stream.
     pub stream: StreamId,
-    /// Whether unordered messages are meant.
+    /// Whether the entry is about unordered messages.
     pub unordered: bool,
-    /// The message.
+    /// Identifier of that message.
     pub mid: Mid,
 }
 
-/// Tells the receiver not to wait for some TSNs.
+/// Moves the receiver's cumulative TSN past abandoned chunks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForwardTsn {
-    /// Everything up to here is to count as received.
+    /// The receiver treats all TSNs up to this one as received.
     pub new_cumulative_tsn: Tsn,
     skipped: Bytes,
 }
 
 impl ForwardTsn {
-    /// A chunk with these ordered messages.
+    /// A chunk that lists these ordered messages.
     pub fn new(new_cumulative_tsn: Tsn, skipped: impl IntoIterator<Item = SkippedStream>) -> Self {
         let mut bytes = Vec::new();
         for entry in skipped {
@@ -61,7 +61,7 @@ impl ForwardTsn {
         }
     }
 
-    /// The ordered messages among what is skipped.
+    /// The ordered messages that the chunk lists as abandoned.
     pub fn skipped(&self) -> impl Iterator<Item = SkippedStream> + '_ {
         self.skipped.chunks_exact(4).map(|entry| SkippedStream {
             stream: StreamId(u16::from_be_bytes([entry[0], entry[1]])),
@@ -90,16 +90,16 @@ impl EncodeChunk for ForwardTsn {
     }
 }
 
-/// FORWARD-TSN under interleaving: lists unordered messages too.
+/// FORWARD-TSN with message interleaving: it lists unordered messages too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IForwardTsn {
-    /// Everything up to here is to count as received.
+    /// The receiver treats all TSNs up to this one as received.
     pub new_cumulative_tsn: Tsn,
     skipped: Bytes,
 }
 
 impl IForwardTsn {
-    /// A chunk with these messages.
+    /// A chunk that lists these messages.
     pub fn new(new_cumulative_tsn: Tsn, skipped: impl IntoIterator<Item = SkippedMessage>) -> Self {
         let mut bytes = Vec::new();
         for entry in skipped {
@@ -113,7 +113,7 @@ impl IForwardTsn {
         }
     }
 
-    /// The messages that are skipped.
+    /// The messages that the chunk lists as abandoned.
     pub fn skipped(&self) -> impl Iterator<Item = SkippedMessage> + '_ {
         self.skipped.chunks_exact(8).map(|entry| SkippedMessage {
             stream: StreamId(u16::from_be_bytes([entry[0], entry[1]])),
@@ -124,7 +124,7 @@ impl IForwardTsn {
 
     pub(super) fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
         let (new_cumulative_tsn, skipped) = read(raw, 8)?;
-        // Written anew, so that reserved bits come out as zero.
+        // Encoded again, so that reserved bits become zero.
         let entries = Self {
             new_cumulative_tsn,
             skipped,

@@ -1,5 +1,4 @@
-//! HEARTBEAT and HEARTBEAT ACK (RFC 9260 §3.3.5, §3.3.6): TLVs that come back unchanged (§8.3), the first of them
-//! Heartbeat Info.
+//! HEARTBEAT and HEARTBEAT ACK (RFC 9260 §3.3.5, §3.3.6). The peer returns the TLVs unchanged (§8.3). The first TLV is Heartbeat Info.
 //!
 //! ```text
 //! |   Type = 4, 5 |  Chunk Flags  |       Heartbeat Length        |
@@ -14,15 +13,15 @@ use bytes::Bytes;
 use super::{CHUNK_HEADER_LEN, ChunkError, EncodeChunk, RawChunk, kind, put_header};
 use crate::parameter::{HEADER_LEN, Parameter};
 
-/// Asks whether a path works.
+/// Asks the peer to answer, to test a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heartbeat {
-    /// The TLVs as they are on the wire. Empty if there is none: the RFC wants one, and pion leaves it out of heartbeats
-    /// that are only to draw an answer.
+    /// The TLVs as encoded. Empty if there is none: RFC 9260 requires one, but pion sends heartbeats without TLVs when it only wants an
+    /// answer.
     pub tlvs: Bytes,
 }
 
-/// Answers a HEARTBEAT with what it brought.
+/// Answers a HEARTBEAT and returns its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeartbeatAck {
     /// The TLVs of the HEARTBEAT, unchanged.
@@ -30,7 +29,7 @@ pub struct HeartbeatAck {
 }
 
 impl Heartbeat {
-    /// A HEARTBEAT with one Heartbeat Info TLV, which holds these bytes.
+    /// A HEARTBEAT with one Heartbeat Info TLV that holds these bytes.
     #[must_use]
     pub fn new(info: impl Into<Bytes>) -> Self {
         Self {
@@ -50,7 +49,7 @@ impl Heartbeat {
 }
 
 impl HeartbeatAck {
-    /// The answer to a HEARTBEAT that had one Heartbeat Info TLV, which held these bytes.
+    /// The HEARTBEAT ACK for a HEARTBEAT whose only TLV is a Heartbeat Info with these bytes.
     #[must_use]
     pub fn new(info: impl Into<Bytes>) -> Self {
         Self {
@@ -58,8 +57,8 @@ impl HeartbeatAck {
         }
     }
 
-    /// The answer to this HEARTBEAT: its TLVs (RFC 9260 §8.3), or an empty Heartbeat Info where it has none, since some
-    /// peers do not take a HEARTBEAT ACK without.
+    /// The answer to this HEARTBEAT, with its TLVs (RFC 9260 §8.3). If the HEARTBEAT has no TLV, the answer has an empty Heartbeat Info,
+    /// because some peers reject a HEARTBEAT ACK without one.
     #[must_use]
     pub fn answering(heartbeat: Heartbeat) -> Self {
         if heartbeat.tlvs.is_empty() {
@@ -107,7 +106,7 @@ fn info_tlv(info: Bytes) -> Bytes {
     tlv.into()
 }
 
-/// What the first TLV holds, if it is a Heartbeat Info.
+/// The content of the first TLV, if that is a Heartbeat Info.
 fn read_info(tlvs: &Bytes) -> Option<Bytes> {
     let claimed = usize::from(u16::from_be_bytes([*tlvs.get(2)?, *tlvs.get(3)?]));
     let is_info = tlvs[..2] == [0, 1] && claimed >= HEADER_LEN && claimed <= tlvs.len();

@@ -1,4 +1,4 @@
-//! I-DATA (RFC 8260 §2.1): DATA whose messages may interleave.
+//! I-DATA (RFC 8260 §2.1): DATA with message interleaving.
 //!
 //! ```text
 //! |   Type = 64   |  Res  |I|U|B|E|       Length = Variable       |
@@ -21,28 +21,28 @@ use crate::types::{Fsn, Mid, Ppid, StreamId, Tsn};
 /// Bytes from the TSN to the user data.
 const FIELDS_LEN: usize = 16;
 
-/// A fragment of a user message, or a whole one.
+/// A fragment of a user message, or an unfragmented message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IData {
-    /// Numbers the chunk.
+    /// Transmission Sequence Number of the chunk.
     pub tsn: Tsn,
-    /// The stream it belongs to.
+    /// The stream of the message.
     pub stream: StreamId,
-    /// Numbers the message in its stream, ordered and unordered ones apart.
+    /// Message Identifier: ordered and unordered messages of a stream are numbered separately.
     pub mid: Mid,
-    /// For the application; on the wire in the first fragment only, 0 in others.
+    /// Payload protocol identifier, for the application. Only the first fragment carries it; 0 in the others.
     pub ppid: Ppid,
-    /// Numbers the fragment in its message; 0 for the first.
+    /// Fragment Sequence Number in the message; 0 for the first fragment.
     pub fsn: Fsn,
-    /// U: to be delivered without regard to order.
+    /// U: unordered delivery.
     pub unordered: bool,
     /// B: the first fragment of its message.
     pub beginning: bool,
     /// E: the last fragment of its message.
     pub ending: bool,
-    /// I: to be acknowledged at once (RFC 7053).
+    /// I: the receiver should acknowledge the chunk at once (RFC 7053).
     pub immediate: bool,
-    /// At least one byte.
+    /// User data, at least one byte.
     pub payload: Bytes,
 }
 
@@ -50,15 +50,15 @@ impl IData {
     /// Bytes before the user data.
     pub const HEADER_LEN: usize = CHUNK_HEADER_LEN + FIELDS_LEN;
 
-    /// Reads the content of a chunk of this type.
+    /// Decodes a chunk of this type.
     ///
     /// # Errors
-    /// The chunk is too short, or has no user data.
+    /// The chunk is too short or has no user data.
     pub fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
         Self::read(Reader::new(raw.value()), raw.flags).ok_or(ChunkError::Length { kind: kind::I_DATA })?
     }
 
-    /// The same of what follows from the TSN on; `None` if that is too short.
+    /// Decodes the fields from the TSN on; `None` if the bytes are too few for them.
     pub(super) fn read(mut reader: Reader, chunk_flags: u8) -> Option<Result<Self, ChunkError>> {
         let tsn = Tsn(reader.u32()?);
         let stream = StreamId(reader.u16()?);
@@ -110,7 +110,7 @@ impl EncodeChunk for IData {
     }
 }
 
-/// An I-DATA chunk to be written from user data that stays where it is. The fields are those of [`IData`].
+/// Encodes an I-DATA chunk without copying the user data first. The fields are those of [`IData`].
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "the fields are those of `IData`")]
 pub struct IDataWriter<'a> {
@@ -131,7 +131,7 @@ impl IDataWriter<'_> {
         flags(self.immediate, self.unordered, self.beginning, self.ending)
     }
 
-    /// What stands between the chunk header and the user data.
+    /// The fields between the chunk header and the user data.
     pub(super) fn fields(&self) -> [u8; FIELDS_LEN] {
         let mut fields = [0; FIELDS_LEN];
         fields[0..4].copy_from_slice(&self.tsn.0.to_be_bytes());

@@ -1,4 +1,4 @@
-//! INIT and INIT ACK (RFC 9260 §3.3.2, §3.3.3): alike but for their type and what their parameters may be.
+//! INIT and INIT ACK (RFC 9260 §3.3.2, §3.3.3): they differ in their type and in the parameters that they may have.
 //!
 //! ```text
 //! |   Type = 1, 2 |  Chunk Flags  |      Chunk Length             |
@@ -21,17 +21,17 @@ macro_rules! init_chunk {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct $name {
-            /// The tag that the sender answers to.
+            /// The verification tag that packets to the sender of this chunk must carry.
             pub initiate_tag: VerificationTag,
             /// The sender's receive window in bytes.
             pub a_rwnd: u32,
-            /// OS: streams that the sender wants to send on.
+            /// OS: number of streams that the sender wants to send on.
             pub outbound_streams: u16,
-            /// MIS: streams that the sender takes at most.
+            /// MIS: largest number of streams that the sender accepts from the peer.
             pub inbound_streams: u16,
             /// The first TSN that the sender will use.
             pub initial_tsn: Tsn,
-            /// What else it offers.
+            /// The optional parameters.
             pub parameters: Parameters,
         }
 
@@ -72,7 +72,7 @@ macro_rules! init_chunk {
 }
 
 init_chunk!(
-    /// Asks for an association.
+    /// Requests an association.
     Init,
     kind::INIT
 );

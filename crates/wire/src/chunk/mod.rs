@@ -1,4 +1,4 @@
-//! Chunks, a file for each kind (RFC 9260 §3.2, §3.3).
+//! Chunks, with one file for each type (RFC 9260 §3.2, §3.3).
 //!
 //! ```text
 //! |  Chunk Type   |  Chunk Flags  |         Chunk Length          |
@@ -46,10 +46,10 @@ pub use shutdown::{Shutdown, ShutdownComplete};
 
 use crate::types::Tsn;
 
-/// Bytes of type, flags and length.
+/// Bytes of the chunk header: type, flags and length.
 pub const CHUNK_HEADER_LEN: usize = 4;
 
-/// A length with its padding: chunks, parameters and causes begin at multiples of 4 (§3.2).
+/// A length including padding: chunks, parameters and causes begin at multiples of 4 bytes (§3.2).
 #[must_use]
 pub const fn padded(len: usize) -> usize {
     (len + 3) & !3
@@ -107,17 +107,17 @@ pub mod kind {
     pub const I_FORWARD_TSN: u8 = 194;
 }
 
-/// What is done with a chunk or parameter of an unknown type: its two highest bits tell (§3.2, §3.2.1).
+/// How a receiver treats a chunk or parameter of an unknown type; encoded in the two highest bits of the type (§3.2, §3.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnknownAction {
-    /// What follows is discarded too.
+    /// Stop, and discard the rest of the packet (or of the chunk, for a parameter).
     Discard {
-        /// The sender is told.
+        /// Whether to report the unknown type to the sender.
         report: bool,
     },
-    /// What follows is looked at.
+    /// Skip the unknown chunk or parameter and continue with the next.
     Skip {
-        /// The sender is told.
+        /// Whether to report the unknown type to the sender.
         report: bool,
     },
 }
@@ -133,13 +133,13 @@ impl UnknownAction {
     }
 }
 
-/// What is done with a chunk of an unknown type.
+/// How to treat a chunk of this unknown type.
 #[must_use]
 pub const fn unknown_chunk_action(kind: u8) -> UnknownAction {
     UnknownAction::from_bits(kind >> 6)
 }
 
-/// A chunk in its packet, whose length is right and whose content was not looked at.
+/// A chunk in its packet. Its length has been checked, its content has not.
 #[derive(Clone, Copy, Debug)]
 pub struct RawChunk<'a> {
     /// The chunk type; see [`kind`].
@@ -147,13 +147,13 @@ pub struct RawChunk<'a> {
     /// The chunk flags.
     pub flags: u8,
     packet: &'a Bytes,
-    /// Where it is in the packet, from header to end without padding.
+    /// Range of the chunk in the packet, from its header to its end without padding.
     start: usize,
     end: usize,
 }
 
 impl<'a> RawChunk<'a> {
-    /// What is in `packet` from `start` to `end` has a chunk header, and the length that it says.
+    /// The bytes of `packet` from `start` to `end` must have a chunk header whose length field is right.
     pub(crate) fn new(packet: &'a Bytes, start: usize, end: usize) -> Self {
         Self {
             kind: packet[start],
@@ -164,7 +164,7 @@ impl<'a> RawChunk<'a> {
         }
     }
 
-    /// The same chunk as one whose own chunks have the numbers `types` on the wire reads it.
+    /// The same chunk, with its type translated for an association whose experimental chunk types have the numbers `types` on the wire.
     #[must_use]
     pub fn under(self, types: OwnChunkTypes) -> Self {
         Self {
@@ -173,31 +173,31 @@ impl<'a> RawChunk<'a> {
         }
     }
 
-    /// The chunk with its header, without padding, as it stands in the packet.
+    /// The chunk with its header and without padding.
     #[must_use]
     pub fn as_slice(&self) -> &'a [u8] {
         &self.packet[self.start..self.end]
     }
 
-    /// What follows the first `skip` bytes, without padding.
+    /// The bytes after the first `skip` bytes, without padding.
     pub(crate) fn after(&self, skip: usize) -> Bytes {
         self.packet.slice((self.start + skip).min(self.end)..self.end)
     }
 
-    /// The chunk value, without header and padding.
+    /// The chunk value: without header and padding.
     #[must_use]
     pub fn value(&self) -> Bytes {
         self.after(CHUNK_HEADER_LEN)
     }
 
-    /// The chunk with its header, without padding.
+    /// The chunk with its header and without padding.
     #[must_use]
     pub fn whole(&self) -> Bytes {
         self.after(0)
     }
 }
 
-/// A chunk of a type that is not known here, whole.
+/// A chunk of a type that this crate does not know, with its header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownChunk {
     whole: Bytes,
@@ -214,7 +214,7 @@ impl UnknownChunk {
         self.whole[0]
     }
 
-    /// The chunk with its header, without padding.
+    /// The chunk with its header and without padding.
     #[must_use]
     pub fn whole(&self) -> &Bytes {
         &self.whole
@@ -231,10 +231,10 @@ impl EncodeChunk for UnknownChunk {
     }
 }
 
-/// Why a chunk of a known type cannot be read.
+/// Why a chunk of a known type cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChunkError {
-    /// It is shorter than its fixed fields, or its counts do not fit its length.
+    /// The chunk is shorter than its fixed fields, or its counts do not match its length.
     #[error("a chunk of type {kind} has a length that its content does not fit")]
     Length {
         /// The chunk type.
@@ -243,20 +243,20 @@ pub enum ChunkError {
     /// A DATA or I-DATA chunk without user data (§3.3.10.9).
     #[error("the chunk of TSN {tsn} has no user data")]
     NoUserData {
-        /// Its TSN.
+        /// The chunk's TSN.
         tsn: Tsn,
     },
 }
 
-/// A chunk that can be written.
+/// A chunk that can be encoded.
 pub trait EncodeChunk {
-    /// Bytes with header, without padding.
+    /// Length in bytes with header and without padding.
     fn encoded_len(&self) -> usize;
-    /// Appends the chunk, without padding.
+    /// Appends the encoded chunk, without padding.
     fn encode(&self, out: &mut Vec<u8>);
 }
 
-/// A chunk header. A chunk is never longer than its packet, so the length fits 16 bits.
+/// A chunk header. The length fits 16 bits, because a chunk is never longer than its packet.
 pub(crate) fn header(kind: u8, flags: u8, len: usize) -> [u8; CHUNK_HEADER_LEN] {
     debug_assert!(len <= usize::from(u16::MAX), "a chunk fits a packet");
     let [high, low] = (len as u16).to_be_bytes();
@@ -268,28 +268,28 @@ pub(crate) fn put_header(out: &mut Vec<u8>, kind: u8, flags: u8, len: usize) {
     out.extend_from_slice(&header(kind, flags, len));
 }
 
-/// Adds zero bytes up to the next multiple of 4 from `start`.
+/// Pads with zero bytes, so that the length since `start` is a multiple of 4.
 pub(crate) fn pad(out: &mut Vec<u8>, start: usize) {
     out.resize(start + padded(out.len() - start), 0);
 }
 
 macro_rules! chunks {
     ($($(#[$doc:meta])* $name:ident($inner:ty) = $kind:path,)* ; $($(#[$unit_doc:meta])* $unit:ident = $unit_kind:path,)*) => {
-        /// A chunk of any kind.
+        /// A chunk of any type.
         #[derive(Clone, Debug, PartialEq, Eq)]
         #[non_exhaustive]
         pub enum Chunk {
             $($(#[$doc])* $name($inner),)*
             $($(#[$unit_doc])* $unit,)*
-            /// A chunk of a type that is not known here.
+            /// A chunk of a type that this crate does not know.
             Unknown(UnknownChunk),
         }
 
         impl Chunk {
-            /// Reads the content of a chunk.
+            /// Decodes a chunk.
             ///
             /// # Errors
-            /// The type is known and the content does not fit it.
+            /// The type is known, but the content does not have the form of this type.
             pub fn decode(raw: RawChunk<'_>) -> Result<Self, ChunkError> {
                 let kind = raw.kind;
                 match kind {
@@ -333,62 +333,62 @@ macro_rules! chunks {
 chunks! {
     /// User data.
     Data(Data) = kind::DATA,
-    /// Asks for an association.
+    /// Requests an association.
     Init(Init) = kind::INIT,
-    /// Answers an INIT, with a state cookie.
+    /// Answers an INIT with a state cookie.
     InitAck(InitAck) = kind::INIT_ACK,
-    /// Acknowledges DATA.
+    /// Acknowledges DATA chunks.
     Sack(Sack) = kind::SACK,
-    /// Asks whether a path works.
+    /// Tests a path.
     Heartbeat(Heartbeat) = kind::HEARTBEAT,
     /// Answers a HEARTBEAT.
     HeartbeatAck(HeartbeatAck) = kind::HEARTBEAT_ACK,
     /// Ends the association at once.
     Abort(Abort) = kind::ABORT,
-    /// Begins an orderly end.
+    /// Begins a graceful shutdown.
     Shutdown(Shutdown) = kind::SHUTDOWN,
     /// Reports errors that do not end the association.
     Error(ErrorChunk) = kind::ERROR,
     /// Returns the state cookie.
     CookieEcho(CookieEcho) = kind::COOKIE_ECHO,
-    /// Reports packets that are marked "congestion experienced".
+    /// Reports packets that arrived marked "congestion experienced".
     Ecne(Ecne) = kind::ECNE,
     /// Answers an ECNE.
     Cwr(Cwr) = kind::CWR,
-    /// Completes an orderly end.
+    /// Completes a graceful shutdown.
     ShutdownComplete(ShutdownComplete) = kind::SHUTDOWN_COMPLETE,
-    /// Authenticates the chunks behind it.
+    /// Authenticates the chunks that follow it in the packet.
     Auth(Auth) = kind::AUTH,
-    /// Acknowledges DATA, some of it for good.
+    /// Acknowledges DATA chunks, some of them as non-renegable.
     NrSack(NrSack) = kind::NR_SACK,
-    /// User data that may interleave.
+    /// User data with message interleaving.
     IData(IData) = kind::I_DATA,
-    /// Answers an ASCONF.
+    /// Acknowledges an ASCONF.
     AsconfAck(AsconfAck) = kind::ASCONF_ACK,
-    /// Changes streams.
+    /// Resets or adds streams.
     ReConfig(ReConfig) = kind::RE_CONFIG,
-    /// Fills a packet.
+    /// Fills a packet with padding.
     Pad(Pad) = kind::PAD,
-    /// Tells the receiver not to wait for some TSNs.
+    /// Moves the receiver's cumulative TSN past abandoned chunks.
     ForwardTsn(ForwardTsn) = kind::FORWARD_TSN,
-    /// This project's own: one message that will not be sent again.
+    /// Experimental: tells of one message that the sender will not retransmit.
     SelectiveForwardTsn(SelectiveForwardTsn) = own_kind::SELECTIVE_FORWARD_TSN,
-    /// This project's own: user data and its transmission's number.
+    /// Experimental: user data with the number of its transmission.
     EData(EData) = own_kind::E_DATA,
-    /// This project's own: user data that may interleave, and its transmission's number.
+    /// Experimental: user data with message interleaving and the number of its transmission.
     EIData(EIData) = own_kind::E_I_DATA,
-    /// This project's own: acknowledges transmissions of every path.
+    /// Experimental: acknowledges transmissions on every path.
     CoopSack(CoopSack) = own_kind::COOP_SACK,
-    /// This project's own: transmissions not worth waiting for.
+    /// Experimental: tells the receiver which transmissions not to wait for.
     ForwardPsn(ForwardPsn) = own_kind::FORWARD_PSN,
-    /// Changes addresses.
+    /// Adds, deletes or prefers addresses.
     Asconf(Asconf) = kind::ASCONF,
-    /// FORWARD-TSN under interleaving.
+    /// FORWARD-TSN with message interleaving.
     IForwardTsn(IForwardTsn) = kind::I_FORWARD_TSN,
     ;
-    /// Answers a SHUTDOWN.
+    /// Acknowledges a SHUTDOWN.
     ShutdownAck = kind::SHUTDOWN_ACK,
-    /// Answers a COOKIE ECHO.
+    /// Acknowledges a COOKIE ECHO.
     CookieAck = kind::COOKIE_ACK,
 }
 
@@ -403,8 +403,8 @@ pub(crate) mod tests {
         Chunk::decode(RawChunk::new(&packet, 0, packet.len()))
     }
 
-    /// Reads the chunk in `bytes`, checks that it is `expected`, writes back to the same bytes, and that no shorter
-    /// value of it makes the reader panic.
+    /// Decodes the chunk in `bytes`, checks that it is `expected` and that it encodes to the same bytes, and checks that the decoder does
+    /// not panic for any shorter chunk value.
     pub(crate) fn check(bytes: &[u8], expected: &Chunk) {
         assert_eq!(decode(bytes).as_ref(), Ok(expected));
         let mut written = Vec::new();
@@ -419,7 +419,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// The chunk in `bytes`, whatever its length field says, cannot be read.
+    /// Checks that the chunk in `bytes` cannot be decoded, whatever its length field says.
     pub(crate) fn check_refused(bytes: &[u8], error: ChunkError) {
         assert_eq!(decode(bytes), Err(error));
     }

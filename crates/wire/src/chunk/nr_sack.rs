@@ -1,4 +1,4 @@
-//! NR-SACK (draft-tuexen-tsvwg-sctp-multipath §4): a SACK that tells what the receiver can no longer take back.
+//! NR-SACK (draft-tuexen-tsvwg-sctp-multipath §4): a SACK that also lists non-renegable TSNs, which the receiver can no longer drop.
 //!
 //! ```text
 //! |   Type = 16   |  Chunk Flags  |         Chunk Length          |
@@ -15,28 +15,28 @@ use super::sack::{GapAckBlock, GapAckBlocks, TsnList, ack_flags, put_block};
 use super::{CHUNK_HEADER_LEN, ChunkError, EncodeChunk, RawChunk, header, kind};
 use crate::types::Tsn;
 
-/// An acknowledgement that came in.
+/// A received NR-SACK.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NrSack {
-    /// Everything up to here has arrived.
+    /// All TSNs up to this one have arrived.
     pub cumulative_tsn_ack: Tsn,
-    /// The sender's receive window in bytes.
+    /// Advertised receiver window of the sender of this chunk, in bytes.
     pub a_rwnd: u32,
-    /// What has arrived above, and may still be dropped.
+    /// TSNs above the cumulative TSN ack that have arrived and that the receiver may still drop.
     pub renegable: GapAckBlocks,
-    /// What has arrived above, for good.
+    /// TSNs above the cumulative TSN ack that have arrived and that the receiver will not drop.
     pub nonrenegable: GapAckBlocks,
-    /// What has arrived more than once.
+    /// TSNs that arrived more than once.
     pub duplicate_tsns: TsnList,
 }
 
 const HEADER_LEN: usize = CHUNK_HEADER_LEN + 16;
 
 impl NrSack {
-    /// Reads the content of a chunk of this type.
+    /// Decodes a chunk of this type.
     ///
     /// # Errors
-    /// The chunk is too short, or its counts do not fit its length.
+    /// The chunk is too short, or its counts do not match its length.
     pub fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
         let length = ChunkError::Length { kind: kind::NR_SACK };
         let whole = raw.as_slice();
@@ -89,25 +89,25 @@ impl EncodeChunk for NrSack {
     }
 }
 
-/// An NR-SACK to be written from lists that stay where they are.
+/// Encodes an NR-SACK from borrowed lists.
 #[derive(Clone, Copy, Debug)]
 pub struct NrSackWriter<'a> {
-    /// Everything up to here has arrived.
+    /// All TSNs up to this one have arrived.
     pub cumulative_tsn_ack: Tsn,
-    /// The receive window in bytes.
+    /// Advertised receiver window in bytes.
     pub a_rwnd: u32,
-    /// What has arrived above, and may still be dropped.
+    /// TSNs above the cumulative TSN ack that have arrived and that the receiver may still drop.
     pub renegable: &'a [GapAckBlock],
-    /// What has arrived above, for good.
+    /// TSNs above the cumulative TSN ack that have arrived and that the receiver will not drop.
     pub nonrenegable: &'a [GapAckBlock],
-    /// What has arrived more than once.
+    /// TSNs that arrived more than once.
     pub duplicate_tsns: &'a [Tsn],
-    /// What it says of the packets it answers, 0 to 3: see [`super::packets_answered`].
+    /// Number of packets that this chunk acknowledges, from 0 to 3; 0 states nothing. See [`super::packets_answered`].
     pub packets: u8,
 }
 
 impl NrSackWriter<'_> {
-    /// Bytes of the chunk without blocks and duplicates.
+    /// Length in bytes without blocks and duplicates.
     pub const HEADER_LEN: usize = HEADER_LEN;
 }
 

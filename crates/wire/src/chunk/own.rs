@@ -1,4 +1,5 @@
-//! Chunks of this project's own, under type numbers that IANA has not assigned: sent only to peers that offered them too.
+//! The experimental chunk types of this project. IANA has not assigned their numbers; an endpoint sends them only to a peer that offered
+//! them too.
 //!
 //! ```text
 //! |  Type = 160   |   Flags = 0   |          Length = 12          |
@@ -11,8 +12,8 @@
 //! |                      Message Identifier                       |
 //! ```
 //!
-//! The second form is the one of associations that interleave messages (RFC 8260), where the Message Identifier takes the
-//! place of the Stream Sequence Number; the length tells them apart.
+//! The second form is used in associations with message interleaving (RFC 8260). It has the Message Identifier in place of the Stream
+//! Sequence Number. The length tells the two forms apart.
 
 mod coop_sack;
 mod e_data;
@@ -30,8 +31,8 @@ use super::{CHUNK_HEADER_LEN, ChunkError, EncodeChunk, RawChunk, kind as standar
 use crate::reader::Reader;
 use crate::types::{Mid, Ssn, StreamId, Tsn};
 
-/// The numbers. Their two highest bits say what is done by who does not know them (RFC 9260 §3.2): what carries data ends the
-/// packet, the others are passed over.
+/// The default numbers. Their two highest bits tell a receiver that does not know the type what to do (RFC 9260 §3.2): for types that carry
+/// data, it discards the rest of the packet; it skips the others.
 pub mod kind {
     /// E-DATA: DATA with a path sequence number (Kim, Seo and Song, *ECA-SCTP*).
     pub const E_DATA: u8 = 96;
@@ -39,25 +40,25 @@ pub mod kind {
     pub const COOP_SACK: u8 = 97;
     /// E-I-DATA: I-DATA with a path sequence number (*ECA-SCTP* and RFC 8260).
     pub const E_I_DATA: u8 = 98;
-    /// FORWARD-PSN: transmissions not worth waiting for (*ECA-SCTP*).
+    /// FORWARD-PSN: transmissions that the receiver need not wait for (*ECA-SCTP*).
     pub const FORWARD_PSN: u8 = 224;
     /// Selective forward TSN (Basto and Freitas, *SCTP extensions for time sensitive traffic*).
     pub const SELECTIVE_FORWARD_TSN: u8 = 160;
 }
 
-/// The numbers that these chunks have on the wire, for networks where one of [`kind`] means something else. Both ends of an
-/// association must have the same.
+/// The numbers of the experimental chunk types on the wire; by default those of [`kind`]. Set others in a network where a number of
+/// [`kind`] has another meaning. Both endpoints of an association must use the same numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnChunkTypes {
-    /// Of [`SelectiveForwardTsn`].
+    /// Number of [`SelectiveForwardTsn`].
     pub selective_forward_tsn: u8,
-    /// Of [`EData`].
+    /// Number of [`EData`].
     pub e_data: u8,
-    /// Of [`EIData`].
+    /// Number of [`EIData`].
     pub e_i_data: u8,
-    /// Of [`CoopSack`].
+    /// Number of [`CoopSack`].
     pub coop_sack: u8,
-    /// Of [`ForwardPsn`].
+    /// Number of [`ForwardPsn`].
     pub forward_psn: u8,
 }
 
@@ -74,7 +75,7 @@ impl Default for OwnChunkTypes {
 }
 
 impl OwnChunkTypes {
-    /// What standards have from 15 on (below that every number is theirs), and what is reserved for extending the numbers.
+    /// Numbers from 15 on that standards use, and those reserved for extending the number space. All numbers below 15 are assigned.
     const TAKEN: [u8; 13] = [
         standard::AUTH,
         standard::NR_SACK,
@@ -91,7 +92,7 @@ impl OwnChunkTypes {
         u8::MAX,
     ];
 
-    /// Each chunk: its number here and the one on the wire.
+    /// For each experimental chunk type: its default number and its number on the wire.
     fn pairs(self) -> [(u8, u8); 5] {
         [
             (kind::SELECTIVE_FORWARD_TSN, self.selective_forward_tsn),
@@ -102,7 +103,7 @@ impl OwnChunkTypes {
         ]
     }
 
-    /// Whether no standard has one of the numbers, and no two are the same.
+    /// Whether no standard uses one of the numbers and all five differ.
     #[must_use]
     pub fn is_valid(self) -> bool {
         let pairs = self.pairs();
@@ -111,15 +112,15 @@ impl OwnChunkTypes {
         pairs.iter().all(|(_, number)| free(*number) && once(*number))
     }
 
-    /// The number on the wire of a chunk that has the number `own` here.
+    /// The number on the wire of the experimental chunk type whose default number is `own`.
     #[must_use]
     pub fn on_wire(self, own: u8) -> u8 {
         let pair = self.pairs().into_iter().find(|(here, _)| *here == own);
         pair.map_or(own, |(_, wire)| wire)
     }
 
-    /// The number here of a chunk that came with the number `wire`: one that no chunk has, if it is that of a chunk which has
-    /// another one on the wire.
+    /// The default number of a chunk that has the number `wire` on the wire. If `wire` is the default number of a chunk type that has
+    /// another number on the wire, the result is a number that no chunk type has.
     #[must_use]
     pub fn here(self, wire: u8) -> u8 {
         let pairs = self.pairs();
@@ -131,32 +132,32 @@ impl OwnChunkTypes {
     }
 }
 
-/// Reserved for extensions of the numbers themselves (RFC 9260 §3.2): never a chunk's.
+/// Reserved for extending the number space (RFC 9260 §3.2): no chunk has this number.
 const RESERVED: u8 = 191;
 
 /// The number of an ordered message in its stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageNumber {
-    /// Where messages do not interleave.
+    /// Without message interleaving: the Stream Sequence Number.
     Ssn(Ssn),
-    /// Where they do (RFC 8260).
+    /// With message interleaving: the Message Identifier (RFC 8260).
     Mid(Mid),
 }
 
-/// Tells the receiver that an ordered message will not be sent again: if it has not come, its stream need not wait for it.
-/// It says nothing about acknowledging: the TSN stays missing until a FORWARD-TSN or I-FORWARD-TSN passes it.
+/// Tells the receiver that the sender will not retransmit an ordered message: if the message has not arrived, its stream need not wait for
+/// it. The chunk does not change acknowledgements: the TSN stays missing until a FORWARD-TSN or I-FORWARD-TSN passes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SelectiveForwardTsn {
-    /// The message's last TSN.
+    /// The TSN of the message's last fragment.
     pub tsn: Tsn,
-    /// Its stream.
+    /// The message's stream.
     pub stream: StreamId,
-    /// Its number there.
+    /// The message's number in the stream.
     pub number: MessageNumber,
 }
 
 impl MessageNumber {
-    /// Bytes of a [`SelectiveForwardTsn`] with such a number.
+    /// Length in bytes of a [`SelectiveForwardTsn`] with a number of this kind.
     #[must_use]
     pub const fn notice_len(self) -> usize {
         match self {
@@ -237,7 +238,7 @@ mod tests {
         assert!(moved.is_valid() && OwnChunkTypes::default().is_valid());
         assert_eq!(moved.on_wire(kind::SELECTIVE_FORWARD_TSN), 170);
         assert_eq!(moved.here(170), kind::SELECTIVE_FORWARD_TSN);
-        // The number it had means nothing any more; those of the standards stay.
+        // The default number no longer has a meaning; the numbers of the standards stay.
         assert_eq!(moved.here(kind::SELECTIVE_FORWARD_TSN), RESERVED);
         assert_eq!(moved.here(standard::FORWARD_TSN), standard::FORWARD_TSN);
         for taken in [standard::DATA, 127, standard::FORWARD_TSN, RESERVED, kind::E_DATA] {

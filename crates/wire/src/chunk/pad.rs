@@ -1,4 +1,4 @@
-//! PAD (RFC 4820 §3): fills a packet, as path MTU probes need.
+//! PAD (RFC 4820 §3): fills a packet, for example a path MTU probe.
 //!
 //! ```text
 //! | Type = 132    |   Flags=0     |             Length            |
@@ -9,10 +9,10 @@ use alloc::vec::Vec;
 
 use super::{CHUNK_HEADER_LEN, ChunkError, EncodeChunk, RawChunk, kind, put_header};
 
-/// Bytes without meaning: written as zeros, whatever was read.
+/// Padding without meaning: encoded as zeros; the decoder ignores its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pad {
-    /// How many, without the chunk header.
+    /// Number of bytes, without the chunk header.
     pub len: u16,
 }
 

@@ -1,4 +1,4 @@
-//! RE-CONFIG (RFC 6525 §3.1): changes streams by one or two parameters.
+//! RE-CONFIG (RFC 6525 §3.1): one or two parameters that request or answer a change of streams.
 //!
 //! ```text
 //! | Type = 130    |  Chunk Flags  |      Chunk Length             |
@@ -10,10 +10,10 @@ use alloc::vec::Vec;
 use super::{CHUNK_HEADER_LEN, ChunkError, EncodeChunk, RawChunk, kind, put_header};
 use crate::parameter::Parameters;
 
-/// Asks for a change of streams, or answers.
+/// Requests a change of streams, or answers a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReConfig {
-    /// The requests or answers.
+    /// The requests or responses.
     pub parameters: Parameters,
 }
 

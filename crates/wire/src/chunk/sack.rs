@@ -1,4 +1,4 @@
-//! SACK (RFC 9260 §3.3.4), and the lists that NR-SACK has too.
+//! SACK (RFC 9260 §3.3.4), and the lists that it shares with NR-SACK.
 //!
 //! ```text
 //! |   Type = 3    |  Chunk Flags  |      Chunk Length             |
@@ -16,16 +16,16 @@ use bytes::Bytes;
 use super::{CHUNK_HEADER_LEN, ChunkError, EncodeChunk, RawChunk, header, kind};
 use crate::types::Tsn;
 
-/// A run of TSNs that arrived, as offsets from the cumulative TSN ack, both ends included.
+/// A range of TSNs that arrived, as offsets from the cumulative TSN ack; both ends are included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GapAckBlock {
-    /// Offset of the first.
+    /// Offset of the first TSN.
     pub start: u16,
-    /// Offset of the last.
+    /// Offset of the last TSN.
     pub end: u16,
 }
 
-/// Gap ack blocks as they stand in a chunk: in any order, possibly senseless.
+/// A list of gap ack blocks, as encoded in a chunk: in any order, and not checked for sense.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct GapAckBlocks(Bytes);
 
@@ -36,7 +36,7 @@ impl GapAckBlocks {
         Self(bytes)
     }
 
-    /// A list of these blocks.
+    /// Encodes a list of these blocks.
     pub fn from_blocks(blocks: impl IntoIterator<Item = GapAckBlock>) -> Self {
         let mut bytes = Vec::new();
         blocks.into_iter().for_each(|block| put_block(&mut bytes, block));
@@ -51,13 +51,13 @@ impl GapAckBlocks {
         })
     }
 
-    /// How many there are.
+    /// Number of blocks.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len() / Self::ENTRY_LEN
     }
 
-    /// Whether there are none.
+    /// Whether the list is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -68,7 +68,7 @@ impl GapAckBlocks {
     }
 }
 
-/// TSNs as they stand in a chunk.
+/// A list of TSNs, as encoded in a chunk.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct TsnList(Bytes);
 
@@ -79,7 +79,7 @@ impl TsnList {
         Self(bytes)
     }
 
-    /// A list of these TSNs.
+    /// Encodes a list of these TSNs.
     pub fn from_tsns(tsns: impl IntoIterator<Item = Tsn>) -> Self {
         let mut bytes = Vec::new();
         tsns.into_iter()
@@ -94,13 +94,13 @@ impl TsnList {
             .map(|e| Tsn(u32::from_be_bytes([e[0], e[1], e[2], e[3]])))
     }
 
-    /// How many there are.
+    /// Number of TSNs.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len() / Self::ENTRY_LEN
     }
 
-    /// Whether there are none.
+    /// Whether the list is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -116,16 +116,16 @@ pub(super) fn put_block(out: &mut Vec<u8>, block: GapAckBlock) {
     out.extend_from_slice(&block.end.to_be_bytes());
 }
 
-/// An acknowledgement that came in.
+/// A received SACK.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sack {
-    /// Everything up to here has arrived.
+    /// All TSNs up to this one have arrived.
     pub cumulative_tsn_ack: Tsn,
-    /// The sender's receive window in bytes.
+    /// Advertised receiver window of the sender of this chunk, in bytes.
     pub a_rwnd: u32,
-    /// What has arrived above.
+    /// TSNs above the cumulative TSN ack that have arrived.
     pub gap_ack_blocks: GapAckBlocks,
-    /// What has arrived more than once.
+    /// TSNs that arrived more than once.
     pub duplicate_tsns: TsnList,
 }
 
@@ -133,10 +133,10 @@ impl Sack {
     /// Bytes before the lists.
     pub const HEADER_LEN: usize = CHUNK_HEADER_LEN + 12;
 
-    /// Reads the content of a chunk of this type.
+    /// Decodes a chunk of this type.
     ///
     /// # Errors
-    /// The chunk is too short, or its counts do not fit its length.
+    /// The chunk is too short, or its counts do not match its length.
     pub fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
         let whole = raw.as_slice();
         let Some(fields) = whole.first_chunk::<{ Self::HEADER_LEN }>() else {
@@ -159,15 +159,15 @@ impl Sack {
     }
 }
 
-/// How many packets a SACK or an NR-SACK with these flags says that it answers, in the two high bits; at least 1
-/// (draft-tuexen-tsvwg-sctp-multipath §3.3 leaves the place open; usrsctp has it here). No standard has these bits: only who
-/// sends on several paths at once may read them.
+/// The number of packets that a SACK or an NR-SACK with these flags acknowledges, from the two high bits; at least 1.
+/// draft-tuexen-tsvwg-sctp-multipath §3.3 does not fix the bits; usrsctp uses these two. No standard defines them, so only a sender that
+/// uses several paths at once may read them.
 #[must_use]
 pub fn packets_answered(flags: u8) -> u8 {
     (flags >> 6).max(1)
 }
 
-/// The flags of an acknowledgement that answers so many packets; 0 says nothing of them, 3 is the most.
+/// The flags of an acknowledgement for this number of packets; 0 states nothing, and the largest number is 3.
 pub(super) fn ack_flags(packets: u8) -> u8 {
     packets.min(3) << 6
 }
@@ -192,18 +192,18 @@ impl EncodeChunk for Sack {
     }
 }
 
-/// A SACK to be written from lists that stay where they are.
+/// Encodes a SACK from borrowed lists.
 #[derive(Clone, Copy, Debug)]
 pub struct SackWriter<'a> {
-    /// Everything up to here has arrived.
+    /// All TSNs up to this one have arrived.
     pub cumulative_tsn_ack: Tsn,
-    /// The receive window in bytes.
+    /// Advertised receiver window in bytes.
     pub a_rwnd: u32,
-    /// What has arrived above.
+    /// TSNs above the cumulative TSN ack that have arrived.
     pub gap_ack_blocks: &'a [GapAckBlock],
-    /// What has arrived more than once.
+    /// TSNs that arrived more than once.
     pub duplicate_tsns: &'a [Tsn],
-    /// What it says of the packets it answers, 0 to 3: see [`packets_answered`].
+    /// Number of packets that this chunk acknowledges, from 0 to 3; 0 states nothing. See [`packets_answered`].
     pub packets: u8,
 }
 

@@ -13,10 +13,10 @@ use super::{CHUNK_HEADER_LEN, ChunkError, EncodeChunk, RawChunk, kind, put_heade
 use crate::reader::Reader;
 use crate::types::Tsn;
 
-/// Begins an orderly end.
+/// Begins a graceful shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shutdown {
-    /// Everything up to here has arrived.
+    /// All TSNs up to this one have arrived.
     pub cumulative_tsn_ack: Tsn,
 }
 
@@ -42,10 +42,10 @@ impl EncodeChunk for Shutdown {
     }
 }
 
-/// Completes an orderly end.
+/// Completes a graceful shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShutdownComplete {
-    /// T: the verification tag of the packet is the receiver's own, sent back by one who knows no other (§8.5.1 C).
+    /// T: the verification tag is the receiver's own, reflected by a sender that has no association (RFC 9260 §8.5.1 C).
     pub reflected_tag: bool,
 }
 

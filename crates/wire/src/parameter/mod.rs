@@ -1,4 +1,4 @@
-//! Parameters: the variable part of INIT, INIT ACK, ASCONF and RE-CONFIG (RFC 9260 §3.2.1).
+//! Parameters: the variable-length part of INIT, INIT ACK, ASCONF and RE-CONFIG (RFC 9260 §3.2.1).
 //!
 //! ```text
 //! |        Parameter Type         |       Parameter Length        |
@@ -16,27 +16,27 @@ pub use value::{AddressAction, Parameter};
 
 use crate::chunk::{UnknownAction, pad, padded};
 
-/// Bytes of type and length.
+/// Bytes of the parameter header: type and length.
 pub const HEADER_LEN: usize = 4;
 
-/// What is done with a parameter of an unknown type: the two highest bits tell (§3.2.1).
+/// How to treat a parameter of this unknown type, from the two highest bits of the type (§3.2.1).
 #[must_use]
 pub const fn unknown_parameter_action(kind: u16) -> UnknownAction {
     UnknownAction::from_bits((kind >> 14) as u8)
 }
 
-/// Why a parameter cannot be read.
+/// Why a parameter cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParameterError {
-    /// It claims fewer bytes than its header has, or more than are there.
+    /// The length field is smaller than the parameter's header or larger than the rest of the chunk.
     #[error("a parameter claims {claimed} bytes where {left} are left")]
     Length {
-        /// Bytes that the length field claims.
+        /// Length in bytes that the length field states.
         claimed: usize,
         /// Bytes left in the chunk.
         left: usize,
     },
-    /// Its type is known and its content does not fit it.
+    /// The type is known, but the content does not have the form of this type.
     #[error("a parameter of type {kind:#06x} has a length that its content does not fit")]
     Content {
         /// The parameter type.
@@ -44,30 +44,30 @@ pub enum ParameterError {
     },
 }
 
-/// A list of parameters as it stands in a chunk.
+/// A list of parameters, as encoded in a chunk.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Parameters(Bytes);
 
 impl Parameters {
-    /// None.
+    /// An empty list.
     #[must_use]
     pub const fn empty() -> Self {
         Self(Bytes::new())
     }
 
-    /// The list that these bytes are.
+    /// Takes these bytes as an encoded list, without checking them.
     #[must_use]
     pub const fn from_bytes(bytes: Bytes) -> Self {
         Self(bytes)
     }
 
-    /// As it stands in the chunk.
+    /// The encoded list.
     #[must_use]
     pub const fn as_bytes(&self) -> &Bytes {
         &self.0
     }
 
-    /// The parameters in order; ends after the first error.
+    /// The parameters in order. The iterator ends after the first error.
     pub fn iter(&self) -> impl Iterator<Item = Result<RawParameter, ParameterError>> + use<> {
         RawParameters { rest: self.0.clone() }
     }
@@ -103,7 +103,7 @@ impl Iterator for RawParameters {
     }
 }
 
-/// A parameter whose length is right and whose content was not looked at.
+/// A parameter whose length has been checked and whose content has not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawParameter {
     /// The parameter type.
@@ -118,14 +118,14 @@ impl RawParameter {
         self.whole.slice(HEADER_LEN..)
     }
 
-    /// The parameter with its header, without padding.
+    /// The parameter with its header and without padding.
     #[must_use]
     pub fn whole(&self) -> Bytes {
         self.whole.clone()
     }
 }
 
-/// Writes a list of parameters.
+/// Encodes a list of parameters.
 #[derive(Clone, Debug, Default)]
 pub struct ParametersBuilder(Vec<u8>);
 
@@ -136,7 +136,7 @@ impl ParametersBuilder {
         Self(Vec::new())
     }
 
-    /// Adds one at the end. The last one of a chunk stays without padding (§3.2).
+    /// Appends a parameter. The last parameter of a chunk gets no padding (§3.2).
     #[must_use]
     pub fn push(mut self, parameter: &Parameter) -> Self {
         pad(&mut self.0, 0);
@@ -144,7 +144,7 @@ impl ParametersBuilder {
         self
     }
 
-    /// The list.
+    /// The encoded list.
     #[must_use]
     pub fn finish(self) -> Parameters {
         Parameters(self.0.into())

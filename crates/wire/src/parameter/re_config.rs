@@ -1,4 +1,4 @@
-//! The streams named in re-configuration parameters (RFC 6525 §4).
+//! The lists of streams in re-configuration parameters (RFC 6525 §4).
 
 use alloc::vec::Vec;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::types::StreamId;
 
-/// Stream identifiers as they stand in a parameter; none means all.
+/// A list of stream identifiers, as encoded in a parameter; an empty list stands for all streams.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct StreamList(Bytes);
 
@@ -15,7 +15,7 @@ impl StreamList {
         bytes.len().is_multiple_of(2).then_some(Self(bytes))
     }
 
-    /// A list of these streams.
+    /// Encodes a list of these streams.
     pub fn from_streams(streams: impl IntoIterator<Item = StreamId>) -> Self {
         let bytes: Vec<u8> = streams
             .into_iter()

@@ -1,4 +1,4 @@
-//! What parameters say: RFC 9260 §3.3.2.1 and §3.3.3.1, and those of the extensions.
+//! The content of parameters (RFC 9260 §3.3.2.1, §3.3.3.1, and the extensions).
 
 use alloc::vec::Vec;
 use core::net::{Ipv4Addr, Ipv6Addr};
@@ -13,7 +13,7 @@ use crate::types::Tsn;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Parameter {
-    /// 1: what a heartbeat brings back (RFC 9260 §3.3.5).
+    /// 1: information that the peer returns in a HEARTBEAT ACK (RFC 9260 §3.3.5).
     HeartbeatInfo(Bytes),
     /// 5: an address of the sender (§3.3.2.1.1).
     Ipv4(Ipv4Addr),
@@ -21,117 +21,117 @@ pub enum Parameter {
     Ipv6(Ipv6Addr),
     /// 7: the state cookie (§3.3.3.1.1).
     StateCookie(Bytes),
-    /// 8: a parameter that was not recognised, whole (§3.3.3.1.2).
+    /// 8: a parameter that the peer did not recognize, with its header (§3.3.3.1.2).
     UnrecognizedParameter(Bytes),
-    /// 9: asks for a cookie that lives longer (§3.3.2.1.3).
+    /// 9: asks for a longer cookie lifetime (§3.3.2.1.3).
     CookiePreservative {
-        /// By this many milliseconds.
+        /// Increase of the lifetime in milliseconds.
         increment_ms: u32,
     },
-    /// 11: no longer allowed (§3.3.2.1.4).
+    /// 11: a host name; deprecated (§3.3.2.1.4).
     HostName(Bytes),
-    /// 12: parameter types of the addresses that the sender can use (§3.3.2.1.5).
+    /// 12: parameter types of the addresses that the sender supports (§3.3.2.1.5).
     SupportedAddressTypes(Vec<u16>),
-    /// 13: asks to reset outgoing streams (RFC 6525 §4.1).
+    /// 13: requests a reset of the sender's outgoing streams (RFC 6525 §4.1).
     OutgoingReset {
-        /// Numbers the request.
+        /// Sequence number of the request.
         request: u32,
-        /// The request it answers.
+        /// Sequence number of the request that this one answers.
         response: u32,
-        /// The last TSN before the reset.
+        /// The last TSN assigned before the reset.
         last_tsn: Tsn,
-        /// The streams; none means all.
+        /// The streams; an empty list stands for all.
         streams: StreamList,
     },
-    /// 14: asks the peer to reset its outgoing streams (RFC 6525 §4.2).
+    /// 14: requests that the peer resets its outgoing streams (RFC 6525 §4.2).
     IncomingReset {
-        /// Numbers the request.
+        /// Sequence number of the request.
         request: u32,
-        /// The streams; none means all.
+        /// The streams; an empty list stands for all.
         streams: StreamList,
     },
-    /// 15: asks to begin all TSNs and SSNs anew (RFC 6525 §4.3).
+    /// 15: requests that all TSNs and SSNs begin again (RFC 6525 §4.3).
     TsnReset {
-        /// Numbers the request.
+        /// Sequence number of the request.
         request: u32,
     },
-    /// 16: answers a request (RFC 6525 §4.4).
+    /// 16: response to a request (RFC 6525 §4.4).
     ReConfigResponse {
-        /// The request.
+        /// Sequence number of the request.
         sequence: u32,
-        /// 0 nothing to do, 1 done, 2 denied, 3 wrong SSN, 4 already in progress, 5 bad number, 6 in progress.
+        /// 0 nothing to do, 1 performed, 2 denied, 3 wrong SSN, 4 another request in progress, 5 bad sequence number, 6 in progress.
         result: u32,
-        /// The next TSNs of the one who answers and of the one who asked, after a TSN reset.
+        /// After a TSN reset: the next TSN of the responder, then that of the requester.
         next_tsns: Option<(Tsn, Tsn)>,
     },
-    /// 17: asks to add outgoing streams (RFC 6525 §4.5).
+    /// 17: requests more outgoing streams for the sender (RFC 6525 §4.5).
     AddOutgoing {
-        /// Numbers the request.
+        /// Sequence number of the request.
         request: u32,
-        /// How many.
+        /// Number of streams to add.
         count: u16,
     },
-    /// 18: asks the peer to add outgoing streams (RFC 6525 §4.6).
+    /// 18: requests that the peer adds outgoing streams (RFC 6525 §4.6).
     AddIncoming {
-        /// Numbers the request.
+        /// Sequence number of the request.
         request: u32,
-        /// How many.
+        /// Number of streams to add.
         count: u16,
     },
     /// 0x8000: the sender supports ECN (draft-stewart-tsvwg-sctpecn).
     EcnCapable,
-    /// 0x8001: a checksum of zero is accepted if this method finds errors (RFC 9653 §4).
+    /// 0x8001: the sender accepts a zero checksum if this alternate error detection method is in use (RFC 9653 §4).
     ZeroChecksumAcceptable {
-        /// 1 is DTLS.
+        /// Error detection method identifier; 1 is DTLS.
         method: u32,
     },
-    /// 0x8002: a random number for keys (RFC 4895 §3.1).
+    /// 0x8002: a random number, from which keys are derived (RFC 4895 §3.1).
     Random(Bytes),
-    /// 0x8003: chunk types that must be authenticated (RFC 4895 §3.2).
+    /// 0x8003: chunk types that the sender requires to be authenticated (RFC 4895 §3.2).
     ChunkList(Bytes),
-    /// 0x8004: algorithms for authentication (RFC 4895 §3.3).
+    /// 0x8004: HMAC identifiers that the sender supports, in order of preference (RFC 4895 §3.3).
     RequestedHmacs(Vec<u16>),
-    /// 0x8005: fills a chunk up; says nothing (RFC 4820 §4).
+    /// 0x8005: padding without meaning (RFC 4820 §4).
     Padding(Bytes),
     /// 0x8008: chunk types that the sender supports (RFC 5061 §4.2.7).
     SupportedExtensions(Bytes),
     /// 0xC000: the sender supports FORWARD-TSN (RFC 3758 §3.1).
     ForwardTsnSupported,
-    /// 0xC001, 0xC002, 0xC004: asks to add, delete or prefer an address (RFC 5061 §4.2).
+    /// 0xC001, 0xC002, 0xC004: requests to add, delete or prefer an address (RFC 5061 §4.2).
     Address {
-        /// What is to be done with it.
+        /// The requested change.
         action: AddressAction,
-        /// Names the request in the answer.
+        /// Correlation ID, which the response returns.
         correlation: u32,
-        /// An address parameter, whole.
+        /// An address parameter with its header.
         address: Bytes,
     },
-    /// 0xC003: a request failed (RFC 5061 §4.2.3).
+    /// 0xC003: the peer rejected a request (RFC 5061 §4.2.3).
     AsconfError {
-        /// The request.
+        /// Correlation ID of the request.
         correlation: u32,
-        /// Error causes.
+        /// Encoded error causes.
         causes: Bytes,
     },
-    /// 0xC005: a request succeeded (RFC 5061 §4.2.5).
+    /// 0xC005: the peer performed a request (RFC 5061 §4.2.5).
     AsconfSuccess {
-        /// The request.
+        /// Correlation ID of the request.
         correlation: u32,
     },
-    /// 0xC006: for the layer above (RFC 5061 §4.2.6).
+    /// 0xC006: adaptation code point, for the layer above (RFC 5061 §4.2.6).
     AdaptationLayer(u32),
-    /// A parameter of a type that is not known here.
+    /// A parameter of a type that this crate does not know.
     Unknown(RawParameter),
 }
 
-/// What is to be done with an address (RFC 5061 §4.2).
+/// A requested change of addresses (RFC 5061 §4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressAction {
-    /// 0xC001.
+    /// 0xC001: add the address.
     Add,
-    /// 0xC002.
+    /// 0xC002: delete the address.
     Delete,
-    /// 0xC004: send data there.
+    /// 0xC004: make the address the primary destination.
     SetPrimary,
 }
 
@@ -180,10 +180,10 @@ impl Parameter {
         }
     }
 
-    /// Reads the content of a parameter.
+    /// Decodes a parameter.
     ///
     /// # Errors
-    /// The type is known and the content does not fit it.
+    /// The type is known, but the content does not have the form of this type.
     pub fn decode(raw: RawParameter) -> Result<Self, ParameterError> {
         let kind = raw.kind;
         Self::read(raw).ok_or(ParameterError::Content { kind })
@@ -281,7 +281,7 @@ impl Parameter {
         reader.is_empty().then_some(parameter)
     }
 
-    /// Appends the parameter, without padding.
+    /// Appends the encoded parameter, without padding.
     pub(crate) fn encode_unpadded(&self, out: &mut Vec<u8>) {
         if let Self::Unknown(raw) = self {
             out.extend_from_slice(&raw.whole());

@@ -1,5 +1,5 @@
-//! What holds for every datagram: reading never panics, and what was read writes back to what is read as the same. The
-//! property tests and the fuzz target `parse` share it.
+//! Properties of every datagram: decoding never panics, and a decoded value encodes to bytes that decode to the same value. The property
+//! tests and the fuzz target `parse` share this check.
 
 use anabranch_wire::VerificationTag;
 use anabranch_wire::cause::Causes;
@@ -8,7 +8,7 @@ use anabranch_wire::packet::{CommonHeader, Packet, PacketWriter};
 use anabranch_wire::parameter::{Parameter, Parameters, ParametersBuilder};
 use bytes::Bytes;
 
-/// Looks at everything that a chunk holds; what it holds writes back to what is read as the same.
+/// Decodes the whole content of a chunk, and checks that every decoded value encodes to bytes that decode to the same value.
 fn explore(chunk: &Chunk) {
     match chunk {
         Chunk::Init(init) => explore_parameters(&init.parameters),
@@ -71,7 +71,7 @@ fn explore_causes(list: &Causes) {
     }
 }
 
-/// Reads a datagram, and all that is in it, whatever its checksum; answers how many chunks could be decoded.
+/// Decodes a datagram and its whole content, whatever the checksum; returns how many chunks could be decoded.
 pub(crate) fn explore_datagram(datagram: Bytes) -> usize {
     let _ = Packet::parse(datagram.clone());
     let Ok(packet) = Packet::parse_unchecked(datagram) else {
@@ -82,7 +82,8 @@ pub(crate) fn explore_datagram(datagram: Bytes) -> usize {
         let chunk = Chunk::decode(raw).ok()?;
         assert_eq!(chunk.kind(), kind);
         explore(&chunk);
-        // Some senders count padding, and a few chunks ignore what follows their fields: never longer than it was.
+        // Some senders count padding in the length, and some chunk types ignore bytes after their fields. The encoded chunk is never longer
+        // than the original.
         assert!(chunk.encoded_len() <= len);
         assert_eq!(written_and_read(&chunk), chunk);
         Some(())
@@ -96,7 +97,7 @@ const HEADER: CommonHeader = CommonHeader {
     verification_tag: VerificationTag(3),
 };
 
-/// A chunk after it was written into a packet of its own and read again.
+/// Encodes a chunk in a packet of its own and decodes it again.
 pub(crate) fn written_and_read(chunk: &Chunk) -> Chunk {
     let mut buffer = Vec::new();
     let mut writer = PacketWriter::new(&mut buffer, HEADER, 70_000);

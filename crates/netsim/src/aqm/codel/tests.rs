@@ -1,4 +1,4 @@
-//! CoDel alone. Packets have 1,000 bytes and leave one a millisecond; times are in milliseconds.
+//! CoDel alone. Packets have 1,000 bytes, and one leaves every millisecond; times are in milliseconds.
 
 use bytes::Bytes;
 
@@ -28,18 +28,18 @@ impl LinkPacket for TestPacket {
     fn corrupt(&mut self, _: &mut Generator) {}
 }
 
-/// A queue whose packets wait as long as the test likes.
+/// A queue in which the test chooses how long packets have waited.
 struct Bench {
     config: CoDelConfig,
     codel: CoDel,
     stats: LinkStats,
     ecn: Ecn,
-    /// Packets in the queue beside those that are taken from it.
+    /// Packets in the queue in addition to those that the test takes.
     behind: usize,
     index: u64,
 }
 
-/// What came of taking a packet: how many were dropped before it, and whether it was marked.
+/// The result of taking a packet: the number of packets dropped before it, and whether it was marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Taken {
     dropped: u64,
@@ -63,7 +63,7 @@ impl Bench {
         }
     }
 
-    /// A packet is taken at `now` from a queue in which all have waited for `sojourn`.
+    /// Takes a packet at `now` from a queue in which every packet has waited for `sojourn`.
     fn take(&mut self, now: f64, sojourn: f64) -> Taken {
         let at = |ms: f64| Timestamp((ms * 1e6) as u64);
         let mut fifo = Fifo::default();
@@ -94,7 +94,7 @@ impl Bench {
         taken
     }
 
-    /// A packet a millisecond; the times at which packets were dropped or marked, with how many.
+    /// Takes one packet each millisecond; returns the times at which packets were dropped or marked, with their number.
     fn times(&mut self, from: u32, to: u32, sojourn: f64) -> Vec<(u32, u64)> {
         let take = |ms| {
             let taken = self.take(f64::from(ms), sojourn);
@@ -104,8 +104,8 @@ impl Bench {
     }
 }
 
-/// The first time is an interval after the delay was first above the target, and each further one interval / sqrt(count) after the one
-/// before: 100, 100 / sqrt 2, 100 / sqrt 3 ...
+/// Expected drop times. The first drop is one interval after the delay was first above the target. Each further drop follows the previous
+/// one after interval / sqrt(count): 100, 100 / sqrt 2, 100 / sqrt 3 ...
 fn schedule(first: f64, until: f64) -> Vec<(u32, u64)> {
     let mut times = Vec::new();
     let (mut next, mut count) = (first, 1.0_f64);
@@ -133,7 +133,7 @@ fn drops_begin_after_an_interval_and_follow_the_square_root() {
 fn a_delay_below_the_target_never_drops_and_ends_dropping_at_once() {
     let mut bench = Bench::new(Ecn::NotEct);
     assert_eq!(bench.times(0, 5000, 4.999), []);
-    // One packet below the target in an interval begins it anew.
+    // One packet below the target within an interval restarts the interval.
     assert_eq!(bench.times(5000, 5099, 50.0), []);
     assert_eq!(bench.take(5099.0, 4.0), SENT);
     assert_eq!(bench.times(5100, 5200, 50.0), []);
@@ -187,7 +187,7 @@ fn a_queue_that_was_not_served_for_long_drops_what_is_due_but_marks_one() {
 
 #[test]
 fn dropping_resumes_at_its_rate_if_it_ended_within_16_intervals() {
-    // Drops at 1100, 1200, 1271, 1329, 1379: when it ends, count is 5, and the next drop would have been at 1423.
+    // Drops at 1100, 1200, 1271, 1329, 1379: when dropping ends, count is 5, and the next drop would have been at 1423.
     for (pause, gap) in [(200, 50.0), (1500, 50.0), (1550, 100.0)] {
         let mut bench = Bench::new(Ecn::NotEct);
         bench.times(1000, 1400, 50.0);
@@ -197,7 +197,7 @@ fn dropping_resumes_at_its_rate_if_it_ended_within_16_intervals() {
         let times = bench.times(begin + 1, begin + 400, 50.0);
         let first = begin + 1 + 100;
         assert_eq!(times[0].0, first);
-        // count - lastcount = 4 drops: 100 / sqrt 4 ms to the next; or a first interval.
+        // With count - lastcount = 4 drops, the next drop follows after 100 / sqrt 4 ms; otherwise after a first interval.
         let next = f64::from(first) + gap;
         assert_eq!(f64::from(times[1].0), next, "after a pause of {pause} ms");
     }

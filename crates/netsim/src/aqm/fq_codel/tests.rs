@@ -1,4 +1,4 @@
-//! FQ-CoDel alone: which flow's packet leaves next, and which is dropped.
+//! FQ-CoDel alone: the order in which the flows' packets leave, and which packets it drops.
 
 use core::time::Duration;
 use std::net::SocketAddr;
@@ -65,7 +65,7 @@ impl Bench {
         }
     }
 
-    /// The flows of the next packets, all of which leave at once: none waits for long.
+    /// The flows of the next packets. All packets leave at once, so no delay is above the target.
     fn take(&mut self, count: usize) -> Vec<u16> {
         let mut service = Service {
             now: Timestamp::ZERO,
@@ -94,7 +94,7 @@ fn flows_take_turns_of_a_quantum_in_bytes() {
     bench.put(1, 1000, 6);
     bench.put(2, 500, 12);
     assert_eq!(bench.take(9), [1, 2, 2, 1, 2, 2, 1, 2, 2]);
-    // A packet may be longer than what is left: it is paid for in the next turn.
+    // A packet may be longer than the remaining credits: the deficit counts in the next round.
     let mut bench = Bench::new(1000);
     bench.put(1, 1500, 4);
     bench.put(2, 1500, 4);
@@ -127,7 +127,7 @@ fn a_new_flow_that_was_served_passes_the_old_ones_before_it_is_new_again() {
         [3, 1],
         "its queue is found empty, and becomes an old one"
     );
-    // It comes again while it is in the list of old queues: it has no precedence.
+    // Flow 3 sends again while its queue is in the list of old queues: it has no precedence.
     bench.put(3, 100, 2);
     assert_eq!(bench.take(4), [3, 3, 1, 1], "the turn of 1 was over");
     bench.put(3, 100, 2);

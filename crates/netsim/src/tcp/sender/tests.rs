@@ -1,4 +1,4 @@
-//! The sender alone, fed with acknowledgements by hand. Segments have 1,000 bytes and are named by their number from 0.
+//! Tests of the sender alone, with acknowledgements made by hand. Segments have 1,000 bytes and are numbered from 0.
 
 use super::super::segment::SackBlocks;
 use super::*;
@@ -13,7 +13,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// A connection with `window` segments outstanding and no more to come of slow start.
+    /// A connection with `window` segments outstanding, in congestion avoidance.
     fn new(recovery: Recovery, window: u16) -> Self {
         Self::with(
             TcpConfig {
@@ -48,7 +48,7 @@ impl Bench {
         }
     }
 
-    /// What is sent now.
+    /// The segments that are sent now.
     fn sent(&mut self) -> Vec<u64> {
         let now = Timestamp(self.now * MS);
         std::iter::from_fn(|| self.sender.poll_transmit(now))
@@ -56,7 +56,7 @@ impl Bench {
             .collect()
     }
 
-    /// All before segment `next` is acknowledged, and the segments in `blocks` are reported; what is sent then.
+    /// All data before segment `next` is acknowledged, and the segments in `blocks` are SACKed. Returns the segments that are sent then.
     fn ack(&mut self, next: u64, blocks: &[(u64, u64)]) -> Vec<u64> {
         let blocks = blocks
             .iter()
@@ -71,7 +71,7 @@ impl Bench {
         self.sent()
     }
 
-    /// Waits until the retransmission timer expires; the time and what is sent then.
+    /// Waits until the retransmission timer expires; returns the time and the segments that are sent then.
     fn time_out(&mut self) -> (u64, Vec<u64>) {
         let before = self.sender.stats.timeouts;
         while self.sender.stats.timeouts == before {
@@ -99,14 +99,14 @@ fn range(from: u64, to: u64) -> Vec<u64> {
 const NONE: [u64; 0] = [];
 
 #[test]
-fn the_third_duplicate_repeats_and_more_of_them_let_new_segments_out() {
+fn the_third_duplicate_retransmits_and_further_ones_allow_new_segments() {
     for recovery in [Recovery::Reno, Recovery::NewReno] {
         let mut bench = Bench::new(recovery, 10);
         assert_eq!(bench.sent(), range(0, 10));
-        // Limited transmit: a new segment for each of the first two.
+        // Limited transmit: each of the first two duplicates allows a new segment.
         assert_eq!(bench.ack(0, &[]), [10]);
         assert_eq!(bench.ack(0, &[]), [11]);
-        // Half of the ten, not of the twelve; and the three that have left.
+        // Half of the ten segments, not of the twelve, plus the three that have left the network.
         assert_eq!(bench.ack(0, &[]), [0]);
         assert_eq!(bench.window(), (8, 5));
         for _ in 0..4 {
@@ -119,14 +119,14 @@ fn the_third_duplicate_repeats_and_more_of_them_let_new_segments_out() {
         if recovery == Recovery::Reno {
             assert_eq!((after, bench.window()), (range(13, 17), (5, 5)));
         } else {
-            // One is outstanding: the window is that and one more.
+            // One segment is outstanding: the window is this one plus one.
             assert_eq!((after, bench.window()), (vec![13], (2, 5)));
         }
     }
 }
 
 #[test]
-fn a_partial_acknowledgement_repeats_the_next_hole_and_deflates() {
+fn a_partial_acknowledgement_retransmits_the_next_hole_and_deflates() {
     let mut bench = Bench::new(Recovery::NewReno, 10);
     bench.sent();
     for _ in 0..2 {
@@ -135,13 +135,13 @@ fn a_partial_acknowledgement_repeats_the_next_hole_and_deflates() {
     assert_eq!(bench.ack(0, &[]), [0]);
     let begun = bench.deadline();
     bench.now += ROUND_TRIP;
-    // 0 was lost, and 4: four are acknowledged, and one of them is added back.
+    // 0 and 4 were lost: four segments are acknowledged, and one of them is added back.
     assert_eq!(bench.ack(4, &[]), [4]);
     assert_eq!(bench.window(), (8 - 4 + 1, 5));
     assert_eq!(bench.deadline(), begun + ROUND_TRIP);
     bench.now += ROUND_TRIP;
     assert_eq!(bench.ack(6, &[]), [6]);
-    // Only the first partial acknowledgement starts the timer anew.
+    // Only the first partial acknowledgement restarts the timer.
     assert_eq!(bench.deadline(), begun + ROUND_TRIP);
     assert_eq!(bench.sender.stats.fast_recoveries, 1);
     bench.ack(12, &[]);
@@ -158,14 +158,14 @@ fn sack_retransmits_all_holes_within_the_window() {
     assert_eq!(bench.ack(0, &[(3, 4), (1, 2)]), [13]);
     assert_eq!(bench.ack(0, &[(5, 6), (3, 4), (1, 2)]), [0]);
     assert_eq!(bench.window(), (6, 6));
-    // In the network: 6 to 13, and 2 and 4, above which there are too few blocks yet; and the repeated 0.
+    // In flight: 6 to 13; 2 and 4, above which there are too few SACK blocks yet; and the retransmitted 0.
     assert_eq!(bench.sender.repair.scoreboard.pipe / MSS, 8 + 2 + 1);
-    let mut repeated = Vec::new();
+    let mut retransmitted = Vec::new();
     for received in 6..14 {
-        repeated.extend(bench.ack(0, &[(5, received + 1), (3, 4), (1, 2)]));
+        retransmitted.extend(bench.ack(0, &[(5, received + 1), (3, 4), (1, 2)]));
     }
-    assert_eq!(repeated[..2], [2, 4]);
-    assert_eq!(repeated[2], 14, "then new ones");
+    assert_eq!(retransmitted[..2], [2, 4]);
+    assert_eq!(retransmitted[2], 14, "then new ones");
     assert_eq!(bench.sender.stats.timeouts, 0);
     assert_eq!(bench.sender.stats.retransmitted, 3);
     bench.ack(14, &[]);
@@ -181,7 +181,7 @@ fn a_retransmission_in_recovery_with_sack_starts_the_timer_anew() {
     bench.ack(0, &[(1, 3)]);
     assert_eq!(bench.ack(0, &[(1, 4)]), [0]);
     let begun = bench.deadline();
-    // 8 is lost too, which only shows later.
+    // 8 is lost too, which shows only later.
     bench.ack(0, &[(1, 8)]);
     bench.now += 50;
     assert_eq!(bench.ack(0, &[(9, 10), (1, 8)]), NONE);
@@ -199,7 +199,7 @@ fn a_timeout_in_recovery_halves_what_recovery_left() {
     }
     assert_eq!(bench.window(), (20, 10));
     bench.time_out();
-    // Of what is outstanding, the 20 and two of limited transmit, half would be 11.
+    // Half of the outstanding segments (the 20 and two of limited transmit) would be 11.
     assert_eq!(bench.window(), (1, 5));
 }
 
@@ -239,7 +239,7 @@ fn timeouts_double_and_hold_the_threshold() {
     assert_eq!(bench.window(), (1, 4), "the same segment again");
     bench.now += ROUND_TRIP;
     assert_eq!(bench.ack(1, &[]), [1, 2], "slow start");
-    // What is acknowledged now was repeated: it tells nothing of the round trip, and the backoff stays.
+    // The segments acknowledged now were retransmitted: they give no RTT measurement, and the backoff stays.
     assert_eq!(bench.sender.rto.timeout(), Duration::from_secs(8));
     assert_eq!(bench.ack(8, &[]), range(8, 11));
     bench.now += ROUND_TRIP;

@@ -1,4 +1,4 @@
-//! Which transmissions of each of the sender's paths arrived, and by which path that is to be told.
+//! Owns the transmissions that arrived on each of the sender's paths, and selects the path on which to report them.
 
 use anabranch_wire::chunk::{AckPolicy, PathReportWriter, PathSequence};
 use anabranch_wire::{Psn, Tsn};
@@ -7,15 +7,15 @@ use crate::path::PathId;
 use crate::receive::{Arrival, TsnTracker};
 use crate::seq::extend_psn;
 
-/// Paths that are kept apart. A sender never uses a number of a path again, and has one for each pair of addresses: data of
-/// further ones is dropped.
+/// The most paths that the receiver tracks. A sender has one path number for each pair of addresses and never uses a number again for
+/// another pair. The receiver drops data on further paths.
 const MOST_PATHS: usize = 64;
 
-/// Runs of transmissions kept for all paths together. A sender closes its gaps by FORWARD-PSN; what would open more of them is
-/// taken, but not said to have arrived.
+/// The most runs of transmissions that the receiver stores, for all paths together. A sender closes gaps with FORWARD-PSN. If a
+/// transmission would open a further gap, the receiver accepts its data but does not report that it arrived.
 const MOST_RUNS: usize = 8192;
 
-/// Duplicates remembered for the next acknowledgement.
+/// The most duplicates that the receiver stores for the next acknowledgement.
 const MOST_DUPLICATES: usize = 64;
 
 /// One of the sender's paths.
@@ -23,7 +23,7 @@ const MOST_DUPLICATES: usize = 64;
 struct Inbound {
     /// PID.
     number: u8,
-    /// The path here by which its data came last.
+    /// The local path on which its data arrived last.
     came_by: PathId,
     policy: AckPolicy,
     /// Extended PSNs.
@@ -35,36 +35,36 @@ impl Inbound {
         Psn::new(self.tracker.cumulative() as u32)
     }
 
-    /// The extended PSN of a number near CumPSN.
+    /// The extended PSN of a PSN near CumPSN.
     fn extend(&self, number: Psn) -> Option<u64> {
         extend_psn(number, self.tracker.cumulative())
     }
 }
 
-/// Where a transmission stands, once it is known which path it is of.
+/// The position of a transmission among those of its path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     at: usize,
     transmission: PathSequence,
-    /// Its extended PSN, if it is new.
+    /// The extended PSN, if this transmission has not arrived before.
     psn: Option<u64>,
 }
 
-/// What arrived by all paths.
+/// The transmissions that arrived, on all paths.
 #[derive(Debug, Default)]
 pub(crate) struct Arrivals {
     paths: Vec<Inbound>,
     duplicates: Vec<PathSequence>,
-    /// The path of the last transmission.
+    /// The position in `paths` of the path of the last transmission.
     last: usize,
-    /// The next acknowledgement reports a gap.
+    /// Whether the next acknowledgement reports a gap.
     reports_gap: bool,
-    /// Where copies of the last acknowledgement are still to be sent.
+    /// The paths on which copies of the last acknowledgement are still to be sent.
     copies: Vec<PathId>,
 }
 
 impl Arrivals {
-    /// A transmission arrives, by the path `came_by`; `None` if no acknowledgement could tell of it.
+    /// A transmission arrives on the path `came_by`. Returns `None` if no acknowledgement could report it.
     pub(crate) fn place(
         &mut self,
         transmission: PathSequence,
@@ -104,8 +104,8 @@ impl Arrivals {
         self.paths.iter().position(|path| path.number == number)
     }
 
-    /// The transmission is taken; `duplicate` if what it brought had arrived before. Answers whether the sender wants to know at
-    /// once: a gap of the path is open, or was.
+    /// The receiver accepted a transmission; `duplicate` if its TSN had arrived before. Returns whether to acknowledge it at once, because
+    /// its path has or had a gap.
     pub(crate) fn record(&mut self, place: Place, duplicate: bool) -> bool {
         if duplicate && self.duplicates.len() < MOST_DUPLICATES {
             self.duplicates.push(place.transmission);
@@ -123,7 +123,8 @@ impl Arrivals {
         before || gap
     }
 
-    /// FORWARD-PSN: nothing of the path up to there is waited for. What is not ahead, or too far, says nothing.
+    /// FORWARD-PSN: the receiver stops waiting for transmissions on the path up to this one. A number that is behind CumPSN or too far
+    /// ahead has no effect.
     pub(crate) fn on_forward(&mut self, point: PathSequence) {
         let Some(at) = self.position(point.path) else {
             return;
@@ -138,12 +139,13 @@ impl Arrivals {
         path.tracker.skip_to(point);
     }
 
-    /// The next path to which the last acknowledgement is to be copied.
+    /// The next path on which to send a copy of the last acknowledgement.
     pub(crate) fn next_copy(&self) -> Option<PathId> {
         self.copies.last().copied()
     }
 
-    /// A copy goes by this path; and if that is an acknowledgement of its own and copies are wanted, others by the `others`.
+    /// An acknowledgement leaves on this path. If the sender wants copies, further ones are due on the `others`; there are none if this
+    /// acknowledgement is a copy itself.
     pub(crate) fn on_copied(&mut self, path: PathId, others: impl Iterator<Item = PathId>) {
         self.copies.retain(|copy| *copy != path);
         let last = self.paths.get(self.last);
@@ -152,8 +154,8 @@ impl Arrivals {
         }
     }
 
-    /// The path by which the sender wants to know of a gap, of those that `may` be used: the best ranked without a gap, or
-    /// simply the best ranked. `None` to answer where the last packet came from.
+    /// The path on which the sender wants reports of gaps, among those that `may` be used. This is the path with the best rank among those
+    /// without gaps. If all have gaps, it is the path with the best rank. `None` means the path of the last packet.
     pub(crate) fn gap_report_path(&self, may: impl Fn(PathId) -> bool) -> Option<PathId> {
         let last = self.paths.get(self.last)?;
         let specific = matches!(last.policy, AckPolicy::Unranked | AckPolicy::Ranked(_));
@@ -177,9 +179,9 @@ impl Arrivals {
         self.reports_gap = false;
     }
 
-    /// Hands over what is to be said in `room` bytes, in reports with windows of `rwnd` bytes in all: a report for each path as
-    /// far as there is room, low gap blocks before high ones and as many for each path, then duplicates, which are listed once.
-    /// Answers how many gap blocks there were.
+    /// Passes the reports and duplicates that fit `room` bytes to `write`. The reports' windows add up to `rwnd` bytes. There is one report
+    /// for each path, as far as they fit. The paths share the remaining space for gap ack blocks equally, low blocks first; duplicates come
+    /// last and are reported once. Returns the number of gap ack blocks.
     pub(crate) fn report<R>(
         &mut self,
         room: usize,
@@ -187,7 +189,7 @@ impl Arrivals {
         write: impl FnOnce(&[PathReportWriter<'_>], &[PathSequence]) -> R,
     ) -> (usize, R) {
         let count = self.paths.len().min(room / PathReportWriter::HEADER_LEN);
-        // The path that data came by last is not left out.
+        // The report of the path on which data arrived last is never left out.
         let from = (self.last + 1)
             .saturating_sub(count)
             .min(self.paths.len() - count);

@@ -1,4 +1,4 @@
-//! By which paths the peer is asked to acknowledge, from what is known of them; and which of its acknowledgements is the newest.
+//! Owns the data sender's choice of paths for the peer's acknowledgements, and finds the newest COOP-SACK.
 
 use core::time::Duration;
 
@@ -8,30 +8,30 @@ use crate::config::AckRouting;
 use crate::path::PathId;
 use crate::time::Timestamp;
 
-/// Paths that have a rank: there are bits for no more.
+/// The number of ranks; the E-DATA flags have no bits for more.
 const RANKS: u8 = 3;
 
-/// The share of what is sent on a path, above which the path is bad.
+/// If a larger share of the data sent on a path is lost, the path counts as bad.
 const BAD: f64 = 0.1;
 
-/// What ranks of paths depend on; of active paths only.
+/// The measurements that determine the rank of an active path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PathView {
     pub(crate) id: PathId,
     pub(crate) round_trip: Option<Duration>,
-    /// The share of what was sent that was lost.
+    /// The lost share of the data sent on the path.
     pub(crate) loss: f64,
 }
 
-/// The sender's side of where acknowledgements come from and when.
+/// The data sender's state for acknowledgements on several paths.
 #[derive(Debug)]
 pub(crate) struct Cooperation {
     routing: AckRouting,
-    /// What is asked for on each path.
+    /// The policy that data carries on each path.
     policies: Vec<AckPolicy>,
-    /// When it is thought over again.
+    /// When to compute the ranks again.
     next: Timestamp,
-    /// The newest time that the peer wrote on an acknowledgement, in milliseconds.
+    /// The newest timestamp of a received COOP-SACK, in milliseconds.
     newest: Option<u32>,
 }
 
@@ -45,7 +45,7 @@ impl Cooperation {
         }
     }
 
-    /// An acknowledgement of this time came; answers whether a newer one came before.
+    /// A COOP-SACK with this timestamp came. Returns whether a newer one came before.
     pub(crate) fn is_overtaken(&mut self, timestamp_ms: u32) -> bool {
         let overtaken = self
             .newest
@@ -56,7 +56,7 @@ impl Cooperation {
         overtaken
     }
 
-    /// Where data that leaves by `path` is to be acknowledged.
+    /// The acknowledgement policy for data on `path`.
     pub(crate) fn policy(&self, path: PathId) -> AckPolicy {
         match self.routing {
             AckRouting::LastArrival => AckPolicy::LastArrival,
@@ -68,12 +68,12 @@ impl Cooperation {
         }
     }
 
-    /// Whether ranks are to be thought over: once a round trip of the slowest path.
+    /// Whether to compute the ranks again: once per round-trip time of the slowest path.
     pub(crate) fn is_due(&self, now: Timestamp) -> bool {
         matches!(self.routing, AckRouting::Measured | AckRouting::Ranked) && now >= self.next
     }
 
-    /// Ranks the active paths by their round-trip times, and equal ones by their losses.
+    /// Ranks the active paths by their round-trip times, and paths with equal times by their loss.
     pub(crate) fn rank(&mut self, now: Timestamp, mut paths: Vec<PathView>) {
         let bad = paths.iter().filter(|path| path.loss > BAD).count();
         let everywhere = self.routing == AckRouting::Measured && bad > 0 && 2 * bad >= paths.len();

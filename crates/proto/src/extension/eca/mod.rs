@@ -1,8 +1,8 @@
-//! ECA-SCTP (Kim, Seo and Song, *ECA-SCTP: Enhanced Cooperative ACK*): every transmission has a number on its path, a
-//! cooperative acknowledgement names transmissions of all paths, and returns by the path that the sender chose.
+//! ECA-SCTP (Kim, Seo and Song, *ECA-SCTP: Enhanced Cooperative ACK*): every transmission has a number on its path. A COOP-SACK
+//! acknowledges transmissions of all paths and returns on the path that the data sender chose.
 //!
-//! The sender's half: where transmissions are to be acknowledged ([`Cooperation`]); which may be named is in
-//! `recovery/identity.rs`. The receiver's: which arrived ([`Arrivals`]).
+//! [`Cooperation`] is the data sender's half: it selects the path for acknowledgements. (`recovery/identity.rs` owns the numbers of
+//! transmissions that may be acknowledged.) [`Arrivals`] is the data receiver's half: it owns the transmissions that arrived.
 
 mod arrivals;
 mod cooperation;

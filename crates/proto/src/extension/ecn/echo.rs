@@ -1,4 +1,4 @@
-//! Marks that are reported to the sender: one report for each path, repeated until a CWR answers it.
+//! Owns the marks to report to the sender: one ECNE for each path, sent with every acknowledgement until a CWR answers it.
 
 use anabranch_wire::Tsn;
 use anabranch_wire::chunk::Cwr;
@@ -8,24 +8,24 @@ use crate::seq::extend_tsn;
 
 /// Whether `tsn` is not before `other`, by serial number arithmetic.
 fn reaches(tsn: Tsn, other: Tsn) -> bool {
-    /// Far from zero, so that both directions have room.
+    /// Far from zero, so that TSNs before and after it can be extended.
     const MIDDLE: u64 = 1 << 40;
     let other = extend_tsn(other, MIDDLE);
     extend_tsn(tsn, other) >= other
 }
 
-/// The lowest TSN of the newest marked packet, and how many there were since the last CWR.
+/// The lowest TSN of the newest marked packet, and the number of marked packets since the last CWR.
 type Record = (Tsn, u32);
 
-/// The pending report of each path, by its number.
+/// The pending report of each path, by path number.
 #[derive(Debug, Default)]
 pub(super) struct Echo(Vec<Option<Record>>);
 
 impl Echo {
-    /// A marked packet with new data came; `tsn` is the lowest of its new TSNs. Answers whether nothing was reported of its path.
+    /// A marked packet with new data came; `tsn` is the lowest of its new TSNs. Returns whether the path had no pending report.
     ///
-    /// The report names the newest such packet, as FreeBSD and Linux do it: if it named the oldest and its CWR was lost, the sender would
-    /// take marks of later round trips for marks of the one that it answered already.
+    /// The report names the newest marked packet, as in FreeBSD and Linux. If it named the oldest one and the CWR was lost, the sender
+    /// would attribute marks of later round trips to the window reduction that it already made.
     pub(super) fn on_marked(&mut self, path: PathId, tsn: Tsn) -> bool {
         if self.0.len() <= path.index() {
             self.0.resize(path.index() + 1, None);
@@ -45,7 +45,8 @@ impl Echo {
         }
     }
 
-    /// A CWR came by a path: it answers the report of this path, or of all if it says so or there is one only.
+    /// A CWR came on a path. It answers the report of this path. If its R flag is set, or if only one report is pending, it answers all
+    /// reports.
     pub(super) fn on_cwr(&mut self, path: PathId, cwr: &Cwr) {
         let any = cwr.overrides || self.due().count() == 1;
         for (index, echo) in self.0.iter_mut().enumerate() {

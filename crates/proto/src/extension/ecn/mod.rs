@@ -1,9 +1,9 @@
 //! Explicit Congestion Notification (RFC 3168; draft-stewart-tsvwg-sctpecn): queues mark packets "congestion experienced" (CE) instead of
 //! dropping them, the receiver reports the marks in ECNE chunks, and the sender reduces its window and answers with CWR.
 //!
-//! As a receiver: what is to be reported (`echo`). As a sender: whether packets of a path may leave as ECN-capable (`validation`),
-//! which path a TSN left by (`routes`), and whether a report is to reduce the window of that path (here). The windows and chunks
-//! change in `transmit/congestion_echo.rs`.
+//! The receiver's part: `echo` owns the marks to report. The sender's part: `validation` decides whether packets on a path may be
+//! ECN-capable, `routes` owns the path of each TSN, and this file decides whether a report reduces the window of its path.
+//! `transmit/congestion_echo.rs` changes the windows and builds the chunks.
 
 mod echo;
 mod routes;
@@ -25,35 +25,35 @@ use echo::Echo;
 use routes::Routes;
 use validation::Validation;
 
-/// What an ECNE means for the sender.
+/// The effect of an ECNE on the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Marks {
-    /// The path that the marked packet took.
+    /// The path of the marked packet.
     pub(crate) path: PathId,
-    /// Marked packets that no ECNE had reported before.
+    /// Marked packets that no earlier ECNE reported.
     pub(crate) news: u32,
-    /// Whether the packet left after the last reduction of the window of its path.
+    /// Whether the packet was sent after the last window reduction of its path.
     pub(crate) reduces: bool,
 }
 
-/// ECN as a sender, on one path.
+/// The sender's ECN state for one path.
 #[derive(Debug, Default)]
 struct Marked {
     validation: Validation,
     sent: u64,
     marked: u64,
     reductions: u64,
-    /// The next TSN when the window was last reduced: a mark of a packet before is of the same round trip.
+    /// The next TSN at the last window reduction. A mark of a packet with a lower TSN is from the same round trip.
     reduced_before: ExtendedTsn,
-    /// The newest TSN that the peer reported, and its count then.
+    /// The newest TSN that the peer reported, and the count in that report.
     last: (ExtendedTsn, u32),
-    /// When a CWR was last sent by this path.
+    /// When a CWR was last sent on this path.
     answered: Option<Timestamp>,
 }
 
 impl Marked {
-    /// How many marks a report has that none had before. The count begins again when the peer receives a CWR, and then the peer
-    /// reports a later TSN: a count of an earlier one is old.
+    /// The number of marks in a report that earlier reports did not have. The peer restarts its count when it receives a CWR, and then
+    /// reports a later TSN. A report with an earlier TSN is therefore old.
     fn news(&mut self, tsn: ExtendedTsn, count: u32) -> u32 {
         let (last_tsn, last_count) = self.last;
         let news = if tsn < last_tsn {
@@ -70,7 +70,7 @@ impl Marked {
     }
 }
 
-/// ECN of an association, in both directions.
+/// The ECN state of an association, in both directions.
 #[derive(Debug, Default)]
 pub(crate) struct Ecn {
     enabled: bool,
@@ -79,20 +79,20 @@ pub(crate) struct Ecn {
     paths: Vec<Marked>,
 }
 
-/// Receiving.
+/// The receiver's part.
 impl Ecn {
-    /// A marked packet with new data came by a path; `tsn` is the lowest of its new TSNs. Answers whether it is the first since the
-    /// last CWR, and so is to be reported at once.
+    /// A marked packet with new data came on a path; `tsn` is the lowest of its new TSNs. Returns whether it is the first since the last
+    /// CWR, so that it is reported at once.
     pub(crate) fn on_ce(&mut self, path: PathId, tsn: Tsn) -> bool {
         self.enabled && self.echo.on_marked(path, tsn)
     }
 
-    /// The sender has answered.
+    /// The sender answered a report.
     pub(crate) fn on_cwr(&mut self, path: PathId, cwr: &Cwr) {
         self.echo.on_cwr(path, cwr);
     }
 
-    /// The reports that leave with each acknowledgement until a CWR answers them.
+    /// The ECNE chunks to send with each acknowledgement until a CWR answers them.
     pub(crate) fn echoes(&self) -> impl Iterator<Item = Ecne> {
         self.echo.due().map(|(tsn, marked)| Ecne {
             tsn,
@@ -101,9 +101,9 @@ impl Ecn {
     }
 }
 
-/// Sending.
+/// The sender's part.
 impl Ecn {
-    /// Whether both ends support it.
+    /// Sets whether both endpoints support ECN.
     pub(crate) fn set_enabled(&mut self, enabled: bool) {
         self.enabled = enabled;
     }
@@ -115,14 +115,14 @@ impl Ecn {
         &mut self.paths[path.index()]
     }
 
-    /// Whether a packet with nothing but new data may leave a path as ECN-capable.
+    /// Whether a packet on this path may be ECN-capable, if it has only new data.
     #[inline]
     pub(crate) fn may_mark(&self, path: PathId) -> bool {
         let allows = |marked: &Marked| marked.validation.allows();
         self.enabled && self.paths.get(path.index()).is_none_or(allows)
     }
 
-    /// A packet with new data left: its first TSN and, if it is ECN-capable, its sendings.
+    /// A packet with new data left: its first TSN, and the first and last sending in it if the packet is ECN-capable.
     pub(crate) fn on_sent(&mut self, path: PathId, first: ExtendedTsn, capable: Option<(SendNo, SendNo)>) {
         if !self.enabled {
             return;
@@ -135,14 +135,14 @@ impl Ecn {
         }
     }
 
-    /// Whether acknowledgements of a path are looked at.
+    /// Whether the path is still being tested, so that it needs its acknowledgements.
     #[inline]
     pub(crate) fn is_testing(&self, path: PathId) -> bool {
         let marked = self.paths.get(path.index());
         marked.is_some_and(|marked| marked.validation.state() == EcnState::Testing)
     }
 
-    /// An acknowledgement was handled, which found these sendings lost.
+    /// An acknowledgement was handled, and the sendings in `lost` were found lost.
     pub(crate) fn on_acknowledged(
         &mut self,
         path: PathId,
@@ -153,7 +153,7 @@ impl Ecn {
         self.path(path).validation.on_acknowledged(flight, is_lost);
     }
 
-    /// Sendings left the flight of a path though nothing says that they were lost.
+    /// Sendings left the flight of a path, and no acknowledgement showed them lost.
     pub(crate) fn on_withdrawn(&mut self, path: PathId, flight: &Flight) {
         if self.is_testing(path) {
             self.path(path).validation.on_withdrawn(flight);
@@ -169,7 +169,7 @@ impl Ecn {
         }
     }
 
-    /// The window of a path was reduced for losses, or for marks; `next` is the next TSN.
+    /// The window of a path was reduced because of losses, or of marks (`by_marks`); `next` is the next TSN.
     pub(crate) fn on_reduced(&mut self, path: PathId, next: ExtendedTsn, by_marks: bool) {
         if self.enabled {
             let marked = self.path(path);
@@ -178,8 +178,8 @@ impl Ecn {
         }
     }
 
-    /// The peer reports marks, the last one of a packet with the TSN `tsn`, which was sent. `None` if it is not known any more by which
-    /// path that left.
+    /// The peer reports marks; `tsn` is the TSN of the newest marked packet. `None` if the path on which that TSN was sent is no longer
+    /// known.
     pub(crate) fn on_marks(&mut self, tsn: ExtendedTsn, count: u32) -> Option<Marks> {
         let path = self.routes.of(tsn)?;
         let marked = self.path(path);
@@ -196,8 +196,8 @@ impl Ecn {
         })
     }
 
-    /// Whether a report is answered by a path now. The peer repeats it until the CWR arrives, which takes a round trip: then one answer is
-    /// enough for all repeats, unless the window was `reduced`.
+    /// Whether to answer a report on this path with a CWR now. The peer retransmits the report until the CWR arrives, which takes a round
+    /// trip. One CWR is enough for all these reports, unless the window was `reduced` again.
     pub(crate) fn answers(
         &mut self,
         path: PathId,

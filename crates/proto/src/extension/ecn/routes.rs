@@ -1,21 +1,21 @@
-//! Which path a TSN left by, when it was sent first. The chunk may be acknowledged when its mark is reported, and only packets of new
-//! data are ECN-capable.
+//! Owns the path on which each TSN was first sent. A chunk may already be acknowledged when its mark is reported, so the chunk's own record
+//! may be gone. Only packets of new data are ECN-capable, so first transmissions are enough.
 
 use std::collections::VecDeque;
 
 use crate::path::PathId;
 use crate::seq::ExtendedTsn;
 
-/// Runs of TSNs of one path that are remembered. An association with one path has one; with several paths at once a run is what
-/// leaves by one path in a row.
+/// The most runs of TSNs on one path that are stored. An association with one path has one run. With several paths at once, a run consists
+/// of the TSNs sent on one path without interruption.
 const MOST: usize = 256;
 
-/// First TSNs of runs that left by one path, in order.
+/// The first TSN of each run and its path, in order.
 #[derive(Debug, Default)]
 pub(super) struct Routes(VecDeque<(ExtendedTsn, PathId)>);
 
 impl Routes {
-    /// TSNs from `first` on left by this path.
+    /// TSNs from `first` on are sent on this path.
     #[inline]
     pub(super) fn note(&mut self, first: ExtendedTsn, path: PathId) {
         if self.0.back().is_some_and(|(_, last)| *last == path) {
@@ -27,7 +27,7 @@ impl Routes {
         self.0.push_back((first, path));
     }
 
-    /// The path of a TSN that was sent; `None` if it is forgotten.
+    /// The path of a TSN that was sent; `None` if it is no longer stored.
     pub(super) fn of(&self, tsn: ExtendedTsn) -> Option<PathId> {
         let behind = self.0.partition_point(|(first, _)| *first <= tsn);
         Some(self.0.get(behind.checked_sub(1)?)?.1)

@@ -1,10 +1,10 @@
-//! Marks that are counted, and the reductions that they make.
+//! Tests the counting of marks and the window reductions that they cause.
 
 use super::*;
 
 const PATH: PathId = PathId(0);
 
-/// Ten ECN-capable packets of one TSN each, from 100 on.
+/// Ten ECN-capable packets with one TSN each, from 100 on.
 fn sent() -> Ecn {
     let mut ecn = Ecn::default();
     ecn.set_enabled(true);

@@ -1,22 +1,22 @@
-//! Whether a path carries ECN-capable packets, in the spirit of RFC 9000 §13.4.2 and appendix A.4: a path that drops them must
-//! not stop the association. Retransmissions are not ECN-capable, so the data arrives in any case.
+//! Tests whether a path carries ECN-capable packets, similar to RFC 9000 §13.4.2 and appendix A.4. A path that drops them must not stop the
+//! association. Retransmissions are not ECN-capable, so the data arrives in any case.
 
 use crate::ecn::EcnState;
 use crate::path::{Flight, SendNo, Sending};
 
-/// ECN-capable packets that leave before one of them is acknowledged (RFC 9000 appendix A.4: ten).
+/// The most ECN-capable packets sent before one of them is acknowledged (RFC 9000 appendix A.4: ten).
 const MOST_TESTED: usize = 10;
 
-/// Times that T3-rtx expires before one of them is acknowledged (RFC 9000 appendix A.4: three PTOs).
+/// The most T3-rtx expiries before an ECN-capable packet is acknowledged (RFC 9000 appendix A.4: three PTOs).
 const MOST_TIMEOUTS: u8 = 3;
 
 /// The state of one path.
 #[derive(Debug, Default)]
 pub(super) struct Validation {
     verdict: Option<bool>,
-    /// The first and the last sending of each tested packet that may be in flight.
+    /// For each tested packet that may be in flight: its first and last sending.
     tested: Vec<(SendNo, SendNo)>,
-    /// Tested packets that were lost, while none arrived.
+    /// Tested packets that were lost while no tested packet was acknowledged.
     lost: usize,
     timeouts: u8,
 }
@@ -30,20 +30,20 @@ impl Validation {
         }
     }
 
-    /// Whether another packet may leave as ECN-capable.
+    /// Whether another packet may be ECN-capable.
     pub(super) fn allows(&self) -> bool {
         self.verdict
             .unwrap_or(self.tested.len() + self.lost < MOST_TESTED)
     }
 
-    /// An ECN-capable packet left.
+    /// An ECN-capable packet was sent.
     pub(super) fn on_sent(&mut self, sendings: (SendNo, SendNo)) {
         if self.verdict.is_none() {
             self.tested.push(sendings);
         }
     }
 
-    /// An acknowledgement was handled: a tested packet that has left the flight arrived, unless it was found lost.
+    /// An acknowledgement was handled. A tested packet that has left the flight counts as arrived, unless it was found lost.
     pub(super) fn on_acknowledged(&mut self, flight: &Flight, is_lost: impl Fn(SendNo) -> bool) {
         let left = self.take_left(flight);
         let lost = left
@@ -58,13 +58,13 @@ impl Validation {
         }
     }
 
-    /// Tested packets that have left the flight were not acknowledged.
+    /// Tested packets left the flight without an acknowledgement.
     pub(super) fn on_withdrawn(&mut self, flight: &Flight) {
         let lost = self.take_left(flight).len();
         self.on_lost(lost);
     }
 
-    /// T3-rtx expired. On a path that was capable the test begins again: the route may have changed to one that drops ECN-capable
+    /// T3-rtx expired. If the path was capable, the test begins again, because the route may have changed to one that drops ECN-capable
     /// packets.
     pub(super) fn on_timeout(&mut self, flight: &Flight) {
         match self.verdict {
@@ -78,7 +78,7 @@ impl Validation {
         }
     }
 
-    /// No packet of the path is ECN-capable any more.
+    /// From now on no packet of the path is ECN-capable.
     pub(super) fn fail(&mut self) {
         self.verdict = Some(false);
         self.tested.clear();
@@ -91,7 +91,7 @@ impl Validation {
         }
     }
 
-    /// The tested packets that have left the flight since it was last looked at.
+    /// Removes and returns the tested packets that are no longer in flight.
     fn take_left(&mut self, flight: &Flight) -> Vec<(SendNo, SendNo)> {
         let open = |no| flight.get(no).is_some_and(Sending::is_open);
         let has_left = |(first, last): &mut (SendNo, SendNo)| !(*first..=*last).any(open);
@@ -141,12 +141,12 @@ mod tests {
             assert!(!validation.allows(), "no further ones");
         }
         assert_eq!(validation.state(), EcnState::Testing);
-        // A probe takes the last one out of the flight.
+        // A probe removes the last one from the flight.
         close(&mut flight, 9);
         validation.on_withdrawn(&flight);
         assert_eq!(validation.state(), EcnState::Failed);
         validation.on_timeout(&flight);
-        assert_eq!(validation.state(), EcnState::Failed, "for good");
+        assert_eq!(validation.state(), EcnState::Failed, "permanently");
     }
 
     #[test]

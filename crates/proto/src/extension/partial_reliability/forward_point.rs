@@ -1,5 +1,5 @@
-//! `Advanced.Peer.Ack.Point` (RFC 3758 §3.5), and FORWARD-TSN past what the receiver can no longer take back (Rajiullah and
-//! Brunstrom, *Optimizing PR-SCTP Performance using NR-SACKs*).
+//! Owns `Advanced.Peer.Ack.Point` (RFC 3758 §3.5), and FORWARD-TSN past non-renegable chunks (Rajiullah and Brunstrom, *Optimizing PR-SCTP
+//! Performance using NR-SACKs*).
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -12,44 +12,46 @@ use crate::recovery::{ChunkState, Outstanding};
 use crate::send::DataFormat;
 use crate::time::Timestamp;
 
-/// Bytes of a FORWARD-TSN without streams, and of each stream.
+/// Bytes of a FORWARD-TSN without streams, and of each stream entry.
 const HEADER_LEN: usize = 8;
 const ENTRY_LEN: usize = 4;
-/// Bytes of each stream and kind in an I-FORWARD-TSN.
+/// Bytes of each entry (stream, and ordered or unordered) in an I-FORWARD-TSN.
 const I_ENTRY_LEN: usize = 8;
 
-/// Acknowledgements that do not reach the point told, after which it is told again (§3.5 F2 leaves the number open). Those
-/// of a round trip after telling do not count: they left before the receiver could know.
+/// After this many acknowledgements below the point of the last FORWARD-TSN, the sender retransmits it (§3.5 F2 leaves the number open).
+/// Acknowledgements within one round trip after the FORWARD-TSN do not count, because the peer may have sent them before the FORWARD-TSN
+/// arrived.
 const REPEAT_AFTER: u8 = 3;
 
-/// How far the receiver may be told to go on without what is missing.
+/// The state that decides how far a FORWARD-TSN may move the receiver.
 #[derive(Clone, Debug)]
 pub(crate) struct ForwardPoint {
-    /// Whether chunks that the receiver holds for good do not stop the point.
+    /// Whether the point may pass non-renegable chunks.
     past_nonrenegable: bool,
-    /// What the chunks are that it passes.
+    /// The chunk type of the data: DATA or I-DATA.
     format: DataFormat,
-    /// Everything up to here was given up or is held for good.
+    /// Every chunk up to this extended TSN is abandoned or non-renegable.
     reached: u64,
-    /// `Advanced.Peer.Ack.Point`: the last one up to there that was given up. What is held for good behind it gains
-    /// nothing by being passed: the receiver's own cumulative point runs over it.
+    /// `Advanced.Peer.Ack.Point`: the last abandoned chunk up to `reached`. The point need not pass non-renegable chunks after it, because
+    /// the receiver's own cumulative TSN passes them.
     point: u64,
-    /// The highest index up to `point` at which a FORWARD-TSN may end.
+    /// The highest extended TSN up to `point` at which a FORWARD-TSN may end.
     end: u64,
-    /// Up to `point`, the highest abandoned chunk of each stream, of ordered and of unordered messages (`true`): its index and
-    /// the number of its message. Kept while the point moves, so that a peer that has many of them sent does not make this side
-    /// visit all chunks for each.
+    /// The highest abandoned chunk up to `point` of each stream, for ordered and for unordered (`true`) messages: its extended TSN and the
+    /// number of its message. The map is updated as the point moves. A peer that provokes many FORWARD-TSNs therefore does not make the
+    /// sender visit all chunks for each of them.
     skipped: BTreeMap<(StreamId, bool), (u64, u32)>,
-    /// Where the look at the message behind `reached` begins anew, which an acknowledgement must not pay for in whole: all of it
-    /// before this index is non-renegable; or, of a message that was abandoned, is not in flight.
+    /// Where the scan of the message after `reached` continues, so that no single acknowledgement scans the whole message. All chunks of
+    /// the message before this extended TSN are non-renegable or, if the message is abandoned, not in flight.
     looked: u64,
-    /// The point that was told last.
+    /// The extended TSN of the last FORWARD-TSN.
     told: u64,
     told_at: Timestamp,
-    /// Acknowledgements since then that did not reach it.
+    /// Counted acknowledgements since the last FORWARD-TSN that were below `told`.
     short: u8,
     due: bool,
-    /// When it is told again if nothing is heard (RFC 3758 §3.5 C5), while no T3-rtx of data runs, whose expiry does the same.
+    /// When to retransmit the FORWARD-TSN if no acknowledgement comes (RFC 3758 §3.5 C5). Not set while T3-rtx of data runs, because its
+    /// expiry has the same effect.
     timer: Option<Timestamp>,
 }
 
@@ -75,13 +77,15 @@ impl ForwardPoint {
         self.format = format;
     }
 
-    /// Moves as far as it can (§3.5 C1, C2); answers the first index beyond.
+    /// Moves the point as far as possible (§3.5 C1, C2). Returns the first extended TSN after `reached`.
     ///
-    /// A message is passed whole or not at all: a FORWARD-TSN that ended within one would make the receiver drop what it
-    /// holds of it. One that was given up was so as a whole; of one that is held for good every fragment must be. The receiver
-    /// of an I-FORWARD-TSN drops what is listed and nothing else: fragments that are held for good are passed one by one. But
-    /// fragments that come of a message that was skipped are a violation to usrsctp: such a message is passed when all of
-    /// it has arrived or is lost.
+    /// The point passes a message whole or not at all, because a FORWARD-TSN that ended within a message would make the receiver drop the
+    /// fragments that it holds. An abandoned message is abandoned as a whole. A message that is not abandoned can be passed if all its
+    /// fragments are non-renegable.
+    ///
+    /// The receiver of an I-FORWARD-TSN drops only the listed messages, so the point passes non-renegable fragments one by one. But usrsctp
+    /// treats a fragment of a skipped message as a protocol violation. With interleaving, the point therefore passes an abandoned message
+    /// only when each fragment has arrived or is lost.
     pub(crate) fn advance(&mut self, outstanding: &Outstanding) -> u64 {
         let cumulative = outstanding.base() - 1;
         self.reached = self.reached.max(cumulative);
@@ -108,7 +112,7 @@ impl ForwardPoint {
         self.reached + 1
     }
 
-    /// The point moves over an abandoned chunk.
+    /// The point passes an abandoned chunk.
     fn pass(&mut self, index: u64, fragment: &Fragment) {
         self.point = index;
         if let Some(key) = self.key(fragment) {
@@ -119,7 +123,7 @@ impl ForwardPoint {
         }
     }
 
-    /// The entry that a FORWARD-TSN which passes a fragment has for it, if any.
+    /// The stream entry that a FORWARD-TSN past this fragment needs, if any.
     fn key(&self, fragment: &Fragment) -> Option<(StreamId, bool)> {
         let listed = self.format.interleaves() || !fragment.unordered;
         listed.then_some((fragment.stream, fragment.unordered))
@@ -140,7 +144,7 @@ impl ForwardPoint {
         end.ok()
     }
 
-    /// Whether fragments from `index` on, of a message that was abandoned, may still come.
+    /// Whether fragments from `index` on, of an abandoned message, may still arrive.
     fn waits_for(&mut self, outstanding: &Outstanding, index: u64) -> bool {
         let message = outstanding.chunk(index).fragment.message;
         let same = |looked: &u64| {
@@ -154,18 +158,18 @@ impl ForwardPoint {
         coming.is_some()
     }
 
-    /// Whether the receiver does not know all of it yet.
+    /// Whether the receiver has not acknowledged the point yet.
     pub(crate) fn is_pending(&self, outstanding: &Outstanding) -> bool {
         self.point >= outstanding.base()
     }
 
-    /// The point may have moved: it is told if it did (§3.5 C3).
+    /// The point may have moved: if it did, a FORWARD-TSN is due (§3.5 C3).
     pub(crate) fn on_advance(&mut self, outstanding: &Outstanding) {
         self.due |= self.is_pending(outstanding) && self.point > self.told;
     }
 
-    /// An acknowledgement came: after some that fall short of what was told, it is told again. Those within `wait` of
-    /// telling do not count.
+    /// An acknowledgement came. After [`REPEAT_AFTER`] acknowledgements below the last FORWARD-TSN, its retransmission is due.
+    /// Acknowledgements within `wait` after the FORWARD-TSN do not count.
     pub(crate) fn on_ack(&mut self, now: Timestamp, wait: Duration, outstanding: &Outstanding) {
         if self.told < outstanding.base() {
             self.short = 0;
@@ -182,7 +186,7 @@ impl ForwardPoint {
         self.due |= self.is_pending(outstanding);
     }
 
-    /// Starts the timer anew while the receiver does not know the point, unless T3-rtx of data runs; else stops it (§3.5 C5).
+    /// Restarts the timer while the receiver has not acknowledged the point, unless T3-rtx of data runs; otherwise stops it (§3.5 C5).
     pub(crate) fn keep_timer(&mut self, at: Timestamp, t3_runs: bool, outstanding: &Outstanding) {
         self.timer = (!t3_runs && self.is_pending(outstanding)).then_some(at);
     }
@@ -192,21 +196,21 @@ impl ForwardPoint {
         self.timer.filter(|_| self.is_pending(outstanding))
     }
 
-    /// The index at which the last FORWARD-TSN ended.
+    /// The extended TSN of the last FORWARD-TSN.
     pub(crate) fn told(&self) -> u64 {
         self.told
     }
 
-    /// Whether a FORWARD-TSN must leave.
+    /// Whether to send a FORWARD-TSN.
     pub(crate) fn is_due(&self, outstanding: &Outstanding) -> bool {
         self.due && self.is_pending(outstanding)
     }
 
-    /// The FORWARD-TSN or I-FORWARD-TSN, at most `room` bytes long (§3.5 C4): if its streams do not fit, it goes less far.
+    /// The FORWARD-TSN or I-FORWARD-TSN, at most `room` bytes long (§3.5 C4). If its streams do not fit, the chunk ends at an earlier TSN.
     /// `None` if not even one message fits.
     ///
-    /// Of each stream the highest ordered message that was given up is listed, and in an I-FORWARD-TSN the highest unordered
-    /// one; never one that is held for good, nor, where messages interleave, one of which fragments may still come.
+    /// For each stream, the chunk lists the highest abandoned ordered message; an I-FORWARD-TSN also lists the highest abandoned unordered
+    /// message. The chunk never lists a non-renegable message and, with interleaving, never a message whose fragments may still arrive.
     pub(crate) fn build(&mut self, now: Timestamp, outstanding: &Outstanding, room: usize) -> Option<Chunk> {
         let interleaves = self.format.interleaves();
         let entry_len = if interleaves { I_ENTRY_LEN } else { ENTRY_LEN };
@@ -242,7 +246,7 @@ impl ForwardPoint {
         })
     }
 
-    /// Where a chunk with so many entries ends, and they.
+    /// The last extended TSN and the entries of a chunk with at most `entries` entries.
     fn as_far_as_fits(
         &self,
         outstanding: &Outstanding,

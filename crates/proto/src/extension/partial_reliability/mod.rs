@@ -1,7 +1,7 @@
-//! Partial reliability (RFC 3758, RFC 7496): the point up to which the receiver is told not to wait.
+//! Partial reliability (RFC 3758, RFC 7496): moves the receiver's cumulative TSN past abandoned messages.
 //!
-//! The seam `message/persistence.rs` decides when a message is abandoned. Its chunks are handled in
-//! `recovery/outstanding/abandoned.rs`, and the receiver's side is `receive/forward.rs`.
+//! `message/persistence.rs` decides when a message is abandoned. `recovery/outstanding/abandoned.rs` handles its chunks, and
+//! `receive/forward.rs` is the receiver's part.
 
 mod forward_point;
 

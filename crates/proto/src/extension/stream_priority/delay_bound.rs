@@ -1,31 +1,29 @@
-//! A bound on what already left. An urgent message overtakes what waits here, but not what stands in a router's queue
-//! before it: on a thin link with a long queue, seconds of less urgent data that this side sent itself. So less urgent data
-//! leaves only while what is in flight on the path would be delivered within the path's lowest round-trip time and a little
-//! more:
+//! Limits the less urgent data in flight. The send scheduler lets an urgent message overtake data in the send queue, but not data in a
+//! router's queue. On a slow link with a long queue, that can be seconds of less urgent data of the same sender. So the sender sends less
+//! urgent data only while the bytes in flight on the path would be delivered within the path's lowest round-trip time plus a target:
 //!
 //! ```text
 //! in flight < rate · (lowest round-trip time + target)      the target being at least a packet and a quarter
 //! ```
 //!
-//! The rate is what was acknowledged in the last round trip. So the target is the time that data may stand in queues, and
-//! nobody need know the rate. As the window of FAST TCP (Jin, Wei and Low, INFOCOM 2004) it comes to rest where the queue
-//! holds the target; and as the congestion window stays in force, it can only make a sender send less. A path whose
-//! queue others keep full looks the same: there less urgent data gives way to them.
+//! The rate is computed from the bytes acknowledged in the last round trip, so it need not be configured. The target is the time that data
+//! may spend in queues. As the window of FAST TCP (Jin, Wei and Low, INFOCOM 2004), the limit settles where the queue holds the target. The
+//! congestion window stays in force, so the limit can only reduce the data sent. If cross traffic keeps a path's queue full, the
+//! measurements look the same, and less urgent data yields to the cross traffic.
 
 use core::time::Duration;
 
 use crate::time::Timestamp;
 
-/// How long a lowest round-trip time counts. Then less urgent data pauses for as long as its queue takes to drain, so that
-/// the next one is measured without it.
+/// How long a lowest round-trip time stays valid. After that, less urgent data pauses for as long as its queue takes to drain, so that the
+/// next measurement does not include the queue.
 const LOWEST_COUNTS: Duration = Duration::from_secs(30);
-/// Packets that are always allowed: what the peer may hold back an acknowledgement for.
+/// Packets that may always be in flight: the receiver may delay an acknowledgement until it has this many.
 const LEAST: usize = 2;
-/// Quarters of a packet that may always stand in the queue: with less, a link that carries a packet in the time of the target
-/// would fall idle.
+/// Quarters of a packet that may always be in the queue. With less, a link that sends one packet in the target time would become idle.
 const LEAST_QUEUED: usize = 5;
 
-/// What came of one round trip.
+/// The measurements of one round trip.
 #[derive(Clone, Copy, Debug)]
 struct Round {
     began: Timestamp,
@@ -35,18 +33,18 @@ struct Round {
     largest: usize,
     /// The lowest round-trip time.
     lowest: Option<Duration>,
-    /// The bound kept data from leaving.
+    /// Whether the limit held data back.
     bound: bool,
 }
 
-/// The bound of one path.
+/// The limit of one path.
 #[derive(Clone, Debug)]
 pub(crate) struct DelayBound {
     target: Duration,
-    /// The lowest round-trip time since `lowest_since`, and in the time before.
+    /// The lowest round-trip time since `lowest_since`, and that of the period before.
     lowest: [Option<Duration>; 2],
     lowest_since: Timestamp,
-    /// Nothing less urgent leaves before.
+    /// No less urgent data is sent before this time.
     paused_until: Timestamp,
     round: Option<Round>,
     /// The size of the largest chunk of the last round.
@@ -68,7 +66,7 @@ impl DelayBound {
         }
     }
 
-    /// Whether less urgent data may leave beside what is in flight. With nothing in flight it may: there is no queue.
+    /// Whether less urgent data may be sent with `in_flight` bytes in flight. If nothing is in flight, it may, because there is no queue.
     pub(crate) fn allows(&mut self, now: Timestamp, in_flight: usize) -> bool {
         let allows = in_flight == 0 || (now >= self.paused_until && in_flight < self.allowed);
         if let Some(round) = self.round.as_mut().filter(|_| !allows) {
@@ -77,8 +75,8 @@ impl DelayBound {
         allows
     }
 
-    /// Bytes were acknowledged, of which the largest chunk that was sent once has that size and left at that time; size 0
-    /// says that there is none. `packet` is the size of a full one.
+    /// `bytes` were acknowledged. `size` and the time of sending belong to the largest acknowledged chunk that was transmitted only once;
+    /// size 0 means that there is none. `packet` is the size of a full packet.
     pub(crate) fn on_ack(
         &mut self,
         now: Timestamp,
@@ -86,7 +84,7 @@ impl DelayBound {
         (size, sent_at): (usize, Timestamp),
         packet: usize,
     ) {
-        // On a thin link a small packet takes less time than those that the bound is for.
+        // On a slow link, a small packet has a shorter round-trip time than the packets that the limit is for.
         let round_trip = (size > self.usual / 2).then(|| now.saturating_duration_since(sent_at));
         self.lowest[0] = [self.lowest[0], round_trip].into_iter().flatten().min();
         let Some(lowest) = self.lowest.iter().flatten().min().copied() else {
@@ -140,10 +138,10 @@ impl DelayBound {
         let queued = within(self.target).max(LEAST_QUEUED * packet / 4);
         let mut allowed = within(lowest).saturating_add(queued).max(LEAST * packet);
         if queue < self.target / 2 {
-            // The rate may be higher than it was asked for.
+            // The path may carry more than the measured rate, which cannot exceed the sending rate.
             allowed = allowed.saturating_add(allowed / 4);
         }
-        // An application that sent less than it might shows a low rate, and no queue.
+        // If the application sent less than allowed, the measured rate is low although there is no queue.
         if allowed > self.allowed || round.bound || queue > self.target {
             self.allowed = allowed;
         }

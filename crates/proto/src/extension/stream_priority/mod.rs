@@ -1,5 +1,5 @@
-//! What stream priorities add beyond the order of sending (`send/scheduler`): a bound on the delay that less urgent data
-//! causes once it has left.
+//! Extends the stream priorities of the send scheduler (`send/scheduler`): limits the delay that less urgent data in flight causes for
+//! urgent data.
 
 mod delay_bound;
 

@@ -1,12 +1,12 @@
-//! Selective forward TSN (Basto and Freitas, *SCTP extensions for time sensitive traffic*): of a message that will not be
-//! repeated a following packet says so, so that the receiver does not hold back what comes after it on the stream.
+//! Selective forward TSN (Basto and Freitas, *SCTP extensions for time sensitive traffic*): a later packet tells the receiver that the
+//! sender will not retransmit a message. If the message was lost, the receiver then delivers the following messages of the stream.
 //!
-//! It moves a *delivery* point only. The TSN stays missing in acknowledgements until a FORWARD-TSN passes it, so that the
-//! sender's congestion control sees the loss. Early discard, the same authors' other extension, is in
-//! `recovery/outstanding/abandoned.rs`. A message's settings for both are its `Haste` (`message/persistence.rs`).
+//! The chunk moves only the *delivery* point. The TSN stays missing in acknowledgements until a FORWARD-TSN passes it, so the sender's
+//! congestion control sees the loss. Early discard, the other extension by the same authors, is in `recovery/outstanding/abandoned.rs`. A
+//! message's settings for both are its `Haste` (`message/persistence.rs`).
 //!
-//! A notice is of one transmission of one chunk. It leaves on that transmission's path, behind it, so that the notice never
-//! overtakes the chunk: where packets stay in order on each path, a chunk that is missing when its notice arrives was lost.
+//! A notice is about one transmission of one chunk. The sender sends the notice after the chunk on the same path, so the notice never
+//! overtakes the chunk. If packets stay in order on each path, a chunk that is missing when its notice arrives was lost.
 
 use std::collections::VecDeque;
 
@@ -18,21 +18,21 @@ use crate::path::PathId;
 use crate::recovery::{Chunk, Outstanding};
 use crate::send::DataFormat;
 
-/// A chunk that was sent and will not be again.
+/// A chunk that was sent and will not be retransmitted.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     index: u64,
-    /// Which of its transmissions this is.
+    /// Number of the chunk's transmissions when the notice was created.
     transmissions: u32,
-    /// The packet that it left in, counted on its path.
+    /// Number of the chunk's packet on its path.
     packet: u64,
-    /// Whether it is worth a packet of its own.
+    /// Whether the notice justifies a packet of its own.
     alone: bool,
     notice: SelectiveForwardTsn,
 }
 
 impl Sent {
-    /// Whether nothing is to be said: the chunk is known to have arrived, or it was sent once more.
+    /// Whether the notice is no longer needed: the chunk was acknowledged or transmitted again.
     fn is_settled(&self, outstanding: &Outstanding) -> bool {
         if self.index < outstanding.base() {
             return true;
@@ -42,28 +42,28 @@ impl Sent {
     }
 }
 
-/// What left on one path.
+/// The pending notices of one path.
 #[derive(Debug, Default)]
 struct PathNotices {
     packets: u64,
-    /// Whether one of those that wait may be worth a packet of its own.
+    /// Whether a pending notice may justify a packet of its own.
     asks: bool,
-    /// The chunks that a later packet is to speak of, in the order in which they left.
+    /// Chunks whose notice is pending, in the order of sending.
     waiting: VecDeque<Sent>,
 }
 
-/// The chunks that later packets are to speak of.
+/// The pending notices of all paths.
 #[derive(Debug, Default)]
 pub(crate) struct SelectiveNotices {
-    /// Packets after which a chunk is spoken of; 0 if none ever is.
+    /// Number of packets after which a notice follows its chunk; 0 disables notices.
     distance: u32,
     format: DataFormat,
-    /// By path, as far as they were used.
+    /// By path number, as far as paths were used.
     paths: Vec<PathNotices>,
 }
 
 impl SelectiveNotices {
-    /// Begins to note chunks.
+    /// Enables notices.
     pub(crate) fn enable(&mut self, distance: u32, format: DataFormat) {
         self.distance = distance;
         self.format = format;
@@ -73,7 +73,7 @@ impl SelectiveNotices {
         self.distance > 0
     }
 
-    /// Bytes that a packet must leave free of data.
+    /// Bytes of a packet that must stay free of data.
     pub(crate) fn reserve(&self) -> usize {
         if self.is_enabled() {
             self.format.message_number(0).notice_len()
@@ -89,7 +89,7 @@ impl SelectiveNotices {
         &mut self.paths[id.index()]
     }
 
-    /// A chunk of an ordered message leaves for the last time, as `index`.
+    /// A chunk of an ordered message is transmitted for the last time; its extended TSN is `index`.
     pub(crate) fn on_last_sent(&mut self, index: u64, chunk: &Chunk) {
         let notice = SelectiveForwardTsn {
             tsn: Tsn(index as u32),
@@ -108,7 +108,7 @@ impl SelectiveNotices {
         path.asks |= alone;
     }
 
-    /// Whether a packet for the notices of a path alone is asked for.
+    /// Whether to send a packet only for the notices of this path.
     pub(crate) fn wants_packet(&mut self, id: PathId, outstanding: &Outstanding) -> bool {
         let path = self.path_mut(id);
         if path.asks {
@@ -118,13 +118,13 @@ impl SelectiveNotices {
         path.asks
     }
 
-    /// A packet for a path has the notices that it takes: what data follows in it is of this packet.
+    /// The notices of a packet on this path are complete: the data that follows belongs to this packet.
     pub(crate) fn on_packet(&mut self, id: PathId) {
         self.path_mut(id).packets += 1;
     }
 
-    /// Whether a notice is to leave with the next packet for a path. `window` is the congestion window in packets: a notice
-    /// must not wait for more than half of it, and if the window closes with this packet, for no later one.
+    /// Whether the next packet on this path has to carry a notice. `window` is the congestion window in packets: a notice must follow its
+    /// chunk within half of it. If the window closes with this packet, the notice must not wait for a later one.
     pub(crate) fn is_due(
         &mut self,
         id: PathId,

@@ -1,4 +1,4 @@
-//! The fragments of one message that interleaves with others, ordered by FSN (RFC 8260 §2.1, §2.2.3).
+//! Owns the fragments of one message with interleaving, ordered by FSN (RFC 8260 §2.1, §2.2.3).
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -16,14 +16,14 @@ struct HeldFragment {
     payload: Bytes,
 }
 
-/// The fragments of a message that are held. FSNs are counted without wrapping; the low 32 bits are the FSN.
+/// The fragments of a message that the receiver holds. FSNs are counted without wrapping; the low 32 bits are the FSN.
 #[derive(Debug, Default)]
 pub(super) struct Growing {
-    /// That of the first fragment, once it is there.
+    /// PPID of the first fragment; not valid until that fragment has arrived.
     pub(super) ppid: Ppid,
-    /// The FSN of the first fragment of `run`: the application has read the fragments before it.
+    /// The FSN of the first fragment of `run`: the application has read the fragments before this FSN.
     base: u64,
-    /// The fragments that can be handed over next: consecutive ones.
+    /// Consecutive fragments that can be delivered next.
     run: VecDeque<HeldFragment>,
     /// Fragments behind a gap.
     beyond: BTreeMap<u64, HeldFragment>,
@@ -31,11 +31,11 @@ pub(super) struct Growing {
     last: Option<u64>,
     /// Bytes held.
     pub(super) bytes: usize,
-    /// Once it is handed over in parts: the number the message has for the application.
+    /// The number that the message has for the application, once it is delivered in parts.
     pub(super) number: Option<u64>,
-    /// It is in the queue that the application reads.
+    /// Whether the message is in the queue that the application reads.
     pub(super) listed: bool,
-    /// Its sender abandoned it when parts of it were handed over.
+    /// Whether the sender abandoned the message after parts of it were delivered.
     pub(super) truncated: bool,
 }
 
@@ -69,12 +69,12 @@ impl Growing {
         self.last.is_some_and(|last| self.next() == last + 1)
     }
 
-    /// Whether none of it was read.
+    /// Whether the application has read no part of it.
     pub(super) fn is_unread(&self) -> bool {
         self.base == 0
     }
 
-    /// Takes a fragment; returns its FSN.
+    /// Stores a fragment; returns its FSN.
     ///
     /// # Errors
     /// How it contradicts the fragments before it.
@@ -83,19 +83,19 @@ impl Growing {
         let ahead = Fsn(fragment.fsn).distance_from(Fsn(next as u32)) as i32;
         let fsn = match (fragment.beginning, next.checked_add_signed(ahead.into())) {
             (true, _) => 0,
-            (false, Some(0)) => return Err("the first fragment of a message does not begin it"),
+            (false, Some(0)) => return Err("a fragment with FSN 0 has no B bit"),
             (false, Some(fsn)) => fsn,
-            (false, None) => return Err("a fragment comes before the first of its message"),
+            (false, None) => return Err("a fragment has an FSN before the first one of its message"),
         };
         if fsn < next || self.beyond.contains_key(&fsn) {
-            return Err("two fragments of a message have the same number");
+            return Err("two fragments of a message have the same FSN");
         }
         let highest = self.beyond.last_key_value().map(|(fsn, _)| *fsn);
         let highest = highest.or_else(|| next.checked_sub(1));
         if self.last.is_some_and(|last| fragment.ending || fsn > last)
             || (fragment.ending && highest.is_some_and(|highest| highest > fsn))
         {
-            return Err("a message goes on after its end");
+            return Err("a message continues after the fragment with the E bit");
         }
         if fragment.beginning {
             self.ppid = fragment.ppid;
@@ -121,7 +121,7 @@ impl Growing {
         Ok(fsn)
     }
 
-    /// Takes out `run`.
+    /// Removes and returns `run`.
     pub(super) fn take_run(&mut self) -> Vec<Bytes> {
         self.base = self.next();
         let run = core::mem::take(&mut self.run);
@@ -138,7 +138,7 @@ impl Growing {
         (bytes, beyond.len())
     }
 
-    /// The TSNs of the fragments that are renegable (RFC 9260 §6.2): not of those that are handed over in parts.
+    /// TSNs of the renegable fragments (RFC 9260 §6.2); none if the message is delivered in parts.
     pub(super) fn renegable(&self) -> impl Iterator<Item = ExtendedTsn> + '_ {
         let run = self.run.iter().filter(|_| self.number.is_none());
         run.chain(self.beyond.values()).map(|held| held.tsn)
@@ -186,7 +186,7 @@ mod tests {
         }
     }
 
-    /// A message of which everything before this FSN was read.
+    /// A message whose fragments before this FSN the application has read.
     fn read_up_to(base: u64) -> Growing {
         Growing {
             base,

@@ -1,5 +1,5 @@
-//! Reassembly and order if messages interleave (RFC 8260 §2.2.3): the fragments of a message have the same stream, U bit and
-//! Message Identifier, whatever their TSNs.
+//! Reassembles and orders messages with interleaving (RFC 8260 §2.2.3): the fragments of a message have the same stream, U bit and Message
+//! Identifier, whatever their TSNs.
 
 mod growing;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -18,7 +18,7 @@ use crate::seq::ExtendedTsn;
 use crate::seq::Run;
 use growing::Growing;
 
-/// What identifies a message.
+/// Identifies a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     stream: StreamId,
@@ -31,15 +31,15 @@ pub(super) struct Key {
 struct Order {
     /// The MID of the next ordered message.
     next: u32,
-    /// The highest unordered message that will not come.
+    /// The highest unordered message that was skipped.
     passed: Option<u32>,
-    /// The unordered message that is handed over in parts. Only one at a time is: otherwise a peer that begins messages and ends
-    /// none would make this side remember all of them.
+    /// The unordered message that is delivered in parts. There is only one at a time. Otherwise a peer that begins messages and never ends
+    /// them would make the receiver store all of them.
     in_parts: Option<u32>,
 }
 
 impl Outlet<'_> {
-    /// These TSNs become non-renegable.
+    /// These TSNs are no longer renegable.
     fn keep(&mut self, tsns: impl Iterator<Item = ExtendedTsn>) {
         if self.renegable.enabled {
             tsns.for_each(|tsn| self.renegable.remove(Run::of(tsn)));
@@ -53,31 +53,31 @@ impl Outlet<'_> {
     }
 }
 
-/// When a message is handed over in parts, before it is complete.
+/// Limits above which a message is delivered in parts, before it is complete.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     /// Bytes and chunks held of the message.
     message: (usize, usize),
-    /// Bytes and chunks held of all messages that are not handed over in parts. From there on, each one that grows is, whatever
-    /// its size.
+    /// Bytes and chunks held of all messages that are not delivered in parts. Above this limit, each message that grows is delivered in
+    /// parts, whatever its size.
     all: (usize, usize),
-    /// Messages that will not come, remembered until their turn.
+    /// Messages that will not arrive, stored until their turn.
     skipped: usize,
 }
 
 /// The messages that are incomplete, or whose turn has not come.
 #[derive(Debug)]
 pub(super) struct Interleaved {
-    /// Those that are not handed over in parts.
+    /// Messages that are not delivered in parts.
     messages: BTreeMap<Key, Growing>,
-    /// The unordered ones of `messages` that could be: their first fragment is there.
+    /// The unordered ones of `messages` whose first fragment has arrived, so that they can be delivered in parts.
     begun: BTreeSet<Key>,
-    /// Those that are handed over in parts, until the application has read them to their end.
+    /// Messages that are delivered in parts, until the application has read them to the end.
     in_parts: BTreeMap<Key, Growing>,
     streams: Paged<Order>,
-    /// Ordered messages that will not come.
+    /// Ordered messages that will not arrive.
     skipped: BTreeSet<(StreamId, u32)>,
-    /// Bytes and chunks of the messages that are not handed over in parts.
+    /// Bytes and chunks of the messages that are not delivered in parts.
     open: (usize, usize),
     limits: Limits,
 }
@@ -100,7 +100,7 @@ impl Interleaved {
         }
     }
 
-    /// Takes a fragment, which the receive window counts already.
+    /// Stores a fragment, which already counts in the receive window.
     pub(super) fn on_fragment(
         &mut self,
         tsn: ExtendedTsn,
@@ -128,7 +128,7 @@ impl Interleaved {
         let whole = fragment.beginning && fragment.ending;
         if whole && (key.unordered || key.mid == order.next) {
             if self.messages.contains_key(&key) || self.in_parts.contains_key(&key) {
-                return Verdict::Violation("a message stands in the middle of another");
+                return Verdict::Violation("an unfragmented message has the MID of an incomplete message");
             }
             let number = out.number();
             out.ready.push_back(Ready::Message(Held {
@@ -189,7 +189,7 @@ impl Interleaved {
         }
     }
 
-    /// Hands out the ordered messages of a stream whose turn it is.
+    /// Delivers the ordered messages of a stream while it is their turn.
     fn go_on(&mut self, stream: StreamId, out: &mut Outlet<'_>) {
         loop {
             let mid = self.streams.touch(stream).next;
@@ -204,7 +204,7 @@ impl Interleaved {
             let skipped = !self.skipped.is_empty() && self.skipped.remove(&(stream, mid));
             match state {
                 Some((true, None)) => self.deliver(key, out),
-                // Its last part is among the entries that can be read.
+                // Its last part is in the queue that the application reads.
                 Some((true, Some(_))) => {}
                 Some((false, None)) if skipped => self.drop_message(key, out),
                 None if skipped => {}
@@ -215,8 +215,8 @@ impl Interleaved {
         }
     }
 
-    /// Begins to hand over a message in parts if its turn has come, and it is large or all messages together are. So the window
-    /// cannot stay full: data that waits for a missing TSN is handed over when the TSN arrives.
+    /// Starts to deliver a message in parts if its turn has come, and if it or all messages together exceed the limits. Therefore the
+    /// window cannot stay full: data that waits for a missing TSN is delivered when that TSN arrives.
     fn seek_parts(&mut self, key: Key, out: &mut Outlet<'_>) {
         let order = self.streams.touch(key.stream);
         let turn = if key.unordered {
@@ -243,7 +243,7 @@ impl Interleaved {
         }
     }
 
-    /// No unordered message of the stream is handed over in parts any more: another may be.
+    /// The stream has no unordered message that is delivered in parts now, so the next may start.
     fn seek_unordered(&mut self, stream: StreamId, out: &mut Outlet<'_>) {
         let first = self.begun.range(all_of_unordered(stream)).next();
         if let Some(key) = first.copied() {
@@ -251,7 +251,7 @@ impl Interleaved {
         }
     }
 
-    /// Takes a message out that is not handed over in parts.
+    /// Removes and returns a message that is not delivered in parts.
     fn take_out(&mut self, key: Key) -> Option<Growing> {
         let message = self.messages.remove(&key)?;
         self.begun.remove(&key);
@@ -276,7 +276,7 @@ impl Interleaved {
         }
     }
 
-    /// The next part of a message that is handed over in parts; and whether the part after it can be read at once.
+    /// The next part of a message that is delivered in parts, and whether the application can read the part after it at once.
     pub(super) fn take_grown(&mut self, key: Key) -> Option<(Held, bool)> {
         let message = self.in_parts.get_mut(&key)?;
         if message.is_complete() || (message.truncated && !message.has_run()) {
@@ -305,7 +305,7 @@ impl Interleaved {
         Some((held, message.truncated))
     }
 
-    /// The messages of a stream up to this one that are incomplete will not come (RFC 8260 §2.3.1).
+    /// Incomplete messages of a stream up to this one will not arrive (RFC 8260 §2.3.1).
     pub(super) fn skip_to(&mut self, stream: StreamId, unordered: bool, mid: u32, out: &mut Outlet<'_>) {
         let order = self.streams.touch(stream);
         let (first, in_parts) = if unordered {
@@ -313,7 +313,7 @@ impl Interleaved {
                 return;
             }
             let passed = order.passed.replace(mid);
-            // Half of the numbers are behind `mid`. Of the messages that were passed before, nothing is left.
+            // Half of the number space counts as behind `mid`. No message with a MID further back is stored any more.
             let half = mid.wrapping_sub(i32::MAX as u32);
             let first = passed.map_or(half, |passed| passed.wrapping_add(1));
             (first, order.in_parts)
@@ -335,7 +335,7 @@ impl Interleaved {
                 out,
             );
         }
-        // Numbers wrap: then the range is two.
+        // MIDs wrap: then the range consists of two ranges.
         let wraps = first > mid;
         self.skip_range(
             stream,
@@ -353,8 +353,7 @@ impl Interleaved {
         }
     }
 
-    /// Hands out the complete messages in this range of MIDs and drops the incomplete ones, except the one of which parts were
-    /// handed over.
+    /// Delivers the complete messages in this range of MIDs and drops the incomplete ones. A message that is delivered in parts is kept.
     fn skip_range(
         &mut self,
         stream: StreamId,
@@ -386,7 +385,7 @@ impl Interleaved {
         }
     }
 
-    /// Ends a message if it is incomplete and parts of it were handed over.
+    /// Ends an incomplete message of which parts were delivered.
     fn truncate(&mut self, key: Key, out: &mut Outlet<'_>) {
         let message = self.in_parts.get_mut(&key);
         let Some(message) = message.filter(|message| !message.is_complete()) else {
@@ -402,7 +401,7 @@ impl Interleaved {
         }
     }
 
-    /// An ordered message that is incomplete will not come.
+    /// An incomplete ordered message will not arrive.
     pub(super) fn skip_one(&mut self, stream: StreamId, mid: u32, out: &mut Outlet<'_>) {
         let next = self.streams.touch(stream).next;
         let key = Key {
@@ -420,7 +419,7 @@ impl Interleaved {
         }
     }
 
-    /// Drops everything but the messages in the queue that are complete or truncated.
+    /// Drops all messages except the complete and the truncated ones in the queue.
     pub(super) fn end(&mut self, out: &mut Outlet<'_>) {
         let ready = core::mem::take(out.ready);
         for entry in ready {
@@ -444,7 +443,7 @@ impl Interleaved {
         }
     }
 
-    /// The TSNs of the renegable fragments, in no order.
+    /// The TSNs of the renegable fragments, in any order.
     #[cfg(test)]
     pub(super) fn renegable(&self) -> impl Iterator<Item = ExtendedTsn> + '_ {
         let all = self.messages.values().chain(self.in_parts.values());
@@ -481,7 +480,7 @@ fn all_of_unordered(stream: StreamId) -> core::ops::RangeInclusive<Key> {
     key(0)..=key(u32::MAX)
 }
 
-/// A message that came in one chunk.
+/// A message that arrived in one chunk.
 fn part(key: Key, fragment: &Fragment, message: u64) -> MessagePart {
     MessagePart {
         stream: key.stream,
@@ -495,7 +494,7 @@ fn part(key: Key, fragment: &Fragment, message: u64) -> MessagePart {
     }
 }
 
-/// The last part of a message: the rest of it, or the notice that its sender abandoned it.
+/// The last part of a message: the rest of it, or the information that the sender abandoned it.
 fn last_part(key: Key, mut message: Growing, number: u64) -> Held {
     let beginning = message.is_unread();
     let payloads = message.take_run();

@@ -1,4 +1,4 @@
-//! A [`Receiver`] of messages that interleave against a map of all fragments that arrived.
+//! Compares a [`Receiver`] with interleaving to a model: a map of all fragments that arrived.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -14,21 +14,21 @@ use crate::time::Timestamp;
 
 const STREAMS: u16 = 3;
 
-/// Fragments that are sent and have not arrived: a sender keeps to some window.
+/// The most fragments in flight, as a sender is limited by its windows.
 const MOST_IN_FLIGHT: usize = 24;
 
-/// User data of a fragment: its message, its number, and something to fill it.
+/// Bytes of user data in a fragment: its message, its number, and padding.
 const LEN: usize = 16;
 
-/// Messages begin at this MID if they are to wrap soon.
+/// Messages begin at this MID if the input asks for an early wrap.
 const NEAR_WRAP: u32 = u32::MAX - 2;
 
 #[derive(Debug, Default)]
 struct Known {
-    /// By FSN: the TSN.
+    /// TSNs by FSN.
     fragments: BTreeMap<u32, Tsn>,
     last: Option<u32>,
-    /// Pieces that were read, as parts.
+    /// Number of fragments that the application read, as parts.
     read: usize,
 }
 
@@ -38,7 +38,7 @@ impl Known {
             .is_some_and(|last| self.fragments.len() == last as usize + 1)
     }
 
-    /// Whether a fragment fits those that are there.
+    /// Whether a fragment is consistent with those that have arrived.
     fn takes(&self, fsn: u32, beginning: bool, ending: bool) -> bool {
         let highest = self.fragments.last_key_value().map(|(fsn, _)| *fsn);
         let ends_too_soon = ending && (self.last.is_some() || highest > Some(fsn));
@@ -46,7 +46,7 @@ impl Known {
         number_fits && !ends_too_soon && self.last.is_none_or(|last| fsn <= last)
     }
 
-    /// Pieces from the first on, without a gap.
+    /// Number of consecutive fragments from the first on.
     fn run(&self) -> usize {
         (0_u32..)
             .zip(self.fragments.keys())
@@ -55,12 +55,12 @@ impl Known {
     }
 }
 
-/// What a right sender is about to send on a stream: one message at a time.
+/// The message that a correct sender sends next on a stream: one message at a time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sending {
     mids: [u32; 2],
     unordered: bool,
-    /// The next fragment, and how many there are.
+    /// The next fragment, and the number of fragments.
     fsn: u32,
     count: u32,
 }
@@ -73,23 +73,23 @@ struct Model {
     next_tsn: Tsn,
     in_flight: VecDeque<Fragment>,
     known: BTreeMap<Key, Known>,
-    /// Ordered messages: the next of each stream.
+    /// The next ordered message of each stream.
     next: [u32; STREAMS as usize],
-    /// Those that will not come.
+    /// Ordered messages that will not arrive.
     skipped: BTreeSet<(StreamId, u32)>,
-    /// Unordered ones: the highest that will not come.
+    /// The highest unordered message that will not arrive.
     passed: [Option<u32>; STREAMS as usize],
-    /// What is to be read: ordered messages in their order, unordered ones in any.
+    /// Messages that the application can read: ordered messages in order, unordered ones in any order.
     due: [VecDeque<u32>; STREAMS as usize],
     due_unordered: BTreeSet<Key>,
-    /// Of what is due or cut off, how many bytes are to be read, at most.
+    /// The most bytes that the application can read of each message that is due or truncated.
     sizes: BTreeMap<Key, usize>,
-    /// Messages of which parts were read, by the number that the application knows, with the bytes so far.
+    /// Messages of which the application read parts, by the number that it knows, with the bytes so far.
     begun: BTreeMap<u64, (Key, Vec<u8>)>,
     cut: BTreeSet<Key>,
 }
 
-/// What fragment `fsn` of a message holds.
+/// The user data of fragment `fsn` of a message.
 fn payload(key: Key, fsn: u32) -> [u8; LEN] {
     let mut payload = [fsn as u8; LEN];
     payload[0] = key.stream.0 as u8;
@@ -156,7 +156,7 @@ impl Model {
         model
     }
 
-    /// The next fragment that a right sender makes on this stream.
+    /// The next fragment of a correct sender on this stream.
     fn make(&mut self, stream: u16, byte: u8) -> Fragment {
         let sending = &mut self.sending[usize::from(stream)];
         if sending.fsn == sending.count {
@@ -200,14 +200,14 @@ impl Model {
         }
     }
 
-    /// A fragment comes in. False if it is a violation, after which nothing follows.
+    /// A fragment arrives. Returns false if it is a violation, after which the association ends.
     fn arrive(&mut self, fragment: Fragment) -> bool {
         let key = Key {
             stream: fragment.stream,
             unordered: fragment.unordered,
             mid: fragment.sequence,
         };
-        // The next unordered message of a number may only come when nobody remembers the one before.
+        // An unordered message may use a MID again only when the receiver no longer stores the message before.
         if self.due_unordered.contains(&key) {
             return true;
         }
@@ -220,7 +220,7 @@ impl Model {
         } = fragment;
         let again = fragment.clone();
         let verdict = self.receiver.on_fragment(fragment);
-        // The receiver takes back before it looks at what came.
+        // The receiver reneges before it handles the arrived fragment.
         self.renege();
         let fits = self.known.get(&key).map_or_else(
             || Known::default().takes(fsn, beginning, ending),
@@ -256,7 +256,7 @@ impl Model {
         }
     }
 
-    /// What the receiver took back is gone.
+    /// The model forgets the reneged fragments.
     fn renege(&mut self) {
         if !self.may_renege {
             return;
@@ -317,7 +317,7 @@ impl Model {
         }
     }
 
-    /// An incomplete message will never be.
+    /// The rest of an incomplete message will not arrive.
     fn cut_off(&mut self, key: Key) {
         if let Some(known) = self.known.remove(&key) {
             self.sizes.insert(key, known.run() * LEN);
@@ -325,7 +325,7 @@ impl Model {
         }
     }
 
-    /// An I-FORWARD-TSN comes in that lists this message, and passes the next TSN.
+    /// An I-FORWARD-TSN arrives that lists this message and passes the next TSN.
     fn forward(&mut self, key: Key) {
         let tsn = self.receiver.cumulative_tsn().next();
         if self.next_tsn.is_before(tsn.next()) {
@@ -370,7 +370,7 @@ impl Model {
         }
     }
 
-    /// A selective forward TSN comes in.
+    /// A selective forward TSN arrives.
     fn notice(&mut self, stream: u16, ahead: u8) {
         self.read(usize::MAX);
         let stream = StreamId(stream);
@@ -391,7 +391,7 @@ impl Model {
         }
     }
 
-    /// The application reads, at most so many parts.
+    /// The application reads at most this many parts.
     fn read(&mut self, most: usize) {
         for _ in 0..most {
             let readable = self.receiver.is_readable();
@@ -440,7 +440,7 @@ impl Model {
         }
     }
 
-    /// Everything that is due comes, and nothing else is held than what waits.
+    /// Checks that the application can read all that is due, and that the receiver holds no data except the waiting messages.
     fn check(&mut self) {
         self.read(usize::MAX);
         assert!(self.due.iter().all(VecDeque::is_empty) && self.due_unordered.is_empty());
@@ -454,7 +454,7 @@ impl Model {
             .map(|known| known.fragments.len() - known.read)
             .sum();
         assert_eq!(self.receiver.unread_bytes(), held * LEN);
-        // What could be handed over never fills the window.
+        // Data that could be delivered must never fill the window.
         let begun = |stream: StreamId, unordered: bool| {
             self.begun
                 .values()
@@ -475,7 +475,7 @@ pub(crate) fn run(mut commands: Commands<'_>) {
         let byte = commands.u8();
         let stream = u16::from(byte >> 4) % STREAMS;
         match command {
-            // A right sender makes fragments, which arrive in some order.
+            // A correct sender creates fragments, which arrive in any order.
             0..5 => {
                 if model.in_flight.len() < MOST_IN_FLIGHT {
                     let fragment = model.make(stream, byte.rotate_left(4));
@@ -495,7 +495,7 @@ pub(crate) fn run(mut commands: Commands<'_>) {
                     }
                 }
             }
-            // What a right sender does not make.
+            // A fragment that no correct sender creates.
             10 => {
                 let mut fragment = model.make(stream, byte.rotate_left(4));
                 let bits = commands.u8();
@@ -506,7 +506,7 @@ pub(crate) fn run(mut commands: Commands<'_>) {
                     .wrapping_add(u32::from(bits >> 2 & 3))
                     .wrapping_sub(1);
                 fragment.sequence = fragment.sequence.wrapping_sub(u32::from(bits >> 4 & 1));
-                // As on the wire.
+                // As in an encoded chunk.
                 if fragment.beginning {
                     fragment.fsn = 0;
                 }

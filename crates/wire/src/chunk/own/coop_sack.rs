@@ -1,4 +1,4 @@
-//! COOP-SACK (ECA-SCTP): an acknowledgement that speaks for every path.
+//! COOP-SACK (ECA-SCTP): an acknowledgement for all paths.
 //!
 //! ```text
 //! |   Type = 97   |  Reserved   |R|         Chunk Length          |
@@ -18,8 +18,8 @@
 //! |    Block start                |     Block end                 |  offsets from the Cumulative TSN Ack
 //! ```
 //!
-//! R is set where NR-SACK was negotiated: what lies above the cumulative TSN ack and in none of the renegable blocks is there
-//! for good. Without R nothing above it is promised.
+//! R is set if NR-SACK was negotiated. Then a TSN that has arrived above the cumulative TSN ack is non-renegable unless a renegable block
+//! lists it. Without R, every TSN above the cumulative TSN ack is renegable.
 
 use alloc::vec::Vec;
 
@@ -32,18 +32,18 @@ use super::{PathSequence, kind};
 use crate::reader::Reader;
 use crate::types::Tsn;
 
-/// What arrived by one path.
+/// The transmissions that arrived on one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathReport {
-    /// PID and CumPSN: every transmission of the path up to this one has arrived, or was said not to.
+    /// PID and CumPSN: every transmission on the path up to this one has arrived or was skipped by a FORWARD-PSN.
     pub cumulative: PathSequence,
-    /// Bytes of the window that the path is thought to be worth: advice.
+    /// The path's share of the receive window in bytes; advisory.
     pub rwnd: u32,
-    /// Transmissions that arrived above, as offsets from `cumulative`.
+    /// Transmissions above `cumulative` that arrived, as offsets from it.
     pub gap_ack_blocks: GapAckBlocks,
 }
 
-/// The reports as they stand in a chunk, whose counts fit its length.
+/// The path reports as encoded in a chunk. Their counts have been checked against the chunk's length.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct PathReports {
     bytes: Bytes,
@@ -51,7 +51,7 @@ pub struct PathReports {
 }
 
 impl PathReports {
-    /// A list of these.
+    /// Encodes a list of these reports.
     pub fn from_reports(reports: impl IntoIterator<Item = PathReport>) -> Self {
         let (mut bytes, mut count) = (Vec::new(), 0);
         for report in reports {
@@ -70,7 +70,7 @@ impl PathReports {
         }
     }
 
-    /// Takes `count` reports off the front.
+    /// Reads `count` reports from the front.
     fn read(reader: &mut Reader, count: usize) -> Option<Self> {
         let all = reader.remaining().clone();
         for _ in 0..count {
@@ -89,13 +89,13 @@ impl PathReports {
         core::iter::from_fn(move || read_report(&mut reader))
     }
 
-    /// How many there are.
+    /// Number of reports.
     #[must_use]
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there are none.
+    /// Whether there is no report.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
@@ -124,20 +124,20 @@ fn put_report(out: &mut Vec<u8>, cumulative: PathSequence, rwnd: u32, blocks: us
     out.extend_from_slice(&[0; 2]);
 }
 
-/// An acknowledgement that came in.
+/// A received COOP-SACK.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CoopSack {
-    /// Milliseconds by its sender's clock, from any beginning: tells which of two is newer.
+    /// Milliseconds of its sender's clock, which may start at any value. The receiver of the chunk uses it to find the newer of two.
     pub timestamp_ms: u32,
-    /// Everything up to here has arrived, by whatever path.
+    /// All TSNs up to this one have arrived, on any path.
     pub cumulative_tsn_ack: Tsn,
-    /// The sender's receive window in bytes, for all paths together.
+    /// Advertised receiver window of the sender of this chunk, in bytes, for all paths together.
     pub a_rwnd: u32,
-    /// What arrived by each path.
+    /// The transmissions that arrived, for each path.
     pub paths: PathReports,
-    /// Transmissions that brought what had arrived before.
+    /// Transmissions whose TSN had arrived before.
     pub duplicates: PathSequences,
-    /// TSNs above the cumulative one that may still be dropped; `None` if nothing is promised.
+    /// TSNs above the cumulative TSN ack that the receiver may still drop; `None` if it may drop any of them (R is not set).
     pub renegable: Option<GapAckBlocks>,
 }
 
@@ -146,10 +146,10 @@ const RENEGABLE: u8 = 1;
 const RENEGABLE_LEN: usize = 4;
 
 impl CoopSack {
-    /// Reads the content of a chunk of this type.
+    /// Decodes a chunk of this type.
     ///
     /// # Errors
-    /// The chunk is too short, or its counts do not fit its length.
+    /// The chunk is too short, or its counts do not match its length.
     pub fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
         Self::read(raw).ok_or(ChunkError::Length {
             kind: kind::COOP_SACK,
@@ -220,7 +220,7 @@ fn put_fields(out: &mut Vec<u8>, (timestamp_ms, cumulative, a_rwnd): (u32, Tsn, 
     }
 }
 
-/// A report to be written from blocks that stay where they are. The fields are those of [`PathReport`].
+/// Encodes a path report from borrowed blocks. The fields are those of [`PathReport`].
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "the fields are those of `PathReport`")]
 pub struct PathReportWriter<'a> {
@@ -230,11 +230,11 @@ pub struct PathReportWriter<'a> {
 }
 
 impl PathReportWriter<'_> {
-    /// Bytes of a report without blocks.
+    /// Length in bytes without blocks.
     pub const HEADER_LEN: usize = REPORT_LEN;
 }
 
-/// A COOP-SACK to be written from lists that stay where they are. The fields are those of [`CoopSack`].
+/// Encodes a COOP-SACK from borrowed lists. The fields are those of [`CoopSack`].
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "the fields are those of `CoopSack`")]
 pub struct CoopSackWriter<'a> {
@@ -247,9 +247,9 @@ pub struct CoopSackWriter<'a> {
 }
 
 impl CoopSackWriter<'_> {
-    /// Bytes of the chunk without reports and lists.
+    /// Length in bytes without reports and lists.
     pub const HEADER_LEN: usize = HEADER_LEN;
-    /// Bytes of an empty list of what is renegable.
+    /// Length in bytes of an empty list of renegable blocks.
     pub const LIST_LEN: usize = RENEGABLE_LEN;
 }
 

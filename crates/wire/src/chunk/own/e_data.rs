@@ -1,5 +1,5 @@
-//! E-DATA and E-I-DATA (ECA-SCTP): DATA and I-DATA with the transmission's number in front of the TSN, and in the flags
-//! where its sender wants it acknowledged.
+//! E-DATA and E-I-DATA (ECA-SCTP): DATA and I-DATA with the number of the transmission before the TSN. The flags say on which path the
+//! sender wants the acknowledgement.
 //!
 //! ```text
 //! | Type = 96, 98 |  PS |0|I|U|B|E|            Length             |
@@ -15,17 +15,17 @@ use super::super::{
 use super::{PathSequence, kind};
 use crate::reader::Reader;
 
-/// Where the sender of data wants it acknowledged (PS, three bits).
+/// The path on which the data sender wants the acknowledgement (PS, three bits).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum AckPolicy {
-    /// 000: where the last packet came from; 010 and 011 mean the same.
+    /// 000: on the path on which the last packet arrived. 010 and 011 have the same meaning.
     #[default]
     LastArrival,
     /// 001: a copy on every path.
     EveryPath,
-    /// 100: gaps are reported by the path whose rank is best; this one has none.
+    /// 100: report gaps on the path with the best rank, if possible one without gaps; this path has no rank.
     Unranked,
-    /// 101, 110, 111: the same, and this path is the first, second or third choice (1 to 3).
+    /// 101, 110, 111: like 100, and this path has rank 1, 2 or 3.
     Ranked(u8),
 }
 
@@ -41,7 +41,7 @@ impl AckPolicy {
         }
     }
 
-    /// A rank beyond the third is none: there are no bits for it.
+    /// A rank above 3 is encoded as no rank, because the flags have no bits for it.
     fn to_flags(self) -> u8 {
         let bits = match self {
             Self::LastArrival => 0b000,
@@ -53,21 +53,21 @@ impl AckPolicy {
     }
 }
 
-/// Where the TSN stands.
+/// Offset of the TSN in bytes.
 const FIELDS_AT: usize = CHUNK_HEADER_LEN + PathSequence::LEN;
 
 fn read_transmission(raw: &RawChunk<'_>) -> Option<PathSequence> {
     Reader::new(raw.value()).u32().map(PathSequence::from_word)
 }
 
-/// A fragment of a user message, or a whole one, and the transmission that brought it.
+/// A fragment of a user message or an unfragmented message, and the number of the transmission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EData {
-    /// The transmission.
+    /// Path and number of the transmission.
     pub transmission: PathSequence,
-    /// Where it is to be acknowledged.
+    /// The path on which the sender wants the acknowledgement.
     pub policy: AckPolicy,
-    /// What it carries.
+    /// The fields of the DATA chunk.
     pub data: Data,
 }
 
@@ -75,10 +75,10 @@ impl EData {
     /// Bytes before the user data.
     pub const HEADER_LEN: usize = Data::HEADER_LEN + PathSequence::LEN;
 
-    /// Reads the content of a chunk of this type.
+    /// Decodes a chunk of this type.
     ///
     /// # Errors
-    /// The chunk is too short, or has no user data.
+    /// The chunk is too short or has no user data.
     pub fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
         let transmission = read_transmission(raw).ok_or(ChunkError::Length { kind: raw.kind })?;
         Ok(Self {
@@ -104,7 +104,7 @@ impl EncodeChunk for EData {
     }
 }
 
-/// An E-DATA chunk to be written from user data that stays where it is. The fields are those of [`EData`].
+/// Encodes an E-DATA chunk without copying the user data first. The fields are those of [`EData`].
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "the fields are those of `EData`")]
 pub struct EDataWriter<'a> {
@@ -127,14 +127,14 @@ impl EncodeChunk for EDataWriter<'_> {
     }
 }
 
-/// The same where messages may interleave.
+/// [`EData`] with message interleaving.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EIData {
-    /// The transmission.
+    /// Path and number of the transmission.
     pub transmission: PathSequence,
-    /// Where it is to be acknowledged.
+    /// The path on which the sender wants the acknowledgement.
     pub policy: AckPolicy,
-    /// What it carries.
+    /// The fields of the I-DATA chunk.
     pub data: IData,
 }
 
@@ -142,10 +142,10 @@ impl EIData {
     /// Bytes before the user data.
     pub const HEADER_LEN: usize = IData::HEADER_LEN + PathSequence::LEN;
 
-    /// Reads the content of a chunk of this type.
+    /// Decodes a chunk of this type.
     ///
     /// # Errors
-    /// The chunk is too short, or has no user data.
+    /// The chunk is too short or has no user data.
     pub fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
         Self::read(raw).ok_or(ChunkError::Length { kind: kind::E_I_DATA })?
     }
@@ -177,7 +177,7 @@ impl EncodeChunk for EIData {
     }
 }
 
-/// An E-I-DATA chunk to be written from user data that stays where it is. The fields are those of [`EIData`].
+/// Encodes an E-I-DATA chunk without copying the user data first. The fields are those of [`EIData`].
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "the fields are those of `EIData`")]
 pub struct EIDataWriter<'a> {

@@ -1,5 +1,5 @@
-//! FORWARD-PSN (ECA-SCTP): tells the receiver which transmissions of a path are not worth waiting for, because what they
-//! carried was given up or left again by another path.
+//! FORWARD-PSN (ECA-SCTP): tells the receiver which transmissions on a path not to wait for. The sender abandoned their data, or
+//! retransmitted the data on another path.
 //!
 //! ```text
 //! |  Type = 224   |   Flags = 0   |          Length = 8           |
@@ -12,12 +12,12 @@ use super::super::{CHUNK_HEADER_LEN, ChunkError, EncodeChunk, RawChunk, put_head
 use super::{PathSequence, kind};
 use crate::reader::Reader;
 
-/// Everything of the path up to this transmission has arrived or is given up.
+/// Every transmission on the path up to this one has arrived or will not arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForwardPsn(pub PathSequence);
 
 impl ForwardPsn {
-    /// Bytes of the chunk.
+    /// Length in bytes.
     pub const LEN: usize = CHUNK_HEADER_LEN + PathSequence::LEN;
 
     pub(in super::super) fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {

@@ -1,5 +1,5 @@
-//! Path sequence numbers (ECA-SCTP): every transmission on a path has the next one, a repeat too, so that an acknowledgement
-//! names one transmission.
+//! Path sequence numbers (ECA-SCTP): every transmission on a path, including a retransmission, gets the next number. An acknowledgement
+//! therefore identifies one transmission.
 //!
 //! ```text
 //! |      PID      |                      PSN                      |
@@ -11,17 +11,17 @@ use bytes::Bytes;
 
 use crate::types::Psn;
 
-/// One transmission: the path it left by, as its sender numbers them, and its number there.
+/// One transmission: the path on which it was sent and its number on that path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PathSequence {
-    /// PID: the path. Chosen by the sender for each pair of addresses, and never used again for another.
+    /// PID: the path. The sender chooses a number for each pair of addresses and never uses it again for another pair.
     pub path: u8,
-    /// PSN: the transmission.
+    /// PSN: the number of the transmission.
     pub number: Psn,
 }
 
 impl PathSequence {
-    /// Bytes of it.
+    /// Length in bytes.
     pub const LEN: usize = 4;
 
     pub(super) fn from_word(word: u32) -> Self {
@@ -36,7 +36,7 @@ impl PathSequence {
     }
 }
 
-/// Transmissions as they stand in a chunk.
+/// A list of transmissions, as encoded in a chunk.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct PathSequences(Bytes);
 
@@ -45,7 +45,7 @@ impl PathSequences {
         Self(bytes)
     }
 
-    /// A list of these.
+    /// Encodes a list of these transmissions.
     pub fn from_list(list: impl IntoIterator<Item = PathSequence>) -> Self {
         let mut bytes = Vec::new();
         for one in list {
@@ -60,13 +60,13 @@ impl PathSequences {
         words.map(|word| PathSequence::from_word(u32::from_be_bytes([word[0], word[1], word[2], word[3]])))
     }
 
-    /// How many there are.
+    /// Number of transmissions.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len() / PathSequence::LEN
     }
 
-    /// Whether there are none.
+    /// Whether the list is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
