@@ -1,4 +1,4 @@
-//! Compares the two halves of an experiment that was run [on real packets as well](super::beside), number by number.
+//! Compares the two halves of an experiment that was run [on real packets as well](super::beside()), number by number.
 
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! The laboratory's experiments on real packets. A run puts a [`Scenario`] on a [bed](anabranch_bed) of its own, in real time: this
 //! project's sender and receiver over [`anabranch::Endpoint`], and the kernel's TCP by `iperf3`.
 //!
-//! [`Testbed`] is the [`RealNetwork`] that [`beside`](crate::stage::beside) takes. Sender and receiver are threads of this process
+//! [`Testbed`] is the [`RealNetwork`] that [`beside`](crate::stage::beside()) takes. Sender and receiver are threads of this process
 //! with sockets in the bed's two namespaces; each thread has its own runtime. So both read the same clock, and a delay is the
 //! difference of two times.
 
