@@ -154,7 +154,7 @@ fn gain_claims() -> Vec<Claim> {
     let half = |says, rules| {
         Claim::of_ratio(
             says,
-            "reduced by over 65 %",
+            "cut by over 65 %",
             Bound::AtMost(0.35),
             rest(existing("50").rules(rules)),
         )
@@ -164,13 +164,13 @@ fn gain_claims() -> Vec<Claim> {
         half("72 B, 50 % important: NR-SACK leaves at most 35 % of the delay (rules B)", "B"),
         Claim::of_ratio(
             "72 B, 1 % important: NR-SACK leaves at most 65 % of the delay (rules A)",
-            "reduced by over 75 %",
+            "cut by over 75 %",
             Bound::AtMost(0.65),
             rest(existing("1")),
         ),
         Claim::of_ratio(
             "72 B, 1 % important: NR-SACK leaves at most 25 % of the delay (rules A)",
-            "reduced by over 75 %",
+            "cut by over 75 %",
             Bound::AtMost(0.25),
             rest(existing("1")),
         )
@@ -181,7 +181,7 @@ fn gain_claims() -> Vec<Claim> {
         ),
         Claim::of_ratio(
             "72 B, 1 % important: NR-SACK leaves at most 25 % of the delay (rules C)",
-            "reduced by over 75 %",
+            "cut by over 75 %",
             Bound::AtMost(0.25),
             rest(existing("1").rules("C")),
         ),
