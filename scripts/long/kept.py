@@ -1,13 +1,13 @@
-"""What the scripts of this folder share: cells that are measured once for each commit, and kept as lines of JSON."""
+"""The shared code of the scripts in this folder: cells are measured once for each commit, and kept as lines of JSON."""
 import datetime, json, math, os, signal, subprocess, sys, time
 
 root = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-# A machine is quiet if other programs use less than this of its processors.
+# A machine is quiet if other programs use less than this share of its processors.
 QUIET = 0.1
 
 
 def used_by_others():
-    """Processor time in seconds that all programs but this one's children used since the machine began, its own host included."""
+    """Processor time in seconds that all programs except this one's children used since the machine started, with the host of a virtual machine."""
     if not os.path.exists("/proc/stat"):
         return math.nan
     times = [int(field) for field in open("/proc/stat").readline().split()[1:9]]
@@ -22,21 +22,21 @@ def git(*arguments):
 
 
 def commit():
-    """The last commit that changed code, so that committing documents or results measures nothing anew; `+` behind it if there are
-    changes that are not committed: such cells are always measured again."""
+    """The last commit that changed code, so that a commit of documents or results needs no new measurements. `+` at the end means
+    uncommitted changes: such cells are always measured again."""
     code = ["crates", "Cargo.toml", "Cargo.lock"]
     changed = git("status", "--porcelain", "--", *code)
     return git("log", "-1", "--format=%h", "--", *code) + ("+" if changed else "")
 
 
 def options(parser, name):
-    """Adds the options of every script, and reads all."""
-    parser.add_argument("--quick", action="store_true", help="measure one small cell, to see that everything works")
-    parser.add_argument("--show", action="store_true", help="measure nothing; print the tables of what is kept")
+    """Adds the options that every script has, and parses all options."""
+    parser.add_argument("--quick", action="store_true", help="measure one small cell, to check that everything works")
+    parser.add_argument("--show", action="store_true", help="measure nothing; print the tables of the kept results")
     parser.add_argument("--results", metavar="FILE",
-                        help=f"where cells are kept, a line each (default: results/{name}.jsonl, with --quick {name}-quick.jsonl)")
-    parser.add_argument("--commit", metavar="COMMIT", help="keep cells under this name (default: the last commit that changed code, "
-                        "with + behind it for changes that are not committed); with --show: of this one (default: the one kept last)")
+                        help=f"the file of kept results, a line for each cell (default: results/{name}.jsonl, with --quick {name}-quick.jsonl)")
+    parser.add_argument("--commit", metavar="COMMIT", help="keep results under this name (default: the last commit that changed code, "
+                        "with + at the end if there are uncommitted changes); with --show: print this one (default: the one kept last)")
     args = parser.parse_args()
     file = f"{name}-quick.jsonl" if args.quick else f"{name}.jsonl"
     args.results = args.results or os.path.join(root, "results", file)
@@ -44,8 +44,8 @@ def options(parser, name):
 
 
 def call(command, **more):
-    """Runs a command; answers its status and what it said. At Ctrl-C it is interrupted once, with what it started, and waited for: it does
-    not see the terminal's."""
+    """Runs a command; returns its status and its output. At Ctrl-C the command and its children are interrupted once, and the call waits for
+    them: in their own session they do not get the terminal's Ctrl-C."""
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True, **more)
     try:
         said, _ = child.communicate()
@@ -57,7 +57,7 @@ def call(command, **more):
 
 
 def program():
-    """The command: ANABRANCH, or else what this tree's release build makes."""
+    """The program to measure: ANABRANCH, or the release build of this tree."""
     if "ANABRANCH" in os.environ:
         return os.environ["ANABRANCH"]
     subprocess.run(["cargo", "build", "--release", "--locked", "--quiet", "--bin", "anabranch"], cwd=root, check=True)
@@ -65,21 +65,21 @@ def program():
 
 
 def load(file):
-    """All records of a file; a last line that an interruption cut off is none."""
+    """All records of a file. A last line that is incomplete after an interruption is ignored."""
     records = []
     if os.path.exists(file):
         for line in open(file):
             try:
                 records.append(json.loads(line))
             except json.JSONDecodeError:
-                print(f"{file}: a line is cut off, and does not count", file=sys.stderr)
+                print(f"{file}: an incomplete line is ignored", file=sys.stderr)
     return records
 
 
 def keep(file, record):
     with open(file, "a+") as out:
         if out.tell():
-            # A line that was cut off ends here.
+            # Ends a line that was left incomplete.
             out.seek(out.tell() - 1)
             if out.read() != "\n":
                 out.write("\n")
@@ -95,13 +95,13 @@ def span(seconds):
 
 
 def measure(args, cells, seconds, run):
-    """Measures the cells that the file has not for this commit, each with `run`, which answers a record's further fields. A cell
-    takes about so many seconds. Ends the program at Ctrl-C."""
+    """Measures the cells that the file does not have for this commit. `run` measures a cell and returns the further fields of its record; a
+    cell takes about `seconds` seconds. Ends the program at Ctrl-C."""
     file, now = args.results, args.commit or commit()
     known = [record["cell"] for record in load(file) if record["commit"] == now and not now.endswith("+")]
     left = [cell for cell in cells if cell not in known]
     until = datetime.datetime.now() + datetime.timedelta(seconds=seconds * len(left))
-    print(f"commit {now}: {len(cells) - len(left)} of {len(cells)} cells are kept; the others take about "
+    print(f"commit {now}: {len(cells) - len(left)} of {len(cells)} cells are kept; the other cells take about "
           f"{span(seconds * len(left))}, until {until:%H:%M}", flush=True)
     os.makedirs(os.path.dirname(os.path.abspath(file)), exist_ok=True)
     try:
@@ -116,20 +116,20 @@ def measure(args, cells, seconds, run):
             rest = (time.time() - began) * (len(left) - number)
             print(f"{number}/{len(left)} {words}: {record.get('says', '')} ({span(record['took'])}; {span(rest)} left)", flush=True)
     except KeyboardInterrupt:
-        print("\nstopped; what is measured is kept, and the same command goes on from there", file=sys.stderr)
+        print("\nstopped; the finished cells are kept, and the same command continues", file=sys.stderr)
         sys.exit(130)
 
 
 def shown(args, real_time=True):
-    """The records of a commit, by default that of the last record; the newest of each cell. Says which they are."""
+    """The newest record of each cell for a commit, by default the commit of the last record. Prints which records these are."""
     records = load(args.results)
     if not records:
-        sys.exit(f"nothing is kept in {args.results}")
+        sys.exit(f"no results are kept in {args.results}")
     wanted = args.commit or records[-1]["commit"]
     newest = {json.dumps(record["cell"], sort_keys=True): record for record in records if record["commit"] == wanted}
     chosen = list(newest.values())
     if not chosen:
-        sys.exit(f"nothing is kept of commit {wanted}; there is: {', '.join(dict.fromkeys(r['commit'] for r in records))}")
+        sys.exit(f"no results are kept of commit {wanted}; there are: {', '.join(dict.fromkeys(r['commit'] for r in records))}")
     busy = real_time and sum((record["others"] or 0) > QUIET for record in chosen)
     print(f"commit {wanted}, {len(chosen)} cells, {chosen[0]['when'][:10]} to {chosen[-1]['when'][:10]}")
     if wanted.endswith("+"):

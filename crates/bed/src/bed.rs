@@ -1,4 +1,4 @@
-//! A bed as a whole: two namespaces, a pair of devices and a carrier for each path, and commands on either side.
+//! The bed as a whole: two namespaces, a pair of devices and a carrier for each path, and commands on both sides.
 
 use core::fmt;
 use std::fs;
@@ -22,14 +22,14 @@ use crate::priority::raise_priority;
 use crate::stolen::Processors;
 use crate::way::{Way, WayCounters};
 
-/// Each has a number from 1 in its addresses.
+/// Paths are numbered from 1, and the number is one byte of the path's addresses.
 pub(crate) const MOST_PATHS: usize = 250;
-/// RFC 8200 §5.
+/// The smallest MTU of IPv6 (RFC 8200 §5).
 pub(crate) const SMALLEST_MTU: u16 = 1280;
-/// Ethernet's.
+/// The MTU of Ethernet.
 const USUAL_MTU: u16 = 1500;
-/// Packets that the kernel keeps for the bed until it comes to fetch them: half a second of a fast link, so that what is
-/// lost is lost by the link's queue.
+/// Packets that the kernel queues until the bed reads them: half a second on a fast link. Losses therefore occur in the link's queue, not
+/// here.
 const DEVICE_QUEUE: u32 = 5000;
 
 /// One of the two hosts of a bed.
@@ -45,7 +45,7 @@ impl Side {
     /// Left, then right.
     pub const BOTH: [Self; 2] = [Self::Left, Self::Right];
 
-    /// The other one.
+    /// The opposite side.
     #[must_use]
     pub fn other(self) -> Self {
         match self {
@@ -58,13 +58,13 @@ impl Side {
         self as u8 + 1
     }
 
-    /// Its address on a path, which is counted from 1: `10.77.PATH.1` or `10.77.PATH.2`, in a network of 24 bits.
+    /// The side's address on a path, counted from 1: `10.77.PATH.1` or `10.77.PATH.2`, with a prefix of 24 bits.
     #[must_use]
     pub fn ipv4(self, path: u8) -> Ipv4Addr {
         Ipv4Addr::new(10, 77, path, self.host())
     }
 
-    /// Its address on a path, which is counted from 1: `fd77:0:0:PATH::1` or `fd77:0:0:PATH::2`, in a network of 64 bits.
+    /// The side's address on a path, counted from 1: `fd77:0:0:PATH::1` or `fd77:0:0:PATH::2`, with a prefix of 64 bits.
     #[must_use]
     pub fn ipv6(self, path: u8) -> Ipv6Addr {
         Ipv6Addr::new(0xfd77, 0, 0, path.into(), 0, 0, 0, self.host().into())
@@ -80,20 +80,20 @@ impl fmt::Display for Side {
     }
 }
 
-/// What a path is to be.
+/// The settings of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathPlan {
     /// The link of packets from left to right.
     pub rightward: LinkConfig,
     /// The link of packets from right to left.
     pub leftward: LinkConfig,
-    /// The MTU of the devices in bytes, at least 1280. `None`: 1500, or what the larger of the links carries if that is more.
-    /// A link with a smaller one loses what is larger without a word, as some networks do.
+    /// The MTU of the devices in bytes, at least 1280. `None`: 1500, or the larger MTU of the two links if that is more. A link with a
+    /// smaller MTU drops larger packets silently, as some networks do.
     pub mtu: Option<u16>,
 }
 
 impl PathPlan {
-    /// Both ways alike.
+    /// A path with the same link in both directions.
     #[must_use]
     pub fn symmetric(link: LinkConfig) -> Self {
         Self {
@@ -114,20 +114,20 @@ impl PathPlan {
     }
 }
 
-/// What a bed is to be.
+/// The settings of a bed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// 1 to 250 of them.
+    /// The paths, 1 to 250.
     pub paths: Vec<PathPlan>,
-    /// Fixes the luck of all links.
+    /// Decides the random events on all links.
     pub seed: u64,
 }
 
-/// A path that is carried.
+/// A path of a running bed.
 #[derive(Debug)]
 struct Path {
     carrier: Arc<Carrier>,
-    /// Why it is no longer carried.
+    /// The error that stopped the carrier, if there was one.
     failure: Arc<OnceLock<String>>,
     /// Closed to stop the thread.
     stop: Option<PipeWriter>,
@@ -143,26 +143,26 @@ impl Drop for Path {
     }
 }
 
-/// A bed. What runs in it is ended and all of it is removed when this is dropped.
+/// A bed. When it is dropped, it ends the processes in its namespaces and removes the namespaces and devices.
 #[derive(Debug)]
 pub struct Bed {
     id: BedId,
     clock: Clock,
-    // The devices, which the paths hold, go before the namespaces.
+    // Fields are dropped in order: the devices, which the paths hold, before the namespaces.
     paths: Vec<Path>,
-    /// Left, right.
+    /// The left and the right one.
     namespaces: [Namespace; 2],
     has_ipv6: bool,
-    /// When it was made.
+    /// The processor time when the bed was made.
     processors: Processors,
 }
 
 impl Bed {
-    /// Makes a bed, after removing what earlier ones left behind whose process was killed.
+    /// Makes a bed. First removes the remains of beds whose process was killed.
     ///
     /// # Errors
-    /// If the plan is out of its ranges, or the system refuses what a bed needs
-    /// ([`BedError::is_refusal`]); then nothing is left behind.
+    /// If the plan is out of range, or the system refuses what a bed needs ([`BedError::is_refusal`]). No namespace or device is then left
+    /// behind.
     pub fn build(plan: &Plan) -> Result<Self, BedError> {
         if plan.paths.is_empty() || plan.paths.len() > MOST_PATHS {
             return Err(BedError::Paths(plan.paths.len()));
@@ -190,7 +190,7 @@ impl Bed {
         Ok(bed)
     }
 
-    /// Makes a path: devices, addresses, and the thread between them.
+    /// Makes a path: the devices, their addresses, and the thread between them.
     fn join(&self, number: u8, plan: &PathPlan, seed: u64) -> Result<Path, BedError> {
         let [left, right] = Side::BOTH.map(|side| self.device(side, number, plan));
         let ends = [left?, right?];
@@ -235,7 +235,7 @@ impl Bed {
             side.ipv4(number)
         );
         if self.has_ipv6 {
-            // Nothing but what the hosts send: no address of its own making, no search for doubles.
+            // Only the hosts' own packets: no automatic link-local address, no duplicate address detection.
             lines += &format!(
                 "link set {name} addrgenmode none\n\
                  addr add {}/64 dev {name} nodad\n",
@@ -244,7 +244,7 @@ impl Bed {
         }
         lines += &format!("link set {name} up\n");
         namespace.set(&lines)?;
-        // A reply may come by another path than its request left.
+        // A reply may return by another path than its request.
         let setting = format!("/proc/sys/net/ipv4/conf/{name}/rp_filter");
         let _ = namespace.inside(|| fs::write(setting, "0"));
         Ok(device)
@@ -254,44 +254,44 @@ impl Bed {
         &self.namespaces[side as usize]
     }
 
-    /// Its name.
+    /// The name of the bed.
     #[must_use]
     pub fn id(&self) -> BedId {
         self.id
     }
 
-    /// How many paths it has.
+    /// The number of paths.
     #[must_use]
     pub fn paths(&self) -> usize {
         self.paths.len()
     }
 
-    /// Whether its hosts have IPv6 addresses: not where the kernel has no IPv6.
+    /// Whether the hosts have IPv6 addresses. They have none if the kernel has no IPv6.
     #[must_use]
     pub fn has_ipv6(&self) -> bool {
         self.has_ipv6
     }
 
-    /// Since it was made.
+    /// The time since the bed was made.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.clock.now().saturating_duration_since(Timestamp::ZERO)
     }
 
-    /// The share of the processors' time since then that the machine's own host took, from 0 to 1, where the machine is a virtual
-    /// one: no priority helps against that.
+    /// The share of processor time, from 0 to 1, that the host of a virtual machine took since the bed was made. No priority helps against
+    /// this.
     #[must_use]
     pub fn stolen(&self) -> f64 {
         Processors::now().stolen_since(self.processors)
     }
 
-    /// What [`spawn`](Self::spawn) tells commands:
+    /// The environment variables that [`spawn`](Self::spawn) gives to commands:
     ///
     /// | variable | |
     /// | --- | --- |
     /// | `ANABRANCH_BED` | the bed's name |
-    /// | `ANABRANCH_BED_LEFT`, `ANABRANCH_BED_RIGHT` | the IPv4 addresses of a side, path by path, with blanks between |
-    /// | `ANABRANCH_BED_LEFT6`, `ANABRANCH_BED_RIGHT6` | the IPv6 addresses likewise; empty where the kernel has none |
+    /// | `ANABRANCH_BED_LEFT`, `ANABRANCH_BED_RIGHT` | the IPv4 addresses of a side, path by path, separated by blanks |
+    /// | `ANABRANCH_BED_LEFT6`, `ANABRANCH_BED_RIGHT6` | the IPv6 addresses in the same form; empty where the kernel has none |
     /// | `ANABRANCH_BED_LEFT_NETNS`, `ANABRANCH_BED_RIGHT_NETNS` | the namespaces, for `ip netns exec` |
     #[must_use]
     pub fn environment(&self) -> Vec<(String, String)> {
@@ -309,8 +309,8 @@ impl Bed {
         variables
     }
 
-    /// Starts a command on a side, with [variables](Self::environment) that tell it where it is. The command sees this
-    /// machine's files, but only the bed's network. The bed ends it when it is dropped.
+    /// Starts a command on a side, with [variables](Self::environment) that describe the bed. The command sees this machine's files, but
+    /// only the bed's network. When the bed is dropped, it ends the command.
     ///
     /// # Errors
     /// If the command cannot be started.
@@ -319,7 +319,7 @@ impl Bed {
         self.namespace(side).inside(|| command.spawn())?
     }
 
-    /// Runs something on a side, on a thread of its own: the sockets that it opens stay there.
+    /// Runs a function in the namespace of a side, on a thread of its own. Sockets that the function opens stay in the namespace.
     ///
     /// # Errors
     /// If the namespace cannot be entered.
@@ -327,12 +327,12 @@ impl Bed {
         self.namespace(side).inside(work)
     }
 
-    /// Ends whatever runs in its namespaces: asks, and after two seconds kills.
+    /// Ends all processes in the bed's namespaces: terminates them, and kills those that still run after two seconds.
     pub fn end_commands(&self) {
         end_processes(&self.namespaces.each_ref().map(Namespace::name));
     }
 
-    /// What each path did so far: from left to right, and back.
+    /// The counters of each path: from left to right, and from right to left.
     #[must_use]
     pub fn counters(&self) -> Vec<[WayCounters; 2]> {
         let lost = Side::BOTH.map(|side| self.lost_before(side));
@@ -345,9 +345,9 @@ impl Bed {
         counters
     }
 
-    /// What the kernel of a side lost for each path before the bed could fetch it.
+    /// The packets that the kernel of a side dropped on each path before the bed could read them.
     fn lost_before(&self, side: Side) -> Vec<u64> {
-        // Of the thread: that of the process is in another namespace.
+        // The table of this thread: the process itself is in another namespace.
         let table = self
             .namespace(side)
             .inside(|| fs::read_to_string("/proc/thread-self/net/dev"));
@@ -358,10 +358,10 @@ impl Bed {
             .collect()
     }
 
-    /// Whether all paths are still carried.
+    /// Whether the carriers of all paths still run.
     ///
     /// # Errors
-    /// [`BedError::Broken`] with the first one that is not.
+    /// [`BedError::Broken`] with the first path whose carrier stopped.
     pub fn check(&self) -> Result<(), BedError> {
         let broken = (1..)
             .zip(&self.paths)
@@ -380,14 +380,14 @@ fn device_name(number: u8) -> String {
     format!("path{number}")
 }
 
-/// Makes a device in the namespace that this thread is in.
+/// Makes a device in the namespace of this thread.
 fn open_device(name: &str) -> io::Result<OwnedFd> {
     let device = DeviceBuilder::new().name(name).enable(false).build_sync()?;
     device.set_nonblocking(true)?;
     device.as_fd().try_clone_to_owned()
 }
 
-/// Sets up what is not of one path; answers whether the namespace has IPv6.
+/// Sets the namespace's settings that do not belong to a path. Returns whether the namespace has IPv6.
 fn prepare(namespace: &Namespace) -> bool {
     let prepared = namespace.inside(|| {
         let _ = fs::write("/proc/sys/net/ipv4/conf/all/rp_filter", "0");
@@ -400,7 +400,7 @@ fn prepare(namespace: &Namespace) -> bool {
     prepared.unwrap_or(false)
 }
 
-/// The packets that a device was given and lost, from the kernel's table of devices: the fourth number of what is sent.
+/// The packets that a device was given and dropped: the fourth transmit counter in the kernel's table of devices.
 fn transmit_drops(table: &str, device: &str) -> Option<u64> {
     let line = table
         .lines()
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_bed_cannot_be_is_said_before_anything_is_made() {
+    fn an_invalid_plan_is_an_error_before_anything_is_made() {
         let plan = |count, link: &str, mtu| Plan {
             paths: vec![
                 PathPlan {

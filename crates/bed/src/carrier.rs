@@ -1,7 +1,7 @@
-//! A path in real time: a thread between two devices that keeps the times its links say.
+//! A path in real time: a thread between two devices that delivers packets at the times that the path's links decide.
 //!
-//! The thread sleeps in `ppoll` until a device has a packet or the next one is due. What is read is stamped at once, packet by
-//! packet, and what is due is written one by one, so that the links see and make no batches of their own.
+//! The thread sleeps in `ppoll` until a device has a packet or the next packet is due. Every packet gets its own timestamp when it is read,
+//! and due packets are written one by one. The links therefore neither see nor create batches that the sender did not send.
 
 use std::io::{self, PipeReader};
 use std::os::fd::OwnedFd;
@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use crate::way::{Way, WayCounters};
 
-/// Packets moved in one direction before the other one's turn comes.
+/// Packets moved in one direction before the other direction gets its turn.
 const BATCH: usize = 64;
 /// The longest IP packet.
 const LONGEST: usize = 65_535;
@@ -37,7 +37,7 @@ impl Clock {
 #[derive(Debug)]
 pub(crate) struct Carrier {
     clock: Clock,
-    /// From the first end to the second one, and back.
+    /// From the first end to the second, and back.
     ways: Mutex<[Way; 2]>,
 }
 
@@ -49,16 +49,16 @@ impl Carrier {
         }
     }
 
-    /// Of both directions.
+    /// The counters of both directions.
     pub(crate) fn counters(&self) -> [WayCounters; 2] {
         let now = self.clock.now();
         self.ways().each_mut().map(|way| way.counters(now))
     }
 
-    /// Carries packets between the two ends, which must not block, until the other side of `stop` is closed.
+    /// Moves packets between the two ends, which must not block, until the write end of `stop` is closed.
     ///
     /// # Errors
-    /// If an end cannot be read any more.
+    /// If an end can no longer be read.
     pub(crate) fn run(&self, ends: &[OwnedFd; 2], stop: &PipeReader) -> io::Result<()> {
         let mut buffer = vec![0; LONGEST];
         let mut ready = [true; 2];
@@ -82,7 +82,7 @@ impl Carrier {
         }
     }
 
-    /// Reads what is there, up to a batch; answers whether there may be more.
+    /// Reads the available packets, up to a batch. Returns whether there may be more.
     fn take_in(&self, way: &mut Way, end: &OwnedFd, buffer: &mut [u8]) -> io::Result<bool> {
         for _ in 0..BATCH {
             match rustix::io::read(end, &mut *buffer) {
@@ -94,7 +94,7 @@ impl Carrier {
         Ok(true)
     }
 
-    /// Writes what is due, up to a batch.
+    /// Writes the due packets, up to a batch.
     fn hand_over(&self, way: &mut Way, end: &OwnedFd) {
         for _ in 0..BATCH {
             let written = |packet: &[u8]| rustix::io::write(end, packet).is_ok();
@@ -104,13 +104,13 @@ impl Carrier {
         }
     }
 
-    /// No code panics with the lock held; were it so, the counters would still be sound.
+    /// No code panics while it holds the lock; even then the counters would be valid.
     fn ways(&self) -> MutexGuard<'_, [Way; 2]> {
         self.ways.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Waits until an end can be read, the time is over or the carrier is to stop; answers whether it is.
+/// Waits until an end can be read, `wait` is over, or the carrier must stop. Returns whether it must stop.
 fn wait_for(
     ends: &[OwnedFd; 2],
     stop: &PipeReader,
@@ -122,7 +122,7 @@ fn wait_for(
         PollFd::new(&ends[1], PollFlags::IN),
         PollFd::new(stop, PollFlags::empty()),
     ];
-    // What is too far for the system's clock is waited for in pieces.
+    // A wait that is too long for the system's timer is split.
     let wait = wait.map(|wait| {
         Timespec::try_from(wait).unwrap_or(Timespec {
             tv_sec: 3600,
@@ -147,7 +147,7 @@ mod tests {
 
     use super::*;
 
-    /// A carrier between two pairs of sockets, which stand for devices: what is sent into one comes out of the other.
+    /// A carrier between two pairs of sockets in place of devices: packets sent into one socket come out of the other.
     fn between(links: [&str; 2], test: impl FnOnce(&UnixDatagram, &UnixDatagram, &Carrier)) {
         let ways = [0, 1].map(|index| Way::new(links[index].parse().unwrap(), 1, &format!("way {index}")));
         let carrier = Arc::new(Carrier::new(Clock::start(), ways));
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn each_direction_has_its_own_link_and_no_packet_comes_early() {
+    fn each_direction_has_its_own_link_and_no_packet_arrives_early() {
         between(
             ["delay=30ms", "delay=90ms,loss=script:1"],
             |left, right, carrier| {
@@ -216,7 +216,7 @@ mod tests {
     fn a_slow_link_takes_the_time_of_every_bit() {
         between(["rate=1mbit,queue=5p", "delay=0ms"], |left, right, carrier| {
             let start = Instant::now();
-            // 8 ms each; a sender that a busy machine delays finds more room, never less.
+            // A packet takes 8 ms. If a busy machine delays the sender, the queue has more space, never less.
             for number in 0..20 {
                 left.send(&packet(number)).unwrap();
             }
@@ -230,9 +230,9 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_takes_nothing_loses_packets_and_is_counted() {
+    fn packets_that_an_end_does_not_take_are_counted_as_lost() {
         between(["delay=0ms", "delay=0ms"], |left, right, carrier| {
-            // Nobody reads on the right, and its socket holds few packets.
+            // Nothing reads on the right, and the socket there holds few packets.
             let some = 2000;
             left.set_write_timeout(Some(Duration::from_secs(60))).unwrap();
             for number in 0..some {

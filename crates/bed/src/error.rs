@@ -1,29 +1,29 @@
-//! Why there is no bed, or no longer one.
+//! The errors of making and running a bed.
 
 use std::io;
 
-/// Told so that the reader knows what is missing and how to get it.
+/// Says what is missing, and how to get it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BedError {
     /// Too many paths, or none.
     #[error("a bed has 1 to {most} paths, not {0}", most = crate::bed::MOST_PATHS)]
     Paths(usize),
-    /// Devices of a path would be smaller than IPv6 allows.
+    /// The devices of a path would have a smaller MTU than IPv6 allows.
     #[error("the devices of a path carry packets of {least} bytes or more (RFC 8200), not {0}", least = crate::bed::SMALLEST_MTU)]
     Mtu(u16),
-    /// The program that makes namespaces is missing.
+    /// The program `ip` is missing.
     #[error("there is no program `ip`, which makes the namespaces: install iproute2")]
     NoIp,
-    /// Namespaces are refused.
+    /// The system refuses namespaces.
     #[error(
         "no network namespace can be made here ({told}): it takes root (sudo), or in a container CAP_SYS_ADMIN and CAP_NET_ADMIN"
     )]
     Namespace {
-        /// What `ip` said.
+        /// The output of `ip`, or the system's error.
         told: String,
     },
-    /// TUN devices are refused, or the kernel has none.
+    /// The system refuses TUN devices, or the kernel has none.
     #[error(
         "no TUN device can be made here ({0}): it takes /dev/net/tun (`modprobe tun`; for a container --device /dev/net/tun) and CAP_NET_ADMIN"
     )]
@@ -33,23 +33,23 @@ pub enum BedError {
     Settings {
         /// The command.
         what: String,
-        /// What it said.
+        /// The command's output.
         told: String,
     },
-    /// Something that the system always has was refused.
+    /// The system refused an ordinary operation.
     #[error("{what}: {source}")]
     System {
-        /// What was wanted.
+        /// The operation, as text.
         what: &'static str,
-        /// Why it was refused.
+        /// The system's error.
         source: io::Error,
     },
-    /// A path carries nothing any more.
+    /// The carrier of a path stopped.
     #[error("path {path} broke: {told}")]
     Broken {
         /// Its number, from 1.
         path: usize,
-        /// Why.
+        /// The error that stopped it.
         told: String,
     },
 }
@@ -59,7 +59,7 @@ impl BedError {
         move |source| Self::System { what, source }
     }
 
-    /// Whether this machine, or whoever runs the program, cannot have a bed at all: a test has a reason to skip.
+    /// Whether this machine or this user cannot have a bed at all. Then a test has a reason to skip.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::NoIp | Self::Namespace { .. } | Self::Device(_))

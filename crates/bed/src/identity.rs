@@ -1,5 +1,5 @@
-//! Whose a bed is: its namespaces are named after the process that made them, so that what a killed process left behind is
-//! found, and nothing else is touched.
+//! The owner of a bed: namespaces are named after the process that made them. A bed can therefore find the remains of a killed process
+//! without touching anything else.
 
 use core::fmt;
 use std::fs;
@@ -15,23 +15,23 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::bed::Side;
 
-/// What the names of all namespaces of beds begin with.
+/// The prefix of all namespace names of beds.
 const PREFIX: &str = "anabranch-bed-";
-/// Where `ip` keeps named namespaces.
+/// The directory in which `ip` keeps named namespaces.
 pub(crate) const NAMESPACES: &str = "/run/netns";
 
-/// A bed on this machine. As text: the process, when it started in ticks since the machine did, and the number of the
-/// bed within it, as in `1234-567890-1`.
+/// The identity of a bed on this machine. Its text form is the process number, the process's start time in ticks since the machine started,
+/// and the number of the bed within the process, such as `1234-567890-1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BedId {
     pid: u32,
-    /// Process numbers come again; with the time they do not.
+    /// Process numbers are reused; a process number with a start time is not.
     started: u64,
     number: u32,
 }
 
 impl BedId {
-    /// A new one, of this process.
+    /// A new identity, of this process.
     pub(crate) fn next() -> io::Result<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(1);
         let pid = std::process::id();
@@ -43,7 +43,7 @@ impl BedId {
         })
     }
 
-    /// The process that has it.
+    /// The process that made the bed.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.pid
@@ -55,17 +55,17 @@ impl BedId {
         started(self.pid) == Some(self.started)
     }
 
-    /// Asks the process that made it to end, and waits until it has.
+    /// Terminates the process that made the bed, and waits until it has ended.
     ///
     /// # Errors
-    /// If that is not allowed, or it still runs after `limit`.
+    /// If this is not allowed, or the process still runs after `limit`.
     pub fn end(&self, limit: Duration) -> io::Result<()> {
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
         let process = match pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) {
             None | Some(Err(Errno::SRCH)) => return Ok(()),
             Some(process) => process?,
         };
-        // The descriptor stays with this process, whoever has the number later.
+        // The descriptor refers to this process, even if its number is reused later.
         if !self.is_running() {
             return Ok(());
         }
@@ -77,13 +77,13 @@ impl BedId {
         }
     }
 
-    /// The name of one of its namespaces, for `ip netns exec`.
+    /// The name of the bed's namespace on a side, for `ip netns exec`.
     #[must_use]
     pub fn namespace(&self, side: Side) -> String {
         format!("{PREFIX}{self}-{side}")
     }
 
-    /// Whose a namespace is, and which side; `None` if it is no bed's.
+    /// The bed and the side that a namespace belongs to; `None` if it belongs to no bed.
     fn of_namespace(name: &str) -> Option<(Self, Side)> {
         let (id, side) = name.strip_prefix(PREFIX)?.rsplit_once('-')?;
         let side = Side::BOTH.into_iter().find(|known| known.to_string() == side)?;
@@ -111,7 +111,7 @@ impl FromStr for BedId {
             _ => None,
         };
         let id = id.map(|((pid, started), number)| Self { pid, started, number });
-        // Only what it would write itself: `+1` is no number here.
+        // Accept only the exact form that `Display` writes: `+1` is not a number here.
         id.filter(|id| id.to_string() == text)
             .ok_or_else(|| format!("{text:?} names no bed: one is like 1234-567890-1"))
     }
@@ -131,10 +131,10 @@ pub(crate) fn has_ended(process: &OwnedFd, limit: Duration) -> io::Result<bool> 
     }
 }
 
-/// When a process started, in ticks since the machine did; `None` if there is none, or it has ended and is only still listed.
+/// The start time of a process in ticks since the machine started. `None` if there is no such process, or it is a zombie.
 fn started(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in parentheses, may hold anything; proc(5) counts the state as field 3 and the start as field 22.
+    // The name, in parentheses, may hold any characters. proc(5) counts the state as field 3 and the start time as field 22.
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
     let state = fields.next()?;
     let started = fields.nth(18)?.parse().ok()?;
@@ -151,7 +151,7 @@ fn namespaces() -> Vec<(BedId, Side)> {
     found
 }
 
-/// The beds whose process runs, oldest process number first.
+/// The beds whose process runs, in order of process numbers.
 #[must_use]
 pub fn running() -> Vec<BedId> {
     let mut beds: Vec<BedId> = namespaces().into_iter().map(|(id, _)| id).collect();
@@ -160,7 +160,7 @@ pub fn running() -> Vec<BedId> {
     beds
 }
 
-/// The namespaces that killed processes left behind.
+/// The namespaces of killed processes.
 pub(crate) fn left_behind() -> Vec<String> {
     let mut left = namespaces();
     left.retain(|(id, _)| !id.is_running());
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bed_of_this_process_runs_and_one_of_another_time_does_not() {
+    fn a_bed_of_this_process_runs_and_one_with_another_start_time_does_not() {
         let id = BedId::next().unwrap();
         assert!(id.is_running());
         assert_ne!(BedId::next().unwrap(), id);
@@ -180,14 +180,11 @@ mod tests {
             started: id.started - 1,
             ..id
         };
-        assert!(
-            !earlier.is_running(),
-            "the same process number, but another process"
-        );
+        assert!(!earlier.is_running(), "a process that had the same number before");
     }
 
     #[test]
-    fn names_are_read_back_and_others_are_nobodys() {
+    fn names_are_read_back_and_other_names_belong_to_no_bed() {
         let id = BedId::next().unwrap();
         for side in Side::BOTH {
             assert_eq!(BedId::of_namespace(&id.namespace(side)), Some((id, side)));

@@ -1,18 +1,18 @@
-//! An IP packet as a TUN device gives it: what a link has to know of it (RFC 791, RFC 8200).
+//! An IP packet as a TUN device delivers it: the fields that a link needs (RFC 791, RFC 8200).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use anabranch_netsim::{Ecn, FiveTuple, Generator, LinkPacket, read_ip_ecn, set_ip_ecn};
 
-/// RFC 791 §3.1.
+/// The length without options (RFC 791 §3.1).
 const IPV4_HEADER: usize = 20;
-/// RFC 8200 §3.
+/// The length without extension headers (RFC 8200 §3).
 const IPV6_HEADER: usize = 40;
 const DONT_FRAGMENT: u8 = 0x40;
 /// TCP, UDP and SCTP: their headers begin with the ports.
 const WITH_PORTS: [u8; 3] = [6, 17, 132];
 
-/// A packet on its way through the bed.
+/// A packet inside the bed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct IpPacket(pub(crate) Vec<u8>);
 
@@ -21,7 +21,7 @@ impl IpPacket {
         self.0.first().map_or(0, |byte| byte >> 4)
     }
 
-    /// Bytes of the IP header, as far as they are there.
+    /// The length of the IP header, at most that of the packet.
     fn header_len(&self) -> usize {
         let len = match self.version() {
             4 => (usize::from(self.0[0] & 0x0f) * 4).max(IPV4_HEADER),
@@ -37,7 +37,8 @@ impl IpPacket {
             4 => {
                 let header = self.0.first_chunk::<IPV4_HEADER>()?;
                 let address = |at: usize| Ipv4Addr::from([0, 1, 2, 3].map(|byte| header[at + byte])).into();
-                // All fragments of a packet are to be of one flow: none of them has ports.
+                // All fragments of a packet must belong to one flow, and only the first has ports. So fragments count as packets without
+                // ports.
                 let whole = header[6] & 0x3f == 0 && header[7] == 0;
                 Some((address(12), address(16), header[9], whole))
             }
@@ -58,7 +59,7 @@ impl LinkPacket for IpPacket {
         self.0.len()
     }
 
-    /// A router may cut up IPv4 without "don't fragment", and nothing else.
+    /// A router may fragment IPv4 packets without the DF flag, and no others.
     fn may_fragment(&self) -> bool {
         self.version() == 4 && self.0.get(6).is_some_and(|flags| flags & DONT_FRAGMENT == 0)
     }
@@ -71,7 +72,7 @@ impl LinkPacket for IpPacket {
         set_ip_ecn(&mut self.0, ecn);
     }
 
-    /// Ports are read of TCP, UDP and SCTP, behind an IPv6 header only if no extension header follows it.
+    /// The ports of TCP, UDP and SCTP. With an IPv6 extension header, the ports are not read.
     fn five_tuple(&self) -> Option<FiveTuple> {
         let (source, destination, protocol, whole) = self.ends()?;
         let transport = match whole && WITH_PORTS.contains(&protocol) {
@@ -81,7 +82,7 @@ impl LinkPacket for IpPacket {
         Some(FiveTuple::new(source, destination, protocol, transport))
     }
 
-    /// As in the simulator, the IP header stays whole: what comes damaged comes to the right place.
+    /// As in the simulator, the IP header stays intact: a corrupted packet still reaches its destination.
     fn corrupt(&mut self, random: &mut Generator) {
         let mut payload = self.0.split_off(self.header_len());
         if !payload.is_empty() {
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_cut_it_up() {
+    fn only_ipv4_without_df_may_be_fragmented() {
         let mut v4 = packet("10.0.0.1:1", "10.0.0.2:2");
         assert!(!v4.may_fragment());
         v4.0[6] = 0;
@@ -132,7 +133,7 @@ mod tests {
         let ports = fragment
             .five_tuple()
             .map(|flow| (flow.source.port(), flow.destination.port()));
-        assert_eq!(ports, Some((0, 0)), "other fragments of the packet have no ports");
+        assert_eq!(ports, Some((0, 0)), "later fragments of the packet have no ports");
         assert_eq!(IpPacket(vec![0x45; 19]).five_tuple(), None);
     }
 
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_spares_the_header() {
+    fn corruption_spares_the_header() {
         let mut random = Generator::of_process(1, "corrupt");
         let whole = [
             (packet("10.0.0.1:1", "10.0.0.2:2"), 20),

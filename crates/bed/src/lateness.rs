@@ -1,13 +1,13 @@
-//! How late packets are handed over against what the link promised: a histogram of fixed size.
+//! The delay between a packet's due time and its delivery, as a histogram of fixed size.
 
 use std::time::Duration;
 
-/// What the bed is to keep: 99 of 100 packets are handed over no later than this after the time that the link said.
+/// The bed's timing goal: 99 of 100 packets are delivered no later than this after the time that the link decided.
 pub const HELD_WITHIN: Duration = Duration::from_millis(1);
 
-/// Steps in a doubling: a quantile is told to within a sixteenth.
+/// Steps in each doubling: a quantile is exact to one sixteenth.
 const STEPS: usize = 16;
-/// Doublings counted apart, from 1 ns to above an hour.
+/// The number of doublings, from 1 ns to more than an hour.
 const DOUBLINGS: usize = 43;
 
 /// Durations, counted by size.
@@ -29,14 +29,14 @@ impl Default for Lateness {
 }
 
 impl Lateness {
-    /// Counts a packet that was so late.
+    /// Counts a packet that was late by `late`.
     pub(crate) fn record(&mut self, late: Duration) {
         self.counts[step(late)] += 1;
         self.count += 1;
         self.max = self.max.max(late);
     }
 
-    /// Adds what another one counted.
+    /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
             *mine += theirs;
@@ -51,14 +51,14 @@ impl Lateness {
         self.count
     }
 
-    /// The latest; zero before the first.
+    /// The longest duration; zero before the first packet.
     #[must_use]
     pub fn max(&self) -> Duration {
         self.max
     }
 
-    /// What this share of the packets, from 0 to 1, was no later than: at most a sixteenth above the true value, and never
-    /// above [`max`](Self::max). Zero before the first.
+    /// The duration that this share of the packets, from 0 to 1, did not exceed. The result is at most one sixteenth above the true value,
+    /// and never above [`max`](Self::max). Zero before the first packet.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Duration {
         let wanted = (share * self.count as f64).ceil() as u64;
@@ -72,14 +72,14 @@ impl Lateness {
         self.max
     }
 
-    /// Whether the bed kept its promise: 99 of 100 packets within [`HELD_WITHIN`].
+    /// Whether the bed met its goal: 99 of 100 packets within [`HELD_WITHIN`].
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.quantile(0.99) <= HELD_WITHIN
     }
 }
 
-/// The place of a duration: below [`STEPS`] nanoseconds one each, then so many for each doubling.
+/// The index of a duration: one index for each nanosecond below [`STEPS`], then [`STEPS`] indices for each doubling.
 fn step(late: Duration) -> usize {
     let nanos = u64::try_from(late.as_nanos()).unwrap_or(u64::MAX);
     if nanos < STEPS as u64 {
@@ -91,7 +91,7 @@ fn step(late: Duration) -> usize {
     (doubling * STEPS + within).min(STEPS * DOUBLINGS - 1)
 }
 
-/// The longest duration of a place.
+/// The longest duration of an index.
 fn upper_end(index: usize) -> Duration {
     if index < STEPS {
         return Duration::from_nanos(index as u64);
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_duration_lies_below_the_end_of_its_place_by_a_sixteenth_at_most() {
+    fn every_duration_lies_at_most_a_sixteenth_below_the_end_of_its_index() {
         for nanos in (0..2_000).chain((1..4_000).map(|n| n * n * 104_729)) {
             let late = Duration::from_nanos(nanos);
             let end = upper_end(step(late));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_and_the_promise() {
+    fn quantiles_and_the_timing_goal() {
         let mut lateness = Lateness::default();
         assert_eq!(
             (lateness.quantile(0.99), lateness.is_held()),

@@ -1,12 +1,12 @@
-//! The bed: the simulator's [`Link`](anabranch_netsim::Link) in real time, between two network namespaces of this machine.
-//! On it run real programs, the kernel's TCP and any other stack, and meet the network that a simulation would give them.
+//! The bed: the simulator's [`Link`](anabranch_netsim::Link) in real time, between two network namespaces of this machine. Real programs,
+//! the kernel's TCP and any other stack run on the bed, in the same network conditions as in a simulation.
 //!
-//! [`Bed::build`] makes two namespaces, `left` and `right`, and a pair of TUN devices for each path; a thread for each path
-//! takes packets from one device, gives them to the link of that direction and hands them to the other device when the link
-//! says. [`Bed::spawn`] starts a command on either side. A bed that is dropped ends what still runs in its namespaces and
-//! removes them; what a bed left behind whose process was killed is removed by the next one.
+//! [`Bed::build`] makes two namespaces, `left` and `right`, and a pair of TUN devices for each path. A thread for each path reads packets
+//! from one device, passes them to the link of that direction, and writes them to the other device at the time that the link decides.
+//! [`Bed::spawn`] starts a command on either side. When a bed is dropped, it ends the processes in its namespaces and removes them. If the
+//! process of a bed was killed, the next bed removes the remains.
 //!
-//! Linux only, and it needs the rights to make namespaces and devices (root, or `CAP_SYS_ADMIN` and `CAP_NET_ADMIN`).
+//! Linux only. A bed needs the rights to make namespaces and devices (root, or `CAP_SYS_ADMIN` and `CAP_NET_ADMIN`).
 
 #![cfg(target_os = "linux")]
 

@@ -1,4 +1,4 @@
-//! Network namespaces by name, as `ip netns` keeps them: making one, working in it, ending what runs in it, removing it.
+//! Named network namespaces, as `ip netns` keeps them: making one, running in it, ending its processes, removing it.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -15,12 +15,12 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use crate::error::BedError;
 use crate::identity::{NAMESPACES, has_ended, left_behind};
 
-/// How long a process may take to end by itself.
+/// The time that a process has to end before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
-/// A process that was killed is gone when the kernel has come to it.
+/// The time until a killed process is gone.
 const KILLED_WITHIN: Duration = Duration::from_secs(10);
 
-/// A namespace of ours. It is removed when this is dropped; who runs in it should be [ended](end_processes) before.
+/// A namespace that this process made. It is removed on drop; its processes should be [ended](end_processes) before.
 #[derive(Debug)]
 pub(crate) struct Namespace {
     name: String,
@@ -32,7 +32,7 @@ impl Namespace {
         if made.status.success() {
             return Ok(Self { name });
         }
-        // It may have come half the way.
+        // `ip` may have made the namespace partially.
         drop(Self { name });
         Err(BedError::Namespace { told: told(&made) })
     }
@@ -41,7 +41,7 @@ impl Namespace {
         &self.name
     }
 
-    /// Carries out lines of `ip`'s batch form in it.
+    /// Runs lines of `ip`'s batch form in the namespace.
     pub(crate) fn set(&self, lines: &str) -> Result<(), BedError> {
         let arguments = ["-n", &self.name, "-batch", "-"];
         let output = ip(&arguments, lines)?;
@@ -54,7 +54,7 @@ impl Namespace {
         })
     }
 
-    /// Runs something in it, on a thread of its own: what that opens or starts stays in the namespace.
+    /// Runs a function on a thread of its own in the namespace. Sockets and processes that the function opens or starts stay there.
     pub(crate) fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
         let namespace = File::open(path(&self.name))?;
         thread::scope(|scope| {
@@ -74,8 +74,8 @@ impl Drop for Namespace {
     }
 }
 
-/// Ends what killed processes left of their beds: processes, devices, namespaces. Answers how many namespaces there were.
-/// Beds whose process runs are left alone, and so is every namespace that is no bed's.
+/// Removes the remains of beds whose process was killed: processes, devices and namespaces. Returns the number of namespaces. Beds whose
+/// process still runs and all other namespaces are left alone.
 pub fn sweep() -> usize {
     let left = left_behind();
     end_processes(&left.iter().map(String::as_str).collect::<Vec<_>>());
@@ -88,7 +88,7 @@ pub fn sweep() -> usize {
     count
 }
 
-/// Ends the processes in these namespaces, this one excepted: it asks first, and kills after a while.
+/// Ends the processes in these namespaces, except this process: terminates them first, and later kills those that still run.
 pub(crate) fn end_processes(names: &[&str]) {
     let identity = |path: &Path| fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()));
     let namespaces: Vec<_> = names.iter().filter_map(|name| identity(&path(name))).collect();
@@ -101,7 +101,7 @@ pub(crate) fn end_processes(names: &[&str]) {
     for (signal, limit) in [(Signal::TERM, GRACE), (Signal::KILL, KILLED_WITHIN)] {
         let end = Instant::now() + limit;
         let mut asked: Vec<u32> = Vec::new();
-        // Until none is there: some may just have started others.
+        // Loop until no process is left: a process may have started others meanwhile.
         while let Some(process) = ask_inside(&is_inside, &mut asked, signal) {
             let _ = has_ended(&process, end.saturating_duration_since(Instant::now()));
             if Instant::now() >= end {
@@ -111,7 +111,7 @@ pub(crate) fn end_processes(names: &[&str]) {
     }
 }
 
-/// Sends the signal to all that are inside and not `asked` yet, and answers one of those that are inside.
+/// Sends the signal to all processes inside that are not in `asked` yet. Returns one of the processes inside.
 fn ask_inside(is_inside: &dyn Fn(u32) -> bool, asked: &mut Vec<u32>, signal: Signal) -> Option<OwnedFd> {
     let mut first = None;
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -119,7 +119,7 @@ fn ask_inside(is_inside: &dyn Fn(u32) -> bool, asked: &mut Vec<u32>, signal: Sig
         if pid == std::process::id() || !is_inside(pid) {
             continue;
         }
-        // Between the look and the signal the number could become another process's: not that of a descriptor.
+        // The number could be reused between the check and the signal. A descriptor always refers to the same process.
         let process = i32::try_from(pid).ok().and_then(Pid::from_raw);
         let Some(process) = process.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) else {
             continue;
@@ -142,7 +142,7 @@ fn path(name: &str) -> PathBuf {
 
 /// Runs `ip` with these arguments and this input.
 fn ip(arguments: &[&str], input: &str) -> Result<Output, BedError> {
-    // Not in everybody's search path.
+    // Not every user's search path contains `ip`.
     for program in ["ip", "/usr/sbin/ip", "/sbin/ip"] {
         match run(program, arguments, input) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -160,13 +160,13 @@ fn run(program: &str, arguments: &[&str], input: &str) -> io::Result<Output> {
         .stderr(Stdio::piped())
         .spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
-        // It may have ended already; then it says why.
+        // The program may have ended already; then its output has the reason.
         let _ = stdin.write_all(input.as_bytes());
     }
     child.wait_with_output()
 }
 
-/// What a program complained about, in one line.
+/// A program's error output, in one line.
 fn told(output: &Output) -> String {
     let said = String::from_utf8_lossy(&output.stderr);
     let lines: Vec<&str> = said

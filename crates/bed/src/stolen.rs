@@ -1,8 +1,8 @@
-//! What a virtual machine's own host takes of its processors' time: then packets are late whatever is done here.
+//! The processor time that the host of a virtual machine takes. Such time delays packets, and the bed cannot prevent it.
 
 use std::fs;
 
-/// What the kernel counted since the machine started, in ticks of all processors.
+/// The kernel's counters since the machine started, in ticks of all processors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Processors {
     all: u64,
@@ -10,13 +10,13 @@ pub(crate) struct Processors {
 }
 
 impl Processors {
-    /// Zero where the kernel does not tell.
+    /// Zero if the kernel does not have the counters.
     pub(crate) fn now() -> Self {
         let stat = fs::read_to_string("/proc/stat");
         stat.ok().and_then(|stat| Self::read(&stat)).unwrap_or_default()
     }
 
-    /// `cpu USER NICE SYSTEM IDLE IOWAIT IRQ SOFTIRQ STEAL …`: what follows is part of USER and NICE.
+    /// `cpu USER NICE SYSTEM IDLE IOWAIT IRQ SOFTIRQ STEAL …`: the later columns are included in USER and NICE.
     fn read(stat: &str) -> Option<Self> {
         let ticks = stat
             .lines()
@@ -31,7 +31,7 @@ impl Processors {
         })
     }
 
-    /// The share of the time since then that was taken, from 0 to 1.
+    /// The share of the time since `earlier` that was taken, from 0 to 1.
     pub(crate) fn stolen_since(self, earlier: Self) -> f64 {
         let (all, stolen) = (
             self.all.saturating_sub(earlier.all),
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_eighth_number_was_stolen() {
+    fn the_eighth_number_is_stolen_time() {
         let earlier = Processors::read("cpu  10 0 10 70 0 0 5 5 9 9\ncpu0 1 2 3").unwrap();
         assert_eq!((earlier.all, earlier.stolen), (100, 5));
         let later = Processors::read("cpu  20 0 10 140 0 0 5 25 9 9").unwrap();
@@ -55,7 +55,7 @@ mod tests {
         assert_eq!(
             Processors::read("cpu 1 2 3"),
             None,
-            "a kernel from before there was such a thing"
+            "an old kernel without this counter"
         );
         assert_eq!(Processors::read("intr 1"), None);
     }

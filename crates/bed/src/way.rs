@@ -1,4 +1,4 @@
-//! One direction of a path: a link, a bound on what it holds, and what it was given and gave.
+//! One direction of a path: a link, a limit on the bytes that it holds, and its counters.
 
 use std::time::Duration;
 
@@ -8,35 +8,35 @@ use anabranch_proto::Timestamp;
 use crate::ip_packet::IpPacket;
 use crate::lateness::Lateness;
 
-/// Bytes under way in one direction: a link without a rate or a queue would else hold whatever somebody sends. A gigabit a
-/// second is a second on its way.
+/// The limit on bytes in flight in one direction. Without it, a link without a rate or a queue limit would hold any amount. The limit is
+/// one second at 1 Gbit/s.
 const MOST_IN_TRANSIT: usize = 128 << 20;
 
-/// What keeping a packet takes beside its bytes, roughly.
+/// The approximate memory of a packet besides its bytes.
 const KEEPING: usize = 100;
 
-/// What one direction of a path did since the bed was made.
+/// The counters of one direction of a path since the bed was made.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct WayCounters {
-    /// What its link counted: packets and bytes offered and delivered, losses by cause, the largest queue.
+    /// The link's counters: packets and bytes offered and delivered, losses by cause, the largest queue.
     pub link: LinkStats,
-    /// Bytes in the link's queue now, the packet in transmission included.
+    /// Bytes in the link's queue now, with the packet in transmission.
     pub queue_bytes: u64,
-    /// Packets refused because the bed would have held more than 128 MiB of them; the link was not asked.
+    /// Packets dropped before the link because the bed would have held more than 128 MiB.
     pub lost_full: u64,
-    /// Packets that the link delivered and the kernel did not take.
+    /// Packets that the link delivered but the kernel refused.
     pub lost_refused: u64,
-    /// Packets that the kernel lost on their way to the bed, because it came too late to fetch them.
+    /// Packets that the kernel dropped before the bed could read them.
     pub lost_before: u64,
-    /// How late packets were handed over against the time that the link had said.
+    /// The delay between the time that the link decided and the delivery of each packet.
     pub lateness: Lateness,
-    /// When the first and the last packet were handed over, since the bed was made.
+    /// The times of the first and the last delivery, since the bed was made.
     pub handed_over: Option<(Duration, Duration)>,
 }
 
 impl WayCounters {
-    /// Packets lost, whatever the cause.
+    /// Packets lost for any cause.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.link.lost() + self.lost_full + self.lost_refused + self.lost_before
@@ -64,15 +64,15 @@ impl Way {
         }
     }
 
-    /// Packets under way, with what their keeping takes.
+    /// Packets in flight, with the memory that each needs besides its bytes.
     fn held(&self) -> usize {
         let bytes = usize::try_from(self.link.bytes_in_transit()).unwrap_or(usize::MAX);
         bytes.saturating_add(self.link.in_transit() * KEEPING)
     }
 
-    /// Takes a packet in.
+    /// Accepts a packet from the sending device.
     pub(crate) fn enqueue(&mut self, now: Timestamp, packet: &[u8]) {
-        // A packet that is lost on the way stays in the queue until it would have left.
+        // The link keeps a packet that it will lose in its queue until the packet would have left.
         let queued = usize::try_from(self.link.queued_bytes(now)).unwrap_or(usize::MAX);
         if self.held().max(queued) + packet.len() > MOST_IN_TRANSIT {
             self.lost_full += 1;
@@ -81,7 +81,7 @@ impl Way {
         self.link.enqueue(now, IpPacket(packet.to_vec()));
     }
 
-    /// Hands over a packet whose time has come to `taker`, which answers whether it could take it. False if there is none.
+    /// Passes a due packet to `taker`, which returns whether it could take the packet. Returns false if no packet is due.
     pub(crate) fn hand_over(&mut self, now: Timestamp, taker: impl FnOnce(&[u8]) -> bool) -> bool {
         let Some((due, packet)) = self.link.poll_arrival(now) else {
             return false;
@@ -92,12 +92,12 @@ impl Way {
         true
     }
 
-    /// When the next packet is due, or the link's queue sends its next packet.
+    /// The time when the next packet is due, or when the link's queue sends its next packet.
     pub(crate) fn next_event(&self) -> Option<Timestamp> {
         self.link.next_event()
     }
 
-    /// What it did so far; what the kernel lost before is not known here.
+    /// The counters so far, without the packets that the kernel dropped before the bed.
     pub(crate) fn counters(&mut self, now: Timestamp) -> WayCounters {
         let since_start = |time: Timestamp| time.saturating_duration_since(Timestamp::ZERO);
         WayCounters {
@@ -124,10 +124,10 @@ mod tests {
         way.enqueue(Timestamp::ZERO, &[0x45; 1250]);
         way.enqueue(Timestamp::ZERO, &[0x45; 1250]);
         assert_eq!(way.next_event(), Some(Timestamp::from_millis(41)));
-        assert!(!way.hand_over(Timestamp::from_millis(40), |_| panic!("it is not due")));
+        assert!(!way.hand_over(Timestamp::from_millis(40), |_| panic!("the packet is not due")));
         assert!(way.hand_over(Timestamp::from_millis(41), |packet| packet.len() == 1250));
         assert!(way.hand_over(Timestamp::from_millis(45), |_| false));
-        assert!(!way.hand_over(Timestamp::from_millis(99), |_| panic!("there is none")));
+        assert!(!way.hand_over(Timestamp::from_millis(99), |_| panic!("there is no packet")));
         let counters = way.counters(Timestamp::from_millis(99));
         assert_eq!(counters.lateness.max(), Duration::from_millis(3));
         assert_eq!((counters.lost_refused, counters.lost()), (1, 1));
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(counters.link.queue_max_bytes, 2500);
     }
 
-    /// Twice the rate is offered for two seconds, and packets are handed over as in real time: late, and several at once.
+    /// Twice the rate is offered for two seconds. Packets are delivered as in real time: late, and several at once.
     #[test]
     fn a_managed_queue_drops_in_real_time_as_in_virtual_time() {
         let mut way = Way::new("rate=10mbit,delay=1ms,aqm=codel".parse().unwrap(), 1, "test");
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!((counters.queue_bytes, way.held()), (0, 0));
     }
 
-    /// Gives packets of this length until one is refused because there are too many.
+    /// Adds packets of this length until the limit refuses one.
     fn fill(link: &str, len: usize) -> Way {
         let mut way = Way::new(link.parse().unwrap(), 1, "test");
         let packet = vec![0x45; len];
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_without_limits_does_not_hold_everything() {
+    fn a_link_without_limits_still_has_a_byte_limit() {
         let mut way = fill("delay=10s,duplicate=100%,mtu=65535", 60_000);
         assert!(way.held() <= MOST_IN_TRANSIT + 61_000 && way.held() > MOST_IN_TRANSIT - 61_000);
         while way.hand_over(Timestamp::from_millis(10_000), |_| true) {}

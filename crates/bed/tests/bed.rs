@@ -1,4 +1,4 @@
-//! Beds as they are: namespaces, devices, packets of the kernel. Where they cannot be had, each test says so and passes.
+//! Real beds: namespaces, devices, and the kernel's packets. If no bed can be made, each test says so and passes.
 
 #![cfg(target_os = "linux")]
 
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use anabranch_bed::{Bed, BedError, PathPlan, Plan, Side, running};
 
-/// Nothing here takes longer.
+/// The longest time of any step.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A bed with these links, both ways alike; `None` where there can be none.
+/// A bed with these links in both directions; `None` if no bed can be made.
 fn bed(links: &[&str]) -> Option<Bed> {
     let paths = links
         .iter()
@@ -22,7 +22,7 @@ fn bed(links: &[&str]) -> Option<Bed> {
     match Bed::build(&Plan { paths, seed: 1 }) {
         Ok(bed) => Some(bed),
         Err(error) if error.is_refusal() => {
-            // Past the harness, which would keep it to itself.
+            // Written to stderr directly: the test harness hides the output of tests that pass.
             let _ = writeln!(std::io::stderr(), "SKIPPED: {error}");
             None
         }
@@ -69,7 +69,7 @@ fn datagrams_of_both_families_pass_every_path_and_take_its_time() {
     }
     bed.check().unwrap();
     for way in bed.counters().iter().flatten() {
-        // One of each family.
+        // At least one datagram of each address family.
         let least = 1 + u64::from(bed.has_ipv6());
         assert!(way.link.delivered >= least && way.lost() == 0, "{way:?}");
         assert_eq!(way.lateness.count(), way.link.delivered);
@@ -77,12 +77,13 @@ fn datagrams_of_both_families_pass_every_path_and_take_its_time() {
 }
 
 #[test]
-fn a_larger_packet_than_the_links_mtu_is_lost_and_one_in_pieces_is_not() {
+fn a_packet_larger_than_the_links_mtu_is_lost_unless_it_may_be_fragmented() {
     let Some(bed) = bed(&["mtu=1400"]) else { return };
     let bind = |side: Side| bind(&bed, side, side.ipv4(1));
     let (left, right) = (bind(Side::Left), bind(Side::Right));
     let to = right.local_addr().unwrap();
-    // The kernel forbids routers to cut up what fits its own device. What does not fit it cuts up itself, and allows it.
+    // If a packet fits the device's MTU, the kernel sets the DF flag. If not, the kernel fragments the packet itself and leaves the DF flag
+    // unset.
     for size in [1300, 1472, 3000] {
         left.send_to(&vec![7; size], to).unwrap();
     }
@@ -93,7 +94,7 @@ fn a_larger_packet_than_the_links_mtu_is_lost_and_one_in_pieces_is_not() {
 }
 
 #[test]
-fn tcp_of_the_kernel_brings_everything_through_loss_and_reordering() {
+fn kernel_tcp_delivers_everything_despite_loss_and_reordering() {
     let Some(bed) = bed(&["rate=50mbit,delay=2ms,queue=100p,loss=1%,reorder=1%:3ms"]) else {
         return;
     };
@@ -125,7 +126,7 @@ fn tcp_of_the_kernel_brings_everything_through_loss_and_reordering() {
 }
 
 #[test]
-fn commands_are_told_where_they_are_and_end_with_the_bed() {
+fn commands_get_variables_and_end_with_the_bed() {
     let Some(bed) = bed(&["", "delay=1ms"]) else {
         return;
     };
@@ -152,7 +153,7 @@ fn commands_are_told_where_they_are_and_end_with_the_bed() {
         said.contains("10.77.1.2/24") && said.contains("10.77.2.2/24") && !said.contains("10.77.1.1/"),
         "{said}"
     );
-    // One that ends when asked, and one that does not.
+    // The first process ends on SIGTERM, the second ignores it.
     let mut sleeper = bed.spawn(Side::Left, Command::new("sleep").arg("1000")).unwrap();
     let mut stubborn = bed
         .spawn(
@@ -168,7 +169,7 @@ fn commands_are_told_where_they_are_and_end_with_the_bed() {
     assert!(stubborn.wait().is_ok_and(|status| !status.success()));
     assert!(gone.iter().all(|path| !path.exists()));
     assert!(!running().contains(&id));
-    // What is in no bed is left alone.
+    // A process outside the bed is left alone.
     let mut outside = outside.unwrap();
     assert!(outside.try_wait().unwrap().is_none());
     outside.kill().unwrap();
@@ -176,7 +177,7 @@ fn commands_are_told_where_they_are_and_end_with_the_bed() {
 }
 
 #[test]
-fn beds_of_one_process_do_not_meet() {
+fn beds_of_one_process_are_separate() {
     let (Some(one), Some(other)) = (bed(&[""]), bed(&[""])) else {
         return;
     };

@@ -1,5 +1,5 @@
-//! usrsctp and this project's stack over a bed that loses and reorders: every message each way arrives once, whole and in its
-//! order, or the test fails. `scripts/setup` builds the peer.
+//! usrsctp and this project's stack over a bed with loss and reordering: every message in each direction must arrive once, complete and in
+//! order. `scripts/setup` builds the peer.
 
 #![cfg(target_os = "linux")]
 
@@ -18,20 +18,20 @@ use peer_messages::{Inbox, SEED, STREAMS, Sizes, UNORDERED_EVERY, program, recei
 
 const PORT: u16 = 5000;
 const UDP_PORT: u16 = 9899;
-/// What both directions do to packets.
+/// The link of both directions.
 const LINK: &str = "rate=20mbit,delay=5ms,jitter=1ms,queue=100p,loss=2%,reorder=2%:5ms";
-/// Messages each way, 2.5 kB long on average, where nothing else is said.
+/// The default number of messages in each direction, 2.5 kB long on average.
 const MESSAGES: u64 = 500;
-/// A number in this variable makes it longer: 160,000 are ten minutes.
+/// This variable sets another number of messages: 160,000 take ten minutes.
 const HOW_MANY: &str = "ANABRANCH_BED_MESSAGES";
 
 fn skip(why: impl std::fmt::Display) {
-    // Past the harness, which would keep it to itself.
+    // Written to stderr directly: the test harness hides the output of tests that pass.
     let _ = writeln!(std::io::stderr(), "SKIPPED usrsctp over a bed: {why}");
 }
 
 #[test]
-fn nothing_is_lost_between_usrsctp_and_this_stack() {
+fn usrsctp_and_this_stack_exchange_all_messages() {
     let peer = program("usrsctp");
     if !peer.exists() {
         return skip("target/interop/usrsctp-peer is not there (scripts/setup builds it)");
@@ -85,7 +85,7 @@ fn listen(command: &mut Command, messages: u64, timeout: u64) -> &mut Command {
     command
 }
 
-/// Connects to the peer, sends all and receives all, and ends the association.
+/// Connects to the peer, sends and receives all messages, and shuts the association down.
 fn exchange(messages: u64) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -93,7 +93,7 @@ fn exchange(messages: u64) {
         .unwrap();
     runtime.block_on(async {
         let endpoint = Endpoint::builder()
-            // If SHUTDOWN COMPLETE is lost, usrsctp asks again after a second or two.
+            // If SHUTDOWN COMPLETE is lost, usrsctp retransmits SHUTDOWN ACK after a second or two.
             .linger(Duration::from_secs(5))
             .bind((Side::Right.ipv4(1), 0))
             .await

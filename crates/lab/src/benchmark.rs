@@ -1,4 +1,4 @@
-//! What the simulator itself costs: one dumbbell, made so that other simulators can run the like.
+//! The cost of the simulator itself: one dumbbell topology, simple enough to be modelled in other simulators.
 
 use core::time::Duration;
 use std::net::SocketAddr;
@@ -11,33 +11,33 @@ use crate::traffic::{Poisson, Sink, Sizes, Source};
 
 const PORT: u16 = 7;
 const TCP_FLOWS: u64 = 4;
-/// User data of the fifth flow, a second.
+/// User data of the fifth flow, in bits per second.
 const BITS_PER_SECOND: f64 = 0.6e6;
 const MESSAGES_BEGIN: Timestamp = Timestamp::from_millis(1000);
 
-/// Four greedy TCP flows and an association with messages of one length as a Poisson process of 0.6 Mbit/s, over 10 Mbit/s
-/// and 40 ms with a queue of 73,000 bytes.
+/// Four greedy TCP flows, and an association that sends messages of one length as a Poisson process of 0.6 Mbit/s. They share a link of 10
+/// Mbit/s and 40 ms with a queue of 73,000 bytes.
 pub struct Benchmark {
     network: Network,
     dumbbell: Dumbbell,
     sctp: DumbbellPair,
 }
 
-/// What the simulator has done so far.
+/// The work that the simulator has done so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
     /// Events handled.
     pub events: u64,
-    /// Packets that came to the bottleneck towards the receivers.
+    /// Packets offered to the bottleneck, in the direction of the receivers.
     pub packets: u64,
-    /// Packets that its queue refused.
+    /// Packets that the queue dropped.
     pub refused: u64,
     /// Messages delivered.
     pub messages: u64,
 }
 
 impl Benchmark {
-    /// The network at its beginning; messages have `bytes` bytes, 1 to 65,536.
+    /// The network before its first event. Messages have `bytes` bytes, 1 to 65,536.
     ///
     /// # Panics
     /// If `bytes` is out of range.
@@ -89,12 +89,12 @@ impl Benchmark {
         }
     }
 
-    /// Goes on until this time of the simulation.
+    /// Runs the simulation until `end`.
     pub fn run_until(&mut self, end: Timestamp) {
         self.network.run_until(end);
     }
 
-    /// What was done.
+    /// The work done so far.
     #[must_use]
     pub fn work(&self) -> Work {
         let link = self.network.link_stats(self.dumbbell.forward);
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_flows_are_there_and_equal_seeds_do_equal_work() {
+    fn all_flows_deliver_and_equal_seeds_do_equal_work() {
         let work = |seed| {
             let mut benchmark = Benchmark::new(seed, 72);
             benchmark.run_until(Timestamp::from_millis(10_000));
@@ -122,7 +122,7 @@ mod tests {
         let one = work(1);
         assert_eq!(one, work(1));
         assert_ne!(one, work(2));
-        // Nine seconds of 0.6 Mbit/s in messages of 72 bytes, less what is under way; a full bottleneck of large packets.
+        // Nine seconds of 0.6 Mbit/s in messages of 72 bytes, less the bytes in flight; a full bottleneck of large packets.
         assert!((7_000..11_000).contains(&one.messages), "{one:?}");
         assert!(one.packets > 7_000 && one.refused > 0, "{one:?}");
     }

@@ -1,27 +1,27 @@
-//! Claims: what a paper reported, as an inequality that measured numbers can confirm or refute.
+//! Claims: results that a paper reported, as inequalities that measured numbers can confirm or refute.
 //!
-//! A claim is judged by the 95 % interval over seeds, never by digits: it holds if the whole interval lies within the
-//! bound, fails if the whole interval lies outside, and is open between.
+//! A claim is judged by the 95 % interval over seeds. The claim holds if the whole interval lies within the bound, and fails if the whole
+//! interval lies outside. Otherwise the claim is open.
 
 use std::fmt;
 
 use crate::results::Results;
 use crate::statistics::Estimate;
 
-/// The number for each seed; `None` where the results do not have the cells for it.
+/// The number for each seed; `None` if the results lack the cells.
 type Measure = Box<dyn Fn(&Results) -> Option<Vec<f64>> + Send + Sync>;
 
 /// A statement about results.
 pub struct Claim {
-    /// What is claimed, in words, the bound included.
+    /// The claim in words, with the bound.
     pub says: &'static str,
-    /// What the paper has, in its own numbers or words; empty if no paper speaks of it.
+    /// The paper's own numbers or words; empty if no paper has a number.
     pub paper: &'static str,
-    /// Whether results in which it does not hold are wrong.
+    /// Whether the results are wrong if the claim does not hold.
     pub must: bool,
     /// Where the number must lie.
     pub bound: Bound,
-    /// Why it does not hold, naming the ablation that shows the cause; for claims that are known not to.
+    /// For a claim that is known to fail: the reason, with the ablation that shows the cause.
     pub because: Option<&'static str>,
     is_ratio: bool,
     measure: Measure,
@@ -30,41 +30,41 @@ pub struct Claim {
 /// Where a number must lie, ends included.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bound {
-    /// Not above.
+    /// The number is not above this.
     AtMost(f64),
-    /// Not below.
+    /// The number is not below this.
     AtLeast(f64),
-    /// Neither below the first nor above the second.
+    /// The number is not below the first and not above the second.
     Within(f64, f64),
 }
 
-/// What became of a claim.
+/// The outcome of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The whole interval lies within the bound.
     Holds,
-    /// The interval has an end on either side: more seeds would tell.
+    /// The bound lies inside the interval: more seeds may decide.
     Open,
-    /// The whole interval lies outside.
+    /// The whole interval lies outside the bound.
     Fails,
-    /// The cells that it speaks of were not run.
+    /// The cells that the claim needs were not run.
     NotRun,
 }
 
-/// A claim beside what was measured.
+/// A claim and the number measured for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Judgement<'a> {
     /// The claim.
     pub claim: &'a Claim,
-    /// What was measured.
+    /// The measured number, if there is one.
     pub measured: Option<Estimate>,
-    /// What follows.
+    /// The outcome.
     pub verdict: Verdict,
 }
 
 impl Claim {
-    /// A claim about a number that `measure` takes from the results for each seed. It need not hold for the results to
-    /// be right until [`Claim::must`] says so.
+    /// A claim about a number that `measure` takes from the results for each seed. Results may be right without the claim, unless
+    /// [`Claim::must`] is called.
     pub fn new(
         says: &'static str,
         paper: &'static str,
@@ -82,7 +82,7 @@ impl Claim {
         }
     }
 
-    /// A claim about a ratio, whose mean over seeds is the geometric one.
+    /// A claim about a ratio; the mean over seeds is the geometric mean.
     pub fn of_ratio(
         says: &'static str,
         paper: &'static str,
@@ -95,21 +95,21 @@ impl Claim {
         }
     }
 
-    /// The same, and results in which it does not hold are wrong.
+    /// Marks the results as wrong if the claim does not hold.
     #[must_use]
     pub fn must(mut self) -> Self {
         self.must = true;
         self
     }
 
-    /// The same, known not to hold, with the reason.
+    /// Marks the claim as known to fail, with the reason.
     #[must_use]
     pub fn fails_because(mut self, reason: &'static str) -> Self {
         self.because = Some(reason);
         self
     }
 
-    /// Judges it.
+    /// Judges the claim by these results.
     #[must_use]
     pub fn judge(&self, results: &Results) -> Judgement<'_> {
         let sample = (self.measure)(results);
@@ -121,7 +121,7 @@ impl Claim {
         let measured = sample.as_deref().and_then(estimate);
         let verdict = match (&sample, &measured) {
             (None, _) => Verdict::NotRun,
-            // Numbers that are none confirm nothing.
+            // Values that are not numbers confirm nothing.
             (Some(_), None) => Verdict::Fails,
             (Some(_), Some(measured)) => self.bound.judge(measured),
         };
@@ -172,7 +172,7 @@ impl fmt::Display for Bound {
 }
 
 impl Verdict {
-    /// In a word or two.
+    /// The verdict in one or two words.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -185,8 +185,8 @@ impl Verdict {
 }
 
 impl Judgement<'_> {
-    /// Whether the results are as they should be: a claim that must hold does; any other does, or its reason for not
-    /// holding is known, or too few seeds were run to say.
+    /// Whether the results are as they should be. A claim that must hold has to hold. Any other claim may also be open, or fail for a known
+    /// reason.
     #[must_use]
     pub fn is_in_order(&self) -> bool {
         match self.verdict {

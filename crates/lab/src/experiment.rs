@@ -1,4 +1,4 @@
-//! What an experiment is: its words, its grid of cells, and what one run gives.
+//! The parts of an experiment: its texts, its grid of cells, and the numbers of one run.
 
 use std::fmt;
 
@@ -7,29 +7,29 @@ use crate::figure::Figure;
 use crate::stage::Stage;
 use crate::trial::{Knob, Trial};
 
-/// What an experiment answers, made of what it is asked; it lives as long as the program.
+/// A function that an experiment supplies; it lives as long as the program.
 pub type Answer<In, Out> = &'static (dyn Fn(In) -> Out + Send + Sync);
 
-/// An experiment as a value: nothing runs until [`crate::run::run`] is told to.
+/// An experiment as a value: nothing runs before [`crate::run::run`] is called.
 #[derive(Clone, Copy)]
 pub struct Experiment {
-    /// By which it is called: lower case with hyphens.
+    /// The name on the command line: lower case with hyphens.
     pub name: &'static str,
-    /// What is asked, in a sentence.
+    /// The question that the experiment answers, in one sentence.
     pub question: &'static str,
-    /// Whose experiment it is.
+    /// The authors and the paper.
     pub source: &'static str,
-    /// What is the same in every cell.
+    /// The settings that all cells share.
     pub parameters: &'static [Parameter],
-    /// What a user may change of it.
+    /// The settings that a user may change.
     pub knobs: &'static [Knob],
-    /// What each run measures, in the order in which [`Cell`]s answer it.
+    /// The metrics of each run, in the order in which [`Cell`]s return them.
     pub metrics: &'static [Metric],
-    /// How many seeds a run takes if nobody says.
+    /// The number of seeds by default.
     pub seeds: Answer<Extent, u64>,
     /// The grid. Every cell has the same axes.
     pub cells: Answer<Extent, Vec<Cell>>,
-    /// What is to be seen in the numbers.
+    /// The claims about the numbers.
     pub claims: &'static (dyn Fn() -> Vec<Claim> + Send + Sync),
     /// The paper's figures, to be drawn from the numbers.
     pub figures: &'static (dyn Fn() -> Vec<Figure> + Send + Sync),
@@ -55,7 +55,7 @@ pub enum Extent {
 }
 
 impl Extent {
-    /// In a word.
+    /// The extent in one word.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -69,15 +69,15 @@ impl Extent {
 /// A setting that does not vary.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
-    /// What is set.
+    /// The name of the setting.
     pub name: &'static str,
-    /// To what, with its unit.
+    /// The value, with its unit.
     pub value: &'static str,
-    /// Whether the paper says so; otherwise it was silent, and the value is ours.
+    /// Whether the paper states the value; otherwise this project chose it.
     pub from_paper: bool,
 }
 
-/// A setting that no paper gives.
+/// A setting that no paper states.
 pub(crate) const fn ours(name: &'static str, value: &'static str) -> Parameter {
     Parameter {
         name,
@@ -93,13 +93,13 @@ pub struct Metric {
     pub name: &'static str,
     /// Its unit; empty for pure numbers.
     pub unit: &'static str,
-    /// What it is.
+    /// The meaning of the number.
     pub about: &'static str,
-    /// Whether people want to see it; all others are there for claims.
+    /// Whether tables and reports show the metric; the other metrics serve claims only.
     pub is_shown: bool,
 }
 
-/// A metric in a line.
+/// A metric that is shown.
 pub(crate) const fn metric(name: &'static str, unit: &'static str, about: &'static str) -> Metric {
     Metric {
         name,
@@ -109,10 +109,10 @@ pub(crate) const fn metric(name: &'static str, unit: &'static str, about: &'stat
     }
 }
 
-/// Gives a run's numbers; nothing if it was interrupted.
+/// Returns the numbers of a run; `None` if the run was interrupted.
 type Run = Box<dyn Fn(&Trial<'_>) -> Option<Vec<f64>> + Send + Sync>;
 
-/// One place in the grid, and how to run it.
+/// One cell of the grid, and how to run it.
 pub struct Cell {
     coordinates: Vec<(&'static str, String)>,
     run: Run,
@@ -120,9 +120,9 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// A cell. `run` is given the seed, which is all of its luck, and what the user set, and answers the experiment's metrics in their order; a
-    /// number that a run does not have is not a number (NaN). Runs of different cells with equal seeds must meet the
-    /// same traffic and the same start offsets, as far as the cells do not say otherwise.
+    /// A cell. `run` gets the seed, which decides all random numbers, and the user's settings. It returns the experiment's metrics in their
+    /// order, with NaN for a number that a run does not have. Runs of different cells with equal seeds must meet the same traffic and the
+    /// same start offsets, unless the cells differ in exactly these.
     pub fn new(
         coordinates: Vec<(&'static str, String)>,
         run: impl Fn(&Trial<'_>) -> Vec<f64> + Send + Sync + 'static,
@@ -130,7 +130,7 @@ impl Cell {
         Self::interruptible(coordinates, move |trial| Some(run(trial)))
     }
 
-    /// A cell whose runs take real time: `run` answers nothing if it was interrupted.
+    /// A cell whose runs take real time: `run` returns `None` if it was interrupted.
     pub(crate) fn interruptible(
         coordinates: Vec<(&'static str, String)>,
         run: impl Fn(&Trial<'_>) -> Option<Vec<f64>> + Send + Sync + 'static,
@@ -142,7 +142,7 @@ impl Cell {
         }
     }
 
-    /// A cell that can be run on real packets as well.
+    /// A cell that can also run on real packets.
     #[must_use]
     pub fn staged(coordinates: Vec<(&'static str, String)>, stage: Stage) -> Self {
         let simulated = stage.clone();
@@ -152,25 +152,25 @@ impl Cell {
         }
     }
 
-    /// What it is, if it can be run on real packets as well.
+    /// The cell's stage, if the cell can also run on real packets.
     #[must_use]
     pub fn stage(&self) -> Option<&Stage> {
         self.stage.as_ref()
     }
 
-    /// Its place on each axis.
+    /// The cell's place on each axis.
     #[must_use]
     pub fn coordinates(&self) -> &[(&'static str, String)] {
         &self.coordinates
     }
 
-    /// Whether it lies at these places; axes that are not named may have any.
+    /// Whether the cell lies at these places; axes that are not named match any place.
     #[must_use]
     pub fn lies_at(&self, places: &[(&str, &str)]) -> bool {
         lies_at(&self.coordinates, places)
     }
 
-    /// Runs it; `None` if it was interrupted.
+    /// Runs the cell; `None` if the run was interrupted.
     #[must_use]
     pub fn run(&self, trial: &Trial<'_>) -> Option<Vec<f64>> {
         (self.run)(trial)

@@ -1,17 +1,17 @@
-//! Figures: which numbers of an experiment are drawn over which of its axes, and what the paper's figure shows.
+//! Figures: which metric is drawn over which axis, and the paper's own numbers.
 
 use crate::experiment::lies_at;
 use crate::plot::{Curve, Plot, Point, Scale};
 use crate::results::Results;
 
-/// A picture to be made of an experiment's results.
+/// A figure that is drawn from an experiment's results.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// By which its file is called: lower case with hyphens.
+    /// The name of the file: lower case with hyphens.
     pub name: &'static str,
-    /// What is seen.
+    /// The title.
     pub title: &'static str,
-    /// What the paper's figure or table shows, in words and numbers; empty if no paper has it.
+    /// The content of the paper's figure or table, in words and numbers; empty if no paper has it.
     pub paper: &'static str,
     /// The horizontal axis: one of the experiment's, and its label.
     pub x: (&'static str, &'static str),
@@ -19,7 +19,7 @@ pub struct Figure {
     pub y: (&'static str, &'static str),
     /// Whether the vertical axis is logarithmic.
     pub logarithmic: bool,
-    /// What is drawn.
+    /// The curves.
     pub curves: Vec<FigureCurve>,
 }
 
@@ -28,9 +28,9 @@ pub struct Figure {
 pub struct FigureCurve {
     /// For the legend.
     pub name: &'static str,
-    /// Where the cells lie. Those that do differ on the horizontal axis only. Nowhere: a curve that is reckoned, not measured.
+    /// The places of the cells, which may differ on the horizontal axis only. Empty for a curve that comes from a formula.
     pub at: Vec<(&'static str, &'static str)>,
-    /// The paper's own numbers, where it has any, or those reckoned: on the horizontal axis and on the vertical one.
+    /// Numbers of the paper or of the formula, if there are any, as horizontal and vertical coordinates.
     pub paper: &'static [(f64, f64)],
 }
 
@@ -38,7 +38,7 @@ impl Figure {
     /// The picture; `None` if none of its cells was run.
     ///
     /// # Panics
-    /// If the experiment does not measure what is drawn.
+    /// If the experiment does not have the metric that the figure draws.
     #[must_use]
     pub fn plot(&self, results: &Results) -> Option<Plot> {
         let places = self.places(results);
@@ -134,7 +134,7 @@ impl Figure {
         points
     }
 
-    /// What is wrong with it: an axis or a metric that there is not, or a curve with two cells at one place.
+    /// The fault of a figure, if it has one: an unknown axis or metric, or a curve with two cells at one place.
     #[must_use]
     pub fn fault(&self, coordinates: &[&[(&'static str, String)]], metrics: &[&str]) -> Option<String> {
         if !metrics.contains(&self.y.0) {

@@ -1,4 +1,4 @@
-//! Runs whose numbers are known already: so that an experiment that was interrupted goes on where it stopped.
+//! Runs whose numbers are known already, so that an interrupted experiment can continue.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -17,28 +17,28 @@ pub struct Known {
     runs: BTreeMap<Key, Vec<f64>>,
 }
 
-/// A file that does not hold the numbers of an experiment.
+/// A file without the numbers of an experiment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {problem}")]
 pub struct KnownError {
     /// Where, from 1.
     pub line: usize,
-    /// What is wrong.
+    /// The problem.
     pub problem: String,
 }
 
-/// What numbers depend on beside cell and seed, and every row names.
+/// The conditions that numbers depend on besides cell and seed. Every row names them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conditions {
-    /// Which code made them.
+    /// The version of the program.
     pub version: String,
     /// How much of the experiment was run.
     pub extent: Extent,
-    /// What was set otherwise than usual.
+    /// The settings that the user changed.
     pub knobs: Knobs,
 }
 
-/// What stands in front of the places and the numbers in every row.
+/// The columns in front of the places and the numbers in every row.
 const FIRST_COLUMNS: [&str; 5] = ["experiment", "version", "extent", "settings", "seed"];
 
 /// Adds a line of columns; those with a comma or a quotation mark are quoted (RFC 4180).
@@ -56,7 +56,7 @@ fn write_line(csv: &mut String, columns: impl Iterator<Item = String>) {
     csv.push('\n');
 }
 
-/// The columns of what [`write_line`] wrote.
+/// The columns of a line that [`write_line`] wrote.
 fn columns(line: &str) -> Vec<String> {
     let (mut columns, mut is_quoted) = (vec![String::new()], false);
     let mut rest = line.chars().peekable();
@@ -84,7 +84,7 @@ pub(crate) fn header(axes: &[(&'static str, String)], metrics: &[&'static str]) 
     line
 }
 
-/// Adds the row of a run. Numbers are written so that they read back exactly; what a run does not have is left empty.
+/// Adds the row of a run. Numbers are written so that they read back exactly; a number that the run does not have is an empty column.
 pub(crate) fn write_row(
     csv: &mut String,
     (experiment, conditions, seed): (&str, &Conditions, u64),
@@ -106,7 +106,7 @@ pub(crate) fn write_row(
     write_line(csv, first.into_iter().chain(places).chain(numbers));
 }
 
-/// The row of a run as a value; what a run does not have is null.
+/// The row of a run as a value; a number that the run does not have is null.
 fn row_as_json(
     (experiment, conditions, seed): (&Experiment, &Conditions, u64),
     places: &[(&'static str, String)],
@@ -134,10 +134,10 @@ fn key(cell: &Cell, seed: u64) -> Key {
 }
 
 impl Known {
-    /// Reads what [`Known::to_csv`] wrote. Rows of other conditions are passed over: their numbers may be others.
+    /// Reads a file that [`Known::to_csv`] wrote. Rows with other conditions are ignored, because their numbers may differ.
     ///
     /// # Errors
-    /// It is no file of this experiment, or a row of it is not whole.
+    /// The file does not belong to this experiment, or one of its rows is incomplete.
     pub fn from_csv(experiment: &Experiment, conditions: &Conditions, csv: &str) -> Result<Self, KnownError> {
         let wrong = |line: usize, problem: &str| KnownError {
             line: line + 1,
@@ -149,14 +149,14 @@ impl Known {
         let mut lines = csv.lines().enumerate();
         let expected = header(axes, &metrics);
         if lines.next().is_none_or(|(_, line)| line != expected.trim_end()) {
-            let problem = format!("it does not begin with the columns of {}", experiment.name);
+            let problem = format!("the first line must have the columns of {}", experiment.name);
             return Err(wrong(0, &problem));
         }
         let mut known = Self::default();
         for (number, line) in lines {
             let columns = columns(line);
             if columns.len() != FIRST_COLUMNS.len() + axes.len() + metrics.len() {
-                let problem = "it has another number of columns than the first line";
+                let problem = "the row must have as many columns as the first line";
                 return Err(wrong(number, problem));
             }
             let (first, rest) = columns.split_at(FIRST_COLUMNS.len());
@@ -166,7 +166,7 @@ impl Known {
             }
             let seed = first[4]
                 .parse()
-                .map_err(|_| wrong(number, "its seed is no number"))?;
+                .map_err(|_| wrong(number, "the seed is not a number"))?;
             let (places, numbers) = rest.split_at(axes.len());
             let numbers = numbers.iter().map(|value| match value.as_str() {
                 "" => Ok(f64::NAN),
@@ -174,7 +174,7 @@ impl Known {
             });
             let numbers = numbers
                 .collect::<Result<_, _>>()
-                .map_err(|_| wrong(number, "one of its values is no number"))?;
+                .map_err(|_| wrong(number, "a value is not a number"))?;
             known.runs.insert((places.to_vec(), seed), numbers);
         }
         Ok(known)
@@ -196,7 +196,7 @@ impl Known {
         }
     }
 
-    /// A row for each run: what it was run with, the place on each axis, the metrics.
+    /// A row for each run: its conditions, the place on each axis, the metrics.
     #[must_use]
     pub fn to_csv(&self, experiment: &Experiment, conditions: &Conditions) -> String {
         let cells = (experiment.cells)(conditions.extent);
@@ -209,7 +209,7 @@ impl Known {
         csv
     }
 
-    /// The same rows as an array of objects, one a line.
+    /// The same rows as an array of objects, one object per line.
     #[must_use]
     pub fn to_json(&self, experiment: &Experiment, conditions: &Conditions) -> String {
         let mut rows = Vec::with_capacity(self.len());
@@ -219,13 +219,13 @@ impl Known {
         format!("[\n{}\n]\n", rows.join(",\n"))
     }
 
-    /// How many runs.
+    /// The number of runs.
     #[must_use]
     pub fn len(&self) -> usize {
         self.runs.len()
     }
 
-    /// Whether there are none.
+    /// Whether no runs are known.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()

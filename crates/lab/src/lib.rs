@@ -1,8 +1,9 @@
-//! The laboratory: experiments of published papers, run in virtual time by the very code that runs on real networks.
+//! The laboratory: experiments of published papers. They run in virtual time with the same code that runs on real networks; on Linux many
+//! of them also run on real packets (`testbed`).
 //!
-//! An [`Experiment`] is data plus code: a question, parameters, a grid of [`Cell`]s, a run for each cell and seed that
-//! gives numbers, and [`Claim`]s: what the paper reported, as inequalities that the numbers can confirm or refute.
-//! [`run`](run::run) makes [`Results`]; what it is told of jobs changes how long it takes and nothing else.
+//! An [`Experiment`] is data plus code: a question, parameters, a grid of [`Cell`]s, and a function that gives numbers for each cell and
+//! seed. [`Claim`]s state results of the paper as inequalities that the numbers confirm or refute. [`run`](run::run) makes [`Results`]; the
+//! number of jobs changes only how long this takes.
 
 mod benchmark;
 mod claim;
@@ -19,6 +20,8 @@ pub mod run;
 pub mod stage;
 pub mod statistics;
 mod tap;
+#[cfg(target_os = "linux")]
+pub mod testbed;
 pub mod traffic;
 mod trial;
 mod user;

@@ -1,4 +1,4 @@
-//! What passed by a host, packet by packet: for what is judged from outside, whatever the protocol within.
+//! The packets of a host, chunk by chunk. Experiments that measure outside the protocol stack take their numbers from this log.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use crate::traffic::message_of;
 
-/// Something seen at a host.
+/// An event that the log holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// When.
@@ -19,29 +19,29 @@ pub struct Seen {
     pub what: What,
 }
 
-/// What was seen. A message is seen with each of its chunks; a path is its place among those of the scenario.
+/// The kind of event. A message appears once for each of its chunks; a path is the number of the path in the scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// A message, on its way to the receiver.
+    /// A chunk of a message, sent to the receiver.
     Message {
-        /// Which.
+        /// The number of the message.
         number: u32,
-        /// By which path.
+        /// The path.
         path: usize,
     },
-    /// An acknowledgement on its way to the sender, with so many gap blocks in all.
+    /// An acknowledgement, sent to the sender.
     Acknowledged {
-        /// Its gap blocks.
+        /// The number of its gap ack blocks of all kinds.
         gap_blocks: usize,
     },
     /// T3-rtx expired on a path.
     TimedOut {
-        /// Which.
+        /// The path.
         path: usize,
     },
 }
 
-/// Everything seen at a host, in order.
+/// All events at a host, in order.
 #[derive(Clone, Debug, Default)]
 pub struct PacketLog {
     /// The receiver's addresses, one for each path.
@@ -52,7 +52,7 @@ pub struct PacketLog {
 }
 
 impl PacketLog {
-    /// A log of what passes by the sender or the receiver, whose addresses these are, one for each path.
+    /// A log for the sender or the receiver. `receiver` has the receiver's addresses, one for each path.
     #[must_use]
     pub fn new(receiver: Vec<IpAddr>) -> Self {
         Self {
@@ -62,24 +62,24 @@ impl PacketLog {
         }
     }
 
-    /// What was seen.
+    /// The events so far.
     #[must_use]
     pub fn seen(&self) -> &[Seen] {
         &self.seen
     }
 
-    /// The same, of a log that is not needed any more.
+    /// The events of a log that is not needed any more.
     #[must_use]
     pub fn into_seen(self) -> Vec<Seen> {
         self.seen
     }
 
-    /// The path of this address, if the receiver has it.
+    /// The path of this address, if it is an address of the receiver.
     pub(crate) fn path_to(&self, address: IpAddr) -> Option<usize> {
         self.receiver.iter().position(|known| *known == address)
     }
 
-    /// An SCTP packet passes by.
+    /// Adds an SCTP packet that left or reached the host.
     pub fn on_packet(&mut self, at: Timestamp, destination: IpAddr, packet: Bytes) {
         let path = self.path_to(destination);
         each_chunk_of(packet, |chunk| {
@@ -94,7 +94,7 @@ impl PacketLog {
         });
     }
 
-    /// What the sender's paths say now: did T3-rtx expire?
+    /// Compares the sender's path statistics with the last ones: has T3-rtx expired?
     pub fn on_paths(&mut self, at: Timestamp, paths: &[PathStats]) {
         for stats in paths {
             let Some(path) = self.path_to(stats.remote.ip()) else {
@@ -108,20 +108,20 @@ impl PacketLog {
         }
     }
 
-    /// How often it was seen that T3-rtx expired, at least.
+    /// The number of T3-rtx expirations in the log. Two expirations between two looks count as one.
     pub(crate) fn timeouts(&self) -> u64 {
         self.timeouts.iter().sum()
     }
 }
 
-/// Calls `see` with each chunk of a packet that can be read.
+/// Calls `see` with each valid chunk of a packet.
 pub(crate) fn each_chunk(packet: &Packet, see: impl FnMut(Chunk)) {
     if let Payload::Sctp(bytes) = &packet.payload {
         each_chunk_of(bytes.clone(), see);
     }
 }
 
-/// Calls `see` with each chunk that can be read of an SCTP packet.
+/// Calls `see` with each valid chunk of an SCTP packet.
 fn each_chunk_of(bytes: Bytes, mut see: impl FnMut(Chunk)) {
     let Ok(packet) = SctpPacket::parse_unchecked(bytes) else {
         return;
@@ -135,7 +135,7 @@ fn each_chunk_of(bytes: Bytes, mut see: impl FnMut(Chunk)) {
     }
 }
 
-/// The chunk as DATA, if it is that with or without what goes in front of it.
+/// The DATA of a DATA or E-DATA chunk.
 pub(crate) fn data(chunk: &Chunk) -> Option<&Data> {
     match chunk {
         Chunk::Data(data) => Some(data),
@@ -144,7 +144,7 @@ pub(crate) fn data(chunk: &Chunk) -> Option<&Data> {
     }
 }
 
-/// The gap blocks of an acknowledgement of any kind.
+/// The number of gap ack blocks in a SACK, NR-SACK or COOP-SACK.
 fn gap_blocks(chunk: &Chunk) -> Option<usize> {
     match chunk {
         Chunk::Sack(sack) => Some(sack.gap_ack_blocks.len()),

@@ -1,7 +1,7 @@
-//! Pictures of results: curves with their intervals over an axis, as SVG that follows the reader's light or dark theme.
+//! Charts of results: curves with confidence intervals, as SVG that follows the reader's light or dark theme.
 //!
-//! The plotting crate knows fixed colours only, so it draws in colours that mean nothing, and each becomes a class, whose
-//! colour the style in front of the picture says once for light and once for dark.
+//! The plotting crate knows only fixed colours. The chart is therefore drawn in placeholder colours, and each placeholder is then replaced
+//! by a CSS class. The style sheet gives each class a light and a dark colour.
 
 use core::fmt::{self, Write};
 
@@ -10,40 +10,40 @@ use plotters::prelude::*;
 use plotters::series::DashedLineSeries;
 use plotters::style::Color;
 
-/// A picture.
+/// A chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plot {
-    /// What is seen, in a few words.
+    /// The title, in a few words.
     pub title: String,
     /// The horizontal axis.
     pub x: Scale,
     /// The vertical axis.
     pub y: Scale,
-    /// What is drawn, in this order.
+    /// The curves, in drawing order.
     pub curves: Vec<Curve>,
 }
 
 /// An axis.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Scale {
-    /// What it shows, with its unit.
+    /// The label, with the unit.
     pub label: String,
-    /// Whether equal distances are equal ratios: then only numbers above 0 are drawn.
+    /// Whether equal distances are equal ratios. If so, only numbers above 0 are drawn.
     pub logarithmic: bool,
-    /// The names of the places 0, 1, 2, … in place of numbers; empty for numbers.
+    /// The names of the positions 0, 1, 2, …; empty if the axis has numbers.
     pub places: Vec<String>,
 }
 
 /// Points in the order of the horizontal axis, joined by a line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
-    /// What it shows, for the legend.
+    /// The name in the legend.
     pub name: String,
     /// The points.
     pub points: Vec<Point>,
-    /// Which colour: curves that belong together have the same.
+    /// The number of the colour. Curves that belong together share it.
     pub colour: usize,
-    /// Whether it is another's, not measured here: drawn in dashes and without intervals.
+    /// Whether the numbers were not measured here but come from a paper or a formula. Such curves are dashed and without intervals.
     pub is_foreign: bool,
 }
 
@@ -54,12 +54,12 @@ pub struct Point {
     pub x: f64,
     /// On the vertical axis.
     pub y: f64,
-    /// The interval around `y`; its ends are `y` or infinite where there is none.
+    /// The interval around `y`; without an interval the ends are `y` or infinite.
     pub interval: (f64, f64),
 }
 
-/// For light and for dark: text and axes, the grid, and the curves in turn (colours that people with any kind of colour
-/// vision tell apart).
+/// Light and dark colours: text and axes, the grid, then the curves in order. People with any kind of colour vision can tell the curves
+/// apart.
 const COLOURS: [(&str, &str); 8] = [
     ("#1f2328", "#e6edf3"),
     ("#d8dee4", "#30363d"),
@@ -74,12 +74,12 @@ const INK: usize = 0;
 const GRID: usize = 1;
 const FIRST_CURVE: usize = 2;
 
-/// Of the picture without its legend.
+/// The chart without its legend.
 const SIZE: (u32, u32) = (640, 400);
-/// Of a line of the legend, which has two columns.
+/// The height of a legend line. The legend has two columns.
 const LEGEND_LINE: u32 = 24;
 
-/// The colour that the picture is drawn in until it becomes a class.
+/// The placeholder colour that is later replaced by a class.
 fn stand_in(colour: usize) -> RGBColor {
     RGBColor(1, 1, colour as u8)
 }
@@ -88,7 +88,7 @@ fn curve_colour(colour: usize) -> RGBColor {
     stand_in(FIRST_CURVE + colour % (COLOURS.len() - FIRST_CURVE))
 }
 
-/// The colours of all plots of a page: once in its head, or in each picture that stands alone.
+/// The style sheet for all charts of a page: once in the page's head, or in each chart that stands alone.
 #[must_use]
 pub fn style() -> String {
     let rules = |dark: bool| {
@@ -111,13 +111,13 @@ pub fn style() -> String {
     )
 }
 
-/// Where a number is on an axis that may be logarithmic; `None` if it has no place there.
+/// The position of a number on an axis that may be logarithmic; `None` if it has no position.
 fn placed(value: f64, scale: &Scale) -> Option<f64> {
     let place = if scale.logarithmic { value.log10() } else { value };
     Some(place).filter(|place| place.is_finite())
 }
 
-/// As people write numbers.
+/// A number with the digits that people usually write.
 fn number(value: f64) -> String {
     let text = match value.abs() {
         size if size >= 100.0 => format!("{value:.0}"),
@@ -142,7 +142,7 @@ impl Scale {
 
     fn tick(&self, place: f64) -> String {
         if self.logarithmic {
-            // Half a decade is three times, as people say it; other places are told to two digits.
+            // Half a decade is labelled 3; other positions are labelled with two digits.
             let value = 10_f64.powf(place);
             let is_half = (2.0 * place - (2.0 * place).round()).abs() < 1e-6;
             let digit = 10_f64.powf(place.floor()) / if is_half { 1.0 } else { 10.0 };
@@ -157,7 +157,7 @@ impl Scale {
         name.cloned().unwrap_or_default()
     }
 
-    /// From where to where it goes so that all these numbers are on it.
+    /// The ends of the axis, such that all these numbers lie on it.
     fn range(&self, values: impl Iterator<Item = f64>, from_zero: bool) -> (f64, f64) {
         if !self.places.is_empty() {
             return (-0.5, self.places.len() as f64 - 0.5);
@@ -185,7 +185,7 @@ impl Scale {
 }
 
 impl Curve {
-    /// Where its points are, those that have a place on both axes.
+    /// The positions of the points that both axes can show.
     fn placed(&self, plot: &Plot) -> Vec<(f64, f64)> {
         let places = |point: &Point| Some((placed(point.x, &plot.x)?, placed(point.y, &plot.y)?));
         self.points.iter().filter_map(places).collect()
@@ -201,16 +201,16 @@ type Chart<'a, 'b> = ChartContext<
 type Drawn = Result<(), Box<dyn std::error::Error>>;
 
 impl Plot {
-    /// The picture, whose colours [`style`] says.
+    /// The chart, with classes for colours: [`style`] defines them.
     ///
     /// # Panics
-    /// Never: text takes whatever is written to it.
+    /// Never: writing to a `String` cannot fail.
     #[must_use]
     pub fn to_svg(&self) -> String {
         let mut drawn = String::new();
         let size = (SIZE.0, SIZE.1 + self.legend_height());
         let area = SVGBackend::with_string(&mut drawn, size).into_drawing_area();
-        self.draw(&area).expect("text takes whatever is written to it");
+        self.draw(&area).expect("writing to a String cannot fail");
         drop(area);
         let classes = (0..COLOURS.len()).fold(drawn, |svg, colour| {
             let stand_in = format!("#0101{colour:02X}");
@@ -223,13 +223,13 @@ impl Plot {
                 &format!("class=\"plot-s{colour}\""),
             )
         });
-        // As wide as the page lets it, and known to those who do not see it.
+        // The chart takes the page's width, and screen readers read its title.
         let sized = format!("width=\"{}\" height=\"{}\"", size.0, size.1);
         let named = format!("role=\"img\" aria-label=\"{}\"", Escaped(&self.title));
         classes.replacen(&sized, &named, 1)
     }
 
-    /// The picture as a file of its own.
+    /// The chart as a file of its own.
     #[must_use]
     pub fn to_file(&self) -> String {
         let svg = self.to_svg();
@@ -238,7 +238,7 @@ impl Plot {
         format!("{head}<style>{}</style>{rest}", style())
     }
 
-    /// One curve needs no legend unless it is another's.
+    /// A single curve needs no legend if its numbers were measured here.
     fn legend_height(&self) -> u32 {
         let needed = self.curves.len() > 1 || self.curves.iter().any(|curve| curve.is_foreign);
         if needed {
@@ -248,7 +248,7 @@ impl Plot {
         }
     }
 
-    /// What each curve is, below the picture, so that it hides nothing.
+    /// The legend, below the chart so that it hides nothing.
     fn draw_legend(&self, area: &Area<'_>) -> Drawn {
         let text = ("sans-serif", 16).into_font().color(&stand_in(INK));
         for (index, curve) in self.curves.iter().enumerate() {
@@ -315,7 +315,7 @@ impl Plot {
             let bottom = chart.y_range().start;
             let bars = curve.points.iter().filter_map(|point| {
                 let (x, middle) = (placed(point.x, &self.x)?, placed(point.y, &self.y)?);
-                // An end that has no place, as 0 has none on a logarithmic axis, is beyond the picture.
+                // An end without a position, such as 0 on a logarithmic axis, lies outside the chart.
                 let low = placed(point.interval.0, &self.y).unwrap_or(bottom).max(bottom);
                 let high = placed(point.interval.1, &self.y)?;
                 (low < high).then(|| ErrorBar::new_vertical(x, low, middle, high, colour.stroke_width(1), 8))
@@ -326,7 +326,7 @@ impl Plot {
     }
 }
 
-/// A point of a curve: a disc, or a triangle if it is another's.
+/// The marker of a point: a disc, or a triangle if the number was not measured here.
 fn marker<'a, Coord: Clone + 'static>(
     place: Coord,
     curve: &Curve,
@@ -339,7 +339,7 @@ fn marker<'a, Coord: Clone + 'static>(
     }
 }
 
-/// Text as it may stand in XML.
+/// Text with XML escapes.
 pub(crate) struct Escaped<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Escaped<'_> {
@@ -389,9 +389,9 @@ mod tests {
     }
 
     #[test]
-    fn colours_are_classes_and_nothing_is_said_twice() {
+    fn colours_are_classes_and_no_attribute_occurs_twice() {
         let svg = plot().to_file();
-        assert!(!svg.contains("#0101"), "a colour that is none is left");
+        assert!(!svg.contains("#0101"), "a placeholder colour is left");
         for class in ["plot-f0", "plot-s0", "plot-s1", "plot-s2", "plot-s3"] {
             assert!(svg.contains(&format!("class=\"{class}\"")), "{class}");
         }
@@ -412,7 +412,7 @@ mod tests {
         odd.curves.clear();
         assert!(
             odd.to_svg().ends_with("</svg>\n"),
-            "an empty picture is one all the same"
+            "a chart without points is still a chart"
         );
     }
 

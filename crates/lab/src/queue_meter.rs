@@ -1,5 +1,5 @@
-//! How well a sender's retransmission queue is used: of what it keeps, how much may have to be sent again (Natarajan and
-//! others, *NR-SACKs for SCTP*).
+//! The utilisation of a sender's retransmission queue: the share of the kept bytes that are not acknowledged yet (Natarajan and others,
+//! *NR-SACKs for SCTP*).
 
 use anabranch_netsim::{Host, Packet, Payload};
 use anabranch_proto::wire::Tsn;
@@ -25,30 +25,30 @@ impl OverTime {
     }
 }
 
-/// Watches the association of a host that sends.
+/// Measures the association of a sending host.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct QueueMeter {
     since: Timestamp,
-    /// What was seen last, and holds until the next look.
+    /// The state at the last look, which holds until the next look.
     seen: Seen,
     whole: OverTime,
     recovering: OverTime,
     blocked: OverTime,
     highest_sent: Option<Tsn>,
-    /// What was sent when the first gap was reported: once it is acknowledged, losses are repaired.
+    /// The highest TSN sent when the first gap was reported. Loss recovery ends when this TSN is acknowledged.
     recovers_to: Option<Tsn>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Seen {
-    /// The share of what is kept that was not acknowledged.
+    /// The share of the kept bytes that was not acknowledged.
     utilisation: f64,
-    /// A path has room for a packet, and nothing but the send buffer forbids one.
+    /// A path's congestion window has space, and only the full send buffer prevents a packet.
     blocked: bool,
 }
 
 impl Default for Seen {
-    /// An empty queue keeps nothing in vain.
+    /// An empty queue keeps no acknowledged bytes, so its utilisation is 1.
     fn default() -> Self {
         Self {
             utilisation: 1.0,
@@ -58,7 +58,7 @@ impl Default for Seen {
 }
 
 impl QueueMeter {
-    /// Begins to measure anew.
+    /// Restarts the measurement.
     pub(crate) fn restart(&mut self, now: Timestamp) {
         *self = Self {
             since: now,
@@ -80,7 +80,7 @@ impl QueueMeter {
         });
     }
 
-    /// A packet came, and the host has not seen it yet.
+    /// A packet arrived; the host has not processed it yet.
     pub(crate) fn on_received(&mut self, packet: &Packet) {
         each_chunk(packet, |raw| {
             let (cumulative, has_gaps) = match Chunk::decode(raw) {
@@ -100,7 +100,7 @@ impl QueueMeter {
         });
     }
 
-    /// Time goes on: what was seen last held until now.
+    /// Adds the last state, which held until `now`.
     pub(crate) fn advance(&mut self, now: Timestamp) {
         let seconds = now.saturating_duration_since(self.since).as_secs_f64();
         self.since = now;
@@ -111,13 +111,13 @@ impl QueueMeter {
         }
     }
 
-    /// Looks at the host after something happened to it.
+    /// Reads the host's state after an event.
     pub(crate) fn look(&mut self, host: &Host) {
         let association = host.association_ids().next().and_then(|id| host.association(id));
         self.seen = association.map_or_else(Seen::default, |association| {
             let stats = association.stats();
             let kept = stats.outstanding_bytes;
-            let has_room = stats
+            let has_space = stats
                 .paths
                 .iter()
                 .any(|path| path.state == PathState::Active && path.flight_size < path.cwnd);
@@ -127,22 +127,22 @@ impl QueueMeter {
                 } else {
                     1.0 - stats.gap_acked_bytes as f64 / kept as f64
                 },
-                blocked: has_room && stats.queued_bytes == 0 && kept > 0,
+                blocked: has_space && stats.queued_bytes == 0 && kept > 0,
             }
         });
     }
 
-    /// Of what the queue kept, the share that was not acknowledged yet: mean over time. An empty queue counts as 1.
+    /// The mean over time of the share of the kept bytes that was not acknowledged. An empty queue counts as 1.
     pub(crate) fn utilisation(&self) -> f64 {
         self.whole.mean()
     }
 
-    /// The same while losses were repaired; not a number if there were none.
+    /// The same mean over the time in loss recovery; NaN if there was none.
     pub(crate) fn utilisation_in_recovery(&self) -> f64 {
         self.recovering.mean()
     }
 
-    /// The share of the time in which a path had room, and the send buffer had none.
+    /// The share of the time in which a path's congestion window had space but the send buffer was full.
     pub(crate) fn blocked(&self) -> f64 {
         self.blocked.mean()
     }

@@ -1,4 +1,4 @@
-//! The report: one page of HTML that needs nothing else, with what was asked, what the paper found and what was found here.
+//! The report: one self-contained HTML page with the question, the paper's results and the results here for each experiment.
 
 use core::fmt::Write;
 
@@ -24,14 +24,14 @@ th,td{text-align:left;padding:.3rem .6rem;border-bottom:1px solid var(--line);ve
 nav dt{font-weight:600}nav dt span{font-weight:400}nav dd{margin:0 0 .75rem}details{margin:1rem 0}a{color:inherit}
 ";
 
-/// An experiment and what came of it.
+/// An experiment and its results.
 #[derive(Clone, Copy, Debug)]
 pub struct Finding<'a> {
-    /// What was run.
+    /// The experiment.
     pub experiment: &'a Experiment,
     /// The numbers.
     pub results: &'a Results,
-    /// The claims beside them.
+    /// The judged claims.
     pub judgements: &'a [Judgement<'a>],
 }
 
@@ -41,11 +41,11 @@ pub fn report(findings: &[Finding<'_>]) -> String {
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
          content=\"width=device-width,initial-scale=1\"><title>Anabranch: the laboratory</title><style>{STYLE}{}</style></head>\
-         <body>\n<h1>Anabranch: the laboratory</h1>\n<p>Experiments of published papers, run again in virtual time by the \
+         <body>\n<h1>Anabranch: the laboratory</h1>\n<p>Experiments of published papers, run in virtual time with the \
          protocol's real code. A claim is an inequality: it <span class=\"holds\">holds</span> if the whole \
-         95 % interval over independent seeds lies within its bound, <span class=\"fails\">fails</span> if all of it lies \
-         outside, and is <span class=\"open\">open</span> between; one that fails says why. In the pictures, bars are the \
-         intervals; triangles and dashes are what a paper has, or what a formula gives.</p>\n",
+         95 % interval over independent seeds lies within its bound, <span class=\"fails\">fails</span> if the whole interval lies \
+         outside, and is otherwise <span class=\"open\">open</span>. A claim that is known to fail has a \
+         reason. In the charts, bars are the intervals; triangles and dashed lines are numbers of a paper or of a formula.</p>\n",
         plot::style()
     );
     page.push_str("<nav><dl>");
@@ -66,7 +66,7 @@ pub fn report(findings: &[Finding<'_>]) -> String {
     page
 }
 
-/// How many claims hold, fail and are open; nothing where nothing is claimed.
+/// The number of claims that hold, fail and are open; empty if there are no claims.
 fn verdicts(judgements: &[Judgement<'_>]) -> String {
     let with = |verdict| judgements.iter().filter(|one| one.verdict == verdict).count();
     match judgements {
@@ -119,7 +119,7 @@ fn write_finding(page: &mut String, finding: &Finding<'_>) {
     write_numbers(page, experiment, results);
 }
 
-/// What is drawn, as a table: where formulas stand beside what was measured.
+/// The points of a chart as a table, for charts that show formulas next to measured numbers.
 fn write_points(page: &mut String, plot: &Plot) {
     let points = || plot.curves.iter().flat_map(|curve| &curve.points);
     let mut places: Vec<f64> = points().map(|point| point.x).collect();
@@ -127,7 +127,7 @@ fn write_points(page: &mut String, plot: &Plot) {
     places.dedup();
     let _ = write!(
         page,
-        "<details><summary>What is drawn, in numbers: {}</summary><div class=\"wide\"><table><thead><tr><th>{}",
+        "<details><summary>The chart's numbers: {}</summary><div class=\"wide\"><table><thead><tr><th>{}",
         Escaped(&plot.y.label),
         Escaped(&plot.x.label)
     );
@@ -147,7 +147,7 @@ fn write_points(page: &mut String, plot: &Plot) {
     page.push_str("</tbody></table></div></details>\n");
 }
 
-/// Both halves of an experiment that was run on real packets as well.
+/// The comparison of both halves, for an experiment that was also run on real packets.
 fn write_side_by_side(page: &mut String, results: &Results) {
     let pairs = side_by_side(results);
     if pairs.is_empty() {
@@ -156,8 +156,8 @@ fn write_side_by_side(page: &mut String, results: &Results) {
     let apart = pairs.iter().filter(|pair| !pair.meet()).count();
     let _ = writeln!(
         page,
-        "<p>Simulated and on real packets: of {} numbers {apart} lie apart, the 95 % intervals of their means do not meet \
-         (marked ≠).</p>\n<div class=\"wide\"><table><thead><tr><th>Where<th>Number<th>Simulated<th>On the bed<th>Ratio<th></tr>\
+        "<p>Simulated and on real packets: {apart} of {} numbers differ, that is, the 95 % intervals of their means do not overlap \
+         (marked ≠).</p>\n<div class=\"wide\"><table><thead><tr><th>Cell<th>Metric<th>Simulated<th>On the bed<th>Ratio<th></tr>\
          </thead><tbody>",
         pairs.len()
     );
@@ -201,7 +201,7 @@ fn write_claims(page: &mut String, judgements: &[Judgement<'_>]) {
         let verdict = judgement.verdict.name();
         let measured = judgement
             .measured
-            .map_or_else(|| "nothing".to_owned(), |measured| measured.with_interval());
+            .map_or_else(|| "no number".to_owned(), |measured| measured.with_interval());
         let must = if claim.must { " (must hold)" } else { "" };
         let because = claim.because.filter(|_| judgement.verdict != Verdict::Holds);
         let because = because.map_or_else(String::new, |reason| {
@@ -222,7 +222,7 @@ fn write_claims(page: &mut String, judgements: &[Judgement<'_>]) {
 
 fn write_parameters(page: &mut String, experiment: &Experiment) {
     page.push_str(
-        "<details><summary>What was set, and who says so</summary><div class=\"wide\"><table><tbody>\n",
+        "<details><summary>Settings and their sources</summary><div class=\"wide\"><table><tbody>\n",
     );
     for parameter in experiment.parameters {
         let source = if parameter.from_paper {
@@ -248,7 +248,7 @@ fn write_numbers(page: &mut String, experiment: &Experiment, results: &Results) 
         .collect();
     let axes = results.cells.first().map_or(&[][..], |cell| &cell.coordinates);
     page.push_str(
-        "<details><summary>All numbers: means over the seeds</summary><div class=\"wide\"><table><thead><tr>",
+        "<details><summary>All metrics: means over the seeds</summary><div class=\"wide\"><table><thead><tr>",
     );
     for (axis, _) in axes {
         let _ = write!(page, "<th>{axis}");

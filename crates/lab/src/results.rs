@@ -1,4 +1,4 @@
-//! What came of an experiment: the numbers of every run, by cell and seed, and how they are written.
+//! The results of an experiment: the numbers of every run, by cell and seed, and their output as CSV and JSON.
 
 use serde_json::{Map, Value, json};
 
@@ -11,9 +11,9 @@ use crate::statistics::Estimate;
 /// The numbers of an experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Results {
-    /// Which experiment.
+    /// The name of the experiment.
     pub experiment: &'static str,
-    /// How much of it was run, by which code, and what was set.
+    /// The extent, the version of the program and the user's settings.
     pub conditions: Conditions,
     /// The seeds of each cell, in order.
     pub seeds: Vec<u64>,
@@ -65,7 +65,8 @@ impl Results {
         }
     }
 
-    /// [`Results::sample`] at the first places divided by that at the second, seed by seed: both met the same traffic.
+    /// [`Results::sample`] at the first places divided by [`Results::sample`] at the second, seed by seed: equal seeds met the same
+    /// traffic.
     #[must_use]
     pub fn ratio(&self, places: &[(&str, &str)], to: &[(&str, &str)], metric: &str) -> Option<Vec<f64>> {
         let (above, below) = (self.sample(places, metric)?, self.sample(to, metric)?);
@@ -78,7 +79,7 @@ impl Results {
         )
     }
 
-    /// What a metric comes to in a cell.
+    /// The estimate of a metric in a cell, over all seeds.
     #[must_use]
     pub fn estimate(&self, cell: &CellResults, metric: &str) -> Option<Estimate> {
         Estimate::of(&self.values(cell, metric))
@@ -90,7 +91,7 @@ impl Results {
         cell.runs.iter().map(|run| run[place]).collect()
     }
 
-    /// What was measured, in the experiment's order.
+    /// The metrics, in the experiment's order.
     pub(crate) fn metrics(&self) -> impl Iterator<Item = &'static str> + '_ {
         self.metrics.iter().copied()
     }
@@ -100,8 +101,8 @@ impl Results {
         place.unwrap_or_else(|| panic!("{} measures no {metric}", self.experiment))
     }
 
-    /// A row for each run: experiment, conditions and seed, the place on each axis, the metrics. Numbers are
-    /// written so that they read back exactly; what a run does not have is left empty.
+    /// A row for each run: experiment, conditions and seed, the place on each axis, the metrics. Numbers are written so that they read back
+    /// exactly; a number that the run does not have is an empty column.
     #[must_use]
     pub fn to_csv(&self) -> String {
         let axes = self.cells.first().map_or(&[][..], |cell| &cell.coordinates);
@@ -115,8 +116,8 @@ impl Results {
         csv
     }
 
-    /// All of it as one value: for each cell its coordinates and for each metric mean, half width of the 95 % interval
-    /// and values.
+    /// All results as one value: for each cell its coordinates, and for each metric the mean, half the width of the 95 % interval, and the
+    /// values.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let cells: Vec<Value> = self

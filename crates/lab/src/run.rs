@@ -1,5 +1,5 @@
-//! Runs the cells of an experiment, each with each seed, on several threads. Every run is alone in its own network, and
-//! results stand in the order of cells and seeds: they are the same whatever the number of jobs.
+//! Runs the cells of an experiment with each seed on several threads. Every run has its own network, and results are ordered by cell and
+//! seed. The number of jobs therefore does not change the results.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -11,21 +11,21 @@ use crate::known::{Conditions, Known};
 use crate::results::{CellResults, Results};
 use crate::trial::Trial;
 
-/// What to run, and how.
+/// The runs to make.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan<'a> {
-    /// How much of the experiment, and what stands in every row of results.
+    /// The extent and the other conditions that stand in every row of results.
     pub conditions: &'a Conditions,
-    /// How many seeds for each cell, at least 1: they are 1, 2, 3, …
+    /// The number of seeds for each cell, at least 1. The seeds are 1, 2, 3, …
     pub seeds: u64,
-    /// How many runs at a time, at least 1.
+    /// The number of parallel runs, at least 1.
     pub jobs: usize,
     /// Only the cells at these places.
     pub only: &'a [(&'a str, &'a str)],
 }
 
-/// Runs an experiment, but for what is `known` already, to which all that is done is added. `progress` is told how many of
-/// how many runs are done, from any thread; once `stop` is set, no further run begins, and the answer is `None`.
+/// Runs an experiment except for the runs in `known`, and adds all new runs to `known`. `progress` gets the number of finished runs and of
+/// all runs, from any thread. Once `stop` is set, no further run begins and the function returns `None`.
 pub fn run(
     experiment: &Experiment,
     plan: &Plan<'_>,
@@ -35,7 +35,7 @@ pub fn run(
 ) -> Option<Results> {
     let cells = chosen(experiment, plan);
     let seeds: Vec<u64> = (1..=plan.seeds).collect();
-    // Cells in turn, so that a busy hour of the machine meets all of them where runs take real time.
+    // Seed by seed over all cells: where runs take real time, a busy hour of the machine then affects all cells alike.
     let runs = seeds
         .iter()
         .flat_map(|seed| cells.iter().map(move |cell| (cell, *seed)));
@@ -72,7 +72,7 @@ pub fn run(
     gathered(experiment, plan, &cells, seeds, known)
 }
 
-/// The results of the seeds that all cells were run with already, from 1 on; `None` if there are none. For what was interrupted.
+/// The results of the seeds, from 1 on, with which all cells were run; `None` if there are none. For an interrupted experiment.
 #[must_use]
 pub fn so_far(experiment: &Experiment, plan: &Plan<'_>, known: &Known) -> Option<Results> {
     let cells = chosen(experiment, plan);
@@ -88,7 +88,7 @@ fn chosen(experiment: &Experiment, plan: &Plan<'_>) -> Vec<Cell> {
     cells.filter(|cell| cell.lies_at(plan.only)).collect()
 }
 
-/// What is known, if it is everything.
+/// The results, if all runs are known.
 fn gathered(
     experiment: &Experiment,
     plan: &Plan<'_>,
@@ -123,7 +123,7 @@ mod tests {
     }];
     const METRICS: &[Metric] = &[metric("product", "", ""), metric("seed", "s", "")];
 
-    /// Numbers that tell cell and seed; one is missing.
+    /// An experiment whose numbers identify cell and seed; one number is missing.
     fn experiment() -> Experiment {
         Experiment {
             name: "toy",
@@ -178,9 +178,9 @@ mod tests {
         run(&experiment(), &plan, &mut known, &stop, |_, _| {}).unwrap()
     }
 
-    /// Runs of a seed come before those of the next, so that what was interrupted has whole seeds.
+    /// All runs of a seed come before those of the next, so an interrupted experiment has complete seeds.
     #[test]
-    fn whole_seeds_of_what_was_interrupted_are_results() {
+    fn an_interrupted_experiment_has_results_of_complete_seeds() {
         let (experiment, stop, conditions) = (experiment(), AtomicBool::new(false), conditions("1.0"));
         let (mut known, plan) = (Known::default(), plan(1, &conditions, &[]));
         let interrupted = |done: usize, _| stop.store(done >= 5, Ordering::Relaxed);
@@ -193,19 +193,19 @@ mod tests {
         );
     }
 
-    /// What was interrupted is written, read and gone on with: no run is made twice, and the file is the same in the end.
+    /// An interrupted experiment is written, read and continued: no run is made twice, and the final file is the same.
     #[test]
-    fn what_is_known_is_not_run_again() {
+    fn known_runs_are_not_made_again() {
         let (experiment, stop, conditions) = (experiment(), AtomicBool::new(false), conditions("1.0"));
         let mut known = Known::default();
         let interrupted = |done: usize, _| stop.store(done >= 3, Ordering::Relaxed);
         let one_job = plan(1, &conditions, &[]);
         assert_eq!(run(&experiment, &one_job, &mut known, &stop, interrupted), None);
         assert_eq!(known.len(), 3);
-        assert_eq!(so_far(&experiment, &one_job, &known), None, "no seed is whole");
+        assert_eq!(so_far(&experiment, &one_job, &known), None, "no seed is complete");
         let file = known.to_csv(&experiment, &conditions);
         let read = |conditions, file: &str| Known::from_csv(&experiment, conditions, file);
-        // A number that is none is not equal to itself: the text is compared.
+        // NaN is not equal to itself, so the texts are compared.
         let mut again = read(&conditions, &file).unwrap();
         assert_eq!(again.to_csv(&experiment, &conditions), file);
         let newer = tests::conditions("1.1");
@@ -220,14 +220,14 @@ mod tests {
         };
         let two_jobs = plan(2, &conditions, &[]);
         let results = run(&experiment, &two_jobs, &mut again, &stop, note).unwrap();
-        assert_eq!(least.into_inner(), 3, "it begins with what is known");
+        assert_eq!(least.into_inner(), 3, "progress begins with the known runs");
         let whole = super::tests::results(1, &[]).to_csv();
         assert_eq!(results.to_csv(), whole);
         assert_eq!(again.to_csv(&experiment, &conditions), whole);
     }
 
     #[test]
-    fn what_is_no_file_of_the_experiment_is_named() {
+    fn a_file_of_another_experiment_is_an_error() {
         let (experiment, conditions) = (experiment(), conditions("1.0"));
         let file = results(1, &[]).to_csv();
         let read = |file: &str| Known::from_csv(&experiment, &conditions, file);
@@ -239,7 +239,7 @@ mod tests {
             assert_eq!(read(file).unwrap_err().line, line, "{file}");
         }
         let odd = file.replacen(",quick,,1,", ",quick,,one,", 1);
-        assert_eq!(read(&odd).unwrap_err().problem, "its seed is no number");
+        assert_eq!(read(&odd).unwrap_err().problem, "the seed is not a number");
     }
 
     #[test]
@@ -275,7 +275,7 @@ mod tests {
         assert_eq!(
             lines[8],
             row("2,\"3, or \"\"three\"\"\",7,,2"),
-            "what is no number is left empty"
+            "NaN is an empty column"
         );
     }
 
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_speak_of_the_numbers_that_there_are() {
+    fn claims_without_numbers_fail_or_are_not_run() {
         let results = results(2, &[]);
         let verdict = |a: &'static str, b: &'static str| {
             let claim = Claim::new("", "", Bound::AtMost(100.0), move |results| {
@@ -303,7 +303,7 @@ mod tests {
         assert_eq!(
             verdict("3, or \"three\"", "5"),
             Verdict::Fails,
-            "no number confirms nothing"
+            "NaN confirms nothing"
         );
         assert_eq!(verdict("2", "5"), Verdict::NotRun);
     }

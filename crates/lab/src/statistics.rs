@@ -1,11 +1,11 @@
-//! Means over independent seeds, and how sure they are: two-sided 95 % intervals by Student's t.
+//! Means over independent seeds with their two-sided 95 % intervals (Student's t).
 
 use core::fmt;
 
-/// The mean of a sample, and how sure it is.
+/// The mean of a sample and its confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// How many values.
+    /// The number of values.
     pub count: usize,
     /// Their mean.
     pub mean: f64,
@@ -16,7 +16,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// The arithmetic mean; `None` if the sample is empty or not all of it are numbers.
+    /// The arithmetic mean; `None` if the sample is empty or has a NaN.
     #[must_use]
     pub fn of(sample: &[f64]) -> Option<Self> {
         if sample.is_empty() || sample.iter().any(|value| value.is_nan()) {
@@ -36,8 +36,8 @@ impl Estimate {
         })
     }
 
-    /// The geometric mean, which is the right one for ratios: half and double cancel. The interval is that of the
-    /// logarithms. `None` if the sample is empty or not all of it are numbers above 0.
+    /// The geometric mean, which suits ratios: half and double cancel. The interval is that of the logarithms. `None` if the sample is
+    /// empty or has a value that is not a number above 0.
     #[must_use]
     pub fn of_ratios(sample: &[f64]) -> Option<Self> {
         if sample.iter().any(|ratio| *ratio <= 0.0) {
@@ -59,7 +59,7 @@ impl Estimate {
         (self.high - self.low) / 2.0
     }
 
-    /// The mean and the ends of the interval, for people.
+    /// The mean and the ends of the interval, as text.
     #[must_use]
     pub fn with_interval(&self) -> String {
         if self.high.is_finite() {
@@ -87,7 +87,7 @@ impl fmt::Display for Estimate {
     }
 }
 
-/// A number for people: three digits that count, or all before the point.
+/// A number with three significant digits, or with all digits before the decimal point.
 #[must_use]
 pub fn number(value: f64) -> String {
     if value == 0.0 {
@@ -98,7 +98,7 @@ pub fn number(value: f64) -> String {
     format!("{value:.after$}")
 }
 
-/// The mean; not a number if there are no values.
+/// The mean; NaN if there are no values.
 #[must_use]
 pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
@@ -113,10 +113,10 @@ pub fn deviation(values: &[f64], lost: usize) -> f64 {
     (squares / (values.len() - lost) as f64).sqrt()
 }
 
-/// By how much `values` grow with `places`: the slope of the line of least squares. Not a number unless there are two places.
+/// The growth of `values` with `places`: the slope of the least-squares line. NaN unless there are two different places.
 ///
 /// # Panics
-/// If there are not as many of the one as of the other.
+/// If the two slices differ in length.
 #[must_use]
 pub fn slope(places: &[f64], values: &[f64]) -> f64 {
     assert_eq!(places.len(), values.len(), "a value for each place");
@@ -130,7 +130,7 @@ pub fn slope(places: &[f64], values: &[f64]) -> f64 {
     both / squares
 }
 
-/// The smallest reading that at least this share of all, 0 to 1, does not exceed. Not a number if there are none.
+/// The smallest reading that at least `share` (0 to 1) of all readings do not exceed. NaN if there are none.
 #[must_use]
 pub fn quantile(readings: &[f64], share: f64) -> f64 {
     let mut sorted = readings.to_vec();
@@ -139,7 +139,7 @@ pub fn quantile(readings: &[f64], share: f64) -> f64 {
     sorted.get(place.saturating_sub(1)).copied().unwrap_or(f64::NAN)
 }
 
-/// What a set of readings within one run comes to. All are 0 if there are none.
+/// A summary of the readings within one run. All fields are 0 if there are no readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Summary {
     /// The mean.
@@ -178,7 +178,7 @@ fn student_t(degrees_of_freedom: usize) -> f64 {
     {
         return quantile;
     }
-    // Cornish and Fisher's expansion around the normal quantile: right to three digits from here on.
+    // The Cornish-Fisher expansion around the normal quantile: exact to three digits from here on.
     let (z, n) = (1.959_964_f64, degrees_of_freedom as f64);
     z + (z.powi(3) + z) / (4.0 * n) + (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / (96.0 * n * n)
 }

@@ -1,5 +1,5 @@
-//! A host under observation: when each message first left it, when each first came to it, and what it holds for its
-//! application when data comes. Messages are known by their payload protocol identifier, as [`crate::traffic`] sets it.
+//! A host under observation: when each message first left the host and first reached it, and the bytes that the host holds for its
+//! application after data arrives. Messages are identified by their payload protocol identifier, as [`crate::traffic`] sets it.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ use crate::packet_log::{PacketLog, Seen, data, each_chunk};
 use crate::queue_meter::QueueMeter;
 use crate::traffic::{FirstTimes, message_of};
 
-/// A host with an observer between it and the network, who sees every packet and changes none.
+/// A host, and an observer between the host and the network. The observer sees every packet and changes none.
 pub struct Tap {
     host: Host,
     sent: FirstTimes,
@@ -22,12 +22,12 @@ pub struct Tap {
     digest: u64,
 }
 
-/// What a receiver held after data came, if it held anything: data that could not be delivered yet.
+/// Data that a receiver could not deliver yet, counted after each packet with data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Holdings {
-    /// Packets with data after which something was held.
+    /// Packets with data after which the receiver held undelivered data.
     pub events: u64,
-    /// What was held, in bytes, summed over those events.
+    /// The held bytes, summed over those packets.
     pub bytes: u64,
 }
 
@@ -53,35 +53,35 @@ impl Tap {
         &self.host
     }
 
-    /// The host, to be changed.
+    /// The host, mutable.
     pub fn host_mut(&mut self) -> &mut Host {
         &mut self.host
     }
 
-    /// When each message left for the first time: its first chunk, if it has several.
+    /// The time at which each message's first chunk first left.
     #[must_use]
     pub fn sent(&self) -> &FirstTimes {
         &self.sent
     }
 
-    /// When each message came for the first time: its last chunk, if it has several.
+    /// The time at which each message's last chunk first arrived.
     #[must_use]
     pub fn arrived(&self) -> &FirstTimes {
         &self.arrived
     }
 
-    /// What was held since the start or [`Tap::restart_holdings`].
+    /// The holdings since the start or [`Tap::restart_holdings`].
     #[must_use]
     pub fn holdings(&self) -> Holdings {
         self.holdings
     }
 
-    /// Counts holdings anew.
+    /// Restarts the count of holdings.
     pub fn restart_holdings(&mut self) {
         self.holdings = Holdings::default();
     }
 
-    /// Measures the use of the retransmission queue from now on.
+    /// Measures the utilisation of the retransmission queue from now on.
     pub(crate) fn measure_queue(&mut self, now: Timestamp) {
         let mut queue = self.queue.take().unwrap_or_default();
         queue.restart(now);
@@ -89,18 +89,18 @@ impl Tap {
         self.queue = Some(queue);
     }
 
-    /// What was measured of the retransmission queue until `now`, if anything was.
+    /// The measurement of the retransmission queue until `now`, if there is one.
     pub(crate) fn queue(&mut self, now: Timestamp) -> Option<&QueueMeter> {
         self.queue.as_mut()?.advance(now);
         self.queue.as_ref()
     }
 
-    /// Notes every packet from now on; the receiver has these addresses, one for each path.
+    /// Logs every packet from now on. The receiver has these addresses, one for each path.
     pub(crate) fn keep_log(&mut self, receiver: Vec<IpAddr>) {
         self.log = Some(PacketLog::new(receiver));
     }
 
-    /// What was seen since then.
+    /// The log since [`Tap::keep_log`].
     pub(crate) fn log(&self) -> &[Seen] {
         self.log.as_ref().map_or(&[], PacketLog::seen)
     }
@@ -111,7 +111,7 @@ impl Tap {
         }
     }
 
-    /// Whether T3-rtx expired.
+    /// Logs T3-rtx expirations.
     fn look_for_timeouts(&mut self, now: Timestamp) {
         let Some(log) = &mut self.log else {
             return;
@@ -123,7 +123,7 @@ impl Tap {
         }
     }
 
-    /// Does something to the host, before and after which the retransmission queue is looked at.
+    /// Applies `act` to the host, and updates the retransmission queue's measurement before and after.
     fn watched<Answer>(&mut self, now: Timestamp, act: impl FnOnce(&mut Host) -> Answer) -> Answer {
         if let Some(queue) = &mut self.queue {
             queue.advance(now);
@@ -135,7 +135,7 @@ impl Tap {
         answer
     }
 
-    /// A hash of every packet sent and its time: equal for equal behaviour.
+    /// A hash of all sent packets and their times. Equal behaviour gives an equal hash.
     #[must_use]
     pub fn digest(&self) -> u64 {
         self.digest

@@ -1,4 +1,4 @@
-//! What one run of a cell is given: its luck, what the user set otherwise, and who looks on.
+//! The input of one run of a cell: its seed, the user's settings, and the packet capture.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::experiment::Experiment;
 /// One run.
 #[derive(Clone, Copy, Debug)]
 pub struct Trial<'a> {
-    /// All of its luck.
+    /// The seed of all random numbers.
     pub seed: u64,
     knobs: &'a Knobs,
     capture: Option<&'a Capture>,
@@ -29,7 +29,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// The same, whose packets are written down.
+    /// The same run with a packet capture.
     #[must_use]
     pub fn captured(self, capture: &'a Capture) -> Self {
         Self {
@@ -38,71 +38,71 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// What a knob is set to, if the user set it.
+    /// The value of a setting, if the user set it.
     #[must_use]
     pub fn knob(&self, name: &str) -> Option<f64> {
         self.knobs.0.get(name).copied()
     }
 
-    /// What a knob is set to, or else what it usually is.
+    /// The value of a setting, or `usual` if the user did not set it.
     #[must_use]
     pub fn knob_or(&self, name: &str, usual: f64) -> f64 {
         self.knob(name).unwrap_or(usual)
     }
 
-    /// Writes the packets of this network from now on, if packets are wanted. Its links should all be there.
+    /// Captures the packets of this network from now on, if a capture is wanted. All links of the network should exist already.
     pub fn observe(&self, network: &mut Network) {
         if let Some(capture) = self.capture {
-            // The capture keeps its first error itself, until it is finished.
+            // The capture keeps its first error until it is finished.
             let _ = network.capture(capture.clone());
         }
     }
 }
 
-/// A number of an experiment that a user may change. Claims are judged, and figures drawn, with none changed.
+/// A number of an experiment that a user may change. Claims are judged and figures drawn only with unchanged numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Knob {
-    /// By which it is set: lower case with underscores.
+    /// The name: lower case with underscores.
     pub name: &'static str,
     /// Its unit; empty for pure numbers.
     pub unit: &'static str,
-    /// What it is.
+    /// The meaning of the number.
     pub about: &'static str,
-    /// What it is if nobody says, in words where that depends.
+    /// The default, in words if it depends on other settings.
     pub usual: &'static str,
-    /// The least and the most that it may be.
+    /// The smallest and the largest value.
     pub range: (f64, f64),
 }
 
-/// What the user set otherwise than usual, by the knobs' names.
+/// The settings that the user changed, by name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Knobs(BTreeMap<&'static str, f64>);
 
-/// A setting that an experiment does not take.
+/// A setting that the experiment does not accept.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KnobError {
-    /// There is none of this name.
+    /// The experiment has no setting of this name.
     #[error("{experiment} has no setting {name:?}; {has}")]
     Unknown {
-        /// Whose.
+        /// The experiment.
         experiment: &'static str,
-        /// What was asked for.
+        /// The name that the user gave.
         name: String,
-        /// Which there are.
+        /// The names that exist.
         has: String,
     },
-    /// The value is no number, or out of range.
+    /// The value is not a number, or out of range.
     #[error("{name} cannot be {value:?}: give a number from {least} to {most}{unit}")]
     Value {
-        /// Of which setting.
+        /// The setting.
         name: &'static str,
-        /// What was given.
+        /// The value that the user gave.
         value: String,
-        /// The least that it may be.
+        /// The smallest value.
         least: String,
-        /// The most.
+        /// The largest value.
         most: String,
-        /// Its unit, with a space in front.
+        /// The unit, with a space in front.
         unit: String,
     },
 }
@@ -111,7 +111,7 @@ impl Knobs {
     /// Sets one of the experiment's knobs.
     ///
     /// # Errors
-    /// The experiment has no such knob, or the value is no number in its range. The error says what would do.
+    /// The experiment has no such knob, or the value is not a number in its range. The error says what is allowed.
     pub fn set(&mut self, experiment: &Experiment, name: &str, value: &str) -> Result<(), KnobError> {
         let Some(knob) = experiment.knobs.iter().find(|knob| knob.name == name) else {
             let names: Vec<&str> = experiment.knobs.iter().map(|knob| knob.name).collect();
@@ -142,7 +142,7 @@ impl Knobs {
         Ok(())
     }
 
-    /// Whether all are as usual.
+    /// Whether no setting was changed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -154,7 +154,7 @@ impl Knobs {
     }
 }
 
-/// `name=value` for each, with spaces between; nothing if all are as usual.
+/// `name=value` for each changed setting, separated by spaces; empty if none was changed.
 impl fmt::Display for Knobs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, (name, value)) in self.iter().enumerate() {
@@ -165,7 +165,7 @@ impl fmt::Display for Knobs {
     }
 }
 
-/// Where the packets of a run are written. Its copies write to the same place.
+/// The destination of a run's packets. Clones write to the same destination.
 #[derive(Clone)]
 pub struct Capture(Arc<Mutex<Captured>>);
 
@@ -175,7 +175,7 @@ struct Captured {
 }
 
 impl Capture {
-    /// To be written to `out`, in many small writes.
+    /// A capture that writes to `out`, in many small writes.
     #[must_use]
     pub fn new(out: impl Write + Send + 'static) -> Self {
         Self(Arc::new(Mutex::new(Captured {
@@ -184,10 +184,10 @@ impl Capture {
         })))
     }
 
-    /// Ends it.
+    /// Ends the capture.
     ///
     /// # Errors
-    /// The first error of writing, if there was one.
+    /// The first write error, if there was one.
     pub fn finish(&self) -> io::Result<()> {
         let mut captured = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match captured.error.take() {
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_that_there_is_not_names_those_that_there_are() {
+    fn an_unknown_setting_names_the_known_ones() {
         let mut knobs = Knobs::default();
         let mut error = |name, value| knobs.set(&experiment(), name, value).unwrap_err().to_string();
         assert_eq!(error("rate", "1"), "toy has no setting \"rate\"; it has: rtt");
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_error_of_a_capture_is_told_in_the_end() {
+    fn finishing_a_capture_returns_the_first_error() {
         struct Full(usize);
         impl Write for Full {
             fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

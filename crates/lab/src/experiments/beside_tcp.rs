@@ -1,4 +1,5 @@
-//! A greedy flow beside greedy TCP flows at one bottleneck: does each have its share? On the bed these are the kernel's flows.
+//! A greedy flow with greedy TCP flows as cross traffic at one bottleneck: does each flow get its fair share? On the bed, the kernel's TCP
+//! sends the TCP flows.
 
 use std::time::Duration;
 
@@ -15,13 +16,14 @@ use crate::traffic::Class;
 use crate::trial::{Knob, Trial};
 use crate::user::word;
 
-/// User data of a packet of 1,500 bytes: less IPv4, SCTP's common header and the header of DATA. TCP's is 1,448 bytes.
+/// User data of a packet of 1,500 bytes: the packet less the IPv4 header, SCTP's common header and the DATA chunk header. A TCP segment has
+/// 1,448 bytes.
 const PAYLOAD: usize = 1452;
 
 const PARAMETERS: &[Parameter] = &[
     ours(
         "bottleneck",
-        "10 Mbit/s, 20 ms each way, drop-tail, nothing lost at random",
+        "10 Mbit/s, 20 ms each way, drop-tail, no random loss",
     ),
     ours(
         "queue",
@@ -33,15 +35,15 @@ const PARAMETERS: &[Parameter] = &[
     ours("bbr-random-loss", "RACK-TLP and BBR with tolerate_random_loss"),
     ours(
         "messages",
-        "unordered, a packet of 1,500 bytes each; there is always another one",
+        "unordered, each fills a packet of 1,500 bytes; the send buffer is never empty",
     ),
     ours(
         "tcp",
-        "one or four greedy flows with Linux's settings, which begin within the first 3 s",
+        "one or four greedy flows with Linux's settings, which start within the first 3 s",
     ),
     ours(
         "fair share",
-        "what all flows delivered together, divided by their number",
+        "the goodput of all flows together, divided by their number",
     ),
 ];
 
@@ -49,27 +51,27 @@ const KNOBS: &[Knob] = &[
     Knob {
         name: "warm_up",
         unit: "s",
-        about: "from the start on, what does not count",
+        about: "time before the measurement",
         usual: "10",
         range: (0.0, 10_000.0),
     },
     Knob {
         name: "seconds",
         unit: "s",
-        about: "for how long it is counted",
-        usual: "120, or 40",
+        about: "measured time",
+        usual: "120, or 40 with --quick or --short",
         range: (1.0, 100_000.0),
     },
 ];
 
 const METRICS: &[Metric] = &[
-    metric("share", "", "of the flow of messages, in fair shares"),
-    metric("least", "", "of the TCP flow with the least, in fair shares"),
-    metric("most", "", "of the TCP flow with the most, in fair shares"),
-    metric("jain", "", "Jain's index of all flows"),
-    metric("goodput", "Mbit/s", "of all flows"),
-    metric("queue", "kB", "at the bottleneck, mean over time"),
-    metric("loss", "%", "packets that the queue refused"),
+    metric("share", "", "goodput of the message flow, in fair shares"),
+    metric("least", "", "goodput of the slowest TCP flow, in fair shares"),
+    metric("most", "", "goodput of the fastest TCP flow, in fair shares"),
+    metric("jain", "", "Jain's fairness index of all flows"),
+    metric("goodput", "Mbit/s", "goodput of all flows together"),
+    metric("queue", "kB", "bytes in the bottleneck's queue, mean over time"),
+    metric("loss", "%", "packets dropped by the queue"),
     metric("timeouts", "", "T3-rtx expirations"),
 ];
 
@@ -77,7 +79,7 @@ const METRICS: &[Metric] = &[
 pub(super) fn experiment() -> Experiment {
     Experiment {
         name: "beside-tcp",
-        question: "A greedy flow beside one and four greedy TCP flows: does each of them have its share?",
+        question: "A greedy flow shares a bottleneck with one or four greedy TCP flows: does each flow get its fair share?",
         source: "no paper; the bounds of the claims are the project's own goals",
         parameters: PARAMETERS,
         knobs: KNOBS,
@@ -92,7 +94,7 @@ pub(super) fn experiment() -> Experiment {
     }
 }
 
-/// Who sends, by the name on the axis `sender`.
+/// The senders, by their names on the axis `sender`.
 const SENDERS: [(&str, Sender); 4] = [
     ("defaults", Sender::Cubic),
     ("bbr", Sender::Bbr),
@@ -159,7 +161,7 @@ fn scenario(
     Scenario {
         config: sender.of(Config {
             udp_encapsulation: false,
-            // TCP knows the MTU from its device.
+            // TCP uses the MTU of its device.
             path_mtu: 1500,
             path_mtu_limit: 1500,
             ..Config::default()
@@ -206,10 +208,11 @@ fn numbers(record: &Record) -> Vec<f64> {
     ]
 }
 
-const BBR_TAKES_MORE: &str = "BBR's part of the link falls little with the number of the others, as it holds up to two of its \
-                              bandwidth-delay products in flight whatever they do: 49 to 70 % beside one flow, 36 to 47 % beside four";
+const BBR_TAKES_MORE: &str = "BBR's share of the link decreases little as the number of other flows grows, because BBR keeps up to \
+                              two of its bandwidth-delay products in flight in any case: 49 to 70 % with one TCP flow, 36 to 47 % \
+                              with four";
 
-/// Beside four flows.
+/// The claims for four TCP flows.
 fn claims() -> Vec<Claim> {
     let claim = |sender: &'static str, tcp: &'static str, queue: &'static str| {
         let sample = move |metric| {
@@ -223,9 +226,9 @@ fn claims() -> Vec<Claim> {
                 results.sample(&at, metric)
             }
         };
-        let says = |what| word(format!("{sender} beside four {tcp}, queue {queue}: {what}"));
-        let share = says("it has 0.5 to 2 fair shares");
-        let least = says("no TCP flow has less than 0.5");
+        let says = |what| word(format!("{sender}, four {tcp} flows, queue {queue}: {what}"));
+        let share = says("the sender gets 0.5 to 2 fair shares");
+        let least = says("no TCP flow gets less than 0.5 fair shares");
         [
             Claim::new(share, "", Bound::Within(0.5, 2.0), sample("share")),
             Claim::new(least, "", Bound::AtLeast(0.5), sample("least")),

@@ -1,5 +1,5 @@
-//! Kim, Seo and Song, *ECA-SCTP: Enhanced Cooperative ACK*: how long it takes to repair a loss on one of three unequal paths,
-//! and what decides it.
+//! Kim, Seo and Song, *ECA-SCTP: Enhanced Cooperative ACK*: the time to repair a loss on one of three unequal paths, and the causes that
+//! determine it.
 
 mod claims;
 mod figures;
@@ -22,43 +22,43 @@ const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "traffic",
-        value: "one stream of bulk, nothing bundled, packets of 1,500 bytes",
+        value: "bulk data on one stream without bundling, packets of 1,500 bytes",
         from_paper: true,
     },
     Parameter {
-        name: "first windows",
+        name: "initial windows",
         value: "cwnd of two packets, ssthresh of 65,536 bytes",
         from_paper: true,
     },
     Parameter {
         name: "receive buffer",
-        value: "as the axis has it, in KiB; the paper has 64 for all paths with CMT, 64 for each with ECA",
+        value: "in KiB, as the axis `buffer` says; the paper has 64 for all paths with CMT, 64 for each path with ECA",
         from_paper: true,
     },
     Parameter {
         name: "queues",
-        value: "drop-tail of 50 packets",
+        value: "drop-tail, 50 packets",
         from_paper: false,
     },
     Parameter {
         name: "loss",
-        value: "of data only; one host sends",
+        value: "random, data packets only; one host sends",
         from_paper: false,
     },
     Parameter {
         name: "messages",
-        value: "1,448 bytes, a chunk each in either",
+        value: "1,448 bytes, one chunk each, with CMT and with ECA",
         from_paper: false,
     },
     Parameter {
         name: "new data",
-        value: "round robin among paths with room, at most 4 packets a path and event beyond what was acknowledged",
+        value: "round robin over the paths whose congestion window has space; Max.Burst of 4 packets for each path",
         from_paper: false,
     },
     Parameter {
         name: "reports",
-        value: "packets of the same path, acknowledged later, that make a loss; amended: three, or one after 1.25 smoothed round \
-                trips, backed off where repeats prove needless",
+        value: "packets of the same path, sent later, that must be acknowledged before a chunk counts as lost; amended: three, \
+                or one after 1.25 smoothed RTTs, and a spurious retransmission raises the reordering tolerance",
         from_paper: false,
     },
     Parameter {
@@ -67,14 +67,14 @@ const PARAMETERS: &[Parameter] = &[
         from_paper: false,
     },
     Parameter {
-        name: "repeats",
-        value: "CMT: where ssthresh is largest; ECA: where the smoothed round trip is smallest; of the paths with room but \
-                the one that lost",
+        name: "retransmissions",
+        value: "on another path whose congestion window has space; CMT: the path with the largest ssthresh; ECA: the path with \
+                the smallest smoothed RTT",
         from_paper: false,
     },
     Parameter {
         name: "acknowledgements",
-        value: "delayed by up to 200 ms or two packets, across paths too; a gap on a path is reported at once; no NR-SACK",
+        value: "delayed by up to 200 ms or two packets, counted over all paths; a gap on a path is reported at once; no NR-SACK",
         from_paper: false,
     },
 ];
@@ -83,15 +83,15 @@ const KNOBS: &[Knob] = &[
     Knob {
         name: "queue",
         unit: "packets",
-        about: "how many stand in each link's queue at most, where anything is lost",
+        about: "maximum length of each link's queue, in cells with losses",
         usual: "50",
         range: (1.0, 100_000.0),
     },
     Knob {
         name: "seconds",
         unit: "s",
-        about: "how long is measured",
-        usual: "100, or 30 in the quick setting where that tells enough",
+        about: "measured time",
+        usual: "100, or 30 with --quick or --short in cells where 30 s suffice",
         range: (1.0, 100_000.0),
     },
 ];
@@ -100,29 +100,29 @@ const METRICS: &[Metric] = &[
     metric(
         "time",
         "s",
-        "from the first transmission to the arrival of the repeat, of chunks that fast retransmission repaired: mean",
+        "first transmission to the arrival of the retransmission, mean over chunks repaired by fast retransmission",
     ),
-    metric("repaired", "", "chunks that fast retransmission repaired"),
-    metric("by_timeout", "", "chunks that took a timeout to repair"),
+    metric("repaired", "", "chunks repaired by fast retransmission"),
+    metric("by_timeout", "", "chunks repaired after a timeout"),
     metric("timeouts", "", "T3-rtx expirations"),
     metric("goodput", "Mbit/s", "user data delivered"),
     metric("pause", "s", "longest time without a delivery"),
-    metric("repeats", "", "transmissions but the first of each chunk"),
-    metric("spurious", "", "chunks that arrived again"),
-    metric("gap_blocks", "", "gap blocks an acknowledgement: mean"),
+    metric("repeats", "", "retransmissions of chunks"),
+    metric("spurious", "", "duplicate chunks received"),
+    metric("gap_blocks", "", "gap ack blocks per acknowledgement, mean"),
     hidden("acks", "1/s", "acknowledgements"),
     metric("cwnd", "packets", "sum of the congestion windows: mean over time"),
     metric(
         "cwnd_variation",
         "",
-        "its deviation over time, as a share of the mean",
+        "standard deviation of that sum over time, as a share of its mean",
     ),
-    hidden("cwnd_variation_1", "", "the same of path 1"),
-    hidden("cwnd_variation_2", "", "the same of path 2"),
-    hidden("cwnd_variation_3", "", "the same of path 3"),
-    hidden("time_1", "s", "the time of what path 1 lost"),
-    hidden("time_2", "s", "the time of what path 2 lost"),
-    hidden("time_3", "s", "the time of what path 3 lost"),
+    hidden("cwnd_variation_1", "", "cwnd_variation of path 1"),
+    hidden("cwnd_variation_2", "", "cwnd_variation of path 2"),
+    hidden("cwnd_variation_3", "", "cwnd_variation of path 3"),
+    hidden("time_1", "s", "time, for chunks first sent on path 1"),
+    hidden("time_2", "s", "time, for chunks first sent on path 2"),
+    hidden("time_3", "s", "time, for chunks first sent on path 3"),
 ];
 
 const fn hidden(name: &'static str, unit: &'static str, about: &'static str) -> Metric {
@@ -136,8 +136,8 @@ const fn hidden(name: &'static str, unit: &'static str, about: &'static str) -> 
 pub(super) fn experiment() -> Experiment {
     Experiment {
         name: "eca",
-        question: "A sender that knows on which path a chunk was lost, and is told over the best path: does it repair losses in half \
-                   the time?",
+        question: "ECA-SCTP detects on which path a chunk was lost, and returns acknowledgements over the best path: does it repair \
+                   losses in half the time?",
         source: "Kim, Seo, Song: ECA-SCTP: Enhanced Cooperative ACK for Concurrent Multiple Transfer",
         parameters: PARAMETERS,
         knobs: KNOBS,
@@ -152,9 +152,9 @@ pub(super) fn experiment() -> Experiment {
     }
 }
 
-/// The paper's losses of path 3, in percent.
+/// The losses of path 3 in the paper, in percent.
 const LOSSES: [u32; 4] = [3, 5, 10, 15];
-/// The least and the most of them.
+/// The lowest and the highest of [`LOSSES`].
 const ENDS: [u32; 2] = [3, 15];
 
 fn cells(extent: Extent) -> Vec<Cell> {
@@ -179,7 +179,7 @@ fn cells(extent: Extent) -> Vec<Cell> {
     settings.into_iter().map(cell).collect()
 }
 
-/// Both protocols alike, and as the paper's columns seem to have been made.
+/// Cells with equal settings for both protocols, and the cells that most likely match the paper's columns.
 fn is_main(setting: Setting) -> bool {
     use Buffer::{Large, Small, Split};
     use Protocol::{Cmt, Eca};
@@ -208,7 +208,7 @@ fn over(rule: Rule, losses: &[u32], variant: Variant) -> impl Iterator<Item = Se
     })
 }
 
-/// What the claims need.
+/// The cells that the claims need.
 fn quick_settings() -> Vec<Setting> {
     use Buffer::{Large, Small, Split};
     use Protocol::{Cmt, Eca};

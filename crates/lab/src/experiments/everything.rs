@@ -1,5 +1,5 @@
-//! All extensions at once against plain SCTP, and each of them left out: commands, video and a file in one association, over a
-//! pair of paths that are lossy, thin and unequal.
+//! All extensions together against plain SCTP, and without each extension in turn. One association carries commands, video and a file over
+//! two lossy paths with different rates and delays.
 
 mod claims;
 
@@ -15,9 +15,9 @@ use crate::figure::{Figure, FigureCurve};
 use crate::traffic::{Class, Regular, Source, merged};
 use crate::trial::{Knob, Trial};
 
-/// A command is of use for so long.
+/// The deadline of a command in seconds.
 const COMMAND_DEADLINE: f64 = 0.2;
-/// A video frame is of use for so long, and lives no longer where messages may be given up.
+/// The deadline of a video frame in seconds; with partial reliability also its lifetime.
 const FRAME_DEADLINE: f64 = 0.3;
 const COMMAND: usize = 0;
 const FRAME: usize = 1;
@@ -36,17 +36,17 @@ const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "loss",
-        value: "random, of the first path in percent, both ways",
+        value: "random loss of the first path in percent, both ways",
         from_paper: false,
     },
     Parameter {
         name: "commands",
-        value: "stream 0: 100 B every 50 ms, reliable, of use for 200 ms",
+        value: "stream 0: 100 B every 50 ms, reliable, deadline 200 ms",
         from_paper: false,
     },
     Parameter {
         name: "video",
-        value: "stream 1: a frame of 3,000 B every 40 ms, of use for 300 ms",
+        value: "stream 1: a frame of 3,000 B every 40 ms, deadline 300 ms",
         from_paper: false,
     },
     Parameter {
@@ -56,13 +56,13 @@ const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "plain",
-        value: "RFC 9260 alone: the first path, first come first served, everything reliable",
+        value: "RFC 9260 alone: only the first path, first come, first served, all messages reliable",
         from_paper: false,
     },
     Parameter {
         name: "with defaults",
-        value: "the same with the stack's own loss recovery and congestion control: RACK-TLP, and CUBIC on one path; all other senders \
-                have RFC 9260's, as the papers do",
+        value: "with the stack's default loss recovery and congestion control: RACK-TLP, and CUBIC on one path; the other variants use \
+                those of RFC 9260, as the papers do",
         from_paper: false,
     },
     Parameter {
@@ -77,29 +77,29 @@ const KNOBS: &[Knob] = &[
     Knob {
         name: "delay_bound",
         unit: "ms",
-        about: "what less urgent data may add to the delay",
+        about: "maximum delay that less urgent data may add",
         usual: "20",
         range: (1.0, 10_000.0),
     },
     Knob {
         name: "second_rate",
         unit: "Mbit/s",
-        about: "of the second path",
+        about: "rate of the second path",
         usual: "0.7",
         range: (0.01, 1_000.0),
     },
     Knob {
         name: "second_delay",
         unit: "ms",
-        about: "of the second path, each way",
+        about: "one-way delay of the second path",
         usual: "100",
         range: (0.0, 10_000.0),
     },
     Knob {
         name: "seconds",
         unit: "s",
-        about: "for how long there are messages",
-        usual: "300, or 60 in the quick setting",
+        about: "time in which messages are submitted",
+        usual: "300, or 60 with --quick or --short",
         range: (1.0, 100_000.0),
     },
 ];
@@ -111,7 +111,11 @@ const METRICS: &[Metric] = &[
         "share of the commands delivered within 200 ms",
     ),
     metric("command_delay", "s", "submission to delivery of commands, mean"),
-    metric("command_delay_95", "s", "what 95 % of them do not exceed"),
+    metric(
+        "command_delay_95",
+        "s",
+        "submission to delivery of commands, 95 % quantile",
+    ),
     metric(
         "frames_in_time",
         "",
@@ -120,9 +124,9 @@ const METRICS: &[Metric] = &[
     metric(
         "frame_delay_95",
         "s",
-        "of the frames delivered, what 95 % do not exceed",
+        "submission to delivery of frames, 95 % quantile",
     ),
-    metric("file_goodput", "Mbit/s", "of the file, delivered"),
+    metric("file_goodput", "Mbit/s", "goodput of the file"),
     metric("timeouts", "", "T3-rtx expirations"),
 ];
 
@@ -130,8 +134,8 @@ const METRICS: &[Metric] = &[
 pub(super) fn experiment() -> Experiment {
     Experiment {
         name: "everything",
-        question: "Commands, video and a file over a thin and a thinner path, both lossy: what comes in time with plain SCTP, what \
-                   with all extensions at once, and which of them does how much?",
+        question: "Commands, video and a file over two lossy paths with low rates: how much is delivered in time with plain SCTP and \
+                   with all extensions, and how much does each extension contribute?",
         source: "all five papers, together",
         parameters: PARAMETERS,
         knobs: KNOBS,
@@ -146,7 +150,7 @@ pub(super) fn experiment() -> Experiment {
     }
 }
 
-/// Which extensions are on.
+/// The extensions that are on.
 #[derive(Clone, Copy, Debug)]
 struct Variant {
     name: &'static str,
@@ -158,7 +162,7 @@ struct Variant {
     priorities: bool,
     delay_bound: bool,
     interleaving: bool,
-    /// The stack's own loss recovery and congestion control, not RFC 9260's.
+    /// The stack's default loss recovery and congestion control instead of RFC 9260's.
     defaults: bool,
 }
 
@@ -186,7 +190,7 @@ const PLAIN: Variant = Variant {
     defaults: false,
 };
 
-/// Both with the stack's own loss recovery and congestion control.
+/// Both variants with the stack's default loss recovery and congestion control.
 const WITH_DEFAULTS: [Variant; 2] = [
     Variant {
         name: "plain with defaults",
@@ -200,7 +204,7 @@ const WITH_DEFAULTS: [Variant; 2] = [
     },
 ];
 
-/// Each extension left out, with what cannot be without it.
+/// Each variant lacks one extension, and the extensions that depend on that one.
 const ABLATIONS: [Variant; 7] = [
     Variant {
         name: "no multipath",
@@ -241,7 +245,7 @@ const ABLATIONS: [Variant; 7] = [
     },
 ];
 
-/// Of the first path, in percent, where extensions are left out: none, some and much.
+/// The losses of the first path, in percent, at which extensions are left out.
 const ABLATED: [f64; 3] = [0.0, 2.0, 5.0];
 
 fn cells(extent: Extent) -> Vec<Cell> {
@@ -306,7 +310,7 @@ fn links(loss: f64, trial: &Trial<'_>) -> Vec<(LinkConfig, LinkConfig)> {
     vec![(first.clone(), first), (second.clone(), second)]
 }
 
-/// The association is made by then.
+/// The association is established before this time.
 const MESSAGES_BEGIN: Timestamp = Timestamp::from_millis(10_000);
 
 fn source(variant: Variant, trial: &Trial<'_>, end: Timestamp) -> Source {
@@ -341,7 +345,7 @@ fn simulate(variant: Variant, loss: f64, extent: Extent, trial: &Trial<'_>) -> V
     let end = MESSAGES_BEGIN + Duration::from_secs_f64(trial.knob_or("seconds", seconds));
     let source = source(variant, trial, end);
     let mut pair = Pair::over(trial, &config(variant, trial), links(loss, trial), source);
-    // What comes later than this is late by any deadline.
+    // Messages that are delivered later than this miss every deadline.
     pair.network.run_until(end + Duration::from_secs(5));
     let span = (MESSAGES_BEGIN, end);
     let commands = Outcome::of(&pair, COMMAND, span);
@@ -387,7 +391,7 @@ fn figures() -> Vec<Figure> {
         ),
         over_loss(
             "file",
-            "The file beside them",
+            "Goodput of the file",
             ("file_goodput", "goodput [Mbit/s]"),
         ),
     ]

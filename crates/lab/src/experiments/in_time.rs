@@ -1,5 +1,5 @@
-//! Messages that are of use for a time only, alone on a lossy path and beside TCP: how many are delivered in time. The traffic, the links and the
-//! goals are those by which this stack is compared with QUIC, KCP, ENet, SRT and TCP.
+//! Messages that are useful for a limited time, on a lossy path with and without TCP cross traffic: how many are delivered in time? The
+//! traffic, the links and the goals are those of the comparison with QUIC, KCP, ENet, SRT and TCP.
 
 use std::time::Duration;
 
@@ -15,25 +15,22 @@ use crate::statistics::quantile;
 use crate::traffic::{Class, Regular, Submission};
 use crate::trial::{Knob, Trial};
 
-/// Set-up has time for two losses before, and TCP for its slow start.
+/// Before this time, the association set-up survives two losses, and TCP finishes its slow start.
 const MESSAGES_BEGIN: Timestamp = Timestamp::from_millis(5_000);
-/// How long the last messages may take.
+/// The longest time that the last messages may take.
 const DRAIN: Duration = Duration::from_secs(10);
 
 const PARAMETERS: &[Parameter] = &[
-    ours(
-        "game",
-        "60 messages a second of 100 bytes, each of use for 100 ms",
-    ),
-    ours(
-        "control",
-        "10 messages a second of 64 bytes, each of use for 500 ms",
-    ),
+    ours("game", "60 messages a second of 100 bytes, deadline 100 ms"),
+    ours("control", "10 messages a second of 64 bytes, deadline 500 ms"),
     ours(
         "video",
-        "30 frames a second of 4 to 12 KiB, every 2 s one of 40 KiB, each of use for 200 ms: 2.1 Mbit/s",
+        "30 frames a second of 4 to 12 KiB, one of 40 KiB every 2 s, deadline 200 ms: 2.1 Mbit/s",
     ),
-    ours("link", "alike both ways; loss at random, in percent, both ways"),
+    ours(
+        "link",
+        "the same in both directions; random loss, in percent, in both directions",
+    ),
     ours(
         "rfc9260",
         "RFC 9260's recovery and congestion control; reliable, ordered",
@@ -42,11 +39,11 @@ const PARAMETERS: &[Parameter] = &[
     ours("bbr", "RACK-TLP and BBR; reliable, ordered"),
     ours(
         "low-latency",
-        "RACK-TLP and BBR with tolerate_random_loss; unordered, and given up when no longer of use",
+        "RACK-TLP and BBR with tolerate_random_loss; unordered, and abandoned after the deadline",
     ),
     ours(
         "beside tcp",
-        "one greedy TCP flow (CUBIC, Linux's settings) from the start on; sender none: that flow alone",
+        "one greedy TCP flow (CUBIC, Linux's settings) from the start on; sender none: the TCP flow alone",
     ),
 ];
 
@@ -54,59 +51,67 @@ const KNOBS: &[Knob] = &[
     Knob {
         name: "rate",
         unit: "Mbit/s",
-        about: "of the link",
+        about: "rate of the link",
         usual: "10",
         range: (0.1, 10_000.0),
     },
     Knob {
         name: "delay",
         unit: "ms",
-        about: "of the link, each way",
+        about: "one-way delay of the link",
         usual: "20",
         range: (0.0, 10_000.0),
     },
     Knob {
         name: "queue",
         unit: "packets",
-        about: "how many stand in the link's queue at most",
+        about: "maximum length of the link's queue",
         usual: "100",
         range: (1.0, 100_000.0),
     },
     Knob {
         name: "seconds",
         unit: "s",
-        about: "for how long there are messages",
-        usual: "60, or 20",
+        about: "time in which messages are submitted",
+        usual: "60, or 20 with --quick or --short",
         range: (1.0, 100_000.0),
     },
 ];
 
 const METRICS: &[Metric] = &[
-    metric("in_time", "%", "of the messages, delivered while of use"),
-    metric("delivered", "%", "of the messages, late ones too"),
+    metric("in_time", "%", "messages delivered within their deadline"),
+    metric("delivered", "%", "messages delivered, late ones included"),
     metric(
         "delay_50",
         "ms",
-        "from submission to delivery, median of what was delivered",
+        "submission to delivery, median of the delivered messages",
     ),
-    metric("delay_99", "ms", "99 % of what was delivered took no longer"),
+    metric(
+        "delay_99",
+        "ms",
+        "submission to delivery, 99 % quantile of the delivered messages",
+    ),
     metric("timeouts", "", "T3-rtx expirations"),
-    metric("retransmitted", "%", "of the DATA chunks that were sent"),
+    metric(
+        "retransmitted",
+        "%",
+        "share of the DATA chunks that are retransmissions",
+    ),
     metric(
         "spurious",
         "",
         "retransmissions that the peer reported as duplicates",
     ),
-    metric("queue", "kB", "in the link's queue, mean over time"),
-    metric("tcp", "Mbit/s", "delivered by the TCP flow"),
+    metric("queue", "kB", "bytes in the link's queue, mean over time"),
+    metric("tcp", "Mbit/s", "goodput of the TCP flow"),
 ];
 
 /// The experiment.
 pub(super) fn experiment() -> Experiment {
     Experiment {
         name: "in-time",
-        question: "Game, control and video messages over a lossy path, alone and beside TCP: how many are delivered while they are \
-                   of use, and what is left to the TCP?",
+        question: "Game, control and video messages over a lossy path, with and without TCP cross traffic: how many are delivered \
+                   within their deadline, and what does the TCP flow keep?",
         source: "no paper; the bounds of the claims are the project's own goals",
         parameters: PARAMETERS,
         knobs: KNOBS,
@@ -139,7 +144,7 @@ impl Traffic {
         }
     }
 
-    /// For how long a message is of use.
+    /// The time within which a message is useful.
     fn deadline(self) -> Duration {
         Duration::from_millis(match self {
             Self::Game => 100,
@@ -170,7 +175,7 @@ impl Traffic {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sender {
-    /// Nobody: TCP alone.
+    /// No association: TCP alone.
     Nobody,
     Rfc9260,
     Defaults,
@@ -217,10 +222,10 @@ impl Sender {
     }
 }
 
-/// Loss in percent, by its name on the axis.
+/// The loss in percent, by its name on the axis.
 const LOSSES: [(&str, f64); 5] = [("0", 0.0), ("1", 1.0), ("3", 3.0), ("5", 5.0), ("10", 10.0)];
 const ALONE: [Sender; 4] = [Sender::Rfc9260, Sender::Defaults, Sender::Bbr, Sender::LowLatency];
-/// Beside TCP there is video alone: the others are too small to be felt.
+/// TCP cross traffic is measured with video only: the other messages are too few to affect TCP.
 const BESIDE: [Sender; 3] = [Sender::Nobody, Sender::Defaults, Sender::LowLatency];
 
 fn cells(extent: Extent) -> Vec<Cell> {
@@ -290,7 +295,7 @@ fn numbers(traffic: Traffic, record: &Record) -> Vec<f64> {
     let delays: Vec<f64> = submitted.iter().filter_map(delay).collect();
     let deadline = traffic.deadline().as_secs_f64();
     let in_time = delays.iter().filter(|delay| **delay <= deadline).count();
-    // What found the send buffer full is as late as what was lost.
+    // Messages that were refused because the send buffer was full count as late, as lost messages do.
     let messages = submitted.len() as f64 + record.refused as f64;
     let sender = &record.last.sender;
     let retransmissions = sender.retransmissions_fast + sender.retransmissions_timeout;
@@ -361,15 +366,15 @@ fn claims() -> Vec<Claim> {
         )
         .must(),
         tcp(
-            "3 % loss: beside low-latency video TCP keeps at least 80 % of its goodput",
+            "3 % loss: with low-latency video as cross traffic, TCP keeps at least 80 % of its goodput",
             "3",
         ),
         tcp(
-            "5 % loss: beside low-latency video TCP keeps at least 80 % of its goodput",
+            "5 % loss: with low-latency video as cross traffic, TCP keeps at least 80 % of its goodput",
             "5",
         ),
         Claim::new(
-            "no loss: beside low-latency video TCP has at least half of the link",
+            "no loss: with low-latency video as cross traffic, TCP gets at least half of the link",
             "",
             Bound::AtLeast(4.8),
             |results| {

@@ -1,4 +1,4 @@
-//! The experiments, and what several of them share.
+//! The experiments, and their shared code.
 
 mod beside_tcp;
 mod eca;
@@ -43,13 +43,13 @@ pub fn all() -> Vec<Experiment> {
     ]
 }
 
-/// The experiment of this name.
+/// The experiment with this name.
 #[must_use]
 pub fn named(name: &str) -> Option<Experiment> {
     all().into_iter().find(|experiment| experiment.name == name)
 }
 
-/// Directly over IP in packets of 1,500 bytes, with buffers that stay as they are and nothing sent unasked.
+/// Settings for packets of 1,500 bytes directly over IP, with buffers of constant size and without HEARTBEATs.
 pub(crate) fn plain_config() -> Config {
     let mut config = Config {
         udp_encapsulation: false,
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
     use crate::experiment::Extent;
 
-    /// A figure speaks of what is measured, and each of its curves has cells, one at each place of its axis.
+    /// Each figure draws existing metrics, and each of its curves has one cell at each place of its axis.
     #[test]
     fn figures_fit_their_experiments() {
         for experiment in all() {

@@ -1,5 +1,5 @@
-//! How far behind its message a discard notice is to travel (Basto and Freitas left it open): beside losses that come alone, in
-//! bursts, and from a drop-tail queue that others fill.
+//! The best distance between a message and its discard notice, which Basto and Freitas left open. The losses are single losses, bursts of
+//! losses, or drops from a drop-tail queue that cross traffic fills.
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ use crate::statistics::Summary;
 use crate::traffic::{Class, Poisson, Sizes, Source};
 use crate::trial::{Knob, Trial};
 
-/// Bytes of user data that leave room for a notice beside them.
+/// Bytes of user data in a message. A packet with the message has space for a notice as well.
 const MESSAGE: usize = 1400;
-/// The share of the packets that is lost, alone or in bursts.
+/// The share of the packets that is lost.
 const LOSS: f64 = 0.01;
-/// Until here nothing counts.
+/// Begin of the measured time.
 const BEGIN: Timestamp = Timestamp::from_millis(10_000);
 
 const PARAMETERS: &[Parameter] = &[
@@ -30,12 +30,12 @@ const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "alone",
-        value: "1 % of the packets, each by its own coin; 10 Mbit/s, 50 ms each way",
+        value: "1 % of the packets, independently; 10 Mbit/s, 50 ms each way",
         from_paper: false,
     },
     Parameter {
         name: "bursts",
-        value: "1 % of the packets, four in a row on average; 10 Mbit/s, 50 ms each way",
+        value: "1 % of the packets, in bursts of four on average; 10 Mbit/s, 50 ms each way",
         from_paper: false,
     },
     Parameter {
@@ -45,7 +45,7 @@ const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "distance",
-        value: "packets from a message to its notice; off: FORWARD-TSN alone, after three missing reports",
+        value: "packets from a message to its notice; off: no notices, only FORWARD-TSN after three missing reports",
         from_paper: false,
     },
 ];
@@ -61,15 +61,15 @@ const KNOBS: &[Knob] = &[
     Knob {
         name: "queue",
         unit: "packets",
-        about: "of the drop-tail queue",
+        about: "length of the drop-tail queue",
         usual: "20",
         range: (1.0, 10_000.0),
     },
     Knob {
         name: "seconds",
         unit: "s",
-        about: "how long is measured",
-        usual: "300, or 60 in the quick setting",
+        about: "measured time",
+        usual: "300, or 60 with --quick or --short",
         range: (1.0, 100_000.0),
     },
 ];
@@ -78,21 +78,21 @@ const METRICS: &[Metric] = &[
     metric(
         "blocking",
         "s",
-        "delivery - arrival of each delivered message, mean",
+        "time from arrival to delivery (head-of-line blocking), mean over the delivered messages",
     ),
     metric(
         "blocked",
         "",
-        "share of the delivered messages that waited for others",
+        "share of the delivered messages that waited for earlier messages",
     ),
-    metric("blocking_max", "s", "the longest wait"),
+    metric("blocking_max", "s", "longest head-of-line blocking"),
     metric("lost", "", "share of the messages that never arrived"),
     metric(
         "alone",
         "",
         "share of the lost messages whose neighbours on both sides arrived",
     ),
-    metric("notices", "", "discard notices sent, for each message"),
+    metric("notices", "", "discard notices sent per message"),
     metric("timeouts", "", "T3-rtx expirations"),
 ];
 
@@ -100,9 +100,9 @@ const METRICS: &[Metric] = &[
 pub(super) fn experiment() -> Experiment {
     Experiment {
         name: "notice-distance",
-        question: "A discard notice travels some packets behind its message: how many, if losses come in bursts or from a full \
-                   queue?",
-        source: "Basto, Freitas: SCTP extensions for time sensitive traffic, further work",
+        question: "A discard notice is sent some packets after its message: how many packets are best if losses come in bursts or \
+                   from a full queue?",
+        source: "Basto, Freitas: SCTP extensions for time sensitive traffic, future work",
         parameters: PARAMETERS,
         knobs: KNOBS,
         metrics: METRICS,
@@ -150,7 +150,7 @@ fn cells(extent: Extent) -> Vec<Cell> {
         .collect()
 }
 
-/// 0 stands for no notices.
+/// The name of a distance on the axis; 0 means no notices.
 fn name_of(distance: u32) -> String {
     match distance {
         0 => "off".to_owned(),
@@ -262,45 +262,45 @@ fn claims() -> Vec<Claim> {
     };
     vec![
         Claim::of_ratio(
-            "bursts of four: a notice four packets later blocks at most 0.75 times as long as one a packet later",
+            "bursts of four: at distance 4, blocking is at most 0.75 times as long as at distance 1",
             "the notice should not be lost with its message",
             Bound::AtMost(0.75),
             ratio("bursts", "4", "1"),
         )
         .must(),
         Claim::of_ratio(
-            "bursts of four: a notice a packet later leaves at least half of the blocking",
+            "bursts of four: at distance 1, at least half of the blocking remains",
             "the notice should not be lost with its message",
             Bound::AtLeast(0.5),
             ratio("bursts", "1", "off"),
         ),
         Claim::of_ratio(
-            "bursts of four: sixteen packets later is no better than four",
+            "bursts of four: distance 16 is no better than distance 4",
             "more than the window is undesirably late",
             Bound::AtLeast(1.0),
             ratio("bursts", "16", "4"),
         ),
         Claim::new(
-            "losses alone: a notice a packet later leaves at most 1 ms of blocking",
-            "p² in place of p",
+            "single losses: at distance 1, at most 1 ms of blocking remains",
+            "p² instead of p",
             Bound::AtMost(0.001),
             |results| results.sample(&[("loss", "alone"), ("distance", "1")], "blocking"),
         )
         .must(),
         Claim::of_ratio(
-            "losses alone: sixteen packets later blocks at least twice as long as four",
+            "single losses: at distance 16, blocking is at least twice as long as at distance 4",
             "more than the window is undesirably late",
             Bound::AtLeast(2.0),
             ratio("alone", "16", "4"),
         ),
         Claim::new(
-            "drop-tail: at least half of the losses come alone",
+            "drop-tail: at least half of the losses are single losses",
             "drop-tail queues may cause bursty losses",
             Bound::AtLeast(0.5),
             tail("alone"),
         ),
         Claim::of_ratio(
-            "drop-tail: a notice a packet later leaves at most half of the blocking",
+            "drop-tail: at distance 1, at most half of the blocking remains",
             "needs further study",
             Bound::AtMost(0.5),
             ratio("drop-tail", "1", "off"),
@@ -316,16 +316,16 @@ fn figures() -> Vec<Figure> {
         paper: &[],
     };
     let curves = vec![
-        curve("losses alone", "alone"),
+        curve("single losses", "alone"),
         curve("bursts of four", "bursts"),
         curve("drop-tail", "drop-tail"),
     ];
     vec![Figure {
         name: "blocking",
-        title: "Blocking by the notice's distance",
+        title: "Head-of-line blocking by the notice's distance",
         paper: "distance 1 throughout; “needs further study” for drop-tail queues and bursts.",
         x: ("distance", "packets from a message to its notice"),
-        y: ("blocking", "mean blocking [s]"),
+        y: ("blocking", "mean head-of-line blocking [s]"),
         logarithmic: true,
         curves,
     }]

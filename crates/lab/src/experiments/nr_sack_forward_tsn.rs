@@ -1,5 +1,5 @@
-//! Rajiullah and Brunstrom, *Optimizing PR-SCTP Performance using NR-SACKs*: small messages with deadlines beside greedy
-//! TCP, and a FORWARD-TSN that passes what the receiver cannot take back, or not.
+//! Rajiullah and Brunstrom, *Optimizing PR-SCTP Performance using NR-SACKs*: small messages with deadlines and greedy TCP cross traffic.
+//! With NR-SACK, FORWARD-TSN passes chunks that the receiver reported as non-renegable; the existing FORWARD-TSN does not.
 
 mod claims;
 mod figures;
@@ -19,8 +19,8 @@ const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "cross traffic",
-        value: "4 greedy TCP flows the same way: NewReno, windows that grow by bytes (RFC 3465), 1,460 B segments, delayed \
-                acknowledgements, from 0 to 3 s",
+        value: "4 greedy TCP flows in the same direction: NewReno, windows that grow by acknowledged bytes (RFC 3465), segments of \
+                1,460 B, delayed acknowledgements, started between 0 and 3 s",
         from_paper: false,
     },
     Parameter {
@@ -30,17 +30,17 @@ const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "hosts",
-        value: "linked to the bottleneck at 1 Gbit/s",
+        value: "links of 1 Gbit/s to the bottleneck",
         from_paper: false,
     },
     Parameter {
         name: "volume",
-        value: "14 MB of messages a run (quick: 60 or 120 s of them; short: 60 s)",
+        value: "14 MB of messages in each run (quick: 60 or 120 s; short: 60 s)",
         from_paper: true,
     },
     Parameter {
         name: "sender",
-        value: "no Nagle, Max.Burst 4, RTO.Min 1 s, a send buffer that never fills, expired messages sent once",
+        value: "no Nagle, Max.Burst 4, RTO.Min 1 s, a send buffer that never fills, expired messages are still sent once",
         from_paper: false,
     },
 ];
@@ -48,21 +48,21 @@ const PARAMETERS: &[Parameter] = &[
 pub(super) const RATE: Knob = Knob {
     name: "rate",
     unit: "Mbit/s",
-    about: "the bottleneck's",
+    about: "rate of the bottleneck",
     usual: "10",
     range: (0.1, 1_000.0),
 };
 pub(super) const DELAY: Knob = Knob {
     name: "delay",
     unit: "ms",
-    about: "the bottleneck's, each way",
+    about: "one-way delay of the bottleneck",
     usual: "40",
     range: (0.0, 10_000.0),
 };
 pub(super) const QUEUE: Knob = Knob {
     name: "queue",
     unit: "B",
-    about: "the bottleneck's limit",
+    about: "queue limit of the bottleneck",
     usual: "73000",
     range: (1_500.0, 100_000_000.0),
 };
@@ -74,29 +74,29 @@ const KNOBS: &[Knob] = &[
     Knob {
         name: "host_jitter",
         unit: "ms",
-        about: "how long packets take at most, at random, between simulated hosts and the bottleneck, in order",
+        about: "maximum random delay, without reordering, between simulated hosts and the bottleneck",
         usual: "0",
         range: (0.0, 1_000.0),
     },
     Knob {
         name: "important_lifetime",
         unit: "ms",
-        about: "of important messages",
+        about: "lifetime of important messages",
         usual: "5000",
         range: (1.0, 100_000.0),
     },
     Knob {
         name: "normal_lifetime",
         unit: "ms",
-        about: "of normal messages",
+        about: "lifetime of normal messages",
         usual: "100",
         range: (1.0, 100_000.0),
     },
     Knob {
         name: "seconds",
         unit: "s",
-        about: "for how long there are messages",
-        usual: "until 14 MB, or 60 or 120",
+        about: "time in which messages are submitted",
+        usual: "until 14 MB; 60 or 120 with --quick, 60 with --short",
         range: (1.0, 100_000.0),
     },
 ];
@@ -107,23 +107,27 @@ const METRICS: &[Metric] = &[
         "s",
         "submission to delivery of delivered important messages, mean",
     ),
-    metric("normal_delay", "s", "the same of normal messages"),
+    metric(
+        "normal_delay",
+        "s",
+        "submission to delivery of delivered normal messages, mean",
+    ),
     metric(
         "important_queue",
         "s",
-        "of important_delay, the part before the first transmission",
+        "part of important_delay before the first transmission",
     ),
     metric("important_delivered", "", "share of important messages delivered"),
     metric("normal_delivered", "", "share of normal messages delivered"),
     metric("timeouts", "", "T3-rtx expirations"),
-    metric("fast_recoveries", "", "times that fast recovery began"),
+    metric("fast_recoveries", "", "times that fast recovery was entered"),
     metric("forward_tsns", "", "FORWARD-TSN chunks sent"),
     metric("loss", "", "share of the data packets lost"),
-    metric("tcp_goodput", "Mbit/s", "of a TCP flow, mean"),
+    metric("tcp_goodput", "Mbit/s", "mean goodput of a TCP flow"),
     Metric {
         name: "digest",
         unit: "",
-        about: "a hash of all that the sender sent, and when",
+        about: "hash of all packets that the sender sent and their times",
         is_shown: false,
     },
 ];
@@ -132,8 +136,8 @@ const METRICS: &[Metric] = &[
 pub(super) fn experiment() -> Experiment {
     Experiment {
         name: "nr-sack-forward-tsn",
-        question: "Small messages with deadlines beside TCP: how late are they if FORWARD-TSN stops in front of what was \
-                   received, and how late if it does not?",
+        question: "Small messages with deadlines and TCP cross traffic: what is their delay if FORWARD-TSN stops in front of received \
+                   chunks, and if it passes them?",
         source: "Rajiullah, Brunstrom: Optimizing PR-SCTP Performance using NR-SACKs",
         parameters: PARAMETERS,
         knobs: KNOBS,
@@ -183,18 +187,18 @@ const MAIN: Setting = Setting {
     important: 50,
 };
 
-/// Few important messages, and half of them: what the paper tells in numbers.
+/// Few important messages, and half of them: the cells for which the paper states numbers.
 fn is_main(setting: Setting) -> bool {
     let places = [1, 50].map(|important| Setting { important, ..MAIN });
     places.into_iter().flat_map(both).any(|main| main == setting)
 }
 
-/// The setting with FORWARD-TSN as it was, and past what was received.
+/// The setting with the existing FORWARD-TSN, and with NR-SACK.
 fn both(setting: Setting) -> [Setting; 2] {
     [Variant::Existing, Variant::NrSack].map(|variant| Setting { variant, ..setting })
 }
 
-/// The same with other shares of important messages, each both ways.
+/// The setting with several shares of important messages, each with both variants.
 fn with_shares(setting: Setting, shares: &[u32]) -> Vec<Setting> {
     shares
         .iter()
@@ -202,14 +206,14 @@ fn with_shares(setting: Setting, shares: &[u32]) -> Vec<Setting> {
         .collect()
 }
 
-/// What stands in both settings: plain SACK instead of NR-SACK where the two must agree.
+/// Plain SACK with 100 % important messages, where SACK and NR-SACK must agree. The quick and the full setting have this cell.
 const PLAIN_SACK: Setting = Setting {
     variant: Variant::PlainSack,
     important: 100,
     ..MAIN
 };
 
-/// What the claims need.
+/// The cells that the claims need.
 fn quick_settings() -> Vec<Setting> {
     let mut settings = with_shares(MAIN, &[1, 50, 100]);
     settings.push(PLAIN_SACK);
@@ -248,7 +252,7 @@ fn quick_settings() -> Vec<Setting> {
     settings
 }
 
-/// The paper's figures, and the table of ablations.
+/// The cells of the paper's figures, and of the table of ablations.
 fn full_settings() -> Vec<Setting> {
     let mut settings = vec![PLAIN_SACK];
     for bytes in [72, 164, 348, 716] {

@@ -1,20 +1,20 @@
-//! What became of the messages of a class, as its application sees it.
+//! The delivery of a class's messages, as the application sees it.
 
 use anabranch_proto::Timestamp;
 
 use super::pair::Pair;
 use crate::statistics::{mean, quantile};
 
-/// The messages of a class that were submitted within a time.
+/// The messages of a class that were submitted in an interval of time.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
-    /// From submission to delivery, in seconds, of those that were delivered; by submission.
+    /// The delays from submission to delivery in seconds, for the delivered messages in order of submission.
     delays: Vec<f64>,
     submitted: usize,
 }
 
 impl Outcome {
-    /// Of a class, submitted from one time to another. The network should have run on for as long as the last may take.
+    /// The messages of a class submitted between `from` and `to`. The network must have run on until the last ones can be delivered.
     pub(crate) fn of(pair: &Pair, class: usize, (from, to): (Timestamp, Timestamp)) -> Self {
         let messages = pair.source().submitted().iter().enumerate();
         let messages =
@@ -32,29 +32,29 @@ impl Outcome {
         outcome
     }
 
-    /// The share that was delivered within so many seconds. Not a number if none was submitted.
+    /// The share of the messages delivered within `seconds`. NaN if none was submitted.
     pub(crate) fn within(&self, seconds: f64) -> f64 {
         let in_time = self.delays.iter().filter(|delay| **delay <= seconds).count();
         in_time as f64 / self.submitted as f64
     }
 
-    /// The share that was delivered.
+    /// The share of the messages that were delivered.
     pub(crate) fn delivered(&self) -> f64 {
         self.within(f64::INFINITY)
     }
 
-    /// The mean delay of what was delivered, in seconds.
+    /// The mean delay of the delivered messages, in seconds.
     pub(crate) fn mean_delay(&self) -> f64 {
         mean(&self.delays)
     }
 
-    /// The delay that this share of what was delivered does not exceed, in seconds.
+    /// The delay that this share of the delivered messages does not exceed, in seconds.
     pub(crate) fn delay_of(&self, share: f64) -> f64 {
         quantile(&self.delays, share)
     }
 }
 
-/// User data of a class that was delivered from one time to another, in Mbit/s.
+/// The goodput of a class between two times, in Mbit/s.
 pub(crate) fn goodput(pair: &Pair, class: usize, (from, to): (Timestamp, Timestamp)) -> f64 {
     let submitted = pair.source().submitted();
     let deliveries = pair.sink().deliveries().iter();

@@ -1,4 +1,4 @@
-//! Two hosts with links of their own, and nothing else on them: a source on one, a sink on the other.
+//! The network of most experiments: a sending and a receiving host with their own links. Greedy TCP flows may share a bottleneck with them.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -17,19 +17,19 @@ const PORT: u16 = 7;
 const SENDER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 const RECEIVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 
-/// Where the source sends: address and UDP port, and the SCTP port.
+/// The destination of the source: address and UDP port, and the SCTP port.
 pub(crate) const PEER: (SocketAddr, u16) = (SocketAddr::new(RECEIVER, 0), PORT);
 
-/// The same where the pair is at the ends of a bottleneck that others share.
+/// The same destination if TCP flows share the bottleneck.
 pub(crate) const PEER_BESIDE_TCP: (SocketAddr, u16) =
     (SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 2, 0, 1)), 0), PORT);
 
-/// What the hosts do.
+/// The applications on the hosts.
 struct Doing {
     source: Source,
-    /// When it begins, if it does.
+    /// The time at which the source begins, if it does.
     start: Option<Timestamp>,
-    /// What the other host sends; then both receive.
+    /// The source on the receiving host, if data flows both ways.
     answer: Option<Source>,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Pair {
     pub(crate) network: Network,
     /// The links that data takes, one for each path.
     pub(crate) data_links: Vec<LinkId>,
-    /// The TCP flows beside.
+    /// The TCP cross traffic.
     pub(crate) tcp: Vec<DumbbellPair>,
     /// The receiver's addresses, one for each path.
     destinations: Vec<IpAddr>,
@@ -57,13 +57,12 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// Both hosts with these settings and one path between them. The source begins within the first second: when is the seed's
-    /// choice.
+    /// Both hosts with these settings and one path. The source begins within the first second, at a time that the seed decides.
     pub(crate) fn new(trial: &Trial<'_>, config: &Config, link: LinkConfig, source: Source) -> Self {
         Self::over(trial, config, vec![(link.clone(), link)], source)
     }
 
-    /// The same with several paths: for each the link of data and that of acknowledgements.
+    /// Both hosts with several paths. Each path has a link for data and one for acknowledgements.
     pub(crate) fn over(
         trial: &Trial<'_>,
         config: &Config,
@@ -106,7 +105,7 @@ impl Pair {
         }
     }
 
-    /// The same over a bottleneck that greedy TCP flows share, which begin within the first second too.
+    /// Both hosts at a bottleneck that greedy TCP flows share. These also begin within the first second.
     pub(crate) fn beside_tcp(
         trial: &Trial<'_>,
         config: &Config,
@@ -133,7 +132,7 @@ impl Pair {
         )
     }
 
-    /// A scenario's hosts and links.
+    /// The hosts and links of a scenario.
     pub(crate) fn staged(trial: &Trial<'_>, scenario: Scenario) -> Self {
         let mut paths = scenario.paths;
         let peer = if scenario.tcp.is_some() {
@@ -142,7 +141,7 @@ impl Pair {
             PEER
         };
         let doing = match scenario.messages {
-            // A host that never begins.
+            // Without messages, the source never begins.
             None => Doing::one_way(Source::scheduled(peer, Vec::new(), std::iter::empty()), None),
             Some(messages) => {
                 let options = messages.classes.first().map(|class| class.options);
@@ -180,7 +179,7 @@ impl Pair {
         pair
     }
 
-    /// Both hosts and TCP's, at the ends of a bottleneck.
+    /// Both hosts and those of the TCP flows, at the ends of a bottleneck.
     fn at_bottleneck(
         trial: &Trial<'_>,
         config: &Config,
@@ -238,7 +237,7 @@ impl Pair {
         sink.expect("the receiver runs a sink")
     }
 
-    /// The sender's association, once there is one.
+    /// The sender's association, once it exists.
     pub(crate) fn association(&self) -> Option<&Association> {
         let host = self.sender().host();
         host.association(host.association_ids().next()?)
@@ -252,13 +251,13 @@ impl Pair {
             .unwrap_or_default()
     }
 
-    /// The sender's congestion windows in bytes, path by path, once it has all of them.
+    /// The sender's congestion windows in bytes, path by path, once the sender has all paths.
     pub(crate) fn windows(&self) -> Option<Vec<usize>> {
         windows(&self.association()?.stats().paths, &self.destinations)
     }
 }
 
-/// Both hosts: one with the source, the other with a sink. A host with several addresses knows them.
+/// Both hosts, with a source on the sender and a sink on the receiver. If a host has several addresses, its settings list them.
 fn hosts(network: &Network, config: &Config, addresses: &[Vec<IpAddr>; 2], doing: Doing) -> [Tap; 2] {
     let host = |label: &str, addresses: &[IpAddr]| {
         let seed = network.generator(label).bytes();
@@ -286,7 +285,7 @@ fn hosts(network: &Network, config: &Config, addresses: &[Vec<IpAddr>; 2], doing
     [sender, receiver].map(Tap::new)
 }
 
-/// When something begins: within the first second.
+/// A random start time within the first second.
 pub(crate) fn begin(seed: u64, what: &str) -> Timestamp {
     Timestamp::from_millis(Generator::of_process(seed, what).below(1000))
 }

@@ -1,5 +1,5 @@
-//! Priorities with partial reliability, which Heinz leaves to future work: what is important first, and what is less important only
-//! as long as it is of use.
+//! Priorities with partial reliability, which Heinz leaves to future work: important messages are sent first, and less important ones
+//! expire after their lifetime.
 
 use std::time::Duration;
 
@@ -17,12 +17,13 @@ use crate::trial::{Knob, Trial};
 
 const SOUND: usize = 0;
 const PICTURE: usize = 1;
-/// The link's rate in bits a second.
+/// The link's rate in bits per second.
 const RATE: f64 = 500e3;
-/// Messages of either are of use for so long.
+/// The deadline of every message in seconds.
 const DEADLINE: f64 = 0.4;
-/// The length of a message of the picture, in bytes: one packet, and several.
+/// The length of a picture's message in bytes, if it fits into one packet.
 const PART: usize = 1400;
+/// The length of a picture's message in bytes, if it needs five packets.
 const WHOLE: usize = 7000;
 const MESSAGES_BEGIN: Timestamp = Timestamp::from_millis(5_000);
 
@@ -34,23 +35,23 @@ const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "sound",
-        value: "stream 0, the more important: 160 B every 20 ms, 64 kbit/s",
+        value: "stream 0, with the higher priority: 160 B every 20 ms, 64 kbit/s",
         from_paper: false,
     },
     Parameter {
         name: "picture",
-        value: "stream 1: messages of 1,400 B (parts) or 7,000 B (whole), so often that with the sound they ask for as much of the \
-                link as the axis has it, in percent",
+        value: "stream 1: messages of 1,400 B (parts) or 7,000 B (whole), at such a rate that pictures and sound together ask for the \
+                percentage of the link's rate on the axis `load`",
         from_paper: false,
     },
     Parameter {
         name: "deadline",
-        value: "400 ms for either; where messages expire, they do after 250 ms, which leaves 150 ms for the way",
+        value: "400 ms for both; messages that expire have a lifetime of 250 ms, which leaves 150 ms for the transfer",
         from_paper: false,
     },
     Parameter {
         name: "bound",
-        value: "with priorities less urgent data stands in the link's queue for 50 ms at most",
+        value: "with priorities, less urgent data adds at most 50 ms to the link's queue",
         from_paper: false,
     },
 ];
@@ -59,15 +60,15 @@ const KNOBS: &[Knob] = &[
     Knob {
         name: "lifetime",
         unit: "ms",
-        about: "of messages that expire",
+        about: "lifetime of messages that expire",
         usual: "250",
         range: (1.0, 100_000.0),
     },
     Knob {
         name: "seconds",
         unit: "s",
-        about: "for how long there are messages",
-        usual: "120, or 40 in the quick setting",
+        about: "time in which messages are submitted",
+        usual: "120, or 40 with --quick or --short",
         range: (1.0, 100_000.0),
     },
 ];
@@ -82,13 +83,17 @@ const METRICS: &[Metric] = &[
     metric(
         "sound_delay",
         "s",
-        "submission to delivery of sound, mean of what was delivered",
+        "submission to delivery of sound, mean of the delivered messages",
     ),
-    metric("picture_delay", "s", "the same of pictures"),
+    metric(
+        "picture_delay",
+        "s",
+        "submission to delivery of pictures, mean of the delivered messages",
+    ),
     metric(
         "picture_delivered",
         "",
-        "share of the pictures delivered, late ones too",
+        "share of the pictures delivered, late ones included",
     ),
 ];
 
@@ -96,8 +101,8 @@ const METRICS: &[Metric] = &[
 pub(super) fn experiment() -> Experiment {
     Experiment {
         name: "priority-deadlines",
-        question: "More sound and picture than the link carries: what comes in time first come first served, by priority, with \
-                   expiry, and with both?",
+        question: "Sound and pictures exceed the link's rate: how much is delivered in time with first come, first served, with \
+                   priorities, with expiry, and with both?",
         source: "Heinz: Priorities in SCTP Multistreaming, future work",
         parameters: PARAMETERS,
         knobs: KNOBS,
@@ -197,7 +202,7 @@ fn simulate(service: Service, (load, is_whole): (u32, bool), extent: Extent, tri
         .with_delay(Duration::from_millis(50))
         .with_queue(QueueLimit::Packets(50));
     let mut pair = Pair::new(trial, &config(service), link, source);
-    // What comes later than this is late by any deadline.
+    // Messages that are delivered later than this miss every deadline.
     pair.network.run_until(end + Duration::from_secs(5));
     let [sound, picture] = [SOUND, PICTURE].map(|class| Outcome::of(&pair, class, (MESSAGES_BEGIN, end)));
     vec![
@@ -209,7 +214,7 @@ fn simulate(service: Service, (load, is_whole): (u32, bool), extent: Extent, tri
     ]
 }
 
-/// A metric of a service at a load, in percent of the link.
+/// A metric of a service at a load in percent of the link's rate.
 fn of(
     metric: &'static str,
     service: &'static str,
@@ -224,13 +229,13 @@ fn of(
 }
 
 fn claims() -> Vec<Claim> {
-    let future = "transmit important data while expiring data of lesser importance: future work";
+    let future = "future work: transmit important data while expiring data of lesser importance";
     let sound = |says, service, bound| Claim::new(says, future, bound, of("sound_in_time", service, "150"));
     let picture =
         |says, service, bound| Claim::new(says, future, bound, of("picture_in_time", service, "150"));
     vec![
         Claim::new(
-            "80 % load, both: at least 99 % of the pictures in time",
+            "80 % load, priority and expiry: at least 99 % of the pictures in time",
             future,
             Bound::AtLeast(0.99),
             of("picture_in_time", "both", "80"),
@@ -238,7 +243,7 @@ fn claims() -> Vec<Claim> {
         .must(),
         sound("150 % load, priority and expiry: at least 99 % of the sound in time", "both", Bound::AtLeast(0.99)).must(),
         picture(
-            "150 % load, priority and expiry: at least half of the pictures in time, of the 62 % that the link carries",
+            "150 % load, priority and expiry: at least half of the pictures in time; the link can carry 62 %",
             "both",
             Bound::AtLeast(0.5),
         )
@@ -246,12 +251,12 @@ fn claims() -> Vec<Claim> {
         sound("150 % load, priority alone: at least 99 % of the sound in time", "priority", Bound::AtLeast(0.99)),
         picture("150 % load, priority alone: at most 5 % of the pictures in time", "priority", Bound::AtMost(0.05)),
         picture(
-            "150 % load, expiry alone: at most 5 % of the pictures in time: the queue is in the network",
+            "150 % load, expiry alone: at most 5 % of the pictures in time, as they wait in the network's queue",
             "expiry",
             Bound::AtMost(0.05),
         ),
         Claim::new(
-            "150 % load, both, messages of five packets: at least half of the pictures in time",
+            "150 % load, priority and expiry, messages of five packets: at least half of the pictures in time",
             future,
             Bound::AtLeast(0.5),
             |results| {
@@ -260,7 +265,8 @@ fn claims() -> Vec<Claim> {
             },
         )
         .fails_because(
-            "what is first in a queue that is too long is about to expire: a message that takes five packets does so while it is              sent, and what was sent of it is of no use. In messages of a packet (“parts”) half of the pictures are in time",
+            "the first message of an overlong queue is always about to expire. A message of five packets expires while it is sent, \
+             so its sent packets are wasted. If a message fits into one packet (“parts”), half of the pictures are in time",
         ),
     ]
 }
@@ -275,7 +281,7 @@ fn figures() -> Vec<Figure> {
         name,
         title,
         paper: "“future work should investigate using priorities with PR-SCTP”.",
-        x: ("load", "asked of the link [%]"),
+        x: ("load", "load [% of the link's rate]"),
         y,
         logarithmic: false,
         curves: vec![

@@ -1,5 +1,5 @@
-//! A loss never costs a second: RACK-TLP, CUBIC and BBR against the goals that were set before any of them was written. No paper has
-//! these numbers; the bounds of the claims are the goals.
+//! RACK-TLP, CUBIC and BBR against the project's goals, which were set before any of them was implemented: a loss never costs a second. The
+//! bounds of the claims are these goals; no paper has these numbers.
 
 mod echo;
 mod fairness;
@@ -25,77 +25,81 @@ use crate::trial::{Knob, Trial};
 const PARAMETERS: &[Parameter] = &[
     ours(
         "rfc9260",
-        "missing reports, RFC 9260's congestion control and its initial window: the default of the papers' experiments",
+        "missing reports, and the congestion control and the initial window of RFC 9260: the default in the papers' experiments",
     ),
-    ours("rack", "RACK-TLP; all else as rfc9260"),
+    ours("rack", "RACK-TLP; otherwise as rfc9260"),
     ours("cubic", "RACK-TLP, CUBIC with HyStart++, an initial window of 10"),
     ours("bbr", "RACK-TLP, BBR version 3, an initial window of 10"),
-    ours("bbr-random-loss", "bbr with tolerate_random_loss"),
-    ours("cubic-without-rack", "cubic with missing reports"),
+    ours("bbr-random-loss", "as bbr, with tolerate_random_loss"),
+    ours("cubic-without-rack", "as cubic, with missing reports"),
     ours(
         "packets",
         "1,500 bytes with SCTP over UDP on IPv4: 1,444 bytes of user data",
     ),
     ours(
         "links",
-        "alike in both directions; drop-tail queues; loss at random, in percent, in both directions",
+        "the same in both directions; drop-tail queues; random loss, in percent, in both directions",
     ),
     ours(
         "goodput",
-        "a greedy source of unordered messages of a packet each; queues of 100 packets at 10 Mbit/s and of 400 at 50",
+        "a greedy source of unordered messages that fill a packet each; queues of 100 packets at 10 Mbit/s and of 400 at 50",
     ),
     ours(
         "echo",
-        "200 bytes every 10 ms on one ordered reliable stream, sent back; 10 Mbit/s, 40 ms",
+        "200 bytes every 10 ms on one ordered reliable stream, which the peer sends back; 10 Mbit/s, 40 ms",
     ),
     ours(
         "tail",
-        "the last packet of a message is lost, 10 Mbit/s, 40 ms; ten associations a run, of which `time` is the slowest",
+        "the last packet of a message is lost, 10 Mbit/s, 40 ms; ten associations in each run, `time` is that of the slowest",
     ),
     ours(
         "long-fat",
         "buffers of 64 MiB; queues of 0.1 BDP at 1 Gbit/s and of 1 BDP at 250 Mbit/s; time from the first DATA",
     ),
     ours("fairness", "10 Mbit/s, 40 ms, queue of 1 BDP"),
-    ours("buffers", "4 MiB where nothing else is said"),
+    ours("buffers", "4 MiB unless stated otherwise"),
 ];
 
 const KNOBS: &[Knob] = &[
     Knob {
         name: "warm_up",
         unit: "s",
-        about: "what does not count at the beginning, where flows run for a fixed time",
+        about: "time before the measurement, in scenarios of a fixed length",
         usual: "10, or 5 for echo",
         range: (2.0, 1_000.0),
     },
     Knob {
         name: "seconds",
         unit: "s",
-        about: "for how long it counts then",
-        usual: "60 to 300 by the scenario, or 20 to 60 in the quick setting",
+        about: "measured time, in scenarios of a fixed length",
+        usual: "60 to 300 depending on the scenario, or 20 to 60 with --quick or --short",
         range: (1.0, 100_000.0),
     },
 ];
 
 const METRICS: &[Metric] = &[
-    metric("goodput", "Mbit/s", "user data delivered, of all flows"),
+    metric("goodput", "Mbit/s", "user data delivered by all flows"),
     metric(
         "delay_50",
         "s",
-        "median: of the echo; of the queue; of the repair of a tail",
+        "median delay: of the echo, of the queue, or of the repair of a tail loss",
     ),
-    metric("delay_95", "s", "95 % are no later"),
-    metric("delay_99", "s", "99 % are no later"),
+    metric("delay_95", "s", "95 % quantile of the same delay"),
+    metric("delay_99", "s", "99 % quantile of the same delay"),
     metric(
         "time",
         "s",
-        "to the slowest repair, to 900 Mbit/s (30 if never), to the end of the file (300 if never)",
+        "time to the slowest repair, to 900 Mbit/s (30 if never reached), or to the end of the file (300 if never reached)",
     ),
-    metric("share", "", "of the first flow"),
-    metric("jain", "", "Jain's index of the flows' goodputs"),
+    metric("share", "", "share of the first flow in the goodput"),
+    metric("jain", "", "Jain's fairness index of the flows' goodputs"),
     metric("timeouts", "", "T3-rtx expirations of the first flow's sender"),
-    metric("probes", "", "tail loss probes that it sent"),
-    metric("retransmitted", "%", "of the DATA chunks that it sent"),
+    metric("probes", "", "tail loss probes of the first flow's sender"),
+    metric(
+        "retransmitted",
+        "%",
+        "share of the first flow's DATA chunks that are retransmissions",
+    ),
     metric(
         "spurious",
         "",
@@ -103,7 +107,7 @@ const METRICS: &[Metric] = &[
     ),
 ];
 
-/// The metrics of a run; those that its scenario does not have are not numbers.
+/// The metrics of a run. Metrics that the scenario does not have are NaN.
 #[derive(Clone, Copy, Debug)]
 struct Numbers {
     goodput: f64,
@@ -150,7 +154,7 @@ impl Numbers {
         }
     }
 
-    /// In the order of [`METRICS`].
+    /// The metrics in the order of [`METRICS`].
     fn in_order(self) -> Vec<f64> {
         vec![
             self.goodput,
@@ -172,7 +176,7 @@ impl Numbers {
 pub(super) fn experiment() -> Experiment {
     Experiment {
         name: "recovery",
-        question: "A loss never costs a second: what do RACK-TLP, CUBIC and BBR bring, and do they meet the goals?",
+        question: "A loss shall never cost a second: do RACK-TLP, CUBIC and BBR meet this and the other goals of the project?",
         source: "RFC 8985 (RACK-TLP), RFC 9438 (CUBIC), draft-ietf-ccwg-bbr (BBR); the goals are the project's own",
         parameters: PARAMETERS,
         knobs: KNOBS,
@@ -213,7 +217,7 @@ fn claims() -> Vec<Claim> {
     scenarios.into_iter().flat_map(|claims| claims()).collect()
 }
 
-/// A cell at a place on the axes `scenario`, `case`, `loss` (in percent) and `sender`.
+/// A cell at these places on the axes `scenario`, `case`, `loss` (in percent) and `sender`.
 fn cell(
     (scenario, case, loss, sender): (&str, &str, f64, &str),
     simulate: impl Fn(&Trial<'_>) -> Numbers + Send + Sync + 'static,
@@ -227,7 +231,8 @@ fn cell(
     Cell::new(coordinates, move |trial| simulate(trial).in_order())
 }
 
-/// From when to when a run counts: what a user set, or else the scenario's warm-up and its seconds in the quick setting and in full.
+/// The measured time, from and to. The user's settings apply, or else the scenario's warm-up and its seconds in the quick and in the full
+/// setting.
 fn counts(
     trial: &Trial<'_>,
     extent: Extent,
@@ -275,9 +280,9 @@ mod tests {
     use crate::run::{Plan, run};
     use crate::trial::Knobs;
 
-    /// The claims that find no cells among those of an extent.
+    /// The claims without cells in an extent.
     fn not_run(extent: Extent) -> Vec<&'static str> {
-        // The cells' places, with numbers that cost nothing.
+        // All cells, with numbers that need no run.
         let experiment = Experiment {
             cells: &|extent| {
                 let numbers =
@@ -332,12 +337,12 @@ mod tests {
         let (one, again) = (run(), run());
         assert_eq!(format!("{one:?}"), format!("{again:?}"));
         let delay = one[place("delay_50")];
-        assert!((0.04..0.05).contains(&delay), "a round trip: {one:?}");
+        assert!((0.04..0.05).contains(&delay), "one round-trip time: {one:?}");
     }
 
-    /// What a full link carries: 1,444 bytes of user data in each packet of 1,500.
+    /// The goodput of a full link: 1,444 bytes of user data in each packet of 1,500 bytes.
     #[test]
-    fn goodput_is_that_of_user_data() {
+    fn goodput_counts_user_data() {
         let numbers = numbers(on_axes((goodput::NAME, goodput::THIN, "0", "cubic")), "5");
         let goodput = numbers[place("goodput")];
         assert!(

@@ -1,5 +1,5 @@
-//! Natarajan, Stewart, Iyengar, Ekiz, Yilmaz and Amer, *NR-SACKs for SCTP*: how much of what a sender keeps it may still need,
-//! and what a small send buffer costs on one path and on several at once.
+//! Natarajan, Stewart, Iyengar, Ekiz, Yilmaz and Amer, *NR-SACKs for SCTP*: the share of the retransmission queue that the sender still
+//! needs, and the cost of a small send buffer on one path and on several.
 
 mod claims;
 mod figures;
@@ -19,15 +19,15 @@ use crate::trial::{Knob, Trial};
 
 /// Bytes of user data in a chunk that fills a packet of 1,500 bytes.
 const MESSAGE: usize = 1452;
-/// Until here nothing counts: the association is made within the first second.
+/// Begin of the measured time. The association is established within the first second.
 const BEGIN: Timestamp = Timestamp::from_millis(1_000);
-/// "Unlimited": no path set here holds so much.
+/// An unlimited send buffer in KiB: no path here can hold so much.
 const UNLIMITED: u32 = 4096;
 
 const PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "traffic",
-        value: "one association, an endless source of unordered messages that fill a packet each",
+        value: "one association, a greedy source of unordered messages that fill a packet each",
         from_paper: true,
     },
     Parameter {
@@ -37,7 +37,7 @@ const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "pair",
-        value: "two paths of 10 Mbit/s, 45 ms, 50 packets; loss on the first / on the second",
+        value: "two paths of 10 Mbit/s, 45 ms, 50 packets; loss on the first / on the second path",
         from_paper: false,
     },
     Parameter {
@@ -52,17 +52,18 @@ const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "loss",
-        value: "random, in percent, of data only",
+        value: "random, in percent, data packets only",
         from_paper: false,
     },
     Parameter {
         name: "several paths",
-        value: "round robin among those with room, repeats where ssthresh is largest, uncoupled windows",
+        value: "round robin over the paths whose congestion window has space, retransmissions on the path with the \
+                largest ssthresh, uncoupled windows",
         from_paper: false,
     },
     Parameter {
         name: "buffers",
-        value: "send buffer in KiB as the axis has it (4096: unlimited); receive buffer 8 MiB",
+        value: "send buffer in KiB, as the axis `buffer` says (4096: unlimited); receive buffer 8 MiB",
         from_paper: false,
     },
 ];
@@ -71,22 +72,22 @@ const KNOBS: &[Knob] = &[
     Knob {
         name: "queue",
         unit: "packets",
-        about: "how many stand in each link's queue at most",
+        about: "maximum length of each link's queue",
         usual: "50",
         range: (1.0, 100_000.0),
     },
     Knob {
         name: "receive_buffer",
         unit: "KiB",
-        about: "the receive buffer",
+        about: "receive buffer",
         usual: "8192",
         range: (8.0, 1_048_576.0),
     },
     Knob {
         name: "seconds",
         unit: "s",
-        about: "how long is measured",
-        usual: "60, or 30 in the quick setting",
+        about: "measured time",
+        usual: "60, or 30 with --quick or --short",
         range: (1.0, 100_000.0),
     },
 ];
@@ -96,24 +97,28 @@ const METRICS: &[Metric] = &[
     metric(
         "utilisation_recovery",
         "",
-        "of what the sender keeps, the share that was not acknowledged: mean over the time of loss recovery",
+        "share of the kept bytes that are not acknowledged, mean over the time in loss recovery",
     ),
-    metric("utilisation", "", "the same over the whole time"),
+    metric(
+        "utilisation",
+        "",
+        "share of the kept bytes that are not acknowledged, mean over the whole time",
+    ),
     metric(
         "blocked",
         "",
-        "share of the time in which a path had room and the send buffer had none",
+        "share of the time in which a path's congestion window had space but the send buffer was full",
     ),
     metric("timeouts", "", "T3-rtx expirations"),
-    metric("retransmissions", "", "chunks sent again"),
+    metric("retransmissions", "", "chunks retransmitted"),
 ];
 
 /// The experiment.
 pub(super) fn experiment() -> Experiment {
     Experiment {
         name: "retransmission-queue",
-        question: "What has arrived for good need not be kept: how much does a sender keep in vain, and what does it gain, on \
-                   one path and on several, if it is told?",
+        question: "A sender need not keep chunks that were reported as non-renegable: what share of its retransmission queue does it \
+                   keep unnecessarily, and how much do NR-SACKs gain on one path and on several?",
         source: "Natarajan, Stewart, Iyengar, Ekiz, Yilmaz, Amer: NR-SACKs for SCTP",
         parameters: PARAMETERS,
         knobs: KNOBS,
@@ -128,13 +133,13 @@ pub(super) fn experiment() -> Experiment {
     }
 }
 
-/// Where, with how large a buffer, and how it is acknowledged.
+/// The paths, the size of the send buffer, and the kind of acknowledgement.
 #[derive(Clone, Copy, Debug)]
 struct Setting {
     paths: &'static str,
-    /// In percent; of each path, if several.
+    /// The loss in percent; with several paths, of each path.
     loss: &'static str,
-    /// Of the sender, in KiB.
+    /// The sender's buffer in KiB.
     buffer: u32,
     nr_sack: bool,
 }
@@ -165,14 +170,14 @@ fn cells(extent: Extent) -> Vec<Cell> {
     both.map(cell).collect()
 }
 
-/// Three paths, with a buffer that is too small for them and one that is not.
+/// Three paths, with a buffer that is too small for them and with a sufficient buffer.
 fn is_main(setting: Setting) -> bool {
     setting.paths == "three" && [32, 128].contains(&setting.buffer)
 }
 
 type Place = (&'static str, &'static str, u32);
 
-/// What the claims need.
+/// The cells that the claims need.
 fn quick_places() -> Vec<Place> {
     let mut places = vec![
         ("one", "0.1", 64),
@@ -210,7 +215,7 @@ fn full_places() -> Vec<Place> {
     places
 }
 
-/// The losses that belong to a set of paths.
+/// The losses of a set of paths.
 fn usual_loss(paths: &str) -> &'static str {
     match paths {
         "three" => "0.1/1/3",
@@ -261,7 +266,7 @@ fn config(setting: Setting, trial: &Trial<'_>) -> Config {
     config
 }
 
-/// What a cell is.
+/// The scenario of a cell.
 fn scenario(setting: Setting, extent: Extent, trial: &Trial<'_>) -> Scenario {
     let seconds = match extent {
         Extent::Quick | Extent::Short => 30.0,
@@ -297,7 +302,7 @@ fn numbers(record: &Record) -> Vec<f64> {
     let deliveries = record.deliveries.iter();
     let delivered = deliveries.filter(|(at, _)| *at > from && *at <= to).count();
     let (before, after) = (&record.at_begin.sender, &record.at_end.sender);
-    let repeats =
+    let retransmissions =
         |counters: &Counters| (counters.retransmissions_fast + counters.retransmissions_timeout) as f64;
     let of_queue = |number: fn(&QueueUse) -> f64| record.queue.as_ref().map_or(f64::NAN, number);
     vec![
@@ -306,6 +311,6 @@ fn numbers(record: &Record) -> Vec<f64> {
         of_queue(|queue| queue.whole),
         of_queue(|queue| queue.blocked),
         (after.timeouts - before.timeouts) as f64,
-        repeats(after) - repeats(before),
+        retransmissions(after) - retransmissions(before),
     ]
 }

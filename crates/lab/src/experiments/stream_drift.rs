@@ -1,5 +1,5 @@
-//! Drift of two streams that belong together, sound and picture: how far apart they are when they are delivered. Basto and Freitas
-//! name it as what their extensions could improve, and did not measure it.
+//! The drift between two streams that belong together, sound and picture: the difference of their media times at delivery. Basto and
+//! Freitas expect that their extensions reduce the drift, and did not measure it.
 
 use std::time::Duration;
 
@@ -18,46 +18,46 @@ use crate::trial::{Knob, Trial};
 
 const SOUND: usize = 0;
 const PICTURE: usize = 1;
-/// Sound and picture are taken for together if they are no farther apart than this (ITU-R BT.1359: 90 to 125 ms are noticed).
+/// Sound and picture count as synchronous up to this drift in seconds (ITU-R BT.1359: viewers notice 90 to 125 ms).
 const TOGETHER: f64 = 0.09;
 const MESSAGES_BEGIN: Timestamp = Timestamp::from_millis(5_000);
-/// How often the drift is looked at.
+/// The time between two readings of the drift.
 const LOOK: Duration = Duration::from_millis(10);
 
 const PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "path",
-        value: "2 Mbit/s, 50 ms each way; random loss both ways, as the axis has it",
+        value: "2 Mbit/s, 50 ms each way; random loss both ways, as the axis `loss` says",
         from_paper: false,
     },
     Parameter {
         name: "sound",
-        value: "160 B every 20 ms, in order",
+        value: "160 B every 20 ms, ordered",
         from_paper: false,
     },
     Parameter {
         name: "picture",
-        value: "2,500 B every 40 ms, in order",
+        value: "2,500 B every 40 ms, ordered",
         from_paper: false,
     },
     Parameter {
         name: "drift",
-        value: "between the times of submission of what was delivered last of either, looked at every 10 ms",
+        value: "difference between the submission times of the last delivered sound and the last delivered picture, read every 10 ms",
         from_paper: false,
     },
     Parameter {
         name: "expiring",
-        value: "messages live for 150 ms (a retransmission in time, no second one)",
+        value: "messages have a lifetime of 150 ms: enough for one retransmission, not for two",
         from_paper: false,
     },
     Parameter {
         name: "early",
-        value: "expiring, with early discard and selective forward TSN",
+        value: "as expiring, with early discard and selective forward TSN",
         from_paper: false,
     },
     Parameter {
         name: "once",
-        value: "never repeated, with early discard and selective forward TSN",
+        value: "without retransmissions, with early discard and selective forward TSN",
         from_paper: false,
     },
 ];
@@ -66,34 +66,30 @@ const KNOBS: &[Knob] = &[
     Knob {
         name: "rtt",
         unit: "ms",
-        about: "the round trip",
+        about: "round-trip time",
         usual: "100",
         range: (1.0, 10_000.0),
     },
     Knob {
         name: "lifetime",
         unit: "ms",
-        about: "of messages that expire",
+        about: "lifetime of messages that expire",
         usual: "150",
         range: (1.0, 100_000.0),
     },
     Knob {
         name: "seconds",
         unit: "s",
-        about: "how long is measured",
-        usual: "300, or 60 in the quick setting",
+        about: "measured time",
+        usual: "300, or 60 with --quick or --short",
         range: (1.0, 100_000.0),
     },
 ];
 
 const METRICS: &[Metric] = &[
-    metric(
-        "drift",
-        "s",
-        "how far apart sound and picture are, mean over time",
-    ),
-    metric("drift_99", "s", "what it does not exceed for 99 % of the time"),
-    metric("together", "", "share of the time in which it is at most 90 ms"),
+    metric("drift", "s", "drift between sound and picture, mean over time"),
+    metric("drift_99", "s", "drift that is not exceeded in 99 % of the time"),
+    metric("together", "", "share of the time with a drift of at most 90 ms"),
     metric("sound_delivered", "", "share of the sound delivered"),
     metric("picture_delivered", "", "share of the pictures delivered"),
     metric("sound_delay", "s", "submission to delivery of sound, mean"),
@@ -104,9 +100,9 @@ const METRICS: &[Metric] = &[
 pub(super) fn experiment() -> Experiment {
     Experiment {
         name: "stream-drift",
-        question: "Sound and picture on two streams of a lossy path: how far do they drift apart, and what do streams, expiry and \
-                   early notices do about it?",
-        source: "Basto, Freitas: SCTP extensions for time sensitive traffic, further work",
+        question: "Sound and picture on two streams of a lossy path: how far do they drift apart, and how do separate streams, expiry \
+                   and early notices change the drift?",
+        source: "Basto, Freitas: SCTP extensions for time sensitive traffic, future work",
         parameters: PARAMETERS,
         knobs: KNOBS,
         metrics: METRICS,
@@ -120,18 +116,18 @@ pub(super) fn experiment() -> Experiment {
     }
 }
 
-/// How the messages are sent.
+/// The settings of the messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Service {
-    /// Both on one stream, reliable.
+    /// Sound and picture on one stream, reliable.
     OneStream,
-    /// A stream each, reliable.
+    /// Sound and picture on two streams, reliable.
     Reliable,
-    /// A stream each, with a lifetime.
+    /// Two streams, with a lifetime.
     Expiring,
-    /// The same, with early discard and selective forward TSN.
+    /// Two streams, with a lifetime, early discard and selective forward TSN.
     Early,
-    /// A stream each, never repeated, with early discard and selective forward TSN.
+    /// Two streams without retransmissions, with early discard and selective forward TSN.
     Once,
 }
 
@@ -195,7 +191,7 @@ fn simulate(service: Service, loss: f64, extent: Extent, trial: &Trial<'_>) -> V
         Extent::Full => 300.0,
     };
     let counts_to = MESSAGES_BEGIN + Duration::from_secs_f64(trial.knob_or("seconds", seconds));
-    // What is submitted last has a second to come.
+    // The last messages have one second to arrive.
     let end = counts_to + Duration::from_secs(1);
     let options = SendOptions {
         reliability: service.reliability(trial),
@@ -232,7 +228,7 @@ fn simulate(service: Service, loss: f64, extent: Extent, trial: &Trial<'_>) -> V
     ]
 }
 
-/// How far apart the streams are at each look, in seconds.
+/// The drift at each reading, in seconds.
 fn drifts(pair: &Pair, (from, to): (Timestamp, Timestamp)) -> Vec<f64> {
     let submitted = pair.source().submitted();
     let mut deliveries = pair.sink().deliveries().iter().peekable();
@@ -250,7 +246,7 @@ fn drifts(pair: &Pair, (from, to): (Timestamp, Timestamp)) -> Vec<f64> {
     drifts
 }
 
-/// A metric of one service over that of another.
+/// The ratio of a metric between two services.
 fn ratio(
     metric: &'static str,
     (service, to): (&'static str, &'static str),
@@ -271,47 +267,47 @@ fn claims() -> Vec<Claim> {
     };
     vec![
         drift(
-            "no loss: streams of their own do not drift",
+            "no loss: two reliable streams drift as far as one stream, ± 1 %",
             Bound::Within(0.99, 1.01),
             ("reliable", "one stream"),
             "0",
         )
         .must(),
         drift(
-            "3 % loss: two reliable streams drift at least 1.5 times as far as one stream, which holds both up",
+            "3 % loss: two reliable streams drift at least 1.5 times as far as one stream, which delays sound and picture alike",
             Bound::AtLeast(1.5),
             ("reliable", "one stream"),
             "3",
         ),
         drift(
-            "3 % loss: sent once, with early notices, two streams drift at most 0.85 times as far as reliable ones",
+            "3 % loss: two streams without retransmissions, with early notices, drift at most 0.85 times as far as reliable streams",
             Bound::AtMost(0.85),
             ("once", "reliable"),
             "3",
         )
         .must(),
         drift(
-            "1 % loss: the same, at most 0.9 times",
+            "1 % loss: two streams without retransmissions, with early notices, drift at most 0.9 times as far as reliable streams",
             Bound::AtMost(0.9),
             ("once", "reliable"),
             "1",
         ),
         Claim::new(
-            "3 % loss: sent once, sound and picture are within 90 ms for at least 93 % of the time",
+            "3 % loss: without retransmissions, sound and picture are within 90 ms for at least 93 % of the time",
             paper,
             Bound::AtLeast(0.93),
             of("together", "once", "3"),
         )
         .must(),
         Claim::of_ratio(
-            "3 % loss: a lifetime of 150 ms alone leaves the share of time within 90 ms as it is, ± 10 %",
+            "3 % loss: a lifetime of 150 ms alone does not change the share of the time within 90 ms, ± 10 %",
             paper,
             Bound::Within(0.9, 1.1),
             ratio("together", ("expiring", "reliable"), "3"),
         ),
         Claim::of_ratio(
-            "3 % loss: sound on one reliable stream with the picture is at least 1.5 times as late as sent once",
-            "not said",
+            "3 % loss: sound on one reliable stream with the picture has at least 1.5 times the delay of sound without retransmissions",
+            "not stated",
             Bound::AtLeast(1.5),
             ratio("sound_delay", ("one stream", "once"), "3"),
         ),
@@ -329,8 +325,8 @@ fn figures() -> Vec<Figure> {
             curve("one stream, reliable", "one stream"),
             curve("two streams, reliable", "reliable"),
             curve("two streams, 150 ms", "expiring"),
-            curve("the same, early notices", "early"),
-            curve("two streams, sent once", "once"),
+            curve("two streams, 150 ms, early notices", "early"),
+            curve("two streams, no retransmissions", "once"),
         ]
     };
     let figure = |name, title, y| Figure {
@@ -343,7 +339,11 @@ fn figures() -> Vec<Figure> {
         curves: curves(),
     };
     vec![
-        figure("drift", "Sound and picture apart", ("drift", "mean drift [s]")),
+        figure(
+            "drift",
+            "Drift between sound and picture",
+            ("drift", "mean drift [s]"),
+        ),
         figure(
             "together",
             "Sound and picture together",

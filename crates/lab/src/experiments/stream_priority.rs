@@ -1,5 +1,5 @@
-//! Heinz, *Priorities in SCTP Multistreaming*: a chat beside bulk data on a thin link, one stream each, first come, first served
-//! or by priority.
+//! Heinz, *Priorities in SCTP Multistreaming*: a chat and bulk data on two streams over a link with a low rate, first come, first served or
+//! by priority.
 
 mod claims;
 mod figures;
@@ -23,27 +23,27 @@ const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "chat",
-        value: "stream 0: 30 B every 30 s; the first 5 messages do not count, the next 15 do",
+        value: "stream 0: 30 B every 30 s; measured over 15 messages, after the first 5",
         from_paper: true,
     },
     Parameter {
         name: "bulk",
-        value: "stream 1: messages of 1,452 B, which fill a packet; steady: 64 kbit/s, greedy: 4 times the link's rate",
+        value: "stream 1: messages of 1,452 B, which fill a packet; steady: 64 kbit/s; greedy: 4 times the link's rate",
         from_paper: false,
     },
     Parameter {
         name: "urgent",
-        value: "64 kbit/s on each stream, messages of 1,452 B: R0 > R on the thin link; those from 60 to 180 s count",
+        value: "64 kbit/s on each stream, messages of 1,452 B: R0 > R on the link of 56 kbit/s; measured from 60 to 180 s",
         from_paper: false,
     },
     Parameter {
         name: "equals",
-        value: "96 and 48 kbit/s on two streams of one class; what is delivered from 60 to 180 s counts",
+        value: "96 and 48 kbit/s on two streams with equal priority; measured from 60 to 180 s",
         from_paper: false,
     },
     Parameter {
-        name: "luck",
-        value: "the seed chooses when the association and each stream begin, nothing else",
+        name: "seed",
+        value: "decides only the start times of the association and of each stream",
         from_paper: false,
     },
     Parameter {
@@ -57,28 +57,28 @@ const KNOBS: &[Knob] = &[
     Knob {
         name: "delay",
         unit: "ms",
-        about: "the link's, each way",
+        about: "one-way delay of the link",
         usual: "250",
         range: (0.0, 10_000.0),
     },
     Knob {
         name: "queue",
         unit: "packets",
-        about: "how many stand in the link's queue at most",
+        about: "maximum length of the link's queue",
         usual: "50",
         range: (1.0, 100_000.0),
     },
     Knob {
         name: "chat_bytes",
         unit: "B",
-        about: "the length of a chat message",
+        about: "length of a chat message",
         usual: "30",
         range: (1.0, 65_536.0),
     },
     Knob {
         name: "chat_interval",
         unit: "s",
-        about: "from one chat message to the next",
+        about: "time between chat messages",
         usual: "30",
         range: (0.01, 3_600.0),
     },
@@ -90,18 +90,18 @@ const METRICS: &[Metric] = &[
         "s",
         "submission to delivery of stream 0's messages, mean",
     ),
-    metric("queue", "s", "of delay, the part before the first transmission"),
+    metric("queue", "s", "part of delay before the first transmission"),
     metric(
         "network",
         "s",
-        "of delay, the part after it: what stands in front of the message in the link's queue, and the way",
+        "part of delay after the first transmission: the link's queue and the propagation delay",
     ),
-    metric("delay_max", "s", "the longest of them"),
-    metric("delay_last", "s", "the last of them"),
-    metric("slope", "s/s", "by which delay grows with the time of submission"),
-    metric("goodput", "kbit/s", "of stream 0, delivered"),
-    metric("bulk_goodput", "kbit/s", "of stream 1, delivered"),
-    metric("lost", "", "packets that the link's queue refused"),
+    metric("delay_max", "s", "longest delay"),
+    metric("delay_last", "s", "delay of the last message"),
+    metric("slope", "s/s", "growth of delay with the time of submission"),
+    metric("goodput", "kbit/s", "goodput of stream 0"),
+    metric("bulk_goodput", "kbit/s", "goodput of stream 1"),
+    metric("lost", "", "packets dropped by the link's queue"),
     metric("timeouts", "", "T3-rtx expirations"),
 ];
 
@@ -109,8 +109,8 @@ const METRICS: &[Metric] = &[
 pub(super) fn experiment() -> Experiment {
     Experiment {
         name: "stream-priority",
-        question: "A chat beside bulk data on a thin link: how late are its messages, first come, first served and by priority, \
-                   and where do they wait?",
+        question: "A chat and bulk data share a link with a low rate: what is the delay of the chat's messages, first come, first \
+                   served and by priority, and where do they wait?",
         source: "Heinz: Priorities in SCTP Multistreaming",
         parameters: PARAMETERS,
         knobs: KNOBS,
@@ -125,7 +125,7 @@ pub(super) fn experiment() -> Experiment {
     }
 }
 
-/// The thesis' network, in which the chat waits for what left before it.
+/// The thesis' network: the chat waits behind packets in the link's queue.
 const MAIN: Setting = Setting {
     link: 56,
     traffic: Traffic::Steady,
@@ -134,12 +134,12 @@ const MAIN: Setting = Setting {
     bound: None,
 };
 
-/// First come, first served, and by priority.
+/// The setting with both schedulers: first come, first served, and priority.
 fn both(setting: Setting) -> [Setting; 2] {
     [false, true].map(|priority| Setting { priority, ..setting })
 }
 
-/// The chat beside bulk on the thin link, with either scheduler, and with priority and the bound.
+/// The chat and bulk data on the link of 56 kbit/s: with both schedulers, and with priority and the bound.
 fn is_main(setting: Setting) -> bool {
     let bounded = Setting {
         bound: Some(250),
@@ -148,7 +148,7 @@ fn is_main(setting: Setting) -> bool {
     both(MAIN).contains(&setting) || setting == bounded
 }
 
-/// The claims need all of it, and it is cheap.
+/// All cells for every extent: the claims need all of them, and the runs are cheap.
 fn cells(_: Extent) -> Vec<Cell> {
     let mut settings = Vec::new();
     let traffic = |traffic| Setting { traffic, ..MAIN };

@@ -1,6 +1,6 @@
-//! The TCP that the experiments have beside them, by itself: greedy flows at the bottleneck of
-//! [`nr-sack-forward-tsn`](super::nr_sack_forward_tsn). Beside the kernel's it tells how far cross traffic of the simulator is that
-//! of real networks.
+//! The TCP cross traffic of the other experiments, measured alone: greedy flows at the bottleneck of
+//! [`nr-sack-forward-tsn`](super::nr_sack_forward_tsn). The comparison with the kernel's TCP shows how realistic the simulated cross
+//! traffic is.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::results::Results;
 use crate::stage::{Measures, Record, Scenario, Stage, TcpFlows};
 use crate::trial::{Knob, Trial};
 
-/// By how much the simulator's TCP and the kernel's may differ.
+/// The largest allowed difference between the simulator's TCP and the kernel's.
 const AGREEMENT: &[(&str, f64)] = &[("goodput", 0.15), ("loss", 0.15), ("queue", 0.15)];
 
 const PARAMETERS: &[Parameter] = &[
@@ -26,12 +26,13 @@ const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "flows",
-        value: "greedy, from 0 to 3 s; what is counted begins at 30 s",
+        value: "greedy, started between 0 and 3 s; measured from 30 s on",
         from_paper: false,
     },
     Parameter {
         name: "settings",
-        value: "Linux's: an initial window of 10, a least timeout of 0.2 s, acknowledgements within 40 ms, timestamps",
+        value: "Linux's: an initial window of 10, a minimum retransmission timeout of 0.2 s, acknowledgements delayed by up to 40 ms, \
+                timestamps",
         from_paper: false,
     },
 ];
@@ -40,7 +41,7 @@ const KNOBS: &[Knob] = &[
     Knob {
         name: "flows",
         unit: "",
-        about: "how many",
+        about: "number of flows",
         usual: "4",
         range: (1.0, 100.0),
     },
@@ -50,33 +51,33 @@ const KNOBS: &[Knob] = &[
     Knob {
         name: "warm_up",
         unit: "s",
-        about: "from the first start on, what does not count",
+        about: "time before the measurement",
         usual: "30",
         range: (0.0, 10_000.0),
     },
     Knob {
         name: "seconds",
         unit: "s",
-        about: "for how long it is counted",
-        usual: "170, or 60",
+        about: "measured time",
+        usual: "170, or 60 with --quick or --short",
         range: (1.0, 100_000.0),
     },
 ];
 
 pub(super) const METRICS: &[Metric] = &[
-    metric("goodput", "Mbit/s", "of all flows, delivered"),
-    metric("slowest", "Mbit/s", "of the flow with the least"),
-    metric("fastest", "Mbit/s", "of the flow with the most"),
-    metric("loss", "%", "packets that the queue refused"),
-    metric("queue", "kB", "mean over time"),
+    metric("goodput", "Mbit/s", "goodput of all flows together"),
+    metric("slowest", "Mbit/s", "goodput of the slowest flow"),
+    metric("fastest", "Mbit/s", "goodput of the fastest flow"),
+    metric("loss", "%", "packets dropped by the queue"),
+    metric("queue", "kB", "bytes in the queue, mean over time"),
 ];
 
 /// The experiment.
 pub(super) fn experiment() -> Experiment {
     Experiment {
         name: "tcp",
-        question: "Greedy TCP flows at one bottleneck: what do they deliver, lose and keep in its queue, with SACK or without, if windows \
-                   grow by bytes or by acknowledgements?",
+        question: "Greedy TCP flows at one bottleneck: what are their goodput, their loss and their queue, with SACK or NewReno, if \
+                   windows grow by acknowledged bytes or by acknowledgements?",
         source: "RFC 5681, RFC 6582 (NewReno), RFC 6675 (SACK), RFC 3465 (growth by bytes)",
         parameters: PARAMETERS,
         knobs: KNOBS,
@@ -111,7 +112,7 @@ fn cells(extent: Extent) -> Vec<Cell> {
             ..TcpConfig::linux()
         };
         let stage = Stage::new(move |trial| scenario(&config, extent, trial), numbers).usual(true);
-        // The kernel has no other growth than by bytes.
+        // Linux's windows always grow by acknowledged bytes.
         let stage = if by_bytes {
             stage.agreeing(AGREEMENT)
         } else {
@@ -181,14 +182,14 @@ fn claims() -> Vec<Claim> {
     };
     vec![
         Claim::of_ratio(
-            "sack: windows that grow by bytes lose half as much again or more",
+            "sack: windows that grow by bytes lose at least 1.5 times as many packets",
             "",
             Bound::AtLeast(1.5),
             growth("sack"),
         )
         .must(),
         Claim::of_ratio(
-            "newreno: windows that grow by bytes lose half as much again or more",
+            "newreno: windows that grow by bytes lose at least 1.5 times as many packets",
             "",
             Bound::AtLeast(1.5),
             growth("newreno"),
@@ -202,7 +203,7 @@ fn figures() -> Vec<Figure> {
         name,
         title,
         paper: "",
-        x: ("recovery", "repair of losses"),
+        x: ("recovery", "loss recovery"),
         y,
         logarithmic: false,
         curves: [("by bytes", "bytes"), ("by acknowledgements", "acknowledgements")]
@@ -219,10 +220,6 @@ fn figures() -> Vec<Figure> {
             "Packets lost by greedy TCP flows",
             ("loss", "packets lost [%]"),
         ),
-        figure(
-            "queue",
-            "What they keep in the queue",
-            ("queue", "mean queue [kB]"),
-        ),
+        figure("queue", "Queue of greedy TCP flows", ("queue", "mean queue [kB]")),
     ]
 }

@@ -1,5 +1,5 @@
-//! One CUBIC flow of TCP by itself (RFC 9438): at a bottleneck, under random losses, and after a single loss. Beside the kernel's it tells
-//! how far the simulator's CUBIC is that of real networks.
+//! One CUBIC flow of TCP alone (RFC 9438): at a bottleneck, with random losses, and after a single loss. The comparison with the kernel's
+//! TCP shows how close the simulator's CUBIC is to Linux's.
 
 use std::time::Duration;
 
@@ -13,39 +13,39 @@ use crate::results::Results;
 use crate::stage::{Measures, Scenario, Stage, TcpFlows};
 use crate::trial::{Knob, Trial};
 
-/// One way.
+/// One-way delay.
 const DELAY: Duration = Duration::from_millis(40);
-/// Where the round trip is short.
+/// One-way delay in the cases with a short round trip.
 const SHORT_DELAY: Duration = Duration::from_millis(10);
-/// By how much the simulator's goodput and the kernel's may differ.
+/// The largest allowed difference between the simulator's goodput and the kernel's.
 const AGREEMENT: &[(&str, f64)] = &[("goodput", 0.15)];
 
 const PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "bottleneck",
-        value: "10 or 50 Mbit/s, 40 ms each way, a queue of 67 or 333 packets, which is one round trip",
+        value: "10 or 50 Mbit/s, 40 ms each way, a queue of 67 or 333 packets: one round trip",
         from_paper: false,
     },
     Parameter {
         name: "lossy",
-        value: "at the bottleneck, too; of 10,000 packets 5 are lost (at 10 Mbit/s), or of 100,000 (at 50)",
+        value: "the same bottleneck with random loss: 5 of 10,000 packets (at 10 Mbit/s) or 5 of 100,000 (at 50 Mbit/s)",
         from_paper: false,
     },
     Parameter {
         name: "short",
-        value: "at the bottleneck, but 10 ms each way; 0.8 % are lost (at 10 Mbit/s), or 0.04 % (at 50): the Reno-friendly region",
+        value: "10 ms each way; random loss of 0.8 % (at 10 Mbit/s) or 0.04 % (at 50 Mbit/s): the Reno-friendly region",
         from_paper: false,
     },
     Parameter {
         name: "grown",
-        value: "1 Gbit/s, 40 ms each way; packet 200 (10) or 600 (50) is lost in slow start, and nothing else is; the goodput from 2 to 4 s, \
-                from 4 to 7 s, from 7 to 10 s and from 10 to 15 s",
+        value: "1 Gbit/s, 40 ms each way; the only loss is packet 200 (10 Mbit/s) or 600 (50 Mbit/s), in slow start; the goodput from \
+                2 to 4 s, from 4 to 7 s, from 7 to 10 s and from 10 to 15 s",
         from_paper: false,
     },
     Parameter {
         name: "settings",
-        value: "Linux's: an initial window of 10, a least timeout of 0.2 s, acknowledgements within 40 ms, timestamps, SACK; CUBIC with \
-                HyStart++",
+        value: "Linux's: an initial window of 10, a minimum retransmission timeout of 0.2 s, acknowledgements delayed by up to 40 ms, \
+                timestamps, SACK; CUBIC with HyStart++",
         from_paper: false,
     },
 ];
@@ -54,15 +54,15 @@ const KNOBS: &[Knob] = &[
     Knob {
         name: "warm_up",
         unit: "s",
-        about: "from the start on, what does not count, but for grown",
+        about: "time before the measurement, except in the cases `grown`",
         usual: "20",
         range: (0.0, 10_000.0),
     },
     Knob {
         name: "seconds",
         unit: "s",
-        about: "for how long it is counted, but for grown",
-        usual: "170, or 60",
+        about: "measured time, except in the cases `grown`",
+        usual: "170, or 60 with --quick or --short",
         range: (1.0, 100_000.0),
     },
 ];
@@ -71,7 +71,7 @@ const KNOBS: &[Knob] = &[
 pub(super) fn experiment() -> Experiment {
     Experiment {
         name: "tcp-cubic",
-        question: "What does one CUBIC flow deliver alone, under random losses, and in the seconds after a loss?",
+        question: "What goodput does one CUBIC flow reach alone, with random losses, and in the seconds after a loss?",
         source: "RFC 9438 (CUBIC), RFC 9406 (HyStart++)",
         parameters: PARAMETERS,
         knobs: KNOBS,
@@ -86,13 +86,13 @@ pub(super) fn experiment() -> Experiment {
     }
 }
 
-/// What a cell is about.
+/// The condition that a cell measures.
 #[derive(Clone, Copy, Debug)]
 enum Case {
     Alone,
     Lossy,
     Short,
-    /// After a loss, from and to so many seconds after the start.
+    /// After a loss: measured between these seconds after the start.
     Grown(u64, u64),
 }
 
@@ -106,17 +106,17 @@ const CASES: [(Case, &str); 7] = [
     (Case::Grown(10, 15), "grown 10-15 s"),
 ];
 
-/// A rate, and what goes with it.
+/// A rate, and the values that depend on the rate.
 #[derive(Clone, Copy, Debug)]
 struct Rate {
     name: &'static str,
     bits: u64,
-    /// Full packets in a round trip.
+    /// Full packets in a bandwidth-delay product.
     window: u64,
-    /// Random losses, and those with the short round trip.
+    /// The random loss, and the random loss with the short round trip.
     loss: f64,
     short_loss: f64,
-    /// The one packet that is lost in slow start, which decides how large the window was.
+    /// The number of the packet that is lost in slow start, which decides the window before the loss.
     lost: u64,
 }
 
@@ -179,7 +179,7 @@ fn scenario(case: Case, rate: Rate, extent: Extent, trial: &Trial<'_>) -> Scenar
         _ => (begin, begin + seconds("seconds", usual)),
     };
     let config = TcpConfig {
-        // Linux's grows as it is used.
+        // Linux enlarges the receive buffer during the transfer, up to this limit.
         receive_window: 6 << 20,
         ..TcpConfig::linux().with_cubic()
     };
@@ -206,7 +206,7 @@ fn claims() -> Vec<Claim> {
     };
     vec![
         Claim::of_ratio(
-            "50 Mbit/s: ten seconds after a loss the window has grown by a tenth or more",
+            "50 Mbit/s: ten seconds after a loss the goodput is at least 1.1 times as large",
             "",
             Bound::AtLeast(1.1),
             grown,

@@ -1,5 +1,5 @@
-//! Basto and Freitas, *SCTP extensions for time sensitive traffic*: what early discard and selective forward TSN do to an
-//! ordered stream of messages that are never repeated, on a lossy path with nothing else on it.
+//! Basto and Freitas, *SCTP extensions for time sensitive traffic*: the effect of early discard and selective forward TSN on an ordered
+//! stream without retransmissions, on a lossy path without cross traffic.
 
 mod figures;
 mod model;
@@ -17,13 +17,13 @@ use crate::statistics::Summary;
 use crate::traffic::Source;
 use crate::trial::{Knob, Trial};
 
-/// Bytes of user data in a chunk that fills a packet of 1,500 bytes together with a discard notice.
+/// Bytes of user data in a message. A packet of 1,500 bytes has space for the message and a discard notice.
 const MESSAGE: usize = 1440;
-/// Until here nothing is lost, and nothing counts.
+/// Begin of the losses and of the measured time.
 const LOSS_BEGINS: Timestamp = Timestamp::from_millis(30_000);
-/// The round trip, in seconds.
+/// The round-trip time in seconds.
 const RTT: f64 = 0.25;
-/// How long packets are lost, in seconds.
+/// The time with losses, in seconds.
 const LOSSY: f64 = 270.0;
 
 const PARAMETERS: &[Parameter] = &[
@@ -34,7 +34,7 @@ const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "loss",
-        value: "random, from 30 s to 300 s; only this time counts",
+        value: "random, from 30 s to 300 s, which is the measured time",
         from_paper: true,
     },
     Parameter {
@@ -54,12 +54,12 @@ const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "round trip, rate",
-        value: "250 ms, 10 Mbit/s, no queue limit; loss on the data's way only",
+        value: "250 ms, 10 Mbit/s, no queue limit; data packets are lost, acknowledgements are not",
         from_paper: false,
     },
     Parameter {
         name: "chunk",
-        value: "1,456 B, which leaves room for a notice of 12 B; every second packet acknowledged",
+        value: "1,456 B, which leaves space for a notice of 12 B; every second packet acknowledged",
         from_paper: false,
     },
     Parameter {
@@ -73,7 +73,7 @@ const KNOBS: &[Knob] = &[
     Knob {
         name: "rtt",
         unit: "ms",
-        about: "the round trip",
+        about: "round-trip time",
         usual: "250",
         range: (1.0, 10_000.0),
     },
@@ -87,28 +87,28 @@ const KNOBS: &[Knob] = &[
     Knob {
         name: "window",
         unit: "B",
-        about: "the receive window",
+        about: "receive window",
         usual: "65536",
         range: (4_096.0, 16_777_216.0),
     },
     Knob {
         name: "reports",
         unit: "",
-        about: "missing reports by which fast retransmit begins, but for the variant of one",
+        about: "missing reports that trigger a fast retransmission, except in the variant with one report",
         usual: "4",
         range: (1.0, 16.0),
     },
     Knob {
         name: "distance",
         unit: "packets",
-        about: "from a message to its discard notice",
+        about: "packets from a message to its discard notice",
         usual: "1",
         range: (1.0, 64.0),
     },
     Knob {
         name: "seconds",
         unit: "s",
-        about: "how long packets are lost",
+        about: "time with losses",
         usual: "270",
         range: (1.0, 100_000.0),
     },
@@ -118,35 +118,43 @@ const METRICS: &[Metric] = &[
     metric(
         "blocking_mean",
         "s",
-        "delivery - arrival of each delivered message, mean",
+        "time from arrival to delivery (head-of-line blocking), mean over the delivered messages",
     ),
-    metric("blocking_max", "s", "the longest of them"),
-    metric("blocking_std", "s", "their standard deviation"),
+    metric("blocking_max", "s", "time from arrival to delivery, maximum"),
+    metric(
+        "blocking_std",
+        "s",
+        "time from arrival to delivery, standard deviation",
+    ),
     metric(
         "interarrival_mean",
         "s",
-        "between deliveries to the application, mean",
+        "time between deliveries to the application, mean",
     ),
-    metric("interarrival_max", "s", "the longest of them"),
-    metric("interarrival_std", "s", "their standard deviation"),
+    metric("interarrival_max", "s", "time between deliveries, maximum"),
+    metric(
+        "interarrival_std",
+        "s",
+        "time between deliveries, standard deviation",
+    ),
     metric(
         "buffer_data",
         "messages",
-        "held by the receiver, summed over the arrivals that left any",
+        "messages held by the receiver, summed over the arrivals after which it held any",
     ),
     metric(
         "buffer_events",
         "",
-        "arrivals that left something in the receive buffer",
+        "arrivals after which the receive buffer was not empty",
     ),
     metric("buffer_mean", "messages", "buffer_data / buffer_events"),
     metric("goodput", "Mbit/s", "user data delivered"),
-    metric("delivered", "messages", "delivered"),
+    metric("delivered", "messages", "messages delivered"),
     metric("timeouts", "", "T3-rtx expirations"),
     metric(
         "cuts",
         "",
-        "losses that congestion control answered, timeouts apart",
+        "window reductions by fast retransmission or early discard, without timeouts",
     ),
     metric("forward_tsns", "", "FORWARD-TSN chunks sent"),
     metric("notices", "", "selective forward TSNs sent"),
@@ -156,7 +164,7 @@ const METRICS: &[Metric] = &[
 pub(super) fn experiment() -> Experiment {
     Experiment {
         name: "time-sensitive",
-        question: "Messages are never repeated but delivered in order: how long does what was lost block the rest?",
+        question: "Messages are not retransmitted but delivered in order: how long do lost messages block later ones?",
         source: "Basto, Freitas: SCTP extensions for time sensitive traffic",
         parameters: PARAMETERS,
         knobs: KNOBS,
@@ -171,20 +179,21 @@ pub(super) fn experiment() -> Experiment {
     }
 }
 
-/// Which of the paper's two extensions are on, and what else is not as it had it.
+/// The extensions of the paper that are on, and other differences from its setting.
 #[derive(Clone, Copy, Debug)]
 struct Variant {
     name: &'static str,
     early_discard: bool,
     selective_forward_tsn: bool,
     nr_sack: bool,
-    /// Missing reports by which fast retransmit begins.
+    /// Missing reports that trigger a fast retransmission.
     reports: u8,
 }
 
 const STANDARD_REPORTS: u8 = RecoveryRules::RFC2960.missing_reports;
 
-/// Loss is found at once, as by early discard, but by fast retransmit: what of the gain is finding it, without timeouts.
+/// Fast retransmission detects a loss as soon as early discard does: this variant shows the part of the gain that comes from the detection
+/// of losses without timeouts.
 const ONE_REPORT: Variant = Variant {
     name: "standard, one report",
     reports: 1,
@@ -322,7 +331,7 @@ fn of(
     move |results| results.sample(&[("variant", variant), ("loss", loss)], metric)
 }
 
-/// A metric of one variant over that of the standard's.
+/// The ratio of a metric between a variant and the standard.
 fn against_standard(
     metric: &'static str,
     variant: &'static str,
@@ -344,7 +353,7 @@ fn claims() -> Vec<Claim> {
 fn blocking_claims() -> Vec<Claim> {
     vec![
         Claim::new(
-            "standard, 10 % loss: mean blocking 0.15 to 0.21 s",
+            "standard, 10 % loss: mean head-of-line blocking 0.15 to 0.21 s",
             "0.18 s",
             Bound::Within(0.15, 0.21),
             of("blocking_mean", "standard", "0.1"),
@@ -365,13 +374,13 @@ fn blocking_claims() -> Vec<Claim> {
         )
         .must(),
         Claim::of_ratio(
-            "10 % loss: the standard deviation between deliveries falls by at least 40 %",
+            "10 % loss: both extensions reduce the standard deviation of the time between deliveries by at least 40 %",
             "0.116 s of 0.276 s: 58 %",
             Bound::AtMost(0.6),
             against_standard("interarrival_std", "both", "0.1"),
         ),
         Claim::of_ratio(
-            "10 % loss: what is held by the receiver falls by at least 75 %",
+            "10 % loss: both extensions reduce the messages held by the receiver by at least 75 %",
             "344 of 5026: 93 %",
             Bound::AtMost(0.25),
             against_standard("buffer_data", "both", "0.1"),
@@ -383,8 +392,8 @@ fn blocking_claims() -> Vec<Claim> {
             against_standard("blocking_mean", "both", "0.3"),
         )
         .fails_because(
-            "FORWARD-TSN stops in front of every chunk that was received, and so moves one hole a round trip, fewer than \
-             are made at this loss: “both and nr-sack”, where it does not stop, has the reduction",
+            "FORWARD-TSN stops in front of every received chunk, so it passes one gap per round-trip time, and at this loss more \
+             gaps arise in this time. With “both and nr-sack” FORWARD-TSN does not stop, and the reduction is reached",
         ),
         Claim::of_ratio(
             "30 % loss: both extensions and NR-SACK leave at most 30 % of the mean blocking",
@@ -393,8 +402,8 @@ fn blocking_claims() -> Vec<Claim> {
             against_standard("blocking_mean", "both and nr-sack", "0.3"),
         ),
         Claim::new(
-            "the relative reduction of blocking falls as loss grows: the rest at 30 % is larger than at 5 %",
-            "fig. 1: towards 100 % as p goes to 0, falling with p",
+            "the relative reduction of blocking falls as loss grows: at 30 % loss a larger share of the blocking remains than at 5 %",
+            "fig. 1: towards 100 % as p approaches 0, falling with p",
             Bound::AtLeast(0.0),
             |results| {
                 let most = against_standard("blocking_mean", "both", "0.3")(results)?;
@@ -410,7 +419,7 @@ fn blocking_claims() -> Vec<Claim> {
     ]
 }
 
-/// What is simulated at 10 % loss over what a formula gives there.
+/// The ratio of the simulated blocking to that of a formula, at 10 % loss.
 fn against_model(
     variant: &'static str,
     formula: &'static [(f64, f64)],
@@ -425,23 +434,23 @@ fn against_model(
 fn model_claims() -> Vec<Claim> {
     vec![
         Claim::of_ratio(
-            "10 % loss, standard: simulated blocking is that of equation (5), within a quarter",
+            "10 % loss, standard: simulated blocking is that of equation (5), ± 25 %",
             "fig. 1 is drawn from (5)",
             Bound::Within(0.75, 1.25),
             against_model("standard", &model::PRINTED[0]),
         )
         .fails_because(
-            "(5) divides by packets where it should multiply by the share of them that is blocked, and leaves out most timeouts; put \
-             right (see the picture and its table) it is within a quarter of what is simulated",
+            "(5) divides by packets instead of multiplying by the share of blocked packets, and leaves out most timeouts. The \
+             corrected equation (see the figure and its table) is within 25 % of the simulation",
         ),
         Claim::of_ratio(
-            "10 % loss, standard: simulated blocking is that of equation (5) put right, within a quarter",
+            "10 % loss, standard: simulated blocking is that of the corrected equation (5), ± 25 %",
             "0.18 s simulated",
             Bound::Within(0.75, 1.25),
             against_model("standard", &model::CORRECTED[0]),
         ),
         Claim::of_ratio(
-            "10 % loss, both and nr-sack: simulated blocking is that of equation (5) put right, within a factor of two",
+            "10 % loss, both and nr-sack: simulated blocking is that of the corrected equation (5), within a factor of two",
             "0.009 s simulated",
             Bound::Within(0.5, 2.0),
             against_model("both and nr-sack", &model::CORRECTED[1]),
@@ -453,21 +462,22 @@ fn cost_claims() -> Vec<Claim> {
     let one_report = |says, loss| {
         let at = move |variant| [("variant", variant), ("loss", loss)];
         let ratio = move |results: &Results| results.ratio(&at("both"), &at(ONE_REPORT.name), "goodput");
-        Claim::of_ratio(says, "not said", Bound::Within(0.97, 1.03), ratio)
+        Claim::of_ratio(says, "not stated", Bound::Within(0.97, 1.03), ratio)
     };
     vec![
         Claim::of_ratio(
-            "10 % loss: goodput with both is unchanged, ± 3 %",
+            "10 % loss: goodput with both extensions is that of the standard, ± 3 %",
             "no gain while the mean window is 4 packets or more, p up to 11 % (b = 2)",
             Bound::Within(0.97, 1.03),
             against_standard("goodput", "both", "0.1"),
         )
         .fails_because(
-            "a mean window of 4 packets often has no 4 packets left to report a loss: T3-rtx expires (see timeouts). Early discard \
-             needs one: “standard, one report”, without any extension, has all of the gain, “selective forward” none",
+            "with a mean window of 4 packets, often fewer than 4 packets follow a loss and can report it, so T3-rtx expires (see \
+             timeouts). Early discard needs one report. “standard, one report”, without any extension, has the whole gain, and \
+             “selective forward” has none",
         ),
         Claim::of_ratio(
-            "10 % loss: goodput with both is that of early discard alone, ± 3 %",
+            "10 % loss: goodput with both extensions is that of early discard alone, ± 3 %",
             "early discard brings the goodput",
             Bound::Within(0.97, 1.03),
             |results| {
@@ -476,22 +486,22 @@ fn cost_claims() -> Vec<Claim> {
             },
         ),
         Claim::of_ratio(
-            "5 % loss: goodput with both is unchanged, ± 3 %",
+            "5 % loss: goodput with both extensions is that of the standard, ± 3 %",
             "no gain while the mean window is 4 packets or more, p up to 11 % (b = 2)",
             Bound::Within(0.97, 1.03),
             against_standard("goodput", "both", "0.05"),
         )
-        .fails_because("as at 10 %: “standard, one report” has all of the gain"),
-        one_report("5 % loss: goodput with both is that of one missing report instead of four, ± 3 %", "0.05"),
-        one_report("10 % loss: goodput with both is that of one missing report instead of four, ± 3 %", "0.1"),
+        .fails_because("as at 10 %: “standard, one report” has the whole gain"),
+        one_report("5 % loss: goodput with both extensions is that of one missing report instead of four, ± 3 %", "0.05"),
+        one_report("10 % loss: goodput with both extensions is that of one missing report instead of four, ± 3 %", "0.1"),
         Claim::of_ratio(
-            "30 % loss: goodput with both is higher",
+            "30 % loss: goodput with both extensions is higher than that of the standard",
             "higher above p = 11 % (b = 2)",
             Bound::AtLeast(1.03),
             against_standard("goodput", "both", "0.3"),
         ),
         Claim::new(
-            "10 % loss: early discard alone cuts timeouts by at least 80 %",
+            "10 % loss: early discard alone reduces timeouts by at least 80 %",
             "early discard brings the goodput",
             Bound::AtMost(0.2),
             against_standard("timeouts", "early discard", "0.1"),
@@ -503,8 +513,8 @@ fn cost_claims() -> Vec<Claim> {
             against_standard("goodput", "selective forward", "0.1"),
         ),
         Claim::of_ratio(
-            "no loss: goodput with both within 12 B a packet of the standard's",
-            "no cost as p goes to 0",
+            "no loss: goodput with both extensions is that of the standard, less at most 12 B per packet",
+            "no cost as p approaches 0",
             Bound::Within(1.0 - 12.0 / 1500.0, 1.0),
             against_standard("goodput", "both", "0"),
         ),

@@ -1,4 +1,4 @@
-//! An experiment beside itself: each cell twice, in the simulator and on real packets.
+//! An experiment with two halves: each cell is run in the simulator and on real packets.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,69 +10,65 @@ use crate::figure::{Figure, FigureCurve};
 use crate::trial::Trial;
 use crate::user::{kept, word};
 
-/// The axis that tells where a cell is run.
+/// The axis with the two halves.
 pub const HALF: &str = "half";
-/// Its place for virtual time.
+/// The place on [`HALF`] for the simulator.
 pub const SIMULATED: &str = "simulated";
-/// Its place for real packets.
+/// The place on [`HALF`] for real packets.
 pub const BED: &str = "bed";
 
-/// How often a run was made again.
-pub(super) const REPEATS: &str = "runs_again";
-/// Whether it was too late to the end.
+/// The metric that counts repetitions of a run.
+pub(super) const RUNS_AGAIN: &str = "runs_again";
+/// The metric that marks runs on a machine that was too busy each time.
 pub(super) const NOT_HELD: &str = "not_held";
 
-/// What is measured of the network itself, behind the experiment's own metrics; the simulator has no such numbers.
+/// Metrics of the testbed itself, after the experiment's own metrics. They have no values in the simulator.
 const OF_THE_BED: [Metric; 4] = [
     metric(
         "late",
         "ms",
-        "99 of 100 packets were handed over no later than this after their time",
+        "delay of the bed itself: 99 of 100 packets were delivered no later than this after their due time",
     ),
-    metric(
-        REPEATS,
-        "",
-        "times that the run was made again because the machine was too busy",
-    ),
+    metric(RUNS_AGAIN, "", "runs made again because the machine was too busy"),
     metric(
         NOT_HELD,
         "",
-        "1 if it was so to the end: then the numbers are those of a busy machine",
+        "1 if the machine was too busy each time, so that the numbers are unreliable",
     ),
     metric(
         "stolen",
         "%",
-        "of the processors' time, what the machine's own host took meanwhile, if the machine is a virtual one",
+        "share of processor time that the host of a virtual machine took",
     ),
 ];
 
 /// Runs scenarios on real packets.
 pub trait RealNetwork: Send + Sync {
-    /// Runs a scenario, which it may do several times; the seed is the links' luck. `None` if it was interrupted, or cannot be
-    /// done.
+    /// Runs a scenario, possibly several times. The seed decides the random events on the links. `None` if the run was interrupted or
+    /// failed.
     fn run(&self, scenario: &dyn Fn() -> Scenario, seed: u64) -> Option<RealRun>;
 
-    /// What is to be known of the numbers' origin, as names and values.
+    /// Facts about the origin of the numbers, as names and values.
     fn facts(&self) -> Vec<(String, String)>;
 }
 
 /// A run on real packets.
 #[derive(Clone, Debug)]
 pub struct RealRun {
-    /// What came of it.
+    /// The record of the run.
     pub record: Record,
-    /// How late the network handed packets over: 99 of 100 were no later.
+    /// The 99 % quantile of the bed's own delay, beyond that of its links.
     pub late: Duration,
-    /// How many runs before were too late to count.
-    pub repeats: u32,
-    /// Whether this one was in time.
+    /// The number of earlier runs that were discarded because packets were late.
+    pub discarded: u32,
+    /// Whether packets were in time in this run.
     pub is_held: bool,
-    /// The share of the processors' time that the machine's own host took meanwhile, from 0 to 1.
+    /// The share of processor time that the host of a virtual machine took, from 0 to 1.
     pub stolen: f64,
 }
 
-/// The experiment with each cell twice, on an axis [`HALF`]. Of TCP's settings the simulated half has Linux's. `all`: all cells that can be
-/// run on real packets; otherwise those that the experiment means to be. `None` if there are none.
+/// The experiment with each cell twice, on the axis [`HALF`]. The simulated half uses Linux's TCP settings. `all` selects all cells that
+/// can run on real packets; otherwise the experiment's default cells are selected. `None` if there are none.
 #[must_use]
 pub fn beside(experiment: &Experiment, real: Arc<dyn RealNetwork>, all: bool) -> Option<Experiment> {
     let staged = move |extent: Extent, cells: &dyn Fn(Extent) -> Vec<Cell>| -> Vec<(Place, Stage)> {
@@ -123,7 +119,7 @@ pub fn beside(experiment: &Experiment, real: Arc<dyn RealNetwork>, all: bool) ->
 
 type Place = Vec<(&'static str, String)>;
 
-/// The cell in the simulator, and on real packets if it has a counterpart there.
+/// The cell in the simulator and, if there is a counterpart, on real packets.
 fn both(place: &Place, stage: &Stage, real: &Arc<dyn RealNetwork>) -> Vec<Cell> {
     let on = |network: &str| {
         let mut place = place.clone();
@@ -141,7 +137,7 @@ fn both(place: &Place, stage: &Stage, real: &Arc<dyn RealNetwork>) -> Vec<Cell> 
         let mut numbers = there.numbers(&run.record);
         let not_held = f64::from(u8::from(!run.is_held));
         let late = run.late.as_secs_f64() * 1e3;
-        numbers.extend([late, f64::from(run.repeats), not_held, run.stolen * 100.0]);
+        numbers.extend([late, f64::from(run.discarded), not_held, run.stolen * 100.0]);
         Some(numbers)
     });
     if stage.has_real {
@@ -151,7 +147,7 @@ fn both(place: &Place, stage: &Stage, real: &Arc<dyn RealNetwork>) -> Vec<Cell> 
     }
 }
 
-/// The kernel's TCP is not the paper's.
+/// Uses Linux's TCP settings instead of the paper's, as the other half runs the kernel's TCP.
 fn as_linux(mut scenario: Scenario) -> Scenario {
     if let Some(flows) = &mut scenario.tcp {
         flows.config = flows.real.clone();
@@ -159,7 +155,7 @@ fn as_linux(mut scenario: Scenario) -> Scenario {
     scenario
 }
 
-/// What the stage says that both must agree on.
+/// The claims that both halves agree, as the stage demands.
 fn agreements(place: &Place, stage: &Stage) -> Vec<Claim> {
     let words: Vec<String> = place
         .iter()
@@ -177,7 +173,7 @@ fn agreements(place: &Place, stage: &Stage) -> Vec<Claim> {
             words.join(", "),
             within * 100.0
         );
-        // Two digits are enough for a bound that somebody chose.
+        // Two digits suffice, because the bound was chosen by hand.
         let lower = (100.0 / (1.0 + within)).round() / 100.0;
         let bound = Bound::Within(lower, 1.0 + within);
         Claim::of_ratio(word(says), "", bound, move |results| {
@@ -194,7 +190,7 @@ fn borrowed(place: &Place) -> Vec<(&'static str, &str)> {
         .collect()
 }
 
-/// A figure with each curve twice. What a paper has belongs to neither.
+/// A figure with each curve twice. The paper's numbers belong to neither half and are left out.
 fn twice(figure: Figure) -> Option<Figure> {
     let measured = figure.curves.iter().filter(|curve| !curve.at.is_empty());
     let curves: Vec<FigureCurve> = measured
@@ -222,7 +218,7 @@ mod tests {
     use crate::stage::{business, side_by_side};
     use crate::trial::Knobs;
 
-    /// A network that is the simulator, so that nothing may differ; with an odd seed it needs a second try.
+    /// A simulator in the role of the real network, so both halves must be equal. With an odd seed it discards one run.
     struct Mirror;
 
     impl RealNetwork for Mirror {
@@ -230,7 +226,7 @@ mod tests {
             Some(RealRun {
                 record: simulated(as_linux(scenario()), &Trial::new(seed, &Knobs::default())),
                 late: Duration::from_micros(500),
-                repeats: (seed % 2) as u32,
+                discarded: (seed % 2) as u32,
                 is_held: true,
                 stolen: 0.25,
             })
@@ -265,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_run_twice_alike_has_equal_halves() {
+    fn equal_networks_have_equal_halves() {
         let (experiment, results) = results("tcp", &[("warm_up", "1"), ("seconds", "3")]);
         assert_eq!(experiment.name, "tcp-bed");
         assert!(experiment.parameters.iter().any(|one| one.value == "a mirror"));
@@ -303,7 +299,7 @@ mod tests {
         }
     }
 
-    /// Axes and metrics are columns of one file.
+    /// Axes and metrics are columns of one file, so their names must differ.
     #[test]
     fn no_experiment_has_a_column_of_this_name() {
         for experiment in crate::experiments::all() {
@@ -325,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_staged_has_no_other_half() {
+    fn an_experiment_without_stages_has_no_other_half() {
         assert!(beside(&named("time-sensitive").unwrap(), Arc::new(Mirror), true).is_none());
     }
 }

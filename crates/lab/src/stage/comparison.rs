@@ -1,34 +1,34 @@
-//! The two halves of an experiment that was run [beside](super::beside) itself, number by number.
+//! Compares the two halves of an experiment that was run [on real packets as well](super::beside()), number by number.
 
 use serde_json::{Value, json};
 
-use super::beside::{NOT_HELD, REPEATS};
+use super::beside::{NOT_HELD, RUNS_AGAIN};
 use super::{BED, HALF, SIMULATED};
 use crate::results::{CellResults, Results};
 use crate::statistics::Estimate;
 
-/// A number of a cell in the simulator and on real packets.
+/// A metric of a cell in the simulator and on real packets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SideBySide {
-    /// The cell's place on the axes on which there are several.
+    /// The cell's place on the axes with more than one place.
     pub place: Vec<(&'static str, String)>,
-    /// Which number.
+    /// The metric.
     pub metric: &'static str,
-    /// In the simulator.
+    /// The estimate in the simulator.
     pub simulated: Estimate,
-    /// On real packets.
+    /// The estimate on real packets.
     pub real: Estimate,
 }
 
 impl SideBySide {
-    /// Whether the two 95 % intervals meet. Of twenty numbers of which both halves have the same true value, about one (where the
-    /// intervals are equally wide, fewer) is still found apart.
+    /// Whether the two 95 % intervals overlap. If both halves have the same true value, about one number in twenty is still found to differ
+    /// (fewer if both intervals are equally wide).
     #[must_use]
     pub fn meet(&self) -> bool {
         self.simulated.low <= self.real.high && self.real.low <= self.simulated.high
     }
 
-    /// That on real packets as a multiple of that in the simulator; not a number if that is 0.
+    /// The number on real packets as a multiple of the simulated one; NaN if the latter is 0.
     #[must_use]
     pub fn ratio(&self) -> f64 {
         match self.simulated.mean {
@@ -37,7 +37,7 @@ impl SideBySide {
         }
     }
 
-    /// As a value.
+    /// The comparison as a JSON value.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let place = self
@@ -54,7 +54,7 @@ impl SideBySide {
     }
 }
 
-/// All numbers that both halves have, cell by cell; nothing for an experiment that has no halves.
+/// All metrics that both halves have, cell by cell; empty for an experiment without halves.
 #[must_use]
 pub fn side_by_side(results: &Results) -> Vec<SideBySide> {
     let is_on = |cell: &&CellResults, network: &str| {
@@ -83,7 +83,7 @@ pub fn side_by_side(results: &Results) -> Vec<SideBySide> {
     found
 }
 
-/// How much of what was run on real packets met a machine that was too busy, in words; nothing where nothing was run on any.
+/// A sentence about the runs on real packets for which the machine was too busy; `None` if there were no runs on real packets.
 #[must_use]
 pub fn business(results: &Results) -> Option<String> {
     let on_bed = || {
@@ -99,16 +99,16 @@ pub fn business(results: &Results) -> Option<String> {
     };
     let runs = on_bed().map(|cell| cell.runs.len()).sum::<usize>();
     let told = || {
-        let (repeats, not_held) = (sum(REPEATS), sum(NOT_HELD));
+        let (again, not_held) = (sum(RUNS_AGAIN), sum(NOT_HELD));
         format!(
-            "{runs} runs on the bed; {repeats} were made again because the machine was too busy, and {not_held} are those of a machine \
-             that was too busy each time"
+            "{runs} runs on the bed; {again} were made again because the machine was too busy, and {not_held} count although the \
+             machine was too busy each time"
         )
     };
     (runs > 0).then(told)
 }
 
-/// Its place on all axes but one.
+/// The cell's place on all axes but [`HALF`].
 fn elsewhere(cell: &CellResults) -> Vec<&(&'static str, String)> {
     cell.coordinates
         .iter()
@@ -116,7 +116,7 @@ fn elsewhere(cell: &CellResults) -> Vec<&(&'static str, String)> {
         .collect()
 }
 
-/// Its place on the axes on which the results have several.
+/// The cell's place on the axes with more than one place in the results.
 fn varying(results: &Results, cell: &CellResults) -> Vec<(&'static str, String)> {
     let varies = |place: &&(&'static str, String)| {
         results
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn intervals_meet_or_do_not() {
+    fn intervals_overlap_or_do_not() {
         let pair = |low, high| SideBySide {
             place: vec![("important", "1".to_owned())],
             metric: "delay",

@@ -1,6 +1,6 @@
-//! What a cell is, apart from where it is run: hosts' settings, paths, messages and the TCP beside them, as a value. The
-//! simulator runs it in virtual time (`simulated`), and whoever implements [`RealNetwork`] on real packets; a cell's numbers are
-//! taken from the [`Record`] that either leaves, by the same code.
+//! A cell as a value, independent of where it is run: the settings of the hosts, paths, messages and TCP cross traffic. The simulator runs
+//! the cell in virtual time (`simulated`), and an implementation of [`RealNetwork`] runs it on real packets. Both leave a [`Record`], and
+//! the same code takes the cell's numbers from it.
 
 mod beside;
 mod comparison;
@@ -22,86 +22,86 @@ pub use beside::{BED, HALF, RealNetwork, RealRun, SIMULATED, beside};
 pub use comparison::{SideBySide, business, side_by_side};
 pub(crate) use simulated::simulated;
 
-/// A run to be made, with all that the seed decides already in it, but for the links' luck.
+/// A run to be made. The scenario already contains everything that the seed decides, except the random events on the links.
 pub struct Scenario {
-    /// Of the association, on both hosts. Local addresses are those of the network that it is run on.
+    /// The association's settings on both hosts, without local addresses: the network that runs the scenario sets these.
     pub config: Config,
-    /// For each path the link that data takes, and the one back.
+    /// For each path the link of data, and the link of acknowledgements.
     pub paths: Vec<(LinkConfig, LinkConfig)>,
-    /// The association and its messages; `None`: there is only TCP.
+    /// The association and its messages; `None` if there is only TCP.
     pub messages: Option<Messages>,
-    /// Beside them, over the first path.
+    /// The TCP cross traffic, over the first path.
     pub tcp: Option<TcpFlows>,
-    /// From when to when it counts. No message is submitted afterwards.
+    /// The measured time, from and to. No message is submitted after its end.
     pub counts: (Timestamp, Timestamp),
-    /// How long after that the last messages may take.
+    /// The longest time that the last messages may take after the measured time.
     pub most_drain: Duration,
-    /// What is measured beyond deliveries and counters.
+    /// Measurements besides deliveries and counters.
     pub measures: Measures,
 }
 
-/// What is measured beyond deliveries and counters.
+/// Measurements besides deliveries and counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Measures {
-    /// The use of the sender's retransmission queue, where that can be.
+    /// The utilisation of the sender's retransmission queue, if the network can measure it.
     pub queue: bool,
-    /// Every packet of the association at both hosts, and the congestion windows over time. Messages are to be of one chunk each.
+    /// Every packet of the association at both hosts, and the congestion windows over time. Each message must fit into one chunk.
     pub packets: bool,
 }
 
-/// What is sent over the association.
+/// The messages that are sent over the association.
 pub struct Messages {
-    /// When it is set up.
+    /// The time at which the sender connects.
     pub connect: Timestamp,
-    /// How messages are sent.
+    /// How messages are sent, by class.
     pub classes: Vec<Class>,
-    /// Which, and when.
+    /// The messages and their times.
     pub demand: Demand,
-    /// After the time that counts, what the run goes on for.
+    /// The messages that the run waits for after the measured time.
     pub awaited: Awaited,
 }
 
-/// Which messages there are.
+/// Which messages are sent.
 pub enum Demand {
-    /// Each at its time, in order of time.
+    /// Each message at its time, in order of time.
     Scheduled(Box<dyn Iterator<Item = Submission> + Send>),
-    /// Messages of so many bytes, of class 0, as fast as the send buffer takes them.
+    /// Messages of class 0 with this many bytes, as fast as the send buffer accepts them.
     Greedy(usize),
-    /// The same, and the receiver sends likewise.
+    /// The same in both directions: the receiver sends as well.
     GreedyBothWays(usize),
 }
 
-/// What a run waits for when no message is submitted any more.
+/// The condition that ends a run after the last submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awaited {
-    /// Nothing.
+    /// No condition.
     Nothing,
-    /// That everything is acknowledged or given up.
+    /// All messages are acknowledged or abandoned.
     All,
-    /// That the last message of this class is delivered.
+    /// The last message of this class is delivered.
     LastOf(usize),
 }
 
-/// Greedy TCP flows the way that data takes.
+/// Greedy TCP flows in the direction of the data.
 #[derive(Clone, Debug)]
 pub struct TcpFlows {
-    /// What they are.
+    /// The settings.
     pub config: TcpConfig,
-    /// What they are in the simulator where it stands beside real packets: Linux's settings. On these the kernel decides itself, but
-    /// for whether there is SACK, and whether CUBIC.
+    /// The settings in the simulator when the experiment also runs on real packets: those of Linux. On real packets the kernel uses its own
+    /// settings, except that SACK and CUBIC are chosen here.
     pub real: TcpConfig,
-    /// When each begins.
+    /// The start time of each flow.
     pub starts: Vec<Timestamp>,
-    /// In the simulator, between each host and the bottleneck.
+    /// The link between each host and the bottleneck, in the simulator.
     pub access: LinkConfig,
 }
 
 impl TcpFlows {
-    /// Flows with Linux's settings, with CUBIC or else Reno, which begin at these times.
+    /// Flows with Linux's settings and CUBIC or Reno, which begin at these times.
     pub(crate) fn linux(cubic: bool, starts: Vec<Timestamp>) -> Self {
         let linux = TcpConfig::linux();
         let config = TcpConfig {
-            // Linux's grows as it is used.
+            // Linux enlarges the receive buffer during the transfer, up to this limit.
             receive_window: 6 << 20,
             ..if cubic { linux.with_cubic() } else { linux }
         };
@@ -116,10 +116,10 @@ impl TcpFlows {
     }
 }
 
-/// What the network's counters said at a time.
+/// The network's counters at one time.
 #[derive(Clone, Debug, Default)]
 pub struct Reading {
-    /// Of the links that data takes, path by path.
+    /// The counters of the links of data, path by path.
     pub links: Vec<LinkStats>,
     /// Bytes that each TCP flow had delivered by then.
     pub tcp_bytes: Vec<u64>,
@@ -127,63 +127,63 @@ pub struct Reading {
     pub sender: Counters,
 }
 
-/// Of what a sender keeps, the share that may have to be sent again, and what a small send buffer costs.
+/// The utilisation of a sender's retransmission queue.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueUse {
-    /// The share that was not acknowledged, on average over time.
+    /// The share of the kept bytes that was not acknowledged, on average over time.
     pub whole: f64,
-    /// The same while losses were repaired; not a number if there were none.
+    /// The same share during loss recovery; NaN if there was none.
     pub recovering: f64,
-    /// The share of the time in which a path had room, and the send buffer had none.
+    /// The share of the time in which a path's congestion window had space but the send buffer was full.
     pub blocked: f64,
 }
 
-/// Between looks at the congestion windows.
+/// The time between two readings of the congestion windows.
 pub const WINDOW_LOOK: Duration = Duration::from_millis(100);
 
-/// What passed by both hosts, from the first packet on.
+/// The events at both hosts, from the first packet on.
 #[derive(Clone, Debug, Default)]
 pub struct Logs {
-    /// By the sender.
+    /// The events at the sender.
     pub sender: Vec<Seen>,
-    /// By the receiver.
+    /// The events at the receiver.
     pub receiver: Vec<Seen>,
 }
 
-/// What came of a run.
+/// The record of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
-    /// From when to when it counted.
+    /// The measured time, from and to.
     pub counts: (Timestamp, Timestamp),
-    /// The messages that were submitted and taken; a message's place is its number.
+    /// The messages that the association accepted; a message's place is its number.
     pub submitted: Vec<Submission>,
-    /// Messages that found the send buffer full.
+    /// Messages that were refused because the send buffer was full.
     pub refused: u64,
-    /// When each message first left the sender; nothing where nobody looked.
+    /// The time at which each message first left the sender; empty if this was not measured.
     pub sent: FirstTimes,
-    /// When each message was delivered.
+    /// The time at which each message was delivered.
     pub delivered: FirstTimes,
-    /// All deliveries in order: when, and which message.
+    /// All deliveries in order: the time and the message.
     pub deliveries: Vec<(Timestamp, u32)>,
-    /// When the time that counts began.
+    /// The counters at the beginning of the measured time.
     pub at_begin: Reading,
-    /// When it ended.
+    /// The counters at the end of the measured time.
     pub at_end: Reading,
-    /// When the run was over.
+    /// The counters at the end of the run.
     pub last: Reading,
-    /// Packets that the receiver's association had received when the run was over.
+    /// The packets that the receiver's association had received at the end of the run.
     pub packets_received: u64,
-    /// The use of the sender's retransmission queue while it counted, if it was measured.
+    /// The utilisation of the sender's retransmission queue in the measured time, if it was measured.
     pub queue: Option<QueueUse>,
-    /// What passed by the hosts, if packets were measured.
+    /// The events at the hosts, if packets were measured.
     pub logs: Option<Logs>,
-    /// The congestion window of each path in bytes, once in [`WINDOW_LOOK`] while it counted, if packets were measured.
+    /// The congestion window of each path in bytes, once in each [`WINDOW_LOOK`] of the measured time, if packets were measured.
     pub windows: Vec<Vec<usize>>,
-    /// A hash of all that the sender sent, and when; nothing where nobody looked.
+    /// A hash of all packets that the sender sent and their times; only in the simulator.
     pub digest: Option<u64>,
 }
 
-/// The congestion windows of paths in bytes, in the order of the addresses that they go to, once all are known.
+/// The congestion windows of paths in bytes, in the order of the destination addresses; `None` until all are known.
 #[must_use]
 pub fn windows(paths: &[PathStats], destinations: &[IpAddr]) -> Option<Vec<usize>> {
     let to = |address: &IpAddr| paths.iter().find(|path| path.remote.ip() == *address);
@@ -192,14 +192,14 @@ pub fn windows(paths: &[PathStats], destinations: &[IpAddr]) -> Option<Vec<usize
 }
 
 impl Record {
-    /// How long it counted, in seconds.
+    /// The length of the measured time in seconds.
     #[must_use]
     pub fn seconds(&self) -> f64 {
         let (from, to) = self.counts;
         to.saturating_duration_since(from).as_secs_f64()
     }
 
-    /// The numbers of a class's messages that were submitted while it counted.
+    /// The numbers of a class's messages that were submitted in the measured time.
     pub fn counted(&self, class: usize) -> impl Iterator<Item = usize> + '_ {
         let (from, to) = self.counts;
         let messages = self.submitted.iter().enumerate();
@@ -208,7 +208,7 @@ impl Record {
             .map(|(number, _)| number)
     }
 
-    /// What a TCP flow delivered while it counted, on average over the flows, in Mbit/s.
+    /// The mean goodput of the TCP flows in the measured time, in Mbit/s.
     #[must_use]
     pub fn tcp_goodput(&self) -> f64 {
         let sum = |reading: &Reading| reading.tcp_bytes.iter().sum::<u64>() as f64;
@@ -222,7 +222,7 @@ type Staging = Arc<dyn Fn(&Trial<'_>) -> Scenario + Send + Sync>;
 /// Takes a run's numbers.
 type Numbers = Arc<dyn Fn(&Record) -> Vec<f64> + Send + Sync>;
 
-/// A cell that can be run anywhere: what it is, and what its numbers are.
+/// A cell that can be run in the simulator and on real packets: its scenario, and how its numbers are taken.
 #[derive(Clone)]
 pub struct Stage {
     staging: Staging,
@@ -233,8 +233,8 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// A cell. `staging` is given the seed and what the user set; `numbers` answers the experiment's metrics in their order, with
-    /// those that the record does not tell as no number (NaN).
+    /// A cell. `staging` gets the seed and the user's settings. `numbers` returns the experiment's metrics in their order, with NaN for
+    /// metrics that the record does not have.
     pub fn new(
         staging: impl Fn(&Trial<'_>) -> Scenario + Send + Sync + 'static,
         numbers: impl Fn(&Record) -> Vec<f64> + Send + Sync + 'static,
@@ -248,28 +248,28 @@ impl Stage {
         }
     }
 
-    /// The same, which is run on real packets also if nobody says which cells are to be.
+    /// Whether the cell runs on real packets by default, that is, if the user does not choose the cells.
     #[must_use]
     pub fn usual(mut self, is_usual: bool) -> Self {
         self.is_usual = is_usual;
         self
     }
 
-    /// The same, which has no counterpart on real packets: it is shown beside those that have one.
+    /// The cell has no counterpart on real packets: its simulated numbers are shown next to the other cells.
     #[must_use]
     pub fn simulated_only(mut self) -> Self {
         self.has_real = false;
         self
     }
 
-    /// The same; in these metrics, its numbers on real packets and in the simulator are to differ by no more than these shares.
+    /// In these metrics, the numbers on real packets and in the simulator must not differ by more than these shares.
     #[must_use]
     pub fn agreeing(mut self, agreement: &'static [(&'static str, f64)]) -> Self {
         self.agreement = agreement;
         self
     }
 
-    /// A run of it.
+    /// The scenario of a run.
     #[must_use]
     pub fn scenario(&self, trial: &Trial<'_>) -> Scenario {
         (self.staging)(trial)
@@ -281,7 +281,7 @@ impl Stage {
         (self.numbers)(record)
     }
 
-    /// Runs it in the simulator.
+    /// Runs the cell in the simulator.
     pub(crate) fn simulate(&self, trial: &Trial<'_>) -> Vec<f64> {
         self.numbers(&simulated(self.scenario(trial), trial))
     }

@@ -1,4 +1,4 @@
-//! A scenario in virtual time.
+//! Runs a scenario in virtual time.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use super::{Awaited, Logs, QueueUse, Reading, Record, Scenario, WINDOW_LOOK};
 use crate::experiments::pair::Pair;
 use crate::trial::Trial;
 
-/// How often it is asked whether the last messages have come.
+/// How often the run checks whether the last messages have arrived.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Runs it.
+/// Runs the scenario.
 pub(crate) fn simulated(scenario: Scenario, trial: &Trial<'_>) -> Record {
     let (counts, most_drain, measures) = (scenario.counts, scenario.most_drain, scenario.measures);
     let awaited = scenario
@@ -111,9 +111,9 @@ mod tests {
     use crate::traffic::{Class, Regular};
     use crate::trial::Knobs;
 
-    /// What is awaited comes, although it takes longer than the time that counts.
+    /// The awaited message arrives although this takes longer than the measured time.
     #[test]
-    fn a_run_goes_on_for_what_is_awaited() {
+    fn a_run_continues_until_the_awaited_messages_arrive() {
         let record = |awaited| {
             let second = Duration::from_secs(1);
             let messages = Regular::new(1, Timestamp::ZERO + second, second / 10, 1000, 0);

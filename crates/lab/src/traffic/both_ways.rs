@@ -1,4 +1,4 @@
-//! A host that sends and receives.
+//! A host that sends and receives messages.
 
 use anabranch_netsim::{Application, HostApi};
 use anabranch_proto::{AssociationId, Event};

@@ -1,8 +1,8 @@
-//! What the hosts of an experiment do: sources of messages, and a sink.
+//! The applications on the hosts of an experiment: sources of messages, and a sink.
 //!
-//! A message is known by its number, which counts from 0 in the order of submission and travels as the payload protocol
-//! identifier: it is in every chunk, fits messages of one byte, and costs nothing. The count begins far above the identifiers that
-//! are registered, so that nobody who looks into a capture takes the zeros of a message for a protocol.
+//! A message is identified by its number, which counts from 0 in the order of submission. The number travels as the payload protocol
+//! identifier, which is in every chunk, also works for messages of one byte, and costs no bytes. The first identifier lies far above the
+//! registered ones, so that no packet analyser mistakes the zeros of a message for a known protocol.
 
 mod both_ways;
 mod schedule;
@@ -19,40 +19,40 @@ pub use source::{Class, Source};
 /// The identifier of the first message.
 const FIRST_PPID: u32 = 0x4000_0000;
 
-/// The identifier of a message.
+/// The payload protocol identifier of a message.
 #[must_use]
 pub fn ppid_of(number: usize) -> Ppid {
     Ppid(FIRST_PPID + number as u32)
 }
 
-/// The message of an identifier.
+/// The number of the message with this payload protocol identifier.
 #[must_use]
 pub fn message_of(ppid: Ppid) -> u32 {
     ppid.0.wrapping_sub(FIRST_PPID)
 }
 
-/// A message given to `send`.
+/// A message that an application passes to `send`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Submission {
-    /// When.
+    /// The time of the call.
     pub at: Timestamp,
-    /// Its length in bytes, at least 1.
+    /// The length in bytes, at least 1.
     pub len: usize,
-    /// Which of its source's classes it is of.
+    /// The class of the source that the message belongs to.
     pub class: usize,
 }
 
-/// The class of important messages, where there are two.
+/// The class of important messages, in experiments with two classes.
 pub const IMPORTANT: usize = 0;
-/// The class of normal messages, where there are two.
+/// The class of normal messages, in experiments with two classes.
 pub const NORMAL: usize = 1;
 
-/// The time of each message by number; later times of the same message do not count.
+/// The first time noted for each message, by number.
 #[derive(Clone, Debug, Default)]
 pub struct FirstTimes(Vec<Option<Timestamp>>);
 
 impl FirstTimes {
-    /// Notes a time of a message.
+    /// Notes a time of a message, unless an earlier time is noted.
     pub fn note(&mut self, number: u32, at: Timestamp) {
         let place = number as usize;
         if self.0.len() <= place {

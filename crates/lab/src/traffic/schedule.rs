@@ -1,4 +1,4 @@
-//! When messages are submitted, and how long they are: as endless iterators that a [`super::Source`] follows.
+//! The times and lengths of messages, as endless iterators for a [`super::Source`].
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use anabranch_proto::Timestamp;
 
 use super::{IMPORTANT, NORMAL, Submission};
 
-/// How long messages are.
+/// The lengths of messages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Sizes {
-    /// All the same, in bytes, at least 1.
+    /// All messages have this length in bytes, at least 1.
     Fixed(usize),
-    /// Normally distributed around a mean in bytes, with a standard deviation in bytes; none below 1.
+    /// A normal distribution with this mean and standard deviation in bytes; no length is below 1.
     Normal(f64, f64),
 }
 
@@ -21,7 +21,7 @@ impl Sizes {
         match self {
             Self::Fixed(len) => len,
             Self::Normal(mean, deviation) => {
-                // Box and Muller's transformation, one of the pair.
+                // One of the two values of the Box-Muller transform.
                 let radius = (-2.0 * (1.0 - random.fraction()).ln()).sqrt();
                 let normal = radius * (std::f64::consts::TAU * random.fraction()).cos();
                 (mean + deviation * normal).round().max(1.0) as usize
@@ -30,8 +30,8 @@ impl Sizes {
     }
 }
 
-/// A Poisson process of messages, each important with a probability of its own coin and normal otherwise. Times, sizes
-/// and coins come from generators of their own, so that changing one of them leaves the others as they were.
+/// A Poisson process of messages. Each message is important with a fixed probability, and normal otherwise. Times, lengths and importance
+/// come from separate random generators, so a change of one leaves the others as they were.
 #[derive(Clone, Debug)]
 pub struct Poisson {
     interval: Duration,
@@ -44,7 +44,7 @@ pub struct Poisson {
 }
 
 impl Poisson {
-    /// The process from `start` on, with a mean time between messages.
+    /// The process from `start` on, with `interval` as the mean time between messages.
     #[must_use]
     pub fn new(
         seed: u64,
@@ -70,7 +70,7 @@ impl Iterator for Poisson {
 
     fn next(&mut self) -> Option<Submission> {
         self.next += self.interval.mul_f64(-(1.0 - self.arrivals.fraction()).ln());
-        // A draw even where the coin has one side, so that message n has the same draw for every probability.
+        // Draw even if the probability is 0 or 1, so that message n has the same draw for every probability.
         let is_important = self.coins.fraction() < self.important.as_f64();
         Some(Submission {
             at: self.next,
@@ -80,7 +80,7 @@ impl Iterator for Poisson {
     }
 }
 
-/// Messages of one length and class at a regular interval: a person who writes, a medium at a constant rate.
+/// Messages of one length and class at a regular interval, such as a chat or a medium with a constant rate.
 #[derive(Clone, Copy, Debug)]
 pub struct Regular {
     next: Timestamp,
@@ -90,8 +90,8 @@ pub struct Regular {
 }
 
 impl Regular {
-    /// Messages of `len` bytes every `interval`, the first within one interval after `start`: when is the seed's choice, for
-    /// each class apart.
+    /// Messages of `len` bytes every `interval`. The first one comes within one interval after `start`, at a random time that depends on
+    /// the seed and the class.
     #[must_use]
     pub fn new(seed: u64, start: Timestamp, interval: Duration, len: usize, class: usize) -> Self {
         let phase = Generator::of_process(seed, &format!("phase of class {class}")).fraction();
@@ -103,7 +103,7 @@ impl Regular {
         }
     }
 
-    /// Messages of `len` bytes that come to so many bits a second.
+    /// Messages of `len` bytes at this rate in bits per second.
     #[must_use]
     pub fn at_rate(seed: u64, start: Timestamp, bits_per_second: f64, len: usize, class: usize) -> Self {
         let interval = Duration::from_secs_f64(len as f64 * 8.0 / bits_per_second);
@@ -125,7 +125,7 @@ impl Iterator for Regular {
     }
 }
 
-/// The messages of two schedules in one, in order of time; of two at the same time that of the first.
+/// The messages of two schedules in order of time. Of two messages at the same time, that of the first schedule comes first.
 pub fn merged(
     first: impl Iterator<Item = Submission>,
     second: impl Iterator<Item = Submission>,
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_regular_begins_at_random() {
+    fn regular_messages_begin_at_a_random_time() {
         let interval = Duration::from_secs(30);
         let times: Vec<Timestamp> = Regular::new(3, START, interval, 30, 0)
             .take(3)

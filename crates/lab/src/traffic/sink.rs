@@ -1,11 +1,11 @@
-//! The side that takes everything at once, and notes when.
+//! The receiving application: it reads every message at once and notes the time.
 
 use anabranch_netsim::{Application, HostApi};
 use anabranch_proto::{AssociationId, Event, Timestamp};
 
 use super::{FirstTimes, message_of};
 
-/// Reads whatever can be read.
+/// Reads every message that is delivered.
 #[derive(Clone, Debug, Default)]
 pub struct Sink {
     delivered: FirstTimes,

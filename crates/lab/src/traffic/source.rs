@@ -1,4 +1,4 @@
-//! The side that connects and sends.
+//! The sending application, which connects.
 
 use std::iter::Peekable;
 use std::net::SocketAddr;
@@ -10,22 +10,22 @@ use bytes::Bytes;
 
 use super::{Submission, ppid_of};
 
-/// What messages are cut from: nobody looks at their content.
+/// The content of all messages: no experiment reads it.
 const CONTENT: &[u8] = &[0; 65_536];
 
-/// How long a file is not looked after at most.
+/// The longest time between two checks of a backlog.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Messages, each at its time.
 type Schedule = Box<dyn Iterator<Item = Submission> + Send>;
 
-/// Which messages a source submits.
+/// The messages that a source submits.
 enum Demand {
     Scheduled(Peekable<Schedule>),
     Greedy(usize),
 }
 
-/// What is there to be sent whenever less than so much waits.
+/// Keeps at least `bytes` bytes waiting to be sent, in messages of `len` bytes.
 #[derive(Clone, Copy, Debug)]
 struct Backlog {
     class: usize,
@@ -33,19 +33,19 @@ struct Backlog {
     bytes: usize,
 }
 
-/// Messages that are sent alike.
+/// Messages that are sent with the same settings.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Class {
-    /// On which stream.
+    /// The stream.
     pub stream: StreamId,
-    /// The stream's priority; other than 0 only where the scheduler knows priorities.
+    /// The stream's priority. Values other than 0 need a scheduler with priorities.
     pub priority: u16,
-    /// With which options, but for the payload protocol identifier.
+    /// The send options, except the payload protocol identifier.
     pub options: SendOptions,
 }
 
 impl From<SendOptions> for Class {
-    /// On stream 0, which is of priority 0.
+    /// A class on stream 0 with priority 0.
     fn from(options: SendOptions) -> Self {
         Self {
             options,
@@ -54,7 +54,7 @@ impl From<SendOptions> for Class {
     }
 }
 
-/// Connects when its timer begins, and then submits messages until it is to stop.
+/// Connects when its timer first fires, and then submits messages until its end time.
 pub struct Source {
     peer: SocketAddr,
     peer_port: u16,
@@ -69,12 +69,11 @@ pub struct Source {
 }
 
 impl Source {
-    /// A source of scheduled messages, which are in order of time, to an endpoint: its address and UDP port, and its
-    /// SCTP port.
+    /// A source of scheduled messages, in order of time. `peer` is the address and UDP port, and the SCTP port.
     ///
     /// # Panics
-    /// When it submits a message longer than 65,536 bytes or of a class that there is not, or when the association is made
-    /// without a stream of a class or knows no priorities but has to.
+    /// If a message is longer than 65,536 bytes or its class does not exist. Also if the new association lacks a stream of a class, or if a
+    /// class has a priority and the scheduler has none.
     #[must_use]
     pub fn scheduled(
         peer: (SocketAddr, u16),
@@ -88,7 +87,7 @@ impl Source {
     /// A source that keeps the send buffer full of messages of `len` bytes.
     ///
     /// # Panics
-    /// When it submits one, if they are longer than 65,536 bytes.
+    /// If `len` is larger than 65,536.
     #[must_use]
     pub fn greedy(peer: (SocketAddr, u16), options: SendOptions, len: usize) -> Self {
         Self::new(peer, vec![options.into()], Demand::Greedy(len))
@@ -109,47 +108,47 @@ impl Source {
         }
     }
 
-    /// The same, which beside its schedule submits messages of `len` bytes of a class while less than `bytes` wait to be sent:
-    /// a file, read as fast as it leaves. It looks when something is due or happens.
+    /// Adds a file to the schedule: messages of `len` bytes of a class are submitted while less than `bytes` wait to be sent. The source
+    /// checks this at every event, and at least every 100 ms.
     #[must_use]
     pub fn beside_file(mut self, class: usize, len: usize, bytes: usize) -> Self {
         self.backlog = Some(Backlog { class, len, bytes });
         self
     }
 
-    /// The same, which submits nothing from `end` on.
+    /// Submits nothing from `end` on.
     #[must_use]
     pub fn until(mut self, end: Timestamp) -> Self {
         self.until = Some(end);
         self
     }
 
-    /// The same, which submits no more than so many messages: a file of known length.
+    /// Submits at most `messages` messages, like a file of known length.
     #[must_use]
     pub fn at_most(mut self, messages: usize) -> Self {
         self.at_most = messages;
         self
     }
 
-    /// The messages that were submitted and taken; a message's place is its number.
+    /// The messages that the association accepted; a message's place is its number.
     #[must_use]
     pub fn submitted(&self) -> &[Submission] {
         &self.submitted
     }
 
-    /// Scheduled messages that found the send buffer full, and are forgotten.
+    /// Scheduled messages that were dropped because the send buffer was full.
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.refused
     }
 
-    /// The association, once begun.
+    /// The association, once it exists.
     #[must_use]
     pub fn association(&self) -> Option<AssociationId> {
         self.association
     }
 
-    /// Whether the association took the message.
+    /// Submits a message; returns whether the association accepted it.
     fn submit(&mut self, api: &mut HostApi<'_>, message: Submission) -> bool {
         let now = api.now();
         let Some(association) = self.association.and_then(|id| api.association(id)) else {
@@ -176,11 +175,11 @@ impl Source {
         for class in self.classes.iter().filter(|class| class.priority != 0) {
             association
                 .set_stream_priority(class.stream, class.priority)
-                .expect("there is the stream, and a scheduler that knows priorities");
+                .expect("the stream exists, and the scheduler has priorities");
         }
     }
 
-    /// Submits of the file what may wait.
+    /// Submits messages of the file up to its limit.
     fn fill_backlog(&mut self, api: &mut HostApi<'_>) {
         let at = api.now();
         let Some(Backlog { class, len, bytes }) = self.backlog else {
@@ -191,14 +190,14 @@ impl Source {
         }
         loop {
             let association = self.association.and_then(|id| api.association(id));
-            let has_room = association.is_some_and(|association| association.stats().queued_bytes < bytes);
-            if !(has_room && self.submit(api, Submission { at, len, class })) {
+            let has_space = association.is_some_and(|association| association.stats().queued_bytes < bytes);
+            if !(has_space && self.submit(api, Submission { at, len, class })) {
                 return;
             }
         }
     }
 
-    /// Submits what is due. With a schedule, sets the timer for what comes next.
+    /// Submits the due messages. With a schedule, sets the timer for the next message.
     fn submit_due(&mut self, api: &mut HostApi<'_>) {
         let (now, until) = (api.now(), self.until);
         let is_before_end = |at: Timestamp| until.is_none_or(|until| at < until);
@@ -219,7 +218,7 @@ impl Source {
                         return;
                     };
                     if next.at > now {
-                        // Beside a file it looks more often: that must not run dry meanwhile.
+                        // A file needs more frequent checks, so that its backlog does not become empty.
                         let look = self.backlog.map_or(next.at, |_| next.at.min(now + LOOK));
                         return api.set_timer(Some(look));
                     }
@@ -235,7 +234,7 @@ impl Source {
 
 impl Application for Source {
     fn on_event(&mut self, api: &mut HostApi<'_>, id: AssociationId, event: Event) {
-        // That of a host that was connected to.
+        // On the host that accepted the association, this is its first event.
         self.association.get_or_insert(id);
         let takes_messages = matches!(event, Event::Established { .. } | Event::Writable);
         if takes_messages && matches!(self.demand, Demand::Greedy(_)) {

@@ -1,4 +1,4 @@
-//! What a user's file says, checked.
+//! The content of a user's file, validated.
 
 use std::time::Duration;
 
@@ -8,56 +8,56 @@ use anabranch_proto::{Config, MultipathMode, Reliability, SchedulerKind};
 use super::section::{FileError, Section, line_of};
 use crate::experiments::plain_config;
 
-/// An experiment as its file has it.
+/// An experiment as the file describes it.
 #[derive(Clone, Debug)]
 pub(super) struct Definition {
     pub(super) name: String,
     pub(super) question: String,
     pub(super) seeds: u64,
-    /// For how long there are messages.
+    /// How long messages are sent, in seconds.
     pub(super) seconds: u64,
-    /// For each path the link of data and that of acknowledgements.
+    /// For each path the link of data, and the link of acknowledgements.
     pub(super) paths: Vec<(String, String)>,
     pub(super) traffic: Vec<Flow>,
     pub(super) variants: Vec<Variant>,
     pub(super) sweep: Option<Sweep>,
-    /// Which of all metrics are shown; all, if it does not say.
+    /// The metrics that are shown; `None` for all.
     pub(super) metrics: Option<Vec<String>>,
 }
 
-/// Messages that are alike.
+/// Messages with the same settings.
 #[derive(Clone, Debug)]
 pub(super) struct Flow {
     pub(super) name: String,
     pub(super) bytes: usize,
-    /// Between messages; none, for a file that keeps so many bytes waiting.
+    /// The time between messages, or, for a file, the number of bytes that are kept waiting.
     pub(super) every: Result<Duration, usize>,
     pub(super) priority: u16,
     pub(super) unordered: bool,
     pub(super) reliability: Reliability,
-    /// For how long a message is of use.
+    /// The time within which a message is useful.
     pub(super) deadline: Option<Duration>,
 }
 
-/// One way to run it.
+/// A configuration that the experiment compares.
 #[derive(Clone, Debug)]
 pub(super) struct Variant {
     pub(super) name: String,
     pub(super) config: Config,
-    /// Lifetimes and limits of repeats count.
+    /// Whether lifetimes and retransmission limits apply.
     pub(super) expiry: bool,
 }
 
-/// A setting of the data's links that varies.
+/// A setting of the data links that varies.
 #[derive(Clone, Debug)]
 pub(super) struct Sweep {
     pub(super) key: String,
-    /// Of this path, counted from 0; of all if it is not said.
+    /// The path, counted from 0; `None` for all.
     pub(super) path: Option<usize>,
     pub(super) values: Vec<String>,
 }
 
-/// A link with one setting replaced.
+/// The link with one setting replaced.
 pub(super) fn with_setting(link: &str, key: &str, value: &str) -> String {
     let others = link.split(',').filter(|item| {
         let name = item.split('=').next().unwrap_or_default();
@@ -78,7 +78,7 @@ fn is_name(text: &str) -> bool {
 const NAME: &str = "lower-case letters, digits, - and _";
 
 impl Definition {
-    /// Reads a file.
+    /// Reads and validates a file.
     pub(super) fn read(text: &str) -> Result<Self, FileError> {
         let document = toml_edit::Document::parse(text).map_err(|error| FileError {
             line: line_of(text, error.span().map_or(0, |span| span.start)),
@@ -99,19 +99,16 @@ impl Definition {
         for mut section in file.sections("traffic", (1, 16))? {
             let next = flow(&mut section)?;
             if traffic.iter().any(|flow| flow.name == next.name) {
-                return Err(section.wrong("name", "is that of another"));
+                return Err(section.wrong("name", "is already in use"));
             }
             if next.every.is_err() && traffic.iter().any(|flow| flow.every.is_err()) {
-                return Err(section.wrong("backlog", "is said of another already: there is one file"));
+                return Err(section.wrong("backlog", "is already in use: an experiment has at most one file"));
             }
             section.end()?;
             traffic.push(next);
         }
         if traffic.iter().all(|flow| flow.every.is_err()) {
-            return Err(file.wrong(
-                "traffic",
-                "must have messages that come `every` so often beside the file",
-            ));
+            return Err(file.wrong("traffic", "must have messages with `every` besides the file"));
         }
         let variants: Vec<Variant> = file
             .sections("variants", (1, 16))?
@@ -152,7 +149,7 @@ impl Definition {
         }
     }
 
-    /// Name, unit and meaning of all that is measured, in the order in which a run answers it.
+    /// The name, unit and meaning of all metrics, in the order in which a run returns them.
     pub(super) fn all_metrics(&self) -> Vec<(String, &'static str, String)> {
         let mut metrics = Vec::new();
         for Flow { name, deadline, .. } in &self.traffic {
@@ -162,8 +159,16 @@ impl Definition {
             }
             let about = [
                 ("delivered", "", "share delivered"),
-                ("delay", "s", "submission to delivery, mean of what was delivered"),
-                ("delay_95", "s", "submission to delivery, what 95 % do not exceed"),
+                (
+                    "delay",
+                    "s",
+                    "submission to delivery, mean of the delivered messages",
+                ),
+                (
+                    "delay_95",
+                    "s",
+                    "submission to delivery, 95 % quantile of the delivered messages",
+                ),
                 ("goodput", "Mbit/s", "user data delivered"),
             ];
             metrics.extend(
@@ -173,7 +178,11 @@ impl Definition {
             );
         }
         metrics.push(("timeouts".to_owned(), "", "T3-rtx expirations".to_owned()));
-        metrics.push(("retransmissions".to_owned(), "", "chunks sent again".to_owned()));
+        metrics.push((
+            "retransmissions".to_owned(),
+            "",
+            "chunks retransmitted".to_owned(),
+        ));
         metrics
     }
 }
@@ -183,7 +192,7 @@ fn path(mut section: Section<'_>) -> Result<(String, String), FileError> {
     let back = section.text("back")?.unwrap_or(there);
     for (key, link) in [("there", there), ("back", back)] {
         let parsed: Result<LinkConfig, _> = link.parse();
-        parsed.map_err(|error| section.wrong(key, &format!("is no link: {error}")))?;
+        parsed.map_err(|error| section.wrong(key, &format!("is not a link: {error}")))?;
     }
     section.end()?;
     Ok((there.to_owned(), back.to_owned()))
@@ -197,7 +206,7 @@ fn flow(section: &mut Section<'_>) -> Result<Flow, FileError> {
     let every = match (section.time("every")?, section.bytes("backlog")?) {
         (Some(every), None) => Ok(every),
         (None, Some(backlog)) => Err(backlog as usize),
-        (Some(_), Some(_)) => return Err(section.wrong("backlog", "cannot stand beside `every`")),
+        (Some(_), Some(_)) => return Err(section.wrong("backlog", "cannot be combined with `every`")),
         (None, None) => return Err(section.wrong("every", "is missing, or `backlog` for a file")),
     };
     let lifetime = section.time("lifetime")?;
@@ -207,7 +216,7 @@ fn flow(section: &mut Section<'_>) -> Result<Flow, FileError> {
         (Some(lifetime), None) => Reliability::Lifetime(lifetime),
         (None, Some(repeats)) => Reliability::Retransmissions(repeats as u32),
         (Some(_), Some(_)) => {
-            return Err(section.wrong("retransmissions", "cannot stand beside `lifetime`"));
+            return Err(section.wrong("retransmissions", "cannot be combined with `lifetime`"));
         }
     };
     Ok(Flow {
@@ -270,7 +279,7 @@ fn sweep(mut section: Section<'_>, paths: &[(String, String)]) -> Result<Sweep, 
         .ok_or_else(|| section.wrong("values", "is missing"))?;
     for value in &values {
         let link: Result<LinkConfig, _> = format!("{key}={value}").parse();
-        // A comma would be a second setting.
+        // With a comma, the value would contain a second setting.
         if let Err(problem) =
             link.map_err(|error| error.to_string())
                 .and_then(|_| match value.contains(',') {

@@ -1,5 +1,5 @@
-//! Experiments of a user's own: a file in TOML with paths, traffic, variants, what is swept and what is measured, run by the same
-//! command as those of the papers.
+//! Experiments that users define in a TOML file: paths, traffic, variants, a sweep and metrics. The command runs them like the built-in
+//! experiments.
 
 mod definition;
 mod section;
@@ -13,10 +13,10 @@ pub use section::FileError;
 use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter};
 use crate::figure::{Figure, FigureCurve};
 
-/// The axis of a file that sweeps nothing.
+/// The axis of an experiment without a sweep.
 const NOTHING: &str = "sweep";
 
-/// What the program has of a file's words: an experiment lives as long as it, and a command reads few files.
+/// Keeps texts of a file until the program ends. An experiment needs them that long, and a command reads few files.
 pub(crate) fn kept<T: ?Sized>(value: Box<T>) -> &'static T {
     Box::leak(value)
 }
@@ -25,10 +25,10 @@ pub(crate) fn word(text: impl Into<String>) -> &'static str {
     kept(text.into().into_boxed_str())
 }
 
-/// The experiment that a file describes. Its words stay in memory until the program ends.
+/// The experiment that a file describes. Its texts stay in memory until the program ends.
 ///
 /// # Errors
-/// It is no TOML, or a key is missing, unknown or has a value that it cannot have: the error names key and line.
+/// The text is not TOML, or a key is missing, unknown or has an invalid value: the error names key and line.
 pub fn experiment_from_toml(text: &str) -> Result<Experiment, FileError> {
     let definition = Arc::new(Definition::read(text)?);
     let (of_seeds, of_cells, of_figures) = (definition.clone(), definition.clone(), definition.clone());
@@ -38,7 +38,7 @@ pub fn experiment_from_toml(text: &str) -> Result<Experiment, FileError> {
     Ok(Experiment {
         name: word(definition.name.clone()),
         question: word(definition.question.clone()),
-        source: "a file of the user's own",
+        source: "a user's file",
         parameters: kept(parameters(&definition).into()),
         knobs: &[],
         metrics: kept(metrics.into()),
@@ -79,7 +79,7 @@ fn parameters(definition: &Definition) -> Vec<Parameter> {
         .map(|(number, (there, back))| {
             parameter(
                 format!("path {}", number + 1),
-                format!("there {there}; back {back}"),
+                format!("data {there}; acknowledgements {back}"),
             )
         });
     let traffic = definition.traffic.iter().enumerate().map(|(stream, flow)| {
@@ -112,7 +112,7 @@ fn cells(definition: &Arc<Definition>, axis: &'static str, extent: Extent) -> Ve
     cells
 }
 
-/// A picture for each metric: over what is swept, with a curve for each variant, or else over the variants.
+/// A figure for each metric: over the sweep with a curve for each variant, or else over the variants.
 fn figures(definition: &Definition, axis: &'static str, metrics: &[Metric]) -> Vec<Figure> {
     let curves = || match definition.sweep {
         None => vec![FigureCurve {

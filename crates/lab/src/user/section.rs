@@ -1,21 +1,21 @@
-//! A table of a file, read key by key: what is wrong is told with the key and its line, and so is a key that nobody reads.
+//! A table of a file, read key by key. Errors name the key and its line; a key that was never read is an error as well.
 
 use std::time::Duration;
 
 use anabranch_netsim::{LinkConfig, QueueLimit};
 use toml_edit::{Item, TableLike, Value};
 
-/// What is wrong with a file.
+/// An error in a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {problem}")]
 pub struct FileError {
     /// Where, from 1.
     pub line: usize,
-    /// What, with the key.
+    /// The problem, with the key.
     pub problem: String,
 }
 
-/// The line of a place in a text, from 1.
+/// The line number of a byte offset in a text, from 1.
 pub(super) fn line_of(text: &str, place: usize) -> usize {
     1 + text.bytes().take(place).filter(|byte| *byte == b'\n').count()
 }
@@ -23,9 +23,9 @@ pub(super) fn line_of(text: &str, place: usize) -> usize {
 /// A table.
 pub(super) struct Section<'a> {
     text: &'a str,
-    /// As the file has it, for what is told: empty for the whole file.
+    /// The name in the file, for error texts; empty for the top level.
     name: String,
-    /// Where it begins.
+    /// The byte offset of its beginning.
     place: usize,
     table: &'a dyn TableLike,
     asked: Vec<&'static str>,
@@ -42,7 +42,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// What is told of a key: with its line if it is there, else with the table's.
+    /// An error about a key, with the line of the key or, if the key is missing, of the table.
     pub(super) fn wrong(&self, key: &str, problem: &str) -> FileError {
         let found = self.table.get_key_value(key);
         let place = found.and_then(|(key, item)| key.span().or(item.span()));
@@ -77,7 +77,7 @@ impl<'a> Section<'a> {
         self.text(key)?.ok_or_else(|| self.wrong(key, "is missing"))
     }
 
-    /// A text that must be `expected`, as `parse` has it.
+    /// A text that `parse` accepts; error texts describe it as `expected`.
     pub(super) fn parsed<T>(
         &mut self,
         key: &'static str,
@@ -95,7 +95,7 @@ impl<'a> Section<'a> {
     /// A time, like "20ms".
     pub(super) fn time(&mut self, key: &'static str) -> Result<Option<Duration>, FileError> {
         self.parsed(key, "a time, like \"20ms\" or \"1.5s\"", |text| {
-            // A link's settings have times.
+            // Reuses the parser of a link's delay.
             let link: LinkConfig = format!("delay={text}").parse().ok()?;
             Some(link.delay).filter(|time| !text.contains(',') && !time.is_zero())
         })
@@ -104,7 +104,7 @@ impl<'a> Section<'a> {
     /// A number of bytes, like "64kib".
     pub(super) fn bytes(&mut self, key: &'static str) -> Result<Option<u64>, FileError> {
         self.parsed(key, "a number of bytes, like \"1400b\" or \"64kib\"", |text| {
-            // A link's settings have queues.
+            // Reuses the parser of a link's queue.
             let link: LinkConfig = format!("queue={text}").parse().ok()?;
             match link.queue {
                 QueueLimit::Bytes(bytes) if bytes > 0 && !text.contains(',') => Some(bytes),
@@ -151,7 +151,7 @@ impl<'a> Section<'a> {
         texts.map(Some)
     }
 
-    /// A table within, if it is there.
+    /// A nested table, if it is there.
     pub(super) fn section(&mut self, key: &'static str) -> Result<Option<Section<'a>>, FileError> {
         let Some(item) = self.item(key) else {
             return Ok(None);
@@ -163,7 +163,7 @@ impl<'a> Section<'a> {
         Ok(Some(Section::new(self.text, key.to_owned(), place, table)))
     }
 
-    /// The tables of a list, of which there must be from `least` to `most`.
+    /// The tables of a list, which must have `least` to `most` tables.
     pub(super) fn sections(
         &mut self,
         key: &'static str,
@@ -180,7 +180,7 @@ impl<'a> Section<'a> {
         };
         if !(least..=most).contains(&tables.len()) {
             let problem = format!(
-                "must be there {least} to {most} times, as [[{key}]]; it is there {} times",
+                "must occur {least} to {most} times, as [[{key}]]; it occurs {} times",
                 tables.len()
             );
             return Err(self.wrong(key, &problem));
@@ -192,13 +192,13 @@ impl<'a> Section<'a> {
         Ok(sections.collect())
     }
 
-    /// Names a key that nobody asked for.
+    /// Rejects a key that was never read.
     pub(super) fn end(self) -> Result<(), FileError> {
         let unknown = self.table.iter().find(|(key, _)| !self.asked.contains(key));
         match unknown {
             None => Ok(()),
             Some((key, _)) => {
-                let problem = format!("is not known here; there are: {}", self.asked.join(", "));
+                let problem = format!("is unknown; known keys: {}", self.asked.join(", "));
                 Err(self.wrong(key, &problem))
             }
         }

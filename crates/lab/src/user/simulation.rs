@@ -12,16 +12,16 @@ use crate::experiments::pair::{PEER, Pair};
 use crate::traffic::{Class, Regular, Source, Submission, merged};
 use crate::trial::Trial;
 
-/// The association is made by then.
+/// The association is established before this time.
 const MESSAGES_BEGIN: Timestamp = Timestamp::from_millis(5_000);
-/// What comes later than this after the last message does not come.
+/// Messages that take longer than this after the last submission count as lost.
 const DRAIN: Duration = Duration::from_secs(5);
 /// The longest run of the quick setting.
 const QUICK_SECONDS: u64 = 20;
 
 type Schedule = Box<dyn Iterator<Item = Submission> + Send>;
 
-/// Answers the definition's metrics, in their order.
+/// Runs one variant. Returns the definition's metrics, in their order.
 pub(super) fn simulate(
     definition: &Definition,
     variant: usize,
@@ -59,7 +59,7 @@ pub(super) fn simulate(
     numbers
 }
 
-/// Each flow on a stream of its own, in their order.
+/// Each flow on its own stream, in their order.
 fn source(definition: &Definition, variant: &Variant, seed: u64) -> Source {
     let by_priority = variant.config.scheduler == SchedulerKind::Priority;
     let class = |(stream, flow): (usize, &super::definition::Flow)| Class {

@@ -1,4 +1,4 @@
-//! What a file may say, and what is told of one that is wrong.
+//! Valid files run, and the errors of invalid files name key and line.
 
 use super::*;
 use crate::trial::{Knobs, Trial};
@@ -29,7 +29,7 @@ fn the_examples_run() {
     }
 }
 
-/// What is swept and what a variant sets reach the runs.
+/// The sweep and the variants' settings reach the runs.
 #[test]
 fn variants_and_the_sweep_differ() {
     let experiment = experiment_from_toml(EXAMPLES[0]).unwrap();
@@ -50,7 +50,7 @@ const GOOD: &str = "name = \"mine\"\n[[paths]]\nthere = \"rate=1mbit\"\n[[traffi
                     [[variants]]\nname = \"plain\"\n";
 
 #[test]
-fn mistakes_are_told_with_key_and_line() {
+fn errors_name_key_and_line() {
     assert!(experiment_from_toml(GOOD).is_ok());
     let told = |from: &str, to: &str| {
         let text = GOOD.replacen(from, to, 1);
@@ -64,7 +64,7 @@ fn mistakes_are_told_with_key_and_line() {
             "My own",
             "line 1: name cannot be \"My own\": give lower-case",
         ),
-        ("rate=1mbit", "rate=fast", "line 3: paths.there is no link: "),
+        ("rate=1mbit", "rate=fast", "line 3: paths.there is not a link: "),
         ("there =", "their =", "line 2: paths.there is missing"),
         (
             "bytes = 160",
@@ -80,17 +80,17 @@ fn mistakes_are_told_with_key_and_line() {
         (
             "every = \"20ms\"",
             "backlog = \"64kib\"",
-            "line 4: traffic must have messages that come `every`",
+            "line 4: traffic must have messages with `every`",
         ),
         (
             "every =",
             "colour = 1\nevery =",
-            "line 7: traffic.colour is not known here; there are: name, bytes, every",
+            "line 7: traffic.colour is unknown; known keys: name, bytes, every",
         ),
         (
             "[[variants]]\nname = \"plain\"\n",
             "",
-            "line 1: variants must be there 1 to 16 times",
+            "line 1: variants must occur 1 to 16 times",
         ),
         (
             "\"plain\"",

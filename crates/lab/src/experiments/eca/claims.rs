@@ -1,7 +1,8 @@
-//! What is claimed of repairs, by the paper and by those who measured after it.
+//! Claims about repairs, from the paper and from this project's own measurements.
 
 use crate::claim::{Bound, Claim};
 use crate::results::Results;
+use crate::user::word;
 
 /// A cell by protocol, buffer and reports.
 type Rule = [&'static str; 3];
@@ -16,7 +17,7 @@ const CMT_64_AMENDED: Rule = ["cmt", "64", "amended"];
 const ECA_64_AMENDED: Rule = ["eca", "64", "amended"];
 const CMT_192_AMENDED: Rule = ["cmt", "192", "amended"];
 const ECA_192_AMENDED: Rule = ["eca", "192", "amended"];
-/// As the paper's columns seem to have been made.
+/// The settings that most likely match the paper's columns.
 const CMT_PAPER: Rule = ["cmt", "192", "4"];
 const ECA_PAPER: Rule = ["eca", "64-each", "1"];
 const CMT_LIKE_ECA: Rule = ["cmt", "64-each", "1"];
@@ -57,84 +58,69 @@ pub(super) fn claims() -> Vec<Claim> {
     claims
 }
 
-/// Equal buffers, three reports.
+/// Equal buffers, three missing reports.
 fn equal_claims() -> Vec<Claim> {
-    let cells = [
-        (
-            "3",
-            "0.53",
-            [
-                "64 KiB, 3 reports, 3 %: ECA's time at most 0.95 of CMT's",
-                "192 KiB: at most 1.02",
-            ],
-        ),
-        ("5", "0.55", ["5 %, 64 KiB: the same", "5 %, 192 KiB: the same"]),
-        (
-            "10",
-            "0.51",
-            ["10 %, 64 KiB: the same", "10 %, 192 KiB: the same"],
-        ),
-        (
-            "15",
-            "0.50",
-            ["15 %, 64 KiB: the same", "15 %, 192 KiB: the same"],
-        ),
-    ];
-    let claims = |(loss, paper, [small, large]): (Words, Words, [Words; 2])| {
+    let cells = [("3", "0.53"), ("5", "0.55"), ("10", "0.51"), ("15", "0.50")];
+    let claims = |(loss, paper): (Words, Words)| {
+        let says = |buffer: &str, most: &str| {
+            word(format!(
+                "{buffer} KiB, 3 missing reports, {loss} %: ECA's time is at most {most} of CMT's"
+            ))
+        };
         let at_small = ratio("time", plain(ECA_64, loss), plain(CMT_64, loss));
         let at_large = ratio("time", plain(ECA_192, loss), plain(CMT_192, loss));
         [
-            Claim::of_ratio(small, paper, Bound::AtMost(0.95), at_small).must(),
-            Claim::of_ratio(large, paper, Bound::AtMost(1.02), at_large),
+            Claim::of_ratio(says("64", "0.95"), paper, Bound::AtMost(0.95), at_small).must(),
+            Claim::of_ratio(says("192", "1.02"), paper, Bound::AtMost(1.02), at_large),
         ]
     };
     cells.into_iter().flat_map(claims).collect()
 }
 
-/// The factor of two.
+/// The paper's factor of two.
 fn half_claims() -> Vec<Claim> {
     let cells = [
-        (
-            ECA_64,
-            CMT_64,
-            "3",
-            "64 KiB, 3 reports, 3 %: ECA repairs in at most 0.6 of CMT's time",
-        ),
-        (ECA_64, CMT_64, "15", "64 KiB, 3 reports, 15 %: the same"),
-        (ECA_192, CMT_192, "3", "192 KiB, 3 reports, 3 %: the same"),
-        (ECA_192, CMT_192, "15", "192 KiB, 3 reports, 15 %: the same"),
+        ("64", ECA_64, CMT_64, "3"),
+        ("64", ECA_64, CMT_64, "15"),
+        ("192", ECA_192, CMT_192, "3"),
+        ("192", ECA_192, CMT_192, "15"),
     ];
-    let claim = |(eca, cmt, loss, says)| {
+    let claim = |(buffer, eca, cmt, loss)| {
+        let says = word(format!(
+            "{buffer} KiB, 3 missing reports, {loss} %: ECA repairs in at most 0.6 of CMT's time"
+        ));
         let measure = ratio("time", plain(eca, loss), plain(cmt, loss));
         Claim::of_ratio(says, "half", Bound::AtMost(0.6), measure).fails_because(
-            "the factor is how many reports make a loss, and how large the window is, not how it is acknowledged: see CMT with one \
-             report and 64 KiB for each path beside CMT with four and 192 KiB",
+            "the number of missing reports and the size of the window make the factor, not the kind of acknowledgement: compare CMT \
+             with one report and 64 KiB for each path with CMT with four reports and 192 KiB",
         )
     };
     cells.map(claim).into()
 }
 
-/// What the acknowledgements are good for, in two parts: how soon they leave, and by which path.
+/// The two effects of ECA's acknowledgements: they are sent earlier, and they return by a faster path.
 fn part_claims() -> Vec<Claim> {
     let prompt = at(CMT_64, "3", "every-packet");
     let unrouted = at(ECA_64, "3", "acks-last-arrival");
     vec![
         Claim::of_ratio(
-            "64 KiB, 3 %: ECA with acknowledgements by the path of the last arrival takes the time of CMT that delays none, ± 5 %",
-            "the best path is why",
+            "64 KiB, 3 %: ECA with acknowledgements by the path of the last arrival takes the same time as CMT without delayed \
+             acknowledgements, ± 5 %",
+            "the best return path is the cause",
             Bound::Within(0.95, 1.05),
             ratio("time", unrouted, prompt),
         ),
         Claim::of_ratio(
-            "by the best path: at most 0.95 of that",
-            "the best path is why",
+            "64 KiB, 3 %: ECA with acknowledgements by the best path takes at most 0.95 of the time of CMT without delayed \
+             acknowledgements",
+            "the best return path is the cause",
             Bound::AtMost(0.95),
             ratio("time", plain(ECA_64, "3"), prompt),
         ),
     ]
 }
 
-/// The paper's conditions as they seem to have been.
+/// The settings that the paper most likely used.
 fn paper_claims() -> Vec<Claim> {
     let cells = [
         ("3", ["0.512 s, 189 chunks", "0.272 s, 213 chunks", "0.53"]),
@@ -142,83 +128,67 @@ fn paper_claims() -> Vec<Claim> {
         ("10", ["0.603 s, 215 chunks", "0.306 s, 357 chunks", "0.51"]),
         ("15", ["0.645 s, 202 chunks", "0.322 s, 459 chunks", "0.50"]),
     ];
-    let says: [[Words; 4]; 4] = [
-        [
-            "CMT, 192 KiB, four reports, 3 %: 0.45 to 0.68 s",
-            "ECA, 64 KiB each, one report, 3 %: 0.27 to 0.42 s",
-            "ECA's of these times at most 0.78 of CMT's, 3 %",
-            "CMT like ECA, 64 KiB each, one report, 3 %: the same time, ± 5 %",
-        ],
-        [
-            "CMT so at 5 %",
-            "ECA so at 5 %",
-            "their ratio at 5 %",
-            "CMT like ECA at 5 %",
-        ],
-        [
-            "CMT so at 10 %",
-            "ECA so at 10 %",
-            "their ratio at 10 %",
-            "CMT like ECA at 10 %",
-        ],
-        [
-            "CMT so at 15 %",
-            "ECA so at 15 %",
-            "their ratio at 15 %",
-            "CMT like ECA at 15 %",
-        ],
-    ];
-    let claims = |((loss, [cmt, eca, both]), says): ((Words, [Words; 3]), [Words; 4])| {
+    let claims = |(loss, [cmt, eca, both]): (Words, [Words; 3])| {
         let times = ratio("time", plain(ECA_PAPER, loss), plain(CMT_PAPER, loss));
         let alike = ratio("time", plain(CMT_LIKE_ECA, loss), plain(ECA_PAPER, loss));
+        let at_loss = |says: &str| word(format!("{loss} %: {says}"));
         [
             Claim::new(
-                says[0],
+                at_loss("CMT with 192 KiB and four missing reports takes 0.45 to 0.68 s"),
                 cmt,
                 Bound::Within(0.45, 0.68),
                 of("time", plain(CMT_PAPER, loss)),
             )
             .must(),
             Claim::new(
-                says[1],
+                at_loss("ECA with 64 KiB for each path and one missing report takes 0.27 to 0.42 s"),
                 eca,
                 Bound::Within(0.27, 0.42),
                 of("time", plain(ECA_PAPER, loss)),
             ),
-            Claim::of_ratio(says[2], both, Bound::AtMost(0.78), times),
-            Claim::of_ratio(says[3], "not tried", Bound::Within(0.95, 1.05), alike),
+            Claim::of_ratio(
+                at_loss("this time of ECA is at most 0.78 of this time of CMT"),
+                both,
+                Bound::AtMost(0.78),
+                times,
+            ),
+            Claim::of_ratio(
+                at_loss(
+                    "CMT with 64 KiB for each path and one missing report takes the same time as ECA with them, ± 5 %",
+                ),
+                "not measured",
+                Bound::Within(0.95, 1.05),
+                alike,
+            ),
         ]
     };
-    let mut made: Vec<Claim> = cells.into_iter().zip(says).flat_map(claims).collect();
+    let mut made: Vec<Claim> = cells.into_iter().flat_map(claims).collect();
     let rising = [
-        (
-            "5",
-            "3",
-            "213, then 261",
-            "ECA, 64 KiB each, one report: more is repaired at 5 % than at 3 %",
-        ),
-        ("10", "5", "261, then 357", "more at 10 % than at 5 %"),
-        ("15", "10", "357, then 459", "more at 15 % than at 10 %"),
+        ("5", "3", "213, then 261"),
+        ("10", "5", "261, then 357"),
+        ("15", "10", "357, then 459"),
     ];
-    made.extend(rising.map(|(more, less, paper, says)| {
+    made.extend(rising.map(|(more, less, paper)| {
+        let says = word(format!(
+            "ECA, 64 KiB for each path, one missing report: more chunks are repaired at {more} % than at {less} %"
+        ));
         let measure = ratio("repaired", plain(ECA_PAPER, more), plain(ECA_PAPER, less));
         Claim::of_ratio(says, paper, Bound::AtLeast(1.0), measure)
     }));
     made
 }
 
-/// Time at the most loss over time at the least.
+/// The time at the highest loss over the time at the lowest loss.
 fn steady_claims() -> Vec<Claim> {
     let cells = [
-        (
-            ECA_64_AMENDED,
-            1.25,
-            "ECA, 64 KiB, amended: at 15 % at most 1.25 of the time at 3 %",
-        ),
-        (ECA_192_AMENDED, 1.15, "ECA, 192 KiB, amended: at most 1.15"),
-        (ECA_PAPER, 1.15, "ECA, 64 KiB each, one report: at most 1.15"),
+        (ECA_64_AMENDED, 1.25, "64 KiB, amended rule"),
+        (ECA_192_AMENDED, 1.15, "192 KiB, amended rule"),
+        (ECA_PAPER, 1.15, "64 KiB for each path, one missing report"),
     ];
-    let claim = |(rule, most, says)| {
+    let claim = |(rule, most, setting)| {
+        let says = word(format!(
+            "ECA, {setting}: the time at 15 % is at most {most} of the time at 3 %"
+        ));
         let measure = ratio("time", plain(rule, "15"), plain(rule, "3"));
         Claim::of_ratio(says, "steady: 1.18 (CMT: 1.26)", Bound::AtMost(most), measure)
     };
@@ -226,85 +196,55 @@ fn steady_claims() -> Vec<Claim> {
 }
 
 fn goodput_claims() -> Vec<Claim> {
-    let paper = "a little better, the more so the more path 3 loses";
-    let against_three = [
-        (
-            ECA_64_AMENDED,
-            CMT_64,
-            "3",
-            0.95,
-            "64 KiB, 3 %: goodput of ECA, amended, at least 0.95 of CMT's with 3 reports",
-        ),
-        (ECA_64_AMENDED, CMT_64, "15", 1.0, "64 KiB, 15 %: more"),
-        (ECA_192_AMENDED, CMT_192, "3", 0.95, "192 KiB, 3 %: at least 0.95"),
-        (ECA_192_AMENDED, CMT_192, "15", 1.0, "192 KiB, 15 %: more"),
-        (
-            ECA_64_AMENDED,
-            CMT_64_AMENDED,
-            "3",
-            0.88,
-            "64 KiB, 3 %: at least 0.88 of CMT's with the same rule",
-        ),
-        (
-            ECA_64_AMENDED,
-            CMT_64_AMENDED,
-            "15",
-            0.88,
-            "64 KiB, 15 %: the same",
-        ),
-        (
-            ECA_192_AMENDED,
-            CMT_192_AMENDED,
-            "3",
-            0.88,
-            "192 KiB, 3 %: the same",
-        ),
-        (
-            ECA_192_AMENDED,
-            CMT_192_AMENDED,
-            "15",
-            0.88,
-            "192 KiB, 15 %: the same",
-        ),
-    ];
+    let paper = "a little better, with a gain that grows with the loss of path 3";
     let goodput = |eca, cmt, loss| ratio("goodput", plain(eca, loss), plain(cmt, loss));
-    let mut claims: Vec<Claim> = against_three
-        .map(|(eca, cmt, loss, least, says)| {
-            Claim::of_ratio(says, paper, Bound::AtLeast(least), goodput(eca, cmt, loss))
-        })
-        .into();
-    let better = [
-        (
-            ECA_64_AMENDED,
-            CMT_64_AMENDED,
-            "64 KiB, 15 %: more than CMT with the same rule",
-        ),
-        (ECA_192_AMENDED, CMT_192_AMENDED, "192 KiB, 15 %: the same"),
+    let three = "3 missing reports";
+    let amended = "the amended rule";
+    let bounds = [
+        ("64", ECA_64_AMENDED, three, CMT_64, "3", 0.95),
+        ("64", ECA_64_AMENDED, three, CMT_64, "15", 1.0),
+        ("192", ECA_192_AMENDED, three, CMT_192, "3", 0.95),
+        ("192", ECA_192_AMENDED, three, CMT_192, "15", 1.0),
+        ("64", ECA_64_AMENDED, amended, CMT_64_AMENDED, "3", 0.88),
+        ("64", ECA_64_AMENDED, amended, CMT_64_AMENDED, "15", 0.88),
+        ("192", ECA_192_AMENDED, amended, CMT_192_AMENDED, "3", 0.88),
+        ("192", ECA_192_AMENDED, amended, CMT_192_AMENDED, "15", 0.88),
+        ("64", ECA_64_AMENDED, amended, CMT_64_AMENDED, "15", 1.0),
+        ("192", ECA_192_AMENDED, amended, CMT_192_AMENDED, "15", 1.0),
     ];
-    claims.extend(
-        better.map(|(eca, cmt, says)| {
-            Claim::of_ratio(says, paper, Bound::AtLeast(1.0), goodput(eca, cmt, "15"))
-        }),
-    );
-    claims
+    let claim = |(buffer, eca, rule, cmt, loss, least)| {
+        let says = word(format!(
+            "{buffer} KiB, {loss} %: ECA with the amended rule has at least {least} times the goodput of CMT with {rule}"
+        ));
+        Claim::of_ratio(says, paper, Bound::AtLeast(least), goodput(eca, cmt, loss))
+    };
+    bounds.map(claim).into()
 }
 
 fn window_claims() -> Vec<Claim> {
     let cells = [
-        (ECA_64, CMT_64, "64 KiB, 3 reports, 15 %: ECA's windows vary less"),
-        (ECA_PAPER, CMT_PAPER, "the paper's conditions, 15 %: the same"),
+        (
+            ECA_64,
+            CMT_64,
+            "64 KiB, 3 missing reports, 15 %: ECA's windows vary less than CMT's",
+        ),
+        (
+            ECA_PAPER,
+            CMT_PAPER,
+            "settings that the paper most likely used, 15 %: ECA's windows vary less than CMT's",
+        ),
     ];
     let claim = |(eca, cmt, says)| {
         let measure = ratio("cwnd_variation", plain(eca, "15"), plain(cmt, "15"));
         Claim::of_ratio(says, "smaller deviation (fig. 4)", Bound::AtMost(1.0), measure).fails_because(
-            "windows vary less where timeouts are rare, which is what one report does: see CMT with one report and 64 KiB for each \
+            "windows vary less if timeouts are rare, which one missing report achieves: see CMT with one report and 64 KiB for each \
              path",
         )
     };
     cells.map(claim).into()
 }
 
-/// Lost acknowledgements, traffic both ways, bad paths, and packets that come late.
+/// Claims for lost acknowledgements, data both ways, bad paths, and late packets.
 fn hardship_claims() -> Vec<Claim> {
     let time = |variant: Words| ratio("time", at(ECA_64, "15", variant), at(CMT_64, "15", variant));
     let bad = ratio(
@@ -324,32 +264,32 @@ fn hardship_claims() -> Vec<Claim> {
     let paper = "improves the overall performance even when acknowledgements are lost";
     vec![
         Claim::of_ratio(
-            "64 KiB, 15 %, acknowledgements lost too: ECA repairs sooner",
+            "64 KiB, 15 %, acknowledgements lost too: ECA repairs in less time than CMT",
             paper,
             Bound::AtMost(1.0),
             time("lost-acks"),
         ),
         Claim::of_ratio(
-            "64 KiB, 15 %, data both ways: ECA repairs sooner",
+            "64 KiB, 15 %, data both ways: ECA repairs in less time than CMT",
             paper,
             Bound::AtMost(1.0),
             time("both-ways"),
         ),
         Claim::of_ratio(
-            "64 KiB, two paths of 15 %, both ways: what the sender chooses repairs no later than acknowledgements by the path of the last \
-             arrival",
-            "on bad paths a copy on each",
+            "64 KiB, two paths with 15 % loss both ways: ECA repairs in no more time with the return paths that the sender chooses than \
+             with the path of the last arrival",
+            "on bad paths, a copy of the acknowledgement on each",
             Bound::AtMost(1.0),
             bad,
         ),
         Claim::new(
-            "64 KiB, 2 % come 30 ms late: one report makes more needless repeats than three",
-            "not tried",
+            "ECA, 64 KiB, 2 % of packets 30 ms late: one missing report causes more spurious retransmissions than three",
+            "not measured",
             Bound::AtLeast(0.0),
             late(hurried, unhurried),
         ),
         Claim::of_ratio(
-            "one report, 2 % come 30 ms late: ECA makes at most a fifth of CMT's needless repeats",
+            "64 KiB, one missing report, 2 % of packets 30 ms late: ECA makes at most a fifth of CMT's spurious retransmissions",
             "avoids unnecessary fast retransmission",
             Bound::AtMost(0.2),
             ratio(
@@ -359,21 +299,21 @@ fn hardship_claims() -> Vec<Claim> {
             ),
         ),
         Claim::new(
-            "the amended rule makes fewer than one report",
-            "not tried",
+            "ECA, 64 KiB, 2 % of packets 30 ms late: the amended rule causes fewer spurious retransmissions than one missing report",
+            "not measured",
             Bound::AtMost(0.0),
             late(ECA_64_AMENDED, hurried),
         ),
     ]
 }
 
-/// What must not happen.
+/// Claims about harm that must not occur.
 fn harmless_claims() -> Vec<Claim> {
     let silent = [
-        (CMT_64, "CMT, 64 KiB, no loss: nothing is sent again"),
-        (CMT_192, "CMT, 192 KiB, no loss: nothing is sent again"),
-        (ECA_64, "ECA, 64 KiB, no loss: nothing is sent again"),
-        (ECA_192, "ECA, 192 KiB, no loss: nothing is sent again"),
+        (CMT_64, "CMT, 64 KiB, no loss: nothing is retransmitted"),
+        (CMT_192, "CMT, 192 KiB, no loss: nothing is retransmitted"),
+        (ECA_64, "ECA, 64 KiB, no loss: nothing is retransmitted"),
+        (ECA_192, "ECA, 192 KiB, no loss: nothing is retransmitted"),
     ];
     let mut claims: Vec<Claim> = silent
         .map(|(rule, says)| {
@@ -387,10 +327,10 @@ fn harmless_claims() -> Vec<Claim> {
             .must()
         })
         .into();
-    let blocks = "every lost transmission leaves a hole; not mentioned";
+    let blocks = "not mentioned: every lost transmission leaves a gap";
     claims.push(
         Claim::new(
-            "ECA, 192 KiB, 15 %: fewer than two gap blocks an acknowledgement",
+            "ECA, 192 KiB, 15 %: fewer than two gap ack blocks per acknowledgement",
             blocks,
             Bound::AtMost(2.0),
             of("gap_blocks", plain(ECA_192, "15")),
@@ -398,22 +338,21 @@ fn harmless_claims() -> Vec<Claim> {
         .must(),
     );
     claims.push(Claim::new(
-        "without FORWARD-PSN, 100 s: more than 50",
+        "ECA, 192 KiB, 15 %, without FORWARD-PSN: more than 50 gap ack blocks per acknowledgement after 100 s",
         blocks,
         Bound::AtLeast(50.0),
         of("gap_blocks", at(ECA_192, "15", "no-forward-psn")),
     ));
     let pauses = [
-        (
-            ECA_64_AMENDED,
-            "3",
-            "ECA, 64 KiB, amended, 3 %: never 6 s without a delivery",
-        ),
-        (ECA_64_AMENDED, "15", "64 KiB, 15 %: the same"),
-        (ECA_192_AMENDED, "3", "192 KiB, 3 %: the same"),
-        (ECA_192_AMENDED, "15", "192 KiB, 15 %: the same"),
+        ("64", ECA_64_AMENDED, "3"),
+        ("64", ECA_64_AMENDED, "15"),
+        ("192", ECA_192_AMENDED, "3"),
+        ("192", ECA_192_AMENDED, "15"),
     ];
-    claims.extend(pauses.map(|(rule, loss, says)| {
+    claims.extend(pauses.map(|(buffer, rule, loss)| {
+        let says = word(format!(
+            "ECA, {buffer} KiB, amended rule, {loss} %: never 6 s without a delivery"
+        ));
         let long = move |results: &Results| {
             let pauses = results.sample(&plain(rule, loss), "pause")?;
             Some(

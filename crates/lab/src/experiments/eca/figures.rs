@@ -1,8 +1,8 @@
-//! The pictures: time, goodput and windows over the loss of the worst path.
+//! The figures: repair time, goodput and congestion windows over the loss of the worst path.
 
 use crate::figure::{Figure, FigureCurve};
 
-/// Table III.
+/// The paper's table III.
 const PAPER_CMT: &[(f64, f64)] = &[(3.0, 0.51192), (5.0, 0.506046), (10.0, 0.60335), (15.0, 0.644724)];
 
 const PAPER_ECA: &[(f64, f64)] = &[
@@ -29,17 +29,17 @@ fn curve(name: &'static str, rule: [&'static str; 3], paper: &'static [(f64, f64
 pub(super) fn figures() -> Vec<Figure> {
     let equal = || {
         vec![
-            curve("CMT, 64 KiB, 3 reports", ["cmt", "64", "3"], &[]),
-            curve("ECA, 64 KiB, 3 reports", ["eca", "64", "3"], &[]),
-            curve("CMT, 192 KiB, 3 reports", ["cmt", "192", "3"], &[]),
-            curve("ECA, 192 KiB, 3 reports", ["eca", "192", "3"], &[]),
+            curve("CMT, 64 KiB, 3 missing reports", ["cmt", "64", "3"], &[]),
+            curve("ECA, 64 KiB, 3 missing reports", ["eca", "64", "3"], &[]),
+            curve("CMT, 192 KiB, 3 missing reports", ["cmt", "192", "3"], &[]),
+            curve("ECA, 192 KiB, 3 missing reports", ["eca", "192", "3"], &[]),
         ]
     };
     let inferred = |cmt, eca| {
         vec![
-            curve("CMT, 192 KiB, 4 reports", ["cmt", "192", "4"], cmt),
-            curve("ECA, 64 KiB each, 1 report", ["eca", "64-each", "1"], eca),
-            curve("CMT, 64 KiB each, 1 report", ["cmt", "64-each", "1"], &[]),
+            curve("CMT, 192 KiB, 4 missing reports", ["cmt", "192", "4"], cmt),
+            curve("ECA, 64 KiB each, 1 missing report", ["eca", "64-each", "1"], eca),
+            curve("CMT, 64 KiB each, 1 missing report", ["cmt", "64-each", "1"], &[]),
         ]
     };
     let over_loss = |name, title, paper, y, curves| Figure {
@@ -51,40 +51,40 @@ pub(super) fn figures() -> Vec<Figure> {
         logarithmic: false,
         curves,
     };
-    let time = ("time", "first transmission to arrival of the repeat [s]");
+    let time = ("time", "first transmission to arrival of the retransmission [s]");
     vec![
         over_loss(
             "time",
-            "Fast retransmission, as the paper's columns seem to have been made",
+            "Time of fast retransmission, with the settings that the paper most likely used",
             "table III, fig. 6: ECA takes half of CMT's time. Its receive buffers were 64 KB for all paths with CMT, for each with \
-             ECA; the reports are not said",
+             ECA; the number of missing reports is not stated",
             time,
             inferred(PAPER_CMT, PAPER_ECA),
         ),
         over_loss(
             "time-equal",
-            "Fast retransmission, equal buffers and reports",
+            "Time of fast retransmission, equal buffers and missing reports",
             "table III: ECA takes half of CMT's time",
             time,
             equal(),
         ),
         over_loss(
             "goodput",
-            "Goodput, equal buffers and reports",
-            "fig. 5: with ECA a little better, the more so the more path 3 loses; no numbers",
+            "Goodput, equal buffers and missing reports",
+            "fig. 5: ECA a little better, with a gain that grows with the loss of path 3; no numbers",
             ("goodput", "goodput [Mbit/s]"),
             equal(),
         ),
         over_loss(
             "windows",
-            "How much the congestion windows vary",
+            "Variation of the congestion windows",
             "fig. 4: a smaller deviation with ECA; no numbers",
-            ("cwnd_variation", "deviation of their sum over its mean"),
+            ("cwnd_variation", "standard deviation of their sum / mean"),
             vec![
-                curve("CMT, 64 KiB, 3 reports", ["cmt", "64", "3"], &[]),
-                curve("ECA, 64 KiB, 3 reports", ["eca", "64", "3"], &[]),
-                curve("CMT, 192 KiB, 4 reports", ["cmt", "192", "4"], &[]),
-                curve("ECA, 64 KiB each, 1 report", ["eca", "64-each", "1"], &[]),
+                curve("CMT, 64 KiB, 3 missing reports", ["cmt", "64", "3"], &[]),
+                curve("ECA, 64 KiB, 3 missing reports", ["eca", "64", "3"], &[]),
+                curve("CMT, 192 KiB, 4 missing reports", ["cmt", "192", "4"], &[]),
+                curve("ECA, 64 KiB each, 1 missing report", ["eca", "64-each", "1"], &[]),
             ],
         ),
     ]

@@ -1,4 +1,4 @@
-//! How lost chunks were repaired, from what was seen at both ends: the same for every kind of acknowledgement.
+//! How lost chunks were repaired, measured from the packets at both hosts in the same way for every kind of acknowledgement.
 
 use std::time::Duration;
 
@@ -6,26 +6,26 @@ use anabranch_proto::Timestamp;
 
 use crate::stage::{Seen, What};
 
-/// What became of the chunks of a run.
+/// The repairs in a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Repairs {
-    /// Of the chunks that fast retransmission repaired: seconds from the first transmission to the arrival of the repeat, and the
+    /// For each chunk that fast retransmission repaired: seconds from the first transmission to the arrival of the retransmission, and the
     /// path of the first transmission.
     pub(super) fast: Vec<(f64, usize)>,
-    /// Chunks that took a timeout, if only among others.
+    /// Chunks with at least one retransmission after a timeout.
     pub(super) by_timeout: usize,
-    /// Transmissions but the first of each chunk.
-    pub(super) repeats: usize,
-    /// Chunks that arrived again.
+    /// Retransmissions of chunks.
+    pub(super) retransmissions: usize,
+    /// Duplicate chunks received.
     pub(super) spurious: usize,
 }
 
-/// A chunk on its way.
+/// A chunk's transmissions, and whether it has arrived.
 #[derive(Clone, Debug, Default)]
 struct Journey {
     sent: Vec<Transmission>,
-    has_come: bool,
-    /// A timeout gave it up, and it was not sent again yet.
+    has_arrived: bool,
+    /// T3-rtx expired for the last transmission, and the chunk was not retransmitted since.
     timed_out: bool,
 }
 
@@ -33,13 +33,13 @@ struct Journey {
 struct Transmission {
     at: Timestamp,
     path: usize,
-    /// A timeout was the reason for it.
+    /// The transmission followed an expiration of T3-rtx.
     timed_out: bool,
 }
 
 impl Repairs {
-    /// Of the chunks whose first transmission left from `begin` on. Both logs begin with the first of all packets; `delay` says
-    /// how long a packet takes on a path at least.
+    /// The repairs of chunks whose first transmission left from `begin` on. Both logs begin with the first packet of the association.
+    /// `delay` is the shortest time that a packet takes on a path.
     pub(super) fn between(
         sender: &[Seen],
         receiver: &[Seen],
@@ -56,7 +56,7 @@ impl Repairs {
             match seen.what {
                 What::Message { number, path } => {
                     let journey = journey_of(&mut journeys, number);
-                    repairs.repeats += usize::from(!journey.sent.is_empty() && seen.at >= begin);
+                    repairs.retransmissions += usize::from(!journey.sent.is_empty() && seen.at >= begin);
                     let timed_out = std::mem::take(&mut journey.timed_out);
                     journey.sent.push(Transmission {
                         at: seen.at,
@@ -65,7 +65,7 @@ impl Repairs {
                     });
                 }
                 What::TimedOut { path } => {
-                    for journey in journeys.iter_mut().filter(|journey| !journey.has_come) {
+                    for journey in journeys.iter_mut().filter(|journey| !journey.has_arrived) {
                         let last = journey.sent.last();
                         journey.timed_out |= last.is_some_and(|last| last.path == path);
                     }
@@ -90,22 +90,22 @@ impl Repairs {
             return;
         };
         let journey = journey_of(journeys, number);
-        // On real packets who watches the sender may have had no turn before it came.
+        // On real packets the capture at the sender may be late, so that the chunk arrives before its transmission is logged.
         let counts = journey.sent.first().is_some_and(|first| first.at >= begin);
-        if std::mem::replace(&mut journey.has_come, true) {
+        if std::mem::replace(&mut journey.has_arrived, true) {
             self.spurious += usize::from(counts);
             return;
         }
-        // A repeat leaves once later packets of the path were reported, and by then the path has nothing of the chunk any more. If
-        // it has, because the chunk is late, the repeat cannot be here yet.
+        // Fast retransmission needs reports of later packets of the path. At that time the path no longer holds an earlier transmission,
+        // unless the transmission is late. The arrival must therefore belong to the last transmission on this path that can have arrived.
         let can_be_here = |sent: &Transmission| sent.path == path && sent.at + delay(path) <= arrival.at;
         let came = journey.sent.iter().rposition(can_be_here);
-        // None can be here where who watches the sender had no turn in time: then nobody knows.
+        // If the capture at the sender was late, no transmission can have arrived, and the chunk is not counted.
         let Some(came) = came.filter(|came| counts && *came > 0) else {
             return;
         };
-        let repeats = &journey.sent[..=came];
-        if repeats.iter().any(|sent| sent.timed_out) {
+        let transmissions = &journey.sent[..=came];
+        if transmissions.iter().any(|sent| sent.timed_out) {
             self.by_timeout += 1;
         } else {
             let first = journey.sent[0];
@@ -140,7 +140,7 @@ mod tests {
         }
     }
 
-    /// At either host.
+    /// A message seen at either host.
     fn passed(millis: u64, number: u32, path: usize) -> Seen {
         seen(millis, What::Message { number, path })
     }
@@ -155,29 +155,36 @@ mod tests {
         ];
         let receiver = [passed(1161, 1, 3), passed(1580, 0, 2)];
         let repairs = repairs(&sender, &receiver);
-        assert_eq!(repairs.fast, [(0.58, 3)], "the first repeat was lost as well");
-        assert_eq!((repairs.by_timeout, repairs.repeats, repairs.spurious), (0, 2, 0));
+        assert_eq!(
+            repairs.fast,
+            [(0.58, 3)],
+            "the first retransmission was lost as well"
+        );
+        assert_eq!(
+            (repairs.by_timeout, repairs.retransmissions, repairs.spurious),
+            (0, 2, 0)
+        );
     }
 
     #[test]
-    fn what_a_timeout_repaired_is_counted_apart() {
+    fn repairs_by_timeout_are_counted_separately() {
         let sender = [
             passed(1000, 0, 3),
             passed(1001, 1, 2),
             seen(2000, What::TimedOut { path: 3 }),
             passed(2000, 0, 1),
-            // By reports: it was on another path.
+            // Retransmitted after missing reports: the chunk was on another path.
             passed(2001, 1, 1),
             passed(2100, 0, 1),
         ];
         let receiver = [passed(2060, 1, 1), passed(2200, 0, 1)];
         let repairs = repairs(&sender, &receiver);
-        assert_eq!(repairs.by_timeout, 1, "though a later repeat came");
+        assert_eq!(repairs.by_timeout, 1, "although a later retransmission arrived");
         assert_eq!(repairs.fast, [(1.059, 2)]);
     }
 
     #[test]
-    fn a_retransmission_for_nothing_repairs_nothing() {
+    fn a_spurious_retransmission_repairs_nothing() {
         let sender = [passed(1000, 0, 3), passed(1200, 0, 1), passed(1201, 1, 3)];
         let receiver = [passed(1210, 0, 3), passed(1260, 0, 1), passed(1361, 1, 3)];
         let repairs = repairs(&sender, &receiver);
@@ -188,15 +195,15 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_late_is_not_its_retransmission() {
+    fn a_late_chunk_is_not_its_retransmission() {
         let sender = [passed(1000, 0, 3), passed(1200, 0, 3), passed(1201, 1, 3)];
         let receiver = [passed(1210, 0, 3), passed(1221, 1, 3)];
         let repairs = repairs(&sender, &receiver);
-        assert_eq!((repairs.fast.len(), repairs.repeats), (0, 1));
+        assert_eq!((repairs.fast.len(), repairs.retransmissions), (0, 1));
     }
 
     #[test]
-    fn what_was_not_seen_to_leave_before_it_came_is_not_counted() {
+    fn a_chunk_that_arrives_before_its_transmission_is_logged_is_not_counted() {
         let sender = [passed(1300, 0, 3), passed(1500, 0, 1)];
         let receiver = [passed(1200, 0, 3), passed(1560, 0, 1)];
         let repairs = repairs(&sender, &receiver);
@@ -204,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seen_to_leave_too_late_to_be_here_is_no_repair() {
+    fn a_retransmission_that_cannot_have_arrived_yet_is_no_repair() {
         let sender = [passed(1300, 0, 3)];
         let receiver = [passed(1310, 0, 3)];
         let repairs = repairs(&sender, &receiver);
@@ -212,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_left_before_is_not_counted() {
+    fn a_chunk_sent_before_the_measured_time_is_not_counted() {
         let sender = [passed(900, 0, 3), passed(1400, 0, 1), passed(1400, 1, 1)];
         let receiver = [passed(1450, 0, 1), passed(1451, 1, 1)];
         let repairs = repairs(&sender, &receiver);

@@ -1,4 +1,4 @@
-//! The cells: which protocol, with which buffer, how many reports, which loss, and what else is different.
+//! The cells: protocol, receive buffer, number of missing reports, loss, and the variant.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use anabranch_proto::{
 use crate::experiments::plain_config;
 use crate::trial::Trial;
 
-/// Of each path: rate in kbit/s, delay in milliseconds each way.
+/// Rate in kbit/s and one-way delay in milliseconds of each path.
 pub(super) const PATHS: [(u64, u64); 3] = [(2000, 50), (1600, 80), (800, 160)];
 
 /// A cell of the experiment.
@@ -19,21 +19,21 @@ pub(super) struct Setting {
     pub(super) protocol: Protocol,
     pub(super) buffer: Buffer,
     pub(super) reports: Reports,
-    /// Of path 3, in percent; 0 is no loss on any path.
+    /// The loss of path 3 in percent. With 0, no path has losses.
     pub(super) loss: u32,
     pub(super) variant: Variant,
 }
 
 impl Setting {
-    /// Whether a short run tells little: gap blocks gather slowly, and where windows are small and losses many, timeouts leave few
-    /// chunks to fast retransmission.
+    /// Whether a short run is not enough. Gap ack blocks accumulate slowly. With small windows and many losses, timeouts leave few chunks
+    /// to fast retransmission.
     pub(super) fn is_slow(self) -> bool {
         let is_thin = self.buffer == Buffer::Small && self.reports == Reports::Three && self.loss == 15;
         is_thin || self.variant == Variant::NoForwardPsn
     }
 }
 
-/// How chunks are acknowledged, and where repeats go.
+/// The kind of acknowledgement, and the choice of paths for retransmissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
     Cmt,
@@ -49,7 +49,7 @@ impl Protocol {
     }
 }
 
-/// The receiver's.
+/// The receive buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Buffer {
     /// 65,536 bytes for all paths.
@@ -70,14 +70,14 @@ impl Buffer {
     }
 }
 
-/// What makes a loss: later packets of the same path that are acknowledged.
+/// The number of later packets of the same path that must be acknowledged before a chunk counts as lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reports {
-    /// One, whatever proves needless.
+    /// One report, even after spurious retransmissions.
     One,
     Three,
     Four,
-    /// Three, or one once 1.25 smoothed round trips have passed.
+    /// Three reports, or one once 1.25 smoothed RTTs have passed.
     Amended,
 }
 
@@ -92,38 +92,38 @@ impl Reports {
     }
 }
 
-/// What is changed, of all that is the same elsewhere.
+/// The difference from [`Variant::Plain`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Variant {
     Plain,
-    /// Acknowledgements are lost as data is.
+    /// Acknowledgements are lost at the same rate as data.
     LostAcks,
     /// Both hosts send, and both directions lose.
     BothWays,
-    /// So many percent of the packets with data come 30 ms late.
+    /// This percentage of the data packets arrives 30 ms late.
     Late(u32),
     /// No loss, and queues that hold more than the receive window.
     NoLoss,
-    /// The stack's own choice of paths, for new data and repeats; windows coupled or not.
+    /// The stack's default choice of paths for new data and retransmissions, with coupled or uncoupled windows.
     Default(CoupledControl),
-    /// Repeats go where the chunk was lost.
+    /// Retransmissions go to the path on which the chunk was lost.
     SamePath,
-    /// Every packet that is out of order by its TSN is acknowledged at once.
+    /// The receiver acknowledges every packet at once whose TSN is out of order.
     EveryPacket,
-    /// Acknowledgements that tell what cannot be taken back.
+    /// NR-SACKs instead of SACKs.
     NrSack,
-    /// Acknowledgements by these paths.
+    /// Acknowledgements return by these paths.
     Acks(AckRouting),
-    /// Path 2 as bad as path 3, both ways; acknowledgements by these paths.
+    /// Path 2 is as bad as path 3, in both directions; acknowledgements return by these paths.
     Bad(AckRouting),
-    /// The receiver waits for what is not worth waiting for.
+    /// Without FORWARD-PSN, gaps on a path stay open at the receiver.
     NoForwardPsn,
-    /// Only an acknowledgement that returns by the path of the data tells its round-trip time.
+    /// The round-trip time is measured only from acknowledgements that return on the path of the data.
     OwnSamples,
 }
 
 impl Variant {
-    /// Those with losses that either protocol has, but [`Variant::Plain`].
+    /// The variants with losses that both protocols have, except [`Variant::Plain`].
     pub(super) const OF_BOTH: [Self; 9] = [
         Self::LostAcks,
         Self::BothWays,
@@ -135,7 +135,7 @@ impl Variant {
         Self::NrSack,
         Self::Bad(AckRouting::Measured),
     ];
-    /// Those that only ECA-SCTP has.
+    /// The variants that only ECA-SCTP has.
     pub(super) const OF_ECA: [Self; 6] = [
         Self::Acks(AckRouting::LastArrival),
         Self::Acks(AckRouting::EveryPath),

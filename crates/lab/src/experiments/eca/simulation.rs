@@ -1,4 +1,4 @@
-//! One run: three unequal paths, bulk data, and how its losses were repaired.
+//! One run: bulk data over three unequal paths, and the repair of its losses.
 
 use std::time::Duration;
 
@@ -12,26 +12,26 @@ use crate::stage::{Awaited, Demand, Measures, Messages, Record, Scenario, Seen, 
 use crate::statistics::{Summary, mean};
 use crate::trial::Trial;
 
-/// Bytes of user data in a chunk of ECA-SCTP that fills a packet of 1,500 bytes: 1,468 with its header.
+/// Bytes of user data in a chunk of ECA-SCTP that fills a packet of 1,500 bytes. The chunk has 1,468 bytes with its header.
 const MESSAGE: usize = 1448;
-/// Until here nothing counts: the association is made within the first second.
+/// Begin of the measured time. The association is established within the first second.
 const BEGIN: Timestamp = Timestamp::from_millis(1_000);
-/// Bytes of such a packet's chunk.
+/// Bytes of the chunk in such a packet.
 const CHUNK: f64 = 1468.0;
 
-/// What a packet takes on a path at least.
+/// The shortest time that a packet takes on a path.
 fn delay(path: usize) -> Duration {
     let (_, millis) = PATHS[path];
     Duration::from_millis(millis)
 }
 
-/// The deviation as a share of the mean.
+/// The standard deviation as a share of the mean.
 fn variation(readings: &[f64]) -> f64 {
     let summary = Summary::of(readings);
     summary.deviation / summary.mean
 }
 
-/// What a cell is.
+/// The scenario of a cell.
 pub(super) fn scenario(setting: Setting, extent: Extent, trial: &Trial<'_>) -> Scenario {
     let seconds = match extent {
         Extent::Quick | Extent::Short if !setting.is_slow() => 30.0,
@@ -99,7 +99,7 @@ pub(super) fn numbers(record: &Record) -> Vec<f64> {
         (record.at_end.sender.timeouts - record.at_begin.sender.timeouts) as f64,
         (deliveries.len() * MESSAGE * 8) as f64 / 1e6 / record.seconds(),
         longest_pause(&deliveries, record.counts),
-        repairs.repeats as f64,
+        repairs.retransmissions as f64,
         repairs.spurious as f64,
         mean(&acks),
         acks.len() as f64 / record.seconds(),
@@ -111,7 +111,7 @@ pub(super) fn numbers(record: &Record) -> Vec<f64> {
     numbers
 }
 
-/// What was seen while it counted.
+/// The events in the measured time.
 fn while_counted(log: &[Seen], (from, to): (Timestamp, Timestamp)) -> impl Iterator<Item = What> + '_ {
     let counted = log.iter().filter(move |seen| (from..=to).contains(&seen.at));
     counted.map(|seen| seen.what)
@@ -132,9 +132,9 @@ mod tests {
     use crate::stage::simulated;
     use crate::trial::Knobs;
 
-    /// What is seen from outside is what the sender says it did.
+    /// The retransmissions seen in the packets match the sender's counters.
     #[test]
-    fn retransmissions_are_seen_as_they_are_counted() {
+    fn retransmissions_in_packets_match_the_counters() {
         for protocol in [Protocol::Cmt, Protocol::Eca] {
             let setting = Setting {
                 protocol,
@@ -152,7 +152,7 @@ mod tests {
             let logs = record.logs.unwrap();
             let repairs = Repairs::between(&logs.sender, &logs.receiver, Timestamp::ZERO, delay);
             let (fast, timeout) = (counters.retransmissions_fast, counters.retransmissions_timeout);
-            assert_eq!(repairs.repeats as u64, fast + timeout, "{protocol:?}");
+            assert_eq!(repairs.retransmissions as u64, fast + timeout, "{protocol:?}");
             assert!(repairs.fast.len() > 10, "{protocol:?}");
             let lost_on = |place| repairs.fast.iter().filter(move |(_, path)| *path == place);
             assert!(

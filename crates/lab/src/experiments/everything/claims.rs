@@ -1,4 +1,4 @@
-//! What all extensions together are to do for each of the three streams, and which of them has a part in it.
+//! Claims about all extensions together for each of the three streams, and about the contribution of each extension.
 
 use crate::claim::{Bound, Claim};
 use crate::results::Results;
@@ -15,7 +15,7 @@ fn of(
     move |results| results.sample(&at(variant, loss), metric)
 }
 
-/// A metric with everything less that with one extension left out, seed by seed.
+/// The metric with all extensions minus the metric without one extension, seed by seed.
 fn gained(
     metric: &'static str,
     left_out: &'static str,
@@ -34,7 +34,7 @@ fn gained(
     }
 }
 
-/// No paper speaks of it.
+/// No paper has a number.
 const OURS: &str = "";
 
 pub(super) fn claims() -> Vec<Claim> {
@@ -70,20 +70,20 @@ fn together() -> Vec<Claim> {
         )
         .must(),
         Claim::new(
-            "2 % loss, plain: at most 5 % of the commands in time, behind the file",
+            "2 % loss, plain: at most 5 % of the commands in time, as they wait behind the file",
             OURS,
             Bound::AtMost(0.05),
             of("commands_in_time", "plain", "2"),
         ),
         Claim::of_ratio(
-            "no loss: at least 1.4 times plain's goodput of the file",
+            "no loss, everything: at least 1.4 times the file goodput of plain",
             OURS,
             Bound::AtLeast(1.4),
             file("0"),
         )
         .must(),
         Claim::of_ratio(
-            "5 % loss: at least plain's goodput of the file, though commands and frames go first",
+            "5 % loss, everything: at least the file goodput of plain, although commands and frames have priority",
             OURS,
             Bound::AtLeast(1.0),
             file("5"),
@@ -102,40 +102,40 @@ fn one_by_one() -> Vec<Claim> {
     };
     vec![
         frames(
-            "5 % loss: multipath brings more of the frames in time",
+            "5 % loss: multipath increases the share of frames in time",
             0.0,
             "no multipath",
         ),
         frames(
-            "5 % loss: expiry, with early discard, brings at least 3 % more of the frames in time",
+            "5 % loss: expiry with early discard increases the share of frames in time by at least 3 percentage points",
             0.03,
             "no expiry",
         ),
         frames(
-            "5 % loss: early discard and selective forward TSN bring more of them, beside expiry",
+            "5 % loss: early discard and selective forward TSN increase the share of frames in time, in addition to expiry",
             0.0,
             "no early discard",
         ),
         frames(
-            "5 % loss: interleaving brings at least 3 % more of the frames in time",
+            "5 % loss: interleaving increases the share of frames in time by at least 3 percentage points",
             0.03,
             "no interleaving",
         ),
         Claim::new(
-            "5 % loss: NR-SACK changes the share of frames in time by at most 5 %, with buffers that never fill",
+            "5 % loss: NR-SACK changes the share of frames in time by at most 5 percentage points, as the buffers never fill",
             "NR-SACKs are for small send buffers",
             Bound::Within(-0.05, 0.05),
             gained("frames_in_time", "no nr-sack", "5"),
         ),
         Claim::new(
-            "2 % loss: priorities bring at least 90 % of the commands in time",
+            "2 % loss: priorities increase the share of commands in time by at least 90 percentage points",
             OURS,
             Bound::AtLeast(0.9),
             gained("commands_in_time", "no priorities", "2"),
         )
         .must(),
         Claim::new(
-            "no loss: the delay bound brings at least 50 % of the commands in time",
+            "no loss: the delay bound increases the share of commands in time by at least 50 percentage points",
             OURS,
             Bound::AtLeast(0.5),
             gained("commands_in_time", "no delay bound", "0"),

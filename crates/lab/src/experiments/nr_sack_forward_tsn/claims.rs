@@ -1,9 +1,9 @@
-//! What the paper says of the experiment, and what decides whether there is an effect at all.
+//! Claims of the paper, and claims about the conditions on which the effect depends.
 
 use crate::claim::{Bound, Claim};
 use crate::results::Results;
 
-/// A cell, by what is not as in the main one: rules A, 72 bytes, all the same, 30 % load.
+/// A cell, by its differences from the main cell: rules A, 72 bytes of fixed size, 30 % load.
 #[derive(Clone, Copy)]
 struct At {
     rules: &'static str,
@@ -57,12 +57,12 @@ impl At {
     }
 }
 
-/// The important messages' delay in one cell over that in another.
+/// The ratio of the important messages' delay between two cells.
 fn delay_ratio(above: At, below: At) -> impl Fn(&Results) -> Option<Vec<f64>> {
     move |results| results.ratio(&above.places(), &below.places(), "important_delay")
 }
 
-/// What is left of the delay where FORWARD-TSN passes what was received; the cell is given with the existing variant.
+/// The delay with NR-SACK as a share of the delay with the existing variant. `cell` is given with the existing variant.
 fn rest(cell: At) -> impl Fn(&Results) -> Option<Vec<f64>> {
     let with = At {
         variant: "nr-sack",
@@ -71,7 +71,7 @@ fn rest(cell: At) -> impl Fn(&Results) -> Option<Vec<f64>> {
     delay_ratio(with, cell)
 }
 
-/// The difference of two numbers, seed by seed.
+/// The difference of two metrics, seed by seed.
 fn difference(
     first: impl Fn(&Results) -> Option<Vec<f64>>,
     second: impl Fn(&Results) -> Option<Vec<f64>>,
@@ -97,12 +97,12 @@ fn shape_claims() -> Vec<Claim> {
     };
     vec![
         bump(
-            "existing, 72 B: the delay at 50 % important is over 1.5 times that at 1 %",
+            "existing, 72 B: the delay at 50 % important is at least 1.5 times that at 1 %",
             1.5,
             "1",
         ),
         bump(
-            "existing, 72 B: the delay at 50 % important is over twice that at 100 %",
+            "existing, 72 B: the delay at 50 % important is at least twice that at 100 %",
             2.0,
             "100",
         ),
@@ -136,7 +136,7 @@ fn shape_claims() -> Vec<Claim> {
         )
         .must(),
         Claim::of_ratio(
-            "100 % important: plain SACK, whose chunk is 4 B shorter, within 15 % of NR-SACK",
+            "100 % important: the delay with plain SACK, whose chunk is 4 B shorter, is within 15 % of that with NR-SACK",
             "the curves coincide",
             Bound::Within(0.85, 1.15),
             delay_ratio(
@@ -160,7 +160,7 @@ fn gain_claims() -> Vec<Claim> {
         )
     };
     vec![
-        half("72 B, 50 % important: NR-SACK leaves at most 35 % of the delay", "A").must(),
+        half("72 B, 50 % important: NR-SACK leaves at most 35 % of the delay (rules A)", "A").must(),
         half("72 B, 50 % important: NR-SACK leaves at most 35 % of the delay (rules B)", "B"),
         Claim::of_ratio(
             "72 B, 1 % important: NR-SACK leaves at most 65 % of the delay (rules A)",
@@ -175,9 +175,9 @@ fn gain_claims() -> Vec<Claim> {
             rest(existing("1")),
         )
         .fails_because(
-            "the existing variant is not slow enough, and the other not fast enough: the one is with a T3-rtx that only new data \
-             acknowledged restarts (rules B), the other with FreeBSD's dropping of expired chunks (rules D), both with \
-             both (rules C)",
+            "under rules A, the existing variant is faster and the NR-SACK variant slower than in the paper. The existing variant is \
+             as slow if T3-rtx restarts only when newly sent data is acknowledged (rules B), and NR-SACK is as fast if expired chunks \
+             are dropped as in FreeBSD (rules D). Rules C have both",
         ),
         Claim::of_ratio(
             "72 B, 1 % important: NR-SACK leaves at most 25 % of the delay (rules C)",
@@ -210,15 +210,15 @@ fn condition_claims() -> Vec<Claim> {
     };
     vec![
         sizes(
-            "existing, 72 B, 1 % important: sizes that vary by 20 % change the delay by 25 % or less",
+            "existing, 72 B, 1 % important: message sizes that vary by 20 % change the delay by 25 % or less",
             existing("1"),
         ),
         sizes(
-            "NR-SACK, 72 B, 50 % important: sizes that vary by 20 % change the delay by 25 % or less",
+            "NR-SACK, 72 B, 50 % important: message sizes that vary by 20 % change the delay by 25 % or less",
             nr_sack("50"),
         ),
         Claim::new(
-            "72 B, 50 % important: at 15 % load NR-SACK leaves a larger part of the delay than at 30 %",
+            "72 B, 50 % important: at 15 % load NR-SACK leaves a larger share of the delay than at 30 %",
             "no bump at 15 % load",
             Bound::AtLeast(0.0),
             difference(rest(existing("50").load("15")), rest(existing("50"))),
@@ -239,9 +239,9 @@ fn condition_claims() -> Vec<Claim> {
             ),
         )
         .fails_because(
-            "the flow is not overloaded here: it needs 1.7 Mbit/s on the wire, TCP leaves it as much (see tcp_goodput), and nothing \
-             is left undelivered; where it is overloaded, beside eight flows (rules J), what the existing variant loses at \
-             1 % outweighs the rest",
+            "the flow is not overloaded here: it needs 1.7 Mbit/s on the wire, TCP leaves that much (see tcp_goodput), and all \
+             messages are delivered. With eight TCP flows (rules J) it is overloaded, but the messages that the existing variant \
+             loses at 1 % outweigh the effect",
         ),
         Claim::of_ratio(
             "existing, 72 B, 50 % important: the delay of normal messages is within 25 % of that of important ones",
@@ -256,7 +256,7 @@ fn condition_claims() -> Vec<Claim> {
     ]
 }
 
-/// The paper does not name these conditions; without each of them there is little to see.
+/// Conditions that the paper does not name. Without each of them the effect is small.
 fn ablation_claims() -> Vec<Claim> {
     let rules_l = |metric| {
         move |results: &Results| {
@@ -274,29 +274,30 @@ fn ablation_claims() -> Vec<Claim> {
     };
     vec![
         less(
-            "existing, 72 B, 50 % important: Nagle's algorithm (rules F) takes away half of the delay",
-            "not said",
+            "existing, 72 B, 50 % important: Nagle's algorithm (rules F) removes at least half of the delay",
+            "not stated",
             "F",
         ),
         less(
-            "existing, 72 B, 50 % important: a queue that takes what fits (rules G) takes away half of the delay",
-            "not said",
+            "existing, 72 B, 50 % important: a queue that accepts every packet that fits (rules G) removes at least half of the delay",
+            "not stated",
             "G",
         ),
         less(
-            "existing, 72 B, 50 % important: discarding expired messages unsent (rules H) takes away half of the delay",
+            "existing, 72 B, 50 % important: discarding expired messages before they are sent (rules H) removes at least half of the delay",
             "“will not be affected”",
             "H",
         ),
         Claim::of_ratio(
-            "existing, 72 B, 50 % important: beside TCP whose windows grow by acknowledgements (rules L) a third less is lost",
-            "not said",
+            "existing, 72 B, 50 % important: with TCP windows that grow by acknowledgements (rules L), the loss is at most 0.67 times \
+             as large",
+            "not stated",
             Bound::AtMost(0.67),
             rules_l("loss"),
         ),
         Claim::of_ratio(
-            "existing, 72 B, 50 % important: and the delay is less (rules L)",
-            "not said",
+            "existing, 72 B, 50 % important: with TCP windows that grow by acknowledgements (rules L), the delay is smaller",
+            "not stated",
             Bound::AtMost(1.0),
             rules_l("important_delay"),
         ),

@@ -1,8 +1,8 @@
-//! The pictures: over the share of important messages, both variants.
+//! The figures: delay over the share of important messages, for both variants.
 
 use crate::figure::{Figure, FigureCurve};
 
-/// Both variants, at places that say which messages and which rules.
+/// Curves of both variants, for these rules, message sizes and loads.
 fn both(
     names: [&'static str; 2],
     rules: &'static str,
@@ -52,21 +52,21 @@ pub(super) fn figures() -> Vec<Figure> {
     vec![
         figure(
             "share",
-            "Messages of 72 bytes at 30 % load, by two readings of RFC 9260",
+            "Delay with messages of 72 bytes at 30 % load, for two interpretations of RFC 9260",
             "the existing FORWARD-TSN has a bump, highest at half important messages; with NR-SACKs the delay rises evenly, over \
-             75 % lower at 1 % important and over 65 % lower at 50 %; at 100 % both are one",
+             75 % lower at 1 % important and over 65 % lower at 50 %; at 100 % the two coincide",
             rules.concat(),
         ),
         figure(
             "size",
-            "Small messages and large ones",
+            "Delay with small and large messages",
             "the gain shrinks as messages grow: from 348 to 716 bytes the curves nearly touch",
             sizes.concat(),
         ),
         figure(
             "load",
-            "A little and more",
-            "every load but 15 % has the bump at 72 bytes",
+            "Delay at low and higher load",
+            "at 72 bytes every load except 15 % has the bump",
             loads.concat(),
         ),
     ]

@@ -1,5 +1,5 @@
-//! NR-SACK with late binding: messages that expire before they are sent are not sent. Rajiullah and Brunstrom, whose FreeBSD sent
-//! them, write that their optimisation “will not be affected”.
+//! NR-SACK with late binding: messages that expire before their first transmission are not sent. Rajiullah and Brunstrom used FreeBSD,
+//! which sent such messages; they write that their optimisation “will not be affected” by late binding.
 
 use super::simulation::{Rules, Setting, Variant, numbers, scenario};
 use super::{KNOBS, MAIN, METRICS, PARAMETERS, both};
@@ -13,7 +13,7 @@ use crate::stage::Stage;
 pub(in crate::experiments) fn experiment() -> Experiment {
     Experiment {
         name: "nr-sack-late-binding",
-        question: "What expired is not even sent: what is left for NR-SACK to gain?",
+        question: "If expired messages are not even sent, how much does NR-SACK still gain?",
         source: "Rajiullah, Brunstrom: Optimizing PR-SCTP Performance using NR-SACKs, discussion",
         parameters: PARAMETERS,
         knobs: KNOBS,
@@ -86,24 +86,24 @@ fn claims() -> Vec<Claim> {
         )
         .must(),
         Claim::of_ratio(
-            "half important: NR-SACK cuts the delay by over 65 % with late binding too",
+            "half important: NR-SACK reduces the delay by over 65 % with late binding too",
             "“our NR-SACKs based optimization will not be affected”",
             Bound::AtMost(0.35),
             delay(late(Variant::NrSack), late(Variant::Existing)),
         )
         .fails_because(
-            "the delay that it cuts is that of a queue of expired messages, which is not there: the cells with binding “late” are as \
-             early as NR-SACK alone makes the others",
+            "NR-SACK reduces the delay of a queue of expired messages, and with late binding this queue does not exist: the cells \
+             with binding “late” have as little delay as NR-SACK achieves with binding “early”",
         ),
         Claim::of_ratio(
-            "half important: NR-SACK still cuts the delay, by at least 5 %, with late binding",
-            "the same",
+            "half important: with late binding NR-SACK still reduces the delay by at least 5 %",
+            "“our NR-SACKs based optimization will not be affected”",
             Bound::AtMost(0.95),
             delay(late(Variant::NrSack), late(Variant::Existing)),
         ),
         Claim::of_ratio(
-            "half important: both together are earlier than either alone",
-            "the same",
+            "half important: NR-SACK with late binding has at most 0.9 times the delay of NR-SACK alone",
+            "“our NR-SACKs based optimization will not be affected”",
             Bound::AtMost(0.9),
             delay(late(Variant::NrSack), early(Variant::NrSack)),
         ),
@@ -114,8 +114,8 @@ fn claims() -> Vec<Claim> {
             delay(at("late", Variant::Existing, "1"), at("early", Variant::Existing, "1")),
         ),
         Claim::of_ratio(
-            "half important: late binding costs at most a fifth of the normal messages delivered",
-            "not said",
+            "half important: late binding reduces the number of delivered normal messages by at most a fifth",
+            "not stated",
             Bound::AtLeast(0.8),
             ratio("normal_delivered", late(Variant::NrSack), early(Variant::NrSack)),
         ),

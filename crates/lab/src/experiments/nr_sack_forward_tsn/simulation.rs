@@ -1,4 +1,4 @@
-//! One run: the bottleneck, TCP, the messages, and what became of them.
+//! One run: the bottleneck, the TCP flows, the messages, and their delays.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ use crate::statistics::mean;
 use crate::traffic::{Class, IMPORTANT, NORMAL, Poisson, Sizes};
 use crate::trial::Trial;
 
-/// The fair share of a flow, of which the load is a percentage.
+/// The fair share of a flow in bit/s; the load is a percentage of this rate.
 const FAIR_SHARE: f64 = 2e6;
 /// Bytes of messages in a run.
 const VOLUME: f64 = 14e6;
-/// The association is made so early that a lost INIT or two delay no message.
+/// The association is established so early that the loss of one or two INITs delays no message.
 const SET_UP: Timestamp = Timestamp::from_millis(4_000);
 const MESSAGES_BEGIN: Timestamp = Timestamp::from_millis(15_000);
-/// How long the last messages may take.
+/// The longest time that the last messages may take.
 const MOST_DRAIN: Duration = Duration::from_secs(30);
 
 /// A cell of the experiment.
@@ -31,28 +31,28 @@ pub(super) struct Setting {
     pub(super) bytes: u32,
     /// Whether lengths are normally distributed, with a deviation of 20 %.
     pub(super) normal_sizes: bool,
-    /// In percent of the fair share.
+    /// The load in percent of the fair share.
     pub(super) load: u32,
     /// Important messages in percent.
     pub(super) important: u32,
 }
 
 impl Setting {
-    /// Whether what is claimed of it lies close to a bound: longer runs are more alike.
+    /// Whether a claim about this cell lies close to its bound: longer runs have narrower intervals.
     fn is_close(self) -> bool {
         let at_bounds = [(72, 1), (716, 50)].contains(&(self.bytes, self.important));
         at_bounds && self.rules == Rules::A && self.load == 30 && !self.normal_sizes
     }
 }
 
-/// How far FORWARD-TSN goes.
+/// The chunks that FORWARD-TSN may pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Variant {
-    /// NR-SACK is spoken, but FORWARD-TSN stops in front of what was received.
+    /// NR-SACK is negotiated, but FORWARD-TSN stops in front of received chunks.
     Existing,
-    /// FORWARD-TSN passes what cannot be taken back.
+    /// FORWARD-TSN passes chunks that were reported as non-renegable.
     NrSack,
-    /// SACK is spoken, as the paper's existing variant did.
+    /// SACK only, as in the paper's existing variant.
     PlainSack,
 }
 
@@ -66,34 +66,34 @@ impl Variant {
     }
 }
 
-/// What the paper does not say of the sender and the emulator, and what has a part in the effect.
+/// Properties of the sender and the emulator that the paper leaves open and that change the effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rules {
     /// T3-rtx restarts when the cumulative TSN ack point moves; ssthresh is at least 2 packets.
     A,
     /// A, with T3-rtx restarting only when the point passes a chunk in flight.
     B,
-    /// B, with expired chunks dropped at the first missing report and without a cut, as FreeBSD does.
+    /// B, with expired chunks dropped at the first missing report and without a window reduction, as FreeBSD does.
     C,
     /// A, with expired chunks dropped as in C.
     D,
-    /// B, with an ssthresh of at least 4 packets and bursts without a limit.
+    /// B, with an ssthresh of at least 4 packets and without a burst limit.
     E,
     /// A, with Nagle's algorithm.
     F,
-    /// A, with a queue that takes what fits in place of dummynet's rule.
+    /// A, with a queue that accepts every packet that fits, instead of dummynet's rule.
     G,
     /// A, with expired messages discarded before they are sent.
     H,
     /// B, with expired messages discarded before they are sent.
     I,
-    /// A, beside 8 TCP flows.
+    /// A, with 8 TCP flows.
     J,
-    /// A, beside TCP flows whose windows grow by acknowledgements, not by what these acknowledge.
+    /// A, with TCP flows whose windows grow by acknowledgements, not by acknowledged bytes.
     L,
-    /// A, with hosts whose links are ten times as fast as the bottleneck, not a hundred times.
+    /// A, with host links that are ten times as fast as the bottleneck instead of a hundred times.
     M,
-    /// The stack as it is by default.
+    /// The stack's defaults.
     Default,
 }
 
@@ -151,7 +151,7 @@ impl Rules {
         }
     }
 
-    /// Between a host and the bottleneck: so fast that bursts reach the bottleneck as bursts.
+    /// The link between a host and the bottleneck. It is so fast that bursts reach the bottleneck as bursts.
     fn access_link(self, trial: &Trial<'_>) -> LinkConfig {
         let rate = if self == Self::M {
             100_000_000
@@ -198,7 +198,7 @@ fn config(setting: Setting) -> Config {
     config
 }
 
-/// When messages end.
+/// The end of the messages.
 fn messages_end(setting: Setting, extent: Extent, trial: &Trial<'_>) -> Timestamp {
     if let Some(seconds) = trial.knob("seconds") {
         return MESSAGES_BEGIN + Duration::from_secs_f64(seconds);
@@ -252,7 +252,7 @@ fn tcp_flows(setting: Setting, trial: &Trial<'_>) -> TcpFlows {
     }
 }
 
-/// What a cell is.
+/// The scenario of a cell.
 pub(super) fn scenario(setting: Setting, extent: Extent, trial: &Trial<'_>) -> Scenario {
     let bottleneck = LinkConfig::default()
         .with_rate((trial.knob_or("rate", 10.0) * 1e6) as u64)
@@ -269,7 +269,7 @@ pub(super) fn scenario(setting: Setting, extent: Extent, trial: &Trial<'_>) -> S
     }
 }
 
-/// What came of the messages of one class.
+/// The delivery of the messages of one class.
 #[derive(Default)]
 struct Outcome {
     delays: Vec<f64>,
@@ -292,7 +292,7 @@ impl Outcome {
         outcome
     }
 
-    /// The share that was delivered; not a number where none was submitted.
+    /// The share of the messages that was delivered; NaN if none was submitted.
     fn delivered(&self) -> f64 {
         self.delays.len() as f64 / self.submitted as f64
     }
@@ -314,7 +314,7 @@ pub(super) fn numbers(record: &Record) -> Vec<f64> {
         counters.forward_tsns_sent as f64,
         1.0 - record.packets_received as f64 / counters.packets_sent as f64,
         record.tcp_goodput(),
-        // As many bits as a number holds exactly.
+        // The highest bits of the hash, as many as a number holds exactly.
         record.digest.map_or(f64::NAN, |digest| (digest >> 11) as f64),
     ]
 }

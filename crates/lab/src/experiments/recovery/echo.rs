@@ -1,4 +1,4 @@
-//! How late the echo of a small message comes: 100 messages a second on one ordered stream.
+//! The delay of echoes of small messages: 100 messages per second on one ordered stream.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use crate::statistics::quantile;
 use crate::traffic::{Class, Regular, Source};
 use crate::trial::Trial;
 
-/// Of the axis `scenario`.
+/// The place on the axis `scenario`.
 pub(super) const NAME: &str = "echo";
 pub(super) const CASE: &str = "100 messages/s";
 const LOSSES: [f64; 4] = [0.0, 1.0, 3.0, 5.0];
 const LEN: usize = 200;
 const INTERVAL: Duration = Duration::from_millis(10);
-/// How long the last echo may take.
+/// The longest time that the last echo may take.
 const DRAIN: Duration = Duration::from_secs(60);
 
 pub(super) fn cells(extent: Extent) -> Vec<Cell> {
@@ -47,7 +47,7 @@ pub(super) fn cells(extent: Extent) -> Vec<Cell> {
 fn simulate(sender: Sender, loss: f64, extent: Extent, trial: &Trial<'_>) -> Numbers {
     let link = link(10.0, Duration::from_millis(40), QueueLimit::Packets(100), loss);
     let counts = counts(trial, extent, 5.0, (60.0, 300.0));
-    // Nothing is submitted before the association is up even if a packet of its set-up is lost.
+    // Messages begin so late that the association exists even if a packet of its set-up is lost.
     let source = |peer| {
         let schedule = Regular::new(trial.seed, counts.0, INTERVAL, LEN, 0);
         Source::scheduled(peer, vec![Class::from(SendOptions::default())], schedule).until(counts.1)
@@ -61,7 +61,7 @@ fn simulate(sender: Sender, loss: f64, extent: Extent, trial: &Trial<'_>) -> Num
     let messages = rig.source(0).submitted().iter().enumerate();
     let delays: Vec<f64> = messages
         .map(|(number, message)| {
-            // What never came back was later than all else.
+            // Echoes that never arrived count as later than all others.
             let at = rig.echoes().delivered().of(number).unwrap_or(limit);
             at.saturating_duration_since(message.at).as_secs_f64()
         })

@@ -1,4 +1,4 @@
-//! Flows that share a bottleneck, of the same sender and of different ones.
+//! Flows that share a bottleneck, with the same and with different senders.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use crate::claim::{Bound, Claim};
 use crate::experiment::{Cell, Extent};
 use crate::trial::Trial;
 
-/// Of the axis `scenario`.
+/// The place on the axis `scenario`.
 pub(super) const NAME: &str = "fairness";
 const TWO: &str = "two flows";
 const FOUR: &str = "four flows";
 
-/// Two flows, or four alike: who sends, by the name on the axis `sender`.
+/// The case, the name on the axis `sender`, and the senders of the flows.
 type Company = (&'static str, &'static str, &'static [Sender]);
 
 const COMPANIES: [Company; 9] = [
@@ -31,7 +31,7 @@ const COMPANIES: [Company; 9] = [
     (FOUR, "bbr", &[Sender::Bbr; 4]),
 ];
 
-/// With the deviation, which has no goal here.
+/// Senders with `tolerate_random_loss`, which deviates from the BBR draft and has no goal here.
 const DEVIATIONS: [Company; 3] = [
     (TWO, "bbr-random-loss", &[Sender::BbrRandomLoss; 2]),
     (

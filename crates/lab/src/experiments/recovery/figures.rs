@@ -1,9 +1,9 @@
-//! The goodput and the delay of echoes, over the loss.
+//! Figures of the goodput and the echo delay over the loss, and of the queueing delay.
 
 use super::{echo, goodput, queue};
 use crate::figure::{Figure, FigureCurve};
 
-/// 1 − p of what fits into packets, in Mbit/s: what the network delivers if it is always full.
+/// (1 − p) times the user data of a full link, in Mbit/s: the goodput if the network is always full.
 const THIN_LIMIT: &[(f64, f64)] = &[(0.0, 9.63), (0.1, 9.62), (1.0, 9.53), (5.0, 9.15)];
 const FAST_LIMIT: &[(f64, f64)] = &[(0.0, 48.1), (0.1, 48.1), (1.0, 47.6), (5.0, 45.7)];
 

@@ -11,12 +11,12 @@ use crate::claim::{Bound, Claim};
 use crate::experiment::{Cell, Extent};
 use crate::trial::Trial;
 
-/// Of the axis `scenario`.
+/// The place on the axis `scenario`.
 pub(super) const NAME: &str = "goodput";
 pub(super) const THIN: &str = "10 Mbit/s, 40 ms";
 pub(super) const FAST: &str = "50 Mbit/s, 100 ms";
 
-/// A bottleneck: its name, Mbit/s, RTT in milliseconds, and the packets that its queue holds.
+/// A bottleneck: its name, the rate in Mbit/s, the RTT in milliseconds, and the queue limit in packets.
 type Place = (&'static str, f64, u64, u64);
 
 const PLACES: [Place; 2] = [(THIN, 10.0, 40, 100), (FAST, 50.0, 100, 400)];
@@ -52,11 +52,12 @@ fn simulate(
     rig.numbers(counts)
 }
 
-/// Why CUBIC misses its goal at 50 Mbit/s and 0.1 % loss.
-const STEADY: &str = "the first ten seconds do not count here: in the long run CUBIC's window is about 33 packets at this loss and RTT (RFC 9438 \
-                      §5.1), and the Reno-friendly one 39, so 3.9 and 4.5 Mbit/s; the goal was taken with the first slow start";
+/// The reason why CUBIC misses its goal at 50 Mbit/s and 0.1 % loss.
+const STEADY: &str = "the first ten seconds are not measured here. In the long run CUBIC's window is about 33 packets at this loss and \
+                      RTT (RFC 9438 §5.1), and the Reno-friendly window 39 packets, which gives 3.9 and 4.5 Mbit/s. The goal was \
+                      derived from a measurement that includes the first slow start";
 
-/// The table of the goals: the bottleneck, the loss in percent, and the least goodput of CUBIC with RACK and of BBR.
+/// The goals: the bottleneck, the loss in percent, and the minimum goodput of CUBIC with RACK and of BBR.
 pub(super) fn claims() -> Vec<Claim> {
     type Goal = (&'static str, &'static str, f64);
     type Row = (&'static str, &'static str, Goal, Goal);

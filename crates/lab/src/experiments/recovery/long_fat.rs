@@ -1,4 +1,4 @@
-//! Fast paths with long round trips: how soon a flow fills one, and how long a file takes.
+//! Fast paths with long round-trip times: the time until a flow fills such a path, and the time of a file transfer.
 
 use std::time::Duration;
 
@@ -12,18 +12,18 @@ use crate::claim::{Bound, Claim};
 use crate::experiment::{Cell, Extent};
 use crate::trial::Trial;
 
-/// Of the axis `scenario`.
+/// The place on the axis `scenario`.
 pub(super) const NAME: &str = "long-fat";
 const GIGABIT: &str = "1 Gbit/s, 100 ms";
 const FILE: &str = "100 MB, 250 Mbit/s, 600 ms";
 const BUFFERS: u32 = 64 << 20;
-/// The goodput that a flow is to reach on the first of them, in Mbit/s.
+/// The goodput that a flow should reach on the path of 1 Gbit/s, in Mbit/s.
 const GOAL: f64 = 900.0;
-/// How long is waited for it.
+/// The longest time to reach this goodput.
 const REACHED_BY: Duration = Duration::from_secs(30);
-/// Between the seconds that are looked at.
+/// The step between the one-second intervals that are measured.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long is waited for the file.
+/// The longest time of the file transfer.
 const FILE_BY: Duration = Duration::from_secs(300);
 /// The file in full packets.
 const MESSAGES: usize = 100_000_000_usize.div_ceil(PAYLOAD);
@@ -54,7 +54,7 @@ fn gigabit(sender: Sender, trial: &Trial<'_>) -> Numbers {
     let queue = QueueLimit::Bytes((0.1 * product(rate, rtt)) as u64);
     let link = link(rate, rtt, queue, 0.0);
     let mut rig = Rig::alone(trial, &sender.config(BUFFERS), &link, greedy);
-    // It begins within the first second.
+    // The flow begins within the first second.
     rig.network.run_for(Duration::from_secs(2));
     let begin = first_data(&rig);
     let limit = begin + REACHED_BY;
@@ -65,7 +65,7 @@ fn gigabit(sender: Sender, trial: &Trial<'_>) -> Numbers {
     }
 }
 
-/// From the beginning to the end of the first second in which the goodput was reached.
+/// The time from the beginning of the flow to the end of the first second with this goodput.
 fn reached(rig: &Rig, begin: Timestamp) -> Option<Duration> {
     let second = Duration::from_secs(1);
     let seconds = (0..)
@@ -95,7 +95,7 @@ fn file(sender: Sender, loss: f64, trial: &Trial<'_>) -> Numbers {
     }
 }
 
-/// When the first message was submitted. It leaves at once.
+/// The submission time of the first message, which is sent at once.
 fn first_data(rig: &Rig) -> Timestamp {
     let first = rig.source(0).submitted().first();
     first.map_or(Timestamp::ZERO, |message| message.at)

@@ -1,4 +1,4 @@
-//! The delay that one flow adds for all others where the queue is long.
+//! The queueing delay that one flow causes for all others in a long queue.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use crate::experiment::{Cell, Extent};
 use crate::statistics::quantile;
 use crate::trial::Trial;
 
-/// Of the axis `scenario`.
+/// The place on the axis `scenario`.
 pub(super) const NAME: &str = "queue";
 pub(super) const CASE: &str = "1000 packets";
 const RATE: f64 = 10.0;
-/// Between looks at the queue.
+/// The time between two readings of the queue.
 const LOOK: Duration = Duration::from_millis(5);
 
 pub(super) fn cells(extent: Extent) -> Vec<Cell> {
@@ -55,6 +55,7 @@ pub(super) fn claims() -> Vec<Claim> {
         |results| sample(results, (NAME, CASE, "0", "bbr"), "delay_95"),
     )
     .fails_because(
-        "31 ms: BBR keeps up to two estimated BDPs in flight while it probes for bandwidth; a packet takes 1.2 ms of the queue",
+        "31 ms were measured: BBR keeps up to two estimated BDPs in flight while it probes for bandwidth, and each packet adds \
+         1.2 ms to the queue",
     )]
 }

@@ -1,4 +1,4 @@
-//! A quarter of the packets come 5 ms late, and packets that left after them overtake them.
+//! Reordering: a quarter of the packets arrive 5 ms late, after packets that were sent later.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::claim::{Bound, Claim};
 use crate::experiment::{Cell, Extent};
 use crate::trial::Trial;
 
-/// Of the axis `scenario`.
+/// The place on the axis `scenario`.
 pub(super) const NAME: &str = "reordering";
 const IN_ORDER: &str = "in order";
 const LATE: &str = "25 % are 5 ms late";

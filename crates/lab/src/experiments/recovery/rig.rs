@@ -19,17 +19,17 @@ const UDP_PORT: u16 = 9899;
 const ONE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 const OTHER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 
-/// User data of a full packet: 1,500 bytes less IPv4, UDP, SCTP's common header and the header of DATA.
+/// User data of a full packet: 1,500 bytes less the IPv4 and UDP headers, SCTP's common header and the DATA chunk header.
 pub(super) const PAYLOAD: usize = 1444;
 
-/// Send and receive buffers where nothing else is said: more than a bandwidth-delay product and a full queue.
+/// The default size of send and receive buffers: more than a bandwidth-delay product and a full queue.
 pub(super) const BUFFERS: u32 = 4 << 20;
 
-/// Where messages go.
+/// The destination of messages: address and UDP port, and the SCTP port.
 pub(super) type Peer = (SocketAddr, u16);
 
-/// A source that always has another full packet's message. They are unordered, so that what arrives in a second is what the network
-/// delivered in that second.
+/// A greedy source of messages that fill a packet each. The messages are unordered, so the deliveries within a second are those that the
+/// network made within that second.
 pub(super) fn greedy(peer: Peer) -> Source {
     let options = SendOptions {
         unordered: true,
@@ -38,7 +38,7 @@ pub(super) fn greedy(peer: Peer) -> Source {
     Source::greedy(peer, options, PAYLOAD)
 }
 
-/// A link of so many Mbit/s and half of this RTT, with losses at random in percent.
+/// A link of `rate` Mbit/s with half of this RTT as its delay, and random loss in percent.
 pub(super) fn link(rate: f64, rtt: Duration, queue: QueueLimit, loss: f64) -> LinkConfig {
     LinkConfig::default()
         .with_rate((rate * 1e6) as u64)
@@ -52,7 +52,7 @@ pub(super) fn product(rate: f64, rtt: Duration) -> f64 {
     rate * 1e6 / 8.0 * rtt.as_secs_f64()
 }
 
-/// Sends each message back.
+/// An application that sends each message back.
 struct Echo;
 
 impl Application for Echo {
@@ -82,13 +82,13 @@ pub(super) struct Flow {
 /// The network of a run.
 pub(super) struct Rig {
     pub(super) network: Network,
-    /// The bottleneck, the way that data takes.
+    /// The bottleneck in the direction of the data.
     pub(super) forward: LinkId,
     pub(super) flows: Vec<Flow>,
 }
 
 impl Rig {
-    /// One flow over a link that is the same in both directions, which begins within the first second.
+    /// One flow over a link with equal directions. The flow begins within the first second.
     pub(super) fn alone(
         trial: &Trial<'_>,
         config: &Config,
@@ -98,7 +98,7 @@ impl Rig {
         Self::between(trial, config, link, source(peer(OTHER)), Sink::default())
     }
 
-    /// The same, whose receiver sends every message back.
+    /// The same flow, with a receiver that sends every message back.
     pub(super) fn echoing(
         trial: &Trial<'_>,
         config: &Config,
@@ -164,7 +164,7 @@ impl Rig {
         self.network.host(node)
     }
 
-    /// What a flow's sender submits.
+    /// The source on a flow's sender.
     pub(super) fn source(&self, flow: usize) -> &Source {
         let host = self.host(self.flows[flow].sender);
         let both_ways = || host.application().map(|both: &BothWays| &both.source);
@@ -172,13 +172,13 @@ impl Rig {
         source.expect("the sender runs a source")
     }
 
-    /// What a flow's receiver took.
+    /// The sink on a flow's receiver.
     pub(super) fn sink(&self, flow: usize) -> &Sink {
         let sink = self.host(self.flows[flow].receiver).application();
         sink.expect("the receiver runs a sink")
     }
 
-    /// What came back to the sender.
+    /// The sink on the sender, with the echoes.
     pub(super) fn echoes(&self) -> &Sink {
         let both: Option<&BothWays> = self.host(self.flows[0].sender).application();
         &both.expect("the sender receives as well").sink
@@ -198,7 +198,7 @@ impl Rig {
         self.counters_of(self.flows[flow].sender)
     }
 
-    /// What a flow delivered from one time to another, in Mbit/s of user data.
+    /// A flow's goodput between two times, in Mbit/s of user data.
     pub(super) fn goodput(&self, flow: usize, (from, to): (Timestamp, Timestamp)) -> f64 {
         let submitted = self.source(flow).submitted();
         let deliveries = self.sink(flow).deliveries();
@@ -211,7 +211,7 @@ impl Rig {
         bytes as f64 * 8e-6 / to.saturating_duration_since(from).as_secs_f64()
     }
 
-    /// What the sender of the first flow did from the beginning on, and the goodput of that flow from one time to another.
+    /// The counters of the first flow's sender over the whole run, and the goodput of the flow between two times.
     pub(super) fn numbers(&self, counts: (Timestamp, Timestamp)) -> Numbers {
         Numbers {
             goodput: self.goodput(0, counts),

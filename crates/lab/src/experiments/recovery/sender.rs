@@ -1,18 +1,18 @@
-//! The senders that are compared: how each finds losses, and which algorithm controls its congestion window.
+//! The compared senders: their loss detection and their congestion control algorithm.
 
 use anabranch_proto::controller::{BbrConfig, CongestionControl};
 use anabranch_proto::{Config, RecoveryRules};
 
 use super::super::plain_config;
 
-/// A way to find losses and to control the congestion window.
+/// A combination of loss detection and congestion control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sender {
-    /// Missing reports and RFC 9260's congestion control, as the papers' experiments have it.
+    /// Missing reports and RFC 9260's congestion control, as in the papers' experiments.
     Rfc9260,
-    /// RACK-TLP, all else as [`Sender::Rfc9260`]: the ablation that changes nothing but how losses are found.
+    /// RACK-TLP, otherwise as [`Sender::Rfc9260`]: the ablation that changes only the loss detection.
     Rack,
-    /// Missing reports and CUBIC: the other half of that ablation.
+    /// Missing reports and CUBIC: the second half of that ablation.
     CubicWithoutRack,
     /// RACK-TLP and CUBIC.
     Cubic,
@@ -55,7 +55,7 @@ impl Sender {
         }
     }
 
-    /// These settings, with its rules of recovery and congestion control.
+    /// `config` with this sender's recovery rules and congestion control.
     pub(crate) fn of(self, config: Config) -> Config {
         Config {
             recovery: self.detection(),
@@ -64,7 +64,7 @@ impl Sender {
         }
     }
 
-    /// Packets of 1,500 bytes with SCTP over UDP, and send and receive buffers of so many bytes.
+    /// Settings for packets of 1,500 bytes with SCTP over UDP, and with send and receive buffers of `buffers` bytes.
     pub(super) fn config(self, buffers: u32) -> Config {
         let mut config = Config {
             udp_encapsulation: true,

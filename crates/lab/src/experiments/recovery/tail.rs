@@ -1,4 +1,4 @@
-//! The last packet of a message is lost, and nothing follows it that could tell.
+//! Tail loss: the last packet of a message is lost, and no later packet can reveal the loss.
 
 use std::time::Duration;
 
@@ -14,15 +14,15 @@ use crate::statistics::quantile;
 use crate::traffic::{Class, Source, Submission};
 use crate::trial::{Knobs, Trial};
 
-/// Of the axis `scenario`.
+/// The place on the axis `scenario`.
 pub(super) const NAME: &str = "tail";
-/// Lengths of the message in full packets. Three are RFC 9260's initial window, so that all leave at once.
+/// The length of the message in full packets. Three packets are RFC 9260's initial window and leave at once.
 const CASES: [(&str, usize); 2] = [("message of 1 packet", 1), ("message of 3 packets", 3)];
-/// Associations of a run.
+/// The number of associations in a run.
 const REPETITIONS: u64 = 10;
-/// Small messages before, which measure the RTT.
+/// Small messages before the message, to measure the RTT: time in milliseconds and length in bytes.
 const BEFORE: [(u64, usize); 2] = [(5_000, 200), (5_200, 1_000)];
-/// When the message follows, in milliseconds.
+/// The time of the message in milliseconds.
 const MESSAGE: u64 = 6_000;
 
 pub(super) fn cells(_extent: Extent) -> Vec<Cell> {
@@ -48,7 +48,7 @@ fn simulate(sender: Sender, packets: usize, trial: &Trial<'_>) -> Numbers {
     for repetition in 0..REPETITIONS {
         let seed = trial.seed * REPETITIONS + repetition;
         let (time, numbers) = match repetition {
-            // Packets are written of one network only.
+            // A capture holds the packets of only one network.
             0 => repaired(sender, packets, trial, seed),
             _ => repaired(sender, packets, &Trial::new(seed, &knobs), seed),
         };
@@ -64,7 +64,7 @@ fn simulate(sender: Sender, packets: usize, trial: &Trial<'_>) -> Numbers {
     }
 }
 
-/// From the message's submission to its delivery in seconds, and the sender's counters.
+/// The time from the message's submission to its delivery in seconds, and the sender's counters.
 fn repaired(sender: Sender, packets: usize, trial: &Trial<'_>, seed: u64) -> (f64, Numbers) {
     let phase = Generator::of_process(seed, "phase of the message").below(100_000_000);
     let at = Timestamp::from_millis(MESSAGE) + Duration::from_nanos(phase);
@@ -92,7 +92,7 @@ fn repaired(sender: Sender, packets: usize, trial: &Trial<'_>, seed: u64) -> (f6
     let lost = rig.network.link_stats(forward).lost_model;
     assert_eq!(lost, 1, "exactly the message's last packet is lost");
     let delivered = rig.sink(0).delivered().of(BEFORE.len()).unwrap_or(limit);
-    // A spurious retransmission is known a round trip later.
+    // A spurious retransmission is reported one round-trip time later.
     rig.network.run_for(Duration::from_secs(1));
     let time = delivered.saturating_duration_since(at).as_secs_f64();
     (time, Numbers::of_counters(&rig.counters(0)))

@@ -1,8 +1,8 @@
-//! The pictures: over the loss rate on one path, over the send buffer on several.
+//! The figures: over the loss rate on one path, and over the send buffer on several paths.
 
 use crate::figure::{Figure, FigureCurve};
 
-/// Both acknowledgements at these places.
+/// Curves of SACK and NR-SACK at these places.
 fn both(names: [&'static str; 2], at: &[(&'static str, &'static str)]) -> Vec<FigureCurve> {
     let curve = |(name, ack): (&'static str, &'static str)| {
         let mut at = at.to_vec();
@@ -38,8 +38,8 @@ pub(super) fn figures() -> Vec<Figure> {
     vec![
         Figure {
             name: "utilisation",
-            title: "What a sender keeps and may still need, in loss recovery",
-            paper: "with SACKs about half of the queue is kept in vain while losses are repaired; with NR-SACKs nothing is",
+            title: "Utilisation of the retransmission queue in loss recovery",
+            paper: "with SACKs about half of the queue is kept unnecessarily in loss recovery; with NR-SACKs nothing is",
             x: ("loss", "loss [%]"),
             y: ("utilisation_recovery", "share of the queue that is needed"),
             logarithmic: false,
@@ -48,7 +48,7 @@ pub(super) fn figures() -> Vec<Figure> {
         over_buffers("pair", "Two equal paths, 1 % loss each", "pair", "1/1"),
         over_buffers(
             "unequal",
-            "10 Mbit/s and 20 ms beside 2 Mbit/s and 100 ms",
+            "Two paths: 10 Mbit/s with 20 ms, and 2 Mbit/s with 100 ms",
             "10+2",
             "0.1/1",
         ),

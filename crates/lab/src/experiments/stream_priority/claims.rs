@@ -1,9 +1,9 @@
-//! What the thesis says of the experiment, what follows from its model, and what bounds the rest of the delay.
+//! Claims of the thesis, claims that follow from its model, and claims about the bound on the remaining delay.
 
 use crate::claim::{Bound, Claim};
 use crate::results::Results;
 
-/// A cell, by what is not as in the main one: 56 kbit/s, steady bulk, by priority, the thesis' window, no bound.
+/// A cell, by its differences from the main cell: 56 kbit/s, steady bulk data, priority, the thesis' window, no bound.
 #[derive(Clone, Copy)]
 struct At {
     link: &'static str,
@@ -58,17 +58,17 @@ impl At {
     }
 }
 
-/// The numbers of one cell.
+/// A metric of one cell.
 fn of(metric: &'static str, cell: At) -> impl Fn(&Results) -> Option<Vec<f64>> {
     move |results| results.sample(&cell.places(), metric)
 }
 
-/// Those of one cell over those of another.
+/// The ratio of a metric between two cells.
 fn ratio(metric: &'static str, above: At, below: At) -> impl Fn(&Results) -> Option<Vec<f64>> {
     move |results| results.ratio(&above.places(), &below.places(), metric)
 }
 
-/// Stream 0's goodput over stream 1's.
+/// The ratio of stream 0's goodput to stream 1's.
 fn shares(cell: At) -> impl Fn(&Results) -> Option<Vec<f64>> {
     move |results| {
         let (first, second) = (of("goodput", cell)(results)?, of("bulk_goodput", cell)(results)?);
@@ -88,14 +88,14 @@ pub(super) fn claims() -> Vec<Claim> {
 fn thin_claims() -> Vec<Claim> {
     vec![
         Claim::new(
-            "56 kbit/s, basic: the delay grows by over 0.1 s a second",
+            "56 kbit/s, basic: the delay grows by at least 0.1 s per second",
             "grows without bound, linearly",
             Bound::AtLeast(0.1),
             of("slope", BASIC),
         )
         .must(),
         Claim::new(
-            "56 kbit/s, priority: the delay grows or falls by less than 0.01 s a second",
+            "56 kbit/s, priority: the delay grows or falls by at most 0.01 s per second",
             "fairly constant",
             Bound::Within(-0.01, 0.01),
             of("slope", PRIORITY),
@@ -109,7 +109,7 @@ fn thin_claims() -> Vec<Claim> {
         )
         .must(),
         Claim::of_ratio(
-            "56 kbit/s: the last message takes over 5 times as long by the basic scheduler",
+            "56 kbit/s: the last message takes at least 5 times as long with the basic scheduler",
             "grows without bound, fairly constant",
             Bound::AtLeast(5.0),
             ratio("delay_last", BASIC, PRIORITY),
@@ -117,7 +117,7 @@ fn thin_claims() -> Vec<Claim> {
         .must(),
         Claim::of_ratio(
             "56 kbit/s: priority changes the bulk's goodput by less than 1 %",
-            "not said",
+            "not stated",
             Bound::Within(0.99, 1.01),
             ratio("bulk_goodput", PRIORITY, BASIC),
         )
@@ -125,7 +125,7 @@ fn thin_claims() -> Vec<Claim> {
     ]
 }
 
-/// The cases in which priorities do less: enough room for all, too little for the urgent stream alone, no difference.
+/// The cases in which priorities help less: enough rate for all streams, too little rate for the urgent stream alone, and equal priorities.
 fn other_claims() -> Vec<Claim> {
     let (wide, urgent) = (PRIORITY.link("128"), PRIORITY.traffic("urgent"));
     let equals = PRIORITY.traffic("equals");
@@ -135,7 +135,7 @@ fn other_claims() -> Vec<Claim> {
     };
     vec![
         Claim::of_ratio(
-            "128 kbit/s: mean delays by both schedulers within 5 %",
+            "128 kbit/s: mean delays with both schedulers within 5 % of each other",
             "both equal, about the propagation delay",
             Bound::Within(0.95, 1.05),
             ratio("delay", wide, wide.basic()),
@@ -149,45 +149,45 @@ fn other_claims() -> Vec<Claim> {
         ),
         Claim::of_ratio(
             "128 kbit/s: priority changes the bulk's goodput by less than 1 %",
-            "not said",
+            "not stated",
             Bound::Within(0.99, 1.01),
             ratio("bulk_goodput", wide, wide.basic()),
         )
         .must(),
         growing(
-            "R0 > R, basic: the delay grows by over 0.1 s a second",
+            "R0 > R, basic: the delay grows by at least 0.1 s per second",
             urgent.basic(),
         ),
-        growing("R0 > R, priority: the delay grows by over 0.1 s a second", urgent),
+        growing("R0 > R, priority: the delay grows by at least 0.1 s per second", urgent),
         Claim::of_ratio(
-            "R0 > R: the mean delay by priority is below that by the basic scheduler",
+            "R0 > R: the mean delay with priority is below that with the basic scheduler",
             "priority is below basic",
             Bound::AtMost(1.0),
             ratio("delay", urgent, urgent.basic()),
         )
         .must(),
         Claim::of_ratio(
-            "two streams of one class, one with twice as much to send: their goodputs within 2 %",
+            "two streams with equal priority, one with twice as much data: their goodputs within 2 % of each other",
             "equal priorities share equally",
             Bound::Within(0.98, 1.02),
             shares(equals),
         )
         .must(),
         Claim::of_ratio(
-            "the same two streams by the basic scheduler: one gets twice as much as the other, ± 5 %",
-            "not said: what came first is sent first",
+            "two streams, one with twice as much data, basic scheduler: one gets twice the goodput of the other, ± 5 %",
+            "not stated: first come, first served",
             Bound::Within(1.9, 2.1),
             shares(equals.basic()),
         ),
     ]
 }
 
-/// Where the time goes.
+/// Where the delay arises.
 fn cause_claims() -> Vec<Claim> {
     vec![
         Claim::new(
-            "56 kbit/s, priority: over 95 % of the delay passes in the network, after the message has left",
-            "not said",
+            "56 kbit/s, priority: at least 95 % of the delay arises in the network, after the first transmission",
+            "not stated",
             Bound::AtLeast(0.95),
             |results| {
                 let (network, delay) = (of("network", PRIORITY)(results)?, of("delay", PRIORITY)(results)?);
@@ -195,8 +195,8 @@ fn cause_claims() -> Vec<Claim> {
             },
         ),
         Claim::of_ratio(
-            "56 kbit/s: what passes in the network is the same by both schedulers, ± 10 %",
-            "not said",
+            "56 kbit/s: the delay in the network is the same with both schedulers, ± 10 %",
+            "not stated",
             Bound::Within(0.9, 1.1),
             ratio("network", BASIC, PRIORITY),
         ),
@@ -207,21 +207,21 @@ fn cause_claims() -> Vec<Claim> {
             of("delay", PRIORITY.traffic("greedy")),
         ),
         Claim::new(
-            "128 kbit/s, greedy bulk, priority: mean delay over 3 s, so the thesis' bulk was not greedy",
+            "128 kbit/s, greedy bulk, priority: mean delay at least 3 s, so the thesis' bulk data was not greedy",
             "about the propagation delay",
             Bound::AtLeast(3.0),
             of("delay", PRIORITY.link("128").traffic("greedy")),
         ),
         Claim::new(
             "56 kbit/s, priority, a window of 4 packets: mean delay at most 1 s",
-            "not said",
+            "not stated",
             Bound::AtMost(1.0),
             of("delay", PRIORITY.narrow()),
         ),
     ]
 }
 
-/// What the thesis left to others.
+/// The bound on the delay, which the thesis leaves to future work.
 fn bound_claims() -> Vec<Claim> {
     let greedy = PRIORITY.traffic("greedy");
     let quick = |says, cell: At| {
@@ -230,7 +230,7 @@ fn bound_claims() -> Vec<Claim> {
     };
     let cheap = |says, cell: At| {
         let goodput = ratio("bulk_goodput", cell, cell.bound("off"));
-        Claim::of_ratio(says, "not said", Bound::AtLeast(0.98), goodput).must()
+        Claim::of_ratio(says, "not stated", Bound::AtLeast(0.98), goodput).must()
     };
     vec![
         quick(

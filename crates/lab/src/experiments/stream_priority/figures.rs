@@ -1,4 +1,4 @@
-//! The pictures: the chat's delay on both links, and what a bound does to it and to the bulk.
+//! The figures: the chat's delay on both links, and the effect of a bound on the chat and on the bulk data.
 
 use crate::figure::{Figure, FigureCurve};
 
@@ -20,7 +20,7 @@ fn curve(
     }
 }
 
-/// By priority beside steady bulk on the thin link, over the bound.
+/// The chat with priority and steady bulk data on the link of 56 kbit/s, over the bound.
 fn by_bound(
     name: &'static str,
     title: &'static str,
@@ -31,7 +31,7 @@ fn by_bound(
         name,
         title,
         paper: "the thesis has no bound: 8 s",
-        x: ("bound", "bound on less urgent data that has left"),
+        x: ("bound", "bound on less urgent data in the network"),
         y,
         logarithmic,
         curves: vec![FigureCurve {
@@ -55,7 +55,7 @@ pub(super) fn figures() -> Vec<Figure> {
     vec![
         Figure {
             name: "link",
-            title: "How late the chat is",
+            title: "Delay of the chat",
             paper: "56 kbit/s: first come, first served grows without bound, priority is fairly constant at 8 s; 128 kbit/s: both \
                     about the propagation delay",
             x: ("link", "link [kbit/s]"),
@@ -75,13 +75,13 @@ pub(super) fn figures() -> Vec<Figure> {
         },
         by_bound(
             "bound",
-            "What a bound does to the chat",
+            "Delay of the chat with a bound",
             ("delay", "delay of chat messages [s]"),
             true,
         ),
         by_bound(
             "price",
-            "What a bound costs the bulk",
+            "Goodput of the bulk data with a bound",
             ("bulk_goodput", "goodput of the bulk [kbit/s]"),
             false,
         ),

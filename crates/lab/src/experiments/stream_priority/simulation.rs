@@ -1,4 +1,4 @@
-//! One run: two hosts, a thin link, two streams, and what became of their messages.
+//! One run: two hosts, a link with a low rate, two streams, and the delays of their messages.
 
 use std::time::Duration;
 
@@ -14,16 +14,16 @@ use crate::trial::Trial;
 
 /// Bytes of user data in a chunk that fills a packet of 1,500 bytes.
 const BULK_MESSAGE: usize = 1452;
-/// Bits a second of a steady stream.
+/// The rate of a steady stream in bit/s.
 const STEADY: f64 = 64e3;
-/// The association is made by then.
+/// The association is established before this time.
 const MESSAGES_BEGIN: Timestamp = Timestamp::from_millis(5_000);
-/// How long the last messages may take.
+/// The longest time that the last messages may take.
 const MOST_DRAIN: Duration = Duration::from_secs(1200);
 
-/// Stream 0, and its messages' class.
+/// Stream 0, and the class of its messages.
 const FIRST: usize = 0;
-/// Stream 1.
+/// Stream 1, and the class of its messages.
 const SECOND: usize = 1;
 
 /// A cell of the experiment.
@@ -35,20 +35,20 @@ pub(super) struct Setting {
     /// By priority; otherwise first come, first served.
     pub(super) priority: bool,
     pub(super) window: Window,
-    /// How long less urgent data may stand in the network's queues, in milliseconds.
+    /// The longest time that less urgent data may wait in the network's queues, in milliseconds.
     pub(super) bound: Option<u64>,
 }
 
-/// What the two streams carry.
+/// The traffic of the two streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Traffic {
-    /// Chat, and bulk at a steady rate.
+    /// Chat, and bulk data at a steady rate.
     Steady,
-    /// Chat, and bulk at several times the link's rate.
+    /// Chat, and bulk data at several times the link's rate.
     Greedy,
-    /// More than the thin link carries on the urgent stream alone.
+    /// On the urgent stream alone, more than the link of 56 kbit/s can carry.
     Urgent,
-    /// Two streams of one class, one with twice as much as the other, both with more than their half of the link.
+    /// Two streams with equal priority. One has twice as much data as the other, and each has more than half of the link's rate.
     Equals,
 }
 
@@ -66,7 +66,7 @@ impl Traffic {
         matches!(self, Self::Steady | Self::Greedy)
     }
 
-    /// From when to when messages count; none is submitted afterwards.
+    /// The measured time, from and to; no message is submitted after its end.
     fn counts(self, trial: &Trial<'_>) -> (Timestamp, Timestamp) {
         let (from, to) = if self.has_chat() {
             let interval = chat_interval(trial);
@@ -81,9 +81,9 @@ impl Traffic {
 /// The receive window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Window {
-    /// 65,536 bytes: nearly all of the queue.
+    /// 65,536 bytes: the link's queue can hold nearly all of it.
     Thesis,
-    /// Four packets: little more than the link holds without a queue.
+    /// Four packets: little more than the link's bandwidth-delay product.
     Narrow,
 }
 
@@ -142,7 +142,7 @@ fn messages(setting: Setting, trial: &Trial<'_>) -> Messages {
         connect: begin(seed, "start"),
         classes,
         demand: Demand::Scheduled(Box::new(merged(first, second))),
-        // What is less urgent may still wait.
+        // Less urgent messages may still wait.
         awaited: Awaited::LastOf(FIRST),
     }
 }
@@ -154,7 +154,7 @@ fn link(setting: Setting, trial: &Trial<'_>) -> LinkConfig {
         .with_queue(QueueLimit::Packets(trial.knob_or("queue", 50.0) as u64))
 }
 
-/// What a cell is.
+/// The scenario of a cell.
 pub(super) fn scenario(setting: Setting, trial: &Trial<'_>) -> Scenario {
     let link = link(setting, trial);
     Scenario {
@@ -168,7 +168,7 @@ pub(super) fn scenario(setting: Setting, trial: &Trial<'_>) -> Scenario {
     }
 }
 
-/// User data of each stream that was delivered while it counted, in kbit/s.
+/// The goodput of each stream in the measured time, in kbit/s.
 fn goodput(record: &Record) -> [f64; 2] {
     let (from, to) = record.counts;
     let mut bits = [0.0; 2];
@@ -208,7 +208,7 @@ pub(super) fn numbers(record: &Record) -> Vec<f64> {
     ]
 }
 
-/// From one time to another. If one of them never came it is no number, and no claim about it can hold.
+/// The time between two events. If one of them did not occur, the result is NaN, and no claim about it can hold.
 fn seconds(from: Option<Timestamp>, to: Option<Timestamp>) -> f64 {
     from.zip(to).map_or(f64::NAN, |(from, to)| {
         to.saturating_duration_since(from).as_secs_f64()

@@ -1,4 +1,4 @@
-//! The pictures: over the loss rate, for each variant.
+//! The figures: over the loss rate, for each variant.
 
 use super::model::{CORRECTED, PRINTED};
 use crate::figure::{Figure, FigureCurve};
@@ -13,7 +13,7 @@ fn curve(variant: &'static str, paper: &'static [(f64, f64)]) -> FigureCurve {
     }
 }
 
-/// All variants; the paper's points for the two that it ran.
+/// All variants, with the paper's points for the two variants that it simulated.
 fn curves(standard: &'static [(f64, f64)], both: &'static [(f64, f64)]) -> Vec<FigureCurve> {
     vec![
         curve("standard", standard),
@@ -24,7 +24,7 @@ fn curves(standard: &'static [(f64, f64)], both: &'static [(f64, f64)]) -> Vec<F
     ]
 }
 
-/// What a formula gives, not a run.
+/// A curve of a formula.
 fn reckoned(name: &'static str, points: &'static [(f64, f64)]) -> FigureCurve {
     FigureCurve {
         name,
@@ -33,7 +33,7 @@ fn reckoned(name: &'static str, points: &'static [(f64, f64)]) -> FigureCurve {
     }
 }
 
-/// The paper's model beside the simulation. With NR-SACK, because FORWARD-TSN does not stop in the model either.
+/// The paper's model and the simulation. The simulation has NR-SACK, because FORWARD-TSN does not stop in the model either.
 fn model() -> Figure {
     let simulated = |name, variant| FigureCurve {
         name,
@@ -41,22 +41,22 @@ fn model() -> Figure {
     };
     Figure {
         name: "model",
-        title: "The paper's equation (5), and what is simulated",
-        paper: "fig. 1 is drawn from equation (5). As printed it gives a quarter of the blocking that the paper simulated. Put right: \
-                the window as a whole number; p squared once; W (1 - p) packets arrive in either case; a mean over packets \
-                multiplies by the share blocked, in place of dividing by packets; a hole lasts for the reports and a round trip, and \
-                blocks all of that time; T3-rtx expires when too few packets follow to report the loss; the extensions wait \
-                for one report",
+        title: "The paper's equation (5) and the simulation",
+        paper: "fig. 1 is drawn from equation (5). As printed, the equation gives a quarter of the blocking that the paper simulated. \
+                Corrections: the window is a whole number; p is squared once; W (1 - p) packets arrive in either case; a mean over \
+                packets multiplies by the blocked share instead of dividing by packets; a gap lasts for the reports and a \
+                round-trip time, and blocks all of that time; T3-rtx expires if too few packets follow to report the loss; the \
+                extensions wait for one report",
         x: LOSS,
         y: ("blocking_mean", "blocking, mean [s]"),
         logarithmic: true,
         curves: vec![
             simulated("standard, simulated", "standard"),
             reckoned("standard, (5) as printed", &PRINTED[0]),
-            reckoned("standard, (5) put right", &CORRECTED[0]),
+            reckoned("standard, (5) corrected", &CORRECTED[0]),
             simulated("both and nr-sack, simulated", "both and nr-sack"),
             reckoned("extensions, (5) as printed", &PRINTED[1]),
-            reckoned("extensions, (5) put right", &CORRECTED[1]),
+            reckoned("extensions, (5) corrected", &CORRECTED[1]),
         ],
     }
 }
@@ -66,9 +66,9 @@ pub(super) fn figures() -> Vec<Figure> {
         model(),
         Figure {
             name: "blocking",
-            title: "How long what was lost blocks the rest",
-            paper: "fig. 1 and the first table: at 10 % loss 0.18 s without the extensions, 0.009 s with both; the reduction goes \
-                    to 100 % as losses become rare",
+            title: "Head-of-line blocking by lost messages",
+            paper: "fig. 1 and the first table: at 10 % loss 0.18 s without the extensions, 0.009 s with both; the reduction \
+                    approaches 100 % as losses become rare",
             x: LOSS,
             y: ("blocking_mean", "blocking, mean [s]"),
             logarithmic: true,
@@ -76,8 +76,8 @@ pub(super) fn figures() -> Vec<Figure> {
         },
         Figure {
             name: "evenness",
-            title: "How evenly messages are delivered",
-            paper: "at 10 % loss the time between deliveries has a standard deviation of 0.276 s without, 0.116 s with both",
+            title: "Variation of the time between deliveries",
+            paper: "at 10 % loss the time between deliveries has a standard deviation of 0.276 s without the extensions, 0.116 s with both",
             x: LOSS,
             y: ("interarrival_std", "between deliveries, deviation [s]"),
             logarithmic: false,
@@ -85,8 +85,9 @@ pub(super) fn figures() -> Vec<Figure> {
         },
         Figure {
             name: "held",
-            title: "What the receiver holds back",
-            paper: "fig. 2: at 10 % loss 5026 messages without, summed over the arrivals that left any; 344 with both",
+            title: "Messages held by the receiver",
+            paper: "fig. 2: at 10 % loss 5026 messages without the extensions, \
+                    summed over the arrivals after which any were held; 344 with both",
             x: LOSS,
             y: ("buffer_data", "held, sum over arrivals [messages]"),
             logarithmic: true,
@@ -94,8 +95,8 @@ pub(super) fn figures() -> Vec<Figure> {
         },
         Figure {
             name: "goodput",
-            title: "What is delivered",
-            paper: "no gain up to 11 % of loss, where the mean window is four packets; gain above; no cost without loss",
+            title: "Goodput",
+            paper: "no gain up to 11 % of loss, where the mean window is four packets; gain above 11 %; no cost without loss",
             x: LOSS,
             y: ("goodput", "goodput [Mbit/s]"),
             logarithmic: true,

@@ -1,17 +1,18 @@
-//! The paper's formula for the mean blocking time, equations (1) and (3) to (5), as it is printed and with its errors put right.
+//! The paper's formula for the mean blocking time, equations (1) and (3) to (5), as printed and with corrections.
 //!
-//! What is wrong in it, and what stands in its place:
+//! The errors and their corrections:
 //!
-//! 1. (3) takes a mean window, which is no whole number, for the upper index of a binomial: it is rounded.
-//! 2. (4) squares p twice for the extensions, and takes a notice that arrives for a packet that does: of a window of W packets
-//!    W (1 - p) arrive, with the extensions or without.
-//! 3. (5) divides a time by packets. A mean over packets is the share that is blocked, times half of what the first of them waits.
-//! 4. (5) has a hole last a round trip or the time of the reports, whichever is longer. It lasts both: the last report
-//!    leaves when so many packets have arrived, each of which is reported at once, and the answer takes a round trip. And it
-//!    blocks what arrives in that time, which is more than a window.
-//! 5. (5) has T3-rtx expire when a whole window is lost. It does when fewer packets arrive behind the loss than make the reports:
-//!    of those of the window, and of those that their acknowledgements let out.
-//! 6. (5) has the extensions wait for all reports; early discard waits for one.
+//! 1. (3) uses the mean window as the upper index of a binomial, but this is not a whole number. The correction rounds it.
+//! 2. (4) squares p twice for the extensions, and treats the arrival of a notice as the arrival of a packet. In fact W (1 - p)
+//!    packets of a window of W arrive, with the extensions or without.
+//! 3. (5) divides a time by packets. The mean over packets is instead the share of blocked packets, times half of the wait of the
+//!    first blocked packet.
+//! 4. In (5) a gap lasts for a round-trip time or for the time of the reports, whichever is longer. In fact it lasts for both: the
+//!    last report leaves when enough packets have arrived, each of which is reported at once, and the sender's reaction takes a
+//!    round-trip time. The gap blocks all packets that arrive in this time, which is more than a window.
+//! 5. In (5) T3-rtx expires if a whole window is lost. In fact it expires if too few packets arrive after the loss to report it.
+//!    These are the packets of the window, and the packets that their acknowledgements release.
+//! 6. In (5) the extensions wait for all reports. In fact early discard waits for one.
 
 use std::sync::LazyLock;
 
@@ -21,12 +22,12 @@ use super::RTT;
 const TIMEOUT: f64 = 1.0;
 /// Packets for each acknowledgement, b.
 const PACKETS: f64 = 2.0;
-/// An acknowledgement is held back for so long at most, in seconds: sgt.
+/// The longest time by which an acknowledgement is delayed, in seconds: sgt.
 const ACK_DELAY: f64 = 0.2;
-/// Missing reports that make a loss: frt.
+/// Missing reports that declare a loss: frt.
 const REPORTS: u32 = 4;
 
-/// The setting of the formula.
+/// The parameters of the formula.
 #[derive(Clone, Copy, Debug)]
 struct Model {
     loss: f64,
@@ -44,12 +45,12 @@ impl Model {
         start + (8.0 * (1.0 - p) / (3.0 * b * p) + start * start).sqrt()
     }
 
-    /// The same as a whole number of packets.
+    /// The mean congestion window as a whole number of packets.
     fn whole_window(self) -> u32 {
         self.window().round().max(1.0) as u32
     }
 
-    /// The probability that a packet blocks those behind it: it is lost and, with the extensions, its notice too.
+    /// The probability that a packet blocks later packets: it is lost and, with the extensions, so is its notice.
     fn blocking_loss(self) -> f64 {
         if self.extended {
             self.loss * self.loss
@@ -63,9 +64,9 @@ impl Model {
         1.0 - (1.0 - self.blocking_loss()).powi(self.whole_window() as i32)
     }
 
-    /// The mean blocking time in seconds, (5), as it is printed. Only the upper index is rounded: there is no other way.
+    /// The mean blocking time in seconds, (5) as printed. Only the upper index is rounded, because the binomial needs a whole number.
     fn printed(self) -> f64 {
-        // (4): the sum over the losses; the extensions' has a square of the square.
+        // (4): the sum over the losses. With the extensions it squares a square.
         let missing = if self.extended {
             self.loss.powi(4)
         } else {
@@ -77,7 +78,7 @@ impl Model {
         (self.rtt * reports.max(1.0) * self.blocks() + timeout) / (received / 2.0)
     }
 
-    /// The same with the errors put right.
+    /// The mean blocking time in seconds with the corrections.
     fn corrected(self) -> f64 {
         let reports = if self.extended { 1 } else { REPORTS };
         let received = self.window() * (1.0 - self.loss);
@@ -88,7 +89,7 @@ impl Model {
     }
 }
 
-/// The probability that fewer than `least` of `count` arrive, each with the same probability.
+/// The probability that fewer than `least` of `count` packets arrive. `arrives` is the probability of each packet.
 fn fewer(count: u32, arrives: f64, least: u32) -> f64 {
     let mut ways = 1.0;
     (0..least.min(count + 1))
@@ -115,13 +116,13 @@ fn over_loss(extended: bool, formula: fn(Model) -> f64) -> Vec<(f64, f64)> {
     [0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3].map(point).into()
 }
 
-/// Loss and mean blocking, as printed, without the extensions and with both.
+/// Loss and mean blocking as printed, without extensions and with both.
 pub(super) static PRINTED: [Points; 2] = [
     LazyLock::new(|| over_loss(false, Model::printed)),
     LazyLock::new(|| over_loss(true, Model::printed)),
 ];
 
-/// The same, with the errors put right.
+/// Loss and mean blocking with the corrections, without extensions and with both.
 pub(super) static CORRECTED: [Points; 2] = [
     LazyLock::new(|| over_loss(false, Model::corrected)),
     LazyLock::new(|| over_loss(true, Model::corrected)),
@@ -146,7 +147,7 @@ mod tests {
 
     /// By hand, from the equations.
     #[test]
-    fn what_is_printed_is_reckoned() {
+    fn the_printed_formula_gives_values_computed_by_hand() {
         close(model(0.1, 1.0, 0.2)[0].window(), 6.0);
         for (loss, packets, rtt, standard, extended) in [
             (0.1, 2.0, 0.1, 0.0303, 0.0029),
@@ -167,9 +168,9 @@ mod tests {
         close(fewer(0, 0.7, 1), 1.0);
     }
 
-    /// By hand: a hole of 0.5149 s blocks 0.7083 of the packets, and one in 63 takes a second more.
+    /// By hand: a gap of 0.5149 s blocks 0.7083 of the packets, and one in 63 takes a second more.
     #[test]
-    fn what_is_put_right_is_reckoned() {
+    fn the_corrected_formula_gives_values_computed_by_hand() {
         let [without, with] = model(0.1, 2.0, 0.25);
         close(without.corrected(), 0.5 * 0.708_26 * (0.514_88 + 0.015_85));
         assert!(with.corrected() < without.corrected() / 10.0);

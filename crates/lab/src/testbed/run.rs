@@ -1,39 +1,39 @@
-//! A run: a bed, the sender and the receiver, TCP beside them, and what came of it.
+//! One run: the bed, the sender and the receiver, the TCP cross traffic, and the record.
 
 use std::fs;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
 use anabranch_bed::{Bed, Lateness, PathPlan, Plan, Side, WayCounters};
-use anabranch_lab::stage::{Awaited, Record, Scenario, TcpFlows};
 use anabranch_netsim::{Recovery, TcpCongestionControl};
 use anabranch_proto::Timestamp;
 
-use crate::clock::Clock;
-use crate::error::FieldError;
-use crate::hosts::Hosts;
-use crate::iperf::Flows;
+use super::clock::Clock;
+use super::error::TestbedError;
+use super::hosts::Hosts;
+use super::iperf::Flows;
+use crate::stage::{Awaited, Record, Scenario, TcpFlows};
 
-/// What came of a run, and how late the bed was.
+/// The record of a run, and how late the bed was.
 pub(crate) struct Done {
     pub(crate) record: Record,
     pub(crate) lateness: Lateness,
-    /// Packets that the bed itself lost, not its links.
+    /// Packets that the bed itself lost, in addition to those that its links dropped.
     pub(crate) lost_by_bed: u64,
-    /// The share of the processors' time that the machine's own host took.
+    /// The share of processor time that the virtual machine's host took.
     pub(crate) stolen: f64,
 }
 
-/// Linux's name of CUBIC.
+/// Linux's name for CUBIC.
 const CUBIC: &str = "cubic";
 
-/// Runs a scenario on a bed of its own, with this algorithm where the scenario asks for Reno. `None` if it was interrupted.
+/// Runs a scenario on its own bed. TCP uses `algorithm` where the scenario asks for Reno. `None` if the run was interrupted.
 pub(crate) fn run(
     scenario: Scenario,
     seed: u64,
     algorithm: &str,
     interrupted: &AtomicBool,
-) -> Result<Option<Done>, FieldError> {
+) -> Result<Option<Done>, TestbedError> {
     let paths = scenario.paths.iter().map(|(there, back)| PathPlan {
         rightward: there.clone(),
         leftward: back.clone(),
@@ -81,7 +81,7 @@ pub(crate) fn run(
             }
             let record = hosts.follow((&bed, &clock), scenario.counts, awaited, scenario.most_drain);
             let delivered = tcp.map(|tcp| tcp.end(&clock)).transpose()?;
-            Ok::<_, FieldError>((record, delivered.unwrap_or_default()))
+            Ok::<_, TestbedError>((record, delivered.unwrap_or_default()))
         })();
         clock.end();
         for work in working {
@@ -116,7 +116,7 @@ pub(crate) fn run(
 }
 
 /// Sets on both sides whether the kernel's TCP offers SACK.
-fn choose_sack(bed: &Bed, sack: bool) -> Result<(), FieldError> {
+fn choose_sack(bed: &Bed, sack: bool) -> Result<(), TestbedError> {
     let value = if sack { "1" } else { "0" };
     for side in Side::BOTH {
         bed.inside(side, || fs::write("/proc/sys/net/ipv4/tcp_sack", value))??;

@@ -1,4 +1,4 @@
-//! A short scenario on real packets, end to end. Where there can be no bed, or is no `iperf3`, each test says so and passes.
+//! A short scenario on real packets, end to end. If no bed can be made or `iperf3` is not installed, each test says so and passes.
 
 #![cfg(target_os = "linux")]
 
@@ -8,30 +8,30 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use anabranch_field::Field;
 use anabranch_lab::stage::{
     Awaited, Demand, Measures, Messages, RealNetwork, Scenario, Seen, TcpFlows, What,
 };
+use anabranch_lab::testbed::Testbed;
 use anabranch_lab::traffic::{Class, Regular, merged};
 use anabranch_netsim::{LinkConfig, TcpConfig};
 use anabranch_proto::{Config, MultipathMode, Reliability, SendOptions, StreamId, Timestamp};
 
-/// Messages of each class.
+/// The number of messages of each class.
 const MESSAGES: usize = 60;
 
-fn field(interrupted: bool) -> Option<Field> {
-    match Field::new(Arc::new(AtomicBool::new(interrupted))) {
-        Ok(field) => Some(field),
+fn testbed(interrupted: bool) -> Option<Testbed> {
+    match Testbed::new(Arc::new(AtomicBool::new(interrupted))) {
+        Ok(testbed) => Some(testbed),
         Err(error) if error.is_refusal() => {
-            // Past the harness, which would keep it to itself.
-            let _ = writeln!(std::io::stderr(), "SKIPPED the field: {error}");
+            // Written to stderr directly: the test harness hides the output of tests that pass.
+            let _ = writeln!(std::io::stderr(), "SKIPPED the testbed: {error}");
             None
         }
         Err(error) => panic!("{error}"),
     }
 }
 
-/// Two classes of messages for half a second, all of which arrive however busy the machine is.
+/// Two classes of messages for half a second. All messages arrive, however busy the machine is.
 fn scenario(paths: usize, tcp: usize) -> Scenario {
     let begin = Timestamp::from_millis(500);
     let end = begin + Duration::from_millis(500);
@@ -46,7 +46,7 @@ fn scenario(paths: usize, tcp: usize) -> Scenario {
     } else {
         MultipathMode::Off
     };
-    // All paths are confirmed at once, not one in each retransmission timeout: that outlasts the messages on a quick machine.
+    // Confirm all paths at once. One path in each retransmission timeout takes longer than the messages on a fast machine.
     config.heartbeat.max_burst = paths as u32;
     let mut classes = vec![Class::default(); 2];
     classes[1].stream = StreamId(1);
@@ -77,12 +77,12 @@ fn scenario(paths: usize, tcp: usize) -> Scenario {
 }
 
 #[test]
-fn what_was_sent_beside_tcp_is_counted() {
-    let Some(field) = field(false) else {
+fn messages_and_tcp_cross_traffic_are_counted() {
+    let Some(testbed) = testbed(false) else {
         return;
     };
-    let run = field.run(&|| scenario(1, 2), 7);
-    let run = run.unwrap_or_else(|| panic!("{:?}", field.failure()));
+    let run = testbed.run(&|| scenario(1, 2), 7);
+    let run = run.unwrap_or_else(|| panic!("{:?}", testbed.failure()));
     let record = &run.record;
     let submitted = record.submitted.len();
     assert_eq!(submitted, 2 * MESSAGES, "the schedule decides, not the machine");
@@ -92,13 +92,12 @@ fn what_was_sent_beside_tcp_is_counted() {
     );
     assert_eq!((record.refused, record.deliveries.len()), (0, submitted));
     let first_sent = (0..submitted).filter(|number| record.sent.of(*number).is_some());
-    assert_eq!(
-        first_sent.count(),
-        submitted,
-        "who watches sees every message leave"
-    );
+    assert_eq!(first_sent.count(), submitted, "the capture has every message");
     let late = |number: usize| record.delivered.of(number).unwrap() >= record.submitted[number].at;
-    assert!((0..submitted).all(late), "nothing comes before it is sent");
+    assert!(
+        (0..submitted).all(late),
+        "no message is delivered before it is submitted"
+    );
     let received = record.packets_received;
     assert!(received > 0 && record.last.sender.packets_sent >= received);
     let tcp = [&record.at_begin, &record.at_end, &record.last].map(|reading| reading.tcp_bytes.clone());
@@ -112,7 +111,7 @@ fn what_was_sent_beside_tcp_is_counted() {
     );
     let link = &record.last.links[0];
     assert!(link.delivered >= received, "{link:?}");
-    let facts = field.facts();
+    let facts = testbed.facts();
     assert!(
         facts.iter().any(|(_, value)| value.contains("Linux")),
         "{facts:?}"
@@ -121,11 +120,11 @@ fn what_was_sent_beside_tcp_is_counted() {
 
 #[test]
 fn several_paths_carry_one_association() {
-    let Some(field) = field(false) else {
+    let Some(testbed) = testbed(false) else {
         return;
     };
-    let run = field.run(&|| scenario(3, 0), 7);
-    let run = run.unwrap_or_else(|| panic!("{:?}", field.failure()));
+    let run = testbed.run(&|| scenario(3, 0), 7);
+    let run = run.unwrap_or_else(|| panic!("{:?}", testbed.failure()));
     assert_eq!(run.record.deliveries.len(), 2 * MESSAGES);
     assert_eq!(run.record.last.links.len(), 3);
     assert!(
@@ -135,10 +134,10 @@ fn several_paths_carry_one_association() {
     );
 }
 
-/// What the greedy kind of experiment asks for: packets, windows, and data both ways.
+/// As in the experiments with greedy senders: packets, congestion windows, and data both ways.
 #[test]
 fn packets_are_seen_at_both_hosts() {
-    let Some(field) = field(false) else {
+    let Some(testbed) = testbed(false) else {
         return;
     };
     let greedy = || {
@@ -150,8 +149,8 @@ fn packets_are_seen_at_both_hosts() {
         scenario.measures.packets = true;
         scenario
     };
-    let run = field.run(&greedy, 7);
-    let record = run.unwrap_or_else(|| panic!("{:?}", field.failure())).record;
+    let run = testbed.run(&greedy, 7);
+    let record = run.unwrap_or_else(|| panic!("{:?}", testbed.failure())).record;
     let logs = record.logs.unwrap();
     let messages = |log: &[Seen]| -> BTreeSet<u32> {
         let numbers = log.iter().filter_map(|seen| match seen.what {
@@ -170,12 +169,12 @@ fn packets_are_seen_at_both_hosts() {
     let submitted = record.submitted.len();
     assert!(
         left.iter().all(|number| (*number as usize) < submitted),
-        "the other host's are not among them"
+        "the log has only the sender's own messages"
     );
     let is_ack = |seen: &Seen| matches!(seen.what, What::Acknowledged { .. });
     assert!(logs.receiver.iter().any(is_ack));
     let received_back = record.last.sender.data_chunks_received;
-    assert!(received_back > 0, "the receiver sends likewise");
+    assert!(received_back > 0, "the receiver sends data as well");
     assert!(!record.windows.is_empty());
     let sum = |windows: &Vec<usize>| windows.iter().sum::<usize>();
     assert!(
@@ -187,10 +186,10 @@ fn packets_are_seen_at_both_hosts() {
 }
 
 #[test]
-fn who_interrupts_has_no_numbers_and_no_failure() {
-    let Some(field) = field(true) else {
+fn an_interrupted_run_has_no_numbers_and_no_failure() {
+    let Some(testbed) = testbed(true) else {
         return;
     };
-    assert!(field.run(&|| scenario(1, 1), 7).is_none());
-    assert!(field.failure().is_none());
+    assert!(testbed.run(&|| scenario(1, 1), 7).is_none());
+    assert!(testbed.failure().is_none());
 }

@@ -5,11 +5,11 @@ use std::io;
 use anabranch::{BindError, ConnectError, ListenError};
 use anabranch_bed::BedError;
 
-/// Told so that the reader knows what is missing and how to get it.
+/// Says what is missing, and how to get it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum FieldError {
-    /// There is no bed.
+pub enum TestbedError {
+    /// No bed can be made.
     #[error(transparent)]
     Bed(#[from] BedError),
     /// The program that makes the kernel's TCP send is missing.
@@ -17,28 +17,28 @@ pub enum FieldError {
         "there is no program `iperf3`, which makes the kernel's TCP send: install it (apt-get install iperf3, or scripts/setup)"
     )]
     NoIperf,
-    /// It did not do what it was to.
+    /// `iperf3` did not do what it should.
     #[error("iperf3 failed: {0}")]
     Iperf(String),
-    /// The sender or the receiver has no socket.
+    /// The sender or the receiver got no socket.
     #[error(transparent)]
     Bind(#[from] BindError),
     /// The receiver cannot listen.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// There is no association.
+    /// The association was not established.
     #[error("the association was not made: {0}")]
     Connect(#[from] ConnectError),
-    /// It did not last.
+    /// The association ended before the run did.
     #[error("the association ended: {0}")]
     Ended(String),
-    /// Something that the system always has was refused.
+    /// The system refused an ordinary operation.
     #[error(transparent)]
     System(#[from] io::Error),
 }
 
-impl FieldError {
-    /// Whether this machine, or whoever runs the program, cannot have such runs at all: a test has a reason to skip.
+impl TestbedError {
+    /// Whether this machine or this user cannot have such runs at all. Then a test has a reason to skip.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         match self {

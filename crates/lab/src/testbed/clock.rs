@@ -1,4 +1,4 @@
-//! A run's time, which all its threads share, and how its end reaches them.
+//! The clock of a run, which all threads of the run share, and the signal that the run is over.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -9,14 +9,15 @@ use std::time::{Duration, Instant};
 
 use anabranch_proto::Timestamp;
 
-/// How soon who waits notices that the run is over.
+/// How often a waiting thread checks whether the run is over.
 const NOTICE: Duration = Duration::from_millis(20);
 
-/// Since the run began. The system's sleep is about 0.06 ms late, tokio's up to 1 ms: what must be in time sleeps here.
+/// Time since the run began. A sleep of the system ends about 0.06 ms late, a sleep of tokio up to 1 ms late. Threads with deadlines
+/// therefore sleep in [`Clock::wait_until`].
 #[derive(Debug)]
 pub(crate) struct Clock<'a> {
     began: Instant,
-    /// Set when the user wants no more.
+    /// Set when the user interrupts the program.
     interrupted: &'a AtomicBool,
     /// Set when the run is over.
     over: AtomicBool,
@@ -36,7 +37,7 @@ impl<'a> Clock<'a> {
         Timestamp::ZERO + self.began.elapsed()
     }
 
-    /// Lets everybody know that the run is over.
+    /// Tells all threads that the run is over.
     pub(crate) fn end(&self) {
         self.over.store(true, Ordering::Relaxed);
     }
@@ -49,7 +50,7 @@ impl<'a> Clock<'a> {
         self.interrupted.load(Ordering::Relaxed)
     }
 
-    /// Sleeps until then; false if the run is over before.
+    /// Sleeps until then; false if the run ends before.
     pub(crate) fn wait_until(&self, until: Timestamp) -> bool {
         while !self.is_over() {
             let left = until.saturating_duration_since(self.now());
@@ -61,7 +62,7 @@ impl<'a> Clock<'a> {
         false
     }
 
-    /// The same for a task; up to a millisecond later.
+    /// As [`Clock::wait_until`] for a task, which may wake up to 1 ms late.
     pub(crate) async fn waited(&self, until: Timestamp) -> bool {
         while !self.is_over() {
             let left = until.saturating_duration_since(self.now());
@@ -80,7 +81,7 @@ impl<'a> Clock<'a> {
         }
     }
 
-    /// What comes of some work, unless the run is over before.
+    /// The output of `work`; `None` if the run ends first.
     pub(crate) async fn unless_over<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let (mut work, mut over) = (pin!(work), pin!(self.ended()));
         poll_fn(|context| match work.as_mut().poll(context) {

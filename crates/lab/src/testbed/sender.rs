@@ -1,5 +1,5 @@
-//! The side that connects and sends: the association has a runtime in the namespace, the messages a thread that sleeps until each
-//! one's time.
+//! The sender, which connects. The association has its own runtime in the namespace. Another thread sleeps until the time of each message
+//! and submits it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -7,33 +7,33 @@ use std::time::Duration;
 
 use anabranch::{Association, Config, SendError, SendOptions, StreamId};
 use anabranch_bed::Side;
-use anabranch_lab::stage::{Demand, Messages};
-use anabranch_lab::traffic::{Class, Submission, ppid_of};
 use anabranch_proto::Timestamp;
 use bytes::Bytes;
 
-use crate::clock::Clock;
-use crate::error::FieldError;
-use crate::receiver::{PORT, addresses, block_on, endpoint};
+use super::clock::Clock;
+use super::error::TestbedError;
+use super::receiver::{PORT, addresses, block_on, endpoint};
+use crate::stage::{Demand, Messages};
+use crate::traffic::{Class, Submission, ppid_of};
 
-/// What messages are cut from: nobody looks at their content.
+/// The content of all messages: no test reads it.
 pub(crate) const CONTENT: &[u8] = &[0; 65_536];
-/// How often it is asked whether there is an association.
+/// How often the submitting thread checks whether the association exists.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// What the sender did so far.
+/// The messages and counts of the sender so far.
 #[derive(Debug, Default)]
 pub(crate) struct Sent {
-    /// Once it is made.
+    /// Set when the association is established.
     pub(crate) association: OnceLock<Association>,
     submitted: Mutex<Vec<Submission>>,
     refused: Mutex<u64>,
-    /// No message is submitted any more.
+    /// Set when all messages were submitted.
     done: AtomicBool,
 }
 
 impl Sent {
-    /// The messages that were taken.
+    /// The messages that the association accepted.
     pub(crate) fn submitted(&self) -> Vec<Submission> {
         self.submitted
             .lock()
@@ -41,12 +41,12 @@ impl Sent {
             .clone()
     }
 
-    /// Messages that found the send buffer full.
+    /// Messages refused because the send buffer was full.
     pub(crate) fn refused(&self) -> u64 {
         *self.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether all messages that there are to be were submitted.
+    /// Whether all messages were submitted.
     pub(crate) fn is_done(&self) -> bool {
         self.done.load(Ordering::Acquire)
     }
@@ -55,16 +55,16 @@ impl Sent {
         *self.refused.lock().unwrap_or_else(PoisonError::into_inner) += 1;
     }
 
-    /// The last message of a class, by number.
+    /// The number of the last message of a class.
     pub(crate) fn last_of(&self, class: usize) -> Option<usize> {
         let submitted = self.submitted.lock().unwrap_or_else(PoisonError::into_inner);
         submitted.iter().rposition(|message| message.class == class)
     }
 
-    /// On which stream a message goes, with what in it and which options.
+    /// The stream, the content and the options of a message.
     fn parts(&self, classes: &[Class], message: Submission) -> (StreamId, Bytes, SendOptions) {
         let class = &classes[message.class];
-        // Nobody else adds to it.
+        // Only this thread adds messages, so the length is the number of the next one.
         let number = self
             .submitted
             .lock()
@@ -85,14 +85,14 @@ impl Sent {
     }
 }
 
-/// Keeps the association from its beginning to the end of the run; if it receives, nobody looks at what.
+/// Holds the association until the run is over. If data flows both ways, reads and drops all messages.
 pub(crate) async fn associate(
     config: &Config,
     paths: usize,
     messages: (Timestamp, &[Class], bool),
     clock: &Clock<'_>,
     sent: &Sent,
-) -> Result<(), FieldError> {
+) -> Result<(), TestbedError> {
     let (connect, classes, receives) = messages;
     let endpoint = endpoint(config, &addresses(Side::Left, paths))?;
     if !clock.waited(connect).await {
@@ -101,7 +101,7 @@ pub(crate) async fn associate(
     let association = endpoint.connect((Side::Right.ipv4(1), 0), PORT).await?;
     for class in classes.iter().filter(|class| class.priority != 0) {
         let set = association.set_stream_priority(class.stream, class.priority);
-        set.map_err(|error| FieldError::Ended(error.to_string()))?;
+        set.map_err(|error| TestbedError::Ended(error.to_string()))?;
     }
     let _ = sent.association.set(association.clone());
     if receives {
@@ -112,13 +112,13 @@ pub(crate) async fn associate(
     Ok(())
 }
 
-/// Submits the messages, each at its time, none from `until` on.
+/// Submits each message at its time, up to `until`.
 pub(crate) fn submit(
     messages: Messages,
     until: Timestamp,
     clock: &Clock<'_>,
     sent: &Sent,
-) -> Result<(), FieldError> {
+) -> Result<(), TestbedError> {
     let mut at = messages.connect;
     let association = loop {
         if let Some(association) = sent.association.get() {
@@ -138,7 +138,7 @@ pub(crate) fn submit(
                 }
                 let (stream, content, options) = sent.parts(classes, message);
                 match association.try_send(stream, content, options) {
-                    // Its delay counts from when it was to be submitted: waking late is part of it.
+                    // The delay counts from the scheduled time, so it includes a late wake-up of this thread.
                     Ok(_) => sent.note(message),
                     Err(SendError::BufferFull) => sent.refuse(),
                     Err(error) => return Err(ended(&error)),
@@ -154,14 +154,14 @@ pub(crate) fn submit(
     Ok(())
 }
 
-/// Messages of so many bytes, as fast as there is room for them.
+/// Submits messages of `len` bytes as fast as the send buffer accepts them.
 async fn greedy(
     association: &Association,
     classes: &[Class],
     (len, until): (usize, Timestamp),
     clock: &Clock<'_>,
     sent: &Sent,
-) -> Result<(), FieldError> {
+) -> Result<(), TestbedError> {
     while clock.now() < until {
         let at = clock.now();
         let message = Submission { at, len, class: 0 };
@@ -173,6 +173,6 @@ async fn greedy(
     Ok(())
 }
 
-fn ended(error: &SendError) -> FieldError {
-    FieldError::Ended(error.to_string())
+fn ended(error: &SendError) -> TestbedError {
+    TestbedError::Ended(error.to_string())
 }

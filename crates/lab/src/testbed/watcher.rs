@@ -1,4 +1,4 @@
-//! Who looks at the packets of a host, from outside of the stack that is measured.
+//! Captures the packets of a host outside the stack that is measured.
 
 use std::io::{self, ErrorKind, Read};
 use std::net::{IpAddr, Ipv4Addr};
@@ -8,29 +8,30 @@ use anabranch_proto::Timestamp;
 use bytes::Bytes;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::clock::Clock;
-use crate::error::FieldError;
+use super::clock::Clock;
+use super::error::TestbedError;
 
-/// All of Ethernet's protocols, in the order of bytes that the kernel takes.
+/// All of Ethernet's protocols, in network byte order as the kernel expects.
 const EVERYTHING: i32 = (3_u16.to_be()) as i32;
 /// The longest IP packet.
 const LONGEST: usize = 65_535;
-/// IP's number of SCTP.
+/// The IP protocol number of SCTP.
 const SCTP: u8 = 132;
-/// Room for what comes while this thread has no turn.
+/// The kernel keeps packets here while this thread does not run.
 const KERNEL_BUFFER: usize = 8 << 20;
-/// How soon it notices that the run is over.
+/// How often the thread checks whether the run is over.
 const NOTICE: Duration = Duration::from_millis(50);
 
-/// Looks until the run is over, on the side that this thread is on: `see` is told of each SCTP packet that leaves or comes, when,
-/// and to which address it goes.
+/// Captures until the run is over, in the network namespace of this thread. `see` gets each SCTP packet that leaves or arrives, the time,
+/// and the destination address.
 pub(crate) fn watch(
     clock: &Clock<'_>,
     ready: impl FnOnce(),
     mut see: impl FnMut(Timestamp, IpAddr, Bytes),
-) -> Result<(), FieldError> {
+) -> Result<(), TestbedError> {
     let mut socket = Socket::new(Domain::PACKET, Type::DGRAM, Some(Protocol::from(EVERYTHING)))?;
-    // Beyond the limit of the system for those who may, who are all that can make a bed; else as much as it gives.
+    // A process with CAP_NET_ADMIN may exceed the system's limit, and only such a process can make a bed. Otherwise the system's limit
+    // applies.
     if rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, KERNEL_BUFFER).is_err() {
         let _ = socket.set_recv_buffer_size(KERNEL_BUFFER);
     }
@@ -44,14 +45,14 @@ pub(crate) fn watch(
         if let Some((destination, packet)) = came.and_then(|len| sctp(&buffer[..len])) {
             see(now, destination, packet);
         }
-        // What stands in the buffer when the run is over is still of it.
+        // Packets that are still in the buffer when the run ends belong to the run.
         if clock.is_over() && (came.is_none() || now > *last.get_or_insert(now + NOTICE)) {
             return Ok(());
         }
     }
 }
 
-/// The length of a packet; nothing if there was none for a while.
+/// The length of a packet; `None` if no packet came within [`NOTICE`].
 fn read(socket: &mut Socket, buffer: &mut [u8]) -> io::Result<Option<usize>> {
     match socket.read(buffer) {
         Ok(len) => Ok(Some(len)),
@@ -67,7 +68,7 @@ fn read(socket: &mut Socket, buffer: &mut [u8]) -> io::Result<Option<usize>> {
     }
 }
 
-/// Where an IPv4 packet goes and what it carries, if that is SCTP.
+/// The destination and the payload of an IPv4 packet, if the payload is SCTP.
 fn sctp(packet: &[u8]) -> Option<(IpAddr, Bytes)> {
     let first = *packet.first()?;
     let header = usize::from(first & 0x0f) * 4;
@@ -98,6 +99,6 @@ mod tests {
         assert_eq!(sctp(&[0x46, 0, 0]), None);
         assert_eq!(sctp(&[]), None);
         packet[9] = SCTP;
-        assert_eq!(sctp(&packet[..20]), None, "cut short");
+        assert_eq!(sctp(&packet[..20]), None, "truncated");
     }
 }

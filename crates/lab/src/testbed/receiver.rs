@@ -1,4 +1,4 @@
-//! The side that takes everything at once, and notes when.
+//! The receiver: it reads every message at once and notes the time.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -6,22 +6,22 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anabranch::{Association, Config, Endpoint, StreamId, Transport};
 use anabranch_bed::Side;
-use anabranch_lab::traffic::{FirstTimes, message_of};
 use anabranch_proto::Timestamp;
 use bytes::Bytes;
 
-use crate::clock::Clock;
-use crate::error::FieldError;
-use crate::sender::CONTENT;
+use super::clock::Clock;
+use super::error::TestbedError;
+use super::sender::CONTENT;
+use crate::traffic::{FirstTimes, message_of};
 
 /// The SCTP port.
 pub(crate) const PORT: u16 = 7;
 
-/// What was delivered so far; the run looks at it to know whether it is over.
+/// The deliveries so far; the run reads them to know whether it is over.
 #[derive(Debug, Default)]
 pub(crate) struct Received(Mutex<Deliveries>);
 
-/// Deliveries, and what the association counted.
+/// Deliveries, and the number of packets that the association received.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Deliveries {
     pub(crate) first: FirstTimes,
@@ -31,18 +31,18 @@ pub(crate) struct Deliveries {
 
 impl Received {
     pub(crate) fn lock(&self) -> MutexGuard<'_, Deliveries> {
-        // Nobody panics with it held.
+        // No thread panics while it holds the lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The addresses of a side on so many paths.
+/// The addresses of a side, one for each path.
 pub(crate) fn addresses(side: Side, paths: usize) -> Vec<IpAddr> {
     (1..).take(paths).map(|path| side.ipv4(path).into()).collect()
 }
 
-/// An endpoint directly over IP, as the scenario has it, on all addresses of a side.
-pub(crate) fn endpoint(config: &Config, addresses: &[IpAddr]) -> Result<Endpoint, FieldError> {
+/// An endpoint directly over IP with the scenario's settings, on all addresses of a side.
+pub(crate) fn endpoint(config: &Config, addresses: &[IpAddr]) -> Result<Endpoint, TestbedError> {
     let mut config = config.clone();
     if addresses.len() > 1 {
         config.local_addresses = addresses.to_vec();
@@ -52,31 +52,30 @@ pub(crate) fn endpoint(config: &Config, addresses: &[IpAddr]) -> Result<Endpoint
     Ok(builder.bind_all(&sockets)?)
 }
 
-/// Runs something on this thread that waits for packets and time.
-pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, FieldError>>) -> Result<T, FieldError> {
+/// Runs an asynchronous task on this thread, with a runtime of its own.
+pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, TestbedError>>) -> Result<T, TestbedError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let result: io::Result<_> = runtime.map(|runtime| runtime.block_on(work));
     result?
 }
 
-/// What a receiver sends that sends as well.
+/// The data that the receiver sends itself, if data flows both ways.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Likewise {
     /// Bytes of each message.
     pub(crate) len: usize,
-    /// From when on there are no more.
+    /// The receiver sends no message after this time.
     pub(crate) until: Timestamp,
 }
 
-/// Receives until the run is over, and sends meanwhile if it is told to. `ready` is called when somebody may
-/// connect.
+/// Receives until the run is over, and sends meanwhile if `likewise` is given. `ready` is called when the sender can connect.
 pub(crate) async fn receive(
     config: &Config,
     (paths, likewise): (usize, Option<Likewise>),
     clock: &Clock<'_>,
     received: &Received,
     ready: impl FnOnce(),
-) -> Result<(), FieldError> {
+) -> Result<(), TestbedError> {
     let endpoint = endpoint(config, &addresses(Side::Right, paths))?;
     endpoint.listen(PORT)?;
     ready();

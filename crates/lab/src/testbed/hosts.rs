@@ -1,4 +1,4 @@
-//! The two hosts of a run and those who watch them, each with threads of its own on its side of the bed.
+//! The two hosts of a run and the threads that capture their packets. Each thread runs in the network namespace of its host.
 
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError, mpsc};
@@ -6,21 +6,21 @@ use std::thread;
 use std::time::Duration;
 
 use anabranch_bed::{Bed, Side, raise_priority};
-use anabranch_lab::stage::{
-    Awaited, Demand, Logs, Measures, Messages, PacketLog, Reading, Record, WINDOW_LOOK, What, windows,
-};
 use anabranch_proto::Timestamp;
 
-use crate::clock::Clock;
-use crate::error::FieldError;
-use crate::receiver::{Likewise, Received, addresses, block_on, receive};
-use crate::sender::{Sent, associate, submit};
-use crate::watcher::watch;
+use super::clock::Clock;
+use super::error::TestbedError;
+use super::receiver::{Likewise, Received, addresses, block_on, receive};
+use super::sender::{Sent, associate, submit};
+use super::watcher::watch;
+use crate::stage::{
+    Awaited, Demand, Logs, Measures, Messages, PacketLog, Reading, Record, WINDOW_LOOK, What, windows,
+};
 
-/// How often it is asked whether the last messages have come.
+/// How often [`Hosts::follow`] checks whether the last messages have arrived.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What sender and receiver did so far.
+/// The counts and times that sender and receiver have collected so far.
 #[derive(Debug)]
 pub(crate) struct Hosts {
     measures: Measures,
@@ -28,14 +28,14 @@ pub(crate) struct Hosts {
     received: Received,
     /// The receiver's addresses, one for each path.
     destinations: Vec<IpAddr>,
-    /// What passed by the sender, and by the receiver if packets are measured; known when all is over.
+    /// The packets captured at the sender, and at the receiver if packets are measured; filled when the run is over.
     logs: Mutex<Logs>,
 }
 
-type Work<'scope> = thread::ScopedJoinHandle<'scope, Result<(), FieldError>>;
+type Work<'scope> = thread::ScopedJoinHandle<'scope, Result<(), TestbedError>>;
 
 impl Hosts {
-    /// Hosts with so many paths between them, that did nothing yet.
+    /// Hosts with `paths` paths between them, before the run begins.
     pub(crate) fn new(paths: usize, measures: Measures) -> Self {
         Self {
             measures,
@@ -46,8 +46,8 @@ impl Hosts {
         }
     }
 
-    /// Starts sender and receiver, if there is anything to send. A failure of one ends the run. They come before others like the bed
-    /// itself: with ten programs waiting for the processors three paths at once carried a seventh less otherwise.
+    /// Starts sender and receiver, if there are messages to send. If either fails, the run ends. These threads have raised priority like
+    /// the bed itself: without it, with ten programs waiting for the processors, three paths at once carried a seventh less.
     pub(crate) fn start<'scope, 'env>(
         &'env self,
         scope: &'scope thread::Scope<'scope, 'env>,
@@ -64,7 +64,7 @@ impl Hosts {
             Demand::GreedyBothWays(len) => Some(Likewise { len, until }),
             Demand::Scheduled(_) | Demand::Greedy(_) => None,
         };
-        let ending = move |result: Result<(), FieldError>| {
+        let ending = move |result: Result<(), TestbedError>| {
             if result.is_err() {
                 clock.end();
             }
@@ -83,7 +83,7 @@ impl Hosts {
                     raise_priority();
                     self.watch(*side, clock, move || drop(watching))
                 };
-                ending(bed.inside(*side, work).map_err(FieldError::from).flatten())
+                ending(bed.inside(*side, work).map_err(TestbedError::from).flatten())
             })
         });
         let mut working: Vec<Work<'scope>> = watchers.collect();
@@ -93,9 +93,13 @@ impl Hosts {
                 raise_priority();
                 block_on(receive(config, (paths, likewise), clock, &self.received, ready))
             };
-            ending(bed.inside(Side::Right, work).map_err(FieldError::from).flatten())
+            ending(
+                bed.inside(Side::Right, work)
+                    .map_err(TestbedError::from)
+                    .flatten(),
+            )
         });
-        // It ends when there is somebody to connect to and somebody watches, or nobody will.
+        // `recv` returns when every holder of `ready` has dropped it: the receiver listens and the captures run, or a thread failed.
         let _ = is_ready.recv();
         let sender = scope.spawn(move || {
             let work = || {
@@ -108,7 +112,7 @@ impl Hosts {
                     &self.sent,
                 ))
             };
-            ending(bed.inside(Side::Left, work).map_err(FieldError::from).flatten())
+            ending(bed.inside(Side::Left, work).map_err(TestbedError::from).flatten())
         });
         let submitter = scope.spawn(move || {
             raise_priority();
@@ -118,12 +122,12 @@ impl Hosts {
         working
     }
 
-    /// Watches a host until the run is over.
-    fn watch(&self, side: Side, clock: &Clock<'_>, ready: impl FnOnce()) -> Result<(), FieldError> {
+    /// Captures the packets of a host until the run is over.
+    fn watch(&self, side: Side, clock: &Clock<'_>, ready: impl FnOnce()) -> Result<(), TestbedError> {
         let mut log = PacketLog::new(self.destinations.clone());
         watch(clock, ready, |at, destination, packet| {
-            // What T3-rtx sends again leaves as soon as it expires. If this thread is late, so that more left before, what these
-            // packets repeat may count as repaired by reports.
+            // A retransmission by T3-rtx leaves as soon as the timer expires. If this thread is late and later packets have left before,
+            // the log may count these retransmissions as fast retransmissions.
             let leaves = side == Side::Left && self.destinations.contains(&destination);
             let association = self.sent.association.get();
             if let Some(association) = association.filter(|_| leaves && self.measures.packets) {
@@ -139,7 +143,7 @@ impl Hosts {
         Ok(())
     }
 
-    /// Waits for the time that counts and for what is awaited, and reads the counters meanwhile.
+    /// Waits for the end of the measured time and then for the `awaited` messages. Reads the counters meanwhile.
     pub(crate) fn follow(
         &self,
         (bed, clock): (&Bed, &Clock<'_>),
@@ -192,7 +196,7 @@ impl Hosts {
     fn is_over(&self, awaited: Awaited) -> bool {
         match awaited {
             Awaited::Nothing => true,
-            // On a busy machine there may be no association yet, or a message that is late.
+            // On a busy machine the association may not exist yet, or a message may still be submitted.
             Awaited::All | Awaited::LastOf(_) if !self.sent.is_done() => false,
             Awaited::All => self.sent.association.get().is_none_or(|association| {
                 let stats = association.stats();
@@ -205,7 +209,7 @@ impl Hosts {
         }
     }
 
-    /// What was sent and received, when all is over.
+    /// Copies the messages, deliveries and captured packets into the record, once the run is over.
     pub(crate) fn fill(&self, record: &mut Record) {
         let received = self.received.lock();
         record.submitted = self.sent.submitted();

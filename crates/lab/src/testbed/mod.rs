@@ -1,49 +1,64 @@
-//! A place where experiments are run on real packets, as often as it takes for the machine to be in time.
+//! The laboratory's experiments on real packets. A run puts a [`Scenario`] on a [bed](anabranch_bed) of its own, in real time: this
+//! project's sender and receiver over [`anabranch::Endpoint`], and the kernel's TCP by `iperf3`.
+//!
+//! [`Testbed`] is the [`RealNetwork`] that [`beside`](crate::stage::beside()) takes. Sender and receiver are threads of this process
+//! with sockets in the bed's two namespaces; each thread has its own runtime. So both read the same clock, and a delay is the
+//! difference of two times.
+
+mod clock;
+mod error;
+mod hosts;
+mod iperf;
+mod receiver;
+mod run;
+mod sender;
+mod watcher;
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anabranch_bed::{Bed, PathPlan, Plan, Side};
-use anabranch_lab::stage::{RealNetwork, RealRun, Scenario};
 use anabranch_netsim::LinkConfig;
 
-use crate::error::FieldError;
-use crate::iperf;
-use crate::run::{Done, run};
+use crate::stage::{RealNetwork, RealRun, Scenario};
+use run::{Done, run};
 
-/// The algorithm of the papers.
+pub use error::TestbedError;
+
+/// The congestion control algorithm of the papers.
 const WANTED: &str = "reno";
-/// How often a run is made at most that finds the machine too busy.
+/// Attempts at a run, the first included, while the machine is too busy.
 const MOST_TRIES: u32 = 3;
 
-/// See the [module's documentation](crate). Several runs may be made in it at a time.
+/// See the [module's documentation](self). Several runs may be made at a time, each on its own bed.
 #[derive(Debug)]
-pub struct Field {
+pub struct Testbed {
     algorithm: String,
-    /// Which congestion control the kernel has here.
+    /// The congestion control algorithms that the kernel offers in a network namespace.
     available: String,
     kernel: String,
     interrupted: Arc<AtomicBool>,
-    failure: Mutex<Option<FieldError>>,
+    failure: Mutex<Option<TestbedError>>,
 }
 
-impl Field {
-    /// Sees what there is for it, on a bed that is made and taken away. Once `interrupted` is set, runs end at once.
+impl Testbed {
+    /// Checks on a temporary bed that runs are possible, and which TCP algorithms the kernel offers. Once `interrupted` is set, runs end
+    /// at once.
     ///
     /// # Errors
-    /// There can be no bed, or there is no `iperf3`: [`FieldError::is_refusal`].
-    pub fn new(interrupted: Arc<AtomicBool>) -> Result<Self, FieldError> {
+    /// No bed can be made, or `iperf3` is not installed: [`TestbedError::is_refusal`].
+    pub fn new(interrupted: Arc<AtomicBool>) -> Result<Self, TestbedError> {
         let bed = Bed::build(&Plan {
             paths: vec![PathPlan::symmetric(LinkConfig::default())],
             seed: 0,
         })?;
         if !iperf::is_installed() {
-            return Err(FieldError::NoIperf);
+            return Err(TestbedError::NoIperf);
         }
         let setting = |name: &str| {
             let read = || fs::read_to_string(format!("/proc/sys/net/ipv4/{name}"));
-            Ok::<_, FieldError>(bed.inside(Side::Left, read)??.trim().to_owned())
+            Ok::<_, TestbedError>(bed.inside(Side::Left, read)??.trim().to_owned())
         };
         let available = setting("tcp_available_congestion_control")?;
         let algorithm = match available.split_ascii_whitespace().any(|name| name == WANTED) {
@@ -60,15 +75,19 @@ impl Field {
         })
     }
 
-    /// Why a run failed, once. No further run begins after that.
+    /// Why a run failed; the error is returned only once. After a failure no further run begins.
     #[must_use]
-    pub fn failure(&self) -> Option<FieldError> {
+    pub fn failure(&self) -> Option<TestbedError> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Runs it until the machine is in time, or often enough.
-    fn repeated(&self, scenario: &dyn Fn() -> Scenario, seed: u64) -> Result<Option<RealRun>, FieldError> {
-        let mut repeats = 0;
+    /// Runs the scenario until the bed delivers packets in time, at most [`MOST_TRIES`] times.
+    fn run_in_time(
+        &self,
+        scenario: &dyn Fn() -> Scenario,
+        seed: u64,
+    ) -> Result<Option<RealRun>, TestbedError> {
+        let mut discarded = 0;
         loop {
             let done = run(scenario(), seed, &self.algorithm, &self.interrupted)?;
             let Some(Done {
@@ -81,26 +100,26 @@ impl Field {
                 return Ok(None);
             };
             let is_held = lateness.is_held() && lost_by_bed == 0;
-            if is_held || repeats + 1 == MOST_TRIES {
+            if is_held || discarded + 1 == MOST_TRIES {
                 return Ok(Some(RealRun {
                     record,
                     late: lateness.quantile(0.99),
-                    repeats,
+                    discarded,
                     is_held,
                     stolen,
                 }));
             }
-            repeats += 1;
+            discarded += 1;
         }
     }
 }
 
-impl RealNetwork for Field {
+impl RealNetwork for Testbed {
     fn run(&self, scenario: &dyn Fn() -> Scenario, seed: u64) -> Option<RealRun> {
-        match self.repeated(scenario, seed) {
+        match self.run_in_time(scenario, seed) {
             Ok(run) => run,
             Err(error) => {
-                // Others that run end as well: the first failure explains what follows.
+                // The first failure ends the other runs as well, and explains their end.
                 self.interrupted.store(true, Ordering::Relaxed);
                 let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
                 failure.get_or_insert(error);
@@ -111,7 +130,7 @@ impl RealNetwork for Field {
 
     fn facts(&self) -> Vec<(String, String)> {
         let mut tcp = format!(
-            "Linux {}, {} (cubic where a cell asks for CUBIC), by iperf3",
+            "Linux {}, {} (cubic where a cell asks for CUBIC), sent by iperf3",
             self.kernel, self.algorithm
         );
         if self.algorithm != WANTED {
@@ -120,7 +139,8 @@ impl RealNetwork for Field {
                 self.available
             );
         }
-        let simulated = "byte counting, an initial window of 10, a least timeout of 0.2 s, acknowledgements within 40 ms, timestamps";
+        let simulated = "byte counting, an initial window of 10, a minimum retransmission timeout of 0.2 s, \
+                         acknowledgements delayed by up to 40 ms, timestamps";
         vec![
             ("TCP on the bed".to_owned(), tcp),
             (
@@ -130,7 +150,8 @@ impl RealNetwork for Field {
             (
                 "bed".to_owned(),
                 format!(
-                    "one for each run; a run that comes 1 ms late or more with 1 in 100 packets is made again, {MOST_TRIES} times in all"
+                    "a new bed for each run; if 1 in 100 packets or more come at least 1 ms late, the run is made again, \
+                     up to {MOST_TRIES} runs in all"
                 ),
             ),
         ]

@@ -1,5 +1,5 @@
-//! The kernel's TCP: greedy flows by `iperf3`, a server on the right and a client on the left for each, and what each delivered
-//! second by second, as the server tells when it is interrupted.
+//! The kernel's TCP: greedy flows by `iperf3`. Each flow has a server on the right and a client on the left. When a server is interrupted,
+//! it prints the bytes delivered in each second.
 
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
@@ -12,18 +12,18 @@ use anabranch_proto::Timestamp;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::clock::Clock;
-use crate::error::FieldError;
+use super::clock::Clock;
+use super::error::TestbedError;
 
-/// Of the first flow; the others follow.
+/// The port of the first flow; each further flow has the next port.
 const FIRST_PORT: u16 = 5201;
-/// How long servers may take to listen.
+/// The time within which the servers must listen.
 const READY_WITHIN: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(10);
-/// Longer than any run: it is interrupted.
+/// Longer than any run: the flow ends when it is interrupted.
 const SECONDS: &str = "86400";
 
-/// Whether the program is there.
+/// Whether `iperf3` is installed.
 pub(crate) fn is_installed() -> bool {
     let mut command = Command::new("iperf3");
     let command = command
@@ -44,11 +44,11 @@ struct Flow {
 #[derive(Debug)]
 struct Server {
     child: Child,
-    /// Reads what it says: more than a pipe holds.
+    /// Reads the server's output, which can be larger than a pipe holds.
     said: JoinHandle<io::Result<String>>,
 }
 
-/// All flows of a run. Dropping the bed ends what still runs of them.
+/// All flows of a run. Dropping the bed ends the programs that still run.
 #[derive(Debug)]
 pub(crate) struct Flows {
     flows: Vec<Flow>,
@@ -68,7 +68,7 @@ fn address(side: Side) -> String {
     side.ipv4(1).to_string()
 }
 
-/// How many TCP ports are listened on, in the kernel's table: state 0A.
+/// The number of listening TCP ports (state 0A) in the kernel's table.
 fn listening(table: &str) -> usize {
     let states = table
         .lines()
@@ -77,8 +77,8 @@ fn listening(table: &str) -> usize {
 }
 
 impl Flows {
-    /// Starts the servers of so many flows and waits until they listen.
-    pub(crate) fn prepare(bed: &Bed, count: usize) -> Result<Self, FieldError> {
+    /// Starts the servers of `count` flows and waits until they listen.
+    pub(crate) fn prepare(bed: &Bed, count: usize) -> Result<Self, TestbedError> {
         let to = address(Side::Right);
         let mut flows = Vec::new();
         for flow in 0..count {
@@ -97,18 +97,18 @@ impl Flows {
         }
         let looks = READY_WITHIN.as_nanos() / LOOK.as_nanos();
         for _ in 0..looks {
-            // Of the thread: that of the process is in another namespace.
+            // The table of this thread: the process itself is in another namespace.
             let table = bed.inside(Side::Right, || fs::read_to_string("/proc/thread-self/net/tcp"))??;
             if listening(&table) >= count {
                 return Ok(Self { flows });
             }
             thread::sleep(LOOK);
         }
-        Err(FieldError::Iperf("its servers do not listen".to_owned()))
+        Err(TestbedError::Iperf("the servers do not listen".to_owned()))
     }
 
-    /// Starts a flow's client. Its data follows when the two have talked to each other.
-    pub(crate) fn start(&mut self, bed: &Bed, flow: usize, algorithm: &str) -> Result<(), FieldError> {
+    /// Starts a flow's client. Its data follows after iperf3's own exchange of parameters.
+    pub(crate) fn start(&mut self, bed: &Bed, flow: usize, algorithm: &str) -> Result<(), TestbedError> {
         let to = address(Side::Right);
         let mut command = program(&["-c", &to, "-p", &port(flow), "-t", SECONDS, "-C", algorithm]);
         let command = command.stdout(Stdio::null()).stderr(Stdio::null());
@@ -116,11 +116,11 @@ impl Flows {
         Ok(())
     }
 
-    /// Interrupts all, and answers what each delivered.
-    pub(crate) fn end(mut self, clock: &Clock<'_>) -> Result<Vec<Delivered>, FieldError> {
+    /// Interrupts all flows and returns the bytes that each delivered.
+    pub(crate) fn end(mut self, clock: &Clock<'_>) -> Result<Vec<Delivered>, TestbedError> {
         for client in self.flows.iter_mut().filter_map(|flow| flow.client.as_mut()) {
             if let Some(status) = client.try_wait()? {
-                return Err(FieldError::Iperf(format!("a client did not go on: {status}")));
+                return Err(TestbedError::Iperf(format!("a client ended early: {status}")));
             }
         }
         let mut ended = Vec::new();
@@ -153,14 +153,14 @@ fn interrupt(child: &Child) -> io::Result<()> {
     Ok(kill_process(pid, Signal::INT)?)
 }
 
-/// What a flow delivered: bytes, from when to when, in seconds of the run.
+/// The bytes that a flow delivered, by interval: start and end in seconds of the run, and bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Delivered(Vec<(f64, f64, f64)>);
 
 impl Delivered {
-    /// Reads what a server said that was interrupted at a time, when its last interval ended.
-    fn read(said: &str, at: Timestamp) -> Result<Self, FieldError> {
-        let failed = |told: &str| FieldError::Iperf(told.to_owned());
+    /// Reads the output of a server that was interrupted at `at`, when its last interval ended.
+    fn read(said: &str, at: Timestamp) -> Result<Self, TestbedError> {
+        let failed = |told: &str| TestbedError::Iperf(told.to_owned());
         let said: Value = serde_json::from_str(said).map_err(|error| failed(&error.to_string()))?;
         let intervals = said["intervals"].as_array().map_or(&[][..], Vec::as_slice);
         let interval = |interval: &Value| {
@@ -169,7 +169,7 @@ impl Delivered {
         };
         let intervals: Option<Vec<_>> = intervals.iter().map(interval).collect();
         let intervals = intervals.ok_or_else(|| failed("an interval without numbers"))?;
-        // None if it was interrupted before its client had come.
+        // There are no intervals if the server was interrupted before its client connected.
         let last = intervals.last().map_or(0.0, |(_, last, _)| *last);
         let began = at.as_secs_f64() - last;
         let shifted = intervals
@@ -178,7 +178,7 @@ impl Delivered {
         Ok(Self(shifted.collect()))
     }
 
-    /// Bytes until then. An interval that lasts longer counts for its share.
+    /// Bytes delivered until then. An interval that ends later counts by its share.
     pub(crate) fn until(&self, until: Timestamp) -> u64 {
         let until = until.as_secs_f64();
         let share = |(start, end, bytes): &(f64, f64, f64)| {
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_delivered_is_known_at_any_time() {
+    fn delivered_bytes_are_interpolated() {
         let said = r#"{ "intervals": [
             { "streams": [], "sum": { "start": 0, "end": 1.0, "bytes": 1000 } },
             { "streams": [], "sum": { "start": 1.0, "end": 2.0, "bytes": 3000 } },
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_iperf_complains_of_is_told() {
+    fn errors_of_iperf_are_reported() {
         let told = |said| Delivered::read(said, Timestamp::ZERO).unwrap_err().to_string();
         assert!(told("iperf3: command line").starts_with("iperf3 failed: expected"));
         assert!(told(r#"{ "intervals": [{}] }"#).contains("without numbers"));
