@@ -1,4 +1,5 @@
-//! A peer that offers less: everything falls back to what both speak, over loss, in both directions.
+//! A peer that supports fewer extensions: both hosts use only the extensions that both support, with loss and in both
+//! directions.
 
 use core::time::Duration;
 
@@ -6,7 +7,7 @@ use anabranch_netsim::{LinkConfig, LossModel, QueueLimit};
 use anabranch_proto::{Config, Counters, Reliability, SendOptions};
 use anabranch_testkit::{Ledger, Setup, Side, Violation};
 
-/// Messages of all kinds both ways; Z is crippled. What A and Z counted.
+/// Sends messages of all kinds in both directions, with extensions of Z turned off. Returns the counters of A and Z.
 fn run(seed: u64, cripple: fn(Config) -> Config) -> [Counters; 2] {
     let link = LinkConfig::default()
         .with_delay(Duration::from_millis(15))
@@ -51,7 +52,8 @@ fn sum(runs: impl Iterator<Item = [Counters; 2]>, of: fn(&Counters) -> u64) -> u
     runs.map(|counters| counters.iter().map(of).sum::<u64>()).sum()
 }
 
-/// RFC 9260 and nothing else: what was sent once is reliable, what waits still expires, and no chunk of an extension is sent.
+/// RFC 9260 without extensions: a message that was sent once is reliable, an unsent message still expires, and no chunk of an
+/// extension is sent.
 #[test]
 fn with_a_peer_that_offers_nothing() {
     for seed in 0..20 {
@@ -76,7 +78,7 @@ fn with_a_peer_that_offers_nothing() {
         (0..20).map(|seed| run(seed, Config::without_extensions)),
         |counters| counters.abandoned_unsent,
     );
-    assert!(unsent > 0, "what waits expires all the same");
+    assert!(unsent > 0, "unsent messages expire");
 }
 
 /// RFC 3758 without NR-SACK.
@@ -103,7 +105,7 @@ fn with_a_peer_without_partial_reliability() {
     assert!(sum(runs(), |counters| counters.freed_early_bytes) > 0);
 }
 
-/// Chunk types of this project's own under other numbers: both sides need the same.
+/// Experimental chunk types with other numbers: both hosts need the same numbers.
 #[test]
 fn with_a_peer_whose_experimental_chunks_have_other_numbers() {
     let moved = |config: &mut Config| config.chunk_types.selective_forward_tsn = 170;
@@ -134,7 +136,7 @@ fn with_a_peer_whose_experimental_chunks_have_other_numbers() {
     assert_eq!(negotiated(false), (false, false));
 }
 
-/// Everything but selective forward TSN.
+/// All extensions except selective forward TSN.
 #[test]
 fn with_a_peer_without_selective_forward_tsn() {
     let cripple = |mut config: Config| {

@@ -1,5 +1,5 @@
-//! A receiver that reneges what it acknowledged by gap blocks (RFC 9260 §6.2.1), or seems to: SACKs that overtook each other look
-//! like it. A is the sender, M its peer.
+//! A receiver that reneges on chunks that it acknowledged in gap ack blocks (RFC 9260 §6.2.1), or seems to: reordered SACKs
+//! look the same. A is the sender, M its peer.
 
 use anabranch_proto::Reliability;
 use anabranch_testkit::desk::{Desk, FULL, MS};
@@ -17,8 +17,8 @@ fn ten() -> Desk {
 }
 
 // A → DATA 0 to 9 → M; M → SACK (2 to 9); M → SACK (nothing), SACK (2 to 9), SACK (nothing); 100 ms later M → SACK (nothing)
-/// The first such SACK is believed; the next one only after 100 ms, or a peer could make A visit all chunks for each SACK of 16
-/// bytes.
+/// The first SACK that omits chunks is processed as reneging, the next one only after 100 ms. Otherwise a peer could make A
+/// visit all chunks for each SACK of 16 bytes.
 #[test]
 fn the_rest_is_reneged_every_100_ms_at_most() {
     let mut desk = ten();
@@ -33,12 +33,12 @@ fn the_rest_is_reneged_every_100_ms_at_most() {
     assert_eq!(reneged(&desk), 8, "too soon");
     desk.script.advance(MS);
     desk.sack(0, &[]);
-    assert_eq!(reneged(&desk), 16, "what is still not listed was taken back");
+    assert_eq!(reneged(&desk), 16, "chunks that are still not listed were reneged");
 }
 
 // A → DATA 0 to 9 → M; M → SACK (2 to 9); M → SACK (3 to 9); M → SACK (up to 2)
-/// If the cumulative TSN ack stops before a chunk that was acknowledged, that chunk was reneged, however soon: its
-/// retransmission is what M waits for.
+/// If the cumulative TSN ack stops before a chunk that was acknowledged, that chunk was reneged, at any time: M waits for its
+/// retransmission.
 #[test]
 fn chunks_after_the_cumulative_tsn_ack_are_reneged_at_once() {
     let mut desk = ten();
@@ -46,16 +46,17 @@ fn chunks_after_the_cumulative_tsn_ack_are_reneged_at_once() {
     desk.sack(0, &[(3, 9)]);
     assert_eq!(reneged(&desk), 1, "2");
     desk.sack(3, &[]);
-    assert_eq!(reneged(&desk), 2, "3, which follows, and nothing else yet");
+    assert_eq!(reneged(&desk), 2, "3, directly after the cumulative TSN ack, and no other yet");
 }
 
-/// Every other TSN from the first to the last, each a block.
+/// Every second TSN from the first to the last, each a block.
 fn alternate(first: u32, last: u32) -> Vec<(u32, u32)> {
     (first..=last).step_by(2).map(|tsn| (tsn, tsn)).collect()
 }
 
-// A → DATA 0 to 59 → M; M → SACK (1, 3, 5 … 39); M → SACK (1, 3, 5 … 35): 37 and 39 found no room; M → SACK (3, 5 … 35)
-/// A receiver lists the lowest TSNs, as many as a packet holds (RFC 9260 §6.2): it has not reneged on a chunk above the last one listed.
+// A → DATA 0 to 59 → M; M → SACK (1, 3, 5 … 39); M → SACK (1, 3, 5 … 35): no space to list 37 and 39; M → SACK (3, 5 … 35)
+/// A receiver lists the lowest TSNs, as many as fit a packet (RFC 9260 §6.2). It has not reneged on chunks above the last one
+/// listed.
 #[test]
 fn chunks_that_found_no_room_are_not_reneged() {
     let mut desk = Desk::usual();

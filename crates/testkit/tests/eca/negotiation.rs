@@ -1,4 +1,4 @@
-//! ECA-SCTP is used if both ends list its chunks, and else not.
+//! Negotiation of ECA-SCTP: it is used only if both endpoints list its chunk types.
 
 use anabranch_netsim::LinkConfig;
 use anabranch_proto::{Config, ConnectOptions, MultipathMode};
@@ -7,8 +7,8 @@ use anabranch_wire::chunk::{AckPolicy, Chunk, Sack, kind, own_kind};
 
 use super::desk::{Desk, ECA, FULL, MS, config};
 
-/// A peer that lists all but one of the chunks has concurrent multipath transfer with DATA; and any peer may send chunks of these
-/// numbers that mean something else to it.
+/// A peer that lists all but one of the chunk types gets concurrent multipath transfer with DATA. Any peer may use these chunk
+/// type numbers for other chunks.
 #[test]
 fn a_peer_without_one_of_the_chunks() {
     for missing in 0..3 {
@@ -17,7 +17,7 @@ fn a_peer_without_one_of_the_chunks() {
         assert!(!desk.script.association().stats().extensions.eca);
         desk.send(2, FULL);
         assert_eq!(desk.sent(), ["1 DATA 0", "0 DATA 1"]);
-        // E-DATA is unknown: the rest of the packet is not looked at, and it is reported; FORWARD-PSN is passed over.
+        // E-DATA is unknown: the rest of the packet is discarded, and the chunk is reported. FORWARD-PSN is skipped.
         desk.e_data(0, AckPolicy::LastArrival, &[(0, (0, 0))]);
         assert!(desk.sent().concat().contains("ERROR"));
         let short = [own_kind::COOP_SACK, 0, 0, 4];
@@ -28,7 +28,7 @@ fn a_peer_without_one_of_the_chunks() {
     }
 }
 
-/// Interleaving needs E-I-DATA too: a peer without it has I-DATA, and no ECA-SCTP.
+/// Interleaving also needs E-I-DATA: a peer without it gets I-DATA, and no ECA-SCTP.
 #[test]
 fn interleaving_needs_a_fourth_chunk() {
     for fourth in [true, false] {
@@ -48,7 +48,8 @@ fn interleaving_needs_a_fourth_chunk() {
     }
 }
 
-/// One side alone offers it: both go on without. With both, in either direction, and under numbers that were moved.
+/// If only one endpoint offers ECA-SCTP, both continue without. If both offer it, they use it, whichever endpoint connects,
+/// also with other chunk type numbers.
 #[test]
 fn both_ends_must_offer_it() {
     let transfer = |a: MultipathMode, z: MultipathMode, moved: bool| {
@@ -85,10 +86,10 @@ fn both_ends_must_offer_it() {
     }
 }
 
-/// Once it is negotiated, data and acknowledgements without the numbers of transmissions end the association, and so does E-I-DATA
-/// where messages do not interleave.
+/// With ECA-SCTP negotiated, a data chunk or acknowledgement without transmission numbers ends the association. So does
+/// E-I-DATA without interleaving.
 #[test]
-fn what_has_no_numbers_ends_it() {
+fn chunks_without_transmission_numbers_end_the_association() {
     let mut desk = Desk::new(config(), &ECA);
     let data = desk.script.data(0, 0, "plain");
     desk.script.send(&[data]);
@@ -125,7 +126,7 @@ fn what_has_no_numbers_ends_it() {
     assert!(desk.sent().concat().contains("ABORT") && desk.is_closed());
 }
 
-/// Rule 13: after a restart of the peer numbers begin anew, on both sides.
+/// Rule 13: after a restart of the peer both endpoints count transmissions from the start again.
 #[test]
 fn numbers_begin_anew_after_a_restart() {
     let setup = Setup::new(4)

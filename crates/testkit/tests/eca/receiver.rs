@@ -1,5 +1,5 @@
-//! The receiver's rules, each with its packets drawn: A is a peer of paper with two paths, Z receives. `3 (1:2)` is TSN 3 in
-//! transmission 2 of path 1; a COOP-SACK names the last transmission of each path up to which none is missing, and blocks.
+//! The receiver's rules, with the packets drawn: A is a hand-made peer with two paths, Z receives. `3 (1:2)` is TSN 3 in
+//! transmission 2 of path 1. For each path a COOP-SACK has the last transmission up to which none is missing, and blocks.
 
 use anabranch_proto::Config;
 use anabranch_wire::chunk::{AckPolicy, Chunk};
@@ -14,7 +14,7 @@ fn desk() -> Desk {
     Desk::new(config(), &ECA)
 }
 
-/// TSN 0 of a message on each path, acknowledged: the first data of an association is at once.
+/// TSN 0 of a message on each path, acknowledged. The first data of an association is acknowledged at once.
 fn begun(policies: [AckPolicy; 2]) -> Desk {
     let mut desk = desk();
     desk.e_data(0, policies[0], &[(0, (0, 0))]);
@@ -24,7 +24,7 @@ fn begun(policies: [AckPolicy; 2]) -> Desk {
     desk
 }
 
-/// The acknowledgements that left, without the TSN.
+/// The acknowledgements that left, without the cumulative TSN.
 fn acks(desk: &mut Desk) -> Vec<String> {
     let sent = desk.sent();
     sent.iter()
@@ -38,8 +38,7 @@ fn acks(desk: &mut Desk) -> Vec<String> {
 
 // A → 4 (1:1), 2 (0:1), 5 (1:2), 3 (0:2) → Z
 // A ← COOP-SACK every second packet ← Z
-/// Rule 5: what overtakes on another path is no gap, and every second packet is acknowledged; the second way, by the last packet's
-/// path.
+/// Rule 5: reordering between paths makes no gap, and every second packet is acknowledged, on the path of the last packet.
 #[test]
 fn reordering_between_paths_is_no_gap() {
     let mut desk = begun([LAST, LAST]);
@@ -56,7 +55,7 @@ fn reordering_between_paths_is_no_gap() {
 }
 
 // A → 2 (0:1) ✗, 3 (0:2), 4 (0:3) → Z;  A ← COOP-SACK 0:0+2-2; 0:0+2-3 ← Z;  A → 5 (1:1) → Z
-/// Rule 5: while a path has a gap, each of its packets is acknowledged at once; those of other paths are not for that.
+/// Rule 5: while a path has a gap, each of its packets is acknowledged at once. Packets of other paths are not.
 #[test]
 fn a_gap_of_a_path_is_reported_at_once() {
     let mut desk = begun([LAST, LAST]);
@@ -66,13 +65,14 @@ fn a_gap_of_a_path_is_reported_at_once() {
     assert_eq!(acks(&mut desk), ["0 0:0+2-3 1:0"]);
     desk.e_data(1, LAST, &[(5, (1, 1))]);
     assert_eq!(acks(&mut desk), [""; 0], "path 1 has no gap");
-    // What closes the gap is told at once, too.
+    // The packet that closes the gap is acknowledged at once, too.
     desk.e_data(0, LAST, &[(2, (0, 1))]);
     assert_eq!(acks(&mut desk), ["0 0:3 1:1"]);
 }
 
 // A → 2 (0:1) ✗, 3 (0:2) → Z;  A ← COOP-SACK by path 1 ← Z
-/// Rule 5: a gap is reported by the best ranked path that has none itself; the rest returns by the path of the last packet.
+/// Rule 5: a gap is reported on the best ranked path without a gap. Other acknowledgements return on the path of the last
+/// packet.
 #[test]
 fn gaps_are_reported_by_the_best_path_without_one() {
     let mut desk = begun([SECOND_RANK, FIRST_RANK]);
@@ -85,16 +85,16 @@ fn gaps_are_reported_by_the_best_path_without_one() {
     );
     desk.e_data(0, SECOND_RANK, &[(5, (0, 4))]);
     assert_eq!(acks(&mut desk), ["1 0:2+2-2 1:0"]);
-    // Path 1 has one too: both do, and it has the better rank.
+    // Path 1 has a gap too. Then path 1 is used, as both have gaps and path 1 has the better rank.
     desk.e_data(1, FIRST_RANK, &[(9, (1, 4))]);
     assert_eq!(acks(&mut desk), ["1 0:2+2-2 1:0+4-4"]);
-    // Path 0 has none any more.
+    // Path 0 has no gap any more.
     desk.forward_psn(0, 4);
     desk.e_data(1, FIRST_RANK, &[(10, (1, 5))]);
     assert_eq!(acks(&mut desk), ["0 0:4 1:0+4-5"]);
 }
 
-/// PS 000: a gap is reported where the last packet came from.
+/// PS 000: a gap is reported on the path of the last packet.
 #[test]
 fn last_arrival() {
     let mut desk = begun([LAST, LAST]);
@@ -104,7 +104,7 @@ fn last_arrival() {
 }
 
 // A → 2 (0:1), 3 (0:2) → Z;  A ← COOP-SACK by path 0; the same by path 1 ← Z
-/// PS 001: a copy by every path, of acknowledgements without a gap too.
+/// PS 001: a copy of each acknowledgement on every path, also without a gap.
 #[test]
 fn every_path() {
     let every = AckPolicy::EveryPath;
@@ -116,7 +116,7 @@ fn every_path() {
     assert_eq!(acks(&mut desk), ["1 0:2 1:0+5-5", "0 0:2 1:0+5-5"]);
 }
 
-/// PS 100: a gap is reported by a path without one, whichever that is.
+/// PS 100: a gap is reported on any path without a gap.
 #[test]
 fn unranked() {
     let unranked = AckPolicy::Unranked;
@@ -128,7 +128,7 @@ fn unranked() {
 }
 
 // A → 2 (0:1), 2 (1:1) → Z;  A ← COOP-SACK … dup 1:1 ← Z;  A → 3 (0:2), 4 (0:3) → Z;  A ← COOP-SACK, no more of it ← Z
-/// Rule 6: duplicates are named by the transmission that brought them, at once, and once.
+/// Rule 6: a duplicate is reported once and at once, by the number of the transmission that brought it.
 #[test]
 fn duplicates_are_named_once() {
     let mut desk = begun([LAST, LAST]);
@@ -142,8 +142,8 @@ fn duplicates_are_named_once() {
 }
 
 // A → 3 (0:2), FORWARD-PSN 0:1 → Z;  A → 2 (0:1), late → Z
-/// Rule 4: FORWARD-PSN closes a gap, and what says nothing new changes nothing; what comes late in a transmission that was passed
-/// is taken all the same, for only its TSN says whether it is a duplicate.
+/// Rule 4: FORWARD-PSN closes a gap, and an old FORWARD-PSN changes nothing. A chunk that arrives late in a passed transmission
+/// is still received: only its TSN decides whether it is a duplicate.
 #[test]
 fn a_passed_transmission_may_still_bring_something() {
     let mut desk = begun([LAST, LAST]);
@@ -158,7 +158,7 @@ fn a_passed_transmission_may_still_bring_something() {
     for old in [0, 1, 0x00ff_ffff] {
         desk.forward_psn(0, old);
     }
-    // Further than data can be ahead, and a path that there is not.
+    // A number further ahead than data can be, and a path that does not exist.
     desk.forward_psn(0, 90_000);
     desk.forward_psn(9, 3);
     let read = desk.counters().messages_received;
@@ -169,7 +169,7 @@ fn a_passed_transmission_may_still_bring_something() {
     assert_eq!(desk.counters().forward_psns_received, 6);
 }
 
-/// Rule 9: each path is said to have its share of the window.
+/// Rule 9: the acknowledgement states the share of the window of each path.
 #[test]
 fn shares_of_the_window() {
     let mut desk = desk();
@@ -199,7 +199,7 @@ fn numbers_wrap() {
     let mut desk = desk();
     let mut number = 0;
     desk.e_data(0, LAST, &[(0, (0, number))]);
-    // The receiver follows a sender that gives up a window at a time.
+    // The receiver follows a sender that abandons a window at a time.
     while number < 0x00ff_ffff {
         number = (number + 65_000).min(0x00ff_ffff);
         desk.forward_psn(0, number);
@@ -210,7 +210,8 @@ fn numbers_wrap() {
     assert_eq!(acks(&mut desk), ["0 0:0+2-2"]);
 }
 
-/// Data of more paths than there can be is dropped, and so is what no acknowledgement could name: neither is acknowledged.
+/// Data of more paths than the limit is dropped and not acknowledged. So is data whose transmission number no acknowledgement
+/// could list.
 #[test]
 fn what_cannot_be_named_is_dropped() {
     let mut desk = desk();
@@ -228,13 +229,14 @@ fn what_cannot_be_named_is_dropped() {
     assert!(last.contains(&format!("COOP-SACK {tsn} ")), "{last}");
 }
 
-/// Of transmissions with gaps between them no more than 8,192 runs are kept: what would begin another is not said to have arrived.
+/// The receiver keeps at most 8,192 blocks of transmissions. A transmission that would begin another block is not reported as
+/// received.
 #[test]
 fn gaps_are_bounded() {
     const MOST: u32 = 8192;
     let mut desk = desk();
     desk.e_data(0, LAST, &[(0, (0, 0))]);
-    // One message over and over, in every second transmission.
+    // One message again and again, in every second transmission.
     for number in 1..=MOST + 1 {
         desk.e_data(0, LAST, &[(0, (0, 2 * number))]);
     }
@@ -252,7 +254,7 @@ fn gaps_are_bounded() {
     assert!(told.starts_with(&format!("0 0:{}+2-2 dup", 2 * MOST)), "{told}");
 }
 
-/// However many gaps there are, an acknowledgement fits a packet, and each path has its part of it.
+/// With any number of gaps, an acknowledgement fits a packet and has blocks of each path.
 #[test]
 fn acknowledgements_fit_packets() {
     let mut desk = begun([LAST, LAST]);
@@ -276,7 +278,8 @@ fn acknowledgements_fit_packets() {
     assert!(blocks.iter().all(|count| *count >= room / 2), "{blocks:?}");
 }
 
-/// Rule 12: who never takes anything back promises all that it holds; who may, lists what it might, the missing included.
+/// Rule 12: a receiver that never reneges reports all chunks as non-renegable. A receiver that may renege lists the chunks that
+/// it might drop, and the missing ones between them.
 #[test]
 fn renegable_chunks_are_listed() {
     for may_renege in [false, true] {
@@ -299,7 +302,7 @@ fn renegable_chunks_are_listed() {
                 }
             }
         }
-        // The message is unordered, and was handed over: it is there for good.
+        // The message is unordered and was delivered, so the receiver cannot renege on it.
         let expected = if may_renege {
             vec![(1, 1), (3, 65_535)]
         } else {

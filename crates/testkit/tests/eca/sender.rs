@@ -1,4 +1,4 @@
-//! The sender's rules, each with its packets drawn: A sends by paths 0 and 1, Z is a peer of paper. `(1:3)` is transmission 3 of
+//! The sender's rules, with the packets drawn: A sends on paths 0 and 1, Z is a hand-made peer. `(1:3)` is transmission 3 of
 //! path 1.
 
 use anabranch_proto::{Config, Reliability};
@@ -6,7 +6,7 @@ use anabranch_wire::chunk::{AckPolicy, GapAckBlock, GapAckBlocks, PathSequences}
 
 use super::desk::{Desk, FULL, MS, config};
 
-/// Ten milliseconds each way on path 1, twenty on path 0.
+/// A one-way delay of 10 ms on path 1 and of 20 ms on path 0.
 fn desk(change: impl FnOnce(&mut Config)) -> Desk {
     let mut config = config();
     change(&mut config);
@@ -32,8 +32,8 @@ fn six(desk: &mut Desk) {
 // A → 2 (1:1) ✗, 4 (1:2), 6 (1:3), 8 (1:4) → Z
 // A ← COOP-SACK 1:0, 1:2 … 1:4 ← Z
 // A → FORWARD-PSN 1:1, 2 (0:5) → Z
-/// Rule 1: a repeat keeps its TSN and takes the next number of the path it leaves on. Rule 2: three later packets of the path make
-/// it. Rule 10: the repeat leaves by another path than the one that lost it.
+/// Rule 1: a retransmission keeps its TSN and gets the next number of the path on which it leaves. Rule 2: three later packets
+/// of the path make a loss. Rule 10: the retransmission uses another path than the one that lost the chunk.
 #[test]
 fn a_retransmission_has_a_number_of_its_own() {
     let mut desk = desk(|_| {});
@@ -49,8 +49,8 @@ fn a_retransmission_has_a_number_of_its_own() {
     assert_eq!([1, 0].map(|path| desk.path(path).fast_recoveries), [1, 0]);
 }
 
-// A → 3 (0:1), 5 (0:2), 7 (0:3) under way;  A ← COOP-SACK 1:3 ← Z
-/// Rule 2: what arrives by one path says nothing of another.
+// A → 3 (0:1), 5 (0:2), 7 (0:3) in flight;  A ← COOP-SACK 1:3 ← Z
+/// Rule 2: arrivals on one path make no missing reports for another.
 #[test]
 fn losses_are_of_one_path_only() {
     let mut desk = desk(|_| {});
@@ -65,7 +65,7 @@ fn losses_are_of_one_path_only() {
 }
 
 // A → 2 (1:1) ✗ → Z;  A → 3, 4, 5 (1:2 … 1:4) in one packet → Z;  A ← COOP-SACK 1:2 … 1:4 ← Z
-/// Rule 2: chunks are not packets. Three chunks of one packet that was not lost look like three reports, and are one.
+/// Rule 2: packets count, not chunks. Three chunks of one packet look like three missing reports but are one.
 #[test]
 fn reports_are_packets() {
     let mut config = config();
@@ -73,7 +73,7 @@ fn reports_are_packets() {
     config.multipath.eca.time_rule = false;
     config.no_delay = false;
     let mut desk = Desk::usual(config, [40, 20]);
-    // Small messages wait for each other.
+    // Small messages wait to be bundled.
     desk.send(1, FULL);
     desk.send(6, 300);
     let sent = desk.sent();
@@ -91,9 +91,9 @@ fn reports_are_packets() {
 }
 
 // A → 2 (1:1) ✗, 4 (1:2) → Z;  A ← COOP-SACK 1:2, 20 ms after they left;  … 25 ms after;  A → 2 again → Z
-/// Rule 2: one later packet and 1.25 round trips make a loss, by a timer of its own.
+/// Rule 2: one later packet and 1.25 RTTs make a loss, found by a timer of its own.
 #[test]
-fn lost_for_the_time_that_passed() {
+fn one_later_packet_and_a_timer_make_a_loss() {
     let mut desk = desk(|_| {});
     six(&mut desk);
     desk.pass(20);
@@ -106,10 +106,10 @@ fn lost_for_the_time_that_passed() {
     assert_eq!([1, 0].map(|path| desk.path(path).fast_recoveries), [1, 0]);
 }
 
-// The same without a later packet: nothing says that anything is missing.
-/// Rule 2: time alone makes no loss, and without the time rule one later packet makes none.
+// The same without a later packet: there is no sign of a missing packet.
+/// Rule 2: time alone makes no loss. Without the time rule one later packet makes none.
 #[test]
-fn neither_time_nor_one_report_alone() {
+fn neither_time_nor_one_report_alone_makes_a_loss() {
     let mut desk = desk(|_| {});
     six(&mut desk);
     desk.pass(200);
@@ -124,8 +124,8 @@ fn neither_time_nor_one_report_alone() {
 
 // A → 2 (1:1), 4 (1:2) overtakes;  A ← COOP-SACK 1:2 ← Z;  A → 2 (0:4) → Z;  A ← COOP-SACK 1:1, 1:2; dup 0:4 ← Z
 // A → 8 (1:4), 10 (1:5), 12 (1:6) → Z;  A ← COOP-SACK 1:5, then 1:6 ← Z
-/// Rule 2: a needless repeat makes its path more patient: where one report made a loss, two do. Rule 6: the duplicate is known by
-/// its transmission.
+/// Rule 2: a spurious retransmission raises its path's reordering threshold: one missing report made a loss before, two are
+/// needed after it. Rule 6: the transmission number identifies the duplicate.
 #[test]
 fn spurious_retransmissions_raise_the_reordering_window() {
     let mut desk = desk(|config| {
@@ -160,8 +160,8 @@ fn spurious_retransmissions_raise_the_reordering_window() {
 }
 
 // A → 2 (1:1) late;  A → 2 (0:4) → Z;  A ← COOP-SACK 1:1 ← Z
-/// Rule 3: once the chunk is known to have arrived by its first transmission, the repeat is of no interest: path 0 has nothing
-/// of it in flight, and what is acknowledged counts for path 1.
+/// Rule 3: if the original transmission turns out to have arrived, the retransmission is no longer counted: path 0 has no bytes
+/// of it in flight, and the acknowledged bytes count for path 1.
 #[test]
 fn the_original_cancels_the_retransmission() {
     let mut desk = desk(|config| {
@@ -176,13 +176,14 @@ fn the_original_cancels_the_retransmission() {
     assert_eq!([1, 0].map(|path| desk.path(path).flight_size), [chunk, 4 * chunk]);
     desk.ack(3, &[(1, 3, &[])]);
     assert_eq!([1, 0].map(|path| desk.path(path).flight_size), [chunk, 3 * chunk]);
-    // It is no report of what left before it.
+    // It is no missing report for packets that left before it.
     assert_eq!(desk.sent(), [""; 0]);
     assert_eq!(desk.counters().retransmissions_fast, 1);
 }
 
 // A → FORWARD-PSN 1:1 with the next packet on path 1 → Z;  A ← COOP-SACK that lags ← Z;  … two round trips;  A → FORWARD-PSN again
-/// Rule 4: what is lost is closed by FORWARD-PSN with the next packet on its path, and again while the receiver lags.
+/// Rule 4: FORWARD-PSN leaves with the next packet on the path and closes the gap of a lost transmission. It is sent again
+/// while the receiver lags.
 #[test]
 fn gaps_are_closed() {
     let mut desk = desk(|_| {});
@@ -213,7 +214,7 @@ fn gaps_are_closed() {
 }
 
 // A → FORWARD-PSN 1:2 → Z;  A ← COOP-SACK 1:3 (CumPSN), cumulative TSN 2 ← Z
-/// Rule 4: a CumPSN that runs over what was given up acknowledges nothing: the repeat stays in flight.
+/// Rule 4: a CumPSN that passes skipped transmissions acknowledges none of them. The retransmission stays in flight.
 #[test]
 fn abandoned_chunks_are_not_acknowledged() {
     let mut desk = desk(|_| {});
@@ -226,7 +227,7 @@ fn abandoned_chunks_are_not_acknowledged() {
     let chunk = FULL + 20;
     assert_eq!(desk.path(0).flight_size, 4 * chunk);
     desk.ack(3, &[(1, 4, &[])]);
-    assert_eq!(desk.path(0).flight_size, 4 * chunk, "4 (0:4) is under way");
+    assert_eq!(desk.path(0).flight_size, 4 * chunk, "4 (0:4) is in flight");
     desk.ack(3, &[(1, 4, &[]), (0, 1, &[(4, 4)])]);
     assert_eq!(desk.path(0).flight_size, 3 * chunk);
 }
@@ -244,9 +245,9 @@ fn without_forward_psn() {
 }
 
 // A ← COOP-SACK t=9: 1:1 … 1:3, window 0 ← Z;  A ← COOP-SACK t=5: 0:1 … 0:3, window 99 ← Z
-/// Rule 7: of an acknowledgement that was overtaken by a newer one, only what it says arrived counts.
+/// Rule 7: if an acknowledgement is older than the newest one received, the sender uses only the arrivals that it reports.
 #[test]
-fn an_older_one_says_only_what_arrived() {
+fn an_old_acknowledgement_reports_arrivals_only() {
     let mut desk = desk(|_| {});
     six(&mut desk);
     desk.pass(9);
@@ -269,7 +270,8 @@ fn an_older_one_says_only_what_arrived() {
 }
 
 // A → 3 (0:1) → Z;  A ← COOP-SACK 0:1, by path 1 ← Z
-/// Rule 8: an acknowledgement gives a sample of a path though it returns by another one, and of a repeat too (rule 1).
+/// Rule 8: an acknowledgement gives an RTT sample of a path even if it returns on another one, and also for a retransmission
+/// (rule 1).
 #[test]
 fn any_acknowledgement_gives_a_sample() {
     for any in [true, false] {
@@ -287,7 +289,7 @@ fn any_acknowledgement_gives_a_sample() {
 }
 
 // A ← COOP-SACK, a_rwnd 3000, of it 1500 for each path ← Z
-/// Rule 9: the association's window governs; what is said of a path is advice.
+/// Rule 9: the association's window is the limit. The share of a path is advice.
 #[test]
 fn one_window_for_all_paths() {
     let mut desk = desk(|_| {});
@@ -299,8 +301,8 @@ fn one_window_for_all_paths() {
 }
 
 // A → 2 … (cwnd of path 0 is full) → Z;  A ← three reports for 2 (1:1) ← Z;  A → 2 (1:n) → Z
-/// Rule 10: the first repeat of an acknowledgement ignores the congestion window, even of a path that is full; while others wait no
-/// new data leaves.
+/// Rule 10: the first retransmission after an acknowledgement ignores the congestion window, even on a path whose window is
+/// full. While other retransmissions wait, no new data leaves.
 #[test]
 fn the_first_retransmission_does_not_wait() {
     let mut desk = desk(|config| config.multipath.eca.time_rule = false);
@@ -312,11 +314,11 @@ fn the_first_retransmission_does_not_wait() {
     desk.pass(5);
     desk.ack(2, &[(1, 1, &[(3, 5)])]);
     let sent = desk.sent();
-    // 4 waits, and new data with it.
+    // TSN 4 waits, and so does new data.
     assert_eq!(sent.len(), 1, "{sent:?}");
     assert!(sent[0].starts_with("0 E-DATA 2 (0:"), "{sent:?}");
     assert!(is_full(&desk, 0) && is_full(&desk, 1));
-    // Another loss of the same window, which cuts no more.
+    // Another loss of the same window, which causes no further reduction.
     desk.ack(2, &[(1, 1, &[(3, 5), (7, 9)])]);
     let sent = desk.sent();
     assert!(sent[0].starts_with("0 E-DATA 4 (0:"), "{sent:?}");
@@ -329,7 +331,7 @@ fn the_first_retransmission_does_not_wait() {
 }
 
 // A → 2 (1:1, rank 1), 3 (0:1, rank 2) → Z
-/// Rule 11: the path with the shortest round trip has the first rank.
+/// Rule 11: the path with the lowest RTT has the first rank.
 #[test]
 fn the_shortest_path_has_the_first_rank() {
     let mut desk = desk(|_| {});
@@ -341,9 +343,10 @@ fn the_shortest_path_has_the_first_rank() {
 }
 
 // A ← COOP-SACK 1: 2 (1:1), 4 (1:2); renegable: 4 ← Z
-/// Rule 12: with NR-SACK, what is acknowledged and not listed as renegable is freed; without, nothing is promised.
+/// Rule 12: with NR-SACK, the sender frees chunks that are acknowledged and not listed as renegable. Without NR-SACK it keeps
+/// them.
 #[test]
-fn what_is_not_renegable_is_freed() {
+fn non_renegable_chunks_are_freed() {
     for nr_sack in [true, false] {
         let mut config = config();
         config.nr_sack.offer = true;
@@ -355,7 +358,7 @@ fn what_is_not_renegable_is_freed() {
         desk.send(6, FULL);
         desk.sent();
         desk.pass(1);
-        // TSNs 2 and 4; of these 4 may be dropped: it is the fifth, offset 5 from the cumulative TSN ack.
+        // TSNs 2 and 4 arrived. TSN 4 may be dropped: it is the fifth, with offset 5 from the cumulative TSN ack.
         desk.ack_with(0, &[(1, 0, &[(1, 2)])], |sack| {
             let block = GapAckBlock { start: 5, end: 5 };
             sack.renegable = nr_sack.then(|| GapAckBlocks::from_blocks([block]));
@@ -366,7 +369,8 @@ fn what_is_not_renegable_is_freed() {
 }
 
 // A ← COOP-SACK 1 (cum), 1:1 … ← Z, though 2 (1:1) had arrived
-/// What had arrived and follows the cumulative TSN ack was taken back: it would have moved. The chunk is sent again.
+/// A chunk that had arrived and directly follows the cumulative TSN ack was reneged: otherwise the cumulative TSN ack would
+/// have moved. The chunk is retransmitted.
 #[test]
 fn reneged_chunks_are_retransmitted() {
     let mut desk = desk(|_| {});
@@ -375,7 +379,7 @@ fn reneged_chunks_are_retransmitted() {
     desk.ack(2, &[(0, 4, &[])]);
     assert_eq!(desk.counters().reneged, 0);
     desk.pass(5);
-    // 2 arrived, 3 is there, and yet nothing moves.
+    // TSN 2 had arrived and TSN 3 is listed, but the cumulative TSN ack does not move.
     desk.ack(2, &[(1, 1, &[]), (0, 4, &[])]);
     desk.pass(5);
     desk.ack(3, &[(1, 2, &[]), (0, 4, &[])]);
@@ -386,9 +390,9 @@ fn reneged_chunks_are_retransmitted() {
 }
 
 // A → 2 (1:1, once only) ✗ → Z;  A → FORWARD-TSN 2, FORWARD-PSN 1:1 → Z
-/// With partial reliability: what is given up is passed by FORWARD-TSN, and its transmission by FORWARD-PSN.
+/// With partial reliability: FORWARD-TSN passes an abandoned chunk, and FORWARD-PSN passes its transmission.
 #[test]
-fn what_is_abandoned_is_closed_too() {
+fn abandoned_chunks_are_passed_by_both_kinds_of_forward() {
     let mut config = config();
     config.partial_reliability.offer = true;
     let mut kinds = super::desk::ECA.to_vec();
@@ -410,7 +414,7 @@ fn what_is_abandoned_is_closed_too() {
 }
 
 // A ← COOP-SACK of paths 0, 1 and 77 ← Z
-/// Rule 13: a path that there is not may have been, and what is said of it is passed over.
+/// Rule 13: an acknowledgement of a path that does not exist is skipped, since the path may have existed before.
 #[test]
 fn an_unknown_path_is_passed_over() {
     let mut desk = desk(|_| {});
@@ -424,9 +428,9 @@ fn an_unknown_path_is_passed_over() {
 }
 
 // A ← COOP-SACK of a transmission that never left; of a TSN that never left ← Z;  A → ABORT → Z
-/// An acknowledgement of what was never sent ends the association, as a SACK of a TSN that was never sent does.
+/// An acknowledgement of a transmission that was never sent ends the association, like a SACK of a TSN that was never sent.
 #[test]
-fn never_sent() {
+fn acknowledgements_of_transmissions_never_sent_end_the_association() {
     for (count, report) in [
         (2, (1, 5, &[][..])),
         (2, (1, 1, &[(4, 4)][..])),
@@ -439,7 +443,7 @@ fn never_sent() {
         assert!(desk.sent().concat().contains("ABORT"), "{count}, {report:?}");
         assert!(desk.is_closed());
     }
-    // The same a little less is fine.
+    // The same acknowledgement up to the last transmission sent is accepted.
     let mut desk = desk(|_| {});
     six(&mut desk);
     desk.ack(8, &[(1, 1, &[(3, 3)]), (0, 4, &[])]);
@@ -447,9 +451,9 @@ fn never_sent() {
 }
 
 // A → 2 (1:1) … (silence);  T3;  A → 2, 4 (0:4, …) → Z;  A → FORWARD-PSN 1:3 with the next on path 1
-/// After T3-rtx nothing of the path is waited for, and its receiver is told so.
+/// After T3-rtx the sender no longer waits for any transmission of the path, and tells the receiver by FORWARD-PSN.
 #[test]
-fn a_timeout_gives_all_of_the_path_up() {
+fn a_timeout_skips_all_transmissions_of_the_path() {
     let mut desk = desk(|_| {});
     six(&mut desk);
     desk.pass(30);

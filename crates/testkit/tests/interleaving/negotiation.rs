@@ -1,4 +1,4 @@
-//! Who interleaves, and what the wrong kind of chunk means (RFC 8260 §2.2.1, §2.2.3, §2.3.1).
+//! Negotiation of interleaving, and data chunks of the wrong kind (RFC 8260 §2.2.1, §2.2.3, §2.3.1).
 
 use anabranch_proto::Reliability::Reliable;
 use anabranch_proto::{Event, StreamId};
@@ -10,7 +10,7 @@ use anabranch_wire::{Mid, Ssn, Tsn};
 
 use crate::{ALL, arrive, begin, config, delivered, i_data};
 
-/// The chunk types that are listed, and whether there is Forward-TSN-Supported.
+/// The chunk types that are listed, and whether Forward-TSN-Supported is present.
 fn listed(parameters: &Parameters) -> (Vec<u8>, bool) {
     let parameters = parameters
         .iter()
@@ -26,9 +26,9 @@ fn listed(parameters: &Parameters) -> (Vec<u8>, bool) {
     lists
 }
 
-/// §2.2.1: only who asks for it offers it.
+/// §2.2.1: an endpoint offers interleaving only if its application asked for it.
 #[test]
-fn what_is_offered() {
+fn offered_only_if_asked_for() {
     let offered = |config| listed(&Script::new(config, 1).connect().parameters).0;
     let both = [
         kind::FORWARD_TSN,
@@ -44,7 +44,7 @@ fn what_is_offered() {
 }
 
 // A → I-DATA or DATA → Z
-/// §2.2.1: I-DATA is used if both list it, and DATA if one of them does not.
+/// §2.2.1: I-DATA is used if both endpoints list it, and DATA otherwise.
 #[test]
 fn both_must_offer_it() {
     let cases: [(_, &[u8], _); 3] = [
@@ -61,8 +61,8 @@ fn both_must_offer_it() {
     }
 }
 
-// A → DATA 0; T3; A → DATA 0, nothing given up
-/// §2.3.1: with I-DATA, partial reliability needs I-FORWARD-TSN on both sides; FORWARD-TSN is no substitute.
+// A → DATA 0; T3; A → DATA 0, nothing abandoned
+/// §2.3.1: with I-DATA, partial reliability needs I-FORWARD-TSN on both endpoints. FORWARD-TSN is no substitute.
 #[test]
 fn partial_reliability_needs_an_experimental_chunk() {
     let mut desk = Desk::new(config(), &[kind::FORWARD_TSN, kind::NR_SACK, kind::I_DATA]);
@@ -108,7 +108,7 @@ fn wrong_chunks(first: Tsn) -> [(Chunk, Chunk); 3] {
 
 // A ← DATA, FORWARD-TSN (with interleaving); I-DATA, I-FORWARD-TSN (without) ← Z
 // A → ABORT (Protocol Violation) → Z
-/// §2.2.3, §2.3.1: the wrong kind of chunk ends the association, nothing of it is delivered.
+/// §2.2.3, §2.3.1: the wrong kind of chunk ends the association, and its data is not delivered.
 #[test]
 fn the_wrong_kind_of_chunk() {
     for interleaves in [true, false] {
@@ -135,8 +135,8 @@ fn the_wrong_kind_of_chunk() {
     }
 }
 
-// A ⇄ Z: messages on stream 0 both ways;  A ← INIT of a new Z;  both begin with MID 0 again
-/// A restart forgets all numbers, and what the new peer offers counts.
+// A ⇄ Z: messages on stream 0 in both directions;  A ← INIT of a new Z;  both count from MID 0 again
+/// A restart resets all numbers, and the chunk types of the new INIT are used.
 #[test]
 fn a_restart_begins_anew() {
     for (kinds, expected) in [(&ALL[..], "I-DATA 0 (0:0.0be)"), (&[kind::NR_SACK], "DATA 0")] {

@@ -1,5 +1,4 @@
-//! The receiver's side: reassembly by stream, order and MID, order of delivery, limits, I-FORWARD-TSN (RFC 8260 §2.2.3,
-//! §2.3.1).
+//! The receiver: reassembly by stream, U flag and MID, order of delivery, limits, I-FORWARD-TSN (RFC 8260 §2.2.3, §2.3.1).
 
 use anabranch_proto::{Config, MessagePart, StreamId};
 use anabranch_testkit::desk::Desk;
@@ -8,7 +7,7 @@ use anabranch_wire::{Mid, Tsn};
 
 use crate::{arrive, begin, begin_with, config, delivered, i_data};
 
-/// The peer's I-FORWARD-TSN: everything before `count`, and the messages "stream:MID", u for unordered.
+/// The peer's I-FORWARD-TSN to the TSN before `count`, with the messages "stream:MID", u for unordered.
 fn forward(desk: &mut Desk, first: Tsn, count: u32, places: &[&str]) {
     let skipped = places.iter().map(|place| {
         let (stream, mid) = place.split_once(':').expect("stream:MID");
@@ -22,7 +21,7 @@ fn forward(desk: &mut Desk, first: Tsn, count: u32, places: &[&str]) {
     desk.script.send(&[chunk]);
 }
 
-/// The last acknowledgement: how many TSNs in a row, and the blocks that may be taken back, as numbers.
+/// The last acknowledgement: the number of TSNs acknowledged in sequence, and the renegable blocks.
 fn told(desk: &mut Desk, first: Tsn) -> (u32, Vec<(u32, u32)>) {
     let mut last = None;
     while let Some(answer) = desk.script.next_answer() {
@@ -48,7 +47,7 @@ fn held(desk: &Desk) -> usize {
     desk.script.association().stats().unread_bytes
 }
 
-/// Parts of messages are handed over from 1,000 bytes on; at most 40 chunks are held.
+/// Settings with partial delivery from 1,000 bytes on and at most 40 chunks in the receive buffer.
 fn in_parts() -> Config {
     let mut config = config();
     config.buffers.partial_delivery_point = 1000;
@@ -57,7 +56,7 @@ fn in_parts() -> Config {
 }
 
 // A ← I-DATA 0 (0:0.0b), 1 (1:0.0b), 2 (2:0.0be), 3 (1:0.1e), 4 (0:0.1e) ← Z
-/// §2.2.3: fragments of several messages between each other.
+/// §2.2.3: fragments of several messages are interleaved.
 #[test]
 fn fragments_find_their_message() {
     let (mut desk, first) = begin();
@@ -68,9 +67,9 @@ fn fragments_find_their_message() {
 }
 
 // A ← I-DATA 0 (0:0.2), 1 (0:0.3e), 2 (0:0.0b), 3 (0:0.1) ← Z
-/// §2.2.3: FSNs put fragments in order; TSNs say nothing.
+/// §2.2.3: FSNs give the order of fragments. TSNs do not.
 #[test]
-fn the_order_of_tsns_says_nothing() {
+fn fragments_are_ordered_by_fsn() {
     let (mut desk, first) = begin();
     arrive(&mut desk, first, 0, &["0:0.2", "0:0.3e", "0:0.0b", "0:0.1"], 3);
     let messages = desk.script.messages();
@@ -81,7 +80,7 @@ fn the_order_of_tsns_says_nothing() {
 }
 
 // A ← I-DATA 0 (0:1.0be), 1 (0:2.0b), 2 (0:u1.0be), 3 (0:2.1e), 4 (0:0.0be) ← Z
-/// §2.1: MIDs put ordered messages in order, whatever came first; unordered ones have numbers of their own.
+/// §2.1: MIDs give the order of ordered messages, in any order of arrival. Unordered messages have their own MIDs.
 #[test]
 fn order_by_mid() {
     let (mut desk, first) = begin();
@@ -95,7 +94,7 @@ fn order_by_mid() {
     assert_eq!(delivered(&mut desk), ["0:u1"]);
     arrive(&mut desk, first, 4, &["0:0.0be"], 9);
     assert_eq!(delivered(&mut desk), ["0:0", "0:1", "0:2"]);
-    // What has been is late: acknowledged and dropped.
+    // A chunk of a delivered message is late: it is acknowledged and dropped.
     arrive(&mut desk, first, 5, &["0:1.0be", "0:2.5"], 9);
     assert_eq!((delivered(&mut desk).len(), held(&desk)), (0, 0));
     assert_eq!(desk.counters().late_messages, 2);
@@ -125,7 +124,7 @@ fn contradictions_end_the_association() {
 }
 
 // A ← I-DATA (0:0.0b), (1:0.0b), (2:u0.0b), each 600 bytes; the same streams again ← Z
-/// §4 of RFC 8260 and RFC 6458 §8.1.20: large messages of several streams are handed over in parts at once, each part with
+/// RFC 8260 §4 and RFC 6458 §8.1.20: large messages of several streams are delivered in parts at the same time, each part with
 /// the number of its message.
 #[test]
 fn large_messages_of_several_streams_at_once() {
@@ -141,8 +140,8 @@ fn large_messages_of_several_streams_at_once() {
 }
 
 // A ← I-DATA (0:0.0b), (1:0.0b), … of twenty streams, none large, the window full ← Z
-/// Many small beginnings fill the window as one large message does: they are handed over too, so that it never closes for
-/// good.
+/// Many incomplete messages fill the window as one large message does. Their parts are delivered too, so that the window does
+/// not stay closed.
 #[test]
 fn many_beginnings_never_close_the_window() {
     let mut config = config();
@@ -168,7 +167,7 @@ fn many_beginnings_never_close_the_window() {
 }
 
 // A ← I-DATA (0:1.0b), (0:2.0b), … 65,536 messages of one stream, the first of them missing ← Z
-/// A peer that begins messages and ends none is bounded like any other: in chunks and bytes.
+/// A peer that begins messages and ends none meets the usual limits of chunks and bytes.
 #[test]
 fn a_peer_that_begins_messages_and_ends_none() {
     for (kind, most) in [("", 80), ("u", 81)] {
@@ -178,14 +177,15 @@ fn a_peer_that_begins_messages_and_ends_none() {
             desk.script.send(&[i_data(first, number, &place, 3)]);
         }
         assert!(held(&desk) <= most * 3, "{kind} {}", held(&desk));
-        // Of the unordered ones one is handed over, and no other before it ends.
+        // Of the unordered messages one is delivered in parts, and no other before its end.
         assert_eq!(desk.script.talker().unfinished(), kind.len());
         assert!(desk.counters().dropped_no_room > 65_000);
     }
 }
 
 // A ← I-DATA 0 (0:0.0be), 2 (0:2.0b), 3 (0:3.0be) ← Z;  A ← I-FORWARD-TSN 2 (0:2) ← Z;  A ← I-DATA 4 (0:2.1e) ← Z
-/// §2.3.1: what is listed is dropped as far as it is not whole, what comes of it later too; what follows is delivered.
+/// §2.3.1: a listed message is dropped if it is incomplete, and so are its later fragments. The messages after it are
+/// delivered.
 #[test]
 fn ordered_messages_that_will_not_come() {
     let (mut desk, first) = begin();
@@ -201,8 +201,7 @@ fn ordered_messages_that_will_not_come() {
 }
 
 // A ← I-DATA 1 (0:u0.0b), 3 (0:u1.0b), 4 (0:0.0b) ← Z;  A ← I-FORWARD-TSN 2 (0:u0) ← Z;  the rest of all three
-/// §2.3.1: unordered messages are listed too, and only those listed are dropped: another message of which a TSN is passed
-/// goes on.
+/// §2.3.1: unordered messages are listed too. Only listed messages are dropped; another message with a passed TSN continues.
 #[test]
 fn unordered_messages_that_will_not_come() {
     let (mut desk, first) = begin();
@@ -216,7 +215,7 @@ fn unordered_messages_that_will_not_come() {
     assert_eq!(held(&desk), 0);
 }
 
-/// A message of which parts were handed over ends in a part that says so, what was not read of it before.
+/// A message whose parts were delivered ends in a truncated part with the data that was not read before.
 #[test]
 fn messages_that_were_begun_are_truncated() {
     let (mut desk, first) = begin_with(in_parts());
@@ -249,9 +248,10 @@ fn messages_that_were_begun_are_truncated() {
     assert_eq!(held(&desk), 0);
 }
 
-/// Old ones say nothing new; one that goes too far, and streams that do not exist, are refused as those of DATA are.
+/// An old I-FORWARD-TSN changes nothing. One that is too far ahead, or names streams that do not exist, is refused like such
+/// DATA.
 #[test]
-fn i_forward_tsns_that_say_nothing() {
+fn old_and_invalid_i_forward_tsns() {
     let (mut desk, first) = begin();
     arrive(&mut desk, first, 0, &["0:0.0be", "0:1.0b"], 50);
     delivered(&mut desk);
@@ -272,7 +272,7 @@ fn i_forward_tsns_that_say_nothing() {
 }
 
 // A ← I-DATA 1 (0:1.0be), 3 (0:3.0be) ← Z;  A ← notice 2 (0:2), 0 (0:0) ← Z
-/// A selective forward TSN names a message by its MID; it moves the delivery point and acknowledges nothing.
+/// A selective forward TSN names a message by its MID. It moves the delivery point and acknowledges nothing.
 #[test]
 fn a_notice() {
     let mut config = config();
@@ -292,7 +292,7 @@ fn a_notice() {
     assert_eq!(delivered(&mut desk), [""; 0]);
     desk.script.send(&[notice(0, 0)]);
     assert_eq!(delivered(&mut desk), ["0:1", "0:3"]);
-    // Of a message that has begun to come the rest is dropped.
+    // The later fragments of a partially received message are dropped.
     desk.script.send(&[notice(4, 4)]);
     assert_eq!(held(&desk), 0);
     arrive(&mut desk, first, 6, &["0:5.0be"], 50);
@@ -300,7 +300,7 @@ fn a_notice() {
     assert_eq!(desk.counters().selective_notices_received, 3);
 }
 
-/// Messages that will not come are remembered until their turn, but no more than chunks are held.
+/// Messages named by notices are remembered until their turn, up to the limit of chunks.
 #[test]
 fn notices_that_are_remembered() {
     let mut config = in_parts();
@@ -319,9 +319,9 @@ fn notices_that_are_remembered() {
     assert_eq!(delivered(&mut desk), ["0:0", "0:41"]);
 }
 
-// A ← I-DATA 1 (0:0.1), 2 (0:0.2), 3 (0:0.3), 4 (0:0.4): the buffer is full ← Z;  A → NR-SACK, 1 to 4 may be taken back → Z
+// A ← I-DATA 1 (0:0.1), 2 (0:0.2), 3 (0:0.3), 4 (0:0.4): the buffer is full ← Z;  A → NR-SACK, 1 to 4 renegable → Z
 // A ← I-DATA 0 (0:0.0b) ← Z;  A → NR-SACK 3 → Z
-/// What may be taken back is so fragment by fragment, the highest TSN first, and told apart in NR-SACKs.
+/// The receiver reneges fragment by fragment, the highest TSN first. NR-SACKs list renegable and non-renegable chunks apart.
 #[test]
 fn reneging() {
     let mut config = config();

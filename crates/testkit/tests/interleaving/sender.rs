@@ -1,4 +1,4 @@
-//! The sender's side: numbers, turns, and what is given up (RFC 8260 §2.1, §2.2.2, §2.3.1, §3).
+//! The sender: numbers, stream turns and abandoned messages (RFC 8260 §2.1, §2.2.2, §2.3.1, §3).
 
 use anabranch_proto::Reliability::{Lifetime, Reliable};
 use anabranch_proto::{Event, SchedulerKind, SendOptions, StreamId};
@@ -18,10 +18,10 @@ fn round_robin() -> Desk {
 }
 
 // A → I-DATA 0 (0:0.0b), 1 (0:0.1), 2 (0:0.2e), 3 (0:u0.0be), 4 (0:1.0be), 5 (1:0.0be) → Z
-/// §2.1: ordered and unordered messages of a stream are counted apart, streams too; FSNs count fragments; the PPID goes with
-/// the first.
+/// §2.1: ordered and unordered messages have separate MIDs on each stream. FSNs count fragments. The first fragment has the
+/// PPID.
 #[test]
-fn numbers() {
+fn mids_fsns_and_ppids() {
     let (mut desk, _) = begin();
     let options = SendOptions {
         ppid: Ppid(51),
@@ -58,7 +58,7 @@ fn numbers() {
 }
 
 // A → I-DATA 0 (0:0.0b), 1 (1:0.0b), 2 (0:0.1), 3 (1:0.1), 4 (0:0.2e), 5 (1:0.2e) → Z
-/// §3.2: streams take turns fragment by fragment; of one stream messages follow each other (§2.2.2).
+/// §3.2: streams take turns fragment by fragment. Messages of one stream follow each other (§2.2.2).
 #[test]
 fn streams_take_turns() {
     let mut desk = round_robin();
@@ -86,7 +86,7 @@ fn streams_take_turns() {
 }
 
 // A → I-DATA 0 (1:0.0b), 1 (1:0.1), … the window is full;  an urgent message is given;  A → I-DATA 40 (0:0.0be) → Z
-/// §3.4: a large message does not delay a more urgent one that is given later.
+/// §3.4: a large message does not delay a more urgent one that is sent later.
 #[test]
 fn an_urgent_message_overtakes_a_large_one() {
     let mut config = config();
@@ -114,10 +114,10 @@ fn an_urgent_message_overtakes_a_large_one() {
     );
 }
 
-// A → I-DATA 0 (0:0.0b), 1 (1:0.0b), 2 (0:0.1), 3 (1:0.1), 4 (0:0.2e), 5 (1:0.2e);  0 is lost and given up
+// A → I-DATA 0 (0:0.0b), 1 (1:0.0b), 2 (0:0.1), 3 (1:0.1), 4 (0:0.2e), 5 (1:0.2e);  0 is lost and abandoned
 // A → I-FORWARD-TSN 4 (0:0) → Z
-/// RFC 3758 §3.5 A3, RFC 8260 §2.3.1: a message is given up whole wherever its fragments are; those of others are passed only
-/// once they are held for good.
+/// RFC 3758 §3.5 A3, RFC 8260 §2.3.1: all fragments of a message are abandoned together, wherever their TSNs are. Fragments of
+/// other messages between them are passed only once they are non-renegable.
 #[test]
 fn a_message_is_abandoned_whole() {
     let mut desk = round_robin();
@@ -147,11 +147,11 @@ fn a_message_is_abandoned_whole() {
     assert_eq!(desk.sent(), ["I-FORWARD-TSN 4 (0:0)"]);
 }
 
-// A → I-DATA 0 (0:0.0b), 1 (1:0.0b), 2 (0:0.1), 3 (1:0.1), 4 (0:0.2e), 5 (1:0.2e);  0 is lost, and message 0 given up
+// A → I-DATA 0 (0:0.0b), 1 (1:0.0b), 2 (0:0.1), 3 (1:0.1), 4 (0:0.2e), 5 (1:0.2e);  0 is lost, and message 0 abandoned
 // A ← NR-SACK of 1, 2, 4, 5;  A → I-FORWARD-TSN 2 (0:0);  A → I-DATA 3 (1:0.1), lost too → Z
-/// A message is passed once nothing of it is in flight: what came of it after that would be a violation to usrsctp.
+/// A message is passed once none of its fragments is in flight: usrsctp treats a fragment that arrives later as a violation.
 #[test]
-fn not_while_it_may_come() {
+fn not_passed_while_a_fragment_is_in_flight() {
     let mut desk = round_robin();
     desk.script.act(|association, now| {
         for (stream, reliability) in [(0, NEVER_AGAIN), (1, Reliable)] {
@@ -176,10 +176,10 @@ fn not_while_it_may_come() {
     assert_eq!(desk.sent(), ["I-FORWARD-TSN 2 (0:0)", "I-DATA 3 (1:0.1)"]);
 }
 
-/// Of each stream the highest ordered message that was given up is listed and the highest unordered one; they are in the
-/// list apart.
+/// Each stream is listed with its highest abandoned ordered message and its highest abandoned unordered message, in separate
+/// entries.
 #[test]
-fn what_is_listed() {
+fn the_highest_abandoned_messages_of_each_stream_are_listed() {
     let (mut desk, _) = begin();
     for (stream, unordered) in [(1, false), (1, true), (1, true), (2, true), (1, false)] {
         desk.send_on(stream, FULL, NEVER_AGAIN, unordered);
@@ -193,7 +193,7 @@ fn what_is_listed() {
 
 // A → I-DATA 0 (0:0.0b), 1 (1:0.0b), … of a message with a lifetime and of another;  time passes
 // A ← NR-SACK of all;  A → I-FORWARD-TSN of the TSN that was never sent, and the other's fragments → Z
-/// A message that is given up half-sent ends in a TSN that is never sent, and holds up no other.
+/// A message that is abandoned half-sent ends in a TSN that is never sent, and delays no other message.
 #[test]
 fn half_sent() {
     let mut desk = round_robin();
@@ -220,7 +220,7 @@ fn half_sent() {
     desk.sent();
     desk.nr_sack(sent, &[], &[]);
     assert_eq!(desk.sent()[0], format!("I-FORWARD-TSN {sent} (0:0)"));
-    // The next message of the stream has the next number.
+    // The next message of the stream has the next MID.
     desk.send_on(0, 100, Reliable, false);
     let used = desk.counters().data_chunks_sent as u32 + 1;
     desk.nr_sack(used, &[], &[]);
@@ -228,8 +228,8 @@ fn half_sent() {
     assert!(next.iter().any(|packet| packet.contains("(0:1.0be)")), "{next:?}");
 }
 
-// A → a hundred messages on as many streams, all lost and given up;  A → I-FORWARD-TSNs that fit their packets → Z
-/// RFC 3758 §3.5 C4: a list that is too long goes less far.
+// A → a hundred messages on as many streams, all lost and abandoned;  A → I-FORWARD-TSNs that fit their packets → Z
+/// RFC 3758 §3.5 C4: if the list is too long, the I-FORWARD-TSN advances less far.
 #[test]
 fn a_list_fits_a_packet() {
     let mut config = config();
@@ -252,8 +252,8 @@ fn a_list_fits_a_packet() {
     assert!(desk.sent()[0].starts_with("I-FORWARD-TSN"));
 }
 
-/// What is to leave at once is what the window lets out in a millisecond, or in the time that is set, but at least a packet:
-/// more urgent messages wait for no more.
+/// A burst has at most what the window allows in a millisecond, or in the configured time, but at least one packet. More urgent
+/// messages wait for no more than that.
 #[test]
 fn bursts_are_bounded() {
     for (burst_time, datagrams) in [(MS, 1..=1), (50 * MS, 10..=25)] {
@@ -274,9 +274,9 @@ fn bursts_are_bounded() {
     }
 }
 
-/// Of a message that was not delivered the application is told once, though others came between its fragments.
+/// The application is told once that a message was not delivered, even if fragments of others lie between its fragments.
 #[test]
-fn told_once() {
+fn an_abandoned_message_is_reported_once() {
     let mut desk = round_robin();
     desk.script.act(|association, now| {
         for stream in [0, 1] {

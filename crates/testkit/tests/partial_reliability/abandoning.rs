@@ -1,5 +1,5 @@
-//! When a message is given up, and what that costs (RFC 3758 §3.5 A1 to A5, F5; RFC 7496; safe condition 6 of the
-//! experiments).
+//! Abandoned messages: when the sender abandons a message, and the effect on the congestion window (RFC 3758 §3.5 A1 to A5, F5;
+//! RFC 7496; safe condition 6 of the experiments).
 
 use core::time::Duration;
 
@@ -13,9 +13,9 @@ use anabranch_testkit::desk::{ALL, Desk, FULL, MS, NEVER_AGAIN, config};
 
 // A → INIT (Forward-TSN-Supported, lists FORWARD-TSN and NR-SACK)
 // A → DATA 0 (lost), again after T3: the peer listed nothing
-/// RFC 3758 §3.3.2: a peer that does not speak it is never sent a FORWARD-TSN, and what was sent once is reliable.
+/// RFC 3758 §3.3.2: a peer that does not support FORWARD-TSN gets none, and a message to be sent once is reliable.
 #[test]
-fn a_peer_without_it_gets_everything() {
+fn a_peer_without_forward_tsn_gets_everything() {
     for config in [
         config(),
         Config {
@@ -33,9 +33,10 @@ fn a_peer_without_it_gets_everything() {
     }
 }
 
-/// RFC 3758 §3.1 and RFC 5061 §4.2.7: INIT offers FORWARD-TSN by its own parameter too, for peers that know only that.
+/// RFC 3758 §3.1 and RFC 5061 §4.2.7: INIT also offers FORWARD-TSN by its own parameter, for peers that know only that
+/// parameter.
 #[test]
-fn what_is_offered() {
+fn forward_tsn_is_offered_in_init() {
     let mut script = Script::new(config(), 1);
     let offered = script.connect().parameters;
     let offered: Vec<Parameter> = offered
@@ -53,7 +54,7 @@ fn what_is_offered() {
 }
 
 // A → DATA 0, 1 (lost); T3-rtx; A → DATA 0 → Z
-/// A lifetime that ends after the end of time, or in its last moment, is as good as none.
+/// A lifetime that ends after the largest timestamp, or at it, never ends.
 #[test]
 fn a_lifetime_without_end() {
     let mut desk = Desk::usual();
@@ -68,7 +69,7 @@ fn a_lifetime_without_end() {
 }
 
 // A → DATA 0 (lost); T3; A → FORWARD-TSN 0 → Z
-/// A5: no repeats are left at T3-rtx. The application is told that it was sent.
+/// A5: no retransmissions are left at T3-rtx. The application is told that the message was sent.
 #[test]
 fn no_retransmission_is_left_at_t3() {
     let mut desk = Desk::usual();
@@ -87,7 +88,7 @@ fn no_retransmission_is_left_at_t3() {
 }
 
 // A → DATA 0 (lost); T3; A → DATA 0 (lost); T3; A → FORWARD-TSN 0 → Z
-/// RFC 7496 §3.1: one repeat, and no second one.
+/// RFC 7496 §3.1: one retransmission, and not a second one.
 #[test]
 fn retransmissions_are_counted() {
     let mut desk = Desk::usual();
@@ -98,8 +99,8 @@ fn retransmissions_are_counted() {
     assert_eq!(desk.sent(), ["FORWARD-TSN 0 (0:0)"]);
 }
 
-// A → DATA 0 …(lifetime over)… A ← SACK 0 ← Z
-/// Safe condition 6: expiry alone changes nothing for a chunk in flight: no FORWARD-TSN, and not a byte less in flight.
+// A → DATA 0 …(lifetime ends)… A ← SACK 0 ← Z
+/// Safe condition 6: expiry alone changes nothing for a chunk in flight. There is no FORWARD-TSN, and the bytes in flight stay.
 #[test]
 fn expiry_in_flight_only_marks() {
     let mut desk = Desk::usual();
@@ -114,8 +115,8 @@ fn expiry_in_flight_only_marks() {
     assert_eq!((desk.abandoned(), desk.counters().forward_tsns_sent), (vec![], 0));
 }
 
-// A → DATA 0 (lost), 1, 2, 3; 4 …(lifetime over)…;  A ← three reports of 0 ← Z;  A → FORWARD-TSN 0 → Z
-/// Safe condition 6: nor does the point pass it, wherever the point comes to stand.
+// A → DATA 0 (lost), 1, 2, 3; 4 …(lifetime ends)…;  A ← three missing reports of 0 ← Z;  A → FORWARD-TSN 0 → Z
+/// Safe condition 6: the Advanced.Peer.Ack.Point does not pass an expired chunk in flight.
 #[test]
 fn expiry_in_flight_stops_the_point() {
     let mut desk = Desk::usual();
@@ -130,8 +131,9 @@ fn expiry_in_flight_stops_the_point() {
     assert_eq!(desk.abandoned(), [(0, true)]);
 }
 
-// A → DATA 0 (lost), 1, 2, 3;  (0 expires);  A ← three reports;  A → FORWARD-TSN 0 → Z
-/// The message is over when it is found lost: fast retransmit sends no stale data. F5: the window is cut as for any loss.
+// A → DATA 0 (lost), 1, 2, 3;  (0 expires);  A ← three missing reports;  A → FORWARD-TSN 0 → Z
+/// A message that has expired when it is found lost is not retransmitted by fast retransmit. F5: the window is reduced as for
+/// any loss.
 #[test]
 fn found_lost_after_its_lifetime() {
     let mut desk = Desk::usual();
@@ -148,9 +150,9 @@ fn found_lost_after_its_lifetime() {
 }
 
 // A → DATA 0 … 39 (window full); message 40 expires in the queue; message 41 takes its TSN
-/// Expiry never starts a transmission, and what waits is dropped at once: no TSN is spent, the room is free.
+/// Expiry never starts a transmission. An unsent message is dropped at once: it takes no TSN, and its buffer space is free.
 #[test]
-fn what_waits_is_dropped_at_its_time() {
+fn unsent_messages_are_dropped_when_they_expire() {
     let mut desk = Desk::usual();
     desk.send(&[Reliable; 40], FULL);
     assert_eq!(desk.sent().len(), 40);
@@ -158,7 +160,7 @@ fn what_waits_is_dropped_at_its_time() {
     desk.send(&[Reliable], FULL);
     assert_eq!(desk.script.association().stats().queued_bytes, 2 * FULL);
     desk.script.advance(30 * MS);
-    assert_eq!(desk.abandoned(), [], "it may still leave at that very time");
+    assert_eq!(desk.abandoned(), [], "at the end of its lifetime it may still leave");
     desk.script.advance(MS);
     assert_eq!(desk.abandoned(), [(stale.0, false)]);
     assert_eq!(desk.script.association().stats().queued_bytes, FULL);
@@ -167,9 +169,9 @@ fn what_waits_is_dropped_at_its_time() {
     assert_eq!(desk.counters().abandoned_unsent, 1);
 }
 
-/// The same with `discard_unsent` off, as the stack of the first paper was: it is sent once, however late.
+/// The same with `discard_unsent` off, like the stack of the first paper: the message is sent once, however late.
 #[test]
-fn what_waits_is_sent_once_if_so_set() {
+fn unsent_messages_are_sent_once_without_discard_unsent() {
     let mut config = config();
     config.partial_reliability.discard_unsent = false;
     let mut desk = Desk::new(config, &ALL);
@@ -184,7 +186,7 @@ fn what_waits_is_sent_once_if_so_set() {
 }
 
 // A → DATA 0 (B), 1, 2 (E) of one message, 1 lost; A → FORWARD-TSN 2 → Z
-/// A3: a message is given up whole, its fragments that arrived too.
+/// A3: all fragments of a message are abandoned, also those that arrived.
 #[test]
 fn a_message_is_abandoned_whole() {
     let mut desk = Desk::usual();
@@ -199,8 +201,8 @@ fn a_message_is_abandoned_whole() {
     assert_eq!(desk.abandoned(), [(0, true)], "told once");
 }
 
-// A → DATA 0 (lost), 1 (B), 2 (lost), 3 (E), 4, 5, 6;  A ← SACK 1, 3 … 6, which may be taken back;  A → FORWARD-TSN 3 → Z
-/// A3: what comes before the fragment that was lost is given up with it.
+// A → DATA 0 (lost), 1 (B), 2 (lost), 3 (E), 4, 5, 6;  A ← SACK 1, 3 … 6, renegable;  A → FORWARD-TSN 3 → Z
+/// A3: the fragments before the lost one are abandoned too.
 #[test]
 fn abandoned_whole_from_its_first_fragment() {
     let mut desk = Desk::usual();
@@ -217,7 +219,8 @@ fn abandoned_whole_from_its_first_fragment() {
 
 // A → DATA 0 (B), 1 … (window full), the rest waits;  it expires;  TSN 40 is its end, never sent;  A → FORWARD-TSN 40
 // A → DATA 41 (B E)
-/// A message given up half-sent ends in one TSN that is never sent, so that the next does not follow a middle fragment.
+/// A half-sent message that is abandoned ends in a TSN that is never sent, so that the next message does not follow a middle
+/// fragment.
 #[test]
 fn half_sent_it_ends_in_a_tsn_of_its_own() {
     let mut desk = Desk::usual();
@@ -233,7 +236,7 @@ fn half_sent_it_ends_in_a_tsn_of_its_own() {
     assert_eq!(desk.script.association().stats().paths[0].flight_size, FULL + 16);
 }
 
-/// It has its number in its stream: the next message has the next one.
+/// The half-sent message keeps its number in its stream: the next message has the next number.
 #[test]
 fn half_sent_it_keeps_its_number() {
     let mut desk = Desk::usual();
@@ -247,7 +250,7 @@ fn half_sent_it_keeps_its_number() {
 }
 
 // A → DATA 0 (B), 1 … 39, the rest waits;  it expires;  A → FORWARD-TSN 40 (lost);  T3;  A → FORWARD-TSN 40 → Z
-/// What was in flight of it is kept until T3-rtx, and not sent again.
+/// The chunks of the message in flight are kept until T3-rtx and not retransmitted.
 #[test]
 fn half_sent_and_lost_at_t3() {
     let mut desk = Desk::usual();
@@ -265,9 +268,9 @@ fn half_sent_and_lost_at_t3() {
     assert_eq!(desk.sent(), ["FORWARD-TSN 40 (0:0)"]);
 }
 
-// A → DATA 0 (B, lost), 1, 2, 3 … (window full), the rest waits;  A ← three reports, for which 40 and 41 left ← Z
+// A → DATA 0 (B, lost), 1, 2, 3 … (window full), the rest waits;  A ← three missing reports, which let 40 and 41 leave ← Z
 // A → FORWARD-TSN 42, the end that is never sent → Z
-/// A fragment that is found lost takes the rest with it that never left.
+/// If a fragment is found lost, the unsent rest of its message is abandoned.
 #[test]
 fn a_lost_fragment_ends_the_unsent_rest() {
     let mut desk = Desk::usual();
@@ -279,9 +282,9 @@ fn a_lost_fragment_ends_the_unsent_rest() {
     assert_eq!(desk.abandoned(), [(0, true)]);
 }
 
-/// Without a peer that speaks it, a message that was begun is sent to its end.
+/// If the peer does not support FORWARD-TSN, a half-sent message is sent to its end.
 #[test]
-fn half_sent_to_a_peer_without_it() {
+fn half_sent_to_a_peer_without_forward_tsn() {
     let mut desk = Desk::new(config(), &[]);
     desk.send(&[Lifetime(30 * MS)], 42 * FULL);
     assert_eq!(desk.sent().len(), 40);
@@ -291,8 +294,8 @@ fn half_sent_to_a_peer_without_it() {
     assert_eq!(desk.sent(), ["DATA 40", "DATA 41"]);
 }
 
-// A → DATA 0 (lost), 1;  A ← one report;  A → FORWARD-TSN 0 → Z
-/// Early discard: at the first missing report. It cuts the window once, then and not again.
+// A → DATA 0 (lost), 1;  A ← one missing report;  A → FORWARD-TSN 0 → Z
+/// Early discard: the sender abandons a chunk at its first missing report, and reduces the window once.
 #[test]
 fn early_discard() {
     let mut config = config();
@@ -304,16 +307,16 @@ fn early_discard() {
     desk.report_one_by_one(0, 1, 1);
     assert_eq!(desk.sent(), ["FORWARD-TSN 0 (0:0)"]);
     assert_eq!((desk.counters().early_discards, desk.cwnd()), (1, before / 2));
-    // The second one of the window: one congestion signal for both.
+    // The second loss of the window: one congestion signal for both.
     desk.nr_sack(2, &[], &[(3, 3)]);
     assert_eq!(desk.sent(), ["FORWARD-TSN 2 (0:2)"]);
     assert_eq!((desk.counters().early_discards, desk.cwnd()), (2, before / 2));
     assert_eq!(desk.counters().fast_recoveries, 1);
 }
 
-/// Early discard judges only what may not be repeated: a reliable chunk waits for its three reports.
+/// Early discard concerns only chunks that must not be retransmitted. A reliable chunk is lost after three missing reports.
 #[test]
-fn early_discard_spares_what_may_be_repeated() {
+fn early_discard_spares_reliable_chunks() {
     let mut config = config();
     config.partial_reliability.early_discard = true;
     let mut desk = Desk::new(config, &ALL);
@@ -332,8 +335,8 @@ fn early_discard_spares_what_may_be_repeated() {
     assert_eq!((desk.sent(), desk.counters().early_discards), (vec![], 0));
 }
 
-// A → DATA 0 (lost), 1 (lost), 2;  A ← one report;  A → FORWARD-TSN of the one that says so → Z
-/// A message says for itself whether it is discarded early; what it does not say, the association's settings do.
+// A → DATA 0 (lost), 1 (lost), 2;  A ← one missing report;  A → FORWARD-TSN of the message with early discard → Z
+/// A message can set whether it is discarded early. Otherwise the association's setting is used.
 #[test]
 fn early_discard_of_messages_that_say_so() {
     for (first, second, usual, told) in [
@@ -372,7 +375,7 @@ fn early_discard_of_messages_that_say_so() {
     }
 }
 
-/// As FreeBSD treats them: chunks dropped at the first report do not count as lost. For comparison only.
+/// Like FreeBSD: chunks dropped at the first missing report do not count as lost. For comparison only.
 #[test]
 fn early_discard_without_a_reduction() {
     let mut config = config();
@@ -387,8 +390,8 @@ fn early_discard_without_a_reduction() {
     assert_eq!(desk.cwnd(), before);
 }
 
-// A → DATA 0 (late), 1;  A ← report;  A → FORWARD-TSN 0 → Z;  A ← SACK: 0 came after all ← Z
-/// Safe condition 7, and A2: an abandoned chunk that arrives late is simply acknowledged, and opens no window.
+// A → DATA 0 (late), 1;  A ← missing report;  A → FORWARD-TSN 0 → Z;  A ← SACK of 0, which arrived late ← Z
+/// Safe condition 7, and A2: an abandoned chunk that arrives late is acknowledged, and does not increase the window.
 #[test]
 fn late_and_abandoned() {
     let mut config = config();
@@ -403,7 +406,7 @@ fn late_and_abandoned() {
     assert_eq!(desk.cwnd(), cut);
     assert_eq!(desk.counters().retransmissions_fast, 0);
 
-    // Nor is a window opened that is full.
+    // A window that is full does not grow either.
     let mut config = self::config();
     config.partial_reliability.early_discard = true;
     config.recovery.early_discard_reduces = false;
@@ -417,10 +420,10 @@ fn late_and_abandoned() {
     assert_eq!(desk.cwnd(), cwnd);
 }
 
-// A → DATA 0 (lost), 1 … 39;  A ← report;  A → FORWARD-TSN 0, DATA 40, 41 (window full) → Z;  A ← NR-SACK 2 ← Z
-/// A2: the acknowledgement that runs over what was given up opens no window, full as it is.
+// A → DATA 0 (lost), 1 … 39;  A ← missing report;  A → FORWARD-TSN 0, DATA 40, 41 (window full) → Z;  A ← NR-SACK 2 ← Z
+/// A2: a cumulative TSN ack that passes abandoned chunks does not increase the window, even if the window is full.
 #[test]
-fn what_is_passed_opens_no_window() {
+fn passed_chunks_do_not_grow_the_window() {
     let mut config = config();
     config.partial_reliability.early_discard = true;
     config.recovery.early_discard_reduces = false;
@@ -439,8 +442,8 @@ fn what_is_passed_opens_no_window() {
     assert_eq!(desk.cwnd(), cwnd);
 }
 
-/// A window of two packets, full with the beginning of a message whose lifetime is over: TSN 2 ends it, and a FORWARD-TSN
-/// has left. Reliable data waits.
+/// A window of two packets, full with the beginning of an expired message: TSN 2 ends the message, and a FORWARD-TSN has left.
+/// Reliable data waits.
 fn half_sent_in_a_small_window() -> (Desk, usize) {
     let mut config = config();
     config.initial_window = Some(2);
@@ -455,10 +458,10 @@ fn half_sent_in_a_small_window() -> (Desk, usize) {
 }
 
 // A → DATA 0 (B), 1 (window full);  the message expires;  A → FORWARD-TSN 2 → Z;  A ← NR-SACK 1, then NR-SACK 2 ← Z
-/// Chunks in flight count as such though their message was abandoned. An acknowledgement that cannot come of the FORWARD-TSN
-/// tells that they arrived: it opens the window as any other does (RFC 9260 §7.2.1). The TSN that was skipped opens none.
+/// A chunk in flight counts as acknowledged data even if its message was abandoned. If the acknowledgement cannot be caused by
+/// the FORWARD-TSN, the chunk has arrived and increases the window (RFC 9260 §7.2.1). The skipped TSN does not.
 #[test]
-fn arrival_of_what_was_half_sent_opens_the_window() {
+fn arrival_of_half_sent_chunks_grows_the_window() {
     let (mut desk, cwnd) = half_sent_in_a_small_window();
     desk.nr_sack(2, &[], &[]);
     assert_eq!(desk.cwnd(), cwnd + FULL + 16);
@@ -467,10 +470,10 @@ fn arrival_of_what_was_half_sent_opens_the_window() {
     assert_eq!(desk.cwnd(), cwnd + FULL + 16);
 }
 
-// A → DATA 0 (B, lost), 1 (window full);  the message expires;  A → FORWARD-TSN 2 → Z;  A ← NR-SACK: 1 came ← Z
-/// A gap block tells of arrival too: it is a sample of the round trip, and ends the row of errors.
+// A → DATA 0 (B, lost), 1 (window full);  the message expires;  A → FORWARD-TSN 2 → Z;  A ← NR-SACK, 1 arrived ← Z
+/// A gap ack block reports an arrival too: it gives an RTT sample and resets the error counter.
 #[test]
-fn arrival_of_what_was_half_sent_is_an_rtt_sample() {
+fn arrival_of_half_sent_chunks_is_an_rtt_sample() {
     let (mut desk, _) = half_sent_in_a_small_window();
     let srtt = |desk: &Desk| desk.script.association().stats().paths[0].srtt;
     let before = srtt(&desk);
@@ -479,9 +482,9 @@ fn arrival_of_what_was_half_sent_is_an_rtt_sample() {
 }
 
 // A → DATA 0 (B), 1 (window full);  the message expires;  A → FORWARD-TSN 2 → Z;  A ← NR-SACK 2 ← Z
-/// If the receiver may have skipped them, nothing is known of their arrival (RFC 3758 §3.5 A2).
+/// If the FORWARD-TSN may have caused the acknowledgement, the arrival of the chunks is unknown (RFC 3758 §3.5 A2).
 #[test]
-fn what_may_have_been_skipped_opens_no_window() {
+fn chunks_that_may_be_skipped_do_not_grow_the_window() {
     let (mut desk, cwnd) = half_sent_in_a_small_window();
     let srtt = |desk: &Desk| desk.script.association().stats().paths[0].srtt;
     let before = srtt(&desk);
@@ -491,9 +494,9 @@ fn what_may_have_been_skipped_opens_no_window() {
 }
 
 // A → DATA 0 (B), 1; the message expires;  A → FORWARD-TSN 2 (lost);  T3;  A → FORWARD-TSN 2 (lost), DATA 3 (I) → Z
-// A ← NR-SACK 3 came ← Z;  A → DATA 4 (I) → Z
-/// RFC 7053 §5.1: with a window of one packet the receiver's delay would hold the path up, and the FORWARD-TSN of a lifetime
-/// that ends meanwhile would hide whether the packet arrived.
+// A ← NR-SACK, 3 arrived ← Z;  A → DATA 4 (I) → Z
+/// RFC 7053 §5.1: with a window of one packet the receiver's delayed acknowledgement would stop the path. If a lifetime ends
+/// meanwhile, its FORWARD-TSN would hide whether the packet arrived.
 #[test]
 fn a_window_of_one_packet_asks_for_an_acknowledgement_at_once() {
     for (reliability, asks) in [
@@ -521,8 +524,8 @@ fn a_window_of_one_packet_asks_for_an_acknowledgement_at_once() {
     }
 }
 
-// A → DATA 0 (B), 1 …; the message expires;  A ← NR-SACK 3 and 4 came ← Z;  A ← NR-SACK 40 ← Z
-/// Safe condition 7: the same for what was in flight when its message was given up, behind a gap.
+// A → DATA 0 (B), 1 …; the message expires;  A ← NR-SACK, 3 and 4 arrived ← Z;  A ← NR-SACK 40 ← Z
+/// Safe condition 7: the same for chunks behind a gap that were in flight when their message was abandoned.
 #[test]
 fn late_by_a_gap_block() {
     let mut desk = Desk::usual();
@@ -537,9 +540,9 @@ fn late_by_a_gap_block() {
     assert_eq!(desk.counters().reneged, 0);
 }
 
-// A → 0 … 3 lost and declared lost; only 0 fits the cut window; 1 to 3 expire before their turn
+// A → 0 … 3 lost and declared lost; only 0 fits the reduced window; 1 to 3 expire before they are retransmitted
 // A → DATA 0 (lost); T3; A → FORWARD-TSN 0 → Z;  A ← SACK 0 ← Z;  and so on, more often than Association.Max.Retrans
-/// A peer that acknowledges what was skipped is there: its association lives, though no data ever arrives.
+/// A peer that acknowledges skipped TSNs is reachable: the association continues, though no data ever arrives.
 #[test]
 fn a_peer_that_only_skips_is_alive() {
     let mut config = config();
@@ -557,9 +560,9 @@ fn a_peer_that_only_skips_is_alive() {
     );
 }
 
-/// No message is repeated after its lifetime, whatever declared it lost before.
+/// No message is retransmitted after its lifetime, whatever declared it lost before.
 #[test]
-fn expiry_while_waiting_to_be_repeated() {
+fn expiry_while_waiting_for_retransmission() {
     let mut desk = Desk::usual();
     desk.send(&[Lifetime(1500 * MS); 4], FULL);
     desk.send(&[Reliable; 36], FULL);
@@ -573,7 +576,7 @@ fn expiry_while_waiting_to_be_repeated() {
     assert_eq!(desk.abandoned(), [(1, true), (2, true), (3, true)]);
 }
 
-/// Asks to send one more on stream 2.
+/// Sends another message on stream 2.
 fn offer(desk: &mut Desk, reliability: Reliability) -> Result<MessageId, SendError> {
     desk.script.act(|association, now| {
         let options = SendOptions {
@@ -584,10 +587,10 @@ fn offer(desk: &mut Desk, reliability: Reliability) -> Result<MessageId, SendErr
     })
 }
 
-/// RFC 7496 §3.2: when the send buffer is full, the least important and oldest of what waits gives way; to one less
-/// important than all, nothing does.
+/// RFC 7496 §3.2: if the send buffer is full, the least important unsent message is dropped, of several the oldest. For a new
+/// message that is less important than all of them, none is dropped.
 #[test]
-fn the_less_important_gives_way() {
+fn the_least_important_message_is_dropped() {
     let mut config = config();
     config.buffers.send = 42 * FULL;
     let mut desk = Desk::new(config, &ALL);
@@ -608,9 +611,9 @@ fn the_less_important_gives_way() {
     );
 }
 
-/// The same: if all that may give way is not enough, nothing does.
+/// RFC 7496 §3.2: if dropping all less important messages does not free enough space, none is dropped.
 #[test]
-fn nothing_gives_way_in_vain() {
+fn nothing_is_dropped_in_vain() {
     let mut config = config();
     config.buffers.send = 42 * FULL;
     let mut desk = Desk::new(config, &ALL);
@@ -621,9 +624,9 @@ fn nothing_gives_way_in_vain() {
     assert_eq!(desk.abandoned(), []);
 }
 
-/// The same: a message of which a part has left is no longer one that waits.
+/// RFC 7496 §3.2: a message that has begun to leave is not dropped.
 #[test]
-fn what_is_begun_does_not_give_way() {
+fn a_half_sent_message_is_not_dropped() {
     let mut config = config();
     config.buffers.send = 42 * FULL;
     let mut desk = Desk::new(config, &ALL);
@@ -633,7 +636,8 @@ fn what_is_begun_does_not_give_way() {
     assert_eq!(desk.abandoned(), []);
 }
 
-/// A message that is given in parts and expires: what follows of it is swallowed, the next begins anew.
+/// A message that the application sends in parts expires: its later parts are dropped, and the next message begins with its
+/// first part.
 #[test]
 fn parts_of_an_expired_message() {
     let mut desk = Desk::usual();

@@ -1,4 +1,4 @@
-//! Selective forward TSN, the sender's side (Basto and Freitas, extension (b)).
+//! Selective forward TSN, the sender's rules (Basto and Freitas, extension (b)).
 
 use core::time::Duration;
 
@@ -7,7 +7,7 @@ use anabranch_proto::{DiscardNotice, SendOptions, StreamId};
 
 use anabranch_testkit::desk::{ALL, Desk, FULL, MS, NEVER_AGAIN, config};
 
-/// User data that fills a packet beside a notice.
+/// User data that fills a packet together with a notice.
 const BESIDE: usize = FULL - 12;
 
 fn desk(distance: u32) -> Desk {
@@ -17,9 +17,9 @@ fn desk(distance: u32) -> Desk {
 }
 
 // A → DATA 0;  A → NOTICE 0, DATA 1;  A → NOTICE 1, DATA 2
-/// The packet after the one with the message says that it will not be repeated.
+/// The packet after a message has a notice that the message will not be retransmitted.
 #[test]
-fn the_next_packet_speaks_of_the_one_before() {
+fn the_next_packet_has_a_notice_of_the_one_before() {
     let mut desk = desk(1);
     desk.send(&[NEVER_AGAIN; 3], BESIDE);
     assert_eq!(
@@ -46,7 +46,8 @@ fn at_a_distance() {
     );
 }
 
-/// At most half the window, and none waits when the window closes: the last packet that may leave takes all.
+/// Notices wait for at most half the window, and none waits when the window closes: the last packet that may leave has all of
+/// them.
 #[test]
 fn flushed_as_the_window_closes() {
     let mut config = config();
@@ -66,8 +67,8 @@ fn flushed_as_the_window_closes() {
     );
 }
 
-/// Only of ordered messages of which nothing will be sent again: the last repeat, or a lifetime that ends before a loss
-/// could be known.
+/// Notices exist only for the last transmission of ordered messages: the last retransmission, or a lifetime that ends before a
+/// loss could be detected.
 #[test]
 fn only_of_the_last_transmission_of_an_ordered_message() {
     let mut desk = desk(1);
@@ -82,9 +83,9 @@ fn only_of_the_last_transmission_of_an_ordered_message() {
     assert_eq!(sent[5], "NOTICE 4 (0:3), DATA 5");
 }
 
-/// Not of what is known to have arrived.
+/// There is no notice of a chunk that is known to have arrived.
 #[test]
-fn not_of_what_arrived() {
+fn not_of_chunks_that_arrived() {
     let mut desk = desk(1);
     desk.send(&[NEVER_AGAIN], BESIDE);
     desk.nr_sack(1, &[], &[]);
@@ -92,9 +93,9 @@ fn not_of_what_arrived() {
     assert_eq!(desk.sent(), ["DATA 0", "DATA 1"]);
 }
 
-/// Nor of what arrived behind a gap.
+/// There is no notice of a chunk that arrived behind a gap.
 #[test]
-fn not_of_what_arrived_behind_a_gap() {
+fn not_of_chunks_that_arrived_behind_a_gap() {
     let mut desk = desk(1);
     desk.send(&[Reliable, NEVER_AGAIN], BESIDE);
     desk.nr_sack(0, &[], &[(1, 1)]);
@@ -103,7 +104,7 @@ fn not_of_what_arrived_behind_a_gap() {
 }
 
 // A → DATA 0 (B) → Z;  A → NOTICE 0, DATA 1 (E) → Z;  A → NOTICE 1, DATA 2 → Z
-/// Each fragment of a message has a notice of its own: whichever is lost, the message will not be complete.
+/// Each fragment has its own notice: if any of them is lost, the message stays incomplete.
 #[test]
 fn one_for_each_fragment() {
     let mut desk = desk(1);
@@ -115,7 +116,7 @@ fn one_for_each_fragment() {
     );
 }
 
-/// With a lifetime, those fragments have one that leave so late that their loss would be known after its end.
+/// With a lifetime, a fragment has a notice if it leaves so late that its loss would be known only after the lifetime.
 #[test]
 fn of_fragments_that_leave_for_the_last_time() {
     let mut config = config();
@@ -132,7 +133,7 @@ fn of_fragments_that_leave_for_the_last_time() {
     );
 }
 
-/// Fragments are shorter by a notice, so that full packets too have room for one.
+/// Fragments are shorter by a notice, so that full packets have space for one.
 #[test]
 fn packets_leave_room_for_a_notice() {
     let mut desk = desk(1);
@@ -157,8 +158,8 @@ fn send_with(desk: &mut Desk, notice: Option<DiscardNotice>) {
     });
 }
 
-// A → DATA 0, 1;  A → NOTICE of those that have one, DATA 2 → Z
-/// A message says for itself whether it has notices; what it does not say, the association's settings do.
+// A → DATA 0, 1;  A → NOTICE of the messages with notices, DATA 2 → Z
+/// A message can set whether it has notices. Otherwise the association's setting is used.
 #[test]
 fn of_messages_that_say_so() {
     for usual in [DiscardNotice::Never, DiscardNotice::WithData] {
@@ -182,7 +183,7 @@ fn of_messages_that_say_so() {
 
 // A → DATA 0 → Z;  A → NOTICE 0, DATA 1 → Z;  A → NOTICE 1, DATA 2 (window full) → Z;  A → NOTICE 2 → Z
 // A ← SACK 2 ← Z;  A → DATA 3 → Z
-/// Where the window lets out nothing else, the notice leaves alone, if the message asks for that. Only once.
+/// If the window allows no data, a notice leaves alone, if the message asks for that, and only once.
 #[test]
 fn alone_where_the_window_lets_out_nothing_else() {
     for (notice, packets) in [(DiscardNotice::Alone, 4), (DiscardNotice::WithData, 3)] {
@@ -205,7 +206,7 @@ fn alone_where_the_window_lets_out_nothing_else() {
     }
 }
 
-/// With a window that is open nothing leaves alone: the next message takes the notice along.
+/// If the window is open, no notice leaves alone: the next message carries it.
 #[test]
 fn not_alone_while_the_window_is_open() {
     let mut desk = desk(1);
@@ -216,7 +217,7 @@ fn not_alone_while_the_window_is_open() {
 }
 
 // A → DATA 0 (window of one packet) → Z;  A → NOTICE 0 → Z;  A ← SACK 0 ← Z
-/// Card E1 of the experiments: a window of one packet, after T3-rtx, has no packet that a notice could ride with.
+/// Card E1 of the experiments: with a window of one packet, after T3-rtx, there is no packet to carry a notice.
 #[test]
 fn alone_after_a_timeout() {
     let mut config = config();
@@ -231,9 +232,9 @@ fn alone_after_a_timeout() {
     assert_eq!(desk.sent(), ["FORWARD-TSN 2 (0:2), DATA 3", "NOTICE 3 (0:3)"]);
 }
 
-/// A peer that does not list it gets none, and packets are full.
+/// A peer that does not list notices gets none, and packets are full.
 #[test]
-fn a_peer_without_it_gets_none() {
+fn a_peer_without_notices_gets_none() {
     let mut config = config();
     config.partial_reliability.selective_forward_tsn = Some(1);
     let mut desk = Desk::new(config, &ALL[..2]);

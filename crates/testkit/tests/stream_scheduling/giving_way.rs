@@ -1,12 +1,12 @@
-//! When the send buffer is full, and streams have classes (RFC 7496 §3.2): the class counts first, then the message's own
-//! priority.
+//! A full send buffer, and streams with classes (RFC 7496 §3.2): the class decides first which unsent message is dropped, then
+//! the message's own priority.
 
 use anabranch_proto::Reliability::{Lifetime, Priority, Reliable};
 use anabranch_proto::{MessageId, SchedulerKind, SendError};
 
 use crate::desk::{Desk, FULL, config};
 
-/// A desk with room for four messages beside the two that leave: streams 0 and 1 of classes 0 and 1.
+/// A `Desk` whose buffer has space for four messages after two have left. Streams 0 and 1 have classes 0 and 1.
 fn desk(scheduler: SchedulerKind) -> Desk {
     let mut config = config(scheduler, 2);
     config.buffers.send = 6 * FULL;
@@ -21,7 +21,8 @@ fn desk(scheduler: SchedulerKind) -> Desk {
     desk
 }
 
-/// The order: class 1 before class 0, whatever the messages are marked; within a class the highest number, the oldest first.
+/// The order of dropping: class 1 before class 0, whatever the messages' priorities; within a class the highest number first,
+/// of equal numbers the oldest.
 #[test]
 fn the_class_first_then_the_message() {
     let mut desk = desk(SchedulerKind::Priority);
@@ -38,7 +39,8 @@ fn the_class_first_then_the_message() {
     desk.act(|line| assert_eq!(line.offer(0, FULL, Reliable), Err(SendError::BufferFull)));
 }
 
-/// Nothing gives way to a less urgent class, be it reliable; within a class, to what is reliable or has a lower number.
+/// No message is dropped for one of a less urgent class, even a reliable one. Within a class, a message is dropped for one that
+/// is reliable or has a lower number.
 #[test]
 fn to_whom_a_message_gives_way() {
     let mut desk = desk(SchedulerKind::Priority);
@@ -62,7 +64,7 @@ fn to_whom_a_message_gives_way() {
     assert_eq!(offer(0, Reliable), (true, 1));
 }
 
-/// A stream that changes its class takes what waits on it along; without classes the messages' own numbers count alone.
+/// If a stream changes its class, its unsent messages change too. Without classes only the messages' own numbers count.
 #[test]
 fn classes_that_change() {
     let mut desk = desk(SchedulerKind::Priority);

@@ -1,4 +1,4 @@
-//! The order in which streams send, scheduler by scheduler.
+//! The order in which streams send, for each scheduler of RFC 8260 §3.
 
 use core::time::Duration;
 
@@ -19,7 +19,7 @@ fn streams(packets: &[String]) -> Vec<u16> {
 }
 
 // A → 1:0, 1:1, 2:0, 1:2 → Z
-/// RFC 8260 §3.1: messages leave as they were given.
+/// RFC 8260 §3.1: messages leave in the order in which they were sent to the queue.
 #[test]
 fn first_come_first_served() {
     let mut desk = Desk::of(FirstComeFirstServed);
@@ -27,10 +27,10 @@ fn first_come_first_served() {
     assert_eq!(desk.sent(), ["1:0", "1:1", "2:0", "1:2"]);
 }
 
-// (2, 1, 2, 1, 2 wait, and the first of 1 is given up)  A → 2:0, 2:1, 1:0, 2:2 → Z
-/// What is given up takes its own turn with it, and no other message's.
+// (2, 1, 2, 1, 2 wait, and the first message of 1 is abandoned)  A → 2:0, 2:1, 1:0, 2:2 → Z
+/// An abandoned message loses its own place in the order and no other message's.
 #[test]
-fn first_come_without_the_one_that_went() {
+fn an_abandoned_message_loses_only_its_own_place() {
     let mut desk = Desk::new(config(FirstComeFirstServed, 2));
     desk.act(|line| line.send(&[0, 0], FULL));
     assert_eq!(desk.sent().len(), 2);
@@ -47,7 +47,7 @@ fn first_come_without_the_one_that_went() {
 }
 
 // A → 1:0, 2:0, 3:0, 1:1, 2:1, 1:2 → Z
-/// RFC 8260 §3.2: a message each, across packets.
+/// RFC 8260 §3.2: the streams take turns, one message each, across packets.
 #[test]
 fn round_robin() {
     let mut desk = Desk::of(RoundRobin);
@@ -56,7 +56,7 @@ fn round_robin() {
 }
 
 // A → (1:0 1:1), (2:0 2:1), (1:2 1:3), (2:2) → Z
-/// RFC 8260 §3.3: the stream changes with the packet, and a packet is of one stream.
+/// RFC 8260 §3.3: the stream changes with the packet, and a packet has messages of one stream.
 #[test]
 fn round_robin_per_packet() {
     let mut desk = Desk::of(RoundRobinPerPacket);
@@ -70,8 +70,8 @@ fn round_robin_per_packet() {
     assert_eq!(desk.sent(), ["3:0", "4:0"]);
 }
 
-// A → 1:0 ( - ) , then what is left of that packet is filled with 1:1, and 2:0 begins the next
-/// RFC 8260 §3.3: a message of several packets is finished first, and its last packet stays its stream's.
+// A → 1:0 ( - ) , then the rest of that packet is filled with 1:1, and 2:0 begins the next
+/// RFC 8260 §3.3: a message of several packets is finished first, and its last packet has only messages of its stream.
 #[test]
 fn round_robin_per_packet_of_long_messages() {
     let mut desk = Desk::of(RoundRobinPerPacket);
@@ -83,7 +83,7 @@ fn round_robin_per_packet_of_long_messages() {
 }
 
 // A → 2:0, 2:1, 1:0, 1:1 → Z
-/// RFC 8260 §3.4: what is more urgent goes first, whatever waits behind it.
+/// RFC 8260 §3.4: a more urgent message goes first, whatever waits before it.
 #[test]
 fn the_most_urgent_first() {
     let mut desk = Desk::of(Priority);
@@ -94,8 +94,9 @@ fn the_most_urgent_first() {
     assert_eq!(desk.sent(), ["2:0", "2:1", "1:0", "1:1"]);
 }
 
-// (classes 0, 5, 5)  A → 0:0; then 1 and 2 in turns, a packet each
-/// The thesis' algorithm, faults 3 and 5: the first 5 starves the second, and the turns begin anew with each packet.
+// (classes 0, 5, 5)  A → 0:0; then 1 and 2 in turn, a packet each
+/// Faults 3 and 5 of the thesis' algorithm: the first stream of class 5 starves the second, and the turns start again with each
+/// packet.
 #[test]
 fn equals_take_turns_across_packets() {
     let mut desk = Desk::new(config(Priority, 2));
@@ -112,7 +113,7 @@ fn equals_take_turns_across_packets() {
 }
 
 // (all of class 0, the default)  A → 1:0, 2:0, 1:1, 2:1 → Z
-/// The thesis' algorithm, fault 2: with equal priorities everywhere, one pass was made and the array was left.
+/// Fault 2 of the thesis' algorithm: with equal priorities it made one pass and left the array.
 #[test]
 fn all_equal() {
     let mut desk = Desk::of(Priority);
@@ -121,7 +122,7 @@ fn all_equal() {
 }
 
 // A → 1:0( 1:0-;  2:0 comes;  A → 1:0- 1:0), 2:0, 1:1 → Z
-/// RFC 9260 §6.9: a message that is begun is finished, whatever is more urgent by then.
+/// RFC 9260 §6.9: a message that has begun is finished, even if a more urgent one waits.
 #[test]
 fn a_message_that_is_begun_is_finished() {
     let mut desk = Desk::new(config(Priority, 2));
@@ -139,7 +140,7 @@ fn a_message_that_is_begun_is_finished() {
 }
 
 // A → 1:0( 1:0-;  1 is moved behind 2;  A → 1:0), 2:0, 1:1 → Z
-/// A stream whose message is begun moves when that ends.
+/// A stream that is sending a message changes its class when the message ends.
 #[test]
 fn a_priority_changed_in_the_middle_of_a_message() {
     let mut desk = Desk::new(config(Priority, 2));
@@ -155,7 +156,7 @@ fn a_priority_changed_in_the_middle_of_a_message() {
 }
 
 // (1, 2, 3 wait)  3 is made the most urgent  A → 3:0, 1:0, 2:0 → Z
-/// A priority counts for what waits already.
+/// A priority applies to messages that already wait.
 #[test]
 fn a_priority_changed_while_messages_wait() {
     let mut desk = Desk::of(Priority);
@@ -167,7 +168,7 @@ fn a_priority_changed_while_messages_wait() {
     assert_eq!(desk.sent(), ["3:0", "1:0", "2:0"]);
 }
 
-/// The thesis' three calls: the default order, a range of equals, and none.
+/// The three calls of the thesis: the default order, a range of equal priorities, and no priorities.
 #[test]
 fn the_interface_of_the_thesis() {
     let mut desk = Desk::of(Priority);
@@ -187,7 +188,7 @@ fn the_interface_of_the_thesis() {
     assert_eq!(
         streams(&desk.sent()),
         [0, 1, 1, 4, 2, 3, 4, 2, 3].map(|stream| match stream {
-            // Those that moved did so in the order of their numbers.
+            // The streams that moved kept the order of their numbers.
             4 => 2,
             2 => 3,
             3 => 4,
@@ -204,9 +205,9 @@ fn the_interface_of_the_thesis() {
     assert_eq!(streams(&desk.sent()), [4, 3, 2, 1, 0, 4, 3, 2, 1]);
 }
 
-/// What the scheduler would ignore is refused, and so is what does not exist.
+/// A setting that the scheduler would ignore is refused, and so is one for a stream that does not exist.
 #[test]
-fn no_silent_mistakes() {
+fn settings_without_effect_are_refused() {
     let mut desk = Desk::of(FirstComeFirstServed);
     desk.act(|line| {
         let association = &mut *line.association;
@@ -237,7 +238,7 @@ fn no_silent_mistakes() {
     });
 }
 
-/// A scheduler chosen while messages wait counts for them.
+/// A scheduler that is chosen while messages wait applies to them.
 #[test]
 fn another_scheduler_at_run_time() {
     let mut desk = Desk::of(FirstComeFirstServed);
@@ -256,9 +257,9 @@ fn another_scheduler_at_run_time() {
 }
 
 // (1, urgent, outlives its lifetime while it waits)  A → 2:0, 1:0 → Z
-/// A message past its lifetime holds no place in its class.
+/// An expired message keeps no place in its class.
 #[test]
-fn an_expired_message_is_in_nobodys_way() {
+fn an_expired_message_delays_no_other() {
     let mut desk = Desk::new(config(Priority, 2));
     desk.act(|line| {
         line.prioritise(&[(2, 1)]);
@@ -276,8 +277,8 @@ fn an_expired_message_is_in_nobodys_way() {
     assert_eq!(desk.abandoned().len(), 1);
 }
 
-// A → 1:0( 1:0-;  its lifetime is over;  A → 2:0 → Z
-/// What is given up half-sent locks nobody out.
+// A → 1:0( 1:0-;  its lifetime ends;  A → 2:0 → Z
+/// A half-sent message that is abandoned does not block other streams.
 #[test]
 fn abandoned_in_the_middle() {
     let mut desk = Desk::new(config(Priority, 2));
@@ -294,7 +295,7 @@ fn abandoned_in_the_middle() {
 }
 
 // A → 1:0 (lost), 1:1, 1:2, 1:3;  0:0 comes;  A → 1:0, 0:0 → Z
-/// RFC 9260 §6.1 C: a repeat goes before new data, however urgent that is.
+/// RFC 9260 §6.1 C: a retransmission goes before new data, however urgent the new data is.
 #[test]
 fn retransmissions_go_first() {
     let mut desk = Desk::new(config(Priority, 2));
@@ -310,8 +311,8 @@ fn retransmissions_go_first() {
     assert_eq!(desk.sent(), ["0:0"]);
 }
 
-// 1 gives the beginning of a message  A → 2:0 → Z  1 gives the rest  A → 1:0 → Z
-/// A message of which the application has not given enough to send holds up nobody else.
+// 1 sends the beginning of a message  A → 2:0 → Z  1 sends the rest  A → 1:0 → Z
+/// A message whose next part the application has not sent yet blocks no other stream.
 #[test]
 fn a_message_that_waits_for_its_parts() {
     for scheduler in [
@@ -328,13 +329,13 @@ fn a_message_that_waits_for_its_parts() {
         });
         assert_eq!(desk.sent(), ["2:0"], "{scheduler:?}");
         desk.act(|line| line.send_part(1, FULL - 100, true));
-        // A fragment ends where a part does.
+        // A fragment ends at the end of a part.
         assert_eq!(desk.sent(), ["1:0(", "1:0)"], "{scheduler:?}");
     }
 }
 
 // A → 1:0( 1:0-;  2:0 comes;  A → 2:0 1:0- 1:0) → Z
-/// RFC 8260 §3.4: with interleaving an urgent message waits for no other, long as that is.
+/// RFC 8260 §3.4: with interleaving an urgent message does not wait for a long message.
 #[test]
 fn interleaved_an_urgent_message_waits_for_none() {
     let mut desk = Desk::interleaving(Priority, 2);
@@ -349,7 +350,7 @@ fn interleaved_an_urgent_message_waits_for_none() {
 }
 
 // A → 1:0( 2:0( 1:0- 2:0- … → Z
-/// RFC 8260 §3.2, §3.4: the turn of a stream is a chunk then; and §3.1: first come, first served stays as it is.
+/// RFC 8260 §3.2, §3.4: with interleaving a stream's turn is one chunk. §3.1: first come, first served does not change.
 #[test]
 fn interleaved_turns_are_chunks() {
     for scheduler in [
@@ -370,7 +371,7 @@ fn interleaved_turns_are_chunks() {
 }
 
 // A → 1:0( 1:0-;  1 is moved behind 2;  A → 2:0 1:0- … → Z
-/// With interleaving a priority that is changed in the middle of a message counts at once.
+/// With interleaving a priority that changes during a message applies at once.
 #[test]
 fn interleaved_a_priority_changes_at_once() {
     let mut desk = Desk::interleaving(Priority, 2);
@@ -415,8 +416,8 @@ fn shares(scheduler: SchedulerKind, weights: [u16; 2], sizes: [usize; 2], window
     [bytes(1), bytes(2)]
 }
 
-/// RFC 8260 §3.5, §3.6: bytes in proportion to the weights, within 2 %, whatever the sizes of the messages; where turns count
-/// messages they are in proportion to the sizes.
+/// RFC 8260 §3.5, §3.6: bytes in proportion to the weights, within 2 %, for messages of any size. If turns count messages,
+/// bytes are in proportion to the sizes of the messages.
 #[test]
 fn shares_match_weights() {
     let ratio = |[a, b]: [f64; 2]| a / b;
@@ -436,9 +437,9 @@ fn shares_match_weights() {
     }
 }
 
-/// A stream that had nothing to send, while another had, has no right to catch up.
+/// A stream that had nothing to send while another had does not catch up later.
 #[test]
-fn no_right_is_saved_up() {
+fn an_idle_stream_does_not_catch_up() {
     for scheduler in [FairBandwidth, WeightedFairQueueing] {
         let mut desk = Desk::new(config(scheduler, 20));
         desk.act(|line| line.send(&[1; 15], FULL));
@@ -456,9 +457,9 @@ fn no_right_is_saved_up() {
     }
 }
 
-/// Strict priorities starve what is less urgent, which is what they are for; the others starve nobody.
+/// Strict priorities starve less urgent streams, as intended. The other schedulers starve no stream.
 #[test]
-fn who_starves_is_the_users_choice() {
+fn only_strict_priorities_starve() {
     for scheduler in [
         RoundRobin,
         RoundRobinPerPacket,

@@ -1,4 +1,4 @@
-//! What a stream's messages wait for: here, and in the network.
+//! The statistics of a stream: the time that its messages wait in the send queue, and the time in the network.
 
 use core::time::Duration;
 
@@ -9,8 +9,8 @@ use crate::desk::{Desk, FULL, config};
 const MS: Duration = Duration::from_millis(1);
 
 // A → 1:0, 1:1;  after 30 ms A ← SACK;  A → 1:2, 2:0;  after 20 ms: T3, A → 1:2;  A ← SACK
-/// The queue's time ends with the first transmission of a message's end, and the network's time begins there and ends with
-/// the acknowledgement, repeats included; each stream has its own.
+/// The queue time ends with the first transmission of a message's end. The network time begins there and ends with the
+/// acknowledgement, retransmissions included. Each stream has its own times.
 #[test]
 fn queue_time_and_network_time() {
     let mut desk = Desk::new(config(SchedulerKind::FirstComeFirstServed, 2));
@@ -37,5 +37,5 @@ fn queue_time_and_network_time() {
     let one = stats(&desk, 1);
     assert_eq!(one.network_delay_max, waited + 5 * MS);
     assert_eq!(stats(&desk, 2).network_delay_total, waited + 5 * MS);
-    assert_eq!(one.messages_sent, 3, "a repeat is no message more");
+    assert_eq!(one.messages_sent, 3, "a retransmission is not another message");
 }
