@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_are_put_in_words() {
+    fn chunks_are_described() {
         let text = describe_packet(&datagram().into());
         assert_eq!(
             text,
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_drawn_with_its_ends_and_its_fate() {
+    fn a_record_is_drawn_with_its_ends_and_its_outcome() {
         let mut network = Network::new(1);
         let a = network.add_node("A", &[], Router);
         let z = network.add_node("Z", &[], Router);

@@ -551,7 +551,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_sides_can_begin() {
+    fn both_sides_can_connect() {
         let mut script = Script::new(Config::default(), 1);
         script.set_up();
         assert_eq!(script.association().state(), AssociationState::Established);
@@ -572,7 +572,7 @@ mod tests {
     }
 
     #[test]
-    fn data_is_answered_and_read() {
+    fn data_is_acknowledged_and_read() {
         let mut script = Script::new(Config::default(), 1);
         script.set_up();
         let (first, second) = (script.data(0, 0, "one"), script.data(0, 1, "two"));

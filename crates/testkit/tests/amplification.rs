@@ -69,7 +69,7 @@ fn init(parameters: Parameters) -> Init {
 
 /// A ── INIT, padded (RFC 4820 §4) ──→ Z, not larger ←── INIT ACK ── Z
 #[test]
-fn the_answer_to_an_init_of_ours_is_not_larger_than_it() {
+fn an_init_ack_is_not_larger_than_a_padded_init() {
     let v6 = |last| IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, last]);
     let families: [&dyn Fn(u8) -> IpAddr; 2] = [&address, &|last| v6(last.into())];
     for listed in families {

@@ -62,7 +62,7 @@ fn a_longer_packet_begins_another_batch() {
 // A → DATA 2, 3, … (each alone), DATA 13, … (300 bytes each, in packets of 1,280) → Z
 /// A chunk that has its TSN and no longer fits the path MTU leaves alone (RFC 9260 §7.3). Later packets fit.
 #[test]
-fn after_an_oversized_packet_the_others_fit() {
+fn packets_after_an_oversized_one_fit() {
     const LARGE: usize = 12;
     let config = Config {
         path_mtu: 5000,
@@ -161,7 +161,7 @@ fn echo_any_contents() {
 // A → SACK (201 gap blocks) → Z
 /// RFC 9260 §6.2: a SACK lists all received TSNs that fit a packet. The peer treats TSNs that are left out as reneged.
 #[test]
-fn a_sack_is_not_cut_short_by_what_else_is_in_the_packet() {
+fn other_chunks_do_not_shorten_a_sack() {
     let mut script = established();
     let behind_a_gap = |script: &mut Script| {
         script.data(0, 0, "lost");

@@ -124,7 +124,7 @@ fn expect_works(script: &mut Script) {
 // A → COOKIE ACK → Z
 /// §5.2.1, §5.2.4 B: COOKIE-WAIT → ESTABLISHED by the peer's cookie.
 #[test]
-fn both_begin_and_the_cookie_comes_in_cookie_wait() {
+fn both_connect_and_the_cookie_arrives_in_cookie_wait() {
     let mut script = nobody();
     let init = begin_from_the_port(&mut script);
     let ack = answer_to_own_init(&mut script);
@@ -150,7 +150,7 @@ fn both_begin_and_the_cookie_comes_in_cookie_wait() {
 // A ← COOKIE ACK ← Z     changes nothing (§5.2.5)
 /// §5.2.1, §5.2.4 D: the usual collision.
 #[test]
-fn both_begin_and_the_cookies_cross() {
+fn both_connect_and_the_cookies_cross() {
     let mut script = nobody();
     begin_from_the_port(&mut script);
     let ack = answer_to_own_init(&mut script);
@@ -175,7 +175,7 @@ fn both_begin_and_the_cookies_cross() {
 }
 
 // A → INIT → Z; A ← INIT ACK (tag X) ← Z; A → COOKIE ECHO → Z
-// A ← INIT (tag Y) ← Z    the peer begins anew before it has answered
+// A ← INIT (tag Y) ← Z    the peer restarts before it has answered
 // A → INIT ACK (the tag of A's INIT) → Z
 // A ← COOKIE ECHO ← Z     table 12 B: A's tag, another one of the peer's
 // A → COOKIE ACK → Z
@@ -227,7 +227,7 @@ fn a_late_cookie_is_discarded() {
 // A → COOKIE ACK → Z
 /// §5.2.4 D: a duplicate COOKIE ECHO is answered again and has no other effect, however old the cookie is (§5.2.4 rule 3).
 #[test]
-fn a_doubled_cookie_echo_is_answered_again() {
+fn a_duplicate_cookie_echo_is_answered_again() {
     let mut script = nobody();
     let ack = answer_to_own_init(&mut script);
     (script.endpoint_tag, script.endpoint_tsn) = (ack.initiate_tag, ack.initial_tsn);
@@ -251,7 +251,7 @@ fn a_doubled_cookie_echo_is_answered_again() {
 // A ← COOKIE ECHO (its tags, no tie tags) ← Z
 /// §5.2.4, a case not in table 12: neither tag matches, and no Tie-Tags bind the cookie to this association.
 #[test]
-fn a_cookie_without_ties_does_not_restart() {
+fn a_cookie_without_tie_tags_does_not_restart() {
     let mut script = nobody();
     let old = answer_to_init(&mut script, RESTARTED, RESTARTED_TSN);
     script.set_up();
@@ -311,7 +311,7 @@ fn the_peer_restarts() {
         return_cookie(&mut script, &ack);
         let answer = script.expect();
         assert_eq!(answer.header.verification_tag, RESTARTED);
-        // A shutdown that the application asked for goes on: see endings.rs.
+        // A shutdown that the application asked for continues: see endings.rs.
         let asked = matches!(before, State::ShutdownPending | State::ShutdownSent);
         let cumulative_tsn_ack = RESTARTED_TSN.minus(1);
         let shutdown = Chunk::Shutdown(Shutdown { cumulative_tsn_ack });
@@ -368,7 +368,7 @@ fn an_init_alone_does_no_harm() {
 // A → INIT ACK (same tag and TSN again) → Z
 /// §5.2.1: in COOKIE-WAIT and COOKIE-ECHOED every INIT gets the same answer.
 #[test]
-fn inits_in_set_up_are_answered_alike() {
+fn inits_in_set_up_get_the_same_answer() {
     for echoed in [false, true] {
         let mut script = nobody();
         let init = begin_from_the_port(&mut script);

@@ -182,7 +182,7 @@ fn counts_each_byte(log: &Log) {
 }
 
 #[test]
-fn the_page_shows_the_controller() {
+fn the_document_shows_the_controller() {
     let page = include_str!("../../../docs/CONGESTION-CONTROLLERS.md");
     let example = page
         .split("```rust\n")
@@ -228,7 +228,7 @@ fn the_example_controls_a_lossy_path() {
 
 /// Each path has its own controller, which is told the number of paths that share the growth of one flow (RFC 6356).
 #[test]
-fn each_path_has_its_own() {
+fn each_path_has_its_own_controller() {
     let lossy = link().with_loss(LossModel::bernoulli(0.005));
     let (mut bulk, logs) = bulk(1, &[lossy, link()], |config| {
         config.multipath.mode = MultipathMode::Cmt;
@@ -248,7 +248,7 @@ fn each_path_has_its_own() {
 
 /// A pause is reported when it ends, one call per RTO. A larger path MTU is reported when it is found.
 #[test]
-fn pauses_and_packet_sizes_are_told() {
+fn pauses_and_packet_sizes_are_reported() {
     let (control, logs) = watched();
     let mut config = with_buffers(256 << 10);
     config.path_mtu_limit = 9000;

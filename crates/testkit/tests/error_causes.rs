@@ -144,7 +144,7 @@ fn all_causes() -> Vec<Cause> {
 // Z tells its application, and continues
 /// §3.3.10: an ERROR with any cause is not fatal and is never answered.
 #[test]
-fn every_cause_in_an_error_is_told() {
+fn every_cause_in_an_error_is_reported() {
     let mut script = established();
     let all = all_causes();
     let mut lists: Vec<_> = all.chunks(1).collect();
@@ -162,7 +162,7 @@ fn every_cause_in_an_error_is_told() {
 // Z closes the association, and tells its application the cause
 /// §3.3.7, §9.1: an ABORT with any cause is fatal.
 #[test]
-fn every_cause_in_an_abort_is_told() {
+fn every_cause_in_an_abort_is_reported() {
     let all = all_causes();
     let mut lists: Vec<_> = all.chunks(1).collect();
     lists.extend([&all[..], &[]]);
@@ -361,7 +361,7 @@ fn cause_3_on_receipt() {
 // A ← ERROR (Stale Cookie) ← Z, three times
 /// Cause 3 on receipt, §5.2.6: after several stale cookies the endpoint stops the attempt and tells the application.
 #[test]
-fn cause_3_on_receipt_again_and_again() {
+fn cause_3_on_receipt_several_times() {
     let mut script = cookie_echoed();
     let stale = error(&[Cause::StaleCookie { staleness_us: 9 }]);
     for _ in 0..2 {

@@ -237,7 +237,7 @@ fn greedy(reliability: Reliability) -> (u64, u64) {
 
 /// A lifetime of half an RTT without loss: no FORWARD-TSN, and no more bytes than with reliable messages.
 #[test]
-fn a_lifetime_below_the_round_trip_sends_no_faster() {
+fn a_lifetime_below_the_rtt_sends_no_more_bytes() {
     let (reliable, _) = greedy(Reliability::Reliable);
     let (timed, forward_tsns) = greedy(Reliability::Lifetime(Duration::from_millis(50)));
     assert_eq!(forward_tsns, 0);

@@ -8,7 +8,7 @@ use anabranch_proto::{Config, Counters, Reliability, SendOptions};
 use anabranch_testkit::{Ledger, Setup, Side, Violation};
 
 /// Sends messages of all kinds in both directions, with extensions of Z turned off. Returns the counters of A and Z.
-fn run(seed: u64, cripple: fn(Config) -> Config) -> [Counters; 2] {
+fn run(seed: u64, restrict: fn(Config) -> Config) -> [Counters; 2] {
     let link = LinkConfig::default()
         .with_delay(Duration::from_millis(15))
         .with_rate(5_000_000)
@@ -19,7 +19,7 @@ fn run(seed: u64, cripple: fn(Config) -> Config) -> [Counters; 2] {
     full.partial_reliability.selective_forward_tsn = Some(1);
     let mut pair = Setup::new(seed)
         .path(link)
-        .configs(full.clone(), cripple(full))
+        .configs(full.clone(), restrict(full))
         .captured(seed < 2)
         .connect();
     let mut ledgers = Side::BOTH.map(|side| Ledger::new(seed * 2 + side as u64).with_expendable(2));
@@ -84,11 +84,11 @@ fn with_a_peer_that_offers_nothing() {
 /// RFC 3758 without NR-SACK.
 #[test]
 fn with_a_peer_without_nr_sack() {
-    let cripple = |mut config: Config| {
+    let restrict = |mut config: Config| {
         config.nr_sack.offer = false;
         config
     };
-    let runs = || (0..20).map(|seed| run(seed, cripple));
+    let runs = || (0..20).map(|seed| run(seed, restrict));
     assert!(sum(runs(), |counters| counters.forward_tsns_received) > 0);
     assert_eq!(sum(runs(), |counters| counters.freed_early_bytes), 0);
 }
@@ -96,11 +96,11 @@ fn with_a_peer_without_nr_sack() {
 /// NR-SACK without RFC 3758.
 #[test]
 fn with_a_peer_without_partial_reliability() {
-    let cripple = |mut config: Config| {
+    let restrict = |mut config: Config| {
         config.partial_reliability.offer = false;
         config
     };
-    let runs = || (0..20).map(|seed| run(seed, cripple));
+    let runs = || (0..20).map(|seed| run(seed, restrict));
     assert_eq!(sum(runs(), |counters| counters.forward_tsns_sent), 0);
     assert!(sum(runs(), |counters| counters.freed_early_bytes) > 0);
 }
@@ -139,11 +139,11 @@ fn with_a_peer_whose_experimental_chunks_have_other_numbers() {
 /// All extensions except selective forward TSN.
 #[test]
 fn with_a_peer_without_selective_forward_tsn() {
-    let cripple = |mut config: Config| {
+    let restrict = |mut config: Config| {
         config.partial_reliability.selective_forward_tsn = None;
         config
     };
-    let runs = || (0..20).map(|seed| run(seed, cripple));
+    let runs = || (0..20).map(|seed| run(seed, restrict));
     assert_eq!(sum(runs(), |counters| counters.selective_notices_sent), 0);
     assert!(sum(runs(), |counters| counters.forward_tsns_received) > 0);
 }

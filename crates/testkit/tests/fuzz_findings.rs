@@ -26,7 +26,7 @@ fn sent(script: &mut Script) -> Vec<Tsn> {
 /// §6.2.1, §7.2.4: one SACK reneges on a chunk that an earlier SACK acknowledged, and is the third missing report of that
 /// chunk. The chunk returns to the bytes in flight and leaves them at once.
 #[test]
-fn reneged_and_proved_lost_by_one_sack() {
+fn reneged_and_lost_by_one_sack() {
     let mut script = Script::new(Config::rfc9260(), 1);
     script.set_up();
     // endpoint → DATA 1, 2, 3, 4, … → peer, as many as the first window holds.

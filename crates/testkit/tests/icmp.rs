@@ -114,7 +114,7 @@ fn an_init_that_meets_a_closed_port() {
 // R → port unreachable [a guessed quote] → A
 /// ICMP5, ICMP6: a quote that is too short, or has another chunk, tag or port, has no effect.
 #[test]
-fn an_init_that_is_not_proven() {
+fn an_invalid_quote_of_an_init() {
     let (mut script, init) = connecting(quiet());
     let (mut other_chunk, mut other_tag, mut own_tag_in_header) = (init.clone(), init.clone(), init.clone());
     other_chunk[12] = kind::INIT_ACK;
@@ -174,7 +174,7 @@ fn an_association_whose_peer_is_gone() {
 /// RFC 6951 §5.4: the peer of an accepted association may still exist, because a translator may have forgotten it. A translator
 /// does not send protocol unreachable.
 #[test]
-fn a_translator_that_has_forgotten() {
+fn a_translator_that_lost_its_mapping() {
     let (mut script, data) = sending(quiet(), Script::set_up);
     assert!(icmp(&mut script, IcmpKind::PortUnreachable, &data));
     assert_eq!(closed(&mut script), None);
@@ -192,7 +192,7 @@ fn a_translator_that_has_forgotten() {
 // R → port unreachable [DATA with another tag; an INIT] → A
 /// ICMP6, ICMP8: a wrong tag has no effect. Nor has an old INIT after COOKIE-WAIT.
 #[test]
-fn an_association_goes_on_without_proof() {
+fn invalid_quotes_do_not_end_the_association() {
     let (mut script, data) = sending(quiet(), Script::set_up_from_endpoint);
     let mut wrong = data.clone();
     wrong[7] ^= 1;
@@ -244,7 +244,7 @@ fn over_raw_ip_only_the_protocol_counts() {
 // R → packet too big (700) [DATA] → A
 /// ICMP7: the path MTU follows a valid message.
 #[test]
-fn a_router_says_what_fits() {
+fn a_router_reports_a_smaller_mtu() {
     let (mut script, data) = sending(quiet(), Script::set_up_from_endpoint);
     assert!(icmp(&mut script, IcmpKind::TooLarge(Some(700)), &data));
     assert_eq!(script.association().stats().paths[0].pmtu, 700);

@@ -160,7 +160,7 @@ fn one_packet_in_flight_after_t3() {
 // A → DATA 0 at the third → Z
 /// §7.2.4: three missing reports, not two; one fast retransmit for a chunk.
 #[test]
-fn fast_retransmit_after_three_reports_and_once() {
+fn fast_retransmit_once_after_three_missing_reports() {
     let mut script = established(quiet());
     send(&mut script, 4, FULL);
     assert_eq!(sent(&mut script).len(), 4);
@@ -348,7 +348,7 @@ fn a_reneging_receiver() {
 // A → ABORT (Protocol Violation) → Z
 /// §6.2.1: a SACK of a TSN that was never sent.
 #[test]
-fn a_sack_of_what_was_never_sent() {
+fn a_sack_of_a_tsn_never_sent() {
     let mut script = established(quiet());
     send(&mut script, 1, 100);
     sent(&mut script);

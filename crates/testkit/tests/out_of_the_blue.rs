@@ -690,7 +690,7 @@ fn chunks_after_a_forged_cookie_are_dropped() {
 // A → INIT → Z                         A → COOKIE ECHO → Z
 // A ← SHUTDOWN ACK (an old tag) ← Z, either way
 // A → SHUTDOWN COMPLETE (the old tag, T bit) → Z
-// A: T1 goes on → INIT or COOKIE ECHO
+// A: T1 continues → INIT or COOKIE ECHO
 /// §8.5.1 E, §9.2: during set-up a SHUTDOWN ACK belongs to an earlier association, and set-up is not affected.
 #[test]
 fn shutdown_ack_in_set_up_is_out_of_the_blue() {

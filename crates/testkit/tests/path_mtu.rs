@@ -40,7 +40,7 @@ fn carry(pair: &mut Pair, ledger: &mut Ledger, mib: usize) {
 // A → HEARTBEAT, PAD (1,420 bytes) → Z    … until one is not answered
 /// RFC 8899 §5.3: path MTU discovery ends at the largest size that passes, and data uses this size.
 #[test]
-fn the_search_finds_the_size_of_the_path() {
+fn probes_find_the_path_mtu() {
     for (mtu, found) in [
         (1280, 1280),
         (1400, 1400),
@@ -74,7 +74,7 @@ fn no_probes_for_small_messages() {
 /// RFC 8899 §4.3: if large packets vanish, the path MTU is reduced. A chunk that has its TSN already is sent in IP fragments
 /// (RFC 9260 §7.3), and no message is lost.
 #[test]
-fn a_path_that_becomes_smaller_in_the_middle_of_a_transfer() {
+fn the_path_mtu_decreases_during_a_transfer() {
     let mut pair = Setup::new(2).path(link(9000)).connect();
     let mut ledger = Ledger::new(1);
     carry(&mut pair, &mut ledger, 8);
@@ -97,7 +97,7 @@ fn a_path_that_becomes_smaller_in_the_middle_of_a_transfer() {
 // A → DATA (576 bytes) … HEARTBEAT, PAD (1,280; three times, lost), HEARTBEAT, PAD (768) → Z
 /// RFC 8899 §5.2: if packets of the base size do not pass, the size is reduced to the minimum, and the probes start there.
 #[test]
-fn a_path_below_the_base() {
+fn a_path_mtu_below_the_base() {
     for (mtu, found) in [(1000, 768), (1200, 1200), (576, 576)] {
         let mut pair = Setup::new(3).path(link(mtu)).connect();
         carry(&mut pair, &mut Ledger::new(1), 2);
@@ -143,7 +143,7 @@ fn through_an_outage(seconds: u32) -> [u16; 3] {
 // A → DATA → Z, HEARTBEAT, PAD (1,280) → Z
 /// A loss for another reason than the packet size leaves the path MTU unchanged in the end.
 #[test]
-fn an_outage_is_not_taken_for_a_narrow_path() {
+fn an_outage_does_not_reduce_the_path_mtu() {
     assert_eq!(
         through_an_outage(6),
         [576, 1280, 1500],
@@ -153,14 +153,14 @@ fn an_outage_is_not_taken_for_a_narrow_path() {
 
 /// The same if all probes of the base size were lost in the outage too.
 #[test]
-fn a_long_outage_is_not_taken_for_a_narrow_path() {
+fn a_long_outage_does_not_reduce_the_path_mtu() {
     assert_eq!(through_an_outage(200), [576, 1280, 1500]);
 }
 
 // A → HEARTBEAT, PAD → Z (no answer), three times
 /// RFC 8899 §5.1.1: PROBE_TIMER is at least 1 s, and should be more than 15 s, for any RTT.
 #[test]
-fn probes_are_not_sent_at_the_pace_of_the_rto() {
+fn probes_wait_for_probe_timer() {
     let mut pair = Setup::new(5).path(link(1300)).connect();
     let mut ledger = Ledger::new(1);
     let probes = |pair: &Pair| pair.association(Side::A).counters().mtu_probes_sent;

@@ -294,7 +294,7 @@ fn heartbeats_every_rto() {
 /// Without the setting no path becomes potentially failed. With a threshold of `Path.Max.Retrans` or more it has no effect
 /// (§3.2 item 1).
 #[test]
-fn only_with_the_setting() {
+fn not_potentially_failed_without_the_setting() {
     for setting in [None, Some(5), Some(0)] {
         let mut pair = pair(8, 2, |config| {
             config.retransmissions.potentially_failed_max_retrans = setting;

@@ -68,7 +68,7 @@ fn standing(link: &mut Link<Packet>, held: u32, ecn: Ecn, milliseconds: u64) -> 
 }
 
 #[test]
-fn codel_acts_more_often_with_the_square_root_of_the_number() {
+fn codel_interval_shrinks_with_the_square_root_of_the_drops() {
     for ecn in [Ecn::NotEct, Ecn::Ect0] {
         let mut link = link("aqm=codel");
         let times = standing(&mut link, 20, ecn, 1000);
@@ -123,7 +123,7 @@ fn a_full_queue_drops_capable_packets() {
 }
 
 #[test]
-fn fq_codel_serves_a_flow_that_comes_anew_first() {
+fn fq_codel_serves_new_flows_first() {
     let mut link = link("aqm=fq-codel");
     for number in 0..40 {
         link.enqueue(Timestamp::ZERO, packet(1, LEN, Ecn::NotEct, number));

@@ -61,7 +61,7 @@ fn percentile(sorted: &[f64], part: f64) -> f64 {
 
 /// A lost packet of a flow that continues delays its message by one RTT, and so does a lost retransmission.
 #[test]
-fn a_loss_never_costs_a_second() {
+fn a_loss_never_delays_a_message_by_a_second() {
     for (loss, most) in [(0.03, 0.15), (0.05, 0.22)] {
         let mut percentiles = Vec::new();
         for seed in 1..=5 {
@@ -122,7 +122,7 @@ fn a_lost_tail_is_repaired_by_a_probe() {
 
 /// The last of three packets is lost. The acknowledgement of the first two does not delay the tail loss probe.
 #[test]
-fn an_acknowledgement_makes_the_probe_no_later() {
+fn an_acknowledgement_does_not_delay_the_probe() {
     let mut pair = Setup::new(1).path(link()).config(rack()).connect();
     for _ in 0..4 {
         pair.send(Side::A, 0, vec![1; 1000]);
@@ -144,7 +144,7 @@ fn an_acknowledgement_makes_the_probe_no_later() {
 /// The acknowledgement of a lone packet is lost. This looks like a delayed acknowledgement, for which later probes would wait.
 /// The next acknowledgement in time shows that the peer does not delay.
 #[test]
-fn a_lost_acknowledgement_makes_later_probes_no_later() {
+fn a_lost_acknowledgement_does_not_delay_later_probes() {
     let mut pair = Setup::new(1).path(link()).config(rack()).connect();
     let mut send = |lost: Option<bool>| {
         let (there, back) = pair.links(0);
@@ -282,7 +282,7 @@ fn bursts_are_paced() {
 
 /// The rows for 10 Mbit/s of docs/RECOVERY.md, shortened: the goodput of each controller on a path with random loss.
 #[test]
-fn random_loss_leaves_each_controller_its_rate() {
+fn goodput_with_random_loss() {
     for (loss, least) in [
         (0.0, [9.0, 9.0, 9.2, 9.0, 9.0]),
         (0.01, [2.5, 2.5, 2.7, 8.0, 8.5]),
@@ -299,7 +299,7 @@ fn random_loss_leaves_each_controller_its_rate() {
 
 /// If a quarter of the packets are 5 ms late, hardly any packet is treated as lost.
 #[test]
-fn reordering_costs_little() {
+fn reordering_causes_few_retransmissions() {
     let goodput = |link: LinkConfig| {
         let mut bulk = Bulk::over(1, &[link], &rack());
         bulk.run_for(5000 * MS);

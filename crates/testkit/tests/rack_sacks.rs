@@ -112,7 +112,7 @@ fn no_new_data_beyond_the_window() {
 // A ← SACK gaps 2–5 ← Z: these were late, and 1 is lost
 /// RFC 5682 §3.1, RFC 8985: first the timeout is undone, then the loss reduces the window once.
 #[test]
-fn a_loss_beside_a_spurious_timeout_reduces_the_restored_window() {
+fn a_loss_after_a_spurious_timeout_reduces_the_restored_window() {
     for (control, share) in [(CongestionControl::Rfc9260, 0.5), (CongestionControl::Cubic, 0.7)] {
         let mut script = established(rack(control));
         let (acked, before) = in_flight(&mut script);

@@ -58,7 +58,7 @@ fn alternate(first: u32, last: u32) -> Vec<(u32, u32)> {
 /// A receiver lists the lowest TSNs, as many as fit a packet (RFC 9260 §6.2). It has not reneged on chunks above the last one
 /// listed.
 #[test]
-fn chunks_that_found_no_room_are_not_reneged() {
+fn chunks_that_do_not_fit_a_sack_are_not_reneged() {
     let mut desk = Desk::usual();
     desk.send(&[Reliability::Reliable; 60], 10);
     desk.sent();

@@ -74,7 +74,7 @@ fn send(script: &mut Script, stream: u16, text: &'static str) -> Result<(), Send
 /// §4, §5.1: CLOSED → ESTABLISHED on the passive side. Each number of streams is the smaller of both endpoints' values
 /// (§5.1.1).
 #[test]
-fn the_peer_begins() {
+fn the_peer_connects() {
     let mut script = nobody();
     let ack = init_ack(&mut script, Parameters::empty());
     assert_eq!((ack.outbound_streams, ack.inbound_streams), (16, 65_535));
@@ -93,7 +93,7 @@ fn the_peer_begins() {
 // A ← COOKIE ACK ← Z    COOKIE-ECHOED → ESTABLISHED
 /// §4, §5.1: the states of the active side.
 #[test]
-fn this_side_begins() {
+fn the_endpoint_connects() {
     let mut script = nobody();
     let init = script.connect();
     assert_eq!((init.outbound_streams, init.inbound_streams), (16, 65_535));
@@ -271,7 +271,7 @@ fn each_of_the_four_packets_may_be_lost() {
 // A → COOKIE ACK, SACK → Z
 /// §5.1 D: user data may be bundled with the COOKIE ECHO.
 #[test]
-fn data_behind_the_cookie_echo() {
+fn data_bundled_with_the_cookie_echo() {
     let mut script = nobody();
     let ack = init_ack(&mut script, Parameters::empty());
     let data = script.data(3, 0, "early");

@@ -51,7 +51,7 @@ fn expect_closed(script: &mut Script, reason: CloseReason) {
 // A → SHUTDOWN COMPLETE → Z
 /// §9.2, ESTABLISHED → SHUTDOWN-PENDING → SHUTDOWN-SENT → CLOSED.
 #[test]
-fn this_side_begins() {
+fn the_endpoint_shuts_down() {
     let mut script = established(quiet());
     begin_shutdown(&mut script);
     assert_eq!(script.expect_chunk(), shutdown_chunk(script.tsn.minus(1)));
@@ -68,7 +68,7 @@ fn this_side_begins() {
 // A ← SHUTDOWN COMPLETE ← Z
 /// §9.2, ESTABLISHED → SHUTDOWN-RECEIVED → SHUTDOWN-ACK-SENT → CLOSED.
 #[test]
-fn the_peer_begins() {
+fn the_peer_shuts_down() {
     let mut script = established(quiet());
     script.send(&[shutdown_chunk(script.endpoint_tsn.minus(1))]);
     assert_eq!(script.expect_chunk(), Chunk::ShutdownAck);
@@ -85,7 +85,7 @@ fn the_peer_begins() {
 // A → SHUTDOWN → Z
 /// §9.2: SHUTDOWN waits in SHUTDOWN-PENDING until all data is acknowledged, and no more messages are accepted.
 #[test]
-fn shutdown_waits_for_data_outstanding_here() {
+fn shutdown_waits_for_outstanding_data() {
     let mut script = established(quiet());
     send(&mut script, b"last words", 0);
     assert_eq!(script.expect().data().count(), 1);
@@ -107,7 +107,7 @@ fn shutdown_waits_for_data_outstanding_here() {
 // A → SHUTDOWN ACK → Z
 /// §9.2: in SHUTDOWN-RECEIVED data is still retransmitted, and SHUTDOWN's cumulative TSN ack counts.
 #[test]
-fn shutdown_ack_waits_for_data_outstanding_here() {
+fn shutdown_ack_waits_for_outstanding_data() {
     let mut script = established(quiet());
     send(&mut script, b"last words", 0);
     script.expect();

@@ -72,7 +72,7 @@ fn seeds_that_failed_once() {
 }
 
 #[test]
-fn everything_arrives_once_the_faults_heal() {
+fn everything_arrives_after_the_faults_end() {
     let seeds = REPEATED.chosen(SEEDS);
     let coverage = REPEATED.run(seeds.clone(), run);
     if seeds == SEEDS {

@@ -257,7 +257,7 @@ fn splitting_and_rescheduling_help_when_the_window_blocks() {
 /// Takes each path down for two seconds and up again during a transfer with each scheduler: the pauses are short, and no
 /// message is lost.
 #[test]
-fn cutting_and_restoring() {
+fn paths_are_cut_and_restored() {
     let setup = Setup::new(3)
         .captured(false)
         .path(link(10))

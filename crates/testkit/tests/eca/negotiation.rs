@@ -51,7 +51,7 @@ fn interleaving_needs_a_fourth_chunk() {
 /// If only one endpoint offers ECA-SCTP, both continue without. If both offer it, they use it, whichever endpoint connects,
 /// also with other chunk type numbers.
 #[test]
-fn both_ends_must_offer_it() {
+fn both_endpoints_must_offer_it() {
     let transfer = |a: MultipathMode, z: MultipathMode, moved: bool| {
         let setup = Setup::new(4).path(LinkConfig::default());
         let mut pair = setup
@@ -128,7 +128,7 @@ fn chunks_without_transmission_numbers_end_the_association() {
 
 /// Rule 13: after a restart of the peer both endpoints count transmissions from the start again.
 #[test]
-fn numbers_begin_anew_after_a_restart() {
+fn numbers_start_again_after_a_restart() {
     let setup = Setup::new(4)
         .path(LinkConfig::default())
         .path(LinkConfig::default())

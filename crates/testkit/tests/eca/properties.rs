@@ -130,7 +130,7 @@ proptest! {
 
     /// Without coupling, the windows of paths without losses are never reduced.
     #[test]
-    fn no_paths_losses_reduce_anothers_window(
+    fn losses_reduce_the_window_of_their_path_only(
         seed in any::<u64>(),
         lines in vec(busy_line(0.0), 2..=8),
         lossy in any::<prop::sample::Index>(),

@@ -74,7 +74,7 @@ fn a_gap_of_a_path_is_reported_at_once() {
 /// Rule 5: a gap is reported on the best ranked path without a gap. Other acknowledgements return on the path of the last
 /// packet.
 #[test]
-fn gaps_are_reported_by_the_best_path_without_one() {
+fn gaps_are_reported_on_the_best_path_without_a_gap() {
     let mut desk = begun([SECOND_RANK, FIRST_RANK]);
     desk.e_data(0, SECOND_RANK, &[(2, (0, 1))]);
     desk.e_data(0, SECOND_RANK, &[(3, (0, 2))]);
@@ -106,7 +106,7 @@ fn last_arrival() {
 // A → 2 (0:1), 3 (0:2) → Z;  A ← COOP-SACK by path 0; the same by path 1 ← Z
 /// PS 001: a copy of each acknowledgement on every path, also without a gap.
 #[test]
-fn every_path() {
+fn copies_on_every_path() {
     let every = AckPolicy::EveryPath;
     let mut desk = begun([every, every]);
     desk.e_data(0, every, &[(2, (0, 1))]);
@@ -130,7 +130,7 @@ fn unranked() {
 // A → 2 (0:1), 2 (1:1) → Z;  A ← COOP-SACK … dup 1:1 ← Z;  A → 3 (0:2), 4 (0:3) → Z;  A ← COOP-SACK, no more of it ← Z
 /// Rule 6: a duplicate is reported once and at once, by the number of the transmission that brought it.
 #[test]
-fn duplicates_are_named_once() {
+fn duplicates_are_reported_once() {
     let mut desk = begun([LAST, LAST]);
     desk.e_data(0, LAST, &[(2, (0, 1))]);
     desk.e_data(1, LAST, &[(2, (1, 1))]);
@@ -145,7 +145,7 @@ fn duplicates_are_named_once() {
 /// Rule 4: FORWARD-PSN closes a gap, and an old FORWARD-PSN changes nothing. A chunk that arrives late in a passed transmission
 /// is still received: only its TSN decides whether it is a duplicate.
 #[test]
-fn a_passed_transmission_may_still_bring_something() {
+fn a_passed_transmission_may_still_arrive() {
     let mut desk = begun([LAST, LAST]);
     desk.e_data(0, LAST, &[(3, (0, 2))]);
     desk.forward_psn(0, 1);

@@ -67,7 +67,7 @@ fn losses_are_of_one_path_only() {
 // A → 2 (1:1) ✗ → Z;  A → 3, 4, 5 (1:2 … 1:4) in one packet → Z;  A ← COOP-SACK 1:2 … 1:4 ← Z
 /// Rule 2: packets count, not chunks. Three chunks of one packet look like three missing reports but are one.
 #[test]
-fn reports_are_packets() {
+fn missing_reports_count_packets() {
     let mut config = config();
     config.local_addresses.clear();
     config.multipath.eca.time_rule = false;
@@ -333,7 +333,7 @@ fn the_first_retransmission_does_not_wait() {
 // A → 2 (1:1, rank 1), 3 (0:1, rank 2) → Z
 /// Rule 11: the path with the lowest RTT has the first rank.
 #[test]
-fn the_shortest_path_has_the_first_rank() {
+fn the_path_with_the_lowest_rtt_has_the_first_rank() {
     let mut desk = desk(|_| {});
     desk.send(2, FULL);
     assert_eq!(
@@ -416,7 +416,7 @@ fn abandoned_chunks_are_passed_by_both_kinds_of_forward() {
 // A ← COOP-SACK of paths 0, 1 and 77 ← Z
 /// Rule 13: an acknowledgement of a path that does not exist is skipped, since the path may have existed before.
 #[test]
-fn an_unknown_path_is_passed_over() {
+fn an_unknown_path_is_skipped() {
     let mut desk = desk(|_| {});
     six(&mut desk);
     desk.pass(5);

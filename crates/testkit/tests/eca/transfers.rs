@@ -46,7 +46,7 @@ fn spurious_retransmissions_raise_the_reordering_window() {
 /// On bad paths [`AckRouting::Measured`] chooses a copy of each acknowledgement on every path. Fewer acknowledgements are
 /// missed, so the sender has fewer timeouts.
 #[test]
-fn copies_where_paths_are_bad() {
+fn copies_on_bad_paths() {
     let policies = |loss: f64| {
         let links = [20, 40].map(|delay| link(delay).with_loss(LossModel::bernoulli(loss)));
         let mut bulk = Bulk::over(3, &links, &config(|_| {}));
@@ -63,7 +63,7 @@ fn copies_where_paths_are_bad() {
 /// With ranks, gaps are reported on the path with the lowest RTT: a loss on path 1 is known sooner than by path 1's own
 /// acknowledgements.
 #[test]
-fn the_shortest_path_reports_first() {
+fn the_path_with_the_lowest_rtt_reports_first() {
     let goodput = |routing: AckRouting| {
         let links = [link(10), link(150).with_loss(LossModel::bernoulli(0.02))];
         let config = config(|config| config.multipath.eca.ack_routing = routing);
@@ -81,7 +81,7 @@ fn the_shortest_path_reports_first() {
 /// Takes each path down for two seconds and up again during a transfer with losses: no message is lost, and all paths are used
 /// again.
 #[test]
-fn cutting_and_restoring() {
+fn paths_are_cut_and_restored() {
     let setup = Setup::new(3)
         .captured(false)
         .path(link(10).with_loss(LossModel::bernoulli(0.01)))

@@ -84,7 +84,7 @@ fn marks_reduce_the_window_before_the_queue_is_full() {
 }
 
 #[test]
-fn codel_marks_in_the_place_of_drops() {
+fn codel_marks_instead_of_dropping() {
     for (seed, config) in profiles() {
         // BBR keeps the queue so short that CoDel may have nothing to do.
         let fills = !matches!(config.congestion_control, CongestionControl::Bbr(_));
@@ -118,7 +118,7 @@ fn codel_marks_in_the_place_of_drops() {
 }
 
 #[test]
-fn losses_beside_marks_are_repaired() {
+fn losses_and_marks_together_are_repaired() {
     for (seed, config) in profiles() {
         let mut bulk = Bulk::over(seed, &[link("ecn-mark=10p,loss=1%")], &config);
         let goodput = bulk.run_for(20 * SECOND);
@@ -129,7 +129,7 @@ fn losses_beside_marks_are_repaired() {
 }
 
 #[test]
-fn both_ends_must_ask_for_it() {
+fn both_endpoints_must_ask_for_ecn() {
     for (a, z) in [(false, false), (true, false), (false, true)] {
         let mut pair = Setup::new(3)
             .path(link("ecn-mark=2p"))
@@ -151,7 +151,7 @@ fn both_ends_must_ask_for_it() {
 }
 
 #[test]
-fn a_path_that_drops_capable_packets_carries_data_all_the_same() {
+fn a_path_that_drops_capable_packets_carries_data() {
     for (seed, config) in profiles() {
         let mut bulk = Bulk::over(seed, &[link("ect-loss=100%")], &config);
         bulk.run_for(20 * SECOND);
@@ -188,7 +188,7 @@ fn a_path_that_drops_capable_packets_delays_few_messages() {
 }
 
 #[test]
-fn a_path_that_begins_to_drop_capable_packets_is_found_out() {
+fn a_path_that_begins_to_drop_capable_packets_is_detected() {
     for (seed, config) in profiles() {
         let mut bulk = Bulk::of(
             Setup::new(seed).path(link("ecn-mark=20p")).config(config.clone()),

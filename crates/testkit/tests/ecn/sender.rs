@@ -114,7 +114,7 @@ fn grow(script: &mut Script) -> Tsn {
 }
 
 #[test]
-fn one_reduction_for_what_was_outstanding() {
+fn one_reduction_for_the_outstanding_data() {
     for config in profiles() {
         let mut script = set_up(config);
         grow(&mut script);
@@ -206,7 +206,7 @@ fn reports_that_come_too_early_do_not_reduce_again() {
 }
 
 #[test]
-fn a_report_of_what_was_never_sent_is_ignored() {
+fn a_report_of_a_tsn_never_sent_is_ignored() {
     let mut script = set_up(with_ecn());
     let last = grow(&mut script);
     let before = readings(&script);

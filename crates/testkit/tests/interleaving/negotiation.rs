@@ -46,7 +46,7 @@ fn offered_only_if_asked_for() {
 // A → I-DATA or DATA → Z
 /// §2.2.1: I-DATA is used if both endpoints list it, and DATA otherwise.
 #[test]
-fn both_must_offer_it() {
+fn both_endpoints_must_offer_it() {
     let cases: [(_, &[u8], _); 3] = [
         (config(), &ALL, "I-DATA 0 (0:0.0be)"),
         (config(), &[kind::FORWARD_TSN, kind::NR_SACK], "DATA 0"),
@@ -138,7 +138,7 @@ fn the_wrong_kind_of_chunk() {
 // A ⇄ Z: messages on stream 0 in both directions;  A ← INIT of a new Z;  both count from MID 0 again
 /// A restart resets all numbers, and the chunk types of the new INIT are used.
 #[test]
-fn a_restart_begins_anew() {
+fn a_restart_resets_mids() {
     for (kinds, expected) in [(&ALL[..], "I-DATA 0 (0:0.0be)"), (&[kind::NR_SACK], "DATA 0")] {
         let (mut desk, first) = begin();
         arrive(&mut desk, first, 0, &["0:0.0be", "0:1.0b", "1:5.0b"], 100);

@@ -58,7 +58,7 @@ fn in_parts() -> Config {
 // A ← I-DATA 0 (0:0.0b), 1 (1:0.0b), 2 (2:0.0be), 3 (1:0.1e), 4 (0:0.1e) ← Z
 /// §2.2.3: fragments of several messages are interleaved.
 #[test]
-fn fragments_find_their_message() {
+fn fragments_of_several_messages_are_reassembled() {
     let (mut desk, first) = begin();
     let places = ["0:0.0b", "1:0.0b", "2:0.0be", "1:0.1e", "0:0.1e"];
     arrive(&mut desk, first, 0, &places, 50);
@@ -187,7 +187,7 @@ fn a_peer_that_begins_messages_and_ends_none() {
 /// §2.3.1: a listed message is dropped if it is incomplete, and so are its later fragments. The messages after it are
 /// delivered.
 #[test]
-fn ordered_messages_that_will_not_come() {
+fn skipped_ordered_messages() {
     let (mut desk, first) = begin();
     for (number, place) in [(0, "0:0.0be"), (2, "0:2.0b"), (3, "0:3.0be")] {
         arrive(&mut desk, first, number, &[place], 50);
@@ -203,7 +203,7 @@ fn ordered_messages_that_will_not_come() {
 // A ← I-DATA 1 (0:u0.0b), 3 (0:u1.0b), 4 (0:0.0b) ← Z;  A ← I-FORWARD-TSN 2 (0:u0) ← Z;  the rest of all three
 /// §2.3.1: unordered messages are listed too. Only listed messages are dropped; another message with a passed TSN continues.
 #[test]
-fn unordered_messages_that_will_not_come() {
+fn skipped_unordered_messages() {
     let (mut desk, first) = begin();
     for (number, place) in [(1, "0:u0.0b"), (3, "0:u1.0b"), (4, "0:0.0b")] {
         arrive(&mut desk, first, number, &[place], 50);
@@ -217,7 +217,7 @@ fn unordered_messages_that_will_not_come() {
 
 /// A message whose parts were delivered ends in a truncated part with the data that was not read before.
 #[test]
-fn messages_that_were_begun_are_truncated() {
+fn partially_delivered_messages_are_truncated() {
     let (mut desk, first) = begin_with(in_parts());
     arrive(&mut desk, first, 0, &["0:0.0b", "1:u0.0b", "1:u0.3"], 1000);
     assert_eq!(desk.script.talker().unfinished(), 2);
@@ -274,7 +274,7 @@ fn old_and_invalid_i_forward_tsns() {
 // A ← I-DATA 1 (0:1.0be), 3 (0:3.0be) ← Z;  A ← notice 2 (0:2), 0 (0:0) ← Z
 /// A selective forward TSN names a message by its MID. It moves the delivery point and acknowledges nothing.
 #[test]
-fn a_notice() {
+fn a_notice_moves_the_delivery_point() {
     let mut config = config();
     config.partial_reliability.selective_forward_tsn = Some(1);
     let (mut desk, first) = begin_with(config);

@@ -195,7 +195,7 @@ fn the_highest_abandoned_messages_of_each_stream_are_listed() {
 // A ← NR-SACK of all;  A → I-FORWARD-TSN of the TSN that was never sent, and the other's fragments → Z
 /// A message that is abandoned half-sent ends in a TSN that is never sent, and delays no other message.
 #[test]
-fn half_sent() {
+fn a_half_sent_message_ends_in_a_tsn_never_sent() {
     let mut desk = round_robin();
     desk.script.act(|association, now| {
         for (stream, reliability) in [(0, Lifetime(50 * MS)), (1, Reliable)] {

@@ -102,7 +102,7 @@ fn retransmissions_are_counted() {
 // A → DATA 0 …(lifetime ends)… A ← SACK 0 ← Z
 /// Safe condition 6: expiry alone changes nothing for a chunk in flight. There is no FORWARD-TSN, and the bytes in flight stay.
 #[test]
-fn expiry_in_flight_only_marks() {
+fn expiry_in_flight_changes_nothing() {
     let mut desk = Desk::usual();
     desk.send(&[Lifetime(20 * MS)], FULL);
     let flight = desk.script.association().stats().paths[0].flight_size;
@@ -222,7 +222,7 @@ fn abandoned_whole_from_its_first_fragment() {
 /// A half-sent message that is abandoned ends in a TSN that is never sent, so that the next message does not follow a middle
 /// fragment.
 #[test]
-fn half_sent_it_ends_in_a_tsn_of_its_own() {
+fn a_half_sent_message_ends_in_a_tsn_never_sent() {
     let mut desk = Desk::usual();
     desk.send(&[Lifetime(30 * MS)], 60 * FULL);
     desk.send(&[Reliable], FULL);
@@ -238,7 +238,7 @@ fn half_sent_it_ends_in_a_tsn_of_its_own() {
 
 /// The half-sent message keeps its number in its stream: the next message has the next number.
 #[test]
-fn half_sent_it_keeps_its_number() {
+fn a_half_sent_message_keeps_its_number() {
     let mut desk = Desk::usual();
     desk.send(&[Lifetime(30 * MS)], 60 * FULL);
     desk.send(&[NEVER_AGAIN], FULL);
@@ -338,7 +338,7 @@ fn early_discard_spares_reliable_chunks() {
 // A → DATA 0 (lost), 1 (lost), 2;  A ← one missing report;  A → FORWARD-TSN of the message with early discard → Z
 /// A message can set whether it is discarded early. Otherwise the association's setting is used.
 #[test]
-fn early_discard_of_messages_that_say_so() {
+fn early_discard_for_single_messages() {
     for (first, second, usual, told) in [
         (Some(true), Some(false), false, &["FORWARD-TSN 0 (0:0)"][..]),
         (Some(true), None, false, &["FORWARD-TSN 0 (0:0)"]),
@@ -393,7 +393,7 @@ fn early_discard_without_a_reduction() {
 // A → DATA 0 (late), 1;  A ← missing report;  A → FORWARD-TSN 0 → Z;  A ← SACK of 0, which arrived late ← Z
 /// Safe condition 7, and A2: an abandoned chunk that arrives late is acknowledged, and does not increase the window.
 #[test]
-fn late_and_abandoned() {
+fn an_abandoned_chunk_arrives_late() {
     let mut config = config();
     config.partial_reliability.early_discard = true;
     let mut desk = Desk::new(config, &ALL);
@@ -527,7 +527,7 @@ fn a_window_of_one_packet_asks_for_an_acknowledgement_at_once() {
 // A → DATA 0 (B), 1 …; the message expires;  A ← NR-SACK, 3 and 4 arrived ← Z;  A ← NR-SACK 40 ← Z
 /// Safe condition 7: the same for chunks behind a gap that were in flight when their message was abandoned.
 #[test]
-fn late_by_a_gap_block() {
+fn an_abandoned_chunk_arrives_behind_a_gap() {
     let mut desk = Desk::usual();
     desk.send(&[Lifetime(30 * MS)], 60 * FULL);
     desk.script.advance(31 * MS);
@@ -544,7 +544,7 @@ fn late_by_a_gap_block() {
 // A → DATA 0 (lost); T3; A → FORWARD-TSN 0 → Z;  A ← SACK 0 ← Z;  and so on, more often than Association.Max.Retrans
 /// A peer that acknowledges skipped TSNs is reachable: the association continues, though no data ever arrives.
 #[test]
-fn a_peer_that_only_skips_is_alive() {
+fn a_peer_that_acknowledges_skipped_tsns_is_reachable() {
     let mut config = config();
     config.retransmissions.association_max_retrans = 4;
     let mut desk = Desk::new(config, &ALL);

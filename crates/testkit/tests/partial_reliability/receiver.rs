@@ -174,7 +174,7 @@ fn an_incomplete_message_beyond_the_point_is_not_skipped() {
 
 /// A message whose parts were delivered ends in a truncated part.
 #[test]
-fn a_message_that_was_begun_is_truncated() {
+fn a_partially_delivered_message_is_truncated() {
     let mut config = config();
     config.buffers.partial_delivery_point = 1000;
     let mut desk = Desk::new(config, &ALL);
@@ -239,7 +239,7 @@ fn a_peer_without_nr_sack_gets_sacks() {
 
 /// A FORWARD-TSN further ahead than the range of gap ack blocks is a protocol violation.
 #[test]
-fn too_far_a_forward_tsn_is_a_violation() {
+fn a_forward_tsn_too_far_ahead_is_a_violation() {
     let (mut desk, first) = begin();
     desk.forward(first, 65_535, &[]);
     desk.script.advance(200 * MS);

@@ -118,7 +118,7 @@ fn one_for_each_fragment() {
 
 /// With a lifetime, a fragment has a notice if it leaves so late that its loss would be known only after the lifetime.
 #[test]
-fn of_fragments_that_leave_for_the_last_time() {
+fn of_fragments_in_their_last_transmission() {
     let mut config = config();
     config.initial_window = Some(2);
     config.partial_reliability.selective_forward_tsn = Some(1);
@@ -161,7 +161,7 @@ fn send_with(desk: &mut Desk, notice: Option<DiscardNotice>) {
 // A → DATA 0, 1;  A → NOTICE of the messages with notices, DATA 2 → Z
 /// A message can set whether it has notices. Otherwise the association's setting is used.
 #[test]
-fn of_messages_that_say_so() {
+fn notices_for_single_messages() {
     for usual in [DiscardNotice::Never, DiscardNotice::WithData] {
         let mut config = config();
         config.partial_reliability.selective_forward_tsn = Some(1);
@@ -185,7 +185,7 @@ fn of_messages_that_say_so() {
 // A ← SACK 2 ← Z;  A → DATA 3 → Z
 /// If the window allows no data, a notice leaves alone, if the message asks for that, and only once.
 #[test]
-fn alone_where_the_window_lets_out_nothing_else() {
+fn alone_when_the_window_is_full() {
     for (notice, packets) in [(DiscardNotice::Alone, 4), (DiscardNotice::WithData, 3)] {
         let mut config = config();
         config.initial_window = Some(2);

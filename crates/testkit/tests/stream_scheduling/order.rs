@@ -115,7 +115,7 @@ fn equals_take_turns_across_packets() {
 // (all of class 0, the default)  A → 1:0, 2:0, 1:1, 2:1 → Z
 /// Fault 2 of the thesis' algorithm: with equal priorities it made one pass and left the array.
 #[test]
-fn all_equal() {
+fn equal_priorities_everywhere() {
     let mut desk = Desk::of(Priority);
     desk.act(|line| line.send(&[1, 1, 2, 2], FULL));
     assert_eq!(desk.sent(), ["1:0", "2:0", "1:1", "2:1"]);
@@ -280,7 +280,7 @@ fn an_expired_message_delays_no_other() {
 // A → 1:0( 1:0-;  its lifetime ends;  A → 2:0 → Z
 /// A half-sent message that is abandoned does not block other streams.
 #[test]
-fn abandoned_in_the_middle() {
+fn a_half_sent_message_blocks_no_stream_when_abandoned() {
     let mut desk = Desk::new(config(Priority, 2));
     desk.act(|line| {
         line.send_with(1, 5 * FULL, Reliability::Lifetime(MS));

@@ -111,7 +111,7 @@ fn bounded(millis: u64) -> Config {
 
 /// With two paths at once the delay bound holds for each path.
 #[test]
-fn no_path_makes_the_chat_wait() {
+fn the_bound_holds_on_each_path() {
     let over_two = |mut config: Config| {
         config.multipath.mode = MultipathMode::Cmt;
         run(config, 1_000_000, 30, 50, 60)

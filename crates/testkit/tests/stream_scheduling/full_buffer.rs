@@ -42,7 +42,7 @@ fn the_class_first_then_the_message() {
 /// No message is dropped for one of a less urgent class, even a reliable one. Within a class, a message is dropped for one that
 /// is reliable or has a lower number.
 #[test]
-fn to_whom_a_message_gives_way() {
+fn messages_that_are_dropped_for_another() {
     let mut desk = desk(SchedulerKind::Priority);
     let mut offer = |stream, reliability| {
         let mut taken = Ok(MessageId(0));
