@@ -1,5 +1,5 @@
 //! Shared tools of the protocol's tests: a simulated [`Pair`] of hosts; a [`Script`] of hand-made packets against one endpoint;
-//! a [`desk`] with packets as short text for the tests of the extensions; a [`Ledger`] that compares sent and received
+//! a [`fixture`] with packets as short text for the tests of the extensions; a [`Ledger`] that compares sent and received
 //! messages; and [`arrows`], which draws packets.
 //!
 //! All functions panic with a message that helps to find the cause of a failure. Nothing here is for production.
@@ -9,7 +9,7 @@ pub mod arrows;
 mod bulk;
 mod capture;
 mod chunks;
-pub mod desk;
+pub mod fixture;
 pub mod host_matrix;
 mod ledger;
 mod pair;

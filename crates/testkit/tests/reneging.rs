@@ -2,18 +2,18 @@
 //! look the same. A is the sender, M its peer.
 
 use anabranch_proto::Reliability;
-use anabranch_testkit::desk::{Desk, FULL, MS};
+use anabranch_testkit::fixture::{Fixture, FULL, MS};
 
-fn reneged(desk: &Desk) -> u64 {
-    desk.script.association().counters().reneged
+fn reneged(fixture: &Fixture) -> u64 {
+    fixture.script.association().counters().reneged
 }
 
 /// Ten chunks are in flight.
-fn ten() -> Desk {
-    let mut desk = Desk::usual();
-    desk.send(&[Reliability::Reliable; 10], FULL);
-    assert_eq!(desk.sent().len(), 10);
-    desk
+fn ten() -> Fixture {
+    let mut fixture = Fixture::usual();
+    fixture.send(&[Reliability::Reliable; 10], FULL);
+    assert_eq!(fixture.sent().len(), 10);
+    fixture
 }
 
 // A → DATA 0 to 9 → M; M → SACK (2 to 9); M → SACK (nothing), SACK (2 to 9), SACK (nothing); 100 ms later M → SACK (nothing)
@@ -21,19 +21,19 @@ fn ten() -> Desk {
 /// visit all chunks for each SACK of 16 bytes.
 #[test]
 fn the_rest_is_reneged_every_100_ms_at_most() {
-    let mut desk = ten();
-    desk.sack(0, &[(2, 9)]);
-    desk.sack(0, &[]);
-    assert_eq!(reneged(&desk), 8);
-    desk.sack(0, &[(2, 9)]);
-    desk.sack(0, &[]);
-    assert_eq!(reneged(&desk), 8, "too soon");
-    desk.script.advance(99 * MS);
-    desk.sack(0, &[]);
-    assert_eq!(reneged(&desk), 8, "too soon");
-    desk.script.advance(MS);
-    desk.sack(0, &[]);
-    assert_eq!(reneged(&desk), 16, "chunks that are still not listed were reneged");
+    let mut fixture = ten();
+    fixture.sack(0, &[(2, 9)]);
+    fixture.sack(0, &[]);
+    assert_eq!(reneged(&fixture), 8);
+    fixture.sack(0, &[(2, 9)]);
+    fixture.sack(0, &[]);
+    assert_eq!(reneged(&fixture), 8, "too soon");
+    fixture.script.advance(99 * MS);
+    fixture.sack(0, &[]);
+    assert_eq!(reneged(&fixture), 8, "too soon");
+    fixture.script.advance(MS);
+    fixture.sack(0, &[]);
+    assert_eq!(reneged(&fixture), 16, "chunks that are still not listed were reneged");
 }
 
 // A → DATA 0 to 9 → M; M → SACK (2 to 9); M → SACK (3 to 9); M → SACK (up to 2)
@@ -41,12 +41,12 @@ fn the_rest_is_reneged_every_100_ms_at_most() {
 /// retransmission.
 #[test]
 fn chunks_after_the_cumulative_tsn_ack_are_reneged_at_once() {
-    let mut desk = ten();
-    desk.sack(0, &[(2, 9)]);
-    desk.sack(0, &[(3, 9)]);
-    assert_eq!(reneged(&desk), 1, "2");
-    desk.sack(3, &[]);
-    assert_eq!(reneged(&desk), 2, "3, directly after the cumulative TSN ack, and no other yet");
+    let mut fixture = ten();
+    fixture.sack(0, &[(2, 9)]);
+    fixture.sack(0, &[(3, 9)]);
+    assert_eq!(reneged(&fixture), 1, "2");
+    fixture.sack(3, &[]);
+    assert_eq!(reneged(&fixture), 2, "3, directly after the cumulative TSN ack, and no other yet");
 }
 
 /// Every second TSN from the first to the last, each a block.
@@ -59,15 +59,15 @@ fn alternate(first: u32, last: u32) -> Vec<(u32, u32)> {
 /// listed.
 #[test]
 fn chunks_that_do_not_fit_a_sack_are_not_reneged() {
-    let mut desk = Desk::usual();
-    desk.send(&[Reliability::Reliable; 60], 10);
-    desk.sent();
-    desk.sack(0, &alternate(1, 39));
-    desk.sack(0, &alternate(1, 35));
-    assert_eq!(reneged(&desk), 0);
-    desk.sack(0, &alternate(3, 35));
-    assert_eq!(reneged(&desk), 1, "what it had room for, and lists no more");
-    desk.script.advance(100 * MS);
-    desk.sack(0, &alternate(15, 35));
-    assert_eq!(reneged(&desk), 1 + 6 + 2, "few blocks are all there are");
+    let mut fixture = Fixture::usual();
+    fixture.send(&[Reliability::Reliable; 60], 10);
+    fixture.sent();
+    fixture.sack(0, &alternate(1, 39));
+    fixture.sack(0, &alternate(1, 35));
+    assert_eq!(reneged(&fixture), 0);
+    fixture.sack(0, &alternate(3, 35));
+    assert_eq!(reneged(&fixture), 1, "what it had room for, and lists no more");
+    fixture.script.advance(100 * MS);
+    fixture.sack(0, &alternate(15, 35));
+    assert_eq!(reneged(&fixture), 1 + 6 + 2, "few blocks are all there are");
 }

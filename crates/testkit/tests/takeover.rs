@@ -9,7 +9,7 @@ use anabranch_proto::{
     AssociationState as State, ConnectOptions, EcnCodepoint, Event, Handling, PathId, PathState, SendOptions,
     StreamId, Tsn, VerificationTag,
 };
-use anabranch_testkit::desk::FULL;
+use anabranch_testkit::fixture::FULL;
 use anabranch_testkit::{FromEndpoint, PORT, Script, Setup, Side, quiet, sack, state_cookie};
 use anabranch_wire::chunk::{Chunk, CookieEcho, Heartbeat, HeartbeatAck, Init, InitAck};
 use anabranch_wire::parameter::{Parameter, Parameters, ParametersBuilder};

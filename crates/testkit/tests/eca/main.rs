@@ -2,7 +2,7 @@
 //! rules are those of `docs/MULTIPATH.md`.
 
 mod aggregation;
-mod desk;
+mod fixture;
 #[path = "../common/lines.rs"]
 mod lines;
 mod negotiation;

@@ -5,7 +5,7 @@ use anabranch_proto::{Config, ConnectOptions, MultipathMode};
 use anabranch_testkit::{PORT, Pair, Setup, Side};
 use anabranch_wire::chunk::{AckPolicy, Chunk, Sack, kind, own_kind};
 
-use super::desk::{Desk, ECA, FULL, MS, config};
+use super::fixture::{Fixture, ECA, FULL, MS, config};
 
 /// A peer that lists all but one of the chunk types gets concurrent multipath transfer with DATA. Any peer may use these chunk
 /// type numbers for other chunks.
@@ -13,18 +13,18 @@ use super::desk::{Desk, ECA, FULL, MS, config};
 fn a_peer_without_one_of_the_chunks() {
     for missing in 0..3 {
         let kinds: Vec<u8> = (0..3).filter(|at| *at != missing).map(|at| ECA[at]).collect();
-        let mut desk = Desk::new(config(), &kinds);
-        assert!(!desk.script.association().stats().extensions.eca);
-        desk.send(2, FULL);
-        assert_eq!(desk.sent(), ["1 DATA 0", "0 DATA 1"]);
+        let mut fixture = Fixture::new(config(), &kinds);
+        assert!(!fixture.script.association().stats().extensions.eca);
+        fixture.send(2, FULL);
+        assert_eq!(fixture.sent(), ["1 DATA 0", "0 DATA 1"]);
         // E-DATA is unknown: the rest of the packet is discarded, and the chunk is reported. FORWARD-PSN is skipped.
-        desk.e_data(0, AckPolicy::LastArrival, &[(0, (0, 0))]);
-        assert!(desk.sent().concat().contains("ERROR"));
+        fixture.e_data(0, AckPolicy::LastArrival, &[(0, (0, 0))]);
+        assert!(fixture.sent().concat().contains("ERROR"));
         let short = [own_kind::COOP_SACK, 0, 0, 4];
-        let packet = desk.script.packet_of_bytes(desk.script.endpoint_tag, &short);
-        desk.script.send_raw(packet);
-        assert!(desk.sent().concat().contains("ERROR"), "not malformed: not known");
-        assert!(!desk.is_closed());
+        let packet = fixture.script.packet_of_bytes(fixture.script.endpoint_tag, &short);
+        fixture.script.send_raw(packet);
+        assert!(fixture.sent().concat().contains("ERROR"), "not malformed: not known");
+        assert!(!fixture.is_closed());
     }
 }
 
@@ -38,11 +38,11 @@ fn interleaving_needs_a_fourth_chunk() {
         if fourth {
             kinds.push(own_kind::E_I_DATA);
         }
-        let mut desk = Desk::new(config, &kinds);
-        let extensions = desk.script.association().stats().extensions;
+        let mut fixture = Fixture::new(config, &kinds);
+        let extensions = fixture.script.association().stats().extensions;
         assert!(extensions.interleaving && extensions.eca == fourth);
-        desk.send(1, 100);
-        let sent = desk.sent().concat();
+        fixture.send(1, 100);
+        let sent = fixture.sent().concat();
         let name = if fourth { "1 E-I-DATA" } else { "1 I-DATA" };
         assert!(sent.starts_with(name), "{sent}");
     }
@@ -90,27 +90,27 @@ fn both_endpoints_must_offer_it() {
 /// E-I-DATA without interleaving.
 #[test]
 fn chunks_without_transmission_numbers_end_the_association() {
-    let mut desk = Desk::new(config(), &ECA);
-    let data = desk.script.data(0, 0, "plain");
-    desk.script.send(&[data]);
-    assert!(desk.sent().concat().contains("ABORT") && desk.is_closed());
+    let mut fixture = Fixture::new(config(), &ECA);
+    let data = fixture.script.data(0, 0, "plain");
+    fixture.script.send(&[data]);
+    assert!(fixture.sent().concat().contains("ABORT") && fixture.is_closed());
 
-    let mut desk = Desk::new(config(), &ECA);
+    let mut fixture = Fixture::new(config(), &ECA);
     let sack = Chunk::Sack(Sack {
-        cumulative_tsn_ack: desk.script.endpoint_tsn.minus(1),
+        cumulative_tsn_ack: fixture.script.endpoint_tsn.minus(1),
         a_rwnd: 10_000,
         gap_ack_blocks: Default::default(),
         duplicate_tsns: Default::default(),
     });
-    desk.script.send(&[sack]);
-    assert!(desk.sent().concat().contains("ABORT") && desk.is_closed());
+    fixture.script.send(&[sack]);
+    assert!(fixture.sent().concat().contains("ABORT") && fixture.is_closed());
 
-    let mut desk = Desk::new(config(), &ECA);
+    let mut fixture = Fixture::new(config(), &ECA);
     let interleaved = Chunk::EIData(anabranch_wire::chunk::EIData {
-        transmission: Desk::at(0, 0),
+        transmission: Fixture::at(0, 0),
         policy: AckPolicy::LastArrival,
         data: anabranch_wire::chunk::IData {
-            tsn: desk.script.tsn,
+            tsn: fixture.script.tsn,
             stream: anabranch_proto::StreamId(0),
             mid: anabranch_wire::Mid(0),
             ppid: anabranch_wire::Ppid(0),
@@ -122,8 +122,8 @@ fn chunks_without_transmission_numbers_end_the_association() {
             payload: bytes::Bytes::from_static(b"no"),
         },
     });
-    desk.script.send(&[interleaved]);
-    assert!(desk.sent().concat().contains("ABORT") && desk.is_closed());
+    fixture.script.send(&[interleaved]);
+    assert!(fixture.sent().concat().contains("ABORT") && fixture.is_closed());
 }
 
 /// Rule 13: after a restart of the peer both endpoints count transmissions from the start again.

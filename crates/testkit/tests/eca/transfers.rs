@@ -4,7 +4,7 @@ use anabranch_netsim::{LinkConfig, LossModel, Probability};
 use anabranch_proto::{AckRouting, Config, MultipathMode};
 use anabranch_testkit::{Bulk, Setup, Side, with_buffers};
 
-use super::desk::MS;
+use super::fixture::MS;
 use super::lines::reduce_and_restore;
 
 fn config(change: impl FnOnce(&mut Config)) -> Config {

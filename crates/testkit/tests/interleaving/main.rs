@@ -7,7 +7,7 @@ mod receiver;
 mod sender;
 
 use anabranch_proto::{Config, Ppid, StreamId};
-use anabranch_testkit::desk::{self, Desk};
+use anabranch_testkit::fixture::{self, Fixture};
 use anabranch_wire::chunk::{Chunk, IData, kind, own_kind};
 use anabranch_wire::{Fsn, Mid, Tsn};
 use bytes::Bytes;
@@ -21,22 +21,22 @@ const ALL: [u8; 5] = [
     kind::I_FORWARD_TSN,
 ];
 
-/// The settings of `Desk`, with interleaving offered.
+/// The settings of `Fixture`, with interleaving offered.
 fn config() -> Config {
-    let mut config = desk::config();
+    let mut config = fixture::config();
     config.interleaving.offer = true;
     config
 }
 
 /// An endpoint with interleaving, and its peer's initial TSN.
-fn begin_with(config: Config) -> (Desk, Tsn) {
-    let desk = Desk::new(config, &ALL);
-    let first = desk.script.tsn;
-    assert!(desk.script.association().stats().extensions.interleaving);
-    (desk, first)
+fn begin_with(config: Config) -> (Fixture, Tsn) {
+    let fixture = Fixture::new(config, &ALL);
+    let first = fixture.script.tsn;
+    assert!(fixture.script.association().stats().extensions.interleaving);
+    (fixture, first)
 }
 
-fn begin() -> (Desk, Tsn) {
+fn begin() -> (Fixture, Tsn) {
     begin_with(config())
 }
 
@@ -65,15 +65,15 @@ fn i_data(first: Tsn, number: u32, place: &str, len: usize) -> Chunk {
 }
 
 /// The peer sends chunks of `len` bytes with TSNs from `number` on, one per packet.
-fn arrive(desk: &mut Desk, first: Tsn, number: u32, places: &[&str], len: usize) {
+fn arrive(fixture: &mut Fixture, first: Tsn, number: u32, places: &[&str], len: usize) {
     for (number, place) in (number..).zip(places) {
-        desk.script.send(&[i_data(first, number, place, len)]);
+        fixture.script.send(&[i_data(first, number, place, len)]);
     }
 }
 
 /// The messages delivered: "stream:MID", with u for unordered.
-fn delivered(desk: &mut Desk) -> Vec<String> {
-    let messages = desk.script.messages();
+fn delivered(fixture: &mut Fixture) -> Vec<String> {
+    let messages = fixture.script.messages();
     let name = |message: &anabranch_testkit::Message| {
         let unordered = if message.unordered { "u" } else { "" };
         format!("{}:{unordered}{}", message.stream.0, message.ppid.0)

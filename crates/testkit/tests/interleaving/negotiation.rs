@@ -3,7 +3,7 @@
 use anabranch_proto::Reliability::Reliable;
 use anabranch_proto::{Event, StreamId};
 use anabranch_testkit::Script;
-use anabranch_testkit::desk::{self, Desk, FULL, NEVER_AGAIN};
+use anabranch_testkit::fixture::{self, Fixture, FULL, NEVER_AGAIN};
 use anabranch_wire::chunk::{Chunk, ForwardTsn, IForwardTsn, MessageNumber, SelectiveForwardTsn, kind};
 use anabranch_wire::parameter::{Parameter, Parameters};
 use anabranch_wire::{Mid, Ssn, Tsn};
@@ -37,7 +37,7 @@ fn offered_only_if_asked_for() {
         kind::I_FORWARD_TSN,
     ];
     assert_eq!(offered(config()), both);
-    assert_eq!(offered(desk::config()), [kind::FORWARD_TSN, kind::NR_SACK]);
+    assert_eq!(offered(fixture::config()), [kind::FORWARD_TSN, kind::NR_SACK]);
     let mut reliable = config();
     reliable.partial_reliability.offer = false;
     assert_eq!(offered(reliable), [kind::NR_SACK, kind::I_DATA]);
@@ -50,13 +50,13 @@ fn both_endpoints_must_offer_it() {
     let cases: [(_, &[u8], _); 3] = [
         (config(), &ALL, "I-DATA 0 (0:0.0be)"),
         (config(), &[kind::FORWARD_TSN, kind::NR_SACK], "DATA 0"),
-        (desk::config(), &ALL, "DATA 0"),
+        (fixture::config(), &ALL, "DATA 0"),
     ];
     for (config, kinds, expected) in cases {
-        let mut desk = Desk::new(config, kinds);
-        desk.send(&[Reliable], 100);
-        assert_eq!(desk.sent(), [expected]);
-        let stats = desk.script.association().stats();
+        let mut fixture = Fixture::new(config, kinds);
+        fixture.send(&[Reliable], 100);
+        assert_eq!(fixture.sent(), [expected]);
+        let stats = fixture.script.association().stats();
         assert_eq!(stats.extensions.interleaving, expected.starts_with("I-"));
     }
 }
@@ -65,16 +65,16 @@ fn both_endpoints_must_offer_it() {
 /// §2.3.1: with I-DATA, partial reliability needs I-FORWARD-TSN on both endpoints. FORWARD-TSN is no substitute.
 #[test]
 fn partial_reliability_needs_an_experimental_chunk() {
-    let mut desk = Desk::new(config(), &[kind::FORWARD_TSN, kind::NR_SACK, kind::I_DATA]);
-    desk.send(&[NEVER_AGAIN], FULL - 4);
-    desk.script.advance_to_timeout();
-    assert_eq!(desk.sent(), ["I-DATA 0 (0:0.0be)"; 2]);
-    assert!(!desk.script.association().stats().extensions.partial_reliability);
+    let mut fixture = Fixture::new(config(), &[kind::FORWARD_TSN, kind::NR_SACK, kind::I_DATA]);
+    fixture.send(&[NEVER_AGAIN], FULL - 4);
+    fixture.script.advance_to_timeout();
+    assert_eq!(fixture.sent(), ["I-DATA 0 (0:0.0be)"; 2]);
+    assert!(!fixture.script.association().stats().extensions.partial_reliability);
     // FORWARD-TSN need not be listed.
-    let mut desk = Desk::new(config(), &[kind::I_DATA, kind::I_FORWARD_TSN]);
-    desk.send(&[NEVER_AGAIN], FULL - 4);
-    desk.script.advance_to_timeout();
-    assert_eq!(desk.sent(), ["I-DATA 0 (0:0.0be)", "I-FORWARD-TSN 0 (0:0)"]);
+    let mut fixture = Fixture::new(config(), &[kind::I_DATA, kind::I_FORWARD_TSN]);
+    fixture.send(&[NEVER_AGAIN], FULL - 4);
+    fixture.script.advance_to_timeout();
+    assert_eq!(fixture.sent(), ["I-DATA 0 (0:0.0be)", "I-FORWARD-TSN 0 (0:0)"]);
 }
 
 fn wrong_chunks(first: Tsn) -> [(Chunk, Chunk); 3] {
@@ -113,24 +113,24 @@ fn wrong_chunks(first: Tsn) -> [(Chunk, Chunk); 3] {
 fn the_wrong_kind_of_chunk() {
     for interleaves in [true, false] {
         for at in 0..3 {
-            let mut config = if interleaves { config() } else { desk::config() };
+            let mut config = if interleaves { config() } else { fixture::config() };
             config.partial_reliability.selective_forward_tsn = Some(1);
-            let mut desk = Desk::new(config, &ALL);
-            let (plain, interleaved) = wrong_chunks(desk.script.tsn)[at].clone();
+            let mut fixture = Fixture::new(config, &ALL);
+            let (plain, interleaved) = wrong_chunks(fixture.script.tsn)[at].clone();
             let (wrong, right) = if interleaves {
                 (plain, interleaved)
             } else {
                 (interleaved, plain)
             };
-            desk.script.send(&[right]);
-            desk.script.skip_answers();
-            desk.script.messages();
-            assert_eq!(desk.script.events(), []);
-            desk.script.send(&[wrong]);
-            let answer = desk.script.expect_chunk();
+            fixture.script.send(&[right]);
+            fixture.script.skip_answers();
+            fixture.script.messages();
+            assert_eq!(fixture.script.events(), []);
+            fixture.script.send(&[wrong]);
+            let answer = fixture.script.expect_chunk();
             assert!(matches!(answer, Chunk::Abort(_)), "{answer:?}");
-            assert!(matches!(desk.script.events()[..], [Event::Closed(_)]));
-            assert_eq!(delivered(&mut desk), [""; 0]);
+            assert!(matches!(fixture.script.events()[..], [Event::Closed(_)]));
+            assert_eq!(delivered(&mut fixture), [""; 0]);
         }
     }
 }
@@ -140,20 +140,20 @@ fn the_wrong_kind_of_chunk() {
 #[test]
 fn a_restart_resets_mids() {
     for (kinds, expected) in [(&ALL[..], "I-DATA 0 (0:0.0be)"), (&[kind::NR_SACK], "DATA 0")] {
-        let (mut desk, first) = begin();
-        arrive(&mut desk, first, 0, &["0:0.0be", "0:1.0b", "1:5.0b"], 100);
-        desk.send(&[Reliable; 2], 100);
-        desk.script.skip_answers();
-        desk.script.tag.0 += 1;
-        desk.script.tsn = Tsn(5000);
-        desk.script.set_up_with(desk::lists(kinds));
-        assert_eq!(delivered(&mut desk), ["0:0"]);
-        desk.send(&[Reliable], 100);
-        assert_eq!(desk.sent(), [expected]);
+        let (mut fixture, first) = begin();
+        arrive(&mut fixture, first, 0, &["0:0.0be", "0:1.0b", "1:5.0b"], 100);
+        fixture.send(&[Reliable; 2], 100);
+        fixture.script.skip_answers();
+        fixture.script.tag.0 += 1;
+        fixture.script.tsn = Tsn(5000);
+        fixture.script.set_up_with(fixture::lists(kinds));
+        assert_eq!(delivered(&mut fixture), ["0:0"]);
+        fixture.send(&[Reliable], 100);
+        assert_eq!(fixture.sent(), [expected]);
         if kinds == ALL {
-            arrive(&mut desk, Tsn(5000), 0, &["0:0.0be", "0:1.0b", "0:1.1e"], 100);
-            assert_eq!(delivered(&mut desk), ["0:0", "0:1"]);
+            arrive(&mut fixture, Tsn(5000), 0, &["0:0.0be", "0:1.0b", "0:1.1e"], 100);
+            assert_eq!(delivered(&mut fixture), ["0:0", "0:1"]);
         }
-        assert_eq!(desk.script.association().stats().unread_bytes, 0);
+        assert_eq!(fixture.script.association().stats().unread_bytes, 0);
     }
 }

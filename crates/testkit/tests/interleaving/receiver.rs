@@ -1,14 +1,14 @@
 //! The receiver: reassembly by stream, U flag and MID, order of delivery, limits, I-FORWARD-TSN (RFC 8260 §2.2.3, §2.3.1).
 
 use anabranch_proto::{Config, MessagePart, StreamId};
-use anabranch_testkit::desk::Desk;
+use anabranch_testkit::fixture::Fixture;
 use anabranch_wire::chunk::{Chunk, IForwardTsn, MessageNumber, SelectiveForwardTsn, SkippedMessage};
 use anabranch_wire::{Mid, Tsn};
 
 use crate::{arrive, begin, begin_with, config, delivered, i_data};
 
 /// The peer's I-FORWARD-TSN to the TSN before `count`, with the messages "stream:MID", u for unordered.
-fn forward(desk: &mut Desk, first: Tsn, count: u32, places: &[&str]) {
+fn forward(fixture: &mut Fixture, first: Tsn, count: u32, places: &[&str]) {
     let skipped = places.iter().map(|place| {
         let (stream, mid) = place.split_once(':').expect("stream:MID");
         SkippedMessage {
@@ -18,13 +18,13 @@ fn forward(desk: &mut Desk, first: Tsn, count: u32, places: &[&str]) {
         }
     });
     let chunk = Chunk::IForwardTsn(IForwardTsn::new(first.plus(count).minus(1), skipped));
-    desk.script.send(&[chunk]);
+    fixture.script.send(&[chunk]);
 }
 
 /// The last acknowledgement: the number of TSNs acknowledged in sequence, and the renegable blocks.
-fn told(desk: &mut Desk, first: Tsn) -> (u32, Vec<(u32, u32)>) {
+fn told(fixture: &mut Fixture, first: Tsn) -> (u32, Vec<(u32, u32)>) {
     let mut last = None;
-    while let Some(answer) = desk.script.next_answer() {
+    while let Some(answer) = fixture.script.next_answer() {
         for chunk in answer.chunks {
             if let Chunk::NrSack(sack) = chunk {
                 last = Some(sack);
@@ -43,8 +43,8 @@ fn told(desk: &mut Desk, first: Tsn) -> (u32, Vec<(u32, u32)>) {
     )
 }
 
-fn held(desk: &Desk) -> usize {
-    desk.script.association().stats().unread_bytes
+fn held(fixture: &Fixture) -> usize {
+    fixture.script.association().stats().unread_bytes
 }
 
 /// Settings with partial delivery from 1,000 bytes on and at most 40 chunks in the receive buffer.
@@ -59,20 +59,20 @@ fn in_parts() -> Config {
 /// §2.2.3: fragments of several messages are interleaved.
 #[test]
 fn fragments_of_several_messages_are_reassembled() {
-    let (mut desk, first) = begin();
+    let (mut fixture, first) = begin();
     let places = ["0:0.0b", "1:0.0b", "2:0.0be", "1:0.1e", "0:0.1e"];
-    arrive(&mut desk, first, 0, &places, 50);
-    assert_eq!(delivered(&mut desk), ["2:0", "1:0", "0:0"]);
-    assert_eq!(held(&desk), 0);
+    arrive(&mut fixture, first, 0, &places, 50);
+    assert_eq!(delivered(&mut fixture), ["2:0", "1:0", "0:0"]);
+    assert_eq!(held(&fixture), 0);
 }
 
 // A ← I-DATA 0 (0:0.2), 1 (0:0.3e), 2 (0:0.0b), 3 (0:0.1) ← Z
 /// §2.2.3: FSNs give the order of fragments. TSNs do not.
 #[test]
 fn fragments_are_ordered_by_fsn() {
-    let (mut desk, first) = begin();
-    arrive(&mut desk, first, 0, &["0:0.2", "0:0.3e", "0:0.0b", "0:0.1"], 3);
-    let messages = desk.script.messages();
+    let (mut fixture, first) = begin();
+    arrive(&mut fixture, first, 0, &["0:0.2", "0:0.3e", "0:0.0b", "0:0.1"], 3);
+    let messages = fixture.script.messages();
     let [message] = &messages[..] else {
         panic!("one message, not {messages:?}")
     };
@@ -83,21 +83,21 @@ fn fragments_are_ordered_by_fsn() {
 /// §2.1: MIDs give the order of ordered messages, in any order of arrival. Unordered messages have their own MIDs.
 #[test]
 fn order_by_mid() {
-    let (mut desk, first) = begin();
+    let (mut fixture, first) = begin();
     arrive(
-        &mut desk,
+        &mut fixture,
         first,
         0,
         &["0:1.0be", "0:2.0b", "0:u1.0be", "0:2.1e"],
         9,
     );
-    assert_eq!(delivered(&mut desk), ["0:u1"]);
-    arrive(&mut desk, first, 4, &["0:0.0be"], 9);
-    assert_eq!(delivered(&mut desk), ["0:0", "0:1", "0:2"]);
+    assert_eq!(delivered(&mut fixture), ["0:u1"]);
+    arrive(&mut fixture, first, 4, &["0:0.0be"], 9);
+    assert_eq!(delivered(&mut fixture), ["0:0", "0:1", "0:2"]);
     // A chunk of a delivered message is late: it is acknowledged and dropped.
-    arrive(&mut desk, first, 5, &["0:1.0be", "0:2.5"], 9);
-    assert_eq!((delivered(&mut desk).len(), held(&desk)), (0, 0));
-    assert_eq!(desk.counters().late_messages, 2);
+    arrive(&mut fixture, first, 5, &["0:1.0be", "0:2.5"], 9);
+    assert_eq!((delivered(&mut fixture).len(), held(&fixture)), (0, 0));
+    assert_eq!(fixture.counters().late_messages, 2);
 }
 
 // A ← two fragments that contradict each other ← Z;  A → ABORT (Protocol Violation) → Z
@@ -114,12 +114,12 @@ fn contradictions_end_the_association() {
         ["0:0.0b", "0:0.0"],
     ];
     for case in cases {
-        let (mut desk, first) = begin();
-        arrive(&mut desk, first, 0, &case[..1], 9);
-        desk.script.skip_answers();
-        assert_eq!(desk.script.events(), [], "{case:?}");
-        arrive(&mut desk, first, 1, &case[1..], 9);
-        assert!(matches!(desk.script.expect_chunk(), Chunk::Abort(_)), "{case:?}");
+        let (mut fixture, first) = begin();
+        arrive(&mut fixture, first, 0, &case[..1], 9);
+        fixture.script.skip_answers();
+        assert_eq!(fixture.script.events(), [], "{case:?}");
+        arrive(&mut fixture, first, 1, &case[1..], 9);
+        assert!(matches!(fixture.script.expect_chunk(), Chunk::Abort(_)), "{case:?}");
     }
 }
 
@@ -128,15 +128,15 @@ fn contradictions_end_the_association() {
 /// the number of its message.
 #[test]
 fn large_messages_of_several_streams_at_once() {
-    let (mut desk, first) = begin_with(in_parts());
-    arrive(&mut desk, first, 0, &["0:0.0b", "1:0.0b", "2:u0.0b"], 600);
-    assert_eq!(desk.script.talker().unfinished(), 0);
-    arrive(&mut desk, first, 3, &["0:0.1", "1:0.1", "2:u0.1"], 600);
-    assert_eq!(desk.script.talker().unfinished(), 3, "all in parts");
-    assert_eq!(held(&desk), 0);
-    arrive(&mut desk, first, 6, &["2:u0.2e", "0:0.2e", "1:0.2e"], 600);
-    assert_eq!(delivered(&mut desk), ["2:u0", "0:0", "1:0"]);
-    assert_eq!(desk.script.talker().unfinished(), 0);
+    let (mut fixture, first) = begin_with(in_parts());
+    arrive(&mut fixture, first, 0, &["0:0.0b", "1:0.0b", "2:u0.0b"], 600);
+    assert_eq!(fixture.script.talker().unfinished(), 0);
+    arrive(&mut fixture, first, 3, &["0:0.1", "1:0.1", "2:u0.1"], 600);
+    assert_eq!(fixture.script.talker().unfinished(), 3, "all in parts");
+    assert_eq!(held(&fixture), 0);
+    arrive(&mut fixture, first, 6, &["2:u0.2e", "0:0.2e", "1:0.2e"], 600);
+    assert_eq!(delivered(&mut fixture), ["2:u0", "0:0", "1:0"]);
+    assert_eq!(fixture.script.talker().unfinished(), 0);
 }
 
 // A ← I-DATA (0:0.0b), (1:0.0b), … of twenty streams, none large, the window full ← Z
@@ -147,8 +147,8 @@ fn many_beginnings_never_close_the_window() {
     let mut config = config();
     config.buffers.receive = 20_000;
     config.streams.max_inbound = 100;
-    let mut desk = Desk::new(config, &crate::ALL);
-    let first = desk.script.tsn;
+    let mut fixture = Fixture::new(config, &crate::ALL);
+    let first = fixture.script.tsn;
     for number in 0..100 {
         let place = format!(
             "{}:0.{}{}",
@@ -156,14 +156,14 @@ fn many_beginnings_never_close_the_window() {
             number / 10,
             if number < 10 { "b" } else { "" }
         );
-        desk.script.send(&[i_data(first, number, &place, 900)]);
+        fixture.script.send(&[i_data(first, number, &place, 900)]);
     }
-    assert_eq!(desk.counters().dropped_no_room, 0);
-    assert!(held(&desk) < 10_000, "{}", held(&desk));
+    assert_eq!(fixture.counters().dropped_no_room, 0);
+    assert!(held(&fixture) < 10_000, "{}", held(&fixture));
     let places: Vec<_> = (0..10).map(|stream| format!("{stream}:0.10e")).collect();
     let places: Vec<_> = places.iter().map(String::as_str).collect();
-    arrive(&mut desk, first, 100, &places, 900);
-    assert_eq!(delivered(&mut desk).len(), 10);
+    arrive(&mut fixture, first, 100, &places, 900);
+    assert_eq!(delivered(&mut fixture).len(), 10);
 }
 
 // A ← I-DATA (0:1.0b), (0:2.0b), … 65,536 messages of one stream, the first of them missing ← Z
@@ -171,15 +171,15 @@ fn many_beginnings_never_close_the_window() {
 #[test]
 fn a_peer_that_begins_messages_and_ends_none() {
     for (kind, most) in [("", 80), ("u", 81)] {
-        let (mut desk, first) = begin_with(in_parts());
+        let (mut fixture, first) = begin_with(in_parts());
         for number in 0..65_536 {
             let place = format!("0:{kind}{}.0b", number + 1);
-            desk.script.send(&[i_data(first, number, &place, 3)]);
+            fixture.script.send(&[i_data(first, number, &place, 3)]);
         }
-        assert!(held(&desk) <= most * 3, "{kind} {}", held(&desk));
+        assert!(held(&fixture) <= most * 3, "{kind} {}", held(&fixture));
         // Of the unordered messages one is delivered in parts, and no other before its end.
-        assert_eq!(desk.script.talker().unfinished(), kind.len());
-        assert!(desk.counters().dropped_no_room > 65_000);
+        assert_eq!(fixture.script.talker().unfinished(), kind.len());
+        assert!(fixture.counters().dropped_no_room > 65_000);
     }
 }
 
@@ -188,44 +188,44 @@ fn a_peer_that_begins_messages_and_ends_none() {
 /// delivered.
 #[test]
 fn skipped_ordered_messages() {
-    let (mut desk, first) = begin();
+    let (mut fixture, first) = begin();
     for (number, place) in [(0, "0:0.0be"), (2, "0:2.0b"), (3, "0:3.0be")] {
-        arrive(&mut desk, first, number, &[place], 50);
+        arrive(&mut fixture, first, number, &[place], 50);
     }
-    assert_eq!(delivered(&mut desk), ["0:0"]);
-    forward(&mut desk, first, 3, &["0:2"]);
-    assert_eq!((delivered(&mut desk), held(&desk)), (vec!["0:3".to_owned()], 0));
-    arrive(&mut desk, first, 4, &["0:2.1e", "0:4.0be"], 50);
-    assert_eq!(delivered(&mut desk), ["0:4"]);
-    assert_eq!(desk.counters().late_messages, 1);
+    assert_eq!(delivered(&mut fixture), ["0:0"]);
+    forward(&mut fixture, first, 3, &["0:2"]);
+    assert_eq!((delivered(&mut fixture), held(&fixture)), (vec!["0:3".to_owned()], 0));
+    arrive(&mut fixture, first, 4, &["0:2.1e", "0:4.0be"], 50);
+    assert_eq!(delivered(&mut fixture), ["0:4"]);
+    assert_eq!(fixture.counters().late_messages, 1);
 }
 
 // A ← I-DATA 1 (0:u0.0b), 3 (0:u1.0b), 4 (0:0.0b) ← Z;  A ← I-FORWARD-TSN 2 (0:u0) ← Z;  the rest of all three
 /// §2.3.1: unordered messages are listed too. Only listed messages are dropped; another message with a passed TSN continues.
 #[test]
 fn skipped_unordered_messages() {
-    let (mut desk, first) = begin();
+    let (mut fixture, first) = begin();
     for (number, place) in [(1, "0:u0.0b"), (3, "0:u1.0b"), (4, "0:0.0b")] {
-        arrive(&mut desk, first, number, &[place], 50);
+        arrive(&mut fixture, first, number, &[place], 50);
     }
-    forward(&mut desk, first, 3, &["0:u0"]);
-    assert_eq!(held(&desk), 100);
-    arrive(&mut desk, first, 5, &["0:u0.1e", "0:u1.1e", "0:0.1e"], 50);
-    assert_eq!(delivered(&mut desk), ["0:u1", "0:0"]);
-    assert_eq!(held(&desk), 0);
+    forward(&mut fixture, first, 3, &["0:u0"]);
+    assert_eq!(held(&fixture), 100);
+    arrive(&mut fixture, first, 5, &["0:u0.1e", "0:u1.1e", "0:0.1e"], 50);
+    assert_eq!(delivered(&mut fixture), ["0:u1", "0:0"]);
+    assert_eq!(held(&fixture), 0);
 }
 
 /// A message whose parts were delivered ends in a truncated part with the data that was not read before.
 #[test]
 fn partially_delivered_messages_are_truncated() {
-    let (mut desk, first) = begin_with(in_parts());
-    arrive(&mut desk, first, 0, &["0:0.0b", "1:u0.0b", "1:u0.3"], 1000);
-    assert_eq!(desk.script.talker().unfinished(), 2);
-    desk.script.talker().reading = false;
-    arrive(&mut desk, first, 3, &["0:0.1", "0:1.0be"], 500);
-    forward(&mut desk, first, 6, &["0:0", "1:u0"]);
-    assert_eq!(held(&desk), 1000, "what can be read, and what follows");
-    let parts = desk.script.act(|association, now| {
+    let (mut fixture, first) = begin_with(in_parts());
+    arrive(&mut fixture, first, 0, &["0:0.0b", "1:u0.0b", "1:u0.3"], 1000);
+    assert_eq!(fixture.script.talker().unfinished(), 2);
+    fixture.script.talker().reading = false;
+    arrive(&mut fixture, first, 3, &["0:0.1", "0:1.0be"], 500);
+    forward(&mut fixture, first, 6, &["0:0", "1:u0"]);
+    assert_eq!(held(&fixture), 1000, "what can be read, and what follows");
+    let parts = fixture.script.act(|association, now| {
         let parts = core::iter::from_fn(|| association.recv(now));
         let name = |part: MessagePart| {
             (
@@ -245,30 +245,30 @@ fn partially_delivered_messages_are_truncated() {
         (1, 0, 0, true, true),
     ];
     assert_eq!(parts, expected);
-    assert_eq!(held(&desk), 0);
+    assert_eq!(held(&fixture), 0);
 }
 
 /// An old I-FORWARD-TSN changes nothing. One that is too far ahead, or names streams that do not exist, is refused like such
 /// DATA.
 #[test]
 fn old_and_invalid_i_forward_tsns() {
-    let (mut desk, first) = begin();
-    arrive(&mut desk, first, 0, &["0:0.0be", "0:1.0b"], 50);
-    delivered(&mut desk);
-    desk.script.skip_answers();
-    forward(&mut desk, first, 2, &["0:1"]);
+    let (mut fixture, first) = begin();
+    arrive(&mut fixture, first, 0, &["0:0.0be", "0:1.0b"], 50);
+    delivered(&mut fixture);
+    fixture.script.skip_answers();
+    forward(&mut fixture, first, 2, &["0:1"]);
     assert!(
-        matches!(desk.script.expect_chunk(), Chunk::NrSack(_)),
+        matches!(fixture.script.expect_chunk(), Chunk::NrSack(_)),
         "answered at once"
     );
-    arrive(&mut desk, first, 2, &["0:1.1e"], 50);
-    assert_eq!(delivered(&mut desk), ["0:1"]);
-    forward(&mut desk, first, 5, &["99:7"]);
-    arrive(&mut desk, first, 5, &["0:2.0be"], 50);
-    assert_eq!(delivered(&mut desk), ["0:2"]);
-    desk.script.skip_answers();
-    forward(&mut desk, first, 70_000, &[]);
-    assert!(matches!(desk.script.expect_chunk(), Chunk::Abort(_)));
+    arrive(&mut fixture, first, 2, &["0:1.1e"], 50);
+    assert_eq!(delivered(&mut fixture), ["0:1"]);
+    forward(&mut fixture, first, 5, &["99:7"]);
+    arrive(&mut fixture, first, 5, &["0:2.0be"], 50);
+    assert_eq!(delivered(&mut fixture), ["0:2"]);
+    fixture.script.skip_answers();
+    forward(&mut fixture, first, 70_000, &[]);
+    assert!(matches!(fixture.script.expect_chunk(), Chunk::Abort(_)));
 }
 
 // A ← I-DATA 1 (0:1.0be), 3 (0:3.0be) ← Z;  A ← notice 2 (0:2), 0 (0:0) ← Z
@@ -277,7 +277,7 @@ fn old_and_invalid_i_forward_tsns() {
 fn a_notice_moves_the_delivery_point() {
     let mut config = config();
     config.partial_reliability.selective_forward_tsn = Some(1);
-    let (mut desk, first) = begin_with(config);
+    let (mut fixture, first) = begin_with(config);
     let notice = |number, mid| {
         Chunk::SelectiveForwardTsn(SelectiveForwardTsn {
             tsn: first.plus(number),
@@ -286,18 +286,18 @@ fn a_notice_moves_the_delivery_point() {
         })
     };
     for (number, place) in [(1, "0:1.0be"), (3, "0:3.0be"), (5, "0:4.1e")] {
-        arrive(&mut desk, first, number, &[place], 50);
+        arrive(&mut fixture, first, number, &[place], 50);
     }
-    desk.script.send(&[notice(2, 2)]);
-    assert_eq!(delivered(&mut desk), [""; 0]);
-    desk.script.send(&[notice(0, 0)]);
-    assert_eq!(delivered(&mut desk), ["0:1", "0:3"]);
+    fixture.script.send(&[notice(2, 2)]);
+    assert_eq!(delivered(&mut fixture), [""; 0]);
+    fixture.script.send(&[notice(0, 0)]);
+    assert_eq!(delivered(&mut fixture), ["0:1", "0:3"]);
     // The later fragments of a partially received message are dropped.
-    desk.script.send(&[notice(4, 4)]);
-    assert_eq!(held(&desk), 0);
-    arrive(&mut desk, first, 6, &["0:5.0be"], 50);
-    assert_eq!(delivered(&mut desk), ["0:5"]);
-    assert_eq!(desk.counters().selective_notices_received, 3);
+    fixture.script.send(&[notice(4, 4)]);
+    assert_eq!(held(&fixture), 0);
+    arrive(&mut fixture, first, 6, &["0:5.0be"], 50);
+    assert_eq!(delivered(&mut fixture), ["0:5"]);
+    assert_eq!(fixture.counters().selective_notices_received, 3);
 }
 
 /// Messages named by notices are remembered until their turn, up to the limit of chunks.
@@ -305,18 +305,18 @@ fn a_notice_moves_the_delivery_point() {
 fn notices_that_are_remembered() {
     let mut config = in_parts();
     config.partial_reliability.selective_forward_tsn = Some(1);
-    let (mut desk, first) = begin_with(config);
+    let (mut fixture, first) = begin_with(config);
     for mid in 1..100 {
         let chunk = SelectiveForwardTsn {
             tsn: first.plus(1),
             stream: StreamId(0),
             number: MessageNumber::Mid(Mid(mid)),
         };
-        desk.script.send(&[Chunk::SelectiveForwardTsn(chunk)]);
+        fixture.script.send(&[Chunk::SelectiveForwardTsn(chunk)]);
     }
-    arrive(&mut desk, first, 0, &["0:0.0be"], 9);
-    arrive(&mut desk, first, 2, &["0:100.0be", "0:41.0be"], 9);
-    assert_eq!(delivered(&mut desk), ["0:0", "0:41"]);
+    arrive(&mut fixture, first, 0, &["0:0.0be"], 9);
+    arrive(&mut fixture, first, 2, &["0:100.0be", "0:41.0be"], 9);
+    assert_eq!(delivered(&mut fixture), ["0:0", "0:41"]);
 }
 
 // A ← I-DATA 1 (0:0.1), 2 (0:0.2), 3 (0:0.3), 4 (0:0.4): the buffer is full ← Z;  A → NR-SACK, 1 to 4 renegable → Z
@@ -327,13 +327,13 @@ fn reneging() {
     let mut config = config();
     config.nr_sack.may_renege = true;
     config.buffers.receive = 4000;
-    let (mut desk, first) = begin_with(config);
-    arrive(&mut desk, first, 1, &["0:0.1", "0:0.2", "0:0.3", "0:0.4"], 1000);
-    assert_eq!(told(&mut desk, first), (0, vec![(1, 4)]));
-    arrive(&mut desk, first, 0, &["0:0.0b"], 1000);
-    assert_eq!(desk.counters().chunks_reneged, 1);
-    assert_eq!(told(&mut desk, first), (4, vec![]));
-    arrive(&mut desk, first, 4, &["0:0.4e"], 1000);
-    assert_eq!(delivered(&mut desk), ["0:0"]);
-    assert_eq!(held(&desk), 0);
+    let (mut fixture, first) = begin_with(config);
+    arrive(&mut fixture, first, 1, &["0:0.1", "0:0.2", "0:0.3", "0:0.4"], 1000);
+    assert_eq!(told(&mut fixture, first), (0, vec![(1, 4)]));
+    arrive(&mut fixture, first, 0, &["0:0.0b"], 1000);
+    assert_eq!(fixture.counters().chunks_reneged, 1);
+    assert_eq!(told(&mut fixture, first), (4, vec![]));
+    arrive(&mut fixture, first, 4, &["0:0.4e"], 1000);
+    assert_eq!(delivered(&mut fixture), ["0:0"]);
+    assert_eq!(held(&fixture), 0);
 }

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use anabranch_netsim::{LinkConfig, LossModel};
 use anabranch_proto::SendOptions;
-use anabranch_testkit::desk::{MS, NEVER_AGAIN};
+use anabranch_testkit::fixture::{MS, NEVER_AGAIN};
 use anabranch_testkit::{Setup, Side, quiet};
 
 /// The mean time that ordered frames of 3,500 bytes waited at the receiver for earlier frames, at 5 % loss and an RTT of 200

@@ -2,7 +2,7 @@
 
 use anabranch_netsim::LinkConfig;
 use anabranch_proto::{Config, CoupledControl, MultipathMode, PathScheduler, Reliability, SendOptions};
-use anabranch_testkit::desk::{ALL, Desk, FULL, MS, NEVER_AGAIN};
+use anabranch_testkit::fixture::{ALL, Fixture, FULL, MS, NEVER_AGAIN};
 use anabranch_testkit::{Pair, Setup, Side, quiet};
 
 fn config() -> Config {
@@ -85,17 +85,17 @@ fn a_notice_does_not_overtake_a_retransmission() {
 /// first transmission is dropped, and the notice of the second transmission follows that one.
 #[test]
 fn no_notice_of_a_retransmitted_chunk() {
-    let mut config = anabranch_testkit::desk::config();
+    let mut config = anabranch_testkit::fixture::config();
     config.partial_reliability.selective_forward_tsn = Some(6);
-    let mut desk = Desk::new(config, &ALL);
-    desk.send(&[Reliability::Reliable], 100);
-    desk.script.advance(400 * MS);
-    desk.nr_sack(1, &[], &[]);
-    desk.send(&[Reliability::Lifetime(5 * MS)], FULL - 12);
-    desk.send(&[Reliability::Reliable; 3], FULL - 12);
-    desk.report_one_by_one(1, 2, 4);
-    desk.send(&[Reliability::Reliable; 8], FULL - 12);
-    let sent = desk.sent();
+    let mut fixture = Fixture::new(config, &ALL);
+    fixture.send(&[Reliability::Reliable], 100);
+    fixture.script.advance(400 * MS);
+    fixture.nr_sack(1, &[], &[]);
+    fixture.send(&[Reliability::Lifetime(5 * MS)], FULL - 12);
+    fixture.send(&[Reliability::Reliable; 3], FULL - 12);
+    fixture.report_one_by_one(1, 2, 4);
+    fixture.send(&[Reliability::Reliable; 8], FULL - 12);
+    let sent = fixture.sent();
     assert_eq!(sent[5], "DATA 1");
     let notices = sent.iter().filter(|packet| packet.contains("NOTICE 1"));
     assert_eq!(

@@ -6,7 +6,7 @@
 
 use anabranch_proto::Reliability::{self, Reliable};
 
-use anabranch_testkit::desk::{ALL, Desk, FULL, NEVER_AGAIN, config};
+use anabranch_testkit::fixture::{ALL, Fixture, FULL, NEVER_AGAIN, config};
 
 /// A peer that has received some TSNs and reports all of them as non-renegable.
 struct Receiver {
@@ -21,8 +21,8 @@ impl Receiver {
     }
 
     /// The packets of a round trip arrive, and one acknowledgement answers them. Returns whether it covers all TSNs.
-    fn round_trip(&mut self, desk: &mut Desk) -> bool {
-        for packet in desk.sent() {
+    fn round_trip(&mut self, fixture: &mut Fixture) -> bool {
+        for packet in fixture.sent() {
             for chunk in packet.split(", ") {
                 let words: Vec<&str> = chunk.split(' ').collect();
                 let number: usize = words[1].parse().expect("a number");
@@ -33,11 +33,11 @@ impl Receiver {
                 }
             }
         }
-        self.acknowledge(desk);
+        self.acknowledge(fixture);
         self.has.iter().all(|has| *has)
     }
 
-    fn acknowledge(&self, desk: &mut Desk) {
+    fn acknowledge(&self, fixture: &mut Fixture) {
         let count = self.has.iter().take_while(|has| **has).count();
         let mut blocks: Vec<(u32, u32)> = Vec::new();
         for number in (count..self.has.len()).filter(|number| self.has[*number]) {
@@ -47,7 +47,7 @@ impl Receiver {
                 _ => blocks.push((number, number)),
             }
         }
-        desk.nr_sack(count as u32, &[], &blocks);
+        fixture.nr_sack(count as u32, &[], &blocks);
     }
 }
 
@@ -55,17 +55,17 @@ impl Receiver {
 fn round_trips(messages: &[Reliability], lost: &[usize], past_nonrenegable: bool) -> u32 {
     let mut config = config();
     config.nr_sack.forward_past_nonrenegable = past_nonrenegable;
-    let mut desk = Desk::new(config, &ALL);
-    desk.send(messages, FULL);
-    desk.sent();
+    let mut fixture = Fixture::new(config, &ALL);
+    fixture.send(messages, FULL);
+    fixture.sent();
     // Three missing reports: the last three packets are acknowledged one by one.
     for arrived in messages.len() - 2..=messages.len() {
         let mut receiver = Receiver::without(messages.len(), lost);
         receiver.has.truncate(arrived);
-        receiver.acknowledge(&mut desk);
+        receiver.acknowledge(&mut fixture);
     }
     let mut receiver = Receiver::without(messages.len(), lost);
-    (1..).find(|_| receiver.round_trip(&mut desk)).expect("it ends")
+    (1..).find(|_| receiver.round_trip(&mut fixture)).expect("it ends")
 }
 
 // A → 0 1 2(lost) 3 4(lost) 5 6 7, each message sent only once

@@ -1,6 +1,6 @@
 //! Stream schedulers (RFC 8260 §3): which stream sends next, and the delay of urgent messages.
 
-mod desk;
+mod fixture;
 mod full_buffer;
 mod losses;
 mod order;

@@ -11,7 +11,7 @@ use anabranch_wire::parameter::{Parameter, ParametersBuilder};
 /// User data that fills a packet of the default PMTU.
 pub(crate) const FULL: usize = 1224;
 
-pub(crate) struct Desk {
+pub(crate) struct Fixture {
     pub(crate) script: Script,
     /// The number of TSNs sent so far.
     left: u32,
@@ -27,7 +27,7 @@ pub(crate) fn config(scheduler: SchedulerKind, window: u32) -> Config {
     config
 }
 
-impl Desk {
+impl Fixture {
     /// Sets up an association with a peer that accepts 32 streams and supports FORWARD-TSN.
     pub(crate) fn new(config: Config) -> Self {
         let mut script = Script::new(config, 1);
@@ -39,14 +39,14 @@ impl Desk {
         Self { script, left: 0 }
     }
 
-    /// Like [`Desk::new`], with message interleaving.
+    /// Like [`Fixture::new`], with message interleaving.
     pub(crate) fn interleaving(scheduler: SchedulerKind, window: u32) -> Self {
         let mut config = config(scheduler, window);
         config.interleaving.offer = true;
         Self::new(config)
     }
 
-    /// A `Desk` whose window never delays a message.
+    /// A `Fixture` whose window never delays a message.
     pub(crate) fn of(scheduler: SchedulerKind) -> Self {
         Self::new(config(scheduler, 400))
     }

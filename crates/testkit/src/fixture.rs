@@ -22,7 +22,7 @@ pub const MS: Duration = Duration::from_millis(1);
 pub const NEVER_AGAIN: Reliability = Reliability::Retransmissions(0);
 
 /// An endpoint and its hand-made peer.
-pub struct Desk {
+pub struct Fixture {
     /// The packets between the two.
     pub script: Script,
     a_rwnd: u32,
@@ -51,7 +51,7 @@ pub fn lists(kinds: &[u8]) -> Parameters {
     parameters.finish()
 }
 
-impl Desk {
+impl Fixture {
     /// Sets up an association with a peer that lists these chunk types.
     pub fn new(config: Config, kinds: &[u8]) -> Self {
         let mut script = Script::new(config, 1);
@@ -64,7 +64,7 @@ impl Desk {
         }
     }
 
-    /// Like [`Desk::new`], with a peer that supports all extensions and accepts this many streams.
+    /// Like [`Fixture::new`], with a peer that supports all extensions and accepts this many streams.
     pub fn with_streams(config: Config, streams: u16) -> Self {
         Self::with_streams_of(config, streams, &ALL)
     }
@@ -82,7 +82,7 @@ impl Desk {
         }
     }
 
-    /// Like [`Desk::new`], with default settings and a peer that supports all extensions.
+    /// Like [`Fixture::new`], with default settings and a peer that supports all extensions.
     pub fn usual() -> Self {
         Self::new(config(), &ALL)
     }

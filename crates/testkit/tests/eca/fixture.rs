@@ -36,7 +36,7 @@ pub(crate) fn config() -> Config {
     config
 }
 
-pub(crate) struct Desk {
+pub(crate) struct Fixture {
     pub(crate) script: Script,
     pub(crate) addresses: [SocketAddr; 2],
     clock: u32,
@@ -53,7 +53,7 @@ fn at(path: u8, number: u32) -> PathSequence {
     }
 }
 
-impl Desk {
+impl Fixture {
     /// Sets up an association with a peer that lists these chunk types. Path 1 has an RTT of 20 ms until data gives another.
     pub(crate) fn new(config: Config, kinds: &[u8]) -> Self {
         let mut script = Script::new(config, 1);
@@ -65,34 +65,34 @@ impl Desk {
             parameters = parameters.push(&Parameter::SupportedExtensions(Bytes::copy_from_slice(kinds)));
         }
         script.tag.0 += 1;
-        let mut desk = Self {
+        let mut fixture = Self {
             script,
             addresses,
             clock: 0,
             a_rwnd: 1_000_000,
         };
-        desk.script.set_up_with(parameters.finish());
-        desk.confirm();
-        desk
+        fixture.script.set_up_with(parameters.finish());
+        fixture.confirm();
+        fixture
     }
 
     /// Sets up an association with a peer that supports ECA-SCTP, and sends data with these RTTs in milliseconds, one per path.
     pub(crate) fn usual(config: Config, round_trips: [u64; 2]) -> Self {
-        let mut desk = Self::new(config, &ECA);
-        desk.send(2, FULL);
+        let mut fixture = Self::new(config, &ECA);
+        fixture.send(2, FULL);
         // The round robin starts with path 1.
-        assert_eq!(desk.sent(), ["1 E-DATA 0 (1:0)", "0 E-DATA 1 (0:0)"]);
+        assert_eq!(fixture.sent(), ["1 E-DATA 0 (1:0)", "0 E-DATA 1 (0:0)"]);
         let (short, long) = (
             round_trips[0].min(round_trips[1]),
             round_trips[0].max(round_trips[1]),
         );
-        desk.pass(short);
+        fixture.pass(short);
         let (first, last) = if short == round_trips[0] { (0, 1) } else { (1, 0) };
-        desk.ack(u32::from(first), &[(first, 1, &[])]);
-        desk.pass(long - short);
-        desk.ack(2, &[(first, 1, &[]), (last, 1, &[])]);
-        assert_eq!(desk.sent(), [""; 0]);
-        desk
+        fixture.ack(u32::from(first), &[(first, 1, &[])]);
+        fixture.pass(long - short);
+        fixture.ack(2, &[(first, 1, &[]), (last, 1, &[])]);
+        assert_eq!(fixture.sent(), [""; 0]);
+        fixture
     }
 
     /// Answers the HEARTBEAT to the second address after 20 ms.
@@ -240,7 +240,7 @@ impl Desk {
             .send(&[Chunk::ForwardPsn(ForwardPsn(at(path, number)))]);
     }
 
-    /// The path and the acknowledgement address of the E-DATA sent since the last call.
+    /// The path and the acknowledgement policy of each E-DATA sent since the last call.
     pub(crate) fn policies(&mut self) -> Vec<(u8, AckPolicy)> {
         let mut policies = Vec::new();
         while let Some(answer) = self.script.next_answer() {
