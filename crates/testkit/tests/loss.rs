@@ -151,7 +151,11 @@ fn one_packet_in_flight_after_t3() {
     let ack = sack(&script, acked + 1, &[], &[]);
     script.send(&[ack]);
     let next = sent_flat(&mut script);
-    assert_eq!(next.first(), Some(&(acked + 1)), "retransmissions continue in order");
+    assert_eq!(
+        next.first(),
+        Some(&(acked + 1)),
+        "retransmissions continue in order"
+    );
     assert!(next.len() <= 2, "slow start from one packet: {next:?}");
 }
 

@@ -2,7 +2,7 @@
 //! look the same. A is the sender, M its peer.
 
 use anabranch_proto::Reliability;
-use anabranch_testkit::fixture::{Fixture, FULL, MS};
+use anabranch_testkit::fixture::{FULL, Fixture, MS};
 
 fn reneged(fixture: &Fixture) -> u64 {
     fixture.script.association().counters().reneged
@@ -33,7 +33,11 @@ fn the_rest_is_reneged_every_100_ms_at_most() {
     assert_eq!(reneged(&fixture), 8, "too soon");
     fixture.script.advance(MS);
     fixture.sack(0, &[]);
-    assert_eq!(reneged(&fixture), 16, "chunks that are still not listed were reneged");
+    assert_eq!(
+        reneged(&fixture),
+        16,
+        "chunks that are still not listed were reneged"
+    );
 }
 
 // A → DATA 0 to 9 → M; M → SACK (2 to 9); M → SACK (3 to 9); M → SACK (up to 2)
@@ -46,7 +50,11 @@ fn chunks_after_the_cumulative_tsn_ack_are_reneged_at_once() {
     fixture.sack(0, &[(3, 9)]);
     assert_eq!(reneged(&fixture), 1, "2");
     fixture.sack(3, &[]);
-    assert_eq!(reneged(&fixture), 2, "3, directly after the cumulative TSN ack, and no other yet");
+    assert_eq!(
+        reneged(&fixture),
+        2,
+        "3, directly after the cumulative TSN ack, and no other yet"
+    );
 }
 
 /// Every second TSN from the first to the last, each a block.

@@ -96,7 +96,8 @@ impl<'a> Search<'a> {
             if let Some((at, _)) = allows.next() {
                 self.needed.insert(at);
             } else {
-                self.found.push(format!("{name}:{line}: {whole} [{}]", word.instead));
+                self.found
+                    .push(format!("{name}:{line}: {whole} [{}]", word.instead));
             }
         }
     }
@@ -110,14 +111,20 @@ impl<'a> Search<'a> {
         entries.sort_by_key(std::fs::DirEntry::file_name);
         for entry in entries {
             let last = entry.file_name().to_string_lossy().into_owned();
-            let name = if name.is_empty() { last.clone() } else { format!("{name}/{last}") };
+            let name = if name.is_empty() {
+                last.clone()
+            } else {
+                format!("{name}/{last}")
+            };
             if self.rules.skips.contains(&name) {
                 continue;
             }
             let kind = entry.file_type().expect("the type of an entry");
             if kind.is_dir() && last != "target" && !last.starts_with('.') {
                 self.folder(&entry.path(), &name);
-            } else if kind.is_file() && let Some(content) = text_of(&entry.path()) {
+            } else if kind.is_file()
+                && let Some(content) = text_of(&entry.path())
+            {
                 self.file(&name, &content);
             }
         }
@@ -218,8 +225,14 @@ fn found_in(name: &str, content: &str) -> (Vec<String>, Vec<String>) {
 
 #[test]
 fn a_word_is_found_in_any_case_and_an_allowed_line_is_not_listed() {
-    let (found, unneeded) = found_in("a.md", "# Colors, all\n\nthe colour as it is\nthe colour\ncolourful\n");
-    assert_eq!(found, ["a.md:1: # Colors, all [paint]", "a.md:4: the colour [paint]"]);
+    let (found, unneeded) = found_in(
+        "a.md",
+        "# Colors, all\n\nthe colour as it is\nthe colour\ncolourful\n",
+    );
+    assert_eq!(
+        found,
+        ["a.md:1: # Colors, all [paint]", "a.md:4: the colour [paint]"]
+    );
     assert_eq!(unneeded, [""; 0]);
 }
 
@@ -232,10 +245,16 @@ fn an_exception_that_no_line_needs_is_listed() {
 
 #[test]
 fn a_pattern_with_a_capital_letter_begins_a_sentence_that_is_no_question() {
-    let (found, _) = found_in("b.toml", "# What comes last\nwhat comes\nSo. What is it?\nSo. What goes\n");
+    let (found, _) = found_in(
+        "b.toml",
+        "# What comes last\nwhat comes\nSo. What is it?\nSo. What goes\n",
+    );
     assert_eq!(
         found,
-        ["b.toml:1: # What comes last [begin with a noun]", "b.toml:4: So. What goes [begin with a noun]"]
+        [
+            "b.toml:1: # What comes last [begin with a noun]",
+            "b.toml:4: So. What goes [begin with a noun]"
+        ]
     );
 }
 
@@ -253,7 +272,10 @@ let c = \"first \\
 let d = '\"'; let color: &'static str = \"\";
 ";
     let (found, _) = found_in("src/c.rs", source);
-    let lines: Vec<_> = found.iter().map(|line| line.split(": ").next().expect("a place")).collect();
+    let lines: Vec<_> = found
+        .iter()
+        .map(|line| line.split(": ").next().expect("a place"))
+        .collect();
     assert_eq!(lines, [2, 3, 4, 6, 8].map(|line| format!("src/c.rs:{line}")));
 }
 
@@ -278,7 +300,11 @@ fn folders_are_searched_but_for_target_hidden_and_skipped_ones() {
     let rules = Rules::parse(SMALL);
     let mut search = Search::new(&rules);
     search.folder(&root, "");
-    let expected = ["a.md:1: color", "inner/b.txt:1: color", "inner/script:2: echo color"];
+    let expected = [
+        "a.md:1: color",
+        "inner/b.txt:1: color",
+        "inner/script:2: echo color",
+    ];
     assert_eq!(search.found, expected.map(|line| format!("{line} [paint]")));
 }
 

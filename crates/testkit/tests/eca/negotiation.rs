@@ -5,7 +5,7 @@ use anabranch_proto::{Config, ConnectOptions, MultipathMode};
 use anabranch_testkit::{PORT, Pair, Setup, Side};
 use anabranch_wire::chunk::{AckPolicy, Chunk, Sack, kind, own_kind};
 
-use super::fixture::{Fixture, ECA, FULL, MS, config};
+use super::fixture::{ECA, FULL, Fixture, MS, config};
 
 /// A peer that lists all but one of the chunk types gets concurrent multipath transfer with DATA. Any peer may use these chunk
 /// type numbers for other chunks.
@@ -21,9 +21,14 @@ fn a_peer_without_one_of_the_chunks() {
         fixture.e_data(0, AckPolicy::LastArrival, &[(0, (0, 0))]);
         assert!(fixture.sent().concat().contains("ERROR"));
         let short = [own_kind::COOP_SACK, 0, 0, 4];
-        let packet = fixture.script.packet_of_bytes(fixture.script.endpoint_tag, &short);
+        let packet = fixture
+            .script
+            .packet_of_bytes(fixture.script.endpoint_tag, &short);
         fixture.script.send_raw(packet);
-        assert!(fixture.sent().concat().contains("ERROR"), "not malformed: not known");
+        assert!(
+            fixture.sent().concat().contains("ERROR"),
+            "not malformed: not known"
+        );
         assert!(!fixture.is_closed());
     }
 }

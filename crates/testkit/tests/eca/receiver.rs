@@ -4,7 +4,7 @@
 use anabranch_proto::Config;
 use anabranch_wire::chunk::{AckPolicy, Chunk};
 
-use super::fixture::{Fixture, ECA, config};
+use super::fixture::{ECA, Fixture, config};
 
 const LAST: AckPolicy = AckPolicy::LastArrival;
 const FIRST_RANK: AckPolicy = AckPolicy::Ranked(1);

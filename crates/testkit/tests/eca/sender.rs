@@ -4,7 +4,7 @@
 use anabranch_proto::{Config, Reliability};
 use anabranch_wire::chunk::{AckPolicy, GapAckBlock, GapAckBlocks, PathSequences};
 
-use super::fixture::{Fixture, FULL, MS, config};
+use super::fixture::{FULL, Fixture, MS, config};
 
 /// A one-way delay of 10 ms on path 1 and of 20 ms on path 0.
 fn fixture(change: impl FnOnce(&mut Config)) -> Fixture {
@@ -173,9 +173,15 @@ fn the_original_cancels_the_retransmission() {
     fixture.ack(2, &[(1, 1, &[(2, 2)])]);
     assert_eq!(fixture.sent(), ["0 E-DATA 2 (0:4)"]);
     let chunk = FULL + 20;
-    assert_eq!([1, 0].map(|path| fixture.path(path).flight_size), [chunk, 4 * chunk]);
+    assert_eq!(
+        [1, 0].map(|path| fixture.path(path).flight_size),
+        [chunk, 4 * chunk]
+    );
     fixture.ack(3, &[(1, 3, &[])]);
-    assert_eq!([1, 0].map(|path| fixture.path(path).flight_size), [chunk, 3 * chunk]);
+    assert_eq!(
+        [1, 0].map(|path| fixture.path(path).flight_size),
+        [chunk, 3 * chunk]
+    );
     // It is no missing report for packets that left before it.
     assert_eq!(fixture.sent(), [""; 0]);
     assert_eq!(fixture.counters().retransmissions_fast, 1);

@@ -38,7 +38,9 @@ fn spurious_retransmissions_raise_the_reordering_window() {
     for mode in [MultipathMode::Eca, MultipathMode::Cmt] {
         let hasty = retransmissions(mode, 1, false);
         let adaptive = retransmissions(mode, 1, true);
-        println!("{mode:?}: {hasty} retransmissions after one missing report, {adaptive} if the sender adapts");
+        println!(
+            "{mode:?}: {hasty} retransmissions after one missing report, {adaptive} if the sender adapts"
+        );
         assert!(2 * adaptive < hasty, "{mode:?}: {adaptive} of {hasty}");
     }
 }

@@ -3,7 +3,7 @@
 use anabranch_proto::Reliability::Reliable;
 use anabranch_proto::{Event, StreamId};
 use anabranch_testkit::Script;
-use anabranch_testkit::fixture::{self, Fixture, FULL, NEVER_AGAIN};
+use anabranch_testkit::fixture::{self, FULL, Fixture, NEVER_AGAIN};
 use anabranch_wire::chunk::{Chunk, ForwardTsn, IForwardTsn, MessageNumber, SelectiveForwardTsn, kind};
 use anabranch_wire::parameter::{Parameter, Parameters};
 use anabranch_wire::{Mid, Ssn, Tsn};
@@ -69,7 +69,14 @@ fn partial_reliability_needs_an_experimental_chunk() {
     fixture.send(&[NEVER_AGAIN], FULL - 4);
     fixture.script.advance_to_timeout();
     assert_eq!(fixture.sent(), ["I-DATA 0 (0:0.0be)"; 2]);
-    assert!(!fixture.script.association().stats().extensions.partial_reliability);
+    assert!(
+        !fixture
+            .script
+            .association()
+            .stats()
+            .extensions
+            .partial_reliability
+    );
     // FORWARD-TSN need not be listed.
     let mut fixture = Fixture::new(config(), &[kind::I_DATA, kind::I_FORWARD_TSN]);
     fixture.send(&[NEVER_AGAIN], FULL - 4);

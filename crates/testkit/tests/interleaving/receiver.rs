@@ -119,7 +119,10 @@ fn contradictions_end_the_association() {
         fixture.script.skip_answers();
         assert_eq!(fixture.script.events(), [], "{case:?}");
         arrive(&mut fixture, first, 1, &case[1..], 9);
-        assert!(matches!(fixture.script.expect_chunk(), Chunk::Abort(_)), "{case:?}");
+        assert!(
+            matches!(fixture.script.expect_chunk(), Chunk::Abort(_)),
+            "{case:?}"
+        );
     }
 }
 
@@ -194,7 +197,10 @@ fn skipped_ordered_messages() {
     }
     assert_eq!(delivered(&mut fixture), ["0:0"]);
     forward(&mut fixture, first, 3, &["0:2"]);
-    assert_eq!((delivered(&mut fixture), held(&fixture)), (vec!["0:3".to_owned()], 0));
+    assert_eq!(
+        (delivered(&mut fixture), held(&fixture)),
+        (vec!["0:3".to_owned()], 0)
+    );
     arrive(&mut fixture, first, 4, &["0:2.1e", "0:4.0be"], 50);
     assert_eq!(delivered(&mut fixture), ["0:4"]);
     assert_eq!(fixture.counters().late_messages, 1);
@@ -328,7 +334,13 @@ fn reneging() {
     config.nr_sack.may_renege = true;
     config.buffers.receive = 4000;
     let (mut fixture, first) = begin_with(config);
-    arrive(&mut fixture, first, 1, &["0:0.1", "0:0.2", "0:0.3", "0:0.4"], 1000);
+    arrive(
+        &mut fixture,
+        first,
+        1,
+        &["0:0.1", "0:0.2", "0:0.3", "0:0.4"],
+        1000,
+    );
     assert_eq!(told(&mut fixture, first), (0, vec![(1, 4)]));
     arrive(&mut fixture, first, 0, &["0:0.0b"], 1000);
     assert_eq!(fixture.counters().chunks_reneged, 1);

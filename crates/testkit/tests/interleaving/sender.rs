@@ -287,11 +287,16 @@ fn an_abandoned_message_is_reported_once() {
                 .expect("send");
         }
     });
-    fixture.script
+    fixture
+        .script
         .act(|association, now| association.abort(now, "enough".into()));
-    let told = fixture.script.events().into_iter().filter_map(|event| match event {
-        Event::Undelivered(undelivered) => Some((undelivered.message.0, undelivered.sent)),
-        _ => None,
-    });
+    let told = fixture
+        .script
+        .events()
+        .into_iter()
+        .filter_map(|event| match event {
+            Event::Undelivered(undelivered) => Some((undelivered.message.0, undelivered.sent)),
+            _ => None,
+        });
     assert_eq!(told.collect::<Vec<_>>(), [(0, true), (1, true)]);
 }

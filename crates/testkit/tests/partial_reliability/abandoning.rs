@@ -9,7 +9,7 @@ use anabranch_testkit::Script;
 use anabranch_wire::chunk::kind;
 use anabranch_wire::parameter::Parameter;
 
-use anabranch_testkit::fixture::{ALL, Fixture, FULL, MS, NEVER_AGAIN, config};
+use anabranch_testkit::fixture::{ALL, FULL, Fixture, MS, NEVER_AGAIN, config};
 
 // A → INIT (Forward-TSN-Supported, lists FORWARD-TSN and NR-SACK)
 // A → DATA 0 (lost), again after T3: the peer listed nothing
@@ -29,7 +29,10 @@ fn a_peer_without_forward_tsn_gets_everything() {
         fixture.script.advance_to_timeout();
         assert_eq!(fixture.sent(), ["DATA 0"]);
         fixture.sack(1, &[]);
-        assert_eq!((fixture.abandoned(), fixture.counters().forward_tsns_sent), (vec![], 0));
+        assert_eq!(
+            (fixture.abandoned(), fixture.counters().forward_tsns_sent),
+            (vec![], 0)
+        );
     }
 }
 
@@ -65,7 +68,10 @@ fn a_lifetime_without_end() {
     fixture.script.advance_to_timeout();
     assert_eq!(fixture.sent(), ["DATA 0"]);
     fixture.sack(2, &[]);
-    assert_eq!((fixture.abandoned(), fixture.counters().forward_tsns_sent), (vec![], 0));
+    assert_eq!(
+        (fixture.abandoned(), fixture.counters().forward_tsns_sent),
+        (vec![], 0)
+    );
 }
 
 // A → DATA 0 (lost); T3; A → FORWARD-TSN 0 → Z
@@ -112,7 +118,10 @@ fn expiry_in_flight_changes_nothing() {
     assert_eq!(stats.paths[0].flight_size, flight);
     fixture.nr_sack(1, &[], &[]);
     assert_eq!(fixture.sent(), [""; 0]);
-    assert_eq!((fixture.abandoned(), fixture.counters().forward_tsns_sent), (vec![], 0));
+    assert_eq!(
+        (fixture.abandoned(), fixture.counters().forward_tsns_sent),
+        (vec![], 0)
+    );
 }
 
 // A → DATA 0 (lost), 1, 2, 3; 4 …(lifetime ends)…;  A ← three missing reports of 0 ← Z;  A → FORWARD-TSN 0 → Z
@@ -160,7 +169,11 @@ fn unsent_messages_are_dropped_when_they_expire() {
     fixture.send(&[Reliable], FULL);
     assert_eq!(fixture.script.association().stats().queued_bytes, 2 * FULL);
     fixture.script.advance(30 * MS);
-    assert_eq!(fixture.abandoned(), [], "at the end of its lifetime it may still leave");
+    assert_eq!(
+        fixture.abandoned(),
+        [],
+        "at the end of its lifetime it may still leave"
+    );
     fixture.script.advance(MS);
     assert_eq!(fixture.abandoned(), [(stale.0, false)]);
     assert_eq!(fixture.script.association().stats().queued_bytes, FULL);
@@ -233,7 +246,10 @@ fn a_half_sent_message_ends_in_a_tsn_never_sent() {
     assert_eq!(fixture.script.association().stats().queued_bytes, FULL);
     fixture.nr_sack(41, &[], &[]);
     assert_eq!(fixture.sent(), ["DATA 41"]);
-    assert_eq!(fixture.script.association().stats().paths[0].flight_size, FULL + 16);
+    assert_eq!(
+        fixture.script.association().stats().paths[0].flight_size,
+        FULL + 16
+    );
 }
 
 /// The half-sent message keeps its number in its stream: the next message has the next number.
@@ -306,11 +322,17 @@ fn early_discard() {
     let before = fixture.cwnd();
     fixture.report_one_by_one(0, 1, 1);
     assert_eq!(fixture.sent(), ["FORWARD-TSN 0 (0:0)"]);
-    assert_eq!((fixture.counters().early_discards, fixture.cwnd()), (1, before / 2));
+    assert_eq!(
+        (fixture.counters().early_discards, fixture.cwnd()),
+        (1, before / 2)
+    );
     // The second loss of the window: one congestion signal for both.
     fixture.nr_sack(2, &[], &[(3, 3)]);
     assert_eq!(fixture.sent(), ["FORWARD-TSN 2 (0:2)"]);
-    assert_eq!((fixture.counters().early_discards, fixture.cwnd()), (2, before / 2));
+    assert_eq!(
+        (fixture.counters().early_discards, fixture.cwnd()),
+        (2, before / 2)
+    );
     assert_eq!(fixture.counters().fast_recoveries, 1);
 }
 

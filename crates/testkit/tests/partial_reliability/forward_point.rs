@@ -5,7 +5,7 @@ use anabranch_proto::Reliability::{self, Reliable};
 
 use anabranch_wire::chunk::kind;
 
-use anabranch_testkit::fixture::{Fixture, FULL, MS, NEVER_AGAIN, config};
+use anabranch_testkit::fixture::{FULL, Fixture, MS, NEVER_AGAIN, config};
 
 /// Sends messages, of which those with these numbers may be abandoned. The peer has received all but `lost`, and reports these
 /// missing until they are found lost.
@@ -239,7 +239,10 @@ fn acknowledgements_behind_the_point_are_not_stale() {
     assert_eq!(fixture.sent(), ["FORWARD-TSN 1 (0:1)"]);
     fixture.nr_sack(0, &[], &[(2, 5)]);
     assert_eq!(fixture.counters().sacks_stale, 0);
-    assert_eq!(fixture.script.association().stats().paths[0].flight_size, 2 * 1016);
+    assert_eq!(
+        fixture.script.association().stats().paths[0].flight_size,
+        2 * 1016
+    );
 }
 
 /// Non-renegable data is freed at once. The TSNs are kept until the cumulative TSN ack passes them.

@@ -88,7 +88,8 @@ fn an_old_forward_tsn() {
     let (mut fixture, first) = begin();
     // The first DATA is acknowledged at once, then every second packet.
     for number in 0..3 {
-        fixture.script
+        fixture
+            .script
             .send(&[data(first, number, 0, number as u16, "BE", 9)]);
     }
     fixture.script.skip_answers();
@@ -164,7 +165,8 @@ fn an_incomplete_message_beyond_the_point_is_not_skipped() {
     fixture.script.send(&[data(first, 3, 0, 0, "B", 900)]);
     fixture.forward(first, 1, &[(0, 0)]);
     for number in 1..3 {
-        fixture.script
+        fixture
+            .script
             .send(&[data(first, number, 1, number as u16 - 1, "BE", 9)]);
     }
     fixture.script.send(&[data(first, 4, 0, 0, "E", 900)]);
@@ -180,7 +182,8 @@ fn a_partially_delivered_message_is_truncated() {
     let mut fixture = Fixture::new(config, &ALL);
     let first = fixture.script.tsn;
     for number in 0..2 {
-        fixture.script
+        fixture
+            .script
             .send(&[data(first, number, 0, 0, if number == 0 { "B" } else { "" }, 900)]);
     }
     assert_eq!(fixture.script.talker().unfinished(), 1, "handed over in parts");
@@ -215,7 +218,8 @@ fn after_a_truncated_message_comes_another() {
 fn a_forward_tsn_that_lists_delivered_messages() {
     let (mut fixture, first) = begin();
     for number in 0..2 {
-        fixture.script
+        fixture
+            .script
             .send(&[data(first, number, 0, number as u16, "BE", 9)]);
     }
     fixture.forward(first, 3, &[(0, 0)]);
@@ -283,7 +287,8 @@ fn begin_selective() -> (Fixture, Tsn) {
 #[test]
 fn a_notice_delivers_and_acknowledges_nothing() {
     let (mut fixture, first) = begin_selective();
-    fixture.script
+    fixture
+        .script
         .send(&[notice(first, 0, 0, 0), data(first, 1, 0, 1, "BE", 9)]);
     assert_eq!(delivered(&mut fixture.script), [1]);
     assert_eq!(acknowledged(&mut fixture.script, first), (0, vec![(1, 1)]));
@@ -305,7 +310,8 @@ fn a_notice_of_any_fragment() {
                 fixture.script.send(&[data(first, number, 0, 0, flags, 9)]);
             }
         }
-        fixture.script
+        fixture
+            .script
             .send(&[notice(first, lost, 0, 0), data(first, 3, 0, 1, "BE", 9)]);
         assert_eq!(delivered(&mut fixture.script), [3]);
         let (count, _) = acknowledged(&mut fixture.script, first);
@@ -322,7 +328,8 @@ fn a_notice_of_any_fragment() {
 #[test]
 fn a_notice_waits_for_its_turn() {
     let (mut fixture, first) = begin_selective();
-    fixture.script
+    fixture
+        .script
         .send(&[notice(first, 1, 0, 1), data(first, 2, 0, 2, "BE", 9)]);
     assert_eq!(delivered(&mut fixture.script), [0; 0]);
     fixture.script.send(&[data(first, 0, 0, 0, "BE", 9)]);
@@ -359,7 +366,8 @@ fn notices_without_effect() {
         notice(first, 1, 9_999, 1),
     ];
     fixture.script.send(&idle);
-    fixture.script
+    fixture
+        .script
         .send(&[notice(first, 1, 0, 1), notice(first, 1, 0, 1)]);
     fixture.script.send(&[data(first, 2, 0, 2, "BE", 9)]);
     assert_eq!(delivered(&mut fixture.script), [0, 2]);

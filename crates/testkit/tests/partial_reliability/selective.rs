@@ -5,7 +5,7 @@ use core::time::Duration;
 use anabranch_proto::Reliability::{Lifetime, Reliable, Retransmissions};
 use anabranch_proto::{DiscardNotice, SendOptions, StreamId};
 
-use anabranch_testkit::fixture::{ALL, Fixture, FULL, MS, NEVER_AGAIN, config};
+use anabranch_testkit::fixture::{ALL, FULL, Fixture, MS, NEVER_AGAIN, config};
 
 /// User data that fills a packet together with a notice.
 const BESIDE: usize = FULL - 12;

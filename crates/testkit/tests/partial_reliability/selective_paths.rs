@@ -2,7 +2,7 @@
 
 use anabranch_netsim::LinkConfig;
 use anabranch_proto::{Config, CoupledControl, MultipathMode, PathScheduler, Reliability, SendOptions};
-use anabranch_testkit::fixture::{ALL, Fixture, FULL, MS, NEVER_AGAIN};
+use anabranch_testkit::fixture::{ALL, FULL, Fixture, MS, NEVER_AGAIN};
 use anabranch_testkit::{Pair, Setup, Side, quiet};
 
 fn config() -> Config {

@@ -6,7 +6,7 @@
 
 use anabranch_proto::Reliability::{self, Reliable};
 
-use anabranch_testkit::fixture::{ALL, Fixture, FULL, NEVER_AGAIN, config};
+use anabranch_testkit::fixture::{ALL, FULL, Fixture, NEVER_AGAIN, config};
 
 /// A peer that has received some TSNs and reports all of them as non-renegable.
 struct Receiver {
@@ -65,7 +65,9 @@ fn round_trips(messages: &[Reliability], lost: &[usize], past_nonrenegable: bool
         receiver.acknowledge(&mut fixture);
     }
     let mut receiver = Receiver::without(messages.len(), lost);
-    (1..).find(|_| receiver.round_trip(&mut fixture)).expect("it ends")
+    (1..)
+        .find(|_| receiver.round_trip(&mut fixture))
+        .expect("it ends")
 }
 
 // A → 0 1 2(lost) 3 4(lost) 5 6 7, each message sent only once

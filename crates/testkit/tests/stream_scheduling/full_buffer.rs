@@ -4,7 +4,7 @@
 use anabranch_proto::Reliability::{Lifetime, Priority, Reliable};
 use anabranch_proto::{MessageId, SchedulerKind, SendError};
 
-use crate::fixture::{Fixture, FULL, config};
+use crate::fixture::{FULL, Fixture, config};
 
 /// A `Fixture` whose buffer has space for four messages after two have left. Streams 0 and 1 have classes 0 and 1.
 fn fixture(scheduler: SchedulerKind) -> Fixture {

@@ -7,7 +7,7 @@ use anabranch_proto::SchedulerKind::{
 };
 use anabranch_proto::{Reliability, SchedulerKind, SchedulingError, StreamId};
 
-use crate::fixture::{Fixture, FULL, config};
+use crate::fixture::{FULL, Fixture, config};
 
 const MS: Duration = Duration::from_millis(1);
 

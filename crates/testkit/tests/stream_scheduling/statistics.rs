@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use anabranch_proto::{SchedulerKind, StreamId};
 
-use crate::fixture::{Fixture, FULL, config};
+use crate::fixture::{FULL, Fixture, config};
 
 const MS: Duration = Duration::from_millis(1);
 
