@@ -1,8 +1,8 @@
-//! The example of `docs/CONGESTION-CONTROLLERS.md`, which includes this file: additive increase, multiplicative decrease.
+//! The example of `docs/CONGESTION-CONTROLLERS.md`, which shows this file: additive increase, multiplicative decrease.
 
 use anabranch_proto::controller::{Controller, NewPath, Reduction, Report};
 
-/// A window that grows by one packet for each window acknowledged, and is halved when chunks are lost. It has no slow start.
+/// A window that grows by one packet for each window acknowledged, and is halved when chunks are lost. No slow start.
 #[derive(Debug)]
 pub struct AdditiveIncrease {
     packet: usize,
