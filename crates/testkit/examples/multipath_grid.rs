@@ -1,5 +1,5 @@
-//! Concurrent multipath transfer over two unequal paths against the better of them alone, with the same buffers: a grid of
-//! rates, delays and buffers for each path scheduler. `cargo run --release -p anabranch-testkit --example multipath_grid`.
+//! Compares concurrent multipath transfer over two unequal paths with the better path alone, with the same buffers, on a grid
+//! of rates, delays and buffers, for each path scheduler. `cargo run --release -p anabranch-testkit --example multipath_grid`.
 
 use core::time::Duration;
 
@@ -19,7 +19,7 @@ fn link((rate, delay): Link) -> LinkConfig {
 fn goodput(links: &[Link], config: &Config, seconds: u64) -> f64 {
     let links: Vec<_> = links.iter().map(|one| link(*one)).collect();
     let mut bulk = Bulk::over(7, &links, config);
-    // Set-up goes by the first path, and the other is used once a heartbeat has confirmed it.
+    // Set-up uses the first path. The second path is used as soon as a heartbeat has confirmed it.
     bulk.run_for(Duration::from_secs(3));
     bulk.run_for(Duration::from_secs(seconds))
 }
@@ -41,7 +41,8 @@ fn main() {
         for delay in [1.0, 2.0, 5.0, 10.0, 20.0, 0.05, 0.2] {
             for kib in [64, 128, 256, 1024] {
                 let config = with_buffers(kib << 10);
-                // The first path has 10 Mbit/s and 10 ms; the second is so many times thinner and longer.
+                // The first path has 10 Mbit/s and 10 ms. The second path has a lower rate and a longer delay, by these
+                // factors.
                 let first = (10.0, if delay < 1.0 { (10.0 / delay) as u64 } else { 10 });
                 let second = (10.0 / rate, if delay < 1.0 { 10 } else { (10.0 * delay) as u64 });
                 let alone = [

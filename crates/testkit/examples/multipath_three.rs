@@ -1,4 +1,4 @@
-//! The three paths of Kim, Seo and Song (*ECA-SCTP*), together and alone.
+//! The three paths of Kim, Seo and Song (*ECA-SCTP*): the goodput of all three together, and of each path alone.
 //! `cargo run --release -p anabranch-testkit --example multipath_three`.
 
 use core::time::Duration;

@@ -1,4 +1,4 @@
-//! Packets drawn as lines of text, for people who look for the cause of a failed test:
+//! Draws packets as lines of text, which help to find the cause of a failed test:
 //!
 //! ```text
 //! 12.040000s A → Z  10.0.0.2  DATA tsn=5 stream=0 ssn=1 100B be, SACK cum=9 rwnd=65536 gaps=2-3   ✗ lost
@@ -13,7 +13,7 @@ use anabranch_wire::packet::Packet;
 use anabranch_wire::parameter::Parameters;
 use bytes::Bytes;
 
-/// The network's records, a line each, oldest first.
+/// The network's records, oldest first, one per line.
 #[must_use]
 pub fn draw(network: &Network) -> String {
     let mut text = String::new();
@@ -47,7 +47,7 @@ fn describe_payload(payload: &Payload) -> String {
     }
 }
 
-/// The chunks of an SCTP packet in words.
+/// Describes the chunks of an SCTP packet.
 #[must_use]
 pub fn describe_packet(datagram: &Bytes) -> String {
     match Packet::parse(datagram.clone()) {
@@ -63,7 +63,7 @@ pub fn describe_packet(datagram: &Bytes) -> String {
     }
 }
 
-/// A chunk in words, on one line.
+/// Describes a chunk on one line.
 #[must_use]
 pub fn describe_chunk(chunk: &Chunk) -> String {
     match chunk {
@@ -158,7 +158,7 @@ fn describe_i_data(data: &IData) -> String {
     )
 }
 
-/// Path and number.
+/// The path and the transmission number.
 fn describe_transmission(transmission: PathSequence) -> String {
     format!("psn={}:{}", transmission.path, transmission.number.get())
 }
@@ -180,7 +180,7 @@ fn describe_coop_sack(sack: &CoopSack) -> String {
     text
 }
 
-/// The flags that are set: i(mmediate), u(nordered), b(eginning), e(nding).
+/// The flags that are set: i (immediate), u (unordered), b (beginning), e (end).
 fn describe_flags(unordered: bool, beginning: bool, ending: bool, immediate: bool) -> String {
     let flags = [
         (immediate, 'i'),
@@ -214,7 +214,7 @@ fn describe_blocks(name: &str, blocks: impl Iterator<Item = GapAckBlock>) -> Str
     }
 }
 
-/// The types of parameters, so that a line stays short.
+/// The types of the parameters only, so that a line stays short.
 fn describe_parameters(parameters: &Parameters) -> String {
     let kinds: Vec<_> = parameters
         .iter()
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_are_put_in_words() {
+    fn chunks_are_described() {
         let text = describe_packet(&datagram().into());
         assert_eq!(
             text,
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_drawn_with_its_ends_and_its_fate() {
+    fn a_record_is_drawn_with_its_ends_and_its_outcome() {
         let mut network = Network::new(1);
         let a = network.add_node("A", &[], Router);
         let z = network.add_node("Z", &[], Router);

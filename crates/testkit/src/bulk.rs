@@ -1,4 +1,4 @@
-//! Bulk transfers, to be measured: an application that always has messages to send, and one that counts what comes.
+//! Bulk transfers for measurements: an application that always has messages to send, and one that counts received bytes.
 
 use core::time::Duration;
 
@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use crate::pair::{Pair, Setup, Side};
 
-/// Sends messages of one size as long as the buffer takes them.
+/// Sends messages of one size as long as the send buffer takes them.
 #[derive(Debug)]
 pub struct Greedy {
     message: Bytes,
@@ -16,7 +16,7 @@ pub struct Greedy {
 }
 
 impl Greedy {
-    /// Ordered, reliable messages of so many bytes on stream 0.
+    /// Ordered, reliable messages of this many bytes on stream 0.
     #[must_use]
     pub fn new(size: usize) -> Self {
         Self {
@@ -25,7 +25,7 @@ impl Greedy {
         }
     }
 
-    /// Unordered messages instead.
+    /// Makes the messages unordered.
     #[must_use]
     pub fn unordered(mut self) -> Self {
         self.options.unordered = true;
@@ -52,12 +52,12 @@ impl Application for Greedy {
     }
 }
 
-/// Reads what comes at once, and counts.
+/// Reads every message at once and counts its bytes.
 #[derive(Debug, Default)]
 pub struct Sink {
-    /// Bytes of user data so far.
+    /// Bytes of user data received so far.
     pub bytes: u64,
-    /// The longest time that nothing came, since the first.
+    /// The longest time between two arrivals.
     pub longest_pause: Duration,
     last: Option<Timestamp>,
 }
@@ -76,20 +76,20 @@ impl Application for Sink {
     }
 }
 
-/// A transfer from A to Z that does not end.
+/// A transfer from A to Z that has no end.
 pub struct Bulk {
     /// The hosts; A runs [`Greedy`], Z [`Sink`].
     pub pair: Pair,
 }
 
 impl Bulk {
-    /// Begins with messages of 1,000 bytes, ordered.
+    /// Starts a transfer with ordered messages of 1,000 bytes.
     #[must_use]
     pub fn new(setup: Setup) -> Self {
         Self::of(setup, Greedy::new(1000))
     }
 
-    /// Begins with the messages of `greedy`.
+    /// Starts a transfer with the messages of `greedy`.
     #[must_use]
     pub fn of(setup: Setup, greedy: Greedy) -> Self {
         let mut pair = setup.captured(false).build();
@@ -99,7 +99,7 @@ impl Bulk {
         Self { pair }
     }
 
-    /// Begins over these links, which lose nothing on the way back, with the same settings on both sides.
+    /// Starts a transfer over these links with the same settings on both hosts. The links from Z to A lose nothing.
     #[must_use]
     pub fn over(seed: u64, links: &[LinkConfig], config: &Config) -> Self {
         let setup = links.iter().fold(Setup::new(seed), |setup, there| {
@@ -112,7 +112,7 @@ impl Bulk {
         Self::new(setup.config(config.clone()))
     }
 
-    /// What came so far.
+    /// The sink, which counts what Z has received.
     ///
     /// # Panics
     /// If the test gave Z another application.
@@ -124,7 +124,7 @@ impl Bulk {
             .expect("the host runs a sink")
     }
 
-    /// Runs for a time; answers the goodput in it in Mbit/s.
+    /// Runs for this time and returns the goodput in Mbit/s.
     pub fn run_for(&mut self, duration: Duration) -> f64 {
         let before = self.sink().bytes;
         self.pair.run_for(duration);

@@ -1,9 +1,9 @@
-//! The chunks that most scripts make by hand.
+//! Chunks that most scripts build by hand.
 
 use anabranch_wire::Tsn;
 use anabranch_wire::chunk::{Chunk, GapAckBlocks, Sack, Shutdown, TsnList};
 
-/// A SACK of everything up to a TSN, with a window of 100,000 bytes.
+/// A SACK of all chunks up to a TSN, with an a_rwnd of 100,000 bytes.
 #[must_use]
 pub fn sack(cumulative_tsn_ack: Tsn) -> Chunk {
     Chunk::Sack(Sack {
@@ -14,7 +14,7 @@ pub fn sack(cumulative_tsn_ack: Tsn) -> Chunk {
     })
 }
 
-/// A SHUTDOWN of a peer that has everything up to a TSN.
+/// A SHUTDOWN of a peer that has received all chunks up to a TSN.
 #[must_use]
 pub fn shutdown_chunk(cumulative_tsn_ack: Tsn) -> Chunk {
     Chunk::Shutdown(Shutdown { cumulative_tsn_ack })

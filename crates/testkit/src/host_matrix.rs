@@ -1,42 +1,43 @@
-//! The matrix of hosts: the addresses that two hosts have, list and use (RFC 9260 §5.1.2, §5.4), in every combination, and a
-//! covering array of the combinations for tests that take long.
+//! The matrix of hosts: every combination of the addresses that two hosts have, list and use (RFC 9260 §5.1.2, §5.4), and a
+//! covering array of these combinations for tests that take long.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::IpAddr;
 
-/// The socket of the host under test.
+/// The address that the host under test binds its socket to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Binding {
-    /// On every address; it lists none.
+    /// The wildcard address; the host lists no address.
     Wildcard,
-    /// On its last address; it lists none.
+    /// The host's last address; the host lists no address.
     Bound,
-    /// On each of its addresses; it lists all.
+    /// Each of the host's addresses; the host lists all of them.
     Listed,
-    /// On every address; it lists all.
+    /// The wildcard address; the host lists all its addresses.
     WildcardListed,
 }
 
 /// The addresses that the peer lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lists {
-    /// None; it is on a wildcard socket.
+    /// None; the peer's socket is bound to the wildcard address.
     Nothing,
-    /// All that it has.
+    /// All addresses that the peer has.
     All,
-    /// All that it has, and one of another host, which answers with an ABORT or not at all.
+    /// All addresses that the peer has, and one of a third host, which answers with an ABORT or not at all.
     OneWrong,
-    /// All that it has, of which one is the host under test's too, as that of a bridge that every host has for itself.
+    /// All addresses that the peer has. The host under test has one of them too, like the address of a bridge that each host
+    /// has locally.
     Shared,
 }
 
-/// The versions of IP that both hosts have, and the one that sets up.
+/// The IP versions that both hosts have, and the one used for set-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// IPv4 alone.
+    /// IPv4 only.
     V4,
-    /// IPv6 alone.
+    /// IPv6 only.
     V6,
     /// Both, set up over IPv4.
     BothOverV4,
@@ -51,7 +52,7 @@ impl Family {
         matches!(self, Self::V6 | Self::BothOverV6)
     }
 
-    /// Whether the hosts have addresses of this version.
+    /// Whether the hosts have addresses of this IP version.
     #[must_use]
     pub fn has(self, v6: bool) -> bool {
         match self {
@@ -66,23 +67,23 @@ impl Family {
     }
 }
 
-/// One combination.
+/// One combination of all properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// Interfaces of the host under test, 1 to 3. Interfaces of equal number are on one network; to other networks a host's
-    /// route leads by its first interface.
+    /// Interfaces of the host under test, 1 to 3. Interfaces with the same number are on one network. Other networks are
+    /// reached through a host's first interface.
     pub interfaces: usize,
     /// Interfaces of its peer, 1 to 3.
     pub peer_interfaces: usize,
     /// The socket of the host under test.
     pub binding: Binding,
-    /// Whether the host under test begins the association; it then connects to the peer's last interface.
+    /// Whether the host under test sends the INIT. It then connects to the peer's last interface.
     pub is_client: bool,
     /// The addresses that the peer lists.
     pub lists: Lists,
-    /// The versions of IP.
+    /// The IP versions.
     pub family: Family,
-    /// Whether SCTP is directly in IP.
+    /// Whether SCTP runs directly over IP.
     pub raw_ip: bool,
 }
 
@@ -95,7 +96,7 @@ const BINDINGS: [Binding; 4] = [
 const LISTS: [Lists; 4] = [Lists::Nothing, Lists::All, Lists::OneWrong, Lists::Shared];
 const FAMILIES: [Family; 4] = [Family::V4, Family::V6, Family::BothOverV4, Family::BothOverV6];
 
-/// The number of choices of each property, in the order of [`Cell`]'s fields.
+/// The number of choices of each property, in the order of the fields of [`Cell`].
 const CHOICES: [usize; 7] = [3, 3, BINDINGS.len(), 2, LISTS.len(), FAMILIES.len(), 2];
 
 /// One choice of each property.
@@ -113,7 +114,7 @@ fn all_choices() -> Vec<Choices> {
     (0..count).map(nth).collect()
 }
 
-/// Every two properties with what was chosen for them.
+/// Every pair of properties with the choices made for them.
 fn pairs(choices: &Choices) -> impl Iterator<Item = [(usize, usize); 2]> {
     let chosen = |property: usize| (property, choices[property]);
     (0..choices.len()).flat_map(move |second| (0..second).map(move |first| [chosen(first), chosen(second)]))
@@ -139,10 +140,10 @@ impl Cell {
         all_choices().into_iter().map(Self::new).collect()
     }
 
-    /// Some combinations in which every two choices for two properties are together at least once.
+    /// A covering array: combinations that contain every pair of choices for two properties at least once.
     ///
     /// # Panics
-    /// Never: there are combinations.
+    /// Never, since there are combinations.
     #[must_use]
     pub fn pairwise() -> Vec<Self> {
         let all = all_choices();
@@ -159,7 +160,7 @@ impl Cell {
         cells
     }
 
-    /// The cells that a test runs: those whose name contains the value of this environment variable, if it is set.
+    /// The cells that a test runs: all, or those whose names contain the value of this environment variable.
     ///
     /// # Panics
     /// If no name contains it.
@@ -176,8 +177,8 @@ impl Cell {
         chosen
     }
 
-    /// The addresses of a host (1 the one under test, 2 its peer) with so many interfaces: those of each interface in turn,
-    /// and that which both have.
+    /// The addresses of a host (1 is the host under test, 2 its peer) with this many interfaces: those of each interface in
+    /// turn, then the address that both hosts have.
     pub fn addresses(&self, host: u8, interfaces: usize) -> Vec<IpAddr> {
         let of = |interface: usize| {
             [false, true]
@@ -188,7 +189,7 @@ impl Cell {
         (0..interfaces).flat_map(of).chain(self.shared()).collect()
     }
 
-    /// The address that a client connects to: that of the last interface.
+    /// The address that a client connects to: the address of the last interface.
     #[must_use]
     pub fn connects_to(&self) -> IpAddr {
         let v6 = self.family.sets_up_over_v6();
@@ -205,13 +206,13 @@ impl Cell {
         address(9, 9, self.family.sets_up_over_v6())
     }
 
-    /// The address that both hosts have, each for itself.
+    /// The address that both hosts have locally.
     #[must_use]
     pub fn shared(&self) -> Option<IpAddr> {
         (self.lists == Lists::Shared).then(|| address(8, 8, self.family.sets_up_over_v6()))
     }
 
-    /// The address that the peer lists and where the host under test does not reach it.
+    /// The address that the peer lists and at which the host under test does not reach the peer.
     #[must_use]
     pub fn wrong_address(&self) -> Option<IpAddr> {
         match self.lists {
@@ -220,7 +221,7 @@ impl Cell {
         }
     }
 
-    /// The address that the host under test lists and where its peer does not reach it.
+    /// The address that the host under test lists and at which its peer does not reach it.
     #[must_use]
     pub fn peer_wrong_address(&self) -> Option<IpAddr> {
         self.shared().filter(|_| self.lists_own())
@@ -240,7 +241,7 @@ impl Cell {
         }
     }
 
-    /// The addresses that the peer lists; a wrong one is not the last, if there are several.
+    /// The addresses that the peer lists. A wrong address is not the last one, if there are several.
     #[must_use]
     pub fn peer_listed(&self) -> Vec<IpAddr> {
         if self.lists == Lists::Nothing {
@@ -253,7 +254,7 @@ impl Cell {
         listed
     }
 
-    /// Paths of the host under test that are confirmed: to each address of the peer that it knows and can send to.
+    /// The number of confirmed paths of the host under test: one to each address of the peer that it knows and can send to.
     #[must_use]
     pub fn paths(&self) -> usize {
         match (self.lists, self.lists_own()) {
@@ -263,7 +264,7 @@ impl Cell {
         }
     }
 
-    /// Paths of the peer that are confirmed.
+    /// The number of confirmed paths of the peer.
     #[must_use]
     pub fn peer_paths(&self) -> usize {
         match (self.lists_own(), self.lists) {
@@ -284,7 +285,7 @@ pub fn address(interface: usize, host: u8, v6: bool) -> IpAddr {
     }
 }
 
-/// The name, as `2x3-wildcard-client-all-v4-udp`.
+/// The name, such as `2x3-wildcard-client-all-v4-udp`.
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let binding = match self.binding {

@@ -1,7 +1,8 @@
-//! What was sent and what arrived: nothing reliable lost, nothing twice, nothing changed, each stream in its order.
+//! Compares sent and received messages: no reliable message is lost, none is delivered twice or changed, and each stream is in
+//! order.
 //!
-//! A message carries its number as payload protocol identifier, so that even a message of one byte, or one that came
-//! unordered, is known; its bytes follow from seed and number, so that nothing large has to be kept.
+//! A message's payload protocol identifier is its number, so a message of one byte or an unordered message can be identified.
+//! The bytes of a message follow from the seed and the number, so the ledger stores no content.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ use bytes::Bytes;
 
 use crate::talker::Message;
 
-/// The first payload protocol identifier used: far from registered ones, whose payload Wireshark would try to read.
+/// The first payload protocol identifier. It is far from the registered ones, whose payload Wireshark would try to decode.
 const FIRST_PPID: u32 = 0x4100_0000;
 
 /// A message to send.
@@ -32,32 +33,32 @@ struct Entry {
     stream: StreamId,
     unordered: bool,
     len: usize,
-    /// It may be given up.
+    /// Whether the sender may abandon the message.
     expendable: bool,
     arrived: bool,
 }
 
-/// What an arrival broke.
+/// A rule that an arrival violates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Violation {
-    /// No such message was sent.
+    /// No message with this number was sent.
     Unknown(u32),
-    /// It arrived before.
+    /// The message arrived before.
     Twice(u32),
-    /// Its bytes, its stream or its order flag are not those that were sent.
+    /// The bytes, the stream or the U flag differ from those of the sent message.
     Changed(u32),
-    /// An ordered message came before this one, which was sent first on the same stream.
+    /// An ordered message overtook one that was sent earlier on the same stream.
     Overtaken {
-        /// What came.
+        /// The message that arrived.
         arrived: u32,
-        /// What should have come first.
+        /// The message that should have arrived first.
         before: u32,
     },
-    /// These never arrived (the first of them, and how many).
+    /// Messages that never arrived.
     Missing {
-        /// The first.
+        /// The first of them.
         first: u32,
-        /// How many.
+        /// Their number.
         count: usize,
     },
 }
@@ -85,9 +86,9 @@ pub struct Ledger {
     random: Generator,
     entries: Vec<Entry>,
     arrived: usize,
-    /// Every so manieth random message may be given up; 0 for none.
+    /// One in this many random messages may be abandoned; 0 for none.
     expendable: u64,
-    /// The last ordered message that arrived of each stream.
+    /// The last ordered message that arrived on each stream.
     last: BTreeMap<StreamId, u32>,
 }
 
@@ -105,14 +106,14 @@ impl Ledger {
         }
     }
 
-    /// Lets one in `every` of the random messages be one that may be given up, in one way or another.
+    /// Makes one in `every` random messages one that the sender may abandon, by a random reliability.
     #[must_use]
     pub fn with_expendable(mut self, every: u64) -> Self {
         self.expendable = every;
         self
     }
 
-    /// A message of this length, entered as sent.
+    /// Records a message of this length as sent, and returns it.
     pub fn parcel(&mut self, stream: u16, len: usize, unordered: bool) -> Parcel {
         let number = self.entries.len() as u32;
         let stream = StreamId(stream);
@@ -135,8 +136,8 @@ impl Ledger {
         }
     }
 
-    /// A message of random length (most of them small, at most `max_len`), on a random one of `streams`, every
-    /// eighth or so unordered; entered as sent.
+    /// Records a message of random length as sent, and returns it. Most are small; the maximum is `max_len`. The stream is a
+    /// random one of `streams`, and about every eighth message is unordered.
     pub fn random_parcel(&mut self, streams: u16, max_len: usize) -> Parcel {
         let stream = self.random.below(u64::from(streams)) as u16;
         let unordered = self.random.below(8) == 0;
@@ -157,43 +158,43 @@ impl Ledger {
         self.expend(parcel, reliability)
     }
 
-    /// Says how the message entered last may be given up.
+    /// Sets how the sender may abandon the message recorded last.
     ///
     /// # Panics
-    /// If none was entered.
+    /// If no message was recorded.
     pub fn expend(&mut self, mut parcel: Parcel, reliability: Reliability) -> Parcel {
         parcel.options.reliability = reliability;
         self.entries.last_mut().expect("a message was entered").expendable = true;
         parcel
     }
 
-    /// Takes back the last message, which could not be sent after all.
+    /// Removes the last message, which could not be sent.
     pub fn retract(&mut self) {
         self.entries.pop();
     }
 
-    /// Messages entered.
+    /// The number of messages recorded as sent.
     #[must_use]
     pub fn sent(&self) -> usize {
         self.entries.len()
     }
 
-    /// The number of a message by its payload protocol identifier.
+    /// The number of the message with this payload protocol identifier.
     #[must_use]
     pub fn number(ppid: Ppid) -> u32 {
         ppid.0.wrapping_sub(FIRST_PPID)
     }
 
-    /// Messages that arrived.
+    /// The number of messages that arrived.
     #[must_use]
     pub fn arrived(&self) -> usize {
         self.arrived
     }
 
-    /// Enters an arrival.
+    /// Records an arrival.
     ///
     /// # Errors
-    /// What it breaks.
+    /// The rule that the arrival violates.
     pub fn check(&mut self, message: &Message) -> Result<(), Violation> {
         let number = Self::number(message.ppid);
         let Some(entry) = self.entries.get(number as usize).copied() else {
@@ -222,7 +223,7 @@ impl Ledger {
                 before: number,
             });
         }
-        // Nearly always the message before has arrived, and this looks at few entries.
+        // The message before has nearly always arrived, so this loop looks at few entries.
         let earlier = self.entries[..number as usize].iter().enumerate().rev();
         let mut same_stream = earlier.filter(|(_, other)| other.stream == entry.stream && !other.unordered);
         match same_stream.find(|(_, other)| other.arrived || !other.expendable) {
@@ -234,10 +235,10 @@ impl Ledger {
         }
     }
 
-    /// Whether everything has arrived that may not be given up.
+    /// Checks that every message that the sender may not abandon has arrived.
     ///
     /// # Errors
-    /// What is missing.
+    /// The missing messages.
     pub fn check_complete(&self) -> Result<(), Violation> {
         let missing = |entry: &&Entry| !entry.arrived && !entry.expendable;
         match self.entries.iter().position(|entry| missing(&entry)) {
@@ -250,7 +251,7 @@ impl Ledger {
     }
 }
 
-/// The bytes of a message: a xorshift sequence from seed and number, quick enough for gigabytes.
+/// The bytes of a message: a xorshift sequence from the seed and the number, fast enough for gigabytes.
 fn content(seed: u64, number: u32, len: usize) -> Bytes {
     let mut state =
         (seed ^ (u64::from(number) << 32 | u64::from(number))).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -282,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_arrives_in_order_is_right() {
+    fn arrivals_in_order_pass() {
         let mut ledger = Ledger::new(1);
         let parcels: Vec<_> = (0..200).map(|_| ledger.random_parcel(4, 5000)).collect();
         assert!(

@@ -1,14 +1,15 @@
-//! What the tests of the protocol share: a simulated [`Pair`] of hosts, a [`Script`] of hand-made packets against one
-//! endpoint, a [`desk`] for the extensions' scenarios, a [`Ledger`] that checks what arrives against what was sent, and packets drawn as [`arrows`].
+//! Shared tools of the protocol's tests: a simulated [`Pair`] of hosts; a [`Script`] of hand-made packets against one endpoint;
+//! a [`fixture`] with packets as short text for the tests of the extensions; a [`Ledger`] that compares sent and received
+//! messages; and [`arrows`], which draws packets.
 //!
-//! Everything panics with what a person needs to find the cause; nothing here is for production.
+//! All functions panic with a message that helps to find the cause of a failure. Nothing here is for production.
 
 mod additive_increase;
 pub mod arrows;
 mod bulk;
 mod capture;
 mod chunks;
-pub mod desk;
+pub mod fixture;
 pub mod host_matrix;
 mod ledger;
 mod pair;
@@ -27,8 +28,8 @@ pub use script::{FromEndpoint, Script, packet_of, state_cookie};
 pub use seeds::Seeds;
 pub use talker::{Message, Talker};
 
-/// Settings of an endpoint that follows RFC 9260 and says nothing unasked: no heartbeats, no probes for a larger path MTU, no extension; its
-/// buffers stay as they are.
+/// Settings of an endpoint that follows RFC 9260 and sends nothing unless asked: no heartbeats, no probes for a larger path
+/// MTU, no extensions. The buffers keep their configured sizes.
 #[must_use]
 pub fn quiet() -> Config {
     let mut config = Config::rfc9260().without_extensions();
@@ -38,7 +39,8 @@ pub fn quiet() -> Config {
     config
 }
 
-/// RFC 9260 for measurements on Ethernet: full packets, and buffers of so many bytes on both sides, which stay as they are.
+/// Settings of RFC 9260 for measurements on Ethernet: full packets, and buffers of this many bytes on both hosts, which keep
+/// their sizes.
 #[must_use]
 pub fn with_buffers(bytes: usize) -> Config {
     let mut config = Config {

@@ -19,25 +19,25 @@ use crate::talker::{Message, Talker};
 pub const PORT: u16 = 5000;
 /// The UDP port of RFC 6951.
 const UDP_PORT: u16 = 9899;
-/// Packets kept to be drawn when a test fails.
+/// Packets that are kept and drawn when a test fails.
 const RECORDS: usize = 120;
-/// How long a set-up may take, losses included.
+/// The maximum duration of a set-up, losses included.
 const SET_UP_LIMIT: Duration = Duration::from_secs(600);
 
 /// One of the hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
-    /// The one that connects.
+    /// The host that connects.
     A,
-    /// The one that listens.
+    /// The host that listens.
     Z,
 }
 
 impl Side {
-    /// Both.
+    /// Both hosts.
     pub const BOTH: [Self; 2] = [Self::A, Self::Z];
 
-    /// The other one.
+    /// The other host.
     #[must_use]
     pub fn other(self) -> Self {
         match self {
@@ -47,11 +47,11 @@ impl Side {
     }
 }
 
-/// What a pair is made of.
+/// The parts of a pair: settings and links.
 #[derive(Clone, Debug)]
 pub struct Setup {
     seed: u64,
-    /// A to Z and back, for each path.
+    /// The links from A to Z and from Z to A, for each path.
     paths: Vec<(LinkConfig, LinkConfig)>,
     configs: [Config; 2],
     ipv6: bool,
@@ -59,7 +59,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Default settings on both sides and no path yet.
+    /// Default settings on both hosts and no path yet.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self {
@@ -71,47 +71,47 @@ impl Setup {
         }
     }
 
-    /// Adds a path that is the same both ways.
+    /// Adds a path with the same link in both directions.
     #[must_use]
     pub fn path(self, link: LinkConfig) -> Self {
         self.path_of(link.clone(), link)
     }
 
-    /// Adds a path with the links from A to Z and from Z to A.
+    /// Adds a path with these links from A to Z and from Z to A.
     #[must_use]
     pub fn path_of(mut self, there: LinkConfig, back: LinkConfig) -> Self {
         self.paths.push((there, back));
         self
     }
 
-    /// Gives both sides these settings.
+    /// Gives both hosts these settings.
     #[must_use]
     pub fn config(self, config: Config) -> Self {
         self.configs(config.clone(), config)
     }
 
-    /// Gives each side its settings.
+    /// Gives each host its settings.
     #[must_use]
     pub fn configs(mut self, a: Config, z: Config) -> Self {
         self.configs = [a, z];
         self
     }
 
-    /// Changes one side's settings.
+    /// Changes one host's settings.
     #[must_use]
     pub fn adjust(mut self, side: Side, change: impl FnOnce(&mut Config)) -> Self {
         change(&mut self.configs[side as usize]);
         self
     }
 
-    /// Changes both sides' settings.
+    /// Changes both hosts' settings.
     #[must_use]
     pub fn adjust_both(self, change: impl Fn(&mut Config)) -> Self {
         self.adjust(Side::A, &change).adjust(Side::Z, &change)
     }
 
-    /// Whether a capture is written if the environment asks for them; not worth it for the many runs after the first few
-    /// of a kind.
+    /// Whether a capture is written if the environment asks for captures. Of many similar runs only the first few are worth a
+    /// capture.
     #[must_use]
     pub fn captured(mut self, captured: bool) -> Self {
         self.captured = captured;
@@ -125,8 +125,8 @@ impl Setup {
         self
     }
 
-    /// The hosts, not connected yet; Z listens. With several paths each side lists all its addresses, unless its
-    /// settings list some. Without a path there is one that changes nothing but takes 10 ms each way.
+    /// The hosts, not connected yet. Z listens. With several paths each host lists all its addresses, unless its settings list
+    /// some. Without a path, `build` adds one with a delay of 10 ms in each direction and no losses.
     #[must_use]
     pub fn build(mut self) -> Pair {
         if self.paths.is_empty() {
@@ -174,7 +174,7 @@ impl Setup {
         pair
     }
 
-    /// The hosts with an association between them, after set-up.
+    /// The hosts after set-up of an association between them.
     ///
     /// # Panics
     /// If set-up fails.
@@ -203,7 +203,7 @@ fn new_host(config: &Config, seed: [u8; 32]) -> Host {
     host
 }
 
-/// Two hosts over their network. If a test panics, the last packets are drawn.
+/// Two hosts and their network. If a test panics, the last packets are drawn.
 pub struct Pair {
     /// The network; the hosts are in it.
     pub network: Network,
@@ -211,19 +211,19 @@ pub struct Pair {
     addresses: [Vec<IpAddr>; 2],
     links: Vec<(LinkId, LinkId)>,
     configs: [Config; 2],
-    /// What each side uses; the newest if there are several.
+    /// The association that each host uses: the newest one, unless the test chose another.
     associations: [Option<AssociationId>; 2],
     reboots: u64,
 }
 
-/// Set-up and the parts.
+/// Set-up, and access to the hosts.
 impl Pair {
-    /// Begins an association from A to Z on Z's first address.
+    /// Starts an association from A to Z's first address.
     pub fn begin(&mut self) -> AssociationId {
         self.begin_from(Side::A, ConnectOptions::default())
     }
 
-    /// Begins an association from one side to the other's first address and [`PORT`].
+    /// Starts an association from one host to the other's first address and [`PORT`].
     ///
     /// # Panics
     /// If the endpoint refuses.
@@ -231,7 +231,7 @@ impl Pair {
         self.begin_to(side, PORT, options)
     }
 
-    /// Begins an association from one side to the other's first address and this SCTP port.
+    /// Starts an association from one host to the other's first address and this SCTP port.
     ///
     /// # Panics
     /// If the endpoint refuses.
@@ -245,10 +245,10 @@ impl Pair {
         id
     }
 
-    /// Begins an association from A to Z and runs until both sides are established.
+    /// Starts an association from A to Z and runs until both hosts are in ESTABLISHED.
     ///
     /// # Panics
-    /// If that takes longer than ten minutes.
+    /// If set-up takes longer than ten minutes.
     pub fn establish(&mut self) {
         self.begin();
         let limit = self.now() + SET_UP_LIMIT;
@@ -260,7 +260,7 @@ impl Pair {
         assert!(self.run_to(limit, both), "set-up was not completed");
     }
 
-    /// Makes a side accept associations on [`PORT`].
+    /// Makes a host accept associations on [`PORT`].
     ///
     /// # Panics
     /// Never: the port is not 0.
@@ -271,10 +271,10 @@ impl Pair {
             .expect("not port 0");
     }
 
-    /// Makes a side forget everything, as a reboot does, and listen again.
+    /// Makes a host lose all state, as a reboot does, and listen again.
     ///
     /// # Panics
-    /// Never: the settings were in range before.
+    /// Never: the same settings were in range before.
     pub fn reboot(&mut self, side: Side) {
         self.reboots += 1;
         let seed = self
@@ -289,40 +289,40 @@ impl Pair {
         self.listen(side);
     }
 
-    /// A side's host.
+    /// A host.
     #[must_use]
     pub fn host(&self, side: Side) -> &Host {
         self.network.host(self.hosts[side as usize])
     }
 
-    /// A side's host, to be changed.
+    /// A host, mutable.
     pub fn host_mut(&mut self, side: Side) -> &mut Host {
         self.network.host_mut(self.hosts[side as usize])
     }
 
-    /// A side's node in the network.
+    /// The host's node in the network.
     #[must_use]
     pub fn node(&self, side: Side) -> NodeId {
         self.hosts[side as usize]
     }
 
-    /// A side's application.
+    /// The host's application.
     ///
     /// # Panics
-    /// If the test gave the host another.
+    /// If the test gave the host another application.
     pub fn talker(&mut self, side: Side) -> &mut Talker {
         self.host_mut(side)
             .application_mut()
             .expect("the host runs a talker")
     }
 
-    /// A side's addresses, one for each path.
+    /// The host's addresses, one for each path.
     #[must_use]
     pub fn addresses(&self, side: Side) -> &[IpAddr] {
         &self.addresses[side as usize]
     }
 
-    /// Where a side reaches the other on a path.
+    /// The address of the other host on a path.
     #[must_use]
     pub fn remote(&self, side: Side, path: usize) -> SocketAddr {
         let port = if self.configs[side as usize].udp_encapsulation {
@@ -333,21 +333,21 @@ impl Pair {
         SocketAddr::new(self.addresses[side.other() as usize][path], port)
     }
 
-    /// The id of a side's association: the one it began, or else the newest that it has.
+    /// The id of a host's association: the one that it started, or else its newest one.
     #[must_use]
     pub fn id(&self, side: Side) -> Option<AssociationId> {
         self.associations[side as usize].or_else(|| self.host(side).association_ids().last())
     }
 
-    /// Makes this association the one that a side uses.
+    /// Makes a host use this association.
     pub fn use_association(&mut self, side: Side, id: AssociationId) {
         self.associations[side as usize] = Some(id);
     }
 
-    /// A side's association.
+    /// The association that a host uses.
     ///
     /// # Panics
-    /// If it has none.
+    /// If there is none.
     #[must_use]
     pub fn association(&self, side: Side) -> &Association {
         let id = self
@@ -356,10 +356,10 @@ impl Pair {
         self.host(side).association(id).expect("it is not forgotten")
     }
 
-    /// A side's association, to be used; what it wants to send leaves at the next run.
+    /// The association that a host uses, mutable. Its packets leave at the next run.
     ///
     /// # Panics
-    /// If it has none.
+    /// If there is none.
     pub fn association_mut(&mut self, side: Side) -> &mut Association {
         let id = self
             .id(side)
@@ -369,27 +369,27 @@ impl Pair {
             .expect("it is not forgotten")
     }
 
-    /// The state of a side's association, if it has one.
+    /// The state of the association that a host uses, if there is one.
     #[must_use]
     pub fn state(&self, side: Side) -> Option<AssociationState> {
         let id = self.id(side)?;
         self.host(side).association(id).map(Association::state)
     }
 
-    /// The links of a path: from A to Z, and back.
+    /// The links of a path: from A to Z, and from Z to A.
     #[must_use]
     pub fn links(&self, path: usize) -> (LinkId, LinkId) {
         self.links[path]
     }
 
-    /// Takes a path down both ways, or up again.
+    /// Takes a path down in both directions, or brings it up again.
     pub fn cut(&mut self, path: usize, down: bool) {
         let (there, back) = self.links[path];
         self.network.cut(there, down);
         self.network.cut(back, down);
     }
 
-    /// Changes a path's links, both ways alike.
+    /// Changes both links of a path.
     pub fn set_path(&mut self, path: usize, link: &LinkConfig) {
         let (there, back) = self.links[path];
         self.network.set_link_config(there, link.clone());
@@ -397,25 +397,25 @@ impl Pair {
     }
 }
 
-/// Time.
+/// Virtual time.
 impl Pair {
-    /// The time.
+    /// The current time.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.network.now()
     }
 
-    /// Runs for a time.
+    /// Runs for this time.
     pub fn run_for(&mut self, duration: Duration) {
         self.network.run_for(duration);
     }
 
-    /// Runs for so many milliseconds.
+    /// Runs for this many milliseconds.
     pub fn run_ms(&mut self, millis: u64) {
         self.run_for(Duration::from_millis(millis));
     }
 
-    /// Runs until `reached`, asked before each event; false if the limit came first.
+    /// Runs until `reached` returns true, which is called before each event; returns false if the time limit comes first.
     pub fn run_to(&mut self, limit: Timestamp, mut reached: impl FnMut(&mut Self) -> bool) -> bool {
         loop {
             if reached(self) {
@@ -431,10 +431,10 @@ impl Pair {
 
 /// Messages and events.
 impl Pair {
-    /// Sends a message, ordered, without payload protocol identifier.
+    /// Sends an ordered message without payload protocol identifier.
     ///
     /// # Panics
-    /// If the association does not take it.
+    /// If the association refuses the message.
     pub fn send(&mut self, side: Side, stream: u16, message: impl Into<Bytes>) -> MessageId {
         self.send_with(side, stream, message, SendOptions::default())
     }
@@ -442,7 +442,7 @@ impl Pair {
     /// Sends a message.
     ///
     /// # Panics
-    /// If the association does not take it.
+    /// If the association refuses the message.
     pub fn send_with(
         &mut self,
         side: Side,
@@ -456,7 +456,7 @@ impl Pair {
             .expect("send")
     }
 
-    /// Sends these messages as the buffer allows: at once, or later during the run.
+    /// Sends these messages as the send buffer allows: now, or later during the run.
     pub fn post(&mut self, side: Side, parcels: impl IntoIterator<Item = Parcel>) {
         self.talker(side).backlog.extend(parcels);
         self.with_talker(side, |talker, now, _, association| {
@@ -464,7 +464,7 @@ impl Pair {
         });
     }
 
-    /// Reads what has come, now; and from now on at once, if `reading`.
+    /// Reads all received data now. If `reading`, later data is read as soon as it arrives.
     pub fn set_reading(&mut self, side: Side, reading: bool) {
         self.talker(side).reading = reading;
         if reading && self.id(side).is_some() {
@@ -472,14 +472,14 @@ impl Pair {
         }
     }
 
-    /// Reads what has come, now.
+    /// Reads all received data now.
     pub fn read(&mut self, side: Side) {
         self.with_talker(side, |talker, now, id, association| {
             talker.read(now, id, association)
         });
     }
 
-    /// Lends the talker its association.
+    /// Calls `act` with the talker and its association.
     fn with_talker(
         &mut self,
         side: Side,
@@ -492,7 +492,7 @@ impl Pair {
         *self.talker(side) = talker;
     }
 
-    /// The messages that arrived whole since the last call.
+    /// The complete messages that arrived since the last call.
     pub fn messages(&mut self, side: Side) -> Vec<Message> {
         self.talker(side).inbox.drain(..).collect()
     }
@@ -506,11 +506,11 @@ impl Pair {
             .collect()
     }
 
-    /// Checks that all of what each side sent has arrived, and that both came to an orderly end. The ledgers are those of what
-    /// A and what Z sent.
+    /// Checks that all messages of A's and Z's ledgers have arrived, and that the association ended with a graceful shutdown on
+    /// both hosts.
     ///
     /// # Panics
-    /// If something is missing, or an end was another.
+    /// If a message is missing, or an association ended differently.
     pub fn expect_orderly_end(&mut self, ledgers: &mut [Ledger; 2]) {
         for (side, ledger) in Side::BOTH.into_iter().zip(ledgers) {
             for message in self.messages(side.other()) {
@@ -526,13 +526,13 @@ impl Pair {
         }
     }
 
-    /// Begins an orderly shutdown.
+    /// Starts a graceful shutdown.
     pub fn shutdown(&mut self, side: Side) {
         let now = self.now();
         self.association_mut(side).shutdown(now);
     }
 
-    /// The last packets, a line each.
+    /// The last packets, one per line.
     #[must_use]
     pub fn draw(&self) -> String {
         arrows::draw(&self.network)

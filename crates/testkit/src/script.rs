@@ -1,4 +1,4 @@
-//! Hand-made packets against one endpoint: the test plays the peer, chunk by chunk, and sees every answer.
+//! Hand-made packets against one endpoint: the test plays the peer, chunk by chunk, and checks every answer.
 //!
 //! ```no_run
 //! # use anabranch_testkit::Script;
@@ -31,38 +31,38 @@ use crate::capture::capture_file;
 use crate::pair::PORT;
 use crate::talker::{Message, Talker};
 
-/// The most that a hand-made packet has.
+/// The maximum length of a hand-made packet.
 const MAX_PACKET: usize = 65_000;
 
 /// A packet that the endpoint sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FromEndpoint {
-    /// When.
+    /// When the packet left.
     pub at: Timestamp,
-    /// The local address that it leaves from; unspecified if routing chooses.
+    /// The local address that the packet leaves from; unspecified if routing chooses.
     pub source: IpAddr,
-    /// Where to.
+    /// The destination.
     pub destination: SocketAddr,
-    /// Ports and tag.
+    /// The ports and the verification tag.
     pub header: CommonHeader,
-    /// Its codepoint.
+    /// The ECN codepoint.
     pub ecn: Ecn,
-    /// All its chunks.
+    /// All chunks of the packet.
     pub chunks: Vec<Chunk>,
 }
 
 impl FromEndpoint {
-    /// Its only chunk.
+    /// The only chunk of the packet.
     ///
     /// # Panics
-    /// If there are several.
+    /// If there are several chunks.
     #[must_use]
     pub fn only(self) -> Chunk {
         assert_eq!(self.chunks.len(), 1, "one chunk, not {:?}", self.chunks);
         self.chunks.into_iter().next().expect("there is one")
     }
 
-    /// The user data in it.
+    /// The user data of the packet.
     pub fn data(&self) -> impl Iterator<Item = &Data> {
         self.chunks.iter().filter_map(|chunk| {
             if let Chunk::Data(data) = chunk {
@@ -74,31 +74,31 @@ impl FromEndpoint {
     }
 }
 
-/// One endpoint, and a peer made of packets. See the [module's documentation](self).
+/// One endpoint and a hand-made peer. See the [module's documentation](self).
 pub struct Script {
     host: Host,
     now: Timestamp,
-    /// The endpoint's address and UDP port, to which packets go.
+    /// The endpoint's address and UDP port, the destination of the peer's packets.
     pub local: SocketAddr,
-    /// The peer's address and UDP port, from which packets come.
+    /// The peer's address and UDP port, the source of the peer's packets.
     pub remote: SocketAddr,
     /// The peer's SCTP port.
     pub port: u16,
     /// The endpoint's SCTP port.
     pub endpoint_port: u16,
-    /// The tag that the peer chose: what the endpoint has to put in its packets.
+    /// The tag that the peer chose. The endpoint has to put it into its packets.
     pub tag: VerificationTag,
-    /// The tag that the endpoint chose: what the peer puts in its packets.
+    /// The tag that the endpoint chose. The peer puts it into its packets.
     pub endpoint_tag: VerificationTag,
-    /// The next TSN that [`Script::data`] takes.
+    /// The TSN of the next chunk of [`Script::data`].
     pub tsn: Tsn,
-    /// The first TSN of the endpoint.
+    /// The endpoint's initial TSN.
     pub endpoint_tsn: Tsn,
-    /// The window that the peer's INIT or INIT ACK advertises, in bytes.
+    /// The a_rwnd of the peer's INIT or INIT ACK, in bytes.
     pub a_rwnd: u32,
-    /// The codepoint of the peer's packets.
+    /// The ECN codepoint of the peer's packets.
     pub ecn: Ecn,
-    /// The streams each way that it names.
+    /// The number of outbound and of inbound streams in the peer's INIT or INIT ACK.
     pub streams: u16,
     answers: VecDeque<FromEndpoint>,
     log: String,
@@ -143,7 +143,7 @@ impl Script {
         }
     }
 
-    /// The time.
+    /// The current time.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.now
@@ -171,7 +171,7 @@ impl Script {
             .expect("there is an association")
     }
 
-    /// Works on the newest association, and collects what it sends.
+    /// Calls `act` with the newest association, and collects the packets that it sends.
     ///
     /// # Panics
     /// If there is none.
@@ -191,7 +191,7 @@ impl Script {
             .collect()
     }
 
-    /// The messages that arrived whole since the last call.
+    /// The complete messages that arrived since the last call.
     pub fn messages(&mut self) -> Vec<Message> {
         self.talker().inbox.drain(..).collect()
     }
@@ -199,13 +199,13 @@ impl Script {
     /// The endpoint's application.
     ///
     /// # Panics
-    /// If the test gave the host another.
+    /// If the test gave the host another application.
     pub fn talker(&mut self) -> &mut Talker {
         self.host.application_mut().expect("the host runs a talker")
     }
 }
 
-/// Packets from the peer.
+/// Packets of the peer.
 impl Script {
     /// Sends a packet with these chunks and the endpoint's tag.
     pub fn send(&mut self, chunks: &[Chunk]) {
@@ -218,7 +218,7 @@ impl Script {
         self.send_raw(packet);
     }
 
-    /// Sends these bytes as they are.
+    /// Sends these bytes unchanged.
     pub fn send_raw(&mut self, datagram: impl Into<Bytes>) {
         let datagram = datagram.into();
         self.note("peer → endpoint", &describe_packet(&datagram));
@@ -233,7 +233,7 @@ impl Script {
         self.collect();
     }
 
-    /// A packet with these chunks and this tag, with a right checksum.
+    /// A packet with these chunks, this tag and a correct checksum.
     #[must_use]
     pub fn packet(&self, tag: VerificationTag, chunks: &[impl EncodeChunk]) -> Vec<u8> {
         let header = CommonHeader {
@@ -244,7 +244,7 @@ impl Script {
         packet_of(header, chunks)
     }
 
-    /// A packet with these bytes behind its header, whatever they are, and a right checksum.
+    /// A packet with these bytes, valid or not, after its common header, and a correct checksum.
     #[must_use]
     pub fn packet_of_bytes(&self, tag: VerificationTag, bytes: &[u8]) -> Vec<u8> {
         let mut packet = self.packet(tag, &[] as &[Chunk]);
@@ -254,7 +254,7 @@ impl Script {
         packet
     }
 
-    /// A whole ordered message in one DATA chunk with the next TSN.
+    /// A complete ordered message in one DATA chunk with the next TSN.
     pub fn data(&mut self, stream: u16, ssn: u16, payload: impl Into<Bytes>) -> Chunk {
         let tsn = self.tsn;
         self.tsn = tsn.next();
@@ -309,7 +309,7 @@ impl Script {
     }
 }
 
-/// Answers from the endpoint, and time.
+/// Answers of the endpoint, and virtual time.
 impl Script {
     /// The next packet that the endpoint sent, if there is one.
     pub fn next_answer(&mut self) -> Option<FromEndpoint> {
@@ -346,15 +346,15 @@ impl Script {
         }
     }
 
-    /// Forgets what the endpoint sent so far.
+    /// Discards the packets that the endpoint has sent so far.
     pub fn skip_answers(&mut self) {
         self.answers.clear();
     }
 
-    /// Lets time pass, with what happens in it.
+    /// Advances the time and handles the timeouts in between.
     ///
     /// # Panics
-    /// If a timer fires for nothing.
+    /// If a timer fires without effect.
     pub fn advance(&mut self, duration: Duration) {
         let end = self.now + duration;
         while let Some(due) = self.host.poll_timeout().filter(|&due| due <= end) {
@@ -371,7 +371,7 @@ impl Script {
         self.now = end;
     }
 
-    /// Lets time pass up to the endpoint's next timeout, and handles it; how long that took.
+    /// Advances the time to the endpoint's next timeout, handles it, and returns the time that passed.
     ///
     /// # Panics
     /// If no timer is running.
@@ -382,7 +382,7 @@ impl Script {
         duration
     }
 
-    /// What was sent so far, a line each.
+    /// The packets sent so far in both directions, one per line.
     #[must_use]
     pub fn log(&self) -> &str {
         &self.log
@@ -424,20 +424,20 @@ impl Script {
     }
 }
 
-/// Set-up by hand (RFC 9260 §5.1).
+/// Set-up with hand-made packets (RFC 9260 §5.1).
 impl Script {
-    /// Sets up an association that the peer begins.
+    /// Sets up an association that the peer starts.
     ///
     /// # Panics
-    /// If the endpoint does not play its part.
+    /// If the endpoint does not answer as RFC 9260 says.
     pub fn set_up(&mut self) {
         self.set_up_with(Parameters::empty());
     }
 
-    /// Sets up an association that the peer begins, with these parameters in its INIT.
+    /// Sets up an association that the peer starts, with these parameters in its INIT.
     ///
     /// # Panics
-    /// If the endpoint does not play its part.
+    /// If the endpoint does not answer as RFC 9260 says.
     pub fn set_up_with(&mut self, parameters: Parameters) {
         // peer → INIT → endpoint
         self.send_tagged(VerificationTag(0), &[Chunk::Init(self.init(parameters))]);
@@ -458,10 +458,10 @@ impl Script {
         self.expect_silence();
     }
 
-    /// Begins an association from the endpoint to the peer; its INIT.
+    /// Starts an association from the endpoint to the peer, and returns its INIT.
     ///
     /// # Panics
-    /// If the endpoint refuses, or sends something else.
+    /// If the endpoint refuses, or sends a different chunk.
     pub fn connect(&mut self) -> Init {
         let (now, remote, port) = (self.now, self.remote, self.port);
         self.host
@@ -483,10 +483,10 @@ impl Script {
         init
     }
 
-    /// Sets up an association that the endpoint begins.
+    /// Sets up an association that the endpoint starts.
     ///
     /// # Panics
-    /// If the endpoint does not play its part.
+    /// If the endpoint does not answer as RFC 9260 says.
     pub fn set_up_from_endpoint(&mut self) {
         // endpoint → INIT → peer
         self.connect();
@@ -505,7 +505,7 @@ impl Script {
     }
 }
 
-/// A packet with this header and these chunks, with a right checksum.
+/// A packet with this header, these chunks and a correct checksum.
 #[must_use]
 pub fn packet_of(header: CommonHeader, chunks: &[impl EncodeChunk]) -> Vec<u8> {
     let mut buffer = Vec::new();
@@ -551,7 +551,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_sides_can_begin() {
+    fn both_sides_can_connect() {
         let mut script = Script::new(Config::default(), 1);
         script.set_up();
         assert_eq!(script.association().state(), AssociationState::Established);
@@ -572,7 +572,7 @@ mod tests {
     }
 
     #[test]
-    fn data_is_answered_and_read() {
+    fn data_is_acknowledged_and_read() {
         let mut script = Script::new(Config::default(), 1);
         script.set_up();
         let (first, second) = (script.data(0, 0, "one"), script.data(0, 1, "two"));
@@ -595,7 +595,7 @@ mod tests {
     }
 
     #[test]
-    fn time_passes_with_what_happens_in_it() {
+    fn timeouts_are_handled_as_time_advances() {
         let mut script = Script::new(Config::default(), 1);
         script.connect();
         let waited = script.advance_to_timeout();

@@ -1,4 +1,4 @@
-//! Many runs from many seeds, and the command that repeats one that failed.
+//! Runs a test with many seeds, and prints the command that runs a failed seed again.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -6,20 +6,20 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A test of which each run follows from a number.
+/// A test whose runs are determined by a number, the seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Seeds {
-    /// The environment variable that chooses others: `FROM..TO`, or one number.
+    /// The environment variable that chooses other seeds: `FROM..TO`, or one number.
     pub variable: &'static str,
-    /// The test binary of this crate.
+    /// The name of the test in this crate (`--test`).
     pub binary: &'static str,
 }
 
 impl Seeds {
-    /// The seeds to run: those of the environment, else `usual`.
+    /// The seeds to run: those of the environment variable, else `usual`.
     ///
     /// # Panics
-    /// If the environment's are neither a range nor a number.
+    /// If the environment variable has neither a range nor a number.
     #[must_use]
     pub fn chosen(&self, usual: Range<u64>) -> Range<u64> {
         let Ok(text) = std::env::var(self.variable) else {
@@ -35,10 +35,10 @@ impl Seeds {
         }
     }
 
-    /// Runs each seed, on all processors; answers how many runs reached each of the things that `run` tells.
+    /// Runs each seed, on all processors, and returns for each name that `run` reports the number of runs that reported it.
     ///
     /// # Panics
-    /// If a run did, when all are done; the command that repeats it was printed then.
+    /// If a run panicked, after all runs. The command that runs the failed seed again was printed when it failed.
     pub fn run(
         &self,
         seeds: Range<u64>,

@@ -1,5 +1,5 @@
-//! The application on each host of a pair: sends what it is given as the buffer allows, reads what comes, and keeps
-//! both with all events for the test to look at.
+//! The application on each host of a pair: it sends the test's messages as the send buffer allows, reads all received messages,
+//! and keeps messages and events for the test.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -15,34 +15,34 @@ use crate::ledger::Parcel;
 pub struct Message {
     /// When its end was read.
     pub at: Timestamp,
-    /// Its stream.
+    /// The stream.
     pub stream: StreamId,
-    /// As it was sent.
+    /// As given to the sender.
     pub ppid: Ppid,
-    /// As it was sent.
+    /// As given to the sender.
     pub unordered: bool,
-    /// All of it.
+    /// The whole content.
     pub bytes: Bytes,
 }
 
 /// See the [module's documentation](self).
 #[derive(Debug)]
 pub struct Talker {
-    /// Whether what comes is read at once. A test that fills the receive window sets this to false.
+    /// Whether received data is read at once. A test that fills the receive window sets this to false.
     pub reading: bool,
-    /// What is still to be sent.
+    /// Messages that are still to be sent.
     pub backlog: VecDeque<Parcel>,
-    /// The addresses of the peers that it talks to: it leaves all other associations alone. `None`: it talks to everybody.
+    /// The addresses of the peers whose associations the talker uses. `None`: it uses all associations.
     pub peers: Option<Vec<IpAddr>>,
-    /// Whether to begin a shutdown when the backlog is empty.
+    /// Whether to start a shutdown when the backlog is empty.
     pub shutdown_when_done: bool,
-    /// All events of all associations so far, but for `Readable` and `Writable` which are acted on.
+    /// All events of all associations so far, except `Readable` and `Writable`, which the talker handles.
     pub events: Vec<(Timestamp, AssociationId, Event)>,
-    /// Messages that arrived whole and that the test has not taken.
+    /// Complete messages that the test has not taken.
     pub inbox: VecDeque<Message>,
-    /// Parts read so far, whole messages counted as one.
+    /// Parts read so far; a message that was read in one part counts once.
     pub parts_read: u64,
-    /// Messages of which the end has not come, by association and number.
+    /// Messages whose end has not arrived, by association and number.
     unfinished: BTreeMap<(AssociationId, u64), Vec<u8>>,
 }
 
@@ -65,7 +65,7 @@ impl Talker {
     /// Sends as much of the backlog as the association takes now.
     ///
     /// # Panics
-    /// If it refuses a message for another reason than a full buffer, or than being over.
+    /// If the association refuses a message for another reason than a full buffer or its end.
     pub fn send_backlog(&mut self, now: Timestamp, association: &mut Association) {
         while let Some(parcel) = self.backlog.front() {
             match association.send(now, parcel.stream, parcel.bytes.clone(), parcel.options) {
@@ -81,17 +81,17 @@ impl Talker {
         }
     }
 
-    /// Reads all there is.
+    /// Reads all data that is there.
     pub fn read(&mut self, now: Timestamp, id: AssociationId, association: &mut Association) {
         while let Some(part) = association.recv(now) {
             self.take_part(now, id, part);
         }
     }
 
-    /// Enters a part that was read, and the message that it ends.
+    /// Records a part that was read, and the message if the part ends it.
     ///
     /// # Panics
-    /// If it is not the part that must come next.
+    /// If the part does not continue its message.
     pub fn take_part(&mut self, now: Timestamp, id: AssociationId, part: MessagePart) {
         self.parts_read += 1;
         let key = (id, part.message);
@@ -128,7 +128,7 @@ impl Talker {
         }
     }
 
-    /// Messages begun and not ended.
+    /// The number of messages that began and have not ended.
     #[must_use]
     pub fn unfinished(&self) -> usize {
         self.unfinished.len()

@@ -1,5 +1,5 @@
-//! Before an address is validated nobody can make this endpoint send more than it was sent (RFC 9260 §5.1, §12.2.4):
-//! an attacker who writes a victim's address on small packets must not gain by it.
+//! Before an address is validated, an endpoint sends no more bytes to it than it received from it (RFC 9260 §5.1, §12.2.4).
+//! Otherwise an attacker could write a victim's address into small packets and have large answers sent there.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -40,7 +40,7 @@ fn packet(tag: u32, port: u16, chunks: &[impl EncodeChunk]) -> Vec<u8> {
     buffer
 }
 
-/// Bytes of the answer to a packet; 0 for silence.
+/// Bytes of the answer to a packet; 0 if there is no answer.
 fn answer_len(endpoint: &mut Endpoint, packet: Vec<u8>) -> usize {
     let remote = SocketAddr::new(address(2), 9899);
     match endpoint.handle_datagram(
@@ -69,7 +69,7 @@ fn init(parameters: Parameters) -> Init {
 
 /// A ── INIT, padded (RFC 4820 §4) ──→ Z, not larger ←── INIT ACK ── Z
 #[test]
-fn the_answer_to_an_init_of_ours_is_not_larger_than_it() {
+fn an_init_ack_is_not_larger_than_a_padded_init() {
     let v6 = |last| IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, last]);
     let families: [&dyn Fn(u8) -> IpAddr; 2] = [&address, &|last| v6(last.into())];
     for listed in families {
@@ -99,8 +99,8 @@ fn the_answer_to_an_init_of_ours_is_not_larger_than_it() {
     }
 }
 
-/// An INIT without padding, of another implementation or an attacker, must be answered with a cookie, which is larger.
-/// The least INIT of all is answered with three times its length at most.
+/// A larger answer is allowed for one packet only: an INIT without padding, from another implementation or an attacker, must be
+/// answered with a cookie. The answer to the shortest INIT has at most three times its length.
 #[test]
 fn a_foreign_init_is_answered_with_less_than_three_times_its_length() {
     let unknown = |kind: u16| {
@@ -113,7 +113,7 @@ fn a_foreign_init_is_answered_with_less_than_three_times_its_length() {
         let parameters = (0..reported).fold(ParametersBuilder::new(), |list, _| list.push(&unknown(0xC0DE)));
         let init = packet(0, PORT, &[Chunk::Init(init(parameters.finish()))]);
         let (sent, answered) = (init.len(), answer_len(&mut endpoint(Vec::new()), init));
-        assert!(answered > 0, "it is answered");
+        assert!(answered > 0, "no answer");
         assert!(
             answered < 3 * sent,
             "{reported} reports: INIT {sent}, INIT ACK {answered} bytes"
@@ -121,11 +121,11 @@ fn a_foreign_init_is_answered_with_less_than_three_times_its_length() {
     }
 }
 
-/// Whatever else comes from an address that was not validated: the answer is not larger.
+/// The answer to any other packet from an address that was not validated is not larger than the packet.
 #[test]
 fn no_other_answer_is_larger_than_what_it_answers() {
     let refused = [
-        // Nobody listens there: ABORT.
+        // No endpoint listens on this port: ABORT.
         packet(0, PORT + 1, &[Chunk::Init(init(Parameters::empty()))]),
         // No streams: ABORT with cause 7.
         packet(
@@ -146,7 +146,7 @@ fn no_other_answer_is_larger_than_what_it_answers() {
                     .finish(),
             ))],
         ),
-        // A parameter of a bare header's half: ABORT with cause 13.
+        // A parameter with half a header: ABORT with cause 13.
         packet(
             0,
             PORT,

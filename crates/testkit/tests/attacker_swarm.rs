@@ -1,9 +1,10 @@
-//! An attacker in the swarm: A and Z set up, talk, restart and shut down, while a third host M does what it can. M guesses ports
-//! and spoofs addresses; where it reads, it sends any packet of theirs again, at any time, as it was, from its own address, from
-//! another UDP port, or back to its sender. Neither ever has a path to M, no association is both M's and the peer's, all arrives,
-//! and the associations end in order. (What M reads it does not forge: whoever reads a verification tag can write an ABORT.)
+//! Random runs with an attacker. A and Z set up an association, exchange messages, restart and shut down while a third host, M,
+//! attacks. M guesses ports and spoofs addresses. Where M can read the packets of A and Z, it also replays any of them at any
+//! time: unchanged, from its own address, from another UDP port, or back to its sender. A and Z never have a path to M, no
+//! association is shared by M and the peer, all messages arrive, and the associations end with a graceful shutdown. M does not
+//! forge packets from tags that it read: an attacker that reads a verification tag can write a valid ABORT.
 //!
-//! `ATTACKER_SEEDS=100..200` (or one number) chooses the seeds; a failure prints the command that repeats it.
+//! `ATTACKER_SEEDS=100..200` (or one number) chooses the seeds; a failure prints the command that runs it again.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -35,7 +36,7 @@ const REPEATED: Seeds = Seeds {
     binary: "attacker_swarm",
 };
 
-/// What the runs must meet to be worth their name.
+/// Events that the runs must reach together.
 const MUST_REACH: [&str; 7] = [
     "M off the path",
     "M reads",
@@ -48,13 +49,13 @@ const MUST_REACH: [&str; 7] = [
 
 const M: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 66, 0, 1));
 const UDP_PORT: u16 = 9899;
-/// Virtual time that everything may take once M has stopped.
+/// Virtual time that the run may take after M has stopped.
 const LIMIT: Duration = Duration::from_secs(900);
-/// Packets and timeouts in one step, beyond which something goes round and round.
+/// Packets and timeouts in one step; more of them are an endless loop of answers.
 const MOST_EVENTS: u64 = 20_000;
-/// Cookies that M takes for associations of its own.
+/// Cookies that M keeps for associations of its own.
 const MOST_COOKIES: usize = 60;
-/// Packets that M remembers.
+/// Packets that M keeps.
 const MEMORY: usize = 1000;
 
 #[test]
@@ -68,7 +69,7 @@ fn an_attacker_is_never_the_peer() {
     }
 }
 
-/// One run. Panics if anything is wrong; answers what it met.
+/// One run. It panics if a rule is violated, and returns the events that it reached.
 fn run(seed: u64) -> Vec<&'static str> {
     let mut story = Story::begin(seed);
     for _ in 0..story.random.below(20) {
@@ -84,7 +85,7 @@ fn run(seed: u64) -> Vec<&'static str> {
     story.reached
 }
 
-/// M's host: it sends what it is given, and keeps what it gets.
+/// M's host: it sends the packets that it is given, and keeps the packets that it receives.
 #[derive(Default)]
 struct Attacker {
     outgoing: VecDeque<Packet>,
@@ -112,23 +113,23 @@ struct Story {
     random: Generator,
     pair: Pair,
     m: NodeId,
-    /// Whether M sees the packets of A and Z.
+    /// Whether M reads the packets of A and Z.
     reads: bool,
-    /// What it saw.
+    /// The packets that M has read.
     seen: Vec<Packet>,
     looked: Timestamp,
     /// Cookies that M was given for its own address, with the tags that go with them.
     cookies: Vec<(VerificationTag, Bytes)>,
-    /// What A and Z called M's own associations last.
+    /// The newest associations that A and Z have with M.
     tags: [VerificationTag; 2],
-    /// M stops then.
+    /// The time at which M stops.
     until: Timestamp,
     /// A's SCTP port.
     port: u16,
     both: bool,
-    /// The one that was begun last.
+    /// The association that was started last.
     begun: Option<AssociationId>,
-    /// The association that the two have with each other.
+    /// The association that A and Z have with each other.
     ids: Option<[AssociationId; 2]>,
     sent: [Ledger; 2],
     reached: Vec<&'static str>,
@@ -236,7 +237,7 @@ impl Story {
 
 /// A and Z.
 impl Story {
-    /// Begins from one side, or from both at once, until the two have an association.
+    /// Starts an association from one host or from both at once, until A and Z have one.
     fn set_up(&mut self) {
         if self.both {
             self.begin_from(Side::Z);
@@ -253,7 +254,7 @@ impl Story {
             local_port: Some(local_port),
             ..ConnectOptions::default()
         };
-        // Where M has an association that lists the peer's address, another attempt is made later.
+        // If M has an association that lists the peer's address, the host tries again later.
         let begun = self.pair.host_mut(side).connect(now, remote, port, options);
         self.begun = begun.ok();
         if let Some(id) = self.begun {
@@ -268,7 +269,7 @@ impl Story {
         }
     }
 
-    /// Runs until both have the same association; `side` begins again if its set-up failed.
+    /// Runs until A and Z are in the same association. If its set-up failed, `side` starts another one.
     fn wait_established(&mut self, side: Side) {
         let limit = self.until.max(self.pair.now()) + LIMIT;
         self.ids = None;
@@ -291,7 +292,7 @@ impl Story {
         }
     }
 
-    /// The association that the two have with each other: the tags say so.
+    /// The association that A and Z have with each other, found by the tags of both.
     fn mutual(&self) -> Option<[AssociationId; 2]> {
         let established = |side: Side| {
             let host = self.pair.host(side);
@@ -308,7 +309,7 @@ impl Story {
         both.next()
     }
 
-    /// Messages both ways, all of which arrive.
+    /// Sends messages in both directions, all of which arrive.
     fn transfer(&mut self) {
         let restarts = Side::BOTH.map(|side| self.pair.association(side).counters().restarts);
         for side in Side::BOTH {
@@ -334,12 +335,12 @@ impl Story {
         assert_eq!(restarts, after, "seed {}: nobody restarted", self.seed);
     }
 
-    /// One side forgets everything and sets up again; both begin new ledgers.
+    /// One host loses all state and sets up again. Both start new ledgers.
     fn restart(&mut self) {
         let side = pick(&mut self.random, &Side::BOTH);
         let survivor = side.other();
         self.pair.reboot(side);
-        // The survivor may have lost its association by then, and is to take the next one.
+        // The surviving host may have lost its association by then. It uses the next one.
         let port = self.ports_of(survivor).0;
         let endpoint = self.pair.host_mut(survivor).endpoint_mut();
         endpoint.listen(port).expect("not port 0");
@@ -352,7 +353,7 @@ impl Story {
         self.reach("restart");
     }
 
-    /// An orderly end, from one side or both.
+    /// A graceful shutdown, started by one host or both.
     fn end(&mut self) {
         self.until = self.pair.now() + millis(&mut self.random, 0, 15_000);
         let sides = pick(&mut self.random, &[&[Side::A][..], &[Side::Z], &Side::BOTH]);
@@ -386,12 +387,12 @@ impl Story {
         }
     }
 
-    /// A while passes; M acts; and nothing that must not be is.
+    /// Lets time pass, lets M act, and checks the rules.
     fn step(&mut self) {
         let pause = millis(&mut self.random, 1, 200);
         let before = self.pair.network.events_handled();
         let end = self.pair.now() + pause;
-        // Packets that answer each other for ever would stop the clock.
+        // Packets that answer each other without end would stop the clock.
         self.pair.run_to(end, |pair| {
             assert!(
                 pair.network.events_handled() - before < MOST_EVENTS,
@@ -453,7 +454,7 @@ impl Story {
 }
 
 impl Story {
-    /// M's associations that are over.
+    /// Removes M's associations that have ended.
     fn forget_what_is_over(&mut self, side: Side) {
         let (used, own) = (self.pair.id(side), self.ids.map(|ids| ids[side as usize]));
         let host = self.pair.host_mut(side);
@@ -472,7 +473,7 @@ impl Story {
         self.pair.network.node_mut(self.m)
     }
 
-    /// What went between the two since it looked last.
+    /// Reads the packets that A and Z exchanged since the last call.
     fn watch(&mut self) {
         let now = self.pair.now();
         if self.reads {
@@ -502,7 +503,7 @@ impl Story {
         });
     }
 
-    /// Sends chunks to a side under the ports of the two, from M or from the peer's address.
+    /// Sends chunks to a host under the ports of A and Z, from M's or from the peer's address.
     fn send(&mut self, to: Side, spoofed: bool, tag: VerificationTag, chunks: &[Chunk]) {
         let (destination_port, source_port) = self.ports_of(to);
         let header = CommonHeader {
@@ -521,7 +522,7 @@ impl Story {
         pick(&mut self.random, &addresses)
     }
 
-    /// Some addresses of that side's, and M's.
+    /// Some addresses of that host, and M's.
     fn claims(&mut self, side: Side) -> ParametersBuilder {
         let mut addresses = self.pair.addresses(side).to_vec();
         addresses.push(M);
@@ -548,7 +549,7 @@ impl Story {
         }
     }
 
-    /// As an INIT of the same, with a cookie of M's.
+    /// Like the INIT, with a cookie made up by M.
     fn init_ack(&mut self, to: Side) -> InitAck {
         let claims = self.claims(to.other());
         let cookie = Parameter::StateCookie(Bytes::from_static(b"M's cookie"));
@@ -563,7 +564,7 @@ impl Story {
         }
     }
 
-    /// Goes on with whatever came to M, as a peer would.
+    /// Answers the packets that M received as a peer would.
     fn answer(&mut self) {
         for packet in core::mem::take(&mut self.attacker().received) {
             let side = Side::BOTH
@@ -593,7 +594,7 @@ impl Story {
                 self.tags[from as usize] = tag;
                 let cookie = state_cookie(&ack);
                 self.cookies.push((tag, cookie.clone()));
-                // With the tag of a side that waits for an INIT ACK, M would be its peer.
+                // With the tag of a host that waits for an INIT ACK, M would be its peer.
                 let ack = self.init_ack(from);
                 self.send(from, false, tag, &[Chunk::InitAck(ack)]);
                 if self.cookies.len() < MOST_COOKIES && self.random.below(4) > 0 {
@@ -635,7 +636,7 @@ impl Story {
                 self.send(to, spoofed, tag, &[Chunk::CookieEcho(CookieEcho { cookie })]);
             }
             5 => {
-                // Its own association, whatever that is.
+                // An attack on M's own association.
                 let (tag, chunk) = (self.tags[to as usize], self.guessed_chunk(to));
                 self.send(to, false, tag, &[chunk]);
             }
@@ -684,12 +685,12 @@ impl Story {
         }
     }
 
-    /// Sends a packet of theirs again: as it was, from M's address, or back to its sender.
+    /// Replays a packet of A or Z: unchanged, from M's address, or back to its sender.
     fn replay(&mut self) {
         if self.seen.is_empty() {
             return;
         }
-        // The latest are the most interesting ones.
+        // The newest packets are the most useful ones.
         let count = self.seen.len() as u64;
         let back = if self.random.below(2) == 0 {
             count.min(8)

@@ -1,4 +1,4 @@
-//! The attacks of RFC 5062, one by one, and what protects from each. M is the attacker, V its victim, A the endpoint.
+//! Each attack of RFC 5062, and the protection from it. M is the attacker, V its victim, A the endpoint under test.
 
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
@@ -89,8 +89,8 @@ fn send(script: &mut Script, count: usize) {
 // A → HEARTBEAT (64-bit nonce) → V
 // V (spoofed by M) → HEARTBEAT ACK (a guess) → A
 // V → ABORT (T bit) → A
-/// §2 Address Camping: the victim's address stays unconfirmed whatever M guesses, and V's answer takes it from M's
-/// association, after which V connects.
+/// RFC 5062 §2 Address Camping: M's guesses do not confirm the victim's address. V's ABORT removes that address from M's
+/// association, and V can connect.
 #[test]
 fn address_camping() {
     let mut script = camped();
@@ -115,7 +115,7 @@ fn address_camping() {
         "no guess confirms it"
     );
     script.skip_answers();
-    // What V's stack says to a heartbeat that it knows nothing of.
+    // The answer of V's stack to a HEARTBEAT of an association that V does not have.
     let reflected = script.tag;
     script.send_tagged(
         reflected,
@@ -137,8 +137,8 @@ fn address_camping() {
 }
 
 // M is associated with A under V's ports, from M's address; V → INIT (V's address, and another) → A
-/// §3 and §4 Association Hijacking: who restarts from an address that the association does not have, or adds one, takes
-/// nothing over; and nobody without the tag does.
+/// RFC 5062 §3 and §4 Association Hijacking: a restart from an address that the association does not have, or with an
+/// additional address, takes over nothing. Nor does a packet without the tag.
 #[test]
 fn association_hijacking() {
     let mut script = nobody();
@@ -146,14 +146,14 @@ fn association_hijacking() {
     script.events();
     let owner = script.remote;
     let tags = script.association().tags();
-    // A restart that brings a new address along.
+    // A restart that adds an address.
     script.send_tagged(ZERO, &[Chunk::Init(script.init(listing(&[ELSEWHERE])))]);
     let answer = script.expect();
     assert!(
         matches!(answer.only(), Chunk::Abort(_)),
         "§5.2.2: no new addresses"
     );
-    // From a host that took no part: another address, right ports, guessed tag.
+    // A host that had no part in the association: another address, the right ports, a guessed tag.
     script.remote.set_ip(IpAddr::from(ELSEWHERE));
     let endpoint_tag = script.endpoint_tag;
     for guess in [1, 2, endpoint_tag.0 ^ 1] {
@@ -171,7 +171,7 @@ fn association_hijacking() {
 
 // M → INIT (lists V) → A, and takes data; then M is silent
 // A → HEARTBEAT → V, A → DATA → M only
-/// §5 Bombing 1: no user data goes to an address that did not answer, even when the only confirmed one fails.
+/// RFC 5062 §5 Bombing 1: no user data goes to an address that did not answer, even when the only confirmed path fails.
 #[test]
 fn no_data_to_the_victim() {
     let mut script = camped();
@@ -194,8 +194,8 @@ fn no_data_to_the_victim() {
 // A → DATA 1 → M
 // M → SACK (TSN 2) → A
 // A → ABORT (Protocol Violation) → M
-/// §5.3, RFC 9260 §12.4: who acknowledges what it cannot have seen is cut off at the first guess beyond what was sent,
-/// whether it says so by the cumulative TSN ack, in a gap block or in a SHUTDOWN.
+/// RFC 5062 §5.3, RFC 9260 §12.4: a peer that acknowledges a TSN beyond the last TSN sent gets an ABORT at once, whether the
+/// TSN is in the cumulative TSN ack, in a gap ack block or in a SHUTDOWN.
 #[test]
 fn optimistic_acknowledgement() {
     let cumulative = [1, 2, 1000, 0x7fff_0000].map(|ahead| (ahead, 0));
@@ -226,9 +226,9 @@ fn optimistic_acknowledgement() {
 }
 
 // A → DATA …; M → SACK of all that was sent, as if it had it; again
-/// What no stack can tell from a fast network: who acknowledges all that was sent, whether it has it or not. The flow
-/// stays bounded: by twice what was acknowledged and Max.Burst at each SACK, by the window that M advertised, and by
-/// `buffers.send`; and what M never had is lost to M alone.
+/// A peer that acknowledges every TSN that was sent, whether it received the chunk or not, looks like a fast network. Still the
+/// flow is bounded: at each SACK by twice the acknowledged bytes and Max.Burst, by the a_rwnd that M advertised, and by
+/// `buffers.send`. Only M loses the data that it did not receive.
 #[test]
 fn acknowledgement_of_what_was_sent_but_not_received() {
     let mut script = nobody();
@@ -265,7 +265,8 @@ fn acknowledgement_of_what_was_sent_but_not_received() {
 
 // M → COOKIE ECHO (addresses of V) → A, again and again
 // A → COOKIE ACK → M, one HEARTBEAT → V
-/// §6 Bombing 2: HB.Max.Burst bounds what a cookie makes leave, the packets are small, and a cookie's life is short.
+/// RFC 5062 §6 Bombing 2: HB.Max.Burst bounds the HEARTBEATs that a cookie causes, the packets are small, and a cookie's life
+/// is short.
 #[test]
 fn cookies_that_list_the_victim() {
     let mut script = nobody();
@@ -289,7 +290,7 @@ fn cookies_that_list_the_victim() {
 }
 
 // M → INIT (ports X, Y) → A; M → COOKIE ECHO (ports X + 1, Y or X, Y + 1) → A
-/// §7 Association Redirection: the ports are in the cookie.
+/// RFC 5062 §7 Association Redirection: the cookie contains the ports.
 #[test]
 fn association_redirection() {
     for (source, destination) in [(1, 0), (0, 1), (1, 1)] {
@@ -312,8 +313,8 @@ fn association_redirection() {
 
 // M → unknown chunks to report, HEARTBEATs, DATA on no stream: as many as a packet holds → A
 // A → one packet, not larger than its path carries → M
-/// §8 Bombing 3: many chunks that want an answer are answered in few packets. (Forged reports of a smaller path MTU, §10, have no
-/// way in: the endpoint is told of sizes by its own system only.)
+/// RFC 5062 §8 Bombing 3: many chunks that ask for an answer are answered in few packets. The attack by forged reports of a
+/// smaller path MTU (§10) has no entry: the endpoint learns sizes only from its own system.
 #[test]
 fn many_chunks_that_want_an_answer() {
     let unknown: Vec<u8> = [0xc0 | 0x3e, 0, 0, 4].repeat(300);
@@ -345,7 +346,7 @@ fn many_chunks_that_want_an_answer() {
 
 // M (as V) → INIT → A
 // A → INIT ACK → V
-/// §9 Bombing 4: the INIT ACK is small, nothing is kept, and it is not repeated.
+/// RFC 5062 §9 Bombing 4: the INIT ACK is small, the endpoint keeps no state, and it does not retransmit the INIT ACK.
 #[test]
 fn an_init_in_the_name_of_the_victim() {
     let mut script = nobody();
@@ -361,7 +362,7 @@ fn an_init_in_the_name_of_the_victim() {
 
 // A → INIT → M
 // M → INIT ACK (Initiate Tag 0) → A
-/// RFC 9260 §3.3.3: the association is destroyed.
+/// RFC 9260 §3.3.3: the endpoint destroys the association.
 #[test]
 fn an_init_ack_with_tag_zero() {
     let mut script = nobody();
@@ -378,11 +379,11 @@ fn an_init_ack_with_tag_zero() {
     assert_eq!(associations(&mut script), 0);
 }
 
-// A has no room for one more
+// A has reached its limit of associations
 // A → ABORT (Out of Resource) → M
-/// RFC 9260 §3.3.10.4: a peer that is turned away is told why.
+/// RFC 9260 §3.3.10.4: a refused peer is told the reason.
 #[test]
-fn no_room_is_told() {
+fn a_full_endpoint_refuses_with_out_of_resource() {
     let mut script = nobody();
     script.set_up();
     script.act(|association, now| association.refuse(now));
@@ -395,9 +396,9 @@ fn no_room_is_told() {
 }
 
 // M → SACK (old, with every TSN a duplicate) → A
-/// A SACK from before, repeated, changes nothing, and brings no data out.
+/// An old SACK that arrives again changes nothing and lets no data out.
 #[test]
-fn old_acknowledgements() {
+fn an_old_sack_changes_nothing() {
     let mut script = nobody();
     script.set_up();
     send(&mut script, 3);

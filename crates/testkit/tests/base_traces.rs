@@ -1,5 +1,6 @@
-//! The base protocol's packets, byte for byte: recorded before the first extension was built, and unchanged while none is
-//! offered. A change of the base protocol on purpose records them anew (the failing test prints them), and its commit says so.
+//! The packets of the base protocol (RFC 9260), byte for byte. They were recorded before the first extension was built, and
+//! they do not change while no extension is offered. After an intended change of the base protocol they are recorded again (the
+//! failing test prints them), and the commit says so.
 
 use std::time::Duration;
 
@@ -19,12 +20,12 @@ fn lossy(delay_ms: u64, percent: f64) -> LinkConfig {
         .with_queue(QueueLimit::Bytes(64_000))
 }
 
-/// No extension is offered.
+/// Offers no extension.
 fn base() -> Config {
     Config::rfc9260().without_extensions()
 }
 
-/// Everything that entered a link, with the time and the link, in one number (FNV-1a).
+/// A hash (FNV-1a) of all packets that entered a link, with their times and links.
 fn digest(pair: &Pair) -> u64 {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     let mut add = |bytes: &[u8]| {

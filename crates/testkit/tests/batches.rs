@@ -1,5 +1,5 @@
-//! Batches for segmentation offload: one length for all packets but the last, which may be shorter; and each HEARTBEAT
-//! answered with what it brought (RFC 9260 §8.3).
+//! Batches for segmentation offload: all packets of a batch have the same length, except the last, which may be shorter. A
+//! HEARTBEAT ACK returns the content of its HEARTBEAT unchanged (RFC 9260 §8.3).
 
 use anabranch_proto::{AssociationState, Config, PathError, PathId, SendOptions, StreamId};
 use anabranch_testkit::{FromEndpoint, Script, quiet};
@@ -40,7 +40,8 @@ fn heartbeat_ack(len: usize) -> Chunk {
 // A ← HEARTBEAT (300 bytes), HEARTBEAT (1,100 bytes) ← Z
 // A → HEARTBEAT ACK (300 bytes) → Z
 // A → HEARTBEAT ACK (1,100 bytes) → Z
-/// A packet that is longer than the first of a batch begins another batch: segmentation would cut it at the first one's length.
+/// A packet that is longer than the first packet of a batch starts another batch, because segmentation would cut it at that
+/// length.
 /// Both HEARTBEATs of one datagram are answered.
 #[test]
 fn a_longer_packet_begins_another_batch() {
@@ -59,9 +60,9 @@ fn a_longer_packet_begins_another_batch() {
 // A → DATA 1 (alone, IP may fragment it) → Z, after T3-rtx
 // A ← SACK 1 ← Z
 // A → DATA 2, 3, … (each alone), DATA 13, … (300 bytes each, in packets of 1,280) → Z
-/// A chunk that has its TSN and no longer fits its path leaves alone (§7.3); whatever follows it fits.
+/// A chunk that has its TSN and no longer fits the path MTU leaves alone (RFC 9260 §7.3). Later packets fit.
 #[test]
-fn after_an_oversized_packet_the_others_fit() {
+fn packets_after_an_oversized_one_fit() {
     const LARGE: usize = 12;
     let config = Config {
         path_mtu: 5000,
@@ -96,7 +97,7 @@ fn after_an_oversized_packet_the_others_fit() {
         let packets = answers(&mut script);
         assert!(!packets.is_empty(), "nothing follows TSN {highest}");
         for packet in packets {
-            // In order, since T3-rtx declared all of them lost; a probe of the path MTU has no data.
+            // In order, since T3-rtx declared all of them lost. A path MTU probe contains no data.
             let Some(data) = packet.data().last() else {
                 continue;
             };
@@ -118,11 +119,11 @@ fn after_an_oversized_packet_the_others_fit() {
 
 // A ← HEARTBEAT (a TLV of type 9, then Heartbeat Info, then one of type 200) ← Z
 // A → HEARTBEAT ACK (the same bytes) → Z
-/// §8.3: the Heartbeat Info and any other TLVs come back unchanged, in whatever order, known or not, and nothing that a
-/// HEARTBEAT may hold ends the association.
+/// RFC 9260 §8.3: the Heartbeat Info and all other TLVs come back unchanged, in any order, known or not. No content of a
+/// HEARTBEAT ends the association.
 #[test]
 fn any_contents_of_a_heartbeat_come_back() {
-    // A thread without a name is not captured: what comes back is malformed, as what was sent.
+    // A thread without a name is not captured: the returned packets are malformed, like those that were sent.
     let echo = std::thread::spawn(echo_any_contents);
     echo.join().expect("all of them come back");
 }
@@ -147,7 +148,7 @@ fn echo_any_contents() {
         };
         assert_eq!(ack.tlvs, tlvs);
         assert_eq!(ack.encoded_len(), CHUNK_HEADER_LEN + tlvs.len());
-        // What a HEARTBEAT ACK holds that nobody asked for does no harm either (§8.3).
+        // A HEARTBEAT ACK without a HEARTBEAT, with any content, does no harm either (RFC 9260 §8.3).
         script.send(&[Chunk::HeartbeatAck(ack)]);
         script.expect_silence();
         assert_eq!(script.association().state(), AssociationState::Established);
@@ -158,9 +159,9 @@ fn echo_any_contents() {
 // A ← DATA, HEARTBEAT (700 bytes) ← Z
 // A → HEARTBEAT ACK → Z
 // A → SACK (201 gap blocks) → Z
-/// §6.2: a SACK tells of all that has arrived as far as a packet holds it: what it leaves out, the peer takes for reneged.
+/// RFC 9260 §6.2: a SACK lists all received TSNs that fit a packet. The peer treats TSNs that are left out as reneged.
 #[test]
-fn a_sack_is_not_cut_short_by_what_else_is_in_the_packet() {
+fn other_chunks_do_not_shorten_a_sack() {
     let mut script = established();
     let behind_a_gap = |script: &mut Script| {
         script.data(0, 0, "lost");
@@ -183,7 +184,7 @@ fn a_sack_is_not_cut_short_by_what_else_is_in_the_packet() {
 
 // A ← 90 times HEARTBEAT (700 bytes) in one datagram ← Z
 // A → at most 64 HEARTBEAT ACKs → Z
-/// Answers are no longer than what they answer, and no more of them wait than the queue of control chunks takes.
+/// Answers are no longer than the chunks that they answer, and the queue of control chunks bounds their number.
 #[test]
 fn answers_to_many_heartbeats_are_bounded() {
     let mut script = established();

@@ -1,5 +1,5 @@
-//! What shares a packet, in which order, and where it goes (RFC 9260 §5.4, §6.4, §6.10, §9.2); large messages told in
-//! parts (§6.9), and a send buffer that was full (§11.1.5).
+//! Bundling: the chunks that share a packet, their order and their destination (RFC 9260 §5.4, §6.4, §6.10, §9.2). Partial
+//! delivery of large messages (§6.9), and a send buffer that was full (§11.1.5).
 
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
@@ -80,7 +80,7 @@ fn packet_len(answer: &FromEndpoint) -> usize {
 
 // A ← HEARTBEAT, SACK (DATA 1 missing for the third time), DATA ← Z
 // A → HEARTBEAT ACK, SACK, DATA 1 (again), DATA 6 (new) → Z
-/// §6.10: control chunks, SACK, repeats, new data; DATA in the order of TSNs.
+/// §6.10: control chunks, SACK, retransmissions, new data; DATA in the order of TSNs.
 #[test]
 fn the_order_of_a_packet() {
     let mut script = Script::new(quiet(), 1);
@@ -115,7 +115,7 @@ fn the_order_of_a_packet() {
 // A → DATA, DATA, … → Z
 /// §5.1 C, §6.10: COOKIE ECHO is first; no other packet leaves before COOKIE ACK, and none is longer than the PMTU.
 #[test]
-fn data_rides_with_cookie_echo() {
+fn data_is_bundled_with_cookie_echo() {
     let mut script = Script::new(quiet(), 1);
     script.connect();
     for _ in 0..25 {
@@ -145,9 +145,9 @@ fn data_rides_with_cookie_echo() {
 
 // A ← DATA 1, DATA 2, DATA 3 (unknown stream) in one packet ← Z
 // A → ERROR, SACK → Z
-/// §6.2, §6.5: a packet with several chunks is one packet to the delay of SACK, and ERROR precedes SACK.
+/// §6.2, §6.5: a packet with several chunks counts as one packet for the delayed SACK, and ERROR precedes SACK.
 #[test]
-fn a_packet_counts_once() {
+fn a_packet_counts_once_for_the_delayed_sack() {
     let mut script = established();
     let first = script.data(0, 0, "first");
     script.send(&[first]);
@@ -160,7 +160,7 @@ fn a_packet_counts_once() {
     assert_eq!(kinds(&script.expect()), [kind::ERROR, kind::SACK]);
 }
 
-/// The endpoint, and a peer with two addresses; the second is confirmed if so wanted.
+/// The endpoint, and a peer with two addresses; the second one is confirmed if `confirmed`.
 fn two_addresses(confirmed: bool) -> Script {
     let mut script = Script::new(quiet(), 1);
     let listed = ParametersBuilder::new()
@@ -201,9 +201,9 @@ fn second(script: &Script) -> SocketAddr {
 
 // A ← DATA (from either address) ← Z
 // A → SACK (to the same) → Z
-/// §6.4: SACK, HEARTBEAT ACK and ERROR go where what they answer came from.
+/// §6.4: SACK, HEARTBEAT ACK and ERROR go to the source address of the chunk that they answer.
 #[test]
-fn answers_return_to_where_they_were_asked() {
+fn answers_go_to_the_source_address() {
     let mut script = two_addresses(true);
     let (one, two) = (script.remote, second(&script));
     for (ssn, from) in (0..).zip([one, two, two, one, two]) {
@@ -225,9 +225,9 @@ fn answers_return_to_where_they_were_asked() {
 // A ← DATA (from the second address) ← Z
 // A → DATA (to the primary one) → Z
 // A → SACK (to the second) → Z, 200 ms later
-/// §6.4: a SACK does not ride with data that takes another path.
+/// §6.4: a SACK is not bundled with data that goes to another address.
 #[test]
-fn a_sack_does_not_ride_elsewhere() {
+fn a_sack_is_not_bundled_with_data_of_another_path() {
     let mut script = two_addresses(true);
     let (one, two) = (script.remote, second(&script));
     let first = script.data(0, 0, "first");
@@ -248,7 +248,7 @@ fn a_sack_does_not_ride_elsewhere() {
 // A ← DATA, HEARTBEAT, unknown chunk (from an address that is not confirmed) ← Z
 // A → HEARTBEAT ACK (to it) → Z
 // A → ERROR, SACK (to the primary one) → Z
-/// §5.4: what is not confirmed may be somebody else's address, and gets heartbeats and their answers only.
+/// §5.4: an address that is not confirmed may belong to another host. It gets only HEARTBEATs and HEARTBEAT ACKs.
 #[test]
 fn an_unconfirmed_address_gets_heartbeats_only() {
     let mut script = two_addresses(false);
@@ -280,7 +280,7 @@ fn an_unconfirmed_address_gets_heartbeats_only() {
 // A ← COOKIE ECHO (from the other) ← Z
 // A → COOKIE ACK, HEARTBEAT (to the other) → Z
 // A → DATA (to the one) → Z
-/// §5.4 rule 2: only where the INIT ACK went is confirmed, so a COOKIE ECHO cannot point the data at somebody else.
+/// §5.4 rule 2: only the address that the INIT ACK went to is confirmed, so a COOKIE ECHO cannot direct data to another host.
 #[test]
 fn a_cookie_echo_from_another_address() {
     let mut script = Script::new(quiet(), 1);
@@ -322,7 +322,7 @@ fn a_cookie_echo_from_another_address() {
 // A → COOKIE ECHO, HEARTBEAT (to the other) → Z, after T1-cookie
 // A ← COOKIE ACK ← Z
 // A ← HEARTBEAT ACK ← Z
-/// §5.4: a COOKIE ECHO to an address that is not confirmed has a heartbeat with it, and nothing else.
+/// §5.4: a COOKIE ECHO to an address that is not confirmed is bundled with a HEARTBEAT and with no other chunk.
 #[test]
 fn a_cookie_echo_to_another_address() {
     let mut script = Script::new(quiet(), 1);
@@ -358,7 +358,7 @@ fn a_cookie_echo_to_another_address() {
     assert!(paths.iter().all(|path| path.state == PathState::Active));
 }
 
-/// The endpoint has sent SHUTDOWN; the first DATA of the peer was acknowledged before.
+/// The endpoint has sent SHUTDOWN. It acknowledged the peer's first DATA before.
 fn shutdown_sent(config: Config) -> Script {
     let mut script = Script::new(config, 1);
     script.set_up();
@@ -380,7 +380,8 @@ fn shutdown_sent(config: Config) -> Script {
 // A → SHUTDOWN (0), SACK (0, gap 2, duplicate 2) → Z
 // A ← DATA 1 ← Z
 // A → SHUTDOWN (2), … → Z
-/// §9.2: each packet with DATA is answered with SHUTDOWN at once, with SACK where a cumulative TSN does not say it all.
+/// §9.2: each packet with DATA is answered with SHUTDOWN at once, and with SACK if the cumulative TSN ack does not cover all
+/// DATA.
 #[test]
 fn gaps_and_duplicates_after_shutdown_was_sent() {
     let mut script = shutdown_sent(quiet());
@@ -412,7 +413,7 @@ fn gaps_and_duplicates_after_shutdown_was_sent() {
 // A → SHUTDOWN → Z
 // A ← SACK (old; of what was never sent) ← Z
 // nothing
-/// §6: in SHUTDOWN-SENT a SACK has nothing to say, and is discarded.
+/// §6: in SHUTDOWN-SENT a SACK is discarded.
 #[test]
 fn a_sack_after_shutdown_was_sent() {
     let mut script = shutdown_sent(quiet());
@@ -428,8 +429,8 @@ fn a_sack_after_shutdown_was_sent() {
 // A ← HEARTBEAT ← Z
 // A → HEARTBEAT ACK → Z
 // A → SHUTDOWN → Z, as often as at first
-/// §9.2: whatever the peer sends clears the count of errors. T2-shutdown goes on, unlike there: or packets that come more often
-/// than it expires would keep a lost SHUTDOWN from being repeated.
+/// §9.2: any packet from the peer clears the error counter. Unlike in RFC 9260, T2-shutdown is not restarted: otherwise a peer
+/// whose packets come more often than the timer expires would prevent the retransmission of a lost SHUTDOWN.
 #[test]
 fn any_packet_after_shutdown_was_sent_clears_the_error_count() {
     let mut config = quiet();
@@ -460,7 +461,7 @@ fn any_packet_after_shutdown_was_sent_clears_the_error_count() {
 // nothing
 // A ← SACK ← Z
 // A → SHUTDOWN ACK → Z
-/// §6, §9.2: DATA in SHUTDOWN-RECEIVED is discarded, and a SACK counts; in SHUTDOWN-ACK-SENT both are discarded.
+/// §6, §9.2: in SHUTDOWN-RECEIVED DATA is discarded and a SACK is processed. In SHUTDOWN-ACK-SENT both are discarded.
 #[test]
 fn data_and_sack_after_shutdown_was_received() {
     let mut script = established();
@@ -497,7 +498,7 @@ fn read(script: &mut Script) -> Vec<MessagePart> {
     script.act(|association, now| core::iter::from_fn(|| association.recv(now)).collect())
 }
 
-/// What tells parts from each other: the message, whether it begins and ends, and the first byte of each piece.
+/// The properties of a part: its message, whether it begins and ends the message, and the first byte of each fragment.
 fn shape(parts: &[MessagePart]) -> Vec<(u64, bool, bool, Vec<u8>)> {
     let pieces = |part: &MessagePart| part.payload.pieces().iter().map(|piece| piece[0]).collect();
     parts
@@ -512,9 +513,9 @@ fn shape(parts: &[MessagePart]) -> Vec<(u64, bool, bool, Vec<u8>)> {
 // A ← DATA 4 ← Z;                            A reads 4 and 5
 // A ← DATA 8 (the next message of the stream) ← Z;  A reads nothing: it is not its turn
 // A ← DATA 6, DATA 7 ← Z;                    A reads the end, then the next message
-/// §6.9: a message larger than the partial delivery point is told in parts, in order and without gaps.
+/// §6.9: a message larger than the partial delivery point is delivered in parts, in order and without gaps.
 #[test]
-fn a_large_message_is_told_in_parts() {
+fn a_large_message_is_delivered_in_parts() {
     let mut config = quiet();
     config.buffers.partial_delivery_point = 3000;
     let mut script = Script::new(config, 1);
@@ -525,7 +526,7 @@ fn a_large_message_is_told_in_parts() {
         .collect();
     let next = fragment(&mut script, 1, 8, true, true);
     let other = script.data(4, 0, "whole");
-    // The other one's TSN comes after all these.
+    // The TSN of the other message comes after all these.
     let deliver = |script: &mut Script, chunks: &[Chunk]| {
         for chunk in chunks {
             script.send(core::slice::from_ref(chunk));
@@ -565,7 +566,7 @@ fn a_large_message_is_told_in_parts() {
 
 // A ← DATA 1 … 3 of a message ← Z;  A reads the beginning
 // A ← ABORT ← Z
-/// §6.9: a message told in part whose end never comes: the association tells its end instead.
+/// §6.9: if the end of a partially delivered message never arrives, the end of the association tells the application so.
 #[test]
 fn a_large_message_that_never_ends() {
     let mut config = quiet();
@@ -593,7 +594,7 @@ fn a_large_message_that_never_ends() {
     );
 }
 
-/// An application that notes when it may send again.
+/// An application that records `Writable` events.
 #[derive(Debug, Default)]
 struct Notebook {
     writable: usize,
@@ -608,9 +609,9 @@ impl Application for Notebook {
 // A → DATA, DATA, …, until the buffer is full
 // A ← SACK ← Z
 // A: Writable, once
-/// `Writable` follows a `send` that found the buffer full, as soon as there is room, and nothing else.
+/// `Writable` follows a `send` that found the buffer full, as soon as the buffer has space, and at no other time.
 #[test]
-fn writable_is_told_once_when_it_was_wanted() {
+fn writable_is_reported_once_after_a_full_buffer() {
     let mut config = quiet();
     config.buffers.send = 2000;
     let mut script = Script::new(config, 1);
@@ -639,7 +640,7 @@ fn writable_is_told_once_when_it_was_wanted() {
 
 // A → DATA … → Z, the buffer is full
 // A ← SHUTDOWN (all acknowledged) ← Z
-/// §9.2: an association that takes no more messages is not writable, whatever room it has.
+/// §9.2: an association that accepts no more messages is not writable, even if the buffer has space.
 #[test]
 fn nothing_is_writable_in_a_shutdown() {
     let mut config = quiet();
@@ -657,8 +658,8 @@ fn nothing_is_writable_in_a_shutdown() {
 }
 
 // A ← HEARTBEAT without Heartbeat Info ← Z;  A → HEARTBEAT ACK with an empty one → Z
-/// §3.3.5 wants the parameter, and pion leaves it out of heartbeats that are only to draw an answer: no reason to end an
-/// association.
+/// §3.3.5 requires the parameter. pion leaves it out of heartbeats whose only purpose is to cause an answer, so the endpoint
+/// does not end the association.
 #[test]
 fn a_heartbeat_without_info_is_answered() {
     let mut script = Script::new(quiet(), 1);

@@ -1,5 +1,5 @@
-//! Set-up chunks that come while there is an association (RFC 9260 §5.2): both sides at once, a peer that restarted, and
-//! chunks that are old, doubled or unexpected.
+//! Set-up chunks that arrive when an association exists (RFC 9260 §5.2): both endpoints connect at once, a peer has restarted,
+//! or the chunks are old, duplicated or unexpected.
 
 use core::time::Duration;
 
@@ -13,7 +13,7 @@ use anabranch_wire::parameter::Parameters;
 
 const SECOND: Duration = Duration::from_secs(1);
 const ZERO: VerificationTag = VerificationTag(0);
-/// The tag of a peer that begins again, and its first TSN.
+/// The tag and the first TSN of a peer that restarts.
 const RESTARTED: VerificationTag = VerificationTag(77);
 const RESTARTED_TSN: Tsn = Tsn(500_000);
 
@@ -36,7 +36,7 @@ fn associations(script: &mut Script) -> usize {
     script.host_mut().endpoint_mut().association_count()
 }
 
-/// The endpoint begins from the port on which it listens, as both sides of a collision do; its INIT.
+/// The endpoint connects from the port on which it listens, as both endpoints of a collision do. Returns its INIT.
 fn begin_from_the_port(script: &mut Script) -> Init {
     let (now, remote, port) = (script.now(), script.remote, script.port);
     let options = ConnectOptions {
@@ -58,7 +58,7 @@ fn begin_from_the_port(script: &mut Script) -> Init {
     }
 }
 
-/// Sends the INIT of a peer with this tag; the endpoint's answer.
+/// Sends the INIT of a peer with this tag, and returns the endpoint's INIT ACK.
 fn answer_to_init(script: &mut Script, tag: VerificationTag, initial_tsn: Tsn) -> InitAck {
     let init = Init {
         initiate_tag: tag,
@@ -74,13 +74,13 @@ fn answer_to_init(script: &mut Script, tag: VerificationTag, initial_tsn: Tsn) -
     }
 }
 
-/// The same for the INIT of the peer as the script has it.
+/// The same for the INIT that the script's peer sends.
 fn answer_to_own_init(script: &mut Script) -> InitAck {
     let (tag, tsn) = (script.tag, script.tsn);
     answer_to_init(script, tag, tsn)
 }
 
-/// Returns the cookie of an INIT ACK under the tag that came with it.
+/// Returns the cookie of an INIT ACK under the tag of that INIT ACK.
 fn return_cookie(script: &mut Script, ack: &InitAck) {
     let cookie = state_cookie(ack);
     script.send_tagged(ack.initiate_tag, &[Chunk::CookieEcho(CookieEcho { cookie })]);
@@ -98,7 +98,7 @@ fn send(script: &mut Script, text: &'static str, context: u64) {
     });
 }
 
-/// Checks that messages pass both ways under the tags and TSNs that the two sides have now.
+/// Checks that messages pass in both directions under the current tags and TSNs.
 #[track_caller]
 fn expect_works(script: &mut Script) {
     let data = script.data(0, 0, "to the endpoint");
@@ -124,7 +124,7 @@ fn expect_works(script: &mut Script) {
 // A → COOKIE ACK → Z
 /// §5.2.1, §5.2.4 B: COOKIE-WAIT → ESTABLISHED by the peer's cookie.
 #[test]
-fn both_begin_and_the_cookie_comes_in_cookie_wait() {
+fn both_connect_and_the_cookie_arrives_in_cookie_wait() {
     let mut script = nobody();
     let init = begin_from_the_port(&mut script);
     let ack = answer_to_own_init(&mut script);
@@ -146,11 +146,11 @@ fn both_begin_and_the_cookie_comes_in_cookie_wait() {
 // A ← INIT ACK ← Z       COOKIE-WAIT → COOKIE-ECHOED
 // A → COOKIE ECHO → Z
 // A ← COOKIE ECHO ← Z    table 12 D: the same tags
-// A → COOKIE ACK → Z     ESTABLISHED; A's own COOKIE ECHO is not repeated
-// A ← COOKIE ACK ← Z     says nothing new (§5.2.5)
+// A → COOKIE ACK → Z     ESTABLISHED; A does not retransmit its own COOKIE ECHO
+// A ← COOKIE ACK ← Z     changes nothing (§5.2.5)
 /// §5.2.1, §5.2.4 D: the usual collision.
 #[test]
-fn both_begin_and_the_cookies_cross() {
+fn both_connect_and_the_cookies_cross() {
     let mut script = nobody();
     begin_from_the_port(&mut script);
     let ack = answer_to_own_init(&mut script);
@@ -175,11 +175,11 @@ fn both_begin_and_the_cookies_cross() {
 }
 
 // A → INIT → Z; A ← INIT ACK (tag X) ← Z; A → COOKIE ECHO → Z
-// A ← INIT (tag Y) ← Z    the peer begins anew before it has answered
+// A ← INIT (tag Y) ← Z    the peer restarts before it has answered
 // A → INIT ACK (the tag of A's INIT) → Z
 // A ← COOKIE ECHO ← Z     table 12 B: A's tag, another one of the peer's
 // A → COOKIE ACK → Z
-/// §5.2.1, §5.2.4 B in COOKIE-ECHOED: the peer's new tag counts.
+/// §5.2.1, §5.2.4 B in COOKIE-ECHOED: the association uses the peer's new tag.
 #[test]
 fn the_peers_tag_changes_in_cookie_echoed() {
     let mut script = nobody();
@@ -204,7 +204,7 @@ fn the_peers_tag_changes_in_cookie_echoed() {
 // A ← INIT ← Z; A → INIT ACK (tag L) → Z    the COOKIE ECHO to it is slow
 // A → INIT (tag M) → Z; A ← INIT ACK (the peer's same tag) ← Z; A → COOKIE ECHO → Z
 // A ← COOKIE ECHO (tag L) ← Z
-/// §5.2.4 C: a cookie that came late is discarded without a word.
+/// §5.2.4 C: a cookie that arrives late is silently discarded.
 #[test]
 fn a_late_cookie_is_discarded() {
     let mut script = nobody();
@@ -225,9 +225,9 @@ fn a_late_cookie_is_discarded() {
 
 // A ← COOKIE ECHO (again) ← Z
 // A → COOKIE ACK → Z
-/// §5.2.4 D: a doubled COOKIE ECHO is answered again; nothing else happens, however old the cookie is (§5.2.4 rule 3).
+/// §5.2.4 D: a duplicate COOKIE ECHO is answered again and has no other effect, however old the cookie is (§5.2.4 rule 3).
 #[test]
-fn a_doubled_cookie_echo_is_answered_again() {
+fn a_duplicate_cookie_echo_is_answered_again() {
     let mut script = nobody();
     let ack = answer_to_own_init(&mut script);
     (script.endpoint_tag, script.endpoint_tsn) = (ack.initiate_tag, ack.initial_tsn);
@@ -249,9 +249,9 @@ fn a_doubled_cookie_echo_is_answered_again() {
 
 // A ← INIT ← Z; A → INIT ACK → Z            another peer at the same place, before
 // A ← COOKIE ECHO (its tags, no tie tags) ← Z
-/// §5.2.4, what table 12 does not show: neither tag fits and nothing ties the cookie to this association.
+/// §5.2.4, a case not in table 12: neither tag matches, and no Tie-Tags bind the cookie to this association.
 #[test]
-fn a_cookie_without_ties_does_not_restart() {
+fn a_cookie_without_tie_tags_does_not_restart() {
     let mut script = nobody();
     let old = answer_to_init(&mut script, RESTARTED, RESTARTED_TSN);
     script.set_up();
@@ -263,8 +263,8 @@ fn a_cookie_without_ties_does_not_restart() {
     expect_works(&mut script);
 }
 
-/// An association in one of the states in which a peer may restart, with `sent` unacknowledged and `waiting` unsent where
-/// the state has room for them.
+/// An association in one of the states in which a peer may restart. `sent` is unacknowledged and `waiting` is unsent, in the
+/// states that allow it.
 fn in_state(wanted: State) -> Script {
     let mut script = established();
     script.advance(SECOND);
@@ -288,12 +288,12 @@ fn in_state(wanted: State) -> Script {
     script
 }
 
-// A ← INIT (tag Y) ← Z    the peer has forgotten everything
+// A ← INIT (tag Y) ← Z    the peer has lost all state
 // A → INIT ACK (a new tag, ties in the cookie) → Z
 // A ← COOKIE ECHO ← Z     table 12 A
 // A → COOKIE ACK → Z
-/// §5.2.2, §5.2.4 A: a restart in every state between set-up and SHUTDOWN-ACK-SENT. What was sent and not acknowledged is
-/// told, and the association begins anew.
+/// §5.2.2, §5.2.4 A: a restart in every state between set-up and SHUTDOWN-ACK-SENT. The application is told the messages that
+/// were sent and not acknowledged, and the association restarts.
 #[test]
 fn the_peer_restarts() {
     for before in [
@@ -311,7 +311,7 @@ fn the_peer_restarts() {
         return_cookie(&mut script, &ack);
         let answer = script.expect();
         assert_eq!(answer.header.verification_tag, RESTARTED);
-        // What the application asked for goes on: see endings.rs.
+        // A shutdown that the application asked for continues: see endings.rs.
         let asked = matches!(before, State::ShutdownPending | State::ShutdownSent);
         let cumulative_tsn_ack = RESTARTED_TSN.minus(1);
         let shutdown = Chunk::Shutdown(Shutdown { cumulative_tsn_ack });
@@ -352,7 +352,7 @@ fn the_peer_restarts() {
 }
 
 // A ← INIT (tag Y) ← Z; A → INIT ACK → Z; nothing more
-/// §5.2.2: an INIT that is not followed by its cookie, as anybody might send it, leaves the association as it was.
+/// §5.2.2: an INIT without its COOKIE ECHO, which any host could send, leaves the association unchanged.
 #[test]
 fn an_init_alone_does_no_harm() {
     let mut script = established();
@@ -366,9 +366,9 @@ fn an_init_alone_does_no_harm() {
 
 // A ← INIT (again, T1 of a peer whose INIT ACK was lost) ← Z
 // A → INIT ACK (same tag and TSN again) → Z
-/// §5.2.1: in COOKIE-WAIT and COOKIE-ECHOED every INIT is answered alike.
+/// §5.2.1: in COOKIE-WAIT and COOKIE-ECHOED every INIT gets the same answer.
 #[test]
-fn inits_in_set_up_are_answered_alike() {
+fn inits_in_set_up_get_the_same_answer() {
     for echoed in [false, true] {
         let mut script = nobody();
         let init = begin_from_the_port(&mut script);
@@ -447,7 +447,7 @@ fn an_unexpected_cookie_ack_is_discarded() {
 }
 
 // A → INIT → Z and A ← INIT ← Z, at the same time, through the network
-/// §5.2.1: one association comes of it at each side, whatever order the packets come in.
+/// §5.2.1: each endpoint has one association afterwards, whatever the order of the packets.
 #[test]
 fn both_sides_connect_at_once() {
     for (seed, delays_ms) in [(10, 10), (30, 5), (5, 60), (1, 1)].into_iter().enumerate() {
@@ -479,7 +479,7 @@ fn both_sides_connect_at_once() {
 }
 
 // A ✗ (forgets everything) … A → INIT → Z; A ← INIT ACK ← Z; A → COOKIE ECHO → Z; A ← COOKIE ACK ← Z
-/// §5.2.4 A through the network: the survivor is told what was lost, and both go on.
+/// §5.2.4 A through the network: the surviving endpoint is told the lost messages, and both continue.
 #[test]
 fn a_reboot_in_the_middle_of_a_transfer() {
     let link = LinkConfig::default().with_delay(Duration::from_millis(50));

@@ -1,5 +1,5 @@
-//! A congestion controller from outside the core decides how much is in flight, and is told all that it is promised. The controller is
-//! the example of `docs/CONGESTION-CONTROLLERS.md`.
+//! A congestion controller from outside the core decides the bytes in flight, and all promised calls reach it. The controller
+//! is the example of `docs/CONGESTION-CONTROLLERS.md`.
 
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ const PMDCS: usize = 1460;
 /// RFC 9260 §7.2.1.
 const INITIAL_WINDOW: usize = 4404;
 
-/// A report, the window before and after, and the bytes sent until then.
+/// A report, the window before and after it, and the bytes sent until then.
 #[derive(Debug)]
 struct Seen {
     report: Report,
@@ -27,7 +27,7 @@ struct Seen {
     sent: usize,
 }
 
-/// What a controller was told, and what it made of it.
+/// The calls that a controller received, and its answers.
 #[derive(Debug, Default)]
 struct Log {
     reports: Vec<Seen>,
@@ -35,7 +35,7 @@ struct Log {
     sent: usize,
     /// Packets that left though the window was full.
     beyond: u64,
-    /// Pauses, each with whether it was the first RTO of it.
+    /// Pauses, each with a flag for its first RTO.
     idle: Vec<bool>,
     packet_sizes: Vec<usize>,
 }
@@ -48,7 +48,7 @@ impl Log {
     }
 }
 
-/// The example, and a log of it.
+/// The example controller and the log of its calls.
 #[derive(Debug)]
 struct Watched {
     inner: AdditiveIncrease,
@@ -124,7 +124,7 @@ fn link() -> LinkConfig {
         .with_delay(Duration::from_millis(20))
 }
 
-/// A sends without end over these links, with the example on each path.
+/// A sends without end over these links, with the example controller on each path.
 fn bulk(seed: u64, links: &[LinkConfig], change: impl FnOnce(&mut Config)) -> (Bulk, Logs) {
     let (control, logs) = watched();
     let setup = links.iter().fold(Setup::new(seed), |setup, there| {
@@ -137,7 +137,7 @@ fn bulk(seed: u64, links: &[LinkConfig], change: impl FnOnce(&mut Config)) -> (B
     (bulk, logs)
 }
 
-/// The window changes with reports alone, as the example says; answers the last one.
+/// Checks that the window changes with reports only, as the example's rule says. Returns the last window.
 fn follows_its_rule(log: &Log) -> usize {
     let (mut window, mut acked) = (INITIAL_WINDOW, 0);
     for seen in &log.reports {
@@ -164,7 +164,8 @@ fn follows_its_rule(log: &Log) -> usize {
     window
 }
 
-/// What was sent is in flight until it is reported as acknowledged or lost. What T3-rtx found lost may have arrived, and be both.
+/// Checks that sent bytes are in flight until they are reported as acknowledged or lost. Bytes that T3-rtx found lost may have
+/// arrived, so they may be reported as both.
 fn counts_each_byte(log: &Log) {
     let (mut gone, mut exact) = (0, true);
     for seen in &log.reports {
@@ -181,7 +182,7 @@ fn counts_each_byte(log: &Log) {
 }
 
 #[test]
-fn the_page_shows_the_controller() {
+fn the_document_shows_the_controller() {
     let page = include_str!("../../../docs/CONGESTION-CONTROLLERS.md");
     let example = page
         .split("```rust\n")
@@ -190,7 +191,8 @@ fn the_page_shows_the_controller() {
     assert_eq!(example, Some(include_str!("../src/additive_increase.rs")));
 }
 
-/// The window follows the rule of the example, reductions are those that the path counts, and no more is in flight than it allows.
+/// The window follows the rule of the example, its reductions are those that the path counts, and no more bytes are in flight
+/// than it allows.
 #[test]
 fn the_example_controls_a_lossy_path() {
     for seed in 1..=3 {
@@ -213,7 +215,8 @@ fn the_example_controls_a_lossy_path() {
         let timeouts = log.reductions(Reduction::Timeout);
         assert!(losses > 50, "{losses}");
         assert_eq!((losses, timeouts), (stats.fast_recoveries, stats.timeouts));
-        // A packet leaves if less than the window is in flight; one packet after each reduction leaves in any case (§7.2.4).
+        // A packet leaves if the bytes in flight are below the window. After each reduction one packet leaves in any case (RFC
+        // 9260 §7.2.4).
         assert!(log.beyond <= losses + timeouts, "{}", log.beyond);
 
         let rtt = |report: &Report| report.smoothed_rtt.is_some_and(|rtt| rtt >= 2 * link().delay);
@@ -223,9 +226,9 @@ fn the_example_controls_a_lossy_path() {
     }
 }
 
-/// Each path has a controller of its own, which learns how many paths share the growth of one flow (RFC 6356).
+/// Each path has its own controller, which is told the number of paths that share the growth of one flow (RFC 6356).
 #[test]
-fn each_path_has_its_own() {
+fn each_path_has_its_own_controller() {
     let lossy = link().with_loss(LossModel::bernoulli(0.005));
     let (mut bulk, logs) = bulk(1, &[lossy, link()], |config| {
         config.multipath.mode = MultipathMode::Cmt;
@@ -243,9 +246,9 @@ fn each_path_has_its_own() {
     }
 }
 
-/// A pause is told RTO by RTO when it ends, and a larger path MTU when it is found.
+/// A pause is reported when it ends, one call per RTO. A larger path MTU is reported when it is found.
 #[test]
-fn pauses_and_packet_sizes_are_told() {
+fn pauses_and_packet_sizes_are_reported() {
     let (control, logs) = watched();
     let mut config = with_buffers(256 << 10);
     config.path_mtu_limit = 9000;

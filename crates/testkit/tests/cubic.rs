@@ -13,7 +13,7 @@ const PACKET: usize = 1000;
 const MS: Duration = Duration::from_millis(1);
 const RTT: Duration = Duration::from_millis(100);
 
-/// A controller on a path that is always full, and the time.
+/// A controller on a path whose window is always full, and the current time.
 struct Path<C> {
     control: C,
     now: Timestamp,
@@ -27,7 +27,7 @@ fn cubic() -> Config {
     }
 }
 
-/// A path with an initial window of so many packets.
+/// A path with an initial window of this many packets.
 fn path(packets: usize) -> Path<impl Controller> {
     Path {
         control: cubic().controller(&NewPath {
@@ -57,7 +57,7 @@ impl<C: Controller> Path<C> {
         self.report(|report| report.reduction = Some(reduction));
     }
 
-    /// A window is acknowledged, packet by packet, in this time, which is the RTT of each.
+    /// A full window is acknowledged, packet by packet, in this time, which is the RTT of each packet.
     fn round(&mut self, rtt: Duration, change: impl Fn(&mut Report)) {
         let packets = self.control.window() / PACKET;
         let begin = self.delivered;
@@ -88,7 +88,7 @@ impl<C: Controller> Path<C> {
         }
     }
 
-    /// The window in packets is this one, within a fifth of a packet.
+    /// Checks the window in packets, with a tolerance of a fifth of a packet.
     fn has_packets(&self, packets: f64) {
         let window = self.control.window() as f64 / PACKET as f64;
         assert!(
@@ -131,7 +131,7 @@ fn a_loss_below_the_last_one_lowers_the_plateau() {
     path.has_packets(w_cubic(2.0, 0.7 * window, 0.85 * window));
 }
 
-/// RFC 9438 §5.8: after a pause the curve goes on where it was.
+/// RFC 9438 §5.8: a pause does not count as elapsed time of the curve.
 #[test]
 fn time_without_data_does_not_count() {
     let mut path = path(100);
@@ -166,7 +166,7 @@ fn a_window_that_is_not_used_does_not_grow() {
     }
 }
 
-/// RFC 9438 §4.8: one packet, slow start up to 0.7 of the window, and a curve that begins at its plateau.
+/// RFC 9438 §4.8: a window of one packet, slow start up to 0.7 of the old window, then a curve that begins at its plateau.
 #[test]
 fn a_timeout_forgets_the_plateau() {
     let mut path = path(100);
@@ -179,7 +179,7 @@ fn a_timeout_forgets_the_plateau() {
     path.has_packets(w_cubic(5.0, 70.0, 70.0));
 }
 
-/// RFC 9438 §4.9: the window, ssthresh and the curve are those before the loss.
+/// RFC 9438 §4.9: after a spurious loss the window, ssthresh and the curve are those before the loss.
 #[test]
 fn a_spurious_loss_leaves_no_trace() {
     let mut path = path(100);
@@ -195,8 +195,8 @@ fn a_spurious_loss_leaves_no_trace() {
     path.has_packets(w_cubic(4.0, 70.0, 100.0));
 }
 
-/// RFC 9406 §4.2: at 100 ms a rise by 12.5 ms. Then five round trips grow by a quarter, and slow start is over; but a lower RTT
-/// resumes it.
+/// RFC 9406 §4.2: at an RTT of 100 ms a rise by 12.5 ms starts CSS (conservative slow start). After five round trips with a
+/// quarter of the growth slow start ends, unless a lower RTT resumes it.
 #[test]
 fn slow_start_ends_when_the_rtt_rises() {
     let mut path = path(16);
@@ -233,7 +233,7 @@ fn several_paths_must_be_uncoupled() {
     assert_eq!(config.validate(), Ok(()));
 }
 
-/// One loss in a thousand packets: CUBIC keeps 0.7 of the window where RFC 9260 keeps half, and is back sooner.
+/// One loss in a thousand packets: CUBIC keeps 0.7 of the window where RFC 9260 keeps half, and regrows sooner.
 #[test]
 fn a_lossy_path_carries_more_than_with_rfc_9260() {
     let link = LinkConfig::default()

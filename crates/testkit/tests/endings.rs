@@ -1,5 +1,5 @@
-//! An association that is to end does end, whatever the peer does (RFC 9260 §9.2, T5-shutdown-guard). The bound is that of
-//! docs/LIMITS.md, section *Ends*.
+//! T5-shutdown-guard (RFC 9260 §9.2): it bounds the time until an association ends, whatever the peer does. docs/LIMITS.md,
+//! section *Ends*, states the bound.
 
 use core::time::Duration;
 
@@ -42,7 +42,7 @@ fn is_closed(script: &mut Script) -> bool {
     script.association().state() == State::Closed
 }
 
-/// The TSN of the last DATA among what the endpoint sent since the last look.
+/// The TSN of the last DATA that the endpoint has sent since the last call.
 fn last_data(script: &mut Script) -> Option<Tsn> {
     let answers: Vec<_> = core::iter::from_fn(|| script.next_answer()).collect();
     answers
@@ -61,7 +61,7 @@ fn acknowledge(script: &mut Script, cumulative_tsn_ack: Tsn, a_rwnd: u32) {
     })]);
 }
 
-/// The peer sets up anew, under this tag.
+/// The peer restarts, with this tag.
 fn restart(script: &mut Script, tag: u32) {
     let init = Init {
         initiate_tag: VerificationTag(tag),
@@ -85,7 +85,8 @@ fn expect_closed(script: &mut Script, reason: CloseReason) {
     assert_eq!(events.last(), Some(&Event::Closed(reason)), "{events:?}");
 }
 
-/// Takes each chunk that comes, and advertises a window of 0, until the association is over; how long that took.
+/// Acknowledges each chunk that arrives and advertises an a_rwnd of 0, until the association is over; returns the time that
+/// took.
 fn take_single_chunks(script: &mut Script, mut meanwhile: impl FnMut(&mut Script)) -> Duration {
     let began = script.now();
     while !is_closed(script) {
@@ -106,12 +107,12 @@ fn take_single_chunks(script: &mut Script, mut meanwhile: impl FnMut(&mut Script
 // A → DATA → Z
 // A: shutdown
 // A → DATA (a probe of the window) → Z
-// A ← SACK (a_rwnd 0) ← Z, again and again
+// A ← SACK (a_rwnd 0) ← Z, many times
 // A → ABORT → Z
-/// §9.2: T5-shutdown-guard runs from the moment that the application asks for the end: a peer that takes single chunks does
-/// not hold it up.
+/// §9.2: T5-shutdown-guard runs from the moment that the application asks for the shutdown. A peer that acknowledges one chunk
+/// at a time does not delay the end.
 #[test]
-fn a_closed_window_does_not_hold_up_the_end() {
+fn a_closed_window_does_not_delay_the_end() {
     let mut script = Script::new(config(), 1);
     script.set_up();
     send(&mut script, 1000, 10);
@@ -124,11 +125,11 @@ fn a_closed_window_does_not_hold_up_the_end() {
 
 // A ← SHUTDOWN ← Z
 // A → DATA (a probe of the window) → Z
-// A ← SACK (a_rwnd 0) ← Z, again and again
+// A ← SACK (a_rwnd 0) ← Z, many times
 // A → ABORT → Z
-/// The same where the peer asked for the end, and takes nothing of what is left: also if the application asks too.
+/// The same if the peer asked for the shutdown and keeps its window closed, also if the application asks too.
 #[test]
-fn a_peer_that_asks_for_the_end_does_not_hold_it_up() {
+fn a_shutdown_of_the_peer_with_a_closed_window_does_not_delay_the_end() {
     for asks in [false, true] {
         let mut script = Script::new(config(), 1);
         script.set_up();
@@ -145,7 +146,7 @@ fn a_peer_that_asks_for_the_end_does_not_hold_it_up() {
 }
 
 // A: shutdown; A → DATA → Z over a slow link
-/// A slow transfer that gets on survives: the guard restarts for each 64 KiB acknowledged, and for the last of it.
+/// A slow transfer that makes progress survives: the guard restarts for each 64 KiB acknowledged, and for the last bytes.
 #[test]
 fn a_slow_transfer_survives_the_guard() {
     let link = LinkConfig::default()
@@ -168,8 +169,8 @@ fn a_slow_transfer_survives_the_guard() {
 // A → SHUTDOWN → Z
 // Z → INIT, COOKIE ECHO → A
 // A → COOKIE ACK, SHUTDOWN → Z
-/// §5.2.4 A, §9.2: what the application asked for outlives a restart of the peer; a shutdown that the peer alone asked for does
-/// not.
+/// §5.2.4 A, §9.2: a shutdown that the application asked for continues after a restart of the peer. A shutdown that only the
+/// peer asked for does not.
 #[test]
 fn a_shutdown_is_asked_for_again_after_a_restart() {
     for state in [
@@ -210,11 +211,11 @@ fn a_shutdown_is_asked_for_again_after_a_restart() {
 }
 
 // A: shutdown
-// Z → INIT, COOKIE ECHO → A, again and again
+// Z → INIT, COOKIE ECHO → A, many times
 // A → ABORT → Z
-/// A peer that restarts again and again does not hold up the end: the guard goes on.
+/// A peer that restarts many times does not delay the end: the guard continues.
 #[test]
-fn restarts_do_not_hold_up_the_end() {
+fn restarts_do_not_delay_the_end() {
     for pending in [false, true] {
         let mut script = Script::new(config(), 1);
         script.set_up();
@@ -242,9 +243,9 @@ fn restarts_do_not_hold_up_the_end() {
 // A → SHUTDOWN → (lost)
 // A ← HEARTBEAT ← Z, more often than T2-shutdown expires
 // A → SHUTDOWN → Z
-/// §9.2: a lost SHUTDOWN is repeated, whatever the peer says meanwhile.
+/// §9.2: a lost SHUTDOWN is retransmitted, whatever the peer sends meanwhile.
 #[test]
-fn heartbeats_of_the_peer_do_not_hold_up_a_retransmitted_shutdown() {
+fn heartbeats_of_the_peer_do_not_delay_a_retransmitted_shutdown() {
     let mut script = Script::new(config(), 1);
     script.set_up();
     begin_shutdown(&mut script);
@@ -261,10 +262,10 @@ fn heartbeats_of_the_peer_do_not_hold_up_a_retransmitted_shutdown() {
 }
 
 // A → INIT → Z; A: shutdown
-// A ← INIT ACK ← Z; A → COOKIE ECHO → Z; A ← ERROR (Stale Cookie) ← Z; … at the last moment each
-/// A shutdown that is asked for during set-up is bounded as every other.
+// A ← INIT ACK ← Z; A → COOKIE ECHO → Z; A ← ERROR (Stale Cookie) ← Z; … each at the last moment
+/// The guard also bounds a shutdown that the application asks for during set-up.
 #[test]
-fn a_set_up_does_not_hold_up_the_end() {
+fn a_set_up_does_not_delay_the_end() {
     let mut settings = config();
     settings.rto.max = 60 * SECOND;
     let mut script = Script::new(settings, 1);

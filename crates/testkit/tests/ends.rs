@@ -1,5 +1,5 @@
-//! What comes after an orderly end (RFC 9260 §8.4, §9.2): the peer may not know of it yet, and packets may be late. Nobody who
-//! lost nothing is told that it was cut off.
+//! Packets after a graceful shutdown (RFC 9260 §8.4, §9.2): the peer may not know yet that the association is over, and packets
+//! may be late. A peer that lost nothing gets no ABORT.
 
 use core::time::Duration;
 use std::net::IpAddr;
@@ -30,7 +30,7 @@ fn heartbeat() -> Chunk {
     })
 }
 
-/// The endpoint has ended the association, and its SHUTDOWN COMPLETE is on its way.
+/// The endpoint has ended the association, and its SHUTDOWN COMPLETE is in transit.
 fn ended_by_endpoint() -> Script {
     let mut script = Script::new(quiet(), 1);
     script.set_up();
@@ -49,7 +49,7 @@ fn end(script: &mut Script) {
     );
 }
 
-/// Sends each of these alone; none is answered.
+/// Sends each of these chunks alone and checks that none is answered.
 #[track_caller]
 fn expect_silence_to_late_packets(script: &mut Script) {
     let late = [
@@ -72,7 +72,8 @@ fn expect_silence_to_late_packets(script: &mut Script) {
 // A ← HEARTBEAT, SACK, DATA, … ← Z
 // A ← SHUTDOWN ACK ← Z
 // A → SHUTDOWN COMPLETE (T bit) → Z
-/// §9.2: whoever waits for SHUTDOWN COMPLETE is not aborted for what it says meanwhile, and gets it when it asks.
+/// §9.2: a peer that waits for SHUTDOWN COMPLETE gets no ABORT for its late packets, and gets SHUTDOWN COMPLETE again when it
+/// retransmits SHUTDOWN ACK.
 #[test]
 fn late_packets_after_shutdown_complete_was_sent() {
     let mut script = ended_by_endpoint();
@@ -87,8 +88,8 @@ fn late_packets_after_shutdown_complete_was_sent() {
 // A ← SHUTDOWN ← Z
 // A → SHUTDOWN ACK → Z
 // A ← SHUTDOWN COMPLETE ← Z
-// A ← HEARTBEAT, SACK, DATA, … (overtaken) ← Z
-/// The same on the side that was asked.
+// A ← HEARTBEAT, SACK, DATA, … (late) ← Z
+/// The same on the endpoint that received SHUTDOWN.
 #[test]
 fn late_packets_after_shutdown_complete_came() {
     let mut script = Script::new(quiet(), 1);
@@ -100,10 +101,11 @@ fn late_packets_after_shutdown_complete_came() {
 }
 
 // A ← SHUTDOWN ← Z
-// A → SHUTDOWN ACK → (lost, and all its repeats): A is done
+// A → SHUTDOWN ACK → (lost, and all retransmissions): A closes the association
 // A ← SHUTDOWN ← Z
 // A → SHUTDOWN ACK → Z
-/// §9.2: a peer that is still in SHUTDOWN-SENT when this side gave up waiting comes to an orderly end too.
+/// §9.2: after this endpoint has stopped to retransmit SHUTDOWN ACK, a peer that is still in SHUTDOWN-SENT can complete its
+/// shutdown.
 #[test]
 fn a_shutdown_after_the_end_is_acknowledged() {
     let mut config = quiet();
@@ -128,7 +130,7 @@ fn a_shutdown_after_the_end_is_acknowledged() {
     script.expect_silence();
 }
 
-// A: the association has ended in order
+// A: the association has ended gracefully
 // A ← HEARTBEAT (just before RTO.Max) ← Z
 // A ← HEARTBEAT ← Z
 // A → ABORT (T bit) → Z
@@ -151,12 +153,12 @@ fn an_end_is_forgotten_after_a_while() {
     }
 }
 
-// A: the association has ended in order
+// A: the association has ended gracefully
 // A ← HEARTBEAT (another tag, or another address, or other ports) ← Z
 // A → ABORT (T bit) → Z
-/// What is not of that association is out of the blue as ever (§8.4 rule 8), and tells nothing of it.
+/// Packets that do not belong to the ended association are out of the blue (§8.4 rule 8).
 #[test]
-fn others_are_out_of_the_blue() {
+fn packets_of_other_associations_are_out_of_the_blue() {
     let changes: [fn(&mut Script); 4] = [
         |script| script.endpoint_tag.0 ^= 1,
         |script| script.remote.set_ip(IpAddr::from([10, 0, 0, 3])),
@@ -176,7 +178,7 @@ fn others_are_out_of_the_blue() {
 }
 
 // A ← HEARTBEAT (from the second address that the INIT listed, another UDP port) ← Z
-/// All addresses of the peer are remembered; its UDP port may move (RFC 6951 §5.4).
+/// The endpoint remembers all addresses of the peer. The peer's UDP port may change (RFC 6951 §5.4).
 #[test]
 fn every_address_of_the_peer() {
     let mut script = Script::new(quiet(), 1);
@@ -195,9 +197,9 @@ fn every_address_of_the_peer() {
 // A → ABORT → (lost)
 // A ← HEARTBEAT ← Z
 // A → ABORT (T bit) → Z
-/// §9.1: an end that was not orderly is told again.
+/// §9.1: after an end that was not graceful, a late packet is answered with an ABORT again.
 #[test]
-fn an_abort_is_told_again() {
+fn an_abort_is_sent_again() {
     let mut script = Script::new(quiet(), 1);
     script.set_up();
     script.act(|association, now| association.abort(now, Bytes::new()));
@@ -206,11 +208,11 @@ fn an_abort_is_told_again() {
     assert_eq!(script.expect_chunk(), ABORT_REFLECTED);
 }
 
-// A: the association has ended in order
+// A: the association has ended gracefully
 // A ← COOKIE ECHO (that of its set-up, late) ← Z
-/// §5.1.5: a cookie that the network held back, or somebody else kept, does not begin again what is over.
+/// §5.1.5: a COOKIE ECHO that the network delayed or another host kept does not start the ended association again.
 #[test]
-fn a_late_cookie_begins_nothing() {
+fn a_late_cookie_starts_no_association() {
     let mut script = Script::new(quiet(), 1);
     script.send_tagged(ZERO, &[Chunk::Init(script.init(Parameters::empty()))]);
     let Chunk::InitAck(ack) = script.expect_chunk() else {
@@ -228,14 +230,14 @@ fn a_late_cookie_begins_nothing() {
     assert_eq!(script.host_mut().endpoint_mut().association_count(), 0);
 }
 
-// A: the association has ended in order
+// A: the association has ended gracefully
 // A and Z set up another one between the same ports
 // A ← HEARTBEAT (of the first one) ← Z
 // A ← HEARTBEAT (of the second one) ← Z
 // A → HEARTBEAT ACK → Z
-/// §8.5: the next association between the same two is not disturbed, and disturbs nothing.
+/// §8.5: the remembered end does not disturb the next association between the same ports, and is not disturbed by it.
 #[test]
-fn the_next_association_of_the_same_two() {
+fn the_next_association_between_the_same_ports() {
     let mut script = ended_by_endpoint();
     let before = script.endpoint_tag;
     script.advance(SECOND);
@@ -254,8 +256,8 @@ fn the_next_association_of_the_same_two() {
     }
 }
 
-// M sets up and ends one association after the other: 16,385
-/// Of 16,384 the end is remembered; the oldest is forgotten for the next one.
+// M sets up and ends 16,385 associations, one after the other
+/// The endpoint remembers 16,384 ends. The oldest is forgotten for the next one.
 #[test]
 fn ends_that_are_remembered() {
     const LIMIT: u16 = 16_384;
@@ -283,16 +285,16 @@ fn ends_that_are_remembered() {
     assert_eq!(answered, [1]);
 }
 
-/// A transfer both ways that ends, of which single packets are lost.
+/// A transfer in both directions that ends, with single packets lost.
 struct Ending {
     paths: usize,
-    /// Who asks for the end.
+    /// The hosts that ask for the shutdown.
     asked: &'static [Side],
 }
 
 impl Ending {
     fn link(&self, path: usize) -> LinkConfig {
-        // The second path is slow: what was sent by it comes after the end.
+        // The second path is slow: packets on it arrive after the end.
         LinkConfig::default().with_delay([10, 400][path] * Duration::from_millis(1))
     }
 
@@ -313,7 +315,7 @@ impl Ending {
                 .collect();
             pair.post(side, parcels);
         }
-        // Asked in the middle of it: acknowledgements are under way, too.
+        // Asked during the transfer, while acknowledgements are in transit too.
         pair.run_ms(15);
         for side in self.asked {
             pair.shutdown(*side);
@@ -321,7 +323,7 @@ impl Ending {
         (pair, ledgers)
     }
 
-    /// Ends with this packet lost; how many packets there were on each link, each way.
+    /// Runs to the end with this packet lost, and returns the number of packets on each link in each direction.
     fn run(&self, lost: Option<(usize, Side, u64)>) -> Vec<[u64; 2]> {
         let (mut pair, mut ledgers) = self.begin();
         let offered = |pair: &Pair| -> Vec<[u64; 2]> {
@@ -353,7 +355,7 @@ impl Ending {
             .collect()
     }
 
-    /// Loses each packet from the moment that the end was asked for, one in a run. How many there were.
+    /// Loses one packet in each run, for each packet sent after the shutdown was asked for. Returns the number of packets.
     fn lose_each(&self) -> u64 {
         let counts = self.run(None);
         for (path, ways) in counts.iter().enumerate() {
@@ -368,7 +370,8 @@ impl Ending {
 }
 
 // A ⇄ DATA, SHUTDOWN, SHUTDOWN ACK, SHUTDOWN COMPLETE ⇄ Z, each packet lost once
-/// §9.2: whichever packet is lost and whoever asked, both sides see an orderly end, and nobody is sent an ABORT.
+/// §9.2: if any single packet is lost, and whichever host asks for the shutdown, both hosts see a graceful shutdown and no
+/// ABORT is sent.
 #[test]
 fn each_packet_of_the_end_is_lost_once() {
     for paths in [1, 2] {

@@ -1,4 +1,4 @@
-//! Error causes (RFC 9260 §3.3.10): for each one who sends it and when, and what a peer that sends it brings about.
+//! Error causes (RFC 9260 §3.3.10): for each cause, when an endpoint sends it and what it does when it receives it.
 
 use core::time::Duration;
 use std::net::{IpAddr, Ipv4Addr};
@@ -13,7 +13,7 @@ use bytes::Bytes;
 
 const SECOND: Duration = Duration::from_secs(1);
 const ZERO: VerificationTag = VerificationTag(0);
-/// The tag of a peer that begins again.
+/// The tag of a peer that restarts.
 const RESTARTED: VerificationTag = VerificationTag(77);
 
 fn abort(causes: &[Cause]) -> Chunk {
@@ -69,7 +69,7 @@ fn cookie_echo(ack: &InitAck) -> Chunk {
     Chunk::CookieEcho(CookieEcho { cookie })
 }
 
-/// The INIT of a peer that has forgotten the association.
+/// The INIT of a peer that has lost all state.
 fn restart_init(script: &Script, parameters: Parameters) -> Init {
     let mut init = script.init(parameters);
     init.initiate_tag = RESTARTED;
@@ -95,7 +95,7 @@ fn expect_under(script: &mut Script, tag: VerificationTag, chunk: &Chunk) {
     script.expect_silence();
 }
 
-/// Checks that the endpoint has given the association up because of the peer.
+/// Checks that the endpoint has aborted the association because of a protocol violation.
 #[track_caller]
 fn expect_violation(script: &mut Script) {
     let events = script.events();
@@ -109,7 +109,7 @@ fn expect_violation(script: &mut Script) {
     assert_eq!(associations(script), 0);
 }
 
-/// Checks that nothing has happened to the association.
+/// Checks that the association has not changed.
 #[track_caller]
 fn expect_goes_on(script: &mut Script, state: State) {
     script.expect_silence();
@@ -117,7 +117,7 @@ fn expect_goes_on(script: &mut Script, state: State) {
     assert_eq!(script.events(), []);
 }
 
-/// Each cause of §3.3.10, and one that no standard knows.
+/// Each cause of §3.3.10, and one that no standard defines.
 fn all_causes() -> Vec<Cause> {
     vec![
         Cause::InvalidStreamIdentifier { stream: StreamId(9) },
@@ -141,10 +141,10 @@ fn all_causes() -> Vec<Cause> {
 }
 
 // A → ERROR (each cause; all of them) → Z
-// Z tells its application, and goes on
-/// §3.3.10: an ERROR is not fatal, whatever it says, and is never answered.
+// Z tells its application, and continues
+/// §3.3.10: an ERROR with any cause is not fatal and is never answered.
 #[test]
-fn every_cause_in_an_error_is_told() {
+fn every_cause_in_an_error_is_reported() {
     let mut script = established();
     let all = all_causes();
     let mut lists: Vec<_> = all.chunks(1).collect();
@@ -159,10 +159,10 @@ fn every_cause_in_an_error_is_told() {
 }
 
 // A → ABORT (each cause; all; none) → Z
-// Z is done, and tells its application why
-/// §3.3.7, §9.1: an ABORT is fatal, whatever it says.
+// Z closes the association, and tells its application the cause
+/// §3.3.7, §9.1: an ABORT with any cause is fatal.
 #[test]
-fn every_cause_in_an_abort_is_told() {
+fn every_cause_in_an_abort_is_reported() {
     let all = all_causes();
     let mut lists: Vec<_> = all.chunks(1).collect();
     lists.extend([&all[..], &[]]);
@@ -177,7 +177,7 @@ fn every_cause_in_an_abort_is_told() {
 }
 
 // A → ERROR, ABORT with causes that are cut off, too short, or of length 0 → Z
-/// §3.3.10: what cannot be read is told as it stands, and the chunk does what it does.
+/// §3.3.10: the application gets the bytes of malformed causes, and the chunk has its usual effect.
 #[test]
 fn malformed_causes() {
     for bytes in [
@@ -208,7 +208,7 @@ fn malformed_causes() {
 
 // A → DATA (stream 10 of 10), DATA (stream 0) → Z
 // A ← ERROR (Invalid Stream Identifier), SACK ← Z
-/// Cause 1, §3.3.10.1, §6.5: the DATA is acknowledged and dropped, the rest goes on.
+/// Cause 1, §3.3.10.1, §6.5: the DATA is acknowledged and dropped. The rest of the packet is processed.
 #[test]
 fn cause_1_invalid_stream_identifier() {
     let mut script = established();
@@ -236,7 +236,7 @@ fn cause_1_invalid_stream_identifier() {
 // A → INIT → Z
 // A ← INIT ACK (without a cookie) ← Z
 // A → ABORT (Missing Mandatory Parameter: 7) → Z
-/// Cause 2, §3.3.10.2, §5.1: under the tag of the INIT ACK.
+/// Cause 2, §3.3.10.2, §5.1: the ABORT has the tag of the INIT ACK.
 #[test]
 fn cause_2_missing_mandatory_parameter() {
     let mut script = nobody();
@@ -258,7 +258,7 @@ fn cause_2_missing_mandatory_parameter() {
 // A waits for longer than Valid.Cookie.Life
 // A → COOKIE ECHO → Z
 // A ← ERROR (Stale Cookie: by so many microseconds) ← Z
-/// Cause 3, §3.3.10.3, §5.1.5: under A's tag; nothing is kept, and DATA behind the cookie is not taken.
+/// Cause 3, §3.3.10.3, §5.1.5: the ERROR has A's tag. No state is kept, and DATA after the cookie is dropped.
 #[test]
 fn cause_3_stale_cookie() {
     let mut script = nobody();
@@ -285,7 +285,7 @@ fn cause_3_stale_cookie() {
 // A ← COOKIE ACK ← Z
 // A → COOKIE ECHO (of an INIT that the association does not know) → Z
 // A ← ERROR (Stale Cookie) ← Z
-/// Cause 3, §5.2.4: a cookie of the association itself counts however old; any other one is too old here too.
+/// Cause 3, §5.2.4: a cookie of the existing association is valid at any age. Any other old cookie is stale here too.
 #[test]
 fn cause_3_stale_cookie_with_an_association() {
     let mut script = nobody();
@@ -328,7 +328,7 @@ fn preservative(init: &Init) -> Option<u32> {
 // A ← ERROR (Stale Cookie) ← Z
 // A → INIT (Cookie Preservative) → Z
 // A ← INIT ACK ← Z, A → COOKIE ECHO → Z, A ← COOKIE ACK ← Z
-/// Cause 3 on receipt, §5.2.6: in COOKIE-ECHOED set-up begins again, with the same tag, asking for a longer life.
+/// Cause 3 on receipt, §5.2.6: in COOKIE-ECHOED the endpoint sends INIT again, with the same tag and a Cookie Preservative.
 #[test]
 fn cause_3_on_receipt() {
     for (staleness_us, least_ms) in [(0, 1), (2_500_000, 2_500), (u32::MAX, 60_000)] {
@@ -359,9 +359,9 @@ fn cause_3_on_receipt() {
 
 // A → COOKIE ECHO → Z
 // A ← ERROR (Stale Cookie) ← Z, three times
-/// Cause 3 on receipt, §5.2.6: an attempt that fails again and again is given up, and told.
+/// Cause 3 on receipt, §5.2.6: after several stale cookies the endpoint stops the attempt and tells the application.
 #[test]
-fn cause_3_on_receipt_again_and_again() {
+fn cause_3_on_receipt_several_times() {
     let mut script = cookie_echoed();
     let stale = error(&[Cause::StaleCookie { staleness_us: 9 }]);
     for _ in 0..2 {
@@ -379,8 +379,8 @@ fn cause_3_on_receipt_again_and_again() {
 
 // A → INIT → Z                         A → COOKIE ECHO → Z
 // A ← ABORT (Out of Resource) ← Z, either way
-/// Cause 4 on receipt, §3.3.10.4, §5.1: a peer that is full refuses in set-up. This side has no such limit: it answers
-/// an INIT without keeping anything.
+/// Cause 4 on receipt, §3.3.10.4, §5.1: a peer without resources refuses set-up. This endpoint has no such limit: it answers an
+/// INIT without keeping state.
 #[test]
 fn cause_4_out_of_resource() {
     let mut waiting = nobody();
@@ -399,7 +399,7 @@ fn cause_4_out_of_resource() {
 
 // A → INIT (Host Name Address) → Z
 // A ← ABORT (Unresolvable Address: the parameter) ← Z
-/// Cause 5, §3.3.10.5, §3.3.2.1.4: host names are no longer allowed. An association with A is not touched.
+/// Cause 5, §3.3.10.5, §3.3.2.1.4: host names are no longer allowed. An existing association with A does not change.
 #[test]
 fn cause_5_unresolvable_address() {
     const HOST: &[u8] = b"\0\x0b\0\x0aa.org\0";
@@ -419,7 +419,7 @@ fn cause_5_unresolvable_address() {
 // A → INIT → Z
 // A ← INIT ACK (Host Name Address) ← Z
 // A → ABORT (Unresolvable Address: the parameter) → Z
-/// Cause 5, §3.3.3.1: the same of an INIT ACK.
+/// Cause 5, §3.3.3.1: the same for an INIT ACK.
 #[test]
 fn cause_5_unresolvable_address_in_init_ack() {
     const HOST: &[u8] = b"\0\x07\0\x08abcd\0\x0b\0\x0aa.org\0";
@@ -437,7 +437,8 @@ fn cause_5_unresolvable_address_in_init_ack() {
 // A → COOKIE ECHO → Z
 // A ← unknown chunk ← Z
 // A → ERROR (Unrecognized Chunk Type: the chunk) → Z
-/// Cause 6, §3.3.10.6: whole, without padding, as soon as the peer's tag is known. (The four actions: `out_of_the_blue`.)
+/// Cause 6, §3.3.10.6: the cause contains the whole chunk without padding, and is sent as soon as the peer's tag is known.
+/// (`out_of_the_blue` tests the four actions.)
 #[test]
 fn cause_6_unrecognized_chunk_type() {
     for mut script in [cookie_echoed(), established()] {
@@ -452,8 +453,8 @@ fn cause_6_unrecognized_chunk_type() {
 
 // A → FORWARD TSN, ASCONF, RE-CONFIG, … (not negotiated) → Z
 // A ← ERROR (Unrecognized Chunk Type), where the type says so ← Z
-/// Cause 6, §3.2: a chunk of an extension that was not agreed on is unknown, by its type's bits. (I-DATA is not: RFC 8260
-/// §2.2.3 wants an ABORT. `interleaving`.)
+/// Cause 6, §3.2: a chunk of an extension that was not negotiated is unknown, and the bits of its type say what to do. (I-DATA
+/// is different: RFC 8260 §2.2.3 requires an ABORT; see `interleaving`.)
 #[test]
 fn cause_6_for_extensions_that_were_not_negotiated() {
     let chunks: [&'static [u8]; 4] = [
@@ -478,7 +479,7 @@ fn cause_6_for_extensions_that_were_not_negotiated() {
 
 // A → INIT (no streams; a window below 1500) → Z
 // A ← ABORT (Invalid Mandatory Parameter) ← Z
-/// Cause 7, §3.3.10.7, §3.3.2: under the tag of the INIT. An association with A is not touched.
+/// Cause 7, §3.3.10.7, §3.3.2: the ABORT has the tag of the INIT. An existing association with A does not change.
 #[test]
 fn cause_7_invalid_mandatory_parameter() {
     let change: [fn(&mut Init); 3] = [
@@ -505,7 +506,7 @@ fn cause_7_invalid_mandatory_parameter() {
 // A → INIT → Z
 // A ← INIT ACK (no streams) ← Z
 // A → ABORT (Invalid Mandatory Parameter) → Z
-/// Cause 7, §3.3.3: under the tag of the INIT ACK, and the attempt is over.
+/// Cause 7, §3.3.3: the ABORT has the tag of the INIT ACK, and the attempt ends.
 #[test]
 fn cause_7_invalid_mandatory_parameter_in_init_ack() {
     let change: [fn(&mut InitAck); 2] = [|ack| ack.outbound_streams = 0, |ack| ack.inbound_streams = 0];
@@ -526,7 +527,8 @@ fn cause_7_invalid_mandatory_parameter_in_init_ack() {
 // A → COOKIE ECHO, ERROR (Unrecognized Parameters: those that want it) → Z
 // A: T1-cookie
 // A → COOKIE ECHO, ERROR (the same) → Z
-/// Cause 8, §3.3.10.8, §3.2.1, §5.1 C: COOKIE ECHO is first; what follows a parameter that says to stop is not looked at.
+/// Cause 8, §3.3.10.8, §3.2.1, §5.1 C: COOKIE ECHO is the first chunk. Parameters after one whose type says to stop are not
+/// processed.
 #[test]
 fn cause_8_unrecognized_parameters() {
     // Skip; skip and report; stop and report; skip and report, not reached.
@@ -553,7 +555,7 @@ fn cause_8_unrecognized_parameters() {
 
 // A → COOKIE ECHO, ERROR (Unrecognized Parameters) → Z
 // A ← COOKIE ACK ← Z
-/// Cause 8 on receipt: the association is set up, and the application hears what A did not know.
+/// Cause 8 on receipt: the association is set up, and the application is told the parameters that A did not recognize.
 #[test]
 fn cause_8_on_receipt() {
     let mut script = nobody();
@@ -574,7 +576,7 @@ fn cause_8_on_receipt() {
 
 // A → DATA, DATA (without user data) → Z
 // A ← ABORT (No User Data: its TSN) ← Z
-/// Cause 9, §3.3.10.9, §6.2: what came before it can still be read.
+/// Cause 9, §3.3.10.9, §6.2: data received before it can still be read.
 #[test]
 fn cause_9_no_user_data() {
     let mut script = established();
@@ -589,10 +591,10 @@ fn cause_9_no_user_data() {
 }
 
 // A ← SHUTDOWN ACK ← Z, which waits for SHUTDOWN COMPLETE
-// A (restarted) → INIT → Z … (see §9.2: only the COOKIE ECHO of an INIT from before the shutdown comes this far)
+// A (restarted) → INIT → Z … (see §9.2: only the COOKIE ECHO of an INIT from before the shutdown gets this far)
 // A → COOKIE ECHO → Z
 // A ← SHUTDOWN ACK, ERROR (Cookie Received While Shutting Down) ← Z
-/// Cause 10, §3.3.10.10, §5.2.4 A: both in one packet.
+/// Cause 10, §3.3.10.10, §5.2.4 A: both chunks in one packet.
 #[test]
 fn cause_10_cookie_received_while_shutting_down() {
     let mut script = established();
@@ -617,7 +619,7 @@ fn cause_10_cookie_received_while_shutting_down() {
 // A: T1-cookie
 // A → COOKIE ECHO → Z
 // A ← COOKIE ACK ← Z
-/// Cause 10 on receipt, §9.2: the side that restarted ends what was, and its own attempt goes on.
+/// Cause 10 on receipt, §9.2: the restarted endpoint ends the old association, and its own attempt continues.
 #[test]
 fn cause_10_on_receipt() {
     let mut script = cookie_echoed();
@@ -633,9 +635,9 @@ fn cause_10_on_receipt() {
     assert_eq!(script.association().state(), State::Established);
 }
 
-// A → INIT (the address A has, and two more) → Z
+// A → INIT (A's address and two more) → Z
 // A ← ABORT (Restart of an Association with New Addresses: the two) ← Z
-/// Cause 11, §3.3.10.11, §5.2.2: the association goes on as it was.
+/// Cause 11, §3.3.10.11, §5.2.2: the association does not change.
 #[test]
 fn cause_11_restart_with_new_addresses() {
     let mut script = established();
@@ -663,7 +665,7 @@ fn cause_11_restart_with_new_addresses() {
 }
 
 // A → ABORT (User-Initiated Abort: the reason) → Z
-/// Cause 12, §3.3.10.12: the application's words, none of them, and as many as fit a packet.
+/// Cause 12, §3.3.10.12: the application's reason, an empty one, and one cut to the size of a packet.
 #[test]
 fn cause_12_user_initiated_abort() {
     for (reason, sent) in [(0, 0), (6, 6), (100_000, 1024)] {
@@ -676,7 +678,7 @@ fn cause_12_user_initiated_abort() {
     }
 }
 
-/// Checks that the endpoint's next packet is an ABORT with cause 13, and that it has given up.
+/// Checks that the endpoint's next packet is an ABORT with cause 13, and that the association is closed.
 #[track_caller]
 fn expect_cause_13(script: &mut Script) {
     let answer = script.expect();
@@ -764,7 +766,7 @@ fn cause_13_for_an_end_without_a_beginning() {
 
 // A → SACK (half of one) → Z
 // A ← ABORT (Protocol Violation) ← Z
-/// Cause 13, §3.2: a chunk whose content is cut short. (Others: `out_of_the_blue`.)
+/// Cause 13, §3.2: a chunk whose content is too short. (`out_of_the_blue` has more.)
 #[test]
 fn cause_13_for_a_malformed_chunk() {
     let mut script = established();

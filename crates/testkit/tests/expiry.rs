@@ -1,4 +1,5 @@
-//! Lifetimes over whole runs: whatever the network does, nothing leaves after its time, and nothing reliable is lost.
+//! Lifetimes in whole runs (RFC 7496 §3.1; RFC 3758): in any network, no message leaves after its lifetime, and no reliable
+//! message is lost.
 //!
 //! `EXPIRY_SEEDS=100..200` (or one number) chooses the seeds; a failure names its own.
 
@@ -31,7 +32,7 @@ fn millis(random: &mut Generator, from: u64, to: u64) -> Duration {
     Duration::from_millis(from + random.below(to - from + 1))
 }
 
-/// A lossy link, and settings from the seed; every packet is kept.
+/// A lossy link, and settings from the seed. Every packet is kept.
 fn pair(random: &mut Generator, seed: u64) -> Pair {
     let link = LinkConfig::default()
         .with_delay(millis(random, 1, 80))
@@ -45,7 +46,7 @@ fn pair(random: &mut Generator, seed: u64) -> Pair {
         .path(link)
         .captured(seed < 20)
         .adjust_both(|config| {
-            // Far from a wrap-around: what is passed is compared by number.
+            // Far from a wrap-around, so that TSNs can be compared as numbers.
             config.initial_tsn = Some(Tsn(1));
             config.partial_reliability.early_discard = early;
             config.partial_reliability.selective_forward_tsn = selective;
@@ -58,10 +59,10 @@ fn pair(random: &mut Generator, seed: u64) -> Pair {
     pair
 }
 
-/// When each message that A sent may leave at the latest.
+/// The latest time at which each message of A may leave.
 type Deadlines = BTreeMap<u32, Timestamp>;
 
-/// DATA of A that left after its message's lifetime: the message, and how late.
+/// DATA of A that left after its message's lifetime: the message, and the delay after its lifetime.
 fn too_late(pair: &Pair, deadlines: &Deadlines) -> Option<(u32, Duration)> {
     let z = pair.addresses(Side::Z)[0];
     let records = pair
@@ -88,8 +89,8 @@ fn too_late(pair: &Pair, deadlines: &Deadlines) -> Option<(u32, Duration)> {
     None
 }
 
-/// TSNs that are passed by an acknowledgement of Z though they neither came nor belong to a message that A gave up and told
-/// of by a FORWARD-TSN that came.
+/// TSNs that an acknowledgement of Z passes, but which Z did not receive and which no received FORWARD-TSN of A covers as
+/// abandoned.
 fn wrongly_passed(pair: &Pair, abandoned: &BTreeSet<u32>) -> Option<String> {
     let z = pair.addresses(Side::Z)[0];
     let mut transmitted: BTreeMap<u32, u32> = BTreeMap::new();
@@ -121,7 +122,7 @@ fn wrongly_passed(pair: &Pair, abandoned: &BTreeSet<u32>) -> Option<String> {
             };
             let Some(from) = checked else { continue };
             for tsn in (from..=cumulative).filter(|tsn| !arrived.contains(tsn)) {
-                // What was never transmitted ends the message of the TSN before it.
+                // The TSN after a half-sent message is never transmitted. It belongs to the message of the TSN before it.
                 let message = transmitted.range(..=tsn).next_back().map(|(_, number)| *number);
                 let abandoned = message.is_some_and(|number| abandoned.contains(&number));
                 if !abandoned || told < tsn {
@@ -134,7 +135,7 @@ fn wrongly_passed(pair: &Pair, abandoned: &BTreeSet<u32>) -> Option<String> {
     None
 }
 
-/// Outages of one to ten seconds amid messages, some with lifetimes; some large, some reliable.
+/// Sends messages, some with lifetimes, some large, some reliable, during outages of one to ten seconds.
 fn outages(seed: u64) -> u64 {
     let mut random = Generator::of_process(seed, "expiry");
     let mut pair = pair(&mut random, seed);
@@ -199,18 +200,17 @@ fn outages(seed: u64) -> u64 {
     counters.abandoned_sent + counters.abandoned_unsent
 }
 
-/// In every seed no message is first transmitted, or repeated, after its lifetime; the receiver's cumulative TSN passes
-/// nothing that was neither received nor given up; after an outage there is no burst of
-/// stale messages; what is reliable arrives, and each stream in its order.
+/// For every seed: no message is transmitted for the first time or retransmitted after its lifetime. The receiver's cumulative
+/// TSN passes only TSNs that were received or abandoned. After an outage there is no burst of stale messages. Reliable messages
+/// arrive, and each stream is in order.
 #[test]
 fn nothing_leaves_after_its_lifetime() {
     let abandoned: u64 = seeds().map(outages).sum();
-    println!("{abandoned} messages given up");
+    println!("{abandoned} messages abandoned");
     assert!(abandoned > 0);
 }
 
-/// Bytes that a path without loss carries in three seconds, and FORWARD-TSNs; messages of one packet, all with this
-/// reliability.
+/// Bytes and FORWARD-TSNs on a path without loss in three seconds. The messages fill one packet each and have this reliability.
 fn greedy(reliability: Reliability) -> (u64, u64) {
     let link = LinkConfig::default()
         .with_delay(Duration::from_millis(50))
@@ -235,9 +235,9 @@ fn greedy(reliability: Reliability) -> (u64, u64) {
     (counters.data_bytes_sent, counters.forward_tsns_sent)
 }
 
-/// A lifetime of half a round trip without loss: no FORWARD-TSN, and no byte more than reliable traffic sends.
+/// A lifetime of half an RTT without loss: no FORWARD-TSN, and no more bytes than with reliable messages.
 #[test]
-fn a_lifetime_below_the_round_trip_sends_no_faster() {
+fn a_lifetime_below_the_rtt_sends_no_more_bytes() {
     let (reliable, _) = greedy(Reliability::Reliable);
     let (timed, forward_tsns) = greedy(Reliability::Lifetime(Duration::from_millis(50)));
     assert_eq!(forward_tsns, 0);
@@ -248,7 +248,7 @@ fn a_lifetime_below_the_round_trip_sends_no_faster() {
     );
 }
 
-/// Greedy traffic over a path with this loss: bytes of user data delivered, cuts of the window, FORWARD-TSNs and packets.
+/// A greedy sender over a path with this loss: bytes of user data delivered, window reductions, FORWARD-TSNs and packets.
 fn lossy(loss: f64, change: impl Fn(&mut anabranch_proto::Config)) -> (u64, anabranch_proto::Counters) {
     let link = LinkConfig::default()
         .with_delay(Duration::from_millis(20))
@@ -286,8 +286,8 @@ fn lossy(loss: f64, change: impl Fn(&mut anabranch_proto::Config)) -> (u64, anab
     (delivered, *pair.association(Side::A).counters())
 }
 
-/// No FORWARD-TSN storms: with loss about one for each loss, without none. Every variant still cuts its window for losses:
-/// those of early discard are cuts as well.
+/// FORWARD-TSNs are few: with loss about one for each loss, and none without loss. Every variant still reduces its window for
+/// losses. Losses found by early discard reduce it as well.
 #[test]
 fn forward_tsns_are_few_and_losses_are_reductions() {
     let early = |config: &mut anabranch_proto::Config| config.partial_reliability.early_discard = true;
@@ -303,7 +303,7 @@ fn forward_tsns_are_few_and_losses_are_reductions() {
         let (_, clean) = lossy(0.0, change);
         let (delivered, lost) = lossy(0.03, change);
         println!(
-            "{name}: {delivered} bytes, {} cuts, {} timeouts, {} given up, {} FORWARD-TSNs in {} packets; no loss: {}",
+            "{name}: {delivered} bytes, {} reductions, {} timeouts, {} abandoned, {} FORWARD-TSNs in {} packets; no loss: {}",
             lost.fast_recoveries,
             lost.timeouts,
             lost.abandoned_sent,
@@ -311,14 +311,14 @@ fn forward_tsns_are_few_and_losses_are_reductions() {
             lost.packets_sent,
             clean.forward_tsns_sent,
         );
-        // Its own queue overflows without random loss too: a FORWARD-TSN for each loss, and a few repeats.
+        // The link's queue overflows without random loss too: one FORWARD-TSN for each loss, and a few retransmissions of it.
         for counters in [clean, lost] {
             assert!(
                 4 * counters.forward_tsns_sent <= 5 * counters.abandoned_sent + 4 * counters.timeouts,
                 "{name}: {counters:?}"
             );
         }
-        // At 3 % of loss and some eight packets a window, about every second window has one.
+        // With a loss of 3 % and about eight packets in a window, about every second window has a loss.
         let cuts = lost.fast_recoveries + lost.timeouts;
         assert!(cuts * 4 >= lost.abandoned_sent, "{name}: {lost:?}");
     }

@@ -1,5 +1,5 @@
-//! Congestion control stays honest whatever is given up: a flow with every extension takes no more than TCP beside it, and a
-//! window with losses is cut once.
+//! Fairness with abandoned messages (RFC 3758 §3.6, RFC 9260 §7.2): a flow with every extension takes no more than a TCP flow
+//! on the same link, and a window with losses causes one window reduction.
 
 use core::time::Duration;
 
@@ -45,7 +45,7 @@ fn variants() -> Vec<(&'static str, Config)> {
     ]
 }
 
-/// Always has messages to send, each once.
+/// Always has messages to send, and sends each once without retransmission.
 struct Greedy {
     id: AssociationId,
 }
@@ -79,7 +79,7 @@ impl Application for Greedy {
     }
 }
 
-/// Counts the bytes that come.
+/// Counts the received bytes.
 #[derive(Default)]
 struct Sink {
     bytes: u64,
@@ -98,11 +98,11 @@ impl Application for Sink {
 
 const SECONDS: u64 = 150;
 
-/// Goodput of a greedy association beside four greedy TCP flows, and the mean of theirs, in Mbit/s.
-///
-/// TCP recovers with SACK and counts bytes, as the kernels' does. The link delays each packet by up to 0.2 ms more: without
-/// that, drop-tail and equal round trips lock the flows in phase, and which of them loses is decided by the size of a packet
-/// (RFC 9260 without any extension then gets from 0.8 to 1.4 times what TCP gets, as the queue is cut in slots or in bytes).
+/// Goodput of a greedy association that shares a link with four greedy TCP flows, and the mean goodput of these flows, in
+/// Mbit/s. TCP recovers with SACK and counts bytes, like the TCP of kernels. The link adds up to 0.2 ms of random delay to each
+/// packet. Without it, drop-tail and equal RTTs lock the flows in phase, and the size of a packet decides which flow has the
+/// losses. (RFC 9260 without extensions then gets 0.8 to 1.4 times the goodput of TCP, depending on whether the queue is
+/// limited in packets or in bytes.)
 fn beside_tcp(config: &Config, paths: usize, seed: u64) -> (f64, f64) {
     let mut network = Network::new(seed);
     let bottleneck: LinkConfig = "rate=10mbit,delay=40ms,queue=50p,jitter=200us"
@@ -159,7 +159,7 @@ fn beside_tcp(config: &Config, paths: usize, seed: u64) -> (f64, f64) {
 
 /// Over five seeds, no variant's goodput is more than 1.1 times that of the mean TCP flow.
 #[test]
-fn no_more_than_tcp_beside_it() {
+fn no_more_than_tcp_on_the_same_link() {
     for (name, config) in variants() {
         let runs = (0..5).map(|seed| beside_tcp(&config, 1, seed));
         let (sctp, tcp) = runs.fold((0.0, 0.0), |sums, run| {
@@ -180,7 +180,8 @@ fn no_more_than_tcp_beside_it() {
     }
 }
 
-/// What an association over several paths through one bottleneck takes, of what each of four greedy TCP flows beside it does.
+/// The goodput of an association over several paths through one bottleneck, relative to the mean of four greedy TCP flows
+/// there.
 fn share_of_a_flow(control: CoupledControl, paths: usize) -> f64 {
     let mut config = Config {
         path_mtu: 1500,
@@ -196,7 +197,7 @@ fn share_of_a_flow(control: CoupledControl, paths: usize) -> f64 {
     sctp / tcp
 }
 
-/// Linked, two or three paths through one bottleneck take no more together than one flow and 15 %.
+/// With linked control, two or three paths through one bottleneck together take at most 1.15 times what one flow takes.
 #[test]
 fn linked_paths_share_a_bottleneck_as_one_flow() {
     for paths in [2, 3] {
@@ -205,7 +206,7 @@ fn linked_paths_share_a_bottleneck_as_one_flow() {
     }
 }
 
-/// Pooled, they take no more either; one path alone, counted as the others, takes 0.8.
+/// With pooled control they take no more either. One path alone, counted in the same way, takes 0.8.
 #[test]
 fn pooled_paths_share_a_bottleneck_as_one_flow() {
     for paths in [2, 3] {
@@ -214,16 +215,16 @@ fn pooled_paths_share_a_bottleneck_as_one_flow() {
     }
 }
 
-/// Uncoupled, each path is a flow of its own.
+/// Without coupling, each path takes as much as a flow.
 #[test]
 fn uncoupled_paths_are_flows_of_their_own() {
     let [one, two] = [1, 2].map(|paths| share_of_a_flow(CoupledControl::Uncoupled, paths));
     assert!(two > 1.5 * one, "{two:.2} after {one:.2}");
 }
 
-/// Forty messages leave at once; some of the packets, of the first thirty, are lost.
+/// Forty messages leave at once. Some packets among the first thirty are lost.
 fn one_window(config: &Config, lost: &[u64]) -> Counters {
-    // INIT and COOKIE ECHO went before.
+    // INIT and COOKIE ECHO left before.
     let script = LossModel::Script(lost.iter().map(|packet| packet + 2).collect());
     let there = LinkConfig::default()
         .with_delay(Duration::from_millis(20))
@@ -255,7 +256,7 @@ fn one_window(config: &Config, lost: &[u64]) -> Counters {
     *pair.association(Side::A).counters()
 }
 
-/// One window with losses, whichever they are, is one cut in every variant.
+/// In every variant a window with losses, whichever packets they are, causes one window reduction.
 #[test]
 fn one_window_with_losses_is_one_reduction() {
     for seed in 0..100 {

@@ -1,4 +1,5 @@
-//! A peer that offers less: everything falls back to what both speak, over loss, in both directions.
+//! A peer that supports fewer extensions: both hosts use only the extensions that both support, with loss and in both
+//! directions.
 
 use core::time::Duration;
 
@@ -6,8 +7,8 @@ use anabranch_netsim::{LinkConfig, LossModel, QueueLimit};
 use anabranch_proto::{Config, Counters, Reliability, SendOptions};
 use anabranch_testkit::{Ledger, Setup, Side, Violation};
 
-/// Messages of all kinds both ways; Z is crippled. What A and Z counted.
-fn run(seed: u64, cripple: fn(Config) -> Config) -> [Counters; 2] {
+/// Sends messages of all kinds in both directions, with extensions of Z turned off. Returns the counters of A and Z.
+fn run(seed: u64, restrict: fn(Config) -> Config) -> [Counters; 2] {
     let link = LinkConfig::default()
         .with_delay(Duration::from_millis(15))
         .with_rate(5_000_000)
@@ -18,7 +19,7 @@ fn run(seed: u64, cripple: fn(Config) -> Config) -> [Counters; 2] {
     full.partial_reliability.selective_forward_tsn = Some(1);
     let mut pair = Setup::new(seed)
         .path(link)
-        .configs(full.clone(), cripple(full))
+        .configs(full.clone(), restrict(full))
         .captured(seed < 2)
         .connect();
     let mut ledgers = Side::BOTH.map(|side| Ledger::new(seed * 2 + side as u64).with_expendable(2));
@@ -51,7 +52,8 @@ fn sum(runs: impl Iterator<Item = [Counters; 2]>, of: fn(&Counters) -> u64) -> u
     runs.map(|counters| counters.iter().map(of).sum::<u64>()).sum()
 }
 
-/// RFC 9260 and nothing else: what was sent once is reliable, what waits still expires, and no chunk of an extension is sent.
+/// RFC 9260 without extensions: a message that was sent once is reliable, an unsent message still expires, and no chunk of an
+/// extension is sent.
 #[test]
 fn with_a_peer_that_offers_nothing() {
     for seed in 0..20 {
@@ -76,17 +78,17 @@ fn with_a_peer_that_offers_nothing() {
         (0..20).map(|seed| run(seed, Config::without_extensions)),
         |counters| counters.abandoned_unsent,
     );
-    assert!(unsent > 0, "what waits expires all the same");
+    assert!(unsent > 0, "unsent messages expire");
 }
 
 /// RFC 3758 without NR-SACK.
 #[test]
 fn with_a_peer_without_nr_sack() {
-    let cripple = |mut config: Config| {
+    let restrict = |mut config: Config| {
         config.nr_sack.offer = false;
         config
     };
-    let runs = || (0..20).map(|seed| run(seed, cripple));
+    let runs = || (0..20).map(|seed| run(seed, restrict));
     assert!(sum(runs(), |counters| counters.forward_tsns_received) > 0);
     assert_eq!(sum(runs(), |counters| counters.freed_early_bytes), 0);
 }
@@ -94,16 +96,16 @@ fn with_a_peer_without_nr_sack() {
 /// NR-SACK without RFC 3758.
 #[test]
 fn with_a_peer_without_partial_reliability() {
-    let cripple = |mut config: Config| {
+    let restrict = |mut config: Config| {
         config.partial_reliability.offer = false;
         config
     };
-    let runs = || (0..20).map(|seed| run(seed, cripple));
+    let runs = || (0..20).map(|seed| run(seed, restrict));
     assert_eq!(sum(runs(), |counters| counters.forward_tsns_sent), 0);
     assert!(sum(runs(), |counters| counters.freed_early_bytes) > 0);
 }
 
-/// Chunk types of this project's own under other numbers: both sides need the same.
+/// Experimental chunk types with other numbers: both hosts need the same numbers.
 #[test]
 fn with_a_peer_whose_experimental_chunks_have_other_numbers() {
     let moved = |config: &mut Config| config.chunk_types.selective_forward_tsn = 170;
@@ -134,14 +136,14 @@ fn with_a_peer_whose_experimental_chunks_have_other_numbers() {
     assert_eq!(negotiated(false), (false, false));
 }
 
-/// Everything but selective forward TSN.
+/// All extensions except selective forward TSN.
 #[test]
 fn with_a_peer_without_selective_forward_tsn() {
-    let cripple = |mut config: Config| {
+    let restrict = |mut config: Config| {
         config.partial_reliability.selective_forward_tsn = None;
         config
     };
-    let runs = || (0..20).map(|seed| run(seed, cripple));
+    let runs = || (0..20).map(|seed| run(seed, restrict));
     assert_eq!(sum(runs(), |counters| counters.selective_notices_sent), 0);
     assert!(sum(runs(), |counters| counters.forward_tsns_received) > 0);
 }

@@ -1,4 +1,4 @@
-//! What the fuzz targets found (`scripts/fuzz`), as scenarios that can be read.
+//! Faults that the fuzz targets found (`scripts/fuzz`), as readable scenarios.
 
 use anabranch_proto::{AssociationState, Config, Event, SendOptions, StreamId};
 use anabranch_testkit::Script;
@@ -15,7 +15,7 @@ fn sack(cumulative_tsn_ack: Tsn, blocks: &[(u16, u16)]) -> Chunk {
     })
 }
 
-/// The TSNs that the endpoint has sent since the last look.
+/// The TSNs that the endpoint has sent since the last call.
 fn sent(script: &mut Script) -> Vec<Tsn> {
     let packets = core::iter::from_fn(|| script.next_answer());
     packets
@@ -23,10 +23,10 @@ fn sent(script: &mut Script) -> Vec<Tsn> {
         .collect()
 }
 
-/// §6.2.1, §7.2.4: a SACK takes a chunk back that an earlier one acknowledged, and is the third to report it missing: it
-/// returns to the flight and leaves it at once.
+/// §6.2.1, §7.2.4: one SACK reneges on a chunk that an earlier SACK acknowledged, and is the third missing report of that
+/// chunk. The chunk returns to the bytes in flight and leaves them at once.
 #[test]
-fn reneged_and_proved_lost_by_one_sack() {
+fn reneged_and_lost_by_one_sack() {
     let mut script = Script::new(Config::rfc9260(), 1);
     script.set_up();
     // endpoint → DATA 1, 2, 3, 4, … → peer, as many as the first window holds.
@@ -41,7 +41,8 @@ fn reneged_and_proved_lost_by_one_sack() {
     let offset = |tsn: Tsn| u16::try_from(tsn.distance_from(before)).expect("a few chunks");
     let first_window = offset(highest);
     assert!(first_window >= 4, "{first_window} chunks");
-    // peer → SACK 4 to the last → endpoint: 1, 2 and 3 are missing. What left the flight makes room for new chunks.
+    // peer → SACK 4 to the last → endpoint: 1, 2 and 3 are missing. The acknowledged bytes leave the flight, so new chunks can
+    // leave.
     script.send(&[sack(before, &[(4, first_window)])]);
     highest = *sent(&mut script).last().expect("a new chunk");
     // peer → SACK 4 to the last → endpoint: 1, 2 and 3 are missing for the second time.
@@ -52,7 +53,7 @@ fn reneged_and_proved_lost_by_one_sack() {
     script.send(&[sack(before, &[(2, 2)])]);
     // endpoint → DATA 1 → peer, by fast retransmit.
     assert_eq!(sent(&mut script), [before.plus(1)]);
-    // As soon as more may be reneged:
+    // As soon as the peer may renege on more:
     script.advance(core::time::Duration::from_millis(100));
     // peer → SACK 3 to the last → endpoint: 2 is reneged, and missing for the third time.
     script.send(&[sack(before, &[(3, offset(highest))])]);

@@ -1,7 +1,7 @@
-//! Every end ends: an association in each state, with a peer of each bad habit, is shut down, aborted or dropped, and is over
-//! within the bound of docs/LIMITS.md, section *Ends*.
+//! The end of an association with a hostile peer: in each state and for each behaviour of the peer, an association that is shut
+//! down, aborted or dropped ends within the bound of docs/LIMITS.md, section *Ends* (RFC 9260 §9.2, T5-shutdown-guard).
 //!
-//! `ENDING_SEEDS=100..200` (or one number) chooses the seeds; a failure prints the command that repeats it.
+//! `ENDING_SEEDS=100..200` (or one number) chooses the seeds; a failure prints the command that runs it again.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use anabranch_wire::chunk::{
 use anabranch_wire::parameter::{Parameter, Parameters, ParametersBuilder};
 use bytes::Bytes;
 
-/// Seeds that run in CI. Each is run for every state, habit and way to end.
+/// Seeds that run in CI. Each runs for every state, behaviour and way to end.
 const SEEDS: Range<u64> = 0..40;
 
 const REPEATED: Seeds = Seeds {
@@ -41,32 +41,32 @@ const STATES: [State; 8] = [
     State::ShutdownAckSent,
 ];
 
-/// What the peer does, again and again.
+/// The peer's behaviour until the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Habit {
-    /// Nothing.
+    /// Sends nothing.
     Silent,
     /// Answers heartbeats, and nothing else.
     Heartbeats,
-    /// Acknowledges what comes, with a window of 0.
+    /// Acknowledges received chunks with an a_rwnd of 0.
     ClosedWindow,
-    /// Acknowledges one TSN at a time, with a window of one byte.
+    /// Acknowledges one TSN at a time, with an a_rwnd of one byte.
     OneByOne,
-    /// Sets up anew.
+    /// Restarts.
     Restarts,
-    /// Repeats SHUTDOWN, without acknowledging more.
+    /// Sends SHUTDOWN again and again, without acknowledging more.
     Shutdowns,
-    /// Sends DATA for ever.
+    /// Sends DATA without end.
     Data,
     /// Answers INIT, and every COOKIE ECHO with the ERROR Stale Cookie.
     StaleCookies,
     /// Completes set-up, late.
     SetsUp,
-    /// Sends INITs and does not go on.
+    /// Sends INITs without COOKIE ECHO.
     Inits,
-    /// Asks for answers: HEARTBEATs.
+    /// Sends HEARTBEATs, which have to be answered.
     Pings,
-    /// One of the others each time.
+    /// A random one of the other behaviours each time.
     Any,
 }
 
@@ -91,7 +91,7 @@ enum Way {
     /// `shutdown`; `Endpoint::close` does the same to each association.
     Shutdown,
     Abort,
-    /// The last handle goes, as the driver has it: shut down if set-up was complete, aborted otherwise.
+    /// The last handle is dropped, as in the driver: shut down if set-up was complete, aborted otherwise.
     Drop,
 }
 
@@ -115,7 +115,7 @@ fn all() -> impl Iterator<Item = (State, Habit, Way)> {
     })
 }
 
-/// From docs/LIMITS.md: T5-shutdown-guard for each 64 KiB that were left, twice at the end, and once for set-up.
+/// From docs/LIMITS.md: T5-shutdown-guard once for each unacknowledged 64 KiB, twice at the end, and once for set-up.
 fn bound(config: &Config, left: usize, setting_up: bool) -> Duration {
     let rounds = left as u32 / 65_536 + 2 + u32::from(setting_up);
     config.shutdown_guard() * rounds
@@ -135,7 +135,7 @@ fn run(seed: u64, number: u64, state: State, habit: Habit, way: Way) {
     } else {
         bound(&config, left, setting_up)
     };
-    // A peer that begins anew after the end has another association.
+    // A peer that restarts after the end gets another association.
     let id = peer.script.id().expect("it was set up");
     while peer.state_of(id) != State::Closed {
         let took = peer.script.now().saturating_duration_since(began);
@@ -153,7 +153,7 @@ fn run(seed: u64, number: u64, state: State, habit: Habit, way: Way) {
     let expected = usize::from(state != State::Closed);
     assert_eq!(ends.count(), expected, "told once: {way:?} in {state:?}");
     let association = peer.script.host_mut().association(id).expect("it is there");
-    assert_eq!(association.poll_timeout(), None, "nothing is waited for");
+    assert_eq!(association.poll_timeout(), None, "no timer runs");
 }
 
 fn pick<T: Copy>(random: &mut Generator, of: &[T]) -> T {
@@ -175,20 +175,20 @@ fn random_config(random: &mut Generator) -> Config {
     config
 }
 
-/// The peer, and what it knows.
+/// The peer and its state.
 struct Peer {
     script: Script,
-    /// What it has acknowledged.
+    /// The TSNs that it has acknowledged.
     acknowledged: Tsn,
-    /// The last TSN that came.
+    /// The last TSN received.
     highest: Option<Tsn>,
-    /// What came since it acted last.
+    /// The chunks received since its last action.
     came: Vec<FromEndpoint>,
     tag: u32,
 }
 
 impl Peer {
-    /// With an association in this state, or one that was in it just before the application ends it.
+    /// Sets up an association in this state, or in one that was in this state just before the application ends it.
     fn in_state(state: State, config: Config, random: &mut Generator) -> Self {
         let mut script = Script::new(config, random.below(1 << 32));
         script.talker().reading = random.below(2) == 0;
@@ -252,7 +252,7 @@ impl Peer {
         association.expect("it is there").state()
     }
 
-    /// Ends the association; answers whether it has to be over at once.
+    /// Ends the association; returns whether it has to be over at once.
     fn end(&mut self, way: Way) -> bool {
         let setting_up = matches!(
             self.script.association().state(),
@@ -310,11 +310,11 @@ impl Peer {
         }
     }
 
-    /// Takes note of what came.
+    /// Records received chunks.
     fn look(&mut self) {
         self.came = core::iter::from_fn(|| self.script.next_answer()).collect();
         let mut tsns = self.came.iter().flat_map(FromEndpoint::data).map(|data| data.tsn);
-        // Chunks come in order here, repeats before what is new.
+        // Chunks arrive in order here, retransmissions before new data.
         let last = tsns.by_ref().last();
         let ahead = |tsn: &Tsn| tsn.distance_from(self.acknowledged) < 1 << 31;
         if let Some(last) = last.filter(ahead) {
@@ -345,7 +345,7 @@ impl Peer {
         self.script.remote = first;
     }
 
-    /// INIT ACK for an INIT, and this for a COOKIE ECHO.
+    /// Answers an INIT with INIT ACK, and a COOKIE ECHO with this chunk.
     fn answer_set_up(&mut self, answer: Chunk) {
         let chunks: Vec<_> = self.came.drain(..).flat_map(|packet| packet.chunks).collect();
         for chunk in chunks {

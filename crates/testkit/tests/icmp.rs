@@ -1,5 +1,5 @@
-//! ICMP messages about packets of an association (RFC 9260 §10; RFC 6951 §5.5): which count, and what they do. A is the
-//! endpoint, Z its peer, R whoever sends the ICMP message: Z's system, a router, or an attacker who guesses.
+//! ICMP messages about packets of an association (RFC 9260 §10; RFC 6951 §5.5): which messages are valid, and their effect. A
+//! is the endpoint, Z its peer, R the source of the ICMP message: Z's system, a router, or an attacker that guesses.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -31,7 +31,7 @@ fn quote(packet: &FromEndpoint) -> Vec<u8> {
     bytes_of(packet.header, &packet.chunks)
 }
 
-/// R → ICMP → A; whether A found an association for it.
+/// R → ICMP → A; returns whether A found an association for the message.
 fn icmp_to(script: &mut Script, destination: SocketAddr, kind: IcmpKind, quote: &[u8]) -> bool {
     let message = IcmpMessage {
         kind,
@@ -64,7 +64,7 @@ fn raw_ip() -> Config {
     }
 }
 
-/// An association that A began, waiting for INIT ACK, and the INIT.
+/// An association in COOKIE-WAIT that A started, and its INIT.
 fn connecting(config: Config) -> (Script, Vec<u8>) {
     let mut script = Script::new(config, 1);
     let init = script.connect();
@@ -76,7 +76,7 @@ fn connecting(config: Config) -> (Script, Vec<u8>) {
     (script, bytes_of(header, &[Chunk::Init(init)]))
 }
 
-/// An association that one side began, and a packet with DATA that A sent.
+/// An association that one endpoint started, and a packet with DATA that A sent.
 fn sending(config: Config, set_up: fn(&mut Script)) -> (Script, Vec<u8>) {
     let mut script = Script::new(config, 1);
     set_up(&mut script);
@@ -93,7 +93,7 @@ fn sending(config: Config, set_up: fn(&mut Script)) -> (Script, Vec<u8>) {
 
 // A → INIT → Z
 // R → port unreachable [INIT] → A
-/// ICMP6, ICMP8: in COOKIE-WAIT the Initiate Tag proves an INIT, and set-up fails at once.
+/// ICMP6, ICMP8: in COOKIE-WAIT a quoted INIT with the Initiate Tag is valid, and set-up fails at once.
 #[test]
 fn an_init_that_meets_a_closed_port() {
     for kind in UNREACHABLE {
@@ -111,10 +111,10 @@ fn an_init_that_meets_a_closed_port() {
 }
 
 // A → INIT → Z
-// R → port unreachable [what a guess may look like] → A
-/// ICMP5, ICMP6: too short a quote, another chunk, another tag or other ports do nothing.
+// R → port unreachable [a guessed quote] → A
+/// ICMP5, ICMP6: a quote that is too short, or has another chunk, tag or port, has no effect.
 #[test]
-fn an_init_that_is_not_proven() {
+fn an_invalid_quote_of_an_init() {
     let (mut script, init) = connecting(quiet());
     let (mut other_chunk, mut other_tag, mut own_tag_in_header) = (init.clone(), init.clone(), init.clone());
     other_chunk[12] = kind::INIT_ACK;
@@ -151,7 +151,7 @@ fn an_init_that_is_not_proven() {
 // A → INIT → Z …: established
 // A → DATA → Z
 // R → port unreachable [DATA] → A
-/// ICMP8: the peer's tag proves it, in the eight bytes that every ICMP message quotes as well.
+/// ICMP8: a quote with the peer's tag is valid. The tag is in the eight bytes that every ICMP message quotes.
 #[test]
 fn an_association_whose_peer_is_gone() {
     for kind in UNREACHABLE {
@@ -171,10 +171,10 @@ fn an_association_whose_peer_is_gone() {
 // A → DATA → translator
 // translator → port unreachable [DATA] → A: nothing
 // Z → SACK → A, from another UDP port
-/// RFC 6951 §5.4: the peer of an association that was accepted may still be there. Protocol unreachable is no translator's to
-/// say.
+/// RFC 6951 §5.4: the peer of an accepted association may still exist, because a translator may have forgotten it. A translator
+/// does not send protocol unreachable.
 #[test]
-fn a_translator_that_has_forgotten() {
+fn a_translator_that_lost_its_mapping() {
     let (mut script, data) = sending(quiet(), Script::set_up);
     assert!(icmp(&mut script, IcmpKind::PortUnreachable, &data));
     assert_eq!(closed(&mut script), None);
@@ -190,9 +190,9 @@ fn a_translator_that_has_forgotten() {
 // A ↔ Z: established
 // A → DATA → Z
 // R → port unreachable [DATA with another tag; an INIT] → A
-/// ICMP6, ICMP8: a wrong tag does nothing; an old INIT neither, being no longer in COOKIE-WAIT.
+/// ICMP6, ICMP8: a wrong tag has no effect. Nor has an old INIT after COOKIE-WAIT.
 #[test]
-fn an_association_goes_on_without_proof() {
+fn invalid_quotes_do_not_end_the_association() {
     let (mut script, data) = sending(quiet(), Script::set_up_from_endpoint);
     let mut wrong = data.clone();
     wrong[7] ^= 1;
@@ -223,7 +223,7 @@ fn an_association_goes_on_without_proof() {
 // A → INIT → Z (over raw IP)
 // R → port unreachable [INIT] → A: nothing
 // R → protocol unreachable [INIT] → A
-/// ICMP3, ICMP8: over raw IP a closed port is not ICMP's to tell.
+/// ICMP3, ICMP8: over raw IP only protocol unreachable counts. Port unreachable has no effect.
 #[test]
 fn over_raw_ip_only_the_protocol_counts() {
     let (mut script, init) = connecting(raw_ip());
@@ -242,9 +242,9 @@ fn over_raw_ip_only_the_protocol_counts() {
 // A ↔ Z: established
 // A → DATA → Z
 // R → packet too big (700) [DATA] → A
-/// ICMP7.
+/// ICMP7: the path MTU follows a valid message.
 #[test]
-fn a_router_says_what_fits() {
+fn a_router_reports_a_smaller_mtu() {
     let (mut script, data) = sending(quiet(), Script::set_up_from_endpoint);
     assert!(icmp(&mut script, IcmpKind::TooLarge(Some(700)), &data));
     assert_eq!(script.association().stats().paths[0].pmtu, 700);
@@ -254,7 +254,7 @@ fn a_router_says_what_fits() {
 // Z (10.0.0.2, and 10.0.1.2 as it says) ↔ A: established
 // A → HEARTBEAT → 10.0.1.2
 // 10.0.1.2 → protocol unreachable [HEARTBEAT] → A
-/// §5.4: an address that only the peer vouches for, and where somebody else may be, ends nothing.
+/// §5.4: an unconfirmed address may belong to another host, so a message from it ends no association.
 #[test]
 fn an_unconfirmed_address_without_listener() {
     let mut script = Script::new(quiet(), 1);
@@ -282,7 +282,7 @@ fn an_unconfirmed_address_without_listener() {
         script.association().stats().paths[1].state,
         PathState::Unconfirmed
     );
-    // The same from the address that set-up used.
+    // The same message about the address that set-up used.
     assert!(icmp(
         &mut script,
         IcmpKind::ProtocolUnreachable,
@@ -295,7 +295,8 @@ fn an_unconfirmed_address_without_listener() {
 // Z → SHUTDOWN → A
 // A → SHUTDOWN ACK → Z → SHUTDOWN COMPLETE → lost
 // R → port unreachable [SHUTDOWN ACK] → A
-/// ICMP8 with §8.4 rule 8: as an ABORT with the T bit, after everything was acknowledged: the peer has completed the shutdown.
+/// ICMP8 with §8.4 rule 8: the message counts like an ABORT with the T bit. All data was acknowledged, so the peer has
+/// completed the shutdown.
 #[test]
 fn a_peer_that_has_left_after_its_shutdown() {
     let mut script = Script::new(quiet(), 1);

@@ -1,5 +1,5 @@
-//! Messages that may be abandoned, over whole runs: live video with lifetimes on a lossy link, whose congestion window must go
-//! on growing; messages that are sent once, on two paths that lose nothing.
+//! Messages that may be abandoned (RFC 7496), in whole runs: live video with lifetimes on a lossy link, whose congestion window
+//! must still grow (RFC 9260 §7.2); and messages that are sent once, on two paths without losses.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use anabranch_proto::{
 };
 use anabranch_testkit::{Pair, Setup, Side, with_buffers};
 
-/// How long a frame is worth anything.
+/// The lifetime of a frame.
 const LIFETIME: Duration = Duration::from_millis(200);
-/// How long a run takes, in seconds.
+/// The duration of a run, in seconds.
 const SECONDS: u64 = 60;
-/// Frames in a second.
+/// Frames per second.
 const RATE: u64 = 30;
 
-/// 10 Mbit/s, 40 ms there and back, a queue of 100 packets, 3 % loss each way.
+/// 10 Mbit/s, an RTT of 40 ms, a queue of 100 packets, 3 % loss in each direction.
 fn lossy_link() -> LinkConfig {
     LinkConfig::default()
         .with_rate(10_000_000)
@@ -25,20 +25,20 @@ fn lossy_link() -> LinkConfig {
         .with_loss(LossModel::bernoulli(0.03))
 }
 
-/// What became of a run.
+/// The results of a run.
 #[derive(Debug, Default)]
 struct Video {
     /// Bytes of frames that arrived.
     delivered: u64,
     /// Bytes of frames that arrived within their lifetime.
     useful: u64,
-    /// The longest time, in whole seconds, for which cwnd was at most two packets.
+    /// The longest time, in whole seconds, with a cwnd of at most two packets.
     longest_minimum: u64,
     /// T3-rtx expirations.
     timeouts: u64,
 }
 
-/// Sends 30 frames of 4 to 12 KiB a second, 2.1 Mbit/s, every second second one of 40 KiB.
+/// Sends 30 frames of 4 to 12 KiB per second, 2.1 Mbit/s, and every second second a frame of 40 KiB.
 fn play(seed: u64, options: SendOptions) -> Video {
     let mut sizes = Generator::of_process(seed, "frames");
     let setup = Setup::new(seed).captured(false).config(Config::rfc9260());
@@ -54,7 +54,7 @@ fn play(seed: u64, options: SendOptions) -> Video {
         let mut bytes = vec![0x5a; len];
         bytes[..8].copy_from_slice(&frame.to_le_bytes());
         let now = pair.now();
-        // A full buffer refuses a frame of a reliable flow: it is not sent at all.
+        // If the buffer is full, a frame of a reliable flow is not sent at all.
         let _ = pair
             .association_mut(Side::A)
             .send(now, StreamId(0), bytes.into(), options);
@@ -84,8 +84,8 @@ fn count(pair: &mut Pair, sent_at: &[Timestamp], video: &mut Video) {
     }
 }
 
-/// An association that drops what expires half-sent recovers after T3-rtx as a reliable one does: no second passes with the
-/// window at its minimum, and of what a reliable flow delivers, late as most of it is, half arrives in time.
+/// A sender that abandons half-sent messages when they expire recovers after T3-rtx like a reliable one: the window stays at
+/// its minimum for less than a second. Half of the bytes that a reliable flow delivers, most of them late, arrive in time.
 #[test]
 fn video_with_lifetimes_recovers_after_a_timeout() {
     let (mut useful, mut reliable, mut timeouts) = (0, 0, 0);
@@ -107,13 +107,13 @@ fn video_with_lifetimes_recovers_after_a_timeout() {
         }
     }
     println!("useful bytes {useful}, delivered by reliable flows {reliable}, T3-rtx {timeouts} times");
-    assert!(timeouts > 0, "a loss that T3-rtx finds is what this is about");
+    assert!(timeouts > 0, "T3-rtx found a loss");
     assert!(2 * useful >= reliable, "{useful} of {reliable}");
 }
 
-// buffers of 64 KiB: A → DATA 0 (path 1, slow) …, 1 … (path 0) → Z; the buffer is full, DATA 0 holds it up
-/// Chunk rescheduling sends again what nothing says was lost. A message that must not be sent again is not rescheduled: that
-/// would abandon it, though it arrives.
+// buffers of 64 KiB: A → DATA 0 (path 1, slow) …, 1 … (path 0) → Z; the buffer is full, and DATA 0 blocks it
+/// Chunk rescheduling retransmits chunks that are not known to be lost. A message that must not be retransmitted is not
+/// rescheduled: rescheduling would abandon it although it arrives.
 #[test]
 fn rescheduling_abandons_nothing() {
     let mut config = with_buffers(64 << 10);

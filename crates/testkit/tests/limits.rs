@@ -1,5 +1,5 @@
-//! What a peer can make an endpoint keep, and the bound that each meets: the tests of docs/LIMITS.md. M is the peer, A the
-//! endpoint.
+//! Limits of an endpoint's memory: each test has a peer that fills one kind of memory, and checks its bound. These are the
+//! tests of docs/LIMITS.md. M is the peer, A the endpoint.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ fn dropped(script: &Script) -> u64 {
 }
 
 // M → DATA, DATA, … (the application reads nothing) → A
-/// `buffers.receive`: messages that are complete and not read; never more than twice of it.
+/// `buffers.receive`: complete messages that are not read take at most twice this.
 #[test]
 fn unread_messages() {
     let mut script = with(|config| config.buffers.receive = 20_000);
@@ -55,7 +55,7 @@ fn unread_messages() {
 }
 
 // M → DATA, DATA, … (the application reads at once) → A
-/// `buffers.growth`: as many times `buffers.receive`.
+/// `buffers.growth`: the receive window grows to at most this many times `buffers.receive`.
 #[test]
 fn the_receive_window() {
     let mut script = with(|config| {
@@ -72,7 +72,7 @@ fn the_receive_window() {
 }
 
 // M → DATA with SSN 1, 2, 3, … (SSN 0 never comes) → A
-/// `buffers.receive` and `buffers.max_chunks`: messages that wait for their turn.
+/// `buffers.receive` and `buffers.max_chunks`: messages that wait for earlier ones.
 #[test]
 fn messages_out_of_order() {
     let mut script = with(|config| {
@@ -90,8 +90,9 @@ fn messages_out_of_order() {
     assert_eq!(script.association().state(), State::Established);
 }
 
-// M → every other TSN, a fragment without an end each → A
-/// The same bounds for reassembly, and 65,535 TSNs ahead for the runs that gap blocks tell of (§3.3.4).
+// M → every other TSN, each a fragment without an end → A
+/// The same bounds for reassembly. Received TSNs reach at most 65,535 beyond the cumulative TSN, the range of gap ack blocks
+/// (§3.3.4).
 #[test]
 fn fragments_and_gaps() {
     let mut script = with(|config| config.buffers.max_chunks = 500);
@@ -117,7 +118,7 @@ fn fragments_and_gaps() {
 
 // M → DATA (the same one, 1,000 times in one packet) → A
 // A → SACK (some duplicates) → M
-/// Duplicates: 64 are remembered for a SACK.
+/// Duplicates: at most 64 are remembered for a SACK.
 #[test]
 fn duplicates() {
     let mut script = with(|_| ());
@@ -139,7 +140,7 @@ fn duplicates() {
 }
 
 // M → ERROR, ERROR, … in one packet → A
-/// Events: 256 that the application has not taken.
+/// Events: at most 256 wait for the application.
 #[test]
 fn error_events() {
     let mut script = with(|_| ());
@@ -155,7 +156,7 @@ fn error_events() {
 }
 
 // M → DATA (every TSN beyond half the numbers) → A
-/// TSNs that are neither near nor old are not kept.
+/// TSNs too far ahead are not kept.
 #[test]
 fn far_tsns() {
     let mut script = with(|_| ());
@@ -169,7 +170,7 @@ fn far_tsns() {
     assert_eq!(script.association().state(), State::Established);
 }
 
-/// A datagram that is counted for as long as any part of it is kept.
+/// A datagram that is counted as long as any slice of it is kept.
 struct Counted {
     bytes: Vec<u8>,
     kept: Arc<AtomicUsize>,
@@ -204,8 +205,8 @@ fn send_in_large_datagram(script: &mut Script, chunk: Chunk, kept: &Arc<AtomicUs
     script.send_raw(Counted::datagram(datagram, kept));
 }
 
-// M → DATA (300 bytes), PAD (59,000 bytes); again and again
-/// Datagrams that hold little: a few are kept whole, then payloads are copied.
+// M → DATA (300 bytes), PAD (59,000 bytes); many times
+/// Large datagrams with little user data: a few are kept whole, then the payloads are copied.
 #[test]
 fn small_messages_in_large_datagrams() {
     let mut script = with(|_| ());
@@ -219,8 +220,8 @@ fn small_messages_in_large_datagrams() {
     assert!(bytes <= 10 * 60_000, "{bytes} bytes of datagrams are kept");
 }
 
-// M → DATA (300 bytes, a middle part), PAD (59,000 bytes); again and again; A reads each part at once, and keeps it
-/// The same where the application joins the parts of a long message.
+// M → DATA (300 bytes, a middle part), PAD (59,000 bytes); many times; A reads each part at once, and keeps it
+/// The same if the application keeps the parts of a long message.
 #[test]
 fn small_parts_in_large_datagrams() {
     let mut script = with(|config| config.buffers.max_chunks = 16);
@@ -239,8 +240,8 @@ fn small_parts_in_large_datagrams() {
     assert_eq!(kept.load(Ordering::Relaxed), 0, "bytes of datagrams");
 }
 
-// M → ERROR (100 bytes), PAD (59,000 bytes); again and again
-/// What ERRORs say is copied.
+// M → ERROR (100 bytes), PAD (59,000 bytes); many times
+/// The causes of ERRORs are copied.
 #[test]
 fn errors_in_large_datagrams() {
     let mut script = with(|_| ());
@@ -254,7 +255,7 @@ fn errors_in_large_datagrams() {
     assert_eq!(kept.load(Ordering::Relaxed), 0, "bytes of datagrams");
 }
 
-/// Hands over a packet whose answers and events nobody takes yet.
+/// Hands a packet to the endpoint without taking its answers and events.
 fn send_undrained(script: &mut Script, tag: VerificationTag, chunk: &Chunk) {
     let packet = script.packet(tag, core::slice::from_ref(chunk));
     let (now, remote) = (script.now(), script.remote);
@@ -283,7 +284,7 @@ fn packets(script: &mut Script) -> Vec<FromEndpoint> {
 }
 
 // M → HEARTBEAT, … (A's socket is full); M → INIT, …
-/// 64 answers wait under the association's tag, and 64 under others.
+/// At most 64 answers wait under the association's tag, and 64 under other tags.
 #[test]
 fn answers_that_wait_for_a_full_socket() {
     let mut script = with(|_| ());
@@ -307,8 +308,8 @@ fn answers_that_wait_for_a_full_socket() {
     assert_eq!(packets(&mut script).len(), 64, "INIT ACKs");
 }
 
-// M → ERROR (1,000 bytes), … (nobody asks A for events)
-/// 64 KiB of causes in events that wait.
+// M → ERROR (1,000 bytes), … (the application of A takes no events)
+/// At most 64 KiB of causes in events that wait.
 #[test]
 fn error_events_that_wait() {
     let mut script = with(|_| ());
@@ -326,14 +327,14 @@ fn error_events_that_wait() {
     }
 }
 
-/// 15,000 parameters of 4 bytes that want to be reported.
+/// 15,000 parameters of 4 bytes whose types ask for a report.
 fn many_unknown() -> Vec<u8> {
     [0xc0, 0x42, 0, 4].repeat(15_000)
 }
 
 // M → INIT (15,000 unknown parameters) → A; A → INIT ACK (some reports) → M
 // A → INIT → M; M → INIT ACK (the same) → A; A → COOKIE ECHO, ERROR (some reports) → M
-/// 512 bytes of reports, in packets that fit the path (§12.4).
+/// At most 512 bytes of reports, in packets that fit the path MTU (§12.4).
 #[test]
 fn reports_of_unknown_parameters() {
     let len = |answer: &FromEndpoint| {
@@ -372,8 +373,8 @@ fn reports_of_unknown_parameters() {
 }
 
 // M → every other TSN, one in a packet → A
-// A → SACK, at most one for each, never larger than the path carries → M
-/// Gap blocks: as many as fit one packet of the path.
+// A → SACK, at most one for each packet, never larger than the path MTU → M
+/// Gap ack blocks: as many as fit one packet of the path MTU.
 #[test]
 fn acknowledgements_with_many_gaps() {
     let mut script = with(|_| ());
@@ -410,7 +411,8 @@ fn buffered(script: &Script) -> usize {
 }
 
 // A → DATA, …; M → SACK of the odd ones; M → SACK of the even ones; … (every block sixteen times, backwards)
-/// Gap blocks from a peer: memory and repeats are bounded by what is outstanding, whatever it takes back and lists.
+/// Gap ack blocks from a peer: the outstanding data bounds memory and retransmissions, whatever chunks the peer lists or
+/// reneges on.
 #[test]
 fn gap_blocks_from_a_peer() {
     let mut script = with(|config| {
@@ -430,27 +432,27 @@ fn gap_blocks_from_a_peer() {
         let starts = (2 + odd..=sent as u16).rev().step_by(2);
         GapAckBlocks::from_blocks(starts.flat_map(|start| [GapAckBlock { start, end: start }; 16]))
     };
-    let mut repeats = 0;
+    let mut retransmissions = 0;
     for round in 0..200 {
         let mut acknowledgement = sack(Tsn(script.endpoint_tsn.0.wrapping_sub(1)));
         if let Chunk::Sack(sack) = &mut acknowledgement {
             sack.gap_ack_blocks = blocks(round % 2);
         }
         script.send(&[acknowledgement]);
-        repeats += packets(&mut script)
+        retransmissions += packets(&mut script)
             .iter()
             .map(|packet| packet.data().count())
             .sum::<usize>();
     }
     assert!(
-        (1..=2 * sent).contains(&repeats),
-        "{repeats} repeats of {sent} chunks"
+        (1..=2 * sent).contains(&retransmissions),
+        "{retransmissions} retransmissions of {sent} chunks"
     );
     assert_eq!(script.association().state(), State::Established);
 }
 
 // A → DATA, … to a peer that acknowledges nothing; to one that acknowledges all at once
-/// The send buffer: `buffers.send`, and `buffers.growth` times as much if the peer takes it all.
+/// The send buffer: `buffers.send`, and `buffers.growth` times as much if the peer acknowledges all data.
 #[test]
 fn the_send_buffer() {
     let mut script = with(|config| {
@@ -459,7 +461,7 @@ fn the_send_buffer() {
         config.initial_window = Some(1000);
         config.max_burst = 1000;
     });
-    // The peer's window is 100,000 bytes: what is given leaves at once, and so the buffer grows.
+    // The peer's window is 100,000 bytes: all data leaves at once, and so the buffer grows.
     (0..5).for_each(|_| send_until_full(&mut script));
     assert!(
         (79_000..=81_000).contains(&buffered(&script)),
@@ -486,7 +488,7 @@ fn the_send_buffer() {
 }
 
 // M → INIT (65,535 outbound streams) → A … M → DATA on each of them → A
-/// `streams.max_inbound`: what comes on others is acknowledged and dropped.
+/// `streams.max_inbound`: data on other streams is acknowledged and dropped.
 #[test]
 fn streams() {
     let mut config = quiet();
@@ -510,8 +512,8 @@ fn streams() {
     assert_eq!(script.association().state(), State::Established);
 }
 
-// M → INIT, COOKIE ECHO (a restart), DATA; again and again
-/// Restarts: one association and its addresses remain, and what is not read counts on.
+// M → INIT, COOKIE ECHO (a restart), DATA; many times
+/// Restarts: one association with its addresses remains, and unread messages still count.
 #[test]
 fn restarts() {
     let mut script = with(|config| config.buffers.receive = 20_000);
@@ -547,14 +549,14 @@ fn addresses() {
         script.endpoint_tag = ack.initiate_tag;
         let cookie = state_cookie(&ack);
         script.send(&[Chunk::CookieEcho(CookieEcho { cookie })]);
-        // Of one INIT no more than 64 are looked at, and it came from another.
+        // At most 64 addresses of one INIT are processed, and its source address is another one.
         let expected = max_paths.min(65);
         assert_eq!(script.association().stats().paths.len(), expected);
     }
 }
 
 // M → INIT, from 20,000 ports; M → COOKIE ECHO (made up)
-/// Half-open set-ups: nothing is kept.
+/// Half-open set-ups: no state is kept.
 #[test]
 fn half_open_set_ups() {
     let mut script = Script::new(quiet(), 1);

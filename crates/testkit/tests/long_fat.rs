@@ -1,4 +1,4 @@
-//! A long, fat path is filled with default settings: windows and buffers grow by themselves.
+//! With default settings a path with a large bandwidth-delay product is filled: windows and buffers grow (RFC 9260 §7.2.1).
 
 use core::time::Duration;
 
@@ -10,7 +10,7 @@ use bytes::Bytes;
 const GBIT: u64 = 1_000_000_000;
 const ONE_WAY: Duration = Duration::from_millis(50);
 
-/// Keeps A's send buffer full for a while; answers the bytes that Z read.
+/// Keeps A's send buffer full for a while; returns the bytes that Z read.
 fn carry(pair: &mut Pair, message: &Bytes, duration: Duration) -> u64 {
     let end = pair.now() + duration;
     let mut read = 0;
@@ -31,8 +31,8 @@ fn carry(pair: &mut Pair, message: &Bytes, duration: Duration) -> u64 {
     read
 }
 
-/// 1 Gbit/s × 100 ms: nine tenths of the rate within ten seconds, headers counted. The queue has no limit: one shorter
-/// than the path makes slow start end in thousands of holes, which the recovery of RFC 9260 §7.2.4 repairs slowly.
+/// 1 Gbit/s × 100 ms: nine tenths of the rate within ten seconds, headers included. The queue has no limit. With a queue
+/// shorter than the path, slow start ends in thousands of gaps, which the recovery of RFC 9260 §7.2.4 repairs slowly.
 #[test]
 fn a_gigabit_over_a_hundred_milliseconds_is_filled() {
     let link = LinkConfig::default().with_rate(GBIT).with_delay(ONE_WAY);
@@ -59,7 +59,7 @@ fn the_initial_window_may_be_ten_packets() {
         let link = LinkConfig::default().with_delay(ONE_WAY);
         let config = Config {
             initial_window,
-            // What may leave at once is another limit (§6.1 D).
+            // Max.Burst is another limit for a burst (§6.1 D).
             max_burst: 100,
             ..anabranch_testkit::quiet()
         };

@@ -1,4 +1,4 @@
-//! Loss and congestion (RFC 9260 §6.3 and §7.2) against hand-made SACKs: each scenario with its packets drawn.
+//! Loss recovery and congestion control (RFC 9260 §6.3 and §7.2) with hand-made SACKs, with the packets of each test drawn.
 
 #[path = "common/sacks.rs"]
 mod sacks;
@@ -14,8 +14,8 @@ use sacks::{FULL, PMDCS, counters, established, path, quiet, sack, send, sent, s
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// An association whose window grew by slow start above `cwnd`, with data waiting; the number of the first TSN that
-/// is not acknowledged and of the first that was not sent.
+/// An association whose window grew above `cwnd` by slow start, with data waiting; returns the number of the first TSN that is
+/// not acknowledged, and of the first TSN that was not sent.
 fn grown(script: &mut Script, cwnd: usize) -> (u32, u32) {
     send(script, 400, FULL);
     let (mut acked, mut next) = (0, 0);
@@ -29,7 +29,7 @@ fn grown(script: &mut Script, cwnd: usize) -> (u32, u32) {
     (acked, next)
 }
 
-/// Acknowledges everything up to `end`, a packet at a time.
+/// Acknowledges all TSNs up to `end`, one packet at a time.
 fn acked_one_by_one(script: &mut Script, from: u32, end: u32) {
     for acked in from + 1..=end {
         let ack = sack(script, acked, &[], &[]);
@@ -39,9 +39,9 @@ fn acked_one_by_one(script: &mut Script, from: u32, end: u32) {
 }
 
 // A → DATA → (lost), again after 1 s, 2 s, 4 s
-/// §6.3.3 E1 and E2, §7.2.3: the timeout cuts the window to one packet and doubles the RTO each time.
+/// §6.3.3 E1 and E2, §7.2.3: each timeout reduces the window to one packet and doubles the RTO.
 #[test]
-fn t3_doubles_and_cuts() {
+fn t3_doubles_the_rto_and_reduces_the_window() {
     let mut script = established(quiet());
     send(&mut script, 1, 100);
     assert_eq!(sent(&mut script), [[0]]);
@@ -67,7 +67,7 @@ fn t3_doubles_and_cuts() {
 // A → DATA → (lost)
 // A → DATA (T3-rtx) → Z
 // A ← SACK ← Z
-/// §6.3.1 C5: what was sent twice gives no sample, and the backed-off RTO stays until something does.
+/// §6.3.1 C5: a retransmitted chunk gives no RTT sample, and the backed-off RTO stays until another chunk gives one.
 #[test]
 fn karn_takes_no_sample_from_a_retransmission() {
     let mut script = established(quiet());
@@ -89,7 +89,7 @@ fn karn_takes_no_sample_from_a_retransmission() {
 // A ← SACK (after 300 ms) ← Z
 // A → DATA → Z
 // A ← SACK (after 100 ms) ← Z
-/// §6.3.1 C2 and C3: the first sample and the next.
+/// §6.3.1 C2 and C3: the first RTT sample and the next.
 #[test]
 fn rto_follows_the_samples() {
     let mut config = quiet();
@@ -118,7 +118,7 @@ fn rto_follows_the_samples() {
 // A → DATA 0, DATA 1 → Z
 // A ← SACK 0 (after 600 ms) ← Z
 // A → DATA 1 (T3-rtx, counted from the SACK) → Z
-/// §6.3.2 R2 and R3: acknowledging the earliest chunk restarts T3-rtx, acknowledging all stops it.
+/// §6.3.2 R2 and R3: acknowledging the earliest chunk restarts T3-rtx, acknowledging all chunks stops it.
 #[test]
 fn t3_restarts_with_the_earliest_and_stops_with_the_last() {
     let mut script = established(quiet());
@@ -151,16 +151,20 @@ fn one_packet_in_flight_after_t3() {
     let ack = sack(&script, acked + 1, &[], &[]);
     script.send(&[ack]);
     let next = sent_flat(&mut script);
-    assert_eq!(next.first(), Some(&(acked + 1)), "repeats go on in order");
+    assert_eq!(
+        next.first(),
+        Some(&(acked + 1)),
+        "retransmissions continue in order"
+    );
     assert!(next.len() <= 2, "slow start from one packet: {next:?}");
 }
 
 // A → DATA 0 1 2 3 → Z (0 is lost)
 // A ← SACK gaps 1, 1–2, 1–3 ← Z
 // A → DATA 0 at the third → Z
-/// §7.2.4: three missing reports, not two; never twice for the same chunk.
+/// §7.2.4: three missing reports, not two; one fast retransmit for a chunk.
 #[test]
-fn fast_retransmit_after_three_reports_and_once() {
+fn fast_retransmit_once_after_three_missing_reports() {
     let mut script = established(quiet());
     send(&mut script, 4, FULL);
     assert_eq!(sent(&mut script).len(), 4);
@@ -182,7 +186,7 @@ fn fast_retransmit_after_three_reports_and_once() {
 
 // A → DATA 0 1 2 → Z
 // A ← SACK gap 1, three times the same ← Z
-/// §7.2.4, HTNA: a SACK that newly acknowledges nothing reports nothing missing.
+/// §7.2.4, HTNA: a SACK that newly acknowledges no chunk makes no missing report.
 #[test]
 fn repeated_sacks_are_no_missing_reports() {
     let mut script = established(quiet());
@@ -198,9 +202,9 @@ fn repeated_sacks_are_no_missing_reports() {
 
 // A → DATA a … → Z (a and a+2 are lost)
 // A ← SACKs that report a three times, then a+2 ← Z
-// A → DATA a, then DATA a+2 → Z with one cut
+// A → DATA a, then DATA a+2 → Z with one window reduction
 // A ← SACK of all that was sent before ← Z
-/// §7.2.4: fast recovery cuts once a window, keeps cwnd meanwhile, and ends at the recovery exit point.
+/// §7.2.4: fast recovery reduces the window once, keeps cwnd meanwhile, and ends at the recovery exit point.
 #[test]
 fn one_reduction_a_window() {
     let mut script = established(quiet());
@@ -219,7 +223,7 @@ fn one_reduction_a_window() {
             .into_iter()
             .filter(|&tsn| tsn < next)
             .collect();
-        // Step 3 lets the first packet out whatever the window; the next waits for room.
+        // Step 3 lets the first packet out in any window. The next packet waits until the window allows it.
         assert!(repeats.is_empty() || found.is_empty() || flight < before / 2 + PMDCS);
         repeats.extend(found);
     }
@@ -227,7 +231,7 @@ fn one_reduction_a_window() {
     let now = path(&script);
     assert_eq!((now.cwnd, now.ssthresh), (before / 2, before / 2));
     assert_eq!(counters(&script).fast_recoveries, 1);
-    // The partial acknowledgement does not let the window grow; the whole one ends recovery.
+    // The partial acknowledgement does not let the window grow. The acknowledgement of all chunks ends recovery.
     let ack = sack(&script, acked + 2, &[(2, end - 2)], &[]);
     script.send(&[ack]);
     assert_eq!(path(&script).cwnd, before / 2);
@@ -235,7 +239,7 @@ fn one_reduction_a_window() {
         .last()
         .map_or(next, |last| last + 1)
         .max(next);
-    // The exit point is the highest TSN outstanding when recovery began: new data had left by then.
+    // The exit point is the highest TSN outstanding when recovery began. New data had left by then.
     let ack = sack(&script, fresh, &[], &[]);
     script.send(&[ack]);
     let last = sent_flat(&mut script).last().map_or(fresh, |last| last + 1);
@@ -249,7 +253,7 @@ fn one_reduction_a_window() {
 
 // A → DATA 0 1 2 3 → Z
 // A ← SACK 0–1 ← Z
-/// §7.2.1: slow start grows by what was acknowledged, at most PMDCS, and only if the window was fully used.
+/// §7.2.1: slow start grows by the acknowledged bytes, at most PMDCS, and only if the window was full.
 #[test]
 fn slow_start() {
     let mut script = established(quiet());
@@ -267,7 +271,7 @@ fn slow_start() {
 }
 
 // A: T3-rtx, ssthresh is 4 PMDCS; then SACKs of one packet each
-/// §7.2.2: above ssthresh a whole window must be acknowledged for one PMDCS more.
+/// §7.2.2: above ssthresh a whole window must be acknowledged for a growth by one PMDCS.
 #[test]
 fn congestion_avoidance() {
     let mut script = established(quiet());
@@ -278,7 +282,7 @@ fn congestion_avoidance() {
         let ack = sack(&script, acked, &[], &[]);
         script.send(&[ack]);
     }
-    // From one step of the window to the next.
+    // From one increase of the window to the next.
     let step = |script: &mut Script, acked: &mut u32| {
         let cwnd = path(script).cwnd;
         let mut bytes = 0;
@@ -312,10 +316,10 @@ fn max_burst() {
     sent(&mut script);
     script.advance(10 * MS);
     send(&mut script, 20, FULL);
-    // Four: what the last SACK granted beside them has lapsed.
+    // Four packets: the bytes that the last SACK allowed in addition have expired.
     let burst: Vec<_> = (count..count + 4).map(|tsn| vec![tsn]).collect();
     assert_eq!(sent(&mut script), burst);
-    // §7.2.1: and after a long pause the window is back at four packets.
+    // §7.2.1: after a long pause the window is four packets again.
     assert!(path(&script).cwnd > 12 * PMDCS);
     acked_one_by_one(&mut script, count, count + 20);
     script.advance(60 * SECOND);
@@ -327,7 +331,7 @@ fn max_burst() {
 // A ← SACK gap 1–2 ← Z
 // A ← SACK without gaps ← Z
 // A → DATA 0 1 2 (T3-rtx) → Z
-/// §6.2.1 D iv, §6.3.2 R4: a receiver may take back what gap blocks said, and it is sent again.
+/// §6.2.1 D iv, §6.3.2 R4: a receiver may renege on gap-acknowledged chunks, which are then retransmitted.
 #[test]
 fn a_reneging_receiver() {
     let mut script = established(quiet());
@@ -346,9 +350,9 @@ fn a_reneging_receiver() {
 // A → DATA 0 → Z
 // A ← SACK 0–1 ← Z
 // A → ABORT (Protocol Violation) → Z
-/// §6.2.1: a SACK for what was never sent.
+/// §6.2.1: a SACK of a TSN that was never sent.
 #[test]
-fn a_sack_of_what_was_never_sent() {
+fn a_sack_of_a_tsn_never_sent() {
     let mut script = established(quiet());
     send(&mut script, 1, 100);
     sent(&mut script);
@@ -373,7 +377,7 @@ fn a_sack_of_what_was_never_sent() {
 
 // A → DATA 0 1 2 → Z
 // A ← SACK 0–1 ← Z
-// A ← SACK 0 (overtaken) ← Z
+// A ← SACK 0 (late) ← Z
 /// §6.2.1 D i: an older SACK changes nothing.
 #[test]
 fn a_stale_sack_is_ignored() {
@@ -397,7 +401,7 @@ fn a_stale_sack_is_ignored() {
 // A → DATA 0 → Z (its SACK is lost)
 // A → DATA 0 (T3-rtx) → Z
 // A ← SACK 0, duplicate 0 ← Z
-/// §6.2: the duplicate report tells that the repeat was spurious.
+/// §6.2: the duplicate TSN shows that the retransmission was spurious.
 #[test]
 fn a_spurious_retransmission_is_counted() {
     let mut script = established(quiet());
@@ -411,7 +415,7 @@ fn a_spurious_retransmission_is_counted() {
 // A → DATA 0 (1,224 bytes) → too large
 // A → DATA 0 (the same, alone) → Z
 // A → DATA 1, 2 … (smaller) → Z
-/// §6.9, §7.3: a chunk that has its TSN is not cut again; it leaves alone, and new ones fit the smaller path.
+/// §6.9, §7.3: a chunk that has its TSN is not fragmented again. It leaves alone, and new chunks fit the smaller path MTU.
 #[test]
 fn the_pmtu_shrinks() {
     let mut script = established(quiet());

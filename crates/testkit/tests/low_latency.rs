@@ -1,4 +1,4 @@
-//! What `Config::low_latency` does for interactive messages beside a file in the same association.
+//! `Config::low_latency`: the delay of interactive messages that share an association with a file transfer.
 
 use core::time::Duration;
 
@@ -11,9 +11,9 @@ const CHAT: StreamId = StreamId(0);
 const FILE: StreamId = StreamId(1);
 const ONE_WAY: Duration = Duration::from_millis(20);
 
-/// The 95th percentile of the time by which messages of 100 bytes, 100 a second for 30 s, arrive later than over the idle link, and the
-/// file's goodput in Mbit/s. The file always has something to send, in class `class` if there are priorities. The link takes 10 Mbit/s and
-/// has a queue of 1,000 packets.
+/// The 95th percentile of the delay of messages of 100 bytes, 100 per second for 30 s, minus their delay on the idle link; and
+/// the goodput of a file transfer in the same association, in Mbit/s. The file always has data to send, in class `class` if
+/// there are priorities. The link has 10 Mbit/s and a queue of 1,000 packets.
 fn beside_a_file(config: &Config, class: Option<u16>) -> (Duration, f64) {
     let link: LinkConfig = "rate=10mbit,delay=20ms,queue=1000p".parse().expect("a link");
     let mut pair = Setup::new(1)
@@ -52,7 +52,8 @@ fn beside_a_file(config: &Config, class: Option<u16>) -> (Duration, f64) {
     (late[late.len() * 95 / 100], file as f64 * 8e-6 / 30.0)
 }
 
-/// The goal is 30 ms of delay in the network's queue at the 95th percentile. Here the time that a message waits at the sender counts too.
+/// The goal is 30 ms of delay in the network's queue at the 95th percentile. The delay here includes the time that a message
+/// waits at the sender.
 #[test]
 fn a_file_delays_urgent_messages_by_30_ms_at_most() {
     let (late, file) = beside_a_file(&Config::low_latency(), Some(1));
@@ -61,7 +62,7 @@ fn a_file_delays_urgent_messages_by_30_ms_at_most() {
     assert!(file > 8.5, "{file} Mbit/s");
 }
 
-/// What each setting is worth.
+/// The effect of each setting: the same measurement with one setting turned off at a time.
 #[test]
 #[ignore = "a table for docs/RECOVERY.md"]
 fn low_latency_without_each_of_its_settings() {

@@ -1,4 +1,4 @@
-//! Several paths (RFC 9260 §5.4, §6.4, §8): each scenario with its packets drawn.
+//! Several paths (RFC 9260 §5.4, §6.4, §8), with the packets of each test drawn.
 
 use core::time::Duration;
 use std::net::IpAddr;
@@ -41,7 +41,8 @@ fn info(chunk: Chunk) -> Bytes {
 
 // A → HEARTBEAT (path 1) → Z
 // A ← HEARTBEAT ACK ← Z
-/// §5.4: the address that set-up used is confirmed by it, the others by a heartbeat; one that is never answered is not.
+/// §5.4: set-up confirms the address that it used, and a HEARTBEAT ACK confirms another address. An address that never answers
+/// stays unconfirmed.
 #[test]
 fn addresses_are_confirmed() {
     let mut pair = Setup::new(1).path(link()).path(link()).path(link()).build();
@@ -60,7 +61,7 @@ fn addresses_are_confirmed() {
 
 // A → HEARTBEAT → Z, every HB.interval + RTO ± half of it
 // A ← HEARTBEAT ACK ← Z
-/// §8.3: the interval with its jitter; an answer keeps the error counter at zero.
+/// §8.3: the heartbeat interval with its jitter. An answer keeps the error counter at zero.
 #[test]
 fn heartbeats_of_an_idle_path() {
     let mut script = established();
@@ -78,7 +79,7 @@ fn heartbeats_of_an_idle_path() {
 
 // A → HEARTBEAT → Z
 // A ← HEARTBEAT ACK (another nonce) ← Z
-/// §5.4, §8.3: an answer to nothing is discarded, and the path becomes inactive after Path.Max.Retrans errors.
+/// §5.4, §8.3: a HEARTBEAT ACK with a wrong nonce is discarded, and the path becomes inactive after Path.Max.Retrans errors.
 #[test]
 fn a_wrong_nonce_is_no_answer() {
     let mut script = established();
@@ -98,7 +99,7 @@ fn a_wrong_nonce_is_no_answer() {
     }
     let now = script.association().stats().paths.swap_remove(0);
     assert_eq!((now.error_count, now.state), (6, PathState::Inactive));
-    // The right answer brings it back (§8.2).
+    // The right answer makes the path active again (§8.2).
     script.advance_to_timeout();
     let info = info(script.expect_chunk());
     script.send(&[Chunk::HeartbeatAck(HeartbeatAck::new(info))]);
@@ -108,7 +109,7 @@ fn a_wrong_nonce_is_no_answer() {
 
 // A ← HEARTBEAT ← Z
 // A → HEARTBEAT ACK (the same info) → Z
-/// §8.3: whatever the info is, it comes back.
+/// §8.3: any Heartbeat Info comes back unchanged.
 #[test]
 fn a_heartbeat_is_echoed() {
     let mut script = established();
@@ -144,10 +145,10 @@ fn the_udp_port_of_a_path_changes() {
     assert_eq!(script.expect().destination.port(), 40_000);
 }
 
-// A ← INIT, COOKIE ECHO ← Z; A ← the same from another UDP port, as another client behind the same translator has it ← Z
+// A ← INIT, COOKIE ECHO ← Z; A ← the same from another UDP port, from another client behind the same translator ← Z
 // A → COOKIE ACK → both
-/// RFC 6951 §3: two peers with one address and equal SCTP ports are two associations, told apart by tag and UDP port; a
-/// set-up from the UDP port that an association has is its restart (§5.2.4 A), as ever.
+/// RFC 6951 §3: two peers with one address and equal SCTP ports are two associations, distinguished by tag and UDP port. A
+/// set-up from the UDP port of an existing association is a restart (§5.2.4 A).
 #[test]
 fn two_peers_behind_one_translator() {
     let mut script = established();
@@ -173,7 +174,7 @@ fn two_peers_behind_one_translator() {
     );
 }
 
-/// §6.4: new data takes the primary path, and another one once that is made primary.
+/// §6.4: new data goes to the primary path, also after the application has made another path primary.
 #[test]
 fn data_takes_the_primary_path() {
     let mut pair = paths(2, 2);
@@ -192,7 +193,7 @@ fn data_takes_the_primary_path() {
 
 // A → DATA (path 0) → (cut)
 // A → DATA (path 1, T3-rtx) → Z
-/// §6.4.1, §8.1, §8.2: what timed out is repeated on another active path; each path counts its own errors.
+/// §6.4.1, §8.1, §8.2: after a timeout data is retransmitted on another active path. Each path counts its own errors.
 #[test]
 fn a_timeout_is_retransmitted_on_another_path() {
     let mut pair = paths(3, 2);
@@ -209,9 +210,9 @@ fn a_timeout_is_retransmitted_on_another_path() {
 }
 
 // A → DATA (path 0) → (cut); A → DATA (another path) → Z
-// A: path 0 inactive; its HEARTBEATs go on; path 0 is whole again
+// A: path 0 inactive; its HEARTBEATs continue; path 0 works again
 // A → HEARTBEAT (path 0) → Z, A ← HEARTBEAT ACK ← Z, A → DATA (path 0) → Z
-/// §8.2, §6.4: failover and return over two and three paths, and nothing is lost.
+/// §8.2, §6.4: failover and return with two and three paths, without loss of a message.
 #[test]
 fn failover_and_return() {
     for count in [2, 3] {
@@ -272,7 +273,8 @@ fn locals(adjust: impl FnOnce(&mut Config)) -> Vec<Option<IpAddr>> {
     paths.iter().map(|path| path.local).collect()
 }
 
-/// Which local address leads to which of the peer's: what is said; else the same subnet; else each has as many paths.
+/// The local address for each address of the peer: the configured one; else one in the same subnet; else local addresses take
+/// turns.
 #[test]
 fn every_address_of_the_peer_has_a_local_one() {
     let [one, two, three]: [IpAddr; 3] = [0, 1, 2].map(|subnet| [10, subnet, 0, 1].into());
@@ -306,7 +308,7 @@ fn every_address_of_the_peer_has_a_local_one() {
 }
 
 // A → DATA … → Z, some lost
-/// What each path sent, repeated and lost adds up to what the association did.
+/// The packets sent, retransmitted and lost on the paths add up to the association's counters.
 #[test]
 fn every_path_is_counted() {
     let lossy = link().with_loss(LossModel::Script([20, 21, 30].into_iter().collect()));

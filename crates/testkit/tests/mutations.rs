@@ -1,4 +1,5 @@
-//! The list of wrong changes that `scripts/mutations` makes cannot rot: what it names is there.
+//! Checks `mutations.txt`, the list of wrong changes that `scripts/mutations` makes: every text to change and every test
+//! exists.
 
 #[path = "common/files.rs"]
 mod files;
@@ -7,7 +8,7 @@ use std::collections::BTreeSet;
 
 use files::{crate_folder, read};
 
-/// One of the list; see the head of `mutations.txt`.
+/// An entry of the list; see the head of `mutations.txt`.
 #[derive(Debug, Default)]
 struct Mutation {
     name: String,

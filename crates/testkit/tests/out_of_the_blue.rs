@@ -1,5 +1,5 @@
-//! Packets that belong to no association, and those under a wrong tag (RFC 9260 §8.4, §8.5); packets that are damaged,
-//! cut off, or hold what nobody knows (§3.2, §6.8, §6.10).
+//! Packets that belong to no association, and packets with a wrong tag (RFC 9260 §8.4, §8.5); packets that are damaged or
+//! truncated, or contain unknown chunks or parameters (§3.2, §6.8, §6.10).
 
 use core::time::Duration;
 use std::net::IpAddr;
@@ -57,7 +57,7 @@ fn heartbeat_ack() -> Chunk {
     })
 }
 
-/// The bytes of a chunk of this type, with the padding behind it.
+/// The bytes of a chunk of this type, with padding.
 fn chunk_bytes(kind: u8, value: &[u8]) -> Vec<u8> {
     let len = u16::try_from(4 + value.len()).expect("a chunk");
     let mut bytes = vec![kind, 0];
@@ -134,7 +134,7 @@ fn in_state(state: State) -> Script {
     script
 }
 
-/// Checks that a packet was dropped without a word, and changed nothing.
+/// Checks that a packet was silently dropped and changed nothing.
 #[track_caller]
 fn expect_untouched(script: &mut Script, state: State, what: &str) {
     assert_eq!(script.next_answer(), None, "{what} in {state:?}");
@@ -177,7 +177,7 @@ fn take_cookie(script: &mut Script) -> (VerificationTag, Chunk) {
 // A (multicast) → INIT, DATA → Z
 // A → INIT, DATA → Z (multicast)
 // nothing
-/// §8.4 rule 1: to or from an address that is not one host's.
+/// §8.4 rule 1: a packet to or from an address that is not unicast.
 #[test]
 fn rule_1_not_unicast() {
     for address in ["224.0.0.1", "255.255.255.255", "0.0.0.0", "ff02::1", "::"] {
@@ -195,9 +195,9 @@ fn rule_1_not_unicast() {
     }
 }
 
-// A → ABORT, alone or with others → Z
+// A → ABORT, alone or with other chunks → Z
 // nothing
-/// §8.4 rule 2: wherever in the packet the ABORT is; the rule stands before all that follow it.
+/// §8.4 rule 2: at any position of the ABORT in the packet. This rule precedes all later ones.
 #[test]
 fn rule_2_abort() {
     let mut script = nobody();
@@ -218,7 +218,7 @@ fn rule_2_abort() {
 
 // A → INIT → Z
 // A ← INIT ACK (the tag of the INIT) ← Z
-/// §8.4 rule 3: an INIT under tag 0 is answered as in set-up, and nothing is kept.
+/// §8.4 rule 3: an INIT with tag 0 is answered as in set-up, and no state is kept.
 #[test]
 fn rule_3_init_is_answered() {
     let mut script = nobody();
@@ -229,7 +229,7 @@ fn rule_3_init_is_answered() {
     assert_eq!(associations(&mut script), 0);
 }
 
-// A → INIT (to a port that nobody listens on; without streams) → Z
+// A → INIT (to a port without a listener; without streams) → Z
 // A ← ABORT (the tag of the INIT, no T bit) ← Z
 /// §8.4 rule 3, §5.1: an INIT that cannot be accepted.
 #[test]
@@ -250,7 +250,7 @@ fn rule_3_init_is_refused() {
 
 // A → COOKIE ECHO, DATA → Z
 // A ← COOKIE ACK, SACK ← Z
-/// §8.4 rule 4: a COOKIE ECHO that is first is handled as in set-up, with what is bundled.
+/// §8.4 rule 4: a COOKIE ECHO as first chunk is handled as in set-up, with the bundled chunks.
 #[test]
 fn rule_4_cookie_echo() {
     let mut script = nobody();
@@ -272,7 +272,7 @@ fn rule_4_cookie_echo() {
 
 // A → COOKIE ECHO (not the endpoint's; under another tag; to another port) → Z
 // nothing
-/// §8.4 rule 4, §5.1.5: a cookie that does not check out is no reason for an ABORT.
+/// §8.4 rule 4, §5.1.5: an invalid cookie is not answered with an ABORT.
 #[test]
 fn rule_4_cookie_echo_that_is_wrong() {
     let mut script = nobody();
@@ -296,7 +296,7 @@ fn rule_4_cookie_echo_that_is_wrong() {
 // A ← INIT ACK ← Z, and Z stops listening
 // A → COOKIE ECHO → Z
 // A ← ABORT (A's tag, no T bit) ← Z
-/// §8.4 rule 4, §5.1: a good cookie that comes too late; the peer is known by its tag.
+/// §8.4 rule 4, §5.1: a valid cookie that arrives after the endpoint stopped listening. The cookie has the peer's tag.
 #[test]
 fn rule_4_cookie_echo_to_a_port_that_closed() {
     let mut script = nobody();
@@ -309,7 +309,7 @@ fn rule_4_cookie_echo_to_a_port_that_closed() {
 
 // A → HEARTBEAT, COOKIE ECHO → Z
 // A ← ABORT (T bit) ← Z
-/// §8.4 rule 4: only a COOKIE ECHO that is first sets up an association.
+/// §8.4 rule 4: only a COOKIE ECHO that is the first chunk sets up an association.
 #[test]
 fn rule_4_cookie_echo_that_is_not_first() {
     let mut script = nobody();
@@ -320,7 +320,7 @@ fn rule_4_cookie_echo_that_is_not_first() {
 
 // A → SHUTDOWN ACK → Z
 // A ← SHUTDOWN COMPLETE (the same tag, T bit) ← Z
-/// §8.4 rule 5, wherever in the packet the SHUTDOWN ACK is; the rule stands before the next three.
+/// §8.4 rule 5, at any position of the SHUTDOWN ACK in the packet. This rule precedes the next three.
 #[test]
 fn rule_5_shutdown_ack() {
     let packets = [
@@ -355,7 +355,7 @@ fn rule_6_shutdown_complete() {
 // A → ERROR (Stale Cookie) → Z
 // A → COOKIE ACK → Z
 // nothing
-/// §8.4 rule 7: remains of a set-up that was given up.
+/// §8.4 rule 7: chunks of a set-up that the endpoint has aborted.
 #[test]
 fn rule_7_stale_cookie_and_cookie_ack() {
     let mut script = nobody();
@@ -398,7 +398,7 @@ fn rule_8_anything_else() {
             script.send_tagged(STRANGE, &chunks);
             expect_answer(&mut script, STRANGE, &ABORT_REFLECTED, &format!("{chunks:?}"));
         }
-        // Chunks that are unknown, and DATA that is too short.
+        // Unknown chunks, and DATA that is too short.
         for (kind, value) in [
             (0x3f, "a"),
             (0x7f, "b"),
@@ -418,10 +418,10 @@ fn rule_8_anything_else() {
     }
 }
 
-// A → anything but a lone INIT, under tag 0 → Z
-// A → INIT under another tag, or in company → Z
+// A → any packet but a lone INIT, with tag 0 → Z
+// A → INIT with another tag, or with other chunks → Z
 // nothing
-/// §8.5.1 A, §12.3: tag 0 and INIT belong together, and an INIT is alone.
+/// §8.5.1 A, §12.3: only an INIT has tag 0, and an INIT is the only chunk of its packet.
 #[test]
 fn tag_zero_is_for_a_lone_init() {
     let mut script = nobody();
@@ -445,7 +445,7 @@ fn tag_zero_is_for_a_lone_init() {
 
 // A → DATA, SACK, … under another tag → Z
 // nothing
-/// §8.5: a wrong tag is dropped without a word in every state: the peer's own tag, none, one that is near.
+/// §8.5: in every state a packet with a wrong tag is silently dropped: the peer's own tag, tag 0, a tag close to the right one.
 #[test]
 fn a_wrong_tag_is_dropped_in_every_state() {
     for state in ALIVE {
@@ -482,7 +482,7 @@ fn a_wrong_tag_is_dropped_in_every_state() {
 // A → HEARTBEAT → Z
 // A ← HEARTBEAT ACK (A's tag) ← Z
 // A ← SACK, DATA (A's tag) ← Z
-/// §8.5: what is sent has the tag that the peer chose.
+/// §8.5: packets have the tag that the peer chose.
 #[test]
 fn packets_have_the_peers_tag() {
     let mut script = established();
@@ -500,15 +500,15 @@ fn packets_have_the_peers_tag() {
         assert_eq!(answer.header.verification_tag, script.tag);
         kinds.extend(answer.chunks.iter().map(Chunk::kind));
     }
-    // The second SACK rides with the DATA.
+    // The second SACK is bundled with the DATA.
     assert_eq!(kinds, [kind::SACK, kind::HEARTBEAT_ACK, kind::SACK, kind::DATA]);
 }
 
-// A → INIT with company; INIT under Z's tag; half an INIT → Z
+// A → INIT with other chunks; INIT with Z's tag; half an INIT → Z
 // nothing
-// A → HEARTBEAT, INIT, HEARTBEAT under Z's tag → Z
+// A → HEARTBEAT, INIT, HEARTBEAT with Z's tag → Z
 // A ← HEARTBEAT ACK ← Z
-/// §8.5.1 A, §12.3, with an association: an INIT anyone may send, so it must not do harm.
+/// §8.5.1 A, §12.3, with an association: any host can send an INIT, so it must not do harm.
 #[test]
 fn an_init_that_is_wrong_does_no_harm() {
     for state in ALIVE {
@@ -542,14 +542,14 @@ fn an_init_that_is_wrong_does_no_harm() {
 // A → ABORT (Z's tag, T bit; A's tag, no T bit; any other tag) → Z
 // nothing
 // A → ABORT (Z's tag, no T bit) or ABORT (A's tag, T bit) → Z
-/// §8.5.1 B: the T bit and the tag must fit each other, in every state.
+/// §8.5.1 B: the T bit and the tag must match, in every state.
 #[test]
 fn abort_needs_the_right_tag() {
     for state in ALIVE {
         for reflected in [false, true] {
             let mut script = in_state(state);
             let (own, peer) = (script.endpoint_tag, script.tag);
-            // Before the INIT ACK the peer's tag is not known, so none can be reflected.
+            // Before the INIT ACK the peer's tag is unknown, so no peer can reflect it.
             let right = [own, peer][usize::from(reflected)];
             let known = !(reflected && state == State::CookieWait);
             let near = VerificationTag(right.0 ^ 0x8000_0000);
@@ -573,9 +573,9 @@ fn abort_needs_the_right_tag() {
     }
 }
 
-// A → HEARTBEAT, ABORT (T bit) under Z's tag → Z
+// A → HEARTBEAT, ABORT (T bit) with Z's tag → Z
 // A ← HEARTBEAT ACK ← Z
-/// §8.5.1 B: an ABORT that is not the first chunk is held to the same rule.
+/// §8.5.1 B: the same rule holds for an ABORT that is not the first chunk.
 #[test]
 fn abort_behind_other_chunks_needs_the_right_tag() {
     let mut script = established();
@@ -586,9 +586,9 @@ fn abort_behind_other_chunks_needs_the_right_tag() {
     assert!(matches!(script.events().last(), Some(Event::Closed(_))));
 }
 
-// A → ABORT, a thousand times, each under another tag → Z
+// A → ABORT, a thousand times, each with another tag → Z
 // nothing
-/// §8.5.1 B: who does not see the packets cannot guess the tag.
+/// §8.5.1 B: an attacker that does not see the packets cannot guess the tag.
 #[test]
 fn guessed_tags_do_no_harm() {
     let mut script = established();
@@ -604,7 +604,7 @@ fn guessed_tags_do_no_harm() {
 // A ← SHUTDOWN ← Z
 // A → SHUTDOWN ACK → Z
 // A ← SHUTDOWN COMPLETE (A's tag, no T bit) ← Z
-/// §8.5.1 C, sending: with a TCB the peer's tag and no T bit. (Without one: rule 5.)
+/// §8.5.1 C, sending: an endpoint with a TCB uses the peer's tag and no T bit. (Without a TCB: rule 5.)
 #[test]
 fn shutdown_complete_has_the_peers_tag() {
     let mut script = in_state(State::ShutdownSent);
@@ -616,7 +616,7 @@ fn shutdown_complete_has_the_peers_tag() {
 
 // A → SHUTDOWN ACK → Z
 // A ← SHUTDOWN COMPLETE (A's tag, no T bit) or SHUTDOWN COMPLETE (Z's tag, T bit) ← Z
-/// §8.5.1 C, receiving: the T bit and the tag must fit each other, and the state must be SHUTDOWN-ACK-SENT.
+/// §8.5.1 C, receiving: the T bit and the tag must match, and the state must be SHUTDOWN-ACK-SENT.
 #[test]
 fn shutdown_complete_needs_the_right_tag() {
     for state in ALIVE {
@@ -642,11 +642,11 @@ fn shutdown_complete_needs_the_right_tag() {
     }
 }
 
-// A → SHUTDOWN COMPLETE (T bit), DATA, under A's tag → Z
+// A → SHUTDOWN COMPLETE (T bit), DATA, with A's tag → Z
 // nothing
-/// §8.5.1 C: the reflected tag lets nothing else in.
+/// §8.5.1 C: chunks after a SHUTDOWN COMPLETE with a reflected tag are dropped.
 #[test]
-fn nothing_rides_behind_a_reflected_tag() {
+fn chunks_after_a_reflected_tag_are_dropped() {
     let mut script = established();
     let data = script.data(0, 0, "hello");
     script.send_tagged(script.tag, &[COMPLETE_REFLECTED, data, heartbeat()]);
@@ -657,7 +657,7 @@ fn nothing_rides_behind_a_reflected_tag() {
 // A → INIT → Z
 // A ← INIT ACK ← Z
 // A → COOKIE ECHO (the tag of the INIT ACK) → Z
-/// §8.5.1 D, sending. (Receiving: rule 4, and the next.)
+/// §8.5.1 D, sending. (Receiving: rule 4, and the next test.)
 #[test]
 fn cookie_echo_has_the_tag_of_the_init_ack() {
     let mut script = nobody();
@@ -669,11 +669,11 @@ fn cookie_echo_has_the_tag_of_the_init_ack() {
     assert!(matches!(answer.only(), Chunk::CookieEcho(_)));
 }
 
-// A → COOKIE ECHO (a forged cookie), ABORT, DATA, under any tag → Z
+// A → COOKIE ECHO (a forged cookie), ABORT, DATA, with any tag → Z
 // nothing
-/// §8.5.1 D, §5.2.4: a COOKIE ECHO passes under any tag, so its cookie must be good before anything behind it counts.
+/// §8.5.1 D, §5.2.4: a COOKIE ECHO is accepted with any tag, so the chunks after it are processed only if its cookie is valid.
 #[test]
-fn nothing_rides_behind_a_forged_cookie() {
+fn chunks_after_a_forged_cookie_are_dropped() {
     for state in ALIVE {
         let mut script = in_state(state);
         let forged = Chunk::CookieEcho(CookieEcho {
@@ -690,8 +690,8 @@ fn nothing_rides_behind_a_forged_cookie() {
 // A → INIT → Z                         A → COOKIE ECHO → Z
 // A ← SHUTDOWN ACK (an old tag) ← Z, either way
 // A → SHUTDOWN COMPLETE (the old tag, T bit) → Z
-// A: T1 goes on → INIT or COOKIE ECHO
-/// §8.5.1 E, §9.2: in set-up a SHUTDOWN ACK is of an association that was; the set-up is not touched.
+// A: T1 continues → INIT or COOKIE ECHO
+/// §8.5.1 E, §9.2: during set-up a SHUTDOWN ACK belongs to an earlier association, and set-up is not affected.
 #[test]
 fn shutdown_ack_in_set_up_is_out_of_the_blue() {
     for state in [State::CookieWait, State::CookieEchoed] {
@@ -721,10 +721,10 @@ fn shutdown_ack_in_set_up_is_out_of_the_blue() {
     }
 }
 
-// A → INIT, COOKIE ECHO, DATA, HEARTBEAT, SHUTDOWN, SHUTDOWN COMPLETE → Z: an association comes and goes
-// A → INIT, COOKIE ECHO → Z: another comes
-// A → all packets of the first again → Z
-/// §8.5: what was recorded from an earlier association does nothing to a later one between the same ports.
+// A → INIT, COOKIE ECHO, DATA, HEARTBEAT, SHUTDOWN, SHUTDOWN COMPLETE → Z: an association starts and ends
+// A → INIT, COOKIE ECHO → Z: another association starts
+// A → all packets of the first association again → Z
+/// §8.5: replayed packets of an earlier association have no effect on a later one between the same ports.
 #[test]
 fn replayed_packets_of_an_earlier_association() {
     let mut script = nobody();
@@ -770,7 +770,7 @@ fn replayed_packets_of_an_earlier_association() {
 
 // A → DATA → Z, again
 // A ← SACK (duplicate) ← Z
-/// §6.2: a packet of this association that comes twice is told of and not delivered twice.
+/// §6.2: a packet of this association that arrives twice is reported as duplicate and not delivered twice.
 #[test]
 fn a_replayed_packet_of_this_association() {
     let mut script = established();
@@ -788,7 +788,7 @@ fn a_replayed_packet_of_this_association() {
 
 // A → DATA, one bit of it flipped → Z
 // nothing
-/// §6.8: a packet with a wrong checksum is dropped, whichever bit is wrong, and not even an ABORT answers it.
+/// §6.8: a packet with a wrong checksum is dropped, whichever bit is wrong, and is not answered, not even by an ABORT.
 #[test]
 fn a_wrong_checksum_is_dropped() {
     let mut script = established();
@@ -807,7 +807,7 @@ fn a_wrong_checksum_is_dropped() {
 
 // A → the beginning of a packet → Z
 // nothing
-/// §6.8: what is cut off on the way has a wrong checksum, or no header.
+/// §6.8: a truncated packet has a wrong checksum, or no header.
 #[test]
 fn a_truncated_packet_is_dropped() {
     let mut script = established();
@@ -822,7 +822,7 @@ fn a_truncated_packet_is_dropped() {
 
 // A → HEARTBEAT, the beginning of a DATA chunk → Z
 // A ← HEARTBEAT ACK ← Z
-/// §6.10: a partial chunk is dropped; what stands before it counts, and the association goes on.
+/// §6.10: a partial chunk is dropped. The chunks before it are processed, and the association continues.
 #[test]
 fn a_partial_chunk_is_dropped() {
     let mut script = established();
@@ -843,7 +843,7 @@ fn a_partial_chunk_is_dropped() {
 
 // A → HEARTBEAT, a chunk of length 0 to 3, HEARTBEAT → Z
 // A ← HEARTBEAT ACK ← Z
-/// §3.2: a chunk shorter than its header ends the packet; as the only chunk, it is nothing at all.
+/// §3.2: a chunk shorter than its header ends the packet. If it is the only chunk, the packet has no effect.
 #[test]
 fn a_chunk_without_length_ends_the_packet() {
     for kind in [kind::DATA, kind::INIT, kind::ABORT, kind::COOKIE_ECHO, 0xff] {
@@ -869,9 +869,9 @@ fn a_chunk_without_length_ends_the_packet() {
     }
 }
 
-// A → DATA, SACK, … shorter than their fields, under Z's tag → Z
+// A → DATA, SACK, … shorter than their fields, with Z's tag → Z
 // A ← ABORT (Protocol Violation) ← Z
-/// §3.3: a chunk of a known type whose content is cut short breaks the protocol. (DATA without user data: cause 9.)
+/// §3.3: a chunk of a known type with too little content is a protocol violation. (DATA without user data: cause 9.)
 #[test]
 fn a_malformed_chunk_ends_the_association() {
     for kind in [kind::DATA, kind::SACK, kind::INIT_ACK, kind::SHUTDOWN] {
@@ -901,7 +901,8 @@ fn a_malformed_chunk_ends_the_association() {
 // 01: A ← HEARTBEAT ACK, ERROR (Unrecognized Chunk Type) ← Z
 // 10: A ← HEARTBEAT ACK, HEARTBEAT ACK ← Z
 // 11: A ← HEARTBEAT ACK, ERROR (Unrecognized Chunk Type), HEARTBEAT ACK ← Z
-/// §3.2: the two highest bits of an unknown type tell whether to go on, and whether to report it whole.
+/// §3.2: the two highest bits of an unknown type say whether to process the rest of the packet, and whether to report the
+/// chunk.
 #[test]
 fn unknown_chunk_types() {
     for kind in [0x3f, 0x7f, 0xbf, 0xff] {
@@ -912,7 +913,7 @@ fn unknown_chunk_types() {
         script.send_raw(packet);
         let mut expected = vec![heartbeat_ack()];
         if reports {
-            // Without the padding: the length says seven.
+            // Without the padding: the length is seven.
             let chunk = Bytes::copy_from_slice(&unknown[..7]);
             expected.push(error(Cause::UnrecognizedChunkType(chunk)));
         }
@@ -925,9 +926,9 @@ fn unknown_chunk_types() {
 }
 
 // A → INIT → Z
-// A ← unknown chunk (11), under A's tag ← Z
+// A ← unknown chunk (11), with A's tag ← Z
 // nothing
-/// §8.5: before the INIT ACK there is no tag to report under, and a report under tag 0 would be no packet at all.
+/// §8.5: before the INIT ACK the peer's tag is unknown, and a report with tag 0 would not be a valid packet.
 #[test]
 fn an_unknown_chunk_before_the_init_ack() {
     let mut script = in_state(State::CookieWait);
@@ -941,7 +942,7 @@ fn an_unknown_chunk_before_the_init_ack() {
 
 // A → unknown chunk (11), many of them → Z
 // A ← ERROR, ERROR, …: one packet ← Z
-/// §12.4: the answers to one packet leave in one packet; what does not fit it is not said.
+/// §12.4: the answers to one packet leave in one packet. Answers that do not fit it are not sent.
 #[test]
 fn one_packet_is_answered_by_one() {
     let mut script = established();
@@ -954,9 +955,9 @@ fn one_packet_is_answered_by_one() {
     expect_untouched(&mut script, State::Established, "many unknown chunks");
 }
 
-// A → INIT (a parameter that claims too little, too much, or has the wrong size) → Z
+// A → INIT (a parameter whose length is too small, too large or wrong for its type) → Z
 // A ← ABORT (the tag of the INIT) ← Z
-/// §3.2.1, §8.4 rule 3: parameters that cannot be read. Nothing is kept, and an association is not touched.
+/// §3.2.1, §8.4 rule 3: malformed parameters. No state is kept, and an existing association is not affected.
 #[test]
 fn malformed_parameters() {
     let parameters: [&[u8]; 7] = [

@@ -1,4 +1,4 @@
-//! Packet sizes found by probing (RFC 8899, §6.2 of it for SCTP; RFC 9260 §7.3), and paths that become smaller.
+//! Path MTU discovery by probes (RFC 8899, §6.2 for SCTP; RFC 9260 §7.3), and paths whose MTU decreases.
 
 use core::time::Duration;
 
@@ -21,7 +21,7 @@ fn pmtu(pair: &Pair) -> u16 {
     pair.association(Side::A).stats().paths[0].pmtu
 }
 
-/// Carries `mib` MiB from A to Z; everything must arrive once and in order.
+/// Sends `mib` MiB from A to Z. All messages must arrive once and in order.
 fn carry(pair: &mut Pair, ledger: &mut Ledger, mib: usize) {
     let parcels: Vec<_> = (0..mib * 16).map(|_| ledger.parcel(0, 1 << 16, false)).collect();
     pair.post(Side::A, parcels);
@@ -38,9 +38,9 @@ fn carry(pair: &mut Pair, ledger: &mut Ledger, mib: usize) {
 // A → HEARTBEAT, PAD (1,400 bytes) → Z
 // A ← HEARTBEAT ACK ← Z
 // A → HEARTBEAT, PAD (1,420 bytes) → Z    … until one is not answered
-/// RFC 8899 §5.3: the search ends at the largest size that passes, and data uses it.
+/// RFC 8899 §5.3: path MTU discovery ends at the largest size that passes, and data uses this size.
 #[test]
-fn the_search_finds_the_size_of_the_path() {
+fn probes_find_the_path_mtu() {
     for (mtu, found) in [
         (1280, 1280),
         (1400, 1400),
@@ -57,9 +57,9 @@ fn the_search_finds_the_size_of_the_path() {
     }
 }
 
-/// Who sends small messages is not bothered.
+/// A sender of small messages sends no probes.
 #[test]
-fn nothing_is_sought_for_small_messages() {
+fn no_probes_for_small_messages() {
     let mut pair = Setup::new(1).path(link(1500)).connect();
     for _ in 0..200 {
         pair.send(Side::A, 0, vec![1; 100]);
@@ -69,12 +69,12 @@ fn nothing_is_sought_for_small_messages() {
 }
 
 // A → DATA (9,000 bytes) → (the path carries 1,400 from now on)
-// A → DATA (9,000 bytes, T3-rtx, alone, may be cut up) → Z
+// A → DATA (9,000 bytes, T3-rtx, alone, IP may fragment it) → Z
 // A → DATA (1,280 bytes) … HEARTBEAT, PAD (1,400) → Z
-/// RFC 8899 §4.3: large packets that vanish make a path small again; what has its TSN already goes in pieces
-/// (RFC 9260 §7.3), and nothing is lost.
+/// RFC 8899 §4.3: if large packets vanish, the path MTU is reduced. A chunk that has its TSN already is sent in IP fragments
+/// (RFC 9260 §7.3), and no message is lost.
 #[test]
-fn a_path_that_becomes_smaller_in_the_middle_of_a_transfer() {
+fn the_path_mtu_decreases_during_a_transfer() {
     let mut pair = Setup::new(2).path(link(9000)).connect();
     let mut ledger = Ledger::new(1);
     carry(&mut pair, &mut ledger, 8);
@@ -95,15 +95,15 @@ fn a_path_that_becomes_smaller_in_the_middle_of_a_transfer() {
 // A → DATA (1,280 bytes) → (the path carries 1,000), twice more after T3-rtx
 // A → DATA (1,280 bytes, may be fragmented by IP) → Z
 // A → DATA (576 bytes) … HEARTBEAT, PAD (1,280; three times, lost), HEARTBEAT, PAD (768) → Z
-/// RFC 8899 §5.2: where not even the base passes, the size goes down to the minimum, and the search begins there.
+/// RFC 8899 §5.2: if packets of the base size do not pass, the size is reduced to the minimum, and the probes start there.
 #[test]
-fn a_path_below_the_base() {
+fn a_path_mtu_below_the_base() {
     for (mtu, found) in [(1000, 768), (1200, 1200), (576, 576)] {
         let mut pair = Setup::new(3).path(link(mtu)).connect();
         carry(&mut pair, &mut Ledger::new(1), 2);
         let counters = *pair.association(Side::A).counters();
         assert_eq!(counters.mtu_black_holes, 1, "on a path of {mtu}");
-        // The search goes on while packets are full, and its lost probes take a while.
+        // Probes continue while packets are full, and lost probes take some time.
         let mut ledger = Ledger::new(2);
         for _ in 0..30 {
             carry(&mut pair, &mut ledger, 1);
@@ -115,8 +115,8 @@ fn a_path_below_the_base() {
     }
 }
 
-/// The path is down for so many seconds in the middle of a transfer, which then goes on; answers the packet sizes in the outage, by
-/// the first probe that is answered, and in the end.
+/// The path is down for this many seconds during a transfer. Returns the packet sizes during the outage, at the first probe
+/// that is answered, and at the end.
 fn through_an_outage(seconds: u32) -> [u16; 3] {
     let mut pair = Setup::new(4)
         .path(link(1500))
@@ -141,9 +141,9 @@ fn through_an_outage(seconds: u32) -> [u16; 3] {
 
 // A → DATA → (the path is down for 6 s), again after each T3-rtx
 // A → DATA → Z, HEARTBEAT, PAD (1,280) → Z
-/// What was lost for another reason than its size leaves no small packets behind.
+/// A loss for another reason than the packet size leaves the path MTU unchanged in the end.
 #[test]
-fn an_outage_is_not_taken_for_a_narrow_path() {
+fn an_outage_does_not_reduce_the_path_mtu() {
     assert_eq!(
         through_an_outage(6),
         [576, 1280, 1500],
@@ -151,16 +151,16 @@ fn an_outage_is_not_taken_for_a_narrow_path() {
     );
 }
 
-/// Not even if all probes of the base were lost in it too.
+/// The same if all probes of the base size were lost in the outage too.
 #[test]
-fn a_long_outage_is_not_taken_for_a_narrow_path() {
+fn a_long_outage_does_not_reduce_the_path_mtu() {
     assert_eq!(through_an_outage(200), [576, 1280, 1500]);
 }
 
 // A → HEARTBEAT, PAD → Z (no answer), three times
-/// RFC 8899 §5.1.1: PROBE_TIMER is never less than 1 s, and should be more than 15 s, however short the round trip is.
+/// RFC 8899 §5.1.1: PROBE_TIMER is at least 1 s, and should be more than 15 s, for any RTT.
 #[test]
-fn probes_are_not_sent_at_the_pace_of_the_rto() {
+fn probes_wait_for_probe_timer() {
     let mut pair = Setup::new(5).path(link(1300)).connect();
     let mut ledger = Ledger::new(1);
     let probes = |pair: &Pair| pair.association(Side::A).counters().mtu_probes_sent;
@@ -179,7 +179,7 @@ fn probes_are_not_sent_at_the_pace_of_the_rto() {
 }
 
 // A → HEARTBEAT, PAD → Z
-/// The probe of RFC 8899 §6.2.1.1: its size on the wire, what is in it, and whose answer counts.
+/// The probe of RFC 8899 §6.2.1.1: its size in the network, its chunks, and the answer that is accepted.
 #[test]
 fn a_probe_and_its_answer() {
     let mut script = Script::new(

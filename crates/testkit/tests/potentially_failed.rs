@@ -1,4 +1,4 @@
-//! The potentially failed state (RFC 7829) and the settings for a fast failover: each scenario with its packets drawn.
+//! The potentially failed state (RFC 7829) and the settings for a fast failover, with the packets of each test drawn.
 
 use core::time::Duration;
 
@@ -12,7 +12,7 @@ use PathState::{Active, Inactive, PotentiallyFailed};
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// 40 ms each way.
+/// A one-way delay of 40 ms.
 fn link() -> LinkConfig {
     LinkConfig::default().with_rate(10_000_000).with_delay(40 * MS)
 }
@@ -33,7 +33,7 @@ fn path(pair: &Pair, index: usize) -> PathStats {
     pair.association(Side::A).stats().paths.swap_remove(index)
 }
 
-/// The states that a path of A's went through.
+/// The sequence of states of a path of A.
 fn states(pair: &mut Pair, id: PathId) -> Vec<PathState> {
     let of = |event| match event {
         Event::PathChanged { path, state, .. } if path == id => Some(state),
@@ -45,8 +45,9 @@ fn states(pair: &mut Pair, id: PathId) -> Vec<PathState> {
 // A → DATA (path 0) → (cut); A: T3-rtx, path 0 is potentially failed
 // A → HEARTBEAT (path 0) → (cut), and A → DATA (path 1) → Z at the same time
 // A → DATA (new, path 1) → Z
-// A → HEARTBEAT (path 0) → (cut), every RTO, which doubles; then path 0 is inactive, and they are rarer
-/// §3.2 items 2, 3, 5, 6, 8: the first timeout moves the data; the path is asked for at once and every RTO.
+// A → HEARTBEAT (path 0) → (cut), every RTO, which doubles; then path 0 is inactive, and HEARTBEATs are rarer
+/// RFC 7829 §3.2 items 2, 3, 5, 6, 8: after the first timeout the data uses the other path. The failed path gets HEARTBEATs at
+/// once and every RTO.
 #[test]
 fn the_first_timeout_moves_the_data() {
     let mut pair = pair(1, 2, |_| ());
@@ -67,7 +68,7 @@ fn the_first_timeout_moves_the_data() {
     assert!(noticed <= 300 * MS, "{noticed:?}");
     assert_eq!(heartbeats(&pair), before + 1, "at once");
     pair.run_ms(100);
-    assert_eq!(pair.messages(Side::Z).len(), 1, "repeated on path 1");
+    assert_eq!(pair.messages(Side::Z).len(), 1, "retransmitted on path 1");
     pair.send(Side::A, 0, vec![1; 100]);
     pair.run_ms(100);
     assert_eq!(pair.messages(Side::Z).len(), 1, "new data takes path 1 at once");
@@ -79,12 +80,12 @@ fn the_first_timeout_moves_the_data() {
     assert_eq!(path(&pair, 1).error_count, 0);
 }
 
-// A → DATA (path 0) → (cut); A: path 0 is potentially failed, DATA goes by path 1; path 0 is whole again
+// A → DATA (path 0) → (cut); A: path 0 is potentially failed, DATA uses path 1; path 0 works again
 // A → HEARTBEAT (path 0) → Z, A ← HEARTBEAT ACK ← Z
 // A → DATA (path 0) → Z
-/// §3.2 item 7: one heartbeat answered brings the path back, and the primary path has the data again.
+/// §3.2 item 7: one HEARTBEAT ACK makes the path active again, and the primary path carries the data again.
 #[test]
-fn one_answer_brings_it_back() {
+fn one_heartbeat_ack_makes_the_path_active() {
     let mut pair = pair(2, 2, |_| ());
     pair.cut(0, true);
     pair.send(Side::A, 0, vec![1; 100]);
@@ -102,8 +103,8 @@ fn one_answer_brings_it_back() {
 }
 
 // A → DATA, as much as the window allows (path 0) → Z; path 0 is cut, and up again 20 s later
-/// A stream of data, two and three paths: the reader's longest pause is under half a second, nothing is lost, and the data
-/// returns to the primary path.
+/// A stream of data over two and three paths: the receiver's longest pause is under half a second, no message is lost, and the
+/// data returns to the primary path.
 #[test]
 fn a_cut_in_the_middle_of_a_transfer() {
     for count in [2, 3] {
@@ -137,8 +138,8 @@ fn a_cut_in_the_middle_of_a_transfer() {
         println!("{count} paths: the longest pause was {longest:?}");
         assert!(longest < 500 * MS, "{count} paths: {longest:?}");
         assert_eq!(path(&pair, 0).state, Active);
-        // In between it may seem to be back: what Z had received before the cut is acknowledged over the other path
-        // (item 10).
+        // Before the end of the outage path 0 may become active for a moment: chunks that Z had received before the cut are
+        // acknowledged over the other path (item 10).
         let changes = states(&mut pair, PathId(0));
         assert_eq!(changes[0], PotentiallyFailed, "{changes:?}");
         assert_eq!(changes[changes.len() - 2..], [Inactive, Active], "{changes:?}");
@@ -149,9 +150,9 @@ fn a_cut_in_the_middle_of_a_transfer() {
 
 // A → HEARTBEAT (path 1) → (cut)
 // A: an RTO later path 1 is potentially failed; A → HEARTBEAT (path 1) → (cut), every RTO
-/// §3.2 item 2: a path without data is found out by its heartbeats, an RTO after one left.
+/// §3.2 item 2: HEARTBEATs find that a path without data has failed, an RTO after one left.
 #[test]
-fn an_idle_path_is_found_out() {
+fn a_failed_idle_path_is_found_by_heartbeats() {
     let mut pair = pair(4, 2, |_| ());
     pair.cut(1, true);
     let since = pair.now();
@@ -171,9 +172,9 @@ fn an_idle_path_is_found_out() {
 }
 
 // A → HEARTBEAT (path 0) → (lost); A → DATA (path 0) → Z
-/// §3.2 item 6: a heartbeat that is not answered while data is under way says nothing.
+/// §3.2 item 6: a HEARTBEAT without answer does not count as an error while data is in flight.
 #[test]
-fn a_lost_heartbeat_beside_data_is_none() {
+fn a_lost_heartbeat_during_data_is_no_error() {
     let mut pair = pair(11, 2, |_| ());
     pair.cut(0, true);
     let now = pair.now();
@@ -190,10 +191,10 @@ fn a_lost_heartbeat_beside_data_is_none() {
     assert_eq!(path(&pair, 0).error_count, 0);
 }
 
-// A → DATA (path 0) → Z, A ← SACK ← (late): the timeout was for nothing
-/// §3.2 item 10: the acknowledgement of a chunk that took this path only brings it back.
+// A → DATA (path 0) → Z, A ← SACK ← (late): the timeout was spurious
+/// §3.2 item 10: the acknowledgement of a chunk that was sent only on this path makes the path active again.
 #[test]
-fn a_late_acknowledgement_brings_it_back() {
+fn a_late_acknowledgement_makes_the_path_active() {
     let mut pair = pair(5, 1, |_| ());
     pair.set_path(0, &link().with_delay(400 * MS));
     pair.send(Side::A, 0, vec![1; 100]);
@@ -205,10 +206,10 @@ fn a_late_acknowledgement_brings_it_back() {
 
 // A → DATA (path 0) → (late); A: T3-rtx; A → DATA (path 1) → Z
 // A ← SACK ← Z
-/// §3.2 item 9: what was acknowledged took both paths, so it says nothing of path 0, which stays in doubt until its
-/// heartbeat is answered.
+/// §3.2 item 9: the acknowledged chunk was sent on both paths, so the acknowledgement does not show that path 0 works. Path 0
+/// stays potentially failed until its HEARTBEAT is answered.
 #[test]
-fn an_ambiguous_acknowledgement_does_not() {
+fn an_ambiguous_acknowledgement_leaves_the_path_potentially_failed() {
     let mut pair = pair(6, 2, |_| ());
     pair.cut(0, true);
     pair.send(Side::A, 0, vec![1; 100]);
@@ -220,11 +221,11 @@ fn an_ambiguous_acknowledgement_does_not() {
     assert!(doubtful.error_count >= 1);
 }
 
-// A → DATA (path 0) → (cut); A → DATA (path 1) → (cut); both potentially failed: the one with fewer errors is tried
-/// §3.2 item 4 and §4.1: when all are cut for 20 s the association lives on, tries the paths in turn, and what was sent
-/// arrives as soon as one of them is back.
+// A → DATA (path 0) → (cut); A → DATA (path 1) → (cut); both potentially failed: the one with fewer errors is used
+/// §3.2 item 4 and §4.1: if all paths are cut for 20 s, the association survives and uses the paths in turn. The data arrives
+/// as soon as a path works again.
 #[test]
-fn all_paths_in_doubt() {
+fn all_paths_potentially_failed() {
     for back in [0, 1] {
         let mut pair = pair(7, 2, |_| ());
         pair.cut(0, true);
@@ -246,20 +247,21 @@ fn all_paths_in_doubt() {
 
 // A → HEARTBEAT → Z (silent); A: potentially failed; A → HEARTBEAT → Z, at once and after each RTO
 // A ← HEARTBEAT ACK ← Z
-/// §3.2 items 5 and 6, packet by packet: each RTO is twice the one before, up to RTO.Max; HB.Interval does not count.
+/// §3.2 items 5 and 6, packet by packet: the interval is the RTO, which doubles each time up to RTO.Max. HB.Interval is not
+/// used.
 #[test]
-fn heartbeats_by_the_clock() {
+fn heartbeats_every_rto() {
     let mut config = Config::default().with_fast_failover();
     config.heartbeat.interval = Some(10 * SECOND);
     let mut script = Script::new(config, 1);
     script.set_up();
     script.events();
-    // The usual one, after HB.Interval.
+    // The usual HEARTBEAT, after HB.Interval.
     assert!(script.advance_to_timeout() >= 10 * SECOND);
     script.expect_chunk();
     let rto = |script: &Script| script.association().stats().paths[0].rto;
     let mut expected = rto(&script);
-    // The only path has nowhere to send data to instead: the next heartbeat is an RTO away.
+    // There is no other path to send data to, so the next HEARTBEAT leaves after an RTO.
     for errors in 1..=5 {
         assert_eq!(script.advance_to_timeout(), expected, "error {errors}");
         expected = (expected * 2).min(2 * SECOND);
@@ -288,10 +290,11 @@ fn heartbeats_by_the_clock() {
     assert_eq!((now.state, now.error_count), (Active, 0));
 }
 
-// A → DATA (path 0) → (cut), T3-rtx six times; as RFC 9260 alone has it
-/// Without the setting no path is ever potentially failed, and from `Path.Max.Retrans` on it changes nothing (§3.2 item 1).
+// A → DATA (path 0) → (cut), T3-rtx six times, as in RFC 9260
+/// Without the setting no path becomes potentially failed. With a threshold of `Path.Max.Retrans` or more it has no effect
+/// (§3.2 item 1).
 #[test]
-fn only_with_the_setting() {
+fn not_potentially_failed_without_the_setting() {
     for setting in [None, Some(5), Some(0)] {
         let mut pair = pair(8, 2, |config| {
             config.retransmissions.potentially_failed_max_retrans = setting;
@@ -313,7 +316,8 @@ fn only_with_the_setting() {
 }
 
 // A → DATA (path 0) → (cut); the system: no route; A → DATA (path 1) → Z
-/// What the system knows needs no timeout: with the setting, and another path to go to. It counts as one error.
+/// If the system reports that a path is unreachable, the sender uses another path without a timeout, if the setting is on. The
+/// report counts as one error.
 #[test]
 fn an_unreachable_path_is_left_at_once() {
     for (count, setting) in [(2, Some(0)), (2, None), (1, Some(0))] {
@@ -345,7 +349,7 @@ fn an_unreachable_path_is_left_at_once() {
 }
 
 // A → DATA (path 0) → (cut); A: path 0 is potentially failed; no HEARTBEAT leaves
-/// §3.2 item 5: where heartbeats are off, they stay off.
+/// §3.2 item 5: HEARTBEATs that are turned off stay off.
 #[test]
 fn heartbeats_that_are_off_stay_off() {
     let mut pair = pair(9, 2, |config| config.heartbeat.interval = None);

@@ -1,4 +1,5 @@
-//! Queues of links by RFC 8289 (CoDel), RFC 8290 (FQ-CoDel) and a threshold for marks: which packets are dropped, marked, and served first.
+//! Queue management of links: RFC 8289 (CoDel), RFC 8290 (FQ-CoDel), and a threshold for CE marks. The tests check the packets
+//! that are dropped, marked and served first.
 
 use core::time::Duration;
 
@@ -8,7 +9,7 @@ use anabranch_netsim::{
 };
 use anabranch_proto::Timestamp;
 
-/// Of a full packet.
+/// The length of a full packet.
 const LEN: usize = 1000;
 
 /// 8 Mbit/s, so that a full packet takes a millisecond, and no delay.
@@ -17,7 +18,7 @@ fn link(settings: &str) -> Link<Packet> {
     Link::new(config.parse().unwrap(), 7, "queue")
 }
 
-/// A packet of a flow, in UDP; the number is its content.
+/// A packet of a flow, in UDP. Its content is its number.
 fn packet(flow: u16, len: usize, ecn: Ecn, number: u32) -> Packet {
     let mut payload = vec![0; len - 28];
     payload[..4].copy_from_slice(&number.to_be_bytes());
@@ -30,7 +31,7 @@ fn packet(flow: u16, len: usize, ecn: Ecn, number: u32) -> Packet {
     }
 }
 
-/// Takes all packets that have come by `now`.
+/// Takes all packets that have arrived by `now`.
 fn take(link: &mut Link<Packet>, now: Timestamp) -> Vec<Packet> {
     std::iter::from_fn(|| link.poll(now)).collect()
 }
@@ -42,7 +43,8 @@ fn number(packet: &Packet) -> u32 {
     u32::from_be_bytes(payload[..4].try_into().unwrap())
 }
 
-/// A standing queue of so many packets: as many come as leave. The milliseconds in which packets were dropped or marked.
+/// Keeps a standing queue of this many packets, with equal rates of arrival and departure. Returns the milliseconds in which
+/// packets were dropped or marked.
 fn standing(link: &mut Link<Packet>, held: u32, ecn: Ecn, milliseconds: u64) -> Vec<u64> {
     let mut times = Vec::new();
     let count = |stats: &LinkStats| stats.lost_aqm + stats.marked;
@@ -56,7 +58,7 @@ fn standing(link: &mut Link<Packet>, held: u32, ecn: Ecn, milliseconds: u64) -> 
         if count(link.stats()) > acted {
             times.push(at);
         }
-        // What was dropped is made up for, so that the delay stays.
+        // Dropped packets are replaced, so that the delay stays.
         while link.queued_bytes(now) < u64::from(held) * LEN as u64 {
             link.enqueue(now, packet(1, LEN, ecn, 0));
         }
@@ -66,7 +68,7 @@ fn standing(link: &mut Link<Packet>, held: u32, ecn: Ecn, milliseconds: u64) -> 
 }
 
 #[test]
-fn codel_acts_more_often_with_the_square_root_of_the_number() {
+fn codel_interval_shrinks_with_the_square_root_of_the_drops() {
     for ecn in [Ecn::NotEct, Ecn::Ect0] {
         let mut link = link("aqm=codel");
         let times = standing(&mut link, 20, ecn, 1000);
@@ -82,7 +84,7 @@ fn codel_acts_more_often_with_the_square_root_of_the_number() {
 }
 
 #[test]
-fn codel_leaves_a_queue_alone_whose_delay_is_below_the_target() {
+fn codel_drops_nothing_below_the_target_delay() {
     let mut short = link("aqm=codel");
     assert_eq!(
         standing(&mut short, 5, Ecn::NotEct, 5000),
@@ -121,12 +123,12 @@ fn a_full_queue_drops_capable_packets() {
 }
 
 #[test]
-fn fq_codel_serves_a_flow_that_comes_anew_first() {
+fn fq_codel_serves_new_flows_first() {
     let mut link = link("aqm=fq-codel");
     for number in 0..40 {
         link.enqueue(Timestamp::ZERO, packet(1, LEN, Ecn::NotEct, number));
     }
-    // Its turn is over by then: it is an old flow.
+    // Its quantum is used up by then, so it is an old flow.
     let now = Timestamp::from_millis(10);
     let before = take(&mut link, now).len();
     link.enqueue(now, packet(2, 100, Ecn::NotEct, 100));
@@ -134,7 +136,7 @@ fn fq_codel_serves_a_flow_that_comes_anew_first() {
         .iter()
         .map(number)
         .collect();
-    // The packet in transmission goes on.
+    // The packet in transmission is completed.
     assert_eq!(numbers[..2], [before as u32, 100], "{numbers:?}");
 }
 
@@ -174,7 +176,7 @@ fn fq_codel_drops_from_the_flow_with_the_most_bytes() {
     }
     let came = take(&mut link, Timestamp::from_millis(99));
     let of = |flow| came.iter().filter(|packet| packet.source.port() == flow).count();
-    // Of the 19 packets of flow 1 that waited, the first ten.
+    // Of the 19 waiting packets of flow 1 the first ten.
     assert_eq!((of(1), of(2), link.stats().lost_queue), (10, 41, 10));
     let left = came.iter().filter(|packet| packet.source.port() == 1).map(number);
     assert!(left.eq([0].into_iter().chain(11..20)));
@@ -203,7 +205,8 @@ fn a_threshold_marks_packets_that_find_more_in_the_queue() {
     }
 }
 
-/// A greedy TCP flow over 10 Mbit/s and 80 ms for a minute, after 10 s: the mean queue in milliseconds, and the goodput in Mbit/s.
+/// A greedy TCP flow over 10 Mbit/s and 80 ms for a minute, after 10 s: the mean queue in milliseconds, and the goodput in
+/// Mbit/s.
 fn tcp(settings: &str, flows: usize) -> (f64, Vec<f64>) {
     let mut network = Network::new(1);
     let line: LinkConfig = "rate=10mbit,delay=40ms".parse().unwrap();
@@ -212,7 +215,7 @@ fn tcp(settings: &str, flows: usize) -> (f64, Vec<f64>) {
     let config = TcpConfig::default().with_recovery(Recovery::Sack);
     let senders: Vec<_> = (0..flows)
         .map(|flow| {
-            // Of several flows the first has a longer way.
+            // The first of several flows has a longer RTT.
             let access = Duration::from_millis(if flow == 0 && flows > 1 { 40 } else { 1 });
             dumbbell = dumbbell
                 .clone()

@@ -1,4 +1,4 @@
-//! RACK-TLP (RFC 8985) in the simulator: what a loss costs, and what is retransmitted without need.
+//! RACK-TLP (RFC 8985) in the simulator: the delay after a loss, and spurious retransmissions.
 
 use core::time::Duration;
 
@@ -24,7 +24,7 @@ fn rack() -> Config {
     }
 }
 
-/// 100 messages a second of 200 bytes, each sent back at once: the delays of the echoes in seconds, sorted.
+/// 100 messages of 200 bytes per second, each echoed at once: the delays of the echoes in seconds, sorted.
 fn echoes(seed: u64, loss: f64, config: Config, count: usize) -> (Vec<f64>, [Counters; 2]) {
     let link = link().with_loss(LossModel::bernoulli(loss));
     let mut pair = Setup::new(seed).path(link).config(config).connect();
@@ -59,18 +59,18 @@ fn percentile(sorted: &[f64], part: f64) -> f64 {
     sorted[((sorted.len() - 1) as f64 * part) as usize]
 }
 
-/// A lost packet of a flow that goes on costs one more round trip, and so does a lost retransmission.
+/// A lost packet of a flow that continues delays its message by one RTT, and so does a lost retransmission.
 #[test]
-fn a_loss_never_costs_a_second() {
+fn a_loss_never_delays_a_message_by_a_second() {
     for (loss, most) in [(0.03, 0.15), (0.05, 0.22)] {
         let mut percentiles = Vec::new();
         for seed in 1..=5 {
             let (delays, counters) = echoes(seed, loss, rack(), 1000);
             percentiles.push(percentile(&delays, 0.99));
             for ours in counters {
-                // Nothing else tells of a lost retransmission but T3-rtx, if RACK does not.
+                // Without RACK only T3-rtx detects a lost retransmission.
                 assert_eq!(ours.timeouts, 0, "seed {seed}");
-                // A probe may leave because an acknowledgement was lost.
+                // A tail loss probe may leave because an acknowledgement was lost.
                 assert!(ours.retransmissions_spurious < 10, "seed {seed}: {ours:?}");
             }
         }
@@ -79,7 +79,8 @@ fn a_loss_never_costs_a_second() {
     }
 }
 
-/// So many messages come to Z by help of one probe, and not of T3-rtx; answers how long after `begin` the last one comes.
+/// This many messages arrive at Z with the help of one tail loss probe and without T3-rtx. Returns the time from `begin` to the
+/// arrival of the last one.
 fn repaired_by_a_probe(pair: &mut Pair, begin: Timestamp, count: usize) -> Duration {
     let mut messages = 0;
     let arrived = pair.run_to(begin + 5000 * MS, |pair| {
@@ -96,7 +97,7 @@ fn repaired_by_a_probe(pair: &mut Pair, begin: Timestamp, count: usize) -> Durat
     pair.now().saturating_duration_since(begin)
 }
 
-/// The last packet is lost: a probe finds that, not T3-rtx.
+/// The last packet is lost: a tail loss probe detects the loss, not T3-rtx.
 #[test]
 fn a_lost_tail_is_repaired_by_a_probe() {
     for seed in 1..=20 {
@@ -119,9 +120,9 @@ fn a_lost_tail_is_repaired_by_a_probe() {
     }
 }
 
-/// The last of three packets is lost. The acknowledgement of the first two does not make the probe later.
+/// The last of three packets is lost. The acknowledgement of the first two does not delay the tail loss probe.
 #[test]
-fn an_acknowledgement_makes_the_probe_no_later() {
+fn an_acknowledgement_does_not_delay_the_probe() {
     let mut pair = Setup::new(1).path(link()).config(rack()).connect();
     for _ in 0..4 {
         pair.send(Side::A, 0, vec![1; 1000]);
@@ -140,10 +141,10 @@ fn an_acknowledgement_makes_the_probe_no_later() {
     assert!(took <= 110 * MS, "{took:?}");
 }
 
-/// The acknowledgement of a lone packet is lost: that looks as if the peer delayed it, and probes would wait for it from then on. The next
-/// acknowledgement in time shows that the peer does not.
+/// The acknowledgement of a lone packet is lost. This looks like a delayed acknowledgement, for which later probes would wait.
+/// The next acknowledgement in time shows that the peer does not delay.
 #[test]
-fn a_lost_acknowledgement_makes_later_probes_no_later() {
+fn a_lost_acknowledgement_does_not_delay_later_probes() {
     let mut pair = Setup::new(1).path(link()).config(rack()).connect();
     let mut send = |lost: Option<bool>| {
         let (there, back) = pair.links(0);
@@ -169,7 +170,8 @@ fn a_lost_acknowledgement_makes_later_probes_no_later() {
     assert!(took <= 135 * MS && spurious == 1, "{took:?}");
 }
 
-/// The second of three packets is lost, and then its retransmission, after which nothing else leaves: a probe finds that.
+/// The second of three packets is lost, then its retransmission, and no other packet follows: a tail loss probe detects the
+/// loss.
 #[test]
 fn a_lost_retransmission_at_the_tail_is_repaired_by_a_probe() {
     for seed in 1..=20 {
@@ -198,9 +200,10 @@ fn a_lost_retransmission_at_the_tail_is_repaired_by_a_probe() {
     }
 }
 
-/// Half of a window is lost, and then the acknowledgements that would let all retransmissions out: a probe takes one of these.
+/// Half of a window is lost, then the acknowledgements that would let all retransmissions leave: the tail loss probe is one of
+/// these retransmissions.
 #[test]
-fn a_probe_retransmits_what_waits_for_the_window() {
+fn a_probe_retransmits_a_chunk_that_waits_for_the_window() {
     let mut config = rack();
     config.congestion_control = CongestionControl::Cubic;
     config.initial_window = Some(20);
@@ -223,7 +226,7 @@ fn a_probe_retransmits_what_waits_for_the_window() {
     assert_eq!(counters.retransmissions_spurious, 0, "{counters:?}");
 }
 
-/// A pause of the network is no loss: T3-rtx expires, and what follows from it is undone.
+/// A pause of the network is no loss: T3-rtx expires, and its effects are undone.
 #[test]
 fn a_spurious_timeout_is_undone() {
     let mut bulk = Bulk::over(1, &[link()], &rack());
@@ -241,7 +244,7 @@ fn a_spurious_timeout_is_undone() {
     assert!(window(&bulk) >= before / 2, "{before} {}", window(&bulk));
 }
 
-/// Bytes that leave at once, of many that are given at once, and when the next leave; and the congestion window.
+/// The bytes of a burst when much data is sent at once, the time at which the next bytes leave, and the congestion window.
 fn batch(config: Config) -> (usize, Option<Duration>, usize) {
     let link = link().with_rate(100_000_000);
     let mut pair = Setup::new(1).path(link).config(config).connect();
@@ -262,7 +265,7 @@ fn batch(config: Config) -> (usize, Option<Duration>, usize) {
     (bytes, next, association.stats().paths[0].cwnd)
 }
 
-/// A controller that gives a rate spreads a burst over the round trip; no data waits for a timer that is too far.
+/// A controller with a pacing rate spreads a burst over the RTT, and no data waits for a timer that is set too late.
 #[test]
 fn bursts_are_paced() {
     for (name, config) in controllers() {
@@ -277,9 +280,9 @@ fn bursts_are_paced() {
     }
 }
 
-/// The rows of 10 Mbit/s of docs/RECOVERY.md, shortened: what each controller carries over a path that loses packets at random.
+/// The rows for 10 Mbit/s of docs/RECOVERY.md, shortened: the goodput of each controller on a path with random loss.
 #[test]
-fn random_loss_leaves_each_controller_its_rate() {
+fn goodput_with_random_loss() {
     for (loss, least) in [
         (0.0, [9.0, 9.0, 9.2, 9.0, 9.0]),
         (0.01, [2.5, 2.5, 2.7, 8.0, 8.5]),
@@ -294,9 +297,9 @@ fn random_loss_leaves_each_controller_its_rate() {
     }
 }
 
-/// Where a quarter of the packets are 5 ms late, hardly anything is taken for lost.
+/// If a quarter of the packets are 5 ms late, hardly any packet is treated as lost.
 #[test]
-fn reordering_costs_little() {
+fn reordering_causes_few_retransmissions() {
     let goodput = |link: LinkConfig| {
         let mut bulk = Bulk::over(1, &[link], &rack());
         bulk.run_for(5000 * MS);

@@ -1,4 +1,4 @@
-//! RACK-TLP and F-RTO (RFC 8985, RFC 5682) against hand-made SACKs: each scenario with its packets drawn.
+//! RACK-TLP and F-RTO (RFC 8985, RFC 5682) with hand-made SACKs, with the packets of each test drawn.
 
 #[path = "common/sacks.rs"]
 mod sacks;
@@ -20,7 +20,7 @@ fn rack(congestion_control: CongestionControl) -> Config {
     }
 }
 
-/// A window grown above 20 packets over a round trip of 10 ms, and full: the first TSN that is not acknowledged, and the window.
+/// A full window of more than 20 packets with an RTT of 10 ms: returns the first TSN that is not acknowledged, and the window.
 fn in_flight(script: &mut Script) -> (u32, usize) {
     send(script, 120, FULL);
     let (mut acked, mut next) = (0, 0);
@@ -39,7 +39,7 @@ fn in_flight(script: &mut Script) -> (u32, usize) {
     (acked, path(script).cwnd)
 }
 
-/// Lets the probe go, and T3-rtx expire; answers what it retransmits.
+/// Lets the tail loss probe leave and T3-rtx expire; returns the retransmitted TSNs.
 fn time_out(script: &mut Script) -> Vec<Vec<u32>> {
     let before = counters(script).timeouts;
     while counters(script).timeouts == before {
@@ -52,7 +52,7 @@ fn time_out(script: &mut Script) -> Vec<Vec<u32>> {
 // A → DATA 0 1 → Z
 // A ← SACK gap 1 ← Z after 40 ms
 // A → DATA 0 → Z 10 ms later
-/// RFC 8985 §6.3: the reordering timer finds a loss that no further acknowledgement tells of.
+/// RFC 8985 §6.3: the reordering timer detects a loss without a further acknowledgement.
 #[test]
 fn the_reordering_timer_finds_a_loss() {
     let mut script = established(rack(CongestionControl::Rfc9260));
@@ -67,9 +67,9 @@ fn the_reordering_timer_finds_a_loss() {
 }
 
 // A → DATA 0 … n → Z
-// A → DATA n + 1 → Z after two round trips, though the window is full
+// A → DATA n + 1 → Z after two RTTs, though the window is full
 // A: T3-rtx expires an RTO after DATA 0 … n
-/// RFC 8985 §7.3: a probe is new data. T3-rtx runs on, as with all new data (RFC 9260 §6.3.2 R1).
+/// RFC 8985 §7.3: a probe is new data. T3-rtx is not restarted, as with all new data (RFC 9260 §6.3.2 R1).
 #[test]
 fn a_probe_is_new_data_if_there_is_any() {
     let mut script = established(rack(CongestionControl::Rfc9260));
@@ -92,10 +92,10 @@ fn a_probe_is_new_data_if_there_is_any() {
 
 // A → DATA 0 … n → Z
 // A: T3-rtx expires
-// A → DATA 0 → Z, though its packet has room for the new data that waits
-/// §6.1 B: what T3-rtx lets out beyond the window is one retransmission.
+// A → DATA 0 → Z, though its packet has space for the new data that waits
+/// §6.1 B: beyond the window, T3-rtx lets only one retransmission leave.
 #[test]
-fn no_new_data_rides_beyond_the_window() {
+fn no_new_data_beyond_the_window() {
     let mut script = established(rack(CongestionControl::Rfc9260));
     send(&mut script, 4, 100);
     send(&mut script, 60, 100);
@@ -109,10 +109,10 @@ fn no_new_data_rides_beyond_the_window() {
 // A → DATA 0 … n → Z
 // A: T3-rtx expires
 // A → DATA 0 → Z
-// A ← SACK gaps 2–5 ← Z: they were late, and 1 is lost
-/// RFC 5682 §3.1, RFC 8985: the timeout is undone first, and then the loss reduces the window once.
+// A ← SACK gaps 2–5 ← Z: these were late, and 1 is lost
+/// RFC 5682 §3.1, RFC 8985: first the timeout is undone, then the loss reduces the window once.
 #[test]
-fn a_loss_beside_a_spurious_timeout_reduces_the_restored_window() {
+fn a_loss_after_a_spurious_timeout_reduces_the_restored_window() {
     for (control, share) in [(CongestionControl::Rfc9260, 0.5), (CongestionControl::Cubic, 0.7)] {
         let mut script = established(rack(control));
         let (acked, before) = in_flight(&mut script);
@@ -135,7 +135,7 @@ fn a_loss_beside_a_spurious_timeout_reduces_the_restored_window() {
 // A: T3-rtx expires
 // A → DATA 0 → Z
 // A ← SACK 0 and gaps of later packets ← Z: most of the flight was lost
-/// One reduction an episode: the losses that RACK finds after T3-rtx are those that T3-rtx was for.
+/// One reduction in a recovery episode: the losses that RACK finds after T3-rtx belong to the timeout.
 #[test]
 fn the_losses_of_a_timeout_reduce_the_window_once() {
     for (control, share) in [(CongestionControl::Rfc9260, 0.5), (CongestionControl::Cubic, 0.7)] {
@@ -147,7 +147,7 @@ fn the_losses_of_a_timeout_reduce_the_window_once() {
             threshold.abs_diff((before as f64 * share) as usize) <= 2,
             "{before} {threshold}"
         );
-        // The packet that F-RTO asks for arrives, and tells that the others did not.
+        // The packet that F-RTO sends arrives. Its acknowledgement shows that the other packets are lost.
         script.advance(10 * MS);
         let ack = sack(&script, acked + 1, &[], &[]);
         script.send(&[ack]);

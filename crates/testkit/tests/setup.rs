@@ -1,4 +1,4 @@
-//! Setting up an association (RFC 9260 §5.1): the four packets, their parameters, timers and cookies.
+//! Association set-up (RFC 9260 §5.1): the four packets, their parameters, timers and cookies.
 
 use core::time::Duration;
 use std::net::IpAddr;
@@ -38,7 +38,7 @@ fn established_event(script: &mut Script) -> (u16, u16) {
     told.expect("Established is told")
 }
 
-/// The peer's INIT with these parameters, and the endpoint's answer.
+/// The peer's INIT with these parameters, and the endpoint's INIT ACK.
 fn init_ack(script: &mut Script, parameters: Parameters) -> InitAck {
     let init = script.init(parameters);
     script.send_tagged(ZERO, &[Chunk::Init(init)]);
@@ -68,12 +68,13 @@ fn send(script: &mut Script, stream: u16, text: &'static str) -> Result<(), Send
 }
 
 // A ← INIT ← Z
-// A → INIT ACK → Z    A keeps nothing
+// A → INIT ACK → Z    A keeps no state
 // A ← COOKIE ECHO ← Z
 // A → COOKIE ACK → Z
-/// §4, §5.1: CLOSED → ESTABLISHED at the side that is asked; streams are the lesser of both wishes (§5.1.1).
+/// §4, §5.1: CLOSED → ESTABLISHED on the passive side. Each number of streams is the smaller of both endpoints' values
+/// (§5.1.1).
 #[test]
-fn the_peer_begins() {
+fn the_peer_connects() {
     let mut script = nobody();
     let ack = init_ack(&mut script, Parameters::empty());
     assert_eq!((ack.outbound_streams, ack.inbound_streams), (16, 65_535));
@@ -90,9 +91,9 @@ fn the_peer_begins() {
 // A ← INIT ACK ← Z      COOKIE-WAIT → COOKIE-ECHOED
 // A → COOKIE ECHO → Z
 // A ← COOKIE ACK ← Z    COOKIE-ECHOED → ESTABLISHED
-/// §4, §5.1: the states of the side that asks.
+/// §4, §5.1: the states of the active side.
 #[test]
-fn this_side_begins() {
+fn the_endpoint_connects() {
     let mut script = nobody();
     let init = script.connect();
     assert_eq!((init.outbound_streams, init.inbound_streams), (16, 65_535));
@@ -111,7 +112,7 @@ fn this_side_begins() {
 
 // A ← INIT ← Z (a hundred of them)
 // A → INIT ACK → Z
-/// §5.1.3: before a cookie comes back nothing is kept, and every answer has a tag of its own.
+/// §5.1.3: the endpoint keeps no state before a COOKIE ECHO, and every INIT ACK has a different tag.
 #[test]
 fn no_state_before_a_cookie() {
     let mut script = nobody();
@@ -124,7 +125,7 @@ fn no_state_before_a_cookie() {
 }
 
 // A ← COOKIE ECHO (one bit of the cookie wrong) ← Z
-/// §5.1.5 step 1: silence.
+/// §5.1.5 step 1: the packet is silently dropped.
 #[test]
 fn an_altered_cookie_is_dropped() {
     let mut script = nobody();
@@ -147,8 +148,8 @@ fn an_altered_cookie_is_dropped() {
     assert_eq!(script.expect_chunk(), Chunk::CookieAck);
 }
 
-// A ← COOKIE ECHO (genuine, but of another packet) ← Z
-/// §5.1.5 step 2: the ports and the verification tag must be those of the INIT ACK; the address, one of the INIT's.
+// A ← COOKIE ECHO (valid, but in another packet) ← Z
+/// §5.1.5 step 2: the ports and the verification tag must be those of the INIT ACK, and the address one of the INIT's.
 #[test]
 fn a_cookie_in_the_wrong_packet_is_dropped() {
     let mut script = nobody();
@@ -173,7 +174,7 @@ fn a_cookie_in_the_wrong_packet_is_dropped() {
     assert_eq!(script.expect_chunk(), Chunk::CookieAck);
 }
 
-/// Waits for the repeats of the first packet under T1, and for the end; nothing is answered.
+/// Waits for the retransmissions of the first packet by T1, and for the end. No packet is answered.
 fn expect_abandoned(script: &mut Script, repeated: u8) {
     let begun = script.now();
     script.advance(242 * SECOND);
@@ -213,7 +214,7 @@ fn wait_with_a_message(script: &mut Script) {
 
 // A → INIT →  (lost)
 // A → INIT (T1-init) →  … Max.Init.Retransmits times, then the application is told
-/// §5.1 A, §5.1 note 4: COOKIE-WAIT → CLOSED, with what waited told as undelivered.
+/// §5.1 A, §5.1 note 4: COOKIE-WAIT → CLOSED. The application is told the messages that were not sent.
 #[test]
 fn t1_init_fails() {
     let mut script = nobody();
@@ -233,7 +234,7 @@ fn t1_cookie_fails() {
     let ack = script.init_ack(b"a cookie");
     script.send(&[Chunk::InitAck(ack)]);
     assert_eq!(script.expect_chunk().kind(), kind::COOKIE_ECHO);
-    // Behind the COOKIE ECHO no DATA may leave until it is answered: the message waits.
+    // After the COOKIE ECHO no DATA may leave until the COOKIE ACK: the message waits.
     wait_with_a_message(&mut script);
     script.expect_silence();
     expect_abandoned(&mut script, kind::COOKIE_ECHO);
@@ -268,9 +269,9 @@ fn each_of_the_four_packets_may_be_lost() {
 
 // A ← COOKIE ECHO, DATA ← Z
 // A → COOKIE ACK, SACK → Z
-/// §5.1 D: user data may ride with the COOKIE ECHO.
+/// §5.1 D: user data may be bundled with the COOKIE ECHO.
 #[test]
-fn data_behind_the_cookie_echo() {
+fn data_bundled_with_the_cookie_echo() {
     let mut script = nobody();
     let ack = init_ack(&mut script, Parameters::empty());
     let data = script.data(3, 0, "early");
@@ -296,13 +297,13 @@ fn script_tsn() -> anabranch_proto::Tsn {
 // A → COOKIE ECHO, DATA → Z
 // A ← COOKIE ACK, SACK ← Z
 // A → SHUTDOWN → Z
-/// §9.2 for set-up: a shutdown asked for in COOKIE-WAIT or COOKIE-ECHOED waits for the end of it and for the data.
+/// §9.2 for set-up: a shutdown asked for in COOKIE-WAIT or COOKIE-ECHOED waits for the end of set-up and for the data.
 #[test]
 fn a_shutdown_asked_for_during_set_up() {
     for echoed in [false, true] {
         let mut script = nobody();
         script.connect();
-        send(&mut script, 0, "goodbye").expect("send");
+        send(&mut script, 0, "the last message").expect("send");
         let ask = |script: &mut Script| script.act(|association, now| association.shutdown(now));
         if !echoed {
             ask(&mut script);
@@ -338,7 +339,7 @@ fn unknown(kind: u16) -> Parameter {
 
 // A ← INIT (parameter of an unknown type, then an address) ← Z
 // A → INIT ACK (Unrecognized Parameter, or not) → Z
-/// §3.2.1: the two highest bits tell whether to go on, and whether to tell.
+/// §3.2.1: the two highest bits say whether to process the rest, and whether to report the parameter.
 #[test]
 fn unknown_parameters_of_an_init() {
     let second = IpAddr::from([10, 1, 0, 2]);
@@ -374,8 +375,8 @@ fn unknown_parameters_of_an_init() {
 }
 
 // A ← INIT (addresses) ← Z … A → HEARTBEAT → each further address
-/// §5.1.2: where the INIT came from and what it lists are the peer's addresses; what cannot be one host is left out, as is
-/// what is listed twice or is one too many.
+/// §5.1.2: the peer's addresses are the source address of the INIT and the addresses in it. The endpoint leaves out addresses
+/// that are not unicast, duplicates, and addresses beyond the limit.
 #[test]
 fn the_addresses_of_an_init() {
     let mut config = quiet();
@@ -416,7 +417,7 @@ fn the_addresses_of_an_init() {
 }
 
 // A ← INIT ACK (addresses) ← Z
-/// §5.1.2: the same for an INIT ACK; and the INIT lists this side's addresses if it has any to list.
+/// §5.1.2: the same for an INIT ACK. The INIT lists this endpoint's addresses if there are any to list.
 #[test]
 fn the_addresses_of_an_init_ack() {
     let own = [IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 1, 0, 1])];
@@ -443,14 +444,14 @@ fn the_addresses_of_an_init_ack() {
     script.send(&[Chunk::InitAck(ack)]);
     let paths = script.association().stats().paths;
     let pairs: Vec<_> = paths.iter().map(|path| (path.local, path.remote.ip())).collect();
-    // A path leaves from the address that is on the same subnet.
+    // The local address of a path is in the same subnet.
     assert_eq!(pairs[1], (Some(own[1]), IpAddr::from([10, 1, 0, 2])));
 }
 
 // A ← INIT ACK (2 inbound streams) ← Z
-/// §5.1.1: a message that waits for a stream which the peer does not have is told as undelivered; the others leave.
+/// §5.1.1: a message that waits for a stream that the peer does not have is reported as not sent. The other messages leave.
 #[test]
-fn fewer_streams_than_asked_for() {
+fn fewer_streams_than_requested() {
     let mut script = nobody();
     script.connect();
     send(&mut script, 1, "fits").expect("send");
@@ -483,7 +484,7 @@ fn fewer_streams_than_asked_for() {
 // A ← INIT (Cookie Preservative) ← Z
 // A → INIT ACK → Z
 // A ← COOKIE ECHO (later than Valid.Cookie.Life) ← Z
-/// §3.3.2.1.3, §5.2.6: the cookie lives as much longer as was asked for, at most twice as long.
+/// §3.3.2.1.3, §5.2.6: the cookie's life is extended by the requested time, at most to twice its length.
 #[test]
 fn a_cookie_that_lives_longer() {
     for (asked_s, after_s, lives) in [
@@ -509,7 +510,7 @@ fn a_cookie_that_lives_longer() {
 }
 
 // A ← INIT (tag 0) ← Z
-/// §3.3.2: an Initiate Tag of 0 is an error; nobody could be told of it under that tag.
+/// §3.3.2: an Initiate Tag of 0 is an error. It could not be reported with that tag.
 #[test]
 fn an_init_with_tag_zero_is_dropped() {
     let mut script = nobody();

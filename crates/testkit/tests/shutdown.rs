@@ -1,4 +1,4 @@
-//! The end of an association (RFC 9260 §9), orderly and not: each scenario with its packets drawn.
+//! The end of an association (RFC 9260 §9), by shutdown and by ABORT, with the packets of each test drawn.
 
 use core::time::Duration;
 
@@ -37,7 +37,7 @@ fn begin_shutdown(script: &mut Script) {
     script.act(|association, now| association.shutdown(now));
 }
 
-/// Checks the last event, and that nothing was lost on the way.
+/// Checks the last event, and that no message was lost.
 #[track_caller]
 fn expect_closed(script: &mut Script, reason: CloseReason) {
     let events = script.events();
@@ -51,7 +51,7 @@ fn expect_closed(script: &mut Script, reason: CloseReason) {
 // A → SHUTDOWN COMPLETE → Z
 /// §9.2, ESTABLISHED → SHUTDOWN-PENDING → SHUTDOWN-SENT → CLOSED.
 #[test]
-fn this_side_begins() {
+fn the_endpoint_shuts_down() {
     let mut script = established(quiet());
     begin_shutdown(&mut script);
     assert_eq!(script.expect_chunk(), shutdown_chunk(script.tsn.minus(1)));
@@ -68,7 +68,7 @@ fn this_side_begins() {
 // A ← SHUTDOWN COMPLETE ← Z
 /// §9.2, ESTABLISHED → SHUTDOWN-RECEIVED → SHUTDOWN-ACK-SENT → CLOSED.
 #[test]
-fn the_peer_begins() {
+fn the_peer_shuts_down() {
     let mut script = established(quiet());
     script.send(&[shutdown_chunk(script.endpoint_tsn.minus(1))]);
     assert_eq!(script.expect_chunk(), Chunk::ShutdownAck);
@@ -80,12 +80,12 @@ fn the_peer_begins() {
 }
 
 // A → DATA → Z
-// A: SHUTDOWN asked for, nothing is sent
+// A: the application asks for the shutdown, nothing is sent
 // A ← SACK ← Z
 // A → SHUTDOWN → Z
-/// §9.2: SHUTDOWN waits in SHUTDOWN-PENDING until all is acknowledged, and no more messages are taken.
+/// §9.2: SHUTDOWN waits in SHUTDOWN-PENDING until all data is acknowledged, and no more messages are accepted.
 #[test]
-fn shutdown_waits_for_data_outstanding_here() {
+fn shutdown_waits_for_outstanding_data() {
     let mut script = established(quiet());
     send(&mut script, b"last words", 0);
     assert_eq!(script.expect().data().count(), 1);
@@ -105,9 +105,9 @@ fn shutdown_waits_for_data_outstanding_here() {
 // A → DATA (T3-rtx) → Z
 // A ← SHUTDOWN (DATA acknowledged) ← Z
 // A → SHUTDOWN ACK → Z
-/// §9.2: in SHUTDOWN-RECEIVED data is still repeated, and SHUTDOWN's own cumulative ack counts.
+/// §9.2: in SHUTDOWN-RECEIVED data is still retransmitted, and SHUTDOWN's cumulative TSN ack counts.
 #[test]
-fn shutdown_ack_waits_for_data_outstanding_here() {
+fn shutdown_ack_waits_for_outstanding_data() {
     let mut script = established(quiet());
     send(&mut script, b"last words", 0);
     script.expect();
@@ -127,7 +127,7 @@ fn shutdown_ack_waits_for_data_outstanding_here() {
 // A → SHUTDOWN → Z
 // A ← DATA ← Z
 // A → SHUTDOWN, SACK → Z
-/// §9.2: DATA after SHUTDOWN was sent is taken, and both SHUTDOWN and SACK answer it at once, with T2 restarted.
+/// §9.2: DATA that arrives after SHUTDOWN was sent is received. Both SHUTDOWN and SACK answer it at once, and T2 is restarted.
 #[test]
 fn data_after_shutdown_was_sent() {
     let mut script = established(quiet());
@@ -169,7 +169,7 @@ fn shutdowns_collide() {
 
 // A → SHUTDOWN → (lost), after T2 1 s, 2 s and 4 s again
 // A: after 8 s more, Association.Max.Retrans is exceeded
-/// §9.2, §8.1: T2-shutdown doubles, and the association fails when the peer never answers.
+/// §9.2, §8.1: T2-shutdown doubles, and the association fails if the peer never answers.
 #[test]
 fn lost_shutdowns_are_retransmitted_until_the_association_fails() {
     let mut config = quiet();
@@ -190,9 +190,10 @@ fn lost_shutdowns_are_retransmitted_until_the_association_fails() {
 // A ← SHUTDOWN ← Z
 // A → SHUTDOWN ACK →  (Z has gone)
 // A → SHUTDOWN ACK →  … until Association.Max.Retrans
-/// §9.2: who waits for SHUTDOWN COMPLETE has nothing left to lose; a peer that left without it leaves an orderly end.
+/// §9.2: an endpoint that waits for SHUTDOWN COMPLETE has no unacknowledged data. If the peer disappears without it, the
+/// shutdown still counts as graceful.
 #[test]
-fn a_peer_that_leaves_after_its_shutdown_was_acknowledged_left_in_order() {
+fn a_peer_that_disappears_after_its_shutdown_counts_as_graceful() {
     let mut config = quiet();
     config.retransmissions.association_max_retrans = 2;
     let mut script = established(config);
@@ -211,9 +212,9 @@ fn a_peer_that_leaves_after_its_shutdown_was_acknowledged_left_in_order() {
 // A ← SHUTDOWN ← Z
 // A → SHUTDOWN ACK → (lost)
 // A → SHUTDOWN ACK (T2) → (lost)
-// A ← SHUTDOWN (repeated) ← Z
+// A ← SHUTDOWN (again) ← Z
 // A → SHUTDOWN ACK → Z
-/// §9.2: a lost SHUTDOWN ACK is repeated by T2, and whenever SHUTDOWN comes again.
+/// §9.2: a lost SHUTDOWN ACK is retransmitted by T2, and at each further SHUTDOWN.
 #[test]
 fn a_lost_shutdown_ack_is_retransmitted() {
     let mut script = established(quiet());
@@ -232,7 +233,7 @@ fn a_lost_shutdown_ack_is_retransmitted() {
 // A → SHUTDOWN COMPLETE → (lost)
 // A ← SHUTDOWN ACK ← Z
 // A → SHUTDOWN COMPLETE (T bit) → Z
-/// §9.2, §8.4 rule 5: the side that is done and has forgotten answers out of the blue, under the tag it was sent.
+/// §9.2, §8.4 rule 5: the endpoint has removed the association, and answers out of the blue with the tag of the SHUTDOWN ACK.
 #[test]
 fn a_lost_shutdown_complete_is_retransmitted() {
     let mut script = established(quiet());
@@ -250,9 +251,9 @@ fn a_lost_shutdown_complete_is_retransmitted() {
 }
 
 // A → SHUTDOWN → Z
-// A ← DATA ← Z, again and again
+// A ← DATA ← Z, many times
 // A → ABORT → Z when T5 expires
-/// §9.2: T5-shutdown-guard ends a shutdown that a peer draws out with ever more data.
+/// §9.2: T5-shutdown-guard ends a shutdown that a peer delays with more and more data.
 #[test]
 fn the_guard_ends_a_shutdown_that_takes_too_long() {
     let mut config = quiet();
@@ -279,11 +280,11 @@ fn the_guard_ends_a_shutdown_that_takes_too_long() {
 }
 
 // A ← SHUTDOWN ← Z
-// A → SHUTDOWN ACK → Z, again and again
+// A → SHUTDOWN ACK → Z, many times
 // A → ABORT → Z when T5 expires
-/// Where only SHUTDOWN COMPLETE is missing nothing was lost: the peer may have left without a word.
+/// If only SHUTDOWN COMPLETE is missing, no data was lost: the peer may have disappeared.
 #[test]
-fn the_guard_ends_in_order_what_only_misses_its_last_packet() {
+fn the_guard_ends_gracefully_if_only_shutdown_complete_is_missing() {
     let mut config = quiet();
     config.shutdown_guard = Some(5 * SECOND);
     let mut script = established(config);
@@ -302,7 +303,7 @@ fn the_guard_ends_in_order_what_only_misses_its_last_packet() {
 // A → SHUTDOWN ACK → Z
 // A ← INIT ← Z
 // A → SHUTDOWN ACK → Z
-/// §9.2: an INIT in SHUTDOWN-ACK-SENT from the peer's address is discarded, SHUTDOWN ACK repeated.
+/// §9.2: an INIT in SHUTDOWN-ACK-SENT from the peer's address is discarded, and SHUTDOWN ACK is retransmitted.
 #[test]
 fn init_in_shutdown_ack_sent() {
     let mut script = established(quiet());
@@ -441,7 +442,7 @@ fn abort_by_the_application_in_every_state() {
 }
 
 // A → DATA → (lost), three times
-/// §8.1, §11.2.2: a peer that never answers; each message is told with whether any of it was sent.
+/// §8.1, §11.2.2: a peer that never answers. Each message is reported with whether any part of it was sent.
 #[test]
 fn an_unreachable_peer_leaves_messages_undelivered() {
     let mut config = quiet();
@@ -471,7 +472,7 @@ fn an_unreachable_peer_leaves_messages_undelivered() {
 }
 
 // A → DATA … → Z and A ← DATA … ← Z, SHUTDOWN asked for on both sides in the middle of it
-/// §9.2: with data outstanding on both sides everything arrives before either side is done.
+/// §9.2: with data outstanding on both hosts all data arrives before either host closes the association.
 #[test]
 fn data_of_both_sides_arrives_before_the_end() {
     let link = LinkConfig::default()

@@ -1,7 +1,7 @@
-//! The swarm: from one seed come paths, settings, traffic and faults; then the faults heal, and everything that is
-//! reliable must arrive, once and in order, and the association must end in order.
+//! The swarm: random runs of A and Z with paths, settings, traffic and faults from one seed. Then the faults end, and all
+//! reliable messages must arrive, once and in order, and the association must end with a graceful shutdown.
 //!
-//! `SWARM_SEEDS=100..200` (or one number) chooses the seeds; a failure prints the command that repeats it.
+//! `SWARM_SEEDS=100..200` (or one number) chooses the seeds; a failure prints the command that runs it again.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -24,10 +24,10 @@ const REPEATED: Seeds = Seeds {
     binary: "swarm",
 };
 
-/// Virtual time that everything may take once the faults have healed: several backed-off timeouts.
+/// Virtual time that a run may take after the faults have ended: several backed-off timeouts.
 const HEALED_LIMIT: Duration = Duration::from_secs(1800);
 
-/// What the swarm must meet to be worth its name.
+/// Events that the runs must reach together.
 const MUST_REACH: [&str; 22] = [
     "RACK",
     "CUBIC",
@@ -38,12 +38,12 @@ const MUST_REACH: [&str; 22] = [
     "zero window",
     "T3",
     "fast retransmit",
-    "spurious repeat",
+    "spurious retransmission",
     "wrap-around",
     "ABORT",
     "MTU black hole",
-    "given up unsent",
-    "given up sent",
+    "abandoned unsent",
+    "abandoned sent",
     "FORWARD-TSN",
     "early discard",
     "selective notice",
@@ -62,8 +62,8 @@ const SCHEDULERS: [SchedulerKind; 6] = [
     SchedulerKind::WeightedFairQueueing,
 ];
 
-/// 37,511: a path became smaller while a small window made every packet look like a probe of it, and SHUTDOWNs like answers
-/// that the window is closed: the black hole was never found. 105,607: the same, where no packet fits the window.
+/// 37,511: a path MTU decreased while a small window made every packet look like a probe of the path MTU, and SHUTDOWNs looked
+/// like answers that the window is closed: the black hole was never found. 105,607: the same, where no packet fits the window.
 #[test]
 fn seeds_that_failed_once() {
     [37_511, 105_607].into_iter().for_each(|seed| {
@@ -72,7 +72,7 @@ fn seeds_that_failed_once() {
 }
 
 #[test]
-fn everything_arrives_once_the_faults_heal() {
+fn everything_arrives_after_the_faults_end() {
     let seeds = REPEATED.chosen(SEEDS);
     let coverage = REPEATED.run(seeds.clone(), run);
     if seeds == SEEDS {
@@ -82,7 +82,7 @@ fn everything_arrives_once_the_faults_heal() {
     }
 }
 
-/// One run. Panics if anything is wrong; answers what it met.
+/// One run. It panics if a rule is violated, and returns the events that it reached.
 fn run(seed: u64) -> Vec<&'static str> {
     let mut random = Generator::of_process(seed, "swarm");
     let mut story = Story::begin(seed, &mut random);
@@ -107,9 +107,9 @@ struct Story {
     seed: u64,
     pair: Pair,
     paths: usize,
-    /// What A and Z sent.
+    /// The messages that A and Z sent.
     sent: [Ledger; 2],
-    /// One in so many of the messages may be given up.
+    /// One in this many messages may be abandoned.
     every: u64,
     near_wrap: bool,
     reached: Vec<&'static str>,
@@ -167,7 +167,7 @@ fn random_config(random: &mut Generator, near_wrap: bool) -> Config {
     config.heartbeat.interval = Some(millis(random, 500, 10_000));
     config.retransmissions.path_max_retrans = pick(random, &[0, 1, 5]);
     config.retransmissions.potentially_failed_max_retrans = pick(random, &[None, Some(0), Some(0), Some(1)]);
-    // The association itself must live through the faults.
+    // The association must survive the faults.
     config.retransmissions.association_max_retrans = 10_000;
     config.retransmissions.max_init_retransmits = 10_000;
     config.shutdown_guard = Some(HEALED_LIMIT);
@@ -208,7 +208,7 @@ fn random_controller(random: &mut Generator) -> CongestionControl {
     }
 }
 
-/// Which rules of recovery and congestion control the sides have, beside RFC 9260's.
+/// The loss recovery and congestion control of the hosts, if not RFC 9260's.
 fn rules(configs: &[Config; 2]) -> Vec<&'static str> {
     let any = |has: fn(&Config) -> bool| configs.iter().any(has);
     let rules = [
@@ -316,7 +316,7 @@ impl Story {
         }
     }
 
-    /// From one side, or from both at once.
+    /// Starts an association from one host, or from both at once.
     fn set_up(&mut self, random: &mut Generator) {
         if random.below(4) == 0 {
             self.pair.listen(Side::A);
@@ -349,7 +349,7 @@ impl Story {
         );
     }
 
-    /// Another scheduler, or another place of a stream in it.
+    /// Changes the scheduler, or a stream's place in it.
     fn reorder(&mut self, random: &mut Generator, side: Side) {
         let (stream, number) = (StreamId(random.below(4) as u16), random.below(5) as u16);
         let scheduler = pick(random, &SCHEDULERS);
@@ -370,7 +370,7 @@ impl Story {
         assert!(done.is_ok(), "seed {}: {done:?}", self.seed);
     }
 
-    /// Traffic both ways while paths fail and readers pause.
+    /// Traffic in both directions while paths fail and readers pause.
     fn trouble(&mut self, random: &mut Generator) {
         for step in 0..3 + random.below(10) {
             if step == 0 || random.below(3) == 0 {
@@ -405,7 +405,7 @@ impl Story {
         self.pair.post(side, parcels);
     }
 
-    /// What has arrived must be what was sent, once and in order.
+    /// Each received message must be as sent, once and in order.
     fn check_arrivals(&mut self) {
         for side in Side::BOTH {
             for message in self.pair.messages(side) {
@@ -416,7 +416,7 @@ impl Story {
         }
     }
 
-    /// All paths work and lose nothing, and everybody reads: what is reliable must arrive.
+    /// All paths work without loss, and both hosts read: reliable messages must arrive.
     fn heal(&mut self) {
         self.mend();
         let limit = self.pair.now() + HEALED_LIMIT;
@@ -460,13 +460,13 @@ impl Story {
             ("T3", any(|counters| counters.timeouts)),
             ("fast retransmit", any(|counters| counters.retransmissions_fast)),
             (
-                "spurious repeat",
+                "spurious retransmission",
                 any(|counters| counters.retransmissions_spurious),
             ),
             ("INIT collision", any(|counters| counters.init_collisions)),
             ("MTU black hole", any(|counters| counters.mtu_black_holes)),
-            ("given up unsent", any(|counters| counters.abandoned_unsent)),
-            ("given up sent", any(|counters| counters.abandoned_sent)),
+            ("abandoned unsent", any(|counters| counters.abandoned_unsent)),
+            ("abandoned sent", any(|counters| counters.abandoned_sent)),
             ("FORWARD-TSN", any(|counters| counters.forward_tsns_received)),
             ("early discard", any(|counters| counters.early_discards)),
             (
@@ -500,16 +500,16 @@ impl Story {
         }
     }
 
-    /// One side forgets everything and sets up again; both begin new ledgers once they know. Answers false if the
-    /// survivor's association ended instead: a packet of it that comes by an address which the one who rebooted does
-    /// not know yet is out of the blue there, and answered by ABORT (§8.4).
+    /// One host loses all state and sets up again. Both start new ledgers once they know. Returns false if the survivor's
+    /// association ended instead: if a packet of it arrives from an address that the restarted host does not know yet, that
+    /// packet is out of the blue there and answered by ABORT (§8.4).
     fn restart(&mut self, random: &mut Generator) -> bool {
         self.mend();
         let side = pick(random, &Side::BOTH);
         let survivor = side.other();
         self.check_arrivals();
         self.note_counters();
-        // The survivor knows the other by its port: the one who comes back must use it again.
+        // The survivor identifies the restarted host by its port, so that host must use the same port.
         let (survivor_port, own_port) = self.pair.association(survivor).ports();
         self.pair.talker(survivor).backlog.clear();
         let before = self.pair.association(survivor).counters().restarts;
@@ -535,7 +535,7 @@ impl Story {
             self.reach("ABORT");
             return false;
         }
-        // What the old association still brought; whatever of it is missing is lost.
+        // Messages of the old association that still arrived. Missing ones are lost.
         self.check_arrivals();
         self.wait_established();
         let fresh = self.seed * 2 + 1_000_000;
@@ -549,7 +549,7 @@ impl Story {
         true
     }
 
-    /// One side aborts: the other is told.
+    /// One host aborts, and the other is told.
     fn abort(&mut self, random: &mut Generator) {
         self.mend();
         let side = pick(random, &Side::BOTH);
@@ -569,7 +569,7 @@ impl Story {
         self.reach("ABORT");
     }
 
-    /// An orderly end, from one side or both.
+    /// A graceful shutdown, started by one host or both.
     fn end(&mut self, random: &mut Generator) {
         match random.below(3) {
             0 => self.pair.shutdown(Side::A),

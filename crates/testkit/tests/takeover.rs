@@ -1,5 +1,5 @@
-//! Whoever is not the peer does not become it: set-up, restart and their cookies (RFC 9260 §5.2, RFC 5062 §3, §4). M is the
-//! attacker, A the endpoint, Z its peer.
+//! Attempts to take over an association: set-up, restart and their cookies do not make another host the peer (RFC 9260 §5.2,
+//! RFC 5062 §3, §4). M is the attacker, A the endpoint, Z its peer.
 
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
@@ -9,7 +9,7 @@ use anabranch_proto::{
     AssociationState as State, ConnectOptions, EcnCodepoint, Event, Handling, PathId, PathState, SendOptions,
     StreamId, Tsn, VerificationTag,
 };
-use anabranch_testkit::desk::FULL;
+use anabranch_testkit::fixture::FULL;
 use anabranch_testkit::{FromEndpoint, PORT, Script, Setup, Side, quiet, sack, state_cookie};
 use anabranch_wire::chunk::{Chunk, CookieEcho, Heartbeat, HeartbeatAck, Init, InitAck};
 use anabranch_wire::parameter::{Parameter, Parameters, ParametersBuilder};
@@ -35,7 +35,7 @@ fn answers(script: &mut Script) -> Vec<FromEndpoint> {
     core::iter::from_fn(|| script.next_answer()).collect()
 }
 
-/// Sends the INIT of a peer with this tag; the endpoint's INIT ACK.
+/// Sends the INIT of a peer with this tag; returns the endpoint's INIT ACK.
 fn init(script: &mut Script, tag: u32, parameters: Parameters) -> InitAck {
     let init = Init {
         initiate_tag: VerificationTag(tag),
@@ -55,7 +55,7 @@ fn echo(ack: &InitAck) -> [Chunk; 1] {
     })]
 }
 
-/// The peer has forgotten everything, and sets up again under this tag; the packet with its COOKIE ECHO.
+/// The peer has lost all state and sets up again with this tag; returns the packet with its COOKIE ECHO.
 fn restart(script: &mut Script, tag: u32) -> Vec<u8> {
     let ack = init(script, tag, Parameters::empty());
     let packet = script.packet(ack.initiate_tag, &echo(&ack));
@@ -69,8 +69,8 @@ fn restart(script: &mut Script, tag: u32) -> Vec<u8> {
 // A → INIT → Z
 // M → INIT (lists Z) → A
 // A → INIT ACK (A's tag) → Z, and nothing → M
-/// §5.2.1 rule 1: in COOKIE-WAIT and COOKIE-ECHOED the INIT ACK with this side's tag goes nowhere but to the address that the
-/// INIT was sent to, whoever asks for it.
+/// §5.2.1 rule 1: in COOKIE-WAIT and COOKIE-ECHOED the INIT ACK with this endpoint's tag goes only to the address that the INIT
+/// was sent to, whatever the source address of the peer's INIT.
 #[test]
 fn an_init_that_lists_the_server_does_not_learn_the_tag() {
     for echoed in [false, true] {
@@ -106,7 +106,7 @@ fn an_init_that_lists_the_server_does_not_learn_the_tag() {
                 );
             }
         }
-        // Nor does a guess: only whoever has the tag is heard.
+        // A guess does not help: the endpoint accepts only packets with the tag.
         let mut ack = script.init_ack(b"M's cookie");
         ack.parameters = listing(&[server.ip(), attacker.ip()]);
         script.send_tagged(VerificationTag(own.initiate_tag.0 ^ 1), &[Chunk::InitAck(ack)]);
@@ -116,7 +116,7 @@ fn an_init_that_lists_the_server_does_not_learn_the_tag() {
                 .iter()
                 .all(|answer| answer.destination == server)
         );
-        // The set-up goes on with the server.
+        // The set-up with the server continues.
         script.remote = server;
         if !echoed {
             script.send(&[Chunk::InitAck(script.init_ack(b"a cookie"))]);
@@ -130,9 +130,9 @@ fn an_init_that_lists_the_server_does_not_learn_the_tag() {
 
 // A (address 1) → INIT → Z (address 1) and Z (address 2) → INIT → A (address 2), at once
 // A → INIT ACK → Z (address 1): where A's own INIT went
-/// §5.2.1: both begin at once on different paths; one association comes of it all the same.
+/// §5.2.1: both endpoints send INIT at once on different paths, and one association results.
 #[test]
-fn both_begin_on_different_paths() {
+fn both_connect_on_different_paths() {
     for (seed, delays) in [[10, 10], [10, 80], [80, 10], [1, 300]].into_iter().enumerate() {
         let link = |ms| LinkConfig::default().with_delay(Duration::from_millis(ms));
         let mut pair = Setup::new(seed as u64)
@@ -166,14 +166,14 @@ fn both_begin_on_different_paths() {
     }
 }
 
-// Z restarts: INIT, COOKIE ECHO 1 → A; and again: INIT, COOKIE ECHO 2 → A
+// Z restarts: INIT, COOKIE ECHO 1 → A; and a second time: INIT, COOKIE ECHO 2 → A
 // M → COOKIE ECHO 1 (recorded) → A
-/// §5.2.2, §5.2.4: the Tie-Tags are of one association; a cookie from before a restart restarts nothing.
+/// §5.2.2, §5.2.4: the Tie-Tags belong to one association, so a cookie from before a restart cannot restart it.
 #[test]
 fn an_old_cookie_does_not_restart() {
     let mut script = Script::new(quiet(), 1);
     script.set_up();
-    // Made before the first restart, returned after it.
+    // This cookie was made before the first restart and is returned after it.
     let unused = init(&mut script, 0x5000, Parameters::empty());
     let unused = script.packet(unused.initiate_tag, &echo(&unused));
     let first = restart(&mut script, 0x5001);
@@ -186,20 +186,20 @@ fn an_old_cookie_does_not_restart() {
         assert_eq!(script.association().tags(), tags);
         assert_eq!(script.events(), []);
     }
-    // The newest one is the same set-up again.
+    // The newest cookie belongs to the same set-up.
     script.send_raw(second);
     assert_eq!(script.expect_chunk(), Chunk::CookieAck);
     assert_eq!(script.events(), []);
     assert_eq!(script.association().counters().restarts, 2);
 }
 
-// Z (two addresses) restarts with one of them
+// Z (two addresses) restarts with one of its addresses
 // Y → INIT (from the other address, the same ports) → A
 // A → INIT ACK → Y
-/// §5.2.4 A: an address that a restart leaves out is the peer's no longer: whoever has it is not turned away as a restart that
-/// brings a new address.
+/// §5.2.4 A: an address that a restart leaves out no longer belongs to the peer. Another host with this address is not refused
+/// as a restart with a new address.
 #[test]
-fn an_address_that_a_restart_leaves_out_is_free() {
+fn an_address_that_a_restart_omits_is_free() {
     let left = IpAddr::from([10, 1, 0, 2]);
     let mut script = Script::new(quiet(), 1);
     script.set_up_with(listing(&[left]));
@@ -219,9 +219,9 @@ fn an_address_that_a_restart_leaves_out_is_free() {
 // A → INIT → Z; A ← INIT ACK (lists both addresses) ← Z … ESTABLISHED
 // Z (second address) → HEARTBEAT → A
 // A → HEARTBEAT ACK → Z
-/// RFC 5062 §2: an address of the peer that somebody else listed before is the peer's all the same, where the tag says so.
+/// RFC 5062 §2: an address that another host listed before belongs to the peer if the tag of its packets is the peer's.
 #[test]
-fn an_address_that_somebody_listed_before_is_the_peers() {
+fn an_address_that_another_host_listed_belongs_to_the_peer() {
     let second = IpAddr::from([10, 1, 0, 2]);
     let mut script = Script::new(quiet(), 1);
     let peer = script.remote;
@@ -261,8 +261,8 @@ fn an_address_that_somebody_listed_before_is_the_peers() {
 // A → DATA → Z; A ← SACK ← Z
 // M → HEARTBEAT (recorded, from Z's address and another UDP port) → A
 // A → DATA → M's port; A → DATA (T3-rtx) → Z
-/// RFC 6951 §5.4: a packet that is sent again from another UDP port moves the port; what is not answered there goes to the one
-/// that answered last, so that two who are misled alike find each other again.
+/// RFC 6951 §5.4: a replayed packet from another UDP port moves the peer's port. If packets to the new port are not answered,
+/// the next one goes to the port that answered last. So two endpoints that both follow replayed packets find each other again.
 #[test]
 fn a_port_that_was_moved_by_somebody_else_is_left_again() {
     let mut script = Script::new(quiet(), 1);
@@ -292,8 +292,8 @@ fn a_port_that_was_moved_by_somebody_else_is_left_again() {
     }
 }
 
-/// The same endpoint, from the same seed, with an association of the peer at this SCTP port that is about to restart: its
-/// INIT ACK.
+/// The same endpoint, from the same seed, with an association whose peer at this SCTP port is about to restart; returns the
+/// INIT ACK for the restart.
 fn about_to_restart(port: u16) -> (Script, InitAck) {
     let mut script = Script::new(quiet(), 1);
     script.port = port;
@@ -303,9 +303,10 @@ fn about_to_restart(port: u16) -> (Script, InitAck) {
 }
 
 // Z1 → INIT → A; A → INIT ACK (tag T) → Z1    a restart
-// Z2 → COOKIE ECHO (tag T) → A                another association, which has T already
+// Z2 → COOKIE ECHO (tag T) → A                another association, which already has the tag T
 // Z1 → COOKIE ECHO (tag T) → A
-/// §5.3.1: a restart never takes the tag of another association of the endpoint, by which that one's packets are found.
+/// §5.3.1: a restart never takes the tag of another association of the endpoint, because packets are matched to associations by
+/// their tags.
 #[test]
 fn a_restart_does_not_take_the_tag_of_another_association() {
     let (_, other) = about_to_restart(7001);
@@ -322,7 +323,7 @@ fn a_restart_does_not_take_the_tag_of_another_association() {
     script.port = 7000;
     script.send_tagged(ack.initiate_tag, &echo(&ack));
     script.expect_silence();
-    // The other one still gets what is sent to it.
+    // The other association still gets its packets.
     script.port = 7001;
     (script.endpoint_tag, script.tsn) = (other.initiate_tag, Tsn(0x5001));
     let data = script.data(0, 0, "for the second");
@@ -345,9 +346,9 @@ fn a_restart_does_not_take_the_tag_of_another_association() {
 // A → HEARTBEAT → V, more than Path.Max.Retrans times
 // M (as V) → DATA, HEARTBEAT → A
 // A → SACK → M
-// A → DATA → M, again and again: never to V
-/// §5.4: an address that never answered gets nothing but heartbeats and their answers, however long it did not, and though no
-/// other path is better.
+// A → DATA → M, many times: never to V
+/// §5.4: an address that never answered gets only HEARTBEATs and HEARTBEAT ACKs, however long it does not answer, and even if
+/// no other path is better.
 #[test]
 fn an_address_that_never_answered_is_not_answered() {
     let victim = IpAddr::from([10, 1, 0, 2]);
@@ -362,7 +363,7 @@ fn an_address_that_never_answered_is_not_answered() {
     let heartbeat = Chunk::Heartbeat(Heartbeat {
         tlvs: Bytes::from_static(b"\0\x01\0\x08yoho"),
     });
-    // More heartbeats than Path.Max.Retrans.
+    // More HEARTBEATs than Path.Max.Retrans.
     for _ in 0..30 {
         script.advance(SECOND);
         let acknowledged: Vec<_> = answers(&mut script)
@@ -429,7 +430,7 @@ fn with_three_paths() -> Script {
     script
 }
 
-/// Fills packets on a path, until a larger size is sought there.
+/// Fills packets on a path until a probe for a larger path MTU leaves.
 fn fill(script: &mut Script, path: u8) {
     script.act(|association, now| {
         association
@@ -454,7 +455,7 @@ fn fill(script: &mut Script, path: u8) {
 // A: a probe of each path is due, and the socket takes one
 // Z → INIT (lists no address), COOKIE ECHO → A
 // A → COOKIE ACK → Z
-/// §5.2.4 A: a restart with fewer addresses forgets all that waited for a path which is no more.
+/// §5.2.4 A: after a restart with fewer addresses, packets that waited for a removed path are dropped.
 #[test]
 fn a_restart_with_fewer_addresses_while_the_socket_is_full() {
     let mut script = with_three_paths();

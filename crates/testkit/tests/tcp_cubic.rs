@@ -1,4 +1,5 @@
-//! The simulated TCP's congestion window under CUBIC (RFC 9438) and HyStart++ (RFC 9406), over links that lose certain packets.
+//! The congestion window of the simulated TCP with CUBIC (RFC 9438) and HyStart++ (RFC 9406), over links that lose certain
+//! packets.
 
 use anabranch_netsim::{
     Dumbbell, DumbbellPair, LinkConfig, LossModel, Network, TcpConfig, TcpSource, TcpStats, Traffic,
@@ -9,7 +10,7 @@ const MSS: f64 = 1448.0;
 /// RFC 9438 §5.
 const C: f64 = 0.4;
 
-/// One greedy flow; no host and no line but the bottleneck takes any time.
+/// One greedy flow. Hosts and all links but the bottleneck have no delay.
 struct Run {
     network: Network,
     flow: DumbbellPair,
@@ -44,7 +45,7 @@ impl Run {
         self.window()
     }
 
-    /// Runs until the window is reduced: the time in milliseconds, rounded up, the window before and after.
+    /// Runs until the window is reduced: returns the time in milliseconds, rounded up, and the window before and after.
     fn until_reduced(&mut self) -> (u64, f64, f64) {
         let limit = Timestamp::from_millis(100_000);
         loop {
@@ -68,7 +69,7 @@ fn cubic() -> TcpConfig {
     }
 }
 
-/// A fast line on which these packets are lost.
+/// A fast link on which these packets are lost.
 fn losing(delay: &str, packets: &[u64]) -> LinkConfig {
     let line: LinkConfig = format!("rate=1gbit,delay={delay}").parse().unwrap();
     line.with_loss(LossModel::Script(packets.to_vec()))
@@ -92,7 +93,7 @@ fn the_window_follows_the_cubic_function() {
     let mut run = Run::new(&cubic(), losing("40ms", &[600]));
     let (lost_at, w_max, cwnd) = run.until_reduced();
     let k = k(w_max, cwnd);
-    // Recovery takes a round trip, and then the window grows to where the function is a round trip later.
+    // Recovery takes an RTT. Then the window grows to the value of the function one RTT later.
     for t in [1.0, 3.0, 5.0, k, 9.0, 12.0] {
         let window = run.until(lost_at + 80 + (t * 1e3) as u64);
         let expected = C * (t - k).powi(3) + w_max;
@@ -104,13 +105,13 @@ fn the_window_follows_the_cubic_function() {
 }
 
 #[test]
-fn fast_convergence_leaves_the_window_below_where_the_last_loss_was() {
+fn fast_convergence_lowers_the_plateau_below_the_last_one() {
     for fast_convergence in [true, false] {
         let config = TcpConfig {
             fast_convergence,
             ..cubic()
         };
-        // Some 5,500 segments a second leave: the second loss comes long before the window is back.
+        // About 5,500 segments leave per second: the second loss comes long before the window is back.
         let mut run = Run::new(&config, losing("40ms", &[600, 4000]));
         let (_, first, _) = run.until_reduced();
         let (lost_at, second, cwnd) = run.until_reduced();
@@ -123,14 +124,14 @@ fn fast_convergence_leaves_the_window_below_where_the_last_loss_was() {
 
 #[test]
 fn a_small_window_grows_as_renos_would() {
-    // A round trip of 10 ms.
+    // An RTT of 10 ms.
     let mut run = Run::new(&cubic(), losing("5ms", &[40]));
     let (lost_at, before, after) = run.until_reduced();
-    // 9/17 of a segment in each of 15 round trips after recovery; the cubic function has not begun to rise.
+    // 9/17 of a segment in each of 15 RTTs after recovery; the cubic function has not begun to rise.
     let window = run.until(lost_at + 10 + 150);
     let grown = window - after;
     assert!((7.0..8.5).contains(&grown), "{after} to {window}");
-    // A segment in each from the window on that was reduced.
+    // One segment in each RTT above the window before the reduction.
     let mut at = lost_at + 160;
     while run.window() < before + 1.0 {
         at += 10;
@@ -150,7 +151,7 @@ fn hystart_ends_slow_start_before_the_queue_is_full() {
         run.network.link_stats(run.dumbbell.forward).lost_queue
     });
     assert!(lost[0] == 0 && lost[1] > 50, "{lost:?}");
-    // And it is used all the same.
+    // The link is still fully used.
     let mut run = Run::new(&cubic().with_cubic(), line);
     run.until(10_000);
     let goodput = run.stats().bytes_acked as f64 * 8e-6 / 10.0;
@@ -159,7 +160,7 @@ fn hystart_ends_slow_start_before_the_queue_is_full() {
 
 #[test]
 fn a_timeout_leaves_one_segment_and_seven_tenths_for_the_threshold() {
-    // All is lost for two seconds.
+    // All packets are lost for two seconds.
     let line: LinkConfig = "rate=1gbit,delay=40ms,loss=outage:2s-4s".parse().unwrap();
     let config = TcpConfig {
         receive_window: 100 * 1448,
@@ -168,7 +169,7 @@ fn a_timeout_leaves_one_segment_and_seven_tenths_for_the_threshold() {
     let mut run = Run::new(&config, line);
     let (_, before, after) = run.until_reduced();
     assert!((before, after) == (before, 1.0), "{before}, {after}");
-    // Slow start goes to 70 segments, and growth is convex from there, with no window to come back to.
+    // Slow start grows to 70 segments. Then growth is convex, because there is no W_max to return to.
     let window = run.until(8000);
     assert!((69.0..110.0).contains(&window), "{window}");
     assert!(run.stats().timeouts > 0);

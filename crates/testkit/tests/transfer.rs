@@ -1,4 +1,4 @@
-//! User data (RFC 9260 §6): each scenario with its packets drawn.
+//! User data transfer (RFC 9260 §6), with the packets of each test drawn.
 
 use core::time::Duration;
 
@@ -49,7 +49,7 @@ fn expect_sack(script: &mut Script) -> Sack {
     }
 }
 
-/// Gets over the first DATA, which is acknowledged at once (§5.1).
+/// Sends the first DATA, which is acknowledged at once (§5.1).
 fn first_data(script: &mut Script) {
     let data = script.data(0, 0, "first");
     script.send(&[data]);
@@ -58,7 +58,7 @@ fn first_data(script: &mut Script) {
 
 // A → DATA (B E)    1,224 bytes → Z
 // A → DATA (B), DATA (E)    1,225 bytes, in 1,224 and 1 → Z
-/// §6.9: fragments are as large as the PMTU lets them, with TSNs in a row and one SSN.
+/// §6.9: fragments are as large as the PMTU allows, with consecutive TSNs and one SSN.
 #[test]
 fn fragmentation_at_the_edge() {
     for (len, expected) in [
@@ -88,7 +88,7 @@ fn fragmentation_at_the_edge() {
 
 // A ← HEARTBEAT, SACK (opens the window), DATA (I) ← Z
 // A → HEARTBEAT ACK, SACK, DATA, DATA → Z
-/// §6.10: control first, then SACK, then data, in one packet.
+/// §6.10: control chunks first, then SACK, then data, in one packet.
 #[test]
 fn the_order_in_a_packet() {
     let mut script = Script::new(quiet(), 1);
@@ -130,7 +130,7 @@ fn the_order_in_a_packet() {
 
 // A ← DATA 1 ← Z;  A → SACK after 200 ms → Z
 // A ← DATA 2, DATA 3 (a packet each) ← Z;  A → SACK at once → Z
-/// §6.2: every second packet, or after 200 ms; the first DATA at once (§5.1).
+/// §6.2: a SACK for every second packet, or after 200 ms; for the first DATA at once (§5.1).
 #[test]
 fn acknowledgements_are_delayed() {
     let mut script = established(quiet());
@@ -152,7 +152,7 @@ fn acknowledgements_are_delayed() {
 }
 
 // A ← DATA (I) ← Z;  A → SACK at once → Z
-/// RFC 7053 §5.2.
+/// RFC 7053 §5.2: DATA with the I bit is acknowledged at once.
 #[test]
 fn the_i_bit_is_answered_at_once() {
     let mut script = established(quiet());
@@ -197,9 +197,9 @@ fn gaps_and_duplicates_are_reported_at_once() {
 
 // A ← DATA ← Z
 // A → SACK, DATA → Z
-/// §6.2: a SACK that waits rides with data.
+/// §6.2: a delayed SACK is bundled with data.
 #[test]
-fn a_sack_rides_with_data() {
+fn a_sack_is_bundled_with_data() {
     let mut script = established(quiet());
     first_data(&mut script);
     let data = script.data(0, 1, "question");
@@ -214,9 +214,9 @@ fn a_sack_rides_with_data() {
 }
 
 // A ← DATA ssn 2, ssn 1 (U), … ← Z
-/// §6.5, §6.6: ordered messages wait for their turn on their stream, unordered ones do not, nor do other streams.
+/// §6.5, §6.6: ordered messages wait for earlier ones of their stream. Unordered messages and other streams do not.
 #[test]
-fn order_and_its_absence() {
+fn ordered_and_unordered_messages() {
     let mut script = established(quiet());
     let first = script.data(1, 0, "a");
     let second = script.data(1, 1, "b");
@@ -237,7 +237,7 @@ fn order_and_its_absence() {
 }
 
 // A → DATA (U, PPID) → Z
-/// §3.3.1: flags and identifier go out as the application gave them; unordered messages take no SSN.
+/// §3.3.1: the flags and the identifier are sent as the application set them. Unordered messages take no SSN.
 #[test]
 fn options_are_carried() {
     let mut script = established(quiet());
@@ -268,7 +268,7 @@ fn options_are_carried() {
 }
 
 // A → DATA 0 → Z
-// A: 1 and 2 wait together (Nagle) or leave alone
+// A: 1 and 2 are bundled (Nagle) or leave alone
 /// RFC 6458 §8.1.5.
 #[test]
 fn nagle_and_no_delay() {
@@ -299,7 +299,7 @@ fn nagle_and_no_delay() {
 
 // A ← SACK (a_rwnd 0) ← Z
 // A → DATA (a probe) → Z at once, since the SACK acknowledged new data; then after one RTO, and twice as long each time
-// A ← SACK (nothing taken, a_rwnd 0) ← Z, for an hour
+// A ← SACK (nothing new, a_rwnd 0) ← Z, for an hour
 // A ← SACK (a_rwnd 100,000) ← Z
 // A → DATA → Z
 /// §6.1 A: a closed window is probed without end while the peer answers, and opens again.
@@ -343,10 +343,10 @@ fn a_zero_window_for_an_hour() {
 
 // A ← SACK (all, a_rwnd 8) ← Z
 // A → DATA (a full chunk) → Z, at once, and so on
-/// Linux announces a few bytes for a message that is larger than its buffer, and hands it over in parts only when the next chunk
-/// comes: with an RTO before each (§6.1 A) it would get one buffer a second.
+/// For a message larger than its buffer, Linux advertises an a_rwnd of a few bytes, and delivers a part only when the next
+/// chunk arrives. With an RTO before each probe (§6.1 A) it would get one buffer per second.
 #[test]
-fn a_window_of_a_few_bytes_costs_no_rto_while_the_peer_takes_what_comes() {
+fn a_window_of_a_few_bytes_costs_no_rto_while_data_is_acknowledged() {
     for a_rwnd in [0, 8, 1000, 2000] {
         let mut script = established(quiet());
         send(&mut script, 0, 50_000).expect("send");
@@ -369,11 +369,11 @@ fn a_window_of_a_few_bytes_costs_no_rto_while_the_peer_takes_what_comes() {
 }
 
 // A ← SACK (all, a_rwnd 8) ← Z;  A → DATA 1 → Z
-// A ← SACK (nothing new, a_rwnd 8) ← Z, again and again
+// A ← SACK (nothing new, a_rwnd 8) ← Z, many times
 // A → nothing, until T3-rtx
-/// One chunk at a time, and only as an answer to an acknowledgement of new data.
+/// One chunk at a time, and only after an acknowledgement of new data.
 #[test]
-fn a_window_update_that_acknowledges_nothing_draws_no_probe() {
+fn a_window_update_without_new_acknowledgement_causes_no_probe() {
     let mut script = established(quiet());
     send(&mut script, 0, 100).expect("send");
     script.expect();
@@ -401,7 +401,7 @@ fn narrow(seed: u64) -> Pair {
     pair
 }
 
-/// §6.9: a message of 16 MiB passes a window of 64 KiB, given whole.
+/// §6.9: a message of 16 MiB, sent whole, passes a window of 64 KiB.
 #[test]
 fn a_large_message_through_a_small_window() {
     let mut pair = narrow(1);
@@ -418,7 +418,7 @@ fn a_large_message_through_a_small_window() {
     assert!(pair.events(Side::A).contains(&Event::Dry));
 }
 
-/// RFC 6458 §8.1.26: the same, given in parts.
+/// RFC 6458 §8.1.26: the same message, sent in parts.
 #[test]
 fn a_large_message_in_parts_through_a_small_window() {
     let mut pair = narrow(2);
@@ -475,7 +475,7 @@ fn tsn_and_ssn_wrap_around() {
 }
 
 // A → DATA (stream 65,534) → Z
-/// §3.3.1: the highest stream there can be.
+/// §3.3.1: the highest stream number.
 #[test]
 fn the_last_stream() {
     let mut pair = Setup::new(4)
@@ -513,7 +513,7 @@ fn a_stream_that_does_not_exist() {
     assert!(script.messages().is_empty());
 }
 
-/// What `send` refuses, and [`Event::Writable`] and [`Event::Dry`] after it.
+/// The errors of `send`, and the events [`Event::Writable`] and [`Event::Dry`] after them.
 #[test]
 fn refusals_and_back_pressure() {
     let mut config = quiet();

@@ -18,7 +18,7 @@ fn lossy() -> LinkConfig {
         .with_corrupt(0.01)
 }
 
-/// Sends messages both ways and checks all of them.
+/// Sends messages in both directions and checks them.
 fn exchange(pair: &mut Pair, messages: usize, max_len: usize) {
     let mut ledgers = Side::BOTH.map(|side| Ledger::new(pair.network.seed() + side as u64));
     for side in Side::BOTH {

@@ -1,4 +1,4 @@
-//! How much of several paths one association gets.
+//! The share of the summed capacity of several paths that one association reaches with concurrent multipath transfer.
 
 use core::time::Duration;
 
@@ -24,7 +24,7 @@ fn link(text: &str) -> LinkConfig {
 /// data, after slow start, with buffers of twice the summed bandwidth-delay product.
 #[test]
 fn equal_paths_add_up() {
-    // Messages of 1,000 bytes: so much of a packet of IP, UDP and SCTP is user data.
+    // In messages of 1,000 bytes, this share of a packet of IP, UDP and SCTP is user data.
     let capacity = 10.0 * 1000.0 / (1000.0 + 16.0 + 12.0 + 8.0 + 20.0);
     for count in [2, 3, 4] {
         let buffers = 2 * count * 10_000_000 / 8 * 40 / 1000;
@@ -57,7 +57,8 @@ fn three_paths(loss: u32) -> [LinkConfig; 3] {
     ]
 }
 
-/// On the paper's three paths, uncoupled, 95 % of what three associations alone on those paths get, at equal seeds.
+/// On the paper's three paths without coupling: 95 % of the summed goodput of three associations, each alone on one path, with
+/// the same seeds.
 #[test]
 fn the_papers_three_paths_add_up() {
     const SEEDS: u64 = 4;
@@ -88,12 +89,12 @@ fn the_papers_three_paths_add_up() {
     }
 }
 
-/// With the default settings for several paths no cell of a grid of rates, delays and buffers is worse than 0.95 times the
-/// better path alone with the same buffers; the finer grid, and what other schedulers lose, prints
-/// `examples/multipath_grid.rs`.
+/// With the default settings for several paths, no cell of a grid of rates, delays and buffers gets less than 0.95 times the
+/// goodput of the better path alone with the same buffers. `examples/multipath_grid.rs` prints a finer grid and the other
+/// schedulers.
 #[test]
 fn a_slow_path_costs_nothing() {
-    // The second path is so many times thinner, and so many times longer than the first; or the first the longer one.
+    // The second path has a lower rate and a longer delay, by these factors, or the first path has the longer delay.
     for rate in [1, 5, 20] {
         for (first_delay, second_delay) in [(10, 10), (10, 50), (10, 200), (50, 10), (200, 10)] {
             let links = [
@@ -106,7 +107,7 @@ fn a_slow_path_costs_nothing() {
             for buffers in [64 << 10, 256 << 10] {
                 let run = |links: &[LinkConfig], config: &Config| {
                     let mut bulk = Bulk::over(7, links, config);
-                    // Set-up goes by the first path, and the other is used once a heartbeat has confirmed it.
+                    // Set-up uses the first path. The second path is used as soon as a heartbeat has confirmed it.
                     bulk.run_for(3 * SECOND);
                     bulk.run_for(8 * SECOND)
                 };

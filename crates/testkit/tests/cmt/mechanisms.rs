@@ -1,4 +1,5 @@
-//! Each mechanism of concurrent multipath transfer with its packets drawn: path 0 and path 1 between A and Z.
+//! Each mechanism of concurrent multipath transfer (draft-tuexen-tsvwg-sctp-multipath), with its packets drawn. Path 0 and path
+//! 1 are between A and Z.
 
 use core::time::Duration;
 
@@ -19,7 +20,7 @@ fn link(delay: u64) -> LinkConfig {
         .with_delay(delay as u32 * MS)
 }
 
-/// The same link that loses these packets of those it is given.
+/// The same link, which loses these packets, counted from its first one.
 fn losing(delay: u64, packets: impl IntoIterator<Item = u64>) -> LinkConfig {
     link(delay).with_loss(LossModel::Script(packets.into_iter().collect()))
 }
@@ -54,7 +55,7 @@ fn two(delays: [u64; 2], scheduler: PathScheduler) -> Setup {
     setup.config(config(scheduler))
 }
 
-/// Sends so many full messages from A, and answers what was sent by each path.
+/// Sends this many full messages from A, and returns the bytes sent on each path.
 fn send(pair: &mut Pair, count: u64) -> [u64; 2] {
     let before = [0, 1].map(|index| path(pair, index).data_bytes_sent);
     let mut ledger = Ledger::new(9);
@@ -69,7 +70,7 @@ fn send(pair: &mut Pair, count: u64) -> [u64; 2] {
 }
 
 // A → DATA 1 (path 0), DATA 2 (path 1), DATA 3 (path 0), DATA 4 (path 1), … → Z
-/// Round robin: a packet for each path in turn.
+/// Round robin: the paths take turns, packet by packet.
 #[test]
 fn round_robin_takes_turns() {
     let mut pair = established(two([10, 10], PathScheduler::RoundRobin));
@@ -77,8 +78,8 @@ fn round_robin_takes_turns() {
 }
 
 // A → DATA 1, 2, 3, 4 (path 0) → Z
-/// Earliest delivery first: four packets leave by the fast path; what the slow one could take would arrive later than if it
-/// waited for the fast one.
+/// Earliest delivery first: four packets leave on the fast path. Each would arrive later on the slow path than after a wait for
+/// the fast one.
 #[test]
 fn a_packet_waits_for_the_fast_path() {
     let mut pair = established(two([10, 200], PathScheduler::EarliestDeliveryFirst));
@@ -104,8 +105,8 @@ fn an_unconfirmed_path_carries_nothing() {
 
 // A → DATA 1, 3, 5, 7 (path 0: 10 ms), DATA 2, 4, 6, 8 (path 1: 60 ms) → Z
 // A ← SACK 1, gaps 3, 5, 7 ← Z
-/// Split fast retransmit (§3.1): what overtakes by a fast path reports nothing missing on a slow one. RFC 9260's count, kept
-/// for all paths together, would repeat DATA 2 in vain.
+/// Split fast retransmit (§3.1): packets that arrive earlier on a fast path make no missing reports for a slow path. RFC 9260's
+/// count, kept for all paths together, would cause a spurious retransmission of DATA 2.
 #[test]
 fn reordering_between_paths_is_no_loss() {
     let setup = two([10, 60], PathScheduler::RoundRobin).adjust_both(|config| {
@@ -122,7 +123,7 @@ fn reordering_between_paths_is_no_loss() {
 
 // A → DATA (path 0) → Z, DATA (path 1) → lost
 // A ← SACKs for later packets of path 1 ← Z
-/// A loss on one path is found by later packets of that path, and cuts the window of that path only.
+/// Later packets of the same path detect a loss on a path, and it reduces the window of that path only.
 #[test]
 fn a_loss_reduces_the_window_of_its_path_only() {
     for policy in [
@@ -131,7 +132,7 @@ fn a_loss_reduces_the_window_of_its_path_only() {
     ] {
         let setup = Setup::new(1)
             .path(link(10))
-            // HEARTBEAT, and then data: the third packet with data is lost.
+            // The HEARTBEAT is first, then data. The third packet with data is lost.
             .path_of(losing(20, [4]), link(20))
             .config(config(PathScheduler::RoundRobin))
             .adjust_both(|config| {
@@ -151,10 +152,10 @@ fn a_loss_reduces_the_window_of_its_path_only() {
 
 // A → DATA 1 (late), DATA 2, DATA 3 (path 0), … → Z
 // A ← SACK, gap 2, ← Z; A ← SACK, gap 2, 3 ← Z; A ← SACK 3 ← Z
-/// Fewer than three reports by later packets of the path are no loss: here packets come up to 2.5 ms late, and one a
-/// millisecond leaves.
+/// Fewer than three missing reports by later packets of the path make no loss. Here packets arrive up to 2.5 ms late, and one
+/// packet leaves each millisecond.
 #[test]
-fn what_two_packets_overtake_is_not_lost() {
+fn two_missing_reports_are_no_loss() {
     let links = [10, 20].map(|delay| link(delay).with_reorder(Probability::new(0.02), 5 * MS / 2));
     let mut config = with_buffers(64 << 10);
     config.path_mtu = 1280;
@@ -169,8 +170,8 @@ fn what_two_packets_overtake_is_not_lost() {
 
 // A → DATA 1, 3, 5, … (path 0), DATA 2, 4, 6, … (path 1, slower) → Z
 // A ← SACK that moves no cumulative ack ← Z
-/// Window growth (§3.2): the fast path's window grows by what arrives in order *there*, though the cumulative TSN ack waits for
-/// the slow one.
+/// Window growth (§3.2): the window of the fast path grows by the chunks that arrive in order on that path, although the
+/// cumulative TSN ack waits for the slow path.
 #[test]
 fn a_window_grows_while_the_cumulative_ack_stands() {
     let setup = two([5, 300], PathScheduler::RoundRobin).adjust_both(|config| config.max_burst = 1);
@@ -187,8 +188,8 @@ fn a_window_grows_while_the_cumulative_ack_stands() {
     assert_eq!(path(&pair, 1).cwnd, before);
 }
 
-/// Delayed acknowledgements (§3.3): of a sender that uses two paths every second packet is acknowledged though nearly all are
-/// out of order; without, nearly every packet is. Losses are found all the same.
+/// Delayed acknowledgements (§3.3): with this extension every second packet of a sender with two paths is acknowledged, though
+/// nearly all arrive out of order; without it nearly every packet is. Losses are detected in both cases.
 #[test]
 fn every_second_packet_is_acknowledged() {
     let acks = |delayed: bool| {
@@ -210,12 +211,13 @@ fn every_second_packet_is_acknowledged() {
     assert!(as_fast > 0.9 * fast, "{as_fast:.2} of {fast:.2} Mbit/s");
 }
 
-/// Buffers (§5): round robin under a window too small for the slow path, with nothing against it; with each path held to its
-/// share; with what blocks the window sent again on the fast path.
+/// Buffers (§5): round robin with a receive window that is too small for the slow path. Three settings: no mechanism; buffer
+/// splitting, which limits each path to its share; chunk rescheduling, which retransmits the chunks that block the window on
+/// the fast path.
 #[test]
-fn what_helps_when_the_window_blocks() {
+fn splitting_and_rescheduling_help_when_the_window_blocks() {
     let links = [link(10), link(100).with_rate(2_000_000)];
-    // Mbit/s, the most that the slow path had in flight, and chunks that were rescheduled.
+    // Goodput in Mbit/s, the maximum of the slow path's bytes in flight, and the number of rescheduled chunks.
     let run = |change: fn(&mut Config)| {
         let mut config = with_buffers(64 << 10);
         config.multipath.mode = MultipathMode::Cmt;
@@ -252,9 +254,10 @@ fn what_helps_when_the_window_blocks() {
     assert!(earliest > rescheduled && earliest > split);
 }
 
-/// Takes each path down for two seconds and up again during a transfer, whatever the order: the pauses, and nothing is lost.
+/// Takes each path down for two seconds and up again during a transfer with each scheduler: the pauses are short, and no
+/// message is lost.
 #[test]
-fn cutting_and_restoring() {
+fn paths_are_cut_and_restored() {
     let setup = Setup::new(3)
         .captured(false)
         .path(link(10))

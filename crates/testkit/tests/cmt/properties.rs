@@ -1,5 +1,5 @@
-//! Two to eight paths with independent loss, reordering and outages: what is reliable arrives once and in order, and no path's
-//! losses reduce another's window.
+//! Two to eight paths with independent loss, reordering and outages: reliable messages arrive once and in order, and a loss on
+//! one path reduces no other path's window.
 
 use core::time::Duration;
 
@@ -62,9 +62,9 @@ proptest! {
         both_ways(&mut pair, &lines, ledgers, 1000);
     }
 
-    /// Uncoupled, the paths without losses never have their windows cut.
+    /// Without coupling, the windows of paths without losses are never reduced.
     #[test]
-    fn no_paths_losses_reduce_anothers_window(
+    fn losses_reduce_the_window_of_their_path_only(
         seed in any::<u64>(),
         mut lines in vec(busy_line(0.0), 2..=8),
         lossy in any::<prop::sample::Index>(),
@@ -74,7 +74,7 @@ proptest! {
         let lossy = lossy.index(lines.len());
         lines[lossy].loss = 0.1;
         let mut pair = setup(seed, &lines, config(scheduler, policy, CoupledControl::Uncoupled))
-            // Idle paths lose what they had, whatever happens on the others.
+            // An idle path loses its window growth, whatever happens on the other paths.
             .adjust_both(|config| config.heartbeat.interval = Some(Duration::from_secs(3600)))
             .connect();
         pair.run_ms(2000);

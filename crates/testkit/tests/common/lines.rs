@@ -13,14 +13,14 @@ const MS: Duration = Duration::from_millis(1);
 /// A path.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
-    /// Milliseconds, one way.
+    /// One-way delay in milliseconds.
     pub(crate) delay: u32,
     pub(crate) kbit: u64,
     pub(crate) loss: f64,
-    /// Of acknowledgements and data the other way.
+    /// Loss from Z to A, of acknowledgements and data.
     pub(crate) back_loss: f64,
     pub(crate) reorder: f64,
-    /// When it goes down, and for how long, in milliseconds since data began.
+    /// The start and the duration of an outage, in milliseconds since data began.
     pub(crate) outage: Option<(u64, u64)>,
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn line() -> impl Strategy<Value = Line> {
     )
 }
 
-/// Paths that carry something, with losses up to `loss`: of these a bulk transfer is made.
+/// Paths for bulk transfers, with losses up to `loss`.
 pub(crate) fn busy_line(loss: f64) -> impl Strategy<Value = Line> {
     (0_u32..150, 500_u64..5000, 0.0..=loss, 0.0..=loss / 3.0).prop_map(|(delay, kbit, loss, back_loss)| {
         Line {
@@ -76,7 +76,7 @@ pub(crate) fn setup(seed: u64, lines: &[Line], config: Config) -> Setup {
     setup.config(config).captured(false)
 }
 
-/// Whether neither side has anything to send or waits for acknowledgements.
+/// Whether both hosts have no unsent and no unacknowledged data.
 fn is_done(pair: &mut Pair) -> bool {
     Side::BOTH.into_iter().all(|side| {
         let stats = pair.association(side).stats();
@@ -84,7 +84,7 @@ fn is_done(pair: &mut Pair) -> bool {
     })
 }
 
-/// Lets the outages begin and end as they come.
+/// Runs the outages at their times.
 fn live_through(pair: &mut Pair, lines: &[Line]) {
     let mut changes: Vec<(u64, usize, bool)> = Vec::new();
     for (path, line) in lines.iter().enumerate() {
@@ -101,8 +101,8 @@ fn live_through(pair: &mut Pair, lines: &[Line]) {
     }
 }
 
-/// Each side sends 150 messages while the outages come and go, and all is acknowledged within half an hour; after `settle_ms` more
-/// the other side has read what its ledger demands.
+/// Each host sends 150 messages during the outages, and all are acknowledged within half an hour. After another `settle_ms`
+/// milliseconds each host has read all reliable messages of the other's ledger.
 pub(crate) fn both_ways(pair: &mut Pair, lines: &[Line], mut ledgers: [Ledger; 2], settle_ms: u64) {
     for side in Side::BOTH {
         let parcels: Vec<_> = (0..150)
@@ -123,16 +123,16 @@ pub(crate) fn both_ways(pair: &mut Pair, lines: &[Line], mut ledgers: [Ledger; 2
     }
 }
 
-/// Sends from A, takes each of `cuts` down for two seconds meanwhile, and up again: tells the pauses of who reads, sees that
-/// none is longer than 0.7 s, that each path is used again, and that nothing is lost.
+/// Sends from A, takes each of `cuts` down for two seconds and up again, and returns the receiver's pauses. Checks that no
+/// pause is longer than 0.7 s, that each path is used again, and that no message is lost.
 pub(crate) fn reduce_and_restore(pair: &mut Pair, cuts: &[usize]) {
     let mut ledger = Ledger::new(4);
     let mut last = pair.now();
     for &cut in cuts {
         pair.cut(cut, true);
         let mut longest = Duration::ZERO;
-        // A heartbeat of a path that is potentially failed may have left just before it was up again: the next one follows after
-        // RTO.Max, 2 s with fast failover, at the latest.
+        // A HEARTBEAT of a potentially failed path may have left just before the path was up again. The next one follows within
+        // RTO.Max, which is 2 s with fast failover.
         for step in 0..450 {
             if step == 200 {
                 pair.cut(cut, false);

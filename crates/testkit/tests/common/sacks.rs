@@ -1,4 +1,4 @@
-//! Helpers of scenarios against hand-made SACKs: numbers count from the endpoint's first TSN.
+//! Helpers for tests with hand-made SACKs. TSNs count from the endpoint's initial TSN.
 
 use anabranch_proto::{Config, Counters, PathStats, SendOptions, StreamId};
 use anabranch_testkit::Script;
@@ -24,7 +24,7 @@ pub(crate) fn established(config: Config) -> Script {
     script
 }
 
-/// A SACK whose numbers count from the endpoint's first TSN: `cumulative` TSNs are acknowledged.
+/// A SACK of `cumulative` TSNs. TSNs count from the endpoint's initial TSN.
 pub(crate) fn sack(script: &Script, cumulative: u32, blocks: &[(u16, u16)], duplicates: &[u32]) -> Chunk {
     let first = script.endpoint_tsn;
     let blocks = blocks.iter().map(|&(start, end)| GapAckBlock { start, end });
@@ -52,7 +52,7 @@ pub(crate) fn send(script: &mut Script, count: usize, len: usize) {
     });
 }
 
-/// The DATA that the endpoint sent since the last look, a list for each packet, numbers counted from its first TSN.
+/// The DATA that the endpoint has sent since the last call: a list of TSNs for each packet, counted from its initial TSN.
 pub(crate) fn sent(script: &mut Script) -> Vec<Vec<u32>> {
     let first = script.endpoint_tsn;
     core::iter::from_fn(|| script.next_answer())
@@ -60,7 +60,7 @@ pub(crate) fn sent(script: &mut Script) -> Vec<Vec<u32>> {
         .collect()
 }
 
-/// As [`sent`], all packets in one list.
+/// Like [`sent`], with all packets in one list.
 pub(crate) fn sent_flat(script: &mut Script) -> Vec<u32> {
     sent(script).into_iter().flatten().collect()
 }

@@ -1,4 +1,4 @@
-//! How much of several paths one association gets with ECA-SCTP.
+//! The share of the summed capacity of several paths that one association reaches with ECA-SCTP.
 
 use core::time::Duration;
 
@@ -23,7 +23,7 @@ fn link(text: &str) -> LinkConfig {
 /// Equal disjoint paths of 10 Mbit/s and 40 ms on which nothing is lost: 95 % of the summed capacity for user data.
 #[test]
 fn equal_paths_add_up() {
-    // Messages of 1,000 bytes: so much of a packet of IP, UDP and SCTP is user data.
+    // In messages of 1,000 bytes, this share of a packet of IP, UDP and SCTP is user data.
     let capacity = 10.0 * 1000.0 / (1000.0 + 20.0 + 12.0 + 8.0 + 20.0);
     for count in [2, 3, 4] {
         let buffers = 2 * count * 10_000_000 / 8 * 40 / 1000;
@@ -51,8 +51,9 @@ fn three_paths(loss: u32) -> [LinkConfig; 3] {
     ]
 }
 
-/// On the paper's three paths ECA-SCTP gets what concurrent multipath transfer does under the same rule of losses; gap blocks stay
-/// few, because FORWARD-PSN closes the gaps that repeats by other paths leave; and nearly nothing waits for T3-rtx.
+/// On the paper's three paths ECA-SCTP reaches the goodput of concurrent multipath transfer with the same loss rules. Gap
+/// blocks stay few, because FORWARD-PSN closes the gaps that retransmissions on other paths leave. Nearly no chunk waits for
+/// T3-rtx.
 #[test]
 fn the_papers_three_paths() {
     const SEEDS: u64 = 2;

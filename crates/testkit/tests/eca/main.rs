@@ -1,8 +1,8 @@
-//! ECA-SCTP (Kim, Seo and Song): every transmission has a number on its path, and acknowledgements name them. The rules are
-//! those of `docs/MULTIPATH.md`.
+//! ECA-SCTP (Kim, Seo and Song): every transmission has a number on its path, and acknowledgements list these numbers. The
+//! rules are those of `docs/MULTIPATH.md`.
 
 mod aggregation;
-mod desk;
+mod fixture;
 #[path = "../common/lines.rs"]
 mod lines;
 mod negotiation;

@@ -1,34 +1,39 @@
-//! ECA-SCTP is used if both ends list its chunks, and else not.
+//! Negotiation of ECA-SCTP: it is used only if both endpoints list its chunk types.
 
 use anabranch_netsim::LinkConfig;
 use anabranch_proto::{Config, ConnectOptions, MultipathMode};
 use anabranch_testkit::{PORT, Pair, Setup, Side};
 use anabranch_wire::chunk::{AckPolicy, Chunk, Sack, kind, own_kind};
 
-use super::desk::{Desk, ECA, FULL, MS, config};
+use super::fixture::{ECA, FULL, Fixture, MS, config};
 
-/// A peer that lists all but one of the chunks has concurrent multipath transfer with DATA; and any peer may send chunks of these
-/// numbers that mean something else to it.
+/// A peer that lists all but one of the chunk types gets concurrent multipath transfer with DATA. Any peer may use these chunk
+/// type numbers for other chunks.
 #[test]
 fn a_peer_without_one_of_the_chunks() {
     for missing in 0..3 {
         let kinds: Vec<u8> = (0..3).filter(|at| *at != missing).map(|at| ECA[at]).collect();
-        let mut desk = Desk::new(config(), &kinds);
-        assert!(!desk.script.association().stats().extensions.eca);
-        desk.send(2, FULL);
-        assert_eq!(desk.sent(), ["1 DATA 0", "0 DATA 1"]);
-        // E-DATA is unknown: the rest of the packet is not looked at, and it is reported; FORWARD-PSN is passed over.
-        desk.e_data(0, AckPolicy::LastArrival, &[(0, (0, 0))]);
-        assert!(desk.sent().concat().contains("ERROR"));
+        let mut fixture = Fixture::new(config(), &kinds);
+        assert!(!fixture.script.association().stats().extensions.eca);
+        fixture.send(2, FULL);
+        assert_eq!(fixture.sent(), ["1 DATA 0", "0 DATA 1"]);
+        // E-DATA is unknown: the rest of the packet is discarded, and the chunk is reported. FORWARD-PSN is skipped.
+        fixture.e_data(0, AckPolicy::LastArrival, &[(0, (0, 0))]);
+        assert!(fixture.sent().concat().contains("ERROR"));
         let short = [own_kind::COOP_SACK, 0, 0, 4];
-        let packet = desk.script.packet_of_bytes(desk.script.endpoint_tag, &short);
-        desk.script.send_raw(packet);
-        assert!(desk.sent().concat().contains("ERROR"), "not malformed: not known");
-        assert!(!desk.is_closed());
+        let packet = fixture
+            .script
+            .packet_of_bytes(fixture.script.endpoint_tag, &short);
+        fixture.script.send_raw(packet);
+        assert!(
+            fixture.sent().concat().contains("ERROR"),
+            "not malformed: not known"
+        );
+        assert!(!fixture.is_closed());
     }
 }
 
-/// Interleaving needs E-I-DATA too: a peer without it has I-DATA, and no ECA-SCTP.
+/// Interleaving also needs E-I-DATA: a peer without it gets I-DATA, and no ECA-SCTP.
 #[test]
 fn interleaving_needs_a_fourth_chunk() {
     for fourth in [true, false] {
@@ -38,19 +43,20 @@ fn interleaving_needs_a_fourth_chunk() {
         if fourth {
             kinds.push(own_kind::E_I_DATA);
         }
-        let mut desk = Desk::new(config, &kinds);
-        let extensions = desk.script.association().stats().extensions;
+        let mut fixture = Fixture::new(config, &kinds);
+        let extensions = fixture.script.association().stats().extensions;
         assert!(extensions.interleaving && extensions.eca == fourth);
-        desk.send(1, 100);
-        let sent = desk.sent().concat();
+        fixture.send(1, 100);
+        let sent = fixture.sent().concat();
         let name = if fourth { "1 E-I-DATA" } else { "1 I-DATA" };
         assert!(sent.starts_with(name), "{sent}");
     }
 }
 
-/// One side alone offers it: both go on without. With both, in either direction, and under numbers that were moved.
+/// If only one endpoint offers ECA-SCTP, both continue without. If both offer it, they use it, whichever endpoint connects,
+/// also with other chunk type numbers.
 #[test]
-fn both_ends_must_offer_it() {
+fn both_endpoints_must_offer_it() {
     let transfer = |a: MultipathMode, z: MultipathMode, moved: bool| {
         let setup = Setup::new(4).path(LinkConfig::default());
         let mut pair = setup
@@ -85,31 +91,31 @@ fn both_ends_must_offer_it() {
     }
 }
 
-/// Once it is negotiated, data and acknowledgements without the numbers of transmissions end the association, and so does E-I-DATA
-/// where messages do not interleave.
+/// With ECA-SCTP negotiated, a data chunk or acknowledgement without transmission numbers ends the association. So does
+/// E-I-DATA without interleaving.
 #[test]
-fn what_has_no_numbers_ends_it() {
-    let mut desk = Desk::new(config(), &ECA);
-    let data = desk.script.data(0, 0, "plain");
-    desk.script.send(&[data]);
-    assert!(desk.sent().concat().contains("ABORT") && desk.is_closed());
+fn chunks_without_transmission_numbers_end_the_association() {
+    let mut fixture = Fixture::new(config(), &ECA);
+    let data = fixture.script.data(0, 0, "plain");
+    fixture.script.send(&[data]);
+    assert!(fixture.sent().concat().contains("ABORT") && fixture.is_closed());
 
-    let mut desk = Desk::new(config(), &ECA);
+    let mut fixture = Fixture::new(config(), &ECA);
     let sack = Chunk::Sack(Sack {
-        cumulative_tsn_ack: desk.script.endpoint_tsn.minus(1),
+        cumulative_tsn_ack: fixture.script.endpoint_tsn.minus(1),
         a_rwnd: 10_000,
         gap_ack_blocks: Default::default(),
         duplicate_tsns: Default::default(),
     });
-    desk.script.send(&[sack]);
-    assert!(desk.sent().concat().contains("ABORT") && desk.is_closed());
+    fixture.script.send(&[sack]);
+    assert!(fixture.sent().concat().contains("ABORT") && fixture.is_closed());
 
-    let mut desk = Desk::new(config(), &ECA);
+    let mut fixture = Fixture::new(config(), &ECA);
     let interleaved = Chunk::EIData(anabranch_wire::chunk::EIData {
-        transmission: Desk::at(0, 0),
+        transmission: Fixture::at(0, 0),
         policy: AckPolicy::LastArrival,
         data: anabranch_wire::chunk::IData {
-            tsn: desk.script.tsn,
+            tsn: fixture.script.tsn,
             stream: anabranch_proto::StreamId(0),
             mid: anabranch_wire::Mid(0),
             ppid: anabranch_wire::Ppid(0),
@@ -121,13 +127,13 @@ fn what_has_no_numbers_ends_it() {
             payload: bytes::Bytes::from_static(b"no"),
         },
     });
-    desk.script.send(&[interleaved]);
-    assert!(desk.sent().concat().contains("ABORT") && desk.is_closed());
+    fixture.script.send(&[interleaved]);
+    assert!(fixture.sent().concat().contains("ABORT") && fixture.is_closed());
 }
 
-/// Rule 13: after a restart of the peer numbers begin anew, on both sides.
+/// Rule 13: after a restart of the peer both endpoints count transmissions from the start again.
 #[test]
-fn numbers_begin_anew_after_a_restart() {
+fn numbers_start_again_after_a_restart() {
     let setup = Setup::new(4)
         .path(LinkConfig::default())
         .path(LinkConfig::default())

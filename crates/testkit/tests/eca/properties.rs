@@ -1,5 +1,5 @@
-//! Any two to eight paths, with losses, reordering and outages of their own: what is reliable arrives once and in order, no path's
-//! losses reduce another's window, nothing is repeated for nothing, and nothing stalls.
+//! Two to eight paths with independent losses, reordering and outages: reliable messages arrive once and in order, a loss on
+//! one path reduces no other path's window, there are no spurious retransmissions, and no transfer stalls.
 
 use core::time::Duration;
 
@@ -36,7 +36,7 @@ fn routing() -> impl Strategy<Value = AckRouting> {
     ]
 }
 
-/// What goes beside ECA-SCTP.
+/// Extensions used together with ECA-SCTP.
 #[derive(Clone, Copy, Debug)]
 struct Beside {
     interleaving: bool,
@@ -45,7 +45,7 @@ struct Beside {
     missing_reports: u8,
     forward_psn: bool,
     reschedule: bool,
-    /// One message in so many may be given up; none if 0.
+    /// One message in this many may be abandoned; 0 for none.
     expendable: u64,
     window: u32,
 }
@@ -103,7 +103,7 @@ proptest! {
         }
         let ledgers =
             Side::BOTH.map(|side| Ledger::new(seed ^ side as u64).with_expendable(beside.expendable));
-        // What is held for good is no more in the buffer, but may wait there for what a FORWARD-TSN passes.
+        // Non-renegable chunks are no longer in the send buffer, but may be held there for a FORWARD-TSN that passes others.
         both_ways(&mut pair, &lines, ledgers, 300_000);
     }
 }
@@ -112,7 +112,7 @@ fn bulk(seed: u64, lines: &[Line], config: Config, change: impl Fn(&mut Config))
     let setup = setup(seed, lines, config).adjust_both(|config| {
         config.multipath.congestion = CoupledControl::Uncoupled;
         config.buffers.growth = 1;
-        // Idle paths lose what they had, whatever happens on the others.
+        // An idle path loses its window growth, whatever happens on the other paths.
         config.heartbeat.interval = Some(Duration::from_secs(3600));
         change(config);
     });
@@ -123,14 +123,14 @@ proptest! {
     #![proptest_config(ProptestConfig {
         cases: CASES,
         failure_persistence: None,
-        // What is so of nearly all is judged of the same ones each time.
+        // Statements that hold for nearly all cases are checked on the same cases each time.
         rng_seed: RngSeed::Fixed(4),
         ..ProptestConfig::default()
     })]
 
-    /// Uncoupled, the paths without losses never have their windows cut.
+    /// Without coupling, the windows of paths without losses are never reduced.
     #[test]
-    fn no_paths_losses_reduce_anothers_window(
+    fn losses_reduce_the_window_of_their_path_only(
         seed in any::<u64>(),
         lines in vec(busy_line(0.0), 2..=8),
         lossy in any::<prop::sample::Index>(),
@@ -150,7 +150,7 @@ proptest! {
         }
     }
 
-    /// Where nothing is lost nothing is repeated, whatever the paths and the rules of losses.
+    /// Without losses there are no retransmissions, on any paths and with any loss rules.
     #[test]
     fn without_losses_no_retransmissions(
         seed in any::<u64>(),
@@ -173,7 +173,7 @@ proptest! {
         prop_assert_eq!(received.gap_blocks_sent, 0);
     }
 
-    /// Gaps stay few, and nothing waits for long, however much is lost.
+    /// With any losses, gaps stay few and no chunk waits long.
     #[test]
     fn gaps_are_closed_and_nothing_stalls(
         seed in any::<u64>(),

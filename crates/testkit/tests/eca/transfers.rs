@@ -1,10 +1,10 @@
-//! Whole transfers: what each choice is worth, and what goes on when paths fail.
+//! Whole transfers: the effect of each setting, and transfers whose paths fail.
 
 use anabranch_netsim::{LinkConfig, LossModel, Probability};
 use anabranch_proto::{AckRouting, Config, MultipathMode};
 use anabranch_testkit::{Bulk, Setup, Side, with_buffers};
 
-use super::desk::MS;
+use super::fixture::MS;
 use super::lines::reduce_and_restore;
 
 fn config(change: impl FnOnce(&mut Config)) -> Config {
@@ -18,11 +18,12 @@ fn link(delay: u32) -> LinkConfig {
     LinkConfig::default().with_rate(5_000_000).with_delay(delay * MS)
 }
 
-/// Where packets come late and none is lost, one report makes many needless repeats, fewer once they are noticed; three and the
-/// time rule make hardly any. In concurrent multipath transfer the same rules do the same.
+/// If packets arrive late and none is lost, one missing report makes many spurious retransmissions, and fewer once the sender
+/// adapts. Three missing reports and the time rule make hardly any. The same rules have the same effect in concurrent multipath
+/// transfer.
 #[test]
 fn spurious_retransmissions_raise_the_reordering_window() {
-    let repeats = |mode: MultipathMode, reports: u8, backs_off: bool| {
+    let retransmissions = |mode: MultipathMode, reports: u8, backs_off: bool| {
         let links = [20, 40].map(|delay| link(delay).with_reorder(Probability::new(0.02), 30 * MS));
         let config = config(|config| {
             config.multipath.mode = mode;
@@ -35,17 +36,19 @@ fn spurious_retransmissions_raise_the_reordering_window() {
         bulk.pair.association(Side::A).counters().retransmissions_fast
     };
     for mode in [MultipathMode::Eca, MultipathMode::Cmt] {
-        let hasty = repeats(mode, 1, false);
-        let adaptive = repeats(mode, 1, true);
-        println!("{mode:?}: {hasty} repeats after one report, {adaptive} where that is noticed");
+        let hasty = retransmissions(mode, 1, false);
+        let adaptive = retransmissions(mode, 1, true);
+        println!(
+            "{mode:?}: {hasty} retransmissions after one missing report, {adaptive} if the sender adapts"
+        );
         assert!(2 * adaptive < hasty, "{mode:?}: {adaptive} of {hasty}");
     }
 }
 
-/// On bad paths a copy of each acknowledgement on every path, which is what [`AckRouting::Measured`] then chooses, lets fewer be
-/// missed: the sender waits for fewer timeouts.
+/// On bad paths [`AckRouting::Measured`] chooses a copy of each acknowledgement on every path. Fewer acknowledgements are
+/// missed, so the sender has fewer timeouts.
 #[test]
-fn copies_where_paths_are_bad() {
+fn copies_on_bad_paths() {
     let policies = |loss: f64| {
         let links = [20, 40].map(|delay| link(delay).with_loss(LossModel::bernoulli(loss)));
         let mut bulk = Bulk::over(3, &links, &config(|_| {}));
@@ -59,9 +62,10 @@ fn copies_where_paths_are_bad() {
     assert!(bad > 1.6 * good, "{good:.2}, {bad:.2}");
 }
 
-/// With ranks gaps are reported by the shortest path: what path 1 loses is known sooner than by its own acknowledgements.
+/// With ranks, gaps are reported on the path with the lowest RTT: a loss on path 1 is known sooner than by path 1's own
+/// acknowledgements.
 #[test]
-fn the_shortest_path_reports_first() {
+fn the_path_with_the_lowest_rtt_reports_first() {
     let goodput = |routing: AckRouting| {
         let links = [link(10), link(150).with_loss(LossModel::bernoulli(0.02))];
         let config = config(|config| config.multipath.eca.ack_routing = routing);
@@ -76,9 +80,10 @@ fn the_shortest_path_reports_first() {
     assert!(less < by_itself, "{less} of {by_itself}");
 }
 
-/// Takes each path down for two seconds and up again during a transfer, with losses: nothing is lost, and all come back.
+/// Takes each path down for two seconds and up again during a transfer with losses: no message is lost, and all paths are used
+/// again.
 #[test]
-fn cutting_and_restoring() {
+fn paths_are_cut_and_restored() {
     let setup = Setup::new(3)
         .captured(false)
         .path(link(10).with_loss(LossModel::bernoulli(0.01)))

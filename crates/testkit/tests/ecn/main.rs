@@ -1,5 +1,5 @@
-//! Explicit Congestion Notification (RFC 3168; draft-stewart-tsvwg-sctpecn): marks in the place of losses, paths that drop ECN-capable
-//! packets, and peers that report what is not true.
+//! Explicit Congestion Notification (RFC 3168; draft-stewart-tsvwg-sctpecn): CE marks instead of losses, paths that drop
+//! ECN-capable packets, and peers that send false reports.
 
 mod network;
 mod receiver;
@@ -7,7 +7,7 @@ mod sender;
 
 use anabranch_proto::Config;
 
-/// The default, with ECN.
+/// Default settings with ECN.
 fn with_ecn() -> Config {
     Config {
         ecn: true,

@@ -11,7 +11,7 @@ use super::with_ecn;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Each pair of algorithm and rules of recovery, with a seed.
+/// Each pair of congestion control and loss detection, with a seed.
 fn profiles() -> impl Iterator<Item = (u64, Config)> {
     let controls = [
         CongestionControl::Rfc9260,
@@ -47,7 +47,7 @@ fn name(config: &Config) -> String {
     format!("{:?} {:?}", config.congestion_control, config.recovery.detection)
 }
 
-/// The link that data takes on a path.
+/// The link of a path in the direction of the data.
 fn there(bulk: &Bulk, path: usize) -> LinkStats {
     *bulk.pair.network.link_stats(bulk.pair.links(path).0)
 }
@@ -66,7 +66,7 @@ fn marks_reduce_the_window_before_the_queue_is_full() {
             stats.marked > 0 && ecn.packets_marked > 0 && ecn.reductions > 0,
             "{what}"
         );
-        // 40 ms is the least round-trip time.
+        // The minimum RTT is 40 ms.
         assert!(ecn.reductions <= 21 * 25, "{what}");
         assert!(
             ecn.reductions <= ecn.packets_marked && ecn.packets_marked <= stats.marked,
@@ -84,9 +84,9 @@ fn marks_reduce_the_window_before_the_queue_is_full() {
 }
 
 #[test]
-fn codel_marks_in_the_place_of_drops() {
+fn codel_marks_instead_of_dropping() {
     for (seed, config) in profiles() {
-        // BBR keeps the queue so short that CoDel may do nothing.
+        // BBR keeps the queue so short that CoDel may have nothing to do.
         let fills = !matches!(config.congestion_control, CongestionControl::Bbr(_));
         for ecn_on in [false, true] {
             let config = Config {
@@ -109,7 +109,7 @@ fn codel_marks_in_the_place_of_drops() {
                 (stats.lost_aqm, stats.marked)
             };
             assert!(!fills || acted > 20, "{what}");
-            // Probes of the path MTU, and data while the path is tested, are not ECN-capable.
+            // Path MTU probes, and data while the path is tested, are not ECN-capable.
             assert!(other <= 3, "{what}");
             assert!(goodput > 7.0, "{what}");
             assert_eq!(ecn.reductions > 0, stats.marked > 0, "{what}");
@@ -118,7 +118,7 @@ fn codel_marks_in_the_place_of_drops() {
 }
 
 #[test]
-fn losses_beside_marks_are_repaired() {
+fn losses_and_marks_together_are_repaired() {
     for (seed, config) in profiles() {
         let mut bulk = Bulk::over(seed, &[link("ecn-mark=10p,loss=1%")], &config);
         let goodput = bulk.run_for(20 * SECOND);
@@ -129,7 +129,7 @@ fn losses_beside_marks_are_repaired() {
 }
 
 #[test]
-fn both_ends_must_ask_for_it() {
+fn both_endpoints_must_ask_for_ecn() {
     for (a, z) in [(false, false), (true, false), (false, true)] {
         let mut pair = Setup::new(3)
             .path(link("ecn-mark=2p"))
@@ -151,7 +151,7 @@ fn both_ends_must_ask_for_it() {
 }
 
 #[test]
-fn a_path_that_drops_capable_packets_carries_data_all_the_same() {
+fn a_path_that_drops_capable_packets_carries_data() {
     for (seed, config) in profiles() {
         let mut bulk = Bulk::over(seed, &[link("ect-loss=100%")], &config);
         bulk.run_for(20 * SECOND);
@@ -163,9 +163,9 @@ fn a_path_that_drops_capable_packets_carries_data_all_the_same() {
     }
 }
 
-/// Each message waits for the answer to the last.
+/// Each message waits for the answer to the message before.
 #[test]
-fn such_a_path_delays_few_messages() {
+fn a_path_that_drops_capable_packets_delays_few_messages() {
     for (seed, config) in profiles() {
         let mut pair = Setup::new(seed)
             .path(link("ect-loss=100%"))
@@ -188,7 +188,7 @@ fn such_a_path_delays_few_messages() {
 }
 
 #[test]
-fn a_path_that_begins_to_drop_capable_packets_is_found_out() {
+fn a_path_that_begins_to_drop_capable_packets_is_detected() {
     for (seed, config) in profiles() {
         let mut bulk = Bulk::of(
             Setup::new(seed).path(link("ecn-mark=20p")).config(config.clone()),
@@ -219,12 +219,12 @@ fn reports_that_are_lost_are_retransmitted() {
             "{}: {stats:?}, {ecn:?}",
             name(&config)
         );
-        // CUBIC with missing reports has 4.8 without ECN, too: so many lost SACKs make T3-rtx expire.
+        // CUBIC with missing reports has 4.8 without ECN, too: so many SACKs are lost that T3-rtx expires.
         assert!(goodput > 4.5, "{}: {goodput}", name(&config));
     }
 }
 
-/// Two paths at once: marks of one reduce its window alone.
+/// Two paths at once: marks on one path reduce the window of that path only.
 #[test]
 fn marks_count_for_their_own_path() {
     let fast = |more: &str| {

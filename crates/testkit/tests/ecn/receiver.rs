@@ -1,4 +1,4 @@
-//! What an endpoint reports of packets that come marked.
+//! ECNE: the reports of an endpoint that receives marked packets (draft-stewart-tsvwg-sctpecn).
 
 use anabranch_netsim::Ecn;
 use anabranch_proto::{Config, Tsn};
@@ -28,7 +28,7 @@ fn cwr(tsn: Tsn) -> Chunk {
     })
 }
 
-/// Sends a chunk of data; answers its TSN.
+/// Sends a DATA chunk, and returns its TSN.
 fn send_data(script: &mut Script) -> Tsn {
     let tsn = script.tsn;
     let Chunk::Data(data) = script.data(0, 0, vec![1; 10]) else {
@@ -41,7 +41,7 @@ fn send_data(script: &mut Script) -> Tsn {
     tsn
 }
 
-/// What the next packet with a SACK reports, if one has been sent.
+/// The ECNE in the next packet with a SACK, if the endpoint has sent one.
 fn reported(script: &mut Script) -> Option<Option<(Tsn, u32)>> {
     let is_sack = |chunk: &Chunk| matches!(chunk, Chunk::Sack(_));
     let answer =
@@ -56,7 +56,7 @@ fn reported(script: &mut Script) -> Option<Option<(Tsn, u32)>> {
     Some(echo)
 }
 
-/// Sends data; what is reported when it is acknowledged.
+/// Sends data, and returns the ECNE that comes with its acknowledgement.
 fn next_report(script: &mut Script) -> Option<(Tsn, u32)> {
     script.skip_answers();
     send_data(script);
@@ -130,7 +130,7 @@ fn without_negotiation_nothing_is_reported_and_the_chunks_are_unknown() {
         let mut script = Script::new(config, 1);
         script.set_up_with(parameters);
         script.ecn = Ecn::Ce;
-        // Even one that could not be read.
+        // An ECNE that cannot be decoded is an unknown chunk, too.
         let header = [12, 0, 0, 5, 0, 0, 0, 0];
         let packet = script.packet_of_bytes(script.endpoint_tag, &header);
         script.send_raw(packet);

@@ -1,4 +1,5 @@
-//! The sender's answers to ECNE chunks of a peer made of packets, and which packets are ECN-capable.
+//! The sender's answers to ECNE chunks of a hand-made peer, and the choice of the packets that are ECN-capable
+//! (draft-stewart-tsvwg-sctpecn, RFC 3168).
 
 use core::time::Duration;
 
@@ -39,14 +40,14 @@ fn taken(script: &mut Script) -> Vec<FromEndpoint> {
     std::iter::from_fn(|| script.next_answer()).collect()
 }
 
-/// Sends data, and waits until the window is full; answers the TSNs that left.
+/// Sends data until the window is full, and returns the TSNs sent.
 fn fill(script: &mut Script, size: usize) -> Vec<Tsn> {
     send(script, size);
     let mut sent = Vec::new();
     for _ in 0..15 {
         sent.extend(tsns(&taken(script)));
         script.advance(MS);
-        // `Max.Burst` lets more out each millisecond.
+        // `Max.Burst` allows more packets in each millisecond.
         script.act(|_, _| ());
     }
     assert!(sent.len() > 6);
@@ -97,7 +98,7 @@ fn profiles() -> [Config; 3] {
     ]
 }
 
-/// Sends data and has all of it acknowledged, so that the window is large; answers the last TSN.
+/// Sends data and has all of it acknowledged, so that the window is large; returns the last TSN.
 fn grow(script: &mut Script) -> Tsn {
     send(script, 60_000);
     let mut last = Tsn(0);
@@ -113,7 +114,7 @@ fn grow(script: &mut Script) -> Tsn {
 }
 
 #[test]
-fn one_reduction_for_what_was_outstanding() {
+fn one_reduction_for_the_outstanding_data() {
     for config in profiles() {
         let mut script = set_up(config);
         grow(&mut script);
@@ -130,7 +131,7 @@ fn one_reduction_for_what_was_outstanding() {
             same_window: false,
         };
         assert_eq!(answer, [expected]);
-        // The same report again, and one of another packet of the same window: answered once a round trip.
+        // The same report again, and a report of another packet of the same window: answered once in an RTT.
         script.send(&[ecne(sent[1], 1)]);
         script.send(&[ecne(sent[4], 2)]);
         script.expect_silence();
@@ -143,7 +144,7 @@ fn one_reduction_for_what_was_outstanding() {
         };
         assert_eq!(cwrs(&taken(&mut script)), [same]);
         assert_eq!(readings(&script).0, after);
-        // What leaves from now on is of the next window, once the last one is acknowledged.
+        // Once the last packet of that window is acknowledged, new packets belong to the next window.
         script.advance(20 * MS);
         taken(&mut script);
         script.send(&[sack(*sent.last().unwrap())]);
@@ -178,7 +179,7 @@ fn a_flood_of_reports_reduces_once_in_a_round_trip() {
     }
 }
 
-/// The peer reports each packet as it leaves, but acknowledges none of them.
+/// The peer reports each packet as marked when it leaves, but acknowledges none.
 #[test]
 fn reports_that_come_too_early_do_not_reduce_again() {
     for config in profiles() {
@@ -188,7 +189,7 @@ fn reports_that_come_too_early_do_not_reduce_again() {
         script.send(&[ecne(sent[0], 1)]);
         assert_eq!(readings(&script).1.reductions, 1);
         taken(&mut script);
-        // Acknowledged one by one, each lets out at most as much.
+        // Packets are acknowledged one by one. Each acknowledgement lets out at most as many bytes.
         let (last, mut seen) = (*sent.last().unwrap(), Vec::new());
         for tsn in &sent[..sent.len() - 1] {
             script.send(&[sack(*tsn)]);
@@ -205,7 +206,7 @@ fn reports_that_come_too_early_do_not_reduce_again() {
 }
 
 #[test]
-fn a_report_of_what_was_never_sent_is_ignored() {
+fn a_report_of_a_tsn_never_sent_is_ignored() {
     let mut script = set_up(with_ecn());
     let last = grow(&mut script);
     let before = readings(&script);
@@ -236,7 +237,7 @@ fn more_marks_than_packets_end_ecn() {
     script.send(&[ecne(last, ecn.packets_sent as u32 + 1)]);
     let (after, ecn) = readings(&script);
     assert_eq!((after, ecn.state, ecn.reductions), (before, EcnState::Failed, 0));
-    assert_eq!(cwrs(&taken(&mut script)).len(), 1, "else it would be repeated");
+    assert_eq!(cwrs(&taken(&mut script)).len(), 1, "else CWR would be sent again");
     send(&mut script, 1000);
     assert_eq!(script.expect().ecn, Ecn::NotEct);
 }
@@ -269,7 +270,7 @@ fn losses_after_marks_do_not_reduce_again() {
         assert_eq!(first.ecn, Ecn::NotEct, "a retransmission");
         let (after, ecn) = readings(&script);
         assert_eq!((after, ecn.reductions), (marked, 1));
-        // Proved spurious: the reduction for marks stays.
+        // The loss was spurious: the reduction for marks stays.
         let Chunk::Sack(mut sack) = sack(sent[5]) else {
             unreachable!()
         };
@@ -280,7 +281,7 @@ fn losses_after_marks_do_not_reduce_again() {
 }
 
 #[test]
-fn new_data_alone_is_capable() {
+fn only_packets_with_new_data_are_capable() {
     let mut script = Script::new(with_ecn(), 1);
     script.set_up_with(ParametersBuilder::new().push(&Parameter::EcnCapable).finish());
     send(&mut script, 100);
@@ -295,7 +296,7 @@ fn new_data_alone_is_capable() {
         (vec![tsn], Ecn::NotEct)
     );
     script.send(&[sack(tsn)]);
-    // Data beside the answer to a heartbeat.
+    // Data bundled with the answer to a HEARTBEAT.
     let heartbeat = Chunk::Heartbeat(Heartbeat::new(Bytes::from_static(b"hello")));
     script.send(&[heartbeat]);
     send(&mut script, 100);
@@ -309,7 +310,7 @@ fn new_data_alone_is_capable() {
     }
 }
 
-/// They leave in one batch as far as the socket is concerned, but for their codepoint.
+/// For the socket, the packets leave in one batch. Only their codepoints differ.
 #[test]
 fn ten_packets_test_a_path() {
     let mut script = set_up(Config {

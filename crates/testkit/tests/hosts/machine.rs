@@ -1,6 +1,6 @@
-//! A host with interfaces, as Linux has them: the route to a destination chooses the source address of a packet that has
-//! none; a packet from an address that the host lacks is refused; a packet to any of its addresses is taken on any interface.
-//! It looks associations up by the peer's address, as RFC 9260 §8.4 has it, and answers with an ABORT from what is not there.
+//! A host with interfaces, with the behaviour of Linux. If a packet has no source address, the route to its destination chooses
+//! one. A packet with a source address that the host lacks is refused. A packet to any of the host's addresses is accepted on
+//! any interface. The host looks associations up by the peer's address (RFC 9260 §8.4), and sends an ABORT if it finds none.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -14,19 +14,19 @@ use anabranch_wire::packet::{CommonHeader, Packet as SctpPacket, PacketWriter};
 use anabranch_wire::parameter::{Parameter, Parameters};
 
 pub(crate) struct Machine {
-    /// The endpoint that runs here; a machine without one answers everything with an ABORT, or nothing.
+    /// The endpoint on this host. A host without an endpoint answers every packet with an ABORT, or none.
     pub(crate) host: Option<Host>,
     pub(crate) is_silent: bool,
     addresses: Vec<IpAddr>,
-    /// The number in its addresses, and how many interfaces it has.
+    /// The number in its addresses, and the number of its interfaces.
     number: u8,
     interfaces: usize,
-    /// The only address of its socket.
+    /// The only address that its socket is bound to.
     bound: Option<IpAddr>,
     /// The addresses of the peer, from its INIT or INIT ACK.
     known: BTreeSet<IpAddr>,
     aborts: VecDeque<Packet>,
-    /// Sources of packets that were answered with an ABORT.
+    /// Source addresses of packets that were answered with an ABORT.
     pub(crate) unknown: Vec<IpAddr>,
     /// Packets that the system refused to send.
     pub(crate) refused: Vec<SocketAddr>,
@@ -53,12 +53,12 @@ impl Machine {
         self
     }
 
-    /// The interface to a network: the host's own, else its first.
+    /// The host's interface to a network, or else its first interface.
     pub(crate) fn route(&self, network: usize) -> usize {
         if network < self.interfaces { network } else { 0 }
     }
 
-    /// The source address that the route to a destination has.
+    /// The source address of the route to a destination.
     pub(crate) fn source_towards(&self, destination: IpAddr) -> IpAddr {
         let network = match destination {
             IpAddr::V4(ip) => usize::from(ip.octets()[2]),
@@ -71,14 +71,15 @@ impl Machine {
         self.host.as_mut().expect("an endpoint runs here")
     }
 
-    /// Loses all that it knew, as by a reboot, but for its settings.
+    /// Loses all state except its settings, as by a reboot.
     pub(crate) fn reboot(&mut self, config: Config, seed: [u8; 32]) {
         self.known.clear();
         let host = self.endpoint();
         host.reboot(config, seed).expect("the settings are in range");
     }
 
-    /// Answers what the lookup by the peer's address does not find (§8.4 rules 2 and 8). A COOKIE ECHO proves itself.
+    /// Answers a packet for which the lookup by the peer's address finds no association (§8.4 rules 2 and 8). A COOKIE ECHO is
+    /// exempt, since its cookie proves it.
     fn is_out_of_the_blue(&mut self, packet: &Packet) -> bool {
         let sctp = SctpPacket::parse(packet.payload.clone().into_sctp()).expect("an SCTP packet");
         let chunks: Vec<_> = sctp
@@ -92,12 +93,12 @@ impl Machine {
             _ => {}
         }
         let is_set_up = matches!(chunks.first(), Some(Chunk::CookieEcho(_)));
-        // What it sends to itself, its endpoint is to answer.
+        // The endpoint answers packets that the host sends to itself.
         let is_known = self.known.contains(&source) || self.addresses.contains(&source);
         if self.host.is_some() && (is_set_up || is_known) {
             return false;
         }
-        // A machine that has just been started has lost nothing by what comes before its INIT ACK.
+        // A host that has just started has no association to miss before its INIT ACK arrives.
         if self.host.is_some() && self.known.is_empty() {
             return true;
         }
@@ -126,7 +127,7 @@ impl Machine {
         }
     }
 
-    /// Gives the packet a source address as the system does; `None` if the system refuses it.
+    /// Gives the packet a source address as the system does; `None` if the system refuses the packet.
     fn routed(&mut self, mut packet: Packet) -> Option<Packet> {
         if packet.source.ip().is_unspecified() {
             let source = self.bound.unwrap_or(self.source_towards(packet.destination.ip()));

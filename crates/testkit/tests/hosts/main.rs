@@ -1,5 +1,5 @@
-//! Hosts with several addresses (RFC 9260 §5.1.2, §5.4, §6.4, §8.4): from which address packets leave, and which addresses of
-//! the peer are used.
+//! Hosts with several addresses (RFC 9260 §5.1.2, §5.4, §6.4, §8.4): the source addresses of packets, and the addresses of the
+//! peer that an endpoint uses.
 
 mod machine;
 mod matrix;

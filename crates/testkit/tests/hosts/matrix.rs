@@ -1,5 +1,5 @@
-//! Every cell of the matrix of hosts, in virtual time: set-up, 100 messages each way among heartbeats, a restart of the client,
-//! an orderly end, and no packet from an address that the peer does not know.
+//! Every cell of the matrix of hosts, in virtual time: set-up, 100 messages in each direction with heartbeats, a restart of the
+//! client, and a graceful shutdown. No packet leaves from an address that the peer does not know.
 
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
@@ -105,12 +105,12 @@ impl Bench {
         self.association(host).stats().paths
     }
 
-    /// The client begins.
+    /// The client sends INIT.
     fn connect(&mut self, cell: &Cell) {
         let remote = SocketAddr::new(cell.connects_to(), udp_port(cell));
         let now = self.network.now();
         let machine = self.machine(client(cell));
-        // What the driver does for an endpoint with several sockets.
+        // The driver does this for an endpoint with several sockets.
         let several = cell.is_client && cell.binding == Binding::Listed;
         let options = ConnectOptions {
             local_address: several.then(|| machine.source_towards(remote.ip())),
@@ -123,7 +123,7 @@ impl Bench {
             .expect("connect");
     }
 
-    /// The client loses everything and begins again.
+    /// The client loses all state and sets up again.
     fn restart(&mut self, cell: &Cell) {
         let seed = self.network.generator("restart").bytes();
         let machine = self.machine(client(cell));
@@ -146,7 +146,8 @@ fn client(cell: &Cell) -> usize {
     usize::from(!cell.is_client)
 }
 
-/// Connects each interface with the router; a host reaches the network of an interface by it, and others by its first.
+/// Connects each interface with the router. A host reaches the network of an interface through that interface, and other
+/// networks through its first interface.
 fn join(network: &mut Network, router: NodeId, node: NodeId, number: u8, interfaces: usize) {
     let link = || LinkConfig::default().with_delay(2 * MS);
     let links: Vec<_> = (0..interfaces)
@@ -189,7 +190,7 @@ fn message(number: u32, from: usize) -> Vec<u8> {
         .into_bytes()
 }
 
-/// So many messages each way, one every 100 ms, and the paths after them.
+/// Sends this many messages in each direction, one every 100 ms, and returns the paths of both hosts.
 fn exchange(cell: &Cell, bench: &mut Bench, messages: u32) {
     bench.run_for(1000 * MS);
     for number in 0..messages {

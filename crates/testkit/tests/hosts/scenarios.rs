@@ -1,5 +1,5 @@
-//! Single rules of a host with several addresses: each scenario with its packets drawn. Z is the endpoint, at L1 and more
-//! addresses; P is its peer, at R1 and more.
+//! Single rules of a host with several addresses, with the packets drawn. Z is the endpoint, with L1 and more addresses; P is
+//! its peer, with R1 and more.
 
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
@@ -15,13 +15,13 @@ use anabranch_wire::parameter::{Parameter, Parameters, ParametersBuilder};
 use bytes::Bytes;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// Where the endpoint is; it lists neither.
+/// The endpoint's addresses; it lists none of them.
 const L1: IpAddr = ip([10, 0, 0, 1]);
 const L2: IpAddr = ip([10, 0, 1, 1]);
-/// Where the peer is.
+/// The peer's addresses.
 const R1: IpAddr = ip([10, 0, 0, 2]);
 const R2: IpAddr = ip([10, 0, 1, 2]);
-/// An address of the peer's to which no local one leads.
+/// An address of the peer that no local address can reach.
 const R6: IpAddr = IpAddr::V6(std::net::Ipv6Addr::new(0xfd00, 0, 0, 1, 0, 0, 0, 2));
 
 const fn ip([a, b, c, d]: [u8; 4]) -> IpAddr {
@@ -46,7 +46,7 @@ fn script(config: Config) -> Script {
     script
 }
 
-/// Z with an association that P began, listing these addresses; Z's heartbeats to them have left.
+/// Z with an association from an INIT of P that lists these addresses. Z's HEARTBEATs to them have left.
 fn listed(config: Config, addresses: &[IpAddr]) -> Script {
     let mut script = script(config);
     script.set_up_with(listing(addresses));
@@ -63,7 +63,7 @@ fn heartbeat() -> Chunk {
     Chunk::Heartbeat(Heartbeat::new("from the peer"))
 }
 
-/// What a host says to a packet that it knows nothing of (§8.4 rule 8).
+/// A host's answer to a packet of an association that it does not have (§8.4 rule 8).
 fn reflected_abort() -> Chunk {
     Chunk::Abort(Abort {
         reflected_tag: true,
@@ -81,7 +81,7 @@ fn info(answer: FromEndpoint) -> Bytes {
 // P (R1) → INIT (lists R1, R2), COOKIE ECHO → Z (L1)
 // P (R2) ← HEARTBEAT ← Z (L1)
 // P (R2) → HEARTBEAT → Z (L1); P (R2) ← HEARTBEAT ACK ← Z (L1)
-/// §5.1.2: of an endpoint that lists no addresses, the peer knows the one that set-up used, and no other.
+/// §5.1.2: if an endpoint lists no addresses, the peer knows only the address that set-up used.
 #[test]
 fn all_packets_leave_from_the_address_of_set_up() {
     let mut script = listed(Config::default(), &[R1, R2]);
@@ -104,7 +104,7 @@ fn all_packets_leave_from_the_address_of_set_up() {
 // P (R1) ← INIT ← Z (by routing)
 // P (R1) → INIT ACK (lists R1, R2) → Z (L2)
 // P (R1) ← COOKIE ECHO ← Z (L2); P (R2) ← HEARTBEAT ← Z (L2)
-/// A client learns from the INIT ACK which of its addresses the peer knows it by.
+/// The INIT ACK tells a client the address by which the peer knows it.
 #[test]
 fn a_client_learns_its_address_from_the_init_ack() {
     let mut script = script(Config::default());
@@ -124,8 +124,8 @@ fn a_client_learns_its_address_from_the_init_ack() {
     assert_eq!((probe.source, probe.destination.ip()), (L2, R2));
 }
 
-// P → INIT (lists R1, R2, an IPv6 address), COOKIE ECHO → Z, which is not told where to
-/// Without packet information the local address is not known: routing chooses it, and R2 may not be reached from it.
+// P → INIT (lists R1, R2, an IPv6 address), COOKIE ECHO → Z, without the local address
+/// Without packet information the local address is unknown. Routing chooses it, and R2 may not be reachable from it.
 #[test]
 fn without_a_known_local_address_no_path_is_added() {
     let mut peer = script(quiet());
@@ -162,10 +162,10 @@ fn without_a_known_local_address_no_path_is_added() {
 
 // P → INIT (lists R1, an IPv6 address, fe80::2) → Z (L1)
 // P restarts: P → INIT (lists the same), COOKIE ECHO → Z
-/// Addresses to which none of this side's leads are not used, but they are the peer's: a restart with them adds none
-/// (§5.2.2).
+/// Addresses that no local address can reach are not used, but they belong to the peer: a restart that lists them adds no
+/// address (§5.2.2).
 #[test]
-fn unused_addresses_are_the_peers_all_the_same() {
+fn unused_addresses_still_belong_to_the_peer() {
     let link_local: IpAddr = "fe80::2".parse().expect("an address");
     let addresses = [R1, R6, link_local];
     let mut script = listed(Config::default(), &addresses);
@@ -180,7 +180,7 @@ fn unused_addresses_are_the_peers_all_the_same() {
 // P (R1) → INIT (lists R2), COOKIE ECHO → Z (L1)
 // P (R1) → INIT (lists R2), COOKIE ECHO → Z (L2): a restart
 // P (R2) ← HEARTBEAT ← Z (L2)
-/// §5.2.4 A: a peer that restarted knows the address to which it set up anew, and that alone.
+/// §5.2.4 A: a peer that restarted knows only the address that the new set-up used.
 #[test]
 fn a_restart_may_come_to_another_address() {
     let mut script = listed(Config::default(), &[R2]);
@@ -199,7 +199,7 @@ fn a_restart_may_come_to_another_address() {
 // P (R1) ← INIT ← Z (by routing)
 // P (R1) → INIT (lists R1, R2) → Z (L2); P (R1) ← INIT ACK ← Z (L2)
 // P (R1) → COOKIE ECHO → Z (L2); P (R1) ← COOKIE ACK ← Z (L2); P (R2) ← HEARTBEAT ← Z (L2)
-/// §5.2.4 B: where both begin at once, the peer knows the address to which it sent its own INIT.
+/// §5.2.4 B: if both endpoints send INIT at once, the peer knows the address to which it sent its own INIT.
 #[test]
 fn a_collision_at_another_address() {
     let mut script = script(Config::default());
@@ -233,10 +233,10 @@ fn a_collision_at_another_address() {
     assert!(all.iter().all(|answer| answer.source == L2), "{all:?}");
 }
 
-// P (R2) ← HEARTBEAT ← Z; somebody at R2 → ABORT (T bit) → Z
+// P (R2) ← HEARTBEAT ← Z; another host at R2 → ABORT (T bit) → Z
 // P (R1) → DATA → Z; P (R1) ← SACK ← Z
-/// §5.4, §8.4: an ABORT with the T bit from an address that was never confirmed says that its sender has no part in this. The
-/// association goes on without that path, which is asked for at the usual pace.
+/// §5.4, §8.4: an ABORT with the T bit from an address that was never confirmed comes from a host without the association. The
+/// association continues without that path, which gets HEARTBEATs at the usual interval.
 #[test]
 fn an_abort_from_an_unconfirmed_address_fails_its_path_only() {
     let mut script = listed(Config::default(), &[R2]);
@@ -260,7 +260,7 @@ fn an_abort_from_an_unconfirmed_address_fails_its_path_only() {
     let all = answers(&mut script);
     assert_eq!(all.iter().filter(|answer| to_r2(answer)).count(), 1, "{all:?}");
     assert_eq!(script.events(), []);
-    // One with the endpoint's own tag is the peer's, wherever it comes from.
+    // An ABORT with the endpoint's own tag is the peer's, from any address.
     script.remote.set_ip(R2);
     script.send(&[Chunk::Abort(Abort {
         reflected_tag: false,
@@ -270,7 +270,7 @@ fn an_abort_from_an_unconfirmed_address_fails_its_path_only() {
 }
 
 // P (R1) → ABORT (T bit) → Z; P (R2), once it is confirmed, → ABORT (T bit) → Z
-/// §8.5.1 B: from an address that is confirmed, it ends the association.
+/// §8.5.1 B: from a confirmed address, the ABORT ends the association.
 #[test]
 fn an_abort_from_a_confirmed_address_ends_the_association() {
     for from in [R1, R2] {
@@ -284,9 +284,9 @@ fn an_abort_from_a_confirmed_address_ends_the_association() {
     }
 }
 
-// P (R2) ← HEARTBEAT, again and again, ← Z, and no answer; then there is none from R1 either
-/// §5.4: an address that was never confirmed stays so, however many heartbeats it left without an answer: no data goes there,
-/// and it cannot be made the primary path.
+// P (R2) ← HEARTBEAT, many times, ← Z, and no answer; then there is no answer from R1 either
+/// §5.4: an address that was never confirmed stays unconfirmed, however many HEARTBEATs it leaves unanswered. It gets no data
+/// and cannot become the primary path.
 #[test]
 fn an_unconfirmed_address_stays_unconfirmed() {
     let mut script = listed(Config::default().with_fast_failover(), &[R2]);
@@ -328,8 +328,8 @@ fn an_unconfirmed_address_stays_unconfirmed() {
 
 // P (R1) → INIT (lists 20 addresses), COOKIE ECHO → Z
 // P (the 20th) → HEARTBEAT → Z
-/// The peer has more addresses than are kept: what comes from one of those under the association's tag is nobody else's, and
-/// an ABORT (§8.4 rule 8) would end at the peer what is alive here.
+/// The peer has more addresses than the endpoint keeps. A packet with the association's tag from another address is the peer's.
+/// An ABORT (§8.4 rule 8) would end the association at the peer while it exists here.
 #[test]
 fn a_packet_of_an_association_from_another_address_is_not_answered() {
     let many: Vec<_> = (0..20).map(|last| ip([10, 1, 0, last + 1])).collect();
@@ -348,7 +348,7 @@ fn a_packet_of_an_association_from_another_address_is_not_answered() {
     script.send(&[heartbeat()]);
     assert_eq!(script.expect_chunk(), reflected_abort(), "at another port too");
     script.port = port;
-    // The same peer after a restart.
+    // The same peer after its restart.
     script.remote.set_ip(R1);
     script.tag = VerificationTag(0x0bad_cafe);
     script.set_up_with(listing(&many));
@@ -356,7 +356,7 @@ fn a_packet_of_an_association_from_another_address_is_not_answered() {
 }
 
 // P (fe80::2 on interface 3) → INIT (lists fe80::3, fd00::2) → Z (fe80::1) …
-/// RFC 4007 §6: a link-local address is nothing without its interface, and reaches link-local addresses alone.
+/// RFC 4007 §6: a link-local address is valid only with its interface, and reaches only link-local addresses.
 #[test]
 fn link_local_addresses() {
     let [own, peer, other]: [std::net::Ipv6Addr; 3] =

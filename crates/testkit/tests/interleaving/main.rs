@@ -1,18 +1,18 @@
-//! Message interleaving (RFC 8260): I-DATA and I-FORWARD-TSN against hand-made packets, a scenario for each rule, its packets
-//! drawn. TSNs are numbers counted from the sender's first, which is 0; a fragment is (stream:MID.FSN), with u for
-//! unordered, b and e for the first and the last of its message.
+//! Message interleaving (RFC 8260): I-DATA and I-FORWARD-TSN with hand-made packets, a test for each rule, with the packets
+//! drawn. TSNs count from the sender's initial TSN, which is 0. A fragment is (stream:MID.FSN), with u for unordered, and b and
+//! e for the first and last fragment of its message.
 
 mod negotiation;
 mod receiver;
 mod sender;
 
 use anabranch_proto::{Config, Ppid, StreamId};
-use anabranch_testkit::desk::{self, Desk};
+use anabranch_testkit::fixture::{self, Fixture};
 use anabranch_wire::chunk::{Chunk, IData, kind, own_kind};
 use anabranch_wire::{Fsn, Mid, Tsn};
 use bytes::Bytes;
 
-/// What a peer lists that speaks all of it.
+/// The chunk types that a peer with all extensions lists.
 const ALL: [u8; 5] = [
     kind::FORWARD_TSN,
     kind::NR_SACK,
@@ -21,27 +21,27 @@ const ALL: [u8; 5] = [
     kind::I_FORWARD_TSN,
 ];
 
-/// The desk's settings, with interleaving offered.
+/// The settings of `Fixture`, with interleaving offered.
 fn config() -> Config {
-    let mut config = desk::config();
+    let mut config = fixture::config();
     config.interleaving.offer = true;
     config
 }
 
-/// An endpoint with interleaving, and its peer's first TSN.
-fn begin_with(config: Config) -> (Desk, Tsn) {
-    let desk = Desk::new(config, &ALL);
-    let first = desk.script.tsn;
-    assert!(desk.script.association().stats().extensions.interleaving);
-    (desk, first)
+/// An endpoint with interleaving, and its peer's initial TSN.
+fn begin_with(config: Config) -> (Fixture, Tsn) {
+    let fixture = Fixture::new(config, &ALL);
+    let first = fixture.script.tsn;
+    assert!(fixture.script.association().stats().extensions.interleaving);
+    (fixture, first)
 }
 
-fn begin() -> (Desk, Tsn) {
+fn begin() -> (Fixture, Tsn) {
     begin_with(config())
 }
 
-/// The peer's chunk number `number`: `place` is "stream:MID.FSN" with flags behind, as in the drawings. The user data is
-/// the stream, the MID and the FSN, filled up to `len`.
+/// The peer's chunk number `number`: `place` is "stream:MID.FSN" followed by flags, as in the drawings. The user data is the
+/// stream, the MID and the FSN, padded to `len`.
 fn i_data(first: Tsn, number: u32, place: &str, len: usize) -> Chunk {
     let (stream, rest) = place.split_once(':').expect("stream:MID.FSN");
     let unordered = rest.starts_with('u');
@@ -64,16 +64,16 @@ fn i_data(first: Tsn, number: u32, place: &str, len: usize) -> Chunk {
     })
 }
 
-/// Lets the peer send chunks of `len` bytes with TSNs from `number` on, a packet each.
-fn arrive(desk: &mut Desk, first: Tsn, number: u32, places: &[&str], len: usize) {
+/// The peer sends chunks of `len` bytes with TSNs from `number` on, one per packet.
+fn arrive(fixture: &mut Fixture, first: Tsn, number: u32, places: &[&str], len: usize) {
     for (number, place) in (number..).zip(places) {
-        desk.script.send(&[i_data(first, number, place, len)]);
+        fixture.script.send(&[i_data(first, number, place, len)]);
     }
 }
 
-/// What was delivered: "stream:MID", with u for unordered.
-fn delivered(desk: &mut Desk) -> Vec<String> {
-    let messages = desk.script.messages();
+/// The messages delivered: "stream:MID", with u for unordered.
+fn delivered(fixture: &mut Fixture) -> Vec<String> {
+    let messages = fixture.script.messages();
     let name = |message: &anabranch_testkit::Message| {
         let unordered = if message.unordered { "u" } else { "" };
         format!("{}:{unordered}{}", message.stream.0, message.ppid.0)

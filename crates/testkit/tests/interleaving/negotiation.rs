@@ -1,16 +1,16 @@
-//! Who interleaves, and what the wrong kind of chunk means (RFC 8260 §2.2.1, §2.2.3, §2.3.1).
+//! Negotiation of interleaving, and data chunks of the wrong kind (RFC 8260 §2.2.1, §2.2.3, §2.3.1).
 
 use anabranch_proto::Reliability::Reliable;
 use anabranch_proto::{Event, StreamId};
 use anabranch_testkit::Script;
-use anabranch_testkit::desk::{self, Desk, FULL, NEVER_AGAIN};
+use anabranch_testkit::fixture::{self, FULL, Fixture, NEVER_AGAIN};
 use anabranch_wire::chunk::{Chunk, ForwardTsn, IForwardTsn, MessageNumber, SelectiveForwardTsn, kind};
 use anabranch_wire::parameter::{Parameter, Parameters};
 use anabranch_wire::{Mid, Ssn, Tsn};
 
 use crate::{ALL, arrive, begin, config, delivered, i_data};
 
-/// The chunk types that are listed, and whether there is Forward-TSN-Supported.
+/// The chunk types that are listed, and whether Forward-TSN-Supported is present.
 fn listed(parameters: &Parameters) -> (Vec<u8>, bool) {
     let parameters = parameters
         .iter()
@@ -26,9 +26,9 @@ fn listed(parameters: &Parameters) -> (Vec<u8>, bool) {
     lists
 }
 
-/// §2.2.1: only who asks for it offers it.
+/// §2.2.1: an endpoint offers interleaving only if its application asked for it.
 #[test]
-fn what_is_offered() {
+fn offered_only_if_asked_for() {
     let offered = |config| listed(&Script::new(config, 1).connect().parameters).0;
     let both = [
         kind::FORWARD_TSN,
@@ -37,44 +37,51 @@ fn what_is_offered() {
         kind::I_FORWARD_TSN,
     ];
     assert_eq!(offered(config()), both);
-    assert_eq!(offered(desk::config()), [kind::FORWARD_TSN, kind::NR_SACK]);
+    assert_eq!(offered(fixture::config()), [kind::FORWARD_TSN, kind::NR_SACK]);
     let mut reliable = config();
     reliable.partial_reliability.offer = false;
     assert_eq!(offered(reliable), [kind::NR_SACK, kind::I_DATA]);
 }
 
 // A → I-DATA or DATA → Z
-/// §2.2.1: I-DATA is used if both list it, and DATA if one of them does not.
+/// §2.2.1: I-DATA is used if both endpoints list it, and DATA otherwise.
 #[test]
-fn both_must_offer_it() {
+fn both_endpoints_must_offer_it() {
     let cases: [(_, &[u8], _); 3] = [
         (config(), &ALL, "I-DATA 0 (0:0.0be)"),
         (config(), &[kind::FORWARD_TSN, kind::NR_SACK], "DATA 0"),
-        (desk::config(), &ALL, "DATA 0"),
+        (fixture::config(), &ALL, "DATA 0"),
     ];
     for (config, kinds, expected) in cases {
-        let mut desk = Desk::new(config, kinds);
-        desk.send(&[Reliable], 100);
-        assert_eq!(desk.sent(), [expected]);
-        let stats = desk.script.association().stats();
+        let mut fixture = Fixture::new(config, kinds);
+        fixture.send(&[Reliable], 100);
+        assert_eq!(fixture.sent(), [expected]);
+        let stats = fixture.script.association().stats();
         assert_eq!(stats.extensions.interleaving, expected.starts_with("I-"));
     }
 }
 
-// A → DATA 0; T3; A → DATA 0, nothing given up
-/// §2.3.1: with I-DATA, partial reliability needs I-FORWARD-TSN on both sides; FORWARD-TSN is no substitute.
+// A → DATA 0; T3; A → DATA 0, nothing abandoned
+/// §2.3.1: with I-DATA, partial reliability needs I-FORWARD-TSN on both endpoints. FORWARD-TSN is no substitute.
 #[test]
 fn partial_reliability_needs_an_experimental_chunk() {
-    let mut desk = Desk::new(config(), &[kind::FORWARD_TSN, kind::NR_SACK, kind::I_DATA]);
-    desk.send(&[NEVER_AGAIN], FULL - 4);
-    desk.script.advance_to_timeout();
-    assert_eq!(desk.sent(), ["I-DATA 0 (0:0.0be)"; 2]);
-    assert!(!desk.script.association().stats().extensions.partial_reliability);
+    let mut fixture = Fixture::new(config(), &[kind::FORWARD_TSN, kind::NR_SACK, kind::I_DATA]);
+    fixture.send(&[NEVER_AGAIN], FULL - 4);
+    fixture.script.advance_to_timeout();
+    assert_eq!(fixture.sent(), ["I-DATA 0 (0:0.0be)"; 2]);
+    assert!(
+        !fixture
+            .script
+            .association()
+            .stats()
+            .extensions
+            .partial_reliability
+    );
     // FORWARD-TSN need not be listed.
-    let mut desk = Desk::new(config(), &[kind::I_DATA, kind::I_FORWARD_TSN]);
-    desk.send(&[NEVER_AGAIN], FULL - 4);
-    desk.script.advance_to_timeout();
-    assert_eq!(desk.sent(), ["I-DATA 0 (0:0.0be)", "I-FORWARD-TSN 0 (0:0)"]);
+    let mut fixture = Fixture::new(config(), &[kind::I_DATA, kind::I_FORWARD_TSN]);
+    fixture.send(&[NEVER_AGAIN], FULL - 4);
+    fixture.script.advance_to_timeout();
+    assert_eq!(fixture.sent(), ["I-DATA 0 (0:0.0be)", "I-FORWARD-TSN 0 (0:0)"]);
 }
 
 fn wrong_chunks(first: Tsn) -> [(Chunk, Chunk); 3] {
@@ -108,52 +115,52 @@ fn wrong_chunks(first: Tsn) -> [(Chunk, Chunk); 3] {
 
 // A ← DATA, FORWARD-TSN (with interleaving); I-DATA, I-FORWARD-TSN (without) ← Z
 // A → ABORT (Protocol Violation) → Z
-/// §2.2.3, §2.3.1: the wrong kind of chunk ends the association, nothing of it is delivered.
+/// §2.2.3, §2.3.1: the wrong kind of chunk ends the association, and its data is not delivered.
 #[test]
 fn the_wrong_kind_of_chunk() {
     for interleaves in [true, false] {
         for at in 0..3 {
-            let mut config = if interleaves { config() } else { desk::config() };
+            let mut config = if interleaves { config() } else { fixture::config() };
             config.partial_reliability.selective_forward_tsn = Some(1);
-            let mut desk = Desk::new(config, &ALL);
-            let (plain, interleaved) = wrong_chunks(desk.script.tsn)[at].clone();
+            let mut fixture = Fixture::new(config, &ALL);
+            let (plain, interleaved) = wrong_chunks(fixture.script.tsn)[at].clone();
             let (wrong, right) = if interleaves {
                 (plain, interleaved)
             } else {
                 (interleaved, plain)
             };
-            desk.script.send(&[right]);
-            desk.script.skip_answers();
-            desk.script.messages();
-            assert_eq!(desk.script.events(), []);
-            desk.script.send(&[wrong]);
-            let answer = desk.script.expect_chunk();
+            fixture.script.send(&[right]);
+            fixture.script.skip_answers();
+            fixture.script.messages();
+            assert_eq!(fixture.script.events(), []);
+            fixture.script.send(&[wrong]);
+            let answer = fixture.script.expect_chunk();
             assert!(matches!(answer, Chunk::Abort(_)), "{answer:?}");
-            assert!(matches!(desk.script.events()[..], [Event::Closed(_)]));
-            assert_eq!(delivered(&mut desk), [""; 0]);
+            assert!(matches!(fixture.script.events()[..], [Event::Closed(_)]));
+            assert_eq!(delivered(&mut fixture), [""; 0]);
         }
     }
 }
 
-// A ⇄ Z: messages on stream 0 both ways;  A ← INIT of a new Z;  both begin with MID 0 again
-/// A restart forgets all numbers, and what the new peer offers counts.
+// A ⇄ Z: messages on stream 0 in both directions;  A ← INIT of a new Z;  both count from MID 0 again
+/// A restart resets all numbers, and the chunk types of the new INIT are used.
 #[test]
-fn a_restart_begins_anew() {
+fn a_restart_resets_mids() {
     for (kinds, expected) in [(&ALL[..], "I-DATA 0 (0:0.0be)"), (&[kind::NR_SACK], "DATA 0")] {
-        let (mut desk, first) = begin();
-        arrive(&mut desk, first, 0, &["0:0.0be", "0:1.0b", "1:5.0b"], 100);
-        desk.send(&[Reliable; 2], 100);
-        desk.script.skip_answers();
-        desk.script.tag.0 += 1;
-        desk.script.tsn = Tsn(5000);
-        desk.script.set_up_with(desk::lists(kinds));
-        assert_eq!(delivered(&mut desk), ["0:0"]);
-        desk.send(&[Reliable], 100);
-        assert_eq!(desk.sent(), [expected]);
+        let (mut fixture, first) = begin();
+        arrive(&mut fixture, first, 0, &["0:0.0be", "0:1.0b", "1:5.0b"], 100);
+        fixture.send(&[Reliable; 2], 100);
+        fixture.script.skip_answers();
+        fixture.script.tag.0 += 1;
+        fixture.script.tsn = Tsn(5000);
+        fixture.script.set_up_with(fixture::lists(kinds));
+        assert_eq!(delivered(&mut fixture), ["0:0"]);
+        fixture.send(&[Reliable], 100);
+        assert_eq!(fixture.sent(), [expected]);
         if kinds == ALL {
-            arrive(&mut desk, Tsn(5000), 0, &["0:0.0be", "0:1.0b", "0:1.1e"], 100);
-            assert_eq!(delivered(&mut desk), ["0:0", "0:1"]);
+            arrive(&mut fixture, Tsn(5000), 0, &["0:0.0be", "0:1.0b", "0:1.1e"], 100);
+            assert_eq!(delivered(&mut fixture), ["0:0", "0:1"]);
         }
-        assert_eq!(desk.script.association().stats().unread_bytes, 0);
+        assert_eq!(fixture.script.association().stats().unread_bytes, 0);
     }
 }

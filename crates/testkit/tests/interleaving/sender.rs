@@ -1,40 +1,40 @@
-//! The sender's side: numbers, turns, and what is given up (RFC 8260 §2.1, §2.2.2, §2.3.1, §3).
+//! The sender: numbers, stream turns and abandoned messages (RFC 8260 §2.1, §2.2.2, §2.3.1, §3).
 
 use anabranch_proto::Reliability::{Lifetime, Reliable};
 use anabranch_proto::{Event, SchedulerKind, SendOptions, StreamId};
-use anabranch_testkit::desk::{Desk, MS, NEVER_AGAIN};
+use anabranch_testkit::fixture::{Fixture, MS, NEVER_AGAIN};
 use anabranch_wire::Ppid;
 use anabranch_wire::chunk::{Chunk, IData};
 
 use crate::{begin, begin_with, config};
 
 /// User data that fills a packet of the default PMTU: 4 bytes less than with DATA.
-const FULL: usize = anabranch_testkit::desk::FULL - 4;
+const FULL: usize = anabranch_testkit::fixture::FULL - 4;
 
-fn round_robin() -> Desk {
+fn round_robin() -> Fixture {
     let mut config = config();
     config.scheduler = SchedulerKind::RoundRobin;
     begin_with(config).0
 }
 
 // A → I-DATA 0 (0:0.0b), 1 (0:0.1), 2 (0:0.2e), 3 (0:u0.0be), 4 (0:1.0be), 5 (1:0.0be) → Z
-/// §2.1: ordered and unordered messages of a stream are counted apart, streams too; FSNs count fragments; the PPID goes with
-/// the first.
+/// §2.1: ordered and unordered messages have separate MIDs on each stream. FSNs count fragments. The first fragment has the
+/// PPID.
 #[test]
-fn numbers() {
-    let (mut desk, _) = begin();
+fn mids_fsns_and_ppids() {
+    let (mut fixture, _) = begin();
     let options = SendOptions {
         ppid: Ppid(51),
         ..SendOptions::default()
     };
-    desk.script.act(|association, now| {
+    fixture.script.act(|association, now| {
         let message = vec![7; 2 * FULL + 1].into();
         association
             .send(now, StreamId(0), message, options)
             .expect("send");
     });
     let mut chunks: Vec<IData> = Vec::new();
-    while let Some(answer) = desk.script.next_answer() {
+    while let Some(answer) = fixture.script.next_answer() {
         chunks.extend(answer.chunks.into_iter().filter_map(|chunk| match chunk {
             Chunk::IData(data) => Some(data),
             _ => None,
@@ -46,7 +46,7 @@ fn numbers() {
         .collect();
     assert_eq!(lens, [(FULL, 51, 0), (FULL, 0, 1), (1, 0, 2)]);
     for (stream, unordered) in [(0, true), (0, false), (1, false), (0, true)] {
-        desk.send_on(stream, 1000, Reliable, unordered);
+        fixture.send_on(stream, 1000, Reliable, unordered);
     }
     let expected = [
         "I-DATA 3 (0:u0.0be)",
@@ -54,15 +54,15 @@ fn numbers() {
         "I-DATA 5 (1:0.0be)",
         "I-DATA 6 (0:u1.0be)",
     ];
-    assert_eq!(desk.sent(), expected);
+    assert_eq!(fixture.sent(), expected);
 }
 
 // A → I-DATA 0 (0:0.0b), 1 (1:0.0b), 2 (0:0.1), 3 (1:0.1), 4 (0:0.2e), 5 (1:0.2e) → Z
-/// §3.2: streams take turns fragment by fragment; of one stream messages follow each other (§2.2.2).
+/// §3.2: streams take turns fragment by fragment. Messages of one stream follow each other (§2.2.2).
 #[test]
 fn streams_take_turns() {
-    let mut desk = round_robin();
-    desk.script.act(|association, now| {
+    let mut fixture = round_robin();
+    fixture.script.act(|association, now| {
         for stream in [0, 1, 1] {
             let message = vec![7; 2 * FULL + 1000].into();
             let options = SendOptions::default();
@@ -82,18 +82,18 @@ fn streams_take_turns() {
         "I-DATA 7 (1:1.1)",
         "I-DATA 8 (1:1.2e)",
     ];
-    assert_eq!(desk.sent(), expected);
+    assert_eq!(fixture.sent(), expected);
 }
 
 // A → I-DATA 0 (1:0.0b), 1 (1:0.1), … the window is full;  an urgent message is given;  A → I-DATA 40 (0:0.0be) → Z
-/// §3.4: a large message does not delay a more urgent one that is given later.
+/// §3.4: a large message does not delay a more urgent one that is sent later.
 #[test]
 fn an_urgent_message_overtakes_a_large_one() {
     let mut config = config();
     config.scheduler = SchedulerKind::Priority;
     config.buffers.send = 4 << 20;
-    let (mut desk, _) = begin_with(config);
-    desk.script.act(|association, now| {
+    let (mut fixture, _) = begin_with(config);
+    fixture.script.act(|association, now| {
         association
             .set_stream_priority(StreamId(1), 5)
             .expect("priorities");
@@ -102,26 +102,26 @@ fn an_urgent_message_overtakes_a_large_one() {
             .send(now, StreamId(1), message, SendOptions::default())
             .expect("send");
     });
-    let sent = desk.sent().len() as u32;
+    let sent = fixture.sent().len() as u32;
     assert!(sent < 60, "the window holds {sent}");
-    desk.send_on(0, 100, Reliable, false);
-    assert_eq!(desk.sent(), [""; 0]);
-    desk.nr_sack(2, &[], &[]);
-    let next = desk.sent();
+    fixture.send_on(0, 100, Reliable, false);
+    assert_eq!(fixture.sent(), [""; 0]);
+    fixture.nr_sack(2, &[], &[]);
+    let next = fixture.sent();
     assert!(
         next[0].starts_with(&format!("I-DATA {sent} (0:0.0be)")),
         "{next:?}"
     );
 }
 
-// A → I-DATA 0 (0:0.0b), 1 (1:0.0b), 2 (0:0.1), 3 (1:0.1), 4 (0:0.2e), 5 (1:0.2e);  0 is lost and given up
+// A → I-DATA 0 (0:0.0b), 1 (1:0.0b), 2 (0:0.1), 3 (1:0.1), 4 (0:0.2e), 5 (1:0.2e);  0 is lost and abandoned
 // A → I-FORWARD-TSN 4 (0:0) → Z
-/// RFC 3758 §3.5 A3, RFC 8260 §2.3.1: a message is given up whole wherever its fragments are; those of others are passed only
-/// once they are held for good.
+/// RFC 3758 §3.5 A3, RFC 8260 §2.3.1: all fragments of a message are abandoned together, wherever their TSNs are. Fragments of
+/// other messages between them are passed only once they are non-renegable.
 #[test]
 fn a_message_is_abandoned_whole() {
-    let mut desk = round_robin();
-    desk.script.act(|association, now| {
+    let mut fixture = round_robin();
+    fixture.script.act(|association, now| {
         for (stream, reliability) in [(0, NEVER_AGAIN), (1, Reliable)] {
             let options = SendOptions {
                 reliability,
@@ -133,27 +133,27 @@ fn a_message_is_abandoned_whole() {
                 .expect("send");
         }
     });
-    desk.sent();
-    desk.nr_sack(0, &[], &[(1, 1)]);
-    desk.nr_sack(0, &[], &[(1, 1), (3, 3)]);
-    desk.nr_sack(0, &[], &[(1, 1), (3, 3), (5, 5)]);
-    assert_eq!(desk.abandoned(), [(0, true)]);
+    fixture.sent();
+    fixture.nr_sack(0, &[], &[(1, 1)]);
+    fixture.nr_sack(0, &[], &[(1, 1), (3, 3)]);
+    fixture.nr_sack(0, &[], &[(1, 1), (3, 3), (5, 5)]);
+    assert_eq!(fixture.abandoned(), [(0, true)]);
     assert_eq!(
-        desk.script.association().stats().outstanding_bytes,
+        fixture.script.association().stats().outstanding_bytes,
         FULL + 1000,
         "only 2 and 4 may still come"
     );
-    desk.script.advance_to_timeout();
-    assert_eq!(desk.sent(), ["I-FORWARD-TSN 4 (0:0)"]);
+    fixture.script.advance_to_timeout();
+    assert_eq!(fixture.sent(), ["I-FORWARD-TSN 4 (0:0)"]);
 }
 
-// A → I-DATA 0 (0:0.0b), 1 (1:0.0b), 2 (0:0.1), 3 (1:0.1), 4 (0:0.2e), 5 (1:0.2e);  0 is lost, and message 0 given up
+// A → I-DATA 0 (0:0.0b), 1 (1:0.0b), 2 (0:0.1), 3 (1:0.1), 4 (0:0.2e), 5 (1:0.2e);  0 is lost, and message 0 abandoned
 // A ← NR-SACK of 1, 2, 4, 5;  A → I-FORWARD-TSN 2 (0:0);  A → I-DATA 3 (1:0.1), lost too → Z
-/// A message is passed once nothing of it is in flight: what came of it after that would be a violation to usrsctp.
+/// A message is passed once none of its fragments is in flight: usrsctp treats a fragment that arrives later as a violation.
 #[test]
-fn not_while_it_may_come() {
-    let mut desk = round_robin();
-    desk.script.act(|association, now| {
+fn not_passed_while_a_fragment_is_in_flight() {
+    let mut fixture = round_robin();
+    fixture.script.act(|association, now| {
         for (stream, reliability) in [(0, NEVER_AGAIN), (1, Reliable)] {
             let options = SendOptions {
                 reliability,
@@ -165,39 +165,39 @@ fn not_while_it_may_come() {
                 .expect("send");
         }
     });
-    desk.send_on(2, FULL, Reliable, false);
-    desk.sent();
-    desk.nr_sack(0, &[], &[(1, 1)]);
-    desk.nr_sack(0, &[], &[(1, 1), (5, 5)]);
-    desk.nr_sack(0, &[], &[(1, 1), (5, 6)]);
-    assert_eq!(desk.abandoned(), [(0, true)]);
-    assert_eq!(desk.sent(), [""; 0]);
-    desk.nr_sack(0, &[], &[(1, 2), (4, 6)]);
-    assert_eq!(desk.sent(), ["I-FORWARD-TSN 2 (0:0)", "I-DATA 3 (1:0.1)"]);
+    fixture.send_on(2, FULL, Reliable, false);
+    fixture.sent();
+    fixture.nr_sack(0, &[], &[(1, 1)]);
+    fixture.nr_sack(0, &[], &[(1, 1), (5, 5)]);
+    fixture.nr_sack(0, &[], &[(1, 1), (5, 6)]);
+    assert_eq!(fixture.abandoned(), [(0, true)]);
+    assert_eq!(fixture.sent(), [""; 0]);
+    fixture.nr_sack(0, &[], &[(1, 2), (4, 6)]);
+    assert_eq!(fixture.sent(), ["I-FORWARD-TSN 2 (0:0)", "I-DATA 3 (1:0.1)"]);
 }
 
-/// Of each stream the highest ordered message that was given up is listed and the highest unordered one; they are in the
-/// list apart.
+/// Each stream is listed with its highest abandoned ordered message and its highest abandoned unordered message, in separate
+/// entries.
 #[test]
-fn what_is_listed() {
-    let (mut desk, _) = begin();
+fn the_highest_abandoned_messages_of_each_stream_are_listed() {
+    let (mut fixture, _) = begin();
     for (stream, unordered) in [(1, false), (1, true), (1, true), (2, true), (1, false)] {
-        desk.send_on(stream, FULL, NEVER_AGAIN, unordered);
+        fixture.send_on(stream, FULL, NEVER_AGAIN, unordered);
     }
-    desk.send_on(3, FULL, Reliable, false);
-    desk.sent();
-    desk.nr_sack(0, &[], &[(5, 5)]);
-    desk.script.advance_to_timeout();
-    assert_eq!(desk.sent(), ["I-FORWARD-TSN 4 (1:1 1:u1 2:u0)"]);
+    fixture.send_on(3, FULL, Reliable, false);
+    fixture.sent();
+    fixture.nr_sack(0, &[], &[(5, 5)]);
+    fixture.script.advance_to_timeout();
+    assert_eq!(fixture.sent(), ["I-FORWARD-TSN 4 (1:1 1:u1 2:u0)"]);
 }
 
 // A → I-DATA 0 (0:0.0b), 1 (1:0.0b), … of a message with a lifetime and of another;  time passes
 // A ← NR-SACK of all;  A → I-FORWARD-TSN of the TSN that was never sent, and the other's fragments → Z
-/// A message that is given up half-sent ends in a TSN that is never sent, and holds up no other.
+/// A message that is abandoned half-sent ends in a TSN that is never sent, and delays no other message.
 #[test]
-fn half_sent() {
-    let mut desk = round_robin();
-    desk.script.act(|association, now| {
+fn a_half_sent_message_ends_in_a_tsn_never_sent() {
+    let mut fixture = round_robin();
+    fixture.script.act(|association, now| {
         for (stream, reliability) in [(0, Lifetime(50 * MS)), (1, Reliable)] {
             let options = SendOptions {
                 reliability,
@@ -209,27 +209,27 @@ fn half_sent() {
                 .expect("send");
         }
     });
-    let sent = desk.sent().len() as u32;
-    desk.script.advance(60 * MS);
-    assert_eq!(desk.abandoned(), [(0, true)]);
-    assert_eq!(desk.sent(), [""; 0], "what is in flight may still come");
+    let sent = fixture.sent().len() as u32;
+    fixture.script.advance(60 * MS);
+    assert_eq!(fixture.abandoned(), [(0, true)]);
+    assert_eq!(fixture.sent(), [""; 0], "what is in flight may still come");
     for acked in 1..sent {
-        desk.nr_sack(acked, &[], &[]);
+        fixture.nr_sack(acked, &[], &[]);
     }
-    assert_eq!(desk.counters().forward_tsns_sent, 0);
-    desk.sent();
-    desk.nr_sack(sent, &[], &[]);
-    assert_eq!(desk.sent()[0], format!("I-FORWARD-TSN {sent} (0:0)"));
-    // The next message of the stream has the next number.
-    desk.send_on(0, 100, Reliable, false);
-    let used = desk.counters().data_chunks_sent as u32 + 1;
-    desk.nr_sack(used, &[], &[]);
-    let next = desk.sent();
+    assert_eq!(fixture.counters().forward_tsns_sent, 0);
+    fixture.sent();
+    fixture.nr_sack(sent, &[], &[]);
+    assert_eq!(fixture.sent()[0], format!("I-FORWARD-TSN {sent} (0:0)"));
+    // The next message of the stream has the next MID.
+    fixture.send_on(0, 100, Reliable, false);
+    let used = fixture.counters().data_chunks_sent as u32 + 1;
+    fixture.nr_sack(used, &[], &[]);
+    let next = fixture.sent();
     assert!(next.iter().any(|packet| packet.contains("(0:1.0be)")), "{next:?}");
 }
 
-// A → a hundred messages on as many streams, all lost and given up;  A → I-FORWARD-TSNs that fit their packets → Z
-/// RFC 3758 §3.5 C4: a list that is too long goes less far.
+// A → a hundred messages on as many streams, all lost and abandoned;  A → I-FORWARD-TSNs that fit their packets → Z
+/// RFC 3758 §3.5 C4: if the list is too long, the I-FORWARD-TSN advances less far.
 #[test]
 fn a_list_fits_a_packet() {
     let mut config = config();
@@ -237,48 +237,48 @@ fn a_list_fits_a_packet() {
     config.path_mtu = 576;
     config.initial_window = Some(400);
     config.max_burst = 1000;
-    let mut desk = Desk::with_streams_of(config, 300, &crate::ALL);
+    let mut fixture = Fixture::with_streams_of(config, 300, &crate::ALL);
     for stream in 0..150 {
-        desk.send_on(stream, 500, NEVER_AGAIN, false);
+        fixture.send_on(stream, 500, NEVER_AGAIN, false);
     }
-    desk.sent();
-    desk.script.advance_to_timeout();
-    let sent = desk.sent();
+    fixture.sent();
+    fixture.script.advance_to_timeout();
+    let sent = fixture.sent();
     let entries = |packet: &String| packet.matches(':').count() as u32;
     assert_eq!(sent.len(), 1);
     let listed = entries(&sent[0]);
     assert!((50..75).contains(&listed), "{listed} in 576 bytes");
-    desk.nr_sack(listed, &[], &[]);
-    assert!(desk.sent()[0].starts_with("I-FORWARD-TSN"));
+    fixture.nr_sack(listed, &[], &[]);
+    assert!(fixture.sent()[0].starts_with("I-FORWARD-TSN"));
 }
 
-/// What is to leave at once is what the window lets out in a millisecond, or in the time that is set, but at least a packet:
-/// more urgent messages wait for no more.
+/// A burst has at most what the window allows in a millisecond, or in the configured time, but at least one packet. More urgent
+/// messages wait for no more than that.
 #[test]
 fn bursts_are_bounded() {
     for (burst_time, datagrams) in [(MS, 1..=1), (50 * MS, 10..=25)] {
         let mut config = config();
         config.burst_time = burst_time;
-        let (mut desk, _) = begin_with(config);
-        let unknown = desk.script.association().burst_limit();
+        let (mut fixture, _) = begin_with(config);
+        let unknown = fixture.script.association().burst_limit();
         assert!(
             unknown.datagrams > 1000,
             "no round trip was measured: {unknown:?}"
         );
-        desk.send(&[Reliable], 1000);
-        desk.script.advance(100 * MS);
-        desk.nr_sack(1, &[], &[]);
-        let limit = desk.script.association().burst_limit();
+        fixture.send(&[Reliable], 1000);
+        fixture.script.advance(100 * MS);
+        fixture.nr_sack(1, &[], &[]);
+        let limit = fixture.script.association().burst_limit();
         assert!(datagrams.contains(&limit.datagrams), "{limit:?}");
         assert!(limit.bytes >= 1252 && limit.bytes < 50_000, "{limit:?}");
     }
 }
 
-/// Of a message that was not delivered the application is told once, though others came between its fragments.
+/// The application is told once that a message was not delivered, even if fragments of others lie between its fragments.
 #[test]
-fn told_once() {
-    let mut desk = round_robin();
-    desk.script.act(|association, now| {
+fn an_abandoned_message_is_reported_once() {
+    let mut fixture = round_robin();
+    fixture.script.act(|association, now| {
         for stream in [0, 1] {
             let message = vec![7; 200 * FULL].into();
             let options = SendOptions::default();
@@ -287,11 +287,16 @@ fn told_once() {
                 .expect("send");
         }
     });
-    desk.script
+    fixture
+        .script
         .act(|association, now| association.abort(now, "enough".into()));
-    let told = desk.script.events().into_iter().filter_map(|event| match event {
-        Event::Undelivered(undelivered) => Some((undelivered.message.0, undelivered.sent)),
-        _ => None,
-    });
+    let told = fixture
+        .script
+        .events()
+        .into_iter()
+        .filter_map(|event| match event {
+            Event::Undelivered(undelivered) => Some((undelivered.message.0, undelivered.sent)),
+            _ => None,
+        });
     assert_eq!(told.collect::<Vec<_>>(), [(0, true), (1, true)]);
 }

@@ -1,5 +1,5 @@
-//! When a message is given up, and what that costs (RFC 3758 §3.5 A1 to A5, F5; RFC 7496; safe condition 6 of the
-//! experiments).
+//! Abandoned messages: when the sender abandons a message, and the effect on the congestion window (RFC 3758 §3.5 A1 to A5, F5;
+//! RFC 7496; safe condition 6 of the experiments).
 
 use core::time::Duration;
 
@@ -9,13 +9,13 @@ use anabranch_testkit::Script;
 use anabranch_wire::chunk::kind;
 use anabranch_wire::parameter::Parameter;
 
-use anabranch_testkit::desk::{ALL, Desk, FULL, MS, NEVER_AGAIN, config};
+use anabranch_testkit::fixture::{ALL, FULL, Fixture, MS, NEVER_AGAIN, config};
 
 // A → INIT (Forward-TSN-Supported, lists FORWARD-TSN and NR-SACK)
 // A → DATA 0 (lost), again after T3: the peer listed nothing
-/// RFC 3758 §3.3.2: a peer that does not speak it is never sent a FORWARD-TSN, and what was sent once is reliable.
+/// RFC 3758 §3.3.2: a peer that does not support FORWARD-TSN gets none, and a message to be sent once is reliable.
 #[test]
-fn a_peer_without_it_gets_everything() {
+fn a_peer_without_forward_tsn_gets_everything() {
     for config in [
         config(),
         Config {
@@ -23,19 +23,23 @@ fn a_peer_without_it_gets_everything() {
             ..anabranch_testkit::quiet()
         },
     ] {
-        let mut desk = Desk::new(config, &[]);
-        desk.send(&[NEVER_AGAIN], FULL);
-        assert_eq!(desk.sent(), ["DATA 0"]);
-        desk.script.advance_to_timeout();
-        assert_eq!(desk.sent(), ["DATA 0"]);
-        desk.sack(1, &[]);
-        assert_eq!((desk.abandoned(), desk.counters().forward_tsns_sent), (vec![], 0));
+        let mut fixture = Fixture::new(config, &[]);
+        fixture.send(&[NEVER_AGAIN], FULL);
+        assert_eq!(fixture.sent(), ["DATA 0"]);
+        fixture.script.advance_to_timeout();
+        assert_eq!(fixture.sent(), ["DATA 0"]);
+        fixture.sack(1, &[]);
+        assert_eq!(
+            (fixture.abandoned(), fixture.counters().forward_tsns_sent),
+            (vec![], 0)
+        );
     }
 }
 
-/// RFC 3758 §3.1 and RFC 5061 §4.2.7: INIT offers FORWARD-TSN by its own parameter too, for peers that know only that.
+/// RFC 3758 §3.1 and RFC 5061 §4.2.7: INIT also offers FORWARD-TSN by its own parameter, for peers that know only that
+/// parameter.
 #[test]
-fn what_is_offered() {
+fn forward_tsn_is_offered_in_init() {
     let mut script = Script::new(config(), 1);
     let offered = script.connect().parameters;
     let offered: Vec<Parameter> = offered
@@ -53,271 +57,292 @@ fn what_is_offered() {
 }
 
 // A → DATA 0, 1 (lost); T3-rtx; A → DATA 0 → Z
-/// A lifetime that ends after the end of time, or in its last moment, is as good as none.
+/// A lifetime that ends after the largest timestamp, or at it, never ends.
 #[test]
 fn a_lifetime_without_end() {
-    let mut desk = Desk::usual();
+    let mut fixture = Fixture::usual();
     for lifetime in [Duration::MAX, Duration::from_nanos(u64::MAX)] {
-        desk.send(&[Lifetime(lifetime)], FULL);
+        fixture.send(&[Lifetime(lifetime)], FULL);
     }
-    assert_eq!(desk.sent(), ["DATA 0", "DATA 1"]);
-    desk.script.advance_to_timeout();
-    assert_eq!(desk.sent(), ["DATA 0"]);
-    desk.sack(2, &[]);
-    assert_eq!((desk.abandoned(), desk.counters().forward_tsns_sent), (vec![], 0));
+    assert_eq!(fixture.sent(), ["DATA 0", "DATA 1"]);
+    fixture.script.advance_to_timeout();
+    assert_eq!(fixture.sent(), ["DATA 0"]);
+    fixture.sack(2, &[]);
+    assert_eq!(
+        (fixture.abandoned(), fixture.counters().forward_tsns_sent),
+        (vec![], 0)
+    );
 }
 
 // A → DATA 0 (lost); T3; A → FORWARD-TSN 0 → Z
-/// A5: no repeats are left at T3-rtx. The application is told that it was sent.
+/// A5: no retransmissions are left at T3-rtx. The application is told that the message was sent.
 #[test]
 fn no_retransmission_is_left_at_t3() {
-    let mut desk = Desk::usual();
-    let id = desk.send_on(3, FULL, NEVER_AGAIN, false);
-    assert_eq!(desk.sent(), ["DATA 0"]);
-    desk.script.advance_to_timeout();
-    assert_eq!(desk.sent(), ["FORWARD-TSN 0 (3:0)"]);
-    assert_eq!(desk.abandoned(), [(id.0, true)]);
+    let mut fixture = Fixture::usual();
+    let id = fixture.send_on(3, FULL, NEVER_AGAIN, false);
+    assert_eq!(fixture.sent(), ["DATA 0"]);
+    fixture.script.advance_to_timeout();
+    assert_eq!(fixture.sent(), ["FORWARD-TSN 0 (3:0)"]);
+    assert_eq!(fixture.abandoned(), [(id.0, true)]);
     assert_eq!(
-        desk.script.association().stats().outstanding_bytes,
+        fixture.script.association().stats().outstanding_bytes,
         0,
         "A2: it is not kept"
     );
-    desk.nr_sack(1, &[], &[]);
-    assert_eq!(desk.counters().abandoned_sent, 1);
+    fixture.nr_sack(1, &[], &[]);
+    assert_eq!(fixture.counters().abandoned_sent, 1);
 }
 
 // A → DATA 0 (lost); T3; A → DATA 0 (lost); T3; A → FORWARD-TSN 0 → Z
-/// RFC 7496 §3.1: one repeat, and no second one.
+/// RFC 7496 §3.1: one retransmission, and not a second one.
 #[test]
 fn retransmissions_are_counted() {
-    let mut desk = Desk::usual();
-    desk.send(&[Retransmissions(1)], FULL);
-    desk.script.advance_to_timeout();
-    assert_eq!(desk.sent(), ["DATA 0", "DATA 0"]);
-    desk.script.advance_to_timeout();
-    assert_eq!(desk.sent(), ["FORWARD-TSN 0 (0:0)"]);
+    let mut fixture = Fixture::usual();
+    fixture.send(&[Retransmissions(1)], FULL);
+    fixture.script.advance_to_timeout();
+    assert_eq!(fixture.sent(), ["DATA 0", "DATA 0"]);
+    fixture.script.advance_to_timeout();
+    assert_eq!(fixture.sent(), ["FORWARD-TSN 0 (0:0)"]);
 }
 
-// A → DATA 0 …(lifetime over)… A ← SACK 0 ← Z
-/// Safe condition 6: expiry alone changes nothing for a chunk in flight: no FORWARD-TSN, and not a byte less in flight.
+// A → DATA 0 …(lifetime ends)… A ← SACK 0 ← Z
+/// Safe condition 6: expiry alone changes nothing for a chunk in flight. There is no FORWARD-TSN, and the bytes in flight stay.
 #[test]
-fn expiry_in_flight_only_marks() {
-    let mut desk = Desk::usual();
-    desk.send(&[Lifetime(20 * MS)], FULL);
-    let flight = desk.script.association().stats().paths[0].flight_size;
-    desk.sent();
-    desk.script.advance(100 * MS);
-    let stats = desk.script.association().stats();
+fn expiry_in_flight_changes_nothing() {
+    let mut fixture = Fixture::usual();
+    fixture.send(&[Lifetime(20 * MS)], FULL);
+    let flight = fixture.script.association().stats().paths[0].flight_size;
+    fixture.sent();
+    fixture.script.advance(100 * MS);
+    let stats = fixture.script.association().stats();
     assert_eq!(stats.paths[0].flight_size, flight);
-    desk.nr_sack(1, &[], &[]);
-    assert_eq!(desk.sent(), [""; 0]);
-    assert_eq!((desk.abandoned(), desk.counters().forward_tsns_sent), (vec![], 0));
+    fixture.nr_sack(1, &[], &[]);
+    assert_eq!(fixture.sent(), [""; 0]);
+    assert_eq!(
+        (fixture.abandoned(), fixture.counters().forward_tsns_sent),
+        (vec![], 0)
+    );
 }
 
-// A → DATA 0 (lost), 1, 2, 3; 4 …(lifetime over)…;  A ← three reports of 0 ← Z;  A → FORWARD-TSN 0 → Z
-/// Safe condition 6: nor does the point pass it, wherever the point comes to stand.
+// A → DATA 0 (lost), 1, 2, 3; 4 …(lifetime ends)…;  A ← three missing reports of 0 ← Z;  A → FORWARD-TSN 0 → Z
+/// Safe condition 6: the Advanced.Peer.Ack.Point does not pass an expired chunk in flight.
 #[test]
 fn expiry_in_flight_stops_the_point() {
-    let mut desk = Desk::usual();
-    desk.send(
+    let mut fixture = Fixture::usual();
+    fixture.send(
         &[NEVER_AGAIN, Reliable, Reliable, Reliable, Lifetime(20 * MS)],
         FULL,
     );
-    desk.sent();
-    desk.script.advance(50 * MS);
-    desk.report_one_by_one(0, 1, 3);
-    assert_eq!(desk.sent(), ["FORWARD-TSN 0 (0:0)"]);
-    assert_eq!(desk.abandoned(), [(0, true)]);
+    fixture.sent();
+    fixture.script.advance(50 * MS);
+    fixture.report_one_by_one(0, 1, 3);
+    assert_eq!(fixture.sent(), ["FORWARD-TSN 0 (0:0)"]);
+    assert_eq!(fixture.abandoned(), [(0, true)]);
 }
 
-// A → DATA 0 (lost), 1, 2, 3;  (0 expires);  A ← three reports;  A → FORWARD-TSN 0 → Z
-/// The message is over when it is found lost: fast retransmit sends no stale data. F5: the window is cut as for any loss.
+// A → DATA 0 (lost), 1, 2, 3;  (0 expires);  A ← three missing reports;  A → FORWARD-TSN 0 → Z
+/// A message that has expired when it is found lost is not retransmitted by fast retransmit. F5: the window is reduced as for
+/// any loss.
 #[test]
 fn found_lost_after_its_lifetime() {
-    let mut desk = Desk::usual();
-    desk.send(&[Lifetime(20 * MS), Reliable, Reliable, Reliable], FULL);
-    desk.sent();
-    let before = desk.cwnd();
-    desk.script.advance(50 * MS);
-    desk.report_one_by_one(0, 1, 2);
-    assert_eq!(desk.sent(), [""; 0]);
-    desk.report_one_by_one(0, 1, 3);
-    assert_eq!(desk.sent(), ["FORWARD-TSN 0 (0:0)"]);
-    assert_eq!(desk.cwnd(), before / 2);
-    assert_eq!(desk.counters().fast_recoveries, 1);
+    let mut fixture = Fixture::usual();
+    fixture.send(&[Lifetime(20 * MS), Reliable, Reliable, Reliable], FULL);
+    fixture.sent();
+    let before = fixture.cwnd();
+    fixture.script.advance(50 * MS);
+    fixture.report_one_by_one(0, 1, 2);
+    assert_eq!(fixture.sent(), [""; 0]);
+    fixture.report_one_by_one(0, 1, 3);
+    assert_eq!(fixture.sent(), ["FORWARD-TSN 0 (0:0)"]);
+    assert_eq!(fixture.cwnd(), before / 2);
+    assert_eq!(fixture.counters().fast_recoveries, 1);
 }
 
 // A → DATA 0 … 39 (window full); message 40 expires in the queue; message 41 takes its TSN
-/// Expiry never starts a transmission, and what waits is dropped at once: no TSN is spent, the room is free.
+/// Expiry never starts a transmission. An unsent message is dropped at once: it takes no TSN, and its buffer space is free.
 #[test]
-fn what_waits_is_dropped_at_its_time() {
-    let mut desk = Desk::usual();
-    desk.send(&[Reliable; 40], FULL);
-    assert_eq!(desk.sent().len(), 40);
-    let stale = desk.send_on(0, FULL, Lifetime(30 * MS), false);
-    desk.send(&[Reliable], FULL);
-    assert_eq!(desk.script.association().stats().queued_bytes, 2 * FULL);
-    desk.script.advance(30 * MS);
-    assert_eq!(desk.abandoned(), [], "it may still leave at that very time");
-    desk.script.advance(MS);
-    assert_eq!(desk.abandoned(), [(stale.0, false)]);
-    assert_eq!(desk.script.association().stats().queued_bytes, FULL);
-    desk.nr_sack(40, &[], &[]);
-    assert_eq!(desk.sent(), ["DATA 40"]);
-    assert_eq!(desk.counters().abandoned_unsent, 1);
+fn unsent_messages_are_dropped_when_they_expire() {
+    let mut fixture = Fixture::usual();
+    fixture.send(&[Reliable; 40], FULL);
+    assert_eq!(fixture.sent().len(), 40);
+    let stale = fixture.send_on(0, FULL, Lifetime(30 * MS), false);
+    fixture.send(&[Reliable], FULL);
+    assert_eq!(fixture.script.association().stats().queued_bytes, 2 * FULL);
+    fixture.script.advance(30 * MS);
+    assert_eq!(
+        fixture.abandoned(),
+        [],
+        "at the end of its lifetime it may still leave"
+    );
+    fixture.script.advance(MS);
+    assert_eq!(fixture.abandoned(), [(stale.0, false)]);
+    assert_eq!(fixture.script.association().stats().queued_bytes, FULL);
+    fixture.nr_sack(40, &[], &[]);
+    assert_eq!(fixture.sent(), ["DATA 40"]);
+    assert_eq!(fixture.counters().abandoned_unsent, 1);
 }
 
-/// The same with `discard_unsent` off, as the stack of the first paper was: it is sent once, however late.
+/// The same with `discard_unsent` off, like the stack of the first paper: the message is sent once, however late.
 #[test]
-fn what_waits_is_sent_once_if_so_set() {
+fn unsent_messages_are_sent_once_without_discard_unsent() {
     let mut config = config();
     config.partial_reliability.discard_unsent = false;
-    let mut desk = Desk::new(config, &ALL);
-    desk.send(&[Reliable; 40], FULL);
-    desk.send(&[Lifetime(30 * MS)], FULL);
-    desk.sent();
-    desk.script.advance(100 * MS);
-    desk.nr_sack(40, &[], &[]);
-    assert_eq!(desk.sent(), ["DATA 40"]);
-    desk.script.advance_to_timeout();
-    assert_eq!(desk.sent(), ["FORWARD-TSN 40 (0:40)"]);
+    let mut fixture = Fixture::new(config, &ALL);
+    fixture.send(&[Reliable; 40], FULL);
+    fixture.send(&[Lifetime(30 * MS)], FULL);
+    fixture.sent();
+    fixture.script.advance(100 * MS);
+    fixture.nr_sack(40, &[], &[]);
+    assert_eq!(fixture.sent(), ["DATA 40"]);
+    fixture.script.advance_to_timeout();
+    assert_eq!(fixture.sent(), ["FORWARD-TSN 40 (0:40)"]);
 }
 
 // A → DATA 0 (B), 1, 2 (E) of one message, 1 lost; A → FORWARD-TSN 2 → Z
-/// A3: a message is given up whole, its fragments that arrived too.
+/// A3: all fragments of a message are abandoned, also those that arrived.
 #[test]
 fn a_message_is_abandoned_whole() {
-    let mut desk = Desk::usual();
-    desk.send(&[NEVER_AGAIN], 3 * FULL);
-    desk.send(&[Reliable; 3], FULL);
-    desk.sent();
-    desk.nr_sack(1, &[], &[(2, 3)]);
-    desk.nr_sack(1, &[], &[(2, 4)]);
-    assert_eq!(desk.sent(), [""; 0]);
-    desk.nr_sack(1, &[], &[(2, 5)]);
-    assert_eq!(desk.sent(), ["FORWARD-TSN 2 (0:0)"]);
-    assert_eq!(desk.abandoned(), [(0, true)], "told once");
+    let mut fixture = Fixture::usual();
+    fixture.send(&[NEVER_AGAIN], 3 * FULL);
+    fixture.send(&[Reliable; 3], FULL);
+    fixture.sent();
+    fixture.nr_sack(1, &[], &[(2, 3)]);
+    fixture.nr_sack(1, &[], &[(2, 4)]);
+    assert_eq!(fixture.sent(), [""; 0]);
+    fixture.nr_sack(1, &[], &[(2, 5)]);
+    assert_eq!(fixture.sent(), ["FORWARD-TSN 2 (0:0)"]);
+    assert_eq!(fixture.abandoned(), [(0, true)], "told once");
 }
 
-// A → DATA 0 (lost), 1 (B), 2 (lost), 3 (E), 4, 5, 6;  A ← SACK 1, 3 … 6, which may be taken back;  A → FORWARD-TSN 3 → Z
-/// A3: what comes before the fragment that was lost is given up with it.
+// A → DATA 0 (lost), 1 (B), 2 (lost), 3 (E), 4, 5, 6;  A ← SACK 1, 3 … 6, renegable;  A → FORWARD-TSN 3 → Z
+/// A3: the fragments before the lost one are abandoned too.
 #[test]
 fn abandoned_whole_from_its_first_fragment() {
-    let mut desk = Desk::usual();
-    desk.send(&[NEVER_AGAIN], FULL);
-    desk.send(&[NEVER_AGAIN], 3 * FULL);
-    desk.send(&[Reliable; 3], FULL);
-    desk.sent();
+    let mut fixture = Fixture::usual();
+    fixture.send(&[NEVER_AGAIN], FULL);
+    fixture.send(&[NEVER_AGAIN], 3 * FULL);
+    fixture.send(&[Reliable; 3], FULL);
+    fixture.sent();
     for last in 4..=6 {
-        desk.nr_sack(0, &[(1, 1), (3, last)], &[]);
+        fixture.nr_sack(0, &[(1, 1), (3, last)], &[]);
     }
-    assert_eq!(desk.sent(), ["FORWARD-TSN 3 (0:1)"]);
-    assert_eq!(desk.abandoned(), [(0, true), (1, true)]);
+    assert_eq!(fixture.sent(), ["FORWARD-TSN 3 (0:1)"]);
+    assert_eq!(fixture.abandoned(), [(0, true), (1, true)]);
 }
 
 // A → DATA 0 (B), 1 … (window full), the rest waits;  it expires;  TSN 40 is its end, never sent;  A → FORWARD-TSN 40
 // A → DATA 41 (B E)
-/// A message given up half-sent ends in one TSN that is never sent, so that the next does not follow a middle fragment.
+/// A half-sent message that is abandoned ends in a TSN that is never sent, so that the next message does not follow a middle
+/// fragment.
 #[test]
-fn half_sent_it_ends_in_a_tsn_of_its_own() {
-    let mut desk = Desk::usual();
-    desk.send(&[Lifetime(30 * MS)], 60 * FULL);
-    desk.send(&[Reliable], FULL);
-    assert_eq!(desk.sent().len(), 40);
-    desk.script.advance(31 * MS);
-    assert_eq!(desk.sent(), ["FORWARD-TSN 40 (0:0)"]);
-    assert_eq!(desk.abandoned(), [(0, true)]);
-    assert_eq!(desk.script.association().stats().queued_bytes, FULL);
-    desk.nr_sack(41, &[], &[]);
-    assert_eq!(desk.sent(), ["DATA 41"]);
-    assert_eq!(desk.script.association().stats().paths[0].flight_size, FULL + 16);
+fn a_half_sent_message_ends_in_a_tsn_never_sent() {
+    let mut fixture = Fixture::usual();
+    fixture.send(&[Lifetime(30 * MS)], 60 * FULL);
+    fixture.send(&[Reliable], FULL);
+    assert_eq!(fixture.sent().len(), 40);
+    fixture.script.advance(31 * MS);
+    assert_eq!(fixture.sent(), ["FORWARD-TSN 40 (0:0)"]);
+    assert_eq!(fixture.abandoned(), [(0, true)]);
+    assert_eq!(fixture.script.association().stats().queued_bytes, FULL);
+    fixture.nr_sack(41, &[], &[]);
+    assert_eq!(fixture.sent(), ["DATA 41"]);
+    assert_eq!(
+        fixture.script.association().stats().paths[0].flight_size,
+        FULL + 16
+    );
 }
 
-/// It has its number in its stream: the next message has the next one.
+/// The half-sent message keeps its number in its stream: the next message has the next number.
 #[test]
-fn half_sent_it_keeps_its_number() {
-    let mut desk = Desk::usual();
-    desk.send(&[Lifetime(30 * MS)], 60 * FULL);
-    desk.send(&[NEVER_AGAIN], FULL);
-    desk.script.advance(31 * MS);
-    desk.nr_sack(41, &[], &[]);
-    desk.sent();
-    desk.script.advance_to_timeout();
-    assert_eq!(desk.sent(), ["FORWARD-TSN 41 (0:1)"]);
+fn a_half_sent_message_keeps_its_number() {
+    let mut fixture = Fixture::usual();
+    fixture.send(&[Lifetime(30 * MS)], 60 * FULL);
+    fixture.send(&[NEVER_AGAIN], FULL);
+    fixture.script.advance(31 * MS);
+    fixture.nr_sack(41, &[], &[]);
+    fixture.sent();
+    fixture.script.advance_to_timeout();
+    assert_eq!(fixture.sent(), ["FORWARD-TSN 41 (0:1)"]);
 }
 
 // A → DATA 0 (B), 1 … 39, the rest waits;  it expires;  A → FORWARD-TSN 40 (lost);  T3;  A → FORWARD-TSN 40 → Z
-/// What was in flight of it is kept until T3-rtx, and not sent again.
+/// The chunks of the message in flight are kept until T3-rtx and not retransmitted.
 #[test]
 fn half_sent_and_lost_at_t3() {
-    let mut desk = Desk::usual();
-    desk.send(&[Lifetime(30 * MS)], 60 * FULL);
-    desk.script.advance(31 * MS);
-    desk.sent();
-    let stats = desk.script.association().stats();
+    let mut fixture = Fixture::usual();
+    fixture.send(&[Lifetime(30 * MS)], 60 * FULL);
+    fixture.script.advance(31 * MS);
+    fixture.sent();
+    let stats = fixture.script.association().stats();
     assert_eq!(
         (stats.outstanding_bytes, stats.paths[0].flight_size),
         (40 * FULL, 40 * (FULL + 16))
     );
-    desk.script.advance_to_timeout();
-    let stats = desk.script.association().stats();
+    fixture.script.advance_to_timeout();
+    let stats = fixture.script.association().stats();
     assert_eq!((stats.outstanding_bytes, stats.paths[0].flight_size), (0, 0));
-    assert_eq!(desk.sent(), ["FORWARD-TSN 40 (0:0)"]);
+    assert_eq!(fixture.sent(), ["FORWARD-TSN 40 (0:0)"]);
 }
 
-// A → DATA 0 (B, lost), 1, 2, 3 … (window full), the rest waits;  A ← three reports, for which 40 and 41 left ← Z
+// A → DATA 0 (B, lost), 1, 2, 3 … (window full), the rest waits;  A ← three missing reports, which let 40 and 41 leave ← Z
 // A → FORWARD-TSN 42, the end that is never sent → Z
-/// A fragment that is found lost takes the rest with it that never left.
+/// If a fragment is found lost, the unsent rest of its message is abandoned.
 #[test]
 fn a_lost_fragment_ends_the_unsent_rest() {
-    let mut desk = Desk::usual();
-    desk.send(&[NEVER_AGAIN], 60 * FULL);
-    assert_eq!(desk.sent().len(), 40);
-    desk.report_one_by_one(0, 1, 3);
-    assert_eq!(desk.sent(), ["DATA 40", "DATA 41", "FORWARD-TSN 42 (0:0)"]);
-    assert_eq!(desk.script.association().stats().queued_bytes, 0);
-    assert_eq!(desk.abandoned(), [(0, true)]);
+    let mut fixture = Fixture::usual();
+    fixture.send(&[NEVER_AGAIN], 60 * FULL);
+    assert_eq!(fixture.sent().len(), 40);
+    fixture.report_one_by_one(0, 1, 3);
+    assert_eq!(fixture.sent(), ["DATA 40", "DATA 41", "FORWARD-TSN 42 (0:0)"]);
+    assert_eq!(fixture.script.association().stats().queued_bytes, 0);
+    assert_eq!(fixture.abandoned(), [(0, true)]);
 }
 
-/// Without a peer that speaks it, a message that was begun is sent to its end.
+/// If the peer does not support FORWARD-TSN, a half-sent message is sent to its end.
 #[test]
-fn half_sent_to_a_peer_without_it() {
-    let mut desk = Desk::new(config(), &[]);
-    desk.send(&[Lifetime(30 * MS)], 42 * FULL);
-    assert_eq!(desk.sent().len(), 40);
-    desk.script.advance(31 * MS);
-    assert_eq!((desk.sent(), desk.abandoned()), (vec![], vec![]));
-    desk.sack(40, &[]);
-    assert_eq!(desk.sent(), ["DATA 40", "DATA 41"]);
+fn half_sent_to_a_peer_without_forward_tsn() {
+    let mut fixture = Fixture::new(config(), &[]);
+    fixture.send(&[Lifetime(30 * MS)], 42 * FULL);
+    assert_eq!(fixture.sent().len(), 40);
+    fixture.script.advance(31 * MS);
+    assert_eq!((fixture.sent(), fixture.abandoned()), (vec![], vec![]));
+    fixture.sack(40, &[]);
+    assert_eq!(fixture.sent(), ["DATA 40", "DATA 41"]);
 }
 
-// A → DATA 0 (lost), 1;  A ← one report;  A → FORWARD-TSN 0 → Z
-/// Early discard: at the first missing report. It cuts the window once, then and not again.
+// A → DATA 0 (lost), 1;  A ← one missing report;  A → FORWARD-TSN 0 → Z
+/// Early discard: the sender abandons a chunk at its first missing report, and reduces the window once.
 #[test]
 fn early_discard() {
     let mut config = config();
     config.partial_reliability.early_discard = true;
-    let mut desk = Desk::new(config, &ALL);
-    desk.send(&[NEVER_AGAIN, Reliable, NEVER_AGAIN, Reliable, Reliable], FULL);
-    desk.sent();
-    let before = desk.cwnd();
-    desk.report_one_by_one(0, 1, 1);
-    assert_eq!(desk.sent(), ["FORWARD-TSN 0 (0:0)"]);
-    assert_eq!((desk.counters().early_discards, desk.cwnd()), (1, before / 2));
-    // The second one of the window: one congestion signal for both.
-    desk.nr_sack(2, &[], &[(3, 3)]);
-    assert_eq!(desk.sent(), ["FORWARD-TSN 2 (0:2)"]);
-    assert_eq!((desk.counters().early_discards, desk.cwnd()), (2, before / 2));
-    assert_eq!(desk.counters().fast_recoveries, 1);
+    let mut fixture = Fixture::new(config, &ALL);
+    fixture.send(&[NEVER_AGAIN, Reliable, NEVER_AGAIN, Reliable, Reliable], FULL);
+    fixture.sent();
+    let before = fixture.cwnd();
+    fixture.report_one_by_one(0, 1, 1);
+    assert_eq!(fixture.sent(), ["FORWARD-TSN 0 (0:0)"]);
+    assert_eq!(
+        (fixture.counters().early_discards, fixture.cwnd()),
+        (1, before / 2)
+    );
+    // The second loss of the window: one congestion signal for both.
+    fixture.nr_sack(2, &[], &[(3, 3)]);
+    assert_eq!(fixture.sent(), ["FORWARD-TSN 2 (0:2)"]);
+    assert_eq!(
+        (fixture.counters().early_discards, fixture.cwnd()),
+        (2, before / 2)
+    );
+    assert_eq!(fixture.counters().fast_recoveries, 1);
 }
 
-/// Early discard judges only what may not be repeated: a reliable chunk waits for its three reports.
+/// Early discard concerns only chunks that must not be retransmitted. A reliable chunk is lost after three missing reports.
 #[test]
-fn early_discard_spares_what_may_be_repeated() {
+fn early_discard_spares_reliable_chunks() {
     let mut config = config();
     config.partial_reliability.early_discard = true;
-    let mut desk = Desk::new(config, &ALL);
-    desk.send(
+    let mut fixture = Fixture::new(config, &ALL);
+    fixture.send(
         &[
             Reliable,
             Retransmissions(1),
@@ -327,15 +352,15 @@ fn early_discard_spares_what_may_be_repeated() {
         ],
         FULL,
     );
-    desk.sent();
-    desk.report_one_by_one(0, 3, 4);
-    assert_eq!((desk.sent(), desk.counters().early_discards), (vec![], 0));
+    fixture.sent();
+    fixture.report_one_by_one(0, 3, 4);
+    assert_eq!((fixture.sent(), fixture.counters().early_discards), (vec![], 0));
 }
 
-// A → DATA 0 (lost), 1 (lost), 2;  A ← one report;  A → FORWARD-TSN of the one that says so → Z
-/// A message says for itself whether it is discarded early; what it does not say, the association's settings do.
+// A → DATA 0 (lost), 1 (lost), 2;  A ← one missing report;  A → FORWARD-TSN of the message with early discard → Z
+/// A message can set whether it is discarded early. Otherwise the association's setting is used.
 #[test]
-fn early_discard_of_messages_that_say_so() {
+fn early_discard_for_single_messages() {
     for (first, second, usual, told) in [
         (Some(true), Some(false), false, &["FORWARD-TSN 0 (0:0)"][..]),
         (Some(true), None, false, &["FORWARD-TSN 0 (0:0)"]),
@@ -345,9 +370,9 @@ fn early_discard_of_messages_that_say_so() {
     ] {
         let mut config = config();
         config.partial_reliability.early_discard = usual;
-        let mut desk = Desk::new(config, &ALL);
+        let mut fixture = Fixture::new(config, &ALL);
         for early_discard in [first, second, None] {
-            desk.script.act(|association, now| {
+            fixture.script.act(|association, now| {
                 let options = SendOptions {
                     reliability: NEVER_AGAIN,
                     early_discard,
@@ -359,141 +384,141 @@ fn early_discard_of_messages_that_say_so() {
                     .expect("send");
             });
         }
-        desk.sent();
-        let before = desk.cwnd();
-        desk.report_one_by_one(0, 2, 2);
-        assert_eq!(desk.sent(), told, "{first:?}, {second:?}, {usual}");
-        assert_eq!(desk.counters().fast_recoveries, u64::from(!told.is_empty()));
+        fixture.sent();
+        let before = fixture.cwnd();
+        fixture.report_one_by_one(0, 2, 2);
+        assert_eq!(fixture.sent(), told, "{first:?}, {second:?}, {usual}");
+        assert_eq!(fixture.counters().fast_recoveries, u64::from(!told.is_empty()));
         assert_eq!(
-            desk.cwnd() < before,
+            fixture.cwnd() < before,
             !told.is_empty(),
             "it is a loss all the same"
         );
     }
 }
 
-/// As FreeBSD treats them: chunks dropped at the first report do not count as lost. For comparison only.
+/// Like FreeBSD: chunks dropped at the first missing report do not count as lost. For comparison only.
 #[test]
 fn early_discard_without_a_reduction() {
     let mut config = config();
     config.partial_reliability.early_discard = true;
     config.recovery.early_discard_reduces = false;
-    let mut desk = Desk::new(config, &ALL);
-    desk.send(&[NEVER_AGAIN, Reliable], FULL);
-    desk.sent();
-    let before = desk.cwnd();
-    desk.report_one_by_one(0, 1, 1);
-    assert_eq!(desk.sent(), ["FORWARD-TSN 0 (0:0)"]);
-    assert_eq!(desk.cwnd(), before);
+    let mut fixture = Fixture::new(config, &ALL);
+    fixture.send(&[NEVER_AGAIN, Reliable], FULL);
+    fixture.sent();
+    let before = fixture.cwnd();
+    fixture.report_one_by_one(0, 1, 1);
+    assert_eq!(fixture.sent(), ["FORWARD-TSN 0 (0:0)"]);
+    assert_eq!(fixture.cwnd(), before);
 }
 
-// A → DATA 0 (late), 1;  A ← report;  A → FORWARD-TSN 0 → Z;  A ← SACK: 0 came after all ← Z
-/// Safe condition 7, and A2: an abandoned chunk that arrives late is simply acknowledged, and opens no window.
+// A → DATA 0 (late), 1;  A ← missing report;  A → FORWARD-TSN 0 → Z;  A ← SACK of 0, which arrived late ← Z
+/// Safe condition 7, and A2: an abandoned chunk that arrives late is acknowledged, and does not increase the window.
 #[test]
-fn late_and_abandoned() {
+fn an_abandoned_chunk_arrives_late() {
     let mut config = config();
     config.partial_reliability.early_discard = true;
-    let mut desk = Desk::new(config, &ALL);
-    desk.send(&[NEVER_AGAIN, Reliable], FULL);
-    desk.report_one_by_one(0, 1, 1);
-    let cut = desk.cwnd();
-    desk.nr_sack(2, &[], &[]);
-    let stats = desk.script.association().stats();
+    let mut fixture = Fixture::new(config, &ALL);
+    fixture.send(&[NEVER_AGAIN, Reliable], FULL);
+    fixture.report_one_by_one(0, 1, 1);
+    let cut = fixture.cwnd();
+    fixture.nr_sack(2, &[], &[]);
+    let stats = fixture.script.association().stats();
     assert_eq!((stats.outstanding_bytes, stats.paths[0].flight_size), (0, 0));
-    assert_eq!(desk.cwnd(), cut);
-    assert_eq!(desk.counters().retransmissions_fast, 0);
+    assert_eq!(fixture.cwnd(), cut);
+    assert_eq!(fixture.counters().retransmissions_fast, 0);
 
-    // Nor is a window opened that is full.
+    // A window that is full does not grow either.
     let mut config = self::config();
     config.partial_reliability.early_discard = true;
     config.recovery.early_discard_reduces = false;
-    let mut desk = Desk::new(config, &ALL);
-    desk.send(&[NEVER_AGAIN], FULL);
-    desk.send(&[Reliable; 41], FULL);
-    desk.nr_sack(0, &[], &[(1, 1)]);
-    let (cwnd, stats) = (desk.cwnd(), desk.script.association().stats());
+    let mut fixture = Fixture::new(config, &ALL);
+    fixture.send(&[NEVER_AGAIN], FULL);
+    fixture.send(&[Reliable; 41], FULL);
+    fixture.nr_sack(0, &[], &[(1, 1)]);
+    let (cwnd, stats) = (fixture.cwnd(), fixture.script.association().stats());
     assert!(stats.paths[0].flight_size >= cwnd, "the window is full");
-    desk.nr_sack(2, &[], &[]);
-    assert_eq!(desk.cwnd(), cwnd);
+    fixture.nr_sack(2, &[], &[]);
+    assert_eq!(fixture.cwnd(), cwnd);
 }
 
-// A → DATA 0 (lost), 1 … 39;  A ← report;  A → FORWARD-TSN 0, DATA 40, 41 (window full) → Z;  A ← NR-SACK 2 ← Z
-/// A2: the acknowledgement that runs over what was given up opens no window, full as it is.
+// A → DATA 0 (lost), 1 … 39;  A ← missing report;  A → FORWARD-TSN 0, DATA 40, 41 (window full) → Z;  A ← NR-SACK 2 ← Z
+/// A2: a cumulative TSN ack that passes abandoned chunks does not increase the window, even if the window is full.
 #[test]
-fn what_is_passed_opens_no_window() {
+fn passed_chunks_do_not_grow_the_window() {
     let mut config = config();
     config.partial_reliability.early_discard = true;
     config.recovery.early_discard_reduces = false;
-    let mut desk = Desk::new(config, &ALL);
-    desk.send(&[NEVER_AGAIN], FULL);
-    desk.send(&[Reliable; 41], FULL);
-    desk.nr_sack(0, &[], &[(1, 1)]);
-    let stats = desk.script.association().stats();
+    let mut fixture = Fixture::new(config, &ALL);
+    fixture.send(&[NEVER_AGAIN], FULL);
+    fixture.send(&[Reliable; 41], FULL);
+    fixture.nr_sack(0, &[], &[(1, 1)]);
+    let stats = fixture.script.association().stats();
     let (cwnd, flight) = (stats.paths[0].cwnd, stats.paths[0].flight_size);
     assert_eq!(
         (stats.queued_bytes, flight >= cwnd),
         (0, true),
         "the window is full"
     );
-    desk.nr_sack(2, &[], &[]);
-    assert_eq!(desk.cwnd(), cwnd);
+    fixture.nr_sack(2, &[], &[]);
+    assert_eq!(fixture.cwnd(), cwnd);
 }
 
-/// A window of two packets, full with the beginning of a message whose lifetime is over: TSN 2 ends it, and a FORWARD-TSN
-/// has left. Reliable data waits.
-fn half_sent_in_a_small_window() -> (Desk, usize) {
+/// A window of two packets, full with the beginning of an expired message: TSN 2 ends the message, and a FORWARD-TSN has left.
+/// Reliable data waits.
+fn half_sent_in_a_small_window() -> (Fixture, usize) {
     let mut config = config();
     config.initial_window = Some(2);
-    let mut desk = Desk::new(config, &ALL);
-    desk.send(&[Lifetime(30 * MS)], 60 * FULL);
-    desk.send(&[Reliable], 60 * FULL);
-    assert_eq!(desk.sent(), ["DATA 0", "DATA 1"]);
-    desk.script.advance(31 * MS);
-    assert_eq!(desk.sent(), ["FORWARD-TSN 2 (0:0)"]);
-    let cwnd = desk.cwnd();
-    (desk, cwnd)
+    let mut fixture = Fixture::new(config, &ALL);
+    fixture.send(&[Lifetime(30 * MS)], 60 * FULL);
+    fixture.send(&[Reliable], 60 * FULL);
+    assert_eq!(fixture.sent(), ["DATA 0", "DATA 1"]);
+    fixture.script.advance(31 * MS);
+    assert_eq!(fixture.sent(), ["FORWARD-TSN 2 (0:0)"]);
+    let cwnd = fixture.cwnd();
+    (fixture, cwnd)
 }
 
 // A → DATA 0 (B), 1 (window full);  the message expires;  A → FORWARD-TSN 2 → Z;  A ← NR-SACK 1, then NR-SACK 2 ← Z
-/// Chunks in flight count as such though their message was abandoned. An acknowledgement that cannot come of the FORWARD-TSN
-/// tells that they arrived: it opens the window as any other does (RFC 9260 §7.2.1). The TSN that was skipped opens none.
+/// A chunk in flight counts as acknowledged data even if its message was abandoned. If the acknowledgement cannot be caused by
+/// the FORWARD-TSN, the chunk has arrived and increases the window (RFC 9260 §7.2.1). The skipped TSN does not.
 #[test]
-fn arrival_of_what_was_half_sent_opens_the_window() {
-    let (mut desk, cwnd) = half_sent_in_a_small_window();
-    desk.nr_sack(2, &[], &[]);
-    assert_eq!(desk.cwnd(), cwnd + FULL + 16);
-    assert_eq!(desk.sent(), ["DATA 3", "DATA 4", "DATA 5"]);
-    desk.nr_sack(3, &[], &[]);
-    assert_eq!(desk.cwnd(), cwnd + FULL + 16);
+fn arrival_of_half_sent_chunks_grows_the_window() {
+    let (mut fixture, cwnd) = half_sent_in_a_small_window();
+    fixture.nr_sack(2, &[], &[]);
+    assert_eq!(fixture.cwnd(), cwnd + FULL + 16);
+    assert_eq!(fixture.sent(), ["DATA 3", "DATA 4", "DATA 5"]);
+    fixture.nr_sack(3, &[], &[]);
+    assert_eq!(fixture.cwnd(), cwnd + FULL + 16);
 }
 
-// A → DATA 0 (B, lost), 1 (window full);  the message expires;  A → FORWARD-TSN 2 → Z;  A ← NR-SACK: 1 came ← Z
-/// A gap block tells of arrival too: it is a sample of the round trip, and ends the row of errors.
+// A → DATA 0 (B, lost), 1 (window full);  the message expires;  A → FORWARD-TSN 2 → Z;  A ← NR-SACK, 1 arrived ← Z
+/// A gap ack block reports an arrival too: it gives an RTT sample and resets the error counter.
 #[test]
-fn arrival_of_what_was_half_sent_is_an_rtt_sample() {
-    let (mut desk, _) = half_sent_in_a_small_window();
-    let srtt = |desk: &Desk| desk.script.association().stats().paths[0].srtt;
-    let before = srtt(&desk);
-    desk.nr_sack(0, &[], &[(1, 1)]);
-    assert!(srtt(&desk) > before);
+fn arrival_of_half_sent_chunks_is_an_rtt_sample() {
+    let (mut fixture, _) = half_sent_in_a_small_window();
+    let srtt = |fixture: &Fixture| fixture.script.association().stats().paths[0].srtt;
+    let before = srtt(&fixture);
+    fixture.nr_sack(0, &[], &[(1, 1)]);
+    assert!(srtt(&fixture) > before);
 }
 
 // A → DATA 0 (B), 1 (window full);  the message expires;  A → FORWARD-TSN 2 → Z;  A ← NR-SACK 2 ← Z
-/// If the receiver may have skipped them, nothing is known of their arrival (RFC 3758 §3.5 A2).
+/// If the FORWARD-TSN may have caused the acknowledgement, the arrival of the chunks is unknown (RFC 3758 §3.5 A2).
 #[test]
-fn what_may_have_been_skipped_opens_no_window() {
-    let (mut desk, cwnd) = half_sent_in_a_small_window();
-    let srtt = |desk: &Desk| desk.script.association().stats().paths[0].srtt;
-    let before = srtt(&desk);
-    desk.nr_sack(3, &[], &[]);
-    assert_eq!((desk.cwnd(), srtt(&desk)), (cwnd, before));
-    assert_eq!(desk.sent(), ["DATA 3", "DATA 4"]);
+fn chunks_that_may_be_skipped_do_not_grow_the_window() {
+    let (mut fixture, cwnd) = half_sent_in_a_small_window();
+    let srtt = |fixture: &Fixture| fixture.script.association().stats().paths[0].srtt;
+    let before = srtt(&fixture);
+    fixture.nr_sack(3, &[], &[]);
+    assert_eq!((fixture.cwnd(), srtt(&fixture)), (cwnd, before));
+    assert_eq!(fixture.sent(), ["DATA 3", "DATA 4"]);
 }
 
 // A → DATA 0 (B), 1; the message expires;  A → FORWARD-TSN 2 (lost);  T3;  A → FORWARD-TSN 2 (lost), DATA 3 (I) → Z
-// A ← NR-SACK 3 came ← Z;  A → DATA 4 (I) → Z
-/// RFC 7053 §5.1: with a window of one packet the receiver's delay would hold the path up, and the FORWARD-TSN of a lifetime
-/// that ends meanwhile would hide whether the packet arrived.
+// A ← NR-SACK, 3 arrived ← Z;  A → DATA 4 (I) → Z
+/// RFC 7053 §5.1: with a window of one packet the receiver's delayed acknowledgement would stop the path. If a lifetime ends
+/// meanwhile, its FORWARD-TSN would hide whether the packet arrived.
 #[test]
 fn a_window_of_one_packet_asks_for_an_acknowledgement_at_once() {
     for (reliability, asks) in [
@@ -503,79 +528,79 @@ fn a_window_of_one_packet_asks_for_an_acknowledgement_at_once() {
     ] {
         let mut config = config();
         config.initial_window = Some(2);
-        let mut desk = Desk::new(config, &ALL);
-        desk.send(&[Lifetime(30 * MS)], 60 * FULL);
-        desk.script.advance(31 * MS);
-        desk.script.advance_to_timeout();
-        desk.sent();
-        let asked = |desk: &mut Desk| {
-            let packets = core::iter::from_fn(|| desk.script.next_answer()).collect::<Vec<_>>();
+        let mut fixture = Fixture::new(config, &ALL);
+        fixture.send(&[Lifetime(30 * MS)], 60 * FULL);
+        fixture.script.advance(31 * MS);
+        fixture.script.advance_to_timeout();
+        fixture.sent();
+        let asked = |fixture: &mut Fixture| {
+            let packets = core::iter::from_fn(|| fixture.script.next_answer()).collect::<Vec<_>>();
             let data = packets.iter().flat_map(|packet| packet.data());
             data.map(|data| data.immediate).collect::<Vec<_>>()
         };
-        desk.send(&[reliability], 60 * FULL);
-        assert_eq!(asked(&mut desk), [true], "the first one after T3-rtx");
-        desk.nr_sack(0, &[], &[(3, 3)]);
-        assert_eq!(desk.cwnd(), FULL + 16);
-        assert_eq!(asked(&mut desk), [asks], "{reliability:?}");
+        fixture.send(&[reliability], 60 * FULL);
+        assert_eq!(asked(&mut fixture), [true], "the first one after T3-rtx");
+        fixture.nr_sack(0, &[], &[(3, 3)]);
+        assert_eq!(fixture.cwnd(), FULL + 16);
+        assert_eq!(asked(&mut fixture), [asks], "{reliability:?}");
     }
 }
 
-// A → DATA 0 (B), 1 …; the message expires;  A ← NR-SACK 3 and 4 came ← Z;  A ← NR-SACK 40 ← Z
-/// Safe condition 7: the same for what was in flight when its message was given up, behind a gap.
+// A → DATA 0 (B), 1 …; the message expires;  A ← NR-SACK, 3 and 4 arrived ← Z;  A ← NR-SACK 40 ← Z
+/// Safe condition 7: the same for chunks behind a gap that were in flight when their message was abandoned.
 #[test]
-fn late_by_a_gap_block() {
-    let mut desk = Desk::usual();
-    desk.send(&[Lifetime(30 * MS)], 60 * FULL);
-    desk.script.advance(31 * MS);
-    desk.nr_sack(0, &[], &[(3, 4)]);
-    let stats = desk.script.association().stats();
+fn an_abandoned_chunk_arrives_behind_a_gap() {
+    let mut fixture = Fixture::usual();
+    fixture.send(&[Lifetime(30 * MS)], 60 * FULL);
+    fixture.script.advance(31 * MS);
+    fixture.nr_sack(0, &[], &[(3, 4)]);
+    let stats = fixture.script.association().stats();
     assert_eq!(stats.paths[0].flight_size, 38 * (FULL + 16));
-    desk.nr_sack(41, &[], &[]);
-    let stats = desk.script.association().stats();
+    fixture.nr_sack(41, &[], &[]);
+    let stats = fixture.script.association().stats();
     assert_eq!((stats.outstanding_bytes, stats.paths[0].flight_size), (0, 0));
-    assert_eq!(desk.counters().reneged, 0);
+    assert_eq!(fixture.counters().reneged, 0);
 }
 
-// A → 0 … 3 lost and declared lost; only 0 fits the cut window; 1 to 3 expire before their turn
+// A → 0 … 3 lost and declared lost; only 0 fits the reduced window; 1 to 3 expire before they are retransmitted
 // A → DATA 0 (lost); T3; A → FORWARD-TSN 0 → Z;  A ← SACK 0 ← Z;  and so on, more often than Association.Max.Retrans
-/// A peer that acknowledges what was skipped is there: its association lives, though no data ever arrives.
+/// A peer that acknowledges skipped TSNs is reachable: the association continues, though no data ever arrives.
 #[test]
-fn a_peer_that_only_skips_is_alive() {
+fn a_peer_that_acknowledges_skipped_tsns_is_reachable() {
     let mut config = config();
     config.retransmissions.association_max_retrans = 4;
-    let mut desk = Desk::new(config, &ALL);
+    let mut fixture = Fixture::new(config, &ALL);
     for number in 0..12 {
-        desk.send(&[NEVER_AGAIN], FULL);
-        desk.script.advance_to_timeout();
-        desk.nr_sack(number + 1, &[], &[]);
+        fixture.send(&[NEVER_AGAIN], FULL);
+        fixture.script.advance_to_timeout();
+        fixture.nr_sack(number + 1, &[], &[]);
     }
-    assert_eq!(desk.counters().forward_tsns_sent, 12);
+    assert_eq!(fixture.counters().forward_tsns_sent, 12);
     assert_eq!(
-        desk.script.association().state(),
+        fixture.script.association().state(),
         anabranch_proto::AssociationState::Established
     );
 }
 
-/// No message is repeated after its lifetime, whatever declared it lost before.
+/// No message is retransmitted after its lifetime, whatever declared it lost before.
 #[test]
-fn expiry_while_waiting_to_be_repeated() {
-    let mut desk = Desk::usual();
-    desk.send(&[Lifetime(1500 * MS); 4], FULL);
-    desk.send(&[Reliable; 36], FULL);
-    desk.sent();
-    desk.script.advance_to_timeout();
-    assert_eq!(desk.sent(), ["DATA 0"], "one packet after T3");
-    desk.script.advance(600 * MS);
-    desk.nr_sack(1, &[], &[]);
-    let sent = desk.sent().join(", ");
+fn expiry_while_waiting_for_retransmission() {
+    let mut fixture = Fixture::usual();
+    fixture.send(&[Lifetime(1500 * MS); 4], FULL);
+    fixture.send(&[Reliable; 36], FULL);
+    fixture.sent();
+    fixture.script.advance_to_timeout();
+    assert_eq!(fixture.sent(), ["DATA 0"], "one packet after T3");
+    fixture.script.advance(600 * MS);
+    fixture.nr_sack(1, &[], &[]);
+    let sent = fixture.sent().join(", ");
     assert!(sent.starts_with("FORWARD-TSN 3 (0:3), DATA 4"), "{sent}");
-    assert_eq!(desk.abandoned(), [(1, true), (2, true), (3, true)]);
+    assert_eq!(fixture.abandoned(), [(1, true), (2, true), (3, true)]);
 }
 
-/// Asks to send one more on stream 2.
-fn offer(desk: &mut Desk, reliability: Reliability) -> Result<MessageId, SendError> {
-    desk.script.act(|association, now| {
+/// Sends another message on stream 2.
+fn offer(fixture: &mut Fixture, reliability: Reliability) -> Result<MessageId, SendError> {
+    fixture.script.act(|association, now| {
         let options = SendOptions {
             reliability,
             ..SendOptions::default()
@@ -584,63 +609,64 @@ fn offer(desk: &mut Desk, reliability: Reliability) -> Result<MessageId, SendErr
     })
 }
 
-/// RFC 7496 §3.2: when the send buffer is full, the least important and oldest of what waits gives way; to one less
-/// important than all, nothing does.
+/// RFC 7496 §3.2: if the send buffer is full, the least important unsent message is dropped, of several the oldest. For a new
+/// message that is less important than all of them, none is dropped.
 #[test]
-fn the_less_important_gives_way() {
+fn the_least_important_message_is_dropped() {
     let mut config = config();
     config.buffers.send = 42 * FULL;
-    let mut desk = Desk::new(config, &ALL);
-    desk.send(&[Reliable; 40], FULL);
-    let low = desk.send_on(0, FULL, Priority(9), false);
-    let high = desk.send_on(1, FULL, Priority(1), false);
-    assert_eq!(offer(&mut desk, Priority(9)), Err(SendError::BufferFull));
-    assert!(offer(&mut desk, Priority(5)).is_ok());
-    assert_eq!(desk.abandoned(), [(low.0, false)]);
-    assert!(offer(&mut desk, Reliable).is_ok());
-    assert_eq!(desk.abandoned().len(), 1, "5 goes before 1");
-    assert!(offer(&mut desk, Lifetime(MS)).is_ok());
-    assert_eq!(desk.abandoned(), [(high.0, false)]);
+    let mut fixture = Fixture::new(config, &ALL);
+    fixture.send(&[Reliable; 40], FULL);
+    let low = fixture.send_on(0, FULL, Priority(9), false);
+    let high = fixture.send_on(1, FULL, Priority(1), false);
+    assert_eq!(offer(&mut fixture, Priority(9)), Err(SendError::BufferFull));
+    assert!(offer(&mut fixture, Priority(5)).is_ok());
+    assert_eq!(fixture.abandoned(), [(low.0, false)]);
+    assert!(offer(&mut fixture, Reliable).is_ok());
+    assert_eq!(fixture.abandoned().len(), 1, "5 goes before 1");
+    assert!(offer(&mut fixture, Lifetime(MS)).is_ok());
+    assert_eq!(fixture.abandoned(), [(high.0, false)]);
     assert_eq!(
-        offer(&mut desk, Reliable),
+        offer(&mut fixture, Reliable),
         Err(SendError::BufferFull),
         "what is sent does not give way"
     );
 }
 
-/// The same: if all that may give way is not enough, nothing does.
+/// RFC 7496 §3.2: if dropping all less important messages does not free enough space, none is dropped.
 #[test]
-fn nothing_gives_way_in_vain() {
+fn nothing_is_dropped_in_vain() {
     let mut config = config();
     config.buffers.send = 42 * FULL;
-    let mut desk = Desk::new(config, &ALL);
-    desk.send(&[Reliable; 40], FULL);
-    desk.send(&[Priority(9)], 10);
-    desk.send(&[Reliable], 3 * FULL);
-    assert_eq!(offer(&mut desk, Reliable), Err(SendError::BufferFull));
-    assert_eq!(desk.abandoned(), []);
+    let mut fixture = Fixture::new(config, &ALL);
+    fixture.send(&[Reliable; 40], FULL);
+    fixture.send(&[Priority(9)], 10);
+    fixture.send(&[Reliable], 3 * FULL);
+    assert_eq!(offer(&mut fixture, Reliable), Err(SendError::BufferFull));
+    assert_eq!(fixture.abandoned(), []);
 }
 
-/// The same: a message of which a part has left is no longer one that waits.
+/// RFC 7496 §3.2: a message that has begun to leave is not dropped.
 #[test]
-fn what_is_begun_does_not_give_way() {
+fn a_half_sent_message_is_not_dropped() {
     let mut config = config();
     config.buffers.send = 42 * FULL;
-    let mut desk = Desk::new(config, &ALL);
-    desk.send(&[Priority(9)], 50 * FULL);
-    assert_eq!(desk.sent().len(), 40);
-    assert_eq!(offer(&mut desk, Reliable), Err(SendError::BufferFull));
-    assert_eq!(desk.abandoned(), []);
+    let mut fixture = Fixture::new(config, &ALL);
+    fixture.send(&[Priority(9)], 50 * FULL);
+    assert_eq!(fixture.sent().len(), 40);
+    assert_eq!(offer(&mut fixture, Reliable), Err(SendError::BufferFull));
+    assert_eq!(fixture.abandoned(), []);
 }
 
-/// A message that is given in parts and expires: what follows of it is swallowed, the next begins anew.
+/// A message that the application sends in parts expires: its later parts are dropped, and the next message begins with its
+/// first part.
 #[test]
 fn parts_of_an_expired_message() {
-    let mut desk = Desk::usual();
-    desk.send(&[Reliable; 40], FULL);
-    desk.sent();
-    let part = |desk: &mut Desk, end| {
-        desk.script.act(|association, now| {
+    let mut fixture = Fixture::usual();
+    fixture.send(&[Reliable; 40], FULL);
+    fixture.sent();
+    let part = |fixture: &mut Fixture, end| {
+        fixture.script.act(|association, now| {
             let options = SendOptions {
                 reliability: Lifetime(10 * MS),
                 ..SendOptions::default()
@@ -650,11 +676,11 @@ fn parts_of_an_expired_message() {
                 .expect("a part")
         })
     };
-    let id = part(&mut desk, false);
-    desk.script.advance(20 * MS);
-    assert_eq!(desk.abandoned(), [(id.0, false)]);
-    assert_eq!(part(&mut desk, false), id);
-    assert_eq!(part(&mut desk, true), id);
-    assert_eq!(desk.script.association().stats().queued_bytes, 0);
-    assert_ne!(part(&mut desk, true), id);
+    let id = part(&mut fixture, false);
+    fixture.script.advance(20 * MS);
+    assert_eq!(fixture.abandoned(), [(id.0, false)]);
+    assert_eq!(part(&mut fixture, false), id);
+    assert_eq!(part(&mut fixture, true), id);
+    assert_eq!(fixture.script.association().stats().queued_bytes, 0);
+    assert_ne!(part(&mut fixture, true), id);
 }

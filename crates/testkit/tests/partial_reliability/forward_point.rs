@@ -1,14 +1,15 @@
-//! How far the point goes, and how it is told (RFC 3758 §3.5 C1 to C5, F2 to F4; the safe conditions of the experiments).
+//! The Advanced.Peer.Ack.Point, and when FORWARD-TSNs report it (RFC 3758 §3.5 C1 to C5, F2 to F4; the safe conditions of the
+//! experiments). *The point* below is the Advanced.Peer.Ack.Point.
 
 use anabranch_proto::Reliability::{self, Reliable};
 
 use anabranch_wire::chunk::kind;
 
-use anabranch_testkit::desk::{Desk, FULL, MS, NEVER_AGAIN, config};
+use anabranch_testkit::fixture::{FULL, Fixture, MS, NEVER_AGAIN, config};
 
-/// Messages of which those with these numbers may be given up, sent; the peer has all but `lost`, and reports it until
-/// they are found lost.
-fn burst(desk: &mut Desk, count: usize, abandoned: &[usize], lost: core::ops::RangeInclusive<u32>) {
+/// Sends messages, of which those with these numbers may be abandoned. The peer has received all but `lost`, and reports these
+/// missing until they are found lost.
+fn burst(fixture: &mut Fixture, count: usize, abandoned: &[usize], lost: core::ops::RangeInclusive<u32>) {
     let messages: Vec<Reliability> = (0..count)
         .map(|number| {
             if abandoned.contains(&number) {
@@ -18,44 +19,44 @@ fn burst(desk: &mut Desk, count: usize, abandoned: &[usize], lost: core::ops::Ra
             }
         })
         .collect();
-    desk.send(&messages, 1000);
-    desk.sent();
-    desk.report_one_by_one(*lost.start(), lost.end() + 1, lost.end() + 3);
+    fixture.send(&messages, 1000);
+    fixture.sent();
+    fixture.report_one_by_one(*lost.start(), lost.end() + 1, lost.end() + 3);
 }
 
 // 102 acked, 103 and 104 abandoned, 105 not, 106 acked: RFC 3758's own example, here 2, 3, 4, 5
-/// C1 and C2: the point stops before a chunk that is not given up.
+/// C1 and C2: the point stops before a chunk that is not abandoned.
 #[test]
 fn the_example_of_the_rfc() {
-    let mut desk = Desk::usual();
-    burst(&mut desk, 9, &[3, 4], 3..=5);
-    assert_eq!(desk.sent(), ["FORWARD-TSN 4 (0:4), DATA 5"]);
+    let mut fixture = Fixture::usual();
+    burst(&mut fixture, 9, &[3, 4], 3..=5);
+    assert_eq!(fixture.sent(), ["FORWARD-TSN 4 (0:4), DATA 5"]);
 }
 
 // A → DATA 0 (lost); T3; A → FORWARD-TSN 0;  DATA 1 acknowledged;  A → DATA 2 (lost); T3; A → FORWARD-TSN 2
 /// C1: the point is never behind the cumulative TSN ack.
 #[test]
 fn the_point_follows_the_acknowledgements() {
-    let mut desk = Desk::usual();
-    desk.send(&[NEVER_AGAIN], FULL);
-    desk.script.advance_to_timeout();
-    desk.nr_sack(1, &[], &[]);
-    desk.send(&[Reliable], FULL);
-    desk.nr_sack(2, &[], &[]);
-    desk.send(&[NEVER_AGAIN], FULL);
-    desk.sent();
-    desk.script.advance_to_timeout();
-    assert_eq!(desk.sent(), ["FORWARD-TSN 2 (0:2)"]);
+    let mut fixture = Fixture::usual();
+    fixture.send(&[NEVER_AGAIN], FULL);
+    fixture.script.advance_to_timeout();
+    fixture.nr_sack(1, &[], &[]);
+    fixture.send(&[Reliable], FULL);
+    fixture.nr_sack(2, &[], &[]);
+    fixture.send(&[NEVER_AGAIN], FULL);
+    fixture.sent();
+    fixture.script.advance_to_timeout();
+    assert_eq!(fixture.sent(), ["FORWARD-TSN 2 (0:2)"]);
 }
 
-// 0 lost and given up, 1 gap-acknowledged, 2 lost and given up, 3 and on there
-/// Safe condition 1: a renegable gap block never lets the point pass, a non-renegable one does.
+// 0 lost and abandoned, 1 gap-acknowledged, 2 lost and abandoned, 3 and later ones acknowledged
+/// Safe condition 1: a renegable gap ack block never lets the point pass, a non-renegable one does.
 #[test]
 fn only_non_renegable_chunks_are_passed() {
     for (non_renegable, expected) in [(false, "FORWARD-TSN 0 (0:0)"), (true, "FORWARD-TSN 2 (0:2)")] {
-        let mut desk = Desk::usual();
-        desk.send(&[NEVER_AGAIN; 6], FULL);
-        desk.sent();
+        let mut fixture = Fixture::usual();
+        fixture.send(&[NEVER_AGAIN; 6], FULL);
+        fixture.sent();
         for last in 3..=5 {
             let blocks = [(1, 1), (3, last)];
             let (renegable, kept): (&[_], &[_]) = if non_renegable {
@@ -63,94 +64,95 @@ fn only_non_renegable_chunks_are_passed() {
             } else {
                 (&blocks, &[])
             };
-            desk.nr_sack(0, renegable, kept);
+            fixture.nr_sack(0, renegable, kept);
         }
-        assert_eq!(desk.sent(), [expected]);
+        assert_eq!(fixture.sent(), [expected]);
     }
 }
 
-// as above, but the SACK that makes 2 lost says nothing of 1
-/// Safe condition 2: what was held for good once stays so. It is not sent again, and the point passes it.
+// as above, but the SACK that makes 2 lost does not list 1
+/// Safe condition 2: a non-renegable chunk stays non-renegable. It is not retransmitted, and the point passes it.
 #[test]
 fn non_renegable_stays_non_renegable() {
-    let mut desk = Desk::usual();
-    desk.send(
+    let mut fixture = Fixture::usual();
+    fixture.send(
         &[NEVER_AGAIN, Reliable, NEVER_AGAIN, Reliable, Reliable, Reliable],
         FULL,
     );
-    desk.sent();
-    desk.nr_sack(0, &[], &[(1, 1), (3, 3)]);
-    desk.nr_sack(0, &[], &[(3, 4)]);
-    desk.nr_sack(0, &[], &[(3, 5)]);
-    assert_eq!(desk.sent(), ["FORWARD-TSN 2 (0:2)"]);
-    desk.script.advance_to_timeout();
-    assert_eq!(desk.sent(), ["FORWARD-TSN 2 (0:2)"], "1 is not repeated");
-    assert_eq!(desk.counters().reneged, 0);
+    fixture.sent();
+    fixture.nr_sack(0, &[], &[(1, 1), (3, 3)]);
+    fixture.nr_sack(0, &[], &[(3, 4)]);
+    fixture.nr_sack(0, &[], &[(3, 5)]);
+    assert_eq!(fixture.sent(), ["FORWARD-TSN 2 (0:2)"]);
+    fixture.script.advance_to_timeout();
+    assert_eq!(fixture.sent(), ["FORWARD-TSN 2 (0:2)"], "1 is not retransmitted");
+    assert_eq!(fixture.counters().reneged, 0);
 }
 
-// 0 given up; 1 (B) held for good, 2 (E) of the same reliable message lost; 3 given up
-/// Safe condition 3: a message is passed whole. A FORWARD-TSN that ended within it would make the receiver drop its part.
+// 0 abandoned; 1 (B) non-renegable, 2 (E) of the same reliable message lost; 3 abandoned
+/// Safe condition 3: the point passes whole messages only. A FORWARD-TSN that ended within a message would make the receiver
+/// drop its fragments.
 #[test]
 fn a_message_is_passed_whole() {
-    let mut desk = Desk::usual();
-    desk.send(&[NEVER_AGAIN], FULL);
-    desk.send(&[Reliable], 2000);
-    desk.send(&[NEVER_AGAIN, Reliable, Reliable, Reliable], FULL);
-    desk.sent();
+    let mut fixture = Fixture::usual();
+    fixture.send(&[NEVER_AGAIN], FULL);
+    fixture.send(&[Reliable], 2000);
+    fixture.send(&[NEVER_AGAIN, Reliable, Reliable, Reliable], FULL);
+    fixture.sent();
     for last in 4..=6 {
-        desk.nr_sack(0, &[], &[(1, 1), (4, last)]);
+        fixture.nr_sack(0, &[], &[(1, 1), (4, last)]);
     }
-    assert_eq!(desk.sent(), ["FORWARD-TSN 0 (0:0), DATA 2"]);
-    desk.nr_sack(1, &[], &[(1, 2), (4, 6)]);
-    assert_eq!(desk.sent(), ["FORWARD-TSN 3 (0:2)"]);
+    assert_eq!(fixture.sent(), ["FORWARD-TSN 0 (0:0), DATA 2"]);
+    fixture.nr_sack(1, &[], &[(1, 2), (4, 6)]);
+    assert_eq!(fixture.sent(), ["FORWARD-TSN 3 (0:2)"]);
 }
 
-// 0 given up, 1 to 5 held for good
-/// Safe condition 4: the point is the last that was given up, not what is held for good behind it. With nothing given up
-/// there is no FORWARD-TSN.
+// 0 abandoned, 1 to 5 non-renegable
+/// Safe condition 4: the point is the last abandoned TSN, not a non-renegable TSN after it. Without abandoned chunks there is
+/// no FORWARD-TSN.
 #[test]
-fn nothing_is_passed_for_its_own_sake() {
-    let mut desk = Desk::usual();
-    burst(&mut desk, 6, &[0], 0..=0);
-    assert_eq!(desk.sent(), ["FORWARD-TSN 0 (0:0)"]);
-    let mut desk = Desk::usual();
-    burst(&mut desk, 6, &[], 0..=0);
-    assert_eq!(desk.sent(), ["DATA 0"]);
-    assert_eq!(desk.counters().forward_tsns_sent, 0);
+fn the_point_is_the_last_abandoned_tsn() {
+    let mut fixture = Fixture::usual();
+    burst(&mut fixture, 6, &[0], 0..=0);
+    assert_eq!(fixture.sent(), ["FORWARD-TSN 0 (0:0)"]);
+    let mut fixture = Fixture::usual();
+    burst(&mut fixture, 6, &[], 0..=0);
+    assert_eq!(fixture.sent(), ["DATA 0"]);
+    assert_eq!(fixture.counters().forward_tsns_sent, 0);
 }
 
-/// Safe condition 5, C4: of each stream the highest ordered message that was given up; unordered ones and those held for
-/// good are not listed.
+/// Safe condition 5, C4: the highest abandoned ordered message of each stream is listed. Unordered messages and messages whose
+/// chunks are non-renegable are not.
 #[test]
 fn streams_are_listed_for_abandoned_messages_in_order() {
-    let mut desk = Desk::usual();
-    desk.send_on(1, FULL, NEVER_AGAIN, false);
-    desk.send_on(1, FULL, NEVER_AGAIN, false);
-    desk.send_on(2, FULL, NEVER_AGAIN, true);
-    desk.send_on(3, FULL, Reliable, false);
-    desk.send_on(4, FULL, NEVER_AGAIN, false);
-    desk.send(&[Reliable; 3], FULL);
-    desk.sent();
+    let mut fixture = Fixture::usual();
+    fixture.send_on(1, FULL, NEVER_AGAIN, false);
+    fixture.send_on(1, FULL, NEVER_AGAIN, false);
+    fixture.send_on(2, FULL, NEVER_AGAIN, true);
+    fixture.send_on(3, FULL, Reliable, false);
+    fixture.send_on(4, FULL, NEVER_AGAIN, false);
+    fixture.send(&[Reliable; 3], FULL);
+    fixture.sent();
     for last in 5..=7 {
-        desk.nr_sack(0, &[], &[(3, 3), (5, last)]);
+        fixture.nr_sack(0, &[], &[(3, 3), (5, last)]);
     }
-    assert_eq!(desk.sent(), ["FORWARD-TSN 4 (1:1 4:0)"]);
+    assert_eq!(fixture.sent(), ["FORWARD-TSN 4 (1:1 4:0)"]);
 }
 
-/// C4, safe condition 8: a FORWARD-TSN fits a packet. Of 400 streams 308 fit one of 1,240 bytes; the others wait for the
-/// acknowledgement.
+/// C4, safe condition 8: a FORWARD-TSN fits a packet. Of 400 streams 308 fit a packet of 1,240 bytes. The other streams are
+/// listed after the acknowledgement.
 #[test]
 fn a_forward_tsn_fits_a_packet() {
     let mut config = config();
     config.streams.outbound = 400;
-    let mut desk = Desk::with_streams(config, 400);
+    let mut fixture = Fixture::with_streams(config, 400);
     for stream in 0..400 {
-        desk.send_on(stream, 80, NEVER_AGAIN, false);
+        fixture.send_on(stream, 80, NEVER_AGAIN, false);
     }
-    desk.send_on(0, 80, Reliable, false);
-    desk.sent();
-    desk.script.advance_to_timeout();
-    let sent = desk.sent();
+    fixture.send_on(0, 80, Reliable, false);
+    fixture.sent();
+    fixture.script.advance_to_timeout();
+    let sent = fixture.sent();
     let listed = sent[0].matches(':').count();
     assert!(
         sent[0].starts_with(&format!("FORWARD-TSN {} ", listed - 1)),
@@ -158,73 +160,73 @@ fn a_forward_tsn_fits_a_packet() {
         sent[0]
     );
     assert_eq!(listed, 308);
-    desk.nr_sack(308, &[], &[]);
-    let sent = desk.sent();
+    fixture.nr_sack(308, &[], &[]);
+    let sent = fixture.sent();
     assert!(sent[0].starts_with("FORWARD-TSN 399 (308:0 "), "{}", sent[0]);
 }
 
 // A → FORWARD-TSN 0 (lost);  A ← SACK, SACK, SACK ← Z;  A → FORWARD-TSN 0 → Z
-/// F2: a FORWARD-TSN is not sent with every acknowledgement, but again after three that fall short of it.
+/// F2: a FORWARD-TSN is not sent with every acknowledgement, but again after three acknowledgements below the point.
 #[test]
-fn repeated_after_three_acknowledgements() {
-    let mut desk = Desk::usual();
-    desk.send(&[NEVER_AGAIN], FULL);
-    desk.send(&[Reliable; 9], FULL);
-    desk.sent();
-    desk.report_one_by_one(0, 1, 3);
-    assert_eq!(desk.sent(), ["FORWARD-TSN 0 (0:0)"]);
-    desk.nr_sack(0, &[], &[(1, 4)]);
-    desk.nr_sack(0, &[], &[(1, 5)]);
-    assert_eq!(desk.sent(), [""; 0]);
-    desk.nr_sack(0, &[], &[(1, 6)]);
-    assert_eq!(desk.sent(), ["FORWARD-TSN 0 (0:0)"]);
+fn sent_again_after_three_acknowledgements() {
+    let mut fixture = Fixture::usual();
+    fixture.send(&[NEVER_AGAIN], FULL);
+    fixture.send(&[Reliable; 9], FULL);
+    fixture.sent();
+    fixture.report_one_by_one(0, 1, 3);
+    assert_eq!(fixture.sent(), ["FORWARD-TSN 0 (0:0)"]);
+    fixture.nr_sack(0, &[], &[(1, 4)]);
+    fixture.nr_sack(0, &[], &[(1, 5)]);
+    assert_eq!(fixture.sent(), [""; 0]);
+    fixture.nr_sack(0, &[], &[(1, 6)]);
+    assert_eq!(fixture.sent(), ["FORWARD-TSN 0 (0:0)"]);
 }
 
-// A → FORWARD-TSN 1;  A ← SACK, SACK, SACK ← Z, all sent before it came;  100 ms later three more;  A → FORWARD-TSN 1
-/// F2: acknowledgements of the first round trip left before the receiver could know, and do not count.
+// A → FORWARD-TSN 1;  A ← SACK, SACK, SACK ← Z, all sent before it arrived;  100 ms later three more;  A → FORWARD-TSN 1
+/// F2: acknowledgements within the first RTT left before the FORWARD-TSN could arrive, and do not count.
 #[test]
 fn not_retransmitted_within_a_round_trip() {
-    let mut desk = Desk::usual();
-    desk.send(&[Reliable], FULL);
-    desk.script.advance(100 * MS);
-    desk.nr_sack(1, &[], &[]);
-    desk.send(&[NEVER_AGAIN], FULL);
-    desk.send(&[Reliable; 9], FULL);
-    desk.sent();
-    desk.report_one_by_one(1, 2, 4);
-    assert_eq!(desk.sent(), ["FORWARD-TSN 1 (0:1)"]);
-    desk.report_one_by_one(1, 5, 7);
-    assert_eq!(desk.sent(), [""; 0]);
-    desk.script.advance(100 * MS);
-    desk.report_one_by_one(1, 5, 7);
-    assert_eq!(desk.sent(), ["FORWARD-TSN 1 (0:1)"]);
+    let mut fixture = Fixture::usual();
+    fixture.send(&[Reliable], FULL);
+    fixture.script.advance(100 * MS);
+    fixture.nr_sack(1, &[], &[]);
+    fixture.send(&[NEVER_AGAIN], FULL);
+    fixture.send(&[Reliable; 9], FULL);
+    fixture.sent();
+    fixture.report_one_by_one(1, 2, 4);
+    assert_eq!(fixture.sent(), ["FORWARD-TSN 1 (0:1)"]);
+    fixture.report_one_by_one(1, 5, 7);
+    assert_eq!(fixture.sent(), [""; 0]);
+    fixture.script.advance(100 * MS);
+    fixture.report_one_by_one(1, 5, 7);
+    assert_eq!(fixture.sent(), ["FORWARD-TSN 1 (0:1)"]);
 }
 
-// A → DATA 0 (lost); T3; A → FORWARD-TSN 0 (lost); its timer, later each time; A → FORWARD-TSN 0 → Z
-/// C5: while the receiver does not know the point, a timer runs, though nothing is in flight. Its expiry reduces no window:
-/// no data was lost.
+// A → DATA 0 (lost); T3; A → FORWARD-TSN 0 (lost); its timer, doubled each time; A → FORWARD-TSN 0 → Z
+/// C5: until the receiver has acknowledged the point a timer runs, also with no data in flight. Its expiry does not reduce the
+/// window, because no data was lost.
 #[test]
-fn repeated_by_its_timer() {
-    let mut desk = Desk::usual();
-    desk.send(&[NEVER_AGAIN], FULL);
-    desk.sent();
-    let first = desk.script.advance_to_timeout();
-    assert_eq!(desk.sent(), ["FORWARD-TSN 0 (0:0)"]);
-    let window = |desk: &Desk| {
-        let path = &desk.script.association().stats().paths[0];
+fn retransmitted_by_its_timer() {
+    let mut fixture = Fixture::usual();
+    fixture.send(&[NEVER_AGAIN], FULL);
+    fixture.sent();
+    let first = fixture.script.advance_to_timeout();
+    assert_eq!(fixture.sent(), ["FORWARD-TSN 0 (0:0)"]);
+    let window = |fixture: &Fixture| {
+        let path = &fixture.script.association().stats().paths[0];
         (path.cwnd, path.ssthresh, path.timeouts)
     };
-    let after_the_loss = window(&desk);
+    let after_the_loss = window(&fixture);
     for errors in 2..5 {
-        assert_eq!(desk.script.advance_to_timeout(), (1 << (errors - 1)) * first);
-        assert_eq!(desk.sent(), ["FORWARD-TSN 0 (0:0)"]);
-        assert_eq!(window(&desk), after_the_loss);
-        assert_eq!(desk.script.association().stats().paths[0].error_count, errors);
+        assert_eq!(fixture.script.advance_to_timeout(), (1 << (errors - 1)) * first);
+        assert_eq!(fixture.sent(), ["FORWARD-TSN 0 (0:0)"]);
+        assert_eq!(window(&fixture), after_the_loss);
+        assert_eq!(fixture.script.association().stats().paths[0].error_count, errors);
     }
-    desk.nr_sack(1, &[], &[]);
-    assert_eq!(desk.script.association().stats().outstanding_bytes, 0);
+    fixture.nr_sack(1, &[], &[]);
+    assert_eq!(fixture.script.association().stats().outstanding_bytes, 0);
     assert!(
-        desk.script.association().poll_timeout().is_none(),
+        fixture.script.association().poll_timeout().is_none(),
         "no timer is left"
     );
 }
@@ -232,82 +234,85 @@ fn repeated_by_its_timer() {
 /// F4: an acknowledgement is old if it is behind the last cumulative TSN ack, not if it is behind the point.
 #[test]
 fn acknowledgements_behind_the_point_are_not_stale() {
-    let mut desk = Desk::usual();
-    burst(&mut desk, 8, &[0, 1], 0..=1);
-    assert_eq!(desk.sent(), ["FORWARD-TSN 1 (0:1)"]);
-    desk.nr_sack(0, &[], &[(2, 5)]);
-    assert_eq!(desk.counters().sacks_stale, 0);
-    assert_eq!(desk.script.association().stats().paths[0].flight_size, 2 * 1016);
+    let mut fixture = Fixture::usual();
+    burst(&mut fixture, 8, &[0, 1], 0..=1);
+    assert_eq!(fixture.sent(), ["FORWARD-TSN 1 (0:1)"]);
+    fixture.nr_sack(0, &[], &[(2, 5)]);
+    assert_eq!(fixture.counters().sacks_stale, 0);
+    assert_eq!(
+        fixture.script.association().stats().paths[0].flight_size,
+        2 * 1016
+    );
 }
 
-/// Data that the peer holds for good is freed at once, and its TSNs are kept: a later cumulative TSN ack runs over them.
+/// Non-renegable data is freed at once. The TSNs are kept until the cumulative TSN ack passes them.
 #[test]
 fn non_renegable_data_is_freed() {
-    let mut desk = Desk::usual();
-    desk.send(&[Reliable; 10], FULL);
-    desk.nr_sack(0, &[(1, 2)], &[(3, 9)]);
-    assert_eq!(desk.script.association().stats().outstanding_bytes, 3 * FULL);
-    assert_eq!(desk.counters().freed_early_bytes, 7 * FULL as u64);
-    desk.nr_sack(10, &[], &[]);
-    assert_eq!(desk.script.association().stats().outstanding_bytes, 0);
+    let mut fixture = Fixture::usual();
+    fixture.send(&[Reliable; 10], FULL);
+    fixture.nr_sack(0, &[(1, 2)], &[(3, 9)]);
+    assert_eq!(fixture.script.association().stats().outstanding_bytes, 3 * FULL);
+    assert_eq!(fixture.counters().freed_early_bytes, 7 * FULL as u64);
+    fixture.nr_sack(10, &[], &[]);
+    assert_eq!(fixture.script.association().stats().outstanding_bytes, 0);
 }
 
-/// The base protocol's SACK is taken from such a peer all the same.
+/// A SACK of the base protocol is accepted from a peer that uses NR-SACK.
 #[test]
 fn a_sack_among_nr_sacks() {
-    let mut desk = Desk::usual();
-    desk.send(&[Reliable; 4], FULL);
-    desk.sack(1, &[(2, 3)]);
-    assert_eq!(desk.script.association().stats().outstanding_bytes, 3 * FULL);
-    desk.sack(4, &[]);
-    assert_eq!(desk.script.association().stats().outstanding_bytes, 0);
+    let mut fixture = Fixture::usual();
+    fixture.send(&[Reliable; 4], FULL);
+    fixture.sack(1, &[(2, 3)]);
+    assert_eq!(fixture.script.association().stats().outstanding_bytes, 3 * FULL);
+    fixture.sack(4, &[]);
+    assert_eq!(fixture.script.association().stats().outstanding_bytes, 0);
 }
 
-/// An NR-SACK from a peer that did not offer it is a chunk of an unknown type, one to be discarded with what follows.
+/// An NR-SACK that was not negotiated is a chunk of an unknown type, which is discarded with the rest of the packet.
 #[test]
 fn an_nr_sack_that_was_not_negotiated() {
-    let mut desk = Desk::new(config(), &[kind::FORWARD_TSN]);
-    desk.send(&[Reliable; 2], FULL);
-    desk.nr_sack(2, &[], &[]);
-    assert_eq!(desk.script.association().stats().outstanding_bytes, 2 * FULL);
-    desk.sack(2, &[]);
-    assert_eq!(desk.script.association().stats().outstanding_bytes, 0);
+    let mut fixture = Fixture::new(config(), &[kind::FORWARD_TSN]);
+    fixture.send(&[Reliable; 2], FULL);
+    fixture.nr_sack(2, &[], &[]);
+    assert_eq!(fixture.script.association().stats().outstanding_bytes, 2 * FULL);
+    fixture.sack(2, &[]);
+    assert_eq!(fixture.script.association().stats().outstanding_bytes, 0);
 }
 
-// A → DATA 0 … 4 → Z;  A ← NR-SACK: 1 and 2 came, non-renegable ← Z;  A ← NR-SACK or SACK: 3 came ← Z
-/// Safe condition 2: an acknowledgement that leaves out what the peer had declared non-renegable contradicts it. That is the
-/// peer's error: it is counted, and the chunks stay acknowledged.
+// A → DATA 0 … 4 → Z;  A ← NR-SACK: 1 and 2 arrived, non-renegable ← Z;  A ← NR-SACK or SACK: 3 arrived ← Z
+/// Safe condition 2: an acknowledgement contradicts an earlier one if it omits a chunk that was non-renegable. This is an error
+/// of the peer. It is counted, and the chunks stay acknowledged.
 #[test]
 fn a_contradiction_is_counted() {
     for plain in [false, true] {
-        let mut desk = Desk::usual();
-        desk.send(&[Reliable; 5], FULL);
-        desk.sent();
-        desk.nr_sack(0, &[], &[(1, 2)]);
-        let flight = |desk: &Desk| desk.script.association().stats().paths[0].flight_size;
-        let before = flight(&desk);
+        let mut fixture = Fixture::usual();
+        fixture.send(&[Reliable; 5], FULL);
+        fixture.sent();
+        fixture.nr_sack(0, &[], &[(1, 2)]);
+        let flight = |fixture: &Fixture| fixture.script.association().stats().paths[0].flight_size;
+        let before = flight(&fixture);
         if plain {
-            desk.sack(0, &[(3, 3)]);
+            fixture.sack(0, &[(3, 3)]);
         } else {
-            desk.nr_sack(0, &[], &[(2, 3)]);
+            fixture.nr_sack(0, &[], &[(2, 3)]);
         }
-        let counters = desk.counters();
+        let counters = fixture.counters();
         assert_eq!((counters.nr_sack_contradictions, counters.reneged), (1, 0));
-        assert_eq!(flight(&desk), before - (FULL + 16));
-        assert_eq!(desk.sent(), [""; 0], "nothing is retransmitted");
+        assert_eq!(flight(&fixture), before - (FULL + 16));
+        assert_eq!(fixture.sent(), [""; 0], "nothing is retransmitted");
     }
 }
 
-// A → DATA 0 … 4 → Z;  A ← NR-SACK: 1 … 3 came, non-renegable ← Z;  A ← NR-SACK: 1 came, overtaken ← Z;  A ← NR-SACK 3 ← Z
-/// An acknowledgement that was overtaken says nothing new: it contradicts nothing. Nor does one whose cumulative TSN ack covers
-/// what it leaves out, or one that lists it as renegable.
+// A → DATA 0 … 4 → Z;  A ← NR-SACK: 1 … 3 arrived, non-renegable ← Z;  A ← NR-SACK: 1 arrived, late ← Z;  A ← NR-SACK 3 ← Z
+/// An old acknowledgement contradicts nothing. Nor does an acknowledgement whose cumulative TSN ack covers the omitted chunks,
+/// or which lists them as renegable.
 #[test]
-fn what_was_overtaken_is_no_contradiction() {
-    let mut desk = Desk::usual();
-    desk.send(&[Reliable; 5], FULL);
-    desk.nr_sack(0, &[], &[(1, 3)]);
-    desk.nr_sack(0, &[], &[(1, 1)]);
-    desk.nr_sack(0, &[(1, 4)], &[]);
-    desk.nr_sack(4, &[], &[]);
-    assert_eq!(desk.counters().nr_sack_contradictions, 0);
+fn an_old_acknowledgement_is_no_contradiction() {
+    let mut fixture = Fixture::usual();
+    fixture.send(&[Reliable; 5], FULL);
+    fixture.nr_sack(0, &[], &[(1, 3)]);
+    fixture.nr_sack(0, &[], &[(1, 1)]);
+    fixture.nr_sack(0, &[(1, 4)], &[]);
+    fixture.nr_sack(4, &[], &[]);
+    assert_eq!(fixture.counters().nr_sack_contradictions, 0);
 }

@@ -1,13 +1,14 @@
-//! Selective forward TSN of messages in several fragments, measured: how long the loss of one holds up those behind it.
+//! Selective forward TSN with fragmented messages, measured: head-of-line blocking of the messages after a loss.
 
 use core::time::Duration;
 
 use anabranch_netsim::{LinkConfig, LossModel};
 use anabranch_proto::SendOptions;
-use anabranch_testkit::desk::{MS, NEVER_AGAIN};
+use anabranch_testkit::fixture::{MS, NEVER_AGAIN};
 use anabranch_testkit::{Setup, Side, quiet};
 
-/// The mean time that ordered frames of 3,500 bytes waited at the receiver for others, at 5 % loss and a round trip of 200 ms.
+/// The mean time that ordered frames of 3,500 bytes waited at the receiver for earlier frames, at 5 % loss and an RTT of 200
+/// ms.
 fn blocking(seed: u64, interleaving: bool, distance: Option<u32>) -> Duration {
     let mut config = quiet();
     config.partial_reliability.offer = true;
@@ -46,8 +47,8 @@ fn blocking(seed: u64, interleaving: bool, distance: Option<u32>) -> Duration {
     waited / delays.len() as u32
 }
 
-/// Every fragment has a notice, so frames in three fragments gain what frames in one would: the loss of any of the three holds
-/// up the next frame until a packet behind it arrives, not until a FORWARD-TSN does.
+/// Every fragment has a notice, so frames of three fragments gain as much as frames of one: the loss of a fragment blocks the
+/// next frame until a later packet arrives, not until a FORWARD-TSN arrives.
 #[test]
 fn frames_in_fragments_gain_as_whole_ones() {
     for interleaving in [false, true] {

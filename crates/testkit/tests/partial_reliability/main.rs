@@ -1,5 +1,5 @@
-//! Partial reliability (RFC 3758, RFC 7496), NR-SACK, early discard and selective forward TSN against hand-made packets:
-//! a scenario for each rule, its packets drawn. TSNs are numbers counted from the sender's first, which is 0.
+//! Partial reliability (RFC 3758, RFC 7496), NR-SACK, early discard and selective forward TSN with hand-made packets: a test
+//! for each rule, with the packets drawn. TSNs count from the sender's initial TSN, which is 0.
 
 mod abandoning;
 mod forward_point;

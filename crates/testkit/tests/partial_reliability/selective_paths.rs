@@ -1,9 +1,8 @@
-//! Selective forward TSN where chunks take several paths: a notice follows its chunk on the chunk's path, so it never
-//! overtakes the chunk.
+//! Selective forward TSN on several paths: a notice follows its chunk on the chunk's path, so it never overtakes the chunk.
 
 use anabranch_netsim::LinkConfig;
 use anabranch_proto::{Config, CoupledControl, MultipathMode, PathScheduler, Reliability, SendOptions};
-use anabranch_testkit::desk::{ALL, Desk, FULL, MS, NEVER_AGAIN};
+use anabranch_testkit::fixture::{ALL, FULL, Fixture, MS, NEVER_AGAIN};
 use anabranch_testkit::{Pair, Setup, Side, quiet};
 
 fn config() -> Config {
@@ -13,7 +12,7 @@ fn config() -> Config {
     config
 }
 
-/// Two paths of these delays in milliseconds each way, both confirmed.
+/// Two confirmed paths with these one-way delays in milliseconds.
 fn two_paths(delays: [u32; 2], config: Config) -> Pair {
     let link = |delay: u32| LinkConfig::default().with_rate(10_000_000).with_delay(delay * MS);
     let setup = delays
@@ -33,7 +32,8 @@ fn send(pair: &mut Pair, reliability: Reliability, len: usize) {
 }
 
 // A → DATA 0 (path 1, 100 ms) → Z;  A → DATA 1 (path 0, 10 ms) → Z;  A → DATA 3, no notice of 0 (path 0) → Z
-/// Nothing is lost and nothing reordered on a path, so no message may be late, whole or in fragments that take both paths.
+/// Without loss and without reordering on a path, no message may arrive after its notice, neither whole nor in fragments on
+/// both paths.
 #[test]
 fn a_notice_does_not_overtake_its_message() {
     for mode in [MultipathMode::Cmt, MultipathMode::Eca] {
@@ -60,7 +60,7 @@ fn a_notice_does_not_overtake_its_message() {
 }
 
 // A → DATA 0 (path 0, lost);  T3;  A → DATA 0 (path 1, 300 ms) → Z;  A → DATA 1, 2, no notice of 0 (path 0, 5 ms) → Z
-/// A retransmission takes another path (RFC 9260 §6.4.1). A notice of it does not follow on the path of new data.
+/// A retransmission uses another path (RFC 9260 §6.4.1). Its notice does not follow on the path of new data.
 #[test]
 fn a_notice_does_not_overtake_a_retransmission() {
     let mut pair = two_paths([5, 300], config());
@@ -80,22 +80,22 @@ fn a_notice_does_not_overtake_a_retransmission() {
     assert_eq!(pair.messages(Side::Z).len(), 3);
 }
 
-// A → DATA 0 (lost), 1, 2, 3 → Z;  A ← three reports ← Z;  A → DATA 0 again, then 4 … 13, one notice of 0 → Z
-/// The round trip became shorter than the sender thought, and the chunk is retransmitted within its lifetime: the notice of its
-/// first transmission is of no use any more, and that of the second one follows the second one.
+// A → DATA 0 (lost), 1, 2, 3 → Z;  A ← three missing reports ← Z;  A → DATA 0 again, then 4 … 13, one notice of 0 → Z
+/// The RTT became shorter than the sender's estimate, and the chunk is retransmitted within its lifetime. The notice of the
+/// first transmission is dropped, and the notice of the second transmission follows that one.
 #[test]
-fn no_notice_of_what_was_sent_again() {
-    let mut config = anabranch_testkit::desk::config();
+fn no_notice_of_a_retransmitted_chunk() {
+    let mut config = anabranch_testkit::fixture::config();
     config.partial_reliability.selective_forward_tsn = Some(6);
-    let mut desk = Desk::new(config, &ALL);
-    desk.send(&[Reliability::Reliable], 100);
-    desk.script.advance(400 * MS);
-    desk.nr_sack(1, &[], &[]);
-    desk.send(&[Reliability::Lifetime(5 * MS)], FULL - 12);
-    desk.send(&[Reliability::Reliable; 3], FULL - 12);
-    desk.report_one_by_one(1, 2, 4);
-    desk.send(&[Reliability::Reliable; 8], FULL - 12);
-    let sent = desk.sent();
+    let mut fixture = Fixture::new(config, &ALL);
+    fixture.send(&[Reliability::Reliable], 100);
+    fixture.script.advance(400 * MS);
+    fixture.nr_sack(1, &[], &[]);
+    fixture.send(&[Reliability::Lifetime(5 * MS)], FULL - 12);
+    fixture.send(&[Reliability::Reliable; 3], FULL - 12);
+    fixture.report_one_by_one(1, 2, 4);
+    fixture.send(&[Reliability::Reliable; 8], FULL - 12);
+    let sent = fixture.sent();
     assert_eq!(sent[5], "DATA 1");
     let notices = sent.iter().filter(|packet| packet.contains("NOTICE 1"));
     assert_eq!(

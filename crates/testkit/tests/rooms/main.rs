@@ -2,6 +2,8 @@
 
 #[path = "../common/files.rs"]
 mod files;
+#[path = "../common/rust.rs"]
+mod rust;
 mod source;
 
 use std::path::Path;
@@ -45,11 +47,11 @@ const VOCABULARY: [&str; 12] = [
 /// from outside, and unit tests build what they need. The `#[cfg(test)]` before such a module says which these are.
 const CRATE_ROOT: &str = "lib.rs";
 
-/// An import to the right that is meant to stay.
+/// A permitted import to the right.
 struct Seam {
     file: &'static str,
     import: &'static str,
-    /// Why this file must name the extension.
+    /// The reason why this file must name the extension.
     reason: &'static str,
 }
 
@@ -69,10 +71,10 @@ const SEAMS: &[Seam] = &[
 const ROOMS_WITH_SEAMS: [&str; 4] = ["path", "congestion", "send", "receive"];
 const MOST_SEAMS_OF_SEND_AND_RECEIVE: usize = 3;
 
-/// Violations that remain to be mended: file and import.
+/// Known violations that are still to be fixed: file and import.
 const KNOWN: &[(&str, &str)] = &[];
 
-/// Methods of `Association` at most: lower this when methods have moved to rooms. The goal is fewer than 110.
+/// The maximum number of methods of `Association`. Lower it when methods have moved to rooms. The goal is fewer than 110.
 const MOST_METHODS: usize = 80;
 
 /// A file of `crates/proto/src`: its path from there, and its text.
@@ -88,7 +90,7 @@ struct Violation {
 }
 
 impl Violation {
-    /// Whether it is the import of this file, or is of something in it.
+    /// Whether the import is the import of this file or lies in it.
     fn is(&self, file: &str, import: &str) -> bool {
         let rest = self.import.strip_prefix(import);
         self.file == file && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
@@ -152,7 +154,7 @@ fn broken_rule(from: &str, to: &str) -> Option<String> {
     ))
 }
 
-/// The sources without the root of the crate and without what only tests have.
+/// The sources without the root of the crate and without code that only tests have.
 fn of_the_product(sources: &[Source]) -> impl Iterator<Item = &Source> {
     let mut of_tests: Vec<Vec<&str>> = Vec::new();
     for (file, text) in sources {
@@ -342,14 +344,14 @@ fn imports_to_the_right_are_found() {
             "impl crate::endpoint::Table {}",
             &["1 endpoint::Table"],
         ),
-        // Through the root of the crate nobody sees from which room.
+        // An import through the root of the crate does not show the room.
         ("endpoint/mod.rs", "use crate::Timestamp;", &["1 Timestamp"]),
         (
             "endpoint/mod.rs",
             "use crate as all;\nuse super::{self as up};",
             &["1 ", "2 "],
         ),
-        // What looks like a comment or a string must not hide what follows.
+        // Text that looks like a comment or a string must not hide the code after it.
         (
             "path/a.rs",
             "let a = ['\"', '\\'', '\\\\']; let b = \"// \\\" /*\"; let c = r#\" \" \\\"#;\nuse crate::send::A; // use",

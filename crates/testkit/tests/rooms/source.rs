@@ -1,5 +1,7 @@
-//! Reads Rust source as far as the rules of the rooms need: paths from the root of its crate, and methods of a type. Comments,
-//! strings, attributes and items that are compiled for tests alone do not count.
+//! Reads Rust source as far as the rules of the rooms need it: paths from the root of a crate, and methods of a type. Comments,
+//! strings, attributes and items that are compiled only for tests are skipped.
+
+use super::rust::{comment_len, is_word_character, quote_len, string_len, word_len};
 
 /// A word, `::`, `->`, `=>`, or any other single character.
 #[derive(Clone, Copy, Debug)]
@@ -11,82 +13,6 @@ struct Token<'a> {
 impl Token<'_> {
     fn is_word(&self) -> bool {
         self.text.starts_with(is_word_character)
-    }
-}
-
-fn is_word_character(c: char) -> bool {
-    c.is_alphanumeric() || c == '_'
-}
-
-fn word_len(rest: &str) -> usize {
-    rest.find(|c| !is_word_character(c)).unwrap_or(rest.len())
-}
-
-/// The length of a comment that `rest` begins with.
-fn comment_len(rest: &str) -> Option<usize> {
-    if rest.starts_with("//") {
-        return Some(rest.find('\n').unwrap_or(rest.len()));
-    }
-    if !rest.starts_with("/*") {
-        return None;
-    }
-    let mut depth = 0;
-    let mut at = 0;
-    while at < rest.len() {
-        let len = if rest[at..].starts_with("/*") {
-            depth += 1;
-            2
-        } else if rest[at..].starts_with("*/") {
-            depth -= 1;
-            2
-        } else {
-            rest[at..].chars().next().map_or(1, char::len_utf8)
-        };
-        at += len;
-        if depth == 0 {
-            break;
-        }
-    }
-    Some(at)
-}
-
-/// The length of a string that `rest` begins with, or of a byte in quotes.
-fn string_len(rest: &str) -> Option<usize> {
-    let prefix = &rest[..rest.find(|c| !"bcr".contains(c))?];
-    let body = &rest[prefix.len()..];
-    match prefix {
-        "r" | "br" | "cr" => {
-            let hashes = body.find(|c| c != '#')?;
-            let text = body[hashes..].strip_prefix('"')?;
-            let close = format!("\"{}", &body[..hashes]);
-            let end = text.find(&close).map_or(text.len(), |at| at + close.len());
-            Some(prefix.len() + hashes + 1 + end)
-        }
-        "" | "b" | "c" if body.starts_with('"') => {
-            let mut escaped = false;
-            let end = body[1..].find(|c| {
-                let ends = c == '"' && !escaped;
-                escaped = c == '\\' && !escaped;
-                ends
-            });
-            Some(prefix.len() + end.map_or(body.len(), |at| at + 2))
-        }
-        "b" if body.starts_with('\'') => Some(prefix.len() + quote_len(body)),
-        _ => None,
-    }
-}
-
-/// The length of a character in quotes, or of a lifetime.
-fn quote_len(rest: &str) -> usize {
-    let mut characters = rest.char_indices().skip(1);
-    match (characters.next(), characters.next()) {
-        // The character after the backslash may be a quote itself.
-        (Some((_, '\\')), Some((at, _))) => {
-            let after = at + 1;
-            rest[after..].find('\'').map_or(rest.len(), |end| after + end + 1)
-        }
-        (Some(_), Some((at, '\''))) => at + 1,
-        _ => 1 + word_len(&rest[1..]),
     }
 }
 
@@ -127,7 +53,7 @@ fn text_at<'a>(tokens: &[Token<'a>], at: usize) -> &'a str {
     tokens.get(at).map_or("", |token| token.text)
 }
 
-/// Tokens from the bracket that `tokens` begins with to the one that closes it.
+/// The number of tokens from the bracket at the start of `tokens` to its closing bracket.
 fn bracketed_len(tokens: &[Token<'_>]) -> usize {
     let mut depth = 0;
     for (at, token) in tokens.iter().enumerate() {
@@ -143,7 +69,7 @@ fn bracketed_len(tokens: &[Token<'_>]) -> usize {
     tokens.len()
 }
 
-/// Tokens of an attribute that `tokens` begins with.
+/// The number of tokens of an attribute at the start of `tokens`.
 fn attribute_len(tokens: &[Token<'_>]) -> Option<usize> {
     let bracket = match (text_at(tokens, 0), text_at(tokens, 1), text_at(tokens, 2)) {
         ("#", "[", _) => 1,
@@ -153,13 +79,13 @@ fn attribute_len(tokens: &[Token<'_>]) -> Option<usize> {
     Some(bracket + bracketed_len(&tokens[bracket..]))
 }
 
-/// Whether an attribute says that what follows is compiled for tests or fuzzing alone.
+/// Whether an attribute says that the next item is compiled only for tests or fuzzing.
 fn is_for_tests(attribute: &[Token<'_>]) -> bool {
     let contains = |word| attribute.iter().any(|token| token.text == word);
     text_at(attribute, 2) == "cfg" && contains("test") && !contains("not")
 }
 
-/// Tokens of the item, statement or field that `tokens` begins with.
+/// The number of tokens of the item, statement or field at the start of `tokens`.
 fn item_len(tokens: &[Token<'_>]) -> usize {
     let mut at = 0;
     while let Some(len) = attribute_len(&tokens[at..]) {
@@ -186,7 +112,7 @@ fn item_len(tokens: &[Token<'_>]) -> usize {
     at
 }
 
-/// Code that the product has, and the modules with files of their own that only tests have.
+/// The tokens that the product has, and the modules with their own files that only tests have.
 fn product_code(source: &str) -> (Vec<Token<'_>>, Vec<&str>) {
     let all = tokens(source);
     let (mut kept, mut test_modules) = (Vec::new(), Vec::new());
@@ -212,12 +138,12 @@ fn product_code(source: &str) -> (Vec<Token<'_>>, Vec<&str>) {
     (kept, test_modules)
 }
 
-/// The modules with files of their own that this file declares for tests or fuzzing alone.
+/// The modules with their own files that this file declares only for tests or fuzzing.
 pub(crate) fn test_modules(source: &str) -> Vec<&str> {
     product_code(source).1
 }
 
-/// A path that code names, told from the root of its crate, without `crate`: empty for the root itself.
+/// A path that code names, from the root of its crate, without `crate`; empty for the root itself.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Import {
     pub(crate) line: usize,
@@ -228,7 +154,7 @@ pub(crate) struct Import {
 struct Reader<'a> {
     tokens: Vec<Token<'a>>,
     at: usize,
-    /// The module that the next token is in.
+    /// The module of the next token.
     module: Vec<&'a str>,
     found: Vec<Import>,
 }
@@ -246,13 +172,13 @@ pub(crate) fn imports<'a>(module: &[&'a str], source: &'a str) -> Vec<Import> {
 }
 
 impl<'a> Reader<'a> {
-    /// The text of the token that comes so many tokens later.
+    /// The text of the token this many tokens later.
     fn text(&self, later: usize) -> &'a str {
         text_at(&self.tokens, self.at + later)
     }
 
     fn read(&mut self) {
-        // For each brace that is open: whether it is a module's.
+        // One entry per open brace: whether it is a module's.
         let mut braces = Vec::new();
         while self.at < self.tokens.len() {
             match (self.text(0), self.text(1), self.text(2)) {
@@ -282,7 +208,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The tree of a `use` behind this path.
+    /// The tree of a `use` after this path.
     fn tree(&mut self, mut path: Vec<&'a str>) {
         loop {
             let Some(token) = self.tokens.get(self.at).copied() else {
@@ -290,7 +216,7 @@ impl<'a> Reader<'a> {
             };
             self.at += 1;
             match token.text {
-                // It names another crate.
+                // The path names another crate.
                 "::" => path.push(""),
                 "*" => return self.note(token.line, &path),
                 "{" => {
@@ -317,7 +243,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A path in code that is no `use`.
+    /// A path in code outside of a `use`.
     fn path(&mut self) {
         let mut token = self.tokens[self.at];
         let mut path = vec![token.text];

@@ -1,4 +1,5 @@
-//! The order of classes where packets are lost, messages expire and classes change: judged on what leaves, over many seeds.
+//! The order of classes while packets are lost, messages expire and classes change (RFC 8260 §3.4): checked on the packets
+//! sent, for many seeds.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,14 +18,14 @@ const MESSAGES: u32 = 120;
 struct Waiting {
     at: Timestamp,
     stream: StreamId,
-    /// It is given up in the queue after this.
+    /// The message is abandoned in the queue after this time.
     until: Option<Timestamp>,
 }
 
-/// When each stream's class became what.
+/// The times at which the streams' classes changed.
 type Classes = BTreeMap<StreamId, Vec<(Timestamp, u16)>>;
 
-/// The class of a stream at a time; `None` in the moment in which it changes.
+/// The class of a stream at a time; `None` at the moment of a change.
 fn class_at(classes: &Classes, stream: StreamId, at: Timestamp) -> Option<u16> {
     let changes = &classes[&stream];
     let changing = changes.iter().any(|(when, _)| *when == at);
@@ -58,7 +59,7 @@ fn overtaken(pair: &Pair, waiting: &[Waiting], classes: &Classes) -> Option<Stri
             let Some(class) = class_at(classes, waiting[number].stream, at) else {
                 continue;
             };
-            // Of each stream the first that waits; what expires about now may be gone already.
+            // The first waiting message of each stream. A message that expires about now may have been dropped.
             let other = waiting.iter().enumerate().find(|(other, message)| {
                 let waits = !begun[*other] && message.at < at;
                 waits
@@ -145,8 +146,8 @@ fn run(seed: u64) {
     }
 }
 
-/// No message of a class begins while one of a more urgent class waits, whatever is lost, expires or changes; each stream keeps
-/// its order, nothing reliable is lost, and it ends.
+/// With any losses, expiries and changes, no message of a class begins while a message of a more urgent class waits. Each
+/// stream keeps its order, no reliable message is lost, and the run ends.
 #[test]
 fn classes_are_strict_under_loss() {
     (0..150).for_each(run);

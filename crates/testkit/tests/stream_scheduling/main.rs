@@ -1,7 +1,7 @@
-//! Which stream sends next (RFC 8260 §3), and what that does for an urgent message.
+//! Stream schedulers (RFC 8260 §3): which stream sends next, and the delay of urgent messages.
 
-mod desk;
-mod giving_way;
+mod fixture;
+mod full_buffer;
 mod losses;
 mod order;
 mod statistics;

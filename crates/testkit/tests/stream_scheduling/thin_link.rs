@@ -1,5 +1,5 @@
-//! Chat beside a file on a thin link with a long queue (Heinz, *Priorities in SCTP Multistreaming*): what a message's delay
-//! is made of.
+//! Chat and a file transfer on a slow link with a long queue (Heinz, *Priorities in SCTP Multistreaming*): the causes of a
+//! message's delay.
 
 use core::time::Duration;
 
@@ -10,17 +10,17 @@ use anabranch_testkit::{Pair, Setup, Side};
 const CHAT: u16 = 0;
 const FILE: u16 = 1;
 
-/// What a run shows.
+/// The results of a run.
 #[derive(Debug)]
 struct Seen {
-    /// Mean and longest delay of chat messages, in seconds, but for the first five.
+    /// Mean and longest delay of chat messages, in seconds, without the first five.
     mean: f64,
     longest: f64,
     /// The file's goodput in bit/s.
     goodput: f64,
 }
 
-/// A file of 1,452-byte messages without end, and 21 chat messages of 30 bytes, as far apart as can be.
+/// A file of 1,452-byte messages without end, and 21 chat messages of 30 bytes, spread over the run.
 fn run(mut config: Config, rate: u64, delay: u64, queue: u64, seconds: u64) -> Seen {
     if rate < 100_000 {
         // As in the thesis: the window is full before the queue is.
@@ -109,9 +109,9 @@ fn bounded(millis: u64) -> Config {
     }
 }
 
-/// With two paths at once the bound is of each path.
+/// With two paths at once the delay bound holds for each path.
 #[test]
-fn no_path_makes_the_chat_wait() {
+fn the_bound_holds_on_each_path() {
     let over_two = |mut config: Config| {
         config.multipath.mode = MultipathMode::Cmt;
         run(config, 1_000_000, 30, 50, 60)
@@ -123,11 +123,11 @@ fn no_path_makes_the_chat_wait() {
     assert!(bound.goodput > 0.95 * free.goodput, "{free:?} {bound:?}");
 }
 
-/// The thesis' table, with a file that has always something to send: first come, first served lets the chat wait behind what
-/// waits here; priority takes that away, and leaves what stands in the link's queue, eight seconds of it; the bound takes
-/// that away too, and less than 2 % of the file's goodput.
+/// The thesis' table, with a file that always has data to send. First come, first served: chat waits for the file's data in the
+/// send queue. Priority removes that delay. The link's queue, eight seconds of it, remains. The delay bound removes that delay
+/// too, and costs less than 2 % of the file's goodput.
 #[test]
-fn what_a_chat_message_waits_for() {
+fn a_chat_message_waits_within_the_bound() {
     let basic = run(first_come(), 56_000, 250, 50, 650);
     let priority = run(config(), 56_000, 250, 50, 650);
     assert!(basic.mean > priority.mean + 5.0, "{basic:?} {priority:?}");
@@ -142,8 +142,8 @@ fn what_a_chat_message_waits_for() {
     }
 }
 
-/// The bound holds on other links too, with nobody knowing their rate: the delay is the way, the time asked for, and not much
-/// more, and the link stays full.
+/// The bound holds on other links, without configuration of their rates: the delay is the one-way delay, the configured bound,
+/// and not much more, and the link stays full.
 #[test]
 fn the_bound_on_other_links() {
     for (rate, delay, queue) in [(200_000, 20, 100), (1_000_000, 20, 100), (1_000_000, 150, 100)] {
@@ -162,7 +162,7 @@ fn the_bound_on_other_links() {
     }
 }
 
-/// A bound without classes is a mistake, and said to be one.
+/// A bound without classes is refused.
 #[test]
 fn the_bound_needs_classes() {
     let mut config = bounded(100);

@@ -1,7 +1,7 @@
-//! Work is counted in instructions, by valgrind, so that neither a fast nor a busy machine matters, and nothing that is
-//! executed goes uncounted, moves of memory included. The test runs itself under valgrind once; that run plays every
-//! shape: it prepares an endpoint, and hands what the shape sends then to [`attack_with_counted_work`], the only function in
-//! which valgrind counts.
+//! Counts work in instructions, by valgrind, so that the speed and the load of the machine do not matter. All executed
+//! instructions count, copies of memory included. The test runs itself under valgrind once. That run plays every shape: it
+//! prepares an endpoint and hands the shape's packets to [`attack_with_counted_work`], the only function in which valgrind
+//! counts.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,17 +9,17 @@ use std::process::Command;
 use crate::shapes::{SHAPES, Shape};
 use crate::victim::Victim;
 
-/// Instructions that a peer may cause for each byte that it sends, IP and UDP headers included. See docs/LIMITS.md for how it
-/// was found: more than five times what the costliest ordinary traffic takes.
+/// The maximum of instructions that a peer may cause for each byte that it sends, IP and UDP headers included. docs/LIMITS.md
+/// says how the value was found: it is more than five times the cost of the costliest ordinary traffic.
 pub(crate) const BOUND: u64 = 2000;
 
-/// The variable whose presence makes the test play the shapes instead of counting.
+/// If this variable is set, the test plays the shapes instead of counting.
 const PLAY: &str = "ANABRANCH_WORK_PLAY";
 
 /// Bytes of IPv4 and UDP headers of each datagram.
 const HEADERS: usize = 28;
 
-/// Hands the victim what a shape sends, and takes all that follows.
+/// Hands a shape's packets to the victim, and takes all answers and events.
 #[inline(never)]
 fn attack_with_counted_work(victim: &mut Victim, datagrams: &[bytes::Bytes]) {
     for datagram in datagrams {
@@ -28,13 +28,13 @@ fn attack_with_counted_work(victim: &mut Victim, datagrams: &[bytes::Bytes]) {
     }
 }
 
-/// Here valgrind writes what it counted, and begins anew.
+/// Valgrind writes its count here and starts again at 0.
 #[inline(never)]
 fn shape_ends_here(name: &str, bytes: usize) {
     println!("\nshape {name} {bytes}");
 }
 
-/// Plays all shapes, and prints how many bytes each sends.
+/// Plays all shapes, and prints the number of bytes that each sends.
 fn play() {
     for shape in &SHAPES {
         let (mut victim, datagrams) = (shape.prepare)();
@@ -46,7 +46,7 @@ fn play() {
     }
 }
 
-/// Runs this test under valgrind; for each shape in order the instructions and the bytes.
+/// Runs this test under valgrind; returns the instructions and bytes of each shape, in order.
 fn count(folder: &Path) -> Vec<(u64, u64)> {
     let _ = std::fs::remove_dir_all(folder);
     std::fs::create_dir_all(folder).expect("a folder for what valgrind writes");
@@ -84,7 +84,7 @@ fn count(folder: &Path) -> Vec<(u64, u64)> {
     counts.collect()
 }
 
-/// No shape costs more than the bound, and ordinary traffic costs a fifth of it at most.
+/// No shape costs more than the bound, and ordinary traffic costs at most a fifth of it.
 #[test]
 fn work_for_each_byte() {
     if std::env::var_os(PLAY).is_some() {

@@ -1,4 +1,5 @@
-//! What a peer can make an endpoint do for each byte that it sends: the tests of the section on work in docs/LIMITS.md.
+//! The work that a peer can cause in an endpoint for each byte that it sends: the tests of the section on work in
+//! docs/LIMITS.md.
 
 mod budget;
 mod shapes;

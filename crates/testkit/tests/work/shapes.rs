@@ -1,5 +1,5 @@
-//! What peers send: ordinary traffic, and the costliest that could be thought of. Each shape prepares an endpoint, uncounted,
-//! and sends what it then sends in a few thousand bytes, so that what was prepared does not pay for it.
+//! Shapes of traffic: ordinary traffic, and the costliest traffic known. Each shape prepares an endpoint, uncounted, and then
+//! sends a few thousand bytes, so that the bytes of the preparation do not count as paid.
 
 use anabranch_proto::{AssociationState, Config, CoupledControl, MultipathMode, PathScheduler};
 use anabranch_testkit::quiet;
@@ -11,7 +11,7 @@ use bytes::Bytes;
 use crate::budget::BOUND;
 use crate::victim::{Victim, chunk, data, forward_tsn, gap_blocks, i_data, i_forward_tsn};
 
-/// Chunks that the peer makes either side hold.
+/// Chunks that the peer makes either endpoint hold.
 const HELD: u16 = 6000;
 
 pub(crate) type Prepared = (Victim, Vec<Bytes>);
@@ -21,7 +21,7 @@ pub(crate) struct Shape {
     /// Instructions for each byte.
     pub(crate) bound: u64,
     pub(crate) prepare: fn() -> Prepared,
-    /// Sees that the shape did what it is for.
+    /// Checks that the shape reached its goal.
     pub(crate) check: fn(&Victim),
 }
 
@@ -55,7 +55,7 @@ pub(crate) const SHAPES: [Shape; 24] = [
     hostile("I-FORWARD-TSN beside many messages", i_forward, lives),
     hostile("parts of messages beside many others", parts, lives),
     hostile("SHUTDOWN while much is outstanding", shutdowns, is_shutting_down),
-    hostile("SACKs that take back and return", flipping, lives),
+    hostile("SACKs that renege and return", flipping, lives),
     hostile("SACKs of every other chunk in turn", alternating, lives),
     hostile("NR-SACKs that list nothing more", nr_sacks, lives),
     hostile("NR-SACKs that each find a loss", nr_sacks_that_report, lives),
@@ -88,7 +88,7 @@ fn has_reneged(victim: &Victim) {
     lives(victim);
 }
 
-/// Buffers that hold all that the shapes need, and a window that lets it out at once.
+/// Buffers that hold all data of the shapes, and a window that lets it leave at once.
 fn config() -> Config {
     let mut config = quiet();
     config.recovery = Config::default().recovery;
@@ -114,7 +114,7 @@ fn interleaving_config() -> Config {
     config
 }
 
-/// Every other offset up to [`HELD`], from 2 on.
+/// Every second offset up to [`HELD`], from 2 on.
 fn every_other() -> Vec<(u16, u16)> {
     (2..HELD).step_by(2).map(|offset| (offset, offset)).collect()
 }
@@ -164,7 +164,7 @@ fn acknowledgements() -> Prepared {
     (victim, datagrams)
 }
 
-/// Of each sixteen the first comes last.
+/// Of each sixteen packets the first arrives last.
 fn disorder() -> Prepared {
     let mut victim = Victim::with(config(), &[]);
     victim.reads = true;
@@ -174,7 +174,7 @@ fn disorder() -> Prepared {
     (victim, datagrams)
 }
 
-/// A fragment on every other TSN from 1001 on, and how many TSNs are missing before.
+/// A fragment on every second TSN from 1001 on, with this number of TSNs missing before.
 fn many_fragments() -> Victim {
     let mut victim = Victim::with(config(), &[]);
     let tsns = (0..u32::from(HELD)).map(|number| victim.tsn(1001 + 2 * number));
@@ -213,7 +213,7 @@ fn i_forward() -> Prepared {
     (victim, datagrams)
 }
 
-/// Half of all chunks are held: what begins is handed over in parts, and then it ends.
+/// Half of the chunk limit is held: the beginnings of messages are delivered in parts, and then the messages end.
 fn parts() -> Prepared {
     let mut victim = many_messages(interleaving_config());
     victim.reads = true;
@@ -271,14 +271,14 @@ fn nr_sacks() -> Prepared {
     (victim, datagrams)
 }
 
-/// Each acknowledges one chunk more, the highest: all gaps are reported again.
+/// Each acknowledges one more chunk, the highest: all gaps are reported again.
 fn nr_sacks_that_report() -> Prepared {
     let mut victim = Victim::with(nr_sack_config(), &[]);
     victim.send(usize::from(HELD) + 1000, 1);
     let sack = victim.nr_sack(0, &every_other());
     let one_more = |number: u16| victim.nr_sack(0, &[(HELD + 2 * number, HELD + 2 * number)]);
     let mut sacks: Vec<_> = (1..150).map(one_more).collect();
-    // What the first three find lost leaves again.
+    // Chunks that the first three find lost are retransmitted.
     let rest = sacks.split_off(4);
     sacks.insert(0, sack);
     victim.play(sacks);
@@ -303,7 +303,7 @@ fn overtaken() -> Prepared {
     (victim, datagrams)
 }
 
-/// A COOP-SACK that names the transmissions of path 0 at these offsets.
+/// A COOP-SACK that lists the transmissions of path 0 at these offsets.
 fn coop_sack(victim: &Victim, time: u32, blocks: &[GapAckBlock]) -> Vec<u8> {
     let number = Psn::new(0_u32.wrapping_sub(1));
     let mut sack = Vec::new();
@@ -334,7 +334,7 @@ fn coop_sacks() -> Prepared {
     (victim, datagrams)
 }
 
-/// 1,500 associations behind one address, that differ by their UDP ports.
+/// 1,500 associations behind one address, which differ by their UDP ports.
 fn init_of_many() -> Prepared {
     let mut victim = Victim::with(config(), &[]);
     let mut remote = victim.script.remote;
@@ -349,7 +349,7 @@ fn init_of_many() -> Prepared {
     (victim, datagrams)
 }
 
-/// The window is full of fragments that may be reneged; each that comes next in order takes the room of another.
+/// The window is full of fragments on which the endpoint may renege. Each next fragment in order takes the place of another.
 fn reneging() -> Prepared {
     let mut config = nr_sack_config();
     config.nr_sack.may_renege = true;
@@ -363,7 +363,7 @@ fn reneging() -> Prepared {
     (victim, datagrams)
 }
 
-/// Every other TSN is there; those between come from the middle on.
+/// Every second TSN has arrived. The missing ones arrive from the middle on.
 fn filling() -> Prepared {
     let mut config = config();
     config.sack.delay = core::time::Duration::from_millis(400);
@@ -377,7 +377,7 @@ fn filling() -> Prepared {
     (victim, datagrams)
 }
 
-/// On a path of large packets, one byte a packet.
+/// On a path with a large MTU, one byte per packet.
 fn large_sacks() -> Prepared {
     let mut config = config();
     config.path_mtu = 60_000;
@@ -391,7 +391,7 @@ fn large_sacks() -> Prepared {
     (victim, datagrams)
 }
 
-/// SACKs that list the same chunks as duplicates again and again, after some of them were repeated.
+/// SACKs that list the same chunks as duplicates many times, after some of them were retransmitted.
 fn duplicates() -> Prepared {
     let mut victim = Victim::with(config(), &[]);
     victim.send(1000, 1);

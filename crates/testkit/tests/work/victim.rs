@@ -1,4 +1,4 @@
-//! An endpoint after a genuine set-up, and chunks written byte by byte.
+//! An endpoint after a valid set-up, and chunks written byte by byte.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ use anabranch_wire::parameter::{Parameter, ParametersBuilder};
 use anabranch_wire::{Tsn, VerificationTag};
 use bytes::Bytes;
 
-/// Chunks of a packet are no more than this, unless one alone is.
+/// The maximum length of the chunks of a packet, unless a single chunk is longer.
 const PACKET: usize = 1200;
 
 /// All extensions.
@@ -27,17 +27,17 @@ pub(crate) struct Victim {
     pub(crate) script: Script,
     pub(crate) reads: bool,
     buffer: Vec<u8>,
-    /// Bytes that it sent since they were last looked at.
+    /// Bytes that the endpoint sent since the last call.
     pub(crate) sent: usize,
 }
 
 impl Victim {
-    /// Set up with a peer that offers these chunk types too.
+    /// Sets up an association with a peer that also offers these chunk types.
     pub(crate) fn with(config: Config, more: &[u8]) -> Self {
         Self::with_addresses(config, more, &[])
     }
 
-    /// The same with a peer that has further addresses.
+    /// The same with a peer that has more addresses.
     pub(crate) fn with_addresses(config: Config, more: &[u8], addresses: &[[u8; 4]]) -> Self {
         let mut script = Script::new(config, 1);
         script.a_rwnd = 100_000_000;
@@ -71,7 +71,7 @@ impl Victim {
         self.script.host_mut().association_mut(id).expect("it is there")
     }
 
-    /// A datagram comes in.
+    /// A datagram arrives.
     pub(crate) fn handle(&mut self, datagram: Bytes) {
         let (now, remote) = (self.script.now(), self.script.remote);
         let host = self.script.host_mut();
@@ -89,7 +89,7 @@ impl Victim {
         }
     }
 
-    /// Takes what the association has to say.
+    /// Takes the association's packets and events.
     pub(crate) fn drain(&mut self) {
         let now = self.script.now();
         let id = self.id();
@@ -114,7 +114,7 @@ impl Victim {
         self.sent += sent;
     }
 
-    /// Hands over what prepares a shape.
+    /// Hands over the packets that prepare a shape.
     pub(crate) fn play(&mut self, chunks: Vec<Vec<u8>>) {
         for datagram in self.packets(chunks) {
             self.handle(datagram);
@@ -122,7 +122,7 @@ impl Victim {
         }
     }
 
-    /// The application sends so many messages of this length, and they leave.
+    /// The application sends this many messages of this length, and they leave.
     pub(crate) fn send(&mut self, count: usize, len: usize) {
         let now = self.script.now();
         let message = Bytes::from(vec![7; len]);
@@ -140,7 +140,7 @@ impl Victim {
         );
     }
 
-    /// These chunks, as many in a packet as it holds.
+    /// Sends these chunks, as many per packet as fit.
     pub(crate) fn packets(&self, chunks: Vec<Vec<u8>>) -> Vec<Bytes> {
         let mut packets = Vec::new();
         let mut waiting: Vec<u8> = Vec::new();
@@ -154,7 +154,7 @@ impl Victim {
         packets
     }
 
-    /// These chunks, each in a packet of its own.
+    /// Sends these chunks, one per packet.
     pub(crate) fn alone(&self, chunks: Vec<Vec<u8>>) -> Vec<Bytes> {
         chunks.iter().map(|chunk| self.packet(chunk)).collect()
     }
@@ -165,12 +165,12 @@ impl Victim {
             .into()
     }
 
-    /// A TSN of the peer's: number 0 is the first.
+    /// A TSN of the peer: number 0 is its initial TSN.
     pub(crate) fn tsn(&self, number: u32) -> Tsn {
         self.script.tsn.plus(number)
     }
 
-    /// SACK of the first `taken` TSNs, and these blocks of offsets.
+    /// A SACK of the first `taken` TSNs, with gap ack blocks of these offsets.
     pub(crate) fn sack(&self, taken: u32, blocks: &[(u16, u16)]) -> Vec<u8> {
         let mut sack = Vec::new();
         SackWriter {
@@ -184,7 +184,7 @@ impl Victim {
         padded(sack)
     }
 
-    /// NR-SACK of the first `taken` TSNs, and these blocks, non-renegable.
+    /// An NR-SACK of the first `taken` TSNs, with these non-renegable blocks.
     pub(crate) fn nr_sack(&self, taken: u32, blocks: &[(u16, u16)]) -> Vec<u8> {
         let mut sack = Vec::new();
         NrSackWriter {
@@ -199,13 +199,13 @@ impl Victim {
         padded(sack)
     }
 
-    /// A set-up from this address; the association is one more.
+    /// Sets up another association from this address.
     pub(crate) fn set_up_from(&mut self, remote: SocketAddr) {
         self.script.remote = remote;
         self.script.set_up();
     }
 
-    /// An INIT that lists the peer's address this often.
+    /// An INIT that lists the peer's address this many times.
     pub(crate) fn init_listing(&self, address: [u8; 4], times: usize) -> Bytes {
         let mut parameters = ParametersBuilder::new();
         for _ in 0..times {
@@ -235,7 +235,7 @@ pub(crate) fn chunk(kind: u8, flags: u8, value: &[&[u8]]) -> Vec<u8> {
     padded(chunk)
 }
 
-/// DATA; `flags`: 1 ends its message, 2 begins it, 4 unordered.
+/// DATA; `flags`: 1 ends its message, 2 begins it, 4 is unordered.
 pub(crate) fn data(tsn: Tsn, stream: u16, ssn: u16, flags: u8, payload: &[u8]) -> Vec<u8> {
     let numbers = [stream.to_be_bytes(), ssn.to_be_bytes()].concat();
     chunk(

@@ -1,5 +1,5 @@
-//! An endpoint at whose desk a peer of paper sits, and packets written as short text: "4:0" is the whole message with SSN 0
-//! of stream 4, "4:0(" the beginning of it, "4:0-" a middle and "4:0)" the end.
+//! The fixture of the stream scheduling tests: an endpoint with a hand-made peer, and packets as short text. "4:0" is the whole
+//! message with SSN 0 of stream 4, "4:0(" its first fragment, "4:0-" a middle fragment and "4:0)" the last one.
 
 use anabranch_proto::{
     Association, Config, Event, MessageId, Reliability, SchedulerKind, SendError, SendOptions, StreamId,
@@ -11,13 +11,13 @@ use anabranch_wire::parameter::{Parameter, ParametersBuilder};
 /// User data that fills a packet of the default PMTU.
 pub(crate) const FULL: usize = 1224;
 
-pub(crate) struct Desk {
+pub(crate) struct Fixture {
     pub(crate) script: Script,
-    /// TSNs that left so far.
+    /// The number of TSNs sent so far.
     left: u32,
 }
 
-/// Quiet, and with a window of so many packets.
+/// Settings without heartbeats, with a window of this many packets.
 pub(crate) fn config(scheduler: SchedulerKind, window: u32) -> Config {
     let mut config = anabranch_testkit::quiet();
     config.scheduler = scheduler;
@@ -27,8 +27,8 @@ pub(crate) fn config(scheduler: SchedulerKind, window: u32) -> Config {
     config
 }
 
-impl Desk {
-    /// Set up with a peer that takes 32 streams and can be told what is given up.
+impl Fixture {
+    /// Sets up an association with a peer that accepts 32 streams and supports FORWARD-TSN.
     pub(crate) fn new(config: Config) -> Self {
         let mut script = Script::new(config, 1);
         script.a_rwnd = 10_000_000;
@@ -39,25 +39,25 @@ impl Desk {
         Self { script, left: 0 }
     }
 
-    /// As [`Desk::new`], with message interleaving.
+    /// Like [`Fixture::new`], with message interleaving.
     pub(crate) fn interleaving(scheduler: SchedulerKind, window: u32) -> Self {
         let mut config = config(scheduler, window);
         config.interleaving.offer = true;
         Self::new(config)
     }
 
-    /// A desk where the window never is what something waits for.
+    /// A `Fixture` whose window never delays a message.
     pub(crate) fn of(scheduler: SchedulerKind) -> Self {
         Self::new(config(scheduler, 400))
     }
 
-    /// Does things before anything leaves.
+    /// Calls `act` before any packet leaves.
     pub(crate) fn act(&mut self, act: impl FnOnce(&mut Line<'_>)) {
         self.script
             .act(|association, now| act(&mut Line { association, now }));
     }
 
-    /// What left since the last look, a string for each packet.
+    /// The packets sent since the last call, one string per packet.
     pub(crate) fn sent(&mut self) -> Vec<String> {
         let mut packets = Vec::new();
         while let Some(answer) = self.script.next_answer() {
@@ -74,7 +74,7 @@ impl Desk {
         packets
     }
 
-    /// The messages that were given up unsent since the last look.
+    /// The messages that were abandoned unsent since the last call.
     pub(crate) fn abandoned(&mut self) -> Vec<MessageId> {
         let told = self.script.events().into_iter().filter_map(|event| match event {
             Event::Abandoned(undelivered) => Some(undelivered.message),
@@ -83,7 +83,7 @@ impl Desk {
         told.collect()
     }
 
-    /// The peer acknowledges all that left.
+    /// The peer acknowledges all packets sent.
     pub(crate) fn acknowledge(&mut self) {
         let all = self.script.endpoint_tsn.plus(self.left).minus(1);
         self.script.send(&[sack(all)]);
@@ -105,7 +105,7 @@ fn name(chunk: &Chunk) -> String {
     format!("{}:{number}{part}", stream.0)
 }
 
-/// The endpoint's application, before anything leaves.
+/// The endpoint's application, which acts before any packet leaves.
 pub(crate) struct Line<'a> {
     pub(crate) association: &'a mut Association,
     now: anabranch_proto::Timestamp,

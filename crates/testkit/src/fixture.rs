@@ -1,4 +1,4 @@
-//! What the scenarios of the extensions share: an endpoint at whose desk a peer of paper sits, and packets written as short
+//! The fixture of the tests of the extensions: an endpoint, a peer whose packets the test writes, and packets shown as short
 //! text.
 
 use core::time::Duration;
@@ -18,17 +18,17 @@ use crate::script::Script;
 pub const FULL: usize = 1224;
 /// A millisecond.
 pub const MS: Duration = Duration::from_millis(1);
-/// Sent once.
+/// Reliability of a message that is sent once and never retransmitted.
 pub const NEVER_AGAIN: Reliability = Reliability::Retransmissions(0);
 
-/// An endpoint, and what its peer does.
-pub struct Desk {
-    /// The packets.
+/// An endpoint and its hand-made peer.
+pub struct Fixture {
+    /// The packets between the two.
     pub script: Script,
     a_rwnd: u32,
 }
 
-/// Quiet, with everything offered, and a window that lets forty packets out at once.
+/// Settings without heartbeats and path MTU probes, with all extensions offered, and with an initial window of forty packets.
 pub fn config() -> Config {
     let mut config = crate::quiet();
     config.partial_reliability.offer = true;
@@ -38,10 +38,10 @@ pub fn config() -> Config {
     config
 }
 
-/// What a peer lists that speaks all of it.
+/// The chunk types that a peer with all extensions lists.
 pub const ALL: [u8; 3] = [kind::FORWARD_TSN, kind::NR_SACK, own_kind::SELECTIVE_FORWARD_TSN];
 
-/// The parameter that lists these chunk types; none if there are none.
+/// The parameter that lists these chunk types; `None` for an empty list.
 #[must_use]
 pub fn lists(kinds: &[u8]) -> Parameters {
     let mut parameters = ParametersBuilder::new();
@@ -51,8 +51,8 @@ pub fn lists(kinds: &[u8]) -> Parameters {
     parameters.finish()
 }
 
-impl Desk {
-    /// Set up with a peer that lists these chunk types.
+impl Fixture {
+    /// Sets up an association with a peer that lists these chunk types.
     pub fn new(config: Config, kinds: &[u8]) -> Self {
         let mut script = Script::new(config, 1);
         script.a_rwnd = 1_000_000;
@@ -64,12 +64,12 @@ impl Desk {
         }
     }
 
-    /// As [`Desk::new`], with a peer that speaks everything and takes so many streams.
+    /// Like [`Fixture::new`], with a peer that supports all extensions and accepts this many streams.
     pub fn with_streams(config: Config, streams: u16) -> Self {
         Self::with_streams_of(config, streams, &ALL)
     }
 
-    /// Set up with a peer that takes so many streams and lists these chunk types.
+    /// Sets up an association with a peer that accepts this many streams and lists these chunk types.
     pub fn with_streams_of(config: Config, streams: u16, kinds: &[u8]) -> Self {
         let mut script = Script::new(config, 1);
         script.a_rwnd = 1_000_000;
@@ -82,7 +82,7 @@ impl Desk {
         }
     }
 
-    /// As [`Desk::new`], with default settings and a peer that speaks everything.
+    /// Like [`Fixture::new`], with default settings and a peer that supports all extensions.
     pub fn usual() -> Self {
         Self::new(config(), &ALL)
     }
@@ -97,7 +97,7 @@ impl Desk {
     /// Sends a message on a stream.
     ///
     /// # Panics
-    /// If it is refused.
+    /// If the association refuses the message.
     pub fn send_on(
         &mut self,
         stream: u16,
@@ -117,8 +117,8 @@ impl Desk {
         })
     }
 
-    /// What left since the last look: a string for each packet, "DATA 3", "FORWARD-TSN 4 (0:2)" with streams and SSNs,
-    /// "I-DATA 3 (0:u2.0b)" with stream, MID (of an unordered message), FSN and ends.
+    /// The packets sent since the last call, one string per packet: "DATA 3"; "FORWARD-TSN 4 (0:2)" with streams and SSNs;
+    /// "I-DATA 3 (0:u2.0b)" with stream, MID (`u`: of an unordered message), FSN and the B and E flags.
     pub fn sent(&mut self) -> Vec<String> {
         let first = self.script.endpoint_tsn;
         let mut packets = Vec::new();
@@ -133,7 +133,7 @@ impl Desk {
         self.script.endpoint_tsn.plus(count).minus(1)
     }
 
-    /// The peer's SACK: the first `count` TSNs, and blocks of numbers, first and last.
+    /// The peer's SACK of the first `count` TSNs, with gap ack blocks given by their first and last TSN.
     pub fn sack(&mut self, count: u32, blocks: &[(u32, u32)]) {
         let sack = Chunk::Sack(Sack {
             cumulative_tsn_ack: self.cumulative(count),
@@ -144,7 +144,7 @@ impl Desk {
         self.script.send(&[sack]);
     }
 
-    /// The peer's NR-SACK, with blocks it may take back and others.
+    /// The peer's NR-SACK, with renegable and non-renegable gap ack blocks.
     pub fn nr_sack(&mut self, count: u32, renegable: &[(u32, u32)], nonrenegable: &[(u32, u32)]) {
         let sack = Chunk::NrSack(NrSack {
             cumulative_tsn_ack: self.cumulative(count),
@@ -156,15 +156,15 @@ impl Desk {
         self.script.send(&[sack]);
     }
 
-    /// What holds of `count` TSNs from `lost` on, everything between being missing, reported one packet at a time: three
-    /// reports or more, each as the peer's receiver would make it.
+    /// The peer acknowledges the first `count` TSNs, and reports `from` to `last` behind the gap as non-renegable: one NR-SACK for
+    /// each packet, as a receiver sends them.
     pub fn report_one_by_one(&mut self, count: u32, from: u32, last: u32) {
         for highest in from..=last {
             self.nr_sack(count, &[], &[(from, highest)]);
         }
     }
 
-    /// The peer's FORWARD-TSN, its numbers counted from the peer's first TSN: everything before `count`.
+    /// The peer's FORWARD-TSN to the TSN before `count`, counted from the peer's first TSN.
     pub fn forward(&mut self, first: Tsn, count: u32, skipped: &[(u16, u16)]) {
         let skipped = skipped.iter().map(|&(stream, ssn)| SkippedStream {
             stream: StreamId(stream),
@@ -174,7 +174,7 @@ impl Desk {
         self.script.send(&[chunk]);
     }
 
-    /// The messages that the endpoint said it gave up: their numbers, and whether any of each was sent.
+    /// The messages that the endpoint reported as abandoned: their numbers, and whether any part of each was sent.
     pub fn abandoned(&mut self) -> Vec<(u64, bool)> {
         let events = self.script.events();
         let abandoned = events.into_iter().filter_map(|event| match event {
@@ -190,7 +190,7 @@ impl Desk {
         *self.script.association().counters()
     }
 
-    /// The congestion window of its path, in bytes.
+    /// The congestion window of the association's path, in bytes.
     #[must_use]
     pub fn cwnd(&self) -> usize {
         self.script.association().stats().paths[0].cwnd

@@ -1,4 +1,4 @@
-//! An endpoint at whose desk a peer of paper sits, with two addresses, that speaks ECA-SCTP.
+//! The fixture of the ECA-SCTP tests: an endpoint, and a hand-made peer with two addresses that supports ECA-SCTP.
 
 use core::time::Duration;
 use std::net::SocketAddr;
@@ -20,10 +20,11 @@ use bytes::Bytes;
 pub(crate) const MS: Duration = Duration::from_millis(1);
 /// User data that fills a packet of the default PMTU.
 pub(crate) const FULL: usize = 1220;
-/// What a peer lists that speaks ECA-SCTP.
+/// The chunk types that a peer with ECA-SCTP lists.
 pub(crate) const ECA: [u8; 3] = [own_kind::E_DATA, own_kind::COOP_SACK, own_kind::FORWARD_PSN];
 
-/// Quiet, two paths in turn, with windows that let twenty packets out at once; repeats go by the shortest path.
+/// Settings without heartbeats, with round robin over two paths and an initial window of twenty packets. Retransmissions use
+/// the path with the lowest RTT.
 pub(crate) fn config() -> Config {
     let mut config = anabranch_testkit::quiet();
     config.multipath.mode = MultipathMode::Eca;
@@ -35,14 +36,14 @@ pub(crate) fn config() -> Config {
     config
 }
 
-pub(crate) struct Desk {
+pub(crate) struct Fixture {
     pub(crate) script: Script,
     pub(crate) addresses: [SocketAddr; 2],
     clock: u32,
     pub(crate) a_rwnd: u32,
 }
 
-/// Of one path: everything below a number, and runs above, first and last.
+/// The acknowledgement of one path: all transmissions below a number, and blocks above it, given by first and last number.
 pub(crate) type Report<'a> = (u8, u32, &'a [(u32, u32)]);
 
 fn at(path: u8, number: u32) -> PathSequence {
@@ -52,8 +53,8 @@ fn at(path: u8, number: u32) -> PathSequence {
     }
 }
 
-impl Desk {
-    /// Set up with a peer that lists these chunk types; path 1 has a round trip of 20 ms until data says otherwise.
+impl Fixture {
+    /// Sets up an association with a peer that lists these chunk types. Path 1 has an RTT of 20 ms until data gives another.
     pub(crate) fn new(config: Config, kinds: &[u8]) -> Self {
         let mut script = Script::new(config, 1);
         script.a_rwnd = 1_000_000;
@@ -64,37 +65,37 @@ impl Desk {
             parameters = parameters.push(&Parameter::SupportedExtensions(Bytes::copy_from_slice(kinds)));
         }
         script.tag.0 += 1;
-        let mut desk = Self {
+        let mut fixture = Self {
             script,
             addresses,
             clock: 0,
             a_rwnd: 1_000_000,
         };
-        desk.script.set_up_with(parameters.finish());
-        desk.confirm();
-        desk
+        fixture.script.set_up_with(parameters.finish());
+        fixture.confirm();
+        fixture
     }
 
-    /// With a peer that speaks ECA-SCTP, and after a round trip of data of so many milliseconds on each path.
+    /// Sets up an association with a peer that supports ECA-SCTP, and sends data with these RTTs in milliseconds, one per path.
     pub(crate) fn usual(config: Config, round_trips: [u64; 2]) -> Self {
-        let mut desk = Self::new(config, &ECA);
-        desk.send(2, FULL);
-        // Turns begin with path 1.
-        assert_eq!(desk.sent(), ["1 E-DATA 0 (1:0)", "0 E-DATA 1 (0:0)"]);
+        let mut fixture = Self::new(config, &ECA);
+        fixture.send(2, FULL);
+        // The round robin starts with path 1.
+        assert_eq!(fixture.sent(), ["1 E-DATA 0 (1:0)", "0 E-DATA 1 (0:0)"]);
         let (short, long) = (
             round_trips[0].min(round_trips[1]),
             round_trips[0].max(round_trips[1]),
         );
-        desk.pass(short);
+        fixture.pass(short);
         let (first, last) = if short == round_trips[0] { (0, 1) } else { (1, 0) };
-        desk.ack(u32::from(first), &[(first, 1, &[])]);
-        desk.pass(long - short);
-        desk.ack(2, &[(first, 1, &[]), (last, 1, &[])]);
-        assert_eq!(desk.sent(), [""; 0]);
-        desk
+        fixture.ack(u32::from(first), &[(first, 1, &[])]);
+        fixture.pass(long - short);
+        fixture.ack(2, &[(first, 1, &[]), (last, 1, &[])]);
+        assert_eq!(fixture.sent(), [""; 0]);
+        fixture
     }
 
-    /// Answers the heartbeat that asks for the second address, after 20 ms.
+    /// Answers the HEARTBEAT to the second address after 20 ms.
     fn confirm(&mut self) {
         self.script.advance(20 * MS);
         while let Some(answer) = self.script.next_answer() {
@@ -133,8 +134,8 @@ impl Desk {
         });
     }
 
-    /// What left since the last look: a string for each packet, "1 E-DATA 5 (1:2)" with path, TSN from the first on, and
-    /// transmission.
+    /// The packets sent since the last call, one string per packet: "1 E-DATA 5 (1:2)" with the path, the TSN counted from the
+    /// initial TSN, and the path and number of the transmission.
     pub(crate) fn sent(&mut self) -> Vec<String> {
         let first = self.script.endpoint_tsn;
         let mut packets = Vec::new();
@@ -170,7 +171,8 @@ impl Desk {
         packets
     }
 
-    /// The peer's COOP-SACK by path 0, of now: the first `count` TSNs, and of each path what arrived.
+    /// The peer's COOP-SACK on path 0 with the current time: the first `count` TSNs, and the transmissions received on each
+    /// path.
     pub(crate) fn ack(&mut self, count: u32, reports: &[Report<'_>]) {
         let sack = self.coop_sack(count, reports);
         self.script.send(&[Chunk::CoopSack(sack)]);
@@ -195,7 +197,7 @@ impl Desk {
         }
     }
 
-    /// The peer's COOP-SACK with a change.
+    /// The peer's COOP-SACK after `change`.
     pub(crate) fn ack_with(
         &mut self,
         count: u32,
@@ -207,7 +209,8 @@ impl Desk {
         self.script.send(&[Chunk::CoopSack(sack)]);
     }
 
-    /// The peer's whole messages, in one packet by the path `by`: each its TSN from the first on, and its transmission.
+    /// Whole messages of the peer in one packet on path `by`: for each its TSN, counted from the peer's initial TSN, and its
+    /// transmission.
     pub(crate) fn e_data(&mut self, by: usize, policy: AckPolicy, chunks: &[(u32, (u8, u32))]) {
         self.script.remote = self.addresses[by];
         let tsn = self.script.tsn;
@@ -237,7 +240,7 @@ impl Desk {
             .send(&[Chunk::ForwardPsn(ForwardPsn(at(path, number)))]);
     }
 
-    /// Of the E-DATA that left since the last look: its path, and where it is to be acknowledged.
+    /// The path and the acknowledgement policy of each E-DATA sent since the last call.
     pub(crate) fn policies(&mut self) -> Vec<(u8, AckPolicy)> {
         let mut policies = Vec::new();
         while let Some(answer) = self.script.next_answer() {
