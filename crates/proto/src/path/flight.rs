@@ -101,6 +101,8 @@ pub(crate) struct Flight {
     bytes_before_packet: usize,
     /// TSNs of the retransmissions in flight: they are not sent in the order of TSNs.
     retransmissions: BTreeSet<ExtendedTsn>,
+    /// The numbers of the retransmissions, in order; those before the earliest one in flight may be forgotten.
+    retransmitted: VecDeque<SendNo>,
     /// Bytes of the chunks in flight, chunk headers and padding included.
     bytes: usize,
     /// Bytes of user data in flight.
@@ -154,6 +156,13 @@ impl Flight {
         let from = from.max(self.base);
         let skipped = ((from - self.base) as usize).min(self.sendings.len());
         (from..).zip(self.sendings.range(skipped..))
+    }
+
+    /// The retransmissions from `from` on, in order.
+    pub(crate) fn retransmissions(&self, from: SendNo) -> impl Iterator<Item = (SendNo, &Sending)> {
+        let skipped = self.retransmitted.partition_point(|no| *no < from);
+        let later = self.retransmitted.range(skipped..);
+        later.filter_map(|no| Some((*no, self.get(*no)?)))
     }
 
     /// The lowest TSN in flight: the "earliest outstanding TSN" of RFC 9260 §6.3.2 R3. Valid after [`Flight::settle`].
@@ -231,6 +240,7 @@ impl Flight {
         });
         if retransmission {
             self.retransmissions.insert(tsn);
+            self.retransmitted.push_back(no);
         }
         self.bytes += wire;
         self.payload += payload;
@@ -317,6 +327,7 @@ impl Flight {
         }
         self.earliest_of = [self.earliest; 2];
         self.retransmissions.clear();
+        self.retransmitted.clear();
         self.bytes = 0;
         self.payload = 0;
     }
@@ -337,6 +348,7 @@ impl Flight {
         }
         if self.retransmissions.is_empty() {
             self.earliest_of = [self.earliest, self.next()];
+            self.retransmitted.clear();
         } else {
             self.find_earliest_of();
         }
@@ -351,6 +363,10 @@ impl Flight {
                 no += 1;
             }
             self.earliest_of[usize::from(retransmission)] = no;
+        }
+        let [_, earliest] = self.earliest_of;
+        while self.retransmitted.front().is_some_and(|no| *no < earliest) {
+            self.retransmitted.pop_front();
         }
     }
 

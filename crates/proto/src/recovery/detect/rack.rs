@@ -18,8 +18,8 @@ const DUP_THRESH: usize = 3;
 /// Recovery episodes after which a widened reordering window returns to its default (RFC 8985 §6.2 step 4).
 const PERSIST: u8 = 16;
 
-/// The most transmissions that a search visits from the first one whose chunk the acknowledgement would not list. Without this limit a
-/// peer could make the sender visit the whole flight for each SACK.
+/// The most retransmissions that a search visits once a chunk was not listed. Without this limit a peer could make the sender visit the
+/// whole flight for each SACK.
 const MOST_UNLISTED: usize = 1000;
 
 /// The most quarters of the minimum RTT in the reordering window; the smoothed RTT is usually the smaller bound.
@@ -184,24 +184,35 @@ impl Rack {
         smoothed.map_or(window, |most| window.min(most))
     }
 
-    /// The overtaken transmissions in flight from `from` on whose chunks the acknowledgement would list if they had arrived.
-    fn candidates<'a>(
-        &self,
-        from: SendNo,
-        flight: &'a Flight,
-    ) -> impl Iterator<Item = (SendNo, &'a Sending)> + use<'a> {
-        let (below, listed_to) = (self.overtaken_below(), self.listed_to);
-        let mut visited = 0;
-        let visited = flight.range(from).take_while(move |(no, sending)| {
-            visited += usize::from(visited > 0 || sending.tsn > listed_to);
-            *no < below && visited <= MOST_UNLISTED
-        });
-        visited.filter(move |(_, sending)| sending.is_open() && sending.tsn <= listed_to)
+    /// The first overtaken transmission in flight from `from` on whose chunk the acknowledgement would list if it had arrived.
+    fn candidate<'a>(&self, from: SendNo, flight: &'a Flight) -> Option<(SendNo, &'a Sending)> {
+        let is_listed = |sending: &Sending| sending.tsn <= self.listed_to;
+        let is_candidate = |(_, sending): &(SendNo, &Sending)| sending.is_open() && is_listed(sending);
+        // Chunks are first sent in the order of TSNs: after the first one that would not be listed, only retransmissions would.
+        let mut unlisted = 0;
+        let original = flight
+            .range(from)
+            .take_while(|(_, sending)| {
+                unlisted += usize::from(!is_listed(sending));
+                is_listed(sending) || (sending.is_retransmission() && unlisted <= MOST_UNLISTED)
+            })
+            .find(is_candidate);
+        let retransmission = if unlisted > 0 {
+            let mut later = flight.retransmissions(from).take(MOST_UNLISTED);
+            later.find(is_candidate)
+        } else {
+            None
+        };
+        let first = [original, retransmission]
+            .into_iter()
+            .flatten()
+            .min_by_key(|(no, _)| *no);
+        first.filter(|(no, _)| *no < self.overtaken_below())
     }
 
     /// When the next overtaken transmission in flight is declared lost.
     pub(crate) fn due(&self, flight: &Flight, smoothed: Option<Duration>) -> Option<Timestamp> {
-        let (_, sending) = self.candidates(flight.earliest(), flight).next()?;
+        let (_, sending) = self.candidate(flight.earliest(), flight)?;
         Some(self.deadline(sending, smoothed))
     }
 
@@ -212,7 +223,7 @@ impl Rack {
         flight: &Flight,
         smoothed: Option<Duration>,
     ) -> Option<(SendNo, ExtendedTsn)> {
-        let (no, sending) = self.candidates(from, flight).next()?;
+        let (no, sending) = self.candidate(from, flight)?;
         let is_lost = self.deadline(sending, smoothed) <= self.moment.now;
         is_lost.then_some((no, sending.tsn))
     }
@@ -415,19 +426,30 @@ mod tests {
         assert_eq!(bench.due(), Some(at(4 + 49 + 10)));
     }
 
+    /// A lost retransmission of chunk 0, behind these chunks that would not be listed, each of them sent once or twice.
+    fn lost_behind(unlisted: u64, twice: bool) -> Vec<SendNo> {
+        let mut bench = Bench::new(1 + unlisted);
+        if twice {
+            (1..=unlisted).for_each(|tsn| bench.send(tsn, true, unlisted));
+        }
+        bench.send(0, true, 1 + unlisted);
+        let next = bench.flight.next();
+        (0..4).for_each(|_| bench.send(1 + unlisted, false, 2 + unlisted));
+        bench.flight.close(0, Fate::Closed, 100, 80);
+        bench.rack.on_listed(0);
+        bench.ack(2 * unlisted + 100, &[next + 1, next + 2, next + 3])
+    }
+
     #[test]
-    fn a_search_among_what_would_not_be_listed_ends() {
+    fn a_lost_retransmission_is_found_behind_any_number_of_new_chunks() {
+        assert_eq!(lost_behind(100 * MOST_UNLISTED as u64, false), [100_001]);
+    }
+
+    #[test]
+    fn a_search_among_retransmissions_that_would_not_be_listed_ends() {
         let most = MOST_UNLISTED as u64;
-        let lost = |unlisted: u64| {
-            let mut bench = Bench::new(1 + unlisted);
-            bench.send(0, true, 1 + unlisted);
-            (0..4).for_each(|_| bench.send(unlisted, false, 2 + unlisted));
-            bench.flight.close(0, Fate::Closed, 100, 80);
-            bench.rack.on_listed(0);
-            bench.ack(2 * most, &[3 + unlisted, 4 + unlisted, 5 + unlisted])
-        };
-        assert_eq!(lost(most - 1), [most]);
-        assert_eq!(lost(most), []);
+        assert_eq!(lost_behind(most - 1, true), [2 * most - 1]);
+        assert_eq!(lost_behind(most, true), []);
     }
 
     #[test]
