@@ -62,7 +62,7 @@ fn links(text: &str) -> Vec<String> {
     targets.filter(|target| !target.contains("://")).collect()
 }
 
-/// What a code host and mdBook make of a heading: lower case, without punctuation, hyphens for spaces.
+/// The anchor that code hosts and mdBook make of a heading: lower case, without punctuation, hyphens for spaces.
 fn anchor(heading: &str) -> String {
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
