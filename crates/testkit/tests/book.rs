@@ -137,7 +137,7 @@ fn every_file_that_a_page_names_exists() {
         let (code, _) = spans(&prose(&text).collect::<Vec<_>>().join("\n"));
         for path in code {
             let path = path.split([' ', ':']).next().unwrap_or_default();
-            let plain = !path.contains(['{', '*', '<', '…']);
+            let plain = !path.contains(['{', '*', '<', '…']) && !path.contains("NAME");
             if plain && folders.iter().any(|folder| path.starts_with(folder)) {
                 checked += 1;
                 if !root().join(path).exists() {
