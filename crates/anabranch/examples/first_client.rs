@@ -35,7 +35,7 @@ async fn main() -> Result<()> {
     let endpoint = Endpoint::builder()
         .config(Config::low_latency())
         .link("rate=200kbit,delay=20ms,loss=3%".parse()?, 1)
-        .bind("127.0.0.1:0")
+        .bind("0.0.0.0:0")
         .await?;
     let association = endpoint.connect(server, 7).await?;
     association.set_stream_priority(POSITIONS, 1)?;

@@ -15,7 +15,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         ..SendOptions::default()
     };
     association.send(StreamId(0), "turn left").await?;
-    association.send_with(StreamId(1), "at 52.52, 13.41", expires).await?;
+    association
+        .send_with(StreamId(1), "at 52.52, 13.41", expires)
+        .await?;
     association.shutdown().await?;
     while let Some(Event::Abandoned(message)) = association.next_event().await {
         println!("the message on stream {} expired", message.stream);

@@ -12,7 +12,15 @@ fn example(name: &str, address: &str) -> Command {
         Command::new(built)
     } else {
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["run", "--quiet", "--package", "anabranch", "--example", name, "--"]);
+        cargo.args([
+            "run",
+            "--quiet",
+            "--package",
+            "anabranch",
+            "--example",
+            name,
+            "--",
+        ]);
         cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
         cargo
     };
@@ -39,7 +47,11 @@ impl Server {
         let mut lines = BufReader::new(program.stdout.take().unwrap());
         let mut first = String::new();
         lines.read_line(&mut first).unwrap();
-        let address = first.trim().strip_prefix("server: listening on ").unwrap().to_owned();
+        let address = first
+            .trim()
+            .strip_prefix("server: listening on ")
+            .unwrap()
+            .to_owned();
         Self {
             program,
             lines,
@@ -78,7 +90,10 @@ fn all_orders_arrive_and_the_client_learns_of_each_position_that_expired() {
     let received = server.output();
     assert!(received.contains("server: received 10 orders"), "{received}");
     for order in 0..10 {
-        assert!(received.contains(&format!("server: order {order}\n")), "{received}");
+        assert!(
+            received.contains(&format!("server: order {order}\n")),
+            "{received}"
+        );
     }
     let told = client.lines().filter(|line| line.ends_with(" expired"));
     let abandoned = number(&client);
@@ -86,7 +101,10 @@ fn all_orders_arrive_and_the_client_learns_of_each_position_that_expired() {
     assert!((1..100).contains(&abandoned), "{client}");
     let positions = received.trim().rsplit(' ').nth(1).unwrap();
     // A position that was sent and then abandoned may have arrived all the same.
-    assert!(positions.parse::<u64>().unwrap() >= 100 - abandoned, "{received}\n{client}");
+    assert!(
+        positions.parse::<u64>().unwrap() >= 100 - abandoned,
+        "{received}\n{client}"
+    );
 }
 
 #[test]

@@ -51,7 +51,11 @@ fn blocks(document: &str, label: &str) -> Vec<String> {
 /// The lines of all `sh` blocks of a document.
 fn commands(document: &str) -> Vec<String> {
     let lines = blocks(document, "sh");
-    lines.iter().flat_map(|block| block.lines()).map(str::to_owned).collect()
+    lines
+        .iter()
+        .flat_map(|block| block.lines())
+        .map(str::to_owned)
+        .collect()
 }
 
 /// A command line for the shell that finds the programs which were built for the tests.
@@ -97,10 +101,18 @@ impl Page {
         };
         // One that was told to end after the first association has ended by itself.
         let pid = server.0.id().to_string();
-        let _ = Command::new("kill").args(["-INT", &pid]).stderr(Stdio::null()).status();
+        let _ = Command::new("kill")
+            .args(["-INT", &pid])
+            .stderr(Stdio::null())
+            .status();
         let output = server.output();
-        assert!(output.status.success(), "a server failed: {}", String::from_utf8_lossy(&output.stderr));
-        self.printed.push_str(&std::fs::read_to_string(log).expect("the server's output"));
+        assert!(
+            output.status.success(),
+            "a server failed: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        self.printed
+            .push_str(&std::fs::read_to_string(log).expect("the server's output"));
     }
 
     fn start(&mut self, line: &str) {
@@ -132,7 +144,10 @@ impl Page {
         assert!(status.success(), "{line}: {status}\n{errors}");
         let silent = ["seq ", "mkdir "].iter().any(|start| line.starts_with(start));
         // A filter of packets may find none.
-        assert!(!output.is_empty() || silent || line.contains(" -Y "), "{line} prints nothing\n{errors}");
+        assert!(
+            !output.is_empty() || silent || line.contains(" -Y "),
+            "{line} prints nothing\n{errors}"
+        );
         self.printed.push_str(&String::from_utf8_lossy(&output));
     }
 
@@ -177,8 +192,14 @@ fn check(page: &str, least: usize) {
 /// Each word of the `text` blocks must be printed: numbers may differ.
 fn compare(page: &str, document: &str, printed: &str) {
     for block in blocks(document, "text") {
-        for word in block.split(|c: char| !c.is_alphabetic()).filter(|word| word.len() > 3) {
-            assert!(printed.contains(word), "{page} shows {word:?}, which is not in\n{printed}");
+        for word in block
+            .split(|c: char| !c.is_alphabetic())
+            .filter(|word| word.len() > 3)
+        {
+            assert!(
+                printed.contains(word),
+                "{page} shows {word:?}, which is not in\n{printed}"
+            );
         }
     }
 }
@@ -193,7 +214,10 @@ fn the_code_of_the_readme_is_that_of_an_example() {
     let example = read("crates/anabranch/examples/short_client.rs");
     let (_, code) = example.split_once("// ANCHOR: short\n").expect("its beginning");
     let (code, _) = code.split_once("    // ANCHOR_END: short").expect("its end");
-    let code: String = code.lines().map(|line| format!("{}\n", line.strip_prefix("    ").unwrap_or(line))).collect();
+    let code: String = code
+        .lines()
+        .map(|line| format!("{}\n", line.strip_prefix("    ").unwrap_or(line)))
+        .collect();
     assert_eq!(blocks(&read("README.md"), "rust"), [code]);
 }
 
@@ -201,7 +225,10 @@ fn the_code_of_the_readme_is_that_of_an_example() {
 fn every_command_of_the_first_page_is_in_the_readme() {
     let known = commands(&read("README.md"));
     let shown = commands(&read("docs/index.md"));
-    assert!(!shown.is_empty() && shown.iter().all(|command| known.contains(command)), "{shown:?}");
+    assert!(
+        !shown.is_empty() && shown.iter().all(|command| known.contains(command)),
+        "{shown:?}"
+    );
 }
 
 #[test]
@@ -235,15 +262,25 @@ fn included(document: &str, example: &str, part: &str) -> String {
     let text = match part.strip_suffix(':') {
         Some(first) => {
             let first: usize = first.parse().expect("a number");
-            text.lines().skip(first - 1).map(|line| format!("{line}\n")).collect()
+            text.lines()
+                .skip(first - 1)
+                .map(|line| format!("{line}\n"))
+                .collect()
         }
         None => {
-            let (_, text) = text.split_once(&format!("// ANCHOR: {part}\n")).expect("its beginning");
-            let (text, _) = text.split_once(&format!("// ANCHOR_END: {part}\n")).expect("its end");
+            let (_, text) = text
+                .split_once(&format!("// ANCHOR: {part}\n"))
+                .expect("its beginning");
+            let (text, _) = text
+                .split_once(&format!("// ANCHOR_END: {part}\n"))
+                .expect("its end");
             text.to_owned()
         }
     };
-    text.lines().filter(|line| !line.contains("// ANCHOR")).map(|line| format!("{line}\n")).collect()
+    text.lines()
+        .filter(|line| !line.contains("// ANCHOR"))
+        .map(|line| format!("{line}\n"))
+        .collect()
 }
 
 /// The tutorial's project, made by its own commands and built beside the repository.
@@ -275,7 +312,9 @@ fn the_second_tutorial_makes_a_project_that_runs() {
         }
         let mut command = shell(&line, &project);
         // All crates that the project needs were fetched when the repository was built.
-        command.env("CARGO_TARGET_DIR", &built).env("CARGO_NET_OFFLINE", "true");
+        command
+            .env("CARGO_TARGET_DIR", &built)
+            .env("CARGO_NET_OFFLINE", "true");
         if shown == "cargo run --bin server" {
             for (name, part) in [("server", "3:"), ("client", "all")] {
                 let program = included(&document, &format!("first_{name}"), part);

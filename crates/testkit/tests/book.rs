@@ -64,13 +64,19 @@ fn links(text: &str) -> Vec<String> {
 
 /// The anchor that code hosts and mdBook make of a heading: lower case, without punctuation, hyphens for spaces.
 fn anchor(heading: &str) -> String {
-    let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
-    kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
+    let kept = heading
+        .chars()
+        .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.flat_map(char::to_lowercase)
+        .map(|c| if c == ' ' { '-' } else { c })
+        .collect()
 }
 
 fn anchors(text: &str) -> BTreeSet<String> {
     let headings = prose(text).filter(|line| line.starts_with('#'));
-    headings.map(|line| anchor(line.trim_start_matches('#').trim())).collect()
+    headings
+        .map(|line| anchor(line.trim_start_matches('#').trim()))
+        .collect()
 }
 
 /// A relative path with its `..` resolved; `None` if it leaves the root.
@@ -98,14 +104,23 @@ fn faults(page: &Path) -> Vec<String> {
     let folder = page.parent().expect("a folder");
     let mut faults = Vec::new();
     for link in links(&text) {
-        let (file, place) = link.split_once('#').map_or((link.as_str(), None), |(file, place)| (file, Some(place)));
-        let target = if file.is_empty() { Some(page.to_path_buf()) } else { resolve(folder, file) };
+        let (file, place) = link
+            .split_once('#')
+            .map_or((link.as_str(), None), |(file, place)| (file, Some(place)));
+        let target = if file.is_empty() {
+            Some(page.to_path_buf())
+        } else {
+            resolve(folder, file)
+        };
         let Some(target) = target.filter(|target| root().join(target).exists()) else {
             faults.push(format!("{}: {link} leads nowhere", page.display()));
             continue;
         };
         if page.starts_with("docs") && !target.starts_with("docs") {
-            faults.push(format!("{}: {link} leaves docs/: write the path as code", page.display()));
+            faults.push(format!(
+                "{}: {link} leaves docs/: write the path as code",
+                page.display()
+            ));
         }
         if place.is_some_and(|place| !anchors(&read(&target)).contains(place)) {
             faults.push(format!("{}: {link} names no heading", page.display()));
@@ -115,7 +130,12 @@ fn faults(page: &Path) -> Vec<String> {
 }
 
 fn all_pages() -> Vec<PathBuf> {
-    let others = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "scripts/long/README.md"];
+    let others = [
+        "README.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "scripts/long/README.md",
+    ];
     let mut all = pages(Path::new("docs"));
     all.extend(others.iter().map(PathBuf::from));
     all
@@ -131,7 +151,16 @@ fn every_link_leads_to_a_file_and_a_heading() {
 fn every_file_that_a_page_names_exists() {
     let mut missing = Vec::new();
     let mut checked = 0;
-    let folders = ["crates/", "docs/", "scripts/", "examples/", "fuzz/", "interop/", "results/", ".ci/"];
+    let folders = [
+        "crates/",
+        "docs/",
+        "scripts/",
+        "examples/",
+        "fuzz/",
+        "interop/",
+        "results/",
+        ".ci/",
+    ];
     for page in all_pages().iter().filter(|page| !page.ends_with("CHANGELOG.md")) {
         let text = read(page);
         let (code, _) = spans(&prose(&text).collect::<Vec<_>>().join("\n"));
@@ -153,7 +182,10 @@ fn every_file_that_a_page_names_exists() {
 #[test]
 fn every_page_is_in_the_table_of_contents_once() {
     let summary = read(Path::new("docs/SUMMARY.md"));
-    let mut listed: Vec<PathBuf> = links(&summary).iter().map(|link| Path::new("docs").join(link)).collect();
+    let mut listed: Vec<PathBuf> = links(&summary)
+        .iter()
+        .map(|link| Path::new("docs").join(link))
+        .collect();
     listed.sort();
     let mut written = pages(Path::new("docs"));
     written.retain(|page| !page.ends_with("SUMMARY.md"));
@@ -176,6 +208,9 @@ fn links_and_anchors_are_read() {
     let prose = prose(text).collect::<Vec<_>>().join("\n");
     assert_eq!(links(&spans(&prose).1), ["b.md#c", "e.svg"]);
     assert_eq!(anchors(text), BTreeSet::from(["the-k-or-ls".to_owned()]));
-    assert_eq!(resolve(Path::new("docs/start"), "../LAB.md"), Some(PathBuf::from("docs/LAB.md")));
+    assert_eq!(
+        resolve(Path::new("docs/start"), "../LAB.md"),
+        Some(PathBuf::from("docs/LAB.md"))
+    );
     assert_eq!(resolve(Path::new("docs"), "../../x"), None);
 }
