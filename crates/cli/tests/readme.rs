@@ -1,63 +1,345 @@
-//! Every command that the README shows, run.
+//! Every command in the `sh` blocks of README and of the book's tutorials and how-to pages, run in order; README's code, compared with the
+//! example that it shows.
+//!
+//! A page's commands run in a directory of their own. A listener or a server runs in the background until the next one starts, or until
+//! the page ends. It gets a free UDP port, which stands in for 9899 in the page's other commands.
 
+use std::io::{BufRead, BufReader, Read};
+use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+mod common;
+
+use common::{Running, directory};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The lines of all `sh` blocks of a document.
-fn commands(document: &str) -> Vec<&str> {
-    let mut inside = false;
-    let mut commands = Vec::new();
-    for line in document.lines() {
-        match line {
-            "```sh" => inside = true,
-            "```" => inside = false,
-            command if inside => commands.push(command),
-            _ => {}
-        }
-    }
-    commands
+fn read(path: &str) -> String {
+    let text = std::fs::read_to_string(root().join(path));
+    text.unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Runs the command that cargo would build and run, as it is built for the tests.
-fn run_anabranch(arguments: &str) {
-    let output = Command::new(env!("CARGO_BIN_EXE_anabranch"))
-        .args(arguments.split_whitespace())
-        .current_dir(env!("CARGO_TARGET_TMPDIR"))
-        .output()
-        .expect("the command starts");
-    assert!(
-        output.status.success(),
-        "anabranch {arguments}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    assert!(!output.stdout.is_empty(), "anabranch {arguments} says something");
+/// The fenced blocks of a document with this label.
+fn blocks(document: &str, label: &str) -> Vec<String> {
+    let mut blocks = Vec::new();
+    let mut inside = None;
+    let mut block = String::new();
+    for line in document.lines() {
+        match (line.strip_prefix("```"), inside) {
+            (Some(label), None) => inside = Some(label),
+            (Some(_), Some(open)) => {
+                if open == label {
+                    blocks.push(std::mem::take(&mut block));
+                }
+                block.clear();
+                inside = None;
+            }
+            (None, Some(_)) => {
+                block.push_str(line);
+                block.push('\n');
+            }
+            (None, None) => {}
+        }
+    }
+    blocks
+}
+
+/// The lines of all `sh` blocks of a document.
+fn commands(document: &str) -> Vec<String> {
+    let lines = blocks(document, "sh");
+    lines
+        .iter()
+        .flat_map(|block| block.lines())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// A command line for the shell that finds the programs which were built for the tests.
+fn shell(line: &str, directory: &Path) -> Command {
+    let program = Path::new(env!("CARGO_BIN_EXE_anabranch"));
+    let programs = program.parent().expect("a directory").to_str().expect("UTF-8");
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", line])
+        .current_dir(directory)
+        .env("PATH", format!("{programs}:{path}"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// The commands of one page, and what they printed.
+struct Page {
+    directory: PathBuf,
+    port: String,
+    server: Option<(Running, PathBuf)>,
+    printed: String,
+}
+
+impl Page {
+    fn new(name: &str) -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+        let port = socket.local_addr().expect("its address").port();
+        Self {
+            directory: directory(&format!("page-{}", name.replace(['/', '.'], "-"))),
+            port: port.to_string(),
+            server: None,
+            printed: String::new(),
+        }
+    }
+
+    /// Ends the server as Ctrl-C does, and takes what it printed.
+    fn stop(&mut self) {
+        let Some((server, log)) = self.server.take() else {
+            return;
+        };
+        // One that was told to end after the first association has ended by itself.
+        let pid = server.0.id().to_string();
+        let _ = Command::new("kill")
+            .args(["-INT", &pid])
+            .stderr(Stdio::null())
+            .status();
+        let output = server.output();
+        assert!(
+            output.status.success(),
+            "a server failed: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        self.printed
+            .push_str(&std::fs::read_to_string(log).expect("the server's output"));
+    }
+
+    fn start(&mut self, line: &str) {
+        self.stop();
+        let log = self.directory.join("server.log");
+        let file = std::fs::File::create(&log).expect("a log");
+        let mut command = shell(&format!("exec {line}"), &self.directory);
+        let server = command.stdout(file).spawn().expect("the server starts");
+        let end = Instant::now() + Duration::from_secs(10);
+        while std::fs::read_to_string(&log).expect("the log").is_empty() {
+            assert!(Instant::now() < end, "{line} does not say that it is ready");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.server = Some((Running(server), log));
+    }
+
+    fn run(&mut self, line: &str) {
+        let mut child = shell(line, &self.directory).spawn().expect("the shell starts");
+        let mut stderr = child.stderr.take().expect("standard error");
+        let errors = std::thread::spawn(move || {
+            let mut text = String::new();
+            stderr.read_to_string(&mut text).map(|_| text)
+        });
+        let mut stdout = child.stdout.take().expect("standard output");
+        let mut output = Vec::new();
+        stdout.read_to_end(&mut output).expect("its output");
+        let errors = errors.join().expect("the reader").expect("UTF-8");
+        let status = child.wait().expect("its status");
+        assert!(status.success(), "{line}: {status}\n{errors}");
+        let silent = ["seq ", "mkdir "].iter().any(|start| line.starts_with(start));
+        // A filter of packets may find none.
+        assert!(
+            !output.is_empty() || silent || line.contains(" -Y "),
+            "{line} prints nothing\n{errors}"
+        );
+        self.printed.push_str(&String::from_utf8_lossy(&output));
+    }
+
+    /// Runs a command as the page shows it, but for the program that cargo would build and the UDP port.
+    fn command(&mut self, shown: &str) {
+        let mut line = shown.replace("cargo run --release --bin anabranch -- ", "anabranch ");
+        for command in ["listen", "send", "ping", "perf server", "perf client"] {
+            let port = format!("anabranch {command} --udp-port {}", self.port);
+            line = line.replace(&format!("anabranch {command}"), &port);
+        }
+        line = line.replace("9899", &self.port);
+        let programs = ["anabranch ", "tshark ", "printf ", "seq "];
+        if line.starts_with("anabranch listen") || line.starts_with("anabranch perf server") {
+            self.start(&line);
+        } else if programs.iter().any(|program| line.starts_with(program)) {
+            self.run(&line);
+        } else if shown == "cargo install --locked --path crates/cli" {
+            assert!(read("crates/cli/Cargo.toml").contains("name = \"anabranch\""));
+        } else if shown == "./scripts/test" {
+            // It runs this test. The project's own check must be the same command.
+            let ci = read(".ci/run");
+            assert!(ci.contains("scripts/test"), "{ci}");
+        } else {
+            panic!("a page shows a command that no test runs: {shown}");
+        }
+    }
+}
+
+/// Runs the commands of a page, and finds the words of the output that it shows in what they print.
+fn check(page: &str, least: usize) {
+    let document = read(page);
+    let commands = commands(&document);
+    assert!(commands.len() >= least, "{page}: {commands:?}");
+    let mut run = Page::new(page);
+    for command in commands {
+        run.command(&command);
+    }
+    run.stop();
+    compare(page, &document, &run.printed);
+}
+
+/// Each word of the `text` blocks must be printed: numbers may differ.
+fn compare(page: &str, document: &str, printed: &str) {
+    for block in blocks(document, "text") {
+        for word in block
+            .split(|c: char| !c.is_alphabetic())
+            .filter(|word| word.len() > 3)
+        {
+            assert!(
+                printed.contains(word),
+                "{page} shows {word:?}, which is not in\n{printed}"
+            );
+        }
+    }
 }
 
 #[test]
 fn every_command_of_the_readme_works() {
-    let readme = std::fs::read_to_string(root().join("README.md")).expect("README.md");
-    let commands = commands(&readme);
-    assert!(commands.len() >= 3, "{commands:?}");
-    for command in commands {
-        if let Some(arguments) = command.strip_prefix("cargo run --release --bin anabranch -- ") {
-            run_anabranch(arguments);
-        } else if command == "./scripts/test" {
-            // It runs this test: what is left to see is that what lands is judged by it and nothing else.
-            let ci = std::fs::read_to_string(root().join(".ci/run")).expect(".ci/run");
-            assert!(ci.contains("scripts/test"), "{ci}");
-        } else {
-            panic!("the README shows a command that no test runs: {command}");
-        }
+    check("README.md", 2);
+}
+
+#[test]
+fn the_code_of_the_readme_is_that_of_an_example() {
+    let example = read("crates/anabranch/examples/short_client.rs");
+    let (_, code) = example.split_once("// ANCHOR: short\n").expect("its beginning");
+    let (code, _) = code.split_once("    // ANCHOR_END: short").expect("its end");
+    let code: String = code
+        .lines()
+        .map(|line| format!("{}\n", line.strip_prefix("    ").unwrap_or(line)))
+        .collect();
+    assert_eq!(blocks(&read("README.md"), "rust"), [code]);
+}
+
+#[test]
+fn every_command_of_the_first_page_is_in_the_readme() {
+    let known = commands(&read("README.md"));
+    let shown = commands(&read("docs/index.md"));
+    assert!(
+        !shown.is_empty() && shown.iter().all(|command| known.contains(command)),
+        "{shown:?}"
+    );
+}
+
+#[test]
+fn every_command_of_the_first_tutorial_works() {
+    check("docs/start/first-messages.md", 8);
+}
+
+/// The pages for Linux, whose loopback has many addresses, with tshark.
+#[cfg(target_os = "linux")]
+#[test]
+fn every_command_of_the_how_to_pages_works() {
+    for entry in std::fs::read_dir(root().join("docs/how-to")).expect("docs/how-to") {
+        let name = entry.expect("an entry").file_name().into_string().expect("UTF-8");
+        check(&format!("docs/how-to/{name}"), 3);
     }
 }
 
-/// What the README says of the demo and of the examples.
 #[test]
-fn the_readme_counts_the_examples() {
-    let examples = std::fs::read_dir(root().join("crates/anabranch/examples")).expect("examples");
-    assert_eq!(examples.count(), 6, "the README says that there are six");
+fn every_command_of_the_extensions_page_works() {
+    check("docs/reference/extensions.md", 2);
+}
+
+/// The lines that a page includes from an example: all from a line on, or those of an anchor.
+fn included(document: &str, example: &str, part: &str) -> String {
+    let path = format!("crates/anabranch/examples/{example}.rs");
+    assert!(
+        document.contains(&format!("{{{{#include ../../{path}:{part}}}}}")),
+        "the page shows {path}:{part}"
+    );
+    let text = read(&path);
+    let text = match part.strip_suffix(':') {
+        Some(first) => {
+            let first: usize = first.parse().expect("a number");
+            text.lines()
+                .skip(first - 1)
+                .map(|line| format!("{line}\n"))
+                .collect()
+        }
+        None => {
+            let (_, text) = text
+                .split_once(&format!("// ANCHOR: {part}\n"))
+                .expect("its beginning");
+            let (text, _) = text
+                .split_once(&format!("// ANCHOR_END: {part}\n"))
+                .expect("its end");
+            text.to_owned()
+        }
+    };
+    text.lines()
+        .filter(|line| !line.contains("// ANCHOR"))
+        .map(|line| format!("{line}\n"))
+        .collect()
+}
+
+/// The tutorial's project, made by its own commands and built beside the repository.
+#[cfg(unix)]
+#[test]
+fn the_second_tutorial_makes_a_project_that_runs() {
+    let page = "docs/start/first-program.md";
+    let document = read(page);
+    // Outside of the repository: cargo would take the project for a part of its workspace.
+    let place = std::env::temp_dir().join(format!("anabranch-first-program-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&place);
+    std::fs::create_dir_all(&place).expect("a directory");
+    let repository = root().canonicalize().expect("the repository");
+    std::os::unix::fs::symlink(repository, place.join("anabranch")).expect("a link to the repository");
+    let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join("first-program");
+    let mut project = place.clone();
+    let mut server = None;
+    let mut printed = String::new();
+    for shown in commands(&document) {
+        if let Some(name) = shown.strip_prefix("cd ") {
+            project.push(name);
+            continue;
+        }
+        let mut line = format!("exec {shown}");
+        match &server {
+            Some((_, _, address)) => line.push_str(&format!(" -- {address}")),
+            None if shown == "cargo run --bin server" => line.push_str(" -- 127.0.0.1:0"),
+            None => {}
+        }
+        let mut command = shell(&line, &project);
+        // All crates that the project needs were fetched when the repository was built.
+        command
+            .env("CARGO_TARGET_DIR", &built)
+            .env("CARGO_NET_OFFLINE", "true");
+        if shown == "cargo run --bin server" {
+            for (name, part) in [("server", "3:"), ("client", "all")] {
+                let program = included(&document, &format!("first_{name}"), part);
+                std::fs::write(project.join(format!("src/bin/{name}.rs")), program).expect("a program");
+            }
+            // Cargo puts the program in its own place, so that the end of one is the end of the other.
+            let mut server_program = Running(command.stderr(Stdio::inherit()).spawn().expect("cargo starts"));
+            let mut lines = BufReader::new(server_program.0.stdout.take().expect("its output"));
+            lines.read_line(&mut printed).expect("UTF-8");
+            let address = printed.trim().rsplit(' ').next().expect("an address").to_owned();
+            assert!(printed.starts_with("server: listening on "), "{printed}");
+            server = Some((server_program, lines, address));
+            continue;
+        }
+        let output = command.output().expect("the command starts");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{line}: {errors}");
+        printed.push_str(&String::from_utf8_lossy(&output.stdout));
+    }
+    let (program, mut lines, _) = server.expect("the page starts a server");
+    while !printed.contains("server: received") {
+        assert_ne!(lines.read_line(&mut printed).expect("UTF-8"), 0, "{printed}");
+    }
+    drop(program);
+    std::fs::remove_dir_all(place).expect("the directory");
+    compare(page, &document, &printed);
+    assert!(printed.contains("server: received 10 orders"), "{printed}");
 }

@@ -1,0 +1,28 @@
+//! The code of README: a message that may expire and a message that always arrives, to the server of the example `first_server`.
+
+use std::time::Duration;
+
+use anabranch::{Endpoint, Event, Reliability, SendOptions, StreamId};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let server = std::env::args().nth(1).unwrap_or("127.0.0.1:9899".to_owned());
+    // ANCHOR: short
+    let endpoint = Endpoint::bind("0.0.0.0:0").await?;
+    let association = endpoint.connect(server, 7).await?;
+    let expires = SendOptions {
+        reliability: Reliability::Lifetime(Duration::from_millis(100)),
+        ..SendOptions::default()
+    };
+    association.send(StreamId(0), "turn left").await?;
+    association
+        .send_with(StreamId(1), "at 52.52, 13.41", expires)
+        .await?;
+    association.shutdown().await?;
+    while let Some(Event::Abandoned(message)) = association.next_event().await {
+        println!("the message on stream {} expired", message.stream);
+    }
+    // ANCHOR_END: short
+    endpoint.close().await;
+    Ok(())
+}

@@ -1,0 +1,119 @@
+//! The programs of the tutorial `docs/start/first-program.md` and of README, as their readers run them.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+/// The example that `cargo test` has built beside this program, or else one that cargo builds.
+fn example(name: &str, address: &str) -> Command {
+    let this = std::env::current_exe().unwrap();
+    let built: PathBuf = this.parent().unwrap().with_file_name("examples").join(name);
+    let mut command = if built.exists() {
+        Command::new(built)
+    } else {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args([
+            "run",
+            "--quiet",
+            "--package",
+            "anabranch",
+            "--example",
+            name,
+            "--",
+        ]);
+        cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
+        cargo
+    };
+    command.arg(address).stdout(Stdio::piped());
+    command
+}
+
+struct Server {
+    program: Child,
+    lines: BufReader<ChildStdout>,
+    address: String,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.program.kill();
+        let _ = self.program.wait();
+    }
+}
+
+impl Server {
+    fn start() -> Self {
+        let mut program = example("first_server", "127.0.0.1:0").spawn().unwrap();
+        let mut lines = BufReader::new(program.stdout.take().unwrap());
+        let mut first = String::new();
+        lines.read_line(&mut first).unwrap();
+        let address = first
+            .trim()
+            .strip_prefix("server: listening on ")
+            .unwrap()
+            .to_owned();
+        Self {
+            program,
+            lines,
+            address,
+        }
+    }
+
+    /// Its output up to the line that ends an association.
+    fn output(&mut self) -> String {
+        let mut output = String::new();
+        while !output.contains("server: received") {
+            assert_ne!(self.lines.read_line(&mut output).unwrap(), 0, "{output}");
+        }
+        output
+    }
+}
+
+fn run_client(name: &str, address: &str) -> String {
+    let mut client = example(name, address).spawn().unwrap();
+    let mut output = String::new();
+    client.stdout.take().unwrap().read_to_string(&mut output).unwrap();
+    assert!(client.wait().unwrap().success(), "{output}");
+    output
+}
+
+/// The first number of the last line.
+fn number(output: &str) -> u64 {
+    let last = output.lines().last().unwrap();
+    last.split(' ').find_map(|word| word.parse().ok()).unwrap()
+}
+
+#[test]
+fn all_orders_arrive_and_the_client_learns_of_each_position_that_expired() {
+    let mut server = Server::start();
+    let client = run_client("first_client", &server.address);
+    let received = server.output();
+    assert!(received.contains("server: received 10 orders"), "{received}");
+    for order in 0..10 {
+        assert!(
+            received.contains(&format!("server: order {order}\n")),
+            "{received}"
+        );
+    }
+    let told = client.lines().filter(|line| line.ends_with(" expired"));
+    let abandoned = number(&client);
+    assert_eq!(told.count() as u64, abandoned, "{client}");
+    assert!((1..100).contains(&abandoned), "{client}");
+    let positions = received.trim().rsplit(' ').nth(1).unwrap();
+    // A position that was sent and then abandoned may have arrived all the same.
+    assert!(
+        positions.parse::<u64>().unwrap() >= 100 - abandoned,
+        "{received}\n{client}"
+    );
+}
+
+#[test]
+fn the_code_of_readme_sends_two_messages() {
+    let mut server = Server::start();
+    run_client("short_client", &server.address);
+    let received = server.output();
+    assert!(
+        received.contains("server: turn left\n") && received.contains("1 orders and 1 positions"),
+        "{received}"
+    );
+}
