@@ -348,7 +348,7 @@ async fn more_associations_than_allowed_are_turned_away() {
             Err(error) => error.to_string(),
             Ok(third) => anabranch::Explained(&within(PATIENCE, third.closed()).await).to_string(),
         };
-        assert!(reason.contains("it has no room"), "{reason}");
+        assert!(reason.contains("out of resource"), "{reason}");
         assert_eq!(server.associations(), 2);
     }
     echoes(&second, 1).await;

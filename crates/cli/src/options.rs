@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anabranch::{BindError, Config, Endpoint, EndpointBuilder, LinkConfig, Transport};
-use clap::{Args, ValueEnum};
+use clap::{Arg, Args, ValueEnum};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::congestion::CongestionArgs;
@@ -31,6 +31,16 @@ pub(crate) struct Observe {
     /// Print results as JSON, one object per line
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) json: bool,
+}
+
+/// Moves an argument of `--help` to the first group, which has no heading.
+pub(crate) fn first(argument: Arg) -> Arg {
+    argument.help_heading(None::<&'static str>)
+}
+
+/// Hides an argument from the `--help` of a command that refuses it.
+pub(crate) fn hidden(argument: Arg) -> Arg {
+    argument.hide(true)
 }
 
 impl Observe {

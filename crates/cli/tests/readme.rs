@@ -55,7 +55,7 @@ fn every_command_of_the_readme_works() {
     }
 }
 
-/// What the README says of the demo and of the examples.
+/// The numbers in the README's text about the demo and the examples.
 #[test]
 fn the_readme_counts_the_examples() {
     let examples = std::fs::read_dir(root().join("crates/anabranch/examples")).expect("examples");

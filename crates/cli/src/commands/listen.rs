@@ -133,7 +133,7 @@ pub(crate) async fn run(args: ListenArgs, interrupt: Interrupt) -> Result<(), Fa
             Ok(())
         }
         failed => Err(Failure::new(format!(
-            "{} did not end in order",
+            "{} did not shut down gracefully",
             units::counted(failed, "association")
         ))),
     }
@@ -142,7 +142,7 @@ pub(crate) async fn run(args: ListenArgs, interrupt: Interrupt) -> Result<(), Fa
 /// An interrupted server does not fail: errors of its peers were reported when they happened.
 fn tracing_note(failed: u64) {
     crate::output::note(format!(
-        "{} did not end in order",
+        "{} did not shut down gracefully",
         units::counted(failed, "association")
     ));
 }
@@ -328,7 +328,7 @@ impl Job {
             "bits_per_second": units::bits_per_second(tally.bytes, took),
             "file": stored.map(|stored| stored.path.display().to_string()),
             "sha256": stored.map(|stored| stored.sha256.as_str()),
-            "orderly": problem.is_none(), "problem": problem, "partial_reliability": reliability::to_json(counters),
+            "orderly": problem.is_none(), "graceful": problem.is_none(), "problem": problem, "partial_reliability": reliability::to_json(counters),
         });
         self.output.fact(text, &record);
     }

@@ -1,4 +1,5 @@
-//! What a bed is and did, as a record and as text. Text is made of the record, so that a bed of another process is shown alike.
+//! The state and counters of a testbed as a record and as text. The text is made from the record, so that the text of a testbed of
+//! another process looks the same.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -47,7 +48,7 @@ pub(super) fn made_record(bed: &Bed) -> Value {
     record
 }
 
-/// What it did so far.
+/// The counters so far.
 pub(super) fn record(bed: &Bed) -> Value {
     let elapsed = bed.elapsed();
     let paths = bed.counters();
@@ -148,7 +149,7 @@ pub(super) fn now(record: &Value) -> String {
     text
 }
 
-/// What it did, as a table, and whether the machine was too busy.
+/// The counters as a table, and whether the machine was too busy.
 pub(super) fn summary(record: &Value) -> String {
     let group = |title: &str, columns: &[&str]| Group {
         title: title.to_owned(),
@@ -209,7 +210,7 @@ pub(super) fn summary(record: &Value) -> String {
     text
 }
 
-/// What lost packets, with how many; `None` if nothing did.
+/// The causes of losses, with the number of packets; `None` without losses.
 fn losses(way: &Value) -> Option<String> {
     let causes = [
         ("queue", "by the queue"),

@@ -1,4 +1,4 @@
-//! What several paths gain: the three of Kim, Seo and Song (*ECA-SCTP*), each alone, and all at once, in virtual time.
+//! The gain of several paths: the three paths of Kim, Seo and Song (*ECA-SCTP*), each alone and all together, in virtual time.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ struct Way {
     cut: bool,
 }
 
-/// What came of it.
+/// The result of a transfer.
 #[derive(Debug)]
 struct Outcome {
     name: String,

@@ -1,4 +1,4 @@
-//! What the lab says: experiments, numbers and verdicts, for people or as JSON.
+//! The output of the laboratory: experiments, numbers and verdicts, as text or as JSON.
 
 use std::path::{Path, PathBuf};
 
@@ -56,7 +56,7 @@ pub(super) fn list(output: Output, experiments: &[Experiment]) {
     }
 }
 
-/// What was asked, and under which conditions.
+/// The question and the conditions.
 fn heading(experiment: &Experiment, results: &Results) -> String {
     let mut text = format!(
         "\n{}: {}\nafter {}; {} setting, {} seeds, version {}\n",
