@@ -89,7 +89,12 @@ async fn main() -> Result<()> {
     let lost = (0..COUNT).filter(|number| !positions.contains(number) && !abandoned.contains(number));
     match (lost.count(), orders) {
         (0, orders) if orders == COUNT / EVERY => {}
-        (lost, orders) => return Err(format!("{lost} positions neither arrived nor were abandoned; {orders} orders arrived").into()),
+        (lost, orders) => {
+            return Err(format!(
+                "{lost} positions neither arrived nor were abandoned; {orders} orders arrived"
+            )
+            .into());
+        }
     }
     let counters = ours.stats().counters;
     println!(

@@ -41,7 +41,9 @@ pub enum BindError {
     )]
     RawNotPermitted(SocketAddr),
     /// The file of the capture could not be created.
-    #[error("cannot write the capture to {path:?}: {source}; choose a file in an existing, writable directory")]
+    #[error(
+        "cannot write the capture to {path:?}: {source}; choose a file in an existing, writable directory"
+    )]
     Capture {
         /// The file.
         path: PathBuf,
@@ -169,7 +171,9 @@ pub struct ShutdownError(pub CloseReason);
 /// The causes in an ABORT. Control characters in the text of the peer's application are escaped.
 fn in_words(causes: &Causes) -> String {
     let words = causes.iter().map(|cause| match cause {
-        Ok(Cause::UserInitiatedAbort(text)) if text.is_empty() => "by its application, without a reason".to_owned(),
+        Ok(Cause::UserInitiatedAbort(text)) if text.is_empty() => {
+            "by its application, without a reason".to_owned()
+        }
         Ok(Cause::UserInitiatedAbort(text)) => format!("{:?}", String::from_utf8_lossy(&text)),
         Ok(Cause::ProtocolViolation(text)) => {
             format!("protocol violation: {:?}", String::from_utf8_lossy(&text))
@@ -189,7 +193,10 @@ fn in_words(causes: &Causes) -> String {
 /// The meaning of an ICMP message from this address.
 fn nothing_at(remote: &SocketAddr) -> String {
     match remote.port() {
-        0 => format!("{} does not support SCTP over IP (protocol unreachable)", remote.ip()),
+        0 => format!(
+            "{} does not support SCTP over IP (protocol unreachable)",
+            remote.ip()
+        ),
         _ => format!("no program receives at {remote} (port unreachable)"),
     }
 }

@@ -55,7 +55,8 @@ fn algorithm(text: &str) -> Result<Algorithm, String> {
             names()
         ));
     }
-    Algorithm::from_str(text, false).map_err(|_| format!("there is no such algorithm; give one of {}", names()))
+    Algorithm::from_str(text, false)
+        .map_err(|_| format!("there is no such algorithm; give one of {}", names()))
 }
 
 /// The loss recovery algorithm.

@@ -195,7 +195,10 @@ impl Target {
     fn nothing_there(&self, carry: &Carry, remote: SocketAddr, server: &str) -> Failure {
         let (says, flag) = match carry.transport {
             TransportKind::Udp => ("the UDP port is closed (ICMP port unreachable)", "--udp-port"),
-            TransportKind::Ip => ("the host does not support SCTP over IP (ICMP protocol unreachable)", "--transport"),
+            TransportKind::Ip => (
+                "the host does not support SCTP over IP (ICMP protocol unreachable)",
+                "--transport",
+            ),
         };
         Failure::new(format!(
             "{}: {says}; check that `{server}` runs there, and check {flag}",

@@ -167,7 +167,9 @@ pub(crate) fn bind_failure(error: &BindError) -> Failure {
         BindError::Bind { address, source } => Failure::new(format!(
             "cannot bind {address}: {source}; choose another port with --udp-port (0 takes any free port)"
         )),
-        BindError::RawNotPermitted(_) => Failure::new(format!("--transport ip: {error}; or use --transport udp")),
+        BindError::RawNotPermitted(_) => {
+            Failure::new(format!("--transport ip: {error}; or use --transport udp"))
+        }
         BindError::Capture { path, source } => Failure::new(format!(
             "--pcap: cannot write {}: {source}; give a file in an existing directory that you may write to",
             path.display()

@@ -50,7 +50,8 @@ fn path(text: &str) -> Result<PathArg, String> {
     let local = address(local, "LOCAL")?;
     if remote.is_some_and(|remote| remote.is_ipv4() != local.is_ipv4()) {
         return Err(
-            "LOCAL and REMOTE must both be IPv4 or both IPv6: give --path once for each IP version".to_owned(),
+            "LOCAL and REMOTE must both be IPv4 or both IPv6: give --path once for each IP version"
+                .to_owned(),
         );
     }
     Ok(PathArg { local, remote })
@@ -249,9 +250,7 @@ impl PathArgs {
             }
         }
         if self.ack_routing.is_some() && mode != Mode::Eca {
-            return Err(Failure::new(
-                "--ack-routing needs ECA-SCTP: add --multipath eca",
-            ));
+            return Err(Failure::new("--ack-routing needs ECA-SCTP: add --multipath eca"));
         }
         if self.path.len() > 1 || mode != Mode::Off {
             *config = config.clone().with_fast_failover();

@@ -107,7 +107,8 @@ fn retransmissions(text: &str) -> Result<u32, String> {
 }
 
 fn distance(text: &str) -> Result<u32, String> {
-    let allowed = "the distance is 1 to 10000 packets: leave --selective-forward-tsn out to announce no message";
+    let allowed =
+        "the distance is 1 to 10000 packets: leave --selective-forward-tsn out to announce no message";
     within(text, 1, FARTHEST, allowed)
 }
 

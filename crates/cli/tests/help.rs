@@ -33,7 +33,10 @@ fn options(lines: &[&str]) -> Vec<String> {
     let is_name = |line: &&&str| line.starts_with("  -") || line.starts_with("      --");
     let written = lines.iter().filter(is_name).filter_map(|line| {
         let line = line.trim_start();
-        let name = line.strip_prefix("-h, ").or(line.strip_prefix("-V, ")).unwrap_or(line);
+        let name = line
+            .strip_prefix("-h, ")
+            .or(line.strip_prefix("-V, "))
+            .unwrap_or(line);
         let name = name.strip_prefix("--")?;
         let end = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '-');
         Some(name[..end.unwrap_or(name.len())].to_owned())
@@ -115,7 +118,9 @@ fn former_names_of_options_are_hidden() {
         assert!(!shown.contains(old) && shown.contains(new), "{shown}");
     }
     common::refuses(&[(
-        &["bed", "run", "--link", "", "--back", "", "--every", "5", "--", "true"],
+        &[
+            "bed", "run", "--link", "", "--back", "", "--every", "5", "--", "true",
+        ],
         "--interval",
     )]);
 }

@@ -341,7 +341,11 @@ fn mistakes_are_explained() {
         ),
         (
             &["--path", "127.84.0.1", "--path", "127.84.0.2,127.84.6.2"],
-            &["--path 127.84.0.2,127.84.6.2", "did not announce this address", "127.84.6.1"],
+            &[
+                "--path 127.84.0.2,127.84.6.2",
+                "did not announce this address",
+                "127.84.6.1",
+            ],
         ),
         (
             &["--path", "127.84.0.1,127.84.9.9"],
@@ -392,8 +396,14 @@ fn mistakes_are_explained() {
             &["ping", "127.0.0.1", "--path", "10.0.0.1,::1"],
             "must both be IPv4 or both IPv6",
         ),
-        (&["ping", "127.0.0.1", "--path", "here"], "LOCAL must be an IP address"),
-        (&["ping", "127.0.0.1", "--path", "10.0.0.1:9899"], "without a port"),
+        (
+            &["ping", "127.0.0.1", "--path", "here"],
+            "LOCAL must be an IP address",
+        ),
+        (
+            &["ping", "127.0.0.1", "--path", "10.0.0.1:9899"],
+            "without a port",
+        ),
         (
             &["ping", "127.0.0.1", "--path", "10.0.0.1,0.0.0.0"],
             "REMOTE must be the address of one interface",

@@ -47,7 +47,9 @@ enum BedCommand {
 
 /// Arguments of `bed run`.
 #[derive(Debug, Args)]
-#[command(mut_arg("pcap", hidden), after_help = "\
+#[command(
+    mut_arg("pcap", hidden),
+    after_help = "\
 Examples:
   anabranch bed run --link rate=10mbit,delay=40ms,queue=73kb --left 'iperf3 -s -1' -- iperf3 -c 10.77.1.1
   anabranch bed run --link rate=1mbit --reverse-link rate=10mbit --interval 1s -- \\
@@ -56,7 +58,8 @@ Examples:
 The exit status is that of COMMAND. Both commands keep their standard output and standard error. The
 testbed reports on standard error, and with --json at the end on standard output. Both commands find the
 addresses, path by path, in the variables ANABRANCH_BED_LEFT, _RIGHT, _LEFT6 and _RIGHT6, and the network
-namespaces in ANABRANCH_BED_LEFT_NETNS and _RIGHT_NETNS.")]
+namespaces in ANABRANCH_BED_LEFT_NETNS and _RIGHT_NETNS."
+)]
 struct RunArgs {
     #[command(flatten)]
     make: Make,
@@ -80,13 +83,17 @@ struct RunArgs {
 
 /// Arguments of `bed up`.
 #[derive(Debug, Args)]
-#[command(mut_arg("pcap", hidden), mut_arg("interval", first), after_help = "\
+#[command(
+    mut_arg("pcap", hidden),
+    mut_arg("interval", first),
+    after_help = "\
 Examples:
   anabranch bed up --link rate=10mbit,delay=40ms,loss=1%
   anabranch bed up --link rate=10mbit,delay=40ms --interval 1s
 
 The command stays in the foreground and prints how to start commands on each host. Ctrl-C, or
-`anabranch bed down` from another shell, ends these commands and removes the testbed.")]
+`anabranch bed down` from another shell, ends these commands and removes the testbed."
+)]
 struct UpArgs {
     #[command(flatten)]
     make: Make,
@@ -96,11 +103,14 @@ struct UpArgs {
 
 /// Arguments of `bed down`.
 #[derive(Debug, Args)]
-#[command(mut_arg("pcap", hidden), after_help = "\
+#[command(
+    mut_arg("pcap", hidden),
+    after_help = "\
 Examples:
   anabranch bed down
   anabranch bed down 1234-567890-1
-  anabranch bed down --all")]
+  anabranch bed down --all"
+)]
 struct DownArgs {
     /// Name of the testbed, from `bed status`; needed if there are several
     #[arg(value_name = "BED")]
@@ -114,9 +124,14 @@ struct DownArgs {
 
 /// Arguments of `bed status`.
 #[derive(Debug, Args)]
-#[command(mut_arg("pcap", hidden), mut_arg("json", first), mut_arg("log", first), after_help = "\
+#[command(
+    mut_arg("pcap", hidden),
+    mut_arg("json", first),
+    mut_arg("log", first),
+    after_help = "\
 Example:
-  anabranch bed status")]
+  anabranch bed status"
+)]
 struct StatusArgs {
     #[command(flatten)]
     observe: Observe,

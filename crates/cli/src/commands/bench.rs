@@ -95,7 +95,11 @@ pub(crate) struct BenchArgs {
 }
 
 fn message_size(text: &str) -> Result<u64, String> {
-    units::parse_size_within(text, 1..=MAX_SIZE, "a message has 1 byte to 256kib: give a size in this range")
+    units::parse_size_within(
+        text,
+        1..=MAX_SIZE,
+        "a message has 1 byte to 256kib: give a size in this range",
+    )
 }
 
 impl BenchArgs {

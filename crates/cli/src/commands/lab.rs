@@ -55,9 +55,14 @@ enum LabCommand {
 
 /// Arguments of `lab list`.
 #[derive(Clone, Debug, Args)]
-#[command(mut_arg("pcap", hidden), mut_arg("json", first), mut_arg("log", first), after_help = "\
+#[command(
+    mut_arg("pcap", hidden),
+    mut_arg("json", first),
+    mut_arg("log", first),
+    after_help = "\
 Example:
-  anabranch lab list")]
+  anabranch lab list"
+)]
 struct ListArgs {
     #[command(flatten)]
     observe: Observe,
@@ -99,14 +104,19 @@ struct RunArgs {
 
 /// Arguments of `lab check`.
 #[derive(Clone, Debug, Args)]
-#[command(mut_arg("pcap", hidden), mut_arg("all", first), mut_arg("jobs", first), after_help = "\
+#[command(
+    mut_arg("pcap", hidden),
+    mut_arg("all", first),
+    mut_arg("jobs", first),
+    after_help = "\
 Examples:
   anabranch lab check time-sensitive --quick
   anabranch lab check --all
 
 A claim holds if the whole 95 % confidence interval over the seeds lies within its bound, fails if the
 whole interval lies outside, and is open otherwise. The exit status is 0 only if every claim that must
-hold does, and no other claim fails without a known reason.")]
+hold does, and no other claim fails without a known reason."
+)]
 struct CheckArgs {
     #[command(flatten)]
     chosen: Chosen,
@@ -118,12 +128,16 @@ struct CheckArgs {
 
 /// Arguments of `lab report`.
 #[derive(Clone, Debug, Args)]
-#[command(mut_arg("pcap", hidden), mut_arg("all", first), after_help = "\
+#[command(
+    mut_arg("pcap", hidden),
+    mut_arg("all", first),
+    after_help = "\
 Examples:
   anabranch lab report --all --quick
   anabranch lab report time-sensitive --output page.html --svg pictures
 
-The page is one file with pictures, tables and verdicts; it loads nothing from the network.")]
+The page is one file with pictures, tables and verdicts; it loads nothing from the network."
+)]
 struct ReportArgs {
     #[command(flatten)]
     chosen: Chosen,
@@ -265,8 +279,11 @@ pub(crate) async fn run(args: LabArgs, interrupt: Interrupt) -> Result<(), Failu
 /// The experiment of this name, or of a file whose name ends in .toml.
 fn experiment(name: &str) -> Result<Experiment, Failure> {
     if name.ends_with(".toml") {
-        let text =
-            fs::read_to_string(name).map_err(|error| Failure::new(format!("NAME {name}: cannot read the file: {error}; check its name and permissions")))?;
+        let text = fs::read_to_string(name).map_err(|error| {
+            Failure::new(format!(
+                "NAME {name}: cannot read the file: {error}; check its name and permissions"
+            ))
+        })?;
         return experiment_from_toml(&text).map_err(|error| Failure::new(format!("{name}: {error}")));
     }
     experiments::named(name).ok_or_else(|| {
@@ -369,8 +386,12 @@ fn report(args: &ReportArgs, real: &Real, stop: &AtomicBool) -> Result<(), Failu
 
 /// Writes each picture to its own file.
 fn write_pictures(directory: &Path, findings: &[Finding<'_>]) -> Result<Vec<PathBuf>, Failure> {
-    fs::create_dir_all(directory)
-        .map_err(|error| Failure::new(format!("--svg: cannot create {}: {error}; give a directory that you may write to", directory.display())))?;
+    fs::create_dir_all(directory).map_err(|error| {
+        Failure::new(format!(
+            "--svg: cannot create {}: {error}; give a directory that you may write to",
+            directory.display()
+        ))
+    })?;
     let mut pictures = Vec::new();
     for finding in findings {
         for figure in (finding.experiment.figures)() {
@@ -385,6 +406,10 @@ fn write_pictures(directory: &Path, findings: &[Finding<'_>]) -> Result<Vec<Path
 }
 
 fn write(flag: &str, path: &Path, content: &str) -> Result<(), Failure> {
-    fs::write(path, content)
-        .map_err(|error| Failure::new(format!("{flag}: cannot write {}: {error}; give a file in an existing directory that you may write to", path.display())))
+    fs::write(path, content).map_err(|error| {
+        Failure::new(format!(
+            "{flag}: cannot write {}: {error}; give a file in an existing directory that you may write to",
+            path.display()
+        ))
+    })
 }

@@ -58,7 +58,8 @@ enum Side {
 
 /// Arguments of `perf server`.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    after_help = "\
 Examples:
   anabranch perf server
   anabranch perf server --one-off --json
@@ -66,7 +67,8 @@ Examples:
 
 The first line of output reports the address and ports. The server serves any number of clients at the
 same time until Ctrl-C. With several clients, the reported processor time is that of the whole process.",
-    mut_arg("udp_port", first))]
+    mut_arg("udp_port", first)
+)]
 struct ServerArgs {
     #[command(flatten)]
     local: Local,

@@ -68,7 +68,11 @@ pub(crate) struct PingArgs {
 }
 
 fn message_size(text: &str) -> Result<u64, String> {
-    units::parse_size_within(text, 1..=MAX_SIZE, "a message has 1 byte to 64mib: give a size in this range")
+    units::parse_size_within(
+        text,
+        1..=MAX_SIZE,
+        "a message has 1 byte to 64mib: give a size in this range",
+    )
 }
 
 /// A message whose echo has not arrived.

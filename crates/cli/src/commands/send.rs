@@ -147,9 +147,7 @@ pub(crate) async fn run(args: SendArgs, interrupt: Interrupt) -> Result<(), Fail
         (Err(Stop::Interrupted), _) => Err(Failure::interrupted(format!(
             "interrupted before the end of {name}"
         ))),
-        (Err(Stop::Read(error)), _) => {
-            Err(Failure::new(format!("{name}: cannot read to the end: {error}")))
-        }
+        (Err(Stop::Read(error)), _) => Err(Failure::new(format!("{name}: cannot read to the end: {error}"))),
         (Err(Stop::Send(error)), _) => Err(Failure::new(format!(
             "{}: {name} was not sent to its end: {error}",
             args.target.host

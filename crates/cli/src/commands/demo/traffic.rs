@@ -29,7 +29,7 @@ const TELEMETRY_LEN: usize = 100;
 
 const LINES: [&str; 6] = [
     "Are you there?",
-    "Yes. The file is still on its way.",
+    "Yes. The file is still being sent.",
     "And you write while it is?",
     "On a stream of my own: a packet it loses does not hold me up.",
     "How is the boat?",

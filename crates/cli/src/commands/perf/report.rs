@@ -344,7 +344,11 @@ fn table(plan: &Plan, outcome: &Outcome) -> Table {
             &|s| s.abandoned.unsent.to_string(),
             &none,
         );
-        row("abandoned after sending", &|s| s.abandoned.sent.to_string(), &none);
+        row(
+            "abandoned after sending",
+            &|s| s.abandoned.sent.to_string(),
+            &none,
+        );
         row(
             "abandoned at first missing report",
             &|s| s.abandoned.early.to_string(),
@@ -352,7 +356,9 @@ fn table(plan: &Plan, outcome: &Outcome) -> Table {
         );
         row("FORWARD-TSNs", &|s| s.abandoned.forward_tsns.to_string(), &none);
         row("selective notices", &|s| s.abandoned.notices.to_string(), &none);
-        row("arrived too late", &|_| String::new(), &|r| r.overtaken.to_string());
+        row("arrived too late", &|_| String::new(), &|r| {
+            r.overtaken.to_string()
+        });
         row("freed early", &|s| units::size(s.abandoned.freed_early), &none);
     }
     row("retransmitted after a timeout", &|s| s.timeout.to_string(), &none);
