@@ -28,7 +28,8 @@ pub(crate) struct Target {
     /// Host name or IP address of the peer
     pub(crate) host: String,
     /// UDP port of the peer, 1 to 65535
-    #[arg(long, help_heading = PEER, value_name = "PORT", default_value_t = DEFAULT_UDP_PORT, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, help_heading = PEER,
+        value_name = "PORT", default_value_t = DEFAULT_UDP_PORT, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) udp_port: u16,
     /// SCTP port of the peer, 1 to 65535
     #[arg(long, help_heading = PEER, value_name = "PORT", default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]

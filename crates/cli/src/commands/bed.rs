@@ -67,7 +67,8 @@ struct RunArgs {
     #[arg(long, display_order = 2, value_name = "COMMAND")]
     left: Option<String>,
     /// Time between the start of the left and of the right command, so that a server on the left is ready
-    #[arg(long, help_heading = TESTBED, value_name = "DURATION", default_value = "500ms", value_parser = units::parse_duration, requires = "left")]
+    #[arg(long, help_heading = TESTBED,
+        value_name = "DURATION", default_value = "500ms", value_parser = units::parse_duration, requires = "left")]
     head_start: Duration,
     #[command(flatten)]
     observe: Observe,

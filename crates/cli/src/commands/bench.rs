@@ -49,7 +49,8 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = 512, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     mib: u64,
     /// Packets that the receiver processes before it may acknowledge, 1 to 4096
-    #[arg(long, help_heading = MEMORY, value_name = "NUMBER", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=4096))]
+    #[arg(long, help_heading = MEMORY,
+        value_name = "NUMBER", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=4096))]
     quantum: u64,
     /// Send unordered messages
     #[arg(long, help_heading = LOAD)]
@@ -72,21 +73,26 @@ pub(crate) struct BenchArgs {
     )]
     scheduler: Option<Scheduler>,
     /// Number of priorities (or weights) over which the streams are spread, 1 to 65535
-    #[arg(long, help_heading = MEMORY, value_name = "NUMBER", default_value_t = 1, requires = "scheduler", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, help_heading = MEMORY,
+        value_name = "NUMBER", default_value_t = 1, requires = "scheduler", value_parser = clap::value_parser!(u16).range(1..))]
     classes: u16,
     /// Chunks to keep outstanding all the time, one per message, 0 to 65000; 0 sets no number
-    #[arg(long, help_heading = MEMORY, value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=65_000))]
+    #[arg(long, help_heading = MEMORY,
+        value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=65_000))]
     outstanding: u32,
     /// In memory: measure this many idle associations instead of a transfer. With --udp: associations that share the
     /// load. 1 to 16000
-    #[arg(long, help_heading = LOAD, value_name = "NUMBER", conflicts_with = "quantum", value_parser = clap::value_parser!(u64).range(1..=16_000))]
+    #[arg(long, help_heading = LOAD,
+        value_name = "NUMBER", conflicts_with = "quantum", value_parser = clap::value_parser!(u64).range(1..=16_000))]
     associations: Option<u64>,
     /// Send over UDP on 127.0.0.1 instead of in memory
     #[arg(long, display_order = 0, conflicts_with_all = ["quantum", "streams", "outstanding"])]
     udp: bool,
     /// Measure the simulator instead: 200 simulated seconds of four TCP flows and an association at one bottleneck, with
     /// messages of 72 and of 1400 bytes
-    #[arg(long, help_heading = LOAD, conflicts_with_all = ["size", "mib", "quantum", "unordered", "packet", "streams", "outstanding", "associations", "udp", "low_latency", "congestion", "recovery", "ecn"])]
+    #[arg(long, help_heading = LOAD,
+        conflicts_with_all = ["size", "mib", "quantum", "unordered", "packet",
+        "streams", "outstanding", "associations", "udp", "low_latency", "congestion", "recovery", "ecn"])]
     simulator: bool,
     #[command(flatten)]
     congestion: CongestionArgs,

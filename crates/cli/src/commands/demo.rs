@@ -70,7 +70,8 @@ pub(crate) struct DemoArgs {
     #[arg(long, help_heading = RUN, value_name = "SIZE", default_value = "4mib", value_parser = units::parse_size)]
     size: u64,
     /// Stop sending after this many seconds, even before the end of the file, 1 to 86400
-    #[arg(long, help_heading = RUN, value_name = "SECONDS", default_value_t = 45, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, help_heading = RUN,
+        value_name = "SECONDS", default_value_t = 45, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: u64,
     /// Emulated link between the two endpoints, in each direction
     #[arg(

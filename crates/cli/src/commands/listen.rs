@@ -328,7 +328,8 @@ impl Job {
             "bits_per_second": units::bits_per_second(tally.bytes, took),
             "file": stored.map(|stored| stored.path.display().to_string()),
             "sha256": stored.map(|stored| stored.sha256.as_str()),
-            "orderly": problem.is_none(), "graceful": problem.is_none(), "problem": problem, "partial_reliability": reliability::to_json(counters),
+            "orderly": problem.is_none(), "graceful": problem.is_none(), "problem": problem,
+            "partial_reliability": reliability::to_json(counters),
         });
         self.output.fact(text, &record);
     }

@@ -127,7 +127,8 @@ struct ClientArgs {
     #[arg(long, help_heading = MESSAGES, value_name = "SIZE", value_parser = amount, conflicts_with = "time")]
     bytes: Option<u64>,
     /// Streams that carry the messages in turn, 1 to 65534
-    #[arg(long, help_heading = MESSAGES, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_STREAMS)))]
+    #[arg(long, help_heading = MESSAGES,
+        value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_STREAMS)))]
     streams: u16,
     /// Send unordered messages
     #[arg(long, help_heading = MESSAGES)]

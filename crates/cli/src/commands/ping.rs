@@ -54,7 +54,8 @@ pub(crate) struct PingArgs {
     #[command(flatten)]
     pub(crate) target: Target,
     /// Stream to send on, 0 to 65534
-    #[arg(long, help_heading = MESSAGES, value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..65_535))]
+    #[arg(long, help_heading = MESSAGES,
+        value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..65_535))]
     stream: u16,
     /// How long to wait for the last echo
     #[arg(long, help_heading = MESSAGES, value_name = "DURATION", default_value = "10s", value_parser = units::parse_duration)]
