@@ -263,9 +263,9 @@ impl Comparison {
             table.row(row);
         }
         format!(
-            "what partial reliability gains over {} (each way), in virtual time, seed {}:\n\
-             {} small messages in a minute on two ordered streams; every tenth is an order, and always reliable\n\n{}\n\n\
-             *: with NR-SACK, --early-discard and --selective-forward-tsn; again: chunks sent again; skips: \
+            "the gain of partial reliability over {} (in each direction), in virtual time, seed {}:\n\
+             {} small messages in a minute on two ordered streams; every tenth is an order, which is always reliable\n\n{}\n\n\
+             *: with NR-SACK, --early-discard and --selective-forward-tsn; again: retransmitted chunks; skips: \
              FORWARD-TSNs sent",
             self.link,
             self.seed,

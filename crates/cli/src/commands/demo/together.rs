@@ -212,7 +212,7 @@ impl Together {
             table.row(row);
         }
         format!(
-            "what several paths gain, for {} of virtual time:\n  1: {}\n  2: {}\n  3: {}\n\n{}\n\n\
+            "the gain of several paths, for {} of virtual time:\n  1: {}\n  2: {}\n  3: {}\n\n{}\n\n\
              cmt, eca: --multipath (docs/MULTIPATH.md); each path's congestion window is its own; a pause is one of the \
              reader's",
             units::duration(TIME),

@@ -198,7 +198,7 @@ impl Urgent {
             table.row(row);
         }
         format!(
-            "what priorities gain a chat beside a file over {LINK} (each way), in virtual time:\n\
+            "the gain of priorities for a chat next to a file over {LINK} (in each direction), in virtual time:\n\
              a message of {CHAT_LEN} B every {}, the file in messages of {} as fast as can be\n\n{}\n\n\
              off: first come, first served; bound: --low-priority-delay (docs/SCHEDULING.md)",
             units::duration(INTERVAL),
