@@ -95,7 +95,7 @@ fn every_help_begins_with_the_three_most_used_options() {
         ("ping", "count size interval"),
         ("perf server", "udp-port one-off interval"),
         ("perf client", "time size rate"),
-        ("bench", "udp size mib"),
+        ("bench", "size udp mib"),
         ("lab run", "quick only set"),
         ("lab check", "all quick jobs"),
         ("lab report", "all quick output"),

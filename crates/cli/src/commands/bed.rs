@@ -25,9 +25,9 @@ Examples:
   anabranch bed run --link rate=10mbit,delay=40ms --left 'iperf3 -s -1' -- iperf3 -c 10.77.1.1
   anabranch bed up --link rate=2mbit,delay=30ms --link rate=5mbit,delay=10ms
 
-The hosts are `left` and `right`. Their addresses are 10.77.1.1 and 10.77.1.2 (fd77:0:0:1::1 and ::2) on
-path 1, 10.77.2.1 and 10.77.2.2 on path 2, and so on. The command needs Linux and root. docs/BED.md tells
-how precise the testbed is.")]
+The hosts are `left` and `right`. Their addresses are 10.77.1.1 and 10.77.1.2 (fd77:0:0:1::1 and
+::2) on path 1, 10.77.2.1 and 10.77.2.2 on path 2, and so on. The command needs Linux and root.
+docs/BED.md tells how precise the testbed is.")]
 pub(crate) struct BedArgs {
     #[command(subcommand)]
     command: BedCommand,
@@ -51,14 +51,15 @@ enum BedCommand {
     mut_arg("pcap", hidden),
     after_help = "\
 Examples:
-  anabranch bed run --link rate=10mbit,delay=40ms,queue=73kb --left 'iperf3 -s -1' -- iperf3 -c 10.77.1.1
+  anabranch bed run --link rate=10mbit,delay=40ms,queue=73kb --left 'iperf3 -s -1' -- \\
+    iperf3 -c 10.77.1.1
   anabranch bed run --link rate=1mbit --reverse-link rate=10mbit --interval 1s -- \\
     sh -c 'ping -c 5 $ANABRANCH_BED_LEFT'
 
-The exit status is that of COMMAND. Both commands keep their standard output and standard error. The
-testbed reports on standard error, and with --json at the end on standard output. Both commands find the
-addresses, path by path, in the variables ANABRANCH_BED_LEFT, _RIGHT, _LEFT6 and _RIGHT6, and the network
-namespaces in ANABRANCH_BED_LEFT_NETNS and _RIGHT_NETNS."
+The exit status is that of COMMAND. Both commands keep their standard output and standard error.
+The testbed reports on standard error, and with --json at the end on standard output. Both commands
+find the addresses, path by path, in the variables ANABRANCH_BED_LEFT, _RIGHT, _LEFT6 and _RIGHT6,
+and the network namespaces in ANABRANCH_BED_LEFT_NETNS and _RIGHT_NETNS."
 )]
 struct RunArgs {
     #[command(flatten)]

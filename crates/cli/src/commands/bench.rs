@@ -37,10 +37,10 @@ Examples:
   anabranch bench --congestion rfc9260 --recovery rfc9260
   anabranch bench --simulator
 
-In memory, both peers and the packets between them share one thread: the result is the processor time of
-the protocol. With --udp, each peer has an endpoint on 127.0.0.1, as two programs would. With --udp
---associations, one endpoint has associations with itself: the result shows how many processors one
-endpoint uses.")]
+In memory, both peers and the packets between them share one thread: the result is the processor
+time of the protocol. With --udp, each peer has an endpoint on 127.0.0.1, as two programs would.
+With --udp --associations, one endpoint has associations with itself: the result shows how many
+processors one endpoint uses.")]
 pub(crate) struct BenchArgs {
     /// Size of each message in bytes, 1 to 256kib
     #[arg(long, value_name = "SIZE", default_value = "1024", value_parser = message_size)]

@@ -53,15 +53,15 @@ Examples:
   anabranch demo --compare-only --link rate=2mbit,delay=40ms,loss=5%
   anabranch demo --lifetime 100ms --early-discard --selective-forward-tsn
 
-Two endpoints in this process send over UDP on 127.0.0.1; the demo needs no root. The file (stream 0) and
-the chat (stream 1) are ordered; the telemetry (stream 2) is unordered. The default stream scheduler is
-round-robin. Delay is the time from the call of `send` to the delivery of the message.
-Then simulations in virtual time compare partially reliable with reliable messages, the delay of a chat
-next to a file with and without priorities, and several paths one at a time and together. The same --seed
-gives the same numbers. --lifetime, --max-retransmissions and --pr-priority apply to the telemetry and to
-the position messages of the simulation.
-The exit status is 0 only if every sent message that was not abandoned was delivered, and the checksum of
-the file is correct.")]
+Two endpoints in this process send over UDP on 127.0.0.1; the demo needs no root. The file (stream
+0) and the chat (stream 1) are ordered; the telemetry (stream 2) is unordered. The default stream
+scheduler is round-robin. Delay is the time from the call of `send` to the delivery of the message.
+Then simulations in virtual time compare partially reliable with reliable messages, the delay of a
+chat next to a file with and without priorities, and several paths one at a time and together. The
+same --seed gives the same numbers. --lifetime, --max-retransmissions and --pr-priority apply to
+the telemetry and to the position messages of the simulation.
+The exit status is 0 only if every sent message that was not abandoned was delivered, and the
+checksum of the file is correct.")]
 pub(crate) struct DemoArgs {
     /// File to send [default: a generated file of --size bytes]
     #[arg(long, display_order = 1, value_name = "FILE", conflicts_with = "size")]

@@ -81,9 +81,9 @@ Examples:
   anabranch lab run examples/lab/voice-uplink.toml
   anabranch lab run nr-sack-forward-tsn --bed --short --seeds 5
 
-A cell is one combination of an experiment's parameters. Numbers are means over the seeds, with half the
-width of their 95 % confidence interval. The same seeds give the same numbers for any number of jobs.
-With --pcap, only one run is made: the first cell that --only leaves, with seed 1.")]
+A cell is one combination of an experiment's parameters. Numbers are means over the seeds, with
+half the width of their 95 % confidence interval. The same seeds give the same numbers for any
+number of jobs. With --pcap, only one run is made: the first cell that --only leaves, with seed 1.")]
 struct RunArgs {
     #[command(flatten)]
     chosen: Chosen,
@@ -113,9 +113,9 @@ Examples:
   anabranch lab check time-sensitive --quick
   anabranch lab check --all
 
-A claim holds if the whole 95 % confidence interval over the seeds lies within its bound, fails if the
-whole interval lies outside, and is open otherwise. The exit status is 0 only if every claim that must
-hold does, and no other claim fails without a known reason."
+A claim holds if the whole 95 % confidence interval over the seeds lies within its bound, fails if
+the whole interval lies outside, and is open otherwise. The exit status is 0 only if every claim
+that must hold does, and no other claim fails without a known reason."
 )]
 struct CheckArgs {
     #[command(flatten)]

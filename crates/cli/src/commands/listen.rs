@@ -40,9 +40,9 @@ Examples:
   anabranch listen --echo --lifetime 100ms
   anabranch listen --output received --path 10.1.0.2 --path 10.2.0.2
 
-The first line of output reports the address and ports. Without --echo and --output, text messages are
-printed as lines. The command runs until Ctrl-C, or with --once until the first association ends. A
-message that its sender abandons half-way is truncated, and not counted.")]
+The first line of output reports the address and ports. Without --echo and --output, text messages
+are printed as lines. The command runs until Ctrl-C, or with --once until the first association
+ends. A message that its sender abandons half-way is truncated, and not counted.")]
 pub(crate) struct ListenArgs {
     /// Send every message back on its stream, with the same payload protocol identifier and order flag
     #[arg(long)]

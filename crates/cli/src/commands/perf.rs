@@ -65,8 +65,9 @@ Examples:
   anabranch perf server --one-off --json
   anabranch perf server --path 10.1.0.2 --path 10.2.0.2 --multipath cmt
 
-The first line of output reports the address and ports. The server serves any number of clients at the
-same time until Ctrl-C. With several clients, the reported processor time is that of the whole process.",
+The first line of output reports the address and ports. The server serves any number of clients at
+the same time until Ctrl-C. With several clients, the reported processor time is that of the whole
+process.",
     mut_arg("udp_port", first)
 )]
 struct ServerArgs {
@@ -94,23 +95,25 @@ Examples:
   anabranch perf client 127.0.0.1 --bytes 100mib --size 64kib --streams 8 --unordered
   anabranch perf client 127.0.0.1 --reverse --rate 10mbit --json
   anabranch perf client 10.1.0.2 --path 10.1.0.1 --path 10.2.0.1,10.2.0.2 --multipath cmt
-  anabranch perf client 127.0.0.1 --congestion cubic --recovery rack --link rate=20mbit,delay=40ms,loss=0.1%
-  anabranch perf client 127.0.0.1 --rate 1mbit --size 100 --lifetime 100ms --link rate=2mbit,delay=40ms,loss=3%
+  anabranch perf client 127.0.0.1 --congestion cubic --recovery rack \\
+    --link rate=20mbit,delay=40ms,loss=0.1%
+  anabranch perf client 127.0.0.1 --rate 1mbit --size 100 --lifetime 100ms \\
+    --link rate=2mbit,delay=40ms,loss=3%
 
-A sender's result line shows the congestion window (cwnd) and the smoothed round-trip time (RTT) at the
-end of the interval, and the chunks lost and retransmitted during the interval. With several paths, each
-path that carried data has such a line, and a table of all paths follows at the end. With --json, `paths`
-has these values for every path.
-Goodput is the data that the receiving program got. Delay is the time from send to receipt, including
-buffers. Without --rate the buffers are full, so the delay is that of a full path. The clocks of both
-sides are compared by round trips at the start: a delay may be off by half the shortest round-trip time,
-and by the clock drift during the run.
+A sender's result line shows the congestion window (cwnd) and the smoothed round-trip time (RTT) at
+the end of the interval, and the chunks lost and retransmitted during the interval. With several
+paths, each path that carried data has such a line, and a table of all paths follows at the end.
+With --json, `paths` has these values for every path.
+Goodput is the data that the receiving program got. Delay is the time from send to receipt,
+including buffers. Without --rate the buffers are full, so the delay is that of a full path. The
+clocks of both sides are compared by round trips at the start: a delay may be off by half the
+shortest round-trip time, and by the clock drift during the run.
 If the server is killed, the run ends with the results so far and exit status 1: at once if an ICMP
-message reports the closed port, else when the association fails (Association.Max.Retrans timeouts in a
-row, about six minutes). Ctrl-C ends the run early with a graceful shutdown and the results so far.
-The exit status is 0 only if every message arrived once and, without --unordered, in order. With
---lifetime, --max-retransmissions or --pr-priority, abandoned messages do not count. These three options
-apply to each direction.")]
+message reports the closed port, else when the association fails (Association.Max.Retrans timeouts
+in a row, about six minutes). Ctrl-C ends the run early with a graceful shutdown and the results so
+far. The exit status is 0 only if every message arrived once and, without --unordered, in order.
+With --lifetime, --max-retransmissions or --pr-priority, abandoned messages do not count. These
+three options apply to each direction.")]
 struct ClientArgs {
     /// How long to send, in seconds, more than 0 and at most one week [default: 10]
     #[arg(long, value_name = "SECONDS", value_parser = run_length)]

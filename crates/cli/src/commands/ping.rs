@@ -32,15 +32,18 @@ const MESSAGES: &str = "Messages";
 Examples:
   anabranch ping 127.0.0.1
   anabranch ping 127.0.0.1 --count 100 --size 64kib --interval 20ms --link delay=40ms,loss=1%
-  anabranch ping 127.0.0.1 --count 500 --interval 10ms --max-retransmissions 0 --link delay=40ms,loss=3%
-  anabranch ping 127.0.0.1 --count 100 --interval 50ms --recovery rack --link rate=10mbit,delay=20ms,loss=3%
+  anabranch ping 127.0.0.1 --count 500 --interval 10ms --max-retransmissions 0 \\
+    --link delay=40ms,loss=3%
+  anabranch ping 127.0.0.1 --count 100 --interval 50ms --recovery rack \\
+    --link rate=10mbit,delay=20ms,loss=3%
 
-The peer is `anabranch listen --echo`, or any SCTP echo server. The exit status is 0 only if every echo
-arrives and equals the sent message: same bytes, stream, order flag and payload protocol identifier.
-With --lifetime, --max-retransmissions or --pr-priority, some echoes may be missing, but not all. These
-options apply to the messages of this side; `anabranch listen --echo` has them for the echoes.
-At the end the peer has 5 minutes to acknowledge each 64 KiB of outstanding data, and 5 minutes to
-answer the SHUTDOWN. After that the association is aborted and the exit status is 1.")]
+The peer is `anabranch listen --echo`, or any SCTP echo server. The exit status is 0 only if every
+echo arrives and equals the sent message: same bytes, stream, order flag and payload protocol
+identifier. With --lifetime, --max-retransmissions or --pr-priority, some echoes may be missing,
+but not all. These options apply to the messages of this side; `anabranch listen --echo` has them
+for the echoes. At the end the peer has 5 minutes to acknowledge each 64 KiB of outstanding data,
+and 5 minutes to answer the SHUTDOWN. After that the association is aborted and the exit status is
+1.")]
 pub(crate) struct PingArgs {
     /// Number of messages; 0 sends until Ctrl-C
     #[arg(long, value_name = "NUMBER", default_value_t = 5)]

@@ -38,13 +38,13 @@ Examples:
   anabranch send 10.1.0.2 FILE --path 10.1.0.1,10.1.0.2 --path 10.2.0.1,10.2.0.2 --multipath eca
   anabranch send 127.0.0.1 FILE --message-size 1kib --lifetime 100ms --link rate=1mbit,loss=3%
 
-A file is sent in messages of --message-size, in order on one stream; `anabranch listen --output DIR`
-joins them. Each line of standard input is a message with its line feed; a longer line is split.
-Messages from the peer are printed meanwhile.
-The exit status is 0 only if the peer acknowledged every message that was not abandoned (--lifetime,
---max-retransmissions, --pr-priority), and the shutdown was graceful. At the end the peer has 5 minutes
-to acknowledge each 64 KiB of outstanding data, and 5 minutes to answer the SHUTDOWN. After that the
-association is aborted and the exit status is 1.")]
+A file is sent in messages of --message-size, in order on one stream; `anabranch listen --output
+DIR` joins them. Each line of standard input is a message with its line feed; a longer line is
+split. Messages from the peer are printed meanwhile.
+The exit status is 0 only if the peer acknowledged every message that was not abandoned
+(--lifetime, --max-retransmissions, --pr-priority), and the shutdown was graceful. At the end the
+peer has 5 minutes to acknowledge each 64 KiB of outstanding data, and 5 minutes to answer the
+SHUTDOWN. After that the association is aborted and the exit status is 1.")]
 pub(crate) struct SendArgs {
     #[command(flatten)]
     pub(crate) target: Target,
