@@ -1,4 +1,4 @@
-//! Positions that are worthless after 100 ms, beside orders that must arrive, over a slow and lossy link:
+//! Position messages that expire after 100 ms, and orders that must arrive, over a slow and lossy link:
 //! `cargo run --example telemetry`.
 
 use std::collections::BTreeSet;
@@ -10,12 +10,12 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>
 
 const POSITIONS: StreamId = StreamId(0);
 const ORDERS: StreamId = StreamId(1);
-/// A position is sent every 5 ms, and an order with each tenth.
+/// A position is sent every 5 ms, and an order with every tenth position.
 const COUNT: u64 = 400;
 const EVERY: u64 = 10;
 const INTERVAL: Duration = Duration::from_millis(5);
 
-/// What the receiver got, by number; all orders must come in order.
+/// Receives all messages: the numbers of the positions, and the count of orders, which must arrive in order.
 async fn receive(association: Association) -> Result<(BTreeSet<u64>, u64)> {
     let (mut positions, mut orders) = (BTreeSet::new(), 0);
     while let Some(message) = association.recv().await? {
@@ -27,13 +27,13 @@ async fn receive(association: Association) -> Result<(BTreeSet<u64>, u64)> {
         } else if number == orders {
             orders += 1;
         } else {
-            return Err(format!("order {number} came where {orders} should").into());
+            return Err(format!("order {number} arrived instead of order {orders}").into());
         }
     }
     Ok((positions, orders))
 }
 
-/// Numbers of the positions that were given up, and how many of these were never sent.
+/// Numbers of the abandoned positions, and how many of these were never sent.
 async fn abandoned(association: Association) -> (BTreeSet<u64>, usize) {
     let (mut numbers, mut unsent) = (BTreeSet::new(), 0);
     while let Some(event) = association.next_event().await {
@@ -74,7 +74,7 @@ async fn main() -> Result<()> {
             ours.send(ORDERS, (number / EVERY).to_be_bytes().to_vec()).await?;
         }
     }
-    // Positions that were given up are not waited for.
+    // This does not wait for abandoned positions.
     ours.drained().await?;
     ours.shutdown().await?;
 
@@ -82,18 +82,23 @@ async fn main() -> Result<()> {
     let (abandoned, unsent) = told.await?;
     println!("orders: {orders} of {} arrived, in order", COUNT / EVERY);
     println!(
-        "positions: {} of {COUNT} arrived; {} given up, {unsent} of them before they were sent",
+        "positions: {} of {COUNT} arrived; {} abandoned, {unsent} of them before they were sent",
         positions.len(),
         abandoned.len()
     );
     let lost = (0..COUNT).filter(|number| !positions.contains(number) && !abandoned.contains(number));
     match (lost.count(), orders) {
         (0, orders) if orders == COUNT / EVERY => {}
-        (lost, orders) => return Err(format!("{lost} positions without a word, {orders} orders").into()),
+        (lost, orders) => {
+            return Err(format!(
+                "{lost} positions neither arrived nor were abandoned; {orders} orders arrived"
+            )
+            .into());
+        }
     }
     let counters = ours.stats().counters;
     println!(
-        "sent again: {} chunks; the receiver was told to go on {} times",
+        "retransmitted: {} chunks; FORWARD-TSNs sent: {}",
         counters.retransmissions_fast + counters.retransmissions_timeout,
         counters.forward_tsns_sent
     );

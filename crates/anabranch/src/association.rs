@@ -1,4 +1,4 @@
-//! The handle of an association: messages in, messages out, and its end.
+//! The handle of an association: sending, receiving, events and the end.
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -16,15 +16,15 @@ use crate::error::{RecvError, SendError, ShutdownError};
 use crate::message::Message;
 use crate::senders::Place;
 
-/// An association: a two-way connection of many streams that carry messages. Cheap to clone; every method takes
-/// `&self`, so that some tasks may send while others receive.
+/// An association: a two-way connection with many streams of messages. Cheap to clone. Every method takes `&self`, so
+/// that some tasks can send while others receive.
 ///
-/// When the last handle is dropped the association is shut down in order in the background: what was sent still
-/// arrives, what comes is dropped. Dropping it returns at once; the association is over within the bound of
-/// [`Association::shutdown`], which does the same and tells when it is done. [`Association::abort`] ends it at once.
+/// Dropping the last handle returns at once and shuts the association down gracefully in the background: sent messages
+/// still arrive, received messages are dropped. The association ends within the time limit of [`Association::shutdown`],
+/// which does the same and returns when the association has ended. [`Association::abort`] ends it at once.
 ///
-/// If the code of an association panics, the association is over ([`CloseReason::InternalError`]), and every other one goes
-/// on. A call that panicked itself unwinds in the task that made it.
+/// If the protocol code of an association panics, this association ends with [`CloseReason::InternalError`], and all other
+/// associations continue. A panic during a method call unwinds in the calling task.
 #[derive(Clone, Debug)]
 pub struct Association {
     handle: Arc<Handle>,
@@ -37,19 +37,19 @@ struct Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // Whoever drops it has nothing to do with a panic in its code.
+        // An earlier panic in the association's code must not panic the task that drops the handle.
         let _ = self.shared.try_with(|state, now| {
             state.abandoned = true;
             if state.established {
                 state.core.shutdown(now);
             } else if state.closed.is_none() {
-                state.core.abort(now, Bytes::from_static(b"given up"));
+                state.core.abort(now, Bytes::from_static(b"setup cancelled"));
             }
         });
     }
 }
 
-/// A sender that waits for room.
+/// A task that waits for room in the send buffer.
 struct Waiting<'a> {
     shared: &'a Shared,
     place: Place,
@@ -62,8 +62,8 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Gives a message to the core, for a sender that stands at `place` or has just come. Room is for those that stand before
-/// it; without room, the core alone knows whether a message that gives way makes some.
+/// Gives a message to the core, for a task that waits at `place` or has just called. Tasks before it in the queue take free
+/// room first. If the send buffer is full, only the core knows whether abandoning a message of lower priority makes room.
 fn give(
     state: &mut State,
     now: Timestamp,
@@ -104,7 +104,7 @@ impl Association {
         &self.handle.shared
     }
 
-    /// Sends a message, ordered, on a stream. Waits while the send buffer is full; see [`Association::send_with`].
+    /// Sends an ordered message on a stream. Waits while the send buffer is full; see [`Association::send_with`].
     ///
     /// # Errors
     /// See [`SendError`].
@@ -112,13 +112,14 @@ impl Association {
         self.send_with(stream, message, SendOptions::default()).await
     }
 
-    /// Sends a message on a stream: with a payload protocol identifier, unordered, with a context of your own, given up
-    /// after some time or some losses ([`Reliability`](crate::Reliability)). Returns when the message is in the send buffer (`Config::buffers.send`), which is the back-pressure; see
-    /// [`Association::drained`] for when all of it has arrived. Cancel safe: a message is taken whole or not at all.
+    /// Sends a message on a stream with options: a payload protocol identifier, unordered delivery, a context for events,
+    /// and partial reliability ([`Reliability`](crate::Reliability)). Returns when the message is in the send buffer
+    /// (`Config::buffers.send`), which gives back-pressure; [`Association::drained`] waits for the acknowledgement. Cancel
+    /// safe: the message is accepted as a whole or not at all.
     ///
-    /// Several tasks that wait are served by the priority of their streams
-    /// ([`Association::set_stream_priority`], as it was when they began to wait), and by equal priority in the order in which
-    /// they came: a task that sends in a loop takes no more than its turns.
+    /// Waiting tasks are served by the priority that their streams had when the tasks began to wait
+    /// ([`Association::set_stream_priority`]). Tasks of equal priority are served in the order of their calls, so that a
+    /// task that sends in a loop does not starve the others.
     ///
     /// # Errors
     /// See [`SendError`].
@@ -135,10 +136,11 @@ impl Association {
         .await
     }
 
-    /// Sends a message if there is room in the send buffer that no task waits for whose stream is as urgent.
+    /// Sends a message without waiting, if the send buffer has room and no task of equal or higher stream priority waits
+    /// for it.
     ///
     /// # Errors
-    /// See [`SendError`]: `BufferFull` if there is none.
+    /// See [`SendError`]: `BufferFull` if there is no such room.
     pub fn try_send(
         &self,
         stream: StreamId,
@@ -151,9 +153,9 @@ impl Association {
             .with_later(|state, now| give(state, now, stream, None, work))
     }
 
-    /// Sends a part of a message on a stream: the first one begins the message, the one with `end` ends it. So a
-    /// message may be longer than memory. Until it is ended the stream takes nothing else; other streams do. The
-    /// options are those given with the first part.
+    /// Sends a part of a message on a stream: the first part begins the message, the part with `end` ends it. A message
+    /// can thus be larger than memory. Until the message has ended, its stream accepts no other message; other streams
+    /// do. The options of the first part apply to the whole message.
     ///
     /// # Errors
     /// See [`SendError`].
@@ -171,13 +173,13 @@ impl Association {
         .await
     }
 
-    /// Gives a message, or a part of one, when it is its sender's turn and there is room.
+    /// Gives a message or a part to the core once the send buffer has room and this task is next.
     async fn when_room(
         &self,
         stream: StreamId,
         mut work: impl FnMut(&mut State, Timestamp) -> Result<MessageId, CoreError>,
     ) -> Result<MessageId, SendError> {
-        // Without it a task that sends in a loop would never let others run.
+        // Without this call, a task that sends in a loop would never let other tasks run.
         tokio::task::consume_budget().await;
         let mut waiting: Option<Waiting<'_>> = None;
         loop {
@@ -206,13 +208,13 @@ impl Association {
         }
     }
 
-    /// The next whole message; `None` when the association has ended in order and all is read. Messages that come in
-    /// parts (see `Config::buffers.partial_delivery_point`) are joined, up to
-    /// [`EndpointBuilder::max_joined_message`](crate::EndpointBuilder::max_joined_message); for larger ones there is
-    /// [`Association::recv_part`]. What is not received keeps the peer from sending more. Cancel safe.
+    /// The next whole message; `None` when the association was shut down gracefully and all messages are read. Messages
+    /// that are delivered in parts (see `Config::buffers.partial_delivery_point`) are joined, up to
+    /// [`EndpointBuilder::max_joined_message`](crate::EndpointBuilder::max_joined_message); use
+    /// [`Association::recv_part`] for larger messages. Unread messages fill the receive window, and the peer then stops
+    /// sending. Cancel safe.
     ///
-    /// Of messages that their sender gave up (RFC 3758) nothing is told, not even of one that had begun to come in parts:
-    /// what is handed over is whole.
+    /// Messages that the sender abandoned (RFC 3758) are never returned, not even if a part had arrived.
     ///
     /// # Errors
     /// See [`RecvError`].
@@ -222,10 +224,10 @@ impl Association {
             .await
     }
 
-    /// The next whole message, or the next part of one; `None` when the association has ended in order and all is
-    /// read. Parts of one message come in order, and other streams' messages may come between them:
-    /// [`MessagePart::message`] tells them apart. A message that its sender gives up half-way ends in an empty part with
-    /// [`MessagePart::truncated`]. Use either this or [`Association::recv`]. Cancel safe.
+    /// The next whole message, or the next part of a message; `None` when the association was shut down gracefully and
+    /// all messages are read. The parts of a message arrive in order. Messages of other streams may arrive between them:
+    /// [`MessagePart::message`] identifies the message of a part. A message that its sender abandons half-way ends with an
+    /// empty part with [`MessagePart::truncated`]. Use either this method or [`Association::recv`]. Cancel safe.
     ///
     /// # Errors
     /// [`RecvError::Closed`].
@@ -233,7 +235,7 @@ impl Association {
         self.when_readable(|state, now| Ok(state.core.recv(now))).await
     }
 
-    /// A whole message, if one is there; otherwise like [`Association::recv`].
+    /// The next whole message if it has arrived, without waiting; otherwise like [`Association::recv`].
     ///
     /// # Errors
     /// See [`RecvError`].
@@ -261,12 +263,12 @@ impl Association {
         }
     }
 
-    /// `None`: there is nothing, and more may come.
+    /// `None` if nothing has arrived yet and the association has not ended.
     fn take_or_end<T>(
         &self,
         take: impl FnMut(&mut State, Timestamp) -> Result<Option<T>, RecvError>,
     ) -> Option<Result<Option<T>, RecvError>> {
-        // Asked first: what came before the end is there to be taken now.
+        // Read before `take`: messages that arrived before the end can then be taken now.
         let closed = self.shared().read(|state| state.closed.clone());
         match (self.shared().with(take), closed) {
             (Ok(None), None) => None,
@@ -276,12 +278,12 @@ impl Association {
         }
     }
 
-    /// Waits until all that was sent is acknowledged by the peer, or given up as its
-    /// [`Reliability`](crate::Reliability) says. As long as the peer answers, that has no bound: it may keep its receive window
+    /// Waits until every sent message is acknowledged by the peer, or abandoned by its
+    /// [`Reliability`](crate::Reliability). There is no time limit while the peer answers: it may keep its receive window
     /// closed.
     ///
     /// # Errors
-    /// The association ended before, and not in order.
+    /// The association ended earlier without a graceful shutdown.
     pub async fn drained(&self) -> Result<(), ShutdownError> {
         self.when_changed(|state| match (&state.closed, state.dry) {
             (_, true) => Some(Ok(())),
@@ -292,11 +294,11 @@ impl Association {
         .await
     }
 
-    /// The next event: a path changed, a message was not delivered or was given up ([`Event::Abandoned`], with its id, its
-    /// context and whether any of it was sent), the peer restarted, shut down or sent an ERROR. `None` when the association is over and all are told. What the other methods tell
-    /// ([`Event::Established`], `Readable`, `Writable`, `Dry`, `Closed`) does not come here. The last 16,384 events are kept for
-    /// whoever asks, and of the peer's ERRORs the first 64 KiB; how many messages were given up is in
-    /// [`Association::stats`] too. Cancel safe.
+    /// The next event: a path changed, a message was not delivered or was abandoned ([`Event::Abandoned`], with its id, its
+    /// context and whether any chunk of it was sent), the peer restarted, shut down or sent an ERROR. `None` when the
+    /// association has ended and all events are read. Events that other methods report ([`Event::Established`], `Readable`,
+    /// `Writable`, `Dry`, `Closed`) are not returned. The association keeps the last 16,384 events, and the first 64 KiB of
+    /// the peer's ERRORs. [`Association::stats`] also counts abandoned messages. Cancel safe.
     pub async fn next_event(&self) -> Option<Event> {
         loop {
             let mut changed = pin!(self.shared().changed.notified());
@@ -311,17 +313,16 @@ impl Association {
         }
     }
 
-    /// Ends the association in order (SHUTDOWN, RFC 9260 §9.2): takes no more messages, and returns when the peer has
-    /// acknowledged all, and this side all of the peer's. Messages from the peer can be received meanwhile, by
-    /// another task, and afterwards; a peer that sends more than fits the window, and is not read, holds up the end
-    /// until `Config::shutdown_guard`.
+    /// Shuts the association down gracefully (SHUTDOWN, RFC 9260 §9.2): accepts no more messages, and returns when each
+    /// side has acknowledged all data of the other. Another task can receive messages meanwhile, and afterwards. If the
+    /// peer's data does not fit the receive window and is not read, the shutdown waits until `Config::shutdown_guard`.
     ///
-    /// Returns within `Config::shutdown_guard` (T5-shutdown-guard, 5 · `RTO.Max` = 300 s by default), which begins with the call,
-    /// and anew whenever the peer has acknowledged 64 KiB more, or all: then the association is aborted, and the error is
-    /// [`CloseReason::ShutdownTimedOut`]. Dropping the future does not take the shutdown back.
+    /// The time limit is `Config::shutdown_guard` (T5-shutdown-guard, 5 · `RTO.Max` = 300 s by default). It starts with the
+    /// call, and again whenever the peer has acknowledged another 64 KiB, or all data. After it the association is aborted,
+    /// and the error is [`CloseReason::ShutdownTimedOut`]. Dropping the future does not cancel the shutdown.
     ///
     /// # Errors
-    /// The association ended otherwise.
+    /// The association ended in another way.
     pub async fn shutdown(&self) -> Result<(), ShutdownError> {
         self.shared().with(|state, now| state.core.shutdown(now));
         match self.closed().await {
@@ -330,19 +331,19 @@ impl Association {
         }
     }
 
-    /// Ends the association at once (ABORT, RFC 9260 §9.1): what is not delivered is lost. At most 1,024 bytes of
-    /// `reason` are told to the peer's application.
+    /// Ends the association at once (ABORT, RFC 9260 §9.1): undelivered messages are lost. The peer's application gets at
+    /// most 1,024 bytes of `reason`.
     pub fn abort(&self, reason: impl Into<Bytes>) {
         let reason = reason.into();
         self.shared().with(|state, now| state.core.abort(now, reason));
     }
 
-    /// Waits until the association is over, and tells how it ended.
+    /// Waits until the association has ended, and returns the reason.
     pub async fn closed(&self) -> CloseReason {
         self.when_changed(|state| state.closed.clone()).await
     }
 
-    /// How the association ended; `None` while it has not.
+    /// The reason why the association ended; `None` before the end.
     #[must_use]
     pub fn close_reason(&self) -> Option<CloseReason> {
         self.shared().read(|state| state.closed.clone())
@@ -357,7 +358,7 @@ impl Association {
         .await
     }
 
-    /// Why the system sends nothing to there, if it sent nothing since.
+    /// The operating system's error for the peer's address, if it has sent no packet there since.
     pub(crate) fn refused(&self) -> Option<std::io::Error> {
         self.shared().with(|state, _| state.refused.take())
     }
@@ -373,54 +374,54 @@ impl Association {
         }
     }
 
-    /// Counters and readings of the association and its paths.
+    /// Counters and state variables of the association and its paths.
     #[must_use]
     pub fn stats(&self) -> AssociationStats {
         self.shared().read(|state| state.core.stats())
     }
 
-    /// Readings of one outbound stream; zero if nothing was sent on it.
+    /// Counters of an outbound stream; zero if no message was sent on it.
     #[must_use]
     pub fn stream_stats(&self, stream: StreamId) -> StreamStats {
         self.shared().read(|state| state.core.stream_stats(stream))
     }
 
-    /// The state of RFC 9260 §4 that it is in.
+    /// The state of the association (RFC 9260 §4).
     #[must_use]
     pub fn state(&self) -> AssociationState {
         self.shared().read(|state| state.core.state())
     }
 
-    /// Streams to the peer, numbered from 0.
+    /// The number of outbound streams, which are numbered from 0.
     #[must_use]
     pub fn outbound_streams(&self) -> u16 {
         self.shared().read(|state| state.core.outbound_streams())
     }
 
-    /// Address and UDP port of the peer, on the primary path.
+    /// The peer's address and UDP port on the primary path.
     #[must_use]
     pub fn remote_addr(&self) -> SocketAddr {
         self.shared().read(|state| state.core.remote_address())
     }
 
-    /// Local and remote SCTP port.
+    /// The local and the remote SCTP port.
     #[must_use]
     pub fn ports(&self) -> (u16, u16) {
         self.shared().read(|state| state.core.ports())
     }
 
-    /// Sends new data on this path from now on, while it is active.
+    /// Makes this path the primary path: new data uses it from now on while it is active.
     ///
     /// # Errors
-    /// There is no such path, or it is not confirmed.
+    /// The path does not exist, or its address is not confirmed.
     pub fn set_primary_path(&self, path: PathId) -> Result<(), PathRequestError> {
         self.shared().with(|state, _| state.core.set_primary_path(path))
     }
 
-    /// Sends a heartbeat on this path now; [`Association::stats`] shows the round-trip time it measured.
+    /// Sends a HEARTBEAT on this path now; [`Association::stats`] shows the measured round-trip time.
     ///
     /// # Errors
-    /// There is no such path.
+    /// The path does not exist.
     pub fn request_heartbeat(&self, path: PathId) -> Result<(), PathRequestError> {
         self.shared()
             .with(|state, now| state.core.request_heartbeat(now, path))

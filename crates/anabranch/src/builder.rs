@@ -1,4 +1,4 @@
-//! Everything that can be chosen when an endpoint is bound.
+//! The options of an endpoint.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -16,7 +16,7 @@ use crate::endpoint::Endpoint;
 use crate::error::BindError;
 use crate::socket::{Socket, Transport};
 
-/// Free ports of the first address that are tried on the others.
+/// Free ports of the first address to try on the other addresses.
 const PORTS_TRIED: usize = 16;
 
 /// Builds an [`Endpoint`]; start from [`Endpoint::builder`], end with [`EndpointBuilder::bind`].
@@ -68,28 +68,28 @@ impl Default for EndpointBuilder {
 }
 
 impl EndpointBuilder {
-    /// The settings of the protocol. `udp_encapsulation` in them is set to what the transport is.
+    /// The settings of the protocol. Binding sets `udp_encapsulation` to match the transport.
     pub fn config(mut self, config: Config) -> Self {
         self.config = config;
         self
     }
 
-    /// How packets travel. Default [`Transport::Udp`].
+    /// The layer below SCTP. Default [`Transport::Udp`].
     pub fn transport(mut self, transport: Transport) -> Self {
         self.transport = transport;
         self
     }
 
-    /// Puts an in-process link in front of the sockets, one of its kind for each direction, with its luck drawn from
-    /// `seed`. Packets sent *and* received go through it, so that one side alone has a slow and lossy path both ways.
-    /// It counts whole IP packets, headers included, and keeps times to about a millisecond. At most 64 MiB are under way
-    /// in it at a time, whatever its queue holds; what would be more is lost.
+    /// Emulates a link in front of the sockets: one link for each direction, with random numbers from `seed`. Packets
+    /// sent *and* received pass it, so that one endpoint alone can emulate a slow and lossy path in both directions.
+    /// The link counts whole IP packets with their headers, and its timing is accurate to about 1 ms. It holds at most
+    /// 64 MiB of packets, whatever its queue allows, and drops further packets.
     pub fn link(self, link: LinkConfig, seed: u64) -> Self {
         self.add_link(None, link, seed)
     }
 
-    /// Puts an in-process link in front of the socket on this local address alone, in place of the one of
-    /// [`EndpointBuilder::link`]: each path then has its own rate, delay and luck.
+    /// Emulates a link for the socket on this local address only, instead of the link of [`EndpointBuilder::link`]: each
+    /// path then has its own rate, delay and random losses.
     pub fn path_link(self, local: IpAddr, link: LinkConfig, seed: u64) -> Self {
         self.add_link(Some(local), link, seed)
     }
@@ -100,60 +100,61 @@ impl EndpointBuilder {
         self
     }
 
-    /// Writes a pcapng capture of all packets to this file: those sent as they enter the link (if there is one),
-    /// those received as they leave it, which is what the protocol saw.
+    /// Writes a pcapng capture of all packets to this file, as the protocol sees them: sent packets before the in-process
+    /// link, if there is one, and received packets after the link.
     pub fn capture(mut self, path: impl Into<PathBuf>) -> Self {
         self.capture = Some(path.into());
         self
     }
 
-    /// How many associations may wait for [`Endpoint::accept`]; further ones are aborted. At least 1, default 128.
+    /// Limit of associations that wait for [`Endpoint::accept`]; further associations are aborted. At least 1, default
+    /// 128.
     pub fn backlog(mut self, associations: usize) -> Self {
         self.limits.backlog = associations.max(1);
         self
     }
 
-    /// How many associations the endpoint keeps in all; further ones are aborted. At least 1, default 65,536.
+    /// Limit of associations of the endpoint; further associations are aborted. At least 1, default 65,536.
     pub fn max_associations(mut self, associations: usize) -> Self {
         self.limits.max_associations = associations.max(1);
         self
     }
 
-    /// The most bytes that [`Association::recv`](crate::Association::recv) joins to messages at a time. A message
-    /// beyond it is an error there; [`Association::recv_part`](crate::Association::recv_part) has no such limit.
-    /// Default 16 MiB.
+    /// Limit, in bytes, of the messages that [`Association::recv`](crate::Association::recv) reassembles at a time. A
+    /// larger message is an error of `recv`; [`Association::recv_part`](crate::Association::recv_part) has no such
+    /// limit. Default 16 MiB.
     pub fn max_joined_message(mut self, bytes: usize) -> Self {
         self.limits.max_joined_message = bytes;
         self
     }
 
-    /// How long the endpoint goes on answering after it was closed and its last association is over, and
-    /// [`Endpoint::close`] waits. If the very last packet of a shutdown (SHUTDOWN COMPLETE) is lost, the peer asks
-    /// again after its retransmission timeout, a second at least; with nobody left to answer it takes minutes to give
-    /// up. Default zero; two seconds are good on a path that loses. What the endpoint's own in-process link lost it knows, and
-    /// stays for that by itself ([`Endpoint::close`]).
+    /// How long a closed endpoint still answers packets after its last association has ended; [`Endpoint::close`] waits
+    /// for this time. If the SHUTDOWN COMPLETE is lost, the peer retransmits its SHUTDOWN ACK after its retransmission
+    /// timeout, at least 1 s by default. Without an answer, its association fails only after minutes. Default zero; 2 s suit
+    /// a path with losses. If the in-process link dropped the SHUTDOWN COMPLETE, the endpoint lingers without this
+    /// setting ([`Endpoint::close`]).
     pub fn linger(mut self, time: Duration) -> Self {
         self.limits.linger = time;
         self
     }
 
-    /// Fixes all randomness of the protocol, for tests that are to repeat. Never in production: verification tags
-    /// and cookies would be known. Default: random numbers of the operating system.
+    /// Seeds all random numbers of the protocol, for reproducible tests. Never use it in production: verification tags
+    /// and cookies would be predictable. Default: random numbers of the operating system.
     pub fn insecure_seed(mut self, seed: [u8; 32]) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// Lets the socket on this local address send and receive by this network interface only (`SO_BINDTODEVICE`), whatever
-    /// the routing table says: two paths then never share one. The address need not be the interface's; an unspecified one
-    /// takes the socket that is bound to every address. Linux only.
+    /// Restricts the socket on this local address to one network interface (`SO_BINDTODEVICE`), whatever the routing
+    /// table says, so that two paths never share an interface. The address need not belong to the interface; an
+    /// unspecified address names the socket that is bound to every address. Linux only.
     pub fn interface(mut self, local: IpAddr, name: impl Into<String>) -> Self {
         self.interfaces.push((local, name.into()));
         self
     }
 
-    /// Binds a UDP socket (address and UDP port; port 0 takes any free one), or a raw one, whose port is ignored.
-    /// An unspecified address (`0.0.0.0`, `[::]`) means every local one; `[::]` carries IPv4 too.
+    /// Binds a UDP socket to an address and UDP port (port 0 takes any free port), or a raw IP socket, which ignores the
+    /// port. An unspecified address (`0.0.0.0`, `[::]`) means every local address; `[::]` includes IPv4.
     ///
     /// # Errors
     /// See [`BindError`].
@@ -164,14 +165,14 @@ impl EndpointBuilder {
         self.bind_all(&[address])
     }
 
-    /// Binds a socket on each of several addresses, for several paths. All take the UDP port of the first: SCTP over
-    /// UDP has one port (RFC 6951 §4.1). IPv4 and IPv6 addresses may be mixed; beside IPv4 ones, `[::]` is IPv6 only.
-    /// Must be called within a tokio runtime.
+    /// Binds a socket on each of several addresses, for several paths. All sockets take the UDP port of the first
+    /// address, because SCTP over UDP has one port (RFC 6951 §4.1). IPv4 and IPv6 addresses may be mixed; together with
+    /// IPv4 addresses, `[::]` is IPv6 only. Must be called within a tokio runtime.
     ///
-    /// To tell peers of the addresses, list them in `Config::local_addresses` as well.
+    /// To announce the addresses to peers, list them in `Config::local_addresses` too.
     ///
     /// # Errors
-    /// See [`BindError`]. An empty list is an address that does not resolve.
+    /// See [`BindError`]. An empty list gives [`BindError::Resolve`].
     pub fn bind_all(mut self, locals: &[SocketAddr]) -> Result<Endpoint, BindError> {
         self.config.udp_encapsulation = self.transport == Transport::Udp;
         self.config.validate()?;
@@ -244,7 +245,7 @@ fn open(
             return BindError::RawNotPermitted(address);
         }
         match interface {
-            // Nothing else about opening a socket can miss a device.
+            // No other step of opening a socket reports a missing device.
             Some(name) if is_about_interface(&source) => BindError::Interface {
                 interface: name.to_owned(),
                 source,

@@ -1,4 +1,4 @@
-//! The endpoint: a socket, its SCTP ports, and the way to associations.
+//! The endpoint: its sockets, its SCTP ports, and connecting and accepting associations.
 
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
@@ -14,11 +14,11 @@ use crate::driver::{Hub, lock};
 use crate::error::{BindError, ConnectError, ListenError};
 use crate::socket::{Socket, Transport};
 
-/// A UDP (or raw IP) socket that carries any number of associations, begun here or accepted. Cheap to clone.
+/// UDP (or raw IP) sockets that carry any number of associations, connected or accepted. Cheap to clone.
 ///
-/// When the last handle is dropped, which returns at once, the endpoint accepts nothing more; its associations go on until they
-/// are over, which has no bound while somebody holds one. A program that ends takes them with it: await
-/// [`Endpoint::close`] before.
+/// Dropping the last handle returns at once. The endpoint then accepts no associations, but existing associations continue
+/// until they end; this has no time limit while the program holds a handle of one. If the program exits, they are lost:
+/// await [`Endpoint::close`] first.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     handle: Arc<Handle>,
@@ -42,14 +42,13 @@ impl Endpoint {
         }
     }
 
-    /// An endpoint with all choices open.
+    /// Starts to build an endpoint with options.
     pub fn builder() -> EndpointBuilder {
         EndpointBuilder::default()
     }
 
-    /// An endpoint over UDP on this address and UDP port, with all settings at their defaults. The port that SCTP
-    /// over UDP is expected on is [`DEFAULT_UDP_PORT`](crate::DEFAULT_UDP_PORT); port 0 takes any free one, right
-    /// for clients.
+    /// Binds an endpoint over UDP to this address and UDP port, with default settings. Servers usually take
+    /// [`DEFAULT_UDP_PORT`](crate::DEFAULT_UDP_PORT), clients port 0, which means any free port.
     ///
     /// # Errors
     /// See [`BindError`].
@@ -57,7 +56,7 @@ impl Endpoint {
         Self::builder().bind(local).await
     }
 
-    /// The (first) local address and UDP port; port 0 if raw IP carries the packets.
+    /// The first local address and UDP port; the port is 0 over raw IP.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         // There is always one: bind_all refuses an empty list.
@@ -70,7 +69,7 @@ impl Endpoint {
         self.handle.hub.sockets.iter().map(Socket::local).collect()
     }
 
-    /// Accepts associations on this SCTP port, 1 to 65,535, from now on. An endpoint may listen on many.
+    /// Accepts associations on this SCTP port, 1 to 65,535, from now on. An endpoint may listen on several ports.
     ///
     /// # Errors
     /// See [`ListenError`].
@@ -86,7 +85,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Accepts no more associations on this SCTP port. Those that exist go on.
+    /// Accepts no more associations on this SCTP port. Existing associations continue.
     pub fn stop_listening(&self, port: u16) {
         let mut registry = lock(&self.handle.hub.registry);
         registry.core.stop_listening(port);
@@ -114,11 +113,11 @@ impl Endpoint {
     }
 
     /// Sets up an association with SCTP port `port` at `remote` (address or name, and UDP port, which raw IP ignores).
-    /// Of a name's addresses the first one that this endpoint's sockets can reach is taken.
+    /// If a name has several addresses, the first address that this endpoint's sockets can reach is used.
     ///
-    /// Set-up is tried as long as `Config::retransmissions` and `Config::rto` say, which is minutes by default: wrap
-    /// it in `tokio::time::timeout` for less. Dropping the future gives it up. On Linux a closed UDP port is told at once, if the
-    /// remote system says so by ICMP and its message proves that it has seen the INIT.
+    /// The INIT is retransmitted as `Config::retransmissions` and `Config::rto` say, by default for minutes: wrap the call
+    /// in `tokio::time::timeout` for a shorter limit. Dropping the future aborts the setup. On Linux, a closed UDP port is an
+    /// error at once if an ICMP message reports it and quotes the INIT.
     ///
     /// # Errors
     /// See [`ConnectError`].
@@ -126,7 +125,7 @@ impl Endpoint {
         self.connect_with(remote, port, ConnectOptions::default()).await
     }
 
-    /// Like [`Endpoint::connect`], with a local port or address, or settings of its own.
+    /// Like [`Endpoint::connect`], with a local SCTP port, a local address or settings for this association.
     ///
     /// # Errors
     /// See [`ConnectError`].
@@ -180,18 +179,19 @@ impl Endpoint {
         }
     }
 
-    /// Closes the endpoint in order: no more associations, each one is shut down
-    /// ([`Association::shutdown`](crate::Association::shutdown)), and all are awaited. Whoever holds one should still
-    /// read it to its end. When it returns, the last packets have left, through the in-process link too if there is
-    /// one. Takes no longer than the longest shutdown of an association (see there: `Config::shutdown_guard`, and that again
-    /// for each 64 KiB that the peer acknowledges meanwhile; all are shut down at once), [`EndpointBuilder::linger`] and the link's delay; eight seconds more if
-    /// that link lost the very last packet of an orderly end, until the peer asks for it again.
+    /// Closes the endpoint gracefully: it accepts no more associations, shuts every association down at the same time
+    /// ([`Association::shutdown`](crate::Association::shutdown)), and waits until all have ended. The program should still
+    /// read each association to its end. When `close` returns, the last packets have left the in-process link too.
+    ///
+    /// `close` takes at most the longest shutdown of an association (`Config::shutdown_guard`, and again as long for each
+    /// 64 KiB that the peer acknowledges meanwhile), plus [`EndpointBuilder::linger`] and the delay of the link. It takes
+    /// up to 8 s more if the in-process link dropped the SHUTDOWN COMPLETE: the peer must retransmit its SHUTDOWN ACK.
     pub async fn close(&self) {
         let hub = &self.handle.hub;
         hub.close();
         let associations: Vec<_> = lock(&hub.registry).associations.values().cloned().collect();
         for association in associations {
-            // A panic ends that association alone, and is no reason not to close the others.
+            // A panic ends only this association; the other associations are still shut down.
             let _ = association.try_with(|state, now| state.core.shutdown(now));
         }
         hub.stopped().await;
@@ -199,7 +199,7 @@ impl Endpoint {
         hub.flush_capture();
     }
 
-    /// Waits until there is no association, without ending any.
+    /// Waits until the endpoint has no association; ends none.
     pub async fn idle(&self) {
         let hub = &self.handle.hub;
         loop {
@@ -212,31 +212,31 @@ impl Endpoint {
         }
     }
 
-    /// How many associations there are, those being set up or shut down included.
+    /// The number of associations, including those in setup or shutdown.
     #[must_use]
     pub fn associations(&self) -> usize {
         lock(&self.handle.hub.registry).associations.len()
     }
 
-    /// What the in-process link did: outward, inward. `None` if there is none.
+    /// Counters of the in-process link: outbound, inbound. `None` without a link.
     #[must_use]
     pub fn link_stats(&self) -> Option<(LinkStats, LinkStats)> {
         self.handle.hub.link_stats(None)
     }
 
-    /// What the in-process link of one local address did ([`EndpointBuilder::path_link`]): outward, inward.
+    /// Counters of the in-process link of one local address ([`EndpointBuilder::path_link`]): outbound, inbound.
     #[must_use]
     pub fn path_link_stats(&self, local: IpAddr) -> Option<(LinkStats, LinkStats)> {
         self.handle.hub.link_stats(Some(local))
     }
 
-    /// Changes the in-process link, both directions, for the packets to come; false if there is none.
+    /// Changes both directions of the in-process link for later packets; false without a link.
     pub fn set_link(&self, link: &LinkConfig) -> bool {
         self.handle.hub.set_link(None, link)
     }
 
-    /// Changes the in-process link of one local address ([`EndpointBuilder::path_link`]), both directions, for the packets to
-    /// come; false if there is none.
+    /// Changes both directions of the in-process link of one local address ([`EndpointBuilder::path_link`]) for later
+    /// packets; false without a link.
     pub fn set_path_link(&self, local: IpAddr, link: &LinkConfig) -> bool {
         self.handle.hub.set_link(Some(local), link)
     }

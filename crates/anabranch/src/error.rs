@@ -1,5 +1,5 @@
-//! What can go wrong with each operation of this crate, in words that say what to do. What the peer does wrong is
-//! answered by the protocol itself and ends, at worst, in a [`CloseReason`].
+//! The errors of each operation of this crate; their texts name the remedy. The protocol itself answers errors of the peer,
+//! which can at worst end an association with a [`CloseReason`].
 
 use std::fmt;
 use std::io;
@@ -14,50 +14,52 @@ use anabranch_proto::{CloseReason, ConfigError, StreamId};
 #[non_exhaustive]
 pub enum BindError {
     /// A setting is out of its range.
-    #[error("the configuration cannot be used: {0}")]
+    #[error("invalid configuration: {0}")]
     Config(#[from] ConfigError),
     /// The name of the local address could not be resolved, or it resolved to nothing.
     #[error("the local address cannot be resolved: {0}")]
     Resolve(#[source] io::Error),
     /// The operating system refused the socket.
-    #[error("cannot bind {address}: {source} (is the port in use, or the address not one of this machine?)")]
+    #[error("cannot bind {address}: {source}; choose a free port and an address of this machine")]
     Bind {
-        /// The address asked for.
+        /// The requested address.
         address: SocketAddr,
-        /// What the operating system answered.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A socket cannot be bound to the network interface.
-    #[error("cannot use the network interface {interface:?}: {source}")]
+    #[error("cannot use the network interface {interface:?}: {source}; `ip link` lists the interfaces")]
     Interface {
-        /// Its name.
+        /// The name of the interface.
         interface: String,
-        /// What the operating system answered.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The program may not open raw sockets.
     #[error(
-        "raw IP needs root or CAP_NET_RAW to open a socket of protocol 132 on {0}: grant it, or use UDP, which needs neither"
+        "cannot open a raw IP socket (protocol 132) on {0} without root or CAP_NET_RAW: grant one of them, or use UDP"
     )]
     RawNotPermitted(SocketAddr),
-    /// The capture's file could not be made.
-    #[error("cannot write the capture to {path:?}: {source}")]
+    /// The file of the capture could not be created.
+    #[error(
+        "cannot write the capture to {path:?}: {source}; choose a file in an existing, writable directory"
+    )]
     Capture {
         /// The file.
         path: PathBuf,
-        /// What the operating system answered.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The operating system gave no random numbers, without which nothing here is safe.
+    /// The operating system gave no random numbers. Without them verification tags and cookies would be predictable.
     #[error("the operating system gave no random numbers: {0}")]
     Random(String),
 }
 
-/// Why an endpoint does not listen on a port.
+/// Why an endpoint cannot listen on a port.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListenError {
-    /// SCTP port 0 stands for no port.
+    /// SCTP port 0 is reserved.
     #[error("SCTP port 0 cannot be listened on: choose 1 to 65535")]
     PortZero,
     /// The endpoint is closed.
@@ -65,77 +67,77 @@ pub enum ListenError {
     Closed,
 }
 
-/// Why an association did not come about.
+/// Why no association was set up.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
     /// The name could not be resolved.
     #[error("the remote address cannot be resolved: {0}")]
     Resolve(#[source] io::Error),
-    /// The name resolved to nothing that this endpoint's sockets can reach.
+    /// The name resolved to no address that this endpoint's sockets can reach.
     #[error(
-        "none of the remote addresses has the IP version that this endpoint is bound to: bind another address"
+        "no remote address has the IP version of this endpoint's sockets: bind an IPv4 or IPv6 address to match"
     )]
     NoAddress,
-    /// The request itself cannot be met.
+    /// The request itself is invalid.
     #[error(transparent)]
     Invalid(#[from] anabranch_proto::ConnectError),
     /// A setting of this association is out of its range.
-    #[error("the configuration cannot be used: {0}")]
+    #[error("invalid configuration: {0}")]
     Config(#[from] ConfigError),
     /// The endpoint is closed.
     #[error("the endpoint is closed: bind a new one")]
     Closed,
-    /// Nothing answered.
+    /// The peer did not answer.
     #[error(
-        "{remote} does not answer for SCTP port {port}: is it running, and are address and UDP port right?"
+        "{remote} does not answer for SCTP port {port}: check that the listener runs, and its address and UDP port"
     )]
     TimedOut {
-        /// Where to.
+        /// The remote address and UDP port.
         remote: SocketAddr,
         /// The SCTP port.
         port: u16,
     },
-    /// The system at the address said by ICMP that nothing takes SCTP there: the UDP port is closed (RFC 6951 §5.5), or, over raw
-    /// IP, the system has no SCTP. The message was believed because it quotes this side's INIT. Linux only; elsewhere,
-    /// and where no ICMP comes, it is [`ConnectError::TimedOut`].
-    #[error("{}: is the listener running there, and are address and UDP port right?", nothing_at(.remote))]
+    /// An ICMP message reported that the remote host does not receive SCTP: the UDP port is closed (RFC 6951 §5.5), or, over
+    /// raw IP, the host does not support SCTP. Only an ICMP message that quotes this side's INIT counts. Linux only; on other
+    /// systems, and without an ICMP message, the error is [`ConnectError::TimedOut`].
+    #[error("{}: check that the listener runs there, and its address and UDP port", nothing_at(.remote))]
     ProtocolUnreachable {
-        /// Where to.
+        /// The remote address and UDP port.
         remote: SocketAddr,
     },
-    /// Nothing answered, and nothing left: the operating system refused to send.
+    /// No packet was sent: the operating system refused to send.
     #[error("cannot send to {remote}: {source}")]
     Unsent {
-        /// Where to.
+        /// The remote address and UDP port.
         remote: SocketAddr,
-        /// What the operating system answered last.
+        /// The last error of the operating system.
         source: io::Error,
     },
-    /// The other side, or the protocol, ended it before it began.
+    /// The peer aborted the setup, or the setup failed.
     #[error("{remote} did not set up an association on SCTP port {port}: {reason}", reason = Explained(reason))]
     Refused {
-        /// Where to.
+        /// The remote address and UDP port.
         remote: SocketAddr,
         /// The SCTP port.
         port: u16,
-        /// How it ended.
+        /// Why the setup failed.
         reason: CloseReason,
     },
 }
 
-/// Why a message was not taken. Nothing of it was taken then.
+/// Why a message was not accepted for sending. No part of the message was accepted then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
     /// The send buffer is full (`try_send` only: `send` waits).
     #[error("the send buffer is full: await send, or try again later")]
     BufferFull,
-    /// The message itself cannot be sent: too large, empty, no such stream, or another one is open there.
+    /// The message cannot be sent: it is too large or empty, the stream does not exist, or a message in parts is open on it.
     #[error(transparent)]
     Message(anabranch_proto::SendError),
-    /// A shutdown has begun here or at the peer, after which no more messages are taken.
-    #[error("the association is shutting down and takes no more messages")]
+    /// This side or the peer has begun a shutdown; no more messages can be sent.
+    #[error("the association is shutting down: no more messages can be sent")]
     ShuttingDown,
     /// The association is over.
     #[error("the association is over: {}", Explained(.0))]
@@ -146,36 +148,37 @@ pub enum SendError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecvError {
-    /// A message grew larger than what `recv` joins. The rest of it is skipped; the next call goes on with the next
-    /// message.
+    /// A message exceeds the limit of `recv`. The rest of the message is dropped; the next call returns the next message.
     #[error(
         "a message on stream {stream} is larger than {limit} bytes: use recv_part, or raise EndpointBuilder::max_joined_message"
     )]
     TooLarge {
-        /// Its stream.
+        /// The stream of the message.
         stream: StreamId,
         /// The limit in bytes.
         limit: usize,
     },
-    /// The association ended, and not by an orderly shutdown.
+    /// The association ended without a graceful shutdown.
     #[error("the association is over: {}", Explained(.0))]
     Closed(CloseReason),
 }
 
-/// An association that did not end in order.
+/// An association that ended without a graceful shutdown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the association did not end in order: {}", Explained(.0))]
+#[error("the association did not shut down gracefully: {}", Explained(.0))]
 pub struct ShutdownError(pub CloseReason);
 
-/// The causes in an ABORT. What the peer's application wrote is shown without what would control a terminal.
+/// The causes in an ABORT. Control characters in the text of the peer's application are escaped.
 fn in_words(causes: &Causes) -> String {
     let words = causes.iter().map(|cause| match cause {
-        Ok(Cause::UserInitiatedAbort(text)) if text.is_empty() => "its application asked for it".to_owned(),
+        Ok(Cause::UserInitiatedAbort(text)) if text.is_empty() => {
+            "by its application, without a reason".to_owned()
+        }
         Ok(Cause::UserInitiatedAbort(text)) => format!("{:?}", String::from_utf8_lossy(&text)),
         Ok(Cause::ProtocolViolation(text)) => {
             format!("protocol violation: {:?}", String::from_utf8_lossy(&text))
         }
-        Ok(Cause::OutOfResource) => "it has no room".to_owned(),
+        Ok(Cause::OutOfResource) => "out of resource".to_owned(),
         Ok(cause) => format!("{cause:?}"),
         Err(_) => "a malformed cause".to_owned(),
     });
@@ -187,11 +190,14 @@ fn in_words(causes: &Causes) -> String {
     }
 }
 
-/// What an ICMP message of this address says.
+/// The meaning of an ICMP message from this address.
 fn nothing_at(remote: &SocketAddr) -> String {
     match remote.port() {
-        0 => format!("{} takes no SCTP over IP (protocol unreachable)", remote.ip()),
-        _ => format!("nothing receives at {remote} (port unreachable)"),
+        0 => format!(
+            "{} does not support SCTP over IP (protocol unreachable)",
+            remote.ip()
+        ),
+        _ => format!("no program receives at {remote} (port unreachable)"),
     }
 }
 
@@ -202,17 +208,17 @@ pub struct Explained<'a>(pub &'a CloseReason);
 impl fmt::Display for Explained<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            CloseReason::Shutdown => f.write_str("orderly shutdown"),
+            CloseReason::Shutdown => f.write_str("graceful shutdown"),
             CloseReason::AbortedByPeer(causes) => write!(f, "the peer aborted it ({})", in_words(causes)),
             CloseReason::Aborted => f.write_str("this side aborted it"),
-            CloseReason::ProtocolViolation(what) => write!(f, "the peer broke the protocol: {what}"),
+            CloseReason::ProtocolViolation(what) => write!(f, "the peer violated the protocol: {what}"),
             CloseReason::Unreachable => f.write_str("the peer stopped answering"),
             CloseReason::SetUpTimedOut => f.write_str("the peer did not answer"),
-            CloseReason::StaleCookie => f.write_str("the peer's cookie went stale during set-up"),
+            CloseReason::StaleCookie => f.write_str("the peer's state cookie expired during the setup"),
             CloseReason::ShutdownTimedOut => f.write_str("the shutdown took too long"),
             CloseReason::ProtocolUnreachable { remote } => f.write_str(&nothing_at(remote)),
             CloseReason::InternalError => {
-                f.write_str("a fault in this program's SCTP (it panicked; standard error has more)")
+                f.write_str("an internal error in this program's SCTP stack (a panic; see standard error)")
             }
             other => write!(f, "{other:?}"),
         }
@@ -230,7 +236,7 @@ mod tests {
             Cause::OutOfResource,
         ]);
         let told = Explained(&CloseReason::AbortedByPeer(causes)).to_string();
-        assert_eq!(told, "the peer aborted it (\"\\u{1b}[2Jbye\", it has no room)");
+        assert_eq!(told, "the peer aborted it (\"\\u{1b}[2Jbye\", out of resource)");
         let none = Explained(&CloseReason::AbortedByPeer(Causes::empty())).to_string();
         assert_eq!(none, "the peer aborted it (without a reason)");
     }

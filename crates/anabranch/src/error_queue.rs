@@ -41,7 +41,7 @@ impl ErrorQueue {
         inner.count
     }
 
-    /// What came since the last call, and whether there may be more.
+    /// The ICMP messages since the last call, and whether there may be more.
     pub(crate) fn take(&self, io: &UdpSocket, transport: Transport) -> (Vec<IcmpMessage>, bool) {
         let mut inner = lock(&self.inner);
         let more = inner.fill(io, transport);
@@ -52,7 +52,7 @@ impl ErrorQueue {
 impl Inner {
     /// Answers whether there may be more.
     fn fill(&mut self, io: &UdpSocket, transport: Transport) -> bool {
-        // Somebody who sends ICMP messages without end is not to keep the caller here.
+        // The limit keeps a flood of ICMP messages from holding the caller here.
         for _ in 0..MOST {
             match system::next(io, transport) {
                 Entry::None => return false,

@@ -1,9 +1,9 @@
-//! SCTP (RFC 9260) for tokio programs: associations of many streams that carry messages, over UDP (RFC 6951)
-//! without any privilege, or directly over IP where the program may.
+//! SCTP (RFC 9260) for tokio programs: associations with many streams of messages, over UDP (RFC 6951) without any
+//! privilege, or directly over IP with root or `CAP_NET_RAW`.
 //!
-//! **Nothing is encrypted**: whoever sees the packets reads the messages.
+//! **Nothing is encrypted**: anyone who sees the packets can read the messages.
 //!
-//! A client that says hello and prints the answer, and the server that echoes it:
+//! A client that sends *hello* and checks the answer, and a server that echoes every message:
 //!
 //! ```
 //! use anabranch::{Association, Endpoint, StreamId};
@@ -40,13 +40,14 @@
 //! }
 //! ```
 //!
-//! * [`Endpoint`] binds a socket, connects and accepts; [`EndpointBuilder`] has all the choices.
-//! * [`Association`] sends and receives messages, each with a stream, a payload protocol identifier, and in order or
-//!   not. Sending waits while the buffer is full; what is not received keeps the peer from sending more.
-//! * A message need not be tried for ever: [`SendOptions::reliability`] gives it a lifetime, a number of retransmissions
-//!   or a priority, and [`Association::next_event`] tells which were given up ([`Event::Abandoned`]).
-//!   [`SendOptions::early_discard`] and [`SendOptions::discard_notice`] make that fast.
-//! * [`Config`] has every setting of the protocol, with RFC 9260's names, units and defaults.
+//! * [`Endpoint`] binds a socket, connects and accepts; [`EndpointBuilder`] has all its options.
+//! * [`Association`] sends and receives messages. Each message has a stream and a payload protocol identifier, and is
+//!   ordered or unordered. Sending waits while the send buffer is full. Unread messages fill the receive window, and
+//!   the peer then stops sending.
+//! * A message can be partially reliable (RFC 3758): [`SendOptions::reliability`] gives it a lifetime, a limit of
+//!   retransmissions or a priority, and [`Association::next_event`] reports abandoned messages ([`Event::Abandoned`]).
+//!   [`SendOptions::early_discard`] and [`SendOptions::discard_notice`] shorten the delay that losses cause.
+//! * [`Config`] has every setting of the protocol, with the names, units and defaults of RFC 9260.
 
 mod association;
 mod builder;
@@ -84,5 +85,5 @@ pub use error::{BindError, ConnectError, Explained, ListenError, RecvError, Send
 pub use message::Message;
 pub use socket::Transport;
 
-/// The UDP port on which SCTP over UDP is expected (RFC 6951 §4.1).
+/// The registered UDP port of SCTP over UDP (RFC 6951 §4.1).
 pub const DEFAULT_UDP_PORT: u16 = 9899;

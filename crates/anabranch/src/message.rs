@@ -1,4 +1,4 @@
-//! Messages as `recv` hands them over, and the joining of those that come in parts (RFC 9260 §6.9).
+//! Messages that `recv` returns, and the joining of messages that are delivered in parts (RFC 9260 §6.9).
 
 use std::collections::BTreeMap;
 
@@ -10,25 +10,25 @@ use crate::error::RecvError;
 /// A whole message from the peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// The stream it came on.
+    /// The stream of the message.
     pub stream: StreamId,
-    /// The payload protocol identifier, as the sender gave it.
+    /// The sender's payload protocol identifier.
     pub ppid: Ppid,
-    /// Whether the sender asked for delivery out of order.
+    /// Whether the sender sent the message unordered.
     pub unordered: bool,
-    /// The data, in slices of the datagrams it came in; [`Message::into_bytes`] joins them.
+    /// The data, in slices of the received datagrams; [`Message::into_bytes`] joins them.
     pub payload: Payload,
 }
 
 impl Message {
-    /// The data in one piece: copied once if it came in several.
+    /// The data as one buffer; copied once if it arrived in several fragments.
     #[must_use]
     pub fn into_bytes(self) -> Bytes {
         self.payload.into_bytes()
     }
 
-    /// What sends another message the same way: same payload protocol identifier, same order. How reliable it was is not
-    /// in what arrives; the answer is reliable.
+    /// Options for an answer with the same payload protocol identifier and order. A received message does not show its
+    /// reliability, so the options are reliable.
     #[must_use]
     pub fn options(&self) -> SendOptions {
         SendOptions {
@@ -39,7 +39,7 @@ impl Message {
     }
 }
 
-/// A piece of at most this size is copied behind others: a slice would take several times its own size.
+/// Slices of at most this size are copied together: a separate slice would take several times its own size in memory.
 const SMALL: usize = 256;
 
 impl Joining {
@@ -59,7 +59,7 @@ impl Joining {
     }
 }
 
-/// Joins parts to messages, up to a limit over all messages that are being joined.
+/// Joins parts to messages, with one limit for all incomplete messages together.
 #[derive(Debug, Default)]
 pub(crate) struct Joiner {
     /// By [`MessagePart::message`]: with interleaving there may be one or two for each stream.
@@ -73,12 +73,12 @@ struct Joining {
     /// The small pieces at the end.
     tail: Vec<u8>,
     bytes: usize,
-    /// It grew too large: what follows of it is dropped.
+    /// The message exceeded the limit: its later parts are dropped.
     skipped: bool,
 }
 
 impl Joiner {
-    /// Takes a part; answers the message it completes, or the error it causes.
+    /// Takes a part; returns the message that it completes, or the error that it causes.
     pub(crate) fn push(&mut self, part: MessagePart, limit: usize) -> Option<Result<Message, RecvError>> {
         let MessagePart {
             stream,
@@ -124,7 +124,7 @@ impl Joiner {
             if !joined.skipped {
                 self.bytes -= joined.bytes;
             }
-            // One that its sender gave up half-way is no message: whoever wants its beginning calls `recv_part`.
+            // A message that its sender abandoned half-way is dropped here; only `recv_part` returns its first parts.
             if !joined.skipped && !truncated {
                 answer = Some(Ok(Message {
                     stream,
@@ -137,7 +137,7 @@ impl Joiner {
         answer
     }
 
-    /// Forgets what is not complete: after a restart of the peer the rest never comes.
+    /// Drops incomplete messages: after a restart of the peer their remaining parts do not arrive.
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }

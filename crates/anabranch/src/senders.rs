@@ -1,5 +1,5 @@
-//! Who waits for room in the send buffer, and whose turn it is: the most urgent stream's, and of equally urgent ones' the
-//! sender's that has waited longest. A sender that was served and comes again stands behind all that wait.
+//! The queue of tasks that wait for room in the send buffer. The next task is that of the stream with the highest priority; at
+//! equal priority, the task that has waited longest. A task that was served and calls again goes to the end of the queue.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -130,7 +130,7 @@ mod tests {
         let (third, other) = senders.enter(1);
         senders.leave(first);
         notice.notified().await;
-        // Who leaves without having been next wakes nobody.
+        // A task that leaves without having been next wakes no other task.
         senders.leave(third);
         assert!(senders.is_next(second));
         drop(other);

@@ -1,5 +1,5 @@
-//! A socket that carries SCTP packets: in UDP (RFC 6951), or directly in IP (protocol 132). Batches go out by
-//! generic segmentation offload and come in by generic receive offload where the system has them.
+//! A socket that carries SCTP packets: in UDP (RFC 6951), or directly in IP (protocol 132). It uses generic segmentation
+//! offload and generic receive offload if the system supports them.
 
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
@@ -14,33 +14,33 @@ use tokio::net::UdpSocket;
 use crate::error_queue::ErrorQueue;
 use crate::pool::Pool;
 
-/// How SCTP packets travel.
+/// The layer below SCTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Transport {
-    /// In UDP datagrams (RFC 6951): needs no privilege and passes address translators.
+    /// UDP datagrams (RFC 6951): need no privilege and pass network address translators.
     #[default]
     Udp,
-    /// Directly in IP, as protocol 132. Opening the socket needs root or `CAP_NET_RAW`. The machine's own SCTP, if
-    /// it is loaded, sees the same packets and aborts what it does not know: do without it. Programs on one machine
-    /// share its addresses but no SCTP ports: packets for ports that are not this endpoint's are left to the others,
-    /// so that connecting to a port without listener times out instead of being refused.
+    /// Directly over IP, as protocol 132. Opening the socket needs root or `CAP_NET_RAW`. If the kernel's SCTP module is
+    /// loaded, it receives the same packets and aborts associations that it does not know: unload the module. Programs on
+    /// one machine share its addresses, but not SCTP ports: an endpoint ignores packets for ports that are not its own.
+    /// Connecting to a port without a listener therefore times out instead of being refused.
     RawIp,
 }
 
-/// Bytes of kernel buffer asked for in each direction; the system may give less (`net.core.rmem_max`).
+/// Requested size of the kernel buffers in bytes, for each direction; the system may give less (`net.core.rmem_max`).
 const KERNEL_BUFFER: usize = 4 << 20;
-/// Receive buffers per system call, each large enough for what receive offload makes of a batch.
+/// Receive buffers per system call, each large enough for a batch of generic receive offload.
 const RECEIVE_BUFFERS: usize = 8;
 const RECEIVE_BUFFER_LEN: usize = 1 << 16;
-/// Pause before a full socket is tried again, where the system gives no way to wait for it.
+/// Pause before the next attempt on a full socket, if the system gives no way to wait for it.
 #[cfg(target_os = "linux")]
 const RETRY: std::time::Duration = std::time::Duration::from_millis(1);
-/// Calls in a row that may fail with what an ICMP message said of an earlier packet.
+/// Calls in a row that may fail because of an ICMP message about an earlier packet.
 const ATTEMPTS: usize = 8;
 /// No UDP datagram, and no batch for segmentation offload, is longer (65,535 less IPv6 and UDP headers).
 pub(crate) const MAX_BATCH: usize = 65_535 - 48;
 
-/// A batch on its way out; its bytes are kept by whoever made it.
+/// A batch to send; the caller keeps its bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outgoing {
     pub(crate) source: Option<IpAddr>,
@@ -48,7 +48,7 @@ pub(crate) struct Outgoing {
     pub(crate) len: usize,
     /// The length of each datagram but the last; equal to `len` if there is one.
     pub(crate) segment: usize,
-    /// Whether the packet may be cut up on its way; only single ones may.
+    /// Whether IP may fragment the packet; allowed only for batches of one datagram.
     pub(crate) may_fragment: bool,
     /// Of all datagrams of the batch.
     pub(crate) ecn: EcnCodepoint,
@@ -56,7 +56,7 @@ pub(crate) struct Outgoing {
     pub(crate) sent: usize,
 }
 
-/// A datagram that came in: an SCTP packet without the headers below it.
+/// A received SCTP packet without the headers below SCTP.
 #[derive(Debug)]
 pub(crate) struct Datagram {
     pub(crate) local: Option<IpAddr>,
@@ -147,7 +147,7 @@ impl Socket {
         if !outgoing.may_fragment {
             return self.send_unfragmented(outgoing, bytes);
         }
-        // Rare: a path has become smaller than chunks that have their TSNs already. What other tasks send meanwhile may
+        // Rare: the path MTU has become smaller than chunks that have their TSNs already. Packets of other tasks meanwhile may
         // be cut up too, which does no harm.
         self.allow_fragments(true);
         let result = self.send_unfragmented(outgoing, bytes);
@@ -303,7 +303,7 @@ impl Socket {
 /// Whose fault it is that a call failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// Perhaps an ICMP message about an earlier packet: the call is to be repeated.
+    /// Perhaps an ICMP message about an earlier packet: try the call again.
     MayBePending,
     /// The call's own: it failed three times in a row, and no ICMP message came between.
     Own,
@@ -313,7 +313,7 @@ pub(crate) enum Failure {
 
 /// The failures of one call in a row. A pending error is told once, so a failure that comes again without an ICMP message in
 /// between is the call's own; the system may be a little later with the error than with the message, hence the third.
-/// What strangers say in ICMP messages is never taken for the system's word on a path.
+/// An ICMP message from the network is never taken for a local error of the path.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
     attempts: usize,
@@ -348,7 +348,7 @@ fn bind_device(_socket: &socket2::Socket, _name: &str) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// What follows an IPv4 header (RFC 791); `None` if it is cut off.
+/// The payload after an IPv4 header (RFC 791); `None` if the header is truncated.
 fn without_ip_header(packet: &[u8]) -> Option<&[u8]> {
     let length = usize::from(packet.first()? & 0x0f) * 4;
     if length < 20 { None } else { packet.get(length..) }

@@ -273,12 +273,12 @@ async fn a_used_port_and_bad_settings_are_errors_of_bind() {
     assert_eq!(first.listen(0), Err(ListenError::PortZero));
 }
 
-/// Ends the association from the client's side. The second packet that leaves the client from now on is lost in a link of one of
-/// them: after SHUTDOWN that is SHUTDOWN COMPLETE. The server asks for it again.
+/// Shuts the association down from the client's side. The link drops the second packet that leaves the client from now on: after
+/// SHUTDOWN this is SHUTDOWN COMPLETE. The server then retransmits its SHUTDOWN ACK.
 async fn lose_the_goodbye(server: Endpoint, client: Endpoint) {
     let pair = common::connect(client, server).await;
-    // So is the one of that number from the server: after SHUTDOWN ACK it is SHUTDOWN ACK again, unless the machine was so busy that
-    // set-up took repeats. What comes then is answered.
+    // The server's second packet is dropped too: after SHUTDOWN ACK this is its retransmission, unless the machine was so busy that
+    // the setup took retransmissions. The next retransmission is answered.
     let lose_second = |at: &Endpoint, passed: u64| {
         let lost = format!("loss=script:{}", passed + 1);
         assert!(at.set_link(&lost.parse().unwrap()));
@@ -302,7 +302,7 @@ async fn lose_the_goodbye(server: Endpoint, client: Endpoint) {
     assert_eq!(lost, 1);
 }
 
-/// Settings of an endpoint that repeats soon, and sends nothing unasked.
+/// Settings of an endpoint with short timers that sends no heartbeats.
 fn hasty() -> Config {
     let mut config = Config::default();
     config.rto.initial = Duration::from_millis(100);

@@ -72,5 +72,5 @@ fn two_paths() {
 fn telemetry() {
     let output = run("telemetry");
     assert!(output.contains("orders: 40 of 40 arrived, in order"), "{output}");
-    assert!(output.contains("given up"), "{output}");
+    assert!(output.contains("abandoned"), "{output}");
 }

@@ -1,5 +1,6 @@
-//! Hostile and broken surroundings over real sockets: readers that do not read, peers that vanish, floods, sockets that
-//! cannot send (others, that refuse for a time, are in `namespaces/refusals.rs`). What is waited for are conditions, with much time; what is checked are order, totals and limits.
+//! Hostile and broken environments over real sockets: readers that do not read, peers that vanish, floods, and sockets that cannot
+//! send (`namespaces/refusals.rs` tests sockets that cannot send for a time). The tests wait for conditions with long time limits,
+//! and check order, totals and limits.
 
 mod common;
 
@@ -17,7 +18,7 @@ use common::{PORT, bytes, listening, pair, serve, within};
 /// Long enough for any machine.
 const PATIENCE: u64 = 120;
 
-/// Settings of an endpoint that gives up within a second or two, and repeats within milliseconds.
+/// Settings of an endpoint that fails an association within 1 to 2 s, and retransmits within milliseconds.
 fn short_timers() -> Config {
     let mut config = Config::default();
     config.rto.initial = Duration::from_millis(50);
@@ -27,7 +28,7 @@ fn short_timers() -> Config {
     config
 }
 
-/// The same, which does not give up, however long the other side has no turn.
+/// The same settings without a limit of retransmissions, however long the peer gets no processor time.
 fn persistent() -> Config {
     let mut config = short_timers();
     config.retransmissions.max_init_retransmits = 600;
@@ -57,7 +58,8 @@ async fn echoes(association: &Association, number: u32) {
     assert!(message.into_bytes() == sent, "message {number}");
 }
 
-/// A server that echoes, and a genuine client of it that repeats soon what a flood pushes out of the kernel's buffers.
+/// A server that echoes, and a genuine client with short timers, which soon retransmits packets that a flood pushed out of the kernel's
+/// buffers.
 async fn served() -> (Endpoint, Endpoint) {
     let server = listening(Config::default()).await;
     tokio::spawn(serve(server.clone()));
@@ -348,7 +350,7 @@ async fn more_associations_than_allowed_are_turned_away() {
             Err(error) => error.to_string(),
             Ok(third) => anabranch::Explained(&within(PATIENCE, third.closed()).await).to_string(),
         };
-        assert!(reason.contains("it has no room"), "{reason}");
+        assert!(reason.contains("out of resource"), "{reason}");
         assert_eq!(server.associations(), 2);
     }
     echoes(&second, 1).await;

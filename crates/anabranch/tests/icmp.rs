@@ -1,5 +1,5 @@
-//! ICMP messages on real sockets (Linux): a UDP port where nothing receives any more ends what was for it, and nothing else.
-//! What counts as proof is in `crates/testkit/tests/icmp.rs`. Loopback answers a closed port by ICMP at once.
+//! ICMP messages on real sockets (Linux): a closed UDP port ends the associations with this port, and no others.
+//! `crates/testkit/tests/icmp.rs` tests which messages count as proof. Loopback answers a closed port by ICMP at once.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -14,10 +14,10 @@ use anabranch::{
 };
 use common::{PORT, bytes, listening, pair, serve, within};
 
-/// Long enough for any machine, and far less than set-up takes that nobody answers: see [`endless`].
-const PATIENCE: u64 = 120;
+/// Time limit in seconds: enough for any machine, and far less than an unanswered setup takes: see [`endless`].
+const LIMIT: u64 = 120;
 
-/// Settings under which nothing but ICMP ends anything before [`PATIENCE`] is over.
+/// Settings under which only ICMP can end an association within [`LIMIT`].
 fn endless() -> Config {
     let mut config = Config::default();
     config.retransmissions.max_init_retransmits = 10_000;
@@ -52,16 +52,14 @@ async fn connecting_to_a_closed_port_fails_at_once() {
     ] {
         let endpoint = bound(local).await;
         let remote = closed_port(remote);
-        let error = within(PATIENCE, endpoint.connect(remote, PORT))
-            .await
-            .unwrap_err();
+        let error = within(LIMIT, endpoint.connect(remote, PORT)).await.unwrap_err();
         assert!(
             matches!(error, ConnectError::ProtocolUnreachable { remote: told } if told == remote),
             "from {local} to {remote}: {error}"
         );
         let words = error.to_string();
         assert!(words.contains(&remote.to_string()), "{words}");
-        within(PATIENCE, endpoint.close()).await;
+        within(LIMIT, endpoint.close()).await;
     }
 }
 
@@ -79,7 +77,7 @@ async fn an_error_about_one_peer_harms_no_other() {
         };
         let listener = SocketAddr::new(address, server.local_addr().port());
         tokio::spawn(serve(server.clone()));
-        let ours = within(PATIENCE, client.connect(listener, PORT)).await.unwrap();
+        let ours = within(LIMIT, client.connect(listener, PORT)).await.unwrap();
         let failing = async {
             for local_port in 1000..1100 {
                 let options = ConnectOptions {
@@ -102,11 +100,11 @@ async fn an_error_about_one_peer_harms_no_other() {
                 assert!(got == sent, "message {number}");
             }
         };
-        within(PATIENCE, async { tokio::join!(failing, talking) }).await;
+        within(LIMIT, async { tokio::join!(failing, talking) }).await;
         let path = &ours.stats().paths[0];
         assert_eq!(path.error_count, 0);
         assert!(path.pmtu >= 1280, "no error was taken for one of a packet's size");
-        within(PATIENCE, client.close()).await;
+        within(LIMIT, client.close()).await;
     }
 }
 
@@ -141,29 +139,29 @@ async fn a_server_that_was_killed_is_noticed() {
     tokio::spawn(serve(server.clone()));
     let (address, stop, forwarding) = relay(server.local_addr());
     let client = bound("127.0.0.1:0").await;
-    let ours = within(PATIENCE, client.connect(address, PORT)).await.unwrap();
+    let ours = within(LIMIT, client.connect(address, PORT)).await.unwrap();
     ours.send(StreamId(0), "before").await.unwrap();
-    let echo = within(PATIENCE, ours.recv()).await.unwrap().unwrap();
+    let echo = within(LIMIT, ours.recv()).await.unwrap().unwrap();
     assert_eq!(echo.into_bytes(), "before");
     drop(stop);
     forwarding.join().unwrap();
     ours.send(StreamId(0), "after").await.unwrap();
-    let reason = within(PATIENCE, ours.closed()).await;
+    let reason = within(LIMIT, ours.closed()).await;
     assert_eq!(reason, CloseReason::ProtocolUnreachable { remote: address });
     let error = ours.recv().await.unwrap_err();
     assert_eq!(error, RecvError::Closed(reason));
     assert!(error.to_string().contains("port unreachable"), "{error}");
 }
 
-/// What a program that does not speak SCTP sends to a closed port from *its* socket is nothing to an endpoint; and an ICMP
-/// message for a packet that is no SCTP does nothing either.
+/// An endpoint is not affected by the closed ports of other programs' sockets, or by ICMP messages about packets that are not
+/// SCTP.
 #[tokio::test]
 async fn an_association_goes_on_beside_closed_ports() {
     let pair = pair(endless()).await;
     let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
     stranger.send_to(b"nobody", closed_port("127.0.0.1")).unwrap();
     pair.ours.send(StreamId(0), "still here").await.unwrap();
-    let got = within(PATIENCE, pair.theirs.recv()).await.unwrap().unwrap();
+    let got = within(LIMIT, pair.theirs.recv()).await.unwrap().unwrap();
     assert_eq!(got.into_bytes(), "still here");
     assert_eq!(pair.ours.state(), AssociationState::Established);
 }

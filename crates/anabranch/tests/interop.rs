@@ -1,5 +1,5 @@
 //! The stack against usrsctp and pion, as client and as server, with loss in between: mixed messages both ways, and a
-//! shutdown from either side; messages that may be given up; NR-SACK and interleaving with usrsctp. `scripts/setup` builds
+//! shutdown from either side; partial reliability; NR-SACK and interleaving with usrsctp. `scripts/setup` builds
 //! the peers; interop/README.md says how messages are made.
 
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ use peer_messages::{Inbox, LARGE, SEED, STREAMS, Sizes, UNORDERED_EVERY, program
 
 const PORT: u16 = 5000;
 
-/// Messages of streams 3 and 7 live so long; those of 2 and 6 are not repeated (interop/README.md, `--partial`).
+/// Lifetime of messages of streams 3 and 7; messages of streams 2 and 6 are not retransmitted (interop/README.md, `--partial`).
 const LIFETIME: Duration = Duration::from_millis(100);
 
 /// One exchange.
@@ -35,7 +35,7 @@ struct Exchange {
     /// Messages each way. The last one must be reliable both ways: all others were given to the stacks before.
     messages: u64,
     link: &'static str,
-    /// Whether messages of some streams may be given up.
+    /// Whether messages of some streams may be abandoned.
     partial: bool,
     /// Whether the peer is told to offer NR-SACK.
     nr_sack: bool,
@@ -60,8 +60,8 @@ impl Exchange {
         sizes: Sizes::Mixed,
     };
 
-    /// Loss enough for hundreds of messages to be given up, and a rate at which the largest outlive their time while they
-    /// are being sent.
+    /// A loss rate at which hundreds of messages are abandoned, and a rate at which the largest messages expire while they are being
+    /// sent.
     const PARTIAL: Self = Self {
         messages: 3002,
         link: "rate=60mbit,delay=2ms,loss=1%",
@@ -77,7 +77,7 @@ impl Exchange {
         ..Self::RELIABLE
     };
 
-    /// usrsctp 0.9.5 cannot give up messages that interleave: it tells its application of reliable ones that they failed.
+    /// usrsctp 0.9.5 cannot abandon interleaved messages: it tells its application that reliable messages failed.
     fn peer_sends(self) -> bool {
         !(self.partial && self.interleave)
     }
@@ -188,7 +188,7 @@ impl Exchange {
         (child, association)
     }
 
-    /// Messages both ways; then an orderly end. What was counted until then, and what our packets held.
+    /// Messages in both directions, then a graceful shutdown. Returns the counters at that time, and the chunks of our packets by type.
     async fn run(self) -> (Counters, BTreeMap<u8, u64>) {
         let capture = self.capture();
         let mut config = Config::default();
@@ -258,7 +258,7 @@ impl Exchange {
         (counters, chunks_from(port, &capture))
     }
 
-    /// What is offered is used, and nothing else is.
+    /// The peers use every offered extension, and no other.
     async fn run_extended(self) {
         let (counters, sent) = self.run().await;
         let [nr_sack, sack, forward_tsn, i_forward_tsn, selective, data, i_data] =
@@ -273,7 +273,7 @@ impl Exchange {
             "of one kind: {sent:?}"
         );
         if self.partial {
-            // Beside the two given up half-sent.
+            // More than the two messages that were abandoned half-sent.
             assert!(counters.abandoned_sent > 2, "{counters:?}");
             let told = counters.forward_tsns_received > 0;
             assert_eq!(told, self.peer_sends(), "{counters:?}");
@@ -293,7 +293,7 @@ impl Exchange {
     }
 }
 
-/// A large message, of which a part has left when it is given up.
+/// A large message that is abandoned after a part of it was sent.
 async fn half_sent(association: &Association, stream: StreamId, unordered: bool) {
     loop {
         let options = SendOptions {
@@ -400,10 +400,10 @@ interleaved! {
     abandoned_interleaved_with_usrsctp_that_connects: false, false, PARTIAL;
 }
 
-// Messages that may be given up, with peers that do not offer NR-SACK; NR-SACK in place of SACK; and both.
+// Partial reliability with peers that do not offer NR-SACK; NR-SACK instead of SACK; and both.
 //
-// With both, usrsctp 0.9.5 lists in a FORWARD-TSN every ordered message that it passes, those too that are held for good and
-// of which more is to come (RFC 3758 §3.5 C4 wants those that were given up): our receiver does not skip such.
+// With both, usrsctp 0.9.5 lists in a FORWARD-TSN every ordered message that it passes, including messages that are received
+// non-renegable but incomplete (RFC 3758 §3.5 C4 lists only abandoned messages): our receiver does not skip such messages.
 extended! {
     abandoned_with_usrsctp_that_listens: "usrsctp", true, true, true, false;
     abandoned_with_usrsctp_that_connects: "usrsctp", false, false, true, false;

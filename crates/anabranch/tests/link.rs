@@ -75,7 +75,7 @@ async fn one_side_alone_delays_both_ways() {
 /// How long a message takes that is sent back.
 async fn there_and_back(ours: &Association) -> Duration {
     let begin = Instant::now();
-    ours.send(StreamId(0), "there and back").await.unwrap();
+    ours.send(StreamId(0), "to the peer and back").await.unwrap();
     within(20, ours.recv()).await.unwrap().unwrap();
     begin.elapsed()
 }
@@ -124,7 +124,7 @@ async fn a_capture_holds_the_packets_of_both_directions() {
             .filter(|window| *window == wanted)
             .count()
     };
-    assert_eq!(count(b"a message to be found"), 2, "there and back");
+    assert_eq!(count(b"a message to be found"), 2, "once in each direction");
     // INIT, COOKIE ECHO, DATA, SHUTDOWN or its answers, and about as many the other way.
     assert!(count(&[ours, theirs].concat()) >= 4 && count(&[theirs, ours].concat()) >= 4);
     let error = Endpoint::builder()
@@ -233,9 +233,9 @@ async fn marks_pass_the_sockets() {
     }
 }
 
-/// The fourth packet of the client, which ends the association, is lost: SHUTDOWN COMPLETE, unless the machine was so busy that
-/// another one was repeated before. A raw socket sees the packets of others too, and leaves those of ports that are free alone;
-/// but the peer that asks again is answered.
+/// The fourth packet of the client is lost: SHUTDOWN COMPLETE, unless the machine was so busy that an earlier packet was
+/// retransmitted. A raw socket receives packets of other programs too, and ignores packets for unused ports; but it answers the
+/// peer's retransmission.
 #[tokio::test]
 async fn over_raw_ip_too_a_lost_shutdown_complete_is_retransmitted() {
     let mut config = Config::default().without_extensions();

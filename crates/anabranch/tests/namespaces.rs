@@ -1,6 +1,7 @@
-//! Several paths, one at a time and at once, and address translators on real sockets, in network namespaces that each test makes for itself. Where it
-//! cannot (no root, no `ip`), it says so and is skipped. The delay of 40 ms is that of the in-process link, on one side;
-//! paths are cut for good, by taking down the device at the *other* end, so that the sender's packets vanish unnoticed.
+//! Several paths, one at a time and together, and network address translators, on real sockets in network namespaces. Each test
+//! creates its namespaces. If it cannot (no root, no `ip`), it says so and is skipped. The delay of 40 ms is that of the in-process
+//! link, on one side. A path fails permanently when the device at the *far* end goes down, so that the sender's packets vanish
+//! without an error.
 #![cfg(target_os = "linux")]
 
 #[path = "namespaces/bed.rs"]

@@ -1,4 +1,4 @@
-//! Messages that may be given up (RFC 3758, RFC 7496), through the public interface and over real sockets.
+//! Partial reliability (RFC 3758, RFC 7496), through the public interface and over real sockets.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn fleeting(reliability: Reliability, context: u64) -> SendOptions {
     }
 }
 
-/// The next message that is told to be given up.
+/// The next message that is reported as abandoned.
 async fn abandoned(association: &Association) -> Undelivered {
     loop {
         let event = within(20, association.next_event()).await;
@@ -45,7 +45,7 @@ async fn lossy(client: Config, server: Config) -> Pair {
 
 const COUNT: u64 = 600;
 
-/// Sends numbered messages once each; answers the numbers that arrived and those that were given up.
+/// Sends numbered messages without retransmissions; returns the numbers that arrived and the numbers that were abandoned.
 async fn send_once(pair: &Pair) -> (BTreeSet<u64>, BTreeSet<u64>) {
     send_once_with(pair, SendOptions::default()).await
 }
@@ -141,7 +141,7 @@ async fn selective_forward_tsn_is_used_where_both_want_it() {
     assert_eq!(pair.ours.stats().counters.selective_notices_sent, 0);
 }
 
-/// What the association's settings leave out, a message's own options ask for.
+/// A message's options can request extensions that the association's settings leave out.
 #[tokio::test]
 async fn messages_ask_for_early_discard_and_notices() {
     let mut offers = Config::default();
@@ -212,7 +212,7 @@ async fn a_full_buffer_drops_what_is_least_important() {
     assert_eq!(pair.theirs.try_recv(), Ok(None));
 }
 
-/// Begins a message that is not ended in time; repeats that until one was half-sent.
+/// Begins a message that does not end within its lifetime, again and again until one was half-sent.
 async fn abandon_half_way(association: &Association) {
     loop {
         let options = fleeting(Reliability::Lifetime(Duration::from_millis(300)), 0);

@@ -6,7 +6,7 @@ mod common;
 
 use common::{pair, within};
 
-/// What is set on one handle is seen on others, what would be ignored is refused, and everything arrives.
+/// Settings of one handle show on other handles, settings without effect are refused, and every message arrives.
 #[tokio::test]
 async fn priorities_and_weights() {
     let pair = pair(Config::default()).await;

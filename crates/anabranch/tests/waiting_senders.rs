@@ -18,7 +18,7 @@ const MESSAGES: usize = 200;
 const FEW: usize = 3;
 
 fn small_buffers() -> Config {
-    // What a SACK lets out is few messages, each of which is a turn.
+    // A SACK frees room for few messages, each of which is one send call.
     let mut config = Config::rfc9260();
     config.buffers.send = 64 << 10;
     config.buffers.receive = 64 << 10;
@@ -117,7 +117,7 @@ async fn a_sender_that_abandons_holds_up_nobody() {
     second.abort();
 }
 
-/// Whoever waits learns of the end.
+/// All waiting tasks learn of the end.
 #[tokio::test]
 async fn all_that_wait_learn_of_the_end() {
     let pair = pair(small_buffers()).await;

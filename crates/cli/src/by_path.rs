@@ -1,4 +1,4 @@
-//! What a sender did on each of its paths, in all and in an interval: how it travels to the other side, and how it is told.
+//! The counters and state of a sender's paths, in total and for an interval, as JSON for the peer and as text for the user.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::delays::millis;
 use crate::table::{Group, Table};
 use crate::units;
 
-/// What was sent by one path, and how the path is.
+/// Counters and state of a path.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PathTally {
     pub(crate) local: Option<IpAddr>,
@@ -33,7 +33,7 @@ pub(crate) struct PathTally {
     pub(crate) pacing_rate: Option<u64>,
 }
 
-/// What was sent by one path in an interval, and how the path is at the end of it.
+/// Counters of a path in an interval, and its state at the end of the interval.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PathInterval {
     local: Option<IpAddr>,
@@ -86,7 +86,7 @@ impl PathTally {
         }
     }
 
-    /// What happened since an earlier reading of the path; since set-up if there is none.
+    /// The difference to an earlier reading of the path; without one, since the association setup.
     pub(crate) fn since(&self, earlier: Option<&Self>) -> PathInterval {
         let grown = |counter: fn(&Self) -> u64| counter(self).saturating_sub(earlier.map_or(0, counter));
         PathInterval {

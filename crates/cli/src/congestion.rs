@@ -42,7 +42,7 @@ impl From<Algorithm> for CongestionControl {
     }
 }
 
-/// Reads the value of `--congestion`. The flag had the values of `--coupling` before.
+/// Reads the value of `--congestion`. In earlier versions the flag took the values of `--coupling`.
 fn algorithm(text: &str) -> Result<Algorithm, String> {
     let names = || {
         let names: Vec<String> = Algorithm::value_variants().iter().map(|one| one.name()).collect();
@@ -50,15 +50,16 @@ fn algorithm(text: &str) -> Result<Algorithm, String> {
     };
     if Coupling::from_str(text, false).is_ok() {
         return Err(format!(
-            "use --coupling {text}, which tells how the congestion windows of several paths depend on each other; \
-             --congestion takes the algorithm: {}",
+            "{text} is a value of --coupling (coupled congestion control of several paths): use --coupling {text}; \
+             --congestion takes an algorithm: {}",
             names()
         ));
     }
-    Algorithm::from_str(text, false).map_err(|_| format!("the algorithms are {}", names()))
+    Algorithm::from_str(text, false)
+        .map_err(|_| format!("there is no such algorithm; give one of {}", names()))
 }
 
-/// The rules of loss recovery.
+/// The loss recovery algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Recovery {
     /// RFC 8985
@@ -76,32 +77,30 @@ impl From<Recovery> for RecoveryRules {
     }
 }
 
-/// How this side controls congestion, and how it finds losses.
+/// How this side controls congestion and detects losses.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct CongestionArgs {
-    /// Settings for interactive traffic: --congestion bbr-random-loss, --interleave, and the scheduler priority with
-    /// --low-priority-delay 20ms; other options given beside it count instead of these
+    /// Preset for interactive traffic: --congestion bbr-random-loss --interleave --scheduler priority
+    /// --low-priority-delay 20ms. Options that are also given override the preset
     #[arg(long, help_heading = HEADING)]
     low_latency: bool,
-    /// The congestion control algorithm for what this side sends: rfc9260 (halves the window after a loss), cubic (RFC 9438:
-    /// fills fast paths with long round-trip times sooner), bbr (BBR version 3: keeps queues short) or bbr-random-loss (BBR for
-    /// links that lose packets at random, such as radio links). With several paths at once (--multipath), all but rfc9260 need
-    /// --coupling uncoupled [default: cubic; rfc9260 with several paths at once]
+    /// Congestion control algorithm of this sender: rfc9260, cubic (RFC 9438), bbr (BBRv3, keeps queues short) or
+    /// bbr-random-loss (BBRv3 for links with random loss, such as radio). With --multipath cmt or eca, all but rfc9260
+    /// need --coupling uncoupled [default: cubic; with --multipath cmt or eca: rfc9260]
     #[arg(long, help_heading = HEADING, value_name = "NAME", value_parser = algorithm)]
     congestion: Option<Algorithm>,
-    /// How this side finds losses: rack (RFC 8985: a later packet arrived and some time has passed; a probe finds losses at the
-    /// end of a burst) or rfc9260 (three missing reports; a timeout finds the others) [default: rack]
+    /// Loss detection of this sender: rack (RACK-TLP, RFC 8985: reordering window and tail loss probe) or rfc9260 (three
+    /// missing reports, and T3-rtx) [default: rack]
     #[arg(long, help_heading = HEADING, value_enum, value_name = "NAME", hide_possible_values = true)]
     recovery: Option<Recovery>,
-    /// Explicit Congestion Notification: queues that know it (CoDel, or a router with ECN) mark packets instead of dropping them, and
-    /// the sender slows down without a loss. It takes effect if both sides give this flag. A path that drops such packets is found out,
-    /// and then carries ordinary ones
+    /// Offer Explicit Congestion Notification (ECN): routers mark packets instead of dropping them. Both peers must give
+    /// this flag. The sender stops using ECN on a path that drops ECN-capable packets
     #[arg(long, help_heading = HEADING)]
     ecn: bool,
 }
 
 impl CongestionArgs {
-    /// The settings that all options change.
+    /// The settings before the other options are applied.
     pub(crate) fn config(&self) -> Config {
         if self.low_latency {
             Config::low_latency()
@@ -110,7 +109,7 @@ impl CongestionArgs {
         }
     }
 
-    /// Changes the settings, which know already how several paths are used.
+    /// Applies the options to settings in which the multipath mode is already set.
     pub(crate) fn apply(&self, config: &mut Config) -> Result<(), Failure> {
         if let Some(algorithm) = self.congestion {
             config.congestion_control = algorithm.into();
@@ -121,8 +120,8 @@ impl CongestionArgs {
         config.ecn |= self.ecn;
         config.validate().map_err(|error| match self.congestion {
             chosen if error.setting == "multipath.congestion" => Failure::new(format!(
-                "--{} does not couple the windows of several paths at once: give --coupling uncoupled too, if the \
-                 paths share no bottleneck; else --congestion rfc9260, or --multipath off",
+                "--{} cannot couple the congestion windows of several paths: if the paths share no bottleneck, add \
+                 --coupling uncoupled; else use --congestion rfc9260 or --multipath off",
                 chosen.map_or("low-latency".to_owned(), |algorithm| format!("congestion {}", algorithm.name()))
             )),
             _ => Failure::new(error.to_string()),

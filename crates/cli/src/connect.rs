@@ -1,4 +1,4 @@
-//! The client's side of `send`, `ping` and `perf`: where to, how to get there, and an orderly end.
+//! The client's side of `send`, `ping` and `perf`: the peer's address, association setup, and a graceful shutdown.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -16,37 +16,39 @@ use crate::scheduling::Schedule;
 use crate::stall;
 use crate::units;
 
-/// Streams asked for, at least; the protocol's default.
+/// Least number of outbound streams to request; the protocol's default.
 const MIN_STREAMS: u16 = 16;
-/// What is left for an orderly end once the user asked to stop.
+/// Limit on the graceful shutdown after the user asked to stop.
 const HURRY: Duration = Duration::from_secs(3);
+const PEER: &str = "Peer";
 
 /// The peer.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Target {
-    /// Name or IP address of the peer
+    /// Host name or IP address of the peer
     pub(crate) host: String,
-    /// UDP port of the peer
-    #[arg(long, value_name = "PORT", default_value_t = DEFAULT_UDP_PORT, value_parser = clap::value_parser!(u16).range(1..))]
+    /// UDP port of the peer, 1 to 65535
+    #[arg(long, help_heading = PEER,
+        value_name = "PORT", default_value_t = DEFAULT_UDP_PORT, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) udp_port: u16,
-    /// SCTP port of the peer
-    #[arg(long, value_name = "PORT", default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
+    /// SCTP port of the peer, 1 to 65535
+    #[arg(long, help_heading = PEER, value_name = "PORT", default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: u16,
-    /// How long setting up the association may take
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = units::parse_duration)]
+    /// Time limit for the association setup
+    #[arg(long, help_heading = PEER, value_name = "DURATION", default_value = "10s", value_parser = units::parse_duration)]
     pub(crate) timeout: Duration,
 }
 
-/// What a client needs of its association.
+/// A client's requirements for its association.
 #[derive(Clone, Debug)]
 pub(crate) struct Wish {
-    /// The command that answers at the peer, for the user who forgot it.
+    /// The command to run at the peer, for error messages.
     pub(crate) server: &'static str,
     /// Outbound streams.
     pub(crate) streams: u16,
-    /// The largest message to be joined, in bytes.
+    /// The largest message to be reassembled, in bytes.
     pub(crate) max_joined_message: usize,
-    /// How its streams take turns.
+    /// The stream scheduler.
     pub(crate) schedule: Schedule,
 }
 
@@ -58,11 +60,11 @@ pub(crate) struct Client {
     pub(crate) remote: SocketAddr,
 }
 
-/// How an association ended, and when.
+/// How and when an association ended.
 #[derive(Debug)]
 pub(crate) struct Ending {
     pub(crate) at: Instant,
-    /// Whether in order, and if not, why.
+    /// Why the shutdown was not graceful, if it was not.
     pub(crate) result: Result<(), String>,
 }
 
@@ -85,7 +87,7 @@ impl Target {
         let client = self.open(carry, observe, &wish, interrupt).await?;
         let streams = client.association.outbound_streams();
         if streams <= stream {
-            client.association.abort("the stream wanted does not exist");
+            client.association.abort("the requested stream does not exist");
             client.endpoint.close().await;
             return Err(Failure::new(format!(
                 "--stream {stream}: the peer accepts {streams} streams; give a number from 0 to {}",
@@ -95,7 +97,7 @@ impl Target {
         Ok(client)
     }
 
-    /// Sets up an association. The peer may accept fewer streams than are wished for.
+    /// Sets up an association. The peer may accept fewer streams than requested.
     pub(crate) async fn open(
         &self,
         carry: &Carry,
@@ -138,7 +140,7 @@ impl Target {
             Ok(Err(ConnectError::Refused { reason, .. })) => {
                 let peer = self.peer(carry, remote);
                 Err(Failure::new(format!(
-                    "{peer} refused: {}; is --port right?",
+                    "{peer} refused the association: {}; check --port",
                     Explained(&reason)
                 )))
             }
@@ -157,7 +159,7 @@ impl Target {
         }
         if let Ok(both) = self.host.parse::<SocketAddr>() {
             return Err(Failure::new(format!(
-                "HOST {:?} has a port in it: write {} --udp-port {}",
+                "HOST {:?} must not contain a port: write {} --udp-port {}",
                 self.host,
                 both.ip(),
                 both.port()
@@ -190,14 +192,17 @@ impl Target {
         }
     }
 
-    /// The peer's system says that nothing receives there.
+    /// The peer's operating system reports that no program receives there.
     fn nothing_there(&self, carry: &Carry, remote: SocketAddr, server: &str) -> Failure {
         let (says, flag) = match carry.transport {
             TransportKind::Udp => ("the UDP port is closed (ICMP port unreachable)", "--udp-port"),
-            TransportKind::Ip => ("no SCTP over IP there (ICMP protocol unreachable)", "--transport"),
+            TransportKind::Ip => (
+                "the host does not support SCTP over IP (ICMP protocol unreachable)",
+                "--transport",
+            ),
         };
         Failure::new(format!(
-            "{}: {says}: is `{server}` running there, and is {flag} right?",
+            "{}: {says}; check that `{server}` runs there, and check {flag}",
             self.peer(carry, remote)
         ))
     }
@@ -208,8 +213,7 @@ impl Target {
             TransportKind::Ip => "--port and --transport",
         };
         Failure::new(format!(
-            "{} did not answer within {}: is `{server}` running there, and are {ports} right? \
-             (--timeout waits longer)",
+            "{} did not answer within {}: check that `{server}` runs there, check {ports}, or raise --timeout",
             self.peer(carry, remote),
             units::duration(self.timeout)
         ))
@@ -217,7 +221,7 @@ impl Target {
 }
 
 impl Client {
-    /// Tells what is wrong with the paths that there are.
+    /// Compares the association's paths with the requested ones.
     async fn judge_paths(self, carry: &Carry) -> Result<Self, Failure> {
         match carry.paths.judge(&self.association.stats()) {
             Ok(remark) => {
@@ -228,28 +232,27 @@ impl Client {
             }
             Err(failure) => {
                 self.association
-                    .abort("its addresses are not those that were asked for");
+                    .abort("the peer's addresses are not the requested ones");
                 self.endpoint.close().await;
                 Err(failure)
             }
         }
     }
 
-    /// Tells what was asked for and the peer did not offer too.
+    /// Prints a note about requested extensions that the peer did not offer.
     pub(crate) fn tell_refused(&self, offer: &Offer, persist: &Persist) {
         if let Some(refused) = offer.refused(persist, &self.association.stats().extensions) {
             note(format!("note: {refused}"));
         }
     }
 
-    /// Ends the association in order once all is acknowledged. A peer that makes no progress is waited for no longer than
-    /// [`stall::LIMIT`] for each 64 KiB that are left, and `Config::shutdown_guard` for the shutdown; not for long when the user
-    /// asked to stop.
+    /// Shuts the association down gracefully once the peer acknowledged all data. The limits are [`stall::LIMIT`] for each
+    /// 64 KiB of outstanding data, `Config::shutdown_guard` for the shutdown, and [`HURRY`] after the user asked to stop.
     pub(crate) async fn finish(&self, interrupt: &Interrupt) -> Ending {
         let orderly = async {
-            // First this: the guard timer of a shutdown should not run while much data is still on its way.
+            // Drain first: the guard timer of a shutdown should not run while much data is still outstanding.
             if let Err(problem) = stall::drained(&self.association).await {
-                // Does nothing where the association has ended already.
+                // Does nothing if the association has ended already.
                 self.association.abort("no progress");
                 return Err(problem);
             }
@@ -266,7 +269,7 @@ impl Client {
             result = orderly => result,
             () = hurry => {
                 self.association.abort("interrupted");
-                Err(format!("the peer did not acknowledge all within {}", units::duration(HURRY)))
+                Err(format!("the peer did not acknowledge all data within {}", units::duration(HURRY)))
             }
         };
         let at = Instant::now();

@@ -1,4 +1,4 @@
-//! What ends the command with a status other than 0: one message for the user, and the status.
+//! An error that ends the command: one message for the user, and an exit status other than 0.
 
 use std::process::ExitCode;
 
@@ -39,7 +39,7 @@ impl Failure {
         Self { status, ..self }
     }
 
-    /// What it says.
+    /// The message.
     #[cfg(target_os = "linux")]
     pub(crate) fn message(&self) -> &str {
         &self.message

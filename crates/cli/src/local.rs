@@ -1,4 +1,4 @@
-//! The server's side of `listen` and `perf`: where to listen, and the line that tells it.
+//! The server's side of `listen` and `perf`: the local address and ports, and the line that reports them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -9,22 +9,24 @@ use serde_json::json;
 use crate::failure::Failure;
 use crate::options::{Carry, Observe, TransportKind};
 
-/// Where to listen.
+const LOCAL: &str = "Local address and ports";
+
+/// The address and ports to listen on.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Local {
-    /// UDP port to bind; 0 takes any free one and prints it
-    #[arg(long, value_name = "PORT", default_value_t = DEFAULT_UDP_PORT)]
+    /// UDP port to bind, 0 to 65535; 0 takes any free port and prints it
+    #[arg(long, help_heading = LOCAL, value_name = "PORT", default_value_t = DEFAULT_UDP_PORT)]
     pub(crate) udp_port: u16,
-    /// SCTP port to listen on
-    #[arg(long, value_name = "PORT", default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
+    /// SCTP port to listen on, 1 to 65535
+    #[arg(long, help_heading = LOCAL, value_name = "PORT", default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: u16,
-    /// Local address to bind [default: every one]; for several paths there is --path
-    #[arg(long, value_name = "ADDRESS", conflicts_with = "path")]
+    /// Local IP address to bind; use --path for several addresses [default: all addresses]
+    #[arg(long, help_heading = LOCAL, value_name = "ADDRESS", conflicts_with = "path")]
     pub(crate) bind: Option<IpAddr>,
 }
 
 impl Local {
-    /// Binds, listens and says so.
+    /// Binds, listens and prints the addresses and ports.
     pub(crate) fn listen(
         &self,
         carry: &Carry,
@@ -41,7 +43,7 @@ impl Local {
 
     fn bind(&self, carry: &Carry, observe: &Observe, max_joined_message: usize) -> Result<Endpoint, Failure> {
         let mut config = carry.congestion.config();
-        // The peer chooses the streams that it is answered on.
+        // The peer chooses the streams on which this side answers.
         config.streams.outbound = u16::MAX;
         carry.offer.apply_to_server(&mut config);
         carry.paths.apply_to_server(&mut config)?;
@@ -66,7 +68,7 @@ impl Local {
             (Some(address), _) => bind(address),
             // A raw socket serves one version of IP only.
             (None, TransportKind::Ip) => bind(Ipv4Addr::UNSPECIFIED.into()),
-            // Both versions of IP, where there are both.
+            // IPv6 and IPv4 if the system has both, else IPv4.
             (None, TransportKind::Udp) => {
                 bind(Ipv6Addr::UNSPECIFIED.into()).or_else(|_| bind(Ipv4Addr::UNSPECIFIED.into()))
             }

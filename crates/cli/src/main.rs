@@ -1,8 +1,8 @@
 //! The `anabranch` command: SCTP over UDP or raw IP from a shell.
 //!
-//! `demo` shows the protocol at work on one machine; `listen`, `send` and `ping` carry messages between two; `perf`
-//! measures the path between them, `bench` this machine; `lab` runs the experiments of the papers; `bed` lets programs
-//! meet a bad network. Here is the command line as a whole; each subcommand has its file in `commands`.
+//! `demo` shows the protocol at work on one machine. `listen`, `send` and `ping` transfer messages between two machines.
+//! `perf` measures the path between two machines, `bench` the stack on this machine. `lab` runs the experiments of the papers.
+//! `bed` runs programs on an emulated network. This file has the command line; each subcommand has its file in `commands`.
 
 mod by_path;
 mod commands;
@@ -35,9 +35,9 @@ use crate::options::Observe;
 
 /// SCTP (RFC 9260) between two programs: streams of messages over UDP, without root.
 ///
-/// Nothing is encrypted: whoever sees the packets reads the messages.
+/// Nothing is encrypted: anyone who sees the packets can read the messages.
 #[derive(Debug, Parser)]
-#[command(name = "anabranch", version, after_help = EXAMPLES, arg_required_else_help = true)]
+#[command(name = "anabranch", version, after_help = EXAMPLES, arg_required_else_help = true, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -45,38 +45,38 @@ struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  See it work, on this machine alone, in under a minute:
+  Show the protocol at work on this machine, in under a minute:
     anabranch demo
-  Answer every message on UDP port 9899, and measure it from another shell:
+  Echo every message on UDP port 9899, and measure the round trips from another shell:
     anabranch listen --echo
     anabranch ping 127.0.0.1
-  Receive files into a directory, and send one through a lossy link:
+  Receive files into a directory, and send a file through an emulated lossy link:
     anabranch listen --output received
     anabranch send 127.0.0.1 FILE --link rate=100mbit,delay=5ms,loss=0.1%
   Measure the path to another machine, on which `anabranch perf server` runs:
     anabranch perf client 127.0.0.1
-  Write what was sent and received for Wireshark:
+  Write all packets to a file for Wireshark:
     anabranch ping 127.0.0.1 --pcap ping.pcapng
 
-`anabranch help COMMAND` tells all about a command.";
+`anabranch COMMAND --help` lists all options of a command.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Carry a file, a chat and telemetry at once over a slow, lossy link within this machine
+    /// Send a file, a chat and telemetry at the same time over a slow, lossy link on this machine
     Demo(demo::DemoArgs),
-    /// Wait for associations: print, store or echo what they bring
+    /// Wait for associations, and print, store or echo their messages
     Listen(listen::ListenArgs),
-    /// Send lines of standard input as messages, or a file
+    /// Send a file, or lines of standard input as messages
     Send(send::SendArgs),
-    /// Send messages to an echo server and compare what comes back
+    /// Send messages to an echo server, and compare and time the echoes
     Ping(ping::PingArgs),
-    /// Measure the path to another machine: goodput, delays, losses
+    /// Measure the path to another machine: goodput, delay, losses
     Perf(perf::PerfArgs),
-    /// Measure what the stack can do on this machine
+    /// Measure the performance of the stack on this machine
     Bench(bench::BenchArgs),
-    /// Run the experiments of the papers, and judge what they claim
+    /// Run the experiments of the papers, and judge their claims
     Lab(lab::LabArgs),
-    /// Run any program on a bad network: two hosts on this machine, and the simulator's links between them
+    /// Run any program on a testbed: two hosts on this machine with emulated links (Linux, root)
     #[cfg(target_os = "linux")]
     Bed(bed::BedArgs),
 }
@@ -125,7 +125,7 @@ fn main() -> ExitCode {
         let interrupt = Interrupt::install();
         command.run(interrupt).await
     });
-    // A read of standard input that still waits must not keep the program.
+    // A pending read of standard input must not delay the exit.
     runtime.shutdown_timeout(Duration::from_millis(100));
     match result {
         Ok(()) => ExitCode::SUCCESS,

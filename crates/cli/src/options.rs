@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anabranch::{BindError, Config, Endpoint, EndpointBuilder, LinkConfig, Transport};
-use clap::{Args, ValueEnum};
+use clap::{Arg, Args, ValueEnum};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::congestion::CongestionArgs;
@@ -14,18 +14,33 @@ use crate::output::Output;
 use crate::paths::PathArgs;
 use crate::reliability::Offer;
 
-/// What is shown of the work, and written down.
+/// The heading of [`Observe`] in `--help`. It stands at each argument: on the struct it would also cover what is flattened
+/// after it.
+pub(crate) const OUTPUT: &str = "Output";
+const CARRY: &str = "Transport and emulated link";
+
+/// Output format, log and capture.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Observe {
-    /// Write all packets to this file, as pcapng for Wireshark
-    #[arg(long, value_name = "FILE")]
+    /// Write all packets to this file in the pcapng format, for Wireshark
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE")]
     pub(crate) pcap: Option<PathBuf>,
-    /// How much to log to standard error: off, error, warn, info, debug or trace
-    #[arg(long, value_name = "LEVEL", default_value = "warn")]
+    /// Log to standard error at this level: off, error, warn, info, debug or trace
+    #[arg(long, help_heading = OUTPUT, value_name = "LEVEL", default_value = "warn")]
     pub(crate) log: LevelFilter,
-    /// Print facts as one JSON object a line
-    #[arg(long)]
+    /// Print results as JSON, one object per line
+    #[arg(long, help_heading = OUTPUT)]
     pub(crate) json: bool,
+}
+
+/// Moves an argument of `--help` to the first group, which has no heading.
+pub(crate) fn first(argument: Arg) -> Arg {
+    argument.help_heading(None::<&'static str>)
+}
+
+/// Hides an argument from the `--help` of a command that refuses it.
+pub(crate) fn hidden(argument: Arg) -> Arg {
+    argument.hide(true)
 }
 
 impl Observe {
@@ -42,7 +57,7 @@ impl Observe {
     }
 }
 
-/// How packets travel.
+/// The layer below SCTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TransportKind {
     /// In UDP datagrams (RFC 6951): no privilege needed
@@ -51,24 +66,26 @@ pub(crate) enum TransportKind {
     Ip,
 }
 
-/// How packets leave this process, and what is offered to the peer.
+/// How packets leave this process, and which extensions are offered to the peer.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Carry {
-    /// Carry SCTP in UDP (no privilege needed), or directly in IP as protocol 132 (needs root or CAP_NET_RAW)
+    /// Carry SCTP packets over udp (RFC 6951, needs no privilege) or directly over ip (protocol 132, needs root or
+    /// CAP_NET_RAW)
     #[arg(
         long,
+        help_heading = CARRY,
         value_enum,
         value_name = "udp|ip",
         default_value = "udp",
         hide_possible_values = true
     )]
     pub(crate) transport: TransportKind,
-    /// Put a link in front of the socket that all packets pass, both ways, like
-    /// rate=1gbit,delay=5ms,loss=0.1%,queue=64kib; given as often as --path, each path has its own
-    #[arg(long, value_name = "SETTINGS")]
+    /// Emulate a link that all packets pass in both directions, such as rate=1gbit,delay=5ms,loss=0.1%,queue=64kib.
+    /// Give it once for all packets, or once for each --path
+    #[arg(long, help_heading = CARRY, value_name = "SETTINGS")]
     pub(crate) link: Vec<LinkConfig>,
-    /// Fixes the luck of --link
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    /// Seed of the random numbers of --link
+    #[arg(long, help_heading = CARRY, value_name = "NUMBER", default_value_t = 1)]
     pub(crate) seed: u64,
     #[command(flatten)]
     pub(crate) paths: PathArgs,
@@ -118,8 +135,8 @@ impl Carry {
                 }))
             }
             links => Err(Failure::new(format!(
-                "--link is given {} times: give it once, for all packets, or once for each LOCAL of --path, of which \
-                 there are {}",
+                "--link is given {} times, but --path names {} local addresses: give --link once, for all packets, or \
+                 once for each local address",
                 links.len(),
                 self.paths.locals().len()
             ))),
@@ -135,7 +152,7 @@ impl Carry {
                     "--bind"
                 };
                 Failure::new(format!(
-                    "{flag} {}: this is no address of this machine; give one that `ip address` shows",
+                    "{flag} {}: no interface of this machine has this address; give one that `ip address` lists",
                     address.ip()
                 ))
             }
@@ -144,15 +161,17 @@ impl Carry {
     }
 }
 
-/// Names the flag that a failed bind is about.
+/// The message for a failed bind, which names the flag.
 pub(crate) fn bind_failure(error: &BindError) -> Failure {
     match error {
         BindError::Bind { address, source } => Failure::new(format!(
-            "cannot bind {address}: {source}; choose another port with --udp-port (0 takes any free one)"
+            "cannot bind {address}: {source}; choose another port with --udp-port (0 takes any free port)"
         )),
-        BindError::RawNotPermitted(_) => Failure::new(format!("--transport ip: {error} (--transport udp)")),
+        BindError::RawNotPermitted(_) => {
+            Failure::new(format!("--transport ip: {error}; or use --transport udp"))
+        }
         BindError::Capture { path, source } => Failure::new(format!(
-            "--pcap: cannot write {}: {source}; give a file in a directory that exists and is yours",
+            "--pcap: cannot write {}: {source}; give a file in an existing directory that you may write to",
             path.display()
         )),
         other => Failure::new(other.to_string()),

@@ -1,4 +1,4 @@
-//! What the command says: lines for people, or one JSON object a line with `--json`. Facts go to standard output,
+//! The output of the command: lines of text, or one JSON object per line with `--json`. Results go to standard output,
 //! progress and errors to standard error.
 
 use std::fmt::Display;

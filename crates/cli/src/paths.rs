@@ -1,4 +1,4 @@
-//! Several paths on the command line (`docs/MULTIPATH.md`, `docs/PATHS.md`): their addresses, and how they are used at once.
+//! Several paths on the command line (`docs/MULTIPATH.md`, `docs/PATHS.md`): their addresses, and concurrent multipath transfer.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -18,7 +18,7 @@ const HEADING: &str = "Several paths";
 pub(crate) struct PathArg {
     /// An address of this machine.
     pub(crate) local: IpAddr,
-    /// The peer's that it leads to.
+    /// The peer's address at the other end of the path.
     remote: Option<IpAddr>,
 }
 
@@ -33,12 +33,12 @@ fn path(text: &str) -> Result<PathArg, String> {
     let address = |text: &str, what: &str| {
         let address = text.parse::<IpAddr>().map_err(|_| {
             format!(
-                "{what} is an IP address, without port, like in --path 10.0.0.1,10.0.0.2, and not {text:?}"
+                "{what} must be an IP address without a port, as in --path 10.0.0.1,10.0.0.2, not {text:?}"
             )
         })?;
         if address.is_unspecified() || address.is_multicast() {
             return Err(format!(
-                "{what} is the address of one interface, and not {address}"
+                "{what} must be the address of one interface, not {address}"
             ));
         }
         Ok(address)
@@ -50,20 +50,21 @@ fn path(text: &str) -> Result<PathArg, String> {
     let local = address(local, "LOCAL")?;
     if remote.is_some_and(|remote| remote.is_ipv4() != local.is_ipv4()) {
         return Err(
-            "LOCAL and REMOTE are both IPv4 or both IPv6: one path cannot mix them, two can".to_owned(),
+            "LOCAL and REMOTE must both be IPv4 or both IPv6: give --path once for each IP version"
+                .to_owned(),
         );
     }
     Ok(PathArg { local, remote })
 }
 
-/// Whether data goes by several paths at once.
+/// Whether the sender uses several paths at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Mode {
-    /// One at a time, another when it fails (RFC 9260)
+    /// The primary path, and another path when it fails (RFC 9260)
     Off,
-    /// All at once
+    /// Concurrent multipath transfer
     Cmt,
-    /// All at once, and each path is acknowledged by itself
+    /// ECA-SCTP: concurrent multipath transfer with a number for each transmission
     Eca,
 }
 
@@ -80,11 +81,11 @@ impl From<Mode> for MultipathMode {
 /// Which path new data takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Scheduler {
-    /// Where it is delivered first
+    /// The path with the earliest expected delivery
     EarliestDelivery,
-    /// The lowest round-trip time first
+    /// The path with the lowest round-trip time
     LowestRtt,
-    /// A packet each
+    /// One packet per path
     RoundRobin,
 }
 
@@ -98,18 +99,18 @@ impl From<Scheduler> for PathScheduler {
     }
 }
 
-/// Which path a repeat takes.
+/// The path of a retransmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Retransmission {
-    /// Where it is delivered first
+    /// The path with the earliest expected delivery
     EarliestDelivery,
-    /// Where it was sent
+    /// The path of the lost transmission
     SamePath,
     /// The largest slow start threshold
     LargestSsthresh,
     /// The largest congestion window
     LargestCwnd,
-    /// The smallest share of losses
+    /// The lowest loss rate
     LowestLoss,
     /// The smallest round-trip time
     SmallestRtt,
@@ -128,25 +129,26 @@ impl From<Retransmission> for RetransmissionPolicy {
     }
 }
 
-/// By which path the receiver acknowledges.
+/// The return path of acknowledgements with ECA-SCTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Acks {
-    /// By what is measured
-    Measured,
-    /// Where data came from last
+    /// `Ranked`, or `EveryPath` while at least half of the paths lose more than 10 %
+    #[value(alias = "measured")]
+    Auto,
+    /// The path on which the latest data arrived
     LastArrival,
-    /// On each a copy
+    /// A copy on every path
     EveryPath,
-    /// Any without a gap
+    /// Any path without gaps
     Unranked,
-    /// The fastest without a gap
+    /// The path without gaps that has the lowest round-trip time
     Ranked,
 }
 
 impl From<Acks> for AckRouting {
     fn from(acks: Acks) -> Self {
         match acks {
-            Acks::Measured => Self::Measured,
+            Acks::Auto => Self::Measured,
             Acks::LastArrival => Self::LastArrival,
             Acks::EveryPath => Self::EveryPath,
             Acks::Unranked => Self::Unranked,
@@ -155,7 +157,7 @@ impl From<Acks> for AckRouting {
     }
 }
 
-/// How congestion windows of paths depend on each other.
+/// Coupled congestion control of several paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Coupling {
     /// Not at all
@@ -176,41 +178,40 @@ impl From<Coupling> for CoupledControl {
     }
 }
 
-/// Which paths there are, and how they are used.
+/// The paths of an association, and how the sender uses them.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct PathArgs {
-    /// Use this address of this machine, and lead from it to that one of the peer's; once for each path. HOST is the first
-    /// one's REMOTE unless another names it; what is left out is chosen by the network that both are in. A listener takes
-    /// LOCALs alone, and tells its peers of them. With several paths a dead one is left after 200 ms, not after a second
+    /// Use a path from this local address to this address of the peer; once for each path. HOST is the REMOTE of
+    /// the first --path without one; others are chosen by subnet. A listener takes LOCAL only. With two or more paths, a
+    /// failed path is left after 200 ms instead of 1 s
     #[arg(long, help_heading = HEADING, value_name = "LOCAL[,REMOTE]", value_parser = path)]
     path: Vec<PathArg>,
-    /// Send by several paths at once: off (one, and another when it fails), cmt (all; any SCTP peer with several addresses will
-    /// do), or eca (all, and each is acknowledged by itself, by the best path; cmt with a peer that does not offer it). Who
-    /// sends decides, for itself [default: off; a listener with several --path: eca]
+    /// Paths that this sender uses: off (primary path and failover, RFC 9260), cmt (concurrent multipath transfer) or eca
+    /// (ECA-SCTP; cmt if the peer does not offer it) [default: off; listener with several --path: eca]
     #[arg(long, help_heading = HEADING, value_enum, value_name = "MODE", hide_possible_values = true)]
     multipath: Option<Mode>,
-    /// Which path new data takes: earliest-delivery (where it is delivered first, so that a slow path holds up no fast one),
-    /// lowest-rtt or round-robin (both to compare) [default: earliest-delivery]
+    /// Path for new data with cmt or eca: earliest-delivery, lowest-rtt or round-robin. The last two are for comparison
+    /// [default: earliest-delivery]
     #[arg(long, help_heading = HEADING, value_enum, value_name = "NAME", hide_possible_values = true)]
     path_scheduler: Option<Scheduler>,
-    /// Which path a repeat takes: earliest-delivery (where it is delivered first), same-path, largest-ssthresh, largest-cwnd,
-    /// lowest-loss or smallest-rtt [default: earliest-delivery]
+    /// Path for retransmissions with cmt or eca: earliest-delivery, same-path, largest-ssthresh, largest-cwnd, lowest-loss
+    /// or smallest-rtt [default: earliest-delivery]
     #[arg(long, help_heading = HEADING, value_enum, value_name = "NAME", hide_possible_values = true)]
     retransmission: Option<Retransmission>,
-    /// With --multipath eca, by which path the peer is asked to acknowledge: measured (ranked, or every-path while half of the
-    /// paths lose a tenth), ranked (gaps by the fastest path that has none), unranked (any that has none), last-arrival
-    /// (where data came from last) or every-path (a copy on each) [default: measured]
+    /// Path for acknowledgements with eca: ranked (gap reports on the lowest-RTT path without gaps), unranked (any path
+    /// without gaps), last-arrival (path of the latest data), every-path (a copy on every path) or auto (ranked;
+    /// every-path while at least half of the paths lose more than 10 %) [default: auto]
     #[arg(long, help_heading = HEADING, value_enum, value_name = "NAME", hide_possible_values = true)]
     ack_routing: Option<Acks>,
-    /// How the congestion windows of several paths depend on each other: lia (RFC 6356: all paths together take no more of a
-    /// shared bottleneck than one flow), resource-pooling (all paths together take less than with lia), or uncoupled (each path
-    /// is a flow of its own: only for paths that share no bottleneck) [default: lia]
+    /// Coupled congestion control with cmt or eca: lia (RFC 6356; fair to one flow at a shared bottleneck),
+    /// resource-pooling (CMT/RPv1; takes less than lia) or uncoupled (one flow per path; only for paths without a shared
+    /// bottleneck) [default: lia]
     #[arg(long, help_heading = HEADING, value_enum, value_name = "NAME", hide_possible_values = true)]
     coupling: Option<Coupling>,
 }
 
 impl PathArgs {
-    /// Whether data is to go by several paths at once.
+    /// Whether --multipath asks for several paths at once.
     fn at_once(&self) -> bool {
         self.multipath.is_some_and(|mode| mode != Mode::Off)
     }
@@ -220,7 +221,7 @@ impl PathArgs {
         value.map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// The local addresses named, each once.
+    /// The local addresses of --path without duplicates.
     pub(crate) fn locals(&self) -> Vec<IpAddr> {
         let mut locals = Vec::new();
         for path in &self.path {
@@ -231,7 +232,7 @@ impl PathArgs {
         locals
     }
 
-    /// Whether this address was named here.
+    /// Whether a --path has this local address.
     pub(crate) fn names(&self, local: IpAddr) -> bool {
         self.path.iter().any(|path| path.local == local)
     }
@@ -244,14 +245,12 @@ impl PathArgs {
         ] {
             if given && mode == Mode::Off {
                 return Err(Failure::new(format!(
-                    "{flag} is about several paths at once: give --multipath cmt or eca too"
+                    "{flag} needs several paths at once: add --multipath cmt or --multipath eca"
                 )));
             }
         }
         if self.ack_routing.is_some() && mode != Mode::Eca {
-            return Err(Failure::new(
-                "--ack-routing is about the acknowledgements of ECA-SCTP: give --multipath eca too",
-            ));
+            return Err(Failure::new("--ack-routing needs ECA-SCTP: add --multipath eca"));
         }
         if self.path.len() > 1 || mode != Mode::Off {
             *config = config.clone().with_fast_failover();
@@ -272,12 +271,12 @@ impl PathArgs {
         Ok(())
     }
 
-    /// Changes the settings of who connects to this address; answers the local addresses to bind.
+    /// Applies the options to a client's settings; returns the local addresses to bind.
     pub(crate) fn apply_to_client(&self, config: &mut Config, host: IpAddr) -> Result<Vec<IpAddr>, Failure> {
         self.apply(config, self.multipath.unwrap_or(Mode::Off))?;
         if let ([only], true) = (&self.path[..], self.at_once()) {
             return Err(Failure::new(format!(
-                "--multipath {} with --path {only} alone has nothing to choose from: give --path once for each path",
+                "--multipath {} needs two paths, but only --path {only} is given: give --path once for each path",
                 self.mode_name()
             )));
         }
@@ -292,7 +291,7 @@ impl PathArgs {
                 |other: &&PathArg| *other == path || (other.remote.is_some() && other.remote == path.remote);
             if let Some(other) = self.path[..index].iter().find(again) {
                 return Err(Failure::new(format!(
-                    "--path {path}: --path {other} leads there already; a path of SCTP is an address of the peer's"
+                    "--path {path}: --path {other} has the same REMOTE; each path needs another address of the peer"
                 )));
             }
         }
@@ -308,7 +307,7 @@ impl PathArgs {
             let free = |path: &&PathArg| path.remote.is_none() && path.local.is_ipv4() == host.is_ipv4();
             let first = self.path.iter().find(free).ok_or_else(|| {
                 Failure::new(format!(
-                    "no --path leads to HOST {host}, where the association begins: give one from an {} address, with \
+                    "no --path leads to HOST {host}, to which the INIT is sent: give a --path with an {} LOCAL, and with \
                      ,{host} or without REMOTE",
                     if host.is_ipv4() { "IPv4" } else { "IPv6" }
                 ))
@@ -321,20 +320,20 @@ impl PathArgs {
         Ok(self.locals())
     }
 
-    /// Changes the settings of who waits for associations.
+    /// Applies the options to a listener's settings.
     pub(crate) fn apply_to_server(&self, config: &mut Config) -> Result<(), Failure> {
         if let Some(path) = self.path.iter().find(|path| path.remote.is_some()) {
             return Err(Failure::new(format!(
-                "--path {path}: a listener's path is LOCAL alone, here {}; its peers tell their addresses themselves",
+                "--path {path}: a listener takes LOCAL only: give --path {}; peers announce their own addresses",
                 path.local
             )));
         }
-        // What its peers send by is theirs to choose, so it offers what they may want.
+        // Each peer chooses how it sends, so the listener offers ECA-SCTP.
         let otherwise = if self.path.len() > 1 { Mode::Eca } else { Mode::Off };
         self.apply(config, self.multipath.unwrap_or(otherwise))
     }
 
-    /// What is wrong with the paths that came of it, or only worth a note.
+    /// Compares the association's paths with the options: an error, or a note.
     pub(crate) fn judge(&self, stats: &AssociationStats) -> Result<Option<String>, Failure> {
         let remotes: Vec<String> = stats
             .paths
@@ -346,27 +345,27 @@ impl PathArgs {
         let unknown = |path: &&PathArg| path.remote.is_some_and(|remote| !leads_to(remote));
         if let Some(path) = self.path.iter().find(unknown) {
             return Err(Failure::new(format!(
-                "--path {path}: the peer has told of no such address, only of {told}; start its side with --path for \
-                 each of its addresses, or leave REMOTE away"
+                "--path {path}: the peer did not announce this address, only {told}; start the peer with --path for each \
+                 of its addresses, or leave REMOTE out"
             )));
         }
         if self.at_once() && stats.paths.len() < 2 {
             return Err(Failure::new(format!(
-                "--multipath {}: the peer has told of no address but {told}, and there are as many paths as it has \
-                 addresses; start its side with --path for each of them",
+                "--multipath {}: the peer announced only {told}, so there is only one path; start the peer with --path \
+                 for each of its addresses",
                 self.mode_name()
             )));
         }
         if self.multipath == Some(Mode::Eca) && !stats.extensions.eca {
             return Ok(Some(
-                "the peer does not offer ECA-SCTP: acknowledgements are those of --multipath cmt".to_owned(),
+                "the peer does not offer ECA-SCTP; --multipath cmt is used instead".to_owned(),
             ));
         }
         let used = |path: &&PathArg| stats.paths.iter().any(|one| one.local == Some(path.local));
         let unused = self.path.iter().find(|path| !used(path));
         Ok(unused.map(|path| {
             format!(
-                "--path {path} is not used: the peer has told of {told} alone, and there is one path for each"
+                "--path {path} is not used: the peer announced only {told}, and each address gives one path"
             )
         }))
     }
@@ -385,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_the_cores_choice_and_what_is_named_is_set() {
+    fn options_left_out_keep_the_defaults_and_given_ones_are_set() {
         let of = |more: &[&str]| {
             let line = [&["anabranch", "--path", "10.0.0.1", "--path", "10.0.1.1"], more].concat();
             let mut config = Config::default();
@@ -419,6 +418,7 @@ mod tests {
             assert_eq!(named.congestion, coupling, "{name}");
         }
         for (name, routing) in [
+            ("auto", AckRouting::Measured),
             ("measured", AckRouting::Measured),
             ("last-arrival", AckRouting::LastArrival),
             ("every-path", AckRouting::EveryPath),

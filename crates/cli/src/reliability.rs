@@ -1,5 +1,5 @@
-//! Messages that may be given up, on the command line: how long each is worth the trouble, which extensions are offered,
-//! and what came of it (`docs/PARTIAL-RELIABILITY.md`).
+//! Partial reliability on the command line: the policy of each message, the extensions to offer, and the counters
+//! (`docs/PARTIAL-RELIABILITY.md`).
 
 use std::time::Duration;
 
@@ -7,46 +7,49 @@ use anabranch::{Config, Counters, Extensions, Reliability};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
+use crate::scheduling;
 use crate::units;
 
-/// Longer than this is no lifetime, but a typing error.
+/// A longer lifetime is taken for a typing error.
 const LONGEST_LIFETIME: Duration = Duration::from_secs(24 * 3600);
-/// More retransmissions than an association survives losses in a row, by far.
+/// Far more losses in a row than an association survives.
 const MOST_RETRANSMISSIONS: u64 = 100;
 /// Half of the largest congestion window that makes sense, in packets.
 const FARTHEST: u64 = 10_000;
 
-/// Of each argument here, not of the struct: that would go on over what is flattened after it.
-const HEADING: &str = "Messages that may be given up";
+/// Stands at each argument: on the struct it would also cover what is flattened after it.
+const HEADING: &str = "Partial reliability (abandon late messages)";
 
-/// How long each message is worth the trouble.
+/// When the sender abandons a message.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Persist {
-    /// Give a message up when it is older than this, like 100ms: then it is neither sent nor repeated
+    /// Abandon a message when it is older than this, for example 100ms (timed reliability, RFC 3758), at most 24h
+    /// [default: never]
     #[arg(long, help_heading = HEADING, value_name = "DURATION", value_parser = lifetime,
         conflicts_with_all = ["max_retransmissions", "pr_priority"])]
     lifetime: Option<Duration>,
-    /// Repeat what is lost at most so often, then give the message up; 0 sends everything once
+    /// Abandon a message after this many retransmissions of a chunk, 0 to 100 (RFC 7496) [default: never]
     #[arg(long, help_heading = HEADING, value_name = "NUMBER", value_parser = retransmissions,
         allow_negative_numbers = true, conflicts_with = "pr_priority")]
     max_retransmissions: Option<u32>,
-    /// Give messages up that wait while the send buffer is full, if what comes is more important; 0 is the most important
+    /// Abandon waiting messages of lower priority while the send buffer is full (RFC 7496); 0 is the highest priority
+    /// [default: never]
     #[arg(long, help_heading = HEADING, value_name = "NUMBER", allow_negative_numbers = true)]
     pr_priority: Option<u32>,
 }
 
-/// What of it both sides offer each other.
+/// The extensions that are offered to the peer.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Offer {
-    /// Give a message up at the first sign of its loss, not at the third
+    /// Abandon a message at the first missing report instead of the third
     #[arg(long, help_heading = HEADING)]
     early_discard: bool,
-    /// Tell the receiver of each message that will not be repeated, so many packets [default: 1] after it, so that what
-    /// follows is not held up by its loss; `listen` and `perf server` take it from whoever asks for it
+    /// Announce each message that will not be retransmitted DISTANCE packets after it, 1 to 10000 [default: 1], so that a
+    /// loss does not delay later messages. `listen` and `perf server` always accept it
     #[arg(long, help_heading = HEADING, value_name = "DISTANCE", num_args = 0..=1, require_equals = true,
         default_missing_value = "1", value_parser = distance)]
     selective_forward_tsn: Option<u32>,
-    /// Whether acknowledgements tell what the receiver will never take back (NR-SACK)
+    /// Offer NR-SACK: acknowledgements after which the receiver may not renege, so that the sender frees memory earlier
     #[arg(
         long,
         help_heading = HEADING,
@@ -56,12 +59,12 @@ pub(crate) struct Offer {
         hide_possible_values = true
     )]
     nr_sack: Switch,
-    /// Do not offer FORWARD-TSN (RFC 3758): what was sent once is repeated until it arrives
+    /// Do not offer FORWARD-TSN (RFC 3758): a message that was sent once is retransmitted until it arrives
     #[arg(long, help_heading = HEADING, conflicts_with_all = ["early_discard", "selective_forward_tsn"])]
     no_partial_reliability: bool,
-    /// Let messages of several streams leave and arrive interleaved (I-DATA, RFC 8260), so that a large one holds up no other;
-    /// `listen` and `perf server` take it from whoever asks for it
-    #[arg(long, help_heading = "Streams")]
+    /// Offer user message interleaving (I-DATA, RFC 8260), so that a large message does not block other streams. `listen`
+    /// and `perf server` always offer it
+    #[arg(long, help_heading = scheduling::HEADING)]
     interleave: bool,
 }
 
@@ -76,19 +79,19 @@ enum Switch {
 fn lifetime(text: &str) -> Result<Duration, String> {
     match units::parse_duration(text)? {
         time if time.is_zero() => Err(
-            "without any lifetime nothing is sent: give some, like 100ms, or send everything once with \
-             --max-retransmissions 0"
+            "with a lifetime of 0 no message is sent: give for example 100ms, or --max-retransmissions 0 to send every \
+             message once"
                 .to_owned(),
         ),
         time if time > LONGEST_LIFETIME => Err(
-            "a lifetime is at most 24h: leave --lifetime away for messages that are never given up"
+            "a lifetime is at most 24h: leave --lifetime out for messages that are never abandoned"
                 .to_owned(),
         ),
         time => Ok(time),
     }
 }
 
-/// A whole number in a range; what is beyond it is answered with `allowed`.
+/// A whole number in a range; `allowed` is the error for all else.
 fn within(text: &str, least: u64, most: u64, allowed: &str) -> Result<u32, String> {
     let number = text.parse::<u64>().ok();
     let number = number.filter(|number| (least..=most).contains(number));
@@ -98,18 +101,19 @@ fn within(text: &str, least: u64, most: u64, allowed: &str) -> Result<u32, Strin
 }
 
 fn retransmissions(text: &str) -> Result<u32, String> {
-    let allowed = "give 0 (send everything once) to 100: leave --max-retransmissions away for messages that are \
-                   never given up";
+    let allowed = "give 0 (send every message once) to 100, or leave --max-retransmissions out for messages that are \
+                   never abandoned";
     within(text, 0, MOST_RETRANSMISSIONS, allowed)
 }
 
 fn distance(text: &str) -> Result<u32, String> {
-    let allowed = "the distance is 1 to 10000 packets: leave --selective-forward-tsn away for none";
+    let allowed =
+        "the distance is 1 to 10000 packets: leave --selective-forward-tsn out to announce no message";
     within(text, 1, FARTHEST, allowed)
 }
 
 impl Persist {
-    /// How hard each message is tried.
+    /// The reliability policy of each message.
     pub(crate) fn reliability(&self) -> Reliability {
         match (self.lifetime, self.max_retransmissions, self.pr_priority) {
             (Some(lifetime), ..) => Reliability::Lifetime(lifetime),
@@ -119,25 +123,25 @@ impl Persist {
         }
     }
 
-    /// Whether messages may be given up.
+    /// Whether messages may be abandoned.
     pub(crate) fn is_partial(&self) -> bool {
         self.reliability() != Reliability::Reliable
     }
 }
 
-/// In words, if it is not simply reliable.
+/// In words; `None` for reliable messages.
 pub(crate) fn describe(reliability: Reliability) -> Option<String> {
     match reliability {
         Reliability::Reliable => None,
-        Reliability::Lifetime(lifetime) => Some(format!("given up after {}", units::duration(lifetime))),
+        Reliability::Lifetime(lifetime) => Some(format!("abandoned after {}", units::duration(lifetime))),
         Reliability::Retransmissions(0) => Some("sent once".to_owned()),
-        Reliability::Retransmissions(count) => Some(format!("repeated at most {count}×")),
+        Reliability::Retransmissions(count) => Some(format!("retransmitted at most {count}×")),
         Reliability::Priority(priority) => Some(format!("of priority {priority}")),
     }
 }
 
 impl Offer {
-    /// Changes the settings of who begins an association.
+    /// Applies the options to a client's settings.
     pub(crate) fn apply(&self, config: &mut Config) {
         let partial = &mut config.partial_reliability;
         partial.offer = !self.no_partial_reliability;
@@ -147,7 +151,7 @@ impl Offer {
         config.interleaving.offer |= self.interleave;
     }
 
-    /// What was asked for and the peer did not offer too, in words.
+    /// A note about requested extensions that were not negotiated.
     pub(crate) fn refused(&self, persist: &Persist, negotiated: &Extensions) -> Option<String> {
         if (persist.is_partial() || self.early_discard) && !negotiated.partial_reliability {
             let who = if self.no_partial_reliability {
@@ -156,24 +160,24 @@ impl Offer {
                 "the peer does"
             };
             return Some(format!(
-                "{who} not offer FORWARD-TSN (RFC 3758): only what waits to be sent is given up, what was sent once is \
-                 repeated until it arrives"
+                "{who} not offer FORWARD-TSN (RFC 3758): messages are abandoned only before they are sent; a message that \
+                 was sent once is retransmitted until it arrives"
             ));
         }
         if self.interleave && !negotiated.interleaving {
             return Some(
-                "the peer does not offer interleaving (RFC 8260): a message that has begun to leave holds up all others"
+                "the peer does not offer interleaving (RFC 8260): a large message blocks other streams while it is sent"
                     .to_owned(),
             );
         }
         let notices = self.selective_forward_tsn.is_some() && !negotiated.selective_forward_tsn;
         notices.then(|| {
-            "the peer does not offer selective forward TSN: losses hold up what follows until FORWARD-TSN passes them"
+            "the peer does not offer selective forward TSN: a loss delays later messages until FORWARD-TSN skips it"
                 .to_owned()
         })
     }
 
-    /// Changes the settings of who waits for associations: what the peer decides is offered.
+    /// Applies the options to a listener's settings. Extensions that the peer decides on are always offered.
     pub(crate) fn apply_to_server(&self, config: &mut Config) {
         self.apply(config);
         config.interleaving.offer = true;
@@ -183,17 +187,17 @@ impl Offer {
     }
 }
 
-/// Messages that were given up.
+/// Messages that the sender abandoned.
 pub(crate) fn abandoned(counters: &Counters) -> u64 {
     counters.abandoned_sent + counters.abandoned_unsent
 }
 
-/// The counters for people: a line for each side of it that there is something to tell of.
+/// The counters as text, without those that are zero.
 pub(crate) fn lines(counters: &Counters) -> Vec<String> {
     let mut lines = Vec::new();
     if abandoned(counters) > 0 {
         lines.push(format!(
-            "gave {} up: {} after sending, {} before, {} at the first sign of loss",
+            "abandoned {}: {} after sending, {} before, {} at the first missing report",
             units::counted(abandoned(counters), "message"),
             counters.abandoned_sent,
             counters.abandoned_unsent,
@@ -209,8 +213,8 @@ pub(crate) fn lines(counters: &Counters) -> Vec<String> {
             "selective notice",
             "received",
         ),
-        (counters.late_messages, "message", "came too late and dropped"),
-        (counters.chunks_reneged, "chunk", "taken back"),
+        (counters.late_messages, "message", "arrived too late and dropped"),
+        (counters.chunks_reneged, "chunk", "reneged"),
     ];
     let told = told.iter().filter(|(count, ..)| *count > 0);
     let told: Vec<String> = told
@@ -221,7 +225,7 @@ pub(crate) fn lines(counters: &Counters) -> Vec<String> {
     }
     if counters.freed_early_bytes > 0 {
         lines.push(format!(
-            "{} freed early, thanks to NR-SACK",
+            "{} freed early because of NR-SACK",
             units::size(counters.freed_early_bytes)
         ));
     }
@@ -262,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn options_say_how_hard_a_message_is_tried() {
+    fn options_set_the_reliability_policy() {
         let reliability = |args: &[&str]| parse(args).unwrap().persist.reliability();
         assert_eq!(reliability(&[]), Reliability::Reliable);
         let lifetime = Reliability::Lifetime(Duration::from_millis(100));
@@ -273,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn only_one_of_them_and_nothing_absurd() {
+    fn policies_exclude_each_other_and_values_have_limits() {
         let once = ["--lifetime", "1s", "--max-retransmissions", "0"];
         let priority = ["--lifetime", "1s", "--pr-priority", "0"];
         let both = ["--max-retransmissions", "1", "--pr-priority", "0"];
@@ -292,7 +296,7 @@ mod tests {
             (["--lifetime", "25h"], "at most 24h"),
             (
                 ["--max-retransmissions", "101"],
-                "0 (send everything once) to 100",
+                "0 (send every message once) to 100",
             ),
             (["--max-retransmissions", "-1"], "--max-retransmissions"),
             (["--nr-sack", "maybe"], "--nr-sack"),
@@ -306,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_offered_is_set() {
+    fn offered_extensions_are_set() {
         let config = |args: &[&str]| {
             let mut config = Config::default();
             parse(args).unwrap().offer.apply(&mut config);
@@ -325,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_peer_refused_is_told() {
+    fn extensions_that_were_not_negotiated_are_told() {
         let refused = |args: &[&str], negotiated: &Extensions| {
             let both = parse(args).unwrap();
             both.offer.refused(&both.persist, negotiated).unwrap_or_default()
@@ -358,14 +362,14 @@ mod tests {
     }
 
     #[test]
-    fn only_what_happened_is_told() {
+    fn counters_of_zero_are_left_out() {
         let mut counters = Counters::default();
         assert!(lines(&counters).is_empty());
         counters.abandoned_unsent = 1;
         counters.forward_tsns_received = 2;
         let said = lines(&counters).join("\n");
         assert!(
-            said.contains("1 message up") && said.contains("2 FORWARD-TSNs received"),
+            said.contains("abandoned 1 message") && said.contains("2 FORWARD-TSNs received"),
             "{said}"
         );
         assert_eq!(to_json(&counters)["abandoned_unsent"], 1);

@@ -1,4 +1,4 @@
-//! Which stream sends next, on the command line (RFC 8260 §3; `docs/SCHEDULING.md`).
+//! Stream schedulers on the command line (RFC 8260 §3; `docs/SCHEDULING.md`).
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -9,22 +9,23 @@ use clap::{Args, ValueEnum};
 use crate::failure::Failure;
 use crate::units;
 
-const HEADING: &str = "Which stream sends next";
+/// The heading of stream scheduling and interleaving in `--help`.
+pub(crate) const HEADING: &str = "Streams and scheduling";
 
 /// The schedulers, by short names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Scheduler {
-    /// Messages leave in the order in which they were sent
+    /// First come, first served: messages leave in the order of the send calls
     Fcfs,
-    /// Streams take turns, a message each
+    /// Round-robin, one message per stream
     Rr,
-    /// Streams take turns, a packet each
+    /// Round-robin, one packet per stream
     RrPacket,
-    /// The most urgent first, always
+    /// Strict priority
     Priority,
-    /// Streams send as many bytes each
+    /// Fair bandwidth: equal bytes per stream
     Fair,
-    /// Streams send bytes in proportion to their weights
+    /// Weighted fair queueing
     Wfq,
 }
 
@@ -41,7 +42,7 @@ impl From<Scheduler> for SchedulerKind {
     }
 }
 
-/// One stream, or a range of them, and a number.
+/// A stream or a range of streams, and a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Assignment {
     streams: RangeInclusive<u16>,
@@ -63,49 +64,52 @@ fn assignment(text: &str) -> Result<Assignment, String> {
 
 fn delay(text: &str) -> Result<Duration, String> {
     match units::parse_duration(text)? {
-        time if time.is_zero() => Err("a delay is longer than that, like 100ms".to_owned()),
+        time if time.is_zero() => Err("the delay must be more than 0, for example 100ms".to_owned()),
         time => Ok(time),
     }
 }
 
-/// How this side's streams take turns.
+/// The stream scheduler of this side.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Schedule {
-    /// Which stream sends next: fcfs (first come, first served), rr (a message each), rr-packet (a packet each), priority,
-    /// fair (as many bytes each) or wfq (by weight) [default: fcfs, or what --priority and --weight need]
+    /// Stream scheduler (RFC 8260): fcfs (first come, first served), rr (round-robin), rr-packet (round-robin per
+    /// packet), priority, fair (fair bandwidth) or wfq (weighted fair queueing) [default: fcfs; with --priority or
+    /// --low-priority-delay: priority; with --weight: wfq]
     #[arg(long, help_heading = HEADING, value_enum, value_name = "NAME", hide_possible_values = true)]
     scheduler: Option<Scheduler>,
-    /// Put a stream, or a range like 2-4, into a class: lower goes first, always; 0 if nothing is said
+    /// Stream priority, 0 to 65535; the lowest number is sent first. STREAM is a number or a range like 2-4 [default: 0]
     #[arg(long, help_heading = HEADING, value_name = "STREAM=CLASS", value_parser = assignment,
         conflicts_with = "weight")]
     priority: Vec<Assignment>,
-    /// Give a stream, or a range like 2-4, so many times the share of one of weight 1
+    /// Stream weight, 1 to 65535: the share of the bandwidth relative to weight 1. STREAM is a number or a range like 2-4
+    /// [default: 1]
     #[arg(long, help_heading = HEADING, value_name = "STREAM=WEIGHT", value_parser = assignment)]
     weight: Vec<Assignment>,
-    /// Let data of classes from 1 on stand in the network's queues no longer than this in front of class 0, like 100ms
+    /// Limit how long data of streams with priority 1 or more may delay priority 0 in network queues, for example 100ms
+    /// [default: no limit]
     #[arg(long, help_heading = HEADING, value_name = "DURATION", value_parser = delay,
         conflicts_with = "weight")]
     low_priority_delay: Option<Duration>,
 }
 
 impl Schedule {
-    /// What is chosen when nothing was said but `otherwise`.
+    /// The scheduler that the options choose or need; `otherwise` if they need none.
     fn kind(&self, otherwise: SchedulerKind) -> Result<SchedulerKind, Failure> {
         let needed = if !self.priority.is_empty() || self.low_priority_delay.is_some() {
             Some((
                 SchedulerKind::Priority,
                 "priority",
-                "--priority and --low-priority-delay count",
+                "--priority and --low-priority-delay work",
             ))
         } else if !self.weight.is_empty() {
-            Some((SchedulerKind::WeightedFairQueueing, "wfq", "--weight counts"))
+            Some((SchedulerKind::WeightedFairQueueing, "wfq", "--weight works"))
         } else {
             None
         };
         let chosen = self.scheduler.map(SchedulerKind::from);
         match (needed, chosen) {
             (Some((needed, name, what)), Some(chosen)) if needed != chosen => Err(Failure::new(format!(
-                "--scheduler: {what} only with --scheduler {name}, which is then the default"
+                "--scheduler: {what} only with --scheduler {name}: give that, or leave --scheduler out"
             ))),
             (Some((needed, ..)), _) => Ok(needed),
             (None, chosen) => Ok(chosen.unwrap_or(otherwise)),
@@ -116,12 +120,12 @@ impl Schedule {
     pub(crate) fn apply(&self, config: &mut Config) -> Result<(), Failure> {
         config.scheduler = self.kind(config.scheduler)?;
         let delay = self.low_priority_delay.or(config.low_priority_delay);
-        // A preset of --low-latency needs priorities, which another scheduler replaces.
+        // --low-latency presets this delay. It needs the priority scheduler, which --scheduler can replace.
         config.low_priority_delay = delay.filter(|_| config.scheduler == SchedulerKind::Priority);
         Ok(())
     }
 
-    /// Tells the association what was said of streams.
+    /// Sets the priorities and weights of the association's streams.
     pub(crate) fn set(&self, association: &Association) -> Result<(), Failure> {
         let each = |assignments: &[Assignment]| {
             let pairs = assignments.iter().flat_map(|one| {

@@ -1,6 +1,6 @@
-//! A bound for waiting until the peer has acknowledged everything. A peer may keep an association alive for ever without
-//! taking any more (a receive window of 0, and answers to every probe); a command that is done with its work does not wait
-//! for that.
+//! A time limit for the peer's acknowledgement of all data. A peer can keep an association alive for ever without accepting
+//! data: it closes its receive window and answers every window probe. A command that has done its work does not wait for
+//! such a peer.
 
 use std::time::{Duration, Instant};
 
@@ -10,17 +10,17 @@ use crate::units;
 
 /// How long a peer may make no progress: `Config::shutdown_guard` with RFC 9260's defaults, 5 · `RTO.Max`.
 pub(crate) const LIMIT: Duration = Duration::from_secs(300);
-/// Bytes that a peer must have acknowledged within the limit, or all that is left: what T5-shutdown-guard asks for, so that a
-/// slow transfer goes on, and one of a byte a minute does not.
+/// Bytes that a peer must acknowledge within the limit, unless less is left. T5-shutdown-guard uses the same number: a slow
+/// transfer continues, but a transfer of one byte a minute ends.
 const PROGRESS: usize = 64 << 10;
-/// How often it is looked at, at most.
+/// Longest time between two checks.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Waits until all that was sent is acknowledged.
+/// Waits until all sent data is acknowledged.
 ///
 /// # Errors
-/// The association ended before, or the peer acknowledged neither 64 KiB nor all that was left within [`LIMIT`]: the wait
-/// takes at most that for each 64 KiB that were left, and once more.
+/// The association ended earlier, or the peer acknowledged neither 64 KiB nor all remaining data within [`LIMIT`]. The wait takes
+/// at most [`LIMIT`] for each 64 KiB of outstanding data, and once more.
 pub(crate) async fn drained(association: &Association) -> Result<(), String> {
     drained_within(association, LIMIT).await
 }
@@ -29,14 +29,14 @@ async fn drained_within(association: &Association, limit: Duration) -> Result<()
     tokio::select! {
         drained = association.drained() => drained.map_err(|error| error.to_string()),
         left = stalled(association, limit) => Err(format!(
-            "the peer takes no more: {left} bytes were not acknowledged, and of these less than {} in {}",
+            "the peer accepts no more data: {left} bytes are not acknowledged, and it acknowledged less than {} in {}",
             units::size(PROGRESS as u64),
             units::duration(limit)
         )),
     }
 }
 
-/// Waits until the peer makes no progress; how many bytes are left then.
+/// Waits until the peer makes no progress; returns the number of unacknowledged bytes.
 async fn stalled(association: &Association, limit: Duration) -> usize {
     let left = || {
         let stats = association.stats();
@@ -88,7 +88,7 @@ mod tests {
         let begun = Instant::now();
         let problem = within(drained_within(&ours, SHORT)).await.unwrap_err();
         assert!(begun.elapsed() >= SHORT);
-        assert!(problem.contains("takes no more"), "{problem}");
+        assert!(problem.contains("accepts no more"), "{problem}");
         assert_eq!((ours.close_reason(), theirs.close_reason()), (None, None));
     }
 

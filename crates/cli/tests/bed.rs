@@ -45,7 +45,7 @@ impl Up {
         lines.read_line(&mut line).unwrap();
         let record: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
         assert_eq!(record["event"], "up");
-        // What else it says fits the pipe, as long as it is open.
+        // The rest of the output fits the pipe, as long as the pipe is open.
         std::thread::spawn(move || lines.lines().count());
         Self {
             program: Running(child),
@@ -304,7 +304,7 @@ fn what_makes_no_bed_is_said() {
             &[
                 "bed", "run", "--link", "", "--back", "", "--back", "", "--", "true",
             ],
-            "--back is given 2 times",
+            "--reverse-link is given 2 times",
         ),
         (
             &["bed", "run", "--link", "", "--mtu", "576", "--", "true"],

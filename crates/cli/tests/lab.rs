@@ -174,7 +174,7 @@ fn a_report_is_one_page_with_its_pictures() {
     let _ = fs::remove_dir_all(directory);
 }
 
-/// What is kept is not run again; what another program made, or what is no such file, is not taken for it.
+/// Kept runs are not run again. Results of another build, and files of another format, are not used.
 #[test]
 fn what_is_kept_is_gone_on_from() {
     let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("lab-kept");
@@ -424,6 +424,6 @@ fn a_file_is_an_experiment() {
     let told = text(&lab(&["run", utf8(&file)]).stderr);
     let expected = format!("wrong.toml: line {line}: traffic.bytes must be a whole number");
     assert!(told.contains(&expected), "{told}");
-    assert!(text(&lab(&["run", "none.toml"]).stderr).contains("cannot read none.toml"));
+    assert!(text(&lab(&["run", "none.toml"]).stderr).contains("NAME none.toml: cannot read"));
     let _ = fs::remove_dir_all(directory);
 }

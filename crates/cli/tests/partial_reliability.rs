@@ -1,4 +1,4 @@
-//! Messages that may be given up, as a user asks for them: two programs, real sockets on loopback, a link that loses.
+//! Partial reliability as a user requests it: two programs, real sockets on loopback, a lossy link.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ mod common;
 
 use common::{directory, event, listen, records, refuses, run, text};
 
-/// What is lost is drawn from `--seed`; of so many packets some are.
+/// `--seed` decides which packets are lost; among this many packets some are.
 const LOSSY: [&str; 2] = ["--link", "delay=2ms,loss=5%"];
 /// Messages of a file, each of which fills a packet.
 const MESSAGES: u64 = 500;
@@ -107,7 +107,7 @@ fn extensions_are_on_where_they_are_asked_for() {
 fn nr_sack_can_be_off() {
     let (sent, received) = send("sack", &[], &["--nr-sack", "off", "--max-retransmissions", "1"]);
     assert_eq!(counter(&sent, "freed_early_bytes"), 0);
-    assert!(repeats(&sent) > 0, "each may be repeated once");
+    assert!(repeats(&sent) > 0, "each may be retransmitted once");
     let arrived = received["messages"].as_u64().unwrap();
     assert!(arrived + counter(&sent, "abandoned_sent") >= MESSAGES);
 }
@@ -234,7 +234,7 @@ fn people_read_abandoned_messages() {
     let said = text(&run(&["demo", "--compare-only"]).stdout);
     for part in [
         "everything reliable",
-        "given up after 100 ms",
+        "abandoned after 100 ms",
         "sent once *",
         "skips",
     ] {

@@ -329,7 +329,7 @@ fn mistakes_are_explained() {
     for (more, parts) in [
         (
             &["--path", "203.0.113.9"][..],
-            &["--path 203.0.113.9", "no address of this machine"][..],
+            &["--path 203.0.113.9", "no interface of this machine"][..],
         ),
         (
             &["--path", "127.84.0.1", "--multipath", "cmt"],
@@ -337,11 +337,15 @@ fn mistakes_are_explained() {
         ),
         (
             &["--multipath", "cmt"],
-            &["--multipath cmt", "127.84.6.1", "start its side with --path"],
+            &["--multipath cmt", "127.84.6.1", "start the peer with --path"],
         ),
         (
             &["--path", "127.84.0.1", "--path", "127.84.0.2,127.84.6.2"],
-            &["--path 127.84.0.2,127.84.6.2", "no such address", "127.84.6.1"],
+            &[
+                "--path 127.84.0.2,127.84.6.2",
+                "did not announce this address",
+                "127.84.6.1",
+            ],
         ),
         (
             &["--path", "127.84.0.1,127.84.9.9"],
@@ -355,7 +359,7 @@ fn mistakes_are_explained() {
                 "--path",
                 "127.84.0.2,127.84.6.1",
             ],
-            &["leads there already"],
+            &["has the same REMOTE"],
         ),
         (&["--coupling", "lia"], &["--coupling", "--multipath cmt"]),
         (
@@ -390,13 +394,19 @@ fn mistakes_are_explained() {
     refuses(&[
         (
             &["ping", "127.0.0.1", "--path", "10.0.0.1,::1"],
-            "one path cannot mix them",
+            "must both be IPv4 or both IPv6",
         ),
-        (&["ping", "127.0.0.1", "--path", "here"], "LOCAL is an IP address"),
-        (&["ping", "127.0.0.1", "--path", "10.0.0.1:9899"], "without port"),
+        (
+            &["ping", "127.0.0.1", "--path", "here"],
+            "LOCAL must be an IP address",
+        ),
+        (
+            &["ping", "127.0.0.1", "--path", "10.0.0.1:9899"],
+            "without a port",
+        ),
         (
             &["ping", "127.0.0.1", "--path", "10.0.0.1,0.0.0.0"],
-            "REMOTE is the address of one interface",
+            "REMOTE must be the address of one interface",
         ),
         (&["ping", "127.0.0.1", "--multipath", "all"], "--multipath"),
         (
@@ -417,7 +427,7 @@ fn mistakes_are_explained() {
         ),
         (
             &["listen", "--path", "127.0.0.1,127.0.0.2"],
-            "LOCAL alone, here 127.0.0.1",
+            "takes LOCAL only: give --path 127.0.0.1",
         ),
         (
             &["listen", "--path", "127.0.0.1", "--bind", "127.0.0.1"],
@@ -425,7 +435,7 @@ fn mistakes_are_explained() {
         ),
         (
             &["listen", "--bind", "203.0.113.9"],
-            "--bind 203.0.113.9: this is no address of this machine",
+            "--bind 203.0.113.9: no interface of this machine",
         ),
     ]);
 }

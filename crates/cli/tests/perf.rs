@@ -48,7 +48,7 @@ impl Server {
         }
     }
 
-    /// What it says until it ends.
+    /// The output until the program ends.
     fn rest(mut self) -> (Output, Vec<Value>) {
         let mut said = String::new();
         self.lines.read_to_string(&mut said).unwrap();
@@ -151,7 +151,7 @@ fn intervals_add_up_in_reverse() {
         .iter()
         .map(|interval| interval["reverse"]["messages"].as_u64().unwrap())
         .sum();
-    // What comes in the last milliseconds may have no line.
+    // Messages of the last milliseconds may have no line.
     assert!(sum > 0 && sum <= messages, "{sum} of {messages}");
     for pair in intervals.windows(2) {
         assert_eq!(pair[0]["to"], pair[1]["from"]);
@@ -199,7 +199,7 @@ fn each_interval_tells_windows_and_losses() {
             lost > 0 && retransmitted > 0,
             "about 20 packets are lost: {sender}"
         );
-        // What happens in the last milliseconds may have no line.
+        // Losses of the last milliseconds may have no line.
         assert!(sums[0] > 0 && sums[0] <= lost, "{sums:?}: {sender}");
         assert!(sums[1] > 0 && sums[1] <= retransmitted, "{sums:?}: {sender}");
     }
@@ -454,7 +454,7 @@ fn errors_name_what_is_wrong() {
         (&["--interval", "1ms"], "--interval"),
         (
             &["--udp-port", "9", "--timeout", "300ms"],
-            "is `anabranch perf server` running there",
+            "check that `anabranch perf server` runs there",
         ),
     ];
     for (more, part) in wrong {
@@ -574,7 +574,7 @@ fn two_streams(schedule: &[&str]) -> [f64; 2] {
     [0, 1].map(|stream| delays[stream]["median_ms"].as_f64().unwrap())
 }
 
-/// What the sender is given fits its buffer: so that streams leave as the scheduler says, and not as they came.
+/// All messages fit the send buffer, so that the scheduler decides the order of the streams, and not the order of the calls.
 #[test]
 fn the_scheduler_decides_which_stream_waits() {
     let [first, second] = two_streams(&["--scheduler", "priority", "--priority", "2=1"]);

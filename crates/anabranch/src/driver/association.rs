@@ -68,7 +68,7 @@ pub(crate) struct State {
     pub(crate) abandoned: bool,
     /// Why the system sends nothing, if it sent nothing since.
     pub(crate) refused: Option<io::Error>,
-    /// What was in the inbox; kept for its memory.
+    /// The last content of the inbox; kept to reuse its memory.
     inputs: Vec<Input>,
     gone: bool,
     /// A test wants the association's code to panic at the next packet.
@@ -76,7 +76,7 @@ pub(crate) struct State {
     pub(super) panics: bool,
 }
 
-/// What is left to do when the lock is released.
+/// Work that is left when the lock is released.
 #[derive(Debug, Default)]
 struct Aftermath {
     readable: bool,
@@ -88,7 +88,7 @@ struct Aftermath {
     unread: Vec<Inbound>,
 }
 
-/// What a panic carries.
+/// The payload of a panic.
 type Panic = Box<dyn Any + Send>;
 
 /// A batch as the core made it.
@@ -206,7 +206,7 @@ impl Shared {
             // The peer is to be told, if that is possible.
             let last = AssertUnwindSafe(|| self.drain(state, state.clock, after));
             let _ = catch_unwind(last);
-            // Whatever the association did not come to tell.
+            // The panicked association may not have reported its end.
             self.hub.handle_events(self.id, [EndpointEvent::Closed]);
         }
         result
@@ -267,7 +267,7 @@ impl Shared {
         if state.abandoned {
             while state.core.recv(now).is_some() {}
         }
-        // What is to be sent may bring packets under a new tag or from other addresses.
+        // Packets to send may have a new verification tag, or other addresses may answer them.
         self.tell_endpoint(state);
         after.drive = !self.transmit(state, now);
         after.again = after.drive && state.blocked.is_none();
@@ -418,7 +418,7 @@ async fn writable(socket: Option<&Socket>) {
     }
 }
 
-/// What an error of a socket says of the path; `None` if nothing: then the packet is simply lost.
+/// The path error that a socket's error means; `None` if the packet is simply lost.
 fn path_error(error: &io::Error) -> Option<PathError> {
     if quinn_udp::is_msg_size_err(error) {
         return Some(PathError::TooLarge(None));
@@ -490,7 +490,7 @@ impl State {
                     self.joiner.clear();
                 }
                 if event == Event::PeerShutdown {
-                    // Whoever waits for room is to learn that there will be none.
+                    // Tasks that wait for room must learn that there will be none.
                     self.senders.wake_all();
                 }
                 self.events.push(event);

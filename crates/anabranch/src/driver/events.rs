@@ -17,7 +17,7 @@ pub(crate) struct Events {
     causes: usize,
 }
 
-/// What counts against [`MOST_CAUSES`].
+/// The bytes that count against [`MOST_CAUSES`].
 fn weight(event: &Event) -> usize {
     match event {
         Event::PeerError(causes) => causes.as_bytes().len() + EACH,

@@ -1,28 +1,28 @@
-//! What came for an association and waits for it to be at work: packets, and ICMP messages about packets of its own.
+//! The inbox of an association: received packets, and ICMP messages about packets of the association.
 //!
-//! Everything waits here, whatever it is: the task that receives never does an association's work while it holds the
-//! endpoint's lock, nor waits for somebody who does. Changes of the routing (a new verification tag, addresses of the peer, an
-//! end) the association tells the endpoint before it sends packets whose answers need them.
+//! All input waits here: the receiving task never does an association's work while it holds the endpoint's lock, and never waits
+//! for a task that does. The association reports changes of the routing (a new verification tag, addresses of the peer, an end)
+//! to the endpoint before it sends packets whose answers need them.
 
 use anabranch_proto::{IcmpMessage, Inbound};
 
-/// More bytes than this are dropped, as they would be by the kernel when its buffer is full.
+/// Limit in bytes; further input is dropped, as the kernel does when its buffer is full.
 const MOST: usize = 2 << 20;
-/// With more than this the association is behind: the task that receives lets others run first.
+/// Above this many bytes the association is behind: the receiving task yields to other tasks.
 const BEHIND: usize = MOST / 4;
-/// About what a packet takes by itself.
+/// Approximate memory of a packet without its payload, in bytes.
 const EACH: usize = 128;
 /// Capacity that stays for the next packets, in packets.
 const KEPT: usize = 16;
 
-/// Something that came.
+/// A received packet or ICMP message.
 #[derive(Debug)]
 pub(super) enum Input {
     Packet(Inbound),
     Icmp(IcmpMessage),
 }
 
-/// What became of it.
+/// The result of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
     /// It is the first: the association is to be woken.

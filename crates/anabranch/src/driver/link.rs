@@ -22,7 +22,7 @@ const TICK: Duration = Duration::from_millis(1);
 const GOODBYE: Duration = Duration::from_secs(8);
 /// How soon it is noticed that it was answered.
 const LOOK: Duration = Duration::from_millis(10);
-/// Bytes under way in one direction: a link without a rate or a queue would else hold whatever somebody sends.
+/// Limit of the bytes in transit in one direction: a link without a rate or a queue would otherwise hold any amount.
 const MOST_IN_TRANSIT: usize = 64 << 20;
 
 /// A link that the builder was asked for.
@@ -69,7 +69,10 @@ impl Way {
         let len = packet.payload.len();
         let bytes = usize::try_from(self.link.bytes_in_transit()).unwrap_or(usize::MAX);
         if bytes.saturating_add(len) > MOST_IN_TRANSIT {
-            tracing::debug!(bytes, "too much is under way in the link: a packet is lost");
+            tracing::debug!(
+                bytes,
+                "too many bytes are in transit in the link: a packet is dropped"
+            );
             return false;
         }
         let fate = self.link.enqueue(now, packet);

@@ -1,6 +1,6 @@
-//! What runs beneath an [`crate::Endpoint`]: its sockets, the core's endpoint, and the associations by id.
+//! The driver of an [`crate::Endpoint`]: its sockets, the core's endpoint, and the associations by id.
 //!
-//! Who does what:
+//! The tasks and their work:
 //! * a task per socket receives batches and lets the core route them: each packet goes to the inbox of its association
 //!   (`receive.rs`, `inbox.rs`), and so does an ICMP message about a packet of its own. Where one association got all of
 //!   them, the same task lets it handle them; where several did, the task of each does, on whatever processor is free;

@@ -38,7 +38,7 @@ impl Hub {
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     Err(error) => {
-                        // What an ICMP message said of a packet that was sent is nothing to wait for.
+                        // An error that an ICMP message about a sent packet caused needs no pause.
                         if failures.judge(self.sockets[index].icmp_count()) != Failure::MayBePending {
                             tracing::debug!(%error, "receiving failed");
                             tokio::time::sleep(PAUSE).await;

@@ -1,4 +1,4 @@
-//! What a capture holds: the chunks of packets over UDP and IPv4, in the order in which they are there.
+//! The content of a capture: the chunks of packets over UDP and IPv4, in the order of the file.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 

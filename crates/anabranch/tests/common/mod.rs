@@ -1,4 +1,4 @@
-//! What the tests share: endpoints on loopback, and a limit on how long anything takes.
+//! Helpers that the tests share: endpoints on loopback, and a time limit.
 
 #![allow(dead_code, unreachable_pub, reason = "each test program uses its part of it")]
 

@@ -81,7 +81,7 @@ pub(crate) async fn send_all(
     }
 }
 
-/// What came of one direction.
+/// The messages received in one direction.
 pub(crate) struct Inbox {
     sizes: Sizes,
     direction: u64,

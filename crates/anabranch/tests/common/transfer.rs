@@ -34,7 +34,7 @@ fn message(index: u64) -> Vec<u8> {
     words.flatten().collect()
 }
 
-/// What has come so far, and the longest time between two messages.
+/// The messages received so far, and the longest time between two messages.
 #[derive(Default)]
 pub(crate) struct Progress(Mutex<Arrivals>);
 

@@ -62,7 +62,7 @@ pub(crate) fn sending(
     (sender, association.recv_timeout(LIMIT).expect("connected"))
 }
 
-/// What is cut, and how far away it is.
+/// The interface that goes down, and its distance.
 struct Scene {
     test: &'static str,
     config: Config,

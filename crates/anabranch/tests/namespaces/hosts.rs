@@ -113,8 +113,8 @@ fn message(number: u32, is_peer: bool) -> Vec<u8> {
     format!("message {number}, {is_peer}").repeat(10).into_bytes()
 }
 
-/// What a host does once it has its association: sends and receives messages, waits until its paths are as they should be on
-/// both sides, and for so many heartbeats more, and ends.
+/// The work of a host after the association setup: it sends and receives messages, waits until the paths of both sides are in the
+/// expected state and for further heartbeats, and ends.
 async fn converse(
     cell: Cell,
     is_peer: bool,

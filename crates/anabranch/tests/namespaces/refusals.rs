@@ -1,5 +1,5 @@
-//! What the system refuses to send while an association goes on: packets larger than the interface carries (EMSGSIZE), and
-//! all of them while it is down (ENETUNREACH).
+//! Packets that the system refuses to send during an association: packets larger than the MTU of the interface (EMSGSIZE), and all
+//! packets while the interface is down (ENETUNREACH).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -39,7 +39,7 @@ async fn send(association: Association, sent: Arc<AtomicU32>) -> PathStats {
             .await
             .expect("the association goes on");
         sent.fetch_add(1, Ordering::Relaxed);
-        // So that it is under way for longer than the interface is up.
+        // So that the transfer lasts longer than the interface is up.
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     association.drained().await.expect("all of it arrives");

@@ -1,6 +1,5 @@
-//! An address translator between clients and a server (RFC 6951): `nft` masquerades both clients' networks behind one
-//! address. What a neighbour behind the same translator can do to an association comes from the very address that the
-//! server knows the client by; only the UDP port is another.
+//! A network address translator between clients and a server (RFC 6951): `nft` masquerades both clients' networks behind one
+//! address. The packets of an attacker behind the same translator have the client's address; only the UDP port differs.
 
 use std::collections::HashMap;
 use std::net::{SocketAddr, UdpSocket};
@@ -54,8 +53,7 @@ fn config() -> Config {
     Config::default().with_fast_failover()
 }
 
-/// The server's endpoint, on which associations are awaited, and a thread that runs it. What it accepts it tells, and sends
-/// back all that comes.
+/// A server's endpoint and the thread that runs it. It reports accepted associations and echoes all messages.
 fn echo_server(bed: &Bed) -> (JoinHandle<()>, Receiver<Association>, Sender<()>) {
     let (ready, is_ready) = mpsc::channel();
     let (told, accepted) = mpsc::channel();
@@ -188,7 +186,7 @@ fn rebinding_in_the_middle_of_a_transfer() {
     });
     let association = accepted.recv_timeout(LIMIT).expect("accepted");
     let port = || association.remote_addr().port();
-    is_moment.recv_timeout(LIMIT).expect("under way");
+    is_moment.recv_timeout(LIMIT).expect("the transfer has begun");
     rebind(&bed, "20000-20999");
     wait_until("the server follows", || (20000..21000).contains(&port()));
     is_quiet.recv_timeout(LIMIT).expect("600 answers");
@@ -275,9 +273,9 @@ fn with_tag(mut packet: Vec<u8>, tag: u32) -> Vec<u8> {
 }
 
 /// A neighbour behind the same translator, so from the client's address: a replayed INIT, a replayed COOKIE ECHO, packets
-/// with wrong tags, and a replayed DATA packet. The INIT and wrong tags move nothing. What was once valid carries the right
-/// tag, and does move the UDP port (RFC 6951 §5.4 has no other proof); the client's next packet moves it back. Without
-/// authentication (RFC 4895) this is as far as it goes: whoever reads packets can send some.
+/// with wrong tags, and a replayed DATA packet. The INIT and wrong tags change nothing. Packets that were once valid carry the
+/// right tag, and do change the peer's UDP port (RFC 6951 §5.4 has no other proof); the client's next packet changes it back.
+/// Without authentication (RFC 4895) more is not possible: an attacker that reads packets can also send packets.
 #[test]
 fn replayed_and_spoofed_packets() {
     let Some(bed) = bed("spoof") else { return };

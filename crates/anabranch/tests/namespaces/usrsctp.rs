@@ -110,7 +110,7 @@ pub(crate) fn reliable(_: StreamId, _unordered: bool) -> Reliability {
     Reliability::Reliable
 }
 
-/// This side sends. What usrsctp has is seen in its acknowledgements.
+/// This side sends. The acknowledgements show the messages that usrsctp has.
 fn cut_while_sending_to_usrsctp() -> Option<Duration> {
     let (bed, child) = start("tousrsctp", false)?;
     let (told, association) = mpsc::channel();

@@ -25,7 +25,7 @@ const DATA: u8 = 0;
 const SACK: u8 = 3;
 const NR_SACK: u8 = 16;
 
-/// What both sides are told to do.
+/// The task of both sides.
 struct Exchange {
     test: &'static str,
     peer_listens: bool,
@@ -36,7 +36,7 @@ struct Exchange {
     delayed_acks: bool,
 }
 
-/// What the packets held.
+/// The chunks of the packets.
 struct Seen {
     chunks: Vec<Captured>,
 }
@@ -198,7 +198,7 @@ fn cmt_with_a_peer_that_has_none() {
     }
 }
 
-/// What is offered and not known there is not used.
+/// An extension that the peer does not know is not used.
 #[test]
 fn eca_with_a_peer_that_has_none() {
     let seen = run(Exchange {

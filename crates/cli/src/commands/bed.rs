@@ -1,4 +1,5 @@
-//! `anabranch bed`: programs on a bad network, in real time: two hosts on this machine, joined by the simulator's links.
+//! `anabranch bed`: a testbed that runs programs in real time on two emulated hosts of this machine, joined by the simulator's
+//! links.
 
 mod others;
 mod run;
@@ -13,7 +14,7 @@ use clap::{Args, Subcommand};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::options::Observe;
+use crate::options::{Observe, first, hidden};
 use crate::units;
 
 /// Arguments of `bed`.
@@ -24,8 +25,9 @@ Examples:
   anabranch bed run --link rate=10mbit,delay=40ms --left 'iperf3 -s -1' -- iperf3 -c 10.77.1.1
   anabranch bed up --link rate=2mbit,delay=30ms --link rate=5mbit,delay=10ms
 
-The hosts are `left` and `right`; on path 1 they are 10.77.1.1 and 10.77.1.2 (fd77:0:0:1::1 and ::2), on path 2 10.77.2.1
-and 10.77.2.2, and so on. It needs Linux and root. docs/BED.md tells how precise it is.")]
+The hosts are `left` and `right`. Their addresses are 10.77.1.1 and 10.77.1.2 (fd77:0:0:1::1 and
+::2) on path 1, 10.77.2.1 and 10.77.2.2 on path 2, and so on. The command needs Linux and root.
+docs/BED.md tells how precise the testbed is.")]
 pub(crate) struct BedArgs {
     #[command(subcommand)]
     command: BedCommand,
@@ -33,38 +35,45 @@ pub(crate) struct BedArgs {
 
 #[derive(Debug, Subcommand)]
 enum BedCommand {
-    /// Run a command on the right, and one on the left if need be, and take the bed away when it ends
+    /// Create a testbed, run a command on the right host, and remove the testbed when it ends
     Run(RunArgs),
-    /// Make a bed for work by hand, and keep it until Ctrl-C or `bed down`
+    /// Create a testbed and keep it until Ctrl-C or `bed down`
     Up(UpArgs),
-    /// End beds that run on this machine, and remove what killed ones left behind
+    /// Remove the testbeds of this machine, and the remains of killed ones
     Down(DownArgs),
-    /// Show the beds of this machine and what they carried
+    /// Show the testbeds of this machine and their counters
     Status(StatusArgs),
 }
 
 /// Arguments of `bed run`.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    mut_arg("pcap", hidden),
+    after_help = "\
 Examples:
-  anabranch bed run --link rate=10mbit,delay=40ms,queue=73kb --left 'iperf3 -s -1' -- iperf3 -c 10.77.1.1
-  anabranch bed run --link rate=1mbit --back rate=10mbit --every 1s -- sh -c 'ping -c 5 $ANABRANCH_BED_LEFT'
+  anabranch bed run --link rate=10mbit,delay=40ms,queue=73kb --left 'iperf3 -s -1' -- \\
+    iperf3 -c 10.77.1.1
+  anabranch bed run --link rate=1mbit --reverse-link rate=10mbit --interval 1s -- \\
+    sh -c 'ping -c 5 $ANABRANCH_BED_LEFT'
 
-The status is that of COMMAND. What it and the one on the left say goes where it always does; the bed itself speaks on
-standard error, and with --json at the end on standard output. The variables ANABRANCH_BED_LEFT, _RIGHT, _LEFT6, _RIGHT6
-(addresses, path by path) and ANABRANCH_BED_LEFT_NETNS, _RIGHT_NETNS tell both where they are.")]
+The exit status is that of COMMAND. Both commands keep their standard output and standard error.
+The testbed reports on standard error, and with --json at the end on standard output. Both commands
+find the addresses, path by path, in the variables ANABRANCH_BED_LEFT, _RIGHT, _LEFT6 and _RIGHT6,
+and the network namespaces in ANABRANCH_BED_LEFT_NETNS and _RIGHT_NETNS."
+)]
 struct RunArgs {
     #[command(flatten)]
     make: Make,
-    /// A command for the left, as a line for the shell; it is ended with the bed
-    #[arg(long, value_name = "COMMAND")]
+    /// Shell command to run on the left host; it is ended with the testbed
+    #[arg(long, display_order = 2, value_name = "COMMAND")]
     left: Option<String>,
-    /// How long the command on the left runs alone, so that a server is there when the one on the right asks
-    #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = units::parse_duration, requires = "left")]
+    /// Time between the start of the left and of the right command, so that a server on the left is ready
+    #[arg(long, help_heading = TESTBED,
+        value_name = "DURATION", default_value = "500ms", value_parser = units::parse_duration, requires = "left")]
     head_start: Duration,
     #[command(flatten)]
     observe: Observe,
-    /// The command for the right, with its arguments
+    /// Command to run on the right host, with its arguments
     #[arg(
         value_name = "COMMAND",
         required = true,
@@ -76,13 +85,17 @@ struct RunArgs {
 
 /// Arguments of `bed up`.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    mut_arg("pcap", hidden),
+    mut_arg("interval", first),
+    after_help = "\
 Examples:
   anabranch bed up --link rate=10mbit,delay=40ms,loss=1%
-  anabranch bed up --link rate=10mbit,delay=40ms --every 1s
+  anabranch bed up --link rate=10mbit,delay=40ms --interval 1s
 
-It stays in the foreground and says how to start commands on either side; Ctrl-C, or `anabranch bed down` from another
-shell, ends them and takes the bed away.")]
+The command stays in the foreground and prints how to start commands on each host. Ctrl-C, or
+`anabranch bed down` from another shell, ends these commands and removes the testbed."
+)]
 struct UpArgs {
     #[command(flatten)]
     make: Make,
@@ -92,16 +105,19 @@ struct UpArgs {
 
 /// Arguments of `bed down`.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    mut_arg("pcap", hidden),
+    after_help = "\
 Examples:
   anabranch bed down
   anabranch bed down 1234-567890-1
-  anabranch bed down --all")]
+  anabranch bed down --all"
+)]
 struct DownArgs {
-    /// Which one, as `bed status` names it; needed if there are several
+    /// Name of the testbed, from `bed status`; needed if there are several
     #[arg(value_name = "BED")]
     bed: Option<BedId>,
-    /// All of them
+    /// Remove all testbeds
     #[arg(long, conflicts_with = "bed")]
     all: bool,
     #[command(flatten)]
@@ -110,46 +126,54 @@ struct DownArgs {
 
 /// Arguments of `bed status`.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    mut_arg("pcap", hidden),
+    mut_arg("json", first),
+    mut_arg("log", first),
+    after_help = "\
 Example:
-  anabranch bed status")]
+  anabranch bed status"
+)]
 struct StatusArgs {
     #[command(flatten)]
     observe: Observe,
 }
 
-/// What bed is made.
+const TESTBED: &str = "Testbed";
+
+/// The testbed to create.
 #[derive(Debug, Args)]
 struct Make {
-    /// A path's link, both ways, like rate=10mbit,delay=40ms,loss=1%,queue=73kb; once for each path
-    #[arg(long, value_name = "SETTINGS", required = true)]
+    /// Link of a path in both directions, such as rate=10mbit,delay=40ms,loss=1%,queue=73kb; once for each path
+    #[arg(long, display_order = 0, value_name = "SETTINGS", required = true)]
     link: Vec<LinkConfig>,
-    /// What comes back, from left to right, if it passes another link: the first is of the first path, and so on
-    #[arg(long, value_name = "SETTINGS")]
-    back: Vec<LinkConfig>,
-    /// The MTU of the devices [default: 1500, or a link's if that is larger]
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(1280..))]
+    /// Link from left to right, if it differs from --link; the first belongs to the first path, and so on
+    #[arg(long, alias = "back", display_order = 1, value_name = "SETTINGS")]
+    reverse_link: Vec<LinkConfig>,
+    /// MTU of the network devices in bytes, 1280 to 65535 [default: 1500, or the MTU of the link if that is larger]
+    #[arg(long, help_heading = TESTBED, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(1280..))]
     mtu: Option<u16>,
-    /// Fixes the luck of the links
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    /// Seed of the random numbers of the links
+    #[arg(long, help_heading = TESTBED, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
-    /// Show what was carried so often
-    #[arg(long, value_name = "DURATION", value_parser = units::parse_duration)]
-    every: Option<Duration>,
+    /// Print the counters at this interval, for example 1s [default: only at the end]
+    #[arg(long, alias = "every", help_heading = TESTBED, value_name = "DURATION", value_parser = units::parse_duration)]
+    interval: Option<Duration>,
 }
 
 impl Make {
     fn plan(&self) -> Result<Plan, Failure> {
-        if self.back.len() > self.link.len() {
+        if self.reverse_link.len() > self.link.len() {
             return Err(Failure::new(format!(
-                "--back is given {} times and --link {}: each --link makes a path, and a --back belongs to one",
-                self.back.len(),
+                "--reverse-link is given {} times, but --link only {}: give --link once for each path, and \
+                 --reverse-link at most as often",
+                self.reverse_link.len(),
                 self.link.len()
             )));
         }
         let paths = self.link.iter().enumerate().map(|(index, link)| PathPlan {
             mtu: self.mtu,
-            rightward: self.back.get(index).unwrap_or(link).clone(),
+            rightward: self.reverse_link.get(index).unwrap_or(link).clone(),
             leftward: link.clone(),
         });
         Ok(Plan {
@@ -174,7 +198,7 @@ impl BedArgs {
 pub(crate) async fn run(args: BedArgs, interrupt: Interrupt) -> Result<(), Failure> {
     if args.observe().pcap.is_some() {
         return Err(Failure::new(
-            "--pcap: a bed writes no packets; run tcpdump or tshark on a side, on device path1",
+            "--pcap: a testbed writes no capture; run tcpdump or tshark on one of its hosts, on device path1",
         ));
     }
     match args.command {
@@ -185,12 +209,12 @@ pub(crate) async fn run(args: BedArgs, interrupt: Interrupt) -> Result<(), Failu
     }
 }
 
-/// Waits for work that blocks.
+/// Runs blocking work on its own thread.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
     let result = tokio::task::spawn_blocking(work).await;
-    result.unwrap_or_else(|error| Err(Failure::new(format!("the bed ended early: {error}"))))
+    result.unwrap_or_else(|error| Err(Failure::new(format!("the testbed ended early: {error}"))))
 }
 
 fn failure(error: &BedError) -> Failure {

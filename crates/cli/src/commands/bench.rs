@@ -1,4 +1,4 @@
-//! `anabranch bench`: what the stack can do on this machine, without a network in the way.
+//! `anabranch bench`: the performance of the stack on this machine, without a network.
 
 mod idle;
 mod loopback;
@@ -19,8 +19,11 @@ use crate::units;
 use idle::IdleReport;
 use meter::{Meter, Report};
 
-/// The largest message, in bytes: it is to fit the default windows.
+/// The largest message, in bytes: it must fit the default windows.
 const MAX_SIZE: u64 = 256 << 10;
+
+const LOAD: &str = "Load";
+const MEMORY: &str = "In memory only";
 
 /// Arguments of `bench`.
 #[derive(Clone, Debug, Args)]
@@ -34,53 +37,62 @@ Examples:
   anabranch bench --congestion rfc9260 --recovery rfc9260
   anabranch bench --simulator
 
-In memory, both ends and the packets between them share one thread: what is left is the cost of the protocol. Over
-UDP, each end has an endpoint of its own on 127.0.0.1, as two programs would; with --associations there is one
-endpoint, associated with itself, which shows how many processors one endpoint makes use of.")]
+In memory, both peers and the packets between them share one thread: the result is the processor
+time of the protocol. With --udp, each peer has an endpoint on 127.0.0.1, as two programs would.
+With --udp --associations, one endpoint has associations with itself: the result shows how many
+processors one endpoint uses.")]
 pub(crate) struct BenchArgs {
-    /// Bytes of each message, 1 to 256kib
+    /// Size of each message in bytes, 1 to 256kib
     #[arg(long, value_name = "SIZE", default_value = "1024", value_parser = message_size)]
     size: u64,
-    /// How much to carry, in MiB
+    /// Data to send in all, in MiB, 1 to 1048576
     #[arg(long, value_name = "NUMBER", default_value_t = 512, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     mib: u64,
-    /// In memory: packets that the receiver takes before it may answer
-    #[arg(long, value_name = "NUMBER", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=4096))]
+    /// Packets that the receiver processes before it may acknowledge, 1 to 4096
+    #[arg(long, help_heading = MEMORY,
+        value_name = "NUMBER", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=4096))]
     quantum: u64,
-    /// Deliver messages as they come
-    #[arg(long)]
+    /// Send unordered messages
+    #[arg(long, help_heading = LOAD)]
     unordered: bool,
-    /// Largest SCTP packet in bytes, without the headers of UDP and IP; left out, memory takes 1200, and UDP what
-    /// probing finds
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(548..=65_507))]
+    /// Largest SCTP packet in bytes without UDP and IP headers, 548 to 65507 [default: 1200; with --udp: by path MTU
+    /// discovery]
+    #[arg(long, help_heading = LOAD, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(548..=65_507))]
     packet: Option<u16>,
-    /// In memory: streams that the messages go round
-    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    /// Streams that carry the messages in turn, 1 to 65535
+    #[arg(long, help_heading = MEMORY, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     streams: u16,
-    /// In memory: which stream sends next, every stream having something to send: fcfs, rr, rr-packet, priority, fair, wfq
+    /// Stream scheduler, with data waiting on every stream: fcfs, rr, rr-packet, priority, fair or wfq [default: fcfs]
     #[arg(
         long,
+        help_heading = MEMORY,
         value_enum,
         value_name = "NAME",
         hide_possible_values = true,
         conflicts_with = "udp"
     )]
     scheduler: Option<Scheduler>,
-    /// In memory: classes, or weights, that the streams are of in turn
-    #[arg(long, value_name = "NUMBER", default_value_t = 1, requires = "scheduler", value_parser = clap::value_parser!(u16).range(1..))]
+    /// Number of priorities (or weights) over which the streams are spread, 1 to 65535
+    #[arg(long, help_heading = MEMORY,
+        value_name = "NUMBER", default_value_t = 1, requires = "scheduler", value_parser = clap::value_parser!(u16).range(1..))]
     classes: u16,
-    /// In memory: messages under way all the time, each a chunk
-    #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=65_000))]
+    /// Chunks to keep outstanding all the time, one per message, 0 to 65000; 0 sets no number
+    #[arg(long, help_heading = MEMORY,
+        value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=65_000))]
     outstanding: u32,
-    /// In memory: this many associations, which say nothing, whatever the sizes. Over UDP: so many that share the load
-    #[arg(long, value_name = "NUMBER", conflicts_with = "quantum", value_parser = clap::value_parser!(u64).range(1..=16_000))]
+    /// In memory: measure this many idle associations instead of a transfer. With --udp: associations that share the
+    /// load. 1 to 16000
+    #[arg(long, help_heading = LOAD,
+        value_name = "NUMBER", conflicts_with = "quantum", value_parser = clap::value_parser!(u64).range(1..=16_000))]
     associations: Option<u64>,
-    /// Over UDP on this machine, in place of memory
-    #[arg(long, conflicts_with_all = ["quantum", "streams", "outstanding"])]
+    /// Send over UDP on 127.0.0.1 instead of in memory
+    #[arg(long, display_order = 0, conflicts_with_all = ["quantum", "streams", "outstanding"])]
     udp: bool,
-    /// The simulator in place of the protocol alone: 200 simulated seconds of four TCP flows and an association at one
-    /// bottleneck, with messages of 72 and of 1400 bytes
-    #[arg(long, conflicts_with_all = ["size", "mib", "quantum", "unordered", "packet", "streams", "outstanding", "associations", "udp", "low_latency", "congestion", "recovery", "ecn"])]
+    /// Measure the simulator instead: 200 simulated seconds of four TCP flows and an association at one bottleneck, with
+    /// messages of 72 and of 1400 bytes
+    #[arg(long, help_heading = LOAD,
+        conflicts_with_all = ["size", "mib", "quantum", "unordered", "packet",
+        "streams", "outstanding", "associations", "udp", "low_latency", "congestion", "recovery", "ecn"])]
     simulator: bool,
     #[command(flatten)]
     congestion: CongestionArgs,
@@ -89,21 +101,25 @@ pub(crate) struct BenchArgs {
 }
 
 fn message_size(text: &str) -> Result<u64, String> {
-    units::parse_size_within(text, 1..=MAX_SIZE, "a message has 1 byte to 256kib here")
+    units::parse_size_within(
+        text,
+        1..=MAX_SIZE,
+        "a message has 1 byte to 256kib: give a size in this range",
+    )
 }
 
 impl BenchArgs {
-    /// Messages to carry.
+    /// Number of messages to send.
     fn messages(&self) -> u64 {
         ((self.mib << 20) / self.size).max(1)
     }
 
-    /// Associations that carry them.
+    /// Number of associations that send them.
     fn carriers(&self) -> u64 {
         self.associations.unwrap_or(1)
     }
 
-    /// Messages for each of those.
+    /// Number of messages of each association.
     fn messages_each(&self) -> u64 {
         (self.messages() / self.carriers()).max(1)
     }
@@ -118,7 +134,7 @@ impl BenchArgs {
         config.streams.outbound = self.streams.max(config.streams.outbound);
         if let Some(scheduler) = self.scheduler {
             config.scheduler = scheduler.into();
-            // Twice as much as there are streams: each has something to send.
+            // Two messages for each stream, so that every stream has data waiting.
             config.buffers.send = config
                 .buffers
                 .send
@@ -135,12 +151,12 @@ impl BenchArgs {
         Ok(config)
     }
 
-    /// Bytes of packets that hold the messages which are to be under way.
+    /// Bytes of the packets that hold `outstanding` messages.
     fn held_bytes(&self) -> usize {
         self.outstanding as usize * (self.size as usize + DATA_HEADER)
     }
 
-    /// Spreads the streams over the classes.
+    /// Spreads the streams over the priorities or weights.
     fn set_classes(&self, association: &mut anabranch_proto::Association) -> Result<(), SchedulingError> {
         for stream in 0..self.streams {
             match association.scheduler() {
@@ -161,7 +177,7 @@ impl BenchArgs {
     }
 }
 
-/// Bytes of a packet in memory, as other stacks' benchmarks have it.
+/// Bytes of a packet in memory, as in the benchmarks of other stacks.
 const MEMORY_PACKET: u16 = 1200;
 
 /// Bytes of a DATA chunk's header (RFC 9260 §3.3.1).
@@ -173,7 +189,7 @@ const PORT: u16 = 7;
 /// Bytes of the headers of IPv4 and UDP.
 const IP_AND_UDP: u16 = 28;
 
-/// Messages carry their number in front, as much of it as fits.
+/// Writes the message number into the first eight bytes, as far as they exist.
 fn stamp(message: &mut [u8], number: u64) {
     let len = message.len().min(8);
     message[..len].copy_from_slice(&number.to_le_bytes()[..len]);
@@ -214,7 +230,7 @@ pub(crate) async fn run(args: BenchArgs, interrupt: Interrupt) -> Result<(), Fai
     };
     tell(&args, &report);
     if report.messages < args.messages_each() * args.carriers() {
-        return Err(Failure::interrupted("interrupted before all was carried"));
+        return Err(Failure::interrupted("interrupted before all data was sent"));
     }
     Ok(())
 }

@@ -1,8 +1,8 @@
-//! `anabranch demo`: a file, a chat and telemetry at once, between two endpoints in this process, over real UDP
-//! sockets and a slow, lossy link; at the end a table of what was delivered and how late. Then, in virtual time, what
-//! partial reliability gains over such a link, what priorities do, and what several paths do.
+//! `anabranch demo`: sends a file, a chat and telemetry at the same time between two endpoints in this process, over real UDP
+//! sockets and a slow, lossy link. A table shows the delivered messages and their delays. Simulations in virtual time then
+//! compare partial reliability, stream priorities and several paths on such a link.
 //!
-//! A [`Setting`] is one way to run it: each becomes a group of columns.
+//! Each [`Setting`] is a run, and a group of columns in the table.
 
 mod board;
 mod comparison;
@@ -37,9 +37,11 @@ use traffic::FileSource;
 
 /// The SCTP port of the receiving side.
 const PORT: u16 = 7;
-/// How long set-up may take, and how long the end.
+/// Time limits for the association setup and for the shutdown.
 const SET_UP: Duration = Duration::from_secs(15);
 const ENDING: Duration = Duration::from_secs(15);
+
+const RUN: &str = "Run";
 
 /// Arguments of `demo`.
 #[derive(Debug, Args)]
@@ -51,35 +53,39 @@ Examples:
   anabranch demo --compare-only --link rate=2mbit,delay=40ms,loss=5%
   anabranch demo --lifetime 100ms --early-discard --selective-forward-tsn
 
-Two endpoints in this process talk over UDP on 127.0.0.1; no root is needed. The file and the chat are ordered, each
-on a stream of its own; telemetry is unordered. Delay is the time from the call of `send` to the message's delivery.
-Streams take turns unless --scheduler says otherwise: the file's is 0, the chat's 1, the telemetry's 2.
-Then tables, made in virtual time and the same for the same --seed, compare messages that may be given up with reliable
-ones, a chat's delay beside a file with and without priorities, and what several paths carry, alone and at once.
---lifetime, --max-retransmissions and --pr-priority are for the telemetry, and for that table's positions.
-The status is 0 only if everything that was sent and not given up was delivered, and the file's checksum is right.")]
+Two endpoints in this process send over UDP on 127.0.0.1; the demo needs no root. The file (stream
+0) and the chat (stream 1) are ordered; the telemetry (stream 2) is unordered. The default stream
+scheduler is round-robin. Delay is the time from the call of `send` to the delivery of the message.
+Then simulations in virtual time compare partially reliable with reliable messages, the delay of a
+chat next to a file with and without priorities, and several paths one at a time and together. The
+same --seed gives the same numbers. --lifetime, --max-retransmissions and --pr-priority apply to
+the telemetry and to the position messages of the simulation.
+The exit status is 0 only if every sent message that was not abandoned was delivered, and the
+checksum of the file is correct.")]
 pub(crate) struct DemoArgs {
-    /// Send this file
-    #[arg(long, value_name = "FILE", conflicts_with = "size")]
+    /// File to send [default: a generated file of --size bytes]
+    #[arg(long, display_order = 1, value_name = "FILE", conflicts_with = "size")]
     file: Option<PathBuf>,
-    /// Bytes of the file that is made up if none is given
-    #[arg(long, value_name = "SIZE", default_value = "4mib", value_parser = units::parse_size)]
+    /// Size of the generated file in bytes
+    #[arg(long, help_heading = RUN, value_name = "SIZE", default_value = "4mib", value_parser = units::parse_size)]
     size: u64,
-    /// Stop sending after so many seconds, even if the file is not through
-    #[arg(long, value_name = "SECONDS", default_value_t = 45, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    /// Stop sending after this many seconds, even before the end of the file, 1 to 86400
+    #[arg(long, help_heading = RUN,
+        value_name = "SECONDS", default_value_t = 45, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: u64,
-    /// The link between the two, in each direction
+    /// Emulated link between the two endpoints, in each direction
     #[arg(
         long,
+        display_order = 0,
         value_name = "SETTINGS",
         default_value = "rate=2mbit,delay=40ms,loss=1%,queue=64kib"
     )]
     link: LinkConfig,
-    /// Fixes the luck of the link and what is in the messages
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    /// Seed of the random numbers of the link and of the message contents
+    #[arg(long, help_heading = RUN, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
-    /// Only make the last tables, which takes a second or two
-    #[arg(long)]
+    /// Run only the simulations, which take one or two seconds
+    #[arg(long, display_order = 2)]
     compare_only: bool,
     #[command(flatten)]
     persist: Persist,
@@ -98,7 +104,7 @@ struct Setting {
     config: Config,
 }
 
-/// What came of one run.
+/// The results of one run.
 #[derive(Debug)]
 struct Run {
     name: &'static str,
@@ -106,7 +112,7 @@ struct Run {
     board: Board,
     counters: Counters,
     link: Option<(LinkStats, LinkStats)>,
-    /// Why it did not end in order.
+    /// Why the shutdown was not graceful.
     problem: Option<String>,
 }
 
@@ -141,7 +147,7 @@ pub(crate) async fn run(args: DemoArgs, interrupt: Interrupt) -> Result<(), Fail
     trouble.map_or(Ok(()), |trouble| Err(Failure::new(trouble)))
 }
 
-/// The table in virtual time; answers what must not be.
+/// The tables of the simulations; returns a failed check, if any.
 fn compare(args: &DemoArgs, config: &Config) -> Result<Option<String>, Failure> {
     let reliability = args.persist.reliability();
     let compare = || {
@@ -283,7 +289,7 @@ impl Run {
             return Some(format!("{}: {problem}", self.name));
         }
         for (kind, stream) in self.board.streams() {
-            // What was given up may be missing: the telemetry, if it may be.
+            // Abandoned telemetry messages may be missing, if the telemetry is partially reliable.
             let abandoned = reliability::abandoned(&self.counters);
             let spared = if kind == Kind::Telemetry { abandoned } else { 0 };
             if stream.delivered > stream.sent || stream.delivered + spared < stream.sent {

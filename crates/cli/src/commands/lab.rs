@@ -1,5 +1,5 @@
-//! `anabranch lab`: the papers' experiments, run in virtual time by the code that runs on real networks, and what they
-//! claim, judged.
+//! `anabranch lab`: runs the experiments of the papers in virtual time, with the code that runs on real networks, and judges
+//! the papers' claims.
 
 mod kept;
 mod measure;
@@ -24,7 +24,7 @@ use clap::{Args, Subcommand};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::options::Observe;
+use crate::options::{Observe, first, hidden};
 use measure::Measuring;
 use real::Real;
 
@@ -43,21 +43,26 @@ pub(crate) struct LabArgs {
 
 #[derive(Clone, Debug, Subcommand)]
 enum LabCommand {
-    /// List the experiments: what each asks, and whose it is
+    /// List the experiments with their questions, sources and settings
     List(ListArgs),
-    /// Run experiments and show their numbers
+    /// Run experiments and print their numbers
     Run(RunArgs),
-    /// Run experiments and judge what the papers claim
+    /// Run experiments and judge the papers' claims
     Check(CheckArgs),
-    /// Run experiments and write a page with what was asked, what the papers found and what is found here
+    /// Run experiments and write an HTML page that compares the papers' results with these results
     Report(ReportArgs),
 }
 
 /// Arguments of `lab list`.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = "\
+#[command(
+    mut_arg("pcap", hidden),
+    mut_arg("json", first),
+    mut_arg("log", first),
+    after_help = "\
 Example:
-  anabranch lab list")]
+  anabranch lab list"
+)]
 struct ListArgs {
     #[command(flatten)]
     observe: Observe,
@@ -76,21 +81,22 @@ Examples:
   anabranch lab run examples/lab/voice-uplink.toml
   anabranch lab run nr-sack-forward-tsn --bed --short --seeds 5
 
-Numbers are means over the seeds, with half the width of their 95 % interval. Equal seeds give equal numbers, whatever
-the number of jobs. With --pcap one run is made, and nothing else: the first of the cells that are left, with seed 1.")]
+A cell is one combination of an experiment's parameters. Numbers are means over the seeds, with
+half the width of their 95 % confidence interval. The same seeds give the same numbers for any
+number of jobs. With --pcap, only one run is made: the first cell that --only leaves, with seed 1.")]
 struct RunArgs {
     #[command(flatten)]
     chosen: Chosen,
     #[command(flatten)]
     effort: Effort,
-    /// Only the cells at this place of an axis; may be given more than once
-    #[arg(long, value_name = "AXIS=PLACE", value_parser = axis_and_place)]
+    /// Run only the cells with this value of a parameter; may be given more than once
+    #[arg(long, value_name = "AXIS=VALUE", value_parser = axis_and_place)]
     only: Vec<(String, String)>,
-    /// Change a setting of the experiment, which `lab list` names; may be given more than once
+    /// Change a setting of the experiment (see `lab list`); may be given more than once
     #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value)]
     set: Vec<(String, String)>,
-    /// Write a row for each run to this file
-    #[arg(long, value_name = "FILE")]
+    /// Write a CSV file with one row per run; for one experiment
+    #[arg(long, help_heading = RUNS, value_name = "FILE")]
     csv: Option<PathBuf>,
     #[command(flatten)]
     observe: Observe,
@@ -98,14 +104,19 @@ struct RunArgs {
 
 /// Arguments of `lab check`.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = "\
+#[command(
+    mut_arg("pcap", hidden),
+    mut_arg("all", first),
+    mut_arg("jobs", first),
+    after_help = "\
 Examples:
   anabranch lab check time-sensitive --quick
   anabranch lab check --all
 
-A claim holds if the whole 95 % interval over seeds lies within its bound, fails if all of it lies outside, and is open
-between. The status is 0 only if every claim that must hold does, and every other either holds, is open, or has a known
-reason not to.")]
+A claim holds if the whole 95 % confidence interval over the seeds lies within its bound, fails if
+the whole interval lies outside, and is open otherwise. The exit status is 0 only if every claim
+that must hold does, and no other claim fails without a known reason."
+)]
 struct CheckArgs {
     #[command(flatten)]
     chosen: Chosen,
@@ -117,35 +128,41 @@ struct CheckArgs {
 
 /// Arguments of `lab report`.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = "\
+#[command(
+    mut_arg("pcap", hidden),
+    mut_arg("all", first),
+    after_help = "\
 Examples:
   anabranch lab report --all --quick
   anabranch lab report time-sensitive --output page.html --svg pictures
 
-The page needs no network and nothing beside it: pictures, tables and verdicts are in it.")]
+The page is one file with pictures, tables and verdicts; it loads nothing from the network."
+)]
 struct ReportArgs {
     #[command(flatten)]
     chosen: Chosen,
     #[command(flatten)]
     effort: Effort,
-    /// Where the page goes
+    /// HTML file to write
     #[arg(long, value_name = "FILE", default_value = "anabranch-lab.html")]
     output: PathBuf,
-    /// Also write each picture to a file of its own in this directory, as EXPERIMENT-FIGURE.svg
-    #[arg(long, value_name = "DIRECTORY")]
+    /// Also write each picture to this directory, as EXPERIMENT-FIGURE.svg
+    #[arg(long, help_heading = RUNS, value_name = "DIRECTORY")]
     svg: Option<PathBuf>,
     #[command(flatten)]
     observe: Observe,
 }
 
-/// Which experiments.
+const RUNS: &str = "Runs and files";
+
+/// The experiments to run.
 #[derive(Clone, Debug, Args)]
 struct Chosen {
-    /// The experiments, or files in TOML with experiments of one's own
+    /// Experiments from `lab list`, or TOML files with new experiments
     #[arg(value_name = "NAME", required_unless_present = "all", conflicts_with = "all")]
     names: Vec<String>,
-    /// All experiments
-    #[arg(long)]
+    /// Run all experiments
+    #[arg(long, help_heading = RUNS)]
     all: bool,
 }
 
@@ -158,28 +175,28 @@ impl Chosen {
     }
 }
 
-/// How much is run.
+/// The number and length of runs.
 #[derive(Clone, Debug, Args)]
 struct Effort {
-    /// Fewer cells, shorter runs and fewer seeds
+    /// Run fewer cells, with shorter runs and fewer seeds
     #[arg(long)]
     quick: bool,
-    /// All cells, but shorter runs and fewer seeds
-    #[arg(long, conflicts_with = "quick")]
+    /// Run all cells, with shorter runs and fewer seeds
+    #[arg(long, help_heading = RUNS, conflicts_with = "quick")]
     short: bool,
-    /// How many seeds for each cell; left out, the experiment decides
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    /// Number of seeds for each cell, 1 to 10000 [default: chosen by the experiment]
+    #[arg(long, help_heading = RUNS, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     seeds: Option<u64>,
-    /// How many runs at a time; left out, as many as there are processors, and on the bed three times as many
-    #[arg(long, value_name = "NUMBER")]
+    /// Number of concurrent runs [default: the number of processors; on the testbed three times as many]
+    #[arg(long, help_heading = RUNS, value_name = "NUMBER")]
     jobs: Option<NonZeroUsize>,
-    /// Run each cell on real packets too, beside the kernel's TCP, and set both halves side by side (Linux, root); without --only
-    /// the cells that the experiment names for it
-    #[arg(long)]
+    /// Also run each cell with real packets on the testbed, with the kernel's TCP as cross traffic (Linux, root). Without
+    /// --only, run the subset of cells that the experiment marks for the testbed
+    #[arg(long, help_heading = RUNS)]
     bed: bool,
-    /// Keep the numbers of every run in this directory, as EXPERIMENT.csv and EXPERIMENT.json, and go on from what is there;
-    /// with Ctrl-C what is done is kept
-    #[arg(long, value_name = "DIRECTORY")]
+    /// Keep the numbers of every run in this directory, as EXPERIMENT.csv and EXPERIMENT.json. Runs that are already there
+    /// are not run again
+    #[arg(long, help_heading = RUNS, value_name = "DIRECTORY")]
     results: Option<PathBuf>,
 }
 
@@ -197,15 +214,15 @@ impl Effort {
     }
 }
 
-/// Names and what they are to be. (Options say the type in full, by which clap knows that they may come more than once.)
+/// Names and values. (The options spell the type out, so that clap allows them more than once.)
 type Pairs = Vec<(String, String)>;
 
 fn axis_and_place(text: &str) -> Result<(String, String), String> {
-    pair(text).ok_or_else(|| "give an axis and a place on it, like loss=0.1".to_owned())
+    pair(text).ok_or_else(|| "give AXIS=VALUE, for example loss=0.1".to_owned())
 }
 
 fn name_and_value(text: &str) -> Result<(String, String), String> {
-    pair(text).ok_or_else(|| "give a setting and its value, like rtt=50".to_owned())
+    pair(text).ok_or_else(|| "give NAME=VALUE, for example rtt=50".to_owned())
 }
 
 fn pair(text: &str) -> Option<(String, String)> {
@@ -228,7 +245,7 @@ impl LabArgs {
 pub(crate) async fn run(args: LabArgs, interrupt: Interrupt) -> Result<(), Failure> {
     if args.observe().pcap.is_some() && !matches!(args.command, LabCommand::Run(_)) {
         return Err(Failure::new(
-            "--pcap: packets are written by `lab run`, of one run",
+            "--pcap: only `lab run` writes a capture, of one run",
         ));
     }
     let stop = Arc::new(AtomicBool::new(false));
@@ -259,11 +276,14 @@ pub(crate) async fn run(args: LabArgs, interrupt: Interrupt) -> Result<(), Failu
         .map_err(|error| Failure::new(format!("the experiment ended early: {error}")))?
 }
 
-/// The experiment of this name, or that of a file whose name ends in .toml.
+/// The experiment of this name, or of a file whose name ends in .toml.
 fn experiment(name: &str) -> Result<Experiment, Failure> {
     if name.ends_with(".toml") {
-        let text =
-            fs::read_to_string(name).map_err(|error| Failure::new(format!("cannot read {name}: {error}")))?;
+        let text = fs::read_to_string(name).map_err(|error| {
+            Failure::new(format!(
+                "NAME {name}: cannot read the file: {error}; check its name and permissions"
+            ))
+        })?;
         return experiment_from_toml(&text).map_err(|error| Failure::new(format!("{name}: {error}")));
     }
     experiments::named(name).ok_or_else(|| {
@@ -281,7 +301,7 @@ fn experiment(name: &str) -> Result<Experiment, Failure> {
 fn show(args: &RunArgs, real: &Real, stop: &AtomicBool) -> Result<(), Failure> {
     let chosen = real.beside(args.chosen.experiments()?, !args.only.is_empty())?;
     if args.csv.is_some() && chosen.len() > 1 {
-        let why = "each experiment has columns of its own; --results DIRECTORY keeps a file for each";
+        let why = "experiments differ in their columns; use --results DIRECTORY for one file per experiment";
         return Err(Failure::new(format!("--csv takes one experiment: {why}")));
     }
     let pairs = (&args.only, &args.set);
@@ -328,7 +348,7 @@ fn check(args: &CheckArgs, real: &Real, stop: &AtomicBool) -> Result<(), Failure
         Ok(())
     } else {
         Err(Failure::new(format!(
-            "not as it should be:\n  {}",
+            "these claims do not hold as required:\n  {}",
             out_of_order.join("\n  ")
         )))
     }
@@ -364,10 +384,14 @@ fn report(args: &ReportArgs, real: &Real, stop: &AtomicBool) -> Result<(), Failu
     Ok(())
 }
 
-/// Each picture in a file of its own.
+/// Writes each picture to its own file.
 fn write_pictures(directory: &Path, findings: &[Finding<'_>]) -> Result<Vec<PathBuf>, Failure> {
-    fs::create_dir_all(directory)
-        .map_err(|error| Failure::new(format!("--svg: cannot make {}: {error}", directory.display())))?;
+    fs::create_dir_all(directory).map_err(|error| {
+        Failure::new(format!(
+            "--svg: cannot create {}: {error}; give a directory that you may write to",
+            directory.display()
+        ))
+    })?;
     let mut pictures = Vec::new();
     for finding in findings {
         for figure in (finding.experiment.figures)() {
@@ -382,6 +406,10 @@ fn write_pictures(directory: &Path, findings: &[Finding<'_>]) -> Result<Vec<Path
 }
 
 fn write(flag: &str, path: &Path, content: &str) -> Result<(), Failure> {
-    fs::write(path, content)
-        .map_err(|error| Failure::new(format!("{flag}: cannot write {}: {error}", path.display())))
+    fs::write(path, content).map_err(|error| {
+        Failure::new(format!(
+            "{flag}: cannot write {}: {error}; give a file in an existing directory that you may write to",
+            path.display()
+        ))
+    })
 }

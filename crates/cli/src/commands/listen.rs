@@ -1,4 +1,4 @@
-//! `anabranch listen`: prints, stores or echoes what associations bring, many at once.
+//! `anabranch listen`: prints, stores or echoes the messages of any number of associations at once.
 
 mod echo;
 mod sink;
@@ -25,9 +25,9 @@ use crate::units;
 use echo::Echo;
 use sink::Sink;
 
-/// The largest message that is joined, in bytes; parts are taken as they come.
+/// The largest message that is reassembled, in bytes; larger messages are received in parts.
 const MAX_JOINED: usize = 1 << 20;
-/// What associations are given to end in order when the user asked to stop.
+/// Limit on the graceful shutdown of all associations after the user asked to stop.
 const HURRY: Duration = Duration::from_secs(3);
 
 /// Arguments of `listen`.
@@ -40,21 +40,21 @@ Examples:
   anabranch listen --echo --lifetime 100ms
   anabranch listen --output received --path 10.1.0.2 --path 10.2.0.2
 
-The first line tells when it is ready, and where. With neither --echo nor --output, messages of text are printed
-as lines. It runs until Ctrl-C, or with --once until the first association is over. A message that its sender gives up
-after a part of it was taken is cut off there, and not counted.")]
+The first line of output reports the address and ports. Without --echo and --output, text messages
+are printed as lines. The command runs until Ctrl-C, or with --once until the first association
+ends. A message that its sender abandons half-way is truncated, and not counted.")]
 pub(crate) struct ListenArgs {
-    #[command(flatten)]
-    local: Local,
-    /// Send every message back on its stream, with its payload protocol identifier and order flag
+    /// Send every message back on its stream, with the same payload protocol identifier and order flag
     #[arg(long)]
     echo: bool,
-    /// Write the data of each association to a file of its own in this directory, in the order in which it arrives
+    /// Write the data of each association to a new file in this directory, in order of arrival
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// End after the first association
+    /// Exit after the first association
     #[arg(long)]
     once: bool,
+    #[command(flatten)]
+    local: Local,
     #[command(flatten)]
     persist: Persist,
     #[command(flatten)]
@@ -63,31 +63,31 @@ pub(crate) struct ListenArgs {
     pub(crate) observe: Observe,
 }
 
-/// What all associations share.
+/// State that all associations share.
 #[derive(Debug)]
 struct Job {
     output: Output,
     echo: bool,
-    /// Of the echoes.
+    /// The reliability policy of the echoes.
     reliability: Reliability,
     directory: Option<PathBuf>,
     counter: AtomicU64,
-    /// Set when an orderly end has taken too long.
+    /// Set when the graceful shutdown has taken too long.
     stop: watch::Sender<bool>,
 }
 
-/// What an association brought.
+/// Messages received from an association.
 #[derive(Debug, Default)]
 struct Tally {
     messages: u64,
     bytes: u64,
     echoed: u64,
-    /// First and last data.
+    /// When the first data arrived; `last`: the latest data.
     first: Option<Instant>,
     last: Option<Instant>,
 }
 
-/// What all of them did.
+/// Totals of all associations.
 #[derive(Debug, Default)]
 struct Totals {
     associations: u64,
@@ -100,15 +100,15 @@ struct Totals {
 pub(crate) async fn run(args: ListenArgs, interrupt: Interrupt) -> Result<(), Failure> {
     if args.persist.is_partial() && !args.echo {
         return Err(Failure::new(
-            "--lifetime, --max-retransmissions and --pr-priority are about what is sent, and a listener sends nothing \
-             without --echo: add it, or give the flag to `anabranch send`",
+            "--lifetime, --max-retransmissions and --pr-priority apply to sent messages, and a listener sends only with \
+             --echo: add --echo, or give the flag to `anabranch send`",
         ));
     }
     if let Some(directory) = &args.output {
         std::fs::create_dir_all(directory).map_err(|error| {
             let directory = directory.display();
             Failure::new(format!(
-                "--output {directory}: cannot be made: {error}; give a directory you may write to"
+                "--output {directory}: cannot create the directory: {error}; give a directory that you may write to"
             ))
         })?;
     }
@@ -123,7 +123,7 @@ pub(crate) async fn run(args: ListenArgs, interrupt: Interrupt) -> Result<(), Fa
         stop: watch::Sender::new(false),
     });
     let totals = serve(&args, &endpoint, &job, &interrupt).await;
-    // Those that ended have been awaited; this ends the rest and writes the capture.
+    // Ended associations have been awaited; this ends the rest and writes the capture.
     let _ = tokio::time::timeout(HURRY, endpoint.close()).await;
     report(&totals, begun.elapsed(), job.output);
     match totals.failed {
@@ -133,21 +133,21 @@ pub(crate) async fn run(args: ListenArgs, interrupt: Interrupt) -> Result<(), Fa
             Ok(())
         }
         failed => Err(Failure::new(format!(
-            "{} did not end in order",
+            "{} did not shut down gracefully",
             units::counted(failed, "association")
         ))),
     }
 }
 
-/// A server that was stopped has done its work; what its peers did wrong was told when it happened.
+/// An interrupted server does not fail: errors of its peers were reported when they happened.
 fn tracing_note(failed: u64) {
     crate::output::note(format!(
-        "{} did not end in order",
+        "{} did not shut down gracefully",
         units::counted(failed, "association")
     ));
 }
 
-/// Accepts until the user asks to stop, or until the only association is over.
+/// Accepts associations until the user asks to stop, or with `--once` until the first association ends.
 async fn serve(args: &ListenArgs, endpoint: &Endpoint, job: &Arc<Job>, interrupt: &Interrupt) -> Totals {
     let mut totals = Totals::default();
     let mut tasks = JoinSet::new();
@@ -171,7 +171,7 @@ async fn serve(args: &ListenArgs, endpoint: &Endpoint, job: &Arc<Job>, interrupt
             () = interrupt.wait() => break,
         }
     }
-    // In order if the peers play along, at once if they do not; what is there is read meanwhile.
+    // A graceful shutdown, while received data is still read; after the limit the associations are aborted.
     let close = endpoint.clone();
     let closing = tokio::spawn(async move { close.close().await });
     let end = tokio::time::Instant::now() + HURRY;
@@ -200,7 +200,7 @@ impl Totals {
 }
 
 impl Job {
-    /// Serves one association to its end; answers what it did and whether it ended in order.
+    /// Serves one association to its end; returns its tally and whether the shutdown was graceful.
     async fn receive(self: Arc<Self>, association: Association) -> (Tally, bool) {
         let remote = association.remote_addr();
         let number = self.counter.fetch_add(1, Ordering::Relaxed);
@@ -271,7 +271,7 @@ impl Job {
         }
     }
 
-    /// Prints a message, if it came whole, or that a large one ended.
+    /// Prints a message that came whole, or a line when the last part of a large message arrives.
     fn print(&self, remote: SocketAddr, part: MessagePart) {
         if !part.ending {
             return;
@@ -282,8 +282,8 @@ impl Job {
         let bytes = whole.as_ref().map(|bytes| bytes.len());
         let shown = match (&text, bytes) {
             (Some(text), _) => text.clone(),
-            (None, Some(bytes)) => format!("({} that are no text)", units::counted(bytes as u64, "byte")),
-            (None, None) if truncated => "(a large message, given up half-way)".to_owned(),
+            (None, Some(bytes)) => format!("({}, not text)", units::counted(bytes as u64, "byte")),
+            (None, None) if truncated => "(a large message, abandoned half-way)".to_owned(),
             (None, None) => "(a large message, in parts)".to_owned(),
         };
         let record = json!({
@@ -328,7 +328,8 @@ impl Job {
             "bits_per_second": units::bits_per_second(tally.bytes, took),
             "file": stored.map(|stored| stored.path.display().to_string()),
             "sha256": stored.map(|stored| stored.sha256.as_str()),
-            "orderly": problem.is_none(), "problem": problem, "partial_reliability": reliability::to_json(counters),
+            "orderly": problem.is_none(), "graceful": problem.is_none(), "problem": problem,
+            "partial_reliability": reliability::to_json(counters),
         });
         self.output.fact(text, &record);
     }

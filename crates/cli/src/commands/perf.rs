@@ -1,5 +1,5 @@
-//! `anabranch perf`: a measurement between two machines, as people know it from iperf3: a server that waits, and a
-//! client that says what to measure. Every message is numbered and timed, so that the measurement is a check as well.
+//! `anabranch perf`: a measurement between two machines, as with iperf3. The client tells the server what to measure. Every
+//! message has a number and a time, so that the measurement also checks the delivery.
 
 mod client;
 mod clock;
@@ -24,13 +24,13 @@ use crate::connect::Target;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::local::Local;
-use crate::options::{Carry, Observe};
+use crate::options::{Carry, OUTPUT, Observe, first};
 use crate::reliability::Persist;
 use crate::scheduling::Schedule;
 use crate::units;
 use plan::{MAX_SIZE, MAX_STREAMS, MAX_TIME, MIN_SIZE, Plan, Until};
 
-/// How long a run takes if nothing else is said.
+/// The default length of a run.
 const DEFAULT_TIME: Duration = Duration::from_secs(10);
 
 /// Arguments of `perf`.
@@ -42,7 +42,7 @@ Examples:
   anabranch perf client 127.0.0.1 --bidir --time 5 --size 64kib
   anabranch perf client 127.0.0.1 --rate 10mbit --link delay=40ms,loss=1%
 
-`anabranch perf server --help` and `anabranch perf client --help` tell all flags.")]
+`anabranch perf server --help` and `anabranch perf client --help` list all options.")]
 pub(crate) struct PerfArgs {
     #[command(subcommand)]
     side: Side,
@@ -50,29 +50,33 @@ pub(crate) struct PerfArgs {
 
 #[derive(Debug, Subcommand)]
 enum Side {
-    /// Wait for clients and measure what they ask for
+    /// Wait for clients and run the measurements that they request
     Server(ServerArgs),
-    /// Measure with a server
+    /// Measure the path to a server
     Client(ClientArgs),
 }
 
 /// Arguments of `perf server`.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    after_help = "\
 Examples:
   anabranch perf server
   anabranch perf server --one-off --json
   anabranch perf server --path 10.1.0.2 --path 10.2.0.2 --multipath cmt
 
-The first line tells when it is ready, and where. It serves any number of clients, at once if they come so, until
-Ctrl-C; with several at once, the processor time told is that of all together.")]
+The first line of output reports the address and ports. The server serves any number of clients at
+the same time until Ctrl-C. With several clients, the reported processor time is that of the whole
+process.",
+    mut_arg("udp_port", first)
+)]
 struct ServerArgs {
     #[command(flatten)]
     local: Local,
-    /// End after the first client
+    /// Exit after the first client
     #[arg(long)]
     one_off: bool,
-    /// Time between two lines of what happened since; 0 prints none
+    /// Time between two result lines in seconds, 0.01 or more; 0 prints no lines
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval_length)]
     interval: Duration,
     #[command(flatten)]
@@ -80,6 +84,8 @@ struct ServerArgs {
     #[command(flatten)]
     observe: Observe,
 }
+
+const MESSAGES: &str = "Messages and directions";
 
 /// Arguments of `perf client`.
 #[derive(Debug, Args)]
@@ -89,50 +95,55 @@ Examples:
   anabranch perf client 127.0.0.1 --bytes 100mib --size 64kib --streams 8 --unordered
   anabranch perf client 127.0.0.1 --reverse --rate 10mbit --json
   anabranch perf client 10.1.0.2 --path 10.1.0.1 --path 10.2.0.1,10.2.0.2 --multipath cmt
-  anabranch perf client 127.0.0.1 --congestion cubic --recovery rack --link rate=20mbit,delay=40ms,loss=0.1%
-  anabranch perf client 127.0.0.1 --rate 1mbit --size 100 --lifetime 100ms --link rate=2mbit,delay=40ms,loss=3%
+  anabranch perf client 127.0.0.1 --congestion cubic --recovery rack \\
+    --link rate=20mbit,delay=40ms,loss=0.1%
+  anabranch perf client 127.0.0.1 --rate 1mbit --size 100 --lifetime 100ms \\
+    --link rate=2mbit,delay=40ms,loss=3%
 
-A sender's line of an interval has the congestion window (cwnd) and the smoothed round-trip time (RTT) at its end, and the chunks
-that were found lost and retransmitted during it. With several paths (`anabranch perf server --path 10.1.0.2 --path 10.2.0.2`
-tells of its addresses) each path that carried data has a line of these, and a last table is of all paths.
+A sender's result line shows the congestion window (cwnd) and the smoothed round-trip time (RTT) at
+the end of the interval, and the chunks lost and retransmitted during the interval. With several
+paths, each path that carried data has such a line, and a table of all paths follows at the end.
 With --json, `paths` has these values for every path.
-Goodput is what the receiver's program got. Delays are from send to receipt, time in buffers included: without --rate
-these are full, so the delay is that of a full path. The two clocks are compared by round trips at the start, so a
-delay may be off by half the shortest one, and by what the clocks drift apart during the run.
-A server that was killed ends the run with the results up to then and status 1: at once if its system says by ICMP that the
-port is closed, else when the association fails (Association.Max.Retrans timeouts in a row, some six minutes).
-Ctrl-C ends the run early, in order, with the results up to then. The status is 0 only if every message arrived once,
-and (without --unordered) in order; with --lifetime, --max-retransmissions or --pr-priority, if every one did that was
-not given up. These count in each direction.")]
+Goodput is the data that the receiving program got. Delay is the time from send to receipt,
+including buffers. Without --rate the buffers are full, so the delay is that of a full path. The
+clocks of both sides are compared by round trips at the start: a delay may be off by half the
+shortest round-trip time, and by the clock drift during the run.
+If the server is killed, the run ends with the results so far and exit status 1: at once if an ICMP
+message reports the closed port, else when the association fails (Association.Max.Retrans timeouts
+in a row, about six minutes). Ctrl-C ends the run early with a graceful shutdown and the results so
+far. The exit status is 0 only if every message arrived once and, without --unordered, in order.
+With --lifetime, --max-retransmissions or --pr-priority, abandoned messages do not count. These
+three options apply to each direction.")]
 struct ClientArgs {
-    #[command(flatten)]
-    target: Target,
-    /// How long to send [default: 10]
+    /// How long to send, in seconds, more than 0 and at most one week [default: 10]
     #[arg(long, value_name = "SECONDS", value_parser = run_length)]
     time: Option<Duration>,
-    /// How much to send in each direction, rounded up to whole messages, in place of --time
-    #[arg(long, value_name = "SIZE", value_parser = amount, conflicts_with = "time")]
-    bytes: Option<u64>,
-    /// Bytes of each message, 16 to 16mib
+    /// Size of each message in bytes, 16 to 16mib
     #[arg(long, value_name = "SIZE", default_value = "1kib", value_parser = message_size)]
     size: u64,
-    /// Streams that the messages take in turn
-    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_STREAMS)))]
-    streams: u16,
-    /// Let messages be delivered out of order
-    #[arg(long)]
-    unordered: bool,
-    /// Let the server send, and this side receive
-    #[arg(long, conflicts_with = "bidir")]
-    reverse: bool,
-    /// Let both sides send at once
-    #[arg(long)]
-    bidir: bool,
-    /// Send no more than this in each direction, all streams together, like 10mbit; headers are not counted
+    /// Limit the rate of messages in each direction, for example 10mbit; headers do not count [default: no limit]
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
     rate: Option<u64>,
-    /// Time between two lines of what happened since; 0 prints none
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval_length)]
+    #[command(flatten)]
+    target: Target,
+    /// Data to send in each direction instead of --time, for example 100mib; rounded up to whole messages
+    #[arg(long, help_heading = MESSAGES, value_name = "SIZE", value_parser = amount, conflicts_with = "time")]
+    bytes: Option<u64>,
+    /// Streams that carry the messages in turn, 1 to 65534
+    #[arg(long, help_heading = MESSAGES,
+        value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_STREAMS)))]
+    streams: u16,
+    /// Send unordered messages
+    #[arg(long, help_heading = MESSAGES)]
+    unordered: bool,
+    /// Measure from the server to the client
+    #[arg(long, help_heading = MESSAGES, conflicts_with = "bidir")]
+    reverse: bool,
+    /// Measure both directions at the same time
+    #[arg(long, help_heading = MESSAGES)]
+    bidir: bool,
+    /// Time between two result lines in seconds, 0.01 or more; 0 prints no lines
+    #[arg(long, help_heading = OUTPUT, value_name = "SECONDS", default_value = "1", value_parser = interval_length)]
     interval: Duration,
     #[command(flatten)]
     persist: Persist,
@@ -146,7 +157,7 @@ struct ClientArgs {
 
 fn run_length(text: &str) -> Result<Duration, String> {
     match units::parse_seconds(text)? {
-        time if time.is_zero() => Err("a run takes some time".to_owned()),
+        time if time.is_zero() => Err("a run takes more than 0 seconds".to_owned()),
         time if time > MAX_TIME => Err("a run takes at most a week".to_owned()),
         time => Ok(time),
     }
@@ -170,11 +181,11 @@ fn message_size(text: &str) -> Result<u64, String> {
     units::parse_size_within(
         text,
         MIN_SIZE..=MAX_SIZE,
-        "a message has 16 bytes (its number and its time) to 16mib",
+        "a message has 16 bytes (its number and its time) to 16mib: give a size in this range",
     )
 }
 
-/// The time between two lines; `None` for none.
+/// The time between two result lines; `None` for no lines.
 fn interval(given: Duration) -> Option<Duration> {
     (!given.is_zero()).then_some(given)
 }

@@ -1,4 +1,4 @@
-//! `anabranch ping`: messages to an echo server, each echo compared with what was sent.
+//! `anabranch ping`: sends messages to an echo server and compares each echo with the sent message.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,12 +17,14 @@ use crate::output::Output;
 use crate::reliability::{self, Persist};
 use crate::units;
 
-/// The largest message, in bytes: an echo is joined in memory to be compared.
+/// The largest message, in bytes: an echo is reassembled in memory to be compared.
 const MAX_SIZE: u64 = 64 << 20;
-/// How long echoes are still awaited when the user asked to stop.
+/// How long to wait for echoes after the user asked to stop.
 const GRACE: Duration = Duration::from_secs(1);
-/// Marks the messages, so that a capture shows what they are: "ping" in ASCII.
+/// Marks the messages in a capture: "ping" in ASCII.
 const PPID: Ppid = Ppid(0x7069_6e67);
+
+const MESSAGES: &str = "Messages";
 
 /// Arguments of `ping`.
 #[derive(Debug, Args)]
@@ -30,32 +32,36 @@ const PPID: Ppid = Ppid(0x7069_6e67);
 Examples:
   anabranch ping 127.0.0.1
   anabranch ping 127.0.0.1 --count 100 --size 64kib --interval 20ms --link delay=40ms,loss=1%
-  anabranch ping 127.0.0.1 --count 500 --interval 10ms --max-retransmissions 0 --link delay=40ms,loss=3%
-  anabranch ping 127.0.0.1 --count 100 --interval 50ms --recovery rack --link rate=10mbit,delay=20ms,loss=3%
+  anabranch ping 127.0.0.1 --count 500 --interval 10ms --max-retransmissions 0 \\
+    --link delay=40ms,loss=3%
+  anabranch ping 127.0.0.1 --count 100 --interval 50ms --recovery rack \\
+    --link rate=10mbit,delay=20ms,loss=3%
 
-The other side is `anabranch listen --echo`, or any SCTP echo server. The status is 0 only if every echo came and
-was equal to what was sent: same bytes, stream, order flag and payload protocol identifier. With --lifetime,
---max-retransmissions or --pr-priority some may stay away, if not all. That is about the way there; for the way back
-`anabranch listen --echo` has the same options.
-At the end the peer has 5 minutes for each 64 KiB that it has not acknowledged, and 5 minutes to answer the shutdown; if it
-needs longer, the association is aborted and the status is 1.")]
+The peer is `anabranch listen --echo`, or any SCTP echo server. The exit status is 0 only if every
+echo arrives and equals the sent message: same bytes, stream, order flag and payload protocol
+identifier. With --lifetime, --max-retransmissions or --pr-priority, some echoes may be missing,
+but not all. These options apply to the messages of this side; `anabranch listen --echo` has them
+for the echoes. At the end the peer has 5 minutes to acknowledge each 64 KiB of outstanding data,
+and 5 minutes to answer the SHUTDOWN. After that the association is aborted and the exit status is
+1.")]
 pub(crate) struct PingArgs {
-    #[command(flatten)]
-    pub(crate) target: Target,
-    /// How many messages; 0 goes on until Ctrl-C
+    /// Number of messages; 0 sends until Ctrl-C
     #[arg(long, value_name = "NUMBER", default_value_t = 5)]
     count: u64,
-    /// Bytes of each message, 1 to 64mib
+    /// Size of each message in bytes, 1 to 64mib
     #[arg(long, value_name = "SIZE", default_value = "64", value_parser = message_size)]
     size: u64,
-    /// Time between two messages
+    /// Time between two messages, for example 20ms
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = units::parse_duration)]
     interval: Duration,
-    /// The stream to send on
-    #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..65_535))]
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Stream to send on, 0 to 65534
+    #[arg(long, help_heading = MESSAGES,
+        value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..65_535))]
     stream: u16,
-    /// How long the last echo may take
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = units::parse_duration)]
+    /// How long to wait for the last echo
+    #[arg(long, help_heading = MESSAGES, value_name = "DURATION", default_value = "10s", value_parser = units::parse_duration)]
     wait: Duration,
     #[command(flatten)]
     persist: Persist,
@@ -66,19 +72,23 @@ pub(crate) struct PingArgs {
 }
 
 fn message_size(text: &str) -> Result<u64, String> {
-    units::parse_size_within(text, 1..=MAX_SIZE, "a message has 1 byte to 64mib")
+    units::parse_size_within(
+        text,
+        1..=MAX_SIZE,
+        "a message has 1 byte to 64mib: give a size in this range",
+    )
 }
 
-/// A message whose echo has not come.
+/// A message whose echo has not arrived.
 #[derive(Debug)]
 struct Sent {
     number: u64,
     at: Instant,
-    /// Its echo may still come, but nobody waits for it.
+    /// The sender abandoned the message: its echo is not waited for.
     expired: bool,
 }
 
-/// Messages on their way, and what came of the others.
+/// Messages whose echo is still awaited, and the results of the others.
 #[derive(Debug, Default)]
 struct Board {
     waiting: VecDeque<Sent>,
@@ -89,8 +99,8 @@ struct Board {
 }
 
 impl Board {
-    /// The message that an echo belongs to: of those that `is_equal` to it the oldest, or else the oldest. A stream keeps the
-    /// order, so what is older was lost.
+    /// The message that an echo belongs to: the oldest message that `is_equal` to the echo, or else the oldest message. A stream
+    /// keeps the order, so older messages were lost.
     fn take(&mut self, is_equal: impl Fn(u64) -> bool) -> Option<Sent> {
         let place = self.waiting.iter().position(|sent| is_equal(sent.number));
         self.waiting.drain(..place.unwrap_or(0));
@@ -120,25 +130,25 @@ pub(crate) async fn run(args: PingArgs, interrupt: Interrupt) -> Result<(), Fail
     let ending = if trouble.is_none() {
         client.finish(&interrupt).await.result
     } else {
-        client.association.abort("gave up");
+        client.association.abort("the ping failed");
         client.endpoint.close().await;
         Ok(())
     };
     let board = lock(&board);
     report(&args, &board, &client.association.stats().counters, took, output);
     let missing = board.missing();
-    // Some are given up, but a path that carries none is broken.
+    // Some messages may be abandoned, but a path that delivers none is broken.
     let too_many = missing > 0 && (!args.persist.is_partial() || missing == board.sent);
     let problem = match (trouble, ending) {
         (Some(trouble), _) => Some(trouble),
-        (None, Err(ending)) => Some(format!("no orderly shutdown: {ending}")),
+        (None, Err(ending)) => Some(format!("the shutdown was not graceful: {ending}")),
         (None, Ok(())) if too_many => Some(format!(
-            "{} did not come back within {} (--wait waits longer)",
+            "{} did not come back within {}; raise --wait to wait longer",
             units::counted(missing, "message"),
             units::duration(args.wait)
         )),
         (None, Ok(())) if board.different > 0 => Some(format!(
-            "{} came back different",
+            "{} came back with other content",
             units::counted(board.different, "message")
         )),
         (None, Ok(())) => None,
@@ -154,7 +164,7 @@ fn lock(board: &Mutex<Board>) -> MutexGuard<'_, Board> {
     board.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sends and receives until all is there, time is over or the user asks to stop; answers what went wrong.
+/// Sends and receives until every echo arrived, the time is over or the user asks to stop; returns what went wrong.
 async fn exchange(
     args: &PingArgs,
     client: &Client,
@@ -247,7 +257,7 @@ async fn send_all(args: &PingArgs, association: &Association, board: &Mutex<Boar
     Ok(())
 }
 
-/// The message with this number: other bytes in each, the same in every run.
+/// The message with this number: each number gives other bytes, and every run gives the same bytes.
 fn payload(number: u64, size: u64) -> Vec<u8> {
     let mut state = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let size = usize::try_from(size).unwrap_or(usize::MAX);
@@ -270,11 +280,11 @@ fn compare(args: &PingArgs, board: &Mutex<Board>, echo: Message) {
     let (stream, ppid, unordered) = (echo.stream, echo.ppid, echo.unordered);
     let bytes = echo.into_bytes();
     let is_equal = |number| bytes == payload(number, args.size);
-    // Where none may be lost, the next one's echo must be the next echo.
+    // Without partial reliability the next echo must be that of the oldest message.
     let waiting = lock(board).take(|number| args.persist.is_partial() && is_equal(number));
     let Some(Sent { number, at, .. }) = waiting else {
         let text = format!(
-            "{} on stream {} that nobody sent",
+            "unexpected: {} on stream {} that were not sent",
             units::counted(bytes.len() as u64, "byte"),
             stream.0
         );

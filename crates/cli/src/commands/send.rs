@@ -21,10 +21,12 @@ use crate::output::{Output, hex, peak_resident, printable};
 use crate::reliability::{self, Persist};
 use crate::units;
 
-/// What is read of a file at a time, in bytes: larger messages are sent in parts of this size.
+/// Bytes that are read from a file at a time: larger messages are sent in parts of this size.
 const PART: usize = 64 << 10;
-/// The longest reply that is joined to be printed, in bytes.
+/// The largest reply that is reassembled to be printed, in bytes.
 const MAX_REPLY: usize = 1 << 20;
+
+const MESSAGES: &str = "Messages";
 
 /// Arguments of `send`.
 #[derive(Debug, Args)]
@@ -36,29 +38,31 @@ Examples:
   anabranch send 10.1.0.2 FILE --path 10.1.0.1,10.1.0.2 --path 10.2.0.1,10.2.0.2 --multipath eca
   anabranch send 127.0.0.1 FILE --message-size 1kib --lifetime 100ms --link rate=1mbit,loss=3%
 
-A file is sent in messages of --message-size, in order on one stream; `anabranch listen --output DIR` puts them
-together again. Each line of standard input is a message, its line feed included; a longer line is cut. What the
-peer sends back meanwhile is printed.
-The status is 0 only if the peer acknowledged everything that was not given up (--lifetime and the like), and the
-association ended in order. At the end the peer has 5 minutes for each 64 KiB that it has not acknowledged, and 5 minutes to
-answer the shutdown; if it needs longer, the association is aborted and the status is 1.")]
+A file is sent in messages of --message-size, in order on one stream; `anabranch listen --output
+DIR` joins them. Each line of standard input is a message with its line feed; a longer line is
+split. Messages from the peer are printed meanwhile.
+The exit status is 0 only if the peer acknowledged every message that was not abandoned
+(--lifetime, --max-retransmissions, --pr-priority), and the shutdown was graceful. At the end the
+peer has 5 minutes to acknowledge each 64 KiB of outstanding data, and 5 minutes to answer the
+SHUTDOWN. After that the association is aborted and the exit status is 1.")]
 pub(crate) struct SendArgs {
     #[command(flatten)]
     pub(crate) target: Target,
-    /// The file to send; - or nothing sends lines of standard input
+    /// File to send; without FILE, or with -, each line of standard input is a message
     file: Option<PathBuf>,
-    /// The stream to send on
+    /// Stream to send on, 0 to 65534
     #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..65_535))]
     stream: u16,
-    /// Payload protocol identifier of the messages
-    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
-    ppid: u32,
-    /// Let messages be delivered out of order; a file then goes as a single message, unless --message-size is given
-    #[arg(long)]
-    unordered: bool,
-    /// Bytes of each message of a file, and most bytes of a line's; `whole` makes a file one message [default: 64kib]
+    /// Message size in bytes, 1 or more: of each message of a file, or the limit of a line. `whole` sends a file as one
+    /// message [default: 64kib; with --unordered: whole]
     #[arg(long, value_name = "SIZE|whole", value_parser = message_size)]
     message_size: Option<MessageSize>,
+    /// Send unordered messages. A file is then one message, unless --message-size is given
+    #[arg(long)]
+    unordered: bool,
+    /// Payload protocol identifier of the messages, 0 to 4294967295
+    #[arg(long, help_heading = MESSAGES, value_name = "NUMBER", default_value_t = 0)]
+    ppid: u32,
     #[command(flatten)]
     persist: Persist,
     #[command(flatten)]
@@ -67,7 +71,7 @@ pub(crate) struct SendArgs {
     pub(crate) observe: Observe,
 }
 
-/// How a file is cut.
+/// How a file is split into messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MessageSize {
     Bytes(u64),
@@ -79,12 +83,12 @@ fn message_size(text: &str) -> Result<MessageSize, String> {
         return Ok(MessageSize::Whole);
     }
     match units::parse_size(text)? {
-        0 => Err("a message has at least 1 byte".to_owned()),
+        0 => Err("a message has at least 1 byte: give a larger size, or `whole`".to_owned()),
         bytes => Ok(MessageSize::Bytes(bytes)),
     }
 }
 
-/// What was given to the association.
+/// Messages that were given to the association.
 #[derive(Debug, Default)]
 struct Given {
     messages: u64,
@@ -92,7 +96,7 @@ struct Given {
     digest: Sha256,
 }
 
-/// What came back.
+/// Messages from the peer.
 #[derive(Debug, Default)]
 struct Received {
     messages: u64,
@@ -143,15 +147,13 @@ pub(crate) async fn run(args: SendArgs, interrupt: Interrupt) -> Result<(), Fail
         (Err(Stop::Interrupted), _) => Err(Failure::interrupted(format!(
             "interrupted before the end of {name}"
         ))),
-        (Err(Stop::Read(error)), _) => {
-            Err(Failure::new(format!("{name} cannot be read to its end: {error}")))
-        }
+        (Err(Stop::Read(error)), _) => Err(Failure::new(format!("{name}: cannot read to the end: {error}"))),
         (Err(Stop::Send(error)), _) => Err(Failure::new(format!(
             "{}: {name} was not sent to its end: {error}",
             args.target.host
         ))),
         (Ok(()), Err(error)) => Err(Failure::new(format!(
-            "{}: not everything was acknowledged: {error}; what the peer has of {name} may be incomplete",
+            "{}: the peer did not acknowledge all data: {error}; its copy of {name} may be incomplete",
             args.target.host
         ))),
         (Ok(()), Ok(())) => Ok(()),
@@ -161,7 +163,7 @@ pub(crate) async fn run(args: SendArgs, interrupt: Interrupt) -> Result<(), Fail
 fn open(path: &Path) -> Result<(File, u64), Failure> {
     let problem = |error: String| {
         Failure::new(format!(
-            "FILE {}: cannot be read: {error}; check name and permission",
+            "FILE {}: cannot read the file: {error}; check its name and permissions",
             path.display()
         ))
     };
@@ -216,7 +218,7 @@ async fn send_file(
         MessageSize::Whole => u64::MAX,
     };
     let (stream, options) = (StreamId(args.stream), args.options());
-    // Bytes that the message begun still takes.
+    // Bytes that the begun message still needs.
     let mut left = whole;
     let room = |left: u64| usize::try_from(left).unwrap_or(usize::MAX).min(PART);
     let mut part = read_part(&mut file, room(left)).map_err(Stop::Read)?;
@@ -224,7 +226,7 @@ async fn send_file(
         let len = part.len() as u64;
         let (first, full) = (left == whole, left == len);
         left = if full { whole } else { left - len };
-        // Whether a part is a message's last one shows only when the file's next one is there.
+        // A part may be the last of its message because the file ends: read the next part first.
         let next = read_part(&mut file, room(left)).map_err(Stop::Read)?;
         let last = full || next.is_empty();
         let message = Bytes::from(part);
@@ -296,10 +298,10 @@ fn bar(length: u64, output: Output) -> ProgressBar {
     ProgressBar::new(length).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
-/// Takes what the peer sends, so that its window never closes, and prints it if asked.
+/// Receives the peer's messages, so that this side's receive window never closes, and prints them if asked.
 async fn drain(association: Association, show: Option<Output>) -> Received {
     let mut received = Received::default();
-    // An association that ended badly is told by who sends.
+    // The sending task reports an association that failed.
     while let Ok(Some(part)) = association.recv_part().await {
         received.bytes += part.payload.len() as u64;
         received.messages += u64::from(part.ending && !part.truncated);
@@ -342,7 +344,7 @@ fn report(
         units::rate(given.bytes, took),
         match (acknowledged, abandoned) {
             (true, 0) => "all acknowledged",
-            (true, _) => "all acknowledged that was not given up",
+            (true, _) => "all acknowledged that were not abandoned",
             (false, _) => "not all acknowledged",
         },
     );
@@ -355,7 +357,7 @@ fn report(
     }
     let spurious = counters.retransmissions_spurious;
     text.push_str(&format!(
-        "\n{} of {} sent again, {spurious} of them for nothing",
+        "\n{} of {} retransmitted, {spurious} of them spuriously",
         units::counted(retransmissions, "chunk"),
         counters.data_chunks_sent
     ));

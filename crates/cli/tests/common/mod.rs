@@ -124,7 +124,7 @@ pub(crate) fn ready(mut command: Command) -> Listener {
 }
 
 impl Listener {
-    /// What it says until it ends by itself.
+    /// The output until the program ends by itself.
     pub(crate) fn rest(mut self) -> (bool, Vec<Value>) {
         let mut said = String::new();
         self.lines.read_to_string(&mut said).unwrap();

@@ -98,8 +98,8 @@ async fn a_panic_in_a_call_of_the_application_ends_one_association() {
     only_the_first_is_over(&bench).await;
 }
 
-/// Whatever comes for an association that is at work for long, another one on the socket does not wait for it: nothing of
-/// the first is done under the endpoint's lock, nor by the task that receives.
+/// An association that holds its lock for long does not delay other associations on the socket: none of its work is done under the
+/// lock of the endpoint, or by the task that receives.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn an_association_at_work_holds_up_no_other() {
     let bench = Bench::new(2).await;

@@ -32,7 +32,7 @@ pub(super) fn answer(bed: &Arc<Bed>) {
     // It ends with the process.
     thread::spawn(move || {
         for stream in listener.incoming() {
-            // Who goes away early has no answer.
+            // A client that disconnects early gets no answer.
             let _ = stream.and_then(|stream| tell_status(stream, &bed));
         }
     });

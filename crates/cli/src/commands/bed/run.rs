@@ -41,7 +41,7 @@ pub(super) async fn up(args: UpArgs, interrupt: Interrupt) -> Result<(), Failure
         format!("{}\n{}", tell::made(&bed), tell::how_to_enter(&bed)),
         &tell::made_record(&bed),
     );
-    let end = keep(&bed, &interrupt, args.make.every, None).await;
+    let end = keep(&bed, &interrupt, args.make.interval, None).await;
     finish(bed, output, false).await?;
     match end {
         End::Broken(failure) => Err(failure),
@@ -79,8 +79,8 @@ async fn commands(bed: &Arc<Bed>, args: &RunArgs, interrupt: &Interrupt) -> Resu
     let mut command = Command::new(&args.command[0]);
     command.args(&args.command[1..]);
     let right = waited(start(bed, Side::Right, &mut command, &name)?);
-    let end = keep(bed, interrupt, args.make.every, Some(right)).await;
-    // What failed on the left explains what failed on the right.
+    let end = keep(bed, interrupt, args.make.interval, Some(right)).await;
+    // A failure of the left command explains a failure of the right command.
     if let Some(left) = left.take_if(|left| left.is_finished())
         && let Err(failure) = ended("the command on the left", joined(left.await))
     {
@@ -167,7 +167,7 @@ async fn finish(bed: Arc<Bed>, output: Output, aside: bool) -> Result<(), Failur
             Output::Text if aside => note(text),
             _ => output.fact(text, &record),
         }
-        // Whoever just asks for its status has it a moment longer.
+        // A thread that answers a status request may hold the testbed a moment longer.
         let mut bed = bed;
         while let Err(shared) = Arc::try_unwrap(bed) {
             bed = shared;

@@ -1,4 +1,5 @@
-//! What a bed is and did, as a record and as text. Text is made of the record, so that a bed of another process is shown alike.
+//! The state and counters of a testbed as a record and as text. The text is made from the record, so that the text of a testbed of
+//! another process looks the same.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -29,7 +30,7 @@ pub(super) fn made(bed: &Bed) -> String {
 pub(super) fn how_to_enter(bed: &Bed) -> String {
     let enter = |side| format!("ip netns exec {}", bed.id().namespace(side));
     format!(
-        "start commands on the left and on the right with\n  {} COMMAND\n  {} COMMAND\nCtrl-C ends them and takes the bed away",
+        "start commands on the left and on the right with\n  {} COMMAND\n  {} COMMAND\nCtrl-C ends these commands and removes the testbed",
         enter(Side::Left),
         enter(Side::Right)
     )
@@ -47,7 +48,7 @@ pub(super) fn made_record(bed: &Bed) -> Value {
     record
 }
 
-/// What it did so far.
+/// The counters so far.
 pub(super) fn record(bed: &Bed) -> Value {
     let elapsed = bed.elapsed();
     let paths = bed.counters();
@@ -67,6 +68,8 @@ pub(super) fn record(bed: &Bed) -> Value {
         "bed": bed.id().to_string(),
         "seconds": elapsed.as_secs_f64(),
         "held": held,
+        // The standard term; `held` is kept for programs that read it.
+        "on_time": held,
         "stolen": bed.stolen(),
         "paths": paths,
     })
@@ -148,7 +151,7 @@ pub(super) fn now(record: &Value) -> String {
     text
 }
 
-/// What it did, as a table, and whether the machine was too busy.
+/// The counters as a table, and whether the machine was too busy.
 pub(super) fn summary(record: &Value) -> String {
     let group = |title: &str, columns: &[&str]| Group {
         title: title.to_owned(),
@@ -192,13 +195,13 @@ pub(super) fn summary(record: &Value) -> String {
     );
     if record["held"] == false {
         notes.push(format!(
-            "the machine was too busy to hold it: more than 1 of 100 packets came {} or more after their time",
+            "the machine was too busy for exact timing: more than 1 % of the packets were {} or more late",
             units::duration(HELD_WITHIN)
         ));
         let stolen = record["stolen"].as_f64().unwrap_or_default() * 100.0;
         if stolen >= 0.1 {
             notes.push(format!(
-                "the machine's own host took {stolen:.1} % of its processors' time meanwhile, against which nothing helps here"
+                "meanwhile the host of this virtual machine took {stolen:.1} % of its processor time (steal time)"
             ));
         }
     }
@@ -209,7 +212,7 @@ pub(super) fn summary(record: &Value) -> String {
     text
 }
 
-/// What lost packets, with how many; `None` if nothing did.
+/// The causes of losses, with the number of packets; `None` without losses.
 fn losses(way: &Value) -> Option<String> {
     let causes = [
         ("queue", "by the queue"),
@@ -259,12 +262,12 @@ mod tests {
             "{text}"
         );
         assert!(
-            !text.contains("path 1 to the right: lost") && !text.contains("too busy to hold"),
+            !text.contains("path 1 to the right: lost") && !text.contains("too busy for exact timing"),
             "{text}"
         );
         let late = summary(&record(false));
         assert!(
-            late.contains("the machine was too busy to hold it") && late.contains("took 3.4 % of"),
+            late.contains("the machine was too busy for exact timing") && late.contains("took 3.4 % of"),
             "{late}"
         );
         assert!(now(&record(true)).contains("10 packets, 12.2 KiB, 9 lost"));

@@ -20,7 +20,7 @@ const REST: Duration = Duration::from_secs(600);
 /// One way.
 const DELAY: Duration = Duration::from_millis(1);
 
-/// What many associations cost.
+/// The cost of many associations.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct IdleReport {
     pub(super) associations: u64,
@@ -47,7 +47,7 @@ struct Entry {
     timeout: Option<Timestamp>,
 }
 
-/// A packet under way: when it arrives, where from, where to, what.
+/// A packet in transit: arrival time, source, destination, content.
 type Carried = (Timestamp, SocketAddr, SocketAddr, Bytes);
 
 impl End {

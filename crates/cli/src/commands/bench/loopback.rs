@@ -60,7 +60,7 @@ pub(super) async fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<Repor
     Ok(report)
 }
 
-/// What all of them received, and how many of those messages were wrong.
+/// The number of all received messages, and of the wrong messages among them.
 async fn sum(receiving: &mut JoinSet<(u64, u64)>) -> (u64, u64) {
     let mut total = (0, 0);
     while let Some(counts) = receiving.join_next().await {

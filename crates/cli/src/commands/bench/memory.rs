@@ -136,7 +136,7 @@ struct Pair {
     receiver: Side,
     now: Timestamp,
     there: VecDeque<Bytes>,
-    /// Bytes of packets that are to be under way to the receiver all the time, as far as the sender sends so many.
+    /// Bytes of packets to keep in transit to the receiver, as long as the sender sends that many.
     hold: usize,
     back: VecDeque<Bytes>,
     packets: u64,
@@ -198,7 +198,7 @@ impl Pair {
         self.receiver.on_time(self.now);
     }
 
-    /// Whether less is under way than there should be.
+    /// Whether fewer bytes are in transit than `hold`.
     fn is_short(&self) -> bool {
         self.hold > 0 && self.there.len() * usize::from(MEMORY_PACKET) < self.hold
     }

@@ -1,4 +1,4 @@
-//! What a run cost.
+//! The time and memory that a run took.
 
 use std::fs;
 use std::time::{Duration, Instant};

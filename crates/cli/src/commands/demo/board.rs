@@ -1,4 +1,4 @@
-//! What was sent and delivered, by stream; sender and receiver write to it, the progress and the table read it.
+//! Sent and delivered messages of each stream. Sender and receiver write to it; the progress line and the table read it.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::output::hex;
 /// Bytes in front of each message: its number, and the nanoseconds since the begin at which it was sent.
 pub(super) const HEADER: usize = 16;
 
-/// What a stream carries.
+/// The traffic of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     File,
@@ -81,7 +81,7 @@ impl Board {
         }
     }
 
-    /// What the telemetry is drawn from.
+    /// The seed of the telemetry's content.
     pub(super) fn seed(&self) -> u64 {
         self.seed
     }
@@ -129,7 +129,7 @@ impl Board {
         message.into()
     }
 
-    /// Takes back the count of a message that was not taken.
+    /// Subtracts a message that the association did not accept.
     pub(super) fn unsent(&mut self, kind: Kind) {
         self.streams[kind as usize].sent -= 1;
     }

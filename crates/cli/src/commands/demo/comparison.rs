@@ -1,4 +1,4 @@
-//! What partial reliability gains: positions, which are worth little when they are late, beside orders, which must arrive,
+//! The gain of partial reliability: position messages, which are worth little when they are late, next to orders, which must arrive,
 //! over the same link in virtual time, once for each way to send the positions. The same seed gives the same table.
 
 use std::time::Duration;
@@ -22,12 +22,12 @@ const MESSAGES: u32 = 6000;
 /// Bytes of each.
 const LEN: usize = 200;
 static CONTENT: [u8; LEN] = [0; LEN];
-/// How long what is still on its way at the end may take.
+/// Time limit at the end for data that is still outstanding.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a position is worth something, if nothing else is said.
 const LIFETIME: Duration = Duration::from_millis(100);
 
-/// What a message is; each kind has a stream of its own, and is ordered.
+/// The kind of a message; each kind has its own ordered stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Position,
@@ -52,7 +52,7 @@ struct Way {
     reliability: Reliability,
 }
 
-/// What became of one kind of messages.
+/// The results of one kind of messages.
 #[derive(Clone, Debug, Default)]
 struct Fate {
     sent: u64,
@@ -60,7 +60,7 @@ struct Fate {
     delays: Delays,
 }
 
-/// What came of one way.
+/// The results of one variant.
 #[derive(Debug)]
 struct Outcome {
     name: String,
@@ -103,7 +103,7 @@ impl Application for Sink {
     }
 }
 
-/// The ways to be compared: all reliable, and what may be given up without and with what makes it fast.
+/// The variants to compare: all messages reliable, and partial reliability without and with the extensions that speed it up.
 fn ways(base: &Config, chosen: Reliability) -> Vec<Way> {
     let mut plain = base.clone().without_extensions();
     let reliable = Way {
@@ -208,7 +208,7 @@ fn submit(
     };
     let content = Bytes::from_static(&CONTENT);
     if let Some(association) = network.host_mut(sender).association_mut(id) {
-        // What is not taken shows as not delivered.
+        // A message that is not accepted counts as not delivered.
         let _ = association.send(now, StreamId(kind as u16), content, options);
     }
 }
@@ -263,9 +263,9 @@ impl Comparison {
             table.row(row);
         }
         format!(
-            "what partial reliability gains over {} (each way), in virtual time, seed {}:\n\
-             {} small messages in a minute on two ordered streams; every tenth is an order, and always reliable\n\n{}\n\n\
-             *: with NR-SACK, --early-discard and --selective-forward-tsn; again: chunks sent again; skips: \
+            "the gain of partial reliability over {} (in each direction), in virtual time, seed {}:\n\
+             {} small messages in a minute on two ordered streams; every tenth is an order, which is always reliable\n\n{}\n\n\
+             *: with NR-SACK, --early-discard and --selective-forward-tsn; again: retransmitted chunks; skips: \
              FORWARD-TSNs sent",
             self.link,
             self.seed,
@@ -289,7 +289,7 @@ impl Comparison {
         })
     }
 
-    /// What must not be: an order was lost.
+    /// A failed check: an order was lost.
     pub(super) fn trouble(&self) -> Option<String> {
         let lossy = |outcome: &&Outcome| outcome.orders.delivered != outcome.orders.sent;
         let outcome = self.outcomes.iter().find(lossy)?;

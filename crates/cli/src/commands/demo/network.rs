@@ -20,7 +20,7 @@ pub(super) struct Established {
     pub(super) sender: NodeId,
     pub(super) receiver: NodeId,
     pub(super) id: AssociationId,
-    /// There and back, path by path.
+    /// The links of each path: forward and reverse.
     pub(super) links: Vec<(LinkId, LinkId)>,
 }
 

@@ -1,4 +1,4 @@
-//! What several paths gain: the three of Kim, Seo and Song (*ECA-SCTP*), each alone, and all at once, in virtual time.
+//! The gain of several paths: the three paths of Kim, Seo and Song (*ECA-SCTP*), each alone and all together, in virtual time.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ struct Way {
     cut: bool,
 }
 
-/// What came of it.
+/// The result of a transfer.
 #[derive(Debug)]
 struct Outcome {
     name: String,
@@ -212,7 +212,7 @@ impl Together {
             table.row(row);
         }
         format!(
-            "what several paths gain, for {} of virtual time:\n  1: {}\n  2: {}\n  3: {}\n\n{}\n\n\
+            "the gain of several paths, for {} of virtual time:\n  1: {}\n  2: {}\n  3: {}\n\n{}\n\n\
              cmt, eca: --multipath (docs/MULTIPATH.md); each path's congestion window is its own; a pause is one of the \
              reader's",
             units::duration(TIME),

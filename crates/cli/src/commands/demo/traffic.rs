@@ -1,5 +1,5 @@
-//! Who sends what in the demonstration: the file as fast as it goes, a line of chat twice a second, a reading of
-//! telemetry fifty times a second; and who receives it.
+//! The traffic of the demonstration and its receiver: a file at full rate, a line of chat twice a second, and a telemetry reading
+//! fifty times a second.
 
 use std::fs::File;
 use std::io::Read;
@@ -29,7 +29,7 @@ const TELEMETRY_LEN: usize = 100;
 
 const LINES: [&str; 6] = [
     "Are you there?",
-    "Yes. The file is still on its way.",
+    "Yes. The file is still being sent.",
     "And you write while it is?",
     "On a stream of my own: a packet it loses does not hold me up.",
     "How is the boat?",
@@ -49,7 +49,7 @@ pub(super) fn telemetry(seed: u64, number: u64) -> Vec<u8> {
     bytes
 }
 
-/// Bytes that do not compress and repeat with the seed: splitmix64 (Steele, Lea and Flood 2014).
+/// Bytes that do not compress and are the same for the same seed: splitmix64 (Steele, Lea and Flood 2014).
 #[derive(Clone, Debug)]
 struct Noise(u64);
 

@@ -1,4 +1,4 @@
-//! What priorities gain: a chat beside a file on a thin link with a long queue, in virtual time, once for each way to order
+//! The gain of stream priorities: a chat next to a file on a slow link with a long queue, in virtual time, once for each way to order
 //! the two (Heinz, *Priorities in SCTP Multistreaming*).
 
 use std::time::Duration;
@@ -27,7 +27,7 @@ const FILE_AHEAD: usize = 64 << 10;
 const BOUND: Duration = Duration::from_millis(100);
 static CONTENT: [u8; FILE_LEN] = [0; FILE_LEN];
 
-/// What came of one way.
+/// The results of one variant.
 #[derive(Debug)]
 struct Outcome {
     name: String,
@@ -138,7 +138,7 @@ fn run(name: String, config: &Config, seed: u64) -> Result<Outcome, String> {
         if let Some(association) = network.host_mut(sender).association_mut(id) {
             let mut options = options;
             options.ppid.0 = number;
-            // What is not taken shows as not delivered.
+            // A message that is not accepted counts as not delivered.
             let _ = association.send(now, CHAT, Bytes::from_static(&CONTENT[..CHAT_LEN]), options);
             while association.stream_stats(FILE).queued_bytes < FILE_AHEAD
                 && association
@@ -147,7 +147,7 @@ fn run(name: String, config: &Config, seed: u64) -> Result<Outcome, String> {
             {}
         }
     }
-    // The file counts up to here; the last chat messages are on their way.
+    // The file counts up to here; the last chat messages are still outstanding.
     let file = |network: &mut Network| {
         network
             .host_mut(receiver)
@@ -198,7 +198,7 @@ impl Urgent {
             table.row(row);
         }
         format!(
-            "what priorities gain a chat beside a file over {LINK} (each way), in virtual time:\n\
+            "the gain of priorities for a chat next to a file over {LINK} (in each direction), in virtual time:\n\
              a message of {CHAT_LEN} B every {}, the file in messages of {} as fast as can be\n\n{}\n\n\
              off: first come, first served; bound: --low-priority-delay (docs/SCHEDULING.md)",
             units::duration(INTERVAL),

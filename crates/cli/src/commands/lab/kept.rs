@@ -29,7 +29,7 @@ impl Kept {
         }
     }
 
-    /// What this very program found before.
+    /// The kept results of this build of the program.
     pub(super) fn read(&self, experiment: &Experiment, conditions: &Conditions) -> Result<Known, Failure> {
         let csv = match fs::read_to_string(&self.path) {
             Ok(csv) => csv,

@@ -21,14 +21,14 @@ use crate::failure::Failure;
 /// Beds side by side for each processor, if nobody says: with four TCP flows at 10 Mbit/s one takes a tenth of it.
 const BEDS_A_PROCESSOR: usize = 3;
 
-/// What was asked for, checked.
+/// The checked request.
 pub(super) struct Measuring<'a> {
     experiments: Vec<(Experiment, Conditions)>,
     effort: &'a Effort,
     only: Vec<(&'a str, &'a str)>,
     stop: &'a AtomicBool,
     progress: Progress,
-    /// What was done of the experiment that was interrupted.
+    /// The results so far of the interrupted experiment.
     so_far: RefCell<Option<(Experiment, Results)>>,
 }
 
@@ -109,7 +109,7 @@ impl<'a> Measuring<'a> {
         })
     }
 
-    /// Makes the runs. What is simulated comes before what takes real time, which is to have the machine for itself.
+    /// Makes the runs: simulations first, then the runs in real time, which need the whole machine.
     fn in_stages(&self, experiment: &Experiment, plan: &Plan<'_>, known: &mut Known) -> Option<Results> {
         let processors = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN).get();
         let jobs = self.effort.jobs.map(NonZeroUsize::get);

@@ -66,7 +66,7 @@ impl Progress {
         }
     }
 
-    /// What follows may take longer than what was so far, and the time left is to be told by it alone.
+    /// Starts a new estimate of the time left, because the following runs may take longer than the runs before.
     pub(super) fn begin(&self) {
         let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
         count.began = Instant::now();
@@ -113,7 +113,7 @@ impl Progress {
             if count.over >= count.total {
                 bar.finish_and_clear();
             } else {
-                // What is printed next takes the bar's line.
+                // The next output takes the bar's line.
                 bar.suspend(|| {});
             }
         }

@@ -1,4 +1,4 @@
-//! What the lab says: experiments, numbers and verdicts, for people or as JSON.
+//! The output of the laboratory: experiments, numbers and verdicts, as text or as JSON.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use crate::table::{Group, Table};
 /// Metrics side by side, so that a table fits a terminal.
 const COLUMNS: usize = 5;
 
-/// The experiments there are.
+/// Lists the experiments.
 pub(super) fn list(output: Output, experiments: &[Experiment]) {
     for experiment in experiments {
         let text = format!(
@@ -38,6 +38,8 @@ pub(super) fn list(output: Output, experiments: &[Experiment]) {
                 json!({
                     "name": knob.name, "unit": knob.unit, "about": knob.about, "usual": knob.usual,
                     "least": knob.range.0, "most": knob.range.1,
+                    // The standard terms; the names above are kept for programs that read them.
+                    "default": knob.usual, "min": knob.range.0, "max": knob.range.1,
                 })
             })
             .collect();
@@ -56,7 +58,7 @@ pub(super) fn list(output: Output, experiments: &[Experiment]) {
     }
 }
 
-/// What was asked, and under which conditions.
+/// The question and the conditions.
 fn heading(experiment: &Experiment, results: &Results) -> String {
     let mut text = format!(
         "\n{}: {}\nafter {}; {} setting, {} seeds, version {}\n",
@@ -68,7 +70,7 @@ fn heading(experiment: &Experiment, results: &Results) -> String {
         results.conditions.version,
     );
     if !results.conditions.knobs.is_empty() {
-        text.push_str(&format!("  set otherwise: {}\n", results.conditions.knobs));
+        text.push_str(&format!("  changed settings: {}\n", results.conditions.knobs));
     }
     for parameter in experiment.parameters {
         let source = if parameter.from_paper {

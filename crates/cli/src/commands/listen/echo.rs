@@ -81,7 +81,7 @@ impl Echo {
                 message,
                 beginning,
                 ending,
-                // Its echo is cut off there too: it can be ended, but not taken back.
+                // The echo is truncated there too: a message that is partly sent can be ended, but not withdrawn.
                 truncated: _,
                 payload,
             } = part;

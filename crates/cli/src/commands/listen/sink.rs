@@ -12,7 +12,7 @@ use crate::output::hex;
 
 /// Bytes gathered before they are hashed and written.
 const GATHERED: usize = 256 << 10;
-/// Names tried before giving up.
+/// Limit of file names to try.
 const MAX_TRIES: u64 = 100_000;
 
 /// A file that is being written.

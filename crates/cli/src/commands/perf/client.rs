@@ -20,7 +20,7 @@ use crate::units;
 
 /// Round trips to compare the clocks; the shortest counts.
 const ROUND_TRIPS: u64 = 8;
-/// How the user starts the other side.
+/// The command that the user starts at the peer.
 const SERVER: &str = "anabranch perf server";
 
 /// Runs the command.
@@ -39,8 +39,8 @@ pub(super) async fn run(args: ClientArgs, interrupt: Interrupt) -> Result<(), Fa
     client.tell_refused(&args.carry.offer, &args.persist);
     let result = measure(&args, &plan, &client, &interrupt).await;
     if result.is_err() {
-        // Does nothing where the association has ended already.
-        client.association.abort("gave up");
+        // Does nothing if the association has ended already.
+        client.association.abort("the measurement failed");
         client.endpoint.close().await;
     }
     result
@@ -56,7 +56,7 @@ async fn measure(
     let streams = client.association.outbound_streams();
     if streams <= plan.streams {
         return Err(Failure::new(format!(
-            "--streams {}: {host} accepts {} streams of data; give at most that",
+            "--streams {}: {host} accepts only {} data streams; give at most this number",
             plan.streams,
             streams.saturating_sub(1)
         )));
@@ -77,8 +77,8 @@ async fn measure(
         Ok(Err(problem)) => return Err(Failure::new(format!("{host}: {problem}"))),
         Err(_) => {
             return Err(Failure::new(format!(
-                "{host} accepts associations, but does not answer what `anabranch perf` asks within {}: is it \
-                 `{SERVER}` that runs there, and is --port right? (--timeout waits longer)",
+                "{host} accepts associations, but does not answer what `anabranch perf` asks within {}: check that \
+                 `{SERVER}` runs there, check --port, or raise --timeout",
                 units::duration(args.target.timeout)
             )));
         }
@@ -111,22 +111,22 @@ async fn measure(
         }
         Some(trouble) => {
             return Err(Failure::new(format!(
-                "{host}: the measurement ended early: {trouble}; what stands above is what this side saw"
+                "{host}: the measurement ended early: {trouble}; the results above are those of this side"
             )));
         }
         None => {}
     }
     let ending = client.finish(interrupt).await.result;
-    ending.map_err(|error| Failure::new(format!("{host}: no orderly shutdown: {error}")))?;
+    ending.map_err(|error| Failure::new(format!("{host}: the shutdown was not graceful: {error}")))?;
     if outcome.stopped && !interrupt.is_set() {
         return Err(Failure::new(format!(
-            "{host}: the server was stopped before the end; what stands above was measured until then"
+            "{host}: the server was stopped before the end; the results above are those until then"
         )));
     }
     Ok(())
 }
 
-/// Compares the clocks and asks for the run; answers when data may flow.
+/// Compares the clocks and requests the run; returns when data may be sent.
 async fn agree(association: &Association, plan: &Plan, clock: Clock) -> Result<Comparison, String> {
     let mut best: Option<Comparison> = None;
     for number in 0..ROUND_TRIPS {
@@ -139,7 +139,7 @@ async fn agree(association: &Association, plan: &Plan, clock: Clock) -> Result<C
             } if answered == number => clock,
             Control::Echo { .. } => {
                 return Err(format!(
-                    "it sends back what it gets, so it is an echo server and not `{SERVER}`; is --port right?"
+                    "it is an echo server, not `{SERVER}`: check --port and --udp-port"
                 ));
             }
             other => return Err(unexpected(other)),

@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
     epoch: Instant,
-    /// What the peer's clock shows more than this one, in nanoseconds.
+    /// Offset of the peer's clock against this clock, in nanoseconds.
     ahead: i64,
 }
 
-/// What round trips told.
+/// The result of the clock comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Comparison {
-    /// What the peer's clock shows more, in nanoseconds: true to half the round trip.
+    /// Offset of the peer's clock in nanoseconds, accurate to half the round-trip time.
     pub(super) ahead: i64,
     /// The shortest round trip.
     pub(super) round_trip: Duration,
@@ -35,7 +35,7 @@ impl Clock {
         Self { ahead, ..self }
     }
 
-    /// What it shows at this time, in nanoseconds.
+    /// The reading at this time, in nanoseconds.
     pub(super) fn show(&self, at: Instant) -> u64 {
         u64::try_from(at.saturating_duration_since(self.epoch).as_nanos()).unwrap_or(u64::MAX)
     }

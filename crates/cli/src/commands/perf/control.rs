@@ -1,4 +1,4 @@
-//! What client and server tell each other on stream 0 besides the data: four bytes that mark it, a version, JSON.
+//! Control messages of client and server on stream 0: a four-byte mark, a version, and JSON.
 //!
 //! The client asks for a few echoes to compare the clocks, then for the run; the server is ready or refuses. Each
 //! sender tells when it is done, and when all of its data is acknowledged; each receiver answers what it found, and
@@ -42,11 +42,11 @@ pub(super) enum Control {
     Last,
     /// All of a sender's data is acknowledged.
     Sent(Sent),
-    /// What a receiver has seen up to now, in case that the run does not come to its end.
+    /// A receiver's results so far, in case the run does not finish.
     SoFar(Received),
     /// A receiver has seen what was sent.
     Received(Received),
-    /// Whoever sends should be done now.
+    /// Asks the sender to finish now.
     Stop,
 }
 

@@ -1,4 +1,4 @@
-//! What is to be measured: the same on both sides, told by the client.
+//! The parameters of a measurement: the client sends them to the server.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{reliability, units};
 pub(super) const MIN_SIZE: u64 = 16;
 /// The largest message, in bytes: it is joined in memory.
 pub(super) const MAX_SIZE: u64 = 16 << 20;
-/// What is joined at most, in bytes: parts of several messages may wait.
+/// Limit of message reassembly, in bytes: several messages may be incomplete.
 pub(super) const MAX_JOINED: usize = 4 * MAX_SIZE as usize;
 /// The longest run.
 pub(super) const MAX_TIME: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -27,7 +27,7 @@ pub(super) enum Direction {
     Reverse,
 }
 
-/// Who one is.
+/// The side of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     Client,
@@ -113,7 +113,7 @@ impl Plan {
         messages / streams + u64::from(u64::from(index) < messages % streams)
     }
 
-    /// Whether messages may be given up.
+    /// Whether messages may be abandoned.
     pub(super) fn is_partial(&self) -> bool {
         self.reliability != Reliability::Reliable
     }

@@ -14,7 +14,7 @@ use crate::delays::{Delays, Summary};
 /// Of more streams than this it is not told how each fared.
 const MOST_TOLD: usize = 16;
 
-/// What arrived so far.
+/// The messages received so far.
 #[derive(Debug)]
 pub(super) struct Arrivals {
     plan: Plan,
@@ -37,7 +37,7 @@ pub(super) struct Arrivals {
     recent: Recent,
 }
 
-/// What arrived in an interval.
+/// The messages received in an interval.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
     pub(super) messages: u64,
@@ -110,12 +110,12 @@ impl Arrivals {
         Ok(())
     }
 
-    /// What arrived since this was asked before.
+    /// The messages received since the last call.
     pub(super) fn recent(&mut self) -> Recent {
         std::mem::take(&mut self.recent)
     }
 
-    /// What arrived so far, without the delays, which take some work.
+    /// The messages received so far, without the delays, which take some processor time.
     pub(super) fn so_far(&self) -> Received {
         let took = match (self.first, self.last) {
             (Some(first), Some(last)) => last.saturating_duration_since(first),
@@ -133,7 +133,7 @@ impl Arrivals {
         }
     }
 
-    /// What arrived, of so many messages sent; `None`: it is not known how many.
+    /// The results for this number of sent messages; `None` if the number is unknown.
     pub(super) fn received(&self, sent: Option<u64>) -> Received {
         let mut received = self.so_far();
         received.delay = self.delays.summary();

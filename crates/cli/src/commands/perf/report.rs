@@ -1,4 +1,4 @@
-//! What is told of a run: a line for each interval, and a table at its end.
+//! The report of a run: a line for each interval, and a table at the end.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub(super) struct Voice {
     pub(super) client: Option<u64>,
 }
 
-/// What happened between two points in time since the begin.
+/// The events between two times since the start.
 #[derive(Debug)]
 pub(super) struct Interval {
     pub(super) from: Duration,
@@ -32,7 +32,7 @@ pub(super) struct Interval {
     pub(super) seen: Vec<(Direction, Seen)>,
 }
 
-/// What a side saw of a direction.
+/// The view of one side on a direction.
 #[derive(Clone, Debug)]
 pub(super) enum Seen {
     /// It sent: bytes acknowledged, chunks retransmitted, and the primary path as it is now.
@@ -200,13 +200,13 @@ impl Voice {
             .any(|(_, flow)| flow.received.as_ref().is_some_and(|r| r.delay.is_some()))
         {
             text.push_str(&format!(
-                "\ndelays are from send to receipt, by two clocks: each may be off by {} either way",
+                "\ndelays are from send to receipt, by two clocks: each may be off by {} in either direction",
                 units::duration(clocks.uncertainty())
             ));
         }
         for (direction, flow) in outcome.flows() {
             let well = if plan.is_partial() {
-                "every message that was not given up arrived once, and in order"
+                "every message that was not abandoned arrived once, and in order"
             } else {
                 "every message arrived once, and in order"
             };
@@ -236,17 +236,17 @@ impl Voice {
 }
 
 impl Flow {
-    /// Why it cannot be said that every message arrived as it should.
+    /// Why a correct delivery is not certain.
     pub(super) fn problem(&self, plan: &Plan) -> Option<String> {
         let (Some(sent), Some(received)) = (&self.sent, &self.received) else {
-            return Some("not known whether everything arrived".to_owned());
+            return Some("unknown whether every message arrived".to_owned());
         };
         received
             .problem(plan, Some(sent.abandoned))
-            .or_else(|| (!sent.acknowledged).then(|| "not everything was acknowledged".to_owned()))
+            .or_else(|| (!sent.acknowledged).then(|| "not all messages were acknowledged".to_owned()))
     }
 
-    /// What a receiver found that can never be, however early the run ended.
+    /// Faults that a receiver found, and that an early end of the run cannot explain.
     pub(super) fn fault(&self, plan: &Plan) -> Option<String> {
         let abandoned = self.sent.as_ref().map(|sent| sent.abandoned);
         self.received.as_ref()?.problem(plan, abandoned)
@@ -262,7 +262,7 @@ impl Flow {
 }
 
 impl Outcome {
-    /// The directions there are.
+    /// The directions of this run.
     pub(super) fn flows(&self) -> impl Iterator<Item = (Direction, &Flow)> {
         let all = [&self.forward, &self.reverse];
         Direction::BOTH
@@ -340,19 +340,25 @@ fn table(plan: &Plan, outcome: &Outcome) -> Table {
             share(r.messages, r.messages + r.missing)
         });
         row(
-            "given up before sending",
+            "abandoned before sending",
             &|s| s.abandoned.unsent.to_string(),
             &none,
         );
-        row("given up after sending", &|s| s.abandoned.sent.to_string(), &none);
         row(
-            "given up at the first sign",
+            "abandoned after sending",
+            &|s| s.abandoned.sent.to_string(),
+            &none,
+        );
+        row(
+            "abandoned at first missing report",
             &|s| s.abandoned.early.to_string(),
             &none,
         );
         row("FORWARD-TSNs", &|s| s.abandoned.forward_tsns.to_string(), &none);
         row("selective notices", &|s| s.abandoned.notices.to_string(), &none);
-        row("came too late", &|_| String::new(), &|r| r.overtaken.to_string());
+        row("arrived too late", &|_| String::new(), &|r| {
+            r.overtaken.to_string()
+        });
         row("freed early", &|s| units::size(s.abandoned.freed_early), &none);
     }
     row("retransmitted after a timeout", &|s| s.timeout.to_string(), &none);

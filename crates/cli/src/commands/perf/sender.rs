@@ -16,7 +16,7 @@ use crate::reliability;
 
 /// Memory is taken for so many bytes of messages at a time.
 const SLAB: usize = 128 << 10;
-/// What messages are filled with: "Z", easily seen in a capture.
+/// The content of messages: "Z", easy to see in a capture.
 const FILL: u8 = 0x5a;
 /// The front of a message.
 const FRONT: usize = MIN_SIZE as usize;
@@ -159,8 +159,8 @@ async fn ended(end: Option<Instant>, stop: &mut watch::Receiver<bool>) {
     }
 }
 
-/// What of `given` bytes, in messages of `size`, is acknowledged by now, as far as the association's readings tell: neither
-/// on its way nor given up.
+/// The acknowledged part of `given` bytes in messages of `size`, from the association's counters: neither outstanding nor
+/// abandoned.
 pub(super) fn acknowledged(association: &Association, given: u64, size: u64) -> u64 {
     let stats = association.stats();
     let on_its_way = (stats.queued_bytes + stats.outstanding_bytes) as u64;

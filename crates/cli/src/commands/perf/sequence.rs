@@ -1,14 +1,14 @@
-//! What arrived of one stream, by number: whether anything is missing, doubled or late.
+//! The received message numbers of a stream: whether messages are missing, duplicated or late.
 
 use std::collections::BTreeSet;
 
 /// Numbers kept at most beyond a gap. A window of the smallest messages is far below; a peer that leaves a gap for
 /// ever must not fill the memory.
 const MAX_AHEAD: usize = 1 << 20;
-/// The same where messages may be given up, and gaps stay open: more than can be on their way.
+/// The same limit if messages may be abandoned, and gaps stay open: more than can be outstanding.
 const MAX_AHEAD_OF_LOST: usize = 1 << 16;
 
-/// What a number means.
+/// The meaning of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Not seen before, and none above it was.
@@ -37,7 +37,7 @@ pub(super) struct Sequence {
 }
 
 impl Sequence {
-    /// Of messages that may be given up, if `partial`.
+    /// With `partial`, messages may be abandoned.
     pub(super) fn new(partial: bool) -> Self {
         Self {
             partial,

@@ -1,4 +1,4 @@
-//! `anabranch perf server`: measures with whoever asks, many at once.
+//! `anabranch perf server`: runs the measurements of any number of clients at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,12 +20,12 @@ use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::units;
 
-/// How long a client may take to say what it wants, and to end the association after its results.
+/// Time limit for a client to request its measurement, and to end the association after the results.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// What clients are given to end in order when the user asked to stop: a little more than a run is.
+/// Limit on the graceful shutdown of all clients after the user asked to stop: a little more than that of a run.
 const HURRY: Duration = Duration::from_secs(4);
 
-/// What all clients share.
+/// State that all clients share.
 #[derive(Debug)]
 struct Server {
     output: Output,
@@ -38,9 +38,9 @@ struct Server {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Served {
     Well,
-    /// It went away, or was no client of this.
+    /// The client left early, or is no client of `perf`.
     Badly,
-    /// Messages were lost, doubled or out of order.
+    /// Messages were lost, duplicated or out of order.
     Faulty,
 }
 
@@ -64,7 +64,7 @@ pub(super) async fn run(args: ServerArgs, interrupt: Interrupt) -> Result<(), Fa
     let totals = server.serve(&args, &endpoint).await;
     let _ = timeout(HURRY, endpoint.close()).await;
     let text = format!(
-        "{} served, {} not to the end, {} with messages lost, doubled or out of order",
+        "{} served, {} not to the end, {} with messages lost, duplicated or out of order",
         units::counted(totals.clients, "client"),
         totals.failed,
         totals.faulty
@@ -75,7 +75,7 @@ pub(super) async fn run(args: ServerArgs, interrupt: Interrupt) -> Result<(), Fa
     output.fact(text, &record);
     if totals.faulty > 0 {
         return Err(Failure::new(
-            "messages were lost, doubled or out of order: see above",
+            "messages were lost, duplicated or out of order: see above",
         ));
     }
     if args.one_off && totals.failed > 0 {
@@ -194,11 +194,11 @@ async fn asked(association: &Association, clock: Clock) -> Result<(Plan, Compari
                     .map_err(|error| error.to_string())?;
             }
             Control::Start { plan, clocks } => {
-                // What the client sends on is its choice; here as many streams must exist.
+                // The client chooses its outbound streams; the server needs as many.
                 let there = association.outbound_streams();
                 if plan.reverse && there <= plan.streams {
                     let why = format!(
-                        "--streams {}: your side accepts {} streams of data",
+                        "--streams {}: the client accepts only {} data streams",
                         plan.streams,
                         there.saturating_sub(1)
                     );

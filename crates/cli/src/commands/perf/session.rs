@@ -19,7 +19,7 @@ use crate::by_path::PathTally;
 use crate::interrupt::Interrupt;
 use crate::{stall, units};
 
-/// What is left for an orderly end once somebody asked to stop.
+/// Limit on the graceful shutdown after a user asked to stop.
 const HURRY: Duration = Duration::from_secs(3);
 /// How often a receiver tells the sender what it has, in case that the run does not come to its end.
 const SO_FAR: Duration = Duration::from_secs(1);
@@ -44,7 +44,7 @@ pub(super) struct Session {
     board: Mutex<Board>,
 }
 
-/// What is known.
+/// The results so far.
 #[derive(Debug)]
 struct Board {
     arrivals: Arrivals,
@@ -58,7 +58,7 @@ struct Board {
     stalled: Option<String>,
 }
 
-/// What both sides know of a direction.
+/// The results of both sides of a direction.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Flow {
     pub(super) sent: Option<Sent>,
@@ -106,7 +106,7 @@ impl Session {
         self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs to the end. Afterwards the association has no more data on its way, or is aborted.
+    /// Runs to the end. Afterwards the association has no outstanding data, or is aborted.
     pub(super) async fn run(self: Arc<Self>, voice: &Voice, interrupt: &Interrupt) -> Outcome {
         let sends = self.plan.has(self.role.outbound());
         let sending = sends.then(|| tokio::spawn(Arc::clone(&self).send()));
@@ -174,7 +174,7 @@ impl Session {
         }
     }
 
-    /// What of all that was sent is acknowledged, of a run that did not come to its end.
+    /// The acknowledged messages of a run that did not finish.
     fn sent_so_far(&self, ticker: &Ticker) -> Sent {
         let mut sent = self.sent();
         sent.bytes = match self.association.close_reason() {
@@ -190,7 +190,7 @@ impl Session {
         sent
     }
 
-    /// What was sent up to now.
+    /// The sender's results so far.
     fn sent(&self) -> Sent {
         let given = self.given.load(Ordering::Relaxed);
         Sent {
@@ -199,7 +199,7 @@ impl Session {
         }
     }
 
-    /// Sends all, waits for the acknowledgement and says so. What goes wrong is told by the association's end.
+    /// Sends all messages, waits for the acknowledgement and reports it. Errors show in the association's end.
     async fn send(self: Arc<Self>) {
         let stop = self.stop.subscribe();
         let sent = send_all(&self.association, &self.plan, self.clock, &self.given, stop).await;
@@ -234,7 +234,7 @@ impl Session {
                 self.take(&message).await?;
                 batch += 1;
                 if batch < BATCH && !self.complete() {
-                    // What is wrong with the association comes again from `recv`.
+                    // `recv` returns an error of the association again.
                     next = self.association.try_recv().ok().flatten();
                 }
             }
@@ -315,7 +315,7 @@ impl Session {
         loop {
             tokio::time::sleep(SO_FAR).await;
             let so_far = self.timed(self.board().arrivals.so_far());
-            // What finds no room now would be old when it does.
+            // If the send buffer is full, the report is dropped: it would be outdated when there is room.
             let _ = Control::SoFar(so_far).try_send(&self.association);
         }
     }
@@ -363,7 +363,7 @@ impl Session {
     }
 }
 
-/// What was known when the last interval was told.
+/// The readings at the end of the last interval.
 #[derive(Debug)]
 struct Ticker {
     last: Instant,

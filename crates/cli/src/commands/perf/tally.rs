@@ -1,4 +1,4 @@
-//! What each side of a direction found, as it travels and as it is told.
+//! The results of each side of a direction, as JSON for the peer and for the user.
 
 use std::time::Duration;
 
@@ -10,38 +10,38 @@ use crate::by_path::PathTally;
 use crate::delays::{Summary, millis};
 use crate::units;
 
-/// What a sender did.
+/// The results of a sender.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub(super) struct Sent {
-    /// Messages given to the association, and their bytes; if not all is acknowledged, those that are.
+    /// Messages given to the association, and their bytes; after an early end, only acknowledged messages.
     pub(super) messages: u64,
     pub(super) bytes: u64,
-    /// Until all of it was acknowledged.
+    /// Time until all messages were acknowledged.
     pub(super) took: Duration,
-    /// Whether all of it was acknowledged.
+    /// Whether all messages were acknowledged.
     pub(super) acknowledged: bool,
-    /// Chunks sent again: after T3-rtx expired, after missing reports, and needlessly.
+    /// Retransmitted chunks: after T3-rtx expired, after missing reports, and spuriously.
     pub(super) timeout: u64,
     pub(super) fast: u64,
     pub(super) spurious: u64,
-    /// What of it was given up.
+    /// Abandoned messages.
     pub(super) abandoned: Abandoned,
-    /// Of the primary path, at the end; the window in bytes.
+    /// The smoothed RTT, and the congestion window in bytes, of the primary path at the end.
     pub(super) srtt: Option<Duration>,
     pub(super) cwnd: u64,
     /// Path by path.
     pub(super) paths: Vec<PathTally>,
-    /// Time on a processor, of the whole program.
+    /// Processor time of the whole program.
     pub(super) cpu: Option<Duration>,
 }
 
-/// What a sender gave up, and how it told the receiver.
+/// The messages that a sender abandoned, and the chunks that announced this to the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(super) struct Abandoned {
-    /// Messages of which something was sent, and of which nothing was.
+    /// Messages that were abandoned after at least one chunk was sent, and before.
     pub(super) sent: u64,
     pub(super) unsent: u64,
-    /// Chunks given up at the first sign of their loss.
+    /// Chunks abandoned at the first missing report.
     pub(super) early: u64,
     /// FORWARD-TSNs and selective notices sent.
     pub(super) forward_tsns: u64,
@@ -50,29 +50,29 @@ pub(super) struct Abandoned {
     pub(super) freed_early: u64,
 }
 
-/// What a receiver found.
+/// The results of a receiver.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub(super) struct Received {
     pub(super) messages: u64,
     pub(super) bytes: u64,
-    /// From the sending of the first message, as far as the clocks tell, to the arrival of the last.
+    /// Time from the send call of the first message, by the compared clocks, to the arrival of the last message.
     pub(super) took: Duration,
-    /// Messages that never came, that came twice, after a later one of their stream, without having been sent, or
-    /// with another length.
+    /// Messages that did not arrive, arrived twice, arrived after a later message of their stream, were not sent, or have another
+    /// length.
     pub(super) missing: u64,
     pub(super) doubled: u64,
     pub(super) late: u64,
     pub(super) extra: u64,
     pub(super) cut: u64,
-    /// Messages that came after their stream had gone on without them, and were dropped: of the missing ones.
+    /// Missing messages that arrived after FORWARD-TSN had skipped them, and were dropped.
     pub(super) overtaken: u64,
     /// From `send` to receipt.
     pub(super) delay: Option<Summary>,
-    /// The same of each stream from 1 on, if they are few.
+    /// The delays of each stream from 1 on, if there are few streams.
     pub(super) by_stream: Vec<Option<Summary>>,
     /// Since the run began here.
     pub(super) elapsed: Duration,
-    /// Time on a processor since then, of the whole program.
+    /// Processor time of the whole program since then.
     pub(super) cpu: Option<Duration>,
 }
 
@@ -178,8 +178,8 @@ impl Abandoned {
 }
 
 impl Received {
-    /// Of the messages that did not come, those of which that cannot be: it was neither asked for nor told. `None`: what
-    /// the sender gave up is not known.
+    /// Missing messages that the sender did not abandon. With `abandoned` = `None` the number of abandoned messages is
+    /// unknown.
     fn lost(&self, plan: &Plan, abandoned: Option<Abandoned>) -> u64 {
         match abandoned {
             _ if !plan.is_partial() => self.missing,
@@ -190,15 +190,15 @@ impl Received {
         }
     }
 
-    /// What is wrong with it, if anything.
+    /// The faults of the delivery, if any.
     pub(super) fn problem(&self, plan: &Plan, abandoned: Option<Abandoned>) -> Option<String> {
         let late = if plan.unordered { 0 } else { self.late };
         let problems: Vec<String> = [
             (self.lost(plan, abandoned), "missing"),
             (self.doubled, "doubled"),
             (late, "out of order"),
-            (self.extra, "never sent"),
-            (self.cut, "of a wrong length"),
+            (self.extra, "that were not sent"),
+            (self.cut, "of the wrong length"),
         ]
         .iter()
         .filter(|(count, _)| *count > 0)
@@ -213,7 +213,10 @@ impl Received {
             "bits_per_second": units::bits_per_second(self.bytes, self.took),
             "messages_per_second": per_second(self.messages, self.took),
             "missing": self.missing, "doubled": self.doubled, "late": self.late, "extra": self.extra,
-            "cut": self.cut, "overtaken": self.overtaken, "delay": self.delay.map(Summary::to_json),
+            "cut": self.cut, "overtaken": self.overtaken,
+            // The standard terms; the names above are kept for programs that read them.
+            "duplicated": self.doubled, "out_of_order": self.late, "unexpected": self.extra, "truncated": self.cut,
+            "dropped_late": self.overtaken, "delay": self.delay.map(Summary::to_json),
             "delay_by_stream": self.by_stream.iter().map(|delay| delay.map(Summary::to_json)).collect::<Vec<_>>(),
             "elapsed_seconds": self.elapsed.as_secs_f64(),
             "cpu_seconds": self.cpu.map(|cpu| cpu.as_secs_f64()),
@@ -253,14 +256,14 @@ pub(super) fn per_second(count: u64, took: Duration) -> Option<f64> {
     (!took.is_zero()).then(|| count as f64 / took.as_secs_f64())
 }
 
-/// Time on a processor of all of this program's threads so far; `None` where the system does not tell.
+/// Processor time of all threads of this program so far; `None` if the system does not report it.
 #[cfg(unix)]
 pub(crate) fn cpu_time() -> Option<Duration> {
     use rustix::time::{ClockId, clock_gettime};
     Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).ok()
 }
 
-/// Time on a processor of all of this program's threads so far; `None` where the system does not tell.
+/// Processor time of all threads of this program so far; `None` if the system does not report it.
 #[cfg(not(unix))]
 pub(crate) fn cpu_time() -> Option<Duration> {
     None
