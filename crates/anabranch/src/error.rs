@@ -218,7 +218,7 @@ impl fmt::Display for Explained<'_> {
             CloseReason::ShutdownTimedOut => f.write_str("the shutdown took too long"),
             CloseReason::ProtocolUnreachable { remote } => f.write_str(&nothing_at(remote)),
             CloseReason::InternalError => {
-                f.write_str("an internal error in this program's SCTP stack (a panic; see standard error)")
+                f.write_str("the SCTP stack of this program panicked; the message is on standard error")
             }
             other => write!(f, "{other:?}"),
         }
