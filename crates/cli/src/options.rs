@@ -38,6 +38,15 @@ pub(crate) fn first(argument: Arg) -> Arg {
     argument.help_heading(None::<&'static str>)
 }
 
+/// [`first`] for each of these arguments.
+pub(crate) fn all_first(names: &[&str], argument: Arg) -> Arg {
+    if names.contains(&argument.get_id().as_str()) {
+        first(argument)
+    } else {
+        argument
+    }
+}
+
 /// Hides an argument from the `--help` of a command that refuses it.
 pub(crate) fn hidden(argument: Arg) -> Arg {
     argument.hide(true)

@@ -84,11 +84,7 @@ fn resolve(base: &Path, target: &str) -> Option<PathBuf> {
     let mut path = base.to_path_buf();
     for part in Path::new(target).components() {
         match part {
-            Component::ParentDir => {
-                if !path.pop() {
-                    return None;
-                }
-            }
+            Component::ParentDir => path.pop().then_some(())?,
             Component::Normal(name) => path.push(name),
             _ => {}
         }

@@ -14,7 +14,7 @@ use clap::{Args, Subcommand};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::options::{Observe, first, hidden};
+use crate::options::{Observe, all_first, first, hidden};
 use crate::units;
 
 /// Arguments of `bed`.
@@ -128,8 +128,7 @@ struct DownArgs {
 #[derive(Debug, Args)]
 #[command(
     mut_arg("pcap", hidden),
-    mut_arg("json", first),
-    mut_arg("log", first),
+    mut_args(|arg| all_first(&["json", "log"], arg)),
     after_help = "\
 Example:
   anabranch bed status"

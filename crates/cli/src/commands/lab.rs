@@ -24,7 +24,7 @@ use clap::{Args, Subcommand};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::options::{Observe, first, hidden};
+use crate::options::{Observe, all_first, first, hidden};
 use measure::Measuring;
 use real::Real;
 
@@ -57,8 +57,7 @@ enum LabCommand {
 #[derive(Clone, Debug, Args)]
 #[command(
     mut_arg("pcap", hidden),
-    mut_arg("json", first),
-    mut_arg("log", first),
+    mut_args(|arg| all_first(&["json", "log"], arg)),
     after_help = "\
 Example:
   anabranch lab list"
@@ -106,8 +105,7 @@ struct RunArgs {
 #[derive(Clone, Debug, Args)]
 #[command(
     mut_arg("pcap", hidden),
-    mut_arg("all", first),
-    mut_arg("jobs", first),
+    mut_args(|arg| all_first(&["all", "jobs"], arg)),
     after_help = "\
 Examples:
   anabranch lab check time-sensitive --quick
