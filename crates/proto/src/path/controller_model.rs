@@ -315,7 +315,8 @@ impl World {
             ..self.report(prior_flight)
         };
         self.path.control.on_report(&report);
-        self.path.follow_recovery(&report);
+        self.path
+            .follow_recovery(&report, report.reduction.is_some() || report.recovering);
         self.check(reduction);
     }
 

@@ -182,6 +182,13 @@ impl Flight {
         newest.map(|sending| sending.tsn)
     }
 
+    /// The chunks in flight, from the newest transmission to the oldest.
+    pub(crate) fn newest_first(&self) -> impl DoubleEndedIterator<Item = ExtendedTsn> {
+        let skipped = (self.earliest - self.base) as usize;
+        let open = self.sendings.range(skipped..).rev().filter(|one| one.is_open());
+        open.map(|sending| sending.tsn)
+    }
+
     /// The chunk to retransmit as a tail loss probe (RFC 8985 §7.3).
     pub(crate) fn to_probe(&self) -> Option<ExtendedTsn> {
         self.newest().or_else(|| self.lowest_tsn())

@@ -74,7 +74,7 @@ pub(crate) struct Path {
     acks_late: bool,
     /// The last packet with data left while nothing else was in flight.
     lone: bool,
-    /// The next packet of retransmissions leaves whatever the congestion window, after fast retransmit (§7.2.4 step 3) or T3-rtx
+    /// The next packet of retransmissions leaves whatever the congestion window and the pacer, after fast retransmit (§7.2.4 step 3) or T3-rtx
     /// (§6.3.3 E3).
     pub(crate) retransmit_now: bool,
     pub(crate) burst: Burst,
@@ -213,7 +213,7 @@ impl Path {
         }
     }
 
-    /// When the pacer releases the next packet, if not now. A probe and the first retransmission of an episode are not paced.
+    /// When the pacer releases the next packet, if not now. A probe is not paced.
     #[inline(always)]
     pub(crate) fn paced_until(&self, now: Timestamp) -> Option<Timestamp> {
         if self.control.may_pace() {
@@ -224,21 +224,23 @@ impl Path {
     }
 
     fn pacer_waits_until(&self, now: Timestamp) -> Option<Timestamp> {
-        let at_once = self.probe_now || self.retransmit_now;
-        let pace = self.control.pace().filter(|_| !at_once)?;
+        let pace = self.control.pace().filter(|_| !self.probe_now)?;
         self.pacer.waits_until(now, &pace)
     }
 
     /// When a tail loss probe is due (RFC 8985 §7.2): two RTTs after the last data was sent, and one RTT after the last acknowledgement
-    /// (RFC 8985 waits two RTTs after that too). `None` before an RTT was measured, or if T3-rtx expires sooner.
-    pub(crate) fn probe_timeout(&self) -> Option<Timestamp> {
+    /// (RFC 8985 waits two RTTs after that too). `None` before an RTT was measured, and if the next timer is T3-rtx. If T3-rtx would expire
+    /// sooner, the only path of an association is probed then, and T3-rtx waits (RFC 8985 §7.2). With other paths T3-rtx expires, because
+    /// data would otherwise leave a failed path one RTO later.
+    pub(crate) fn probe_timeout(&self, alone: bool) -> Option<Timestamp> {
         let smoothed = self.rtt.smoothed()?;
         let mut wait = (smoothed * 2).max(LEAST_PROBE_TIMEOUT);
         if self.flight.bytes() <= self.pmtu.max_data() {
             wait += self.ack_delay();
         }
         let due = (self.probe_from + wait).max(self.answered_at + smoothed);
-        (!self.probed && self.t3.is_some_and(|t3| due < t3)).then_some(due)
+        let t3 = self.t3.filter(|_| !self.probed)?;
+        (alone || due < t3).then_some(due.min(t3))
     }
 
     /// How long the peer may delay the acknowledgement of a packet, as far as is known.
@@ -258,14 +260,21 @@ impl Path {
     }
 
     /// The probe timeout expired.
-    pub(crate) fn on_probe_timeout(&mut self) {
+    pub(crate) fn on_probe_timeout(&mut self, now: Timestamp) {
         self.probed = true;
+        self.wait_for_probe(now);
+    }
+
+    /// T3-rtx expired: probes may leave again.
+    pub(crate) fn on_t3(&mut self) {
+        self.timeouts += 1;
+        self.silent_timeouts += 1;
+        (self.probed, self.probe_now) = (false, false);
     }
 
     /// T3-rtx expired, and data stays in flight (F-RTO): restarts the timers.
     pub(crate) fn restart_timers(&mut self, now: Timestamp) {
         self.probe_from = now;
-        self.probed = false;
         self.start_t3(now);
     }
 
@@ -395,8 +404,10 @@ impl Path {
     }
 
     /// Called after the controller handled a report: recovery begins, continues or ends, if proportional rate reduction is used.
-    pub(crate) fn follow_recovery(&mut self, report: &Report) {
-        if report.reduction == Some(Reduction::Loss) && self.control.uses_proportional_rate_reduction() {
+    /// `repairs`: whether recovery lasts now.
+    pub(crate) fn follow_recovery(&mut self, report: &Report, repairs: bool) {
+        let begins = report.reduction == Some(Reduction::Loss) && repairs;
+        if begins && self.control.uses_proportional_rate_reduction() {
             self.recovery = Some(ProportionalRateReduction::new(report.prior_flight));
         } else if !report.recovering {
             self.recovery = None;

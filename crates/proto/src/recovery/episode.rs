@@ -54,15 +54,16 @@ impl Episode {
         (self.exit, self.timed_out) = (None, None);
     }
 
-    /// Called after an acknowledgement was handled. `lost`: it found losses. `last`: the newest transmission. `holds`: whether an episode
-    /// prevents the next reduction ([`crate::RecoveryRules::fast_recovery`]).
-    pub(crate) fn finish(&mut self, lost: bool, last: u64, holds: bool) -> Phase {
+    /// Called after an acknowledgement was handled. `lost`: it found losses. `last`: the newest transmission; `None` if nothing is in
+    /// flight or to be retransmitted, so that no episode begins. `holds`: whether an episode prevents the next reduction
+    /// ([`crate::RecoveryRules::fast_recovery`]).
+    pub(crate) fn finish(&mut self, lost: bool, last: Option<u64>, holds: bool) -> Phase {
         let reduced_before = lost && self.repairs_nothing();
         self.for_marks &= !lost;
         if reduced_before {
             Phase::ReducedBefore
         } else if lost && self.exit.is_none() && self.timed_out.is_none() {
-            self.exit = holds.then_some(last);
+            self.exit = last.filter(|_| holds);
             Phase::Reduced
         } else if self.before && self.exit.is_some() {
             Phase::Recovering
@@ -81,6 +82,14 @@ impl Episode {
             self.for_marks = true;
         }
         begins
+    }
+
+    /// Whether a reduction of the window counts the loss of the transmission `no`.
+    fn counts(&self, no: u64) -> bool {
+        [self.exit, self.timed_out]
+            .into_iter()
+            .flatten()
+            .any(|last| no <= last)
     }
 
     /// Whether losses are being repaired (fast recovery).
@@ -133,7 +142,7 @@ impl Episodes {
     }
 
     /// [`Episode::finish`] for a path with an episode of its own.
-    pub(crate) fn finish_path(&mut self, path: PathId, lost: bool, last: u64, holds: bool) -> Phase {
+    pub(crate) fn finish_path(&mut self, path: PathId, lost: bool, last: Option<u64>, holds: bool) -> Phase {
         self.of_path(path)
             .map_or(Phase::Open, |episode| episode.finish(lost, last, holds))
     }
@@ -205,6 +214,12 @@ impl Episodes {
         self.get(path).is_some_and(Episode::repairs)
     }
 
+    /// Whether the loss of the transmission `no` of a path belongs to an episode that lasts, or to the last T3-rtx: the window was
+    /// reduced for it already.
+    pub(crate) fn counts(&self, path: PathId, no: u64) -> bool {
+        self.get(path).is_some_and(|episode| episode.counts(no))
+    }
+
     /// Whether an episode lasts on a path, because of losses or marks.
     pub(crate) fn lasts(&self, path: PathId) -> bool {
         self.get(path).is_some_and(|episode| episode.exit.is_some())
@@ -236,8 +251,8 @@ mod tests {
                 episodes.on_settled(path, to);
             };
             let finish = |episodes: &mut Episodes, lost| match episodes {
-                Episodes::Together(episode) => episode.finish(lost, 20, true),
-                Episodes::Apart(_) => episodes.finish_path(path, lost, 20, true),
+                Episodes::Together(episode) => episode.finish(lost, Some(20), true),
+                Episodes::Apart(_) => episodes.finish_path(path, lost, Some(20), true),
             };
             assert!(episodes.begin_for_marks(path, 10), "{apart}");
             assert!(!episodes.begin_for_marks(path, 12), "one of the same window");
@@ -259,13 +274,20 @@ mod tests {
     #[test]
     fn the_losses_of_a_timeout_reduce_no_further() {
         let mut episodes = Episodes::Apart(Vec::new());
-        assert_eq!(episodes.finish_path(PATH, true, 9, true), Phase::Reduced);
+        assert_eq!(episodes.finish_path(PATH, true, Some(9), true), Phase::Reduced);
         episodes.on_first_timeout(PATH, 12);
         assert!(!episodes.is_recovering(PATH), "the window grows");
-        assert_eq!(episodes.finish_path(PATH, true, 15, true), Phase::Open);
+        assert_eq!(episodes.finish_path(PATH, true, Some(15), true), Phase::Open);
         episodes.on_settled(PATH, 12);
-        assert_eq!(episodes.finish_path(PATH, true, 15, true), Phase::Open);
+        assert_eq!(episodes.finish_path(PATH, true, Some(15), true), Phase::Open);
         episodes.on_settled(PATH, 13);
-        assert_eq!(episodes.finish_path(PATH, true, 15, true), Phase::Reduced);
+        assert_eq!(episodes.finish_path(PATH, true, Some(15), true), Phase::Reduced);
+    }
+
+    #[test]
+    fn no_episode_begins_if_nothing_is_left_to_recover() {
+        let mut episodes = Episodes::Apart(Vec::new());
+        assert_eq!(episodes.finish_path(PATH, true, None, true), Phase::Reduced);
+        assert!(!episodes.lasts(PATH));
     }
 }

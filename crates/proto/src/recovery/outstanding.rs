@@ -31,8 +31,8 @@ use super::tail::Tail;
 use super::undo::Undo;
 use crate::config::{LossDetection, MultipathConfig, RecoveryRules};
 use crate::message::Fragment;
-use crate::path::{Path, PathId, Paths, SendNo};
-use crate::seq::{Run, Runs, extend_tsn, first_extended_tsn};
+use crate::path::{Path, PathId, Paths};
+use crate::seq::{ExtendedTsn, Run, Runs, extend_tsn, first_extended_tsn};
 use crate::time::Timestamp;
 
 /// Gap ack blocks can report only TSNs within 16-bit offsets from the cumulative TSN ack (§3.3.4).
@@ -76,8 +76,9 @@ pub(crate) struct Outstanding {
     held: usize,
     rules: RecoveryRules,
     multipath: MultipathConfig,
-    /// Chunks declared lost, whose loss may prove spurious: the path and the transmission on it.
-    suspects: BTreeMap<u64, (PathId, SendNo)>,
+    suspects: named::Suspects,
+    /// The chunk that the next tail loss probe retransmits, if the window was not reduced for its loss.
+    probed: Option<ExtendedTsn>,
     /// With RACK, for each path: the end of its flight, and its last window reduction.
     tails: Vec<(Tail, Undo)>,
     /// Paths whose last window reduction proved spurious, until [`Outstanding::take_undone`].
@@ -117,6 +118,7 @@ impl Outstanding {
             rules,
             multipath,
             suspects: BTreeMap::new(),
+            probed: None,
             tails: Vec::new(),
             undone: Vec::new(),
         }
@@ -242,6 +244,7 @@ impl Outstanding {
         self.settle_identity(paths);
         self.lost.clear();
         self.suspects.clear();
+        self.probed = None;
         self.tails.clear();
         self.undone.clear();
         self.chunks.drain(..)

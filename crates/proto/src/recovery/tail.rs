@@ -24,6 +24,8 @@ pub(crate) struct TailVerdict {
 pub(crate) struct Tail {
     /// The probe in flight (`TLP.end_seq`).
     probe: Option<SendNo>,
+    /// The acknowledgement of that probe shows a loss for which the window was not reduced.
+    shows_loss: bool,
     /// T3-rtx expired before this transmission left, which retransmitted the earliest chunk.
     timeout: Option<SendNo>,
     /// CE marks have reduced the window since the timeout. That reduction is not undone.
@@ -43,9 +45,10 @@ pub(crate) struct Tail {
 }
 
 impl Tail {
-    /// The transmission `no` is a probe.
-    pub(crate) fn on_probe(&mut self, no: SendNo) {
+    /// The transmission `no` is a probe. `shows_loss`: it retransmits a chunk whose loss would reduce the window.
+    pub(crate) fn on_probe(&mut self, no: SendNo, shows_loss: bool) {
         self.probe = Some(no);
+        self.shows_loss = shows_loss;
         self.duplicate = false;
     }
 
@@ -77,6 +80,7 @@ impl Tail {
     pub(crate) fn begin(&mut self) {
         *self = Self {
             probe: self.probe,
+            shows_loss: self.shows_loss,
             timeout: self.timeout,
             marked: self.marked,
             duplicate: self.duplicate,
@@ -108,7 +112,7 @@ impl Tail {
             self.probe = None;
             self.asked = false;
             let needed = arrival == Arrival::Sending && !core::mem::take(&mut self.duplicate);
-            self.repaired = (sending.is_retransmission() && needed).then_some(sending.tsn);
+            self.repaired = (self.shows_loss && needed).then_some(sending.tsn);
             self.probe_spurious = sending.is_retransmission() && !needed;
         }
         if let Some(next) = self.timeout {
@@ -233,7 +237,7 @@ mod tests {
             let (mut tail, mut flight) = (Tail::default(), flight(1));
             flight.close(0, crate::path::Fate::Closed, 100, 80);
             let no = flight.push(0, true, Timestamp::ZERO, 100, 80);
-            tail.on_probe(no);
+            tail.on_probe(no, true);
             assert!(tail.is_probing(&flight));
             assert_eq!(ack(&mut tail, &mut flight, &[no], arrival).repaired, repaired);
             assert!(!tail.is_probing(&flight));
@@ -245,16 +249,25 @@ mod tests {
         let (mut tail, mut flight) = (Tail::default(), flight(1));
         flight.close(0, crate::path::Fate::Closed, 100, 80);
         let no = flight.push(0, true, Timestamp::ZERO, 100, 80);
-        tail.on_probe(no);
+        tail.on_probe(no, true);
         tail.on_duplicate(0, &flight);
         let verdict = ack(&mut tail, &mut flight, &[no], Arrival::Sending);
         assert_eq!((verdict.repaired, verdict.probe_spurious), (None, true));
     }
 
     #[test]
+    fn a_probe_that_repairs_a_counted_loss_shows_none() {
+        let (mut tail, mut flight) = (Tail::default(), flight(1));
+        let no = flight.push(0, true, Timestamp::ZERO, 100, 80);
+        tail.on_probe(no, false);
+        let verdict = ack(&mut tail, &mut flight, &[no], Arrival::Sending);
+        assert_eq!((verdict.repaired, verdict.probe_spurious), (None, false));
+    }
+
+    #[test]
     fn a_probe_with_new_data_repairs_nothing() {
         let (mut tail, mut flight) = (Tail::default(), flight(2));
-        tail.on_probe(1);
+        tail.on_probe(1, false);
         assert_eq!(ack(&mut tail, &mut flight, &[1], Arrival::Sending).repaired, None);
     }
 }

@@ -178,13 +178,18 @@ impl Sender {
             self.apply_to_path(cx, path, &outcome.paths[index]);
             if self.sources.ecn.is_testing(path) {
                 let flight = &cx.paths.path(path).flight;
-                self.sources.ecn.on_acknowledged(path, flight, &outcome.lost);
+                let lost = outcome.lost.iter().map(|(on, no, _)| (*on, *no));
+                let lost = lost.chain(outcome.skipped.iter().copied());
+                self.sources.ecn.on_acknowledged(path, flight, lost);
             }
             if outcome.paths[index].phase.begins_repairs() {
                 let next = self.outstanding.next_index();
                 self.sources.ecn.on_reduced(path, next, false);
                 self.retransmit_at_once(cx, path);
             }
+        }
+        if self.outstanding.first_lost().is_none() {
+            cx.paths.iter_mut().for_each(|path| path.retransmit_now = false);
         }
         self.hurry_first_retransmission(cx, outcome);
         if self.outstanding.uses_rack() {
@@ -250,7 +255,7 @@ impl Sender {
             };
             path.control.on_report(&report);
             if self.outstanding.uses_rack() {
-                path.follow_recovery(&report);
+                path.follow_recovery(&report, self.outstanding.is_recovering(id));
             }
         }
         path.delivery.on_lost(outcome.lost);
@@ -267,7 +272,12 @@ impl Sender {
                 self.happened.answered = true;
             }
             Answer::Data => self.on_path_answered(cx, id),
-            Answer::Skipped => self.happened.answered = true,
+            Answer::Skipped => {
+                let path = cx.paths.path_mut(id);
+                path.on_progress(cx.now, false);
+                path.recovery.take_if(|_| !self.outstanding.is_recovering(id));
+                self.happened.answered = true;
+            }
             Answer::Nothing => {}
         }
     }

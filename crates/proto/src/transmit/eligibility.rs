@@ -56,7 +56,7 @@ impl Sender {
         };
         let path = self.retransmission_path(cx, index);
         let on = cx.paths.path(path);
-        let wait = match on.paced_until(cx.now) {
+        let wait = match on.paced_until(cx.now).filter(|_| !on.retransmit_now) {
             _ if !on.may_retransmit() => Wait::Window,
             Some(until) => Wait::Pacer(until),
             None => return Retransmit::Turn(DataTurn { path, new: None }),
@@ -69,7 +69,7 @@ impl Sender {
     }
 
     /// The path of the next new chunk, if it may leave.
-    fn new_turn(&mut self, cx: &mut Cx<'_>) -> Result<DataTurn, Wait> {
+    pub(super) fn new_turn(&mut self, cx: &mut Cx<'_>) -> Result<DataTurn, Wait> {
         if self.queue.is_empty() {
             return Err(Wait::Queue);
         }
@@ -175,6 +175,7 @@ impl Sender {
         probes
     }
 
+    /// Nagle's algorithm: whether the next chunk waits to be bundled with later messages.
     fn nagle_waits(&self, cx: &Cx<'_>) -> bool {
         !cx.config.no_delay && !self.outstanding.is_empty() && self.queue.bytes() < self.payload_limit(cx)
     }

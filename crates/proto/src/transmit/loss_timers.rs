@@ -22,8 +22,9 @@ impl Sender {
 
     /// When a tail loss probe is due on a path (RFC 8985 §7.2).
     fn probe_due(&self, paths: &Paths, path: PathId) -> Option<Timestamp> {
+        let alone = paths.len() == 1;
         let path = paths.path(path);
-        let timeout = path.probe_timeout()?;
+        let timeout = path.probe_timeout(alone)?;
         // The obstacle that delayed a probe may have gone after the probe's time.
         let due = timeout.max(self.loss_timers_ran + SHORTEST_WAIT);
         self.outstanding.may_probe(path).then_some(due)
@@ -37,10 +38,11 @@ impl Sender {
         }
         for index in 0..cx.paths.len() {
             let path = PathId(index as u8);
-            let due = |due: Option<Timestamp>| due.is_some_and(|due| due <= cx.now);
-            if due(self.outstanding.reordering_due(path, cx.paths)) {
+            let reordering = self.outstanding.reordering_due(path, cx.paths);
+            if reordering.is_some_and(|due| due <= cx.now) {
                 self.on_reordering_timer(cx, path);
-            } else if due(self.probe_due(cx.paths, path)) {
+            } else if reordering.is_none() && self.probe_due(cx.paths, path).is_some_and(|due| due <= cx.now)
+            {
                 self.on_probe_timeout(cx, path);
             }
         }
@@ -59,48 +61,66 @@ impl Sender {
         self.outcome = outcome;
     }
 
-    /// The probe timeout expired (RFC 8985 §7.3). In this order: a lost chunk that waits for the congestion window is retransmitted; new
-    /// data is sent if the peer's window allows it; the newest chunk is retransmitted. If that chunk must not be retransmitted, a
-    /// FORWARD-TSN requests the acknowledgement.
+    /// The probe timeout of a path expired (RFC 8985 §7.3).
     fn on_probe_timeout(&mut self, cx: &mut Cx<'_>, id: PathId) {
         cx.counters.tail_loss_probes += 1;
-        cx.paths.path_mut(id).on_probe_timeout();
+        cx.paths.path_mut(id).on_probe_timeout(cx.now);
         self.send_probe(cx, id);
     }
 
-    /// Allows one packet whatever the congestion window: its acknowledgement shows the fate of the packets before it.
+    /// Allows one packet whatever the congestion window: its acknowledgement shows the fate of the packets before it. In this order: a lost
+    /// chunk that waits for the congestion window is retransmitted; new data is sent if only the congestion window and the pacer hold it
+    /// up; the newest chunk that may be retransmitted is. If there is none, a FORWARD-TSN requests the acknowledgement.
     pub(super) fn send_probe(&mut self, cx: &mut Cx<'_>, id: PathId) {
-        let waits = self.next_retransmission(cx).is_some();
-        let left = self.window.left(cx.paths.payload_in_flight());
         let judge = self.judge(cx);
-        if !waits && cx.phase.sends_data() && self.next_payload_len(cx).is_some_and(|len| len <= left) {
-            cx.paths.path_mut(id).probe_now = true;
-        } else if waits || self.outstanding.retransmit_as_probe(id, &judge, cx.paths) {
-            if !waits {
-                self.sources.ecn.on_withdrawn(id, &cx.paths.path(id).flight);
+        if self.next_retransmission(cx).is_none() {
+            if self.new_data_probes(cx, id) {
+                return;
             }
-            let to = match self.outstanding.first_lost() {
-                Some(index) => self.retransmission_path(cx, index),
-                None => id,
-            };
-            let path = cx.paths.path_mut(to);
-            path.probe_now = true;
-            path.retransmit_now = true;
-        } else if let Some(newest) = cx.paths.path(id).flight.to_probe() {
-            self.abandon_message(cx, newest);
-            self.advance_forward_point(cx);
-            self.sources.forward.on_timeout(&self.outstanding);
+            if !self.outstanding.retransmit_as_probe(id, &judge, cx.paths) {
+                self.discard_tail(cx, id);
+                return;
+            }
+            self.sources.ecn.on_withdrawn(id, &cx.paths.path(id).flight);
         }
+        let to = match self.outstanding.first_lost() {
+            Some(index) => self.retransmission_path(cx, index),
+            None => id,
+        };
+        let path = cx.paths.path_mut(to);
+        path.probe_now = true;
+        path.retransmit_now = true;
     }
 
-    /// A packet with data was sent on a path: it may have been a probe.
+    /// Lets new data leave on a path as a probe, if nothing but the congestion window and the pacer holds it up.
+    fn new_data_probes(&mut self, cx: &mut Cx<'_>, id: PathId) -> bool {
+        cx.paths.path_mut(id).probe_now = true;
+        let turn = cx.phase.sends_data().then(|| self.new_turn(cx));
+        let probes = turn.is_some_and(|turn| turn.is_ok_and(|turn| turn.path == id));
+        cx.paths.path_mut(id).probe_now = probes;
+        probes
+    }
+
+    /// No chunk in flight on a path may be retransmitted: they are declared lost, and a FORWARD-TSN passes them.
+    fn discard_tail(&mut self, cx: &mut Cx<'_>, id: PathId) {
+        let mut outcome = core::mem::take(&mut self.outcome);
+        outcome.begin(cx.paths.len());
+        let judge = self.judge(cx);
+        self.outstanding.discard_tail(id, &judge, cx.paths, &mut outcome);
+        self.apply_outcome(cx, &outcome);
+        self.after_acknowledgement(cx, &outcome.abandoned);
+        self.sources.forward.on_timeout(&self.outstanding);
+        self.outcome = outcome;
+    }
+
+    /// A packet was sent on a path: if it has data, it may have been a probe.
     #[inline]
     pub(super) fn note_probe(&mut self, cx: &mut Cx<'_>, id: PathId) {
-        if cx.paths.path(id).probe_now {
-            let path = cx.paths.path_mut(id);
+        let path = cx.paths.path_mut(id);
+        if path.probe_now && path.flight.bytes_of_packet() > 0 {
             path.probe_now = false;
             path.wait_for_probe(cx.now);
-            self.outstanding.on_probe(id, path.flight.next() - 1);
+            self.outstanding.on_probe(path);
         }
     }
 

@@ -13,8 +13,7 @@ impl Sender {
         self.window.on_timeout();
         let coupling = cx.paths.coupling(id);
         let path = cx.paths.path_mut(id);
-        path.timeouts += 1;
-        path.silent_timeouts += 1;
+        path.on_t3();
         // Data sent with a COOKIE ECHO was lost with it: T1-cookie backs off for both.
         if !cx.phase.is_setting_up() {
             path.rtt.back_off();
@@ -30,7 +29,8 @@ impl Sender {
         let first = path.silent_timeouts == 1 && self.outstanding.uses_rack();
         let waits = first && !dropped && !cx.paths.leave_after_error(id, &cx.config.retransmissions);
         let lost = if waits {
-            self.outstanding.on_first_timeout(id, cx.paths)
+            let judge = self.judge(cx);
+            self.outstanding.on_first_timeout(id, &judge, cx.paths)
         } else {
             self.outstanding.on_timeout(id, cx.paths)
         };

@@ -300,3 +300,21 @@ fn an_abandoned_message_is_reported_once() {
         });
     assert_eq!(told.collect::<Vec<_>>(), [(0, true), (1, true)]);
 }
+
+// A → I-DATA 0, acknowledged after 40 ms;  A → I-DATA 1 (0:1.0b), 2 (0:1.1), 3 (0:1.2e), sent once → lost
+// A → I-FORWARD-TSN 3 (0:1) when the probe timeout expires
+/// RFC 8985 §7.3 with RFC 8260: no fragment may be retransmitted. All count as lost, so that the point can pass the message.
+#[test]
+fn a_forward_tsn_is_the_probe_of_a_message_of_several_fragments() {
+    let mut config = config();
+    config.recovery = anabranch_proto::RecoveryRules::RACK;
+    let (mut fixture, _) = begin_with(config);
+    fixture.send_on(0, FULL, Reliable, false);
+    fixture.script.advance(40 * MS);
+    fixture.sack(1, &[]);
+    fixture.send_on(0, 3 * FULL, NEVER_AGAIN, false);
+    assert_eq!(fixture.sent().len(), 4);
+    fixture.script.advance_to_timeout();
+    assert_eq!(fixture.sent(), ["I-FORWARD-TSN 3 (0:1)"]);
+    assert_eq!(fixture.counters().timeouts, 0);
+}

@@ -52,6 +52,7 @@ struct Open {
 /// The sender before a step that may declare losses.
 pub(super) struct Before {
     open: Vec<Open>,
+    acked: u64,
     recovering: Vec<bool>,
     smoothed: Vec<Option<Duration>>,
     counters: Counters,
@@ -120,6 +121,14 @@ fn in_flight(association: &Association) -> Vec<Open> {
         })
     });
     open.collect()
+}
+
+/// The number of chunks acknowledged since the association began, gap ack blocks included.
+fn acked(association: &Association) -> u64 {
+    let outstanding = &association.sender.outstanding;
+    let ring = outstanding.base()..outstanding.next_index();
+    let above = ring.filter(|index| outstanding.chunk(*index).state.is_acked());
+    outstanding.base() + above.count() as u64
 }
 
 /// Sending.
@@ -218,6 +227,7 @@ impl Judge {
         let recovering = |path: &Path| association.sender.outstanding.is_recovering(path.id);
         Before {
             open: in_flight(association),
+            acked: acked(association),
             recovering: association.paths.iter().map(recovering).collect(),
             smoothed: association.paths.iter().map(|path| path.rtt.smoothed()).collect(),
             counters: association.counters,
@@ -256,7 +266,8 @@ impl Judge {
         }
         let [timeouts, probes, undone] = since(&before.counters, &association.counters);
         self.on_acked(now, &acked);
-        if !acked.is_empty() || timeouts > 0 {
+        // A lost chunk that is acknowledged ends the silence too.
+        if self::acked(association) > before.acked || timeouts > 0 {
             self.probes = 0;
         }
         self.probes += probes;

@@ -12,6 +12,7 @@ mod tests;
 mod validation;
 
 use core::time::Duration;
+use std::collections::BTreeSet;
 
 use anabranch_wire::Tsn;
 use anabranch_wire::chunk::{Cwr, Ecne};
@@ -142,15 +143,17 @@ impl Ecn {
         marked.is_some_and(|marked| marked.validation.state() == EcnState::Testing)
     }
 
-    /// An acknowledgement was handled, and the sendings in `lost` were found lost.
+    /// An acknowledgement was handled. It does not show the arrival of the sendings in `lost`.
     pub(crate) fn on_acknowledged(
         &mut self,
         path: PathId,
         flight: &Flight,
-        lost: &[(PathId, SendNo, usize)],
+        lost: impl Iterator<Item = (PathId, SendNo)>,
     ) {
-        let is_lost = |no| lost.iter().any(|(on, lost, _)| *on == path && *lost == no);
-        self.path(path).validation.on_acknowledged(flight, is_lost);
+        let lost: BTreeSet<_> = lost.filter(|(on, _)| *on == path).map(|(_, no)| no).collect();
+        self.path(path)
+            .validation
+            .on_acknowledged(flight, |no| lost.contains(&no));
     }
 
     /// Sendings left the flight of a path, and no acknowledgement showed them lost.

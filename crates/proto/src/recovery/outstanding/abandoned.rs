@@ -239,7 +239,7 @@ impl Outstanding {
                 if chunk.state != ChunkState::InFlight
                     || chunk.fast_retransmitted
                     || !chunk.fragment.haste.early_discard
-                    || !(chunk.abandoned || judge.abandons(chunk))
+                    || !judge.abandons(chunk)
                 {
                     continue;
                 }

@@ -118,7 +118,7 @@ impl Outstanding {
         if let Episodes::Together(episode) = &mut self.episodes {
             let lost = outcome.paths.iter().any(|path| path.lost > 0);
             let last = self.base + self.chunks.len() as u64 - 1;
-            let phase = episode.finish(lost, last, holds);
+            let phase = episode.finish(lost, Some(last), holds);
             outcome.recoveries = u32::from(phase.begins_repairs());
             for (path, result) in paths.iter_mut().zip(&mut outcome.paths) {
                 result.phase = match phase {
@@ -132,7 +132,8 @@ impl Outstanding {
             }
         } else {
             for (path, result) in paths.iter_mut().zip(&mut outcome.paths) {
-                let last = path.flight.next().saturating_sub(1);
+                let idle = path.flight.is_empty() && self.lost.is_empty();
+                let last = (!idle).then(|| path.flight.next().saturating_sub(1));
                 if self.detector.is_rack() {
                     path.flight.settle();
                     self.tell_tail(path, &outcome.lost, result);
@@ -355,7 +356,10 @@ impl Newly {
             let named = identity.and_then(|_| flight.get(chunk.sequence).copied());
             let named = named.filter(Sending::has_arrived);
             if identity.is_none() || named.is_some() {
-                if detector.is_per_path()
+                if !self.came && named.is_none() {
+                    // FORWARD-TSN may have skipped the chunk: whether it arrived is unknown.
+                    outcome.skipped.push((chunk.path, chunk.sequence));
+                } else if detector.is_per_path()
                     && let Some(sending) = flight.get(chunk.sequence)
                 {
                     let no = chunk.sequence;
@@ -380,6 +384,8 @@ impl Newly {
                 // Another transmission brought the chunk: this one is obsolete and shows nothing.
                 flight.close(chunk.sequence, Fate::Closed, size, payload);
             }
+        } else if self.came && chunk.is_spuriously_lost() {
+            outcome.disproved.push(self.index);
         }
         // Chunks that were lost and abandoned, or that FORWARD-TSN may have skipped, prove nothing and do not open the window (RFC 3758
         // §3.5 A2). A chunk that was in flight and arrived left the network like any other, even if its message was abandoned.

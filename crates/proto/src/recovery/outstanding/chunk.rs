@@ -69,6 +69,11 @@ impl Chunk {
         flight.close(self.sequence, Fate::Closed, wire, payload);
     }
 
+    /// Whether the chunk was declared lost once and not retransmitted since: if it is acknowledged, it was not lost.
+    pub(super) fn is_spuriously_lost(&self) -> bool {
+        self.state == ChunkState::Lost { timed_out: false } && self.transmissions == 1
+    }
+
     /// Frees the user data, which is no longer needed; returns how many bytes.
     pub(super) fn free(&mut self) -> usize {
         core::mem::take(&mut self.fragment.payload).len()

@@ -2,10 +2,10 @@
 
 use super::chunk::{Chunk, ChunkState};
 use super::{AckOutcome, Outstanding, named};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use crate::message::AbandonPolicy;
-use crate::path::{PathId, Paths, SendNo};
+use crate::path::{PathId, Paths};
 use crate::seq::{Run, Runs};
 use crate::time::Timestamp;
 
@@ -17,9 +17,10 @@ pub(crate) struct Judge {
 }
 
 impl Judge {
+    /// Whether the chunk may not be retransmitted: its message is abandoned, or is to be.
     pub(crate) fn abandons(&self, chunk: &Chunk) -> bool {
         let persistence = chunk.fragment.persistence;
-        self.policy.abandons(self.now, persistence, chunk.transmissions)
+        chunk.abandoned || self.policy.abandons(self.now, persistence, chunk.transmissions)
     }
 }
 
@@ -123,7 +124,7 @@ struct Loss<'a> {
     base: u64,
     lost: &'a mut Runs,
     bytes: &'a mut usize,
-    suspects: &'a mut BTreeMap<u64, (PathId, SendNo)>,
+    suspects: &'a mut named::Suspects,
     judge: &'a Judge,
     outcome: &'a mut AckOutcome,
 }
@@ -140,7 +141,7 @@ impl Loss<'_> {
             .lost
             .push((chunk.path, chunk.sequence, chunk.fragment.wire_len()));
         chunk.fast_retransmitted = true;
-        if chunk.abandoned || self.judge.abandons(chunk) {
+        if self.judge.abandons(chunk) {
             chunk.state = ChunkState::Abandoned;
             let freed = chunk.free();
             *self.bytes -= freed;
@@ -148,10 +149,7 @@ impl Loss<'_> {
         } else {
             chunk.state = ChunkState::Lost { timed_out: false };
             self.lost.insert(Run::of(index));
-            self.suspects.insert(index, (chunk.path, chunk.sequence));
-            if self.suspects.len() > named::MOST_SUSPECTS {
-                self.suspects.pop_first();
-            }
+            named::suspect(self.suspects, index, (chunk.path, chunk.sequence));
         }
         let path = &mut self.outcome.paths[chunk.path.index()];
         path.lost += 1;

@@ -1,20 +1,25 @@
 //! ECA-SCTP: acknowledgements that name transmissions; the time rule; and losses that prove spurious.
 
+use std::collections::BTreeMap;
+
 use anabranch_wire::Tsn;
 use anabranch_wire::chunk::{CoopSack, GapAckBlock, GapAckBlocks};
 
 use super::acknowledged::runs_above;
 use super::{AckOutcome, ChunkState, InvalidAck, Judge, MAX_AHEAD, Outstanding};
 use crate::config::T3Restart;
-use crate::path::{PathId, Paths};
+use crate::path::{PathId, Paths, SendNo};
 use crate::recovery::ack_report::{AckReport, Listing, normalise};
 use crate::recovery::identity::{Identity, NamedAck};
 use crate::seq::Run;
 use crate::seq::{difference, union};
 use crate::time::Timestamp;
 
+/// Chunks declared lost, whose loss may prove spurious: the path and the transmission on it.
+pub(super) type Suspects = BTreeMap<u64, (PathId, SendNo)>;
+
 /// The most chunks declared lost that are remembered, in case the loss proves spurious.
-pub(super) const MOST_SUSPECTS: usize = 256;
+const MOST_SUSPECTS: usize = 256;
 
 impl Outstanding {
     /// Acknowledgements name transmissions from now on, if nothing was sent yet and losses are detected for each path by itself.
@@ -147,6 +152,11 @@ impl Outstanding {
         self::blocks(&kept, first, cumulative)
     }
 
+    /// Remembers the loss of a transmission of the chunk `index`, which may prove spurious.
+    pub(super) fn suspect(&mut self, index: u64, sending: (PathId, SendNo)) {
+        suspect(&mut self.suspects, index, sending);
+    }
+
     /// Chunk `index` arrived twice, or by a transmission that had been declared lost: the retransmission was spurious, and the reordering
     /// tolerance of its path rises.
     pub(super) fn on_duplicate(&mut self, index: u64, paths: &Paths) {
@@ -217,6 +227,14 @@ impl Outstanding {
         // The path is known to work: T3-rtx restarts for the remaining data.
         let path = &mut outcome.paths[path.index()];
         path.restarts_t3 |= path.lost > 0 && self.rules.t3_restart == T3Restart::EarliestInFlight;
+    }
+}
+
+/// [`Outstanding::suspect`].
+pub(super) fn suspect(suspects: &mut Suspects, index: u64, sending: (PathId, SendNo)) {
+    suspects.insert(index, sending);
+    if suspects.len() > MOST_SUSPECTS {
+        suspects.pop_first();
     }
 }
 

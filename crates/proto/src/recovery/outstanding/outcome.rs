@@ -72,8 +72,10 @@ pub(crate) struct AckOutcome {
     pub(crate) freed_early: usize,
     /// Messages whose end was acknowledged for the first time: their streams, and when the end was sent first.
     pub(crate) arrived: Vec<(StreamId, Timestamp)>,
-    /// Chunks whose last retransmission was spurious: the acknowledgement came sooner than one round-trip time after it.
+    /// Chunks whose loss is disproved: the acknowledgement came before the retransmission, or sooner than one round-trip time after it.
     pub(crate) disproved: Vec<u64>,
+    /// Transmissions in flight of abandoned chunks that FORWARD-TSN passed: it is unknown whether they arrived.
+    pub(crate) skipped: Vec<(PathId, SendNo)>,
     /// Transmissions declared lost, with their paths and bytes.
     pub(crate) lost: Vec<(PathId, SendNo, usize)>,
 }
@@ -92,6 +94,7 @@ impl AckOutcome {
             freed_early,
             arrived,
             disproved,
+            skipped,
             lost,
         } = self;
         of_paths.clear();
@@ -101,6 +104,7 @@ impl AckOutcome {
         abandoned.clear();
         arrived.clear();
         disproved.clear();
+        skipped.clear();
         lost.clear();
     }
 }

@@ -65,7 +65,7 @@ impl Outstanding {
         result.probe_spurious = verdict.probe_spurious;
         if let Some(tsn) = verdict.repaired {
             result.repaired_by_probe = true;
-            self.suspects.insert(tsn, (path.id, path.flight.earliest()));
+            self.suspect(tsn, (path.id, path.flight.earliest()));
         }
         if verdict.timeout_spurious {
             self.undone.push(path.id);
@@ -102,40 +102,75 @@ impl Outstanding {
         !probing && path.flight.newest().is_some()
     }
 
-    /// Marks the newest chunk in flight on a path for retransmission as a probe (RFC 8985 §7.3), if `judge` does not abandon it. If
-    /// something later has arrived, the chunk with the lowest TSN is taken. Returns whether a probe is to leave.
+    /// Marks a chunk in flight on a path for retransmission as a probe (RFC 8985 §7.3): the newest one that `judge` does not abandon. If
+    /// something later has arrived, the chunk with the lowest TSN is preferred. Returns whether a probe is to leave.
     pub(crate) fn retransmit_as_probe(&mut self, path: PathId, judge: &Judge, paths: &mut Paths) -> bool {
-        let Some(tsn) = paths.path(path).flight.to_probe() else {
+        let flight = &paths.path(path).flight;
+        let may = |tsn: &ExtendedTsn| !judge.abandons(self.chunk(*tsn));
+        let preferred = flight.to_probe().filter(may);
+        let Some(tsn) = preferred.or_else(|| flight.newest_first().find(may)) else {
             return false;
         };
-        let chunk = self.chunk(tsn);
-        if chunk.abandoned || judge.abandons(chunk) {
-            return false;
+        let no = self.chunk(tsn).sequence;
+        let counted = self.episodes.counts(path, no);
+        self.probed = (!counted).then_some(tsn);
+        // A duplicate would not show which of the earlier transmissions arrived.
+        self.suspects.remove(&tsn);
+        if counted && self.episodes.lasts(path) {
+            self.tail(path).1.on_lost(1);
+            self.suspect(tsn, (path, no));
         }
         self.reschedule(tsn, paths);
         true
     }
 
-    /// The transmission `no` of a path is a probe.
-    pub(crate) fn on_probe(&mut self, path: PathId, no: SendNo) {
-        self.tail(path).0.on_probe(no);
+    /// A packet with a probe was sent on a path.
+    pub(crate) fn on_probe(&mut self, path: &Path) {
+        let flight = &path.flight;
+        let probed = self.probed.take().filter(|tsn| *tsn >= self.base);
+        let chunk = probed.map(|tsn| self.chunk(tsn));
+        let shown = chunk
+            .filter(|chunk| chunk.state == ChunkState::InFlight && chunk.path == path.id)
+            .map(|chunk| chunk.sequence)
+            .filter(|no| *no >= flight.packet());
+        let no = shown.unwrap_or(flight.next() - 1);
+        self.tail(path.id).0.on_probe(no, shown.is_some());
     }
 
-    /// T3-rtx expired for `path`, for the first time since data was acknowledged: the chunk with the lowest TSN is lost. The
-    /// acknowledgement of its retransmission decides about the other chunks (F-RTO). Returns the number of chunks lost.
+    /// The probe timeout of a path expired, and none of its chunks in flight may be retransmitted: they count as lost, and FORWARD-TSN is
+    /// the probe.
+    pub(crate) fn discard_tail(
+        &mut self,
+        path: PathId,
+        judge: &Judge,
+        paths: &mut Paths,
+        outcome: &mut AckOutcome,
+    ) {
+        self.begin(judge.now, paths);
+        let all: Vec<_> = paths.path(path).flight.newest_first().collect();
+        self.take_lost(&all, judge, paths, outcome);
+        self.finish(paths, outcome);
+    }
+
+    /// T3-rtx expired for `path`, for the first time since data was acknowledged: the chunk with the lowest TSN is lost that `judge` does
+    /// not abandon. The acknowledgement of its retransmission decides about the other chunks (F-RTO). If there is no such chunk, everything
+    /// is lost. Returns the number of chunks lost.
     ///
     /// With several paths at once the chunk that has been in flight there for the longest time is lost instead. The lowest TSN may have
     /// just come from another path, and T3-rtx runs for the chunks that were in flight before.
-    pub(crate) fn on_first_timeout(&mut self, path: PathId, paths: &mut Paths) -> u32 {
+    pub(crate) fn on_first_timeout(&mut self, path: PathId, judge: &Judge, paths: &mut Paths) -> u32 {
         let flight = &mut paths.path_mut(path).flight;
         flight.settle();
         let next = flight.next();
+        let may = |tsn: &ExtendedTsn| !judge.abandons(self.chunk(*tsn));
         let oldest = if self.multipath.is_on() {
-            flight.get(flight.earliest()).map(|sending| sending.tsn)
+            flight.newest_first().rfind(may)
         } else {
-            flight.lowest_tsn()
+            flight.newest_first().filter(may).min()
         };
-        let Some(tsn) = oldest else { return 0 };
+        let Some(tsn) = oldest else {
+            return self.on_timeout(path, paths);
+        };
         self.lose_by_timeout(tsn, paths);
         paths.path_mut(path).flight.settle();
         self.episodes.on_first_timeout(path, next.saturating_sub(1));
@@ -150,12 +185,7 @@ impl Outstanding {
         let chunk = &mut self.chunks[(tsn - self.base) as usize];
         chunk.leave(paths);
         chunk.fast_retransmitted = false;
-        if chunk.abandoned {
-            chunk.state = ChunkState::Abandoned;
-            self.bytes -= chunk.free();
-        } else {
-            chunk.state = ChunkState::Lost { timed_out: true };
-            self.lost.insert(Run::of(tsn));
-        }
+        chunk.state = ChunkState::Lost { timed_out: true };
+        self.lost.insert(Run::of(tsn));
     }
 }
