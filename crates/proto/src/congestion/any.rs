@@ -35,27 +35,32 @@ impl AnyController {
         )
     }
 
+    /// The algorithm that [`CongestionControl::Automatic`] stands for: coupled windows are RFC 9260's.
+    fn chosen(config: &Config) -> &CongestionControl {
+        match &config.congestion_control {
+            CongestionControl::Automatic if config.multipath.is_on() => &CongestionControl::Rfc9260,
+            CongestionControl::Automatic => &CongestionControl::Cubic,
+            chosen => chosen,
+        }
+    }
+
     fn initial_window(config: &Config, max_data: usize, ipv6: bool) -> usize {
-        use CongestionControl as By;
-        let packets = match (config.initial_window, &config.congestion_control) {
+        let packets = match (config.initial_window, Self::chosen(config)) {
             (Some(packets), _) => packets as usize,
-            (None, By::Automatic) if !config.multipath.is_on() => TEN,
-            (None, By::Cubic | By::Bbr(_)) => TEN,
-            (None, By::Automatic | By::Rfc9260 | By::External(_)) => {
-                return Rfc9260::initial_window(max_data, ipv6);
-            }
+            (None, CongestionControl::Cubic | CongestionControl::Bbr(_)) => TEN,
+            (None, _) => return Rfc9260::initial_window(max_data, ipv6),
         };
         packets * max_data
     }
 
     pub(super) fn of_path(config: &Config, path: &NewPath) -> Self {
-        let rfc9260 = || Self::Rfc9260(Rfc9260::new(path, &config.recovery));
-        let cubic = || Self::Cubic(Box::new(Cubic::new(path, config.recovery.initial_ssthresh)));
-        match &config.congestion_control {
-            CongestionControl::Automatic if config.multipath.is_on() => rfc9260(),
-            CongestionControl::Automatic => cubic(),
-            CongestionControl::Rfc9260 => rfc9260(),
-            CongestionControl::Cubic => cubic(),
+        match Self::chosen(config) {
+            CongestionControl::Automatic | CongestionControl::Rfc9260 => {
+                Self::Rfc9260(Rfc9260::new(path, &config.recovery))
+            }
+            CongestionControl::Cubic => {
+                Self::Cubic(Box::new(Cubic::new(path, config.recovery.initial_ssthresh)))
+            }
             CongestionControl::Bbr(config) => Self::Bbr(Box::new(Bbr::new(path, *config))),
             CongestionControl::External(factory) => Self::External(factory.make(path)),
         }
