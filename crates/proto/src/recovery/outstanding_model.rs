@@ -293,16 +293,12 @@ impl Model {
         let mut highest_new = None;
         let interval = Duration::from_millis(100);
         let may_renege = self.reneged_at.is_none_or(|at| self.now >= at + interval);
-        let first = self.index(0);
         for (offset, entry) in self.entries.iter_mut().enumerate() {
             let path = &mut outcome.paths[entry.path.index()];
             let now_acked = offset < taken || acked.contains(&offset);
             if now_acked && entry.state != ChunkState::Acked {
                 if entry.state == ChunkState::InFlight {
                     newly[entry.path.index()].push(entry.sequence);
-                }
-                if entry.state == (ChunkState::Lost { timed_out: false }) && entry.transmissions == 1 {
-                    outcome.disproved.push(first + offset as u64);
                 }
                 note_acked(entry, path, Some(offset) == earliest[entry.path.index()]);
                 entry.state = ChunkState::Acked;

@@ -188,11 +188,11 @@ impl Sender {
                 self.retransmit_at_once(cx, path);
             }
         }
-        if self.outstanding.first_lost().is_none() {
-            cx.paths.iter_mut().for_each(|path| path.retransmit_now = false);
-        }
         self.hurry_first_retransmission(cx, outcome);
         if self.outstanding.uses_rack() {
+            if self.outstanding.first_lost().is_none() {
+                cx.paths.iter_mut().for_each(|path| path.retransmit_now = false);
+            }
             for index in (0..cx.paths.len()).filter(|index| outcome.paths[*index].asks) {
                 self.send_probe(cx, PathId(index as u8));
             }

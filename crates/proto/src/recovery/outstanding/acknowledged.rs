@@ -384,7 +384,7 @@ impl Newly {
                 // Another transmission brought the chunk: this one is obsolete and shows nothing.
                 flight.close(chunk.sequence, Fate::Closed, size, payload);
             }
-        } else if self.came && chunk.is_spuriously_lost() {
+        } else if self.came && detector.is_rack() && chunk.is_spuriously_lost() {
             outcome.disproved.push(self.index);
         }
         // Chunks that were lost and abandoned, or that FORWARD-TSN may have skipped, prove nothing and do not open the window (RFC 3758
