@@ -550,16 +550,19 @@ fn a_window_of_one_packet_asks_for_an_acknowledgement_at_once() {
 /// Safe condition 7: the same for chunks behind a gap that were in flight when their message was abandoned.
 #[test]
 fn an_abandoned_chunk_arrives_behind_a_gap() {
-    let mut fixture = Fixture::usual();
-    fixture.send(&[Lifetime(30 * MS)], 60 * FULL);
-    fixture.script.advance(31 * MS);
-    fixture.nr_sack(0, &[], &[(3, 4)]);
-    let stats = fixture.script.association().stats();
-    assert_eq!(stats.paths[0].flight_size, 38 * (FULL + 16));
-    fixture.nr_sack(41, &[], &[]);
-    let stats = fixture.script.association().stats();
-    assert_eq!((stats.outstanding_bytes, stats.paths[0].flight_size), (0, 0));
-    assert_eq!(fixture.counters().reneged, 0);
+    let arrived: &[_] = &[(3, 4)];
+    for (renegable, non_renegable) in [(&[][..], arrived), (arrived, &[][..])] {
+        let mut fixture = Fixture::usual();
+        fixture.send(&[Lifetime(30 * MS)], 60 * FULL);
+        fixture.script.advance(31 * MS);
+        fixture.nr_sack(0, renegable, non_renegable);
+        let stats = fixture.script.association().stats();
+        assert_eq!(stats.paths[0].flight_size, 38 * (FULL + 16));
+        fixture.nr_sack(41, &[], &[]);
+        let stats = fixture.script.association().stats();
+        assert_eq!((stats.outstanding_bytes, stats.paths[0].flight_size), (0, 0));
+        assert_eq!(fixture.counters().reneged, 0);
+    }
 }
 
 // A → 0 … 3 lost and declared lost; only 0 fits the reduced window; 1 to 3 expire before they are retransmitted
