@@ -9,8 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anabranch::{
-    Association, Config, Counters, Endpoint, Event, LinkConfig, MultipathMode, Reliability, SchedulerKind,
-    SendOptions, StreamId,
+    Association, Config, Counters, EcnState, Endpoint, Event, LinkConfig, MultipathMode, Reliability,
+    SchedulerKind, SendOptions, StreamId,
 };
 
 #[path = "common/captured.rs"]
@@ -43,6 +43,8 @@ struct Exchange {
     interleave: bool,
     /// How this side would use several paths, which these peers do not know of.
     multipath: MultipathMode,
+    /// Whether this side asks for ECN.
+    ecn: bool,
     sizes: Sizes,
 }
 
@@ -57,6 +59,7 @@ impl Exchange {
         nr_sack: false,
         interleave: false,
         multipath: MultipathMode::Off,
+        ecn: false,
         sizes: Sizes::Mixed,
     };
 
@@ -193,6 +196,7 @@ impl Exchange {
         let capture = self.capture();
         let mut config = Config::default();
         config.multipath.mode = self.multipath;
+        config.ecn = self.ecn;
         config.interleaving.offer = self.interleave;
         if self.interleave {
             config.scheduler = SchedulerKind::RoundRobin;
@@ -230,7 +234,15 @@ impl Exchange {
         if !self.peer_ends {
             association.drained().await.expect("all is acknowledged");
         }
-        let counters = association.stats().counters;
+        let stats = association.stats();
+        let supported = self.ecn && self.peer == "usrsctp";
+        let expected = if supported {
+            EcnState::Capable
+        } else {
+            EcnState::Off
+        };
+        assert_eq!(stats.paths[0].ecn.state, expected);
+        let counters = stats.counters;
         if self.peer_ends {
             while let Some(message) = association.recv().await.expect("an orderly end") {
                 inbox.take(message);
@@ -413,6 +425,30 @@ extended! {
     nr_sack_with_usrsctp_that_connects: "usrsctp", false, true, false, true;
     both_with_usrsctp_that_listens: "usrsctp", true, true, true, true;
     both_with_usrsctp_that_connects: "usrsctp", false, false, true, true;
+}
+
+macro_rules! marked {
+    ($($name:ident: $peer:literal, $listens:literal;)*) => {$(
+        #[tokio::test(flavor = "multi_thread")]
+        async fn $name() {
+            let exchange = Exchange {
+                peer: $peer,
+                peer_listens: $listens,
+                messages: 3000,
+                link: "rate=20mbit,delay=2ms,loss=0.2%,aqm=codel,ecn-mark=20p",
+                ecn: true,
+                ..Exchange::RELIABLE
+            };
+            in_time(exchange.run()).await;
+        }
+    )*};
+}
+
+// ECN with usrsctp, which negotiates it, and with pion, which does not.
+marked! {
+    ecn_with_usrsctp_that_listens: "usrsctp", true;
+    ecn_with_usrsctp_that_connects: "usrsctp", false;
+    ecn_with_pion_that_listens: "pion", true;
 }
 
 macro_rules! several_paths_wanted {
