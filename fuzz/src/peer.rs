@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use anabranch_testkit::state_cookie;
 use anabranch_wire::chunk::{
     CHUNK_HEADER_LEN, Chunk, CoopSackWriter, EncodeChunk, GapAckBlock, NrSackWriter, PathReportWriter,
-    PathSequence, SackWriter, kind, own_kind,
+    PathSequence, SackWriter, experimental_kind, kind,
 };
 use anabranch_wire::packet::Packet;
 use anabranch_wire::{Psn, Tsn, VerificationTag, crc32c};
@@ -150,13 +150,17 @@ impl Peer {
         }
         // The peer supports every extension.
         value.extend_from_slice(&[0x80, 8, 0, 13, kind::FORWARD_TSN, kind::NR_SACK]);
-        let others = [own_kind::SELECTIVE_FORWARD_TSN, kind::I_DATA, kind::I_FORWARD_TSN];
+        let others = [
+            experimental_kind::SELECTIVE_FORWARD_TSN,
+            kind::I_DATA,
+            kind::I_FORWARD_TSN,
+        ];
         value.extend_from_slice(&others);
         let eca = [
-            own_kind::E_DATA,
-            own_kind::E_I_DATA,
-            own_kind::COOP_SACK,
-            own_kind::FORWARD_PSN,
+            experimental_kind::E_DATA,
+            experimental_kind::E_I_DATA,
+            experimental_kind::COOP_SACK,
+            experimental_kind::FORWARD_PSN,
         ];
         value.extend_from_slice(&eca);
         value.extend_from_slice(&[0, 0, 0, 0xc0, 0, 0, 4]);
@@ -246,9 +250,9 @@ impl Peer {
             .to_vec();
         all.extend_from_slice(value);
         let kind = if kind == kind::DATA {
-            own_kind::E_DATA
+            experimental_kind::E_DATA
         } else {
-            own_kind::E_I_DATA
+            experimental_kind::E_I_DATA
         };
         chunk(kind, flags & 15 | bits << 5, &all)
     }
@@ -320,7 +324,7 @@ impl Peer {
             _ => self.psns[usize::from(path)].wrapping_add(u32::from(bits >> 2 & 15)),
         };
         let word = u32::from(path) << 24 | number & 0x00ff_ffff;
-        chunk(own_kind::FORWARD_PSN, 0, &word.to_be_bytes())
+        chunk(experimental_kind::FORWARD_PSN, 0, &word.to_be_bytes())
     }
 
     /// SACK: of all TSNs or of nearly all, with gap ack blocks.
@@ -416,7 +420,7 @@ impl Peer {
             }
         }
         if bits & 0x80 == 0 && bits & 0x20 != 0 {
-            return chunk(own_kind::SELECTIVE_FORWARD_TSN, 0, &value);
+            return chunk(experimental_kind::SELECTIVE_FORWARD_TSN, 0, &value);
         }
         if !tsn.is_before(self.tsn) {
             self.tsn = tsn.next();

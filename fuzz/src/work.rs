@@ -22,8 +22,8 @@ use anabranch_proto::{
     SendOptions, StreamId, Timestamp, Tsn,
 };
 use anabranch_wire::chunk::{
-    CoopSackWriter, EncodeChunk, GapAckBlock, NrSackWriter, PathReportWriter, PathSequence, SackWriter, kind,
-    own_kind,
+    CoopSackWriter, EncodeChunk, GapAckBlock, NrSackWriter, PathReportWriter, PathSequence, SackWriter,
+    experimental_kind, kind,
 };
 use anabranch_wire::{Psn, packet::COMMON_HEADER_LEN};
 use bytes::Bytes;
@@ -534,7 +534,7 @@ impl World {
             } else {
                 value.extend_from_slice(&(message as u16).to_be_bytes());
             }
-            chunk(own_kind::SELECTIVE_FORWARD_TSN, 0, &value)
+            chunk(experimental_kind::SELECTIVE_FORWARD_TSN, 0, &value)
         });
         self.send(chunks, alone);
     }

@@ -64,7 +64,7 @@ mod socket;
 
 pub use anabranch_netsim::{LinkConfig, LinkConfigError, LinkStats};
 pub use anabranch_proto::controller;
-pub use anabranch_proto::wire::chunk::OwnChunkTypes;
+pub use anabranch_proto::wire::chunk::ExperimentalChunkTypes;
 pub use anabranch_proto::{
     AckRouting, CoupledControl, EcaConfig, MultipathConfig, MultipathMode, PathScheduler,
     RetransmissionPolicy,

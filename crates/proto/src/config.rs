@@ -8,7 +8,7 @@ use core::time::Duration;
 use std::net::IpAddr;
 
 use anabranch_wire::Tsn;
-use anabranch_wire::chunk::OwnChunkTypes;
+use anabranch_wire::chunk::ExperimentalChunkTypes;
 
 use crate::controller::{BbrConfig, CongestionControl};
 
@@ -89,7 +89,7 @@ pub struct Config {
     pub nr_sack: NrSackConfig,
     /// The numbers of the experimental chunk types, which no standard assigns. Change them if another protocol on the network uses the
     /// same numbers. Both endpoints need the same numbers.
-    pub chunk_types: OwnChunkTypes,
+    pub chunk_types: ExperimentalChunkTypes,
     /// Message interleaving (I-DATA, RFC 8260).
     pub interleaving: InterleavingConfig,
     /// Explicit Congestion Notification (RFC 3168, draft-stewart-tsvwg-sctpecn): if both endpoints ask for it, queues mark packets instead
@@ -345,7 +345,7 @@ impl Default for Config {
                 may_renege: false,
                 forward_past_nonrenegable: true,
             },
-            chunk_types: OwnChunkTypes::default(),
+            chunk_types: ExperimentalChunkTypes::default(),
             interleaving: InterleavingConfig { offer: false },
             recovery: RecoveryRules::RACK,
             initial_tsn: None,

@@ -5,8 +5,8 @@ use core::time::Duration;
 
 use anabranch_proto::{Config, Event, MessageId, Reliability, SendOptions, StreamId};
 use anabranch_wire::chunk::{
-    Chunk, ForwardTsn, GapAckBlock, GapAckBlocks, MessageNumber, NrSack, Sack, SkippedStream, TsnList, kind,
-    own_kind,
+    Chunk, ForwardTsn, GapAckBlock, GapAckBlocks, MessageNumber, NrSack, Sack, SkippedStream, TsnList,
+    experimental_kind, kind,
 };
 use anabranch_wire::parameter::{Parameter, Parameters, ParametersBuilder};
 use anabranch_wire::{Ssn, Tsn};
@@ -39,7 +39,11 @@ pub fn config() -> Config {
 }
 
 /// The chunk types that a peer with all extensions lists.
-pub const ALL: [u8; 3] = [kind::FORWARD_TSN, kind::NR_SACK, own_kind::SELECTIVE_FORWARD_TSN];
+pub const ALL: [u8; 3] = [
+    kind::FORWARD_TSN,
+    kind::NR_SACK,
+    experimental_kind::SELECTIVE_FORWARD_TSN,
+];
 
 /// The parameter that lists these chunk types; `None` for an empty list.
 #[must_use]

@@ -1,6 +1,6 @@
 //! Capability negotiation: the extensions that an endpoint offers or supports, and those negotiated, which the state cookie holds.
 
-use anabranch_wire::chunk::{OwnChunkTypes, kind, own_kind};
+use anabranch_wire::chunk::{ExperimentalChunkTypes, experimental_kind, kind};
 use anabranch_wire::parameter::{Parameter, ParametersBuilder};
 
 use crate::config::{Config, MultipathMode};
@@ -37,13 +37,16 @@ impl Capabilities {
     const CHUNKS: [(u8, Self); 9] = [
         (kind::FORWARD_TSN, Self::PARTIAL_RELIABILITY),
         (kind::NR_SACK, Self::NR_SACK),
-        (own_kind::SELECTIVE_FORWARD_TSN, Self::SELECTIVE_FORWARD_TSN),
+        (
+            experimental_kind::SELECTIVE_FORWARD_TSN,
+            Self::SELECTIVE_FORWARD_TSN,
+        ),
         (kind::I_DATA, Self::INTERLEAVING),
         (kind::I_FORWARD_TSN, Self::I_FORWARD_TSN),
-        (own_kind::E_DATA, Self::E_DATA),
-        (own_kind::COOP_SACK, Self::COOP_SACK),
-        (own_kind::FORWARD_PSN, Self::FORWARD_PSN),
-        (own_kind::E_I_DATA, Self::E_I_DATA),
+        (experimental_kind::E_DATA, Self::E_DATA),
+        (experimental_kind::COOP_SACK, Self::COOP_SACK),
+        (experimental_kind::FORWARD_PSN, Self::FORWARD_PSN),
+        (experimental_kind::E_I_DATA, Self::E_I_DATA),
     ];
 
     /// The extensions that this endpoint offers.
@@ -129,19 +132,22 @@ impl Capabilities {
 
     /// Whether a chunk type belongs to ECA-SCTP or ECN and that was not negotiated: the chunk is then not parsed. A number that ECA-SCTP
     /// uses here may mean another chunk type to the peer.
-    pub(crate) fn leave_unknown(self, kind: u8, numbers: OwnChunkTypes) -> bool {
+    pub(crate) fn leave_unknown(self, kind: u8, numbers: ExperimentalChunkTypes) -> bool {
         if matches!(kind, kind::ECNE | kind::CWR) {
             return !self.has(Self::ECN);
         }
         let of_eca = matches!(
             numbers.here(kind),
-            own_kind::E_DATA | own_kind::E_I_DATA | own_kind::COOP_SACK | own_kind::FORWARD_PSN
+            experimental_kind::E_DATA
+                | experimental_kind::E_I_DATA
+                | experimental_kind::COOP_SACK
+                | experimental_kind::FORWARD_PSN
         );
         of_eca && !self.has(Self::ECA)
     }
 
     /// The extensions that a list of supported chunk types offers.
-    pub(crate) fn from_chunk_types(types: &[u8], numbers: OwnChunkTypes) -> Self {
+    pub(crate) fn from_chunk_types(types: &[u8], numbers: ExperimentalChunkTypes) -> Self {
         let is_listed = |kind: u8| types.contains(&numbers.on_wire(kind));
         let listed = Self::CHUNKS.into_iter().filter(|(kind, _)| is_listed(*kind));
         listed.fold(Self::default(), |all, (_, one)| all.with(one))
@@ -151,7 +157,7 @@ impl Capabilities {
     pub(crate) fn push_parameters(
         self,
         mut parameters: ParametersBuilder,
-        numbers: OwnChunkTypes,
+        numbers: ExperimentalChunkTypes,
     ) -> ParametersBuilder {
         let types = Self::CHUNKS.iter().filter(|(_, one)| self.has(*one));
         let types: Vec<u8> = types.map(|(kind, _)| numbers.on_wire(*kind)).collect();
@@ -195,7 +201,7 @@ mod tests {
     #[test]
     fn interleaving_and_partial_reliability_go_together_or_not_at_all() {
         let settled =
-            |kinds: &[u8]| Capabilities::from_chunk_types(kinds, OwnChunkTypes::default()).settled();
+            |kinds: &[u8]| Capabilities::from_chunk_types(kinds, ExperimentalChunkTypes::default()).settled();
         let partial = Capabilities::PARTIAL_RELIABILITY;
         let both = partial
             .with(Capabilities::INTERLEAVING)
@@ -206,22 +212,30 @@ mod tests {
             Capabilities::INTERLEAVING
         );
         assert_eq!(settled(&[kind::FORWARD_TSN, kind::I_FORWARD_TSN]), partial);
-        let all = [kind::FORWARD_TSN, own_kind::SELECTIVE_FORWARD_TSN, kind::I_DATA];
+        let all = [
+            kind::FORWARD_TSN,
+            experimental_kind::SELECTIVE_FORWARD_TSN,
+            kind::I_DATA,
+        ];
         assert_eq!(settled(&all), Capabilities::INTERLEAVING);
     }
 
     #[test]
     fn eca_needs_all_of_its_chunks() {
         let settled =
-            |kinds: &[u8]| Capabilities::from_chunk_types(kinds, OwnChunkTypes::default()).settled();
-        let three = [own_kind::E_DATA, own_kind::COOP_SACK, own_kind::FORWARD_PSN];
+            |kinds: &[u8]| Capabilities::from_chunk_types(kinds, ExperimentalChunkTypes::default()).settled();
+        let three = [
+            experimental_kind::E_DATA,
+            experimental_kind::COOP_SACK,
+            experimental_kind::FORWARD_PSN,
+        ];
         assert_eq!(settled(&three), Capabilities::ECA);
         for missing in 0..3 {
             let mut two = three.to_vec();
             two.remove(missing);
             assert_eq!(settled(&two), Capabilities::default());
         }
-        let four = [&three[..], &[own_kind::E_I_DATA]].concat();
+        let four = [&three[..], &[experimental_kind::E_I_DATA]].concat();
         assert_eq!(settled(&four), Capabilities::ECA);
         let interleaving = [&three[..], &[kind::I_DATA]].concat();
         assert_eq!(settled(&interleaving), Capabilities::INTERLEAVING);

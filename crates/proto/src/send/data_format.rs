@@ -2,8 +2,8 @@
 //! E-DATA and E-I-DATA (ECA-SCTP).
 
 use anabranch_wire::chunk::{
-    AckPolicy, Data, DataWriter, EData, EDataWriter, EIData, EIDataWriter, IData, IDataWriter, MessageNumber,
-    OwnChunkTypes, PathSequence, padded,
+    AckPolicy, Data, DataWriter, EData, EDataWriter, EIData, EIDataWriter, ExperimentalChunkTypes, IData,
+    IDataWriter, MessageNumber, PathSequence, padded,
 };
 use anabranch_wire::packet::PacketWriter;
 use anabranch_wire::{Fsn, Mid, Ssn, Tsn};
@@ -40,7 +40,7 @@ pub(crate) struct TransmissionName {
     /// The path on which it is to be acknowledged.
     pub(crate) policy: AckPolicy,
     /// The numbers of the experimental chunk types.
-    pub(crate) types: OwnChunkTypes,
+    pub(crate) types: ExperimentalChunkTypes,
 }
 
 /// The numbers of the next messages of a stream: SSN, or MIDs.

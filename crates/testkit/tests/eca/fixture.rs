@@ -10,7 +10,7 @@ use anabranch_proto::{
 use anabranch_testkit::Script;
 use anabranch_wire::chunk::{
     AckPolicy, Chunk, CoopSack, Data, EData, ForwardPsn, GapAckBlock, GapAckBlocks, HeartbeatAck, PathReport,
-    PathReports, PathSequence, PathSequences, own_kind,
+    PathReports, PathSequence, PathSequences, experimental_kind,
 };
 use anabranch_wire::parameter::{Parameter, ParametersBuilder};
 use anabranch_wire::{Ppid, Psn, Ssn, StreamId as Stream};
@@ -21,7 +21,11 @@ pub(crate) const MS: Duration = Duration::from_millis(1);
 /// User data that fills a packet of the default PMTU.
 pub(crate) const FULL: usize = 1220;
 /// The chunk types that a peer with ECA-SCTP lists.
-pub(crate) const ECA: [u8; 3] = [own_kind::E_DATA, own_kind::COOP_SACK, own_kind::FORWARD_PSN];
+pub(crate) const ECA: [u8; 3] = [
+    experimental_kind::E_DATA,
+    experimental_kind::COOP_SACK,
+    experimental_kind::FORWARD_PSN,
+];
 
 /// Settings without heartbeats, with round robin over two paths and an initial window of twenty packets. Retransmissions use
 /// the path with the lowest RTT.

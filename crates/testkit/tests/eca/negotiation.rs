@@ -3,7 +3,7 @@
 use anabranch_netsim::LinkConfig;
 use anabranch_proto::{Config, ConnectOptions, MultipathMode};
 use anabranch_testkit::{PORT, Pair, Setup, Side};
-use anabranch_wire::chunk::{AckPolicy, Chunk, Sack, kind, own_kind};
+use anabranch_wire::chunk::{AckPolicy, Chunk, Sack, experimental_kind, kind};
 
 use super::fixture::{ECA, FULL, Fixture, MS, config};
 
@@ -20,7 +20,7 @@ fn a_peer_without_one_of_the_chunks() {
         // E-DATA is unknown: the rest of the packet is discarded, and the chunk is reported. FORWARD-PSN is skipped.
         fixture.e_data(0, AckPolicy::LastArrival, &[(0, (0, 0))]);
         assert!(fixture.sent().concat().contains("ERROR"));
-        let short = [own_kind::COOP_SACK, 0, 0, 4];
+        let short = [experimental_kind::COOP_SACK, 0, 0, 4];
         let packet = fixture
             .script
             .packet_of_bytes(fixture.script.endpoint_tag, &short);
@@ -41,7 +41,7 @@ fn interleaving_needs_a_fourth_chunk() {
         config.interleaving.offer = true;
         let mut kinds = [&ECA[..], &[kind::I_DATA, kind::I_FORWARD_TSN]].concat();
         if fourth {
-            kinds.push(own_kind::E_I_DATA);
+            kinds.push(experimental_kind::E_I_DATA);
         }
         let mut fixture = Fixture::new(config, &kinds);
         let extensions = fixture.script.association().stats().extensions;

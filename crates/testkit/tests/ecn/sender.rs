@@ -260,7 +260,7 @@ fn losses_after_marks_do_not_reduce_again() {
             sack.gap_ack_blocks = anabranch_wire::chunk::GapAckBlocks::from_blocks([gap]);
             script.send(&[Chunk::Sack(sack)]);
         }
-        script.advance(40 * MS);
+        script.advance(10 * MS);
         let again = taken(&mut script);
         assert!(tsns(&again).contains(&sent[0]), "it is retransmitted");
         let first = again

@@ -8,7 +8,7 @@ mod sender;
 
 use anabranch_proto::{Config, Ppid, StreamId};
 use anabranch_testkit::fixture::{self, Fixture};
-use anabranch_wire::chunk::{Chunk, IData, kind, own_kind};
+use anabranch_wire::chunk::{Chunk, IData, experimental_kind, kind};
 use anabranch_wire::{Fsn, Mid, Tsn};
 use bytes::Bytes;
 
@@ -16,7 +16,7 @@ use bytes::Bytes;
 const ALL: [u8; 5] = [
     kind::FORWARD_TSN,
     kind::NR_SACK,
-    own_kind::SELECTIVE_FORWARD_TSN,
+    experimental_kind::SELECTIVE_FORWARD_TSN,
     kind::I_DATA,
     kind::I_FORWARD_TSN,
 ];

@@ -4,7 +4,9 @@
 use anabranch_proto::{AssociationState, Config, CoupledControl, MultipathMode, PathScheduler};
 use anabranch_testkit::quiet;
 use anabranch_wire::Tsn;
-use anabranch_wire::chunk::{CoopSackWriter, EncodeChunk, PathReportWriter, PathSequence, kind, own_kind};
+use anabranch_wire::chunk::{
+    CoopSackWriter, EncodeChunk, PathReportWriter, PathSequence, experimental_kind, kind,
+};
 use anabranch_wire::{Psn, chunk::GapAckBlock};
 use bytes::Bytes;
 
@@ -324,7 +326,11 @@ fn coop_sack(victim: &Victim, time: u32, blocks: &[GapAckBlock]) -> Vec<u8> {
 }
 
 fn coop_sacks() -> Prepared {
-    let eca = [own_kind::E_DATA, own_kind::COOP_SACK, own_kind::FORWARD_PSN];
+    let eca = [
+        experimental_kind::E_DATA,
+        experimental_kind::COOP_SACK,
+        experimental_kind::FORWARD_PSN,
+    ];
     let mut victim = on_several_paths(MultipathMode::Eca, &eca);
     victim.send(HELD.into(), 1);
     let first = coop_sack(&victim, 1, &gap_blocks(&every_other()));

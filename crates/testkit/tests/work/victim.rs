@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 
 use anabranch_proto::{Association, AssociationId, Config, EcnCodepoint, Handling, SendOptions, StreamId};
 use anabranch_testkit::Script;
-use anabranch_wire::chunk::{Chunk, EncodeChunk, GapAckBlock, NrSackWriter, SackWriter, kind, own_kind};
+use anabranch_wire::chunk::{
+    Chunk, EncodeChunk, GapAckBlock, NrSackWriter, SackWriter, experimental_kind, kind,
+};
 use anabranch_wire::parameter::{Parameter, ParametersBuilder};
 use anabranch_wire::{Tsn, VerificationTag};
 use bytes::Bytes;
@@ -18,8 +20,8 @@ const EXTENSIONS: [u8; 6] = [
     kind::NR_SACK,
     kind::I_DATA,
     kind::I_FORWARD_TSN,
-    own_kind::SELECTIVE_FORWARD_TSN,
-    own_kind::FORWARD_PSN,
+    experimental_kind::SELECTIVE_FORWARD_TSN,
+    experimental_kind::FORWARD_PSN,
 ];
 
 /// The endpoint, with one association unless a shape makes more.

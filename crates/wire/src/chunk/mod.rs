@@ -10,12 +10,12 @@ mod cookie;
 mod data;
 mod ecn;
 mod error;
+mod experimental;
 mod forward_tsn;
 mod heartbeat;
 mod i_data;
 mod init;
 mod nr_sack;
-mod own;
 mod pad;
 mod reconfiguration;
 mod sack;
@@ -29,16 +29,16 @@ pub use cookie::CookieEcho;
 pub use data::{Data, DataWriter};
 pub use ecn::{Cwr, Ecne};
 pub use error::{Abort, ErrorChunk};
+pub use experimental::{
+    AckPolicy, CoopSack, CoopSackWriter, EData, EDataWriter, EIData, EIDataWriter, ExperimentalChunkTypes,
+    ForwardPsn, MessageNumber, PathReport, PathReportWriter, PathReports, PathSequence, PathSequences,
+    SelectiveForwardTsn, kind as experimental_kind,
+};
 pub use forward_tsn::{ForwardTsn, IForwardTsn, SkippedMessage, SkippedStream};
 pub use heartbeat::{Heartbeat, HeartbeatAck};
 pub use i_data::{IData, IDataWriter};
 pub use init::{Init, InitAck};
 pub use nr_sack::{NrSack, NrSackWriter};
-pub use own::{
-    AckPolicy, CoopSack, CoopSackWriter, EData, EDataWriter, EIData, EIDataWriter, ForwardPsn, MessageNumber,
-    OwnChunkTypes, PathReport, PathReportWriter, PathReports, PathSequence, PathSequences,
-    SelectiveForwardTsn, kind as own_kind,
-};
 pub use pad::Pad;
 pub use reconfiguration::ReConfig;
 pub use sack::{GapAckBlock, GapAckBlocks, Sack, SackWriter, TsnList, packets_answered};
@@ -166,7 +166,7 @@ impl<'a> RawChunk<'a> {
 
     /// The same chunk, with its type translated for an association whose experimental chunk types have the numbers `types` on the wire.
     #[must_use]
-    pub fn under(self, types: OwnChunkTypes) -> Self {
+    pub fn under(self, types: ExperimentalChunkTypes) -> Self {
         Self {
             kind: types.here(self.kind),
             ..self
@@ -372,15 +372,15 @@ chunks! {
     /// Moves the receiver's cumulative TSN past abandoned chunks.
     ForwardTsn(ForwardTsn) = kind::FORWARD_TSN,
     /// Experimental: tells of one message that the sender will not retransmit.
-    SelectiveForwardTsn(SelectiveForwardTsn) = own_kind::SELECTIVE_FORWARD_TSN,
+    SelectiveForwardTsn(SelectiveForwardTsn) = experimental_kind::SELECTIVE_FORWARD_TSN,
     /// Experimental: user data with the number of its transmission.
-    EData(EData) = own_kind::E_DATA,
+    EData(EData) = experimental_kind::E_DATA,
     /// Experimental: user data with message interleaving and the number of its transmission.
-    EIData(EIData) = own_kind::E_I_DATA,
+    EIData(EIData) = experimental_kind::E_I_DATA,
     /// Experimental: acknowledges transmissions on every path.
-    CoopSack(CoopSack) = own_kind::COOP_SACK,
+    CoopSack(CoopSack) = experimental_kind::COOP_SACK,
     /// Experimental: tells the receiver which transmissions not to wait for.
-    ForwardPsn(ForwardPsn) = own_kind::FORWARD_PSN,
+    ForwardPsn(ForwardPsn) = experimental_kind::FORWARD_PSN,
     /// Adds, deletes or prefers addresses.
     Asconf(Asconf) = kind::ASCONF,
     /// FORWARD-TSN with message interleaving.

@@ -49,7 +49,7 @@ pub mod kind {
 /// The numbers of the experimental chunk types on the wire; by default those of [`kind`]. Set others in a network where a number of
 /// [`kind`] has another meaning. Both endpoints of an association must use the same numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OwnChunkTypes {
+pub struct ExperimentalChunkTypes {
     /// Number of [`SelectiveForwardTsn`].
     pub selective_forward_tsn: u8,
     /// Number of [`EData`].
@@ -62,7 +62,7 @@ pub struct OwnChunkTypes {
     pub forward_psn: u8,
 }
 
-impl Default for OwnChunkTypes {
+impl Default for ExperimentalChunkTypes {
     fn default() -> Self {
         Self {
             selective_forward_tsn: kind::SELECTIVE_FORWARD_TSN,
@@ -74,7 +74,7 @@ impl Default for OwnChunkTypes {
     }
 }
 
-impl OwnChunkTypes {
+impl ExperimentalChunkTypes {
     /// Numbers from 15 on that standards use, and those reserved for extending the number space. All numbers below 15 are assigned.
     const TAKEN: [u8; 13] = [
         standard::AUTH,
@@ -231,18 +231,18 @@ mod tests {
 
     #[test]
     fn numbers_that_are_moved() {
-        let moved = OwnChunkTypes {
+        let moved = ExperimentalChunkTypes {
             selective_forward_tsn: 170,
-            ..OwnChunkTypes::default()
+            ..ExperimentalChunkTypes::default()
         };
-        assert!(moved.is_valid() && OwnChunkTypes::default().is_valid());
+        assert!(moved.is_valid() && ExperimentalChunkTypes::default().is_valid());
         assert_eq!(moved.on_wire(kind::SELECTIVE_FORWARD_TSN), 170);
         assert_eq!(moved.here(170), kind::SELECTIVE_FORWARD_TSN);
         // The default number no longer has a meaning; the numbers of the standards stay.
         assert_eq!(moved.here(kind::SELECTIVE_FORWARD_TSN), RESERVED);
         assert_eq!(moved.here(standard::FORWARD_TSN), standard::FORWARD_TSN);
         for taken in [standard::DATA, 127, standard::FORWARD_TSN, RESERVED, kind::E_DATA] {
-            let wrong = OwnChunkTypes {
+            let wrong = ExperimentalChunkTypes {
                 selective_forward_tsn: taken,
                 ..moved
             };
