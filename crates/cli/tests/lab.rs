@@ -39,12 +39,21 @@ fn what_the_papers_claim_holds() {
     let output = lab(&["check", "--all", "--quick", "--json"]);
     let (out, error) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{error}\n{out}");
-    let experiments: Vec<Value> = out
+    let mut experiments: Vec<Value> = out
         .lines()
         .map(|line| serde_json::from_str(line).expect("JSON"))
         .collect();
+    let summary = experiments.pop().expect("a summary");
     let listed = text(&lab(&["list", "--json"]).stdout).lines().count();
     assert_eq!(experiments.len(), listed, "{out}");
+    let counted = |name| {
+        experiments
+            .iter()
+            .filter_map(|one| one["tally"][name].as_u64())
+            .sum::<u64>()
+    };
+    assert_eq!(summary["tally"]["hold"], counted("hold"), "the sum of all");
+    assert!(counted("by_construction") > 0 && counted("open") > 0, "{summary}");
     for experiment in &experiments {
         let claims = experiment["claims"].as_array().expect("claims");
         let must = claims.iter().filter(|claim| claim["must"] == true);

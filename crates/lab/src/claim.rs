@@ -1,7 +1,7 @@
 //! Claims: results that a paper reported, as inequalities that measured numbers can confirm or refute.
 //!
 //! A claim is judged by the 95 % interval over seeds. The claim holds if the whole interval lies within the bound, and fails if the whole
-//! interval lies outside. Otherwise the claim is open.
+//! interval lies outside. Otherwise the claim is open: it is not shown, and more seeds may decide it.
 
 use std::fmt;
 
@@ -23,6 +23,8 @@ pub struct Claim {
     pub bound: Bound,
     /// For a claim that is known to fail: the reason, with the ablation that shows the cause.
     pub because: Option<&'static str>,
+    /// For a claim that cannot fail while the code does what it says: why. Such a claim tests the code and shows nothing about the paper.
+    pub by_construction: Option<&'static str>,
     is_ratio: bool,
     measure: Measure,
 }
@@ -77,6 +79,7 @@ impl Claim {
             must: false,
             bound,
             because: None,
+            by_construction: None,
             is_ratio: false,
             measure: Box::new(measure),
         }
@@ -106,6 +109,13 @@ impl Claim {
     #[must_use]
     pub fn fails_because(mut self, reason: &'static str) -> Self {
         self.because = Some(reason);
+        self
+    }
+
+    /// Marks the claim as true by construction, with the reason. Such claims are counted apart.
+    #[must_use]
+    pub fn by_construction(mut self, reason: &'static str) -> Self {
+        self.by_construction = Some(reason);
         self
     }
 
@@ -144,6 +154,14 @@ impl fmt::Debug for Claim {
 }
 
 impl Bound {
+    /// The numbers at which the verdict changes.
+    fn ends(self) -> Vec<f64> {
+        match self {
+            Self::AtMost(end) | Self::AtLeast(end) => vec![end],
+            Self::Within(least, most) => vec![least, most],
+        }
+    }
+
     fn judge(self, measured: &Estimate) -> Verdict {
         let (least, most) = match self {
             Self::AtMost(most) => (f64::NEG_INFINITY, most),
@@ -185,6 +203,14 @@ impl Verdict {
 }
 
 impl Judgement<'_> {
+    /// For an open claim: the number of seeds that would decide it, if their values spread like those measured. `None` if no number would
+    /// do or if there is one seed, and for other verdicts.
+    #[must_use]
+    pub fn seeds_to_decide(&self) -> Option<u64> {
+        let measured = self.measured.filter(|_| self.verdict == Verdict::Open)?;
+        measured.seeds_to_decide(&self.claim.bound.ends(), self.claim.is_ratio)
+    }
+
     /// Whether the results are as they should be. A claim that must hold has to hold. Any other claim may also be open, or fail for a known
     /// reason.
     #[must_use]
@@ -194,6 +220,75 @@ impl Judgement<'_> {
             Verdict::Open => !self.claim.must,
             Verdict::Fails => !self.claim.must && self.claim.because.is_some(),
         }
+    }
+}
+
+/// How many claims have which verdict. Claims that hold by construction are counted apart, because they show nothing about a paper.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Claims that hold, those by construction not included.
+    pub hold: usize,
+    /// Claims that hold by construction.
+    pub by_construction: usize,
+    /// Claims that fail.
+    pub fail: usize,
+    /// Open claims: they are not shown.
+    pub open: usize,
+    /// Claims whose cells were not run.
+    pub not_run: usize,
+}
+
+impl Tally {
+    /// Counts these judgements.
+    #[must_use]
+    pub fn of<'a>(judgements: impl IntoIterator<Item = &'a Judgement<'a>>) -> Self {
+        let mut tally = Self::default();
+        for judgement in judgements {
+            let count = match judgement.verdict {
+                Verdict::Holds if judgement.claim.by_construction.is_some() => &mut tally.by_construction,
+                Verdict::Holds => &mut tally.hold,
+                Verdict::Fails => &mut tally.fail,
+                Verdict::Open => &mut tally.open,
+                Verdict::NotRun => &mut tally.not_run,
+            };
+            *count += 1;
+        }
+        tally
+    }
+
+    /// The sum of two tallies.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            hold: self.hold + other.hold,
+            by_construction: self.by_construction + other.by_construction,
+            fail: self.fail + other.fail,
+            open: self.open + other.open,
+            not_run: self.not_run + other.not_run,
+        }
+    }
+}
+
+/// For example `12 of 15 claims are shown; 1 fails, 2 are open; 3 more hold by construction`.
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = self.hold + self.fail + self.open + self.not_run;
+        let is = |count| if count == 1 { "is" } else { "are" };
+        write!(f, "{} of {all} claims {} shown", self.hold, is(self.hold))?;
+        let fail = if self.fail == 1 { "fails" } else { "fail" };
+        write!(f, "; {} {fail}, {} {} open", self.fail, self.open, is(self.open))?;
+        if self.not_run > 0 {
+            write!(f, ", {} {} not run", self.not_run, is(self.not_run))?;
+        }
+        if self.by_construction > 0 {
+            let hold = if self.by_construction == 1 {
+                "holds"
+            } else {
+                "hold"
+            };
+            write!(f, "; {} more {hold} by construction", self.by_construction)?;
+        }
+        Ok(())
     }
 }
 
@@ -218,6 +313,43 @@ mod tests {
         assert_eq!(verdict(Bound::Within(1.0, 5.0), &sample), Verdict::Holds);
         assert_eq!(verdict(Bound::Within(2.0, 4.0), &sample), Verdict::Open);
         assert_eq!(verdict(Bound::Within(5.0, 6.0), &sample), Verdict::Fails);
+    }
+
+    #[test]
+    fn claims_by_construction_are_counted_apart() {
+        let claim = || Claim::new("", "", Bound::AtMost(1.0), |_| None);
+        let (measured, made) = (claim(), claim().by_construction("both are the same protocol"));
+        let judged = |claim, verdict| Judgement {
+            claim,
+            measured: None,
+            verdict,
+        };
+        let judgements = [
+            judged(&measured, Verdict::Holds),
+            judged(&made, Verdict::Holds),
+            judged(&measured, Verdict::Open),
+            judged(&made, Verdict::Fails),
+        ];
+        let tally = Tally::of(&judgements);
+        let text = "1 of 3 claims is shown; 1 fails, 1 is open; 1 more holds by construction";
+        assert_eq!(tally.to_string(), text);
+        assert_eq!(tally.plus(tally).hold, 2);
+    }
+
+    #[test]
+    fn an_open_claim_tells_the_seeds_that_would_decide() {
+        let claim = Claim::new("", "", Bound::Within(2.0, 4.0), |_| None);
+        let judged = |sample: &[f64]| {
+            let measured = Estimate::of(sample).unwrap();
+            let verdict = claim.bound.judge(&measured);
+            Judgement {
+                claim: &claim,
+                measured: Some(measured),
+                verdict,
+            }
+        };
+        assert_eq!(judged(&[1.0, 2.0, 3.0, 4.0, 5.0]).seeds_to_decide(), Some(13));
+        assert_eq!(judged(&[3.0, 3.0]).seeds_to_decide(), None, "it holds");
     }
 
     #[test]

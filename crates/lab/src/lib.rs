@@ -27,7 +27,7 @@ mod trial;
 mod user;
 
 pub use benchmark::{Benchmark, Work};
-pub use claim::{Bound, Claim, Judgement, Verdict};
+pub use claim::{Bound, Claim, Judgement, Tally, Verdict};
 pub use experiment::{Answer, Cell, Experiment, Extent, Metric, Parameter};
 pub use figure::{Figure, FigureCurve};
 pub use known::{Conditions, Known, KnownError};

@@ -2,7 +2,7 @@
 
 use core::fmt::Write;
 
-use crate::claim::{Judgement, Verdict};
+use crate::claim::{Judgement, Tally, Verdict};
 use crate::experiment::{Experiment, Metric};
 use crate::plot::{self, Escaped, Plot};
 use crate::results::{CellResults, Results};
@@ -44,8 +44,8 @@ pub fn report(findings: &[Finding<'_>]) -> String {
          <body>\n<h1>Anabranch: the laboratory</h1>\n<p>Experiments of published papers, run in virtual time with the \
          protocol's real code. A claim is an inequality: it <span class=\"holds\">holds</span> if the whole \
          95 % interval over independent seeds lies within its bound, <span class=\"fails\">fails</span> if the whole interval lies \
-         outside, and is otherwise <span class=\"open\">open</span>. A claim that is known to fail has a \
-         reason. In the charts, bars are the intervals; triangles and dashed lines are numbers of a paper or of a formula.</p>\n",
+         outside, and is otherwise <span class=\"open\">open</span>: it is not shown. A claim that is known to fail has a \
+         reason. A claim that holds by construction tests the code and shows nothing about the paper; such claims are counted apart. In the charts, bars are the intervals; triangles and dashed lines are numbers of a paper or of a formula.</p>\n",
         plot::style()
     );
     page.push_str("<nav><dl>");
@@ -58,7 +58,15 @@ pub fn report(findings: &[Finding<'_>]) -> String {
             Escaped(finding.experiment.question)
         );
     }
-    page.push_str("</dl></nav>\n");
+    page.push_str("</dl>");
+    let all = findings
+        .iter()
+        .map(|finding| Tally::of(finding.judgements))
+        .fold(Tally::default(), Tally::plus);
+    if all != Tally::default() {
+        let _ = write!(page, "<p>All experiments: {all}.</p>");
+    }
+    page.push_str("</nav>\n");
     for finding in findings {
         write_finding(&mut page, finding);
     }
@@ -66,17 +74,11 @@ pub fn report(findings: &[Finding<'_>]) -> String {
     page
 }
 
-/// The number of claims that hold, fail and are open; empty if there are no claims.
+/// How many claims are shown; empty if there are no claims.
 fn verdicts(judgements: &[Judgement<'_>]) -> String {
-    let with = |verdict| judgements.iter().filter(|one| one.verdict == verdict).count();
     match judgements {
         [] => String::new(),
-        _ => format!(
-            "{} claims hold, {} fail, {} are open",
-            with(Verdict::Holds),
-            with(Verdict::Fails),
-            with(Verdict::Open)
-        ),
+        _ => Tally::of(judgements).to_string(),
     }
 }
 
@@ -207,9 +209,18 @@ fn write_claims(page: &mut String, judgements: &[Judgement<'_>]) {
         let because = because.map_or_else(String::new, |reason| {
             format!("<br><span class=\"dim\">because {}</span>", Escaped(reason))
         });
+        let more = judgement.seeds_to_decide().map_or_else(String::new, |seeds| {
+            format!("<br><span class=\"dim\">about {seeds} seeds would decide</span>")
+        });
+        let built = claim.by_construction.map_or_else(String::new, |reason| {
+            format!(
+                "<br><span class=\"dim\">by construction: {}</span>",
+                Escaped(reason)
+            )
+        });
         let _ = writeln!(
             page,
-            "<tr><td class=\"verdict {}\">{verdict}<td>{}{must}{because}<td class=\"number\">{measured}<br><span \
+            "<tr><td class=\"verdict {}\">{verdict}<td>{}{must}{because}{built}{more}<td class=\"number\">{measured}<br><span \
              class=\"dim\">bound {}</span><td class=\"paper\">{}</tr>",
             verdict.replace(' ', "-"),
             Escaped(claim.says),

@@ -166,6 +166,8 @@ impl Judgement<'_> {
             "low": self.measured.map(|measured| measured.low),
             "high": self.measured.map(|measured| measured.high),
             "because": self.claim.because.filter(|_| self.verdict != Verdict::Holds),
+            "by_construction": self.claim.by_construction,
+            "seeds_to_decide": self.seeds_to_decide(),
             "in_order": self.is_in_order(),
         })
     }

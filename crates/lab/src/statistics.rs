@@ -53,6 +53,41 @@ impl Estimate {
         })
     }
 
+    /// The number of seeds after which an interval of the same spread around the same mean would lie on one side of every `bound`: at
+    /// least one more than now. `None` if no number of seeds would do, or if there is one value, which has no spread.
+    ///
+    /// `is_ratio`: the interval is that of the logarithms ([`Estimate::of_ratios`]).
+    #[must_use]
+    pub fn seeds_to_decide(&self, bounds: &[f64], is_ratio: bool) -> Option<u64> {
+        let scale = |value: f64| if is_ratio { value.ln() } else { value };
+        let half_width = scale(self.high) - scale(self.mean);
+        let distance = |bound: &f64| (scale(self.mean) - scale(*bound)).abs();
+        let margin = bounds.iter().map(distance).fold(f64::INFINITY, f64::min);
+        if self.count < 2 || !half_width.is_finite() || margin <= 0.0 {
+            return None;
+        }
+        let deviation = half_width * (self.count as f64).sqrt() / student_t(self.count - 1);
+        let decides = |count: u64| {
+            let t = student_t(usize::try_from(count - 1).unwrap_or(usize::MAX));
+            t * deviation / (count as f64).sqrt() <= margin
+        };
+        // t falls to the normal quantile, so that twice this estimate is enough.
+        let most = (1.96 * deviation / margin).powi(2) * 2.0 + 2.0 * self.count as f64;
+        if most > 1e9 {
+            return None;
+        }
+        let (mut low, mut high) = (self.count as u64 + 1, most as u64 + 1);
+        while low < high {
+            let middle = low.midpoint(high);
+            if decides(middle) {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        Some(low)
+    }
+
     /// Half the width of the interval.
     #[must_use]
     pub fn half_width(&self) -> f64 {
@@ -194,6 +229,37 @@ mod tests {
         assert_eq!((estimate.count, estimate.mean), (5, 3.0));
         assert!((estimate.half_width() - 2.776 * (0.5_f64).sqrt()).abs() < 1e-9);
         assert_eq!(estimate.low + estimate.high, 6.0);
+    }
+
+    #[test]
+    fn the_seeds_that_decide_make_the_interval_narrow_enough() {
+        // A deviation of √2.5: with 12 values t = 2.201, and half the width is 1.0046; with 13 values 0.955.
+        let estimate = Estimate::of(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
+        assert_eq!(estimate.seeds_to_decide(&[4.0], false), Some(13));
+        assert_eq!(
+            estimate.seeds_to_decide(&[9.0, 4.0], false),
+            Some(13),
+            "the nearest bound"
+        );
+        assert_eq!(
+            estimate.seeds_to_decide(&[4.9], false),
+            Some(6),
+            "one more at least"
+        );
+        assert_eq!(
+            estimate.seeds_to_decide(&[3.0], false),
+            None,
+            "the mean is the bound"
+        );
+        assert_eq!(Estimate::of(&[1.0]).unwrap().seeds_to_decide(&[4.0], false), None);
+        let ratio = Estimate::of_ratios(&[
+            1.0_f64.exp(),
+            2.0_f64.exp(),
+            3.0_f64.exp(),
+            4.0_f64.exp(),
+            5.0_f64.exp(),
+        ]);
+        assert_eq!(ratio.unwrap().seeds_to_decide(&[4.0_f64.exp()], true), Some(13));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anabranch_lab::{
-    Experiment, Extent, Finding, Judgement, experiment_from_toml, experiments, report as page,
+    Experiment, Extent, Finding, Judgement, Tally, experiment_from_toml, experiments, report as page,
 };
 use clap::{Args, Subcommand};
 
@@ -330,17 +330,23 @@ fn check(args: &CheckArgs, real: &Real, stop: &AtomicBool) -> Result<(), Failure
     let none = Pairs::new();
     let measuring = Measuring::new(&chosen, &args.effort, (&none, &none), args.observe.json, stop)?;
     let mut out_of_order = Vec::new();
+    let (mut count, mut tally) = (0, Tally::default());
     for measured in measuring.results() {
         let (experiment, results) = measured?;
         let claims = (experiment.claims)();
         let judgements: Vec<_> = claims.iter().map(|claim| claim.judge(&results)).collect();
         tell::judgements(args.observe.output(), &experiment, &results, &judgements);
+        count += 1;
+        tally = tally.plus(Tally::of(&judgements));
         out_of_order.extend(
             judgements
                 .iter()
                 .filter(|judgement| !judgement.is_in_order())
                 .map(|judgement| format!("{}: {}", experiment.name, judgement.claim.says)),
         );
+    }
+    if count > 1 {
+        tell::summary(args.observe.output(), tally);
     }
     if out_of_order.is_empty() {
         Ok(())

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anabranch_lab::stage::{SideBySide, business, side_by_side};
-use anabranch_lab::{Experiment, Judgement, Metric, Results, Verdict};
+use anabranch_lab::{Experiment, Judgement, Metric, Results, Tally, Verdict};
 use serde_json::{Map, Value, json};
 
 use crate::output::Output;
@@ -197,6 +197,16 @@ pub(super) fn judgements(
         if let (Verdict::Fails | Verdict::Open, Some(reason)) = (judgement.verdict, claim.because) {
             text.push_str(&format!("        because {reason}\n"));
         }
+        if let Some(seeds) = judgement.seeds_to_decide() {
+            text.push_str(&format!("        not shown: about {seeds} seeds would decide\n"));
+        }
+        if let Some(reason) = claim.by_construction {
+            text.push_str(&format!("        by construction: {reason}\n"));
+        }
+    }
+    let tally = Tally::of(judgements);
+    if !judgements.is_empty() {
+        text.push_str(&format!("\n{tally}\n"));
     }
     let mut record = Map::new();
     record.insert("event".to_owned(), json!("claims"));
@@ -206,7 +216,21 @@ pub(super) fn judgements(
     record.insert("seeds".to_owned(), json!(results.seeds.len()));
     let claims = judgements.iter().map(Judgement::to_json).collect();
     record.insert("claims".to_owned(), Value::Array(claims));
+    record.insert("tally".to_owned(), tally_of(tally));
     output.fact(text.trim_end(), &Value::Object(record));
+}
+
+/// The claims of several experiments.
+pub(super) fn summary(output: Output, tally: Tally) {
+    let record = json!({ "event": "summary", "tally": tally_of(tally) });
+    output.fact(format!("all experiments: {tally}"), &record);
+}
+
+fn tally_of(tally: Tally) -> Value {
+    json!({
+        "hold": tally.hold, "by_construction": tally.by_construction, "fail": tally.fail, "open": tally.open,
+        "not_run": tally.not_run,
+    })
 }
 
 /// Where the packets of a run are.

@@ -46,6 +46,9 @@ fn queue_claims() -> Vec<Claim> {
             Bound::Within(1.0, 1.0),
             of("utilisation_recovery", at("one", "1", "4096"), "nr-sack"),
         )
+        .by_construction(
+            "the receiver never reneges, so that an NR-SACK removes every chunk that arrived from the queue",
+        )
         .must(),
         Claim::new(
             "one path, 1 % loss: with SACKs 35 to 65 % of the queue is needed in loss recovery",
