@@ -65,7 +65,7 @@ async fn one_side_alone_delays_both_ways() {
     assert!(pair.client.set_link(&LinkConfig::default()));
     // A busy machine delays some messages, but not all.
     for _ in 0..1000 {
-        if there_and_back(&pair.ours).await < both_ways {
+        if echo_time(&pair.ours).await < both_ways {
             return;
         }
     }
