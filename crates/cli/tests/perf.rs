@@ -488,7 +488,7 @@ fn what_is_no_server_of_this_is_told() {
     assert!(!client.status.success());
     let said = text(&client.stderr);
     assert!(
-        said.contains("does not answer what `anabranch perf` asks"),
+        said.contains("does not answer the request of `anabranch perf`"),
         "{said}"
     );
     let closed = perf_server(&[]);
@@ -535,7 +535,7 @@ fn a_client_that_stops_tells_what_both_sides_know() {
     let took = begun.elapsed();
     assert_eq!(ended.status.code(), Some(130), "{}", text(&ended.stderr));
     assert!(
-        text(&ended.stderr).contains("the results did not come"),
+        text(&ended.stderr).contains("the results did not arrive"),
         "{}",
         text(&ended.stderr)
     );

@@ -147,7 +147,9 @@ pub(super) fn run(args: &BenchArgs, count: u64, interrupt: &Interrupt) -> Result
     let begun = Instant::now();
     for _ in 0..count {
         if interrupt.is_set() {
-            return Err(Failure::interrupted("interrupted during the setup of the associations"));
+            return Err(Failure::interrupted(
+                "interrupted during the setup of the associations",
+            ));
         }
         let connected = ends[0]
             .endpoint
