@@ -1,5 +1,5 @@
-//! The protocol's core without a runtime: two threads, each with a plain UDP socket and a loop that anyone can port to
-//! their own input and output. `cargo run --example blocking_udp`.
+//! The protocol's core without an async runtime: two threads, each with a plain UDP socket and a loop. The loop can be ported to
+//! any other input and output. `cargo run --example blocking_udp`.
 
 use std::io::{Error, ErrorKind, Result};
 use std::net::{SocketAddr, UdpSocket};
@@ -12,7 +12,7 @@ use anabranch_proto::{
 
 const PORT: u16 = 7;
 
-/// A socket, an endpoint, and the one association this example has.
+/// A socket, an endpoint and its only association.
 struct Driver {
     socket: UdpSocket,
     endpoint: Endpoint,
@@ -36,7 +36,7 @@ impl Driver {
         Timestamp::ZERO + self.start.elapsed()
     }
 
-    /// Sends what there is, waits for a datagram or a timer, and answers with the association's events.
+    /// Sends the packets that are ready, waits for a datagram or a timer, and returns the association's events.
     fn turn(&mut self) -> Result<Vec<Event>> {
         let mut events = Vec::new();
         let mut wait = Duration::from_secs(10);
@@ -62,7 +62,7 @@ impl Driver {
     }
 
     fn receive(&mut self, wait: Duration) -> Result<()> {
-        // A read timeout of zero would mean none at all.
+        // A read timeout of zero is an error.
         self.socket
             .set_read_timeout(Some(wait.max(Duration::from_millis(1))))?;
         let mut buffer = [0; 65_536];
@@ -95,7 +95,7 @@ impl Driver {
         Ok(())
     }
 
-    /// All messages that are there, each in one piece: these are too small to come in parts.
+    /// All received messages. They are too small to be delivered in parts.
     fn messages(&mut self) -> Vec<String> {
         let now = self.now();
         let Some((_, association)) = &mut self.association else {
@@ -117,7 +117,7 @@ impl Driver {
     }
 }
 
-/// Answers every message, until the client ends the association.
+/// Answers every message until the client ends the association.
 fn serve(mut driver: Driver) -> Result<()> {
     loop {
         for event in driver.turn()? {
@@ -167,7 +167,7 @@ fn ask(mut driver: Driver, server: SocketAddr) -> Result<()> {
 }
 
 fn main() -> Result<()> {
-    // A real program takes its seed from the operating system: verification tags and cookies hang on it.
+    // A real program takes its seed from the operating system: it makes verification tags and cookies unpredictable.
     let mut server = Driver::new([1; 32])?;
     server.endpoint.listen(PORT).map_err(Error::other)?;
     let address = server.socket.local_addr()?;

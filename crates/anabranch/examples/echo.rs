@@ -15,7 +15,7 @@ async fn echo(association: Association) -> Result<()> {
     Ok(())
 }
 
-/// Serves whoever comes, until the endpoint is closed.
+/// Serves all associations until the endpoint is closed.
 async fn serve(endpoint: Endpoint) {
     while let Some(association) = endpoint.accept().await {
         println!("server: {} is here", association.remote_addr());

@@ -14,7 +14,7 @@ const COUNT: u64 = 100;
 // ANCHOR_END: head
 
 // ANCHOR: events
-/// Counts the positions that this side abandoned, and how many of these were never sent.
+/// Counts the positions that this side abandoned, and those of them that were never sent.
 async fn count_abandoned(association: Association) -> (u64, u64) {
     let (mut abandoned, mut unsent) = (0, 0);
     while let Some(event) = association.next_event().await {

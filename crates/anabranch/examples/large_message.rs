@@ -1,6 +1,6 @@
 //! A message larger than the buffers of either side, sent and received in parts: `cargo run --example large_message`.
 //!
-//! 64 MiB pass two buffers of 256 KiB. Neither side ever holds more of the message than that.
+//! 64 MiB pass two buffers of 256 KiB. Neither side ever holds more of the message than its buffer.
 
 use anabranch::{Config, Endpoint, Ppid, SendOptions, StreamId};
 
@@ -9,7 +9,7 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>
 const PARTS: u64 = 1024;
 const PART: usize = 64 << 10;
 
-/// A checksum that any order of bytes but the right one changes.
+/// A checksum that depends on the order of the bytes.
 fn add(sum: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(sum, |sum, &byte| {
         sum.wrapping_mul(31).wrapping_add(u64::from(byte))
@@ -39,7 +39,7 @@ async fn main() -> Result<()> {
         for number in 1..=PARTS {
             let part = vec![number as u8; PART];
             sum = add(sum, &part);
-            // Waits while the send buffer is full: that is all the flow control there is to do.
+            // Waits while the send buffer is full. The program needs no other flow control.
             ours.send_part(StreamId(0), part, options, number == PARTS)
                 .await?;
         }

@@ -33,7 +33,7 @@ async fn receive(association: Association) -> Result<(BTreeSet<u64>, u64)> {
     Ok((positions, orders))
 }
 
-/// Numbers of the abandoned positions, and how many of these were never sent.
+/// Numbers of the abandoned positions, and the count of those that were never sent.
 async fn abandoned(association: Association) -> (BTreeSet<u64>, usize) {
     let (mut numbers, mut unsent) = (BTreeSet::new(), 0);
     while let Some(event) = association.next_event().await {
@@ -74,7 +74,7 @@ async fn main() -> Result<()> {
             ours.send(ORDERS, (number / EVERY).to_be_bytes().to_vec()).await?;
         }
     }
-    // This does not wait for abandoned positions.
+    // `drained` does not wait for abandoned positions.
     ours.drained().await?;
     ours.shutdown().await?;
 

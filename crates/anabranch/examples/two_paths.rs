@@ -1,5 +1,5 @@
-//! An association over two paths: one is cut, the data moves to the other, and comes back when the first is up again.
-//! In virtual time: `cargo run --example two_paths`.
+//! An association over two paths, in virtual time: the first path is cut, the data moves to the second, and returns when the
+//! first path works again. `cargo run --example two_paths`.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use anabranch_netsim::LinkConfig;
 use anabranch_proto::{Event, PathState};
 use anabranch_testkit::{Pair, Setup, Side};
 
-/// Sends a message every 100 ms for a while; how many arrived.
+/// Sends a message every 100 ms for a while; returns the number of arrived messages.
 fn talk(pair: &mut Pair, seconds: u64) -> usize {
     for number in 0..seconds * 10 {
         pair.send(Side::A, 0, vec![number as u8; 500]);
@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .path(wired)
         .path(radio)
         .adjust_both(|config| {
-            // Notice a dead path in seconds rather than in a minute.
+            // Detect a failed path within seconds instead of a minute.
             config.rto.max = Duration::from_secs(2);
             config.heartbeat.interval = Some(Duration::from_secs(2));
         })

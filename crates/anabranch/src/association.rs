@@ -114,8 +114,8 @@ impl Association {
 
     /// Sends a message on a stream with options: a payload protocol identifier, unordered delivery, a context for events,
     /// and partial reliability ([`Reliability`](crate::Reliability)). Returns when the message is in the send buffer
-    /// (`Config::buffers.send`), which gives back-pressure; [`Association::drained`] waits for the acknowledgement. Cancel
-    /// safe: the message is accepted as a whole or not at all.
+    /// (`Config::buffers.send`); while the buffer is full, it waits. [`Association::drained`] waits for the acknowledgement.
+    /// Cancel safe: the message is accepted as a whole or not at all.
     ///
     /// Waiting tasks are served by the priority that their streams had when the tasks began to wait
     /// ([`Association::set_stream_priority`]). Tasks of equal priority are served in the order of their calls, so that a
@@ -140,7 +140,7 @@ impl Association {
     /// for it.
     ///
     /// # Errors
-    /// See [`SendError`]: `BufferFull` if there is no such room.
+    /// See [`SendError`]: [`SendError::BufferFull`] if the buffer is full or such a task waits.
     pub fn try_send(
         &self,
         stream: StreamId,
@@ -173,7 +173,7 @@ impl Association {
         .await
     }
 
-    /// Gives a message or a part to the core once the send buffer has room and this task is next.
+    /// Gives a message or a part to the core when the send buffer has room and this task is the next in the queue.
     async fn when_room(
         &self,
         stream: StreamId,
@@ -278,9 +278,9 @@ impl Association {
         }
     }
 
-    /// Waits until every sent message is acknowledged by the peer, or abandoned by its
-    /// [`Reliability`](crate::Reliability). There is no time limit while the peer answers: it may keep its receive window
-    /// closed.
+    /// Waits until the peer has acknowledged every sent message, or the message is abandoned by its
+    /// [`Reliability`](crate::Reliability). There is no time limit while the peer answers, because the peer may keep its
+    /// receive window closed.
     ///
     /// # Errors
     /// The association ended earlier without a graceful shutdown.
@@ -318,8 +318,8 @@ impl Association {
     /// peer's data does not fit the receive window and is not read, the shutdown waits until `Config::shutdown_guard`.
     ///
     /// The time limit is `Config::shutdown_guard` (T5-shutdown-guard, 5 · `RTO.Max` = 300 s by default). It starts with the
-    /// call, and again whenever the peer has acknowledged another 64 KiB, or all data. After it the association is aborted,
-    /// and the error is [`CloseReason::ShutdownTimedOut`]. Dropping the future does not cancel the shutdown.
+    /// call, and again whenever the peer has acknowledged another 64 KiB, or all data. When it expires, the association is
+    /// aborted, and the error is [`CloseReason::ShutdownTimedOut`]. Dropping the future does not cancel the shutdown.
     ///
     /// # Errors
     /// The association ended in another way.
@@ -358,7 +358,7 @@ impl Association {
         .await
     }
 
-    /// The operating system's error for the peer's address, if it has sent no packet there since.
+    /// The operating system's last error in sending to the peer, if no packet was sent since.
     pub(crate) fn refused(&self) -> Option<std::io::Error> {
         self.shared().with(|state, _| state.refused.take())
     }

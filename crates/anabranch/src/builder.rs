@@ -16,7 +16,7 @@ use crate::endpoint::Endpoint;
 use crate::error::BindError;
 use crate::socket::{Socket, Transport};
 
-/// Free ports of the first address to try on the other addresses.
+/// Attempts to find a port that is free on all addresses.
 const PORTS_TRIED: usize = 16;
 
 /// Builds an [`Endpoint`]; start from [`Endpoint::builder`], end with [`EndpointBuilder::bind`].
@@ -88,8 +88,8 @@ impl EndpointBuilder {
         self.add_link(None, link, seed)
     }
 
-    /// Emulates a link for the socket on this local address only, instead of the link of [`EndpointBuilder::link`]: each
-    /// path then has its own rate, delay and random losses.
+    /// Emulates a link for the socket on this local address only. It replaces the link of [`EndpointBuilder::link`] there, so
+    /// that each path can have its own rate, delay and random losses.
     pub fn path_link(self, local: IpAddr, link: LinkConfig, seed: u64) -> Self {
         self.add_link(Some(local), link, seed)
     }
@@ -130,8 +130,8 @@ impl EndpointBuilder {
 
     /// How long a closed endpoint still answers packets after its last association has ended; [`Endpoint::close`] waits
     /// for this time. If the SHUTDOWN COMPLETE is lost, the peer retransmits its SHUTDOWN ACK after its retransmission
-    /// timeout, at least 1 s by default. Without an answer, its association fails only after minutes. Default zero; 2 s suit
-    /// a path with losses. If the in-process link dropped the SHUTDOWN COMPLETE, the endpoint lingers without this
+    /// timeout, at least 1 s by default. If nobody answers, the peer's association fails only after minutes. Default zero; 2 s
+    /// suit a path with losses. If the in-process link dropped the SHUTDOWN COMPLETE, the endpoint lingers also without this
     /// setting ([`Endpoint::close`]).
     pub fn linger(mut self, time: Duration) -> Self {
         self.limits.linger = time;
@@ -147,7 +147,7 @@ impl EndpointBuilder {
 
     /// Restricts the socket on this local address to one network interface (`SO_BINDTODEVICE`), whatever the routing
     /// table says, so that two paths never share an interface. The address need not belong to the interface; an
-    /// unspecified address names the socket that is bound to every address. Linux only.
+    /// unspecified address selects the socket that is bound to every address. Linux only.
     pub fn interface(mut self, local: IpAddr, name: impl Into<String>) -> Self {
         self.interfaces.push((local, name.into()));
         self

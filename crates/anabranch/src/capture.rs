@@ -1,7 +1,7 @@
-//! A pcapng capture of what an endpoint sent and received, for Wireshark.
+//! A pcapng capture of the packets that an endpoint sent and received, for Wireshark.
 //!
-//! It shows what the protocol saw: packets sent are recorded before an in-process link, packets received after it.
-//! Headers below SCTP are made for the capture from the addresses.
+//! The capture shows the packets that the core handled: sent packets are recorded before an in-process link, received packets
+//! after it. The headers below SCTP are constructed from the addresses.
 
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -13,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anabranch_netsim::{InterfaceId, PcapngWriter};
 use anabranch_proto::Timestamp;
 
-/// Destinations whose local address is remembered; then it begins anew.
+/// Limit of destinations whose local address is remembered. At the limit, the list is emptied.
 const MAX_ROUTES: usize = 1024;
 
 pub(crate) struct Capture {
@@ -24,9 +24,9 @@ pub(crate) struct Capture {
 struct Inner {
     writer: PcapngWriter<BufWriter<File>>,
     interface: InterfaceId,
-    /// The local address that the system takes towards a destination.
+    /// Destinations, each with the local address that the system uses towards it.
     routes: Vec<(IpAddr, IpAddr)>,
-    /// The first error ended the capture: a full disk does not end an association.
+    /// An error has ended the capture; the associations continue.
     failed: bool,
 }
 
@@ -39,7 +39,7 @@ impl std::fmt::Debug for Capture {
 }
 
 impl Capture {
-    /// Begins a capture at `Timestamp::ZERO`, which is now.
+    /// Begins a capture; `Timestamp::ZERO` is the present time.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         let origin = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let origin = u64::try_from(origin.as_nanos()).unwrap_or(u64::MAX);
@@ -57,7 +57,7 @@ impl Capture {
         })
     }
 
-    /// Records packets from `source`, whose address is found out if it is unspecified.
+    /// Records sent packets. If the address of `source` is unspecified, the routing table gives it.
     pub(crate) fn sent<'a>(
         &self,
         now: Timestamp,
@@ -74,7 +74,7 @@ impl Capture {
         }
     }
 
-    /// Records a packet that came to `local`.
+    /// Records a packet that `local` received.
     pub(crate) fn received(&self, now: Timestamp, remote: SocketAddr, mut local: SocketAddr, packet: &[u8]) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         if local.ip().is_unspecified() {
@@ -83,7 +83,6 @@ impl Capture {
         self.record(&mut inner, now, remote, local, packet);
     }
 
-    /// Writes what is buffered.
     pub(crate) fn flush(&self) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let flushed = inner.writer.flush();
@@ -119,7 +118,7 @@ impl Inner {
     }
 }
 
-/// Asks the routing table, by a UDP socket that sends nothing.
+/// Asks the routing table: connecting a UDP socket sends nothing.
 fn local_address_towards(destination: IpAddr) -> io::Result<IpAddr> {
     let any: IpAddr = match destination {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),

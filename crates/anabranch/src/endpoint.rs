@@ -17,8 +17,8 @@ use crate::socket::{Socket, Transport};
 /// UDP (or raw IP) sockets that carry any number of associations, connected or accepted. Cheap to clone.
 ///
 /// Dropping the last handle returns at once. The endpoint then accepts no associations, but existing associations continue
-/// until they end; this has no time limit while the program holds a handle of one. If the program exits, they are lost:
-/// await [`Endpoint::close`] first.
+/// until they end, without a time limit while the program holds their handles. A program that exits loses them: await
+/// [`Endpoint::close`] first.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     handle: Arc<Handle>,
@@ -59,7 +59,7 @@ impl Endpoint {
     /// The first local address and UDP port; the port is 0 over raw IP.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
-        // There is always one: bind_all refuses an empty list.
+        // There is at least one socket: bind_all refuses an empty list.
         self.local_addrs()[0]
     }
 
@@ -116,8 +116,8 @@ impl Endpoint {
     /// If a name has several addresses, the first address that this endpoint's sockets can reach is used.
     ///
     /// The INIT is retransmitted as `Config::retransmissions` and `Config::rto` say, by default for minutes: wrap the call
-    /// in `tokio::time::timeout` for a shorter limit. Dropping the future aborts the setup. On Linux, a closed UDP port is an
-    /// error at once if an ICMP message reports it and quotes the INIT.
+    /// in `tokio::time::timeout` for a shorter limit. Dropping the future aborts the setup. On Linux, if an ICMP message
+    /// reports that the UDP port is closed and quotes the INIT, the call fails at once.
     ///
     /// # Errors
     /// See [`ConnectError`].
@@ -180,8 +180,8 @@ impl Endpoint {
     }
 
     /// Closes the endpoint gracefully: it accepts no more associations, shuts every association down at the same time
-    /// ([`Association::shutdown`](crate::Association::shutdown)), and waits until all have ended. The program should still
-    /// read each association to its end. When `close` returns, the last packets have left the in-process link too.
+    /// ([`Association::shutdown`](crate::Association::shutdown)), and waits until all have ended. Meanwhile the program should
+    /// receive the remaining messages of each association. When `close` returns, the in-process link is empty too.
     ///
     /// `close` takes at most the longest shutdown of an association (`Config::shutdown_guard`, and again as long for each
     /// 64 KiB that the peer acknowledges meanwhile), plus [`EndpointBuilder::linger`] and the delay of the link. It takes
@@ -199,7 +199,7 @@ impl Endpoint {
         hub.flush_capture();
     }
 
-    /// Waits until the endpoint has no association; ends none.
+    /// Waits until the endpoint has no association. It does not end any.
     pub async fn idle(&self) {
         let hub = &self.handle.hub;
         loop {

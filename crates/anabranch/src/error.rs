@@ -1,5 +1,5 @@
-//! The errors of each operation of this crate; their texts name the remedy. The protocol itself answers errors of the peer,
-//! which can at worst end an association with a [`CloseReason`].
+//! The errors of each operation of this crate; their texts name the remedy. The core handles the peer's protocol errors; such
+//! an error can at worst end an association with a [`CloseReason`].
 
 use std::fmt;
 use std::io;
@@ -16,7 +16,7 @@ pub enum BindError {
     /// A setting is out of its range.
     #[error("invalid configuration: {0}")]
     Config(#[from] ConfigError),
-    /// The name of the local address could not be resolved, or it resolved to nothing.
+    /// The name of the local address could not be resolved, or it has no address.
     #[error("the local address cannot be resolved: {0}")]
     Resolve(#[source] io::Error),
     /// The operating system refused the socket.
@@ -121,19 +121,20 @@ pub enum ConnectError {
         remote: SocketAddr,
         /// The SCTP port.
         port: u16,
-        /// Why the setup failed.
+        /// The reason of the failure.
         reason: CloseReason,
     },
 }
 
-/// Why a message was not accepted for sending. No part of the message was accepted then.
+/// Why a message was not accepted for sending. On such an error, no part of the message was accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
     /// The send buffer is full (`try_send` only: `send` waits).
     #[error("the send buffer is full: await send, or try again later")]
     BufferFull,
-    /// The message cannot be sent: it is too large or empty, the stream does not exist, or a message in parts is open on it.
+    /// The message cannot be sent: it is too large or empty, the stream does not exist, or a message in parts is open on the
+    /// stream.
     #[error(transparent)]
     Message(anabranch_proto::SendError),
     /// This side or the peer has begun a shutdown; no more messages can be sent.
@@ -144,7 +145,7 @@ pub enum SendError {
     Closed(CloseReason),
 }
 
-/// Why there is no message.
+/// Why a message cannot be received.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecvError {
@@ -190,7 +191,7 @@ fn in_words(causes: &Causes) -> String {
     }
 }
 
-/// The meaning of an ICMP message from this address.
+/// The meaning of an ICMP message about this address; port 0 means raw IP.
 fn nothing_at(remote: &SocketAddr) -> String {
     match remote.port() {
         0 => format!(
@@ -230,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_peer_writes_cannot_control_the_terminal() {
+    fn control_characters_of_the_peer_are_escaped() {
         let causes = Causes::from_causes(&[
             Cause::UserInitiatedAbort(b"\x1b[2Jbye"[..].to_vec().into()),
             Cause::OutOfResource,

@@ -1,8 +1,9 @@
 //! The error queue of a socket, where Linux puts ICMP messages about packets that the socket sent, with the beginning of
-//! each packet (`IP_RECVERR`, `IPV6_RECVERR`; ip(7)). Elsewhere there is none, and ICMP does nothing.
+//! each packet (`IP_RECVERR`, `IPV6_RECVERR`; ip(7)). Other systems have no such queue, and ICMP messages have no effect there.
 //!
-//! With the queue come *pending errors*: the next call on the socket fails with what an ICMP message said, whatever that call
-//! is about. [`ErrorQueue::count`] lets a caller tell such an error from its own.
+//! With the queue enabled, Linux also sets a *pending error*: the next call on the socket fails with the error of the ICMP
+//! message, even if the call concerns another packet. [`ErrorQueue::count`] lets a caller distinguish such an error from an
+//! error of its own call.
 
 use std::sync::Mutex;
 
@@ -12,7 +13,7 @@ use tokio::net::UdpSocket;
 use crate::driver::lock;
 use crate::socket::Transport;
 
-/// Messages that wait for the task that receives; further ones are dropped, as any network may.
+/// Limit of messages that wait for the receiving task. Further messages are dropped: ICMP is unreliable anyway.
 const MOST: usize = 64;
 
 #[derive(Debug, Default)]
@@ -22,26 +23,26 @@ pub(crate) struct ErrorQueue {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// ICMP messages that were ever taken out of the queue.
+    /// All ICMP messages taken from the system's queue so far.
     count: u64,
     waiting: Vec<IcmpMessage>,
 }
 
 impl ErrorQueue {
-    /// Asks the system for ICMP messages. Where it has no error queue they are not heard of.
+    /// Enables the error queue, if the system has one.
     pub(crate) fn enable(socket: &std::net::UdpSocket) -> Self {
         system::enable(socket);
         Self::default()
     }
 
-    /// Empties the system's queue; how many ICMP messages there were, ever.
+    /// Reads the system's queue, and returns the number of ICMP messages so far.
     pub(crate) fn count(&self, io: &UdpSocket, transport: Transport) -> u64 {
         let mut inner = lock(&self.inner);
         inner.fill(io, transport);
         inner.count
     }
 
-    /// The ICMP messages since the last call, and whether there may be more.
+    /// The ICMP messages since the last call, and whether the queue may have more.
     pub(crate) fn take(&self, io: &UdpSocket, transport: Transport) -> (Vec<IcmpMessage>, bool) {
         let mut inner = lock(&self.inner);
         let more = inner.fill(io, transport);
@@ -50,7 +51,7 @@ impl ErrorQueue {
 }
 
 impl Inner {
-    /// Answers whether there may be more.
+    /// Reads at most `MOST` entries of the system's queue; returns whether it may have more.
     fn fill(&mut self, io: &UdpSocket, transport: Transport) -> bool {
         // The limit keeps a flood of ICMP messages from holding the caller here.
         for _ in 0..MOST {
@@ -74,9 +75,9 @@ impl Inner {
 /// An entry of the queue.
 enum Entry {
     None,
-    /// Not the network's, but this system's own word, which the call that it is about was told as well.
+    /// An error of this host, not an ICMP message. The call that caused it has returned the same error.
     Other,
-    /// An ICMP message, if it says something that the protocol hears.
+    /// An ICMP message; `None` if its type is one that the core does not handle.
     Icmp(Option<IcmpMessage>),
 }
 
@@ -97,7 +98,7 @@ mod system {
     use super::Entry;
     use crate::socket::Transport;
 
-    /// As much of a quoted packet as the core looks at, and some.
+    /// Bytes of a quoted packet to read: more than the core needs.
     const QUOTE: usize = 64;
     /// Room for control messages: the error with its sender's address, and the local address.
     const CONTROL: usize = 512;
@@ -106,7 +107,7 @@ mod system {
     const ICMPV6: u8 = 3;
 
     pub(super) fn enable(socket: &std::net::UdpSocket) {
-        // A socket of IPv6 that carries IPv4 as well wants both, one of IPv4 refuses the second.
+        // An IPv6 socket that also carries IPv4 needs both options. An IPv4 socket refuses the second.
         let _ = setsockopt(socket, Ipv4RecvErr, &true);
         let _ = setsockopt(socket, Ipv6RecvErr, &true);
     }
@@ -135,7 +136,7 @@ mod system {
                 }
                 _ => None,
             });
-        // Without one it cannot be told from an ICMP message.
+        // An entry without this control message may be an ICMP message, and is counted as one.
         let Some(error) = errors.next() else {
             return Entry::Icmp(None);
         };
@@ -163,7 +164,7 @@ mod system {
         }))
     }
 
-    /// An address as the protocol has it: IPv4 is IPv4, also on a socket of IPv6.
+    /// The address in the core's form: an IPv4-mapped IPv6 address becomes IPv4.
     fn address(storage: &SockaddrStorage) -> Option<SocketAddr> {
         let v4 = storage.as_sockaddr_in();
         let v4 = v4.map(|address| SocketAddr::new(IpAddr::V4(address.ip()), address.port()));

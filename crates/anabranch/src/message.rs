@@ -62,7 +62,7 @@ impl Joining {
 /// Joins parts to messages, with one limit for all incomplete messages together.
 #[derive(Debug, Default)]
 pub(crate) struct Joiner {
-    /// By [`MessagePart::message`]: with interleaving there may be one or two for each stream.
+    /// Incomplete messages by [`MessagePart::message`]. With interleaving, a stream can have two: one ordered, one unordered.
     open: BTreeMap<u64, Joining>,
     bytes: usize,
 }
@@ -78,7 +78,7 @@ struct Joining {
 }
 
 impl Joiner {
-    /// Takes a part; returns the message that it completes, or the error that it causes.
+    /// Adds a part. Returns the message if the part completes it, or an error if the limit is exceeded.
     pub(crate) fn push(&mut self, part: MessagePart, limit: usize) -> Option<Result<Message, RecvError>> {
         let MessagePart {
             stream,
@@ -101,8 +101,8 @@ impl Joiner {
         if beginning {
             self.open.insert(message, Joining::default());
         }
-        // A part without its beginning belongs to a message that `recv_part` began to read, or that a restart of
-        // the peer cut off.
+        // Without its beginning, a part belongs to a message that `recv_part` began to read, or that a restart of
+        // the peer truncated.
         let joining = self.open.get_mut(&message)?;
         let mut answer = None;
         if !joining.skipped {
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_beyond_the_limit_is_told_once_and_skipped() {
+    fn a_message_beyond_the_limit_is_reported_once_and_skipped() {
         let mut joiner = Joiner::default();
         assert_eq!(joiner.push(part(1, true, false, b"12345"), 8), None);
         let error = RecvError::TooLarge {

@@ -1,16 +1,16 @@
-//! Memory for large datagrams, used again: they are filled by one thread and let go by another, which allocators with an
-//! arena for each thread answer by holding many times what is in use.
+//! Reusable buffers for large datagrams. One thread allocates a datagram and another thread frees it: with such a pattern, an
+//! allocator with an arena for each thread holds many times the memory in use.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
-/// Smaller datagrams are copied to memory of their own.
+/// Datagrams smaller than this many bytes do not use the pool.
 const LARGE: usize = 4096;
-/// Buffers kept at most.
+/// Limit of unused buffers.
 const KEPT: usize = 128;
 
-/// Buffers that wait to be used again. Cheap to clone.
+/// The unused buffers. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pool(Arc<Mutex<Vec<Vec<u8>>>>);
 

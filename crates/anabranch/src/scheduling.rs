@@ -21,8 +21,8 @@ impl Association {
     }
 
     /// Sets the priority of a stream; 0 is the highest priority and the default. While a stream of a higher priority has data,
-    /// streams of lower priorities do not send, so that they can starve. A message that is partly sent is finished first,
-    /// unless messages are interleaved.
+    /// streams of lower priorities do not send, and can starve. A message that is partly sent is finished first, unless messages
+    /// are interleaved.
     ///
     /// # Errors
     /// The stream does not exist, or the scheduler is not [`SchedulerKind::Priority`].

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-/// A place among those that wait; the least is next.
+/// A place in the queue; the smallest place is next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
-    /// The stream's class, 0 being the most urgent.
+    /// The priority of the stream; 0 is the highest.
     class: u16,
     arrival: u64,
 }
@@ -21,7 +21,7 @@ pub(crate) struct Senders {
 }
 
 impl Senders {
-    /// Takes a sender in, behind those of its class; it waits for the answer's notice.
+    /// Adds a task behind the tasks of its priority; the task waits for the returned notice.
     pub(crate) fn enter(&mut self, class: u16) -> (Place, Arc<Notify>) {
         let place = Place {
             class,
@@ -33,7 +33,7 @@ impl Senders {
         (place, notice)
     }
 
-    /// Lets a sender go. If it was next, so may another be served.
+    /// Removes a task. If it was the next, the task after it is woken.
     pub(crate) fn leave(&mut self, place: Place) {
         let was_next = self.is_next(place);
         self.waiting.remove(&place);
@@ -48,21 +48,21 @@ impl Senders {
             .is_some_and(|(next, _)| *next == place)
     }
 
-    /// Whether a sender of this class that comes now has to stand behind somebody.
+    /// Whether a task of equal or higher priority waits.
     pub(crate) fn has_before(&self, class: u16) -> bool {
         self.waiting
             .first_key_value()
             .is_some_and(|(next, _)| next.class <= class)
     }
 
-    /// There may be room.
+    /// Wakes the next task: the send buffer may have room.
     pub(crate) fn wake_next(&self) {
         if let Some((_, notice)) = self.waiting.first_key_value() {
             notice.notify_one();
         }
     }
 
-    /// There will be none any more.
+    /// Wakes all tasks: the association accepts no more messages.
     pub(crate) fn wake_all(&self) {
         self.waiting.values().for_each(|notice| notice.notify_one());
     }
@@ -72,7 +72,7 @@ impl Senders {
 mod tests {
     use super::*;
 
-    /// Serves all that wait, one by one; their names.
+    /// Serves all waiting tasks one by one; returns their names in order.
     fn served(senders: &mut Senders, names: &[(Place, char)]) -> String {
         let mut order = String::new();
         while let Some((place, name)) = names.iter().find(|(place, _)| senders.is_next(*place)) {
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_urgent_is_next_and_of_these_who_came_first() {
+    fn the_highest_priority_is_next_then_the_first_arrival() {
         let mut senders = Senders::default();
         let names: Vec<_> = [(7, 'a'), (0, 'b'), (7, 'c'), (3, 'd'), (0, 'e')]
             .map(|(class, name)| (senders.enter(class).0, name))
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_served_goes_behind_those_that_wait() {
+    fn a_served_task_goes_to_the_end_of_the_queue() {
         let mut senders = Senders::default();
         let (mut file, _) = senders.enter(0);
         let (mut chat, _) = senders.enter(0);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newcomer_passes_only_those_less_urgent() {
+    fn a_new_task_passes_only_tasks_of_lower_priority() {
         let mut senders = Senders::default();
         assert!(!senders.has_before(5));
         let (place, _) = senders.enter(5);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_next_is_woken_when_the_one_before_it_leaves() {
+    async fn the_next_task_is_woken_when_the_task_before_it_leaves() {
         let mut senders = Senders::default();
         let (first, _) = senders.enter(1);
         let (second, notice) = senders.enter(1);

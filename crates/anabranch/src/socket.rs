@@ -32,27 +32,27 @@ const KERNEL_BUFFER: usize = 4 << 20;
 /// Receive buffers per system call, each large enough for a batch of generic receive offload.
 const RECEIVE_BUFFERS: usize = 8;
 const RECEIVE_BUFFER_LEN: usize = 1 << 16;
-/// Pause before the next attempt on a full socket, if the system gives no way to wait for it.
+/// Pause before the next attempt on a full socket, if the task cannot wait for the socket.
 #[cfg(target_os = "linux")]
 const RETRY: std::time::Duration = std::time::Duration::from_millis(1);
-/// Calls in a row that may fail because of an ICMP message about an earlier packet.
+/// Limit of failed attempts of one call, while new ICMP messages arrive.
 const ATTEMPTS: usize = 8;
-/// No UDP datagram, and no batch for segmentation offload, is longer (65,535 less IPv6 and UDP headers).
+/// The largest UDP datagram, and the largest batch for segmentation offload, in bytes (65,535 less the IPv6 and UDP headers).
 pub(crate) const MAX_BATCH: usize = 65_535 - 48;
 
-/// A batch to send; the caller keeps its bytes.
+/// A batch of datagrams to one destination; the caller holds their bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outgoing {
     pub(crate) source: Option<IpAddr>,
     pub(crate) destination: SocketAddr,
     pub(crate) len: usize,
-    /// The length of each datagram but the last; equal to `len` if there is one.
+    /// The length of each datagram but the last; equal to `len` for a single datagram.
     pub(crate) segment: usize,
     /// Whether IP may fragment the packet; allowed only for batches of one datagram.
     pub(crate) may_fragment: bool,
-    /// Of all datagrams of the batch.
+    /// The codepoint of all datagrams of the batch.
     pub(crate) ecn: EcnCodepoint,
-    /// Bytes the socket has taken: a full socket may take a part of a batch.
+    /// Bytes that the socket has accepted: a socket with little free buffer can accept a part of a batch.
     pub(crate) sent: usize,
 }
 
@@ -76,8 +76,8 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// Opens and binds a socket; `only_v6` keeps `[::]` from carrying IPv4, and `interface` is the only one it uses. Must be
-    /// called within a tokio runtime.
+    /// Opens and binds a socket. With `only_v6`, `[::]` does not carry IPv4; with `interface`, the socket uses this network
+    /// interface only. Must be called within a tokio runtime.
     pub(crate) fn open(
         address: SocketAddr,
         transport: Transport,
@@ -91,7 +91,7 @@ impl Socket {
         };
         let socket = socket2::Socket::new(domain, kind, Some(protocol))?;
         if address.is_ipv6() && address.ip().is_unspecified() {
-            // One socket for both versions of IP. Where the system does not want that, IPv6 alone is still right.
+            // One socket for both IP versions. If the system refuses, the socket carries IPv6 only, which is acceptable.
             let _ = socket.set_only_v6(only_v6);
         }
         if let Some(name) = interface {
@@ -99,7 +99,7 @@ impl Socket {
         }
         socket.bind(&bound.into())?;
         socket.set_nonblocking(true)?;
-        // A raw socket is no UDP socket, but bind, send and receive are the same calls for both.
+        // A raw socket is not a UDP socket, but its send and receive calls are the same.
         let socket: std::net::UdpSocket = socket.into();
         let reference = SockRef::from(&socket);
         let _ = reference.set_recv_buffer_size(KERNEL_BUFFER);
@@ -124,16 +124,16 @@ impl Socket {
         self.local
     }
 
-    /// Datagrams that one system call can send.
+    /// The number of datagrams that one system call can send.
     pub(crate) fn max_segments(&self) -> usize {
         self.state.max_gso_segments().max(1)
     }
 
-    /// Whether packets to this address can leave here.
+    /// Whether the socket can send to this address.
     pub(crate) fn reaches(&self, destination: IpAddr) -> bool {
         match (self.local.ip(), destination) {
             (IpAddr::V4(_), IpAddr::V4(_)) | (IpAddr::V6(_), IpAddr::V6(_)) => true,
-            // An IPv6 socket on every address carries IPv4 as well; raw sockets do not.
+            // A UDP socket on `[::]` also carries IPv4; a raw socket does not.
             (IpAddr::V6(own), IpAddr::V4(_)) => {
                 own.is_unspecified() && !self.only_v6 && self.transport == Transport::Udp
             }
@@ -141,28 +141,28 @@ impl Socket {
         }
     }
 
-    /// Sends what is left of a batch. `WouldBlock` leaves the rest in `outgoing`; after any other error the batch is
-    /// spent.
+    /// Sends the rest of a batch. After `WouldBlock` the caller can call again for the rest in `outgoing`; any other error
+    /// loses the batch.
     pub(crate) fn try_send(&self, outgoing: &mut Outgoing, bytes: &[u8]) -> io::Result<()> {
         if !outgoing.may_fragment {
             return self.send_unfragmented(outgoing, bytes);
         }
-        // Rare: the path MTU has become smaller than chunks that have their TSNs already. Packets of other tasks meanwhile may
-        // be cut up too, which does no harm.
+        // Rare: the path MTU has become smaller than a chunk that already has its TSN. Packets that other tasks send meanwhile
+        // may be fragmented too, which does no harm.
         self.allow_fragments(true);
         let result = self.send_unfragmented(outgoing, bytes);
         self.allow_fragments(false);
         result
     }
 
-    /// Whether packets leave without "don't fragment", which quinn-udp has set.
+    /// Clears or sets "don't fragment"; quinn-udp has set it.
     #[cfg(target_os = "linux")]
     fn allow_fragments(&self, allow: bool) {
         use rustix::net::sockopt::{
             Ipv4PathMtuDiscovery as V4, Ipv6PathMtuDiscovery as V6, set_ip_mtu_discover,
             set_ipv6_mtu_discover,
         };
-        // Where the system refuses, the packet is lost, and its timeout tells the path.
+        // If the system refuses, the packet is lost, and its retransmission timer reports the loss.
         let _ = set_ip_mtu_discover(&self.io, if allow { V4::DONT } else { V4::PROBE });
         if self.local.is_ipv6() {
             let _ = set_ipv6_mtu_discover(&self.io, if allow { V6::DONT } else { V6::PROBE });
@@ -196,7 +196,7 @@ impl Socket {
                 Ok(()) => outgoing.sent = end,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(error),
-                // The interface cannot do segmentation offload, which quinn-udp has noted: one by one then.
+                // The interface cannot do segmentation offload. quinn-udp has noted it: the next attempt sends one datagram.
                 Err(_) if transmit.segment_size.is_some() && self.max_segments() < segments => {}
                 Err(error) => match failures.judge(self.icmp_count()) {
                     Failure::MayBePending => {}
@@ -208,48 +208,48 @@ impl Socket {
         Ok(())
     }
 
-    /// ICMP messages that came for this socket, ever.
+    /// The number of ICMP messages for this socket so far.
     pub(crate) fn icmp_count(&self) -> u64 {
         self.errors.count(&self.io, self.transport)
     }
 
-    /// ICMP messages that came since the last call, and whether there may be more.
+    /// The ICMP messages since the last call, and whether the queue may have more.
     pub(crate) fn take_icmp(&self) -> (Vec<IcmpMessage>, bool) {
-        // Tells tokio that errors were looked at; it wakes the task at the next one.
+        // Clears tokio's error readiness, so that tokio wakes the task at the next error.
         let _ = self.io.try_io(Interest::ERROR, || -> io::Result<()> {
             Err(io::ErrorKind::WouldBlock.into())
         });
         self.errors.take(&self.io, self.transport)
     }
 
-    /// Waits until the socket may take more.
+    /// Waits until the socket may accept more datagrams.
     ///
-    /// Tokio takes a pending error of a socket that could be written to for the end of writing, and calls the socket writable
-    /// for ever after: so each wait has a registration of its own.
+    /// If a writable socket has a pending error, tokio concludes that its write side is closed, and reports the socket as
+    /// writable from then on. Each wait therefore uses a new registration.
     #[cfg(target_os = "linux")]
     pub(crate) async fn writable(&self) {
-        let again = SockRef::from(&self.io).try_clone();
-        match again.and_then(|again| UdpSocket::from_std(again.into())) {
-            // An error is told by the next attempt to send.
+        let duplicate = SockRef::from(&self.io).try_clone();
+        match duplicate.and_then(|duplicate| UdpSocket::from_std(duplicate.into())) {
+            // The next attempt to send reports an error.
             Ok(registered) => drop(registered.writable().await),
             Err(_) => tokio::time::sleep(RETRY).await,
         }
     }
 
-    /// Waits until the socket may take more.
+    /// Waits until the socket may accept more datagrams.
     #[cfg(not(target_os = "linux"))]
     pub(crate) async fn writable(&self) {
-        // An error is told by the next attempt to send.
+        // The next attempt to send reports an error.
         let _ = self.io.writable().await;
     }
 
-    /// Waits until a datagram or an ICMP message may have come.
+    /// Waits until a datagram or an ICMP message may have arrived.
     pub(crate) async fn readable(&self) {
-        // An error is told by the call that receives.
+        // The next attempt to receive reports an error.
         let _ = self.io.ready(Interest::READABLE | Interest::ERROR).await;
     }
 
-    /// Receives what one system call gives.
+    /// Receives the datagrams of one system call.
     pub(crate) fn try_recv(&self, buffers: &mut ReceiveBuffers) -> io::Result<()> {
         buffers.count = 0;
         let mut chunks = buffers.bytes.chunks_exact_mut(RECEIVE_BUFFER_LEN);
@@ -270,7 +270,7 @@ impl Socket {
         index: usize,
     ) -> impl Iterator<Item = Datagram> + use<'a> {
         let meta = buffers.meta[index];
-        // Receive offload joins no datagrams of different codepoints.
+        // Receive offload does not join datagrams with different codepoints.
         let ecn = EcnCodepoint::from_bits(meta.ecn.map_or(0, |ecn| ecn as u8));
         let bytes = &buffers.bytes[index * RECEIVE_BUFFER_LEN..][..meta.len];
         let mut remote = meta.addr;
@@ -279,10 +279,10 @@ impl Socket {
         if raw {
             remote.set_port(0);
         }
-        // Where the system does not say it, a socket on one address receives to no other.
+        // If the system does not report the destination address, it is the address to which the socket is bound.
         let bound = Some(self.local.ip()).filter(|address| !address.is_unspecified());
         let local = meta.dst_ip.or(bound).map(|address| address.to_canonical());
-        // IPv4 raw sockets give the IP header too, IPv6 ones do not.
+        // IPv4 raw sockets deliver the IP header too; IPv6 raw sockets do not.
         let header = raw && self.local.is_ipv4();
         bytes.chunks(meta.stride.max(1)).filter_map(move |packet| {
             let payload = if header {
@@ -300,30 +300,30 @@ impl Socket {
     }
 }
 
-/// Whose fault it is that a call failed.
+/// The likely cause of a failed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// Perhaps an ICMP message about an earlier packet: try the call again.
+    /// Possibly an ICMP message about an earlier packet: the caller tries the call again.
     MayBePending,
-    /// The call's own: it failed three times in a row, and no ICMP message came between.
+    /// The call itself: it failed three times in a row, and no ICMP message arrived in between.
     Own,
-    /// There are too many ICMP messages to tell.
+    /// Not known: too many ICMP messages arrive.
     Unknown,
 }
 
-/// The failures of one call in a row. A pending error is told once, so a failure that comes again without an ICMP message in
-/// between is the call's own; the system may be a little later with the error than with the message, hence the third.
-/// An ICMP message from the network is never taken for a local error of the path.
+/// The failures of one call in a row. The system reports a pending error once. If the call fails again and no ICMP message
+/// arrived in between, the call itself has the error. The system may report the pending error a little later than the ICMP
+/// message, so the third failure decides. An ICMP message is thus never mistaken for a local error of the path.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
     attempts: usize,
-    /// In a row, with the same count of ICMP messages.
+    /// Failures in a row with the same count of ICMP messages.
     alike: usize,
     icmp_count: Option<u64>,
 }
 
 impl Failures {
-    /// Judges one more failure; `icmp_count` is read after it.
+    /// Judges one more failure. `icmp_count` must have been read after the failure.
     pub(crate) fn judge(&mut self, icmp_count: u64) -> Failure {
         self.attempts += 1;
         self.alike = match self.icmp_count.replace(icmp_count) {
@@ -354,7 +354,7 @@ fn without_ip_header(packet: &[u8]) -> Option<&[u8]> {
     if length < 20 { None } else { packet.get(length..) }
 }
 
-/// Where a socket receives to: used again for every call.
+/// The receive buffers of a socket, reused by every call.
 #[derive(Debug)]
 pub(crate) struct ReceiveBuffers {
     bytes: Vec<u8>,
@@ -373,7 +373,7 @@ impl ReceiveBuffers {
         }
     }
 
-    /// Buffers filled by the last call.
+    /// The number of buffers that the last call filled.
     pub(crate) fn filled(&self) -> usize {
         self.count
     }
@@ -384,7 +384,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_that_belongs_to_an_earlier_packet_is_told_from_the_calls_own() {
+    fn errors_of_earlier_packets_and_of_the_call_are_distinguished() {
         let judged = |counts: &[u64]| {
             let mut failures = Failures::default();
             counts.iter().map(|count| failures.judge(*count)).last().unwrap()
@@ -392,13 +392,17 @@ mod tests {
         assert_eq!(judged(&[3]), Failure::MayBePending, "left by an earlier packet");
         assert_eq!(judged(&[3, 3]), Failure::MayBePending);
         assert_eq!(judged(&[3, 3, 3]), Failure::Own);
-        assert_eq!(judged(&[3, 3, 4]), Failure::MayBePending, "one came between");
+        assert_eq!(
+            judged(&[3, 3, 4]),
+            Failure::MayBePending,
+            "an ICMP message came between"
+        );
         assert_eq!(judged(&[3, 3, 4, 4, 4]), Failure::Own);
         assert_eq!(judged(&[1, 2, 3, 4, 5, 6, 7, 8]), Failure::Unknown);
     }
 
     #[test]
-    fn the_ip_header_is_taken_off() {
+    fn the_ip_header_is_removed() {
         let mut packet = vec![0x45; 20];
         packet.extend_from_slice(b"sctp");
         assert_eq!(without_ip_header(&packet), Some(&b"sctp"[..]));

@@ -78,7 +78,7 @@ async fn an_abort_ends_the_other_side_too() {
 
 #[tokio::test]
 async fn nobody_there_is_said_clearly() {
-    // A socket that is bound and never answers.
+    // A bound socket that never answers.
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut config = Config::default();
     config.rto.initial = Duration::from_millis(50);
@@ -158,7 +158,7 @@ async fn dropping_the_last_handle_shuts_down_in_order() {
 #[tokio::test]
 async fn a_dropped_reader_does_not_hold_up_the_peer() {
     let pair = pair(Config::default()).await;
-    // More than the window holds.
+    // More data than the receive window.
     let sender = {
         let theirs = pair.theirs.clone();
         tokio::spawn(async move {
@@ -229,7 +229,7 @@ async fn a_full_backlog_aborts_newcomers() {
     let second = within(20, client.connect(server.local_addr(), PORT))
         .await
         .unwrap();
-    // The newcomer may see its cookie answered by the ABORT, or the ABORT right after set-up.
+    // The ABORT may answer the COOKIE ECHO of the third association, or arrive directly after the setup.
     match within(20, client.connect(server.local_addr(), PORT)).await {
         Err(error) => assert!(matches!(error, ConnectError::Refused { .. }), "{error:?}"),
         Ok(third) => assert!(matches!(
@@ -275,7 +275,7 @@ async fn a_used_port_and_bad_settings_are_errors_of_bind() {
 
 /// Shuts the association down from the client's side. The link drops the second packet that leaves the client from now on: after
 /// SHUTDOWN this is SHUTDOWN COMPLETE. The server then retransmits its SHUTDOWN ACK.
-async fn lose_the_goodbye(server: Endpoint, client: Endpoint) {
+async fn lose_the_shutdown_complete(server: Endpoint, client: Endpoint) {
     let pair = common::connect(client, server).await;
     // The server's second packet is dropped too: after SHUTDOWN ACK this is its retransmission, unless the machine was so busy that
     // the setup took retransmissions. The next retransmission is answered.
@@ -302,7 +302,7 @@ async fn lose_the_goodbye(server: Endpoint, client: Endpoint) {
     assert_eq!(lost, 1);
 }
 
-/// Settings of an endpoint with short timers that sends no heartbeats.
+/// Settings with short timers and without heartbeats.
 fn hasty() -> Config {
     let mut config = Config::default();
     config.rto.initial = Duration::from_millis(100);
@@ -313,19 +313,19 @@ fn hasty() -> Config {
 }
 
 #[tokio::test]
-async fn a_goodbye_that_the_network_lost_is_retransmitted_while_the_endpoint_lingers() {
+async fn a_shutdown_complete_that_the_network_lost_is_retransmitted_while_the_endpoint_lingers() {
     let server = Endpoint::builder().config(hasty()).link(Default::default(), 1);
     let server = server.bind("127.0.0.1:0").await.unwrap();
     server.listen(PORT).unwrap();
     let client = Endpoint::builder().config(hasty()).linger(Duration::from_secs(3));
-    lose_the_goodbye(server, client.bind("127.0.0.1:0").await.unwrap()).await;
+    lose_the_shutdown_complete(server, client.bind("127.0.0.1:0").await.unwrap()).await;
 }
 
 #[tokio::test]
-async fn a_goodbye_that_the_own_link_lost_is_retransmitted() {
+async fn a_shutdown_complete_that_the_own_link_lost_is_retransmitted() {
     let server = listening(hasty()).await;
     let client = Endpoint::builder().config(hasty()).link(Default::default(), 1);
-    lose_the_goodbye(server, client.bind("127.0.0.1:0").await.unwrap()).await;
+    lose_the_shutdown_complete(server, client.bind("127.0.0.1:0").await.unwrap()).await;
 }
 
 #[test]

@@ -1,9 +1,9 @@
-//! Every example runs to its end, and says what it should.
+//! Every example runs to its end and prints the expected lines.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// Runs an example: the program that `cargo test` has built beside this one, or else with cargo.
+/// Runs an example: the program that `cargo test` has built, otherwise with cargo.
 fn run(name: &str) -> String {
     let this = std::env::current_exe().unwrap();
     let built: PathBuf = this.parent().unwrap().with_file_name("examples").join(name);

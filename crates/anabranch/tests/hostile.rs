@@ -15,7 +15,7 @@ use anabranch_wire::parameter::Parameters;
 use anabranch_wire::{Tsn, VerificationTag};
 use common::{PORT, bytes, listening, pair, serve, within};
 
-/// Long enough for any machine.
+/// Time limit in seconds, long enough for a slow machine.
 const PATIENCE: u64 = 120;
 
 /// Settings of an endpoint that fails an association within 1 to 2 s, and retransmits within milliseconds.
@@ -28,7 +28,7 @@ fn short_timers() -> Config {
     config
 }
 
-/// The same settings without a limit of retransmissions, however long the peer gets no processor time.
+/// The same settings without a limit of retransmissions, because a busy machine may give the peer no processor time for long.
 fn persistent() -> Config {
     let mut config = short_timers();
     config.retransmissions.max_init_retransmits = 600;
@@ -115,7 +115,7 @@ async fn a_slow_reader_costs_neither_side_more_than_its_buffers() {
     within(PATIENCE, pair.ours.drained()).await.unwrap();
 }
 
-/// A peer made of the core and a socket, driven by hand: it does what it is told, and nothing else.
+/// A peer made of the core and a socket. It acts only when the test calls it.
 struct Puppet {
     socket: UdpSocket,
     core: anabranch_proto::Endpoint,
@@ -133,7 +133,7 @@ impl Puppet {
         }
     }
 
-    /// Sets up an association, and falls silent.
+    /// Sets up an association, and then sends nothing more.
     fn connect(&mut self, server: SocketAddr) {
         let start = Timestamp::from_millis(1);
         let options = ConnectOptions::default();
@@ -164,13 +164,13 @@ impl Puppet {
     }
 }
 
-// The peer's program dies, its socket with it: what comes is answered by ICMP, which a translator that forgot the peer might
-// answer too. Or its machine: nothing answers.
+// Two cases. The peer's program dies and its socket closes: ICMP messages answer packets to it, as from a network address
+// translator that has forgotten the peer. Or the peer's machine dies: nothing answers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_vanished_peer_is_told_with_all_that_did_not_arrive() {
     for socket_closes in [true, false] {
         let mut config = short_timers();
-        // Long enough for one that only had no turn.
+        // Long enough for a peer that only waits for processor time.
         config.rto.max = Duration::from_secs(2);
         config.retransmissions.association_max_retrans = 5;
         config.retransmissions.path_max_retrans = 5;
@@ -183,7 +183,7 @@ async fn a_vanished_peer_is_told_with_all_that_did_not_arrive() {
         });
         let vanishing = within(PATIENCE, server.accept()).await.unwrap();
         let puppet = puppet.await.unwrap();
-        // Another association of the same endpoint, which must not suffer.
+        // Another association of the same endpoint, which must continue.
         let client = Endpoint::bind("127.0.0.1:0").await.unwrap();
         let other = within(PATIENCE, client.connect(address, PORT)).await.unwrap();
         tokio::spawn(common::echo(within(PATIENCE, server.accept()).await.unwrap()));
@@ -214,7 +214,7 @@ async fn a_vanished_peer_is_told_with_all_that_did_not_arrive() {
     }
 }
 
-/// A packet of these chunks with a right checksum.
+/// A packet of these chunks with a correct checksum.
 fn packet(source_port: u16, tag: u32, chunks: &[impl EncodeChunk]) -> Vec<u8> {
     let header = CommonHeader {
         source_port,
@@ -239,7 +239,7 @@ fn init(tag: u32) -> Chunk {
     })
 }
 
-/// Sends `count` datagrams to an address, from twenty sockets in turn; answers how many the sockets were sent.
+/// Sends `count` datagrams to an address, from twenty sockets in turn; returns the number of answers to these sockets.
 fn flood(to: SocketAddr, count: u32, datagram: impl Fn(u32) -> Vec<u8>) -> u32 {
     let sockets: Vec<_> = (0..20).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
     for socket in &sockets {
@@ -252,11 +252,11 @@ fn flood(to: SocketAddr, count: u32, datagram: impl Fn(u32) -> Vec<u8>) -> u32 {
     let mut answers = 0;
     for number in 0..count {
         let socket = &sockets[number as usize % sockets.len()];
-        // A full buffer loses it, as a network would.
+        // If a buffer is full, the datagram is lost, as in a network.
         let _ = socket.send_to(&datagram(number), to);
         answers += take(socket);
     }
-    // They may come when all was sent.
+    // Answers may still arrive after the last datagram was sent.
     for _ in 0..100 {
         if answers > 0 {
             break;
@@ -267,7 +267,7 @@ fn flood(to: SocketAddr, count: u32, datagram: impl Fn(u32) -> Vec<u8>) -> u32 {
     answers
 }
 
-// M → INIT, … from many addresses and ports, and COOKIE ECHO, … made up
+// M → INITs from many addresses and ports, and invented COOKIE ECHOs
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_init_flood_leaves_others_alone() {
     let (server, client) = served().await;
@@ -296,7 +296,7 @@ async fn an_init_flood_leaves_others_alone() {
     within(PATIENCE, association.shutdown()).await.unwrap();
 }
 
-// M → noise, noise behind a right header, noise behind a right checksum, nothing at all, much at once → A
+// M → noise, noise after a correct header, noise with a correct checksum, empty datagrams, large datagrams → A
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn garbage_leaves_others_alone() {
     let (server, client) = served().await;
@@ -345,7 +345,7 @@ async fn more_associations_than_allowed_are_turned_away() {
     let first = within(PATIENCE, client.connect(address, PORT)).await.unwrap();
     let second = within(PATIENCE, client.connect(address, PORT)).await.unwrap();
     for _ in 0..10 {
-        // The newcomer may see its cookie answered by the ABORT, or the ABORT right after set-up.
+        // The ABORT may answer the COOKIE ECHO, or arrive directly after the setup.
         let reason = match within(PATIENCE, client.connect(address, PORT)).await {
             Err(error) => error.to_string(),
             Ok(third) => anabranch::Explained(&within(PATIENCE, third.closed()).await).to_string(),
@@ -360,7 +360,7 @@ async fn more_associations_than_allowed_are_turned_away() {
     echoes(&third, 2).await;
 }
 
-/// No packet leaves a socket of the loopback interface for another network: the system refuses each.
+/// The system refuses every packet from a loopback address to another network.
 #[tokio::test]
 async fn a_socket_that_refuses_to_send_is_told_and_harms_no_other_association() {
     let server = listening(Config::default()).await;

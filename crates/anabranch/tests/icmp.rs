@@ -14,7 +14,7 @@ use anabranch::{
 };
 use common::{PORT, bytes, listening, pair, serve, within};
 
-/// Time limit in seconds: enough for any machine, and far less than an unanswered setup takes: see [`endless`].
+/// Time limit in seconds: enough for a slow machine, and far less than an unanswered setup takes (see [`endless`]).
 const LIMIT: u64 = 120;
 
 /// Settings under which only ICMP can end an association within [`LIMIT`].
@@ -47,7 +47,7 @@ async fn connecting_to_a_closed_port_fails_at_once() {
         ("[::1]:0", "::1"),
         ("0.0.0.0:0", "127.0.0.1"),
         ("[::]:0", "::1"),
-        // IPv4 on a socket of IPv6.
+        // IPv4 on an IPv6 socket.
         ("[::]:0", "127.0.0.1"),
     ] {
         let endpoint = bound(local).await;
@@ -63,8 +63,8 @@ async fn connecting_to_a_closed_port_fails_at_once() {
     }
 }
 
-/// An open port is not told as closed, and an endpoint that has had ICMP messages goes on as before: no error of an earlier
-/// packet is told of a later one.
+/// An endpoint that has received ICMP messages still connects to open ports: the error of an earlier packet is not reported for
+/// a later packet.
 #[tokio::test]
 async fn an_error_about_one_peer_harms_no_other() {
     for (client, server) in [("127.0.0.1:0", "127.0.0.1:0"), ("[::]:0", "[::]:0")] {
@@ -108,7 +108,7 @@ async fn an_error_about_one_peer_harms_no_other() {
     }
 }
 
-/// Forwards datagrams between a client and a server, and is gone, with its socket, when `stop` is dropped.
+/// Forwards datagrams between a client and a server until `stop` is dropped; then its socket is closed.
 fn relay(server: SocketAddr) -> (SocketAddr, Sender<()>, JoinHandle<()>) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
@@ -132,7 +132,7 @@ fn relay(server: SocketAddr) -> (SocketAddr, Sender<()>, JoinHandle<()>) {
     (address, stop, forwarding)
 }
 
-/// A server whose socket is gone without a word: the next packet to it is answered by ICMP.
+/// A server whose socket is closed without an ABORT: an ICMP message answers the next packet to it.
 #[tokio::test]
 async fn a_server_that_was_killed_is_noticed() {
     let server = listening(endless()).await;

@@ -32,16 +32,16 @@ struct Exchange {
     peer_listens: bool,
     /// Whether the peer ends the association.
     peer_ends: bool,
-    /// Messages each way. The last one must be reliable both ways: all others were given to the stacks before.
+    /// Messages in each direction. The last message must be reliable in both directions: when it arrives, all others were sent.
     messages: u64,
     link: &'static str,
     /// Whether messages of some streams may be abandoned.
     partial: bool,
     /// Whether the peer is told to offer NR-SACK.
     nr_sack: bool,
-    /// Whether both offer I-DATA.
+    /// Whether both sides offer I-DATA.
     interleave: bool,
-    /// How this side would use several paths, which these peers do not know of.
+    /// The multipath mode that this side offers. These peers do not support it.
     multipath: MultipathMode,
     /// Whether this side asks for ECN.
     ecn: bool,
@@ -85,8 +85,9 @@ impl Exchange {
         !(self.partial && self.interleave)
     }
 
-    /// With I-DATA what is unordered is reliable: usrsctp 0.9.5 takes the number of an unordered message in an I-FORWARD-TSN
-    /// for that of an ordered one too, and ends the association when the ordered one comes.
+    /// With I-DATA, unordered messages are reliable here: usrsctp 0.9.5 applies the MID of an unordered message in an
+    /// I-FORWARD-TSN to the ordered messages of the stream too, and aborts the association when the ordered message with this
+    /// MID arrives.
     fn reliability(self, stream: StreamId, unordered: bool) -> Reliability {
         match stream.0 % 4 {
             _ if self.interleave && unordered => Reliability::Reliable,
@@ -133,7 +134,7 @@ impl Exchange {
             .expect("the peer starts")
     }
 
-    /// Where to write a capture: always where extensions are used, for this test reads it.
+    /// The file of the capture. Exchanges with extensions always have one, because the test reads it.
     fn capture(self) -> Option<PathBuf> {
         let extended =
             self.partial || self.nr_sack || self.interleave || self.multipath != MultipathMode::Off;
@@ -227,7 +228,8 @@ impl Exchange {
         let needed = |stream| self.reliability(stream, false) == Reliability::Reliable;
         receive_all(&association, &mut inbox, needed, |_| ()).await;
         sender.await.expect("all is sent");
-        // The peer waits for the last message, and who ends leaves at once: its SHUTDOWN COMPLETE must not be lost.
+        // The peer waits for the last message, and the side that ends the association exits at once: its SHUTDOWN COMPLETE must
+        // not be lost.
         let link: LinkConfig = self.link.parse().expect("a link");
         assert!(endpoint.set_link(&link.with_loss(LinkConfig::default().loss)));
         send_all(&association, self.sizes, own, last..self.messages, reliability).await;
@@ -282,7 +284,7 @@ impl Exchange {
         };
         assert!(
             data > 0 && i_data == 0 && i_forward_tsn == 0,
-            "of one kind: {sent:?}"
+            "only DATA or only I-DATA: {sent:?}"
         );
         if self.partial {
             // More than the two messages that were abandoned half-sent.
@@ -317,7 +319,7 @@ async fn half_sent(association: &Association, stream: StreamId, unordered: bool)
             .send_part(stream, vec![0; 100_000], options, false)
             .await;
         let begun = begun.expect("a part");
-        // The end is not given before its time is over.
+        // The last part is not sent before the lifetime is over.
         let sent = loop {
             match association.next_event().await.expect("the association lives") {
                 Event::Abandoned(one) if one.message == begun => break one.sent,
@@ -326,7 +328,7 @@ async fn half_sent(association: &Association, stream: StreamId, unordered: bool)
         };
         let ended = association.send_part(stream, vec![0; 10], options, true).await;
         assert_eq!(ended, Ok(begun), "the rest is swallowed");
-        // On a busy machine 200 ms may pass before anything leaves.
+        // On a busy machine, 200 ms may pass before the first fragment is sent.
         if sent {
             return;
         }
@@ -344,7 +346,7 @@ fn chunks_from(port: u16, file: &[u8]) -> BTreeMap<u8, u64> {
     found
 }
 
-/// Runs a test in time.
+/// Runs a test with a time limit.
 async fn in_time<T>(test: impl Future<Output = T>) -> T {
     let limit = Duration::from_secs(150);
     tokio::time::timeout(limit, test).await.expect("in time")
@@ -469,7 +471,7 @@ macro_rules! several_paths_wanted {
     )*};
 }
 
-// Where the peer has one address, and knows nothing of several: RFC 9260 is what is left. (usrsctp with several addresses, with
+// The peer has one address and does not support multipath: the association follows RFC 9260. (usrsctp with several addresses, with
 // and without CMT: tests/namespaces/usrsctp_at_once.rs.)
 several_paths_wanted! {
     cmt_with_pion_that_listens: "pion", true, Cmt;

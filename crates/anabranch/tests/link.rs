@@ -60,20 +60,20 @@ async fn one_side_alone_delays_both_ways() {
     tokio::spawn(common::echo(pair.theirs));
     let both_ways = 2 * Duration::from_millis(30);
     for _ in 0..3 {
-        assert!(there_and_back(&pair.ours).await >= both_ways);
+        assert!(echo_time(&pair.ours).await >= both_ways);
     }
     assert!(pair.client.set_link(&LinkConfig::default()));
-    // A machine that is busy with other things delays each of them, but not for ever.
+    // A busy machine delays some messages, but not all.
     for _ in 0..1000 {
-        if there_and_back(&pair.ours).await < both_ways {
+        if echo_time(&pair.ours).await < both_ways {
             return;
         }
     }
     panic!("the delay is still there");
 }
 
-/// How long a message takes that is sent back.
-async fn there_and_back(ours: &Association) -> Duration {
+/// The round-trip time of a message that the peer echoes.
+async fn echo_time(ours: &Association) -> Duration {
     let begin = Instant::now();
     ours.send(StreamId(0), "to the peer and back").await.unwrap();
     within(20, ours.recv()).await.unwrap().unwrap();
@@ -89,7 +89,7 @@ async fn the_rate_is_kept() {
     pair.ours.send(StreamId(0), bytes(1_000_000, 3)).await.unwrap();
     within(30, pair.theirs.recv()).await.unwrap().unwrap();
     let elapsed = begin.elapsed();
-    // A second for the data alone; headers, losses of the queue and other programs' work come on top.
+    // The data alone takes 1 s; headers, losses at the queue and other programs add to it.
     assert!(elapsed > Duration::from_secs(1), "{elapsed:?}");
 }
 
@@ -125,7 +125,7 @@ async fn a_capture_holds_the_packets_of_both_directions() {
             .count()
     };
     assert_eq!(count(b"a message to be found"), 2, "once in each direction");
-    // INIT, COOKIE ECHO, DATA, SHUTDOWN or its answers, and about as many the other way.
+    // INIT, COOKIE ECHO, DATA and SHUTDOWN, or their answers; each direction has at least four packets.
     assert!(count(&[ours, theirs].concat()) >= 4 && count(&[theirs, ours].concat()) >= 4);
     let error = Endpoint::builder()
         .capture("/nowhere/x.pcapng")
@@ -135,7 +135,7 @@ async fn a_capture_holds_the_packets_of_both_directions() {
     assert!(error.to_string().contains("/nowhere/x.pcapng"), "{error}");
 }
 
-/// An answer to a packet that comes out of the link at the same time as the last one goes out of it.
+/// The endpoint answers a packet that leaves the link at the same time as the endpoint's last packet.
 #[tokio::test(start_paused = true)]
 async fn an_endpoint_closes_while_it_answers() {
     const DELAY: Duration = Duration::from_millis(10);
@@ -155,7 +155,7 @@ async fn an_endpoint_closes_while_it_answers() {
     stranger.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     for count in 1..=2 {
         stranger.send(&shutdown_ack()).unwrap();
-        // Time stands still as long as a task is busy.
+        // Virtual time stops while a task runs.
         while client.link_stats().unwrap().1.offered < count {
             tokio::task::yield_now().await;
         }
@@ -177,7 +177,7 @@ async fn an_endpoint_closes_while_it_answers() {
 /// A chunk type (RFC 9260 §3.2).
 const SHUTDOWN_COMPLETE: u8 = 14;
 
-/// A SHUTDOWN ACK out of the blue, which is answered (RFC 9260 §8.4).
+/// An out of the blue SHUTDOWN ACK, which the endpoint answers (RFC 9260 §8.4).
 fn shutdown_ack() -> Vec<u8> {
     let mut packet = vec![0x1b, 0x58, 0x1b, 0x59, 0, 0, 0, 7, 0, 0, 0, 0, 8, 0, 0, 4];
     let checksum = anabranch_wire::crc32c(&packet);
@@ -185,10 +185,11 @@ fn shutdown_ack() -> Vec<u8> {
     packet
 }
 
-/// The client's link marks packets of both directions: they leave its socket marked, and the server's come ECN-capable from the kernel.
+/// The client's link marks packets in both directions. The client's packets leave its socket marked, and the kernel reports the
+/// server's packets as ECN-capable.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn marks_pass_the_sockets() {
-    // Not that of the other tests here: a raw socket whose port it is answers the packets of others with ABORT.
+    // A port that no other test uses: an endpoint on a raw socket would answer the other test's packets with an ABORT.
     const PORT: u16 = 7002;
     for (transport, address) in [
         (Transport::Udp, "127.0.0.1:0"),

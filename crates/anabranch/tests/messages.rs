@@ -81,7 +81,7 @@ async fn a_slow_reader_holds_the_sender_back() {
     let pair = pair(config).await;
     let mut sent = 0_u32;
     let mut quiet = 0;
-    // Until nothing moves any more, with nobody reading.
+    // Nobody reads: send until both buffers stay full.
     while quiet < 40 {
         match pair
             .ours
@@ -286,7 +286,7 @@ async fn raw_ip_carries_associations_or_says_what_it_needs() {
     };
     server.listen(PORT).unwrap();
     tokio::spawn(serve(server));
-    // From an address of its own, and from the server's: there both sockets see every packet.
+    // From another address, and from the server's address: there both sockets receive every packet.
     for local in ["127.0.0.2:0", "127.0.0.1:0", "0.0.0.0:0"] {
         let client = raw(local).await.unwrap();
         let association = within(10, client.connect("127.0.0.1:0", PORT)).await.unwrap();

@@ -1,5 +1,5 @@
-//! Several paths at once between addresses of loopback, of which a machine with Linux has many: each path has an in-process
-//! link of its own, which is cut and restored in the middle of a transfer.
+//! Several paths at once between loopback addresses; Linux has many of them. Each path has its own in-process link, which is cut
+//! and restored during a transfer.
 #![cfg(target_os = "linux")]
 
 #[path = "common/transfer.rs"]
@@ -20,7 +20,7 @@ const LINKS: [&str; 3] = [
     "rate=8mbit,delay=30ms,queue=64kib",
 ];
 
-/// The addresses of a side (0 sends, 1 receives) of a test of its own.
+/// The addresses of a side (0 sends, 1 receives). Each test has its own.
 fn addresses(test: u8, side: u8) -> Vec<IpAddr> {
     (1..=3)
         .map(|path| IpAddr::from([127, 83, 10 * test + side, path]))
@@ -38,7 +38,7 @@ fn config(mode: MultipathMode, addresses: &[IpAddr]) -> Config {
     config
 }
 
-/// An endpoint on these addresses, each with its link if there are any.
+/// An endpoint on these addresses, each with its own link if `links` is not empty.
 fn endpoint(config: Config, links: &[&str]) -> Endpoint {
     let locals: Vec<_> = config
         .local_addresses
@@ -97,8 +97,8 @@ fn three_paths_come_and_go_with_eca() {
     paths_come_and_go("eca over loopback", 2, MultipathMode::Eca);
 }
 
-/// Each address of the peer's is reached from the one that it is paired with, whatever bits they share; without pairs every
-/// local address has a path.
+/// Each path to an address of the peer leaves from the local address that is paired with it, however many leading bits they
+/// share. Without pairs, every local address has a path.
 #[test]
 fn paths_leave_from_the_addresses_they_are_told_to() {
     let [mut ours, theirs] = [0, 1].map(|side| addresses(1, side));
@@ -141,8 +141,8 @@ fn paths_leave_from_the_addresses_they_are_told_to() {
     assert!(wrong.validate().is_err(), "no address of its own");
 }
 
-/// The other addresses of a peer are known before it is answered: what it sends from them at once is not out of the blue, which
-/// an ABORT would answer.
+/// The endpoint knows all addresses of a peer before it answers. Packets that the peer then sends from them are not out of the
+/// blue packets, which an ABORT would answer.
 #[test]
 fn a_peer_is_known_by_all_its_addresses_from_the_beginning() {
     let [ours, theirs] = [0, 1].map(|side| addresses(3, side));

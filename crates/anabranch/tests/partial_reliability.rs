@@ -71,14 +71,14 @@ async fn send_once_with(pair: &Pair, options: SendOptions) -> (BTreeSet<u64>, BT
         let mut numbers = BTreeSet::new();
         while let Some(event) = ours.next_event().await {
             if let Event::Abandoned(message) = event {
-                assert!(message.sent, "nothing but its loss gives it up");
-                assert!(numbers.insert(message.context), "each is told once");
+                assert!(message.sent, "only a lost message is abandoned");
+                assert!(numbers.insert(message.context), "each message is reported once");
             }
         }
         numbers
     });
     for number in 0..COUNT {
-        // A packet takes one such message.
+        // A packet has room for one such message.
         let mut message = bytes(1000, number as u32);
         message[..8].copy_from_slice(&number.to_be_bytes());
         let options = SendOptions {
@@ -105,10 +105,7 @@ async fn what_is_lost_is_not_retransmitted_and_told_to_both_sides() {
     assert_eq!(ours.abandoned_sent, abandoned.len() as u64);
     assert_eq!(ours.abandoned_unsent, 0);
     assert!(ours.forward_tsns_sent > 0 && theirs.forward_tsns_received > 0);
-    assert!(
-        ours.freed_early_bytes > 0,
-        "NR-SACK is used where nobody says otherwise"
-    );
+    assert!(ours.freed_early_bytes > 0, "NR-SACK is used by default");
 }
 
 #[tokio::test]
@@ -130,7 +127,7 @@ async fn selective_forward_tsn_is_used_where_both_want_it() {
     let pair = lossy(wants.clone(), wants.clone()).await;
     let (arrived, abandoned) = send_once(&pair).await;
     let (ours, theirs) = (pair.ours.stats().counters, pair.theirs.stats().counters);
-    // One that comes after its stream went on without it is dropped, and acknowledged all the same.
+    // A message that arrives after its stream has skipped it is dropped, but still acknowledged.
     let without_a_word = (0..COUNT).filter(|number| !arrived.contains(number) && !abandoned.contains(number));
     assert!(without_a_word.count() as u64 <= theirs.late_messages);
     assert!(ours.selective_notices_sent > 0 && theirs.selective_notices_received > 0);
@@ -161,7 +158,7 @@ async fn messages_ask_for_early_discard_and_notices() {
     }
 }
 
-/// The runtime has one thread: what is given without waiting has not been sent.
+/// The runtime has one thread: messages that `try_send` accepted are not sent before the test awaits.
 #[tokio::test]
 async fn what_waits_too_long_is_never_sent() {
     let pair = pair(Config::default()).await;
@@ -212,7 +209,7 @@ async fn a_full_buffer_drops_what_is_least_important() {
     assert_eq!(pair.theirs.try_recv(), Ok(None));
 }
 
-/// Begins a message that does not end within its lifetime, again and again until one was half-sent.
+/// Begins messages that do not end within their lifetime, until one of them was partly sent.
 async fn abandon_half_way(association: &Association) {
     loop {
         let options = fleeting(Reliability::Lifetime(Duration::from_millis(300)), 0);
@@ -221,7 +218,7 @@ async fn abandon_half_way(association: &Association) {
             .await
             .unwrap();
         let sent = abandoned(association).await.sent;
-        // Its end is taken all the same, and goes nowhere.
+        // The last part is still accepted, but not sent.
         association
             .send_part(StreamId(0), "the end", options, true)
             .await
@@ -236,7 +233,7 @@ async fn abandon_half_way(association: &Association) {
 async fn a_message_abandoned_half_way_is_cut_off_and_no_message() {
     let mut config = Config::default();
     config.buffers.partial_delivery_point = 1000;
-    // The last fragment waits to learn whether it is the last: there must be others.
+    // The sender holds back the newest fragment, which may be the last: the message needs several fragments.
     config.path_mtu_limit = config.path_mtu;
     let pair = pair(config).await;
     abandon_half_way(&pair.ours).await;

@@ -6,7 +6,7 @@ mod common;
 
 use common::{pair, within};
 
-/// Settings of one handle show on other handles, settings without effect are refused, and every message arrives.
+/// Settings made on one handle are visible on other handles, settings without effect are refused, and every message arrives.
 #[tokio::test]
 async fn priorities_and_weights() {
     let pair = pair(Config::default()).await;

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-/// The example that `cargo test` has built beside this program, or else one that cargo builds.
+/// The example that `cargo test` has built, otherwise one that cargo builds.
 fn example(name: &str, address: &str) -> Command {
     let this = std::env::current_exe().unwrap();
     let built: PathBuf = this.parent().unwrap().with_file_name("examples").join(name);
@@ -59,7 +59,7 @@ impl Server {
         }
     }
 
-    /// Its output up to the line that ends an association.
+    /// The server's output up to the line that ends an association.
     fn output(&mut self) -> String {
         let mut output = String::new();
         while !output.contains("server: received") {
@@ -100,7 +100,7 @@ fn all_orders_arrive_and_the_client_learns_of_each_position_that_expired() {
     assert_eq!(told.count() as u64, abandoned, "{client}");
     assert!((1..100).contains(&abandoned), "{client}");
     let positions = received.trim().rsplit(' ').nth(1).unwrap();
-    // A position that was sent and then abandoned may have arrived all the same.
+    // A position that was sent and then abandoned may still have arrived.
     assert!(
         positions.parse::<u64>().unwrap() >= 100 - abandoned,
         "{received}\n{client}"

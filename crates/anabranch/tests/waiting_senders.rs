@@ -1,5 +1,5 @@
-//! Several tasks that wait in `send` for room: each has its turn. Nothing here depends on time: what is counted is the order
-//! in which messages were taken.
+//! Several tasks wait in `send` for free space in the send buffer, and each is served. The tests check the order in which
+//! messages were accepted, which does not depend on time.
 
 mod common;
 
@@ -14,11 +14,12 @@ const FILE: StreamId = StreamId(1);
 const URGENT: StreamId = StreamId(2);
 /// Messages of the urgent stream.
 const MESSAGES: usize = 200;
-/// Messages of one sender that may be taken while another waits already: that whose turn it was, and what left meanwhile.
+/// Limit of messages of one sender that may be accepted while another sender already waits: the message whose turn it was, and
+/// the messages for which packets that left meanwhile made room.
 const FEW: usize = 3;
 
 fn small_buffers() -> Config {
-    // A SACK frees room for few messages, each of which is one send call.
+    // A SACK frees space for a few messages only, and each message is one call.
     let mut config = Config::rfc9260();
     config.buffers.send = 64 << 10;
     config.buffers.receive = 64 << 10;
@@ -29,7 +30,7 @@ fn small_buffers() -> Config {
 
 type Log = Arc<Mutex<Vec<StreamId>>>;
 
-/// Sends in a loop, and notes each message when it was taken.
+/// Sends in a loop, and logs each message when it was accepted.
 fn sender(association: &Association, stream: StreamId, len: usize, log: &Log) -> JoinHandle<()> {
     let (association, log) = (association.clone(), Arc::clone(log));
     tokio::spawn(async move {
@@ -48,8 +49,8 @@ fn fill(association: &Association) {
     {}
 }
 
-/// Lets a file and an urgent stream send beside each other while the buffer is full; how many messages of the file were taken
-/// between two of the urgent stream, at most.
+/// Lets a file and an urgent stream send at the same time while the buffer is full. Returns the largest number of messages of the
+/// file that were accepted between two messages of the urgent stream.
 async fn longest_wait(pair: &Pair) -> usize {
     fill(&pair.ours);
     let log = Log::default();
@@ -96,7 +97,7 @@ async fn an_urgent_stream_comes_before_a_file() {
     assert!(wait <= FEW, "{wait} messages of the file before an urgent one");
 }
 
-/// A sender that stops waiting leaves its turn to the next.
+/// If a sender stops waiting, the next sender is served.
 #[tokio::test]
 async fn a_sender_that_abandons_holds_up_nobody() {
     let pair = pair(small_buffers()).await;
@@ -136,7 +137,7 @@ async fn all_that_wait_learn_of_the_end() {
     }
 }
 
-/// RFC 7496 §3.2: a reliable message takes the room of one that gives way, also while others wait.
+/// RFC 7496 §3.2: a reliable message takes the place of a message of lower priority, also while other senders wait.
 #[tokio::test]
 async fn a_message_that_makes_room_need_not_wait() {
     let pair = pair(small_buffers()).await;

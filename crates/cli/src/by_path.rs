@@ -1,4 +1,5 @@
 //! The counters and state of a sender's paths, in total and for an interval, as JSON for the peer and as text for the user.
+//! The retransmissions of a path are the chunks that it retransmitted, whichever path lost them.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -19,7 +20,7 @@ pub(crate) struct PathTally {
     pub(crate) primary: bool,
     /// Bytes of user data, retransmissions included.
     pub(crate) bytes: u64,
-    /// DATA chunks: all, those found lost, and the retransmissions (of what this path lost, or another one).
+    /// DATA chunks sent (with retransmissions), chunks found lost, and retransmissions.
     pub(crate) chunks: u64,
     pub(crate) lost: u64,
     pub(crate) retransmissions: u64,
@@ -27,9 +28,9 @@ pub(crate) struct PathTally {
     /// Packets that the receiver reported as marked (ECN).
     pub(crate) marked: u64,
     pub(crate) srtt: Option<Duration>,
-    /// Of the congestion window, in bytes.
+    /// The congestion window, in bytes.
     pub(crate) cwnd: u64,
-    /// In bytes per second; `None` for an algorithm that does not pace.
+    /// The pacing rate in bytes per second; `None` for an algorithm that does not pace.
     pub(crate) pacing_rate: Option<u64>,
 }
 
@@ -40,15 +41,15 @@ pub(crate) struct PathInterval {
     remote: SocketAddr,
     /// Bytes of user data, retransmissions included.
     pub(crate) bytes: u64,
-    /// Chunks found lost, and chunks retransmitted (which this path lost, or another one).
+    /// Chunks found lost, and chunks retransmitted.
     pub(crate) lost: u64,
     retransmissions: u64,
     /// Packets that the receiver reported as marked (ECN).
     pub(crate) marked: u64,
     srtt: Option<Duration>,
-    /// Of the congestion window, in bytes.
+    /// The congestion window, in bytes.
     cwnd: u64,
-    /// In bytes per second; `None` for an algorithm that does not pace.
+    /// The pacing rate in bytes per second; `None` for an algorithm that does not pace.
     pacing_rate: Option<u64>,
 }
 
@@ -67,7 +68,7 @@ fn state_name(state: PathState) -> &'static str {
 }
 
 impl PathTally {
-    /// As the association tells it.
+    /// The counters and state that the association reports.
     pub(crate) fn of(path: &PathStats) -> Self {
         Self {
             local: path.local,
@@ -127,7 +128,7 @@ impl PathTally {
             lost: number("lost")?,
             retransmissions: number("retransmissions")?,
             timeouts: number("timeouts")?,
-            // Versions before ECN do not tell it.
+            // Versions before ECN do not send it.
             marked: number("marked").unwrap_or_default(),
             srtt: value["srtt_ms"]
                 .as_f64()
@@ -161,7 +162,7 @@ impl PathInterval {
     }
 }
 
-/// A line for each path that carried data in an interval; none if there is but one path.
+/// A line for each path that carried data in an interval; no lines if there is only one path.
 pub(crate) fn interval_lines(paths: &[PathInterval]) -> Vec<String> {
     if paths.len() < 2 {
         return Vec::new();
@@ -197,14 +198,14 @@ fn route(local: Option<IpAddr>, remote: SocketAddr) -> String {
     format!("{from} to {}", remote.ip())
 }
 
-/// Each part of the whole in percent.
+/// The share of each part, in percent.
 fn shares(parts: &[u64]) -> Vec<String> {
     let whole = parts.iter().sum::<u64>().max(1) as f64;
     let share = |part: &u64| format!("{:.0} %", *part as f64 * 100.0 / whole);
     parts.iter().map(share).collect()
 }
 
-/// A row for each path; `None` if there is but one.
+/// A row for each path; `None` if there is only one path.
 pub(crate) fn table(title: &str, paths: &[PathTally]) -> Option<String> {
     if paths.len() < 2 {
         return None;
@@ -212,11 +213,11 @@ pub(crate) fn table(title: &str, paths: &[PathTally]) -> Option<String> {
     let columns = [
         "sent",
         "share",
-        "round trip",
-        "window",
+        "RTT",
+        "cwnd",
         "chunks",
         "lost",
-        "again",
+        "retransmitted",
         "timeouts",
         "state",
     ];
@@ -266,7 +267,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_told_is_read() {
+    fn written_records_are_read() {
         for path in [tally(None, 0), tally(Some("fd00::1"), 1 << 40)] {
             assert_eq!(PathTally::from_json(&path.to_json()), Some(path));
         }
@@ -276,7 +277,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_interval_is_what_changed_and_how_the_path_is_now() {
+    fn an_interval_has_the_changes_and_the_present_state() {
         let earlier = tally(Some("10.0.0.1"), 1000);
         let later = PathTally {
             bytes: 4000,
@@ -309,7 +310,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn lines_are_of_the_paths_that_carry_data() {
+    fn paths_that_carry_data_have_lines() {
         let [first, idle, third] = [3000, 0, 1000].map(|bytes| tally(Some("10.0.0.1"), bytes).since(None));
         assert!(interval_lines(std::slice::from_ref(&first)).is_empty());
         let lines = interval_lines(&[first, idle, third]);

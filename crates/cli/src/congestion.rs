@@ -77,7 +77,7 @@ impl From<Recovery> for RecoveryRules {
     }
 }
 
-/// How this side controls congestion and detects losses.
+/// The congestion control and loss recovery of this side.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct CongestionArgs {
     /// Preset for interactive traffic: --congestion bbr-random-loss --interleave --scheduler priority
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_beside_low_latency_counts() {
+    fn other_options_override_low_latency() {
         assert_eq!(config(&["--low-latency"]), Config::low_latency());
         let expected = Config {
             congestion_control: CongestionControl::Cubic,
@@ -194,7 +194,7 @@ mod tests {
         assert!(config(&["--ecn"]).ecn);
     }
 
-    /// The help texts state them.
+    /// The help texts state these defaults.
     #[test]
     fn the_defaults_are_those_of_the_core() {
         assert_eq!(config(&[]), Config::default());

@@ -16,7 +16,7 @@ use crate::scheduling::Schedule;
 use crate::stall;
 use crate::units;
 
-/// Least number of outbound streams to request; the protocol's default.
+/// Minimum number of outbound streams to request; the protocol's default.
 const MIN_STREAMS: u16 = 16;
 /// Limit on the graceful shutdown after the user asked to stop.
 const HURRY: Duration = Duration::from_secs(3);
@@ -174,7 +174,7 @@ impl Target {
         let found = tokio::net::lookup_host((bare, self.udp_port))
             .await
             .map_err(|error| problem(error.to_string()))?;
-        // Names of this machine often have an IPv6 address that a listener on 127.0.0.1 does not see.
+        // The name of this machine often has an IPv6 address too, and a listener on 127.0.0.1 gets no packets for it.
         found
             .min_by_key(SocketAddr::is_ipv6)
             .ok_or_else(|| problem("it has no address".to_owned()))
@@ -246,13 +246,13 @@ impl Client {
         }
     }
 
-    /// Shuts the association down gracefully once the peer acknowledged all data. The limits are [`stall::LIMIT`] for each
+    /// Shuts the association down gracefully when the peer has acknowledged all data. The limits are [`stall::LIMIT`] for each
     /// 64 KiB of outstanding data, `Config::shutdown_guard` for the shutdown, and [`HURRY`] after the user asked to stop.
     pub(crate) async fn finish(&self, interrupt: &Interrupt) -> Ending {
         let orderly = async {
             // Drain first: the guard timer of a shutdown should not run while much data is still outstanding.
             if let Err(problem) = stall::drained(&self.association).await {
-                // Does nothing if the association has ended already.
+                // This has no effect if the association has already ended.
                 self.association.abort("no progress");
                 return Err(problem);
             }

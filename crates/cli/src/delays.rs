@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// Samples kept; with more, every second one is dropped and from then on only each second (fourth, …) is taken.
+/// Limit of samples. When it is reached, every second sample is dropped, and from then on only every second (fourth, …) delay
+/// is kept.
 const MAX_SAMPLES: usize = 1 << 18;
 
 /// A collection of delays.
@@ -12,7 +13,7 @@ const MAX_SAMPLES: usize = 1 << 18;
 pub(crate) struct Delays {
     samples: Vec<Duration>,
     most: usize,
-    /// One delay of so many is kept.
+    /// One of `stride` delays is kept.
     stride: u64,
     count: u64,
     min: Duration,
@@ -32,7 +33,7 @@ impl Default for Delays {
     }
 }
 
-/// Percentiles as they are shown.
+/// The percentiles of a collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Summary {
     pub(crate) min: Duration,
@@ -43,7 +44,7 @@ pub(crate) struct Summary {
 }
 
 impl Delays {
-    /// One of so many that they share the room.
+    /// One of `count` collections that share the limit of samples.
     pub(crate) fn one_of(count: usize) -> Self {
         Self {
             most: MAX_SAMPLES / count.max(1),
@@ -67,14 +68,14 @@ impl Delays {
         self.count += 1;
     }
 
-    /// `None` while there are none.
+    /// `None` without delays.
     pub(crate) fn summary(&self) -> Option<Summary> {
         if self.samples.is_empty() {
             return None;
         }
         let mut sorted = self.samples.clone();
         sorted.sort_unstable();
-        // Nearest rank: the smallest sample that is not below this share of them.
+        // Nearest rank: the smallest sample such that at least this percentage of the samples is not larger.
         let rank = |percent: usize| sorted[(sorted.len() * percent).div_ceil(100).max(1) - 1];
         Some(Summary {
             min: self.min,
@@ -87,7 +88,7 @@ impl Delays {
 }
 
 impl Summary {
-    /// For `--json`: in milliseconds.
+    /// The percentiles in milliseconds, for `--json`.
     pub(crate) fn to_json(self) -> Value {
         json!({
             "min_ms": millis(self.min),
@@ -114,7 +115,7 @@ impl Summary {
     }
 }
 
-/// A duration in milliseconds, to the microsecond.
+/// A duration in milliseconds, with a resolution of 1 µs.
 pub(crate) fn millis(delay: Duration) -> f64 {
     delay.as_micros() as f64 / 1000.0
 }

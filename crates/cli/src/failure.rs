@@ -6,10 +6,10 @@ use serde_json::json;
 
 use crate::output::Output;
 
-/// Status of a program that a signal ended, as shells count it (128 + SIGINT).
+/// The exit status that shells give a program which a signal ended (128 + SIGINT).
 const INTERRUPTED: u8 = 130;
 
-/// Why the command did not do what it was asked.
+/// Why the command failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
     message: String,
@@ -17,7 +17,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// The message names the flag, file or address, and the way out.
+    /// The message must name the flag, file or address, and the remedy.
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -25,7 +25,7 @@ impl Failure {
         }
     }
 
-    /// The user stopped it before it was done.
+    /// A failure because the user stopped the command before its end.
     pub(crate) fn interrupted(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -33,19 +33,18 @@ impl Failure {
         }
     }
 
-    /// With another status to end with.
+    /// The same failure with another exit status.
     #[cfg(target_os = "linux")]
     pub(crate) fn with_status(self, status: u8) -> Self {
         Self { status, ..self }
     }
 
-    /// The message.
     #[cfg(target_os = "linux")]
     pub(crate) fn message(&self) -> &str {
         &self.message
     }
 
-    /// Tells the user, and answers the status to end with.
+    /// Prints the message; returns the exit status.
     pub(crate) fn report(&self, output: Output) -> ExitCode {
         output.error(
             &self.message,

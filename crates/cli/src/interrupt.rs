@@ -1,4 +1,5 @@
-//! Ctrl-C and SIGTERM: the first one asks the command to finish with what it has, the second one ends it at once.
+//! Ctrl-C and SIGTERM: the first signal asks the command to stop and to report its results so far; the second signal ends the
+//! program at once.
 
 use tokio::sync::watch;
 
@@ -9,7 +10,7 @@ pub(crate) struct Interrupt {
 }
 
 impl Interrupt {
-    /// Listens to the signals from now on. Must be called within the runtime.
+    /// Handles the signals from now on. Must be called within the runtime.
     pub(crate) fn install() -> Self {
         let (sender, asked) = watch::channel(false);
         let mut signals = Signals::install();
@@ -22,22 +23,22 @@ impl Interrupt {
         Self { asked }
     }
 
-    /// Whether it was asked.
+    /// Whether a signal came.
     pub(crate) fn is_set(&self) -> bool {
         *self.asked.borrow()
     }
 
-    /// Waits until it is asked.
+    /// Waits for a signal.
     pub(crate) async fn wait(&self) {
         let mut asked = self.asked.clone();
         if asked.wait_for(|asked| *asked).await.is_err() {
-            // No signal can come any more.
+            // The task that receives signals has ended: none can arrive.
             std::future::pending::<()>().await;
         }
     }
 }
 
-/// The signals that ask. Where the system tells none, it ends the program itself.
+/// The signals. If a handler cannot be installed, the signal ends the program as usual.
 #[cfg(unix)]
 struct Signals([Option<tokio::signal::unix::Signal>; 2]);
 

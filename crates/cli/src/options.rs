@@ -14,8 +14,8 @@ use crate::output::Output;
 use crate::paths::PathArgs;
 use crate::reliability::Offer;
 
-/// The heading of [`Observe`] in `--help`. It stands at each argument: on the struct it would also cover what is flattened
-/// after it.
+/// The heading of [`Observe`] in `--help`. Each argument names it: on the struct, it would also apply to the arguments that are
+/// flattened after it.
 pub(crate) const OUTPUT: &str = "Output";
 const CARRY: &str = "Transport and emulated link";
 
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_flag_and_what_it_takes() {
+    fn errors_name_the_flag_and_its_values() {
         let error = |args: [&str; 3]| Both::try_parse_from(args).unwrap_err().to_string();
         let link = error(["", "--link", "loss=lots"]);
         assert!(

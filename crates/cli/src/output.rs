@@ -7,17 +7,17 @@ use std::io::{self, Write};
 
 use serde_json::Value;
 
-/// How facts are told.
+/// The format of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Output {
     /// Lines of text.
     Text,
-    /// A JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
 impl Output {
-    /// Tells a fact. A reader that went away is no reason to stop: the work goes on.
+    /// Prints a result. A closed standard output is not an error: the command continues.
     pub(crate) fn fact(self, text: impl Display, record: &Value) {
         let mut stdout = io::stdout().lock();
         let _ = match self {
@@ -26,7 +26,7 @@ impl Output {
         };
     }
 
-    /// Tells what went wrong: to standard error, and as a record too.
+    /// Prints an error to standard error, and with `--json` also as a record.
     pub(crate) fn error(self, text: &str, record: &Value) {
         let _ = writeln!(io::stderr().lock(), "error: {text}");
         if self == Self::Json {
@@ -35,12 +35,12 @@ impl Output {
     }
 }
 
-/// Tells how the work goes, on standard error.
+/// Prints progress to standard error.
 pub(crate) fn note(text: impl Display) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// The most memory that this process had resident, in bytes; `None` where the system does not tell (not Linux).
+/// The peak resident memory of this process, in bytes; `None` if the system does not report it (not Linux).
 pub(crate) fn peak_resident() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -48,7 +48,7 @@ pub(crate) fn peak_resident() -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// Text from a peer, without what would control the terminal; `None` if it is no text.
+/// Text from a peer with escaped control characters; `None` if it is not text.
 pub(crate) fn printable(bytes: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(bytes).ok()?;
     let text = text.strip_suffix('\n').unwrap_or(text);
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn linux_tells_the_peak_of_memory() {
+    fn linux_reports_the_peak_of_memory() {
         assert!(peak_resident().unwrap() > 100_000);
     }
 }

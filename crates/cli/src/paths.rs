@@ -13,7 +13,7 @@ use crate::failure::Failure;
 
 const HEADING: &str = "Several paths";
 
-/// A path, as `--path` names it.
+/// A path that `--path` names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PathArg {
     /// An address of this machine.
@@ -78,7 +78,7 @@ impl From<Mode> for MultipathMode {
     }
 }
 
-/// Which path new data takes.
+/// The path for new data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Scheduler {
     /// The path with the earliest expected delivery
@@ -99,7 +99,7 @@ impl From<Scheduler> for PathScheduler {
     }
 }
 
-/// The path of a retransmission.
+/// The path for retransmissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Retransmission {
     /// The path with the earliest expected delivery
@@ -160,7 +160,7 @@ impl From<Acks> for AckRouting {
 /// Coupled congestion control of several paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Coupling {
-    /// Not at all
+    /// No coupling
     Uncoupled,
     /// RFC 6356
     Lia,
@@ -182,8 +182,8 @@ impl From<Coupling> for CoupledControl {
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct PathArgs {
     /// Use a path from this local address to this address of the peer; once for each path. HOST is the REMOTE of
-    /// the first --path without one; others are chosen by subnet. A listener takes LOCAL only. With two or more paths, a
-    /// failed path is left after 200 ms instead of 1 s
+    /// the first --path without REMOTE; for the other paths, the subnets decide. A listener takes LOCAL only. With two or
+    /// more paths, a failed path is left after 200 ms instead of 1 s
     #[arg(long, help_heading = HEADING, value_name = "LOCAL[,REMOTE]", value_parser = path)]
     path: Vec<PathArg>,
     /// Paths that this sender uses: off (primary path and failover, RFC 9260), cmt (concurrent multipath transfer) or eca

@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 use crate::scheduling;
 use crate::units;
 
-/// A longer lifetime is taken for a typing error.
+/// A longer lifetime is probably a typing error.
 const LONGEST_LIFETIME: Duration = Duration::from_secs(24 * 3600);
-/// Far more losses in a row than an association survives.
+/// The limit of `--max-retransmissions`: an association fails after far fewer losses in a row.
 const MOST_RETRANSMISSIONS: u64 = 100;
-/// Half of the largest congestion window that makes sense, in packets.
+/// The limit of `--selective-forward-tsn`: half of the largest reasonable congestion window, in packets.
 const FARTHEST: u64 = 10_000;
 
-/// Stands at each argument: on the struct it would also cover what is flattened after it.
+/// Each argument names this heading: on the struct, it would also apply to the arguments that are flattened after it.
 const HEADING: &str = "Partial reliability (abandon late messages)";
 
 /// When the sender abandons a message.
@@ -41,11 +41,11 @@ pub(crate) struct Persist {
 /// The extensions that are offered to the peer.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Offer {
-    /// Abandon a message at the first missing report instead of the third
+    /// Abandon a lost message at the first missing report instead of the third
     #[arg(long, help_heading = HEADING)]
     early_discard: bool,
-    /// Announce each message that will not be retransmitted DISTANCE packets after it, 1 to 10000 [default: 1], so that a
-    /// loss does not delay later messages. `listen` and `perf server` always accept it
+    /// Announce each message that will not be retransmitted, DISTANCE packets after the message (1 to 10000) [default: 1],
+    /// so that its loss does not delay later messages. `listen` and `perf server` always accept the announcements
     #[arg(long, help_heading = HEADING, value_name = "DISTANCE", num_args = 0..=1, require_equals = true,
         default_missing_value = "1", value_parser = distance)]
     selective_forward_tsn: Option<u32>,
@@ -70,9 +70,9 @@ pub(crate) struct Offer {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Switch {
-    /// It is offered
+    /// The extension is offered
     On,
-    /// It is not
+    /// The extension is not offered
     Off,
 }
 
@@ -91,7 +91,7 @@ fn lifetime(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A whole number in a range; `allowed` is the error for all else.
+/// A whole number in a range; otherwise the error is `allowed`.
 fn within(text: &str, least: u64, most: u64, allowed: &str) -> Result<u32, String> {
     let number = text.parse::<u64>().ok();
     let number = number.filter(|number| (least..=most).contains(number));
@@ -129,7 +129,7 @@ impl Persist {
     }
 }
 
-/// In words; `None` for reliable messages.
+/// A description for the user; `None` for reliable messages.
 pub(crate) fn describe(reliability: Reliability) -> Option<String> {
     match reliability {
         Reliability::Reliable => None,

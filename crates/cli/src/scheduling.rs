@@ -78,7 +78,7 @@ pub(crate) struct Schedule {
     #[arg(long, help_heading = HEADING, value_enum, value_name = "NAME", hide_possible_values = true)]
     scheduler: Option<Scheduler>,
     /// Stream priority, 0 to 65535; the lowest number is sent first. STREAM is a number or a range like 2-4 [default: 0]
-    #[arg(long, help_heading = HEADING, value_name = "STREAM=CLASS", value_parser = assignment,
+    #[arg(long, help_heading = HEADING, value_name = "STREAM=PRIORITY", value_parser = assignment,
         conflicts_with = "weight")]
     priority: Vec<Assignment>,
     /// Stream weight, 1 to 65535: the share of the bandwidth relative to weight 1. STREAM is a number or a range like 2-4
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scheduler_follows_from_what_needs_it() {
+    fn options_choose_the_scheduler_that_they_need() {
         assert_eq!(scheduler(&[]), Ok(SchedulerKind::RoundRobin));
         assert_eq!(
             scheduler(&["--scheduler", "rr-packet"]),

@@ -10,17 +10,17 @@ use crate::units;
 
 /// How long a peer may make no progress: `Config::shutdown_guard` with RFC 9260's defaults, 5 · `RTO.Max`.
 pub(crate) const LIMIT: Duration = Duration::from_secs(300);
-/// Bytes that a peer must acknowledge within the limit, unless less is left. T5-shutdown-guard uses the same number: a slow
-/// transfer continues, but a transfer of one byte a minute ends.
+/// Bytes that a peer must acknowledge within the limit, unless fewer remain. T5-shutdown-guard uses the same number: a slow
+/// transfer continues, but a transfer of one byte per minute ends.
 const PROGRESS: usize = 64 << 10;
-/// Longest time between two checks.
+/// Maximum time between two checks.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// Waits until all sent data is acknowledged.
 ///
 /// # Errors
 /// The association ended earlier, or the peer acknowledged neither 64 KiB nor all remaining data within [`LIMIT`]. The wait takes
-/// at most [`LIMIT`] for each 64 KiB of outstanding data, and once more.
+/// at most [`LIMIT`] for each 64 KiB of outstanding data, plus [`LIMIT`].
 pub(crate) async fn drained(association: &Association) -> Result<(), String> {
     drained_within(association, LIMIT).await
 }
@@ -29,7 +29,7 @@ async fn drained_within(association: &Association, limit: Duration) -> Result<()
     tokio::select! {
         drained = association.drained() => drained.map_err(|error| error.to_string()),
         left = stalled(association, limit) => Err(format!(
-            "the peer accepts no more data: {left} bytes are not acknowledged, and it acknowledged less than {} in {}",
+            "the peer accepts no more data: {left} bytes are not acknowledged, and the peer acknowledged less than {} in {}",
             units::size(PROGRESS as u64),
             units::duration(limit)
         )),
@@ -62,7 +62,7 @@ mod tests {
 
     const SHORT: Duration = Duration::from_millis(500);
 
-    /// A client, and a server whose window is of one message.
+    /// A client, and a server whose receive window has room for one message.
     async fn pair() -> (Endpoint, Association, Association) {
         let mut config = Config::default();
         config.buffers.receive = 8 << 10;
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_peer_that_takes_nothing_is_waited_for_no_longer_than_the_limit() {
+    async fn the_wait_for_a_peer_that_accepts_nothing_ends_at_the_limit() {
         let (_client, ours, theirs) = pair().await;
         ours.send(StreamId(0), vec![7; 200_000]).await.unwrap();
         let begun = Instant::now();
@@ -104,7 +104,7 @@ mod tests {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        // The limit is for each 64 KiB, and far more than they take.
+        // The limit for each 64 KiB is far longer than this transfer.
         let (drained, ()) = within(async { tokio::join!(drained(&ours), reading) }).await;
         assert_eq!(drained, Ok(()));
     }

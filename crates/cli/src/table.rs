@@ -1,12 +1,12 @@
-//! A table for the terminal: a first column, and groups of columns under a title each. A second run with other
-//! settings is another group.
+//! A table for the terminal: a first column, and groups of columns, each with a title. A second run with other settings is
+//! another group.
 
 /// Columns that belong together.
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
-    /// Stands above its columns.
+    /// The line above the columns.
     pub(crate) title: String,
-    /// Their heads.
+    /// The heads of the columns.
     pub(crate) columns: Vec<String>,
 }
 
@@ -28,12 +28,12 @@ impl Table {
         }
     }
 
-    /// Adds a row: the first column's cell and the others' from left to right. Missing ones stay empty.
+    /// Adds a row of cells from left to right. Missing cells stay empty.
     pub(crate) fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
 
-    /// Its lines. The first column is flush left, the others flush right.
+    /// The lines of the table. The first column is flush left, the other columns are flush right.
     pub(crate) fn render(&self) -> String {
         let heads: Vec<&str> = std::iter::once(self.corner.as_str())
             .chain(
@@ -48,7 +48,7 @@ impl Table {
                 *width = (*width).max(cell.chars().count());
             }
         }
-        // A title that is wider than its columns widens the first of them.
+        // If a title is wider than its columns, the first of these columns becomes wider.
         let mut first = 1;
         for group in &self.groups {
             let last = first + group.columns.len();

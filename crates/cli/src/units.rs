@@ -1,4 +1,4 @@
-//! Sizes and durations as they are written on the command line and in reports.
+//! Sizes, rates and durations on the command line and in reports.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "a size is a number of bytes, or one with a unit, like 64kib, 10mb or 1gib".to_owned())
 }
 
-/// Reads a size that must lie in `range`; otherwise `allowed` tells what does.
+/// Reads a size that must lie in `range`; otherwise the error is `allowed`.
 pub(crate) fn parse_size_within(
     text: &str,
     range: RangeInclusive<u64>,
@@ -76,7 +76,7 @@ pub(crate) fn parse_rate(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "a rate is a number with a unit, like 500kbit, 10mbit or 1.5gbit".to_owned())
 }
 
-/// A decimal number and one of the units; fractions below the smallest unit are an error, as is what is too large.
+/// A decimal number with one of the units. `None` for fractions below the smallest unit and for numbers that are too large.
 fn with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let text = text.trim().to_ascii_lowercase();
     let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic())?);
@@ -100,7 +100,7 @@ fn with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     u64::try_from(whole.checked_add(part / divisor)?).ok()
 }
 
-/// A size for people: `4.00 MiB`.
+/// A size in a report: `4.00 MiB`.
 pub(crate) fn size(bytes: u64) -> String {
     match bytes {
         0..1024 => format!("{bytes} B"),
@@ -110,7 +110,7 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
-/// A duration for people, in three or four digits: `40.2 ms`.
+/// A duration in a report, in three or four digits: `40.2 ms`.
 pub(crate) fn duration(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     match seconds {
@@ -129,7 +129,7 @@ pub(crate) fn bits_per_second(bytes: u64, duration: Duration) -> Option<f64> {
     (!duration.is_zero()).then(|| bytes as f64 * 8.0 / duration.as_secs_f64())
 }
 
-/// A rate for people: `1.42 Mbit/s`.
+/// A rate in a report: `1.42 Mbit/s`.
 pub(crate) fn rate(bytes: u64, duration: Duration) -> String {
     match bits_per_second(bytes, duration) {
         None => "no time".to_owned(),
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn people_read_few_digits() {
+    fn reports_have_few_digits() {
         assert_eq!(size(1023), "1023 B");
         assert_eq!(size(4 << 20), "4.00 MiB");
         assert_eq!(duration(Duration::from_micros(40_210)), "40.2 ms");

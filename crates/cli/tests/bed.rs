@@ -1,4 +1,5 @@
-//! `anabranch bed` as a user runs it, and that nothing is left behind. Where there can be no bed, each test says so and passes.
+//! `anabranch bed` as a user runs it: nothing remains afterwards. If this machine cannot have a testbed, each test says so and
+//! passes.
 
 #![cfg(target_os = "linux")]
 
@@ -16,7 +17,8 @@ use common::{Running, anabranch, directory, event, records, refuses, run, text};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Whether there can be beds here; if not, says why, past the harness, which would keep it to itself.
+/// Whether this machine can have a testbed. If not, writes the reason directly to standard error, because the test harness would
+/// capture it.
 fn possible() -> bool {
     let output = run(&["bed", "run", "--link", "", "--", "true"]);
     let said = text(&output.stderr);
@@ -29,7 +31,7 @@ fn possible() -> bool {
     false
 }
 
-/// A bed that was made with `up`.
+/// A testbed of `bed up`.
 struct Up {
     program: Running,
     record: Value,
@@ -61,7 +63,7 @@ impl Up {
         ["left_netns", "right_netns"].map(|key| Path::new("/run/netns").join(self.said(key)))
     }
 
-    /// Starts a command that lasts, as a user would, and answers its process.
+    /// Starts a long command as a user would; returns its process.
     fn command(&self) -> Running {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", self.said("left_netns"), "sleep", "1000"]);
@@ -70,7 +72,7 @@ impl Up {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        // `ip` becomes the command, once it is in the namespace.
+        // `ip` enters the namespace and then becomes the command.
         let path = format!("/proc/{}/comm", child.id());
         wait_until(|| fs::read_to_string(&path).is_ok_and(|name| name == "sleep\n"));
         Running(child)
@@ -150,7 +152,7 @@ fn a_command_meets_the_network_that_was_asked_for() {
     );
     assert_eq!(
         back["queue_max_bytes"], 0,
-        "what is infinitely fast has none: {bed}"
+        "a link without a rate has no queue: {bed}"
     );
 }
 
@@ -186,7 +188,7 @@ fn nothing_is_left_behind() {
     if !possible() {
         return;
     }
-    // The normal end, with something that still runs.
+    // The command ends while another process still runs.
     let output = run(&[
         "bed",
         "run",
@@ -205,10 +207,10 @@ fn nothing_is_left_behind() {
     for namespace in &said[1..3] {
         assert!(!Path::new("/run/netns").join(namespace).exists(), "{said:?}");
     }
-    // Nobody waits for a process whose parent ended but init, which may be slow.
+    // The parent of this process has ended, so that init waits for it, which may be slow.
     let state = fs::read_to_string(format!("/proc/{}/stat", said[3])).unwrap_or_default();
     assert!(state.is_empty() || state.contains(") Z "), "{state}");
-    // Ctrl-C, and a bed that is ended from another shell.
+    // Ctrl-C, and `bed down` from another shell.
     for down in [false, true] {
         let up = Up::new(&["delay=1ms", "delay=2ms"]);
         let (namespaces, command) = (up.namespaces(), up.command());
@@ -225,14 +227,14 @@ fn nothing_is_left_behind() {
         assert!(!end(command).success(), "the bed ended it");
         assert!(gone(&namespaces));
     }
-    // Killed, and what it left goes with the next start; a bed that runs meanwhile stays.
+    // A killed testbed: the next start removes its remains. A testbed that runs meanwhile stays.
     let (mut up, other) = (Up::new(&["delay=1ms"]), Up::new(&["delay=1ms"]));
     let (namespaces, command) = (up.namespaces(), up.command());
     up.program.0.kill().unwrap();
     up.program.0.wait().unwrap();
     let next = run(&["bed", "run", "--link", "", "--", "true"]);
     assert!(next.status.success(), "{}", text(&next.stderr));
-    // Another test's bed may be at it too, and come last.
+    // The testbed of another test may remove the remains at the same time, and finish later.
     wait_until(|| gone(&namespaces));
     assert!(!end(command).success());
     assert!(other.namespaces().iter().all(|path| path.exists()));
@@ -262,7 +264,7 @@ fn counters_are_shown_now_and_then_and_by_another_process() {
         up.said("right_netns"),
         env!("CARGO_BIN_EXE_anabranch"),
     ]);
-    // Nobody listens there: what is carried is an INIT and an answer from the kernel.
+    // Nothing listens there: the packets are an INIT and the kernel's ICMP answer.
     ping.args(["ping", up.said("left"), "--count", "1", "--log", "off"]);
     let mut ping = Running(ping.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
     wait_until(|| {
@@ -319,11 +321,11 @@ fn what_makes_no_bed_is_said() {
             "--pcap",
         ),
         (&["bed", "down", "mine"], "names no bed"),
-        (&["bed", "down", "1-2-3"], "no bed 1-2-3 runs"),
+        (&["bed", "down", "1-2-3"], "no testbed 1-2-3 runs"),
     ]);
 }
 
-/// A cell of the lab, both halves; what is checked is there however busy the machine is.
+/// Both halves of a cell of the lab. The checks do not depend on the speed of the machine.
 #[test]
 fn an_experiment_is_run_in_the_simulator_and_on_the_bed() {
     let args = ["lab", "run", "stream-priority", "--bed", "--seeds", "1", "--json"];

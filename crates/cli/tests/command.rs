@@ -1,4 +1,4 @@
-//! The command as a user runs it: the built program, real sockets on loopback, ports that the system picks.
+//! The command as a user runs it: the built program, real sockets on loopback, and ports that the system chooses.
 
 use std::fs;
 use std::io::Write;
@@ -8,7 +8,7 @@ mod common;
 
 use common::{LISTEN, Running, anabranch, directory, event, listen, ready, records, refuses, run, text};
 
-/// Sends a file to a listener that stores it, and compares.
+/// Sends a file to a listener that stores it, and compares both files.
 fn transfer(name: &str, more: &[&str]) {
     let directory = directory(name);
     let content: Vec<u8> = (0..8_u32 << 20)
@@ -90,7 +90,7 @@ fn echoes_are_compared_by_ping() {
     }
 }
 
-/// Each of them carries everything over a link that loses packets. How fast is measured in virtual time.
+/// Each algorithm transfers all data over a link that loses packets. (Simulations in virtual time measure the speed.)
 #[test]
 fn losses_are_repaired_with_every_algorithm() {
     let listener = listen(&["--echo"]);
@@ -268,7 +268,7 @@ fn an_interrupted_listener_says_what_it_did() {
     assert_eq!(event(&said, "summary")["messages"], 1);
 }
 
-/// A file of a mebibyte is the most that the listener may write, as on a disk that fills up: both sides say so.
+/// The listener may write at most 1 MiB, as on a full disk: both sides report the error.
 #[test]
 #[cfg(unix)]
 fn a_full_disk_is_told_to_both_sides() {
@@ -277,7 +277,7 @@ fn a_full_disk_is_told_to_both_sides() {
     fs::write(&file, vec![7; 8 << 20]).unwrap();
     let output = directory.join("received");
     fs::create_dir(&output).unwrap();
-    // A shell's limit, and its signal ignored: then writing fails as it does on a full disk.
+    // A limit of the shell, whose signal is ignored: writing then fails as on a full disk.
     let mut command = Command::new("sh");
     command
         .args(["-c", "trap '' XFSZ; ulimit -f 2048; exec \"$@\"", "sh"])

@@ -1,4 +1,4 @@
-//! The form of every command's `--help`: at most 100 columns at any terminal width, the most used options first, and the other
+//! The form of every command's `--help`: at most 100 columns at any terminal width, the most used options first, and all other
 //! options in groups with headings.
 
 mod common;
@@ -29,7 +29,7 @@ fn group<'a>(help: &'a str, heading: &str) -> Vec<&'a str> {
 
 /// The long names of the options in these lines.
 fn options(lines: &[&str]) -> Vec<String> {
-    // A name stands two or six columns from the margin; other lines go on with the text of an option.
+    // A name begins in column 2 or 6; other lines continue the text of an option.
     let is_name = |line: &&&str| line.starts_with("  -") || line.starts_with("      --");
     let written = lines.iter().filter(is_name).filter_map(|line| {
         let line = line.trim_start();
@@ -51,7 +51,7 @@ fn commands() -> Vec<Vec<String>> {
     while let Some(command) = commands.get(next).cloned() {
         let help = help(&command, "100");
         for line in group(&help, "Commands:") {
-            // A name stands two columns from the margin; other lines go on with its text.
+            // A name begins in column 2; other lines continue its text.
             let name = line.strip_prefix("  ").and_then(|line| line.split(' ').next());
             if let Some(name) = name.filter(|name| !name.is_empty() && *name != "help") {
                 commands.push([&command[..], &[name.to_owned()]].concat());
@@ -78,7 +78,7 @@ fn every_help_fits_a_hundred_columns_at_any_terminal_width() {
 #[test]
 fn every_help_begins_with_the_three_most_used_options() {
     let all = commands();
-    // Those of Linux too: 8 commands, 2 of `perf`, 4 of `lab` and 4 of `bed`.
+    // The commands on Linux: 8 commands, 2 of `perf`, 4 of `lab` and 4 of `bed`.
     assert!(all.len() >= 1 + 7 + 2 + 4, "{all:?}");
     for command in all {
         let help = help(&command, "100");
@@ -108,7 +108,7 @@ fn every_help_begins_with_the_three_most_used_options() {
     }
 }
 
-/// Names that options had before still work.
+/// Earlier names of options still work.
 #[test]
 #[cfg(target_os = "linux")]
 fn former_names_of_options_are_hidden() {

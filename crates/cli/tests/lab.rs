@@ -16,7 +16,7 @@ fn lab(arguments: &[&str]) -> Output {
         .expect("the command starts")
 }
 
-/// A directory of a test's own, empty.
+/// An empty directory for one test.
 fn fresh(name: &str) -> PathBuf {
     let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_dir_all(&directory);
@@ -32,8 +32,8 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Every claim of every experiment that the quick setting can judge. A claim that must hold does; another may fail only
-/// if its reason is known: the status says so.
+/// Every claim of every experiment that the quick setting can judge. A claim that must hold does hold. Another claim may fail
+/// only for a known reason. The exit status shows both.
 #[test]
 fn what_the_papers_claim_holds() {
     let output = lab(&["check", "--all", "--quick", "--json"]);
@@ -71,13 +71,13 @@ fn what_the_papers_claim_holds() {
     }
 }
 
-/// Whether a claim is of the cells of `recovery` that the quick setting leaves out: hundreds of thousands of packets each.
+/// Whether a claim needs the cells of `recovery` that the quick setting omits, because each has hundreds of thousands of packets.
 fn takes_long(claim: &Value) -> bool {
     let says = claim["claim"].as_str().expect("words");
     says.starts_with("1 Gbit/s, 100 ms") || says.starts_with("100 MB over 250 Mbit/s")
 }
 
-/// Every experiment, on one job and on three.
+/// Every experiment, with one job and with three jobs.
 #[test]
 fn equal_seeds_give_equal_files_on_any_number_of_jobs() {
     let files = |jobs: &str| {
@@ -166,7 +166,7 @@ fn a_report_is_one_page_with_its_pictures() {
     ] {
         assert!(html.contains(part), "{part}");
     }
-    // In a browser, if there is one.
+    // Check the page in a browser, if one is installed.
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/report-check");
     let judged = Command::new(script).arg(&page).output().expect("bash is there");
     let said = text(&judged.stdout);
@@ -183,7 +183,7 @@ fn a_report_is_one_page_with_its_pictures() {
     let _ = fs::remove_dir_all(directory);
 }
 
-/// Kept runs are not run again. Results of another build, and files of another format, are not used.
+/// Runs with kept results are skipped. Results of another build, and files of another format, are not used.
 #[test]
 fn what_is_kept_is_gone_on_from() {
     let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("lab-kept");
@@ -237,7 +237,7 @@ fn what_is_kept_is_gone_on_from() {
     let _ = fs::remove_dir_all(directory);
 }
 
-/// Several experiments by name: a table and two files for each. The JSON has the rows of the CSV, with what was set.
+/// Several experiments by name: each gives a table and two files. The JSON file has the rows of the CSV file, and the settings.
 #[test]
 fn several_experiments_leave_files_for_other_programs() {
     let directory = fresh("lab-several");
@@ -298,7 +298,7 @@ fn several_experiments_leave_files_for_other_programs() {
     let _ = fs::remove_dir_all(directory);
 }
 
-/// Ctrl-C in the middle of more runs than can be made: what is done is kept, and the same command goes on from there.
+/// Ctrl-C during far too many runs: the finished runs are kept, and the same command continues from there.
 #[cfg(unix)]
 #[test]
 fn what_is_done_before_ctrl_c_is_kept_and_gone_on_from() {
@@ -308,7 +308,7 @@ fn what_is_done_before_ctrl_c_is_kept_and_gone_on_from() {
         let csv = fs::read_to_string(file).expect("the numbers are kept");
         csv.lines().skip(1).map(str::to_owned).collect()
     };
-    // Interrupted once a line tells that it has made a run. Answers that line.
+    // Interrupts the command when a line reports a finished run. Returns this line.
     let interrupted = || {
         let mut lab = Command::new(env!("CARGO_BIN_EXE_anabranch"))
             .args(["lab", "run", "time-sensitive", "--quick", "--only", "loss=0.1"])
@@ -345,7 +345,7 @@ fn what_is_done_before_ctrl_c_is_kept_and_gone_on_from() {
     let _ = fs::remove_dir_all(directory);
 }
 
-/// A capture of each experiment: every packet in it is one that tshark takes apart to the end.
+/// tshark can decode every packet in a capture of each experiment completely.
 #[test]
 fn tshark_finds_nothing_malformed_in_a_capture_of_any_experiment() {
     let directory = fresh("lab-captures");
@@ -355,7 +355,7 @@ fn tshark_finds_nothing_malformed_in_a_capture_of_any_experiment() {
         let experiment: Value = serde_json::from_str(line).expect("JSON");
         let name = experiment["name"].as_str().expect("a name");
         if name == "tcp" || name == "tcp-cubic" {
-            // There is no SCTP in it.
+            // This experiment has no SCTP packets.
             continue;
         }
         let file = directory.join(format!("{name}.pcapng"));
@@ -387,7 +387,7 @@ fn tshark_finds_nothing_malformed_in_a_capture_of_any_experiment() {
     let _ = fs::remove_dir_all(directory);
 }
 
-/// Where an experiment uses the most of what is not in every SCTP.
+/// The cells of an experiment that use the most extensions of SCTP.
 fn most_extensions(name: &str) -> &'static [&'static str] {
     match name {
         "eca" => &["protocol=eca"],
@@ -404,7 +404,7 @@ fn most_extensions(name: &str) -> &'static [&'static str] {
     }
 }
 
-/// A file of the user's own is run, checked and reported like the papers' experiments; what is wrong in it is told by line.
+/// An experiment in a user's file is run, checked and reported like the papers' experiments. Errors in the file name the line.
 #[test]
 fn a_file_is_an_experiment() {
     let directory = fresh("lab-file");

@@ -1,4 +1,5 @@
-//! The scripts of `scripts/long` measure a small cell, keep it, and do not measure it again. The measured numbers have no bounds here.
+//! The scripts of `scripts/long` measure a small cell and keep its results; a second call skips the cell. The measured numbers have no
+//! bounds here.
 
 #![cfg(unix)]
 
@@ -13,7 +14,7 @@ mod common;
 
 use common::{directory, text};
 
-/// Runs a script; `None` if there is no Python, which is said.
+/// Runs a script; `None`, with a message, if there is no Python.
 fn script(name: &str, args: &[&str]) -> Option<Output> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/long");
     let mut command = Command::new("python3");
@@ -25,7 +26,7 @@ fn script(name: &str, args: &[&str]) -> Option<Output> {
     output.ok()
 }
 
-/// Measures the quick cell twice. Answers the records that are kept, and what the script said the second time.
+/// Measures the quick cell twice. Returns the kept records, and the output of the second call.
 fn kept(name: &str, args: &[&str]) -> Option<(Vec<Value>, String)> {
     let file = directory(&format!("long-{name}")).join("kept.jsonl");
     let file_name = file.to_str().unwrap();
@@ -41,7 +42,7 @@ fn kept(name: &str, args: &[&str]) -> Option<(Vec<Value>, String)> {
     Some((records.collect(), said))
 }
 
-/// The program of the swarm, if it was built beside this one.
+/// The program of the swarm, if it was built in the same directory as this test.
 fn swarm() -> Option<PathBuf> {
     let this = std::env::current_exe().unwrap();
     let is_swarm = |path: &PathBuf| {
@@ -94,7 +95,7 @@ fn swarm_keeps_its_blocks() {
     );
 }
 
-/// They need root and minutes: their tables are made of records written by hand.
+/// These scripts need root and several minutes. The test makes their tables from records that are written by hand.
 #[test]
 fn tables_are_made_of_what_is_kept() {
     let metrics = |value: f64| -> Value {
@@ -124,7 +125,7 @@ fn tables_are_made_of_what_is_kept() {
         let record = serde_json::json!({ "commit": "abc", "cell": cell, "when": "2026-11-22T20:00:00", "others": 0.01,
             "simulated": metrics(99.9), "bed": bed });
         let file = directory(&format!("long-{name}")).join("kept.jsonl");
-        // The last line was cut off by an interruption.
+        // An interruption truncated the last line.
         fs::write(&file, format!("{record}\n{{\"commit\": \"a")).unwrap();
         let Some(output) = script(name, &["--show", "--results", file.to_str().unwrap()]) else {
             return;

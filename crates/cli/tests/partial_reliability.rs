@@ -6,17 +6,17 @@ mod common;
 
 use common::{directory, event, listen, records, refuses, run, text};
 
-/// `--seed` decides which packets are lost; among this many packets some are.
+/// `--seed` decides which packets are lost. With this seed, some of the packets are lost.
 const LOSSY: [&str; 2] = ["--link", "delay=2ms,loss=5%"];
-/// Messages of a file, each of which fills a packet.
+/// Messages of a file; each message fills a packet.
 const MESSAGES: u64 = 500;
 
-/// Sends a file in messages of 1 KiB through a lossy link; answers the records of both sides' ends.
+/// Sends a file in messages of 1 KiB through a lossy link; returns the final records of both sides.
 fn send(name: &str, listener: &[&str], more: &[&str]) -> (Value, Value) {
     let directory = directory(&format!("partial-{name}"));
     let file = directory.join("source");
     std::fs::write(&file, vec![7; MESSAGES as usize * 1024]).unwrap();
-    // It is not to print the messages: nobody reads what it says before its end.
+    // The listener must not print the messages: nobody reads its output before it ends.
     let store = directory.join("store");
     let listener = listen(&[&["--once", "--output", store.to_str().unwrap()], listener].concat());
     let mut args = vec![
@@ -236,7 +236,7 @@ fn people_read_abandoned_messages() {
         "everything reliable",
         "abandoned after 100 ms",
         "sent once *",
-        "skips",
+        "FORWARD-TSN",
     ] {
         assert!(said.contains(part), "{part} is missing in {said}");
     }

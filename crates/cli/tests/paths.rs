@@ -1,4 +1,4 @@
-//! Several paths as a user asks for them: two programs between addresses of loopback, of which a machine with Linux has many.
+//! Several paths as a user requests them: two programs on loopback addresses, of which Linux has many.
 #![cfg(target_os = "linux")]
 
 use serde_json::Value;
@@ -7,7 +7,7 @@ mod common;
 
 use common::{Listener, anabranch, event, ready, records, refuses, run, text};
 
-/// Three links that are not alike.
+/// Three different links.
 const LINKS: [&str; 3] = [
     "rate=8mbit,delay=5ms,loss=0.1%,queue=64kib",
     "rate=6400kbit,delay=8ms,loss=1%,queue=64kib",
@@ -22,7 +22,7 @@ fn theirs(server: u8, path: usize) -> String {
     format!("127.84.{server}.{}", path + 1)
 }
 
-/// A server on the first `count` of the addresses that are its own.
+/// A server on the first `count` of its addresses.
 fn serve(command: &[&str], server: u8, count: usize) -> Listener {
     let paths: Vec<String> = (0..count).map(|path| theirs(server, path)).collect();
     let mut args = command.to_vec();
@@ -128,7 +128,7 @@ fn data_goes_by_all_paths_at_once() {
             repeats,
             "{sender}"
         );
-        // A tail loss probe retransmits a chunk that need not be lost.
+        // A tail loss probe may retransmit a chunk that is not lost.
         let lost = of_paths(&sender, "lost").iter().sum::<u64>();
         assert!(lost >= repeats || !mode.contains(&"rfc9260"), "{sender}");
         assert!(
@@ -141,7 +141,7 @@ fn data_goes_by_all_paths_at_once() {
     }
 }
 
-/// How little the others carry then is seen in virtual time (`demo`): here a busy machine may look like a path that failed.
+/// How little data the other paths carry is checked in virtual time (`demo`): here, a busy machine can look like a failed path.
 #[test]
 fn without_multipath_the_first_path_is_the_primary_one() {
     let sender = measure(8, &[]);
@@ -180,7 +180,7 @@ fn acknowledgements_go_path_by_path_where_both_offer_it() {
         "{}",
         text(&refused.stderr)
     );
-    // A listener with several paths offers it by itself.
+    // A listener with several paths offers ECA-SCTP by default.
     let listener = serve(&["perf", "server", "--one-off", "--coupling", "uncoupled"], 7, 2);
     let negotiated = client(&listener.udp_port);
     assert!(

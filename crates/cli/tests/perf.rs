@@ -1,4 +1,4 @@
-//! `anabranch perf` as a user runs it: two programs, real sockets on loopback, ports that the system picks.
+//! `anabranch perf` as a user runs it: two programs, real sockets on loopback, and ports that the system chooses.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{ChildStdout, Output};
@@ -73,7 +73,7 @@ fn perf_server(more: &[&str]) -> Server {
     Server::start(&["perf", "server"], more)
 }
 
-/// Runs a client and its server to their ends; answers what both said.
+/// Runs a client and its server to their ends; returns the output of both.
 fn measure(more: &[&str]) -> (Vec<Value>, Vec<Value>) {
     let server = perf_server(&["--one-off", "--interval", "0.1"]);
     let client = server.client(more).output();
@@ -83,7 +83,7 @@ fn measure(more: &[&str]) -> (Vec<Value>, Vec<Value>) {
     (records(&text(&client.stdout)), said)
 }
 
-/// Both sides of a direction agree that all is there; answers how many messages that are.
+/// Checks that both sides of a direction report every message; returns the number of messages.
 fn intact(flow: &Value) -> u64 {
     assert_eq!(flow["intact"], true, "{flow}");
     let (sender, receiver) = (&flow["sender"], &flow["receiver"]);
@@ -126,7 +126,7 @@ fn bytes_go_forward() {
         !said.iter().any(|record| record["event"] == "interval"),
         "--interval 0 prints none"
     );
-    // Both sides tell the same.
+    // Both sides report the same results.
     assert_eq!(event(&served, "result")["forward"], summary["forward"]);
     assert_eq!(event(&served, "client")["plan"]["streams"], 3);
     let totals = event(&served, "summary");
@@ -151,7 +151,7 @@ fn intervals_add_up_in_reverse() {
         .iter()
         .map(|interval| interval["reverse"]["messages"].as_u64().unwrap())
         .sum();
-    // Messages of the last milliseconds may have no line.
+    // The messages of the last milliseconds may not be in any interval.
     assert!(sum > 0 && sum <= messages, "{sum} of {messages}");
     for pair in intervals.windows(2) {
         assert_eq!(pair[0]["to"], pair[1]["from"]);
@@ -199,13 +199,13 @@ fn each_interval_tells_windows_and_losses() {
             lost > 0 && retransmitted > 0,
             "about 20 packets are lost: {sender}"
         );
-        // Losses of the last milliseconds may have no line.
+        // The losses of the last milliseconds may not be in any interval.
         assert!(sums[0] > 0 && sums[0] <= lost, "{sums:?}: {sender}");
         assert!(sums[1] > 0 && sums[1] <= retransmitted, "{sums:?}: {sender}");
     }
 }
 
-/// The link marks what would wait behind five packets.
+/// The link marks a packet if five packets are in its queue.
 #[test]
 fn marks_are_told() {
     let link = ["--link", "rate=20mbit,delay=5ms,queue=200p,ecn-mark=5p"];
@@ -277,7 +277,7 @@ fn the_rate_is_a_limit() {
     let summary = event(&said, "summary");
     for direction in ["forward", "reverse"] {
         let messages = intact(&summary[direction]);
-        // Above is an error of the program; below may be a slow machine.
+        // More messages are an error of the program; fewer messages may be due to a slow machine.
         assert!((1..=210).contains(&messages), "{direction}: {messages}");
     }
 }
@@ -488,7 +488,7 @@ fn what_is_no_server_of_this_is_told() {
     assert!(!client.status.success());
     let said = text(&client.stderr);
     assert!(
-        said.contains("does not answer what `anabranch perf` asks"),
+        said.contains("does not answer the request of `anabranch perf`"),
         "{said}"
     );
     let closed = perf_server(&[]);
@@ -517,7 +517,7 @@ fn a_client_that_is_none_does_not_harm_the_server() {
     assert!(client.status.success(), "{}", text(&client.stderr));
 }
 
-/// A megabyte in the send buffer takes longer over this link than an interrupted client waits.
+/// A megabyte in the send buffer takes longer on this link than the time that an interrupted client waits.
 #[test]
 #[cfg(unix)]
 fn a_client_that_stops_tells_what_both_sides_know() {
@@ -535,14 +535,14 @@ fn a_client_that_stops_tells_what_both_sides_know() {
     let took = begun.elapsed();
     assert_eq!(ended.status.code(), Some(130), "{}", text(&ended.stderr));
     assert!(
-        text(&ended.stderr).contains("the results did not come"),
+        text(&ended.stderr).contains("the results did not arrive"),
         "{}",
         text(&ended.stderr)
     );
     let summary = records(&said);
     let forward = &event(&summary, "summary")["forward"];
     assert_eq!(forward["intact"], false);
-    // 500 kbit/s, and not what waits in the buffer.
+    // The acknowledged data at 500 kbit/s, without the data in the send buffer.
     let most = 62_500 * took.as_secs() + 100_000;
     for side in ["sender", "receiver"] {
         let bytes = forward[side]["bytes"].as_u64().unwrap();
@@ -553,7 +553,7 @@ fn a_client_that_stops_tells_what_both_sides_know() {
     assert!(event(&told, "result")["problem"].is_string());
 }
 
-/// Half of the data is on stream 1, half on stream 2, all of it given at once; the medians of their delays.
+/// Sends all data at once, half of it on stream 1 and half on stream 2; returns the medians of the delays of both streams.
 fn two_streams(schedule: &[&str]) -> [f64; 2] {
     let mut args = vec![
         "--bytes",
@@ -600,7 +600,7 @@ fn the_scheduler_decides_which_stream_waits() {
 fn every_scheduler_delivers_everything() {
     for name in ["fcfs", "rr", "rr-packet", "fair"] {
         let [first, second] = two_streams(&["--scheduler", name]);
-        // The streams have as much to send each: neither waits for the other's end.
+        // The streams have the same amount of data: neither waits for the end of the other.
         assert!(
             first < 2.0 * second && second < 2.0 * first,
             "{name}: {first} {second}"
@@ -654,14 +654,14 @@ fn a_schedule_that_makes_no_sense_is_refused() {
     );
 }
 
-/// The server is killed in the middle of a run: its system answers what still comes by ICMP, and the client ends at once with
-/// what it measured. (Without ICMP it waits for the association's failure: see `perf/session.rs`.)
+/// The server is killed during a run: its operating system answers packets by ICMP messages, and the client ends at once with
+/// the results so far. (Without ICMP, the client waits for the failure of the association: see `perf/session.rs`.)
 #[cfg(target_os = "linux")]
 #[test]
 fn a_server_that_is_killed_is_noticed() {
     for more in [&[][..], &["--reverse"], &["--rate", "1mbit"]] {
         let mut server = perf_server(&[]);
-        // Far longer than this test waits for it.
+        // Far longer than the time limit of this test.
         let mut args = vec!["--time", "3600", "--interval", "0.1"];
         args.extend(more);
         let mut client = server.client(&args);
@@ -686,7 +686,7 @@ fn a_server_that_is_killed_is_noticed() {
     }
 }
 
-/// A closed port is told as what it is, at once: the limit is far longer than the test waits.
+/// A closed port is reported as such, at once: `--timeout` is far longer than the time limit of the test.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_closed_port_is_told() {

@@ -1,8 +1,8 @@
-//! Every command in the `sh` blocks of README and of the book's tutorials and how-to pages, run in order; README's code, compared with the
+//! Runs every command in the `sh` blocks of README and of the book's tutorials and how-to pages, in order. Compares README's code with the
 //! example that it shows.
 //!
-//! A page's commands run in a directory of their own. A listener or a server runs in the background until the next one starts, or until
-//! the page ends. It gets a free UDP port, which stands in for 9899 in the page's other commands.
+//! The commands of a page run in their own directory. A listener or a server runs in the background until the next one starts, or until
+//! the page ends. It gets a free UDP port, which replaces 9899 in the other commands of the page.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
@@ -58,7 +58,7 @@ fn commands(document: &str) -> Vec<String> {
         .collect()
 }
 
-/// A command line for the shell that finds the programs which were built for the tests.
+/// A command line for a shell that finds the programs built for the tests.
 fn shell(line: &str, directory: &Path) -> Command {
     let program = Path::new(env!("CARGO_BIN_EXE_anabranch"));
     let programs = program.parent().expect("a directory").to_str().expect("UTF-8");
@@ -74,7 +74,7 @@ fn shell(line: &str, directory: &Path) -> Command {
     command
 }
 
-/// The commands of one page, and what they printed.
+/// The commands of one page, and their output.
 struct Page {
     directory: PathBuf,
     port: String,
@@ -94,12 +94,12 @@ impl Page {
         }
     }
 
-    /// Ends the server as Ctrl-C does, and takes what it printed.
+    /// Ends the server as Ctrl-C does, and takes its output.
     fn stop(&mut self) {
         let Some((server, log)) = self.server.take() else {
             return;
         };
-        // One that was told to end after the first association has ended by itself.
+        // With `--once`, the server has already ended after the first association.
         let pid = server.0.id().to_string();
         let _ = Command::new("kill")
             .args(["-INT", &pid])
@@ -143,7 +143,7 @@ impl Page {
         let status = child.wait().expect("its status");
         assert!(status.success(), "{line}: {status}\n{errors}");
         let silent = ["seq ", "mkdir "].iter().any(|start| line.starts_with(start));
-        // A filter of packets may find none.
+        // A packet filter may find no packet.
         assert!(
             !output.is_empty() || silent || line.contains(" -Y "),
             "{line} prints nothing\n{errors}"
@@ -151,7 +151,7 @@ impl Page {
         self.printed.push_str(&String::from_utf8_lossy(&output));
     }
 
-    /// Runs a command as the page shows it, but for the program that cargo would build and the UDP port.
+    /// Runs a command of the page; only the program that cargo would build and the UDP port are replaced.
     fn command(&mut self, shown: &str) {
         let mut line = shown.replace("cargo run --release --bin anabranch -- ", "anabranch ");
         for command in ["listen", "send", "ping", "perf server", "perf client"] {
@@ -167,7 +167,7 @@ impl Page {
         } else if shown == "cargo install --locked --path crates/cli" {
             assert!(read("crates/cli/Cargo.toml").contains("name = \"anabranch\""));
         } else if shown == "./scripts/test" {
-            // It runs this test. The project's own check must be the same command.
+            // This command runs this test too. The project's own check must be the same command.
             let ci = read(".ci/run");
             assert!(ci.contains("scripts/test"), "{ci}");
         } else {
@@ -176,7 +176,7 @@ impl Page {
     }
 }
 
-/// Runs the commands of a page, and finds the words of the output that it shows in what they print.
+/// Runs the commands of a page, and checks that the words of the output which the page shows are in their output.
 fn check(page: &str, least: usize) {
     let document = read(page);
     let commands = commands(&document);
@@ -189,7 +189,7 @@ fn check(page: &str, least: usize) {
     compare(page, &document, &run.printed);
 }
 
-/// Each word of the `text` blocks must be printed: numbers may differ.
+/// Checks that each word of the `text` blocks was printed; numbers may differ.
 fn compare(page: &str, document: &str, printed: &str) {
     for block in blocks(document, "text") {
         for word in block
@@ -236,7 +236,7 @@ fn every_command_of_the_first_tutorial_works() {
     check("docs/start/first-messages.md", 8);
 }
 
-/// The pages for Linux, whose loopback has many addresses, with tshark.
+/// The pages for Linux: they use many loopback addresses, and tshark.
 #[cfg(target_os = "linux")]
 #[test]
 fn every_command_of_the_how_to_pages_works() {
@@ -251,7 +251,7 @@ fn every_command_of_the_extensions_page_works() {
     check("docs/reference/extensions.md", 2);
 }
 
-/// The lines that a page includes from an example: all from a line on, or those of an anchor.
+/// The lines that a page includes from an example: all lines from a line on, or the lines of an anchor.
 fn included(document: &str, example: &str, part: &str) -> String {
     let path = format!("crates/anabranch/examples/{example}.rs");
     assert!(
@@ -283,13 +283,13 @@ fn included(document: &str, example: &str, part: &str) -> String {
         .collect()
 }
 
-/// The tutorial's project, made by its own commands and built beside the repository.
+/// The tutorial's project: its own commands create it, and it is built outside of the repository.
 #[cfg(unix)]
 #[test]
 fn the_second_tutorial_makes_a_project_that_runs() {
     let page = "docs/start/first-program.md";
     let document = read(page);
-    // Outside of the repository: cargo would take the project for a part of its workspace.
+    // Outside of the repository, because cargo would otherwise treat the project as a part of its workspace.
     let place = std::env::temp_dir().join(format!("anabranch-first-program-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&place);
     std::fs::create_dir_all(&place).expect("a directory");
@@ -311,7 +311,7 @@ fn the_second_tutorial_makes_a_project_that_runs() {
             None => {}
         }
         let mut command = shell(&line, &project);
-        // All crates that the project needs were fetched when the repository was built.
+        // The build of the repository has fetched all crates that the project needs.
         command
             .env("CARGO_TARGET_DIR", &built)
             .env("CARGO_NET_OFFLINE", "true");
@@ -320,7 +320,7 @@ fn the_second_tutorial_makes_a_project_that_runs() {
                 let program = included(&document, &format!("first_{name}"), part);
                 std::fs::write(project.join(format!("src/bin/{name}.rs")), program).expect("a program");
             }
-            // Cargo puts the program in its own place, so that the end of one is the end of the other.
+            // `cargo run` replaces itself by the program, so that ending the process ends the program.
             let mut server_program = Running(command.stderr(Stdio::inherit()).spawn().expect("cargo starts"));
             let mut lines = BufReader::new(server_program.0.stdout.take().expect("its output"));
             lines.read_line(&mut printed).expect("UTF-8");

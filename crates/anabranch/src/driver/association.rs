@@ -1,4 +1,4 @@
-//! One association at work: the core's state behind a lock, and the task that keeps its timers.
+//! One association: the core's state behind a lock, and the task that handles its inbox and timers.
 
 use std::any::Any;
 use std::io;
@@ -22,11 +22,11 @@ use crate::message::{Joiner, Message};
 use crate::senders::Senders;
 use crate::socket::{Outgoing, Socket};
 
-/// Errors of a socket taken in a row before other tasks get their turn.
+/// Limit of send errors in a row. Then other tasks run.
 const MAX_ERRORS: usize = 16;
-/// How often an association may answer while packets that came together are handled. An answer to each would cost a system
-/// call for every second packet; one to all of them would tell a sender of a loss once, where it waits to be told three
-/// times (RFC 9260 §7.2.4).
+/// Limit of answers while one batch of packets is handled. An answer to each packet would cost a system call for every second
+/// packet. One answer to all of them would give the sender one missing report for a lost chunk, but fast retransmission needs
+/// three (RFC 9260 §7.2.4).
 const ANSWERS_PER_BATCH: usize = 8;
 
 /// One association, shared by its handles, its task and its endpoint.
@@ -35,63 +35,63 @@ pub(crate) struct Shared {
     pub(crate) hub: Arc<Hub>,
     pub(crate) id: AssociationId,
     state: Mutex<State>,
-    /// Those who wait for it to do the application's work: what is to be sent may let them come first.
+    /// Calls of the application that wait for the lock: `transmit` lets them run first after each burst.
     waiting: AtomicUsize,
-    /// Emptied only under the state's lock, so that packets stay in order.
+    /// Emptied only under the state's lock, to keep the packets in order.
     inbox: Mutex<Inbox>,
     max_datagrams: usize,
-    /// The task is to look again: there is something to send, or an earlier timer.
+    /// The task must run: there is input or data to send, or a timer expires earlier.
     drive: Notify,
-    /// `recv` may find something.
+    /// `recv` may find a message.
     pub(crate) readable: Notify,
-    /// Established, drained, closed, or an event is there.
+    /// The association was established, drained or closed, or an event waits.
     pub(crate) changed: Notify,
 }
 
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) core: Box<anabranch_proto::Association>,
-    /// Batches are made here, and stay while the socket is full.
+    /// The current batch of packets; it stays here while the socket is full.
     buffer: Vec<u8>,
     blocked: Option<(PathId, Outgoing)>,
-    /// When the task wakes up by itself.
+    /// When the task's timer expires.
     armed: Option<Timestamp>,
     clock: Timestamp,
     pub(crate) events: Events,
     pub(crate) joiner: Joiner,
     pub(crate) senders: Senders,
     pub(crate) established: bool,
-    /// Nothing that was sent is still without acknowledgement.
+    /// Every sent message is acknowledged or abandoned.
     pub(crate) dry: bool,
     pub(crate) closed: Option<CloseReason>,
-    /// No handle is left: what comes is dropped, so that the peer can finish.
+    /// No handle is left: received messages are dropped, so that the peer can complete the shutdown.
     pub(crate) abandoned: bool,
-    /// Why the system sends nothing, if it sent nothing since.
+    /// The system's last error in sending; `None` after a packet was sent.
     pub(crate) refused: Option<io::Error>,
     /// The last content of the inbox; kept to reuse its memory.
     inputs: Vec<Input>,
     gone: bool,
-    /// A test wants the association's code to panic at the next packet.
+    /// A test makes the association's code panic at the next packet.
     #[cfg(test)]
     pub(super) panics: bool,
 }
 
-/// Work that is left when the lock is released.
+/// The work to do after the lock is released.
 #[derive(Debug, Default)]
 struct Aftermath {
     readable: bool,
     changed: bool,
     drive: bool,
-    /// The socket told errors, or has enough at once, and there may be more to send.
+    /// More data may be ready to send: `transmit` stopped after a burst, or after several errors.
     again: bool,
-    /// Packets that came when it was over.
+    /// Packets that arrived after the association had ended.
     unread: Vec<Inbound>,
 }
 
 /// The payload of a panic.
 type Panic = Box<dyn Any + Send>;
 
-/// A batch as the core made it.
+/// The batch that the core has written.
 pub(super) fn outgoing(transmit: &Transmit) -> Outgoing {
     Outgoing {
         source: transmit.source,
@@ -147,12 +147,12 @@ impl Shared {
         }
     }
 
-    /// Works on the association, and does at once what follows of it.
+    /// Runs `work` on the association, and then sends and reports the results at once.
     pub(crate) fn with<R>(&self, work: impl FnOnce(&mut State, Timestamp) -> R) -> R {
         self.try_with(work).unwrap_or_else(|panic| resume_unwind(panic))
     }
 
-    /// The same for a caller that has nothing to do with it if the association's code panics.
+    /// Like `with`, but returns a panic of the association's code to the caller instead of unwinding.
     pub(crate) fn try_with<R>(&self, work: impl FnOnce(&mut State, Timestamp) -> R) -> Result<R, Panic> {
         let mut state = self.lock_for_application();
         let mut after = Aftermath::default();
@@ -166,7 +166,8 @@ impl Shared {
         result
     }
 
-    /// Works on the association, and leaves what follows of it to its task: messages given in a row leave together.
+    /// Runs `work` on the association. Its task sends and reports the results, so that messages of several calls in a row leave
+    /// together.
     pub(crate) fn with_later<R>(&self, work: impl FnOnce(&mut State, Timestamp) -> R) -> R {
         let mut state = self.lock_for_application();
         let mut after = Aftermath::default();
@@ -184,12 +185,12 @@ impl Shared {
         work(&lock(&self.state))
     }
 
-    /// Lets a sender that waited for room go.
+    /// Removes a task from the queue for the send buffer.
     pub(crate) fn let_go(&self, place: crate::senders::Place) {
         lock(&self.state).senders.leave(place);
     }
 
-    /// Runs the association's code: a panic in it ends this association and nothing else.
+    /// Runs the association's code. A panic in it ends only this association.
     fn guard<R>(
         &self,
         state: &mut State,
@@ -203,7 +204,7 @@ impl Shared {
                 "the association's code panicked, which ends it"
             );
             state.fail(after);
-            // The peer is to be told, if that is possible.
+            // Try to send the peer an ABORT.
             let last = AssertUnwindSafe(|| self.drain(state, state.clock, after));
             let _ = catch_unwind(last);
             // The panicked association may not have reported its end.
@@ -212,18 +213,18 @@ impl Shared {
         result
     }
 
-    /// Takes something of so many bytes into the inbox.
+    /// Adds an input of `len` bytes to the inbox.
     pub(super) fn take_in(&self, input: Input, len: usize) -> Taken {
         lock(&self.inbox).push(input, len)
     }
 
-    /// Leaves what is to be done to the association's task.
+    /// Wakes the association's task.
     pub(super) fn wake(&self) {
         self.drive.notify_one();
     }
 
-    /// Handles what is in the inbox, and does what follows of it; false if somebody else is at work on the association. The
-    /// caller must not hold the endpoint's lock.
+    /// Handles the inbox, and sends and reports the results; false if another thread holds the association's lock. The caller
+    /// must not hold the endpoint's lock.
     pub(super) fn try_work(&self) -> bool {
         let mut state = match self.state.try_lock() {
             Ok(state) => state,
@@ -231,7 +232,7 @@ impl Shared {
             Err(TryLockError::WouldBlock) => return false,
         };
         let mut after = Aftermath::default();
-        // A panic was dealt with.
+        // `guard` has handled a panic.
         let _ = self.guard(&mut state, &mut after, |state, after| {
             let now = self.work(state, after);
             self.drain(state, now, after);
@@ -240,7 +241,7 @@ impl Shared {
         true
     }
 
-    /// Handles what is in the inbox, answering a few times meanwhile.
+    /// Handles the inbox, and sends answers several times meanwhile (`ANSWERS_PER_BATCH`).
     fn work(&self, state: &mut State, after: &mut Aftermath) -> Timestamp {
         let now = state.tick(self.hub.now());
         lock(&self.inbox).take(&mut state.inputs);
@@ -262,12 +263,12 @@ impl Shared {
         now
     }
 
-    /// Sends, tells the application, and finds out whether the task sleeps too long.
+    /// Sends packets, collects events for the application, and sets `after.drive` if the task must run before its timer expires.
     fn drain(&self, state: &mut State, now: Timestamp, after: &mut Aftermath) {
         if state.abandoned {
             while state.core.recv(now).is_some() {}
         }
-        // Packets to send may have a new verification tag, or other addresses may answer them.
+        // The packets to send may announce a new verification tag or address, which the answers will use.
         self.tell_endpoint(state);
         after.drive = !self.transmit(state, now);
         after.again = after.drive && state.blocked.is_none();
@@ -288,7 +289,7 @@ impl Shared {
         self.hub.handle_events(self.id, events);
     }
 
-    /// Does what is left to do without the lock.
+    /// Releases the lock, and does the remaining work.
     fn conclude(&self, state: MutexGuard<'_, State>, after: Aftermath) {
         drop(state);
         if !after.unread.is_empty() {
@@ -305,18 +306,18 @@ impl Shared {
         }
     }
 
-    /// Sends what the core has for now; false if there may be more later: enough left at once, or the socket is full or in
-    /// error.
+    /// Sends the packets that the core has ready. False if more may be ready: a burst was sent, the socket is full, or it
+    /// reports errors.
     fn transmit(&self, state: &mut State, now: Timestamp) -> bool {
         for _ in 0..MAX_ERRORS {
             match self.transmit_until_error(state, now) {
                 Ok(all) => return all,
                 Err((_, error)) if error.kind() == io::ErrorKind::WouldBlock => return false,
                 Err((path, error)) => {
-                    let told = path_error(&error);
-                    tracing::debug!(association = self.id.0, %path, %error, ?told, "a packet was not sent");
-                    if let Some(told) = told {
-                        state.core.handle_path_error(now, path, told);
+                    let reported = path_error(&error);
+                    tracing::debug!(association = self.id.0, %path, %error, ?reported, "a packet was not sent");
+                    if let Some(reported) = reported {
+                        state.core.handle_path_error(now, path, reported);
                     }
                     state.refused = Some(error);
                 }
@@ -325,8 +326,8 @@ impl Shared {
         false
     }
 
-    /// False if there may be more: what the path's rate allows at once has left, and whoever waits for the lock, to send
-    /// something more urgent, may come first.
+    /// False if more packets may be ready: the burst that the path's rate allows was sent, and a call of the application waits
+    /// for the lock. This call runs first, because it may send a more urgent message.
     fn transmit_until_error(&self, state: &mut State, now: Timestamp) -> Result<bool, (PathId, io::Error)> {
         let limit = state.core.burst_limit();
         let max_datagrams = self.max_datagrams.min(limit.datagrams);
@@ -364,14 +365,14 @@ impl Shared {
         }
     }
 
-    /// The association's task: its inbox, its timers, and what the application gave to send.
+    /// The association's task: it handles the inbox and timers, and sends the application's messages.
     pub(super) async fn drive(self: Arc<Self>) {
         let mut sleep = pin!(tokio::time::sleep(Duration::ZERO));
         loop {
             let (armed, full, again) = {
                 let mut state = lock(&self.state);
                 let mut after = Aftermath::default();
-                // A panic was dealt with.
+                // `guard` has handled a panic.
                 let _ = self.guard(&mut state, &mut after, |state, after| {
                     let now = self.work(state, after);
                     if state.core.poll_timeout().is_some_and(|due| due <= now) {
@@ -381,7 +382,7 @@ impl Shared {
                 });
                 let full = state.blocked.and_then(|(_, batch)| self.hub.socket_for(&batch));
                 state.armed = state.core.poll_timeout();
-                // This task is awake, and looks at timers and a full socket below.
+                // This task is running: it waits for the timer and the full socket below, and needs no notice for them.
                 after.drive = after.again;
                 state.gone = state.closed.is_some() && full.is_none();
                 let (armed, gone, again) = (state.armed, state.gone, after.again);
@@ -418,7 +419,7 @@ async fn writable(socket: Option<&Socket>) {
     }
 }
 
-/// The path error that a socket's error means; `None` if the packet is simply lost.
+/// The path error that a socket's error means; `None` if the error says nothing about the path.
 fn path_error(error: &io::Error) -> Option<PathError> {
     if quinn_udp::is_msg_size_err(error) {
         return Some(PathError::TooLarge(None));
@@ -433,13 +434,13 @@ fn path_error(error: &io::Error) -> Option<PathError> {
 }
 
 impl State {
-    /// The time, which for the core must not run backwards whatever thread asks.
+    /// The present time. Threads may read the clock before they take the lock, but the core's time must not run backwards.
     fn tick(&mut self, now: Timestamp) -> Timestamp {
         self.clock = self.clock.max(now);
         self.clock
     }
 
-    /// The next whole message, or the next error of one.
+    /// The next whole message, or the error of a message that is too large.
     pub(crate) fn next_message(
         &mut self,
         now: Timestamp,
@@ -459,7 +460,7 @@ impl State {
         self.core.handle_packet(now, inbound);
     }
 
-    /// The association's code panicked: it is over, and nothing that may be half done is looked at again.
+    /// Ends the association after a panic in its code. State that the panic may have left inconsistent is not used any more.
     fn fail(&mut self, after: &mut Aftermath) {
         self.core.fail();
         self.joiner.clear();

@@ -1,14 +1,14 @@
-//! Events that wait for an application, which may never ask for them.
+//! The queue of events for the application. Its size is limited, because the application may never read them.
 
 use std::collections::VecDeque;
 
 use anabranch_proto::Event;
 
-/// Beyond it the oldest are dropped.
+/// Limit of waiting events. At the limit, the oldest event is dropped.
 const MOST: usize = 16_384;
-/// Bytes that a peer can put there by what it says in ERROR chunks; each counts as [`EACH`] more.
+/// Limit of the bytes of the peer's ERROR chunks in the queue. Each ERROR counts as its causes plus [`EACH`] bytes.
 const MOST_CAUSES: usize = 1 << 16;
-/// About what an event takes by itself.
+/// Approximate memory of an event without its causes, in bytes.
 const EACH: usize = 64;
 
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ fn weight(event: &Event) -> usize {
 }
 
 impl Events {
-    /// Keeps an event, but not one ERROR more than a peer may send to somebody who does not listen.
+    /// Adds an event. An ERROR that would exceed [`MOST_CAUSES`] is dropped.
     pub(crate) fn push(&mut self, event: Event) {
         let weight = weight(&event);
         if self.causes + weight > MOST_CAUSES {
@@ -39,7 +39,7 @@ impl Events {
         self.waiting.push_back(event);
     }
 
-    /// The oldest.
+    /// Removes and returns the oldest event.
     pub(crate) fn pop(&mut self) -> Option<Event> {
         let event = self.waiting.pop_front()?;
         self.causes -= weight(&event);
@@ -67,7 +67,7 @@ mod tests {
             events.push(error(len));
         }
         assert!(events.causes <= MOST_CAUSES && events.waiting.len() <= 1 + MOST_CAUSES / EACH);
-        assert!(events.waiting.len() > 3, "some are told");
+        assert!(events.waiting.len() > 3, "some ERRORs are kept");
         assert_eq!(events.pop(), Some(Event::Restarted));
         while events.pop().is_some() {}
         assert_eq!(events.causes, 0);

@@ -1,8 +1,8 @@
 //! The inbox of an association: received packets, and ICMP messages about packets of the association.
 //!
 //! All input waits here: the receiving task never does an association's work while it holds the endpoint's lock, and never waits
-//! for a task that does. The association reports changes of the routing (a new verification tag, addresses of the peer, an end)
-//! to the endpoint before it sends packets whose answers need them.
+//! for a task that does such work. The association reports changes that affect routing (a new verification tag, addresses of the
+//! peer, its end) to the endpoint before it sends packets whose answers need them.
 
 use anabranch_proto::{IcmpMessage, Inbound};
 
@@ -25,13 +25,13 @@ pub(super) enum Input {
 /// The result of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
-    /// It is the first: the association is to be woken.
+    /// The inbox was empty: the association must be woken.
     First,
-    /// It waits with others, of which the association knows or will.
+    /// The inbox was not empty: the association has been woken, or will be.
     More,
-    /// The same, and there is much that waits.
+    /// Like `More`, and the inbox holds more than [`BEHIND`] bytes.
     Behind,
-    /// There was no room.
+    /// The inbox is full.
     Dropped,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Inbox {
 }
 
 impl Inbox {
-    /// Takes something of so many bytes.
+    /// Adds an input of `len` bytes.
     pub(super) fn push(&mut self, input: Input, len: usize) -> Taken {
         let weight = self.weight + len + EACH;
         if weight > MOST {
@@ -58,7 +58,7 @@ impl Inbox {
         }
     }
 
-    /// All of it, into an empty list.
+    /// Moves the whole content into `inputs`, which must be empty.
     pub(super) fn take(&mut self, inputs: &mut Vec<Input>) {
         if inputs.capacity() > KEPT {
             *inputs = Vec::new();
@@ -79,7 +79,7 @@ mod tests {
 
     const DATA: u8 = 0;
 
-    /// Packets for an association that waits for an INIT ACK, and their length: the core says to deliver them.
+    /// Packets, with their lengths, that the core routes to an association that waits for an INIT ACK.
     fn packets(first_chunk: u8, len: usize) -> impl Iterator<Item = (Inbound, usize)> {
         let now = Timestamp::from_millis(1);
         let remote = SocketAddr::from(([10, 0, 0, 2], 9899));
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_it_is_it_waits() {
+    fn packets_of_every_chunk_type_wait() {
         let mut inbox = Inbox::default();
         let mut first = true;
         // Among them INIT, INIT ACK, ABORT, SHUTDOWN COMPLETE, COOKIE ECHO and FORWARD-TSN.

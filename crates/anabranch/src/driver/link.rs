@@ -1,8 +1,8 @@
-//! In-process links in front of the sockets, one for each direction, driven in real time: one for all, or one for each local
-//! address. One side alone thus makes the whole path slow and lossy, both ways.
+//! In-process links in front of the sockets, in real time: one link in each direction, for all sockets or for each local
+//! address. One endpoint alone can thus emulate a slow and lossy path in both directions.
 //!
-//! The runtime's timers have a resolution of a millisecond: packets come that much later than the link's delay says,
-//! and a fast link's packets leave in bursts.
+//! The runtime's timers have a resolution of 1 ms: packets arrive up to 1 ms later than the link's delay requires, and the
+//! packets of a fast link leave in bursts.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
@@ -18,17 +18,18 @@ use crate::socket::{Datagram, MAX_BATCH, Outgoing};
 
 /// The resolution of the runtime's timers.
 const TICK: Duration = Duration::from_millis(1);
-/// How long a peer that misses the last packet asks for it: with RTO.Min of a second its third question comes after seven.
-const GOODBYE: Duration = Duration::from_secs(8);
-/// How soon it is noticed that it was answered.
+/// How long the endpoint waits for the SHUTDOWN ACK that a peer retransmits after the loss of the SHUTDOWN COMPLETE. With an
+/// RTO.Min of 1 s, the third retransmission comes after 7 s.
+const LAST_ANSWER: Duration = Duration::from_secs(8);
+/// Interval of the checks whether the endpoint has answered it.
 const LOOK: Duration = Duration::from_millis(10);
 /// Limit of the bytes in transit in one direction: a link without a rate or a queue would otherwise hold any amount.
 const MOST_IN_TRANSIT: usize = 64 << 20;
 
-/// A link that the builder was asked for.
+/// A link that the application asked for.
 #[derive(Clone, Debug)]
 pub(crate) struct LinkPlan {
-    /// The local address whose packets pass it; `None` for those of all that have no link of their own.
+    /// The local address whose packets pass the link; `None` for all addresses without a link of their own.
     pub(crate) local: Option<IpAddr>,
     pub(crate) config: LinkConfig,
     pub(crate) seed: u64,
@@ -37,9 +38,9 @@ pub(crate) struct LinkPlan {
 #[derive(Debug)]
 pub(super) struct LinkDoor {
     links: Mutex<Vec<BothWays>>,
-    /// When the last packet of all was sent, if a link lost it.
+    /// If a link lost the packet that was sent last: when it was sent.
     lost_last: Mutex<Option<Timestamp>>,
-    /// Something was put in.
+    /// A packet was put into a link.
     wake: Notify,
 }
 
@@ -64,7 +65,7 @@ impl Way {
         }
     }
 
-    /// Takes a packet in; false if it will not arrive as it is.
+    /// Puts a packet into the link; false if the link loses or corrupts it.
     fn enqueue(&mut self, now: Timestamp, packet: Packet) -> bool {
         let len = packet.payload.len();
         let bytes = usize::try_from(self.link.bytes_in_transit()).unwrap_or(usize::MAX);
@@ -87,7 +88,7 @@ impl Way {
 impl BothWays {
     fn new(plan: LinkPlan) -> Self {
         let LinkPlan { local, config, seed } = plan;
-        // Links of one seed are not to lose the same packets.
+        // Links with the same seed must not lose the same packets.
         let label = |way: &str| local.map_or(way.to_owned(), |local| format!("{way} of {local}"));
         Self {
             local,
@@ -118,12 +119,12 @@ impl LinkDoor {
         }
     }
 
-    /// When the last packet of all was sent, if a link lost it.
+    /// If a link lost the packet that was sent last: when it was sent.
     fn lost_last(&self) -> Option<Timestamp> {
         *lock(&self.lost_last)
     }
 
-    /// Of the link of this local address, or of the one that has none: outward, inward.
+    /// The counters, outbound and inbound, of the link of this local address, or with `None`, of the link for all addresses.
     pub(super) fn stats(&self, local: Option<IpAddr>) -> Option<(LinkStats, LinkStats)> {
         let links = lock(&self.links);
         let link = links.iter().find(|link| link.local == local)?;
@@ -141,7 +142,7 @@ impl LinkDoor {
         true
     }
 
-    /// Takes the packets in; false if those of their address pass no link.
+    /// Puts sent packets into the link of their local address; false if it has no link.
     pub(super) fn enqueue_sent(
         &self,
         now: Timestamp,
@@ -177,7 +178,7 @@ impl LinkDoor {
         true
     }
 
-    /// Takes datagrams in; answers those whose address has no link.
+    /// Puts received datagrams into the link of their local address; returns those whose address has no link.
     pub(super) fn enqueue_received(
         &self,
         now: Timestamp,
@@ -198,7 +199,7 @@ impl LinkDoor {
                     source: datagram.remote,
                     destination: SocketAddr::new(address, local.port()),
                     payload: datagram.payload.into(),
-                    // Whether its sender allowed it cannot be seen any more.
+                    // The received datagram no longer shows whether its sender allowed fragmentation.
                     may_fragment: false,
                     ecn: datagram.ecn,
                 },
@@ -209,7 +210,7 @@ impl LinkDoor {
         free
     }
 
-    /// Takes out what has arrived by `now`.
+    /// Takes out the packets that have passed the links by `now`.
     fn take(&self, now: Timestamp, outward: &mut Vec<Packet>, inward: &mut Vec<Packet>) {
         for link in lock(&self.links).iter_mut() {
             outward.extend(std::iter::from_fn(|| link.outward.poll(now)));
@@ -217,13 +218,13 @@ impl LinkDoor {
         }
     }
 
-    /// When the next packet arrives, at either end.
+    /// When the next packet leaves a link, in either direction.
     fn next_event(&self) -> Option<Timestamp> {
         let links = lock(&self.links);
         links.iter().filter_map(BothWays::next_event).min()
     }
 
-    /// When the next packet that was sent leaves.
+    /// When the next sent packet leaves a link.
     fn next_outward(&self) -> Option<Timestamp> {
         let links = lock(&self.links);
         let next = links.iter().filter_map(|link| link.outward.link.next_event());
@@ -232,15 +233,15 @@ impl LinkDoor {
 }
 
 impl Hub {
-    /// Waits while the peer may ask for a last packet that a link lost.
-    pub(super) async fn goodbye(&self) {
+    /// If a link lost the last packet, the SHUTDOWN COMPLETE, waits for the peer's next SHUTDOWN ACK, which the core answers.
+    pub(super) async fn wait_for_shutdown_acks(&self) {
         let lost = || self.link.as_ref().and_then(LinkDoor::lost_last);
-        while lost().is_some_and(|lost| self.now() < lost + GOODBYE) {
+        while lost().is_some_and(|lost| self.now() < lost + LAST_ANSWER) {
             tokio::time::sleep(LOOK).await;
         }
     }
 
-    /// Waits until all that was sent has left the link.
+    /// Waits until all sent packets have left the link.
     pub(crate) async fn link_empty(&self) {
         let next = || self.link.as_ref().and_then(LinkDoor::next_outward);
         while let Some(next) = next() {
@@ -248,7 +249,7 @@ impl Hub {
         }
     }
 
-    /// Lets packets out of the link when their time has come.
+    /// Takes packets out of the links when they are due: sends them, or handles them as received.
     pub(super) async fn carry(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
         let Some(link) = &self.link else { return };
         let (mut outward, mut inward, mut touched) = (Vec::new(), Vec::new(), Touched::default());
@@ -277,12 +278,12 @@ impl Hub {
                     }
                 },
             );
-            // Sockets share the port; addresses are in the datagrams.
+            // All sockets have the same port, and the datagrams contain their addresses.
             if self.handle_batch(datagrams, self.sockets[0].local(), &mut touched) {
                 tokio::task::yield_now().await;
             }
-            // The last packets (SHUTDOWN COMPLETE, ABORT) still leave after the endpoint is closed, and so do the answers to
-            // what has just come in.
+            // After the endpoint is closed, the last packets (SHUTDOWN COMPLETE, ABORT) must still leave, and also the answers
+            // to the packets that have just arrived.
             let next = link.next_event();
             if stopping && next.is_none() {
                 return;
@@ -295,7 +296,7 @@ impl Hub {
         }
     }
 
-    /// Sends packets that go out in one batch.
+    /// Sends packets as one batch.
     async fn send_group(&self, group: &[Packet], buffer: &mut Vec<u8>) {
         let Some(first) = group.first() else { return };
         buffer.clear();
@@ -325,7 +326,8 @@ impl Hub {
     }
 }
 
-/// Cuts packets, in order, into runs that can leave as one batch: same addresses, codepoint and length, but for a shorter last.
+/// Divides packets, in order, into runs that can leave as one batch: with the same addresses, codepoint and length. Only the last
+/// packet of a run may be shorter.
 fn groups(packets: &[Packet]) -> impl Iterator<Item = &[Packet]> {
     let mut rest = packets;
     std::iter::from_fn(move || {
@@ -386,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_equal_packets_leave_together() {
+    fn packets_with_equal_addresses_and_lengths_leave_in_one_batch() {
         let packets = [
             packet(5, 100),
             packet(5, 100),

@@ -1,22 +1,22 @@
 //! The driver of an [`crate::Endpoint`]: its sockets, the core's endpoint, and the associations by id.
 //!
 //! The tasks and their work:
-//! * a task per socket receives batches and lets the core route them: each packet goes to the inbox of its association
-//!   (`receive.rs`, `inbox.rs`), and so does an ICMP message about a packet of its own. Where one association got all of
-//!   them, the same task lets it handle them; where several did, the task of each does, on whatever processor is free;
-//! * a task per association handles what is in its inbox, keeps its timers, sends what the application gave it, and waits
-//!   when a socket is full (`association.rs`);
-//! * a task for the in-process link, if there is one, lets packets out of it when their time has come (`link.rs`);
-//! * when the endpoint was closed and its last association is over, a task waits as long as somebody may need an answer, and
-//!   ends the others.
+//! * Each socket has a task that receives batches. The core routes each packet to the inbox of its association, and each ICMP
+//!   message to the association whose packet it quotes (`receive.rs`, `inbox.rs`). If the whole batch belongs to one
+//!   association, the same task handles its inbox; otherwise the tasks of the associations do, on any free processor.
+//! * Each association has a task that handles its inbox, keeps its timers, sends the application's messages, and waits while
+//!   a socket is full (`association.rs`).
+//! * The in-process link, if there is one, has a task that takes packets out of the link when they are due (`link.rs`).
+//! * When the endpoint is closed and its last association has ended, a task waits while a peer may still need an answer, and
+//!   then ends the tasks of the sockets and of the link.
 //!
-//! Locks are held briefly and never across an await. An association's lock may be held while the endpoint's is taken, and
-//! either while an inbox's is, never the other way round: so nobody waits for an association's work who holds the
-//! endpoint's lock, under which only packets are routed and INITs and COOKIE ECHOs of peers without an association
-//! answered, work that the packet's length bounds.
+//! Locks are held briefly and never across an await. The order is: association, endpoint, inbox. A thread that holds a lock
+//! takes only locks that come later in this order, so that a thread with the endpoint's lock never waits for the work of an
+//! association. Under the endpoint's lock, packets are only routed, and INITs and COOKIE ECHOs of peers without an
+//! association are answered; the length of the packet limits this work.
 //!
-//! A panic in an association's code ends this association alone ([`anabranch_proto::CloseReason::InternalError`]); one in the
-//! endpoint's loses the rest of the batch of packets.
+//! A panic in an association's code ends only this association ([`anabranch_proto::CloseReason::InternalError`]). A panic in
+//! the endpoint's code loses the rest of the batch of packets.
 
 pub(crate) mod association;
 mod events;
@@ -47,18 +47,18 @@ use inbox::{Input, Taken};
 use link::LinkDoor;
 pub(crate) use link::LinkPlan;
 
-/// Takes a lock; a panic elsewhere while it was held is no reason to panic here too.
+/// Takes a lock, also if another thread panicked while it held the lock.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits until the endpoint's tasks are to end.
+/// Waits until the endpoint's tasks have to end.
 async fn stopped(stop: &mut watch::Receiver<bool>) {
-    // An error means that the sender is gone, and with it the endpoint.
+    // An error means that the endpoint was dropped, and the sender with it.
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-/// Ends the endpoint's tasks when it is dropped: also with a runtime that ends.
+/// Ends the endpoint's tasks when this value is dropped, also when the runtime ends.
 struct Stop(watch::Sender<bool>);
 
 impl Drop for Stop {
@@ -76,7 +76,7 @@ pub(crate) struct Limits {
     pub(crate) linger: Duration,
 }
 
-/// A packet of this length fits every path (1,280 bytes of IPv6, less its header and that of UDP).
+/// A packet of this length fits every path: the smallest IPv6 MTU, 1,280 bytes, less the IPv6 and UDP headers.
 const SURELY_FITS: usize = 1232;
 
 /// One endpoint, shared by its handles, its tasks and its associations.
@@ -89,9 +89,9 @@ pub(crate) struct Hub {
     link: Option<LinkDoor>,
     capture: Option<Capture>,
     started: Instant,
-    /// Something came for `accept`, or never will.
+    /// A new association waits for `accept`, or the endpoint is closed.
     pub(crate) acceptable: Notify,
-    /// The last association is gone.
+    /// The last association was removed.
     pub(crate) idle: Notify,
     stop: watch::Sender<bool>,
 }
@@ -103,25 +103,25 @@ pub(crate) struct Registry {
     pub(crate) associations: HashMap<AssociationId, Arc<Shared>>,
     pub(crate) backlog: VecDeque<Association>,
     pub(crate) listening: Vec<u16>,
-    /// Local SCTP ports of associations, with how many each has.
+    /// The local SCTP ports of associations, each with its number of associations.
     ports: HashMap<u16, usize>,
-    /// No more associations: the endpoint was closed, or its last handle dropped.
+    /// The endpoint accepts no more associations: it was closed, or its last handle was dropped.
     pub(crate) closed: bool,
-    /// The last association that ended did so in order: its peer may miss SHUTDOWN COMPLETE.
+    /// The association that ended last was shut down gracefully: its peer may not have received the SHUTDOWN COMPLETE.
     last_in_order: bool,
-    /// The endpoint's tasks end, or will after a while.
+    /// The endpoint's tasks end now, or after the time to linger.
     stopping: bool,
     clock: Timestamp,
 }
 
 impl Registry {
-    /// The time, which for the core must not run backwards whatever thread asks.
+    /// The present time. Threads may read the clock before they take the lock, but the core's time must not run backwards.
     pub(crate) fn tick(&mut self, now: Timestamp) -> Timestamp {
         self.clock = self.clock.max(now);
         self.clock
     }
 
-    /// Whether a packet is for a port of this endpoint, or for an association that is remembered after its end.
+    /// Whether a packet is for a port of this endpoint, or for an association that the core remembers after its end.
     fn owns(&self, packet: &[u8]) -> bool {
         let Some(&[high, low, tag @ ..]) = packet
             .first_chunk::<8>()
@@ -138,9 +138,9 @@ impl Registry {
 /// Associations whose inboxes were filled.
 #[derive(Debug, Default)]
 struct Touched {
-    /// To be woken.
+    /// Associations whose tasks must be woken.
     associations: Vec<Arc<Shared>>,
-    /// One of them has much to do.
+    /// At least one inbox is filled beyond `inbox::BEHIND`.
     behind: bool,
 }
 
@@ -154,7 +154,7 @@ impl Touched {
                 self.behind = true;
                 tracing::debug!(
                     association = association.id.0,
-                    "its inbox is full: a packet is lost"
+                    "the inbox of the association is full: a packet is dropped"
                 );
             }
         }
@@ -216,7 +216,7 @@ impl Hub {
         self.started + Duration::from_nanos(time.0)
     }
 
-    /// Datagrams that fit into one batch.
+    /// The number of datagrams that fit into one batch.
     pub(crate) fn max_datagrams(&self) -> usize {
         self.sockets.iter().map(Socket::max_segments).max().unwrap_or(1)
     }
@@ -236,7 +236,7 @@ impl Hub {
         }
     }
 
-    /// The socket for packets from `source`, if that is fixed, to `destination`.
+    /// The socket for a batch: the socket on its source address, otherwise the first socket that can reach the destination.
     pub(crate) fn socket_for(&self, outgoing: &Outgoing) -> Option<&Socket> {
         let own = |socket: &&Socket| Some(socket.local().ip()) == outgoing.source;
         let reaches = |socket: &&Socket| socket.reaches(outgoing.destination.ip());
@@ -246,9 +246,9 @@ impl Hub {
             .or_else(|| self.sockets.iter().find(reaches))
     }
 
-    /// Of several sockets, the address of the one that the system would send from to there: the others are on other
-    /// networks. If it would send from none of them, as on loopback, that of the first. `None` if there is no choice to be
-    /// made.
+    /// The address of the socket from which the system's routing table would send to `remote`: other sockets are on other
+    /// networks. If the table's address belongs to no socket, as on loopback, the first specified address of a socket. `None` if
+    /// fewer than two sockets reach `remote`.
     pub(crate) fn local_address_towards(&self, remote: SocketAddr) -> Option<IpAddr> {
         let reaching = || self.sockets.iter().filter(|socket| socket.reaches(remote.ip()));
         if reaching().count() < 2 {
@@ -288,7 +288,7 @@ impl Hub {
         capture.sent(now, source, outgoing.destination, packets);
     }
 
-    /// Sends a batch, or what is left of it: into the link, if there is one, else to its socket.
+    /// Sends a batch, or the rest of it, into the link if there is one, otherwise to its socket.
     pub(crate) fn try_send(&self, outgoing: &mut Outgoing, bytes: &[u8]) -> io::Result<()> {
         let socket = self
             .socket_for(outgoing)
@@ -299,7 +299,7 @@ impl Hub {
         }
     }
 
-    /// Sends the endpoint's own answer to a packet; nothing keeps it, so a full socket loses it.
+    /// Sends the endpoint's answer to a packet without an association. If the socket is full, the answer is lost.
     fn send_reply(&self, now: Timestamp, reply: &Reply) {
         let len = reply.packet.len();
         let mut outgoing = Outgoing {
@@ -317,7 +317,7 @@ impl Hub {
         }
     }
 
-    /// Lets the core route datagrams to the associations' inboxes. Those that are to be woken are added to `touched`.
+    /// Lets the core route datagrams to the associations' inboxes. Associations to wake are added to `touched`.
     fn handle_datagrams(
         self: &Arc<Self>,
         datagrams: impl Iterator<Item = Datagram>,
@@ -337,16 +337,16 @@ impl Hub {
                 let to = SocketAddr::new(local_ip.unwrap_or(local.ip()), local.port());
                 capture.received(now, remote, to, &payload);
             }
-            // Raw sockets see the packets of all programs on this machine: those for others' ports are theirs to answer.
+            // A raw socket receives the packets of all programs on this machine. Other programs answer packets for their ports.
             if self.transport == Transport::RawIp && !registry.owns(&payload) {
                 continue;
             }
             let handling = registry.core.handle_datagram(now, local_ip, remote, payload, ecn);
-            self.do_as_told(&mut registry, now, handling, touched);
+            self.act_on(&mut registry, now, handling, touched);
         }
     }
 
-    fn do_as_told(
+    fn act_on(
         self: &Arc<Self>,
         registry: &mut Registry,
         now: Timestamp,
@@ -366,7 +366,7 @@ impl Hub {
         }
     }
 
-    /// Routes packets that their association, being over, did not look at.
+    /// Routes packets that an association did not handle because it had ended.
     pub(crate) fn route_again(self: &Arc<Self>, packets: Vec<Inbound>) {
         let mut touched = Touched::default();
         {
@@ -374,13 +374,13 @@ impl Hub {
             let now = registry.tick(self.now());
             for inbound in packets {
                 let handling = registry.core.handle_inbound(now, inbound);
-                self.do_as_told(&mut registry, now, handling, &mut touched);
+                self.act_on(&mut registry, now, handling, &mut touched);
             }
         }
         touched.wake();
     }
 
-    /// Hands ICMP messages to the associations that they are about.
+    /// Gives each ICMP message to the association whose packet it quotes.
     fn handle_icmp(&self, messages: Vec<IcmpMessage>) {
         let mut touched = Touched::default();
         {
@@ -407,13 +407,16 @@ impl Hub {
         let full = registry.backlog.len() >= self.limits.backlog
             || registry.associations.len() >= self.limits.max_associations;
         if full || registry.closed {
-            tracing::debug!(?id, "no room for one more association: aborted");
+            tracing::debug!(
+                ?id,
+                "the backlog or the endpoint is full, or the endpoint is closed: a new association is aborted"
+            );
             association.refuse(now);
             let mut buffer = Vec::new();
             while let Some(transmit) = association.poll_transmit(now, &mut buffer, 1) {
                 let mut outgoing = association::outgoing(&transmit);
                 self.capture_sent(now, &outgoing, &buffer);
-                // Lost if the socket is full: the peer's next packet is answered by an ABORT again.
+                // If the socket is full, this ABORT is lost. The peer's next packet causes another ABORT.
                 let _ = self.try_send(&mut outgoing, &buffer);
                 buffer.clear();
             }
@@ -428,7 +431,7 @@ impl Hub {
         self.acceptable.notify_waiters();
     }
 
-    /// Keeps an association of the core, and starts its task.
+    /// Stores an association of the core, and starts its task.
     pub(crate) fn adopt(
         self: &Arc<Self>,
         registry: &mut Registry,
@@ -436,7 +439,7 @@ impl Hub {
         mut association: Box<anabranch_proto::Association>,
     ) -> Arc<Shared> {
         let now = registry.tick(self.now());
-        // All of the peer's addresses, before it is answered: what comes from them at once would be out of the blue.
+        // The endpoint must know all addresses of the peer before the association answers: the peer may send from any of them.
         while let Some(event) = association.poll_endpoint_event() {
             registry.core.handle_event(now, id, event);
         }
@@ -448,7 +451,7 @@ impl Hub {
         shared
     }
 
-    /// Takes what an association told the endpoint; the caller may hold that one's lock.
+    /// Handles an association's events for the endpoint. The caller may hold the association's lock.
     pub(crate) fn handle_events(&self, id: AssociationId, events: impl IntoIterator<Item = EndpointEvent>) {
         let mut events = events.into_iter().peekable();
         if events.peek().is_none() {
@@ -461,7 +464,7 @@ impl Hub {
         }
     }
 
-    /// Forgets an association that is over and has sent its last packet.
+    /// Removes an association that has ended and sent its last packet.
     pub(crate) fn forget(self: &Arc<Self>, id: AssociationId, port: u16, in_order: bool) {
         let mut registry = lock(&self.registry);
         registry.last_in_order = in_order;
@@ -480,7 +483,7 @@ impl Hub {
         }
     }
 
-    /// Stops, once: now, or when nobody needs an answer any more.
+    /// Stops the endpoint's tasks, now or after the time to linger. Only the first call has an effect.
     fn stop_after_linger(self: &Arc<Self>, registry: &mut Registry) {
         if std::mem::replace(&mut registry.stopping, true) {
             return;
@@ -489,25 +492,25 @@ impl Hub {
         if self.limits.linger.is_zero() && self.link.is_none() {
             return;
         }
-        // Without a runtime the tasks are gone already.
+        // Without a runtime the tasks have already ended.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let (hub, in_order) = (Arc::clone(self), registry.last_in_order);
             runtime.spawn(async move {
                 let _stop = stop;
                 tokio::time::sleep(hub.limits.linger).await;
                 if in_order {
-                    hub.goodbye().await;
+                    hub.wait_for_shutdown_acks().await;
                 }
             });
         }
     }
 
-    /// Waits until everything has stopped: the endpoint was closed, its associations are over, and it lingered.
+    /// Waits until the endpoint is closed, its associations have ended, and the time to linger is over.
     pub(crate) async fn stopped(&self) {
         stopped(&mut self.stop.subscribe()).await;
     }
 
-    /// Takes no more associations; stops altogether when the last one is over.
+    /// Accepts no more associations. The endpoint stops when its last association has ended.
     pub(crate) fn close(self: &Arc<Self>) {
         let backlog = {
             let mut registry = lock(&self.registry);
@@ -521,7 +524,7 @@ impl Hub {
             std::mem::take(&mut registry.backlog)
         };
         self.acceptable.notify_waiters();
-        // Dropping them shuts them down, which takes the lock again.
+        // Dropping an association shuts it down, which takes the endpoint's lock.
         drop(backlog);
     }
 }

@@ -1,5 +1,5 @@
-//! The task that receives from a socket: whole batches, so that acknowledgements and what they release leave in
-//! batches too. It reads and routes; the rest is the associations' work, which theirs can do beside it.
+//! The task that receives from a socket. It receives whole batches, so that acknowledgements, and the data that they allow to
+//! be sent, leave in batches too. The task reads and routes packets; the tasks of the associations can handle them in parallel.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,9 +12,9 @@ use tokio::sync::watch;
 use super::{Hub, Touched, stopped};
 use crate::socket::{Datagram, Failure, Failures, ReceiveBuffers};
 
-/// System calls in a row before other tasks get their turn.
+/// Limit of system calls in a row. Then other tasks run.
 const CALLS_IN_A_ROW: usize = 8;
-/// Pause after an error, so that a broken socket does not take a processor.
+/// Pause after an error, so that a broken socket does not keep a processor busy.
 const PAUSE: Duration = Duration::from_millis(10);
 
 impl Hub {
@@ -31,7 +31,7 @@ impl Hub {
             for _ in 0..CALLS_IN_A_ROW {
                 match self.receive_batch(index, &mut buffers, &mut touched) {
                     Ok(false) => failures = Failures::default(),
-                    // Those behind run first.
+                    // The associations with full inboxes run first.
                     Ok(true) => {
                         tokio::task::yield_now().await;
                         break;
@@ -64,19 +64,19 @@ impl Hub {
         }
     }
 
-    /// Hands datagrams that came together to their associations. One that got all of them is served here and now, which
-    /// spares it a change of tasks; several are left to their tasks, which run on other processors if there are any. Answers
-    /// whether one of them is behind with its work.
+    /// Routes a batch of datagrams to its associations. If one association got all of them, this task handles its inbox, which
+    /// saves a change of tasks. If several did, their tasks handle them, possibly on other processors. Returns whether the
+    /// inbox of an association is filled beyond `inbox::BEHIND`.
     pub(super) fn handle_batch(
         self: &Arc<Self>,
         datagrams: impl Iterator<Item = Datagram>,
         local: SocketAddr,
         touched: &mut Touched,
     ) -> bool {
-        // Associations' code does not run in there, but the endpoint's does: a panic is not to silence the socket.
+        // This runs the endpoint's code, not that of associations. A panic must not end the receiving task.
         let route = AssertUnwindSafe(|| self.handle_datagrams(datagrams, local, touched));
         if catch_unwind(route).is_err() {
-            tracing::error!("the endpoint's code panicked: what came together with that packet is lost");
+            tracing::error!("the endpoint's code panicked: the rest of the batch of packets is lost");
         }
         let mut behind = std::mem::take(&mut touched.behind);
         let one = touched

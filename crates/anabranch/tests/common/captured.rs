@@ -2,11 +2,11 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-/// A chunk, of which only the beginning matters here.
+/// The beginning of a chunk.
 #[allow(dead_code, reason = "each test program uses its part of it")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Captured {
-    /// Address and UDP port that the packet came from.
+    /// Source address and UDP port of the packet.
     pub(crate) source: SocketAddrV4,
     pub(crate) kind: u8,
     pub(crate) flags: u8,

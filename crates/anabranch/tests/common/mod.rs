@@ -59,7 +59,7 @@ pub async fn connect(client: Endpoint, server: Endpoint) -> Pair {
     }
 }
 
-/// Sends every message back, until the association ends.
+/// Sends every message back until the association ends.
 pub async fn echo(association: Association) {
     while let Ok(Some(message)) = association.recv().await {
         let Message {
@@ -90,7 +90,7 @@ pub async fn serve(endpoint: Endpoint) {
     }
 }
 
-/// Bytes that differ from place to place and from seed to seed.
+/// Bytes that depend on their position and on the seed.
 pub fn bytes(len: usize, seed: u32) -> Vec<u8> {
     let mut state = seed.wrapping_mul(2_654_435_761) | 1;
     let mut next = || {

@@ -9,7 +9,7 @@ pub(crate) const STREAMS: u64 = 8;
 pub(crate) const UNORDERED_EVERY: u64 = 10;
 pub(crate) const SEED: u64 = 1;
 const MAX_SIZE: u64 = 262_144;
-/// Of all messages, where they are large (interop/README.md, `--large`).
+/// The length of all messages in a test of large messages (interop/README.md, `--large`).
 pub(crate) const LARGE: u64 = 1 << 20;
 
 fn mix(mut z: u64) -> u64 {
@@ -23,7 +23,7 @@ fn next(state: &mut u64) -> u64 {
     mix(*state)
 }
 
-/// How large messages are.
+/// The sizes of messages.
 #[allow(dead_code, reason = "not every test that shares this has large ones")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sizes {
@@ -31,7 +31,7 @@ pub(crate) enum Sizes {
     Large,
 }
 
-/// Message `index` of the side that listens (1) or connects (0): stream, order flag, bytes.
+/// Message `index` of the listening (1) or connecting (0) side: stream, whether unordered, bytes.
 fn describe(sizes: Sizes, direction: u64, index: u64) -> (StreamId, bool, Vec<u8>) {
     let classes = [
         (700, 1, 256),
@@ -61,7 +61,8 @@ fn describe(sizes: Sizes, direction: u64, index: u64) -> (StreamId, bool, Vec<u8
     (StreamId((stream % STREAMS) as u16), unordered, bytes)
 }
 
-/// Sends those of one direction with these numbers; stream and order (whether there is none) say how reliable they are.
+/// Sends the messages of one direction with these numbers. Their reliability depends on the stream and on whether they are
+/// unordered.
 pub(crate) async fn send_all(
     association: &Association,
     sizes: Sizes,
@@ -90,7 +91,7 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    /// None of `count` messages.
+    /// The state before the first of `count` messages.
     pub(crate) fn new(sizes: Sizes, direction: u64, count: u64) -> Self {
         Self {
             sizes,
@@ -100,7 +101,7 @@ impl Inbox {
         }
     }
 
-    /// Checks a message; answers its stream and its length.
+    /// Checks a message; returns its stream and its length.
     pub(crate) fn take(&mut self, message: Message) -> (StreamId, usize) {
         let index = u64::from(message.ppid.0 - PPID_BASE);
         let (stream, unordered, bytes) = describe(self.sizes, self.direction, index);
@@ -125,7 +126,7 @@ impl Inbox {
     }
 }
 
-/// Receives until nothing is missing on the streams that are `needed`, and checks each; `note` is told as they come.
+/// Receives and checks messages until no message is missing on the streams that are `needed`. `note` is called for each message.
 pub(crate) async fn receive_all(
     association: &Association,
     inbox: &mut Inbox,
@@ -144,7 +145,7 @@ pub(crate) async fn receive_all(
     }
 }
 
-/// The program of a peer, which may not have been built.
+/// The path of a peer's program. The file may not exist.
 pub(crate) fn program(peer: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/interop");
     folder.join(format!("{peer}-peer"))

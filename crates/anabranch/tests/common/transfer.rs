@@ -1,4 +1,4 @@
-//! A transfer that goes on until it is told to stop, and what is known of it meanwhile.
+//! A transfer that continues until the test stops it, and its progress.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use anabranch::{Association, Endpoint, PathState, PathStats, StreamId};
 
-/// The SCTP port that receives.
+/// The SCTP port of the receiver.
 pub(crate) const PORT: u16 = 5000;
-/// Nothing here takes longer.
+/// Time limit of each step.
 pub(crate) const LIMIT: Duration = Duration::from_secs(100);
 
-/// Waits until something is so.
+/// Waits for a condition.
 pub(crate) fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
     let since = Instant::now();
     while !so() {
@@ -24,7 +24,7 @@ pub(crate) fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
 /// Bytes of each message.
 const SIZE: usize = 8192;
 
-/// Message `index`: all its bytes depend on it.
+/// Message `index`: all its bytes depend on the index.
 fn message(index: u64) -> Vec<u8> {
     let words = (0..SIZE as u64 / 8).map(|at| {
         (index << 20 | at)
@@ -58,7 +58,7 @@ impl Progress {
         self.0.lock().expect("no panic").bytes
     }
 
-    /// Begins the measurement anew.
+    /// Restarts the measurement of the longest time between two messages.
     pub(crate) fn restart(&self) {
         self.0.lock().expect("no panic").longest = Duration::ZERO;
     }
@@ -68,7 +68,7 @@ impl Progress {
     }
 }
 
-/// Takes messages in order until the end; how many.
+/// Receives messages until the end and checks their order; returns their number.
 pub(crate) async fn receive(endpoint: Endpoint, progress: Arc<Progress>) -> u64 {
     let association = endpoint.accept().await.expect("an association");
     let mut count = 0;
@@ -84,7 +84,7 @@ pub(crate) async fn receive(endpoint: Endpoint, progress: Arc<Progress>) -> u64 
     count
 }
 
-/// Sends messages until told to stop; how many.
+/// Sends messages until the test stops it; returns their number.
 pub(crate) async fn send(
     endpoint: Endpoint,
     to: SocketAddr,
@@ -107,7 +107,7 @@ pub(crate) fn path(association: &Association, index: usize) -> PathStats {
     association.stats().paths.swap_remove(index)
 }
 
-/// Waits until there are so many paths, and all are confirmed.
+/// Waits until there are `count` paths, and all are confirmed.
 pub(crate) fn wait_for_paths(association: &Association, count: usize) {
     wait_until("every path is confirmed", || {
         let paths = association.stats().paths;
@@ -115,8 +115,9 @@ pub(crate) fn wait_for_paths(association: &Association, count: usize) {
     });
 }
 
-/// Of a transfer that uses all paths at once: cuts and restores each in turn (`cut` is told the path, and whether it is to be
-/// cut). The transfer goes on without it, and uses it again after. Tells the reader's longest pause for each.
+/// In a transfer that uses all paths at once, cuts and restores each path in turn: `cut` gets the path's index, and whether to
+/// cut or to restore it. The transfer continues without the path, and uses it again afterwards. Prints the receiver's longest
+/// pause for each path.
 pub(crate) fn reduce_each_path(
     test: &str,
     association: &Association,

@@ -1,4 +1,4 @@
-//! Network namespaces for a test: made by `ip`, joined by pairs of virtual Ethernet devices, and gone when it ends.
+//! Network namespaces for a test: created by `ip`, connected by pairs of virtual Ethernet devices, and removed when the test ends.
 
 use std::fs::File;
 use std::future::Future;
@@ -17,7 +17,7 @@ pub(crate) use crate::transfer::{LIMIT, wait_until};
 /// Tests that measure time run one after the other.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// For a test with beds that would disturb those that measure time: waits until no other one does.
+/// For a test that builds several testbeds and would disturb tests that measure time: waits until no such test runs.
 pub(crate) fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -30,8 +30,8 @@ pub(crate) struct Bed {
 }
 
 impl Bed {
-    /// Makes a namespace for each role. Where that is not possible, or one of the programs is missing, tells why, past the
-    /// harness, which would keep it to itself.
+    /// Creates a namespace for each role. If this is not possible, or one of the programs is missing, it writes the reason
+    /// directly to standard error, because the test harness would capture it.
     pub(crate) fn build(test: &'static str, roles: &[&'static str], programs: &[&str]) -> Option<Self> {
         let mut bed = Self {
             test,
@@ -64,7 +64,7 @@ impl Bed {
         Some(bed)
     }
 
-    /// For a test that measures time: waits until no other one does.
+    /// For a test that measures time: waits until no other such test runs.
     pub(crate) fn in_turn(mut self) -> Self {
         self._turn = Some(turn());
         self
@@ -74,7 +74,7 @@ impl Bed {
         format!("anabranch-{}-{}-{role}", std::process::id(), self.test)
     }
 
-    /// Runs `ip` on a namespace with these arguments, which must succeed.
+    /// Runs `ip` on a namespace with these arguments; it must succeed.
     pub(crate) fn ip(&self, role: &str, arguments: &str) {
         let name = self.name(role);
         let arguments: Vec<_> = ["-n", &name].into_iter().chain(arguments.split(' ')).collect();
@@ -90,7 +90,7 @@ impl Bed {
         command
     }
 
-    /// Runs a line of a shell in a namespace; it must succeed.
+    /// Runs a shell command in a namespace; it must succeed.
     pub(crate) fn shell(&self, role: &str, line: &str) {
         let output = self
             .command(role, "sh")
@@ -100,7 +100,7 @@ impl Bed {
         succeeded(&output, line);
     }
 
-    /// Joins two namespaces by a pair of devices of this name, each end with its addresses (`address/prefix`).
+    /// Connects two namespaces by a pair of devices with this name, each end with its addresses (`address/prefix`).
     pub(crate) fn join(&self, device: &str, ends: [(&str, &[&str]); 2]) {
         let [one, other] = ends.map(|(role, _)| self.name(role));
         let arguments = [
@@ -109,7 +109,7 @@ impl Bed {
         succeeded(&output("ip", &arguments), &format!("ip {arguments:?}"));
         for (role, addresses) in ends {
             for address in addresses {
-                // Otherwise an IPv6 address is of no use for a second (duplicate address detection).
+                // Otherwise duplicate address detection blocks an IPv6 address for about 1 s.
                 let nodad = if address.contains(':') { " nodad" } else { "" };
                 self.ip(role, &format!("addr add {address} dev {device}{nodad}"));
             }
@@ -117,7 +117,7 @@ impl Bed {
         }
     }
 
-    /// Runs a future in a namespace, on a thread of its own; what it opens stays there.
+    /// Runs a future in a namespace, on its own thread; the sockets that it opens stay in the namespace.
     pub(crate) fn inside<T, F>(&self, role: &str, make: impl FnOnce() -> F + Send + 'static) -> JoinHandle<T>
     where
         T: Send + 'static,
@@ -134,7 +134,7 @@ impl Bed {
         })
     }
 
-    /// Runs something that opens sockets in a namespace, on a thread that ends with it.
+    /// Opens sockets in a namespace, on a thread that ends afterwards.
     pub(crate) fn open<T: Send + 'static>(&self, role: &str, make: impl FnOnce() -> T + Send + 'static) -> T {
         let name = self.name(role);
         let thread = std::thread::spawn(move || {
@@ -195,8 +195,8 @@ fn succeeded(output: &Output, what: &str) {
     );
 }
 
-/// Checks that a pause stays below a limit. A machine that is busy with other things may miss it a few times; `measure`
-/// answers `None` where there are no namespaces.
+/// Checks that a pause stays below a limit. A busy machine may exceed the limit a few times. `measure` returns `None` if there
+/// are no namespaces.
 pub(crate) fn expect_pause_below(limit: Duration, measure: impl Fn() -> Option<Duration>) {
     let mut pauses = Vec::new();
     while pauses.len() < 10 {

@@ -1,4 +1,4 @@
-//! A path is cut in the middle of a transfer (RFC 9260 §8.2, RFC 7829), and comes back.
+//! A path is cut during a transfer (RFC 9260 §8.2, RFC 7829), and restored.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,7 +31,7 @@ pub(crate) fn endpoint(config: &Config, addresses: &[IpAddr], bound: bool, link:
     builder.bind_all(&locals).expect("bind")
 }
 
-/// A receiver in namespace `z`, once it listens; it answers how many messages came.
+/// Starts a receiver in namespace `z` and waits until it listens. Its thread returns the number of received messages.
 pub(crate) fn receiving(
     bed: &Bed,
     progress: &Arc<Progress>,
@@ -49,7 +49,8 @@ pub(crate) fn receiving(
     receiver
 }
 
-/// A sender in namespace `a`, once it is connected, until it is told to stop; it answers how many messages it sent.
+/// Starts a sender in namespace `a` and waits until it is connected. It sends until the test stops it; its thread returns the
+/// number of sent messages.
 pub(crate) fn sending(
     bed: &Bed,
     to: SocketAddr,
@@ -62,7 +63,7 @@ pub(crate) fn sending(
     (sender, association.recv_timeout(LIMIT).expect("connected"))
 }
 
-/// The interface that goes down, and its distance.
+/// The settings of a test, and the interface that goes down.
 struct Scene {
     test: &'static str,
     config: Config,
@@ -71,7 +72,7 @@ struct Scene {
     link: Option<&'static str>,
     /// Whether each socket is bound to its interface.
     bound: bool,
-    /// Whose device goes down.
+    /// The namespace whose device goes down.
     cut_at: &'static str,
 }
 
@@ -88,7 +89,7 @@ impl Scene {
     }
 }
 
-/// Two subnets; the first is cut in the middle of a transfer, and comes back. The reader's longest pause.
+/// Two subnets; the first is cut during a transfer, and restored. Returns the receiver's longest pause.
 fn cut_and_return(scene: Scene) -> Option<Duration> {
     let Scene {
         test,
@@ -170,8 +171,8 @@ fn fast_detection_from_ipv4_to_ipv6() {
     });
 }
 
-/// The sender's own device goes down: the system says so to the next packet, and no timer has to; unless all that may be
-/// in flight is, and no packet leaves until T3-rtx expires.
+/// The sender's own device goes down. The system refuses the next packet, so that no timer is needed to detect the failure. But
+/// if the congestion window is full, no packet leaves until T3-rtx expires.
 #[test]
 fn an_own_device_goes_down() {
     let mut config = Config::default().with_fast_failover();
@@ -180,15 +181,15 @@ fn an_own_device_goes_down() {
     expect_pause_below(Duration::from_secs(5), || {
         let mut scene = Scene::new("own", config.clone());
         scene.cut_at = "a";
-        // The in-process link would keep the error of the socket to itself; and a socket that is bound to a device is
-        // told nothing when that goes down.
+        // The in-process link would hide the error of the socket. And a socket that is bound to a device gets no error when the
+        // device goes down.
         scene.link = None;
         scene.bound = false;
         cut_and_return(scene)
     });
 }
 
-/// A short path can have a short `RTO.Min`: then a dead one is found in milliseconds.
+/// A path with a short RTT can have a short `RTO.Min`: a failure is then detected within milliseconds.
 #[test]
 fn milliseconds_where_the_delay_is_none() {
     let mut config = Config::default().with_fast_failover();
@@ -201,7 +202,7 @@ fn milliseconds_where_the_delay_is_none() {
     });
 }
 
-/// Nothing but RFC 7829's recommendation: the timeouts are RFC 9260's.
+/// RFC 7829's recommended PFMR, with the timeouts of RFC 9260.
 #[test]
 fn potentially_failed_with_the_timeouts_of_rfc_9260() {
     let mut config = Config::default();
@@ -211,8 +212,8 @@ fn potentially_failed_with_the_timeouts_of_rfc_9260() {
     });
 }
 
-/// RFC 8899: larger packets are found by probing, and when a router in the middle suddenly passes only smaller ones, and
-/// nobody is told (its ICMP messages are dropped), the transfer goes on with those.
+/// RFC 8899: probes find the largest packet size. When a router then forwards only smaller packets and its ICMP messages are
+/// dropped, the transfer continues with smaller packets.
 #[test]
 fn a_path_that_becomes_smaller() {
     let Some(bed) = Bed::build("smaller", &["a", "r", "z"], &["nft"]) else {

@@ -1,6 +1,6 @@
-//! The matrix of hosts (`anabranch_testkit::host_matrix`) on real sockets: a covering array of its cells, each in namespaces of
-//! its own. Interfaces of equal number are joined; to what is behind the others each host has a route by its first one, and
-//! takes packets to any of its addresses on any interface, as Linux does.
+//! The matrix of hosts (`anabranch_testkit::host_matrix`) on real sockets: a covering array of its cells, each in its own
+//! namespaces. Interfaces with equal numbers are connected. Each host has a route through its first interface to the peer's
+//! addresses behind other interfaces, and accepts packets to any of its addresses on any interface, as Linux does.
 
 use std::fmt::Write;
 use std::net::{IpAddr, SocketAddr};
@@ -19,9 +19,9 @@ const UDP_PORT: u16 = 9899;
 const PORT: u16 = 5000;
 const MESSAGES: u32 = 100;
 const HEARTBEATS: Duration = Duration::from_millis(500);
-/// Cells at a time: they wait more than they compute.
+/// Cells that run at the same time: a cell waits more than it computes.
 const AT_ONCE: usize = 8;
-/// An interface that no host has, behind which the wrong address is.
+/// The number of an interface that no host has; the wrong address is behind it.
 const STRANGER: u8 = 9;
 
 fn prefix(address: IpAddr) -> String {
@@ -29,8 +29,8 @@ fn prefix(address: IpAddr) -> String {
     format!("{address}/{length}")
 }
 
-/// The hosts of a cell, `a` the one under test, `z` its peer; a third one has the address that the peer lists wrongly, and no
-/// association.
+/// The hosts of a cell: `a` is the host under test, `z` is its peer. The third host, `x`, has the address that the peer lists
+/// wrongly, and no association.
 fn build(cell: &Cell, name: &'static str) -> Option<Bed> {
     let bed = Bed::build(name, &["a", "z", "x"], &[])?;
     let of = |number: u8, interface: usize| -> Vec<String> {
@@ -46,7 +46,7 @@ fn build(cell: &Cell, name: &'static str) -> Option<Bed> {
         bed.join(&format!("path{interface}"), [("a", &ours), ("z", &theirs)]);
     }
     for (role, number, interfaces) in [("a", 1, cell.interfaces), ("z", 2, cell.peer_interfaces)] {
-        // The other ends of these are at the stranger's, who does nothing with them.
+        // The other ends of these interfaces are at the third host, which does not use them.
         for interface in joined..interfaces {
             let own = of(number, interface);
             let own: Vec<_> = own.iter().map(String::as_str).collect();
@@ -72,7 +72,7 @@ fn build(cell: &Cell, name: &'static str) -> Option<Bed> {
 fn endpoint(cell: &Cell, is_peer: bool) -> Endpoint {
     let mut config = Config::default();
     config.heartbeat.interval = Some(HEARTBEATS);
-    // So that a path that is slow to be confirmed costs no minute.
+    // Without this, the confirmation of a path could take a minute.
     config.rto.max = Duration::from_secs(2);
     config.local_addresses = if is_peer {
         cell.peer_listed()
@@ -90,7 +90,7 @@ fn endpoint(cell: &Cell, is_peer: bool) -> Endpoint {
         Binding::Bound if !is_peer => {
             vec![address(cell.interfaces - 1, 1, cell.family.sets_up_over_v6())]
         }
-        // One socket on [::] carries both versions of IP, unless it is raw.
+        // One UDP socket on [::] carries both IP versions; a raw socket carries IPv6 only.
         _ if cell.family.has(true) && !cell.raw_ip => vec![any(true)],
         _ => [false, true]
             .into_iter()
@@ -207,7 +207,7 @@ fn run(cell: &Cell, bed: &Bed) {
             paths
         })
     };
-    // Somebody at the wrong address, who has no association and says so.
+    // The host at the wrong address has no association, and answers with ABORT.
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let stranger = bed.inside("x", move || async move {
         let transport = if cell.raw_ip {
@@ -218,7 +218,7 @@ fn run(cell: &Cell, bed: &Bed) {
         let builder = Endpoint::builder().transport(transport);
         let local = SocketAddr::new(cell.stranger(), UDP_PORT);
         let endpoint = builder.bind_all(&[local]).expect("bind");
-        // Over raw IP it answers for the ports that it listens on.
+        // Over raw IP, an endpoint answers only for ports on which it listens.
         endpoint.listen(PORT).expect("listen");
         let _ = stopped.await;
         endpoint.close().await;
@@ -239,7 +239,7 @@ fn run(cell: &Cell, bed: &Bed) {
     check(&cell, true, &theirs);
 }
 
-/// RFC 4007: what goes to a link-local address needs the interface too, in the answers as well.
+/// RFC 4007: a packet to a link-local address needs the interface too, also if it is an answer.
 #[test]
 fn link_local_addresses_carry_an_association() {
     let Some(bed) = Bed::build("linklocal", &["a", "z"], &[]) else {
@@ -305,7 +305,7 @@ fn hosts_of_a_covering_array() {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     cells.get(number).map(|cell| (number, cell))
                 } {
-                    // The name of a namespace is short.
+                    // The name of a namespace must be short.
                     let name: &'static str = format!("hosts{number}").leak();
                     let ran = || {
                         if let Some(bed) = build(cell, name) {

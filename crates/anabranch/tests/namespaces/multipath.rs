@@ -1,5 +1,5 @@
-//! Several paths at once (`docs/MULTIPATH.md`), each cut and restored in turn in the middle of a transfer: the device at the
-//! receiver's end of it goes down.
+//! Several paths at once (`docs/MULTIPATH.md`). During a transfer, each path is cut and restored in turn: the device at the
+//! receiver's end goes down.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::failover::{receiving, sending};
 use crate::transfer::{Progress, reduce_each_path};
 
 const UDP_PORT: u16 = 9899;
-/// Of the three paths, at the sender.
+/// The in-process links of the three paths, at the sender.
 const LINKS: [&str; 3] = [
     "rate=20mbit,delay=10ms,queue=64kib",
     "rate=10mbit,delay=30ms,queue=64kib",

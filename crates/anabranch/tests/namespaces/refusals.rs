@@ -14,7 +14,7 @@ const MESSAGES: u32 = 300;
 
 fn config() -> Config {
     let mut config = Config {
-        // Larger than the interface: the first full packet is refused.
+        // Larger than the interface's MTU: the system refuses the first full packet.
         path_mtu: 9000,
         path_mtu_limit: 9000,
         ..Config::default()
@@ -39,7 +39,7 @@ async fn send(association: Association, sent: Arc<AtomicU32>) -> PathStats {
             .await
             .expect("the association goes on");
         sent.fetch_add(1, Ordering::Relaxed);
-        // So that the transfer lasts longer than the interface is up.
+        // The transfer must last until the interface is down.
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     association.drained().await.expect("all of it arrives");

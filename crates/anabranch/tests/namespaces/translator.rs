@@ -32,7 +32,7 @@ fn bed(test: &'static str) -> Option<Bed> {
     Some(bed)
 }
 
-/// Makes these the rules of the translator; existing mappings stay.
+/// Replaces the rules of the translator; existing mappings stay.
 fn translate(bed: &Bed, ports: &str) {
     let rules = format!(
         "nft 'add table ip nat; flush table ip nat; add chain ip nat out {{ type nat hook postrouting priority 100; }}; \
@@ -41,10 +41,10 @@ fn translate(bed: &Bed, ports: &str) {
     bed.shell("nat", &rules);
 }
 
-/// Forgets all mappings, as a translator does that restarts, and takes other ports for new ones.
+/// Removes all mappings, as if the translator restarted; new mappings use these ports.
 fn rebind(bed: &Bed, ports: &str) {
     translate(bed, &format!("to :{ports}"));
-    // Masquerading ends with the device's state.
+    // The kernel removes masquerading mappings when the device goes down.
     bed.ip("nat", "link set wan down");
     bed.ip("nat", "link set wan up");
 }
@@ -102,8 +102,8 @@ fn server() -> SocketAddr {
     SocketAddr::from((SERVER, UDP_PORT))
 }
 
-/// Sends numbered messages of its own name and reads them back, one every millisecond or so; how long the longest answer
-/// took. `moment` is told at the 300th.
+/// Sends numbered messages with the client's name and receives their echoes, about one every millisecond; returns the longest
+/// time until an echo. `moment` is signalled at message 300.
 async fn converse(association: &Association, name: &str, count: u64, moment: Option<Sender<()>>) -> Duration {
     let mut longest = Duration::ZERO;
     for number in 0..count {
@@ -130,7 +130,7 @@ fn two_clients_with_equal_ports() {
     let clients = ["c1", "c2"].map(|client| {
         bed.inside(client, move || async move {
             let (endpoint, association) = connect(server()).await;
-            // Both are at it at the same time.
+            // Both clients transfer at the same time.
             converse(&association, client, 600, None).await;
             association.shutdown().await.expect("an orderly end");
             endpoint.close().await;
@@ -159,8 +159,8 @@ fn two_clients_with_equal_ports() {
     thread.join().expect("the server");
 }
 
-/// RFC 6951 §5.4: the translator forgets, and maps the client to another UDP port. Packets from there carry the right tag:
-/// the server follows, and the association goes on.
+/// RFC 6951 §5.4: the translator loses its mappings, and maps the client to another UDP port. Packets from this port have the
+/// right verification tag: the server uses the new port, and the association continues.
 #[test]
 fn rebinding_in_the_middle_of_a_transfer() {
     let Some(bed) = bed("rebind") else { return };
@@ -172,7 +172,7 @@ fn rebinding_in_the_middle_of_a_transfer() {
         let (endpoint, association) = connect(server()).await;
         let longest = converse(&association, "c1", 600, Some(moment)).await;
         println!("rebinding: the longest answer took {longest:?}");
-        // Now only the server speaks: it does not know where to, until a heartbeat of the client's comes.
+        // Now only the server sends. It learns the client's new UDP port from the client's next HEARTBEAT.
         quiet.send(()).expect("it is awaited");
         let message = association.recv().await.expect("recv").expect("a message");
         assert_eq!(message.into_bytes(), "from the server");
@@ -214,8 +214,8 @@ fn rebinding_in_the_middle_of_a_transfer() {
     thread.join().expect("the server");
 }
 
-/// Between a client and the server, in the client's namespace: hands packets on, keeps copies of the client's, by the type
-/// of their first chunk, and sends what it is told to.
+/// A relay between a client and the server, in the client's namespace. It keeps copies of the client's packets, by the type of
+/// their first chunk, and the test can send packets through its socket.
 struct Relay {
     socket: Arc<UdpSocket>,
     seen: Arc<Mutex<HashMap<u8, Vec<u8>>>>,
@@ -263,7 +263,7 @@ impl Relay {
     }
 }
 
-/// A packet as it was, but for its verification tag; with the checksum that belongs to it.
+/// A packet with another verification tag, and with the matching checksum.
 fn with_tag(mut packet: Vec<u8>, tag: u32) -> Vec<u8> {
     packet[4..8].copy_from_slice(&tag.to_be_bytes());
     packet[8..12].fill(0);
@@ -272,10 +272,10 @@ fn with_tag(mut packet: Vec<u8>, tag: u32) -> Vec<u8> {
     packet
 }
 
-/// A neighbour behind the same translator, so from the client's address: a replayed INIT, a replayed COOKIE ECHO, packets
-/// with wrong tags, and a replayed DATA packet. The INIT and wrong tags change nothing. Packets that were once valid carry the
-/// right tag, and do change the peer's UDP port (RFC 6951 §5.4 has no other proof); the client's next packet changes it back.
-/// Without authentication (RFC 4895) more is not possible: an attacker that reads packets can also send packets.
+/// An attacker behind the same translator, and therefore with the client's address, sends a replayed INIT, a replayed COOKIE
+/// ECHO, packets with wrong tags, and a replayed DATA packet. The INIT and wrong tags change nothing. The replayed packets have
+/// the right tag, and do change the peer's UDP port (RFC 6951 §5.4 has no other proof); the client's next packet changes it back.
+/// Better protection needs authentication (RFC 4895): an attacker that reads packets can also send packets.
 #[test]
 fn replayed_and_spoofed_packets() {
     let Some(bed) = bed("spoof") else { return };
@@ -320,7 +320,7 @@ fn replayed_and_spoofed_packets() {
         answer.len()
     );
     assert_eq!(association.remote_addr(), home, "a replayed INIT moves nothing");
-    // The same from the client's own port: the association answers with a cookie for a restart, and goes on.
+    // The same INIT from the client's own port: the association answers with a cookie for a restart, and continues.
     relay.socket.send_to(&relay.packet(INIT), server()).expect("send");
     // Wrong tags.
     for tag in [0, 1, 0xffff_ffff] {

@@ -1,4 +1,4 @@
-//! usrsctp at the other end, with two addresses: a path is cut in the middle of a transfer, whichever side sends.
+//! usrsctp as the peer, with two addresses: a path is cut during a transfer. In one test this side sends, in the other usrsctp.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::{IpAddr, SocketAddr};
@@ -18,12 +18,13 @@ pub(crate) const PORT: u16 = 5000;
 pub(crate) const UDP_PORT: u16 = 9899;
 /// About 20 MB.
 const MESSAGES: u64 = 8000;
-/// About 2 MB: at a round trip of 80 ms usrsctp sends half a megabyte a second, cut or no cut.
+/// About 2 MB: at an RTT of 80 ms usrsctp sends 0.5 MB/s, with or without the cut.
 const FROM_USRSCTP: u64 = 700;
-/// Sent after the path is back.
+/// Messages that are sent after the path is restored.
 const LAST: u64 = 1000;
 
-/// Two subnets; none if there is no usrsctp. Its SCTP runs in UDP without privilege, but it reads all addresses of its namespace.
+/// Two subnets; `None` if the usrsctp peer was not built. usrsctp runs over UDP without privileges, but it uses all addresses of
+/// its namespace.
 pub(crate) fn two_subnets(test: &'static str) -> Option<Bed> {
     if !program("usrsctp").exists() {
         skip(
@@ -56,7 +57,7 @@ pub(crate) fn peer(bed: &Bed, arguments: &[&str]) -> Child {
     piped.spawn().expect("the peer starts")
 }
 
-/// Waits until it listens.
+/// Waits until the peer listens.
 pub(crate) fn listening(child: &mut Child) {
     let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
     let ready = lines.find(|line| line.as_ref().is_ok_and(|line| line.starts_with("ready")));
@@ -105,7 +106,7 @@ async fn connect() -> (Endpoint, Association) {
     (endpoint, association)
 }
 
-/// Every message of every stream is.
+/// All messages are reliable.
 pub(crate) fn reliable(_: StreamId, _unordered: bool) -> Reliability {
     Reliability::Reliable
 }
@@ -179,7 +180,7 @@ fn we_send_to_usrsctp() {
     expect_pause_below(Duration::from_secs(1), cut_while_sending_to_usrsctp);
 }
 
-/// usrsctp sends: how soon it leaves the path is its own doing, under the same settings.
+/// usrsctp sends, with the same settings. The time until it leaves the path is not checked.
 #[test]
 fn usrsctp_sends_to_us() {
     let Some((bed, child)) = start("fromusrsctp", true) else {

@@ -1,5 +1,5 @@
-//! Several paths at once with usrsctp, over two subnets that lose packets: mixed messages both ways. With usrsctp's own CMT and
-//! NR-SACK off and on, and with the flags of acknowledgements (DAC) that both have in the same place.
+//! Several paths at once with usrsctp, over two subnets that lose packets, with mixed messages in both directions. usrsctp's CMT
+//! and NR-SACK are off or on. Both stacks use the same flag bits of acknowledgements for delayed acknowledgements (DAC).
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -14,22 +14,22 @@ use crate::usrsctp::{PORT, UDP_PORT, listening, peer, reliable, two_subnets, ver
 
 const OURS: [[u8; 4]; 2] = [[10, 83, 1, 1], [10, 83, 2, 1]];
 const THEIRS: [[u8; 4]; 2] = [[10, 83, 1, 2], [10, 83, 2, 2]];
-/// Of the paths, at our side.
+/// The in-process links of the paths, at our side.
 const LINKS: [&str; 2] = [
     "rate=40mbit,delay=5ms,loss=1%,queue=128kib",
     "rate=20mbit,delay=15ms,loss=2%,queue=128kib",
 ];
-/// Each way: about 5 MB.
+/// Messages in each direction: about 5 MB.
 const MESSAGES: u64 = 2000;
 const DATA: u8 = 0;
 const SACK: u8 = 3;
 const NR_SACK: u8 = 16;
 
-/// The task of both sides.
+/// The settings of an exchange.
 struct Exchange {
     test: &'static str,
     peer_listens: bool,
-    /// More arguments for usrsctp.
+    /// Additional arguments for usrsctp.
     peer: &'static [&'static str],
     mode: MultipathMode,
     congestion: CoupledControl,
@@ -54,7 +54,7 @@ impl Seen {
         self.from(addresses, kind).count()
     }
 
-    /// DATA chunks by the address that they left from.
+    /// DATA chunks by their source address.
     fn data(&self, addresses: [[u8; 4]; 2]) -> [usize; 2] {
         addresses.map(|address| {
             let by = |chunk: &&Captured| *chunk.source.ip() == Ipv4Addr::from(address);
@@ -62,7 +62,7 @@ impl Seen {
         })
     }
 
-    /// How many acknowledgements have which value in their two high flags, and which other flags there are.
+    /// The number of acknowledgements for each value of their two high flag bits, and all other flag bits that occur.
     fn flags(&self, addresses: [[u8; 4]; 2]) -> (BTreeMap<u8, usize>, u8) {
         let (mut high, mut other) = (BTreeMap::new(), 0);
         for kind in [SACK, NR_SACK] {
@@ -81,7 +81,7 @@ fn open(exchange: &Exchange, capture: &PathBuf) -> Endpoint {
     config.multipath.mode = exchange.mode;
     config.multipath.congestion = exchange.congestion;
     config.multipath.delayed_acks = exchange.delayed_acks;
-    // As usrsctp is told; so that the links, not the size of packets, are what is compared.
+    // The same value as for usrsctp, so that the sizes of packets do not differ.
     config.path_mtu_limit = 1400;
     let builder = OURS
         .iter()
@@ -98,7 +98,7 @@ fn open(exchange: &Exchange, capture: &PathBuf) -> Endpoint {
         .expect("bind")
 }
 
-/// Messages both ways; then this side ends the association. Bytes sent by each path.
+/// Messages in both directions; then this side ends the association. Returns the bytes sent on each path.
 async fn exchange_all(association: Association, own: u64) -> Vec<u64> {
     let sending = association.clone();
     let sender = async move { send_all(&sending, Sizes::Mixed, own, 0..MESSAGES, reliable).await };
@@ -181,7 +181,7 @@ fn run(exchange: Exchange) -> Option<Seen> {
     Some(seen)
 }
 
-/// usrsctp sends by one path and acknowledges as RFC 9260 has it: nothing else is asked of it.
+/// usrsctp uses no extension: it sends on one path and acknowledges as RFC 9260 requires.
 #[test]
 fn cmt_with_a_peer_that_has_none() {
     let seen = run(Exchange {
@@ -198,7 +198,7 @@ fn cmt_with_a_peer_that_has_none() {
     }
 }
 
-/// An extension that the peer does not know is not used.
+/// An extension that the peer does not support is not used.
 #[test]
 fn eca_with_a_peer_that_has_none() {
     let seen = run(Exchange {
@@ -218,7 +218,8 @@ fn eca_with_a_peer_that_has_none() {
     }
 }
 
-/// Both send by both paths at once, and acknowledge with NR-SACK, with the flags that tell how many packets were answered.
+/// Both sides send on both paths at once, and acknowledge with NR-SACK, whose flags give the number of packets that the
+/// acknowledgement covers (DAC).
 #[test]
 fn cmt_and_nr_sack_and_dac_on_both_sides() {
     let seen = run(Exchange {
@@ -245,7 +246,7 @@ fn cmt_and_nr_sack_and_dac_on_both_sides() {
     }
 }
 
-/// The same where usrsctp begins, with its resource pooling and ours.
+/// The same with resource pooling on both sides; usrsctp connects.
 #[test]
 fn resource_pooling_on_both_sides() {
     let seen = run(Exchange {

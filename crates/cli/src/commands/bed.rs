@@ -1,5 +1,5 @@
-//! `anabranch bed`: a testbed that runs programs in real time on two emulated hosts of this machine, joined by the simulator's
-//! links.
+//! `anabranch bed`: a testbed that runs programs in real time on two emulated hosts of this machine, connected by the
+//! simulator's links.
 
 mod others;
 mod run;
@@ -27,7 +27,7 @@ Examples:
 
 The hosts are `left` and `right`. Their addresses are 10.77.1.1 and 10.77.1.2 (fd77:0:0:1::1 and
 ::2) on path 1, 10.77.2.1 and 10.77.2.2 on path 2, and so on. The command needs Linux and root.
-docs/BED.md tells how precise the testbed is.")]
+docs/BED.md states the precision of the testbed.")]
 pub(crate) struct BedArgs {
     #[command(subcommand)]
     command: BedCommand,
@@ -39,7 +39,7 @@ enum BedCommand {
     Run(RunArgs),
     /// Create a testbed and keep it until Ctrl-C or `bed down`
     Up(UpArgs),
-    /// Remove the testbeds of this machine, and the remains of killed ones
+    /// Remove a testbed of this machine, or all of them, and the remains of killed testbeds
     Down(DownArgs),
     /// Show the testbeds of this machine and their counters
     Status(StatusArgs),
@@ -56,10 +56,10 @@ Examples:
   anabranch bed run --link rate=1mbit --reverse-link rate=10mbit --interval 1s -- \\
     sh -c 'ping -c 5 $ANABRANCH_BED_LEFT'
 
-The exit status is that of COMMAND. Both commands keep their standard output and standard error.
-The testbed reports on standard error, and with --json at the end on standard output. Both commands
-find the addresses, path by path, in the variables ANABRANCH_BED_LEFT, _RIGHT, _LEFT6 and _RIGHT6,
-and the network namespaces in ANABRANCH_BED_LEFT_NETNS and _RIGHT_NETNS."
+The exit status is that of COMMAND. The standard output and standard error of both commands are
+passed through. The testbed reports on standard error, and with --json at the end on standard
+output. In both commands, the variables ANABRANCH_BED_LEFT, _RIGHT, _LEFT6 and _RIGHT6 contain the
+addresses, path by path, and ANABRANCH_BED_LEFT_NETNS and _RIGHT_NETNS the network namespaces."
 )]
 struct RunArgs {
     #[command(flatten)]
@@ -67,7 +67,7 @@ struct RunArgs {
     /// Shell command to run on the left host; it is ended with the testbed
     #[arg(long, display_order = 2, value_name = "COMMAND")]
     left: Option<String>,
-    /// Time between the start of the left and of the right command, so that a server on the left is ready
+    /// Time between the start of the left and of the right command, in which a server on the left can start
     #[arg(long, help_heading = TESTBED,
         value_name = "DURATION", default_value = "500ms", value_parser = units::parse_duration, requires = "left")]
     head_start: Duration,
@@ -146,7 +146,7 @@ struct Make {
     /// Link of a path in both directions, such as rate=10mbit,delay=40ms,loss=1%,queue=73kb; once for each path
     #[arg(long, display_order = 0, value_name = "SETTINGS", required = true)]
     link: Vec<LinkConfig>,
-    /// Link from left to right, if it differs from --link; the first belongs to the first path, and so on
+    /// Link from left to right, if it differs from --link; the first --reverse-link belongs to the first path, and so on
     #[arg(long, alias = "back", display_order = 1, value_name = "SETTINGS")]
     reverse_link: Vec<LinkConfig>,
     /// MTU of the network devices in bytes, 1280 to 65535 [default: 1500, or the MTU of the link if that is larger]

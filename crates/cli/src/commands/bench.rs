@@ -76,7 +76,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, help_heading = MEMORY,
         value_name = "NUMBER", default_value_t = 1, requires = "scheduler", value_parser = clap::value_parser!(u16).range(1..))]
     classes: u16,
-    /// Chunks to keep outstanding all the time, one per message, 0 to 65000; 0 sets no number
+    /// Number of chunks to keep outstanding, one per message, 0 to 65000; 0 means no fixed number
     #[arg(long, help_heading = MEMORY,
         value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=65_000))]
     outstanding: u32,
@@ -151,7 +151,7 @@ impl BenchArgs {
         Ok(config)
     }
 
-    /// Bytes of the packets that hold `outstanding` messages.
+    /// Bytes of the DATA chunks of `outstanding` messages.
     fn held_bytes(&self) -> usize {
         self.outstanding as usize * (self.size as usize + DATA_HEADER)
     }
@@ -177,7 +177,7 @@ impl BenchArgs {
     }
 }
 
-/// Bytes of a packet in memory, as in the benchmarks of other stacks.
+/// Packet size in bytes for transfers in memory, as in the benchmarks of other stacks.
 const MEMORY_PACKET: u16 = 1200;
 
 /// Bytes of a DATA chunk's header (RFC 9260 §3.3.1).
@@ -189,7 +189,7 @@ const PORT: u16 = 7;
 /// Bytes of the headers of IPv4 and UDP.
 const IP_AND_UDP: u16 = 28;
 
-/// Writes the message number into the first eight bytes, as far as they exist.
+/// Writes the message number into the first eight bytes; a shorter message gets its first bytes.
 fn stamp(message: &mut [u8], number: u64) {
     let len = message.len().min(8);
     message[..len].copy_from_slice(&number.to_le_bytes()[..len]);
@@ -237,7 +237,7 @@ pub(crate) async fn run(args: BenchArgs, interrupt: Interrupt) -> Result<(), Fai
 
 fn tell_idle(args: &BenchArgs, report: &IdleReport) {
     let text = format!(
-        "{} associations: {:.0} set up in a second, {} resident each, {:.1} us cpu a minute each at rest",
+        "{} associations: {:.0} set up per second, {} resident memory each, {:.1} us of processor time per minute each when idle",
         report.associations,
         report.per_second,
         report
@@ -260,8 +260,8 @@ fn tell_idle(args: &BenchArgs, report: &IdleReport) {
 fn tell(args: &BenchArgs, report: &Report) {
     let mode = if args.udp { "udp" } else { "memory" };
     let text = format!(
-        "{mode}, {} messages of {}{}{}, packets of {} B: {}, {:.0} messages/s, {:.3} us cpu a message, {:.2} processors, \
-         {} resident",
+        "{mode}, {} messages of {}{}{}, packets of {} B: {}, {:.0} messages/s, {:.3} us of processor time per message, \
+         {:.2} processors, {} resident memory",
         report.messages,
         units::size(args.size),
         if args.unordered { ", unordered" } else { "" },

@@ -2,7 +2,7 @@
 //! sockets and a slow, lossy link. A table shows the delivered messages and their delays. Simulations in virtual time then
 //! compare partial reliability, stream priorities and several paths on such a link.
 //!
-//! Each [`Setting`] is a run, and a group of columns in the table.
+//! Each [`Setting`] gives one run and one group of columns in the table.
 
 mod board;
 mod comparison;
@@ -198,10 +198,10 @@ async fn connect(
     match timeout(SET_UP, both).await {
         Ok((Ok(outgoing), Some(incoming))) => Ok((outgoing, incoming)),
         Ok((Err(error), _)) => Err(Failure::new(format!(
-            "the two endpoints did not find each other: {error}"
+            "the association setup between the two endpoints failed: {error}"
         ))),
         Ok((Ok(_), None)) | Err(_) => Err(Failure::new(format!(
-            "no association within {} over --link {}: give a link that lets more through",
+            "no association was set up within {} over --link {}: give a faster link, or a link with fewer losses",
             units::duration(SET_UP),
             args.link
         ))),
@@ -283,7 +283,7 @@ async fn carry(args: &DemoArgs, setting: Setting, interrupt: &Interrupt) -> Resu
 }
 
 impl Run {
-    /// Why the run is not what it should be.
+    /// The first failed check of the run.
     fn trouble(&self) -> Option<String> {
         if let Some(problem) = &self.problem {
             return Some(format!("{}: {problem}", self.name));
@@ -301,7 +301,7 @@ impl Run {
             }
             if stream.damaged > 0 {
                 return Some(format!(
-                    "{}: {}: {} messages differ",
+                    "{}: {}: {} messages differ from the sent messages",
                     self.name,
                     kind.name(),
                     stream.damaged
@@ -381,9 +381,9 @@ fn report(args: &DemoArgs, runs: &[Run]) {
     for run in runs {
         let (sent, received) = run.board.checksums();
         let verdict = if sent == received {
-            "received equal"
+            "the received file is equal"
         } else {
-            "RECEIVED DIFFERENT"
+            "THE RECEIVED FILE IS DIFFERENT"
         };
         let bytes = run.board.file_bytes();
         text.push_str(&format!(
@@ -396,14 +396,14 @@ fn report(args: &DemoArgs, runs: &[Run]) {
         ));
         if let Some((there, _)) = &run.link {
             text.push_str(&format!(
-                "  the link lost {} of {} packets by chance and {} by its queue\n",
+                "  the link lost {} of {} packets by random loss and {} at its queue\n",
                 there.lost_model,
                 there.offered,
                 there.lost_queue + there.lost_aqm
             ));
         }
         text.push_str(&format!(
-            "  {} of {} data chunks sent again, {} of them after a timeout",
+            "  {} of {} DATA chunks retransmitted, {} of them after a timeout",
             run.retransmissions(),
             run.counters.data_chunks_sent,
             run.counters.retransmissions_timeout
@@ -421,6 +421,6 @@ fn report(args: &DemoArgs, runs: &[Run]) {
         .iter()
         .any(|run| run.board.file_bytes() < run.board.file_length())
     {
-        note("the file was not sent to its end: --seconds allows more time, --size makes it smaller");
+        note("the file was not sent completely: raise --seconds, or make the file smaller with --size");
     }
 }

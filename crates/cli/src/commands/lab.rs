@@ -192,8 +192,8 @@ struct Effort {
     /// --only, run the subset of cells that the experiment marks for the testbed
     #[arg(long, help_heading = RUNS)]
     bed: bool,
-    /// Keep the numbers of every run in this directory, as EXPERIMENT.csv and EXPERIMENT.json. Runs that are already there
-    /// are not run again
+    /// Keep the numbers of every run in this directory, as EXPERIMENT.csv and EXPERIMENT.json. Runs whose numbers are already
+    /// there are skipped
     #[arg(long, help_heading = RUNS, value_name = "DIRECTORY")]
     results: Option<PathBuf>,
 }
@@ -212,7 +212,7 @@ impl Effort {
     }
 }
 
-/// Names and values. (The options spell the type out, so that clap allows them more than once.)
+/// Names and values. (The options write the type out, so that clap allows them more than once.)
 type Pairs = Vec<(String, String)>;
 
 fn axis_and_place(text: &str) -> Result<(String, String), String> {
@@ -274,7 +274,7 @@ pub(crate) async fn run(args: LabArgs, interrupt: Interrupt) -> Result<(), Failu
         .map_err(|error| Failure::new(format!("the experiment ended early: {error}")))?
 }
 
-/// The experiment of this name, or of a file whose name ends in .toml.
+/// The experiment with this name, or in this file if the name ends in .toml.
 fn experiment(name: &str) -> Result<Experiment, Failure> {
     if name.ends_with(".toml") {
         let text = fs::read_to_string(name).map_err(|error| {

@@ -42,7 +42,8 @@ Examples:
 
 The first line of output reports the address and ports. Without --echo and --output, text messages
 are printed as lines. The command runs until Ctrl-C, or with --once until the first association
-ends. A message that its sender abandons half-way is truncated, and not counted.")]
+ends. If a sender abandons a message after a part of it has arrived, the message is truncated, and
+not counted.")]
 pub(crate) struct ListenArgs {
     /// Send every message back on its stream, with the same payload protocol identifier and order flag
     #[arg(long)]
@@ -82,7 +83,7 @@ struct Tally {
     messages: u64,
     bytes: u64,
     echoed: u64,
-    /// When the first data arrived; `last`: the latest data.
+    /// Arrival of the first and of the latest data.
     first: Option<Instant>,
     last: Option<Instant>,
 }
@@ -139,7 +140,7 @@ pub(crate) async fn run(args: ListenArgs, interrupt: Interrupt) -> Result<(), Fa
     }
 }
 
-/// An interrupted server does not fail: errors of its peers were reported when they happened.
+/// An interrupted server succeeds: the errors of its peers were reported when they occurred.
 fn tracing_note(failed: u64) {
     crate::output::note(format!(
         "{} did not shut down gracefully",
@@ -171,7 +172,7 @@ async fn serve(args: &ListenArgs, endpoint: &Endpoint, job: &Arc<Job>, interrupt
             () = interrupt.wait() => break,
         }
     }
-    // A graceful shutdown, while received data is still read; after the limit the associations are aborted.
+    // A graceful shutdown, during which data is still received; after the limit the associations are aborted.
     let close = endpoint.clone();
     let closing = tokio::spawn(async move { close.close().await });
     let end = tokio::time::Instant::now() + HURRY;
@@ -211,7 +212,7 @@ impl Job {
             result = self.receive_all(&association, remote, number, &mut tally, &mut sink) => result,
             _ = stop.wait_for(|stop| *stop) => {
                 association.abort("the receiver was stopped");
-                Err("stopped before the peer had ended it".to_owned())
+                Err("stopped before the peer ended the association".to_owned())
             }
         };
         let stored = match sink {
@@ -271,7 +272,7 @@ impl Job {
         }
     }
 
-    /// Prints a message that came whole, or a line when the last part of a large message arrives.
+    /// Prints a whole message, or a line when the last part of a large message arrives.
     fn print(&self, remote: SocketAddr, part: MessagePart) {
         if !part.ending {
             return;
@@ -283,7 +284,9 @@ impl Job {
         let shown = match (&text, bytes) {
             (Some(text), _) => text.clone(),
             (None, Some(bytes)) => format!("({}, not text)", units::counted(bytes as u64, "byte")),
-            (None, None) if truncated => "(a large message, abandoned half-way)".to_owned(),
+            (None, None) if truncated => {
+                "(a large message, which its sender abandoned before its end)".to_owned()
+            }
             (None, None) => "(a large message, in parts)".to_owned(),
         };
         let record = json!({

@@ -157,8 +157,8 @@ struct ClientArgs {
 
 fn run_length(text: &str) -> Result<Duration, String> {
     match units::parse_seconds(text)? {
-        time if time.is_zero() => Err("a run takes more than 0 seconds".to_owned()),
-        time if time > MAX_TIME => Err("a run takes at most a week".to_owned()),
+        time if time.is_zero() => Err("the time must be more than 0 seconds, for example 10".to_owned()),
+        time if time > MAX_TIME => Err("the time is at most one week".to_owned()),
         time => Ok(time),
     }
 }
@@ -166,13 +166,13 @@ fn run_length(text: &str) -> Result<Duration, String> {
 fn interval_length(text: &str) -> Result<Duration, String> {
     match units::parse_seconds(text)? {
         time if time.is_zero() || time >= Duration::from_millis(10) => Ok(time.min(MAX_TIME)),
-        _ => Err("an interval is at least 10ms, or 0 for no lines".to_owned()),
+        _ => Err("the interval is at least 10ms, or 0 for no lines".to_owned()),
     }
 }
 
 fn amount(text: &str) -> Result<u64, String> {
     match units::parse_size(text)? {
-        0 => Err("a run sends at least a byte".to_owned()),
+        0 => Err("the size must be at least 1 byte, for example 100mib".to_owned()),
         bytes => Ok(bytes),
     }
 }
@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_are_told() {
+    fn values_have_limits() {
         assert_eq!(message_size("16"), Ok(16));
         assert_eq!(message_size("16mib"), Ok(16 << 20));
         for wrong in ["15", "17mib", "x"] {

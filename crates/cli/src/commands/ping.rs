@@ -84,11 +84,11 @@ fn message_size(text: &str) -> Result<u64, String> {
 struct Sent {
     number: u64,
     at: Instant,
-    /// The sender abandoned the message: its echo is not waited for.
+    /// The sender abandoned the message: the program does not wait for its echo.
     expired: bool,
 }
 
-/// Messages whose echo is still awaited, and the results of the others.
+/// The messages without an echo so far, and the results of the other messages.
 #[derive(Debug, Default)]
 struct Board {
     waiting: VecDeque<Sent>,
@@ -99,8 +99,8 @@ struct Board {
 }
 
 impl Board {
-    /// The message that an echo belongs to: the oldest message that `is_equal` to the echo, or else the oldest message. A stream
-    /// keeps the order, so older messages were lost.
+    /// The message of an echo: the oldest message that `is_equal` to the echo, otherwise the oldest message. A stream keeps the
+    /// order, so that the echoes of older messages are missing.
     fn take(&mut self, is_equal: impl Fn(u64) -> bool) -> Option<Sent> {
         let place = self.waiting.iter().position(|sent| is_equal(sent.number));
         self.waiting.drain(..place.unwrap_or(0));
@@ -137,7 +137,7 @@ pub(crate) async fn run(args: PingArgs, interrupt: Interrupt) -> Result<(), Fail
     let board = lock(&board);
     report(&args, &board, &client.association.stats().counters, took, output);
     let missing = board.missing();
-    // Some messages may be abandoned, but a path that delivers none is broken.
+    // Some messages may be abandoned, but if no echo arrived, the path does not work.
     let too_many = missing > 0 && (!args.persist.is_partial() || missing == board.sent);
     let problem = match (trouble, ending) {
         (Some(trouble), _) => Some(trouble),
@@ -164,7 +164,7 @@ fn lock(board: &Mutex<Board>) -> MutexGuard<'_, Board> {
     board.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sends and receives until every echo arrived, the time is over or the user asks to stop; returns what went wrong.
+/// Sends and receives until every echo has arrived, the time limit expires or the user asks to stop; returns an error, if any.
 async fn exchange(
     args: &PingArgs,
     client: &Client,
@@ -257,7 +257,7 @@ async fn send_all(args: &PingArgs, association: &Association, board: &Mutex<Boar
     Ok(())
 }
 
-/// The message with this number: each number gives other bytes, and every run gives the same bytes.
+/// The message with this number: its bytes depend only on the number.
 fn payload(number: u64, size: u64) -> Vec<u8> {
     let mut state = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let size = usize::try_from(size).unwrap_or(usize::MAX);
@@ -273,18 +273,18 @@ fn payload(number: u64, size: u64) -> Vec<u8> {
     bytes
 }
 
-/// Takes an echo.
+/// Compares and counts an echo.
 fn compare(args: &PingArgs, board: &Mutex<Board>, echo: Message) {
     let came = Instant::now();
     let output = args.observe.output();
     let (stream, ppid, unordered) = (echo.stream, echo.ppid, echo.unordered);
     let bytes = echo.into_bytes();
     let is_equal = |number| bytes == payload(number, args.size);
-    // Without partial reliability the next echo must be that of the oldest message.
+    // Without partial reliability, the next echo must be the echo of the oldest message.
     let waiting = lock(board).take(|number| args.persist.is_partial() && is_equal(number));
     let Some(Sent { number, at, .. }) = waiting else {
         let text = format!(
-            "unexpected: {} on stream {} that were not sent",
+            "unexpected: {} on stream {} without a sent message",
             units::counted(bytes.len() as u64, "byte"),
             stream.0
         );

@@ -21,7 +21,7 @@ use crate::output::{Output, hex, peak_resident, printable};
 use crate::reliability::{self, Persist};
 use crate::units;
 
-/// Bytes that are read from a file at a time: larger messages are sent in parts of this size.
+/// Bytes that are read from a file at a time; larger messages are sent in parts of this size.
 const PART: usize = 64 << 10;
 /// The largest reply that is reassembled to be printed, in bytes.
 const MAX_REPLY: usize = 1 << 20;
@@ -53,7 +53,7 @@ pub(crate) struct SendArgs {
     /// Stream to send on, 0 to 65534
     #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..65_535))]
     stream: u16,
-    /// Message size in bytes, 1 or more: of each message of a file, or the limit of a line. `whole` sends a file as one
+    /// Size of each message of a file in bytes, 1 or more, or limit of the length of a line. `whole` sends a file as one
     /// message [default: 64kib; with --unordered: whole]
     #[arg(long, value_name = "SIZE|whole", value_parser = message_size)]
     message_size: Option<MessageSize>,
@@ -195,7 +195,7 @@ impl SendArgs {
     }
 }
 
-/// Fills up to `limit` bytes from a file: fewer only at its end.
+/// Reads `limit` bytes from a file; fewer bytes mean that the file has ended.
 fn read_part(file: &mut File, limit: usize) -> std::io::Result<Vec<u8>> {
     tokio::task::block_in_place(|| {
         let mut part = Vec::with_capacity(limit);
@@ -218,7 +218,7 @@ async fn send_file(
         MessageSize::Whole => u64::MAX,
     };
     let (stream, options) = (StreamId(args.stream), args.options());
-    // Bytes that the begun message still needs.
+    // The missing bytes of the current message.
     let mut left = whole;
     let room = |left: u64| usize::try_from(left).unwrap_or(usize::MAX).min(PART);
     let mut part = read_part(&mut file, room(left)).map_err(Stop::Read)?;
@@ -226,7 +226,7 @@ async fn send_file(
         let len = part.len() as u64;
         let (first, full) = (left == whole, left == len);
         left = if full { whole } else { left - len };
-        // A part may be the last of its message because the file ends: read the next part first.
+        // If the file ends, this part is the last part of its message: read the next part before this part is sent.
         let next = read_part(&mut file, room(left)).map_err(Stop::Read)?;
         let last = full || next.is_empty();
         let message = Bytes::from(part);
@@ -344,7 +344,7 @@ fn report(
         units::rate(given.bytes, took),
         match (acknowledged, abandoned) {
             (true, 0) => "all acknowledged",
-            (true, _) => "all acknowledged that were not abandoned",
+            (true, _) => "all messages that were not abandoned are acknowledged",
             (false, _) => "not all acknowledged",
         },
     );

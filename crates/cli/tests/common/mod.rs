@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// No run takes longer.
+/// Time limit of a run.
 const LIMIT: Duration = Duration::from_secs(90);
 
 pub(crate) fn anabranch(args: &[&str]) -> Command {
@@ -23,7 +23,7 @@ pub(crate) fn anabranch(args: &[&str]) -> Command {
     command
 }
 
-/// Ends the program when the test is over, however that is.
+/// A running program. It is killed when the test ends or fails.
 pub(crate) struct Running(pub(crate) Child);
 
 impl Drop for Running {
@@ -34,7 +34,7 @@ impl Drop for Running {
 }
 
 impl Running {
-    /// As Ctrl-C does.
+    /// Interrupts the program as Ctrl-C does.
     #[cfg(unix)]
     pub(crate) fn interrupt(&self) {
         let pid = self.0.id().to_string();
@@ -42,7 +42,7 @@ impl Running {
         assert!(killed.success());
     }
 
-    /// Waits for the end, and takes what it said (which fits the pipe).
+    /// Waits for the end, and returns the output (which fits the pipe).
     pub(crate) fn output(mut self) -> Output {
         let end = Instant::now() + LIMIT;
         let status = loop {
@@ -71,12 +71,12 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Runs it to its end.
+/// Runs the program to its end.
 pub(crate) fn run(args: &[&str]) -> Output {
     Running(anabranch(args).spawn().unwrap()).output()
 }
 
-/// The records that it said.
+/// The JSON records in the output.
 pub(crate) fn records(stdout: &str) -> Vec<Value> {
     stdout
         .lines()
@@ -105,7 +105,7 @@ pub(crate) fn listen(args: &[&str]) -> Listener {
     ready(anabranch(&[&LISTEN, args].concat()))
 }
 
-/// Waits until it listens.
+/// Waits until the listener listens.
 pub(crate) fn ready(mut command: Command) -> Listener {
     let mut child = command.spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap());
@@ -124,7 +124,7 @@ pub(crate) fn ready(mut command: Command) -> Listener {
 }
 
 impl Listener {
-    /// The output until the program ends by itself.
+    /// The output until the program ends without a signal.
     pub(crate) fn rest(mut self) -> (bool, Vec<Value>) {
         let mut said = String::new();
         self.lines.read_to_string(&mut said).unwrap();
@@ -140,7 +140,7 @@ pub(crate) fn directory(name: &str) -> PathBuf {
     path
 }
 
-/// Each of these command lines is refused with a message that has this part.
+/// Checks that each of these command lines is refused with a message that contains the given text.
 pub(crate) fn refuses(wrong: &[(&[&str], &str)]) {
     for (args, part) in wrong {
         let output = run(args);

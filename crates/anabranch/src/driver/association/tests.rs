@@ -1,4 +1,4 @@
-//! One association's faults and troubles beside others on the same socket: a panic in its code, work that does not end.
+//! The effect of one association on other associations of the same socket: a panic in its code, and long work under its lock.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
@@ -18,7 +18,7 @@ async fn within<T>(work: impl Future<Output = T>) -> T {
         .expect("it takes too long")
 }
 
-/// Two endpoints, and so many associations between them: each here and at the peer.
+/// Two endpoints, and both ends of each association between them.
 struct Bench {
     client: Endpoint,
     server: Endpoint,
@@ -49,7 +49,7 @@ impl Bench {
     }
 }
 
-/// A message there, and one back.
+/// Sends a message in each direction.
 async fn talks((ours, theirs): &(Association, Association)) {
     for (from, to) in [(ours, theirs), (theirs, ours)] {
         from.send(StreamId(0), "hello").await.unwrap();
@@ -58,7 +58,7 @@ async fn talks((ours, theirs): &(Association, Association)) {
     }
 }
 
-/// The association that panicked is over, its peer knows, and nothing else is the worse for it.
+/// The association that panicked has ended and its peer got an ABORT; other and new associations work.
 async fn only_the_first_is_over(bench: &Bench) {
     let (ours, theirs) = &bench.both[0];
     assert_eq!(within(ours.closed()).await, CloseReason::InternalError);
@@ -98,8 +98,8 @@ async fn a_panic_in_a_call_of_the_application_ends_one_association() {
     only_the_first_is_over(&bench).await;
 }
 
-/// An association that holds its lock for long does not delay other associations on the socket: none of its work is done under the
-/// lock of the endpoint, or by the task that receives.
+/// An association that holds its lock for long does not delay other associations on the socket: no thread works on it under the
+/// endpoint's lock, and the receiving task does not wait for its lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn an_association_at_work_holds_up_no_other() {
     let bench = Bench::new(2).await;

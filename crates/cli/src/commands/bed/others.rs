@@ -1,5 +1,5 @@
-//! Beds of other processes: `bed status` and `bed down`. A bed answers on a socket with an abstract name, which leaves no file
-//! behind.
+//! Testbeds of other processes: `bed status` and `bed down`. A testbed answers on a socket with an abstract name, so that no
+//! file remains.
 
 use std::io::{self, Read, Write};
 use std::os::linux::net::SocketAddrExt;
@@ -15,21 +15,21 @@ use super::{DownArgs, StatusArgs, tell};
 use crate::failure::Failure;
 use crate::units;
 
-/// A bed that does not answer within this is busy ending.
+/// Time limit for the answer of a testbed. A testbed that does not answer is probably ending.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Commands are asked, then killed: a bed is gone within this.
+/// Time limit for the end of a testbed: it first asks its commands to end, and then kills them.
 const GONE_WITHIN: Duration = Duration::from_secs(30);
 
 fn address(bed: BedId) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("anabranch-bed-{bed}"))
 }
 
-/// Answers from now on, as long as the bed is there, what it did. Without it the bed only has no status.
+/// Answers status requests as long as the testbed exists. If the socket cannot be opened, the testbed only has no status.
 pub(super) fn answer(bed: &Arc<Bed>) {
     let listener = address(bed.id()).and_then(|address| UnixListener::bind_addr(&address));
     let Ok(listener) = listener else { return };
     let bed = Arc::downgrade(bed);
-    // It ends with the process.
+    // The thread ends with the process.
     thread::spawn(move || {
         for stream in listener.incoming() {
             // A client that disconnects early gets no answer.
@@ -52,13 +52,13 @@ fn ask(bed: BedId) -> io::Result<Value> {
     Ok(serde_json::from_str(&said)?)
 }
 
-/// Shows the beds of this machine.
+/// Shows the testbeds of this machine.
 pub(super) fn status(args: &StatusArgs) -> Result<(), Failure> {
     let output = args.observe.output();
     let beds = running();
     if beds.is_empty() {
         output.fact(
-            "no bed runs on this machine",
+            "no testbed runs on this machine",
             &json!({ "event": "beds", "beds": 0 }),
         );
     }
@@ -66,7 +66,7 @@ pub(super) fn status(args: &StatusArgs) -> Result<(), Failure> {
         match ask(bed) {
             Ok(record) => output.fact(tell::summary(&record), &record),
             Err(error) => output.fact(
-                format!("bed {bed} of process {} tells nothing (it is ending, or no `anabranch bed` made it): {error}", bed.pid()),
+                format!("testbed {bed} of process {} does not answer (it is ending, or another program made it): {error}", bed.pid()),
                 &json!({ "event": "bed", "bed": bed.to_string(), "answers": false }),
             ),
         }
@@ -74,21 +74,21 @@ pub(super) fn status(args: &StatusArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Ends beds.
+/// Ends testbeds.
 pub(super) fn down(args: &DownArgs) -> Result<(), Failure> {
     let beds = running();
     let chosen = match (args.bed, &beds[..]) {
         (Some(bed), _) if beds.contains(&bed) => vec![bed],
         (Some(bed), _) => {
             return Err(Failure::new(format!(
-                "no bed {bed} runs on this machine; `anabranch bed status` shows those that do"
+                "no testbed {bed} runs on this machine; `anabranch bed status` lists the running testbeds"
             )));
         }
         (None, beds) if args.all || beds.len() <= 1 => beds.to_vec(),
         (None, several) => {
             let names: Vec<String> = several.iter().map(ToString::to_string).collect();
             return Err(Failure::new(format!(
-                "there are {} beds: {}; name one, or give --all",
+                "there are {} testbeds: {}; name one of them, or give --all",
                 names.len(),
                 names.join(", ")
             )));
@@ -97,16 +97,16 @@ pub(super) fn down(args: &DownArgs) -> Result<(), Failure> {
     for bed in &chosen {
         bed.end(GONE_WITHIN).map_err(|error| {
             Failure::new(format!(
-                "bed {bed} of process {} cannot be ended: {error}",
+                "testbed {bed} of process {} cannot be ended: {error}",
                 bed.pid()
             ))
         })?;
     }
     let left = sweep();
-    let ended = units::counted(chosen.len() as u64, "bed");
+    let ended = units::counted(chosen.len() as u64, "testbed");
     args.observe.output().fact(
         format!(
-            "ended {ended}; removed {} that killed beds had left behind",
+            "ended {ended}; removed {} of killed testbeds",
             units::counted(left as u64, "namespace")
         ),
         &json!({ "event": "down", "ended": chosen.len(), "left_behind": left }),

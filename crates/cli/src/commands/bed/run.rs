@@ -1,4 +1,4 @@
-//! `bed run` and `bed up`: a bed that lasts as long as this process has a reason to keep it.
+//! `bed run` and `bed up`: a testbed that exists until its command ends or the user stops it.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -14,17 +14,17 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output::{Output, note};
 
-/// How often a bed is asked whether it still carries.
+/// Interval of the checks whether the testbed still works.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Why a bed need not be kept any longer.
+/// Why the testbed is to end.
 enum End {
     Interrupted,
     Ended(io::Result<ExitStatus>),
     Broken(Failure),
 }
 
-/// Runs a command on the right, with a bed around it.
+/// Creates a testbed, runs a command on the right, and removes the testbed.
 pub(super) async fn run(args: RunArgs, interrupt: Interrupt) -> Result<(), Failure> {
     let bed = make(&args.make).await?;
     note(tell::made(&bed));
@@ -33,7 +33,7 @@ pub(super) async fn run(args: RunArgs, interrupt: Interrupt) -> Result<(), Failu
     result
 }
 
-/// Keeps a bed until the user has enough of it.
+/// Creates a testbed and keeps it until the user stops it.
 pub(super) async fn up(args: UpArgs, interrupt: Interrupt) -> Result<(), Failure> {
     let bed = make(&args.make).await?;
     let output = args.observe.output();
@@ -94,7 +94,7 @@ async fn commands(bed: &Arc<Bed>, args: &RunArgs, interrupt: &Interrupt) -> Resu
 }
 
 fn interrupted() -> Failure {
-    Failure::interrupted("interrupted; the commands were ended and the bed is gone")
+    Failure::interrupted("interrupted; the commands were ended and the testbed was removed")
 }
 
 fn start(bed: &Bed, side: Side, command: &mut Command, name: &str) -> Result<Child, Failure> {
@@ -102,7 +102,7 @@ fn start(bed: &Bed, side: Side, command: &mut Command, name: &str) -> Result<Chi
         .map_err(|error| Failure::new(format!("cannot start {name} on the {side}: {error}")))
 }
 
-/// Waits for a child on a thread of its own.
+/// Waits for a child on its own thread.
 fn waited(mut child: Child) -> JoinHandle<io::Result<ExitStatus>> {
     tokio::task::spawn_blocking(move || child.wait())
 }
@@ -111,7 +111,7 @@ fn joined(result: Result<io::Result<ExitStatus>, tokio::task::JoinError>) -> io:
     result.map_err(io::Error::other)?
 }
 
-/// A command's status becomes this program's, as a shell would have it.
+/// Makes a command's exit status the status of this program, with the rules of a shell.
 fn ended(name: &str, status: io::Result<ExitStatus>) -> Result<(), Failure> {
     let status = status.map_err(|error| Failure::new(format!("{name} cannot be waited for: {error}")))?;
     if status.success() {
@@ -124,7 +124,8 @@ fn ended(name: &str, status: io::Result<ExitStatus>) -> Result<(), Failure> {
     Err(Failure::new(format!("{name} ended: {status}")).with_status(code))
 }
 
-/// Keeps the bed until the command ends, if there is one, or the user asks; shows the counters now and then.
+/// Keeps the testbed until its command ends, if there is one, the user stops it, or it fails. Prints the counters at the
+/// interval `every`.
 async fn keep(
     bed: &Arc<Bed>,
     interrupt: &Interrupt,
@@ -132,7 +133,7 @@ async fn keep(
     command: Option<JoinHandle<io::Result<ExitStatus>>>,
 ) -> End {
     let mut look = tokio::time::interval(LOOK);
-    // A second interval that nobody waits for if nothing is to be shown.
+    // If no counters are to be printed, nothing waits for this interval.
     let mut show = tokio::time::interval(every.unwrap_or(LOOK).max(Duration::from_millis(10)));
     show.tick().await;
     let command = async {
@@ -156,10 +157,10 @@ async fn keep(
     }
 }
 
-/// Says what the bed did, and takes it away. With `aside`, people read it on standard error.
+/// Prints the counters and removes the testbed. With `aside`, the text goes to standard error.
 async fn finish(bed: Arc<Bed>, output: Output, aside: bool) -> Result<(), Failure> {
     blocking(move || {
-        // Ends what still runs, so that the counters are the last.
+        // End the commands first, so that the counters are final.
         bed.end_commands();
         let record = tell::record(&bed);
         let text = tell::summary(&record);
@@ -167,7 +168,7 @@ async fn finish(bed: Arc<Bed>, output: Output, aside: bool) -> Result<(), Failur
             Output::Text if aside => note(text),
             _ => output.fact(text, &record),
         }
-        // A thread that answers a status request may hold the testbed a moment longer.
+        // A thread that answers a status request may still hold the testbed for a moment.
         let mut bed = bed;
         while let Err(shared) = Arc::try_unwrap(bed) {
             bed = shared;

@@ -12,9 +12,9 @@ use crate::units;
 
 const WAYS: [(&str, &str); 2] = [("leftward", "to the left"), ("rightward", "to the right")];
 
-/// Where the hosts are, in a line for each.
+/// The addresses of the hosts, a line for each host.
 pub(super) fn made(bed: &Bed) -> String {
-    let mut text = format!("bed {}", bed.id());
+    let mut text = format!("testbed {}", bed.id());
     for side in Side::BOTH {
         let addresses = (1..).take(bed.paths()).flat_map(|path| {
             let v6 = bed.has_ipv6().then(|| side.ipv6(path).to_string());
@@ -26,7 +26,7 @@ pub(super) fn made(bed: &Bed) -> String {
     text
 }
 
-/// How to start a command on a side.
+/// The instructions for starting a command on each host.
 pub(super) fn how_to_enter(bed: &Bed) -> String {
     let enter = |side| format!("ip netns exec {}", bed.id().namespace(side));
     format!(
@@ -36,7 +36,7 @@ pub(super) fn how_to_enter(bed: &Bed) -> String {
     )
 }
 
-/// The same as a record.
+/// The addresses and namespaces as a record.
 pub(super) fn made_record(bed: &Bed) -> Value {
     let mut record = json!({ "event": "up", "bed": bed.id().to_string() });
     for (name, value) in bed.environment() {
@@ -107,7 +107,7 @@ fn way_record(way: &WayCounters, elapsed: Duration) -> Value {
     })
 }
 
-/// The ways of all paths with what they are called.
+/// The directions of all paths, with their names.
 fn ways(record: &Value) -> Vec<(String, &Value)> {
     let paths = record["paths"].as_array().map(Vec::as_slice).unwrap_or_default();
     let of_path = |path| {
@@ -128,13 +128,13 @@ fn seconds(value: &Value) -> Duration {
     Duration::try_from_secs_f64(value.as_f64().unwrap_or_default()).unwrap_or_default()
 }
 
-/// A number of milliseconds, as people read it.
+/// A number of milliseconds as text.
 fn late(value: &Value) -> String {
     let ms = value.as_f64().unwrap_or_default();
     units::duration(Duration::try_from_secs_f64(ms / 1e3).unwrap_or_default())
 }
 
-/// A line while it runs.
+/// A line of counters while the testbed runs.
 pub(super) fn now(record: &Value) -> String {
     let mut text = format!("{:6.1} s", record["seconds"].as_f64().unwrap_or_default());
     for (name, way) in ways(record) {
@@ -160,10 +160,10 @@ pub(super) fn summary(record: &Value) -> String {
     let mut table = Table::new(
         "",
         vec![
-            group("carried", &["packets", "bytes", "rate"]),
+            group("delivered", &["packets", "bytes", "rate"]),
             group("", &["lost"]),
-            group("queue", &["now", "most"]),
-            group("handed over late", &["median", "p99", "most"]),
+            group("queue", &["now", "max"]),
+            group("delivered late by", &["median", "p99", "max"]),
         ],
     );
     let mut notes = Vec::new();
@@ -188,7 +188,7 @@ pub(super) fn summary(record: &Value) -> String {
         }
     }
     let mut text = format!(
-        "bed {} after {}\n{}",
+        "testbed {} after {}\n{}",
         record["bed"].as_str().unwrap_or_default(),
         units::duration(seconds(&record["seconds"])),
         table.render()
@@ -220,9 +220,9 @@ fn losses(way: &Value) -> Option<String> {
         ("model", "by chance"),
         ("down", "while the link was down"),
         ("mtu", "for the link's MTU"),
-        ("full", "because the bed holds 128 MiB at most"),
-        ("refused", "because the kernel did not take them"),
-        ("late", "because the bed was too busy to fetch them"),
+        ("full", "because the testbed holds at most 128 MiB"),
+        ("refused", "because the kernel did not accept them"),
+        ("late", "because the testbed was too busy to read them"),
     ];
     let lost = causes.iter().filter_map(|(key, text)| {
         let count = whole(&way["lost_by"][key]);
@@ -252,12 +252,12 @@ mod tests {
             json!({ "bed": "1-2-3", "seconds": 3.0, "held": held, "stolen": 0.034, "paths": [{ "path": 1, "leftward": busy, "rightward": idle }] })
         };
         let text = summary(&record(true));
-        assert!(text.starts_with("bed 1-2-3 after 3.00 s"), "{text}");
+        assert!(text.starts_with("testbed 1-2-3 after 3.00 s"), "{text}");
         assert!(text.contains("100.0 kbit/s"), "{text}");
         assert!(
             text.contains(
-                "path 1 to the left: lost 3 by the queue, 4 by active queue management, 2 because the bed was too busy to \
-                 fetch them\npath 1 to the left: marked 6 packets CE"
+                "path 1 to the left: lost 3 by the queue, 4 by active queue management, 2 because the testbed was too busy \
+                 to read them\npath 1 to the left: marked 6 packets CE"
             ),
             "{text}"
         );

@@ -1,4 +1,4 @@
-//! Many associations on one endpoint that say nothing: what setting them up, keeping and resting them costs.
+//! Many idle associations of one endpoint: the time of their setup, their memory, and their processor time.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
@@ -15,24 +15,24 @@ use super::{BenchArgs, PORT};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 
-/// How long they rest, in virtual time.
+/// How long the associations are idle, in virtual time.
 const REST: Duration = Duration::from_secs(600);
-/// One way.
+/// The one-way delay.
 const DELAY: Duration = Duration::from_millis(1);
 
 /// The cost of many associations.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct IdleReport {
     pub(super) associations: u64,
-    /// Set up in a second, both ends together.
+    /// Associations set up per second; one thread does the work of both ends.
     pub(super) per_second: f64,
-    /// Resident bytes of one end of an association; `None` where the system does not tell.
+    /// Resident bytes of one end of an association; `None` if the system does not report them.
     pub(super) bytes_each: Option<f64>,
-    /// Time on a processor that one end needs in a minute, for heartbeats and their answers.
+    /// Processor time of one end per minute, for heartbeats and their answers.
     pub(super) cpu_per_minute: Duration,
 }
 
-/// An end of all associations: one endpoint.
+/// One end of all associations: an endpoint.
 struct End {
     endpoint: Endpoint,
     address: SocketAddr,
@@ -135,7 +135,7 @@ fn carry(ends: &mut [End; 2], now: Timestamp, wire: &mut VecDeque<Carried>) {
     }
 }
 
-/// Sets up the associations, and lets them rest.
+/// Sets up the associations, and keeps them idle.
 pub(super) fn run(args: &BenchArgs, count: u64, interrupt: &Interrupt) -> Result<IdleReport, Failure> {
     let address = |last| SocketAddr::new(Ipv4Addr::new(10, 0, 0, last).into(), 9899);
     let mut ends = [End::new(args, address(1), 1)?, End::new(args, address(2), 2)?];
@@ -147,7 +147,9 @@ pub(super) fn run(args: &BenchArgs, count: u64, interrupt: &Interrupt) -> Result
     let begun = Instant::now();
     for _ in 0..count {
         if interrupt.is_set() {
-            return Err(Failure::interrupted("interrupted during set-up"));
+            return Err(Failure::interrupted(
+                "interrupted during the setup of the associations",
+            ));
         }
         let connected = ends[0]
             .endpoint
@@ -187,7 +189,7 @@ pub(super) fn run(args: &BenchArgs, count: u64, interrupt: &Interrupt) -> Result
     })
 }
 
-/// Bytes resident now; `None` where the system does not tell (not Linux).
+/// The resident memory in bytes; `None` if the system does not report it (not Linux).
 fn resident() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

@@ -1,4 +1,4 @@
-//! Two endpoints on 127.0.0.1, each with its own socket and tasks; or one that is associated with itself.
+//! Two endpoints on 127.0.0.1, each with its own socket and tasks; or one endpoint that has associations with itself.
 
 use anabranch::{Association, Bytes, Endpoint, SendOptions, StreamId};
 use tokio::task::JoinSet;
@@ -54,7 +54,7 @@ pub(super) async fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<Repor
     server.close().await;
     if wrong > 0 {
         return Err(Failure::new(format!(
-            "{wrong} messages came out of order or cut: this is a bug"
+            "{wrong} messages arrived out of order or truncated: this is a bug"
         )));
     }
     Ok(report)
@@ -106,7 +106,7 @@ async fn send_all(args: BenchArgs, association: Association) -> Result<(), anabr
     Ok(())
 }
 
-/// Answers how many messages came, and how many of them were not what was sent.
+/// Returns the number of received messages, and the number of wrong messages among them.
 async fn receive_all(args: BenchArgs, association: Association) -> (u64, u64) {
     let (mut received, mut wrong) = (0, 0);
     while received < args.messages_each() {

@@ -1,4 +1,4 @@
-//! Both ends of an association in one thread, packets handed over in memory.
+//! Both ends of an association in one thread, with packets passed in memory.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -14,19 +14,18 @@ use super::{BenchArgs, MEMORY_PACKET, Meter, PORT, Report, is_stamped, stamp};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 
-/// Datagrams that a side may build at once, as with segmentation offload: as many as stay in the nearest cache until they
-/// are copied.
+/// Datagrams that a side may build at once, as with segmentation offload: as many as stay in the first-level cache until
+/// they are copied.
 const BATCH: usize = 16;
 /// Virtual time between two rounds.
 const ROUND: Duration = Duration::from_micros(10);
 /// Bytes of a block.
 const ARENA: usize = 256 << 10;
 
-/// Copies of bytes, many in one block, as an application that cares for speed makes them: a block that nothing refers
-/// to any more is used again.
+/// Makes copies of bytes, many in one block, as a fast application does. A block without references is reused.
 struct Arena {
     filling: BytesMut,
-    /// In the order of use.
+    /// Filled blocks, oldest first.
     full: VecDeque<BytesMut>,
 }
 
@@ -58,11 +57,11 @@ impl Arena {
     }
 }
 
-/// One end.
+/// One end of the association.
 struct Side {
     endpoint: Endpoint,
     association: Option<(AssociationId, Box<Association>)>,
-    /// Where the other one is.
+    /// The address of the other end.
     peer: SocketAddr,
     buffer: Vec<u8>,
     network: Arena,
@@ -81,7 +80,7 @@ impl Side {
         })
     }
 
-    /// Takes a packet from the other end.
+    /// Handles a packet from the other end.
     fn input(&mut self, now: Timestamp, packet: Bytes, answers: &mut VecDeque<Bytes>) {
         match self
             .endpoint
@@ -98,14 +97,14 @@ impl Side {
         }
     }
 
-    /// Lets it send all it has to.
+    /// Sends all packets that are ready.
     fn output(&mut self, now: Timestamp, packets: &mut VecDeque<Bytes>) {
         let Some((id, association)) = &mut self.association else {
             return;
         };
         while let Some(transmit) = association.poll_transmit(now, &mut self.buffer, BATCH) {
             let size = transmit.segment_size.unwrap_or(transmit.len);
-            // This copy stands for that of the network.
+            // This copy takes the place of the copy into the kernel.
             packets.extend(self.buffer.chunks(size).map(|packet| self.network.copy(packet)));
             self.buffer.clear();
         }
@@ -130,13 +129,13 @@ impl Side {
     }
 }
 
-/// The two ends and the time.
+/// The two ends, the packets in transit, and the time.
 struct Pair {
     sender: Side,
     receiver: Side,
     now: Timestamp,
     there: VecDeque<Bytes>,
-    /// Bytes of packets to keep in transit to the receiver, as long as the sender sends that many.
+    /// Bytes of packets to keep in transit to the receiver, as long as the sender has data.
     hold: usize,
     back: VecDeque<Bytes>,
     packets: u64,
@@ -172,7 +171,7 @@ impl Pair {
         Ok(pair)
     }
 
-    /// Carries all that the sender has to send now; the receiver gets `quantum` packets before it may answer.
+    /// Carries all packets that the sender has ready. The receiver gets `quantum` packets before it may answer.
     fn exchange(&mut self, quantum: u64, mut read: impl FnMut(&mut Association)) {
         let now = self.now;
         let before = self.there.len();
@@ -211,12 +210,12 @@ impl Pair {
         }
     }
 
-    /// Nothing moved: goes to when something will.
+    /// No packet moved: sets the time to the next timeout.
     fn wait(&mut self) -> Result<(), Failure> {
         let next = [self.sender.next_timeout(), self.receiver.next_timeout()];
         let next = next.into_iter().flatten().min();
         self.now = next
-            .ok_or_else(|| Failure::new("the benchmark stands still: this is a bug"))?
+            .ok_or_else(|| Failure::new("the benchmark makes no progress: this is a bug"))?
             .max(self.now);
         self.sender.on_time(self.now);
         self.receiver.on_time(self.now);
@@ -280,7 +279,7 @@ pub(super) fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<Report, Fai
     }
     if wrong > 0 {
         return Err(Failure::new(format!(
-            "{wrong} messages came out of order or cut: this is a bug"
+            "{wrong} messages arrived out of order or truncated: this is a bug"
         )));
     }
     let packet = args.packet.unwrap_or(MEMORY_PACKET);

@@ -1,4 +1,4 @@
-//! The time and memory that a run took.
+//! The time and memory of a run.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::commands::perf;
 use crate::output;
 
-/// Measures from when it is made.
+/// A measurement that begins when the meter is created.
 #[derive(Debug)]
 pub(super) struct Meter {
     begun: Instant,
@@ -20,16 +20,16 @@ pub(super) struct Report {
     pub(super) messages: u64,
     pub(super) bytes: u64,
     pub(super) wall: Duration,
-    /// Of all threads; zero where the system does not tell.
+    /// Processor time of all threads; zero if the system does not report it.
     pub(super) cpu: Duration,
-    /// The same with the time that threads waited for a processor, while others were on it; `None` where the system does not
-    /// tell (not Linux).
+    /// The processor time, plus the time that threads waited for a processor; `None` if the system does not report it (not
+    /// Linux).
     wanted: Option<Duration>,
-    /// The most memory resident, in bytes.
+    /// The peak resident memory, in bytes.
     pub(super) resident: Option<u64>,
     /// Bytes of the largest packet, without the headers of UDP and IP.
     pub(super) packet: u16,
-    /// Packets to the receiver, and back.
+    /// Packets to the receiver, and packets back to the sender.
     pub(super) packets: u64,
     pub(super) answers: u64,
 }
@@ -70,12 +70,12 @@ impl Report {
         self.messages as f64 / self.wall.as_secs_f64()
     }
 
-    /// How many processors were busy, on average.
+    /// The average number of busy processors.
     pub(super) fn processors(&self) -> f64 {
         self.cpu.as_secs_f64() / self.wall.as_secs_f64()
     }
 
-    /// How many it would have kept busy on a machine with nothing else to do.
+    /// The average number of processors that the run would have used on an otherwise idle machine.
     pub(super) fn processors_wanted(&self) -> Option<f64> {
         self.wanted
             .map(|wanted| wanted.as_secs_f64() / self.wall.as_secs_f64())
@@ -86,16 +86,16 @@ impl Report {
     }
 }
 
-/// Time on a processor of all threads; zero where the system does not tell.
+/// Processor time of all threads; zero if the system does not report it.
 pub(super) fn cpu_time() -> Duration {
     perf::cpu_time().unwrap_or_default()
 }
 
-/// Time that the threads there are now were on a processor or waited for one.
+/// The time that the present threads used a processor or waited for one.
 fn wanted_time() -> Option<Duration> {
     let mut nanos = 0;
     for thread in fs::read_dir("/proc/self/task").ok()?.flatten() {
-        // A thread that has just ended has nothing more to tell.
+        // The file of a thread that has just ended does not exist any more.
         let times = fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
         let times = times
             .split(' ')

@@ -15,10 +15,10 @@ use crate::units;
 /// Lengths of the fifth flow's messages, in bytes.
 const SIZES: [usize; 2] = [72, 1400];
 const SIMULATED: u64 = 200;
-/// Between two looks at whether the user wants to stop.
+/// Simulated seconds between two checks whether the user asked to stop.
 const STEP: u64 = 5;
 
-/// Runs the dumbbell with each length, and tells what it cost.
+/// Runs the dumbbell with each length, and prints its cost.
 pub(super) fn run(output: Output, interrupt: &Interrupt) -> Result<(), Failure> {
     for bytes in SIZES {
         let mut benchmark = Benchmark::new(1, bytes);
@@ -38,8 +38,8 @@ pub(super) fn run(output: Output, interrupt: &Interrupt) -> Result<(), Failure> 
 fn tell(output: Output, bytes: usize, work: Work, wall: Duration, cpu: Duration) {
     let a_second = |count: u64| count as f64 / wall.as_secs_f64();
     let text = format!(
-        "simulator, 4 TCP flows and messages of {}, {SIMULATED} s: {} wall, {} cpu; {} events, {:.2} million/s; {} packets at the \
-         bottleneck, {:.0}/s",
+        "simulator, 4 TCP flows and messages of {}, {SIMULATED} s: {} of real time, {} of processor time; {} events, \
+         {:.2} million/s; {} packets at the bottleneck, {:.0}/s",
         units::size(bytes as u64),
         units::duration(wall),
         units::duration(cpu),

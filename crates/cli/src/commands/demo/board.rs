@@ -9,7 +9,7 @@ use super::traffic;
 use crate::delays::Delays;
 use crate::output::hex;
 
-/// Bytes in front of each message: its number, and the nanoseconds since the begin at which it was sent.
+/// Bytes of the header of each message: its number, and its time of sending in nanoseconds since the start.
 pub(super) const HEADER: usize = 16;
 
 /// The traffic of a stream.
@@ -31,7 +31,7 @@ impl Kind {
         }
     }
 
-    /// Each has a stream of its own.
+    /// The stream of this traffic.
     pub(super) fn stream(self) -> StreamId {
         StreamId(self as u16)
     }
@@ -46,23 +46,23 @@ impl Kind {
 pub(super) struct Stream {
     pub(super) sent: u64,
     pub(super) delivered: u64,
-    /// Delivered, but not what was sent.
+    /// Delivered messages that differ from the sent messages.
     pub(super) damaged: u64,
-    /// Delivered, headers apart.
+    /// Delivered bytes without headers.
     pub(super) bytes: u64,
     pub(super) delays: Delays,
-    /// The delay of the last one.
+    /// The delay of the last delivered message.
     pub(super) latest: Duration,
 }
 
-/// All of a run.
+/// All streams of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Board {
     begun: Instant,
     seed: u64,
     streams: [Stream; 3],
     file_length: u64,
-    /// The sender of the file is at its end.
+    /// The sender has read the whole file.
     pub(super) file_read: bool,
     pub(super) digest_sent: Sha256,
     digest_received: Sha256,
@@ -94,22 +94,23 @@ impl Board {
         Kind::ALL.into_iter().zip(&self.streams)
     }
 
-    /// Bytes of the file, and how many of them were delivered.
+    /// Bytes of the file.
     pub(super) fn file_length(&self) -> u64 {
         self.file_length
     }
 
+    /// Delivered bytes of the file.
     pub(super) fn file_bytes(&self) -> u64 {
         self.stream(Kind::File).bytes
     }
 
-    /// Whether all of the file was delivered.
+    /// Whether the whole file was delivered.
     pub(super) fn file_through(&self) -> bool {
         let file = self.stream(Kind::File);
         self.file_read && file.delivered == file.sent
     }
 
-    /// Of what was sent and of what was delivered of the file.
+    /// The checksums of the sent and of the delivered part of the file.
     pub(super) fn checksums(&self) -> (String, String) {
         (
             hex(&self.digest_sent.clone().finalize()),
@@ -117,7 +118,7 @@ impl Board {
         )
     }
 
-    /// Counts a message that is about to be sent, and puts the header in front of it.
+    /// Counts a message that is about to be sent, and adds the header.
     pub(super) fn stamp(&mut self, kind: Kind, payload: &[u8]) -> Bytes {
         let stream = &mut self.streams[kind as usize];
         let mut message = Vec::with_capacity(HEADER + payload.len());
@@ -134,7 +135,7 @@ impl Board {
         self.streams[kind as usize].sent -= 1;
     }
 
-    /// Takes a message as it was delivered.
+    /// Checks and counts a delivered message.
     pub(super) fn deliver(&mut self, stream: StreamId, message: &[u8]) {
         let Some(kind) = Kind::of(stream) else { return };
         let now = self.begun.elapsed();
@@ -154,7 +155,7 @@ impl Board {
         let expected = match kind {
             Kind::File => {
                 self.digest_received.update(payload);
-                // Ordered: the content is compared by its checksum.
+                // The messages are ordered; the checksum compares the content.
                 number == counted.delivered
             }
             Kind::Chat => number == counted.delivered && payload == traffic::chat(number).as_bytes(),
@@ -171,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_arrives_changed_is_noticed() {
+    fn changed_messages_are_counted() {
         let mut board = Board::new(Instant::now(), 4, 1);
         let message = board.stamp(Kind::Chat, traffic::chat(0).as_bytes());
         board.deliver(Kind::Chat.stream(), &message);

@@ -1,5 +1,5 @@
-//! The gain of partial reliability: position messages, which are worth little when they are late, next to orders, which must arrive,
-//! over the same link in virtual time, once for each way to send the positions. The same seed gives the same table.
+//! The gain of partial reliability, in virtual time: position messages, which are of little use when they are late, and orders, which
+//! must arrive, share one link. There is one run for each way to send the positions. The same seed gives the same table.
 
 use std::time::Duration;
 
@@ -14,17 +14,17 @@ use crate::reliability;
 use crate::table::{Group, Table};
 use crate::units;
 
-/// A message every so often, and each tenth is an order.
+/// The interval of messages; every tenth message is an order.
 const INTERVAL: Duration = Duration::from_millis(10);
 const ORDER_EVERY: u32 = 10;
-/// Messages of each run: a minute of them.
+/// Messages of each run, which are sent in 60 s.
 const MESSAGES: u32 = 6000;
-/// Bytes of each.
+/// Bytes of each message.
 const LEN: usize = 200;
 static CONTENT: [u8; LEN] = [0; LEN];
 /// Time limit at the end for data that is still outstanding.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long a position is worth something, if nothing else is said.
+/// The default lifetime of a position.
 const LIFETIME: Duration = Duration::from_millis(100);
 
 /// The kind of a message; each kind has its own ordered stream.
@@ -69,7 +69,7 @@ struct Outcome {
     counters: Counters,
 }
 
-/// All ways, over one link.
+/// The results of all ways over one link.
 #[derive(Debug)]
 pub(super) struct Comparison {
     link: LinkConfig,
@@ -77,7 +77,7 @@ pub(super) struct Comparison {
     outcomes: Vec<Outcome>,
 }
 
-/// Reads what comes. A message's number is its payload protocol identifier, and tells when it was sent.
+/// The receiver. The payload protocol identifier of a message is its number, which gives its time of sending.
 #[derive(Debug)]
 struct Sink {
     begun: Timestamp,
@@ -103,7 +103,7 @@ impl Application for Sink {
     }
 }
 
-/// The variants to compare: all messages reliable, and partial reliability without and with the extensions that speed it up.
+/// The ways to compare: all messages reliable, and partial reliability without and with the extensions that reduce its delay.
 fn ways(base: &Config, chosen: Reliability) -> Vec<Way> {
     let mut plain = base.clone().without_extensions();
     let reliable = Way {
@@ -134,10 +134,10 @@ fn ways(base: &Config, chosen: Reliability) -> Vec<Way> {
     ways
 }
 
-/// Runs every way over the link, to be told with the seed.
+/// Runs every way over the link.
 ///
 /// # Errors
-/// The link carries no association, or the settings are out of range.
+/// No association can be set up over the link, or the settings are out of range.
 pub(super) fn compare(
     base: &Config,
     chosen: Reliability,
@@ -189,7 +189,7 @@ fn run(way: Way, link: &LinkConfig, seed: u64) -> Result<Outcome, String> {
     })
 }
 
-/// Gives a message to the association; one that finds the buffer full is not delivered.
+/// Gives a message to the association. If the send buffer is full, the message is dropped.
 fn submit(
     network: &mut Network,
     (sender, id): (NodeId, AssociationId),
@@ -241,7 +241,7 @@ impl Outcome {
 }
 
 impl Comparison {
-    /// The table, and what the rows mean.
+    /// The table, with an explanation.
     pub(super) fn text(&self) -> String {
         let group = |title: &str, columns: &[&str]| Group {
             title: title.to_owned(),
@@ -251,7 +251,7 @@ impl Comparison {
         let groups = vec![
             group("positions: delay", &fate),
             group("orders: delay", &fate),
-            group("chunks", &["again", "skips"]),
+            group("chunks", &["retransmitted", "FORWARD-TSN"]),
         ];
         let mut table = Table::new("positions are", groups);
         for outcome in &self.outcomes {
@@ -265,8 +265,7 @@ impl Comparison {
         format!(
             "the gain of partial reliability over {} (in each direction), in virtual time, seed {}:\n\
              {} small messages in a minute on two ordered streams; every tenth is an order, which is always reliable\n\n{}\n\n\
-             *: with NR-SACK, --early-discard and --selective-forward-tsn; again: retransmitted chunks; skips: \
-             FORWARD-TSNs sent",
+             *: with NR-SACK, --early-discard and --selective-forward-tsn",
             self.link,
             self.seed,
             MESSAGES,
@@ -334,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_carries_nothing_is_told() {
+    fn a_link_that_carries_nothing_is_an_error() {
         let link = "loss=100%".parse().unwrap();
         let error = compare(&Config::default(), Reliability::Reliable, &link, 1).unwrap_err();
         assert!(error.contains("--link"), "{error}");

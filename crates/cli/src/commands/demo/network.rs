@@ -1,4 +1,4 @@
-//! Two hosts in virtual time, and an association between them, over one link or over several at once.
+//! Two hosts in virtual time, and an association between them over one or several links.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::PORT;
 use crate::units;
 
 const UDP_PORT: u16 = 9899;
-/// How long set-up may take.
+/// Time limit of the association setup.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Two hosts and an association between them.
@@ -39,10 +39,10 @@ fn host(network: &mut Network, name: &str, config: &Config, addresses: &[IpAddr]
     Ok(network.add_node(name, addresses, host))
 }
 
-/// Sets up an association over links that are the same both ways.
+/// Sets up an association over links with equal settings in both directions.
 ///
 /// # Errors
-/// They carry none, or the settings are out of range.
+/// No association can be set up over the links, or the settings are out of range.
 pub(super) fn establish(config: &Config, links: &[LinkConfig], seed: u64) -> Result<Established, String> {
     let mut network = Network::new(seed);
     let addresses = [1, 2].map(|side| {
@@ -72,7 +72,7 @@ pub(super) fn establish(config: &Config, links: &[LinkConfig], seed: u64) -> Res
     if setting_up(&mut network) {
         let links: Vec<String> = links.iter().map(LinkConfig::to_string).collect();
         return Err(format!(
-            "no association within {} over --link {}: give a link that lets more through",
+            "no association was set up within {} over --link {}: give a faster link, or a link with fewer losses",
             units::duration(PATIENCE),
             links.join(" and ")
         ));

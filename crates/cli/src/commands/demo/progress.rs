@@ -1,5 +1,5 @@
-//! How the demonstration goes, on standard error: a bar and two lines that change on a terminal, a line every few
-//! seconds elsewhere.
+//! The progress of the demonstration, on standard error: on a terminal a bar and two lines that change, otherwise a new line
+//! every 3 s.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use super::board::{Board, Kind, Stream};
 use crate::output::note;
 use crate::units;
 
-/// Time between two lines where there is no terminal.
+/// Time between two lines without a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(3);
 
-/// Shows a board again and again.
+/// Shows the present state of a board.
 #[derive(Debug)]
 pub(super) enum Progress {
-    /// `--json`: nothing.
+    /// Nothing (`--json`).
     Silent,
     Lines {
         next: Duration,
@@ -78,7 +78,7 @@ impl Progress {
         }
     }
 
-    /// Makes room for the table.
+    /// Removes the bars before the table is printed.
     pub(super) fn finish(&self) {
         if let Self::Bars { file, others } = self {
             others.iter().for_each(ProgressBar::finish_and_clear);

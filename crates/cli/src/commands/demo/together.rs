@@ -1,4 +1,4 @@
-//! The gain of several paths: the three paths of Kim, Seo and Song (*ECA-SCTP*), each alone and all together, in virtual time.
+//! The gain of several paths, in virtual time: the three paths of Kim, Seo and Song (*ECA-SCTP*), each alone and all together.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const LINKS: [&str; 3] = [
     "rate=1600kbit,delay=80ms,loss=1%,queue=50p",
     "rate=800kbit,delay=160ms,loss=3%,queue=50p",
 ];
-/// How long each way lasts; the cut is in the middle.
+/// The duration of each run; the cut is in the middle.
 const TIME: Duration = Duration::from_secs(120);
 const CUT: Duration = Duration::from_secs(20);
 const MESSAGE_LEN: usize = 1000;
@@ -39,23 +39,23 @@ struct Way {
 struct Outcome {
     name: String,
     bytes: u64,
-    /// Path by path: bytes sent, retransmissions included.
+    /// Bytes sent on each path, retransmissions included.
     by_path: Vec<u64>,
     retransmissions: u64,
     pause: Duration,
 }
 
-/// All ways.
+/// The results of all ways.
 #[derive(Debug)]
 pub(super) struct Together {
     outcomes: Vec<Outcome>,
 }
 
-/// Always has more to send.
+/// A sender that always has data.
 #[derive(Debug)]
 struct Source;
 
-/// Counts what comes, and the time that nothing does.
+/// A receiver that counts bytes, and measures the longest time without a message.
 #[derive(Debug)]
 struct Counter {
     bytes: u64,
@@ -166,7 +166,7 @@ fn run(way: Way, seed: u64) -> Result<Outcome, String> {
 
 fn outcome(way: Way, pair: &Established) -> Result<Outcome, String> {
     let counter = pair.network.host(pair.receiver).application::<Counter>();
-    let counter = counter.ok_or("the receiver counts")?;
+    let counter = counter.ok_or("the receiver has no counter: this is a bug")?;
     let association = pair.network.host(pair.sender).association(pair.id);
     let stats = association.ok_or("the association failed")?.stats();
     let sent = |path: &PathStats| path.data_bytes_sent;
@@ -184,7 +184,7 @@ fn outcome(way: Way, pair: &Established) -> Result<Outcome, String> {
 }
 
 impl Together {
-    /// The table, and what the rows mean.
+    /// The table, with an explanation.
     pub(super) fn text(&self) -> String {
         let group = |title: &str, columns: &[&str]| Group {
             title: title.to_owned(),
@@ -193,7 +193,7 @@ impl Together {
         let groups = vec![
             group("", &["goodput", "longest pause"]),
             group("sent by path, kbit/s", &["1", "2", "3"]),
-            group("chunks", &["again"]),
+            group("chunks", &["retransmitted"]),
         ];
         let mut table = Table::new("over", groups);
         for outcome in &self.outcomes {
@@ -213,8 +213,8 @@ impl Together {
         }
         format!(
             "the gain of several paths, for {} of virtual time:\n  1: {}\n  2: {}\n  3: {}\n\n{}\n\n\
-             cmt, eca: --multipath (docs/MULTIPATH.md); each path's congestion window is its own; a pause is one of the \
-             reader's",
+             cmt, eca: --multipath (docs/MULTIPATH.md); the congestion windows are not coupled; pause: time in which the \
+             receiver gets no message",
             units::duration(TIME),
             LINKS[0],
             LINKS[1],
@@ -263,7 +263,7 @@ mod tests {
             in_turn.bytes < cmt.bytes && in_turn.by_path[1] < in_turn.by_path[0] / 4,
             "{told}"
         );
-        // A sixth of the time the best path is missing: no more is lost than it would have carried, and the pause is short.
+        // The best path is cut for a sixth of the time. The transfer loses at most its share, and the pause is short.
         assert!(
             cut.bytes > cmt.bytes - one.bytes / 4 && cut.pause < Duration::from_secs(3),
             "{told}"

@@ -15,12 +15,12 @@ use tokio::task::JoinHandle;
 use super::board::{Board, Kind};
 use crate::failure::Failure;
 
-/// Bytes of the file in a message: fits a packet. Streams take turns a message each, so larger ones would take more
-/// than the file's share and starve the telemetry.
+/// Bytes of the file in a message, which fits one packet. Round-robin gives each stream one message in turn, so that larger
+/// messages would give the file more than its share and delay the telemetry.
 const FILE_MESSAGE: usize = 1 << 10;
-/// The file leaves room in the send buffer: no more than this waits there, in bytes.
+/// Limit of the file's bytes that wait in the send buffer, so that the other streams have room.
 const FILE_AHEAD: usize = 64 << 10;
-/// How often it is looked whether there is less.
+/// Pause between two checks of this limit.
 const FILE_PAUSE: Duration = Duration::from_millis(5);
 const CHAT_INTERVAL: Duration = Duration::from_millis(500);
 const TELEMETRY_INTERVAL: Duration = Duration::from_millis(20);
@@ -49,7 +49,7 @@ pub(super) fn telemetry(seed: u64, number: u64) -> Vec<u8> {
     bytes
 }
 
-/// Bytes that do not compress and are the same for the same seed: splitmix64 (Steele, Lea and Flood 2014).
+/// Reproducible bytes that do not compress: splitmix64 (Steele, Lea and Flood 2014).
 #[derive(Clone, Debug)]
 struct Noise(u64);
 
@@ -70,7 +70,7 @@ impl Noise {
     }
 }
 
-/// The file: a real one, or made up.
+/// The file: a real file, or generated content.
 #[derive(Debug)]
 pub(super) struct FileSource {
     content: Content,
@@ -116,7 +116,7 @@ impl FileSource {
         self.length
     }
 
-    /// The next piece; empty at the end.
+    /// The content of the next message; empty at the end.
     fn next(&mut self) -> std::io::Result<Vec<u8>> {
         let mut piece = Vec::new();
         match &mut self.content {
@@ -144,11 +144,11 @@ struct Outlet {
     association: Association,
     board: Arc<Mutex<Board>>,
     stop: watch::Receiver<bool>,
-    /// Of the telemetry.
+    /// The reliability policy of the telemetry.
     reliability: Reliability,
 }
 
-/// Starts the three sources. They end when told, or with the association, and answer what went wrong.
+/// Starts the three sources. They end when `stop` is set or the association ends, and return an error if one occurred.
 pub(super) fn start(
     association: &Association,
     file: FileSource,
@@ -186,7 +186,7 @@ impl Outlet {
             options.reliability = self.reliability;
         }
         let result = tokio::select! {
-            // A message that was taken counts, whatever else happens at the same time.
+            // Check the send first: an accepted message must be counted, even if `stop` is set at the same time.
             biased;
             result = self.association.send_with(kind.stream(), message, options) => result,
             _ = self.stop.wait_for(|stop| *stop) => {
@@ -242,7 +242,7 @@ impl Outlet {
     }
 }
 
-/// Receives all there is. How the association ended is told by the sending side.
+/// Receives all messages. The sending side reports how the association ended.
 pub(super) async fn receive(association: Association, board: Arc<Mutex<Board>>) {
     while let Ok(Some(message)) = association.recv().await {
         let stream = message.stream;

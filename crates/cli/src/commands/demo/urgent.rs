@@ -1,5 +1,5 @@
-//! The gain of stream priorities: a chat next to a file on a slow link with a long queue, in virtual time, once for each way to order
-//! the two (Heinz, *Priorities in SCTP Multistreaming*).
+//! The gain of stream priorities, in virtual time: a chat next to a file on a slow link with a long queue, with one run for each way
+//! to schedule the two streams (Heinz, *Priorities in SCTP Multistreaming*).
 
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ use crate::delays::{Delays, Summary};
 use crate::table::{Group, Table};
 use crate::units;
 
-/// Thin, and with a queue that holds seconds of data, as such links have.
+/// A slow link with a queue of several seconds, as slow links often have.
 const LINK: &str = "rate=256kbit,delay=50ms,queue=50p";
 const CHAT: StreamId = StreamId(0);
 const FILE: StreamId = StreamId(1);
-/// A chat message every so often, for two minutes.
+/// The interval and number of chat messages, which take two minutes.
 const INTERVAL: Duration = Duration::from_millis(500);
 const MESSAGES: u32 = 240;
 const CHAT_LEN: usize = 50;
-/// The file's messages, and how much of it waits to be sent.
+/// Bytes of the file's messages, and the minimum of the file's bytes that wait in the send buffer.
 const FILE_LEN: usize = 32 << 10;
 const FILE_AHEAD: usize = 64 << 10;
 const BOUND: Duration = Duration::from_millis(100);
@@ -37,13 +37,13 @@ struct Outcome {
     file: u64,
 }
 
-/// All ways.
+/// The results of all ways.
 #[derive(Debug)]
 pub(super) struct Urgent {
     outcomes: Vec<Outcome>,
 }
 
-/// Reads what comes; a chat message's payload protocol identifier tells when it was sent.
+/// The receiver. The payload protocol identifier of a chat message is its number, which gives its time of sending.
 #[derive(Debug)]
 struct Sink {
     begun: Timestamp,
@@ -75,7 +75,7 @@ fn ways() -> Vec<(String, Config)> {
         let mut config = Config {
             scheduler,
             low_priority_delay: bound,
-            // The link would carry any packet, and a large one takes seconds.
+            // The link has no MTU, but a large packet would take seconds.
             path_mtu: 1500,
             path_mtu_limit: 1500,
             ..Config::default()
@@ -180,7 +180,7 @@ impl Outcome {
 }
 
 impl Urgent {
-    /// The table, and what the rows mean.
+    /// The table, with an explanation.
     pub(super) fn text(&self) -> String {
         let group = |title: &str, columns: &[&str]| Group {
             title: title.to_owned(),
@@ -199,7 +199,7 @@ impl Urgent {
         }
         format!(
             "the gain of priorities for a chat next to a file over {LINK} (in each direction), in virtual time:\n\
-             a message of {CHAT_LEN} B every {}, the file in messages of {} as fast as can be\n\n{}\n\n\
+             a chat message of {CHAT_LEN} B every {}, and the file in messages of {} at full speed\n\n{}\n\n\
              off: first come, first served; bound: --low-priority-delay (docs/SCHEDULING.md)",
             units::duration(INTERVAL),
             units::size(FILE_LEN as u64),
@@ -223,7 +223,7 @@ impl Urgent {
 mod tests {
     use super::*;
 
-    /// Each step takes a part of the delay away, and no step much of the file. Only the last one acts on the queue of the network.
+    /// Each step reduces the delay, and none slows the file much. Only the last step reduces the queue in the network.
     #[test]
     fn each_step_shows() {
         let urgent = compare(1).unwrap();

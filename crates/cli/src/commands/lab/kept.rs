@@ -1,4 +1,4 @@
-//! The files that keep the numbers of an experiment's runs, from one command to the next and for other programs.
+//! The files with the numbers of an experiment's runs, for later commands and for other programs.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -10,15 +10,15 @@ use sha2::{Digest, Sha256};
 use crate::failure::Failure;
 use crate::output::{hex, note};
 
-/// Where the numbers of an experiment are.
+/// The files of an experiment.
 #[derive(Debug)]
 pub(super) struct Kept {
-    /// The file that is read again.
+    /// The CSV file, which later commands read.
     pub(super) path: PathBuf,
 }
 
 impl Kept {
-    /// Under other settings the numbers are others: they have files of their own.
+    /// The files for these settings: changed settings give other numbers, and are part of the file name.
     pub(super) fn new(directory: &Path, experiment: &Experiment, conditions: &Conditions) -> Self {
         let settings = conditions.knobs.iter();
         let name = settings.fold(experiment.name.to_owned(), |name, (knob, value)| {
@@ -37,8 +37,8 @@ impl Kept {
             Err(error) => return Err(failure("cannot read", &self.path, &error.to_string())),
         };
         let known = Known::from_csv(experiment, conditions, &csv).map_err(|error| {
-            let problem = format!("{error}; move the file away to begin anew");
-            failure("cannot go on from", &self.path, &problem)
+            let problem = format!("{error}; move the file away to start from the beginning");
+            failure("cannot continue from", &self.path, &problem)
         })?;
         let others = csv.lines().count().saturating_sub(1 + known.len());
         if others > 0 {
@@ -50,7 +50,7 @@ impl Kept {
         Ok(known)
     }
 
-    /// Writes the rows as CSV, and as JSON beside it.
+    /// Writes the rows to the CSV file and to a JSON file in the same directory.
     pub(super) fn write(
         &self,
         experiment: &Experiment,
@@ -58,14 +58,14 @@ impl Kept {
         known: &Known,
     ) -> Result<(), Failure> {
         write_whole(&self.path, &known.to_csv(experiment, conditions))?;
-        // Not `with_extension`: settings have points in them.
+        // `with_extension` is wrong here, because settings in the file name can contain dots.
         let stem = self.path.to_string_lossy();
         let json = PathBuf::from(format!("{}.json", stem.trim_end_matches(".csv")));
         write_whole(&json, &known.to_json(experiment, conditions))
     }
 }
 
-/// Whole or not at all: an end in the middle of writing leaves the old file.
+/// Replaces a file atomically: if the program is killed while it writes, the old file remains.
 fn write_whole(path: &Path, content: &str) -> Result<(), Failure> {
     let directory = path.parent().map_or(Ok(()), fs::create_dir_all);
     let mut unfinished = path.as_os_str().to_owned();
@@ -80,7 +80,7 @@ fn failure(what: &str, path: &Path, problem: &str) -> Failure {
     Failure::new(format!("--results: {what} {}: {problem}", path.display()))
 }
 
-/// The version, and with it a hash of the program: numbers of another build may be others.
+/// The version with a hash of the program, because another build may give other numbers.
 pub(super) fn version() -> String {
     static VERSION: OnceLock<String> = OnceLock::new();
     let make = || {

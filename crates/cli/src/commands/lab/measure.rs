@@ -1,4 +1,4 @@
-//! Runs what was chosen as it was asked for: so far, so often, with these settings, at these places.
+//! Runs the chosen experiments with the requested lengths, seeds, settings and cells.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ use super::progress::Progress;
 use super::{Effort, Pairs};
 use crate::failure::Failure;
 
-/// Beds side by side for each processor, if nobody says: with four TCP flows at 10 Mbit/s one takes a tenth of it.
+/// Default number of concurrent testbeds per processor: one testbed with four TCP flows at 10 Mbit/s uses a tenth of a processor.
 const BEDS_A_PROCESSOR: usize = 3;
 
 /// The checked request.
@@ -34,7 +34,7 @@ pub(super) struct Measuring<'a> {
 
 impl<'a> Measuring<'a> {
     /// # Errors
-    /// An experiment has no such place or setting.
+    /// An experiment does not have a requested axis value or setting.
     pub(super) fn new(
         chosen: &[Experiment],
         effort: &'a Effort,
@@ -73,7 +73,7 @@ impl<'a> Measuring<'a> {
         })
     }
 
-    /// Runs the experiments one after the other, each when it is asked for.
+    /// Runs the experiments one after the other, each when the iterator reaches it.
     pub(super) fn results(&self) -> impl Iterator<Item = Result<(Experiment, Results), Failure>> + '_ {
         let experiments = self.experiments.iter();
         experiments.map(|(experiment, conditions)| Ok((*experiment, self.measure(experiment, conditions)?)))
@@ -93,11 +93,11 @@ impl<'a> Measuring<'a> {
             only: &self.only,
         };
         let results = self.in_stages(experiment, &plan, &mut known);
-        let mut rest = String::from("; with --results DIRECTORY it could go on from there");
+        let mut rest = String::from("; with --results DIRECTORY, a later command can continue from there");
         if let Some(kept) = &kept {
             kept.write(experiment, conditions, &known)?;
             rest = format!(
-                "; {} runs are in {}: the same command goes on from there",
+                "; {} runs are in {}: the same command continues from there",
                 known.len(),
                 kept.path.display()
             );
@@ -105,11 +105,11 @@ impl<'a> Measuring<'a> {
         results.ok_or_else(|| {
             let so_far = so_far(experiment, &plan, &known);
             *self.so_far.borrow_mut() = so_far.map(|results| (*experiment, results));
-            Failure::interrupted(format!("interrupted before {} was done{rest}", experiment.name))
+            Failure::interrupted(format!("interrupted before the end of {}{rest}", experiment.name))
         })
     }
 
-    /// Makes the runs: simulations first, then the runs in real time, which need the whole machine.
+    /// Makes the runs: first the simulations, then the runs in real time, which need the whole machine.
     fn in_stages(&self, experiment: &Experiment, plan: &Plan<'_>, known: &mut Known) -> Option<Results> {
         let processors = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN).get();
         let jobs = self.effort.jobs.map(NonZeroUsize::get);
@@ -142,12 +142,12 @@ impl<'a> Measuring<'a> {
         run_experiment(experiment, plan, known, self.stop, |_, _| {})
     }
 
-    /// Of the experiment that was interrupted, the seeds that all its cells were run with.
+    /// The results of the interrupted experiment, for the seeds with which all its cells were run.
     pub(super) fn so_far(&self) -> Option<(Experiment, Results)> {
         self.so_far.take()
     }
 
-    /// Makes one run of one experiment, the first, and writes its packets to a file. Answers the cell's place on each axis.
+    /// Makes the first run of one experiment, and writes its packets to a file. Returns the cell's value on each axis.
     pub(super) fn capture(&self, path: &Path) -> Result<String, Failure> {
         let wrong = |problem: String| Failure::new(format!("--pcap: {problem}"));
         let [(experiment, conditions)] = self.experiments.as_slice() else {
@@ -174,7 +174,7 @@ fn cells(experiment: &Experiment, effort: &Effort, only: &[(&str, &str)]) -> Vec
     cells.into_iter().filter(|cell| cell.lies_at(only)).collect()
 }
 
-/// Names an axis or a place that the experiment does not have.
+/// Checks that the experiment has the requested axes and values; otherwise the error names the wrong one.
 fn check_places(experiment: &Experiment, effort: &Effort, only: &[(&str, &str)]) -> Result<(), Failure> {
     let cells = (experiment.cells)(effort.extent());
     let coordinates = || cells.iter().flat_map(|cell| cell.coordinates());

@@ -1,4 +1,4 @@
-//! How far the experiments are, on standard error: a bar with the time left on a terminal, a line now and then elsewhere.
+//! The progress of the experiments, on standard error: on a terminal a bar with the remaining time, otherwise some lines.
 
 use std::io::IsTerminal;
 use std::sync::{Mutex, PoisonError};
@@ -8,10 +8,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::output::note;
 
-/// Without a terminal, so many lines for each experiment beside one after its first run.
+/// Lines for each experiment without a terminal, in addition to the line after its first run.
 const LINES: usize = 4;
 
-/// Shows how many runs are done, of one experiment and of all; from any thread.
+/// Shows the number of finished runs of the present experiment and of all. Any thread can use it.
 #[derive(Debug)]
 pub(super) struct Progress {
     shown: Shown,
@@ -20,7 +20,7 @@ pub(super) struct Progress {
 
 #[derive(Debug)]
 enum Shown {
-    /// `--json`.
+    /// Nothing (`--json`).
     Nothing,
     Lines,
     Bar(ProgressBar),
@@ -29,18 +29,18 @@ enum Shown {
 #[derive(Debug)]
 struct Count {
     began: Instant,
-    /// Runs of all experiments, and of those that are over.
+    /// Runs of all experiments, and of the finished experiments.
     total: usize,
     over: usize,
-    /// Runs of the present experiment that were done before it began, and of all so far.
+    /// Runs that were known before they were needed: of the present experiment, and of all experiments so far.
     known_here: Option<usize>,
     known: usize,
-    /// The last line told of the present experiment.
+    /// The number of the last line that was printed for the present experiment.
     told: usize,
 }
 
 impl Progress {
-    /// For so many runs in all.
+    /// The progress of `total` runs.
     pub(super) fn new(total: usize, silent: bool) -> Self {
         let shown = match (silent, std::io::stderr().is_terminal()) {
             (true, _) => Shown::Nothing,
@@ -73,7 +73,8 @@ impl Progress {
         count.known = count.over;
     }
 
-    /// So many of the runs of this experiment are done. Of each experiment the first call tells what was done before.
+    /// Shows that `done` of the `total` runs of this experiment are finished. The first call for an experiment gives the runs that
+    /// were known before.
     pub(super) fn show(&self, name: &str, done: usize, total: usize) {
         let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
         let is_first = count.known_here.is_none();
@@ -103,7 +104,7 @@ impl Progress {
         }
     }
 
-    /// An experiment with so many runs is over; makes room for its results.
+    /// An experiment with this many runs has finished; clears the terminal's line for its results.
     pub(super) fn end(&self, total: usize) {
         let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
         count.over += total;
@@ -113,7 +114,7 @@ impl Progress {
             if count.over >= count.total {
                 bar.finish_and_clear();
             } else {
-                // The next output takes the bar's line.
+                // The next output overwrites the bar's line.
                 bar.suspend(|| {});
             }
         }
@@ -121,7 +122,7 @@ impl Progress {
 }
 
 impl Count {
-    /// How long all the rest takes, if its runs take as long as those so far.
+    /// The remaining time, if the remaining runs take as long as the runs so far.
     fn left(&self, done: usize) -> Option<Duration> {
         let done = self.over + done;
         let made = done.checked_sub(self.known).filter(|made| *made > 0)?;
@@ -130,7 +131,7 @@ impl Count {
     }
 }
 
-/// A time as people estimate it.
+/// A rounded time.
 fn rough(time: Duration) -> String {
     match time.as_secs() {
         seconds @ 0..100 => format!("{} s", seconds.max(1)),

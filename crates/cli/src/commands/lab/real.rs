@@ -1,4 +1,4 @@
-//! `--bed`: the experiments beside themselves on real packets.
+//! `--bed`: runs the cells of experiments also with real packets on the testbed.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -10,19 +10,19 @@ use anabranch_lab::testbed::Testbed;
 use super::Effort;
 use crate::failure::Failure;
 
-/// Where runs are made on real packets, if they are asked for.
+/// The testbed, if `--bed` is given.
 pub(super) struct Real(Option<Arc<Testbed>>);
 
 impl Real {
     /// # Errors
-    /// There can be none here; the message says what it takes.
+    /// This machine cannot have a testbed; the message names the requirement.
     pub(super) fn new(effort: &Effort, stop: &Arc<AtomicBool>) -> Result<Self, Failure> {
         let testbed = effort.bed.then(|| Testbed::new(Arc::clone(stop))).transpose();
         let testbed = testbed.map_err(|error| Failure::new(format!("--bed: {error}")))?;
         Ok(Self(testbed.map(Arc::new)))
     }
 
-    /// The experiments as they are to be run. `all`: with all cells that can be run on real packets.
+    /// Adds the runs on the testbed to the experiments; with `all`, for all cells that can run with real packets.
     pub(super) fn beside(&self, experiments: Vec<Experiment>, all: bool) -> Result<Vec<Experiment>, Failure> {
         let Some(testbed) = &self.0 else {
             return Ok(experiments);
@@ -31,7 +31,7 @@ impl Real {
             let real: Arc<dyn RealNetwork> = Arc::clone(testbed) as _;
             beside(experiment, real, all).ok_or_else(|| {
                 Failure::new(format!(
-                    "--bed: {} has no cells that can be run on real packets",
+                    "--bed: {} has no cells that can run with real packets",
                     experiment.name
                 ))
             })
@@ -39,7 +39,7 @@ impl Real {
         experiments.iter().map(one).collect()
     }
 
-    /// The outcome, or why the runs came to an end.
+    /// The outcome; if the testbed failed, its error.
     pub(super) fn explaining(&self, outcome: Result<(), Failure>) -> Result<(), Failure> {
         match self.0.as_ref().and_then(|testbed| testbed.failure()) {
             Some(error) => Err(Failure::new(format!("--bed: {error}"))),

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::output::Output;
 use crate::table::{Group, Table};
 
-/// Metrics side by side, so that a table fits a terminal.
+/// Number of metrics in one table, so that the table fits a terminal.
 const COLUMNS: usize = 5;
 
 /// Lists the experiments.
@@ -138,9 +138,9 @@ fn table(metrics: &[&Metric], results: &Results) -> Table {
     table
 }
 
-/// Both halves of each number.
+/// The simulated and the measured value of each number.
 fn comparison(compared: &[SideBySide]) -> String {
-    let columns = ["simulated", "on the bed", "ratio", "intervals"];
+    let columns = ["simulated", "on the testbed", "ratio", "intervals"];
     let group = Group {
         title: String::new(),
         columns: columns.map(str::to_owned).into(),
@@ -161,13 +161,13 @@ fn comparison(compared: &[SideBySide]) -> String {
             pair.simulated.to_string(),
             pair.real.to_string(),
             ratio,
-            if pair.meet() { "meet" } else { "do not meet" }.to_owned(),
+            if pair.meet() { "overlap" } else { "do not overlap" }.to_owned(),
         ]);
     }
     table.render()
 }
 
-/// The verdicts, each with what was measured and what the paper has.
+/// The verdicts, each with the measured value, the bound and the paper's value.
 pub(super) fn judgements(
     output: Output,
     experiment: &Experiment,
@@ -233,14 +233,14 @@ fn tally_of(tally: Tally) -> Value {
     })
 }
 
-/// Where the packets of a run are.
+/// Prints the file of a capture.
 pub(super) fn capture(output: Output, file: &Path, place: &str) {
     let text = format!("the packets of {place} with seed 1 are in {}", file.display());
     let record = json!({ "event": "capture", "file": file.display().to_string(), "at": place, "seed": 1 });
     output.fact(text, &record);
 }
 
-/// Where the page is, and the pictures beside it.
+/// Prints the file of the page, and the files of its pictures.
 pub(super) fn report(output: Output, page: &Path, pictures: &[PathBuf]) {
     let mut text = format!("the page is {}", page.display());
     if !pictures.is_empty() {

@@ -1,4 +1,4 @@
-//! `--bed` where there is no bed.
+//! `--bed` on systems without a testbed.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -8,13 +8,13 @@ use anabranch_lab::Experiment;
 use super::Effort;
 use crate::failure::Failure;
 
-/// Stands for what there is on Linux.
+/// Takes the place of the testbed on Linux.
 pub(super) struct Real;
 
 impl Real {
     pub(super) fn new(effort: &Effort, _: &Arc<AtomicBool>) -> Result<Self, Failure> {
         match effort.bed {
-            true => Err(Failure::new("--bed: a bed takes Linux")),
+            true => Err(Failure::new("--bed: a testbed needs Linux")),
             false => Ok(Self),
         }
     }

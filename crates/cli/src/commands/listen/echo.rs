@@ -1,13 +1,13 @@
-//! Sends messages back as they came, large ones part by part.
+//! Sends messages back, large messages part by part.
 //!
-//! A stream carries one message at a time, but what the peer sends may be delivered otherwise: while a large message
-//! lacks a part, an unordered one on the same stream can overtake it. Its echo waits until the large one has ended.
+//! A sender finishes one message of a stream before it begins the next. But while a large message lacks a fragment, the receiver
+//! can deliver an unordered message of the same stream. The echo of the unordered message then waits until the large message ends.
 
 use std::collections::{HashMap, VecDeque};
 
 use anabranch::{Association, MessagePart, Reliability, SendError, SendOptions, StreamId};
 
-/// Bytes that may wait behind a message that is not complete; what brings more is cut off.
+/// Limit of the bytes that wait for the end of an incomplete message. If it is exceeded, the association is aborted.
 const MAX_WAITING: usize = 8 << 20;
 
 /// The echoes of one association.
@@ -16,13 +16,13 @@ pub(super) struct Echo {
     streams: HashMap<StreamId, Line>,
     waiting_bytes: usize,
     messages: u64,
-    /// Of what is sent back.
+    /// The reliability policy of the echoes.
     reliability: Reliability,
-    /// The peer takes no more.
+    /// No more echoes can be sent: the association is shutting down or has ended.
     ended: bool,
 }
 
-/// One stream that has a message begun and not ended.
+/// A stream with an incomplete message.
 #[derive(Debug)]
 struct Line {
     open: u64,
@@ -30,7 +30,7 @@ struct Line {
 }
 
 impl Echo {
-    /// Echoes that are tried so hard.
+    /// Echoes with this reliability policy.
     pub(super) fn new(reliability: Reliability) -> Self {
         Self {
             reliability,
@@ -38,12 +38,12 @@ impl Echo {
         }
     }
 
-    /// Messages sent back to their end.
+    /// The number of complete echoes.
     pub(super) fn messages(&self) -> u64 {
         self.messages
     }
 
-    /// Sends a part back, or keeps it until its stream is free. That the peer shuts down is no error.
+    /// Sends a part back, or keeps it until its stream is free. A shutdown is not an error.
     pub(super) async fn send(&mut self, association: &Association, part: MessagePart) -> Result<(), String> {
         if self.ended {
             return Ok(());
@@ -54,7 +54,7 @@ impl Echo {
         }
     }
 
-    /// Answers the part if it is its turn.
+    /// Returns the part if it can be sent now; otherwise stores it.
     fn arrange(&mut self, part: MessagePart) -> Result<Option<MessagePart>, String> {
         match self.streams.get_mut(&part.stream) {
             Some(line) if line.open != part.message => {
@@ -62,7 +62,7 @@ impl Echo {
                 line.waiting.push_back(part);
                 if self.waiting_bytes > MAX_WAITING {
                     return Err(format!(
-                        "more than {MAX_WAITING} bytes wait behind a message that does not end"
+                        "more than {MAX_WAITING} bytes wait for the end of a message that does not end"
                     ));
                 }
                 Ok(None)
@@ -81,7 +81,7 @@ impl Echo {
                 message,
                 beginning,
                 ending,
-                // The echo is truncated there too: a message that is partly sent can be ended, but not withdrawn.
+                // The echo of a truncated message is truncated too: a partly sent message can be ended, but not withdrawn.
                 truncated: _,
                 payload,
             } = part;
@@ -100,7 +100,7 @@ impl Echo {
             match sent {
                 Ok(_) => {}
                 Err(SendError::ShuttingDown | SendError::Closed(_)) => {
-                    // How it ended is told by `recv_part`.
+                    // `recv_part` reports how the association ended.
                     *self = Self {
                         ended: true,
                         messages: self.messages,
@@ -116,7 +116,7 @@ impl Echo {
         Ok(())
     }
 
-    /// Notes that a part of `message` was sent; answers the part whose turn it is now.
+    /// Records that a part of `message` was sent; returns the next part to send.
     fn follow(&mut self, stream: StreamId, message: u64, ending: bool) -> Option<MessagePart> {
         if !ending {
             let line = self.streams.entry(stream).or_insert_with(|| Line {
@@ -126,7 +126,7 @@ impl Echo {
             line.open = message;
         }
         let line = self.streams.get_mut(&stream)?;
-        // The next one that waits, or the next part of the message that is open.
+        // The next waiting message, or the next part of the open message.
         let index = if ending {
             0
         } else {

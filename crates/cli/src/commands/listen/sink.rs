@@ -1,4 +1,4 @@
-//! The file that takes an association's data, and its checksum.
+//! The file for the data of an association, and its checksum.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use crate::output::hex;
 
-/// Bytes gathered before they are hashed and written.
+/// Bytes that are collected before they are hashed and written.
 const GATHERED: usize = 256 << 10;
 /// Limit of file names to try.
 const MAX_TRIES: u64 = 100_000;
@@ -32,8 +32,8 @@ pub(super) struct Stored {
 }
 
 impl Sink {
-    /// Makes a new file. Its name is of this side's making: the peer's address and UDP port, and a number. A file
-    /// that is there already is never touched.
+    /// Creates a file. Its name consists of the peer's address and UDP port and a number; nothing in it comes from the peer's
+    /// data. Existing files are never changed.
     pub(super) fn create(directory: &Path, remote: SocketAddr, number: u64) -> Result<Self, String> {
         let address = remote.ip().to_canonical().to_string().replace(':', "-");
         for number in number..number.saturating_add(MAX_TRIES) {
@@ -49,16 +49,16 @@ impl Sink {
                     });
                 }
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(format!("--output: {} cannot be made: {error}", path.display())),
+                Err(error) => return Err(format!("--output: {} cannot be created: {error}", path.display())),
             }
         }
         Err(format!(
-            "--output {}: all names are taken; empty it, or give another",
+            "--output {}: all file names are in use; empty the directory, or give another one",
             directory.display()
         ))
     }
 
-    /// Takes data.
+    /// Adds data to the file.
     pub(super) fn write(&mut self, payload: &Payload) -> Result<(), String> {
         for piece in payload.pieces() {
             self.gathered.extend_from_slice(piece);
@@ -79,7 +79,7 @@ impl Sink {
         written.map_err(|error| format!("--output: {} cannot be written: {error}", self.path.display()))
     }
 
-    /// Writes the rest.
+    /// Writes the remaining data, and returns the checksum.
     pub(super) fn finish(mut self) -> Result<Stored, String> {
         self.flush()?;
         Ok(Stored {

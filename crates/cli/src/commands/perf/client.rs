@@ -1,4 +1,4 @@
-//! `anabranch perf client`: asks a server for a measurement and tells what both sides found.
+//! `anabranch perf client`: asks a server for a measurement and reports the results of both sides.
 
 use std::time::Instant;
 
@@ -18,9 +18,9 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::units;
 
-/// Round trips to compare the clocks; the shortest counts.
+/// Number of round trips to compare the clocks; only the shortest is used.
 const ROUND_TRIPS: u64 = 8;
-/// The command that the user starts at the peer.
+/// The command to start at the peer, for error messages.
 const SERVER: &str = "anabranch perf server";
 
 /// Runs the command.
@@ -39,7 +39,7 @@ pub(super) async fn run(args: ClientArgs, interrupt: Interrupt) -> Result<(), Fa
     client.tell_refused(&args.carry.offer, &args.persist);
     let result = measure(&args, &plan, &client, &interrupt).await;
     if result.is_err() {
-        // Does nothing if the association has ended already.
+        // This has no effect if the association has already ended.
         client.association.abort("the measurement failed");
         client.endpoint.close().await;
     }
@@ -77,7 +77,7 @@ async fn measure(
         Ok(Err(problem)) => return Err(Failure::new(format!("{host}: {problem}"))),
         Err(_) => {
             return Err(Failure::new(format!(
-                "{host} accepts associations, but does not answer what `anabranch perf` asks within {}: check that \
+                "{host} accepts associations, but does not answer the request of `anabranch perf` within {}: check that \
                  `{SERVER}` runs there, check --port, or raise --timeout",
                 units::duration(args.target.timeout)
             )));
@@ -111,7 +111,7 @@ async fn measure(
         }
         Some(trouble) => {
             return Err(Failure::new(format!(
-                "{host}: the measurement ended early: {trouble}; the results above are those of this side"
+                "{host}: the measurement ended early: {trouble}; the results above are from this side only"
             )));
         }
         None => {}
@@ -120,7 +120,7 @@ async fn measure(
     ending.map_err(|error| Failure::new(format!("{host}: the shutdown was not graceful: {error}")))?;
     if outcome.stopped && !interrupt.is_set() {
         return Err(Failure::new(format!(
-            "{host}: the server was stopped before the end; the results above are those until then"
+            "{host}: the server was stopped before the end; the results above end at that time"
         )));
     }
     Ok(())
@@ -160,8 +160,8 @@ async fn agree(association: &Association, plan: &Plan, clock: Clock) -> Result<C
 fn unexpected(control: Control) -> String {
     match control {
         Control::Refused { why } => format!("it refused: {why}"),
-        Control::Stop => "it is being stopped".to_owned(),
-        _ => format!("its control message does not belong here; use the same version of `{SERVER}`"),
+        Control::Stop => "the server is being stopped".to_owned(),
+        _ => format!("it sent an unexpected control message; use the same version of `{SERVER}`"),
     }
 }
 
@@ -178,5 +178,5 @@ async fn hear(association: &Association) -> Result<Control, String> {
         }
         Err(error) => return Err(error.to_string()),
     };
-    Control::of(&message).ok_or_else(|| "it sent data before it was asked to".to_owned())?
+    Control::of(&message).ok_or_else(|| "it sent data before the request".to_owned())?
 }

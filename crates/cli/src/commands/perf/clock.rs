@@ -1,10 +1,10 @@
-//! The clocks of both sides: each counts from its own start; a few round trips tell how far they are apart.
+//! The clocks of both sides. Each clock counts from its own start; a few round trips measure the offset between them.
 
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// This side's clock, and what it knows of the peer's.
+/// This side's clock, and the offset of the peer's clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
     epoch: Instant,
@@ -17,12 +17,12 @@ pub(super) struct Clock {
 pub(super) struct Comparison {
     /// Offset of the peer's clock in nanoseconds, accurate to half the round-trip time.
     pub(super) ahead: i64,
-    /// The shortest round trip.
+    /// The shortest round-trip time.
     pub(super) round_trip: Duration,
 }
 
 impl Clock {
-    /// A clock that starts now; of the peer's nothing is known yet.
+    /// A clock that starts now, without an offset of the peer's clock.
     pub(super) fn start() -> Self {
         Self {
             epoch: Instant::now(),
@@ -30,7 +30,7 @@ impl Clock {
         }
     }
 
-    /// This clock, with the peer's so many nanoseconds ahead.
+    /// The same clock; the peer's clock is `ahead` nanoseconds ahead of it.
     pub(super) fn with_peer_ahead(self, ahead: i64) -> Self {
         Self { ahead, ..self }
     }
@@ -40,7 +40,7 @@ impl Clock {
         u64::try_from(at.saturating_duration_since(self.epoch).as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// How long ago the peer's clock showed `stamp`. Never negative: what seems so is within the error.
+    /// The time since the peer's clock showed `stamp`. A negative time is within the error of the offset, and counts as 0.
     pub(super) fn since_peer(&self, stamp: u64, now: Instant) -> Duration {
         let nanos = i128::from(self.show(now)) + i128::from(self.ahead) - i128::from(stamp);
         Duration::from_nanos(u64::try_from(nanos.max(0)).unwrap_or(u64::MAX))
@@ -48,7 +48,7 @@ impl Clock {
 }
 
 impl Comparison {
-    /// One round trip: what this clock showed at its begin and end, and the peer's in between.
+    /// The comparison by one round trip: the readings of this clock at its begin and end, and of the peer's clock in between.
     pub(super) fn of(begun: u64, theirs: u64, ended: u64) -> Self {
         let round_trip = ended.saturating_sub(begun);
         let middle = i128::from(begun) + i128::from(round_trip / 2);
@@ -59,7 +59,7 @@ impl Comparison {
         }
     }
 
-    /// For the peer.
+    /// The comparison as JSON, for the peer.
     pub(super) fn to_json(self) -> Value {
         let round_trip = u64::try_from(self.round_trip.as_nanos()).unwrap_or(u64::MAX);
         json!({ "ahead": self.ahead, "round_trip": round_trip })
@@ -73,7 +73,7 @@ impl Comparison {
         })
     }
 
-    /// How far a delay that rests on it may be off, either way.
+    /// The largest error, in either direction, of a delay that is computed with this offset.
     pub(super) fn uncertainty(self) -> Duration {
         self.round_trip / 2
     }
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn clocks_that_started_apart_agree_on_a_delay() {
         let clock = Clock::start();
-        // The peer's shows 5 s more; it answered in the middle of 2 ms.
+        // The peer's clock shows 5 s more; the peer answered in the middle of 2 ms.
         let comparison = Comparison::of(1_000_000, 5_002_000_000, 3_000_000);
         assert_eq!(comparison.ahead, 5_000_000_000);
         assert_eq!(comparison.uncertainty(), Duration::from_millis(1));

@@ -1,8 +1,8 @@
 //! Control messages of client and server on stream 0: a four-byte mark, a version, and JSON.
 //!
-//! The client asks for a few echoes to compare the clocks, then for the run; the server is ready or refuses. Each
-//! sender tells when it is done, and when all of its data is acknowledged; each receiver answers what it found, and
-//! tells meanwhile what it has found up to then. Either side may ask for an early end.
+//! The client first asks for a few echoes to compare the clocks, and then for the run; the server accepts or refuses the run.
+//! Each sender reports when it has sent its last data, and when all of its data is acknowledged. Each receiver reports its
+//! results so far during the run, and all results at the end. Either side may ask for an early end.
 
 use anabranch::{Association, Bytes, Message, Ppid, SendError, SendOptions, StreamId};
 use serde_json::{Value, json};
@@ -18,33 +18,33 @@ const PPID: Ppid = Ppid(0x7066_6374);
 /// Marks data: "perf" in ASCII.
 pub(super) const DATA_PPID: Ppid = Ppid(0x7065_7266);
 const MAGIC: [u8; 4] = *b"ABPF";
-/// Counts up when the meaning of anything in it changes.
+/// The version of the control messages. Each change of their meaning increases it.
 const VERSION: u8 = 3;
-/// Nothing said here is longer, in bytes.
+/// Limit of a control message, in bytes.
 const MAX_LEN: usize = 16 << 10;
-/// The longest reason that is shown of a peer, in characters.
+/// Limit of a peer's reason when it is shown, in characters.
 const MAX_REASON: usize = 200;
 
 /// A control message.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Control {
-    /// Asks what the peer's clock shows.
+    /// Asks for the reading of the peer's clock.
     Echo { number: u64 },
-    /// The answer.
+    /// Answers `Echo`.
     Echoed { number: u64, clock: u64 },
-    /// The client: this is to be measured, and so the server's clock compares to the client's.
+    /// The client requests this measurement, and tells the server the offset of the clocks.
     Start { plan: Plan, clocks: Comparison },
-    /// The server: data may flow.
+    /// The server accepts the measurement: both sides may send data.
     Ready,
-    /// The server does not serve this.
+    /// The server refuses the measurement.
     Refused { why: String },
-    /// A sender has no more data.
+    /// A sender has sent its last data.
     Last,
     /// All of a sender's data is acknowledged.
     Sent(Sent),
     /// A receiver's results so far, in case the run does not finish.
     SoFar(Received),
-    /// A receiver has seen what was sent.
+    /// A receiver's final results.
     Received(Received),
     /// Asks the sender to finish now.
     Stop,
@@ -75,14 +75,15 @@ impl Control {
     fn decode(bytes: &[u8]) -> Result<Self, String> {
         let body = bytes
             .strip_prefix(&MAGIC)
-            .ok_or("it is no side of `anabranch perf`")?;
-        let (&version, body) = body.split_first().ok_or("its control message is cut")?;
+            .ok_or("it sent a message that is not from `anabranch perf`")?;
+        let (&version, body) = body.split_first().ok_or("it sent a truncated control message")?;
         if version != VERSION {
             return Err(format!(
-                "it speaks version {version} of `anabranch perf`, this side {VERSION}: use the same version on both"
+                "it uses version {version} of the messages of `anabranch perf`, this side uses version {VERSION}: use the same \
+                 version on both sides"
             ));
         }
-        let unknown = || "its control message makes no sense".to_owned();
+        let unknown = || "it sent an unknown or malformed control message".to_owned();
         let body: Value = serde_json::from_slice(body).map_err(|_| unknown())?;
         let number = |name: &str| body[name].as_u64().ok_or_else(unknown);
         Ok(match body["say"].as_str().ok_or_else(unknown)? {
@@ -113,7 +114,7 @@ impl Control {
         })
     }
 
-    /// Nothing follows that would bring an acknowledgement, and somebody waits for it.
+    /// No data follows that would cause an acknowledgement, but a side waits for it: the peer must not delay its SACK.
     fn options() -> SendOptions {
         SendOptions {
             ppid: PPID,
@@ -122,7 +123,7 @@ impl Control {
         }
     }
 
-    /// Says it to the peer.
+    /// Sends the control message.
     pub(super) async fn send(&self, association: &Association) -> Result<(), SendError> {
         let bytes = Bytes::from(self.encode());
         association
@@ -131,20 +132,22 @@ impl Control {
             .map(|_| ())
     }
 
-    /// Says it to the peer if there is room for it.
+    /// Sends the control message if the send buffer has room.
     pub(super) fn try_send(&self, association: &Association) -> Result<(), SendError> {
         let bytes = Bytes::from(self.encode());
         association.try_send(STREAM, bytes, Self::options()).map(|_| ())
     }
 
-    /// The control message in a message; `None` if it is data.
+    /// The control message in a received message; `None` if the message is data.
     pub(super) fn of(message: &Message) -> Option<Result<Self, String>> {
         if message.ppid == DATA_PPID {
             return None;
         }
         let bytes = message.payload.clone();
         if bytes.len() > MAX_LEN {
-            return Some(Err("it is no side of `anabranch perf`".to_owned()));
+            return Some(Err(
+                "it sent a message that is not from `anabranch perf`".to_owned()
+            ));
         }
         Some(Self::decode(&bytes.into_bytes()))
     }
@@ -160,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_is_understood() {
+    fn written_messages_are_read() {
         let plan = Plan {
             size: 16,
             streams: 1,
@@ -197,15 +200,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
+    fn malformed_messages_are_errors() {
         let error = |bytes: &[u8]| Control::decode(bytes).unwrap_err();
-        assert!(error(b"hello").contains("no side of"));
-        assert!(error(b"ABPF").contains("cut"));
+        assert!(error(b"hello").contains("not from `anabranch perf`"));
+        assert!(error(b"ABPF").contains("truncated"));
         assert!(error(b"ABPF\x01{}").contains("version 1"));
         for body in ["", "[]", "{}", "{\"say\":\"sing\"}", "{\"say\":\"echo\"}"] {
             let mut bytes = b"ABPF\x03".to_vec();
             bytes.extend(body.bytes());
-            assert!(error(&bytes).contains("no sense"), "{body}");
+            assert!(error(&bytes).contains("malformed"), "{body}");
         }
         let rude = Control::Refused {
             why: "\x1b[2Jno".to_owned(),

@@ -2,20 +2,20 @@
 
 use std::time::{Duration, Instant};
 
-/// How much sending time the bucket holds: what was not sent in it is made up for later, what was not sent before is
-/// not. Long enough for timers that fire late, short enough that a pause does not end in a burst.
+/// The depth of the bucket, as sending time at the rate. After a pause, the sender may catch up on this much. It is long
+/// enough for timers that fire late, and short enough that a pause does not end in a large burst.
 const DEPTH: Duration = Duration::from_millis(50);
 
-/// Says when the next message may leave.
+/// Decides when the next message may be sent.
 #[derive(Debug)]
 pub(super) struct Pacer {
     bits_per_second: u64,
-    /// When the message after the last one is due.
+    /// When the next message is due.
     due: Instant,
 }
 
 impl Pacer {
-    /// An empty bucket: nothing may be made up for yet.
+    /// An empty bucket.
     pub(super) fn new(bits_per_second: u64, now: Instant) -> Self {
         Self {
             bits_per_second: bits_per_second.max(1),
@@ -23,7 +23,7 @@ impl Pacer {
         }
     }
 
-    /// Takes a message of so many bytes, or answers when to ask again.
+    /// Admits a message of `bytes`, or returns the time of the next attempt.
     pub(super) fn admit(&mut self, now: Instant, bytes: u64) -> Result<(), Instant> {
         if self.due > now {
             return Err(self.due);
@@ -32,7 +32,7 @@ impl Pacer {
         let cost = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
         let earliest = now.checked_sub(DEPTH).unwrap_or(now);
         let due = self.due.max(earliest);
-        // A message that takes longer than the clock goes is the last one.
+        // If the due time of the next message overflows the clock, no message follows.
         self.due = due
             .checked_add(cost)
             .unwrap_or(now + Duration::from_secs(1 << 30));
@@ -60,7 +60,7 @@ mod tests {
             admitted
         };
         assert_eq!(count(0, 1_000_000), 1000);
-        // Ten silent seconds, then one that may begin with 50 ms' worth.
+        // Ten seconds without messages, and then one second with 50 ms of messages more.
         assert_eq!(count(11_000_000, 12_000_000), 1050);
     }
 

@@ -7,18 +7,18 @@ use serde_json::{Value, json};
 
 use crate::{reliability, units};
 
-/// A message has at least room for its number and its time, in bytes.
+/// The smallest message, in bytes: it has room for its number and time.
 pub(super) const MIN_SIZE: u64 = 16;
-/// The largest message, in bytes: it is joined in memory.
+/// The largest message, in bytes: the receiver joins it in memory.
 pub(super) const MAX_SIZE: u64 = 16 << 20;
-/// Limit of message reassembly, in bytes: several messages may be incomplete.
+/// Limit of message reassembly, in bytes: several messages may be incomplete at the same time.
 pub(super) const MAX_JOINED: usize = 4 * MAX_SIZE as usize;
 /// The longest run.
 pub(super) const MAX_TIME: Duration = Duration::from_secs(7 * 24 * 3600);
-/// Streams of data at most: stream 0 is for control.
+/// Limit of data streams: stream 0 is for control messages.
 pub(super) const MAX_STREAMS: u16 = 65_534;
 
-/// Which way the data goes.
+/// The direction of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     /// From the client to the server.
@@ -34,12 +34,12 @@ pub(super) enum Role {
     Server,
 }
 
-/// When a sender is done.
+/// When a sender ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Until {
     /// After this time.
     Time(Duration),
-    /// When so many bytes are sent, rounded up to whole messages.
+    /// After this many bytes, rounded up to whole messages.
     Bytes(u64),
 }
 
@@ -54,16 +54,16 @@ pub(super) struct Plan {
     pub(super) forward: bool,
     pub(super) reverse: bool,
     pub(super) until: Until,
-    /// Most bits per second of messages, of each direction.
+    /// Limit of the rate of each direction, in bits per second of message data.
     pub(super) rate: Option<u64>,
-    /// How hard each message is tried.
+    /// The reliability policy of each message.
     pub(super) reliability: Reliability,
 }
 
 impl Direction {
     pub(super) const BOTH: [Self; 2] = [Self::Forward, Self::Reverse];
 
-    /// As it is shown.
+    /// The name of the direction in reports.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Forward => "forward",
@@ -73,7 +73,7 @@ impl Direction {
 }
 
 impl Role {
-    /// The direction in which it sends.
+    /// The direction in which this side sends.
     pub(super) fn outbound(self) -> Direction {
         match self {
             Self::Client => Direction::Forward,
@@ -81,7 +81,7 @@ impl Role {
         }
     }
 
-    /// The direction in which it receives.
+    /// The direction in which this side receives.
     pub(super) fn inbound(self) -> Direction {
         match self {
             Self::Client => Direction::Reverse,
@@ -91,7 +91,7 @@ impl Role {
 }
 
 impl Plan {
-    /// Whether data goes this way.
+    /// Whether data is sent in this direction.
     pub(super) fn has(&self, direction: Direction) -> bool {
         match direction {
             Direction::Forward => self.forward,
@@ -99,7 +99,7 @@ impl Plan {
         }
     }
 
-    /// Messages after which a sender is done.
+    /// The number of messages after which a sender ends.
     pub(super) fn messages(&self) -> u64 {
         match self.until {
             Until::Time(_) => u64::MAX,
@@ -107,7 +107,7 @@ impl Plan {
         }
     }
 
-    /// Of so many messages, how many go on the data stream with this index.
+    /// The number of messages, of `messages` in all, on the data stream with this index.
     pub(super) fn share(&self, messages: u64, index: u16) -> u64 {
         let streams = u64::from(self.streams);
         messages / streams + u64::from(u64::from(index) < messages % streams)
@@ -118,7 +118,7 @@ impl Plan {
         self.reliability != Reliability::Reliable
     }
 
-    /// In words.
+    /// A description for the user.
     pub(super) fn describe(&self) -> String {
         let directions = match (self.forward, self.reverse) {
             (true, true) => "both directions at once",
@@ -127,7 +127,7 @@ impl Plan {
         };
         let until = match self.until {
             Until::Time(time) => format!("for {}", units::duration(time)),
-            Until::Bytes(bytes) => format!("until {} are there", units::size(bytes)),
+            Until::Bytes(bytes) => format!("{} in each direction", units::size(bytes)),
         };
         let rate = self.rate.map_or(String::new(), |rate| {
             format!(", at most {}", units::rate(rate, Duration::from_secs(8)))
@@ -141,7 +141,7 @@ impl Plan {
         )
     }
 
-    /// For the peer and for `--json`.
+    /// The plan as JSON, for the peer and for `--json`.
     pub(super) fn to_json(self) -> Value {
         let (seconds, bytes) = match self.until {
             Until::Time(time) => (Some(time.as_secs_f64()), None),
@@ -159,23 +159,23 @@ impl Plan {
         let flag = |name: &str| {
             value[name]
                 .as_bool()
-                .ok_or_else(|| format!("no {name} in the plan"))
+                .ok_or_else(|| format!("the plan has no {name}"))
         };
         let size = value["size"].as_u64().unwrap_or(0);
         if !(MIN_SIZE..=MAX_SIZE).contains(&size) {
-            return Err(format!("messages of {size} bytes are not served here"));
+            return Err(format!("this server does not support messages of {size} bytes"));
         }
         let streams = value["streams"].as_u64().and_then(|n| u16::try_from(n).ok());
         let streams = streams
             .filter(|n| (1..=MAX_STREAMS).contains(n))
-            .ok_or("that number of streams is not served here")?;
+            .ok_or("this server does not support the number of streams")?;
         let time = value["seconds"]
             .as_f64()
             .and_then(|s| Duration::try_from_secs_f64(s).ok());
         let until = match (time, value["bytes"].as_u64()) {
             (Some(time), None) if time <= MAX_TIME => Until::Time(time),
             (None, Some(bytes)) if bytes > 0 => Until::Bytes(bytes),
-            _ => return Err("the plan has no end that is served here".to_owned()),
+            _ => return Err("the plan has no valid length (time or bytes)".to_owned()),
         };
         let (forward, reverse) = (flag("forward")?, flag("reverse")?);
         if !forward && !reverse {
@@ -190,7 +190,7 @@ impl Plan {
             until,
             rate: value["rate"].as_u64(),
             reliability: reliability_from_json(&value["reliability"])
-                .ok_or("that reliability is not served here")?,
+                .ok_or("this server does not support the reliability policy")?,
         })
     }
 }
@@ -236,7 +236,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn messages_are_shared_in_turn() {
+    fn streams_carry_messages_in_turn() {
         let plan = plan();
         assert_eq!(plan.messages(), 10);
         assert_eq!([0, 1, 2].map(|index| plan.share(10, index)), [4, 3, 3]);
@@ -248,7 +248,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_plan_travels_and_a_bad_one_is_refused() {
+    fn a_written_plan_is_read_and_a_bad_plan_is_refused() {
         let plans = [
             plan(),
             Plan {

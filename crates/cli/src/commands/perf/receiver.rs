@@ -11,7 +11,7 @@ use super::sequence::{Sequence, Verdict};
 use super::tally::Received;
 use crate::delays::{Delays, Summary};
 
-/// Of more streams than this it is not told how each fared.
+/// The report shows the delay of each stream only if there are at most this many streams.
 const MOST_TOLD: usize = 16;
 
 /// The messages received so far.
@@ -20,7 +20,7 @@ pub(super) struct Arrivals {
     plan: Plan,
     clock: Clock,
     streams: Vec<Sequence>,
-    /// When the first message was sent, as far as the clocks tell, and the last one came.
+    /// When the first message was sent, by the compared clocks, and when the last message arrived.
     first: Option<Instant>,
     last: Option<Instant>,
     messages: u64,
@@ -28,12 +28,12 @@ pub(super) struct Arrivals {
     doubled: u64,
     late: u64,
     cut: u64,
-    /// On a stream that is not in the plan.
+    /// Messages on streams that are not in the plan.
     strange: u64,
     delays: Delays,
-    /// Of each stream, if there are several, but not many.
+    /// The delays of each stream, if there are 2 to `MOST_TOLD` streams.
     by_stream: Vec<Delays>,
-    /// Since the last interval was told.
+    /// The messages since the last interval was reported.
     recent: Recent,
 }
 
@@ -74,7 +74,7 @@ impl Arrivals {
         }
     }
 
-    /// Takes a message that is here since `now`.
+    /// Checks and counts a message that arrived at `now`.
     pub(super) fn take(&mut self, message: &Message, now: Instant) -> Result<(), String> {
         let bytes = message.payload.len() as u64;
         self.messages += 1;
@@ -105,7 +105,7 @@ impl Arrivals {
             Verdict::New => {}
             Verdict::Late => self.late += 1,
             Verdict::Doubled => self.doubled += 1,
-            Verdict::TooFar => return Err("its messages leave gaps that never close".to_owned()),
+            Verdict::TooFar => return Err("too many messages arrived after a missing message".to_owned()),
         }
         Ok(())
     }
@@ -115,7 +115,7 @@ impl Arrivals {
         std::mem::take(&mut self.recent)
     }
 
-    /// The messages received so far, without the delays, which take some processor time.
+    /// The messages received so far, without the delays, whose percentiles take processor time.
     pub(super) fn so_far(&self) -> Received {
         let took = match (self.first, self.last) {
             (Some(first), Some(last)) => last.saturating_duration_since(first),

@@ -14,17 +14,17 @@ use crate::output::Output;
 use crate::table::{Group, Table};
 use crate::units;
 
-/// How a side tells of a run.
+/// The form of a side's report of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Voice {
     pub(super) output: Output,
-    /// `None`: no lines between begin and end.
+    /// The time between two lines; `None` for no lines between begin and end.
     pub(super) interval: Option<Duration>,
-    /// The number of the client, at a server.
+    /// At a server, the number of the client.
     pub(super) client: Option<u64>,
 }
 
-/// The events between two times since the start.
+/// The report of an interval between two times since the start.
 #[derive(Debug)]
 pub(super) struct Interval {
     pub(super) from: Duration,
@@ -32,10 +32,10 @@ pub(super) struct Interval {
     pub(super) seen: Vec<(Direction, Seen)>,
 }
 
-/// The view of one side on a direction.
+/// A direction as this side, its sender or receiver, sees it.
 #[derive(Clone, Debug)]
 pub(super) enum Seen {
-    /// It sent: bytes acknowledged, chunks retransmitted, and the primary path as it is now.
+    /// As its sender: bytes acknowledged, chunks retransmitted, and the present state of the primary path.
     Sent {
         bytes: u64,
         size: u64,
@@ -45,7 +45,7 @@ pub(super) enum Seen {
         cwnd: u64,
         paths: Vec<PathInterval>,
     },
-    /// It received.
+    /// As its receiver.
     Received {
         messages: u64,
         bytes: u64,
@@ -54,7 +54,7 @@ pub(super) enum Seen {
 }
 
 impl Seen {
-    /// A line; if there are several paths, followed by a line for each that carried data.
+    /// A line; with several paths also a line for each path that carried data.
     fn text(&self, took: Duration) -> String {
         match self {
             Self::Sent {
@@ -157,7 +157,7 @@ impl Voice {
             .map_or(String::new(), |client| format!("client {client}: "))
     }
 
-    /// Tells a fact of this run; the record is marked with the client's number.
+    /// Prints a result of this run; the record contains the client's number.
     pub(super) fn fact(&self, text: &str, mut record: Value) {
         if let (Some(client), Some(record)) = (self.client, record.as_object_mut()) {
             record.insert("client".to_owned(), client.into());
@@ -165,7 +165,7 @@ impl Voice {
         self.output.fact(format!("{}{text}", self.label()), &record);
     }
 
-    /// Tells an interval: the lines of each direction, or one record.
+    /// Prints an interval: the lines of each direction, or one record.
     pub(super) fn interval(&self, interval: &Interval) {
         let took = interval.to.saturating_sub(interval.from);
         let span = format!(
@@ -186,7 +186,7 @@ impl Voice {
         self.fact(&text, record.into());
     }
 
-    /// Tells the results.
+    /// Prints the results.
     pub(super) fn results(&self, event: &str, plan: &Plan, clocks: Comparison, outcome: &Outcome) {
         let mut text = table(plan, outcome).render();
         for (direction, flow) in outcome.flows() {
@@ -200,7 +200,7 @@ impl Voice {
             .any(|(_, flow)| flow.received.as_ref().is_some_and(|r| r.delay.is_some()))
         {
             text.push_str(&format!(
-                "\ndelays are from send to receipt, by two clocks: each may be off by {} in either direction",
+                "\ndelays are from send to receipt and use both clocks: each delay may be off by {} in either direction",
                 units::duration(clocks.uncertainty())
             ));
         }
@@ -236,17 +236,17 @@ impl Voice {
 }
 
 impl Flow {
-    /// Why a correct delivery is not certain.
+    /// The reason why a correct delivery is not certain, if there is one.
     pub(super) fn problem(&self, plan: &Plan) -> Option<String> {
         let (Some(sent), Some(received)) = (&self.sent, &self.received) else {
-            return Some("unknown whether every message arrived".to_owned());
+            return Some("it is unknown whether every message arrived".to_owned());
         };
         received
             .problem(plan, Some(sent.abandoned))
             .or_else(|| (!sent.acknowledged).then(|| "not all messages were acknowledged".to_owned()))
     }
 
-    /// Faults that a receiver found, and that an early end of the run cannot explain.
+    /// Faults that the receiver found and that an early end of the run does not explain.
     pub(super) fn fault(&self, plan: &Plan) -> Option<String> {
         let abandoned = self.sent.as_ref().map(|sent| sent.abandoned);
         self.received.as_ref()?.problem(plan, abandoned)
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_both_sides_know_is_intact() {
+    fn a_flow_is_intact_only_if_both_sides_report_it() {
         let sent = Sent {
             acknowledged: true,
             ..Sent::default()

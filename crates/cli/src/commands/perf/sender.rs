@@ -1,4 +1,5 @@
-//! One direction at its sender: messages with a number and a time, as fast as the peer takes them or as `--rate` says.
+//! One direction at its sender: messages with a number and a time, at the rate of `--rate`, or as fast as the association
+//! accepts them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -14,14 +15,14 @@ use super::pace::Pacer;
 use super::plan::{MIN_SIZE, Plan, Until};
 use crate::reliability;
 
-/// Memory is taken for so many bytes of messages at a time.
+/// Bytes of messages that share one allocation.
 const SLAB: usize = 128 << 10;
-/// The content of messages: "Z", easy to see in a capture.
+/// The content of messages: "Z", which is easy to see in a capture.
 const FILL: u8 = 0x5a;
-/// The front of a message.
+/// The length of the header of a message, in bytes.
 const FRONT: usize = MIN_SIZE as usize;
 
-/// The front of each message: its number on its stream and when it was made on the sender's clock, in nanoseconds.
+/// The header of each message: its number on its stream, and the time when it was made, in nanoseconds of the sender's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     pub(super) number: u64,
@@ -33,7 +34,7 @@ impl Stamp {
         ((u128::from(self.number) << 64) | u128::from(self.made)).to_be_bytes()
     }
 
-    /// Reads the front of a message, which may lie in several pieces; `None` if it is too short.
+    /// Reads the header of a message, which may span several pieces; `None` if the message is too short.
     pub(super) fn read(pieces: &[Bytes]) -> Option<Self> {
         let front = match pieces.first()?.first_chunk::<FRONT>() {
             Some(front) => *front,
@@ -54,7 +55,7 @@ impl Stamp {
     }
 }
 
-/// Makes messages, many to an allocation.
+/// Makes messages, many in one allocation.
 #[derive(Debug)]
 struct Maker {
     size: usize,
@@ -71,7 +72,7 @@ impl Maker {
 
     fn make(&mut self, stamp: Stamp) -> Bytes {
         if self.slab.capacity() < self.size {
-            // Not `reserve`, which would look for the old one's end: that one goes with its last message.
+            // A new buffer instead of `reserve`, which would try to reuse the old one. The last message frees the old buffer.
             self.slab = BytesMut::with_capacity(self.size.max(SLAB));
         }
         self.slab.extend_from_slice(&stamp.to_bytes());
@@ -80,7 +81,7 @@ impl Maker {
     }
 }
 
-/// Sends until the plan is fulfilled or `stop` is set, and counts in `given`.
+/// Sends until the plan is fulfilled or `stop` is set, and counts the messages in `given`.
 pub(super) async fn send_all(
     association: &Association,
     plan: &Plan,
@@ -104,7 +105,7 @@ pub(super) async fn send_all(
     let streams = u64::from(plan.streams);
     let mut count = 0;
     while count < plan.messages() && !*stop.borrow() {
-        // Without it a sender that never waits would keep a thread from all other tasks.
+        // Without this call, a sender that never waits would never let other tasks run on its thread.
         tokio::task::consume_budget().await;
         let now = Instant::now();
         if end.is_some_and(|end| now >= end) {
@@ -149,7 +150,7 @@ async fn ended(end: Option<Instant>, stop: &mut watch::Receiver<bool>) {
     };
     let stopped = async {
         if stop.wait_for(|stop| *stop).await.is_err() {
-            // Nobody is left to set it.
+            // The sender of `stop` was dropped, so that it is never set.
             std::future::pending::<()>().await;
         }
     };

@@ -2,35 +2,35 @@
 
 use std::collections::BTreeSet;
 
-/// Numbers kept at most beyond a gap. A window of the smallest messages is far below; a peer that leaves a gap for
-/// ever must not fill the memory.
+/// Limit of stored numbers above a gap. A receive window of the smallest messages holds far fewer. A peer that never fills a
+/// gap must not fill the memory.
 const MAX_AHEAD: usize = 1 << 20;
-/// The same limit if messages may be abandoned, and gaps stay open: more than can be outstanding.
+/// The same limit if messages may be abandoned, so that gaps can remain: more messages than can be outstanding.
 const MAX_AHEAD_OF_LOST: usize = 1 << 16;
 
 /// The meaning of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Not seen before, and none above it was.
+    /// New, and no higher number arrived before.
     New,
-    /// Not seen before, but one above it was.
+    /// New, but a higher number arrived before.
     Late,
-    /// Seen before.
+    /// The number arrived before.
     Doubled,
-    /// Too far beyond a gap to be remembered.
+    /// Not stored: too many numbers above a gap are already stored.
     TooFar,
 }
 
 /// The numbers of one stream, from 0.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sequence {
-    /// All below it arrived.
+    /// The first number that is missing; lower numbers arrived, or count as lost.
     next: u64,
-    /// Above the highest one that arrived.
+    /// One more than the highest number that arrived.
     end: u64,
-    /// Those above `next` that arrived.
+    /// The numbers above `next` that arrived.
     ahead: BTreeSet<u64>,
-    /// Below `next`, and never arrived: far behind, they are not waited for any more.
+    /// Numbers below `next` that never arrived and are not expected any more.
     lost: u64,
     /// Whether gaps may stay open.
     partial: bool,
@@ -45,7 +45,7 @@ impl Sequence {
         }
     }
 
-    /// Takes a number.
+    /// Records a number.
     pub(super) fn take(&mut self, number: u64) -> Verdict {
         if number == self.next && self.ahead.is_empty() {
             self.next += 1;
@@ -77,7 +77,7 @@ impl Sequence {
         }
     }
 
-    /// Of `sent` numbers, how many did not arrive, and how many arrived that were never sent.
+    /// The count of the first `sent` numbers that did not arrive, and the count of arrived numbers that were never sent.
     pub(super) fn compare(&self, sent: u64) -> (u64, u64) {
         let below = self.next.min(sent).saturating_sub(self.lost) + self.ahead.range(..sent).count() as u64;
         let all = self.next - self.lost + self.ahead.len() as u64;
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn order_gaps_and_repeats_are_told_apart() {
+    fn order_gaps_and_duplicates_are_distinguished() {
         let mut sequence = Sequence::default();
         let verdicts = [0, 1, 4, 2, 4, 0, 3, 5].map(|number| sequence.take(number));
         use Verdict::{Doubled, Late, New};
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beyond_a_gap_counts() {
+    fn numbers_above_a_gap_count() {
         let mut sequence = Sequence::default();
         assert_eq!(sequence.take(2), Verdict::New);
         assert_eq!(sequence.take(9), Verdict::New);
@@ -115,7 +115,7 @@ mod tests {
     fn gaps_that_stay_open_take_no_memory() {
         let mut sequence = Sequence::new(true);
         let sent = 10 * MAX_AHEAD_OF_LOST as u64;
-        // Every fourth is lost.
+        // Every fourth message is lost.
         let arrived = (0..sent).filter(|number| number % 4 != 1);
         for number in arrived {
             assert_eq!(sequence.take(number), Verdict::New);

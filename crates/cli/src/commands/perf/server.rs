@@ -22,7 +22,7 @@ use crate::units;
 
 /// Time limit for a client to request its measurement, and to end the association after the results.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Limit on the graceful shutdown of all clients after the user asked to stop: a little more than that of a run.
+/// Limit on the graceful shutdown of all clients after the user asked to stop: a little more than the limit of a run.
 const HURRY: Duration = Duration::from_secs(4);
 
 /// State that all clients share.
@@ -38,7 +38,7 @@ struct Server {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Served {
     Well,
-    /// The client left early, or is no client of `perf`.
+    /// The client ended early, or is not a client of `perf`.
     Badly,
     /// Messages were lost, duplicated or out of order.
     Faulty,
@@ -64,7 +64,7 @@ pub(super) async fn run(args: ServerArgs, interrupt: Interrupt) -> Result<(), Fa
     let totals = server.serve(&args, &endpoint).await;
     let _ = timeout(HURRY, endpoint.close()).await;
     let text = format!(
-        "{} served, {} not to the end, {} with messages lost, duplicated or out of order",
+        "{} served; {} ended early, {} had messages lost, duplicated or out of order",
         units::counted(totals.clients, "client"),
         totals.failed,
         totals.faulty
@@ -79,7 +79,7 @@ pub(super) async fn run(args: ServerArgs, interrupt: Interrupt) -> Result<(), Fa
         ));
     }
     if args.one_off && totals.failed > 0 {
-        return Err(Failure::new("the client was not served to the end: see above"));
+        return Err(Failure::new("the client ended early: see above"));
     }
     Ok(())
 }
@@ -115,7 +115,7 @@ impl Server {
             }
         }
         endpoint.stop_listening(args.local.port);
-        // The runs have been asked to stop too; each ends within its own limit.
+        // The interrupt also stops the runs; each run ends within its own limit.
         while let Some(served) = tasks.join_next().await {
             totals.add(served.unwrap_or(Served::Badly));
         }
@@ -141,7 +141,7 @@ impl Server {
             asked = timeout(PATIENCE, asked(&association, clock)) => match asked {
                 Ok(Ok(asked)) => asked,
                 Ok(Err(problem)) => return failed(problem),
-                Err(_) => return failed("it did not say what to measure".to_owned()),
+                Err(_) => return failed("it did not request a measurement".to_owned()),
             },
             () = self.interrupt.wait() => return failed("the server was stopped".to_owned()),
         };
@@ -150,13 +150,13 @@ impl Server {
         if let Err(error) = Control::Ready.send(&association).await {
             return failed(error.to_string());
         }
-        // Data would overtake it where it goes by another path.
+        // The client must get `Ready` before data: on another path, data could overtake it.
         if plan.reverse
             && let Err(error) = association.drained().await
         {
             return failed(error.to_string());
         }
-        // The client told what the server's clock shows more; here it counts the other way.
+        // The client sent the offset of the server's clock; here the offset of the client's clock is needed.
         let clock = clock.with_peer_ahead(clocks.ahead.saturating_neg());
         let session = Session::new(&association, &plan, Role::Server, clock);
         let outcome = session.run(&voice, &self.interrupt).await;
@@ -173,17 +173,17 @@ impl Server {
     }
 }
 
-/// Answers echoes until the client says what it wants.
+/// Answers echoes until the client requests a measurement.
 async fn asked(association: &Association, clock: Clock) -> Result<(Plan, Comparison), String> {
     loop {
         let message = match association.recv().await {
             Ok(Some(message)) => message,
-            Ok(None) => return Err("it left before it said what to measure".to_owned()),
+            Ok(None) => return Err("it ended the association before it requested a measurement".to_owned()),
             Err(RecvError::Closed(reason)) => return Err(Explained(&reason).to_string()),
             Err(error) => return Err(error.to_string()),
         };
         let now = Instant::now();
-        let control = Control::of(&message).ok_or("it sent data before it said what to measure")?;
+        let control = Control::of(&message).ok_or("it sent data before it requested a measurement")?;
         match control? {
             Control::Echo { number } => {
                 let clock = clock.show(now);
@@ -194,7 +194,7 @@ async fn asked(association: &Association, clock: Clock) -> Result<(Plan, Compari
                     .map_err(|error| error.to_string())?;
             }
             Control::Start { plan, clocks } => {
-                // The client chooses its outbound streams; the server needs as many.
+                // The client chooses the number of its outbound streams; the server needs the same number.
                 let there = association.outbound_streams();
                 if plan.reverse && there <= plan.streams {
                     let why = format!(
@@ -207,12 +207,12 @@ async fn asked(association: &Association, clock: Clock) -> Result<(Plan, Compari
                 }
                 return Ok((plan, clocks));
             }
-            _ => return Err("its control message does not belong here".to_owned()),
+            _ => return Err("it sent an unexpected control message".to_owned()),
         }
     }
 }
 
-/// Tells the client, and gives it the time to hear it.
+/// Sends the refusal to the client, and waits for the client to end the association.
 async fn refuse(association: &Association, why: &str) {
     let refusal = Control::Refused { why: why.to_owned() };
     if refusal.send(association).await.is_ok() {

@@ -1,4 +1,4 @@
-//! A run as one side sees it: sends, receives, tells every interval, and ends when both sides know the results.
+//! One side of a run: it sends, receives, reports every interval, and ends when both sides know the results.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,11 +21,11 @@ use crate::{stall, units};
 
 /// Limit on the graceful shutdown after a user asked to stop.
 const HURRY: Duration = Duration::from_secs(3);
-/// How often a receiver tells the sender what it has, in case that the run does not come to its end.
+/// Interval at which a receiver sends its results so far to the sender, which needs them if the run ends early.
 const SO_FAR: Duration = Duration::from_secs(1);
-/// A last interval that is shorter than this has no line.
+/// If the last interval is shorter than this, it is not reported.
 const WORTH_A_LINE: Duration = Duration::from_millis(10);
-/// Messages taken at a time, while there are so many.
+/// Limit of messages that are received without waiting, before the task waits again.
 const BATCH: usize = 64;
 
 /// One side of a run.
@@ -36,7 +36,7 @@ pub(super) struct Session {
     role: Role,
     clock: Clock,
     begun: Instant,
-    /// At the begin.
+    /// The processor time at the start.
     cpu: Option<Duration>,
     /// Messages given to the association.
     given: AtomicU64,
@@ -54,7 +54,7 @@ struct Board {
     received_there: Option<Received>,
     so_far_there: Option<Received>,
     asked_to_stop: bool,
-    /// Why the sender here waits no longer.
+    /// Why this side stopped waiting for acknowledgements.
     stalled: Option<String>,
 }
 
@@ -70,9 +70,9 @@ pub(super) struct Flow {
 pub(super) struct Outcome {
     pub(super) forward: Option<Flow>,
     pub(super) reverse: Option<Flow>,
-    /// Why it is not complete.
+    /// Why the run is not complete.
     pub(super) trouble: Option<String>,
-    /// Somebody asked to stop before its end.
+    /// The user of either side asked to stop before the end.
     pub(super) stopped: bool,
 }
 
@@ -164,7 +164,7 @@ impl Session {
         Some(cpu_time()?.saturating_sub(self.cpu?))
     }
 
-    /// With the time and the work it took here.
+    /// Adds this side's elapsed time, late messages and processor time.
     fn timed(&self, received: Received) -> Received {
         Received {
             elapsed: self.begun.elapsed(),
@@ -179,7 +179,7 @@ impl Session {
         let mut sent = self.sent();
         sent.bytes = match self.association.close_reason() {
             None => acknowledged(&self.association, sent.bytes, self.plan.size),
-            // Its queues may be gone, and with them what is known of them.
+            // The association has ended, and its counters of queued and outstanding data may be reset.
             Some(_) => {
                 let board = self.board();
                 let told = board.so_far_there.as_ref().map_or(0, |received| received.bytes);
@@ -199,7 +199,7 @@ impl Session {
         }
     }
 
-    /// Sends all messages, waits for the acknowledgement and reports it. Errors show in the association's end.
+    /// Sends all messages, waits for their acknowledgement and reports it. The end of the association shows errors.
     async fn send(self: Arc<Self>) {
         let stop = self.stop.subscribe();
         let sent = send_all(&self.association, &self.plan, self.clock, &self.given, stop).await;
@@ -234,7 +234,7 @@ impl Session {
                 self.take(&message).await?;
                 batch += 1;
                 if batch < BATCH && !self.complete() {
-                    // `recv` returns an error of the association again.
+                    // The next `recv` returns the same error.
                     next = self.association.try_recv().ok().flatten();
                 }
             }
@@ -268,7 +268,7 @@ impl Session {
                     .await
                     .map_err(|error| error.to_string())
             }
-            // It did its work by being there: it is acknowledged at once, and the data with it.
+            // Its arrival is enough: SCTP acknowledges it at once, and with it all data before.
             Control::Last => Ok(()),
             Control::Received(received) => {
                 self.board().received_there = Some(received);
@@ -287,11 +287,11 @@ impl Session {
                 }
                 Ok(())
             }
-            _ => Err("the peer's control message does not belong here".to_owned()),
+            _ => Err("the peer sent an unexpected control message".to_owned()),
         }
     }
 
-    /// Ends both senders when the user asks to; answers only if that takes too long.
+    /// Stops both senders when the user asks to stop; returns only if the results do not arrive in time.
     async fn stop_when_asked(&self, interrupt: &Interrupt) -> String {
         interrupt.wait().await;
         self.board().asked_to_stop = true;
@@ -302,12 +302,12 @@ impl Session {
         };
         let _ = tokio::time::timeout(HURRY, asking).await;
         format!(
-            "stopped; the results did not come within {}",
+            "stopped; the results did not arrive within {}",
             units::duration(HURRY)
         )
     }
 
-    /// Tells the sender at the peer what arrived up to now.
+    /// Sends this receiver's results so far to the peer at intervals.
     async fn tell_peer(&self) {
         if !self.plan.has(self.role.inbound()) {
             return std::future::pending().await;
@@ -386,7 +386,7 @@ impl Ticker {
 
     fn sent(&mut self, session: &Session) -> Seen {
         let sent = session.sent();
-        // Control messages are counted too: a few hundred bytes.
+        // These counters include control messages: a few hundred bytes.
         let acknowledged =
             acknowledged(&session.association, sent.bytes, session.plan.size).max(self.acknowledged);
         let earlier = std::mem::replace(&mut self.paths, sent.paths);
@@ -413,7 +413,7 @@ mod tests {
     use crate::commands::perf::plan::Until;
     use crate::output::Output;
 
-    /// A server that is gone, on a path that tells nothing of it: the association's failure ends the run with what was measured.
+    /// A server disappears, and no ICMP message reports it. The failure of the association ends the run with the results so far.
     #[tokio::test]
     async fn a_server_that_vanishes_ends_the_run() {
         let mut config = Config::default();
@@ -441,7 +441,7 @@ mod tests {
         };
         let voice = Voice {
             output: Output::Json,
-            // Of an association that is over, what was known at the last line is told.
+            // After the end of an association, the report has the values of the last interval.
             interval: Some(Duration::from_millis(20)),
             client: None,
         };
@@ -464,7 +464,7 @@ mod tests {
         assert!(trouble.contains("stopped answering"), "{trouble}");
         assert!(
             outcome.forward.unwrap().sent.unwrap().messages > 0,
-            "what was measured is told"
+            "the results so far are reported"
         );
     }
 }

@@ -29,7 +29,7 @@ pub(super) struct Sent {
     /// The smoothed RTT, and the congestion window in bytes, of the primary path at the end.
     pub(super) srtt: Option<Duration>,
     pub(super) cwnd: u64,
-    /// Path by path.
+    /// The counters of each path.
     pub(super) paths: Vec<PathTally>,
     /// Processor time of the whole program.
     pub(super) cpu: Option<Duration>,
@@ -38,7 +38,7 @@ pub(super) struct Sent {
 /// The messages that a sender abandoned, and the chunks that announced this to the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(super) struct Abandoned {
-    /// Messages that were abandoned after at least one chunk was sent, and before.
+    /// Messages that were abandoned after at least one chunk was sent, and messages abandoned before.
     pub(super) sent: u64,
     pub(super) unsent: u64,
     /// Chunks abandoned at the first missing report.
@@ -66,13 +66,13 @@ pub(super) struct Received {
     pub(super) cut: u64,
     /// Missing messages that arrived after FORWARD-TSN had skipped them, and were dropped.
     pub(super) overtaken: u64,
-    /// From `send` to receipt.
+    /// The delays from `send` to receipt.
     pub(super) delay: Option<Summary>,
     /// The delays of each stream from 1 on, if there are few streams.
     pub(super) by_stream: Vec<Option<Summary>>,
-    /// Since the run began here.
+    /// Time since this side began the run.
     pub(super) elapsed: Duration,
-    /// Processor time of the whole program since then.
+    /// Processor time of the whole program in this time.
     pub(super) cpu: Option<Duration>,
 }
 
@@ -195,9 +195,9 @@ impl Received {
         let late = if plan.unordered { 0 } else { self.late };
         let problems: Vec<String> = [
             (self.lost(plan, abandoned), "missing"),
-            (self.doubled, "doubled"),
+            (self.doubled, "duplicated"),
             (late, "out of order"),
-            (self.extra, "that were not sent"),
+            (self.extra, "received but not sent"),
             (self.cut, "of the wrong length"),
         ]
         .iter()
@@ -278,7 +278,7 @@ mod tests {
     use crate::by_path::tests::tally;
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn faults_are_named() {
         let fine = Received {
             late: 3,
             ..Received::default()
@@ -300,7 +300,7 @@ mod tests {
         };
         assert_eq!(
             bad.problem(&unordered, None).as_deref(),
-            Some("1 message missing, 2 messages doubled")
+            Some("1 message missing, 2 messages duplicated")
         );
     }
 
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn results_travel() {
+    fn written_results_are_read() {
         let delay = json!({"min_ms": 1.0, "median_ms": 2.0, "p90_ms": 3.0, "p99_ms": 4.0, "max_ms": 5.5});
         let received = Received {
             messages: 7,
