@@ -16,6 +16,9 @@ pub struct RecoveryRules {
     pub initial_ssthresh: usize,
     /// The smallest ssthresh after a window reduction, in full packets, at least 1. RFC 9260 §7.2.3: 4.
     pub ssthresh_floor: usize,
+    /// Whether, in congestion avoidance, the bytes of an acknowledgement that does not move the cumulative TSN ack point count towards the
+    /// growth of the window (`partial_bytes_acked`). RFC 9260 §7.2.2 counts them; RFC 2960 and RFC 4960 did not.
+    pub gap_acks_grow: bool,
     /// Which acknowledgement restarts T3-rtx while data is outstanding (RFC 9260 §6.3.2 R3).
     pub t3_restart: T3Restart,
     /// Whether a chunk that is abandoned at its first missing report counts as a loss for congestion control. It should: the
@@ -65,18 +68,21 @@ impl RecoveryRules {
         fast_recovery: true,
         initial_ssthresh: usize::MAX,
         ssthresh_floor: 4,
+        gap_acks_grow: true,
         t3_restart: T3Restart::EarliestInFlight,
         early_discard_reduces: true,
         forward_waits: true,
     };
 
-    /// RFC 2960 as in the simulations of 2004: four missing reports, no fast recovery, a floor of two packets.
+    /// RFC 2960 as in the simulations of 2004: four missing reports, no fast recovery, a floor of two packets, and no growth by gap ack
+    /// blocks alone.
     pub const RFC2960: Self = Self {
         detection: LossDetection::MissingReports,
         missing_reports: 4,
         fast_recovery: false,
         initial_ssthresh: usize::MAX,
         ssthresh_floor: 2,
+        gap_acks_grow: false,
         t3_restart: T3Restart::EarliestInFlight,
         early_discard_reduces: true,
         forward_waits: false,

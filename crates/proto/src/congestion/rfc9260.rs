@@ -17,6 +17,8 @@ pub(crate) struct Rfc9260 {
     max_data: usize,
     /// The least ssthresh after a reduction, in PMDCS.
     floor: usize,
+    /// [`RecoveryRules::gap_acks_grow`].
+    gap_acks_grow: bool,
 }
 
 impl Rfc9260 {
@@ -34,6 +36,7 @@ impl Rfc9260 {
             undo: None,
             max_data: path.max_data,
             floor: rules.ssthresh_floor,
+            gap_acks_grow: rules.gap_acks_grow,
         }
     }
 
@@ -48,7 +51,9 @@ impl Rfc9260 {
         };
         if above {
             let grows = fully_used && !report.recovering;
-            self.avoid_congestion(report.acked, grows, coupling);
+            if report.advanced || self.gap_acks_grow {
+                self.avoid_congestion(report.acked, grows, coupling);
+            }
         } else if fully_used && report.advanced && !report.recovering {
             let share = coupling.slow_start(self.cwnd, self.ssthresh);
             self.cwnd += part(report.acked.min(self.max_data), share);
@@ -222,6 +227,20 @@ mod tests {
             ..acked(2000, 9000)
         });
         assert_eq!(control.cwnd, 5400);
+    }
+
+    #[test]
+    fn gap_ack_blocks_alone_grow_no_window_of_rfc_2960() {
+        for (rules, counted) in [(RecoveryRules::RFC2960, 0), (RecoveryRules::RFC9260, 2000)] {
+            let mut control = with_rules(1000, &rules);
+            (control.cwnd, control.ssthresh) = (8000, 4000);
+            let gap = Report {
+                advanced: false,
+                ..acked(2000, 8000)
+            };
+            control.on_report(&gap);
+            assert_eq!(control.partial_bytes_acked, counted);
+        }
     }
 
     #[test]
