@@ -129,6 +129,78 @@ fn mistakes_are_named_with_what_there_is() {
     assert!(error(&["run", "--all", "--pcap", "file"]).contains("give one experiment"));
 }
 
+/// The runs of these commands would take hours: each mistake is found before the first run.
+#[test]
+fn mistakes_in_names_and_paths_are_found_before_the_runs() {
+    let directory = fresh("lab-mistakes");
+    let (file, inside) = (directory.join("file"), directory.join("file/inside"));
+    fs::write(&file, "mine").expect("it can be written");
+    let missing = directory.join("missing/page.html");
+    let error = |arguments: &[&str], expected: &str| {
+        let output = lab(&[arguments, &["--seeds", "10000"]].concat());
+        let said = text(&output.stderr);
+        assert!(!output.status.success(), "{arguments:?}");
+        assert!(said.contains(expected), "{arguments:?}: {said}");
+    };
+    let run = |more: &[&str], expected: &str| error(&[&["run", "time-sensitive"], more].concat(), expected);
+    error(&["run", "time-sensitiv"], "did you mean \"time-sensitive\"?");
+    run(&["--set", "rt=5"], "no setting \"rt\"; did you mean \"rtt\"?");
+    run(&["--set", "rtt=50,fast"], "rtt cannot be \"fast\"");
+    run(&["--only", "los=0"], "no axis \"los\"; did you mean \"loss\"?");
+    run(&["--only", "variant=standart"], "did you mean \"standard\"?");
+    run(&["--csv", utf8(&directory)], "--csv: cannot write");
+    run(&["--csv", utf8(&missing)], "give a file in an existing directory");
+    run(&["--results", utf8(&file)], "it is a file; give a directory");
+    run(
+        &["--results", utf8(&inside)],
+        "--results: cannot write to the directory",
+    );
+    run(&["--pcap", utf8(&directory)], "--pcap: cannot write");
+    let report = |more: &[&str], expected| error(&[&["report", "time-sensitive"], more].concat(), expected);
+    report(&["--output", utf8(&missing)], "--output: cannot write");
+    report(&["--svg", utf8(&file)], "--svg: cannot write to the directory");
+    assert_eq!(fs::read_to_string(&file).expect("it is there"), "mine");
+    let _ = fs::remove_dir_all(directory);
+}
+
+/// Two places on one axis and two values of a setting: each combination is run.
+#[test]
+fn only_given_twice_means_or_and_set_takes_lists() {
+    let directory = fresh("lab-lists");
+    let csv = directory.join("all.csv");
+    let output = lab(&[
+        "run",
+        "time-sensitive",
+        "--quick",
+        "--seeds",
+        "1",
+        "--csv",
+        utf8(&csv),
+        "--results",
+        utf8(&directory),
+        "--only",
+        "loss=0",
+        "--only",
+        "loss=0.05",
+        "--only",
+        "variant=standard",
+        "--set",
+        "rtt=50,100",
+        "--set",
+        "seconds=1",
+    ]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let rows = fs::read_to_string(&csv).expect("the numbers are written");
+    assert_eq!(rows.lines().count(), 1 + 2 * 2, "{rows}");
+    for rtt in ["50", "100"] {
+        let kept = directory.join(format!("time-sensitive-rtt={rtt}-seconds=1.csv"));
+        let kept = fs::read_to_string(kept).expect("each combination has its own file");
+        assert_eq!(kept.lines().count(), 1 + 2, "{kept}");
+        assert!(kept.lines().skip(1).all(|row| rows.contains(row)), "{rows}");
+    }
+    let _ = fs::remove_dir_all(directory);
+}
+
 #[test]
 fn a_report_is_one_page_with_its_pictures() {
     let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("lab-report");

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anabranch_netsim::Network;
 
 use crate::experiment::Experiment;
+use crate::near::did_you_mean;
 
 /// One run.
 #[derive(Clone, Copy, Debug)]
@@ -82,12 +83,14 @@ pub struct Knobs(BTreeMap<&'static str, f64>);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KnobError {
     /// The experiment has no setting of this name.
-    #[error("{experiment} has no setting {name:?}; {has}")]
+    #[error("{experiment} has no setting {name:?}; {near}{has}")]
     Unknown {
         /// The experiment.
         experiment: &'static str,
         /// The name that the user gave.
         name: String,
+        /// The most similar name that exists, as a question with a space at its end; empty if none is similar.
+        near: String,
         /// The names that exist.
         has: String,
     },
@@ -121,6 +124,7 @@ impl Knobs {
             };
             return Err(KnobError::Unknown {
                 experiment: experiment.name,
+                near: did_you_mean(name, names.iter().copied()),
                 name: name.to_owned(),
                 has,
             });
@@ -250,6 +254,10 @@ mod tests {
         let mut knobs = Knobs::default();
         let mut error = |name, value| knobs.set(&experiment(), name, value).unwrap_err().to_string();
         assert_eq!(error("rate", "1"), "toy has no setting \"rate\"; it has: rtt");
+        assert_eq!(
+            error("rt", "1"),
+            "toy has no setting \"rt\"; did you mean \"rtt\"? it has: rtt"
+        );
         for value in ["0", "1e5", "NaN", "fast", "-3"] {
             let error = error("rtt", value);
             assert_eq!(
