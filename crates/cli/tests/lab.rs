@@ -494,7 +494,9 @@ fn a_file_is_an_experiment() {
         .position(|line| line.contains("many"))
         .expect("it is there");
     let told = text(&lab(&["run", utf8(&file)]).stderr);
-    let expected = format!("wrong.toml: line {line}: traffic.bytes must be a whole number");
+    let expected = format!(
+        "wrong.toml: line {line}: traffic.bytes: invalid type: string \"many\", expected a whole number"
+    );
     assert!(told.contains(&expected), "{told}");
     assert!(text(&lab(&["run", "none.toml"]).stderr).contains("NAME none.toml: cannot read"));
     let _ = fs::remove_dir_all(directory);

@@ -1,8 +1,5 @@
 //! The nearest known name to an unknown one, for *did you mean* in error texts.
 
-/// The least Jaro similarity, from 0 to 1, at which a name is suggested: that of clap for the names of options.
-const SIMILAR: f64 = 0.7;
-
 /// `did you mean "NAME"? `, with a space at its end, for the known name that is most similar to `name`; empty if none is similar.
 #[must_use]
 pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
@@ -12,21 +9,19 @@ pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) ->
     }
 }
 
-/// The known name that is most similar to `name`, if one is similar.
+/// The known name that is most similar to `name`, if one is similar: at most every third letter differs, or `name` is a part of it.
 fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_lowercase();
+    let length = name.chars().count();
     let similar = |known: &'a str| {
-        let lower = known.to_lowercase();
-        // A part of a name is similar to the whole name, however short the part is.
-        let is_part = name.len() >= 3 && lower.contains(&name);
-        (
-            strsim::jaro(&name, &lower).max(if is_part { SIMILAR } else { 0.0 }),
-            known,
-        )
+        let known_lower = known.to_lowercase();
+        let differing = strsim::damerau_levenshtein(&name, &known_lower);
+        let is_close = differing <= (length / 3).max(1) && differing < length;
+        let is_part = length >= 3 && known_lower.contains(&name);
+        (is_close || is_part).then_some((differing, known))
     };
-    let known = known.into_iter().map(similar);
-    let near = known.filter(|(similarity, _)| *similarity >= SIMILAR);
-    near.max_by(|one, other| one.0.total_cmp(&other.0))
+    let near = known.into_iter().filter_map(similar);
+    near.min_by_key(|(differing, _)| *differing)
         .map(|(_, known)| known)
 }
 

@@ -293,7 +293,9 @@ fn experiment(name: &str) -> Result<Experiment, Failure> {
                 "NAME {name}: cannot read the file: {error}; check its name and permissions"
             ))
         })?;
-        return experiment_from_toml(&text).map_err(|error| Failure::new(format!("{name}: {error}")));
+        let directory = Path::new(name).parent().unwrap_or(Path::new(""));
+        return experiment_from_toml(&text, directory)
+            .map_err(|error| Failure::new(format!("{name}: {error}")));
     }
     experiments::named(name).ok_or_else(|| {
         let names: Vec<&str> = experiments::all()

@@ -29,8 +29,8 @@ struct Doing {
     source: Source,
     /// The time at which the source begins, if it does.
     start: Option<Timestamp>,
-    /// The source on the receiving host, if data flows both ways.
-    answer: Option<Source>,
+    /// The source on the receiving host, if data flows both ways, and the time at which its schedule begins, if it has one.
+    answer: Option<(Source, Option<Timestamp>)>,
 }
 
 impl Doing {
@@ -71,6 +71,26 @@ impl Pair {
     ) -> Self {
         let start = begin(trial.seed, "start");
         Self::between(trial, config, links, Doing::one_way(source, Some(start)))
+    }
+
+    /// Both hosts with one or several paths, and with TCP cross traffic if there is one path. `answer` is the source on the receiving host
+    /// and the time at which it begins.
+    pub(crate) fn of_user(
+        trial: &Trial<'_>,
+        config: &Config,
+        mut links: Vec<(LinkConfig, LinkConfig)>,
+        tcp: Option<&TcpFlows>,
+        (source, answer): (Source, Option<(Source, Timestamp)>),
+    ) -> Self {
+        let doing = Doing {
+            source,
+            start: Some(begin(trial.seed, "start")),
+            answer: answer.map(|(answer, start)| (answer, Some(start))),
+        };
+        match tcp {
+            Some(flows) => Self::at_bottleneck(trial, config, links.swap_remove(0), flows, doing),
+            None => Self::between(trial, config, links, doing),
+        }
     }
 
     fn between(
@@ -148,7 +168,7 @@ impl Pair {
                 let greedy =
                     |len| Source::greedy(peer, options.unwrap_or_default(), len).until(scenario.counts.1);
                 let answer = match messages.demand {
-                    Demand::GreedyBothWays(len) => Some(greedy(len)),
+                    Demand::GreedyBothWays(len) => Some((greedy(len), None)),
                     Demand::Scheduled(_) | Demand::Greedy(_) => None,
                 };
                 let source = match messages.demand {
@@ -237,6 +257,15 @@ impl Pair {
         sink.expect("the receiver runs a sink")
     }
 
+    /// The source on the receiving host, and the sink on the sending host.
+    pub(crate) fn answer(&self) -> (&Source, &Sink) {
+        let [receiver, sender] = [self.receiver(), self.sender()].map(|tap| {
+            let both: Option<&BothWays> = tap.host().application();
+            both.expect("data flows both ways")
+        });
+        (&receiver.source, &sender.sink)
+    }
+
     /// The sender's association, once it exists.
     pub(crate) fn association(&self) -> Option<&Association> {
         let host = self.sender().host();
@@ -273,9 +302,9 @@ fn hosts(network: &Network, config: &Config, addresses: &[Vec<IpAddr>; 2], doing
             sender.run(doing.source, doing.start);
             receiver.run(Sink::default(), None);
         }
-        Some(answer) => {
+        Some((answer, start)) => {
             sender.run(BothWays::new(doing.source), doing.start);
-            receiver.run(BothWays::new(answer), None);
+            receiver.run(BothWays::new(answer), start);
         }
     }
     receiver
