@@ -196,8 +196,68 @@ fn only_given_twice_means_or_and_set_takes_lists() {
         let kept = directory.join(format!("time-sensitive-rtt={rtt}-seconds=1.csv"));
         let kept = fs::read_to_string(kept).expect("each combination has its own file");
         assert_eq!(kept.lines().count(), 1 + 2, "{kept}");
+        let header = kept.lines().next().unwrap_or_default();
+        let place = header.split(',').position(|column| column == "set_rtt_ms");
+        let place = place.expect("each setting has a column with its unit");
+        let row = kept.lines().nth(1).unwrap_or_default();
+        assert_eq!(row.split(',').nth(place), Some(rtt), "{header}\n{row}");
         assert!(kept.lines().skip(1).all(|row| rows.contains(row)), "{rows}");
     }
+    let _ = fs::remove_dir_all(directory);
+}
+
+/// A trace has every message and the sender's state over time, and does not change the numbers.
+#[test]
+fn a_trace_has_the_messages_and_the_state_of_each_run() {
+    let directory = fresh("lab-trace");
+    let (traces, plain, with_trace) = (
+        directory.join("traces"),
+        directory.join("plain.csv"),
+        directory.join("traced.csv"),
+    );
+    let run = |more: &[&str]| {
+        let arguments = [
+            "run",
+            "stream-priority",
+            "--quick",
+            "--only",
+            "link=56",
+            "--seeds",
+            "2",
+        ];
+        let output = lab(&[&arguments[..], more].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stderr)
+    };
+    run(&["--csv", utf8(&plain)]);
+    let said = run(&["--csv", utf8(&with_trace), "--trace", utf8(&traces)]);
+    let read = |path: &Path| fs::read_to_string(path).expect("the file is written");
+    assert_eq!(read(&plain), read(&with_trace));
+    let runs = read(&plain).lines().count() - 1;
+    assert!(said.contains(&format!("traces of {runs} runs are in ")), "{said}");
+    let files: Vec<PathBuf> = fs::read_dir(&traces)
+        .expect("the directory is made")
+        .map(|file| file.expect("a file").path())
+        .collect();
+    assert_eq!(files.len(), 2 * runs);
+    for file in files {
+        let csv = read(&file);
+        let columns = match utf8(&file).ends_with("-messages.csv") {
+            true => "message,class,bytes,submitted_s,first_sent_s,arrived_s,delivered_s,delay_s",
+            false => "time_s,path,cwnd_bytes,ssthresh_bytes,flight_bytes,srtt_s,rto_s,",
+        };
+        assert!(csv.starts_with(columns), "{}: {csv}", file.display());
+        assert!(csv.lines().count() > 50, "{}", file.display());
+    }
+    let output = lab(&[
+        "run",
+        "stream-priority",
+        "--seeds",
+        "10000",
+        "--trace",
+        utf8(&traces),
+    ]);
+    assert!(text(&output.stderr).contains("are more than 1000; choose cells by --only"));
     let _ = fs::remove_dir_all(directory);
 }
 

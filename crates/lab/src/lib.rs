@@ -23,6 +23,7 @@ pub mod statistics;
 mod tap;
 #[cfg(target_os = "linux")]
 pub mod testbed;
+mod trace;
 pub mod traffic;
 mod trial;
 mod user;
@@ -36,5 +37,6 @@ pub use near::did_you_mean;
 pub use report::{Finding, report};
 pub use results::{CellResults, Results};
 pub use tap::{Holdings, Tap};
+pub use trace::{TraceDirectory, traced};
 pub use trial::{Capture, Knob, KnobError, Knobs, Trial};
 pub use user::{FileError, experiment_from_toml};

@@ -236,6 +236,9 @@ mod tests {
         let mut changed = conditions.clone();
         changed.knobs.set(&experiment, "factor", "2").unwrap();
         assert!(read(&changed, &file).unwrap().is_empty(), "with other settings");
+        // Files of former versions have no columns for single settings.
+        let former = file.replace(",set_factor\n", "\n").replace(",\n", "\n");
+        assert_eq!(read(&conditions, &former).unwrap().len(), 3);
         stop.store(false, Ordering::Relaxed);
         let least = AtomicUsize::new(usize::MAX);
         let note = |done: usize, _| {
@@ -274,7 +277,10 @@ mod tests {
         let results = run(&experiment, &plan, &mut known, &stop, |_, _| {}).unwrap();
         assert_eq!(results.sample(&[], "product"), Some(vec![12.5, 25.0]));
         let csv = results.to_csv();
-        assert!(csv.ends_with("toy,1.0,quick,factor=2.5,2,1,5,25,2\n"), "{csv}");
+        assert!(
+            csv.ends_with("toy,1.0,quick,factor=2.5,2,1,5,25,2,2.5\n"),
+            "{csv}"
+        );
         let rows: serde_json::Value = serde_json::from_str(&known.to_json(&experiment, &conditions)).unwrap();
         let expected = serde_json::json!({
             "experiment": "toy", "version": "1.0", "extent": "quick", "settings": { "factor": 2.5 }, "seed": 2,
@@ -292,12 +298,12 @@ mod tests {
         let lines: Vec<&str> = csv.lines().collect();
         assert_eq!(
             lines[0],
-            "experiment,version,extent,settings,seed,a,b,product,seed"
+            "experiment,version,extent,settings,seed,a,b,product,seed,set_factor"
         );
-        assert_eq!(lines[2], row("2,1,5,10,2"));
+        assert_eq!(lines[2], row("2,1,5,10,2,"));
         assert_eq!(
             lines[8],
-            row("2,\"3, or \"\"three\"\"\",7,,2"),
+            row("2,\"3, or \"\"three\"\"\",7,,2,"),
             "NaN is an empty column"
         );
     }

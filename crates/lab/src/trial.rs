@@ -9,6 +9,7 @@ use anabranch_netsim::Network;
 
 use crate::experiment::Experiment;
 use crate::near::did_you_mean;
+use crate::trace::Tracing;
 
 /// One run.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +18,7 @@ pub struct Trial<'a> {
     pub seed: u64,
     knobs: &'a Knobs,
     capture: Option<&'a Capture>,
+    tracing: Option<&'a Tracing>,
 }
 
 impl<'a> Trial<'a> {
@@ -27,6 +29,7 @@ impl<'a> Trial<'a> {
             seed,
             knobs,
             capture: None,
+            tracing: None,
         }
     }
 
@@ -37,6 +40,24 @@ impl<'a> Trial<'a> {
             capture: Some(capture),
             ..self
         }
+    }
+
+    /// The same run with a trace.
+    pub(crate) fn traced(self, tracing: &'a Tracing) -> Self {
+        Self {
+            tracing: Some(tracing),
+            ..self
+        }
+    }
+
+    /// The destination of the run's trace, if one is wanted.
+    pub(crate) fn tracing(&self) -> Option<&Tracing> {
+        self.tracing
+    }
+
+    /// The settings that the user changed.
+    pub(crate) fn settings(&self) -> &Knobs {
+        self.knobs
     }
 
     /// The value of a setting, if the user set it.

@@ -19,13 +19,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anabranch_lab::{
-    Experiment, Extent, Finding, Judgement, did_you_mean, experiment_from_toml, experiments, report as page,
+    Experiment, Extent, Finding, Judgement, TraceDirectory, did_you_mean, experiment_from_toml, experiments,
+    report as page, traced,
 };
 use clap::{Args, Subcommand};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::{Observe, all_first, first, hidden};
+use crate::output::note;
 use measure::Measuring;
 use outputs::{check_directory, check_file};
 use real::Real;
@@ -79,6 +81,7 @@ Examples:
   anabranch lab run time-sensitive --quick --set rtt=50,100 --set distance=4
   anabranch lab run time-sensitive --only loss=0.05 --only loss=0.1
   anabranch lab run stream-priority --only link=56 --pcap packets.pcapng
+  anabranch lab run stream-priority --quick --seeds 1 --trace traces
   anabranch lab run --all --quick
   anabranch lab run examples/lab/voice-uplink.toml
   anabranch lab run nr-sack-forward-tsn --bed --short --seeds 5
@@ -102,6 +105,10 @@ struct RunArgs {
     /// Write a CSV file with one row per run; for one experiment, with all values of --set
     #[arg(long, help_heading = RUNS, value_name = "FILE")]
     csv: Option<PathBuf>,
+    /// Write every message and the sender's state over time of each simulated run to this directory, as CSV; at most 1000
+    /// runs
+    #[arg(long, help_heading = RUNS, value_name = "DIRECTORY", conflicts_with_all = ["results", "pcap"])]
+    trace: Option<PathBuf>,
     #[command(flatten)]
     observe: Observe,
 }
@@ -311,7 +318,13 @@ fn experiment(name: &str) -> Result<Experiment, Failure> {
 }
 
 fn show(args: &RunArgs, real: &Real, stop: &AtomicBool) -> Result<(), Failure> {
-    let chosen = real.beside(args.chosen.experiments()?, !args.only.is_empty())?;
+    let mut chosen = real.beside(args.chosen.experiments()?, !args.only.is_empty())?;
+    let traces = args.trace.as_deref().map(TraceDirectory::new);
+    if let Some(traces) = &traces {
+        chosen
+            .iter_mut()
+            .for_each(|experiment| *experiment = traced(experiment, traces));
+    }
     if args.csv.is_some() && chosen.len() > 1 {
         let why = "experiments differ in their columns; use --results DIRECTORY for one file per experiment";
         return Err(Failure::new(format!("--csv takes one experiment: {why}")));
@@ -324,6 +337,10 @@ fn show(args: &RunArgs, real: &Real, stop: &AtomicBool) -> Result<(), Failure> {
         if let Some(path) = path {
             check_file(flag, path)?;
         }
+    }
+    if let Some(directory) = &args.trace {
+        measuring.check_traces()?;
+        check_directory("--trace", directory)?;
     }
     if let Some(path) = &args.observe.pcap {
         let place = measuring.capture(path)?;
@@ -346,6 +363,15 @@ fn show(args: &RunArgs, real: &Real, stop: &AtomicBool) -> Result<(), Failure> {
             csv.push_str(if csv.is_empty() { &rows } else { &rows[header..] });
             write("--csv", path, &csv)?;
         }
+    }
+    if let (Some(traces), Some(directory)) = (traces, &args.trace) {
+        let runs = traces.finish().map_err(|error| {
+            Failure::new(format!(
+                "--trace: cannot write to {}: {error}",
+                directory.display()
+            ))
+        })?;
+        note(format!("traces of {runs} runs are in {}", directory.display()));
     }
     Ok(())
 }

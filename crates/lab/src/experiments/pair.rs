@@ -10,7 +10,8 @@ use anabranch_proto::{Association, Config, Counters, Timestamp};
 
 use crate::stage::{Demand, Scenario, TcpFlows, windows};
 use crate::tap::Tap;
-use crate::traffic::{BothWays, Sink, Source};
+use crate::trace::{MessageRow, RunTrace, Tracing};
+use crate::traffic::{BothWays, Sink, Source, Submission};
 use crate::trial::Trial;
 
 const PORT: u16 = 7;
@@ -54,6 +55,33 @@ pub(crate) struct Pair {
     destinations: Vec<IpAddr>,
     sender: NodeId,
     receiver: NodeId,
+    /// The destination of the run's trace, if one is wanted.
+    tracing: Option<Tracing>,
+}
+
+/// A run ends with its network.
+impl Drop for Pair {
+    fn drop(&mut self) {
+        let Some(tracing) = self.tracing.take() else {
+            return;
+        };
+        // A network with TCP only has no association.
+        if self.association().is_none() || std::thread::panicking() {
+            return;
+        }
+        let messages = self.source().submitted().iter().enumerate();
+        let row = |(number, message): (usize, &Submission)| MessageRow {
+            class: message.class,
+            bytes: message.len,
+            submitted: message.at,
+            sent: self.sender().sent().of(number),
+            arrived: self.receiver().arrived().of(number),
+            delivered: self.sink().delivered().of(number),
+        };
+        let messages = messages.map(row).collect();
+        let series = self.sender_mut().take_series().unwrap_or_default();
+        tracing.add(RunTrace { messages, series });
+    }
 }
 
 impl Pair {
@@ -115,14 +143,16 @@ impl Pair {
             .collect();
         trial.observe(&mut network);
         let [_, destinations] = addresses;
-        Self {
+        let pair = Self {
             network,
             data_links,
             tcp: Vec::new(),
             destinations,
             sender,
             receiver,
-        }
+            tracing: None,
+        };
+        pair.traced(trial)
     }
 
     /// Both hosts at a bottleneck that greedy TCP flows share. These also begin within the first second.
@@ -217,14 +247,25 @@ impl Pair {
         });
         let tcp = tcp.collect();
         trial.observe(&mut network);
-        Self {
+        let pair = Self {
             network,
             data_links: vec![dumbbell.forward],
             tcp,
             destinations: vec![PEER_BESIDE_TCP.0.ip()],
             sender: pair.left,
             receiver: pair.right,
+            tracing: None,
+        };
+        pair.traced(trial)
+    }
+
+    /// The same hosts with a trace, if the trial wants one.
+    fn traced(mut self, trial: &Trial<'_>) -> Self {
+        self.tracing = trial.tracing().cloned();
+        if self.tracing.is_some() {
+            self.sender_mut().keep_series();
         }
+        self
     }
 
     pub(crate) fn sender(&self) -> &Tap {

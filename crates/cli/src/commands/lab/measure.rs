@@ -24,6 +24,9 @@ const BEDS_A_PROCESSOR: usize = 3;
 /// The most combinations of settings in one command.
 const MOST_SETTINGS: usize = 1000;
 
+/// The most runs that leave traces: two files for each run.
+const MOST_TRACES: usize = 1000;
+
 /// The number of cells that the error for `--only` lists.
 const NEAR_CELLS: usize = 5;
 
@@ -33,6 +36,8 @@ pub(super) struct Measuring<'a> {
     effort: &'a Effort,
     only: Vec<(&'a str, &'a str)>,
     stop: &'a AtomicBool,
+    /// The number of runs of all experiments.
+    runs: usize,
     progress: Progress,
     /// The results so far of the interrupted experiment.
     so_far: RefCell<Option<(Experiment, Results)>>,
@@ -72,9 +77,22 @@ impl<'a> Measuring<'a> {
             effort,
             only,
             stop,
+            runs,
             progress: Progress::new(runs, silent),
             so_far: RefCell::default(),
         })
+    }
+
+    /// # Errors
+    /// The command has more runs than may leave traces.
+    pub(super) fn check_traces(&self) -> Result<(), Failure> {
+        if self.runs <= MOST_TRACES {
+            return Ok(());
+        }
+        Err(Failure::new(format!(
+            "--trace: {} runs are more than {MOST_TRACES}; choose cells by --only, or fewer --seeds",
+            self.runs
+        )))
     }
 
     /// Runs the experiments one after the other, each when it is asked for.
