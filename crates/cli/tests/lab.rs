@@ -540,7 +540,7 @@ fn a_file_is_an_experiment() {
     let output = lab(&[&arguments[..], &[utf8(&page), "--results", utf8(&directory)]].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
     let html = fs::read_to_string(&page).expect("the page is written");
-    assert!(html.matches("<svg").count() == 3 && html.contains("urgent and expiring"));
+    assert!(html.matches("<svg").count() == 3 + 2 && html.contains("urgent and expiring"));
     let csv = fs::read_to_string(directory.join("voice-uplink.csv")).expect("the numbers are kept");
     assert_eq!(csv.lines().count(), 1 + 4 * 3 * 2);
 

@@ -31,7 +31,7 @@ mod user;
 pub use benchmark::{Benchmark, Work};
 pub use claim::{Bound, Claim, Judgement, Verdict};
 pub use experiment::{Answer, Cell, Experiment, Extent, Metric, Parameter};
-pub use figure::{Figure, FigureCurve};
+pub use figure::{ECDF, Figure, FigureCurve, PERCENTILES, percentile_metric};
 pub use known::{Conditions, Known, KnownError};
 pub use near::did_you_mean;
 pub use report::{Finding, report};

@@ -12,6 +12,7 @@ use super::file::{self, Bytes, File, Spanned, TcpCongestion, Time, Whole};
 use super::place::{FileError, Places};
 use super::source::{Pace, read_trace};
 use crate::experiments::plain_config;
+use crate::figure::{PERCENTILES, percentile_metric};
 use crate::near::did_you_mean;
 
 /// The most cells of an experiment.
@@ -110,6 +111,16 @@ impl Definition {
         lengths.fold(1, usize::saturating_mul)
     }
 
+    /// Whether a metric is one of the percentiles for the figures of delays. They are shown only if the file names them.
+    pub(super) fn is_percentile(&self, metric: &str) -> bool {
+        let mut names = self.traffic.iter().map(|flow| delay_of(&flow.name));
+        names.any(|name| {
+            PERCENTILES
+                .iter()
+                .any(|percent| percentile_metric(&name, *percent) == metric)
+        })
+    }
+
     /// The name, unit and meaning of all metrics, in the order in which a run returns them.
     pub(super) fn all_metrics(&self) -> Vec<(String, &'static str, String)> {
         let mut metrics = Vec::new();
@@ -137,6 +148,10 @@ impl Definition {
                     (format!("{name}_{metric}"), unit, format!("{name}: {about}"))
                 }),
             );
+            metrics.extend(PERCENTILES.map(|percent| {
+                let about = format!("{name}: {percent} % quantile of the delay of the delivered messages");
+                (percentile_metric(&delay_of(name), percent), "s", about)
+            }));
         }
         let mut add = |name: &str, unit, about: &str| metrics.push((name.to_owned(), unit, about.to_owned()));
         add("timeouts", "", "T3-rtx expirations");
@@ -146,6 +161,11 @@ impl Definition {
         }
         metrics
     }
+}
+
+/// The beginning of the names of a flow's percentiles.
+pub(super) fn delay_of(flow: &str) -> String {
+    format!("{flow}_delay")
 }
 
 /// What the checks need besides the values.
@@ -235,7 +255,12 @@ impl Checked<'_> {
             let name = metric.get_ref();
             if !all.contains(name) {
                 let near = did_you_mean(name, all.iter().map(String::as_str));
-                let problem = format!("there is no metric {name:?}; {near}there are: {}", all.join(", "));
+                let usual = all.iter().filter(|one| !definition.is_percentile(one));
+                let usual: Vec<&str> = usual.map(String::as_str).collect();
+                let problem = format!(
+                    "there is no metric {name:?}; {near}there are: {}",
+                    usual.join(", ")
+                );
                 return self.wrong(metric.span(), &problem);
             }
         }

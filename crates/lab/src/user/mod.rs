@@ -15,7 +15,7 @@ pub use place::FileError;
 use source::Pace;
 
 use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter};
-use crate::figure::{Figure, FigureCurve};
+use crate::figure::{ECDF, Figure, FigureCurve};
 
 /// The axis of an experiment without a sweep.
 const NOTHING: &str = "sweep";
@@ -66,10 +66,10 @@ pub fn experiment_from_toml(text: &str, directory: &Path) -> Result<Experiment, 
 fn metrics(definition: &Definition) -> Vec<Metric> {
     let metrics = definition.all_metrics().into_iter();
     let metric = |(name, unit, about): (String, &'static str, String)| Metric {
-        is_shown: definition
-            .metrics
-            .as_ref()
-            .is_none_or(|shown| shown.contains(&name)),
+        is_shown: match &definition.metrics {
+            Some(shown) => shown.contains(&name),
+            None => !definition.is_percentile(&name),
+        },
         name: word(name),
         unit,
         about: word(about),
@@ -175,7 +175,41 @@ fn figures(definition: &Definition, axes: &[&'static str], metrics: &[Metric]) -
         logarithmic: false,
         curves: curves(definition, axes),
     };
-    metrics.iter().map(figure).collect()
+    let of_metrics = metrics.iter().map(figure);
+    of_metrics.chain(distributions(definition, axes)).collect()
+}
+
+/// For each flow the distribution of the delay, with a curve for each cell.
+fn distributions(definition: &Definition, axes: &[&'static str]) -> Vec<Figure> {
+    let cells = definition.variants.iter().flat_map(|variant| {
+        combinations(definition).into_iter().map(|values| {
+            let mut name = variant.name.clone();
+            let mut at = vec![("variant", word(variant.name.clone()))];
+            for (axis, value) in axes.iter().copied().zip(values) {
+                name = format!("{name}, {axis} {value}");
+                at.push((axis, word(value)));
+            }
+            FigureCurve {
+                name: word(name),
+                at,
+                paper: &[],
+            }
+        })
+    });
+    let curves: Vec<FigureCurve> = cells.take(MOST_CURVES).collect();
+    let figure = |flow: &Flow| Figure {
+        name: word(format!("{}_delay_ecdf", flow.name)),
+        title: word(format!(
+            "{}: distribution of the delay of delivered messages",
+            flow.name
+        )),
+        paper: "",
+        x: (ECDF, "delay [s]"),
+        y: (word(definition::delay_of(&flow.name)), "share of the messages"),
+        logarithmic: false,
+        curves: curves.clone(),
+    };
+    definition.traffic.iter().map(figure).collect()
 }
 
 fn curves(definition: &Definition, axes: &[&'static str]) -> Vec<FigureCurve> {

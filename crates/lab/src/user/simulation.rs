@@ -10,6 +10,7 @@ use super::source::{Pace, Schedule, schedule};
 use crate::experiment::Extent;
 use crate::experiments::outcome::{Outcome, goodput_of};
 use crate::experiments::pair::{PEER, PEER_BESIDE_TCP, Pair, begin};
+use crate::figure::PERCENTILES;
 use crate::stage::TcpFlows;
 use crate::traffic::{Class, Sink, Source, Submission, merged};
 use crate::trial::Trial;
@@ -59,6 +60,7 @@ pub(super) fn simulate(
             outcome.delay_of(0.95),
             goodput_of(submitted, sink, class, span),
         ]);
+        numbers.extend(PERCENTILES.map(|percent| outcome.delay_of(f64::from(percent) / 100.0)));
     }
     let counters = pair.counters();
     let retransmissions = counters.retransmissions_fast + counters.retransmissions_timeout;

@@ -55,6 +55,26 @@ fn the_examples_run() {
     }
 }
 
+/// Each flow has a picture of the distribution of its delay, with rising percentiles.
+#[test]
+fn the_distribution_of_the_delay_is_drawn() {
+    let experiment = read(EXAMPLES[0]).unwrap();
+    let numbers = run(&experiment, &[("variant", "plain"), ("loss", "3%")], 1);
+    let names = crate::figure::PERCENTILES.map(|p| crate::figure::percentile_metric("voice_delay", p));
+    let percentiles = names.map(|name| number(&experiment, &numbers, &name));
+    assert!(
+        percentiles.is_sorted() && percentiles[0] < percentiles[10],
+        "{percentiles:?}"
+    );
+    assert_eq!(percentiles[9], number(&experiment, &numbers, "voice_delay_95"));
+    let figures = (experiment.figures)();
+    let ecdf = figures
+        .iter()
+        .find(|figure| figure.name == "voice_delay_ecdf")
+        .unwrap();
+    assert_eq!(ecdf.curves.len(), 4 * 3);
+}
+
 /// TCP fills the bottleneck, the trace gives the frames' bytes, and each sweep reaches the runs.
 #[test]
 fn tcp_a_trace_a_poisson_process_and_reverse_traffic_reach_the_run() {
