@@ -125,7 +125,7 @@ impl From<Scheduler> for SchedulerKind {
 #[derive(Debug, Default)]
 pub(super) struct Sweeps(pub(super) Vec<Spanned<Sweep>>);
 
-/// A setting that varies: `link` of the links of data, or the number of TCP `flows`.
+/// A setting of the links of data that varies.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Sweep {
