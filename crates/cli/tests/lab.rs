@@ -148,6 +148,19 @@ fn mistakes_in_names_and_paths_are_found_before_the_runs() {
     run(&["--set", "rtt=50,fast"], "rtt cannot be \"fast\"");
     run(&["--only", "los=0"], "no axis \"los\"; did you mean \"loss\"?");
     run(&["--only", "variant=standart"], "did you mean \"standard\"?");
+    let no_cell = [
+        "run",
+        "eca",
+        "--quick",
+        "--only",
+        "reports=4",
+        "--only",
+        "protocol=eca",
+    ];
+    error(
+        &no_cell,
+        "no cell at all these places; the nearest cells are: protocol=eca, ",
+    );
     run(&["--csv", utf8(&directory)], "--csv: cannot write");
     run(&["--csv", utf8(&missing)], "give a file in an existing directory");
     run(&["--results", utf8(&file)], "it is a file; give a directory");
