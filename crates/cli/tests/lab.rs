@@ -138,6 +138,151 @@ fn mistakes_are_named_with_what_there_is() {
     assert!(error(&["run", "--all", "--pcap", "file"]).contains("give one experiment"));
 }
 
+/// The runs of these commands would take hours: each mistake is found before the first run.
+#[test]
+fn mistakes_in_names_and_paths_are_found_before_the_runs() {
+    let directory = fresh("lab-mistakes");
+    let (file, inside) = (directory.join("file"), directory.join("file/inside"));
+    fs::write(&file, "mine").expect("it can be written");
+    let missing = directory.join("missing/page.html");
+    let error = |arguments: &[&str], expected: &str| {
+        let output = lab(&[arguments, &["--seeds", "10000"]].concat());
+        let said = text(&output.stderr);
+        assert!(!output.status.success(), "{arguments:?}");
+        assert!(said.contains(expected), "{arguments:?}: {said}");
+    };
+    let run = |more: &[&str], expected: &str| error(&[&["run", "time-sensitive"], more].concat(), expected);
+    error(&["run", "time-sensitiv"], "did you mean \"time-sensitive\"?");
+    run(&["--set", "rt=5"], "no setting \"rt\"; did you mean \"rtt\"?");
+    run(&["--set", "rtt=50,fast"], "rtt cannot be \"fast\"");
+    run(&["--only", "los=0"], "no axis \"los\"; did you mean \"loss\"?");
+    run(&["--only", "variant=standart"], "did you mean \"standard\"?");
+    let no_cell = [
+        "run",
+        "eca",
+        "--quick",
+        "--only",
+        "reports=4",
+        "--only",
+        "protocol=eca",
+    ];
+    error(
+        &no_cell,
+        "no cell at all these places; the nearest cells are: protocol=eca, ",
+    );
+    run(&["--csv", utf8(&directory)], "--csv: cannot write");
+    run(&["--csv", utf8(&missing)], "give a file in an existing directory");
+    run(&["--results", utf8(&file)], "it is a file; give a directory");
+    run(
+        &["--results", utf8(&inside)],
+        "--results: cannot write to the directory",
+    );
+    run(&["--pcap", utf8(&directory)], "--pcap: cannot write");
+    let report = |more: &[&str], expected| error(&[&["report", "time-sensitive"], more].concat(), expected);
+    report(&["--output", utf8(&missing)], "--output: cannot write");
+    report(&["--svg", utf8(&file)], "--svg: cannot write to the directory");
+    assert_eq!(fs::read_to_string(&file).expect("it is there"), "mine");
+    let _ = fs::remove_dir_all(directory);
+}
+
+/// Two places on one axis and two values of a setting: each combination is run.
+#[test]
+fn only_given_twice_means_or_and_set_takes_lists() {
+    let directory = fresh("lab-lists");
+    let csv = directory.join("all.csv");
+    let output = lab(&[
+        "run",
+        "time-sensitive",
+        "--quick",
+        "--seeds",
+        "1",
+        "--csv",
+        utf8(&csv),
+        "--results",
+        utf8(&directory),
+        "--only",
+        "loss=0",
+        "--only",
+        "loss=0.05",
+        "--only",
+        "variant=standard",
+        "--set",
+        "rtt=50,100",
+        "--set",
+        "seconds=1",
+    ]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let rows = fs::read_to_string(&csv).expect("the numbers are written");
+    assert_eq!(rows.lines().count(), 1 + 2 * 2, "{rows}");
+    for rtt in ["50", "100"] {
+        let kept = directory.join(format!("time-sensitive-rtt={rtt}-seconds=1.csv"));
+        let kept = fs::read_to_string(kept).expect("each combination has its own file");
+        assert_eq!(kept.lines().count(), 1 + 2, "{kept}");
+        let header = kept.lines().next().unwrap_or_default();
+        let place = header.split(',').position(|column| column == "set_rtt_ms");
+        let place = place.expect("each setting has a column with its unit");
+        let row = kept.lines().nth(1).unwrap_or_default();
+        assert_eq!(row.split(',').nth(place), Some(rtt), "{header}\n{row}");
+        assert!(kept.lines().skip(1).all(|row| rows.contains(row)), "{rows}");
+    }
+    let _ = fs::remove_dir_all(directory);
+}
+
+/// A trace has every message and the sender's state over time, and does not change the numbers.
+#[test]
+fn a_trace_has_the_messages_and_the_state_of_each_run() {
+    let directory = fresh("lab-trace");
+    let (traces, plain, with_trace) = (
+        directory.join("traces"),
+        directory.join("plain.csv"),
+        directory.join("traced.csv"),
+    );
+    let run = |more: &[&str]| {
+        let arguments = [
+            "run",
+            "stream-priority",
+            "--quick",
+            "--only",
+            "link=56",
+            "--seeds",
+            "2",
+        ];
+        let output = lab(&[&arguments[..], more].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stderr)
+    };
+    run(&["--csv", utf8(&plain)]);
+    let said = run(&["--csv", utf8(&with_trace), "--trace", utf8(&traces)]);
+    let read = |path: &Path| fs::read_to_string(path).expect("the file is written");
+    assert_eq!(read(&plain), read(&with_trace));
+    let runs = read(&plain).lines().count() - 1;
+    assert!(said.contains(&format!("traces of {runs} runs are in ")), "{said}");
+    let files: Vec<PathBuf> = fs::read_dir(&traces)
+        .expect("the directory is made")
+        .map(|file| file.expect("a file").path())
+        .collect();
+    assert_eq!(files.len(), 2 * runs);
+    for file in files {
+        let csv = read(&file);
+        let columns = match utf8(&file).ends_with("-messages.csv") {
+            true => "message,class,bytes,submitted_s,first_sent_s,arrived_s,delivered_s,delay_s",
+            false => "time_s,path,cwnd_bytes,ssthresh_bytes,flight_bytes,srtt_s,rto_s,",
+        };
+        assert!(csv.starts_with(columns), "{}: {csv}", file.display());
+        assert!(csv.lines().count() > 50, "{}", file.display());
+    }
+    let output = lab(&[
+        "run",
+        "stream-priority",
+        "--seeds",
+        "10000",
+        "--trace",
+        utf8(&traces),
+    ]);
+    assert!(text(&output.stderr).contains("are more than 1000; choose cells by --only"));
+    let _ = fs::remove_dir_all(directory);
+}
+
 #[test]
 fn a_report_is_one_page_with_its_pictures() {
     let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("lab-report");
@@ -417,7 +562,7 @@ fn a_file_is_an_experiment() {
     let output = lab(&[&arguments[..], &[utf8(&page), "--results", utf8(&directory)]].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
     let html = fs::read_to_string(&page).expect("the page is written");
-    assert!(html.matches("<svg").count() == 3 && html.contains("urgent and expiring"));
+    assert!(html.matches("<svg").count() == 3 + 2 && html.contains("urgent and expiring"));
     let csv = fs::read_to_string(directory.join("voice-uplink.csv")).expect("the numbers are kept");
     assert_eq!(csv.lines().count(), 1 + 4 * 3 * 2);
 
@@ -431,7 +576,9 @@ fn a_file_is_an_experiment() {
         .position(|line| line.contains("many"))
         .expect("it is there");
     let told = text(&lab(&["run", utf8(&file)]).stderr);
-    let expected = format!("wrong.toml: line {line}: traffic.bytes must be a whole number");
+    let expected = format!(
+        "wrong.toml: line {line}: traffic.bytes: invalid type: string \"many\", expected a whole number"
+    );
     assert!(told.contains(&expected), "{told}");
     assert!(text(&lab(&["run", "none.toml"]).stderr).contains("NAME none.toml: cannot read"));
     let _ = fs::remove_dir_all(directory);

@@ -4,6 +4,20 @@ use crate::experiment::lies_at;
 use crate::plot::{Curve, Plot, Point, Scale};
 use crate::results::Results;
 
+/// The horizontal axis of a figure that draws an empirical distribution function (ECDF): the share of a run's readings that do not exceed a
+/// value. Its vertical axis is the common beginning of the names of the metrics `BEGINNING_qNN_s`, one for each of [`PERCENTILES`]. Each
+/// of its curves belongs to one cell.
+pub const ECDF: &str = "ecdf";
+
+/// The percentiles from which an ECDF is drawn.
+pub const PERCENTILES: [u32; 11] = [1, 5, 10, 20, 30, 50, 70, 80, 90, 95, 99];
+
+/// The metric of a percentile, in seconds.
+#[must_use]
+pub fn percentile_metric(beginning: &str, percent: u32) -> String {
+    format!("{beginning}_q{percent:02}_s")
+}
+
 /// A figure that is drawn from an experiment's results.
 #[derive(Clone, Debug)]
 pub struct Figure {
@@ -13,7 +27,7 @@ pub struct Figure {
     pub title: &'static str,
     /// The content of the paper's figure or table, in words and numbers; empty if no paper has it.
     pub paper: &'static str,
-    /// The horizontal axis: one of the experiment's, and its label.
+    /// The horizontal axis: one of the experiment's or [`ECDF`], and its label.
     pub x: (&'static str, &'static str),
     /// The vertical axis: one of the experiment's metrics, and its label.
     pub y: (&'static str, &'static str),
@@ -111,6 +125,9 @@ impl Figure {
     }
 
     fn points(&self, curve: &FigureCurve, results: &Results, places: &[String]) -> Vec<Point> {
+        if self.x.0 == ECDF {
+            return self.distribution(curve, results);
+        }
         let cells = results
             .cells
             .iter()
@@ -134,16 +151,50 @@ impl Figure {
         points
     }
 
+    /// The percentiles of a curve's cell, as means over the seeds.
+    fn distribution(&self, curve: &FigureCurve, results: &Results) -> Vec<Point> {
+        let mut cells = results
+            .cells
+            .iter()
+            .filter(|cell| !curve.at.is_empty() && lies_at(&cell.coordinates, &curve.at));
+        let Some(cell) = cells.next() else {
+            return Vec::new();
+        };
+        let point = |percent: u32| {
+            let x = results
+                .estimate(cell, &percentile_metric(self.y.0, percent))?
+                .mean;
+            let y = f64::from(percent) / 100.0;
+            Some(Point {
+                x,
+                y,
+                interval: (y, y),
+            })
+        };
+        PERCENTILES.into_iter().filter_map(point).collect()
+    }
+
     /// The fault of a figure, if it has one: an unknown axis or metric, or a curve with two cells at one place.
     #[must_use]
     pub fn fault(&self, coordinates: &[&[(&'static str, String)]], metrics: &[&str]) -> Option<String> {
-        if !metrics.contains(&self.y.0) {
-            return Some(format!("{}: no metric {}", self.name, self.y.0));
+        let is_distribution = self.x.0 == ECDF;
+        let needed = match is_distribution {
+            true => PERCENTILES
+                .map(|percent| percentile_metric(self.y.0, percent))
+                .to_vec(),
+            false => vec![self.y.0.to_owned()],
+        };
+        if let Some(metric) = needed.iter().find(|metric| !metrics.contains(&metric.as_str())) {
+            return Some(format!("{}: no metric {metric}", self.name));
         }
         for curve in self.curves.iter().filter(|curve| !curve.at.is_empty()) {
             let mut seen: Vec<&str> = Vec::new();
             for cell in coordinates.iter().filter(|cell| lies_at(cell, &curve.at)) {
-                let Some(place) = place_on(self.x.0, cell) else {
+                let place = match is_distribution {
+                    true => Some(ECDF),
+                    false => place_on(self.x.0, cell),
+                };
+                let Some(place) = place else {
                     return Some(format!("{}: no axis {}", self.name, self.x.0));
                 };
                 if seen.contains(&place) {

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use serde_json::{Map, Value, json};
 
 use crate::experiment::{Cell, Experiment, Extent};
-use crate::trial::Knobs;
+use crate::trial::{Knob, Knobs};
 
 /// The place on each axis, and the seed.
 type Key = (Vec<String>, u64);
@@ -72,15 +72,32 @@ fn columns(line: &str) -> Vec<String> {
     columns
 }
 
+/// The column of a setting, with its unit: `set_rtt_ms`. These columns stand after the metrics. They are empty for a setting that the user
+/// did not change.
+fn column_of(knob: &Knob) -> String {
+    let unit: String = knob.unit.chars().filter(|c| *c != ' ').collect();
+    let unit = unit.replace('/', "_per_").replace('%', "percent");
+    match unit.as_str() {
+        "" => format!("set_{}", knob.name),
+        unit => format!("set_{}_{unit}", knob.name),
+    }
+}
+
+/// The first line of an experiment's file, before there were columns for the settings.
+fn former_header(axes: &[(&'static str, String)], metrics: &[&'static str]) -> String {
+    header(axes, metrics, &[])
+}
+
 /// The first line of an experiment's file.
-pub(crate) fn header(axes: &[(&'static str, String)], metrics: &[&'static str]) -> String {
+pub(crate) fn header(axes: &[(&'static str, String)], metrics: &[&'static str], knobs: &[Knob]) -> String {
     let axes = axes.iter().map(|(axis, _)| *axis);
     let names = FIRST_COLUMNS
         .into_iter()
         .chain(axes)
         .chain(metrics.iter().copied());
     let mut line = String::new();
-    write_line(&mut line, names.map(str::to_owned));
+    let settings = knobs.iter().map(column_of);
+    write_line(&mut line, names.map(str::to_owned).chain(settings));
     line
 }
 
@@ -90,6 +107,7 @@ pub(crate) fn write_row(
     (experiment, conditions, seed): (&str, &Conditions, u64),
     places: &[(&'static str, String)],
     numbers: &[f64],
+    knobs: &[Knob],
 ) {
     let first = [
         experiment.to_owned(),
@@ -103,7 +121,14 @@ pub(crate) fn write_row(
         value if value.is_nan() => String::new(),
         value => value.to_string(),
     });
-    write_line(csv, first.into_iter().chain(places).chain(numbers));
+    let changed = |knob: &Knob| conditions.knobs.iter().find(|(name, _)| *name == knob.name);
+    let settings = knobs
+        .iter()
+        .map(|knob| changed(knob).map_or_else(String::new, |(_, value)| value.to_string()));
+    write_line(
+        csv,
+        first.into_iter().chain(places).chain(numbers).chain(settings),
+    );
 }
 
 /// The row of a run as a value; a number that the run does not have is null.
@@ -147,15 +172,20 @@ impl Known {
         let axes = cells.first().map_or(&[][..], Cell::coordinates);
         let metrics: Vec<&'static str> = experiment.metrics.iter().map(|metric| metric.name).collect();
         let mut lines = csv.lines().enumerate();
-        let expected = header(axes, &metrics);
-        if lines.next().is_none_or(|(_, line)| line != expected.trim_end()) {
+        let (expected, former) = (
+            header(axes, &metrics, experiment.knobs),
+            former_header(axes, &metrics),
+        );
+        let is_header = |line: &str| line == expected.trim_end() || line == former.trim_end();
+        if lines.next().is_none_or(|(_, line)| !is_header(line)) {
             let problem = format!("the first line must have the columns of {}", experiment.name);
             return Err(wrong(0, &problem));
         }
         let mut known = Self::default();
         for (number, line) in lines {
             let columns = columns(line);
-            if columns.len() != FIRST_COLUMNS.len() + axes.len() + metrics.len() {
+            let needed = FIRST_COLUMNS.len() + axes.len() + metrics.len();
+            if columns.len() != needed && columns.len() != needed + experiment.knobs.len() {
                 let problem = "the row must have as many columns as the first line";
                 return Err(wrong(number, problem));
             }
@@ -168,7 +198,7 @@ impl Known {
                 .parse()
                 .map_err(|_| wrong(number, "the seed is not a number"))?;
             let (places, numbers) = rest.split_at(axes.len());
-            let numbers = numbers.iter().map(|value| match value.as_str() {
+            let numbers = numbers[..metrics.len()].iter().map(|value| match value.as_str() {
                 "" => Ok(f64::NAN),
                 value => value.parse(),
             });
@@ -202,9 +232,10 @@ impl Known {
         let cells = (experiment.cells)(conditions.extent);
         let axes = cells.first().map_or(&[][..], Cell::coordinates);
         let metrics: Vec<&'static str> = experiment.metrics.iter().map(|metric| metric.name).collect();
-        let mut csv = header(axes, &metrics);
+        let mut csv = header(axes, &metrics, experiment.knobs);
         self.each(experiment, conditions.extent, |places, seed, numbers| {
-            write_row(&mut csv, (experiment.name, conditions, seed), places, numbers);
+            let about = (experiment.name, conditions, seed);
+            write_row(&mut csv, about, places, numbers, experiment.knobs);
         });
         csv
     }

@@ -7,6 +7,7 @@ use crate::experiment::{Experiment, lies_at};
 use crate::known::{Conditions, header, write_row};
 use crate::run::Plan;
 use crate::statistics::Estimate;
+use crate::trial::Knob;
 
 /// The numbers of an experiment.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +21,7 @@ pub struct Results {
     /// The cells, in the experiment's order.
     pub cells: Vec<CellResults>,
     metrics: Vec<&'static str>,
+    knobs: &'static [Knob],
 }
 
 /// The numbers of one cell.
@@ -44,6 +46,7 @@ impl Results {
             seeds,
             cells,
             metrics: experiment.metrics.iter().map(|metric| metric.name).collect(),
+            knobs: experiment.knobs,
         }
     }
 
@@ -101,16 +104,16 @@ impl Results {
         place.unwrap_or_else(|| panic!("{} measures no {metric}", self.experiment))
     }
 
-    /// A row for each run: experiment, conditions and seed, the place on each axis, the metrics. Numbers are written so that they read back
+    /// A row for each run: experiment, conditions and seed, the place on each axis, the metrics, the changed settings. Numbers are written so that they read back
     /// exactly; a number that the run does not have is an empty column.
     #[must_use]
     pub fn to_csv(&self) -> String {
         let axes = self.cells.first().map_or(&[][..], |cell| &cell.coordinates);
-        let mut csv = header(axes, &self.metrics);
+        let mut csv = header(axes, &self.metrics, self.knobs);
         for cell in &self.cells {
             for (seed, run) in self.seeds.iter().zip(&cell.runs) {
                 let about = (self.experiment, &self.conditions, *seed);
-                write_row(&mut csv, about, &cell.coordinates, run);
+                write_row(&mut csv, about, &cell.coordinates, run, self.knobs);
             }
         }
         csv
@@ -147,7 +150,12 @@ impl Results {
                 json!({ "at": coordinates, "metrics": metrics })
             })
             .collect();
+        let changed = self.conditions.knobs.iter();
+        let changed: Map<String, Value> = changed
+            .map(|(name, value)| (name.to_owned(), json!(value)))
+            .collect();
         json!({
+            "changed_settings": changed,
             "experiment": self.experiment, "version": self.conditions.version, "extent": self.conditions.extent.name(),
             "settings": self.conditions.knobs.to_string(), "seeds": self.seeds,
             "cells": cells,

@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use crate::experiment::{Cell, Experiment};
+use crate::experiment::{Cell, Experiment, Extent};
 use crate::known::{Conditions, Known};
 use crate::results::{CellResults, Results};
 use crate::trial::Trial;
@@ -20,7 +20,7 @@ pub struct Plan<'a> {
     pub seeds: u64,
     /// The number of parallel runs, at least 1.
     pub jobs: usize,
-    /// Only the cells at these places.
+    /// Only the cells at these places. Several places on one axis mean any of these places.
     pub only: &'a [(&'a str, &'a str)],
 }
 
@@ -84,8 +84,20 @@ pub fn so_far(experiment: &Experiment, plan: &Plan<'_>, known: &Known) -> Option
 
 /// The cells to be run.
 fn chosen(experiment: &Experiment, plan: &Plan<'_>) -> Vec<Cell> {
-    let cells = (experiment.cells)(plan.conditions.extent).into_iter();
-    cells.filter(|cell| cell.lies_at(plan.only)).collect()
+    selected(experiment, plan.conditions.extent, plan.only)
+}
+
+/// The cells of an experiment at these places. A cell lies at one of the places of each named axis; axes that are not named match any place.
+#[must_use]
+pub fn selected(experiment: &Experiment, extent: Extent, only: &[(&str, &str)]) -> Vec<Cell> {
+    let is_on_axis = |cell: &Cell, axis: &str| {
+        let places = only.iter().filter(|(name, _)| *name == axis);
+        places.into_iter().any(|place| cell.lies_at(&[*place]))
+    };
+    let cells = (experiment.cells)(extent).into_iter();
+    cells
+        .filter(|cell| only.iter().all(|(axis, _)| is_on_axis(cell, axis)))
+        .collect()
 }
 
 /// The results, if all runs are known.
@@ -111,7 +123,7 @@ fn gathered(
 mod tests {
     use super::*;
     use crate::claim::{Bound, Claim, Verdict};
-    use crate::experiment::{Extent, Metric, metric};
+    use crate::experiment::{Metric, metric};
     use crate::trial::{Knob, Knobs};
 
     const KNOBS: &[Knob] = &[Knob {
@@ -178,6 +190,17 @@ mod tests {
         run(&experiment(), &plan, &mut known, &stop, |_, _| {}).unwrap()
     }
 
+    #[test]
+    fn places_on_one_axis_mean_or_and_places_on_two_axes_mean_and() {
+        let count = |only: &[(&str, &str)]| selected(&experiment(), Extent::Quick, only).len();
+        assert_eq!(count(&[]), 4);
+        assert_eq!(count(&[("a", "1")]), 2);
+        assert_eq!(count(&[("b", "5"), ("b", "7")]), 4);
+        assert_eq!(count(&[("b", "5"), ("a", "1"), ("b", "7")]), 2);
+        assert_eq!(count(&[("a", "1"), ("a", "2")]), 2);
+        assert_eq!(count(&[("a", "2")]), 0);
+    }
+
     /// All runs of a seed come before those of the next, so an interrupted experiment has complete seeds.
     #[test]
     fn an_interrupted_experiment_has_results_of_complete_seeds() {
@@ -213,6 +236,9 @@ mod tests {
         let mut changed = conditions.clone();
         changed.knobs.set(&experiment, "factor", "2").unwrap();
         assert!(read(&changed, &file).unwrap().is_empty(), "with other settings");
+        // Files of former versions have no columns for single settings.
+        let former = file.replace(",set_factor\n", "\n").replace(",\n", "\n");
+        assert_eq!(read(&conditions, &former).unwrap().len(), 3);
         stop.store(false, Ordering::Relaxed);
         let least = AtomicUsize::new(usize::MAX);
         let note = |done: usize, _| {
@@ -251,7 +277,10 @@ mod tests {
         let results = run(&experiment, &plan, &mut known, &stop, |_, _| {}).unwrap();
         assert_eq!(results.sample(&[], "product"), Some(vec![12.5, 25.0]));
         let csv = results.to_csv();
-        assert!(csv.ends_with("toy,1.0,quick,factor=2.5,2,1,5,25,2\n"), "{csv}");
+        assert!(
+            csv.ends_with("toy,1.0,quick,factor=2.5,2,1,5,25,2,2.5\n"),
+            "{csv}"
+        );
         let rows: serde_json::Value = serde_json::from_str(&known.to_json(&experiment, &conditions)).unwrap();
         let expected = serde_json::json!({
             "experiment": "toy", "version": "1.0", "extent": "quick", "settings": { "factor": 2.5 }, "seed": 2,
@@ -269,12 +298,12 @@ mod tests {
         let lines: Vec<&str> = csv.lines().collect();
         assert_eq!(
             lines[0],
-            "experiment,version,extent,settings,seed,a,b,product,seed"
+            "experiment,version,extent,settings,seed,a,b,product,seed,set_factor"
         );
-        assert_eq!(lines[2], row("2,1,5,10,2"));
+        assert_eq!(lines[2], row("2,1,5,10,2,"));
         assert_eq!(
             lines[8],
-            row("2,\"3, or \"\"three\"\"\",7,,2"),
+            row("2,\"3, or \"\"three\"\"\",7,,2,"),
             "NaN is an empty column"
         );
     }

@@ -9,6 +9,7 @@ use anabranch_proto::wire::chunk::Data;
 
 use crate::packet_log::{PacketLog, Seen, data, each_chunk};
 use crate::queue_meter::QueueMeter;
+use crate::trace::Series;
 use crate::traffic::{FirstTimes, message_of};
 
 /// A host, and an observer between the host and the network. The observer sees every packet and changes none.
@@ -19,6 +20,7 @@ pub struct Tap {
     holdings: Holdings,
     queue: Option<QueueMeter>,
     log: Option<PacketLog>,
+    series: Option<Series>,
     digest: u64,
 }
 
@@ -42,6 +44,7 @@ impl Tap {
             holdings: Holdings::default(),
             queue: None,
             log: None,
+            series: None,
             // The offset basis of FNV-1a.
             digest: 0xcbf2_9ce4_8422_2325,
         }
@@ -100,6 +103,27 @@ impl Tap {
         self.log = Some(PacketLog::new(receiver));
     }
 
+    /// Samples the state of the host's association from now on.
+    pub(crate) fn keep_series(&mut self) {
+        self.series = Some(Series::default());
+    }
+
+    /// The samples since [`Tap::keep_series`].
+    pub(crate) fn take_series(&mut self) -> Option<Series> {
+        self.series.take()
+    }
+
+    /// Samples the association, if a sample is due. The observer looks at events that happen anyway: it adds none to the network.
+    fn sample(&mut self, now: Timestamp) {
+        let Some(series) = self.series.as_mut().filter(|series| series.is_due(now)) else {
+            return;
+        };
+        let id = self.host.association_ids().next();
+        if let Some(association) = id.and_then(|id| self.host.association(id)) {
+            series.add(now, association.stats());
+        }
+    }
+
     /// The log since [`Tap::keep_log`].
     pub(crate) fn log(&self) -> &[Seen] {
         self.log.as_ref().map_or(&[], PacketLog::seen)
@@ -132,6 +156,7 @@ impl Tap {
         if let Some(queue) = &mut self.queue {
             queue.look(&self.host);
         }
+        self.sample(now);
         answer
     }
 

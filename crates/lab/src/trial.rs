@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anabranch_netsim::Network;
 
 use crate::experiment::Experiment;
+use crate::near::did_you_mean;
+use crate::trace::Tracing;
 
 /// One run.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +18,7 @@ pub struct Trial<'a> {
     pub seed: u64,
     knobs: &'a Knobs,
     capture: Option<&'a Capture>,
+    tracing: Option<&'a Tracing>,
 }
 
 impl<'a> Trial<'a> {
@@ -26,6 +29,7 @@ impl<'a> Trial<'a> {
             seed,
             knobs,
             capture: None,
+            tracing: None,
         }
     }
 
@@ -36,6 +40,24 @@ impl<'a> Trial<'a> {
             capture: Some(capture),
             ..self
         }
+    }
+
+    /// The same run with a trace.
+    pub(crate) fn traced(self, tracing: &'a Tracing) -> Self {
+        Self {
+            tracing: Some(tracing),
+            ..self
+        }
+    }
+
+    /// The destination of the run's trace, if one is wanted.
+    pub(crate) fn tracing(&self) -> Option<&Tracing> {
+        self.tracing
+    }
+
+    /// The settings that the user changed.
+    pub(crate) fn settings(&self) -> &Knobs {
+        self.knobs
     }
 
     /// The value of a setting, if the user set it.
@@ -82,12 +104,14 @@ pub struct Knobs(BTreeMap<&'static str, f64>);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KnobError {
     /// The experiment has no setting of this name.
-    #[error("{experiment} has no setting {name:?}; {has}")]
+    #[error("{experiment} has no setting {name:?}; {near}{has}")]
     Unknown {
         /// The experiment.
         experiment: &'static str,
         /// The name that the user gave.
         name: String,
+        /// The most similar name that exists, as a question with a space at its end; empty if none is similar.
+        near: String,
         /// The names that exist.
         has: String,
     },
@@ -121,6 +145,7 @@ impl Knobs {
             };
             return Err(KnobError::Unknown {
                 experiment: experiment.name,
+                near: did_you_mean(name, names.iter().copied()),
                 name: name.to_owned(),
                 has,
             });
@@ -250,6 +275,10 @@ mod tests {
         let mut knobs = Knobs::default();
         let mut error = |name, value| knobs.set(&experiment(), name, value).unwrap_err().to_string();
         assert_eq!(error("rate", "1"), "toy has no setting \"rate\"; it has: rtt");
+        assert_eq!(
+            error("rt", "1"),
+            "toy has no setting \"rt\"; did you mean \"rtt\"? it has: rtt"
+        );
         for value in ["0", "1e5", "NaN", "fast", "-3"] {
             let error = error("rtt", value);
             assert_eq!(

@@ -3,6 +3,7 @@
 
 mod kept;
 mod measure;
+mod outputs;
 mod progress;
 #[cfg(target_os = "linux")]
 mod real;
@@ -18,14 +19,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anabranch_lab::{
-    Experiment, Extent, Finding, Judgement, Tally, experiment_from_toml, experiments, report as page,
+    Experiment, Extent, Finding, Judgement, Tally, TraceDirectory, did_you_mean, experiment_from_toml,
+    experiments, report as page, traced,
 };
 use clap::{Args, Subcommand};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::{Observe, all_first, first, hidden};
+use crate::output::note;
 use measure::Measuring;
+use outputs::{check_directory, check_file};
 use real::Real;
 
 /// Arguments of `lab`.
@@ -74,8 +78,10 @@ Examples:
   anabranch lab run time-sensitive
   anabranch lab run time-sensitive --only loss=0.1 --seeds 30 --csv results.csv
   anabranch lab run nr-sack-forward-tsn --results numbers
-  anabranch lab run time-sensitive --quick --set rtt=50 --set distance=4
+  anabranch lab run time-sensitive --quick --set rtt=50,100 --set distance=4
+  anabranch lab run time-sensitive --only loss=0.05 --only loss=0.1
   anabranch lab run stream-priority --only link=56 --pcap packets.pcapng
+  anabranch lab run stream-priority --quick --seeds 1 --trace traces
   anabranch lab run --all --quick
   anabranch lab run examples/lab/voice-uplink.toml
   anabranch lab run nr-sack-forward-tsn --bed --short --seeds 5
@@ -88,15 +94,21 @@ struct RunArgs {
     chosen: Chosen,
     #[command(flatten)]
     effort: Effort,
-    /// Run only the cells with this value of a parameter; may be given more than once
+    /// Run only the cells with this value of a parameter; may be given more than once. Several values of one parameter
+    /// select the cells with any of them
     #[arg(long, value_name = "AXIS=VALUE", value_parser = axis_and_place)]
     only: Vec<(String, String)>,
-    /// Change a setting of the experiment (see `lab list`); may be given more than once
-    #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value)]
+    /// Change a setting of the experiment (see `lab list`); may be given more than once. With several values, run the
+    /// experiment with each of them
+    #[arg(long, value_name = "NAME=VALUE[,VALUE...]", value_parser = name_and_value)]
     set: Vec<(String, String)>,
-    /// Write a CSV file with one row per run; for one experiment
+    /// Write a CSV file with one row per run; for one experiment, with all values of --set
     #[arg(long, help_heading = RUNS, value_name = "FILE")]
     csv: Option<PathBuf>,
+    /// Write every message and the sender's state over time of each simulated run to this directory, as CSV; at most 1000
+    /// runs
+    #[arg(long, help_heading = RUNS, value_name = "DIRECTORY", conflicts_with_all = ["results", "pcap"])]
+    trace: Option<PathBuf>,
     #[command(flatten)]
     observe: Observe,
 }
@@ -203,6 +215,12 @@ impl Effort {
         self.seeds.unwrap_or_else(|| (experiment.seeds)(self.extent()))
     }
 
+    /// Checks, before the first run, that results can be kept.
+    fn check_outputs(&self) -> Result<(), Failure> {
+        let results = self.results.as_deref();
+        results.map_or(Ok(()), |directory| check_directory("--results", directory))
+    }
+
     fn extent(&self) -> Extent {
         match (self.quick, self.short) {
             (true, _) => Extent::Quick,
@@ -282,7 +300,9 @@ fn experiment(name: &str) -> Result<Experiment, Failure> {
                 "NAME {name}: cannot read the file: {error}; check its name and permissions"
             ))
         })?;
-        return experiment_from_toml(&text).map_err(|error| Failure::new(format!("{name}: {error}")));
+        let directory = Path::new(name).parent().unwrap_or(Path::new(""));
+        return experiment_from_toml(&text, directory)
+            .map_err(|error| Failure::new(format!("{name}: {error}")));
     }
     experiments::named(name).ok_or_else(|| {
         let names: Vec<&str> = experiments::all()
@@ -290,14 +310,21 @@ fn experiment(name: &str) -> Result<Experiment, Failure> {
             .map(|experiment| experiment.name)
             .collect();
         Failure::new(format!(
-            "there is no experiment {name:?}; there are: {}; or give a file that ends in .toml",
+            "there is no experiment {name:?}; {}there are: {}; or give a file that ends in .toml",
+            did_you_mean(name, names.iter().copied()),
             names.join(", ")
         ))
     })
 }
 
 fn show(args: &RunArgs, real: &Real, stop: &AtomicBool) -> Result<(), Failure> {
-    let chosen = real.beside(args.chosen.experiments()?, !args.only.is_empty())?;
+    let mut chosen = real.beside(args.chosen.experiments()?, !args.only.is_empty())?;
+    let traces = args.trace.as_deref().map(TraceDirectory::new);
+    if let Some(traces) = &traces {
+        chosen
+            .iter_mut()
+            .for_each(|experiment| *experiment = traced(experiment, traces));
+    }
     if args.csv.is_some() && chosen.len() > 1 {
         let why = "experiments differ in their columns; use --results DIRECTORY for one file per experiment";
         return Err(Failure::new(format!("--csv takes one experiment: {why}")));
@@ -305,11 +332,22 @@ fn show(args: &RunArgs, real: &Real, stop: &AtomicBool) -> Result<(), Failure> {
     let pairs = (&args.only, &args.set);
     let measuring = Measuring::new(&chosen, &args.effort, pairs, args.observe.json, stop)?;
     let output = args.observe.output();
+    args.effort.check_outputs()?;
+    for (flag, path) in [("--csv", &args.csv), ("--pcap", &args.observe.pcap)] {
+        if let Some(path) = path {
+            check_file(flag, path)?;
+        }
+    }
+    if let Some(directory) = &args.trace {
+        measuring.check_traces()?;
+        check_directory("--trace", directory)?;
+    }
     if let Some(path) = &args.observe.pcap {
         let place = measuring.capture(path)?;
         tell::capture(output, path, &place);
         return Ok(());
     }
+    let mut csv = String::new();
     for measured in measuring.results() {
         if measured.is_err()
             && let Some((experiment, results)) = measuring.so_far()
@@ -319,8 +357,21 @@ fn show(args: &RunArgs, real: &Real, stop: &AtomicBool) -> Result<(), Failure> {
         let (experiment, results) = measured?;
         tell::results(output, &experiment, &results);
         if let Some(path) = &args.csv {
-            write("--csv", path, &results.to_csv())?;
+            let rows = results.to_csv();
+            let header = rows.find('\n').map_or(0, |end| end + 1);
+            // Each part has the same columns: one header is enough.
+            csv.push_str(if csv.is_empty() { &rows } else { &rows[header..] });
+            write("--csv", path, &csv)?;
         }
+    }
+    if let (Some(traces), Some(directory)) = (traces, &args.trace) {
+        let runs = traces.finish().map_err(|error| {
+            Failure::new(format!(
+                "--trace: cannot write to {}: {error}",
+                directory.display()
+            ))
+        })?;
+        note(format!("traces of {runs} runs are in {}", directory.display()));
     }
     Ok(())
 }
@@ -329,6 +380,7 @@ fn check(args: &CheckArgs, real: &Real, stop: &AtomicBool) -> Result<(), Failure
     let chosen = real.beside(args.chosen.experiments()?, false)?;
     let none = Pairs::new();
     let measuring = Measuring::new(&chosen, &args.effort, (&none, &none), args.observe.json, stop)?;
+    args.effort.check_outputs()?;
     let mut out_of_order = Vec::new();
     let (mut count, mut tally) = (0, Tally::default());
     for measured in measuring.results() {
@@ -362,6 +414,11 @@ fn report(args: &ReportArgs, real: &Real, stop: &AtomicBool) -> Result<(), Failu
     let chosen = real.beside(args.chosen.experiments()?, false)?;
     let none = Pairs::new();
     let measuring = Measuring::new(&chosen, &args.effort, (&none, &none), args.observe.json, stop)?;
+    args.effort.check_outputs()?;
+    check_file("--output", &args.output)?;
+    if let Some(directory) = &args.svg {
+        check_directory("--svg", directory)?;
+    }
     let mut ran = Vec::new();
     for measured in measuring.results() {
         let (experiment, results) = measured?;

@@ -4,6 +4,7 @@ use anabranch_proto::Timestamp;
 
 use super::pair::Pair;
 use crate::statistics::{mean, quantile};
+use crate::traffic::{Sink, Submission};
 
 /// The messages of a class that were submitted in an interval of time.
 #[derive(Clone, Debug)]
@@ -15,8 +16,18 @@ pub(crate) struct Outcome {
 
 impl Outcome {
     /// The messages of a class submitted between `from` and `to`. The network must have run on until the last ones can be delivered.
-    pub(crate) fn of(pair: &Pair, class: usize, (from, to): (Timestamp, Timestamp)) -> Self {
-        let messages = pair.source().submitted().iter().enumerate();
+    pub(crate) fn of(pair: &Pair, class: usize, span: (Timestamp, Timestamp)) -> Self {
+        Self::of_messages(pair.source().submitted(), pair.sink(), class, span)
+    }
+
+    /// The same from the messages that a source submitted and the sink of the other host.
+    pub(crate) fn of_messages(
+        submitted: &[Submission],
+        sink: &Sink,
+        class: usize,
+        (from, to): (Timestamp, Timestamp),
+    ) -> Self {
+        let messages = submitted.iter().enumerate();
         let messages =
             messages.filter(|(_, message)| message.class == class && (from..to).contains(&message.at));
         let mut outcome = Self {
@@ -25,7 +36,7 @@ impl Outcome {
         };
         for (number, message) in messages {
             outcome.submitted += 1;
-            let delivered = pair.sink().delivered().of(number);
+            let delivered = sink.delivered().of(number);
             let delay = delivered.map(|at| at.saturating_duration_since(message.at).as_secs_f64());
             outcome.delays.extend(delay);
         }
@@ -55,9 +66,18 @@ impl Outcome {
 }
 
 /// The goodput of a class between two times, in Mbit/s.
-pub(crate) fn goodput(pair: &Pair, class: usize, (from, to): (Timestamp, Timestamp)) -> f64 {
-    let submitted = pair.source().submitted();
-    let deliveries = pair.sink().deliveries().iter();
+pub(crate) fn goodput(pair: &Pair, class: usize, span: (Timestamp, Timestamp)) -> f64 {
+    goodput_of(pair.source().submitted(), pair.sink(), class, span)
+}
+
+/// The same from the messages that a source submitted and the sink of the other host.
+pub(crate) fn goodput_of(
+    submitted: &[Submission],
+    sink: &Sink,
+    class: usize,
+    (from, to): (Timestamp, Timestamp),
+) -> f64 {
+    let deliveries = sink.deliveries().iter();
     let delivered = deliveries.filter(|(at, _)| (from..to).contains(at));
     let messages = delivered.map(|(_, number)| submitted[*number as usize]);
     let bytes: usize = messages

@@ -10,7 +10,8 @@ use anabranch_proto::{Association, Config, Counters, Timestamp};
 
 use crate::stage::{Demand, Scenario, TcpFlows, windows};
 use crate::tap::Tap;
-use crate::traffic::{BothWays, Sink, Source};
+use crate::trace::{MessageRow, RunTrace, Tracing};
+use crate::traffic::{BothWays, Sink, Source, Submission};
 use crate::trial::Trial;
 
 const PORT: u16 = 7;
@@ -29,8 +30,8 @@ struct Doing {
     source: Source,
     /// The time at which the source begins, if it does.
     start: Option<Timestamp>,
-    /// The source on the receiving host, if data flows both ways.
-    answer: Option<Source>,
+    /// The source on the receiving host, if data flows both ways, and the time at which its schedule begins, if it has one.
+    answer: Option<(Source, Option<Timestamp>)>,
 }
 
 impl Doing {
@@ -54,6 +55,33 @@ pub(crate) struct Pair {
     destinations: Vec<IpAddr>,
     sender: NodeId,
     receiver: NodeId,
+    /// The destination of the run's trace, if one is wanted.
+    tracing: Option<Tracing>,
+}
+
+/// A run ends with its network.
+impl Drop for Pair {
+    fn drop(&mut self) {
+        let Some(tracing) = self.tracing.take() else {
+            return;
+        };
+        // A network with TCP only has no association.
+        if self.association().is_none() || std::thread::panicking() {
+            return;
+        }
+        let messages = self.source().submitted().iter().enumerate();
+        let row = |(number, message): (usize, &Submission)| MessageRow {
+            class: message.class,
+            bytes: message.len,
+            submitted: message.at,
+            sent: self.sender().sent().of(number),
+            arrived: self.receiver().arrived().of(number),
+            delivered: self.sink().delivered().of(number),
+        };
+        let messages = messages.map(row).collect();
+        let series = self.sender_mut().take_series().unwrap_or_default();
+        tracing.add(RunTrace { messages, series });
+    }
 }
 
 impl Pair {
@@ -71,6 +99,26 @@ impl Pair {
     ) -> Self {
         let start = begin(trial.seed, "start");
         Self::between(trial, config, links, Doing::one_way(source, Some(start)))
+    }
+
+    /// Both hosts with one or several paths, and with TCP cross traffic if there is one path. `answer` is the source on the receiving host
+    /// and the time at which it begins.
+    pub(crate) fn of_user(
+        trial: &Trial<'_>,
+        config: &Config,
+        mut links: Vec<(LinkConfig, LinkConfig)>,
+        tcp: Option<&TcpFlows>,
+        (source, answer): (Source, Option<(Source, Timestamp)>),
+    ) -> Self {
+        let doing = Doing {
+            source,
+            start: Some(begin(trial.seed, "start")),
+            answer: answer.map(|(answer, start)| (answer, Some(start))),
+        };
+        match tcp {
+            Some(flows) => Self::at_bottleneck(trial, config, links.swap_remove(0), flows, doing),
+            None => Self::between(trial, config, links, doing),
+        }
     }
 
     fn between(
@@ -95,14 +143,16 @@ impl Pair {
             .collect();
         trial.observe(&mut network);
         let [_, destinations] = addresses;
-        Self {
+        let pair = Self {
             network,
             data_links,
             tcp: Vec::new(),
             destinations,
             sender,
             receiver,
-        }
+            tracing: None,
+        };
+        pair.traced(trial)
     }
 
     /// Both hosts at a bottleneck that greedy TCP flows share. These also begin within the first second.
@@ -148,7 +198,7 @@ impl Pair {
                 let greedy =
                     |len| Source::greedy(peer, options.unwrap_or_default(), len).until(scenario.counts.1);
                 let answer = match messages.demand {
-                    Demand::GreedyBothWays(len) => Some(greedy(len)),
+                    Demand::GreedyBothWays(len) => Some((greedy(len), None)),
                     Demand::Scheduled(_) | Demand::Greedy(_) => None,
                 };
                 let source = match messages.demand {
@@ -197,14 +247,25 @@ impl Pair {
         });
         let tcp = tcp.collect();
         trial.observe(&mut network);
-        Self {
+        let pair = Self {
             network,
             data_links: vec![dumbbell.forward],
             tcp,
             destinations: vec![PEER_BESIDE_TCP.0.ip()],
             sender: pair.left,
             receiver: pair.right,
+            tracing: None,
+        };
+        pair.traced(trial)
+    }
+
+    /// The same hosts with a trace, if the trial wants one.
+    fn traced(mut self, trial: &Trial<'_>) -> Self {
+        self.tracing = trial.tracing().cloned();
+        if self.tracing.is_some() {
+            self.sender_mut().keep_series();
         }
+        self
     }
 
     pub(crate) fn sender(&self) -> &Tap {
@@ -235,6 +296,15 @@ impl Pair {
         let both_ways = || host.application().map(|both: &BothWays| &both.sink);
         let sink = host.application().or_else(both_ways);
         sink.expect("the receiver runs a sink")
+    }
+
+    /// The source on the receiving host, and the sink on the sending host.
+    pub(crate) fn answer(&self) -> (&Source, &Sink) {
+        let [receiver, sender] = [self.receiver(), self.sender()].map(|tap| {
+            let both: Option<&BothWays> = tap.host().application();
+            both.expect("data flows both ways")
+        });
+        (&receiver.source, &sender.sink)
     }
 
     /// The sender's association, once it exists.
@@ -273,9 +343,9 @@ fn hosts(network: &Network, config: &Config, addresses: &[Vec<IpAddr>; 2], doing
             sender.run(doing.source, doing.start);
             receiver.run(Sink::default(), None);
         }
-        Some(answer) => {
+        Some((answer, start)) => {
             sender.run(BothWays::new(doing.source), doing.start);
-            receiver.run(BothWays::new(answer), None);
+            receiver.run(BothWays::new(answer), start);
         }
     }
     receiver

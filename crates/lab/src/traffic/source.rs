@@ -56,8 +56,8 @@ impl From<SendOptions> for Class {
 
 /// Connects when its timer first fires, and then submits messages until its end time.
 pub struct Source {
-    peer: SocketAddr,
-    peer_port: u16,
+    /// The destination: address and UDP port, and the SCTP port. `None` if the peer connects.
+    peer: Option<(SocketAddr, u16)>,
     classes: Vec<Class>,
     demand: Demand,
     backlog: Option<Backlog>,
@@ -81,7 +81,20 @@ impl Source {
         schedule: impl Iterator<Item = Submission> + Send + 'static,
     ) -> Self {
         let schedule: Schedule = Box::new(schedule);
-        Self::new(peer, classes, Demand::Scheduled(schedule.peekable()))
+        Self::new(Some(peer), classes, Demand::Scheduled(schedule.peekable()))
+    }
+
+    /// A source of scheduled messages, in order of time, on the host that accepts the association.
+    ///
+    /// # Panics
+    /// As [`Source::scheduled`].
+    #[must_use]
+    pub fn answering(
+        classes: Vec<Class>,
+        schedule: impl Iterator<Item = Submission> + Send + 'static,
+    ) -> Self {
+        let schedule: Schedule = Box::new(schedule);
+        Self::new(None, classes, Demand::Scheduled(schedule.peekable()))
     }
 
     /// A source that keeps the send buffer full of messages of `len` bytes.
@@ -90,13 +103,12 @@ impl Source {
     /// If `len` is larger than 65,536.
     #[must_use]
     pub fn greedy(peer: (SocketAddr, u16), options: SendOptions, len: usize) -> Self {
-        Self::new(peer, vec![options.into()], Demand::Greedy(len))
+        Self::new(Some(peer), vec![options.into()], Demand::Greedy(len))
     }
 
-    fn new(peer: (SocketAddr, u16), classes: Vec<Class>, demand: Demand) -> Self {
+    fn new(peer: Option<(SocketAddr, u16)>, classes: Vec<Class>, demand: Demand) -> Self {
         Self {
-            peer: peer.0,
-            peer_port: peer.1,
+            peer,
             classes,
             demand,
             backlog: None,
@@ -215,6 +227,10 @@ impl Source {
                 }
                 Demand::Scheduled(schedule) => {
                     let Some(next) = schedule.peek().copied().filter(|next| is_before_end(next.at)) else {
+                        // The schedule of an answering source may be empty, and its file still needs checks.
+                        if self.peer.is_none() && self.backlog.is_some() && is_before_end(now) {
+                            api.set_timer(Some(now + LOOK));
+                        }
                         return;
                     };
                     if next.at > now {
@@ -235,7 +251,11 @@ impl Source {
 impl Application for Source {
     fn on_event(&mut self, api: &mut HostApi<'_>, id: AssociationId, event: Event) {
         // On the host that accepted the association, this is its first event.
+        let is_accepted = self.association.is_none();
         self.association.get_or_insert(id);
+        if is_accepted {
+            self.set_priorities(api);
+        }
         let takes_messages = matches!(event, Event::Established { .. } | Event::Writable);
         if takes_messages && matches!(self.demand, Demand::Greedy(_)) {
             self.submit_due(api);
@@ -244,10 +264,15 @@ impl Application for Source {
     }
 
     fn on_timer(&mut self, api: &mut HostApi<'_>) {
-        if self.association.is_none() {
-            let begun = api.connect(self.peer, self.peer_port, ConnectOptions::default());
-            self.association = begun.ok();
-            self.set_priorities(api);
+        match self.peer {
+            Some((peer, port)) if self.association.is_none() => {
+                let begun = api.connect(peer, port, ConnectOptions::default());
+                self.association = begun.ok();
+                self.set_priorities(api);
+            }
+            // The peer has not connected yet.
+            None if self.association.is_none() => return api.set_timer(Some(api.now() + LOOK)),
+            _ => {}
         }
         if matches!(self.demand, Demand::Scheduled(_)) {
             self.submit_due(api);

@@ -1,17 +1,21 @@
-//! Experiments that users define in a TOML file: paths, traffic, variants, a sweep and metrics. The command runs them like the built-in
+//! Experiments that users define in a TOML file: paths, traffic, variants, sweeps and metrics. The command runs them like the built-in
 //! experiments.
 
 mod definition;
-mod section;
+mod file;
+mod place;
 mod simulation;
+mod source;
 
+use std::path::Path;
 use std::sync::Arc;
 
-use definition::Definition;
-pub use section::FileError;
+use definition::{Definition, Flow};
+pub use place::FileError;
+use source::Pace;
 
 use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter};
-use crate::figure::{Figure, FigureCurve};
+use crate::figure::{ECDF, Figure, FigureCurve};
 
 /// The axis of an experiment without a sweep.
 const NOTHING: &str = "sweep";
@@ -25,14 +29,21 @@ pub(crate) fn word(text: impl Into<String>) -> &'static str {
     kept(text.into().into_boxed_str())
 }
 
-/// The experiment that a file describes. Its texts stay in memory until the program ends.
+/// The most curves of a figure.
+const MOST_CURVES: usize = 12;
+
+/// The experiment that a file describes. Files that it names are relative to `directory`. Its texts stay in memory until the program ends.
 ///
 /// # Errors
 /// The text is not TOML, or a key is missing, unknown or has an invalid value: the error names key and line.
-pub fn experiment_from_toml(text: &str) -> Result<Experiment, FileError> {
-    let definition = Arc::new(Definition::read(text)?);
+pub fn experiment_from_toml(text: &str, directory: &Path) -> Result<Experiment, FileError> {
+    let definition = Arc::new(Definition::read(text, directory)?);
     let (of_seeds, of_cells, of_figures) = (definition.clone(), definition.clone(), definition.clone());
-    let axis = word(definition.sweep.as_ref().map_or(NOTHING, |sweep| &sweep.key));
+    let axes: Arc<[&'static str]> = match definition.sweeps.as_slice() {
+        [] => [NOTHING].into(),
+        sweeps => sweeps.iter().map(|sweep| word(sweep.axis.clone())).collect(),
+    };
+    let axes_of_figures = axes.clone();
     let metrics: Vec<Metric> = metrics(&definition);
     let drawn: Vec<Metric> = metrics.iter().copied().filter(|metric| metric.is_shown).collect();
     Ok(Experiment {
@@ -46,19 +57,19 @@ pub fn experiment_from_toml(text: &str) -> Result<Experiment, FileError> {
             Extent::Quick | Extent::Short => of_seeds.seeds.min(3),
             Extent::Full => of_seeds.seeds,
         })),
-        cells: kept(Box::new(move |extent| cells(&of_cells, axis, extent))),
+        cells: kept(Box::new(move |extent| cells(&of_cells, &axes, extent))),
         claims: &Vec::new,
-        figures: kept(Box::new(move || figures(&of_figures, axis, &drawn))),
+        figures: kept(Box::new(move || figures(&of_figures, &axes_of_figures, &drawn))),
     })
 }
 
 fn metrics(definition: &Definition) -> Vec<Metric> {
     let metrics = definition.all_metrics().into_iter();
     let metric = |(name, unit, about): (String, &'static str, String)| Metric {
-        is_shown: definition
-            .metrics
-            .as_ref()
-            .is_none_or(|shown| shown.contains(&name)),
+        is_shown: match &definition.metrics {
+            Some(shown) => shown.contains(&name),
+            None => !definition.is_percentile(&name),
+        },
         name: word(name),
         unit,
         about: word(about),
@@ -82,61 +93,75 @@ fn parameters(definition: &Definition) -> Vec<Parameter> {
                 format!("data {there}; acknowledgements {back}"),
             )
         });
-    let traffic = definition.traffic.iter().enumerate().map(|(stream, flow)| {
-        let pace = match flow.every {
-            Ok(every) => format!("every {} ms", every.as_secs_f64() * 1e3),
-            Err(backlog) => format!("while less than {backlog} B wait"),
-        };
-        let value = format!("stream {stream}: {} B {pace}, {:?}", flow.bytes, flow.reliability);
-        parameter(flow.name.clone(), value)
+    let traffic = definition.traffic.iter().enumerate();
+    let traffic = traffic.map(|(stream, flow)| parameter(flow.name.clone(), told(stream, flow)));
+    let tcp = definition.tcp.map(|tcp| {
+        let congestion = if tcp.is_cubic { "CUBIC" } else { "Reno" };
+        let value = format!(
+            "{} greedy flows in the direction of the data, {congestion}",
+            tcp.flows
+        );
+        parameter("TCP cross traffic".to_owned(), value)
     });
-    paths.chain(traffic).collect()
+    paths.chain(traffic).chain(tcp).collect()
 }
 
-fn cells(definition: &Arc<Definition>, axis: &'static str, extent: Extent) -> Vec<Cell> {
-    let values: Vec<Option<String>> = match &definition.sweep {
-        Some(sweep) => sweep.values.iter().cloned().map(Some).collect(),
-        None => vec![None],
+/// A flow in one sentence.
+fn told(stream: usize, flow: &Flow) -> String {
+    let millis = |time: &std::time::Duration| time.as_secs_f64() * 1e3;
+    let messages = match &flow.pace {
+        Pace::Every(every) => format!("{} B every {} ms", flow.bytes, millis(every)),
+        Pace::Poisson(mean) => format!("{} B, Poisson, every {} ms on average", flow.bytes, millis(mean)),
+        Pace::Trace(messages) => format!("a trace of {} messages", messages.len()),
+        Pace::Backlog(bytes) => format!("{} B while less than {bytes} B wait", flow.bytes),
     };
+    let direction = if flow.reverse { ", reverse" } else { "" };
+    format!("stream {stream}{direction}: {messages}, {:?}", flow.reliability)
+}
+
+/// All combinations of the sweeps' values, the last sweep changing fastest.
+fn combinations(definition: &Definition) -> Vec<Vec<String>> {
+    let longer = |all: Vec<Vec<String>>, values: &[String]| -> Vec<Vec<String>> {
+        let with = |head: &Vec<String>, value: &String| {
+            let head = head.iter().cloned();
+            head.chain([value.clone()]).collect()
+        };
+        all.iter()
+            .flat_map(|head| values.iter().map(move |value| with(head, value)))
+            .collect()
+    };
+    definition
+        .sweeps
+        .iter()
+        .fold(vec![Vec::new()], |all, sweep| longer(all, &sweep.values))
+}
+
+fn cells(definition: &Arc<Definition>, axes: &[&'static str], extent: Extent) -> Vec<Cell> {
     let mut cells = Vec::new();
     for (variant, about) in definition.variants.iter().enumerate() {
-        for value in &values {
-            let place = value.as_deref().unwrap_or("none");
-            let coordinates = vec![("variant", about.name.clone()), (axis, place.to_owned())];
-            let (definition, value) = (definition.clone(), value.clone());
-            cells.push(Cell::new(coordinates, move |trial| {
-                simulation::simulate(&definition, variant, value.as_deref(), extent, trial)
+        for values in combinations(definition) {
+            let places = match values.as_slice() {
+                [] => vec!["none".to_owned()],
+                values => values.to_vec(),
+            };
+            let swept = axes.iter().copied().zip(places);
+            let coordinates = std::iter::once(("variant", about.name.clone())).chain(swept);
+            let definition = definition.clone();
+            cells.push(Cell::new(coordinates.collect(), move |trial| {
+                simulation::simulate(&definition, variant, &values, extent, trial)
             }));
         }
     }
     cells
 }
 
-/// A figure for each metric: over the sweep with a curve for each variant, or else over the variants.
-fn figures(definition: &Definition, axis: &'static str, metrics: &[Metric]) -> Vec<Figure> {
-    let curves = || match definition.sweep {
-        None => vec![FigureCurve {
-            name: "all",
-            at: vec![(axis, "none")],
-            paper: &[],
-        }],
-        Some(_) => definition
-            .variants
-            .iter()
-            .map(|variant| {
-                let name = word(variant.name.clone());
-                FigureCurve {
-                    name,
-                    at: vec![("variant", name)],
-                    paper: &[],
-                }
-            })
-            .collect(),
-    };
-    let x = if definition.sweep.is_some() {
-        axis
-    } else {
+/// A figure for each metric: over the first sweep, with a curve for each variant and each combination of the other sweeps' values; without a
+/// sweep over the variants.
+fn figures(definition: &Definition, axes: &[&'static str], metrics: &[Metric]) -> Vec<Figure> {
+    let x = if definition.sweeps.is_empty() {
         "variant"
+    } else {
+        axes[0]
     };
     let figure = |metric: &Metric| Figure {
         name: metric.name,
@@ -148,9 +173,74 @@ fn figures(definition: &Definition, axis: &'static str, metrics: &[Metric]) -> V
             unit => (metric.name, word(format!("{} [{unit}]", metric.name))),
         },
         logarithmic: false,
-        curves: curves(),
+        curves: curves(definition, axes),
     };
-    metrics.iter().map(figure).collect()
+    let of_metrics = metrics.iter().map(figure);
+    of_metrics.chain(distributions(definition, axes)).collect()
+}
+
+/// For each flow the distribution of the delay, with a curve for each cell.
+fn distributions(definition: &Definition, axes: &[&'static str]) -> Vec<Figure> {
+    let cells = definition.variants.iter().flat_map(|variant| {
+        combinations(definition).into_iter().map(|values| {
+            let mut name = variant.name.clone();
+            let mut at = vec![("variant", word(variant.name.clone()))];
+            for (axis, value) in axes.iter().copied().zip(values) {
+                name = format!("{name}, {axis} {value}");
+                at.push((axis, word(value)));
+            }
+            FigureCurve {
+                name: word(name),
+                at,
+                paper: &[],
+            }
+        })
+    });
+    let curves: Vec<FigureCurve> = cells.take(MOST_CURVES).collect();
+    let figure = |flow: &Flow| Figure {
+        name: word(format!("{}_delay_ecdf", flow.name)),
+        title: word(format!(
+            "{}: distribution of the delay of delivered messages",
+            flow.name
+        )),
+        paper: "",
+        x: (ECDF, "delay [s]"),
+        y: (word(definition::delay_of(&flow.name)), "share of the messages"),
+        logarithmic: false,
+        curves: curves.clone(),
+    };
+    definition.traffic.iter().map(figure).collect()
+}
+
+fn curves(definition: &Definition, axes: &[&'static str]) -> Vec<FigureCurve> {
+    let Some((_, others)) = axes.split_first().filter(|_| !definition.sweeps.is_empty()) else {
+        return vec![FigureCurve {
+            name: "all",
+            at: vec![(NOTHING, "none")],
+            paper: &[],
+        }];
+    };
+    let mut rest: Vec<Vec<String>> = combinations(definition);
+    rest.iter_mut().for_each(|values| drop(values.remove(0)));
+    rest.truncate(rest.len() / definition.sweeps[0].values.len());
+    let curve = |variant: &definition::Variant, values: &Vec<String>| {
+        let mut name = variant.name.clone();
+        let mut at = vec![("variant", word(variant.name.clone()))];
+        for (axis, value) in others.iter().zip(values) {
+            name = format!("{name}, {axis} {value}");
+            at.push((axis, word(value.clone())));
+        }
+        FigureCurve {
+            name: word(name),
+            at,
+            paper: &[],
+        }
+    };
+    let curves = definition
+        .variants
+        .iter()
+        .flat_map(|variant| rest.iter().map(move |values| curve(variant, values)));
+    curves.take(MOST_CURVES).collect()
 }
 
 #[cfg(test)]

@@ -3,15 +3,42 @@
 use super::*;
 use crate::trial::{Knobs, Trial};
 
-const EXAMPLES: [&str; 2] = [
+const EXAMPLES: [&str; 3] = [
     include_str!("../../../../examples/lab/voice-uplink.toml"),
     include_str!("../../../../examples/lab/two-paths.toml"),
+    include_str!("../../../../examples/lab/shared-access.toml"),
 ];
+
+/// The directory of the examples' traces.
+fn directory() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/lab"))
+}
+
+fn read(text: &str) -> Result<Experiment, FileError> {
+    experiment_from_toml(text, directory())
+}
+
+fn number(experiment: &Experiment, numbers: &[f64], metric: &str) -> f64 {
+    let place = experiment.metrics.iter().position(|known| known.name == metric);
+    numbers[place.unwrap_or_else(|| panic!("no metric {metric}"))]
+}
+
+/// The numbers of a run of one cell.
+fn run(experiment: &Experiment, places: &[(&str, &str)], seed: u64) -> Vec<f64> {
+    let cells = (experiment.cells)(Extent::Quick);
+    let cell = cells.iter().find(|cell| cell.lies_at(places));
+    cell.unwrap().run(&Trial::new(seed, &Knobs::default())).unwrap()
+}
 
 #[test]
 fn the_examples_run() {
-    for text in EXAMPLES {
-        let experiment = experiment_from_toml(text).unwrap();
+    let page = include_str!("../../../../docs/LAB.md");
+    let in_page = page
+        .split("```toml\n")
+        .nth(1)
+        .and_then(|rest| rest.split("```").next());
+    for text in EXAMPLES.into_iter().chain([in_page.unwrap()]) {
+        let experiment = read(text).unwrap();
         let cells = (experiment.cells)(Extent::Quick);
         assert!(cells.len() >= 2, "{}", experiment.name);
         let names: Vec<&str> = experiment.metrics.iter().map(|metric| metric.name).collect();
@@ -19,28 +46,83 @@ fn the_examples_run() {
         for figure in (experiment.figures)() {
             assert_eq!(figure.fault(&coordinates, &names), None, "{}", experiment.name);
         }
-        let numbers = cells[0].run(&Trial::new(1, &Knobs::default())).unwrap();
+        let numbers = run(&experiment, &[], 1);
         assert_eq!(numbers.len(), names.len());
-        let delivered = names
-            .iter()
-            .position(|name| name.ends_with("_delivered"))
-            .unwrap();
-        assert!(numbers[delivered] > 0.5, "{}: {numbers:?}", experiment.name);
+        for delivered in names.iter().filter(|name| name.ends_with("_delivered")) {
+            let share = number(&experiment, &numbers, delivered);
+            assert!(share > 0.5, "{}: {delivered} {share}", experiment.name);
+        }
     }
+}
+
+/// Each flow has a picture of the distribution of its delay, with rising percentiles.
+#[test]
+fn the_distribution_of_the_delay_is_drawn() {
+    let experiment = read(EXAMPLES[0]).unwrap();
+    let numbers = run(&experiment, &[("variant", "plain"), ("loss", "3%")], 1);
+    let names = crate::figure::PERCENTILES.map(|p| crate::figure::percentile_metric("voice_delay", p));
+    let percentiles = names.map(|name| number(&experiment, &numbers, &name));
+    assert!(
+        percentiles.is_sorted() && percentiles[0] < percentiles[10],
+        "{percentiles:?}"
+    );
+    assert_eq!(percentiles[9], number(&experiment, &numbers, "voice_delay_95"));
+    let figures = (experiment.figures)();
+    let ecdf = figures
+        .iter()
+        .find(|figure| figure.name == "voice_delay_ecdf")
+        .unwrap();
+    assert_eq!(ecdf.curves.len(), 4 * 3);
+}
+
+/// TCP fills the bottleneck, the trace gives the frames' bytes, and each sweep reaches the runs.
+#[test]
+fn tcp_a_trace_a_poisson_process_and_reverse_traffic_reach_the_run() {
+    let experiment = read(EXAMPLES[2]).unwrap();
+    assert_eq!((experiment.cells)(Extent::Quick).len(), 2 * 2 * 2);
+    let at = |queue: &str, loss: &str| {
+        let places = [("variant", "plain"), ("queue", queue), ("loss", loss)];
+        run(&experiment, &places, 1)
+    };
+    let (short, long, lossy) = (at("32kib", "0%"), at("128kib", "0%"), at("32kib", "1%"));
+    let of = |numbers: &[f64], metric: &str| number(&experiment, numbers, metric);
+    assert!(of(&short, "tcp_goodput") > 6.0, "{short:?}");
+    assert!(
+        of(&lossy, "tcp_goodput") < 0.9 * of(&short, "tcp_goodput"),
+        "{lossy:?}"
+    );
+    assert!(of(&long, "frames_delay") > of(&short, "frames_delay"), "{long:?}");
+    // 25 frames a second of about 1,200 bytes; a Poisson process of 20 messages of 100 bytes; 50 replies of 160 bytes.
+    assert!((0.2..0.3).contains(&of(&short, "frames_goodput")), "{short:?}");
+    assert!((0.012..0.020).contains(&of(&short, "meter_goodput")), "{short:?}");
+    assert!((0.062..0.066).contains(&of(&short, "reply_goodput")), "{short:?}");
+    let again = at("32kib", "0%");
+    assert_eq!(short, again, "equal seeds give equal numbers");
+}
+
+/// The runs of the variants with CMT and with ECA differ.
+#[test]
+fn a_variant_chooses_between_cmt_and_eca() {
+    let text = EXAMPLES[1].replacen("multipath = true", "multipath = \"eca\"", 1);
+    let retransmissions = |text: &str| {
+        let experiment = read(text).unwrap();
+        let numbers = run(&experiment, &[("variant", "both"), ("delay", "100ms")], 1);
+        number(&experiment, &numbers, "frames_delay")
+    };
+    assert_ne!(retransmissions(&text), retransmissions(EXAMPLES[1]));
+    assert_eq!(
+        retransmissions(EXAMPLES[1]),
+        retransmissions(&EXAMPLES[1].replace("multipath = true", "multipath = \"cmt\""))
+    );
 }
 
 /// The sweep and the variants' settings reach the runs.
 #[test]
 fn variants_and_the_sweep_differ() {
-    let experiment = experiment_from_toml(EXAMPLES[0]).unwrap();
-    let cells = (experiment.cells)(Extent::Quick);
+    let experiment = read(EXAMPLES[0]).unwrap();
     let run = |variant: &str, loss: &str, metric: &str| {
-        let cell = cells
-            .iter()
-            .find(|cell| cell.lies_at(&[("variant", variant), ("loss", loss)]));
-        let numbers = cell.unwrap().run(&Trial::new(1, &Knobs::default())).unwrap();
-        let place = experiment.metrics.iter().position(|known| known.name == metric);
-        numbers[place.unwrap()]
+        let numbers = run(&experiment, &[("variant", variant), ("loss", loss)], 1);
+        number(&experiment, &numbers, metric)
     };
     assert!(run("plain", "0%", "upload_goodput") > 1.1 * run("plain", "3%", "upload_goodput"));
     assert!(run("urgent", "3%", "voice_in_time") > run("plain", "3%", "voice_in_time") + 0.5);
@@ -51,80 +133,157 @@ const GOOD: &str = "name = \"mine\"\n[[paths]]\nthere = \"rate=1mbit\"\n[[traffi
 
 #[test]
 fn errors_name_key_and_line() {
-    assert!(experiment_from_toml(GOOD).is_ok());
+    assert!(read(GOOD).is_ok());
     let told = |from: &str, to: &str| {
         let text = GOOD.replacen(from, to, 1);
         assert_ne!(text, GOOD, "{from}");
-        experiment_from_toml(&text).unwrap_err().to_string()
+        read(&text).unwrap_err().to_string()
     };
+    let mut others = Vec::new();
     for (from, to, expected) in [
-        ("name = \"mine\"\n", "", "line 1: name is missing"),
+        ("name = \"mine\"\n", "", "line 1: missing key `name`"),
         (
             "mine",
             "My own",
-            "line 1: name cannot be \"My own\": give lower-case",
+            "line 1: name: invalid value: string \"My own\", expected lower-case",
         ),
-        ("rate=1mbit", "rate=fast", "line 3: paths.there is not a link: "),
-        ("there =", "their =", "line 2: paths.there is missing"),
+        ("rate=1mbit", "rate=fast", "line 3: paths.there: not a link: "),
+        (
+            "there =",
+            "ther =",
+            "line 3: paths.ther: unknown key `ther`; did you mean \"there\"? known keys: there, back",
+        ),
+        (
+            "there = \"rate=1mbit\"\n",
+            "",
+            "line 2: paths: missing key `there`",
+        ),
         (
             "bytes = 160",
             "bytes = 0",
-            "line 6: traffic.bytes must be a whole number from 1 to 65536",
+            "line 6: traffic.bytes: invalid value: integer `0`, expected a whole number from 1 to 65536",
         ),
         (
             "every = \"20ms\"",
             "every = \"soon\"",
-            "line 7: traffic.every cannot be \"soon\": give a time",
+            "line 7: traffic.every: invalid value: string \"soon\", expected a time",
         ),
-        ("every = \"20ms\"", "", "line 4: traffic.every is missing"),
+        (
+            "every = \"20ms\"",
+            "",
+            "line 4: traffic: give exactly one of the keys `every`",
+        ),
         (
             "every = \"20ms\"",
             "backlog = \"64kib\"",
-            "line 4: traffic must have messages with `every`",
+            "line 1: traffic must have a flow with `every`",
+        ),
+        (
+            "every =",
+            "reverse = true\nevery =",
+            "line 1: traffic must have a flow with `every`",
+        ),
+        (
+            "every = \"20ms\"",
+            "trace = \"missing.csv\"",
+            "line 7: traffic.trace: cannot read ",
         ),
         (
             "every =",
             "colour = 1\nevery =",
-            "line 7: traffic.colour is unknown; known keys: name, bytes, every",
+            "line 7: traffic.colour: unknown key `colour`; known keys: name, bytes, every, poisson",
         ),
         (
             "[[variants]]\nname = \"plain\"\n",
             "",
-            "line 1: variants must occur 1 to 16 times",
+            "line 1: missing key `variants`",
         ),
         (
             "\"plain\"",
             "\"plain\"\nexpiry = 1",
-            "line 10: variants.expiry must be true or false",
+            "line 10: variants.expiry: invalid type: integer `1`, expected a boolean",
+        ),
+        (
+            "\"plain\"",
+            "\"plain\"\nmultipath = \"ecu\"",
+            "line 10: variants.multipath: invalid value: string \"ecu\", expected true, false, \"cmt\" or \"eca\"",
+        ),
+        (
+            "\"plain\"",
+            "\"plain\"\nscheduler = \"fare\"",
+            "line 10: variants.scheduler: unknown variant `fare`, expected one of `fcfs`",
         ),
         (
             "\"plain\"",
             "\"plain\"\nlow_priority_delay = \"9ms\"",
-            "line 9: variants.name \"plain\": low_priority_delay needs",
+            "line 8: variants: \"plain\": low_priority_delay needs",
         ),
         (
             "[[paths]]",
-            "metrics = [\"noise\"]\n[[paths]]",
-            "line 2: metrics cannot have \"noise\"; there are: voice_delivered",
+            "metrics = [\"voice_dely\"]\n[[paths]]",
+            "line 2: metrics: there is no metric \"voice_dely\"; did you mean \"voice_delay\"? there are: voice_delivered",
+        ),
+        (
+            "[[paths]]",
+            "[tcp]\nflows = 0\n[[paths]]",
+            "line 3: tcp.flows: invalid value: integer `0`, expected a whole number from 1 to 64",
+        ),
+        (
+            "[[paths]]",
+            "[tcp]\nflows = 1\n[[paths]]\nthere = \"rate=1mbit\"\n[[paths]]",
+            "line 2: tcp: TCP flows share one path",
         ),
         (
             "[[paths]]",
             "[sweep]\nlink = \"loss\"\nvalues = [\"lots\"]\n[[paths]]",
-            "line 4: sweep.values cannot have \"lots\"",
+            "line 4: sweep.values: \"lots\" for \"loss\": ",
         ),
         (
             "[[paths]]",
             "[sweep]\nlink = \"loss\"\nvalues = []\n[[paths]]",
-            "line 4: sweep.values must be texts",
+            "line 4: sweep.values: give at least one value",
+        ),
+        (
+            "[[paths]]",
+            "[[sweep]]\nlink = \"loss\"\nvalues = [\"1%\"]\n[[sweep]]\nlink = \"loss\"\nvalues = [\"2%\"]\n[[paths]]",
+            "line 6: sweep.link: two sweeps of \"loss\" need different paths",
         ),
         (
             "[[paths]]",
             "[paths]",
-            "line 2: paths must be a list of tables: [[paths]]",
+            "line 2: paths: invalid type: map, expected a sequence",
         ),
         ("bytes = 160", "bytes = = 160", "line 6: "),
     ] {
         let told = told(from, to);
-        assert!(told.starts_with(expected), "{told}\n{expected}");
+        if !told.starts_with(expected) {
+            others.push(format!("{told}\nexpected: {expected}"));
+        }
     }
+    assert!(others.is_empty(), "{}", others.join("\n"));
+}
+
+#[test]
+fn a_trace_has_rows_in_order_of_time() {
+    let file = std::env::temp_dir().join(format!("anabranch-trace-{}.csv", std::process::id()));
+    let trace = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        source::read_trace(&file)
+    };
+    let millis = std::time::Duration::from_millis;
+    assert_eq!(
+        trace("seconds,bytes\n0.5,10\n1,65536\n"),
+        Ok(vec![(millis(500), 10), (millis(1000), 65_536)])
+    );
+    for (text, expected) in [
+        ("", "has no messages"),
+        ("1,10\n0.5,10\n", "line 2: the time is before"),
+        ("0,0\n", "line 1: give SECONDS,BYTES"),
+        ("-1,10\n", "line 1: give SECONDS,BYTES"),
+        ("nan,10\n1;10\n", "line 2: give SECONDS,BYTES"),
+    ] {
+        let error = trace(text).unwrap_err();
+        assert!(error.contains(expected), "{text:?}: {error}");
+    }
+    std::fs::remove_file(file).unwrap();
 }

@@ -9,9 +9,9 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
-use anabranch_lab::run::{Plan, run as run_experiment, so_far};
+use anabranch_lab::run::{Plan, run as run_experiment, selected, so_far};
 use anabranch_lab::stage::{BED, HALF, SIMULATED};
-use anabranch_lab::{Capture, Cell, Conditions, Experiment, Knobs, Known, Results, Trial};
+use anabranch_lab::{Capture, Cell, Conditions, Experiment, Knobs, Known, Results, Trial, did_you_mean};
 
 use super::kept::{Kept, version};
 use super::progress::Progress;
@@ -21,12 +21,23 @@ use crate::failure::Failure;
 /// Default number of concurrent testbeds per processor: one testbed with four TCP flows at 10 Mbit/s uses a tenth of a processor.
 const BEDS_A_PROCESSOR: usize = 3;
 
+/// The most combinations of settings in one command.
+const MOST_SETTINGS: usize = 1000;
+
+/// The most runs that leave traces: two files for each run.
+const MOST_TRACES: usize = 1000;
+
+/// The number of cells that the error for `--only` lists.
+const NEAR_CELLS: usize = 5;
+
 /// The checked request.
 pub(super) struct Measuring<'a> {
     experiments: Vec<(Experiment, Conditions)>,
     effort: &'a Effort,
     only: Vec<(&'a str, &'a str)>,
     stop: &'a AtomicBool,
+    /// The number of runs of all experiments.
+    runs: usize,
     progress: Progress,
     /// The results so far of the interrupted experiment.
     so_far: RefCell<Option<(Experiment, Results)>>,
@@ -50,27 +61,38 @@ impl<'a> Measuring<'a> {
         let mut runs = 0;
         for experiment in chosen {
             check_places(experiment, effort, &only)?;
-            let mut knobs = Knobs::default();
-            for (name, value) in set {
-                let set = knobs.set(experiment, name, value);
-                set.map_err(|error| Failure::new(format!("--set: {error}")))?;
+            let cells = selected(experiment, effort.extent(), &only).len();
+            for knobs in settings(experiment, set)? {
+                runs += cells * effort.seeds_of(experiment) as usize;
+                let conditions = Conditions {
+                    version: version(),
+                    extent: effort.extent(),
+                    knobs,
+                };
+                experiments.push((*experiment, conditions));
             }
-            runs += cells(experiment, effort, &only).len() * effort.seeds_of(experiment) as usize;
-            let conditions = Conditions {
-                version: version(),
-                extent: effort.extent(),
-                knobs,
-            };
-            experiments.push((*experiment, conditions));
         }
         Ok(Self {
             experiments,
             effort,
             only,
             stop,
+            runs,
             progress: Progress::new(runs, silent),
             so_far: RefCell::default(),
         })
+    }
+
+    /// # Errors
+    /// The command has more runs than may leave traces.
+    pub(super) fn check_traces(&self) -> Result<(), Failure> {
+        if self.runs <= MOST_TRACES {
+            return Ok(());
+        }
+        Err(Failure::new(format!(
+            "--trace: {} runs are more than {MOST_TRACES}; choose cells by --only, or fewer --seeds",
+            self.runs
+        )))
     }
 
     /// Runs the experiments one after the other, each when the iterator reaches it.
@@ -121,21 +143,32 @@ impl<'a> Measuring<'a> {
             ],
         };
         for (place, jobs) in stages {
-            let only: Vec<(&str, &str)> = plan.only.iter().copied().chain(place).collect();
+            let is_other_half = |(axis, given): &(&str, &str)| {
+                place.is_some_and(|place| *axis == place.0 && *given != place.1)
+            };
+            let (others, only): (Vec<_>, Vec<_>) = plan.only.iter().copied().partition(is_other_half);
+            let is_excluded = !others.is_empty() && !only.iter().any(|(axis, _)| *axis == HALF);
+            if is_excluded {
+                continue;
+            }
+            let only: Vec<(&str, &str)> = only.into_iter().chain(place).collect();
             let stage = Plan {
                 jobs,
                 only: &only,
                 ..*plan
             };
-            let name = match place {
-                Some((_, network)) => format!("{}, {network}", experiment.name),
-                None => experiment.name.to_owned(),
-            };
+            let mut name = experiment.name.to_owned();
+            if !plan.conditions.knobs.is_empty() {
+                name = format!("{name}, {}", plan.conditions.knobs);
+            }
+            if let Some((_, network)) = place {
+                name = format!("{name}, {network}");
+            }
             self.progress.begin();
             let progress = &self.progress;
             let show = |done, total| progress.show(&name, done, total);
             let done = run_experiment(experiment, &stage, known, self.stop, show);
-            let runs = cells(experiment, self.effort, &only).len() * plan.seeds as usize;
+            let runs = selected(experiment, self.effort.extent(), &only).len() * plan.seeds as usize;
             self.progress.end(runs);
             done?;
         }
@@ -151,9 +184,10 @@ impl<'a> Measuring<'a> {
     pub(super) fn capture(&self, path: &Path) -> Result<String, Failure> {
         let wrong = |problem: String| Failure::new(format!("--pcap: {problem}"));
         let [(experiment, conditions)] = self.experiments.as_slice() else {
-            return Err(wrong("give one experiment: a file holds one run".to_owned()));
+            let problem = "give one experiment and one value of each setting: a file holds one run";
+            return Err(wrong(problem.to_owned()));
         };
-        let cells = cells(experiment, self.effort, &self.only);
+        let cells = selected(experiment, self.effort.extent(), &self.only);
         let cell = cells
             .first()
             .ok_or_else(|| wrong(format!("{} has no cell at these places", experiment.name)))?;
@@ -161,44 +195,92 @@ impl<'a> Measuring<'a> {
         let capture = Capture::new(BufWriter::new(File::create(path).map_err(cannot)?));
         let _ = cell.run(&Trial::new(1, &conditions.knobs).captured(&capture));
         capture.finish().map_err(cannot)?;
-        let places = cell
-            .coordinates()
-            .iter()
-            .map(|(axis, place)| format!("{axis}={place}"));
-        Ok(places.collect::<Vec<_>>().join(", "))
+        Ok(place_of(cell))
     }
 }
 
-fn cells(experiment: &Experiment, effort: &Effort, only: &[(&str, &str)]) -> Vec<Cell> {
-    let cells = (experiment.cells)(effort.extent());
-    cells.into_iter().filter(|cell| cell.lies_at(only)).collect()
+/// The combinations of the values of each setting, the last setting changing fastest.
+fn settings(experiment: &Experiment, set: &Pairs) -> Result<Vec<Knobs>, Failure> {
+    let mut values: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (name, list) in set {
+        let place = values.iter().position(|(known, _)| known == name);
+        let place = place.unwrap_or_else(|| {
+            values.push((name, Vec::new()));
+            values.len() - 1
+        });
+        for value in list.split(',') {
+            if !values[place].1.contains(&value) {
+                values[place].1.push(value);
+            }
+        }
+    }
+    let mut all = vec![Knobs::default()];
+    for (name, values) in values {
+        let mut longer = Vec::new();
+        for knobs in &all {
+            for value in &values {
+                let mut knobs = knobs.clone();
+                let set = knobs.set(experiment, name, value);
+                set.map_err(|error| Failure::new(format!("--set: {error}")))?;
+                longer.push(knobs);
+            }
+        }
+        if longer.len() > MOST_SETTINGS {
+            let problem = format!("more than {MOST_SETTINGS} combinations of settings; give fewer values");
+            return Err(Failure::new(format!("--set: {problem}")));
+        }
+        all = longer;
+    }
+    Ok(all)
 }
 
-/// Checks that the experiment has the requested axes and values; otherwise the error names the wrong one.
+/// Checks that the experiment has the requested axes and values. Otherwise the error names the wrong one, or the nearest cells if no cell
+/// lies at all the places.
 fn check_places(experiment: &Experiment, effort: &Effort, only: &[(&str, &str)]) -> Result<(), Failure> {
+    let wrong = |problem: String| Err(Failure::new(format!("--only: {problem}")));
     let cells = (experiment.cells)(effort.extent());
     let coordinates = || cells.iter().flat_map(|cell| cell.coordinates());
     for (axis, place) in only {
-        let places: BTreeSet<&str> = coordinates()
-            .filter(|(name, _)| name == axis)
-            .map(|(_, place)| place.as_str())
-            .collect();
+        let on_axis = coordinates().filter(|(name, _)| name == axis);
+        let places: BTreeSet<&str> = on_axis.map(|(_, place)| place.as_str()).collect();
         if places.is_empty() {
             let axes: BTreeSet<&str> = coordinates().map(|(name, _)| *name).collect();
-            let axes: Vec<&str> = axes.into_iter().collect();
-            return Err(Failure::new(format!(
-                "--only: {} has no axis {axis:?}; it has: {}",
+            return wrong(format!(
+                "{} has no axis {axis:?}; {}it has: {}",
                 experiment.name,
-                axes.join(", ")
-            )));
+                did_you_mean(axis, axes.iter().copied()),
+                joined(axes)
+            ));
         }
         if !places.contains(place) {
-            let places: Vec<&str> = places.into_iter().collect();
-            return Err(Failure::new(format!(
-                "--only: {axis} has no place {place:?}; it has: {}",
-                places.join(", ")
-            )));
+            return wrong(format!(
+                "{axis} has no place {place:?}; {}it has: {}",
+                did_you_mean(place, places.iter().copied()),
+                joined(places)
+            ));
         }
     }
+    if selected(experiment, effort.extent(), only).is_empty() {
+        let shared = |cell: &&Cell| only.iter().filter(|place| cell.lies_at(&[**place])).count();
+        let most = cells.iter().map(|cell| shared(&cell)).max().unwrap_or_default();
+        let near = cells.iter().filter(|cell| shared(cell) == most).take(NEAR_CELLS);
+        let near: Vec<String> = near.map(place_of).collect();
+        return wrong(format!(
+            "{} has no cell at all these places; the nearest cells are: {}",
+            experiment.name,
+            near.join("; ")
+        ));
+    }
     Ok(())
+}
+
+fn joined(names: BTreeSet<&str>) -> String {
+    names.into_iter().collect::<Vec<_>>().join(", ")
+}
+
+/// The cell's place on each axis, for people.
+fn place_of(cell: &Cell) -> String {
+    let coordinates = cell.coordinates().iter();
+    let places = coordinates.map(|(axis, place)| format!("{axis}={place}"));
+    places.collect::<Vec<_>>().join(", ")
 }
