@@ -168,7 +168,7 @@ pub(super) fn delay_of(flow: &str) -> String {
     format!("{flow}_delay")
 }
 
-/// What the checks need besides the values.
+/// The facts that the checks need besides the values.
 struct Checked<'a> {
     places: &'a Places<'a>,
     directory: &'a Path,
