@@ -62,14 +62,14 @@ fn timers(fixture: &Fixture) -> (u64, u64) {
     (counters.timeouts, counters.tail_loss_probes)
 }
 
-// A → DATA 1, DATA 2 (sent once) → lost
-// A → DATA 1 → Z
+// A → DATA 1, DATA 2, DATA 3 (sent once) → lost
+// A → DATA 2 → Z
 /// RFC 8985 §7.3 with RFC 3758: the probe is the newest chunk that may be retransmitted.
 #[test]
 fn a_probe_is_the_newest_chunk_that_may_be_retransmitted() {
     let mut fixture = begun(rack());
-    sent(&mut fixture, &[Reliable, NEVER_AGAIN], FULL);
-    assert_eq!(at_timeout(&mut fixture), ["DATA 1"]);
+    sent(&mut fixture, &[Reliable, Reliable, NEVER_AGAIN], FULL);
+    assert_eq!(at_timeout(&mut fixture), ["DATA 2"]);
     assert_eq!((timers(&fixture), path(&fixture).chunks_lost), ((0, 1), 0));
 }
 

@@ -348,4 +348,16 @@ mod tests {
         input.resize(400, 0);
         crate::fuzzing::recovery(&input);
     }
+
+    /// T3-rtx would expire soon after new data left: the probe that takes its place retransmits an older chunk.
+    #[test]
+    fn a_probe_in_place_of_t3_retransmits_no_fresh_chunk() {
+        crate::fuzzing::recovery(&[
+            152, 2, 0, 0, 0, 0, 99, 0, 11, 0, 241, 0, 0, 9, 0, 49, 0, 12, 8, 0, 62, 47, 0, 119, 0, 0, 0, 18,
+            0, 0, 0, 0, 0, 0, 0, 29, 0, 0, 0, 0, 22, 63, 0, 0, 0, 90, 149, 193, 13, 121, 1, 48, 55, 21, 0, 3,
+            0, 27, 0, 32, 0, 122, 0, 68, 0, 0, 126, 122, 141, 111, 0, 0, 0, 27, 0, 27, 0, 0, 0, 50, 222, 14,
+            0, 14, 122, 14, 87, 39, 13, 146, 39, 165, 207, 104, 96, 111, 239, 127, 118, 222, 108, 119, 81,
+            209, 229, 208, 148, 106, 210, 246, 94, 240, 220, 238, 232, 110, 217,
+        ]);
+    }
 }

@@ -102,13 +102,19 @@ impl Outstanding {
         !probing && path.flight.newest().is_some()
     }
 
-    /// Marks a chunk in flight on a path for retransmission as a probe (RFC 8985 §7.3): the newest one that `judge` does not abandon. If
-    /// something later has arrived, the chunk with the lowest TSN is preferred. Returns whether a probe is to leave.
+    /// Marks a chunk in flight on a path for retransmission as a probe (RFC 8985 §7.3): the newest one that has been in flight for an RTT
+    /// and that `judge` does not abandon. If something later has arrived, the chunk with the lowest TSN is preferred. Returns whether a probe is to leave.
     pub(crate) fn retransmit_as_probe(&mut self, path: PathId, judge: &Judge, paths: &mut Paths) -> bool {
-        let flight = &paths.path(path).flight;
+        let Path { flight, rtt, .. } = paths.path(path);
         let may = |tsn: &ExtendedTsn| !judge.abandons(self.chunk(*tsn));
-        let preferred = flight.to_probe().filter(may);
-        let Some(tsn) = preferred.or_else(|| flight.newest_first().find(may)) else {
+        // If T3-rtx would expire before two RTTs have passed, the newest chunk may not be overdue yet.
+        let is_overdue = |tsn: &ExtendedTsn| {
+            let waited = judge.now.saturating_duration_since(self.chunk(*tsn).sent_at);
+            rtt.smoothed().is_none_or(|smoothed| waited >= smoothed)
+        };
+        let preferred = flight.to_probe().into_iter().chain(flight.newest_first());
+        let overdue = preferred.filter(is_overdue).find(may);
+        let Some(tsn) = overdue.or_else(|| flight.newest_first().rfind(may)) else {
             return false;
         };
         let no = self.chunk(tsn).sequence;
