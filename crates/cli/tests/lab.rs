@@ -477,12 +477,12 @@ fn what_is_done_before_ctrl_c_is_kept_and_gone_on_from() {
         told.expect("it tells how far it is")
     };
     let told = interrupted();
-    assert!(told.contains("1 of 70000 runs, about "), "{told}");
+    assert!(told.contains("1 of 90000 runs, about "), "{told}");
     let first = rows();
     assert!(!first.is_empty());
     let told = interrupted();
     assert!(
-        told.contains(&format!("{} of 70000 runs, about ", first.len() + 1)),
+        told.contains(&format!("{} of 90000 runs, about ", first.len() + 1)),
         "{told}"
     );
     let second = rows();

@@ -1,6 +1,6 @@
 //! The figures: over the loss rate, for each variant.
 
-use super::model::{CORRECTED, PRINTED};
+use super::model::{BUFFERED, CORRECTED, PRINTED, RATE, WINDOW};
 use crate::figure::{Figure, FigureCurve};
 
 const LOSS: (&str, &str) = ("loss", "loss rate");
@@ -61,9 +61,64 @@ fn model() -> Figure {
     }
 }
 
+/// The paper's equations (1), (2) and (6), each with the simulation.
+fn equations() -> [Figure; 3] {
+    [
+        Figure {
+            name: "window",
+            title: "The paper's equation (1) and the simulated congestion window",
+            paper: "equation (1): the mean window is four packets at 11 % of loss (a SACK for every second packet) or at 25 % (a SACK for \
+                    each packet)",
+            x: LOSS,
+            y: ("window_mean", "congestion window, mean [packets]"),
+            logarithmic: true,
+            curves: vec![
+                curve("standard", &[]),
+                curve("both", &[]),
+                reckoned("(1), mean window", &WINDOW),
+            ],
+        },
+        Figure {
+            name: "rate",
+            title: "The paper's equation (2) and the simulated rate of the sender",
+            paper: "equation (2), after Padhye and others: packets sent in a second, with a timeout of 1 s",
+            x: LOSS,
+            y: ("send_rate", "packets sent [1/s]"),
+            logarithmic: true,
+            curves: vec![
+                curve("standard", &[]),
+                curve("both", &[]),
+                reckoned("(2), rate of the sender", &RATE),
+            ],
+        },
+        Figure {
+            name: "buffering",
+            title: "Messages held for each buffering event",
+            paper: "fig. 2, drawn from equation (6): slightly more with the extensions at high loss rates",
+            x: LOSS,
+            y: ("buffer_mean", "held for each event [messages]"),
+            logarithmic: true,
+            curves: vec![
+                curve("standard", &[(0.1, 4.4)]),
+                curve("both", &[(0.1, 1.4)]),
+                curve("both and nr-sack", &[]),
+                reckoned("standard, (6)", &BUFFERED[0]),
+                reckoned("extensions, (6)", &BUFFERED[1]),
+            ],
+        },
+    ]
+}
+
 pub(super) fn figures() -> Vec<Figure> {
+    let mut figures = vec![model()];
+    figures.extend(equations());
+    figures.extend(measured());
+    figures
+}
+
+/// The paper's figures and table, by loss rate.
+fn measured() -> Vec<Figure> {
     vec![
-        model(),
         Figure {
             name: "blocking",
             title: "Head-of-line blocking by lost messages",
@@ -86,7 +141,7 @@ pub(super) fn figures() -> Vec<Figure> {
         Figure {
             name: "held",
             title: "Messages held by the receiver",
-            paper: "fig. 2: at 10 % loss 5026 messages without the extensions, \
+            paper: "figs. 5 and 6: at 10 % loss 5026 messages without the extensions, \
                     summed over the arrivals after which any were held; 344 with both",
             x: LOSS,
             y: ("buffer_data", "held, sum over arrivals [messages]"),

@@ -1,6 +1,7 @@
-//! The paper's formula for the mean blocking time, equations (1) and (3) to (5), as printed and with corrections.
+//! The paper's equations: the mean window (1), the sender's rate (2) and the buffered packets (6) as printed, and the mean blocking time,
+//! (3) to (5), as printed and with corrections.
 //!
-//! The errors and their corrections:
+//! The errors of (3) to (5) and their corrections:
 //!
 //! 1. (3) uses the mean window as the upper index of a binomial, but this is not a whole number. The correction rounds it.
 //! 2. (4) squares p twice for the extensions, and treats the arrival of a notice as the arrival of a packet. In fact W (1 - p)
@@ -45,6 +46,29 @@ impl Model {
         start + (8.0 * (1.0 - p) / (3.0 * b * p) + start * start).sqrt()
     }
 
+    /// Packets that the sender sends in a second, (2), after Padhye and others.
+    fn rate(self) -> f64 {
+        let (p, b) = (self.loss, self.packets);
+        let timeout = TIMEOUT * (3.0 * (3.0 * b * p / 8.0).sqrt()).min(1.0) * p * (1.0 + 32.0 * p * p);
+        1.0 / (self.rtt * (2.0 * b * p / 3.0).sqrt() + timeout)
+    }
+
+    /// Packets that arrive in a round, (4) as printed. Only the upper index is rounded, because the binomial needs a whole number. With the
+    /// extensions (4) squares a square.
+    fn received(self) -> f64 {
+        let missing = if self.extended {
+            self.loss.powi(4)
+        } else {
+            self.loss
+        };
+        self.window() - f64::from(self.whole_window()) * missing
+    }
+
+    /// Buffered packets for each buffering event, (6).
+    fn buffered(self) -> f64 {
+        self.window() + (1.0 / (1.0 - self.loss) - 1.0) * self.received()
+    }
+
     /// The mean congestion window as a whole number of packets.
     fn whole_window(self) -> u32 {
         self.window().round().max(1.0) as u32
@@ -64,15 +88,9 @@ impl Model {
         1.0 - (1.0 - self.blocking_loss()).powi(self.whole_window() as i32)
     }
 
-    /// The mean blocking time in seconds, (5) as printed. Only the upper index is rounded, because the binomial needs a whole number.
+    /// The mean blocking time in seconds, (5) as printed.
     fn printed(self) -> f64 {
-        // (4): the sum over the losses. With the extensions it squares a square.
-        let missing = if self.extended {
-            self.loss.powi(4)
-        } else {
-            self.loss
-        };
-        let received = self.window() - f64::from(self.whole_window()) * missing;
+        let received = self.received();
         let reports = f64::from(REPORTS) / (received / self.packets + self.rtt / ACK_DELAY);
         let timeout = self.loss.powf(received) * TIMEOUT;
         (self.rtt * reports.max(1.0) * self.blocks() + timeout) / (received / 2.0)
@@ -116,6 +134,18 @@ fn over_loss(extended: bool, formula: fn(Model) -> f64) -> Vec<(f64, f64)> {
     [0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3].map(point).into()
 }
 
+/// Loss and mean window in packets, (1).
+pub(super) static WINDOW: Points = LazyLock::new(|| over_loss(false, Model::window));
+
+/// Loss and packets sent in a second, (2).
+pub(super) static RATE: Points = LazyLock::new(|| over_loss(false, Model::rate));
+
+/// Loss and buffered packets for each event, (6), without extensions and with both.
+pub(super) static BUFFERED: [Points; 2] = [
+    LazyLock::new(|| over_loss(false, Model::buffered)),
+    LazyLock::new(|| over_loss(true, Model::buffered)),
+];
+
 /// Loss and mean blocking as printed, without extensions and with both.
 pub(super) static PRINTED: [Points; 2] = [
     LazyLock::new(|| over_loss(false, Model::printed)),
@@ -158,6 +188,16 @@ mod tests {
             close(without.printed(), standard);
             close(with.printed(), extended);
         }
+    }
+
+    /// By hand, from the equations: at 10 %, b = 2 and 250 ms the timeouts take 0.82 · 0.132 s for each packet.
+    #[test]
+    fn rate_and_buffer_have_values_computed_by_hand() {
+        let [without, with] = model(0.1, 2.0, 0.25);
+        close(without.window(), 4.194_34);
+        close(without.rate(), 1.0 / (0.25 * 0.365_148 + 0.821_584 * 0.132));
+        close(without.buffered(), 4.194_34 + 3.794_34 / 9.0);
+        close(with.buffered(), 4.194_34 + 4.193_94 / 9.0);
     }
 
     #[test]
