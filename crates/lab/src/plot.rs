@@ -3,12 +3,17 @@
 //! The plotting crate knows only fixed colours. The chart is therefore drawn in placeholder colours, and each placeholder is then replaced
 //! by a CSS class. The style sheet gives each class a light and a dark colour.
 
+mod scale;
+
 use core::fmt::{self, Write};
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::series::DashedLineSeries;
 use plotters::style::Color;
+
+pub use scale::Scale;
+use scale::{Axis, placed};
 
 /// A chart.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,17 +26,6 @@ pub struct Plot {
     pub y: Scale,
     /// The curves, in drawing order.
     pub curves: Vec<Curve>,
-}
-
-/// An axis.
-#[derive(Clone, Debug, PartialEq, Default)]
-pub struct Scale {
-    /// The label, with the unit.
-    pub label: String,
-    /// Whether equal distances are equal ratios. If so, only numbers above 0 are drawn.
-    pub logarithmic: bool,
-    /// The names of the positions 0, 1, 2, …; empty if the axis has numbers.
-    pub places: Vec<String>,
 }
 
 /// Points in the order of the horizontal axis, joined by a line.
@@ -76,9 +70,15 @@ const FIRST_CURVE: usize = 2;
 
 /// The chart without its legend.
 const SIZE: (u32, u32) = (640, 400);
-/// The height of a legend line. The legend has two columns.
+/// The numbers of characters for which the title and the vertical axis have space in their usual size.
+const TITLE: usize = 58;
+const VERTICAL_LABEL: usize = 38;
+/// A curve below more curves than this does not become wider.
+const MOST_COVERING: usize = 3;
+/// The height of a legend line.
 const LEGEND_LINE: u32 = 24;
-
+/// The length of the longest name, in characters, with which the legend has two columns.
+const LEGEND_COLUMN: usize = 34;
 /// The placeholder colour that is later replaced by a class.
 fn stand_in(colour: usize) -> RGBColor {
     RGBColor(1, 1, colour as u8)
@@ -111,80 +111,12 @@ pub fn style() -> String {
     )
 }
 
-/// The position of a number on an axis that may be logarithmic; `None` if it has no position.
-fn placed(value: f64, scale: &Scale) -> Option<f64> {
-    let place = if scale.logarithmic { value.log10() } else { value };
-    Some(place).filter(|place| place.is_finite())
-}
-
-/// A number with the digits that people usually write.
-fn number(value: f64) -> String {
-    let text = match value.abs() {
-        size if size >= 100.0 => format!("{value:.0}"),
-        size if size >= 1.0 => format!("{value:.2}"),
-        _ => format!("{value:.4}"),
-    };
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text,
-    }
-}
-
-impl Scale {
-    /// A linear axis of numbers.
-    #[must_use]
-    pub fn linear(label: impl Into<String>) -> Self {
-        Self {
-            label: label.into(),
-            ..Self::default()
-        }
-    }
-
-    fn tick(&self, place: f64) -> String {
-        if self.logarithmic {
-            // Half a decade is labelled 3; other positions are labelled with two digits.
-            let value = 10_f64.powf(place);
-            let is_half = (2.0 * place - (2.0 * place).round()).abs() < 1e-6;
-            let digit = 10_f64.powf(place.floor()) / if is_half { 1.0 } else { 10.0 };
-            return number((value / digit).round() * digit);
-        }
-        if self.places.is_empty() {
-            return number(place);
-        }
-        let nearest = place.round();
-        let is_place = (place - nearest).abs() < 1e-6 && nearest >= 0.0;
-        let name = is_place.then(|| self.places.get(nearest as usize)).flatten();
-        name.cloned().unwrap_or_default()
-    }
-
-    /// The ends of the axis, such that all these numbers lie on it.
-    fn range(&self, values: impl Iterator<Item = f64>, from_zero: bool) -> (f64, f64) {
-        if !self.places.is_empty() {
-            return (-0.5, self.places.len() as f64 - 0.5);
-        }
-        let on_it = values.filter_map(|value| placed(value, self));
-        let (mut low, mut high) = on_it.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
-            (low.min(value), high.max(value))
-        });
-        if low > high {
-            (low, high) = (0.0, 1.0);
-        }
-        if from_zero && !self.logarithmic {
-            low = low.min(0.0);
-        }
-        let margin = if high > low { (high - low) * 0.05 } else { 0.5 };
-        (
-            if low == 0.0 && from_zero {
-                low
-            } else {
-                low - margin
-            },
-            high + margin,
-        )
-    }
-}
-
 impl Curve {
+    /// How often the colours were used up before this curve's. Curves of the second cycle and later have long dashes and crosses.
+    fn cycle(&self) -> usize {
+        self.colour / (COLOURS.len() - FIRST_CURVE)
+    }
+
     /// The positions of the points that both axes can show.
     fn placed(&self, plot: &Plot) -> Vec<(f64, f64)> {
         let places = |point: &Point| Some((placed(point.x, &plot.x)?, placed(point.y, &plot.y)?));
@@ -193,11 +125,7 @@ impl Curve {
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Chart<'a, 'b> = ChartContext<
-    'a,
-    SVGBackend<'b>,
-    Cartesian2d<plotters::coord::types::RangedCoordf64, plotters::coord::types::RangedCoordf64>,
->;
+type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Axis, Axis>>;
 type Drawn = Result<(), Box<dyn std::error::Error>>;
 
 impl Plot {
@@ -242,22 +170,29 @@ impl Plot {
     fn legend_height(&self) -> u32 {
         let needed = self.curves.len() > 1 || self.curves.iter().any(|curve| curve.is_foreign);
         if needed {
-            LEGEND_LINE * self.curves.len().div_ceil(2) as u32 + LEGEND_LINE / 2
+            LEGEND_LINE * self.curves.len().div_ceil(self.legend_columns()) as u32 + LEGEND_LINE / 2
         } else {
             0
         }
     }
 
+    /// Two columns, or one if a name is too long for half of the width.
+    fn legend_columns(&self) -> usize {
+        let is_long = |curve: &Curve| curve.name.chars().count() > LEGEND_COLUMN;
+        if self.curves.iter().any(is_long) { 1 } else { 2 }
+    }
+
     /// The legend, below the chart so that it hides nothing.
     fn draw_legend(&self, area: &Area<'_>) -> Drawn {
         let text = ("sans-serif", 16).into_font().color(&stand_in(INK));
+        let columns = self.legend_columns() as i32;
         for (index, curve) in self.curves.iter().enumerate() {
-            let (column, line) = (index as i32 % 2, index as i32 / 2);
+            let (column, line) = (index as i32 % columns, index as i32 / columns);
             let (x, y) = (
                 72 + column * 290,
                 LEGEND_LINE as i32 / 2 + line * LEGEND_LINE as i32,
             );
-            area.draw(&marker((x, y), curve))?;
+            area.draw(&marker((x, y), curve, 0))?;
             area.draw(&Text::new(curve.name.clone(), (x + 14, y - 6), text.clone()))?;
         }
         Ok(())
@@ -274,43 +209,65 @@ impl Plot {
         let (low, high) = self.y.range(ends, true);
         let ink = stand_in(INK);
         let text = |size: u32| ("sans-serif", size).into_font().color(&ink);
+        let fitting = |usual: u32, text: &str, space: usize| {
+            let length = text.chars().count().max(space);
+            (usual as usize * space / length) as u32
+        };
         let mut chart = ChartBuilder::on(&area)
-            .caption(&self.title, text(20))
+            .caption(&self.title, text(fitting(20, &self.title, TITLE)))
             .margin(12)
             .x_label_area_size(44)
             .y_label_area_size(64)
-            .build_cartesian_2d(left..right, low..high)?;
-        let places = self.x.places.len();
+            .build_cartesian_2d(self.x.axis((left, right), 8), self.y.axis((low, high), 6))?;
         chart
             .configure_mesh()
             .x_desc(&self.x.label)
             .y_desc(&self.y.label)
-            .x_labels(if places > 0 { 2 * places + 1 } else { 8 })
-            .y_labels(6)
             .x_label_formatter(&|place| self.x.tick(*place))
             .y_label_formatter(&|place| self.y.tick(*place))
             .axis_style(ink)
             .light_line_style(TRANSPARENT)
             .bold_line_style(stand_in(GRID))
             .label_style(text(16))
-            .axis_desc_style(text(17))
+            .axis_desc_style(text(fitting(17, &self.y.label, VERTICAL_LABEL)))
             .draw()?;
-        for curve in &self.curves {
-            self.draw_curve(&mut chart, curve)?;
+        for (index, curve) in self.curves.iter().enumerate() {
+            self.draw_curve(&mut chart, curve, self.covering(index, (low, high)))?;
         }
         area.present()?;
         Ok(())
     }
 
-    fn draw_curve(&self, chart: &mut Chart<'_, '_>, curve: &Curve) -> Drawn {
+    /// The number of later curves that would hide half of a curve's points or more. `range` has the ends of the vertical axis.
+    fn covering(&self, index: usize, range: (f64, f64)) -> u32 {
+        let Some((curve, later)) = self.curves.get(index..).and_then(<[Curve]>::split_first) else {
+            return 0;
+        };
+        let points = curve.placed(self);
+        let near = (range.1 - range.0) / 100.0;
+        let hides = |other: &&Curve| {
+            let others = other.placed(self);
+            let is_hidden = |(x, y): &&(f64, f64)| {
+                others
+                    .iter()
+                    .any(|(at, height)| at == x && (height - y).abs() < near)
+            };
+            2 * points.iter().filter(is_hidden).count() >= points.len().max(1)
+        };
+        later.iter().filter(hides).count().min(MOST_COVERING) as u32
+    }
+
+    /// Draws a curve. Its line and its markers are wider by the number of later curves that cover it, so that it can be seen below them.
+    fn draw_curve(&self, chart: &mut Chart<'_, '_>, curve: &Curve, covering: u32) -> Drawn {
         let colour = curve_colour(curve.colour);
-        let line = colour.stroke_width(2);
-        if curve.is_foreign {
-            chart.draw_series(DashedLineSeries::new(curve.placed(self), 5, 5, line))?;
-        } else {
-            chart.draw_series(LineSeries::new(curve.placed(self), line))?;
-        }
-        chart.draw_series(curve.placed(self).into_iter().map(|place| marker(place, curve)))?;
+        let line = colour.stroke_width(2 + 2 * covering);
+        match (curve.is_foreign, curve.cycle()) {
+            (true, _) => chart.draw_series(DashedLineSeries::new(curve.placed(self), 5, 5, line))?,
+            (false, 0) => chart.draw_series(LineSeries::new(curve.placed(self), line))?,
+            (false, _) => chart.draw_series(DashedLineSeries::new(curve.placed(self), 14, 4, line))?,
+        };
+        let markers = curve.placed(self).into_iter();
+        chart.draw_series(markers.map(|place| marker(place, curve, covering)))?;
         if !curve.is_foreign {
             let bottom = chart.y_range().start;
             let bars = curve.points.iter().filter_map(|point| {
@@ -326,16 +283,20 @@ impl Plot {
     }
 }
 
-/// The marker of a point: a disc, or a triangle if the number was not measured here.
+/// The marker of a point: a disc, a cross from the second cycle of colours on, or a triangle if the number was not measured here.
 fn marker<'a, Coord: Clone + 'static>(
     place: Coord,
     curve: &Curve,
+    covering: u32,
 ) -> DynElement<'static, SVGBackend<'a>, Coord> {
     let style = curve_colour(curve.colour).filled();
+    let radius = 3 + 2 * covering as i32;
     if curve.is_foreign {
-        TriangleMarker::new(place, 7, style).into_dyn()
+        TriangleMarker::new(place, radius + 4, style).into_dyn()
+    } else if curve.cycle() > 0 {
+        Cross::new(place, radius + 1, style.stroke_width(2)).into_dyn()
     } else {
-        Circle::new(place, 3, style).into_dyn()
+        Circle::new(place, radius, style).into_dyn()
     }
 }
 
@@ -358,103 +319,4 @@ impl fmt::Display for Escaped<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn point(x: f64, y: f64) -> Point {
-        Point {
-            x,
-            y,
-            interval: (y * 0.9, y * 1.1),
-        }
-    }
-
-    fn plot() -> Plot {
-        let curve = |name: &str, colour, is_foreign| Curve {
-            name: name.to_owned(),
-            points: vec![point(1.0, 0.3), point(50.0, 0.8), point(100.0, 0.2)],
-            colour,
-            is_foreign,
-        };
-        Plot {
-            title: "Delay & \"share\"".to_owned(),
-            x: Scale::linear("important [%]"),
-            y: Scale::linear("delay [s]"),
-            curves: vec![
-                curve("ours", 0, false),
-                curve("paper", 0, true),
-                curve("other", 1, false),
-            ],
-        }
-    }
-
-    #[test]
-    fn colours_are_classes_and_no_attribute_occurs_twice() {
-        let svg = plot().to_file();
-        assert!(!svg.contains("#0101"), "a placeholder colour is left");
-        for class in ["plot-f0", "plot-s0", "plot-s1", "plot-s2", "plot-s3"] {
-            assert!(svg.contains(&format!("class=\"{class}\"")), "{class}");
-        }
-        for tag in svg.split('<') {
-            assert!(tag.matches("class=").count() < 2, "{tag}");
-        }
-        assert!(svg.contains("Delay &amp; &quot;share&quot;") && svg.contains("prefers-color-scheme"));
-    }
-
-    #[test]
-    fn numbers_without_a_place_are_left_out() {
-        let mut odd = plot();
-        odd.y.logarithmic = true;
-        odd.curves[0].points.push(point(120.0, 0.0));
-        odd.curves[0].points.push(point(f64::NAN, 1.0));
-        odd.curves[0].points[0].interval = (f64::NEG_INFINITY, f64::INFINITY);
-        assert!(!odd.to_svg().contains("NaN"));
-        odd.curves.clear();
-        assert!(
-            odd.to_svg().ends_with("</svg>\n"),
-            "a chart without points is still a chart"
-        );
-    }
-
-    #[test]
-    fn places_have_names() {
-        let mut named = plot();
-        named.x.places = vec!["off".to_owned(), "on".to_owned()];
-        for curve in &mut named.curves {
-            curve.points = vec![point(0.0, 0.3), point(1.0, 0.4)];
-        }
-        let svg = named.to_svg();
-        assert!(svg.contains("\noff\n") && svg.contains("\non\n"), "{svg}");
-    }
-
-    #[test]
-    fn ticks_of_a_logarithmic_axis_are_where_they_say() {
-        let axis = Scale {
-            logarithmic: true,
-            ..Scale::default()
-        };
-        for (place, text) in [
-            (-1.0, "0.1"),
-            (0.5, "3"),
-            (-1.6, "0.025"),
-            (1.2, "16"),
-            (2.0, "100"),
-        ] {
-            assert_eq!(axis.tick(place), text);
-        }
-    }
-
-    #[test]
-    fn numbers_as_people_write_them() {
-        let texts = [
-            (0.1, "0.1"),
-            (0.25, "0.25"),
-            (2.0, "2"),
-            (1500.0, "1500"),
-            (0.0, "0"),
-        ];
-        for (value, text) in texts {
-            assert_eq!(number(value), text);
-        }
-    }
-}
+mod tests;
