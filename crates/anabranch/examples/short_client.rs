@@ -19,8 +19,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .send_with(StreamId(1), "at 52.52, 13.41", expires)
         .await?;
     association.shutdown().await?;
-    while let Some(Event::Abandoned(message)) = association.next_event().await {
-        println!("the message on stream {} expired", message.stream);
+    while let Some(event) = association.next_event().await {
+        if let Event::Abandoned(message) = event {
+            println!("the message on stream {} expired", message.stream);
+        }
     }
     // ANCHOR_END: short
     endpoint.close().await;

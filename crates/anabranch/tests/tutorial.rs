@@ -1,6 +1,7 @@
 //! The programs of the tutorial `docs/start/first-program.md` and of README, as their readers run them.
 
 use std::io::{BufRead, BufReader, Read};
+use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
@@ -116,4 +117,45 @@ fn the_code_of_readme_sends_two_messages() {
         received.contains("server: turn left\n") && received.contains("1 orders and 1 positions"),
         "{received}"
     );
+}
+
+/// Forwards datagrams between one client and the server, except those with `lost` in them. Returns the address for the client.
+fn relay_without(lost: &'static [u8], server: &str) -> String {
+    let [to_client, to_server] = [(), ()].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+    to_server.connect(server).unwrap();
+    let address = to_client.local_addr().unwrap().to_string();
+    let back = [to_client.try_clone().unwrap(), to_server.try_clone().unwrap()];
+    std::thread::spawn(move || {
+        let mut datagram = vec![0; 65_536];
+        let mut connected = false;
+        while let Ok((len, from)) = to_client.recv_from(&mut datagram) {
+            let content = &datagram[..len];
+            if !connected {
+                to_client.connect(from).unwrap();
+                connected = true;
+                let [to_client, to_server] = [back[0].try_clone().unwrap(), back[1].try_clone().unwrap()];
+                std::thread::spawn(move || {
+                    let mut datagram = vec![0; 65_536];
+                    while let Ok(len) = to_server.recv(&mut datagram) {
+                        let _ = to_client.send(&datagram[..len]);
+                    }
+                });
+            }
+            if !content.windows(lost.len()).any(|part| part == lost) {
+                let _ = to_server.send(content);
+            }
+        }
+    });
+    address
+}
+
+/// The network loses each packet with the position. Other events than the expiry come first, which the client must pass.
+#[test]
+fn the_code_of_readme_prints_that_a_message_expired() {
+    let mut server = Server::start();
+    let address = relay_without(b"at 52.52", &server.address);
+    let printed = run_client("short_client", &address);
+    assert_eq!(printed, "the message on stream 1 expired\n");
+    let received = server.output();
+    assert!(received.contains("1 orders and 0 positions"), "{received}");
 }

@@ -251,36 +251,38 @@ fn every_command_of_the_extensions_page_works() {
     check("docs/reference/extensions.md", 2);
 }
 
-/// The lines that a page includes from an example: all lines from a line on, or the lines of an anchor.
-fn included(document: &str, example: &str, part: &str) -> String {
-    let path = format!("crates/anabranch/examples/{example}.rs");
-    assert!(
-        document.contains(&format!("{{{{#include ../../{path}:{part}}}}}")),
-        "the page shows {path}:{part}"
-    );
-    let text = read(&path);
-    let text = match part.strip_suffix(':') {
-        Some(first) => {
-            let first: usize = first.parse().expect("a number");
-            text.lines()
-                .skip(first - 1)
-                .map(|line| format!("{line}\n"))
-                .collect()
-        }
-        None => {
+/// A part of an example, without the lines that mark parts: all lines from the third on, or the lines of an anchor.
+fn part_of(example: &str, part: Option<&str>) -> String {
+    let text = read(&format!("crates/anabranch/examples/{example}.rs"));
+    let text = match part {
+        None => text.splitn(3, '\n').nth(2).expect("three lines").to_owned(),
+        Some(part) => {
             let (_, text) = text
                 .split_once(&format!("// ANCHOR: {part}\n"))
                 .expect("its beginning");
             let (text, _) = text
                 .split_once(&format!("// ANCHOR_END: {part}\n"))
                 .expect("its end");
-            text.to_owned()
+            text.trim_end_matches(' ').to_owned()
         }
     };
     text.lines()
         .filter(|line| !line.contains("// ANCHOR"))
         .map(|line| format!("{line}\n"))
         .collect()
+}
+
+#[test]
+fn the_code_of_the_second_tutorial_is_that_of_the_examples() {
+    let shown = blocks(&read("docs/start/first-program.md"), "rust");
+    let mut parts = vec![part_of("first_server", None)];
+    parts.extend(
+        ["head", "connect", "send", "events", "end", "all"].map(|part| part_of("first_client", Some(part))),
+    );
+    for (shown, part) in shown.iter().zip(&parts) {
+        assert_eq!(shown, part);
+    }
+    assert_eq!(shown.len(), parts.len());
 }
 
 /// The tutorial's project: its own commands create it, and it is built outside of the repository.
@@ -316,8 +318,9 @@ fn the_second_tutorial_makes_a_project_that_runs() {
             .env("CARGO_TARGET_DIR", &built)
             .env("CARGO_NET_OFFLINE", "true");
         if shown == "cargo run --bin server" {
-            for (name, part) in [("server", "3:"), ("client", "all")] {
-                let program = included(&document, &format!("first_{name}"), part);
+            let code = blocks(&document, "rust");
+            for (name, program) in [("server", code.first()), ("client", code.last())] {
+                let program = program.expect("the page has programs");
                 std::fs::write(project.join(format!("src/bin/{name}.rs")), program).expect("a program");
             }
             // `cargo run` replaces itself by the program, so that ending the process ends the program.
