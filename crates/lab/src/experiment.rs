@@ -5,6 +5,7 @@ use std::fmt;
 use crate::claim::Claim;
 use crate::figure::Figure;
 use crate::stage::Stage;
+use crate::timeline::Timeline;
 use crate::trial::{Knob, Trial};
 
 /// A function that an experiment supplies; it lives as long as the program.
@@ -33,6 +34,8 @@ pub struct Experiment {
     pub claims: &'static (dyn Fn() -> Vec<Claim> + Send + Sync),
     /// The paper's figures, to be drawn from the numbers.
     pub figures: &'static (dyn Fn() -> Vec<Figure> + Send + Sync),
+    /// The paper's figures of single runs.
+    pub timelines: &'static (dyn Fn() -> Vec<Timeline> + Send + Sync),
 }
 
 impl fmt::Debug for Experiment {

@@ -1,7 +1,7 @@
 //! Figures: which metric is drawn over which axis, and the paper's own numbers.
 
 use crate::experiment::lies_at;
-use crate::plot::{Curve, Plot, Point, Scale};
+use crate::plot::{Curve, Drawing, Plot, Point, Scale};
 use crate::results::Results;
 
 /// The horizontal axis of a figure that draws an empirical distribution function (ECDF): the share of a run's readings that do not exceed a
@@ -69,14 +69,11 @@ impl Figure {
                     points,
                     colour,
                     is_foreign: false,
+                    drawing: Drawing::Markers,
                 });
             }
             if !curve.paper.is_empty() {
-                let points = curve.paper.iter().map(|&(x, y)| Point {
-                    x,
-                    y,
-                    interval: (y, y),
-                });
+                let points = curve.paper.iter().copied().map(Point::exact);
                 curves.push(Curve {
                     name: match is_reckoned {
                         true => curve.name.to_owned(),
@@ -85,6 +82,7 @@ impl Figure {
                     points: points.collect(),
                     colour,
                     is_foreign: true,
+                    drawing: Drawing::Markers,
                 });
             }
         }

@@ -23,6 +23,7 @@ pub mod statistics;
 mod tap;
 #[cfg(target_os = "linux")]
 pub mod testbed;
+mod timeline;
 mod trace;
 pub mod traffic;
 mod trial;
@@ -37,6 +38,7 @@ pub use near::did_you_mean;
 pub use report::{Finding, report};
 pub use results::{CellResults, Results};
 pub use tap::{Holdings, Tap};
-pub use trace::{TraceDirectory, traced};
+pub use timeline::{Picture, Timeline, TimelineCurve, pictures};
+pub use trace::{MessageRow, OwnPoints, RunTrace, Series, Trace, TraceDirectory, traced};
 pub use trial::{Capture, Knob, KnobError, Knobs, Trial};
 pub use user::{FileError, experiment_from_toml};

@@ -6,6 +6,7 @@
 mod scale;
 
 use core::fmt::{self, Write};
+use std::collections::BTreeSet;
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -39,6 +40,20 @@ pub struct Curve {
     pub colour: usize,
     /// Whether the numbers were not measured here but come from a paper or a formula. Such curves are dashed and without intervals.
     pub is_foreign: bool,
+    /// How the points are drawn.
+    pub drawing: Drawing,
+}
+
+/// How the points of a curve are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Drawing {
+    /// As markers with intervals, joined by a line.
+    #[default]
+    Markers,
+    /// As a line alone, for series of many points.
+    Line,
+    /// As small dots without intervals, for many single events.
+    Dots,
 }
 
 /// A point.
@@ -50,6 +65,18 @@ pub struct Point {
     pub y: f64,
     /// The interval around `y`; without an interval the ends are `y` or infinite.
     pub interval: (f64, f64),
+}
+
+impl Point {
+    /// A point without an interval.
+    #[must_use]
+    pub fn exact((x, y): (f64, f64)) -> Self {
+        Self {
+            x,
+            y,
+            interval: (y, y),
+        }
+    }
 }
 
 /// Light and dark colours: text and axes, the grid, then the curves in order. People with any kind of colour vision can tell the curves
@@ -121,6 +148,25 @@ impl Curve {
     fn placed(&self, plot: &Plot) -> Vec<(f64, f64)> {
         let places = |point: &Point| Some((placed(point.x, &plot.x)?, placed(point.y, &plot.y)?));
         self.points.iter().filter_map(places).collect()
+    }
+
+    /// The same positions without those that would lie on the same pixel as an earlier one.
+    fn thinned(&self, plot: &Plot) -> Vec<(f64, f64)> {
+        let placed = self.placed(plot);
+        let ends = |of: fn(&(f64, f64)) -> f64| {
+            let values = placed.iter().map(of);
+            values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
+                (low.min(value), high.max(value))
+            })
+        };
+        let (x, y) = (ends(|place| place.0), ends(|place| place.1));
+        let pixel = |value: f64, (low, high): (f64, f64), size: u32| {
+            ((value - low) / (high - low).max(f64::MIN_POSITIVE) * f64::from(size)) as u32
+        };
+        let mut taken = BTreeSet::new();
+        let is_new =
+            |place: &(f64, f64)| taken.insert((pixel(place.0, x, SIZE.0), pixel(place.1, y, SIZE.1)));
+        placed.iter().copied().filter(is_new).collect()
     }
 }
 
@@ -243,6 +289,9 @@ impl Plot {
         let Some((curve, later)) = self.curves.get(index..).and_then(<[Curve]>::split_first) else {
             return 0;
         };
+        if curve.drawing != Drawing::Markers {
+            return 0;
+        }
         let points = curve.placed(self);
         let near = (range.1 - range.0) / 100.0;
         let hides = |other: &&Curve| {
@@ -260,6 +309,18 @@ impl Plot {
     /// Draws a curve. Its line and its markers are wider by the number of later curves that cover it, so that it can be seen below them.
     fn draw_curve(&self, chart: &mut Chart<'_, '_>, curve: &Curve, covering: u32) -> Drawn {
         let colour = curve_colour(curve.colour);
+        match curve.drawing {
+            Drawing::Markers => {}
+            Drawing::Line => {
+                chart.draw_series(LineSeries::new(curve.thinned(self), colour.stroke_width(1)))?;
+                return Ok(());
+            }
+            Drawing::Dots => {
+                let dot = |place| Circle::new(place, 1, colour.filled());
+                chart.draw_series(curve.thinned(self).into_iter().map(dot))?;
+                return Ok(());
+            }
+        }
         let line = colour.stroke_width(2 + 2 * covering);
         match (curve.is_foreign, curve.cycle()) {
             (true, _) => chart.draw_series(DashedLineSeries::new(curve.placed(self), 5, 5, line))?,

@@ -8,6 +8,7 @@ use crate::plot::{self, Escaped, Plot};
 use crate::results::{CellResults, Results};
 use crate::stage::{business, side_by_side};
 use crate::statistics::number;
+use crate::timeline::Picture;
 
 const STYLE: &str = "
 :root{color-scheme:light dark;--ink:#1f2328;--dim:#59636e;--paper:#fff;--line:#d8dee4;--good:#1a7f37;--bad:#cf222e;--open:#9a6700}
@@ -33,6 +34,8 @@ pub struct Finding<'a> {
     pub results: &'a Results,
     /// The judged claims.
     pub judgements: &'a [Judgement<'a>],
+    /// The drawn timelines.
+    pub timelines: &'a [Picture],
 }
 
 /// The page.
@@ -99,26 +102,32 @@ fn write_finding(page: &mut String, finding: &Finding<'_>) {
     );
     for figure in (experiment.figures)() {
         if let Some(plot) = figure.plot(results) {
-            let caption = match figure.paper {
-                "" => String::new(),
-                paper => format!("<figcaption>The paper: {}</figcaption>", Escaped(paper)),
-            };
-            let _ = writeln!(
-                page,
-                "<figure id=\"{}-{}\">{}{caption}</figure>",
-                experiment.name,
-                figure.name,
-                plot.to_svg(),
-            );
+            write_figure(page, experiment, figure.name, figure.paper, &plot);
             if figure.curves.iter().any(|curve| curve.at.is_empty()) {
                 write_points(page, &plot);
             }
         }
     }
+    for picture in finding.timelines {
+        write_figure(page, experiment, picture.name, picture.paper, &picture.plot);
+    }
     write_side_by_side(page, results);
     write_claims(page, finding.judgements);
     write_parameters(page, experiment);
     write_numbers(page, experiment, results);
+}
+
+fn write_figure(page: &mut String, experiment: &Experiment, name: &str, paper: &str, plot: &Plot) {
+    let caption = match paper {
+        "" => String::new(),
+        paper => format!("<figcaption>The paper: {}</figcaption>", Escaped(paper)),
+    };
+    let _ = writeln!(
+        page,
+        "<figure id=\"{}-{name}\">{}{caption}</figure>",
+        experiment.name,
+        plot.to_svg(),
+    );
 }
 
 /// The points of a chart as a table, for charts that show formulas next to measured numbers.

@@ -163,6 +163,7 @@ mod tests {
             },
             claims: &Vec::new,
             figures: &Vec::new,
+            timelines: &Vec::new,
         }
     }
 

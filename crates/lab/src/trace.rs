@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{fs, io};
 
@@ -19,20 +19,26 @@ const MOST_SAMPLES: usize = 20_000;
 /// The shortest time between two samples of the sender's state.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A message of a run. Times are those of the simulation; `None` for what did not happen.
+/// A message of a run. Times are those of the simulation; `None` for an event that did not happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct MessageRow {
-    pub(crate) class: usize,
-    pub(crate) bytes: usize,
-    pub(crate) submitted: Timestamp,
-    pub(crate) sent: Option<Timestamp>,
-    pub(crate) arrived: Option<Timestamp>,
-    pub(crate) delivered: Option<Timestamp>,
+pub struct MessageRow {
+    /// The number of the message's class, from 0.
+    pub class: usize,
+    /// The length of the user data in bytes.
+    pub bytes: usize,
+    /// When the application submitted the message.
+    pub submitted: Timestamp,
+    /// When its first packet was first sent.
+    pub sent: Option<Timestamp>,
+    /// When its first packet first arrived.
+    pub arrived: Option<Timestamp>,
+    /// When the message was delivered to the application.
+    pub delivered: Option<Timestamp>,
 }
 
-/// The sender's state over time. If it has too many rows, every second sample is dropped and the interval doubles.
+/// The sender's state over time, sampled every 100 ms. If it has too many rows, every second sample is dropped and the interval doubles.
 #[derive(Clone, Debug)]
-pub(crate) struct Series {
+pub struct Series {
     interval: Duration,
     next: Timestamp,
     samples: Vec<(Timestamp, AssociationStats)>,
@@ -69,6 +75,12 @@ impl Series {
         self.next = now + self.interval;
     }
 
+    /// The samples in the order of time.
+    #[must_use]
+    pub fn samples(&self) -> &[(Timestamp, AssociationStats)] {
+        &self.samples
+    }
+
     /// A row for each sample and path.
     fn to_csv(&self) -> String {
         let mut csv =
@@ -103,9 +115,64 @@ impl Series {
 
 /// The trace of one network of a run.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct RunTrace {
-    pub(crate) messages: Vec<MessageRow>,
-    pub(crate) series: Series,
+pub struct RunTrace {
+    /// The messages in the order of their submission.
+    pub messages: Vec<MessageRow>,
+    /// The sender's state.
+    pub series: Series,
+}
+
+/// Points that an experiment computes from a run in its own way.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OwnPoints {
+    /// The name of the file: lower case with hyphens.
+    pub name: &'static str,
+    /// The names of the two columns, with units.
+    pub columns: [&'static str; 2],
+    /// The points.
+    pub points: Vec<(f64, f64)>,
+}
+
+impl OwnPoints {
+    fn to_csv(&self) -> String {
+        let mut csv = format!("{},{}\n", self.columns[0], self.columns[1]);
+        for (x, y) in &self.points {
+            let _ = writeln!(csv, "{x},{y}");
+        }
+        csv
+    }
+}
+
+/// Everything that a run traced.
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    /// The networks of the run: one for most experiments.
+    pub networks: Vec<RunTrace>,
+    /// Points of the experiment's own.
+    pub points: Vec<OwnPoints>,
+}
+
+impl Trace {
+    /// The messages of the run's first network.
+    #[must_use]
+    pub fn messages(&self) -> &[MessageRow] {
+        self.networks.first().map_or(&[], |network| &network.messages)
+    }
+
+    /// The samples of the sender's state in the run's first network.
+    #[must_use]
+    pub fn samples(&self) -> &[(Timestamp, AssociationStats)] {
+        self.networks
+            .first()
+            .map_or(&[], |network| network.series.samples())
+    }
+
+    /// The points with this name; none if the run did not compute them.
+    #[must_use]
+    pub fn own_points(&self, name: &str) -> Vec<(f64, f64)> {
+        let found = self.points.iter().find(|points| points.name == name);
+        found.map(|found| found.points.clone()).unwrap_or_default()
+    }
 }
 
 impl RunTrace {
@@ -135,17 +202,25 @@ impl RunTrace {
     }
 }
 
-/// Where the networks of a run leave their traces. Clones are the same destination.
+/// Where a run and its networks leave their traces. Clones are the same destination.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tracing(Arc<Mutex<Vec<RunTrace>>>);
+pub(crate) struct Tracing(Arc<Mutex<Trace>>);
 
 impl Tracing {
-    pub(crate) fn add(&self, trace: RunTrace) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(trace);
+    pub(crate) fn add(&self, network: RunTrace) {
+        self.trace().networks.push(network);
     }
 
-    fn take(&self) -> Vec<RunTrace> {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(crate) fn add_points(&self, points: OwnPoints) {
+        self.trace().points.push(points);
+    }
+
+    pub(crate) fn take(&self) -> Trace {
+        std::mem::take(&mut *self.trace())
+    }
+
+    fn trace(&self) -> MutexGuard<'_, Trace> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -181,8 +256,8 @@ impl TraceDirectory {
         written.error.take().map_or(Ok(written.runs), Err)
     }
 
-    /// Writes the two files of each trace of a run.
-    fn write(&self, run: &str, traces: &[RunTrace]) {
+    /// Writes the two files of each network of a run, and a file for each of the experiment's own points.
+    fn write(&self, run: &str, trace: &Trace) {
         let write = |(number, trace): (usize, &RunTrace)| {
             let network = match number {
                 0 => String::new(),
@@ -192,17 +267,22 @@ impl TraceDirectory {
             fs::write(file("messages"), trace.messages_to_csv())?;
             fs::write(file("series"), trace.series.to_csv())
         };
-        let done: io::Result<()> = traces.iter().enumerate().try_for_each(write);
+        let write_points = |own: &OwnPoints| {
+            let file = self.path.join(format!("{run}-{}.csv", own.name));
+            fs::write(file, own.to_csv())
+        };
+        let done: io::Result<()> = trace.networks.iter().enumerate().try_for_each(write);
+        let done = done.and_then(|()| trace.points.iter().try_for_each(write_points));
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         match done {
-            Ok(()) => written.runs += usize::from(!traces.is_empty()),
+            Ok(()) => written.runs += usize::from(!trace.networks.is_empty()),
             Err(error) => written.error = written.error.take().or(Some(error)),
         }
     }
 }
 
 /// The experiment with traces: every simulated run leaves the files `EXPERIMENT[-SETTING=VALUE…]-AXIS=PLACE…-seed-N-messages.csv` and
-/// `…-series.csv` in the directory. The numbers of the runs are the same as without traces.
+/// `…-series.csv` in the directory, and `…-NAME.csv` for points of the experiment's own. The numbers of the runs are the same as without traces.
 #[must_use]
 pub fn traced(experiment: &Experiment, directory: &Arc<TraceDirectory>) -> Experiment {
     let (name, of_cells, directory) = (experiment.name, experiment.cells, Arc::clone(directory));

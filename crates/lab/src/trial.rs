@@ -9,7 +9,7 @@ use anabranch_netsim::Network;
 
 use crate::experiment::Experiment;
 use crate::near::did_you_mean;
-use crate::trace::Tracing;
+use crate::trace::{OwnPoints, Tracing};
 
 /// One run.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +53,22 @@ impl<'a> Trial<'a> {
     /// The destination of the run's trace, if one is wanted.
     pub(crate) fn tracing(&self) -> Option<&Tracing> {
         self.tracing
+    }
+
+    /// Adds points to the run's trace, if one is wanted. `points` computes them only then.
+    pub(crate) fn trace_points(
+        &self,
+        name: &'static str,
+        columns: [&'static str; 2],
+        points: impl FnOnce() -> Vec<(f64, f64)>,
+    ) {
+        if let Some(tracing) = self.tracing {
+            tracing.add_points(OwnPoints {
+                name,
+                columns,
+                points: points(),
+            });
+        }
     }
 
     /// The settings that the user changed.
@@ -267,6 +283,7 @@ mod tests {
             cells: &|_| vec![],
             claims: &Vec::new,
             figures: &Vec::new,
+            timelines: &Vec::new,
         }
     }
 

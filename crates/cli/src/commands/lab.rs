@@ -19,8 +19,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anabranch_lab::{
-    Experiment, Extent, Finding, Judgement, Tally, TraceDirectory, did_you_mean, experiment_from_toml,
-    experiments, report as page, traced,
+    Experiment, Extent, Finding, Judgement, Knobs, Picture, Tally, TraceDirectory, did_you_mean,
+    experiment_from_toml, experiments, pictures, report as page, traced,
 };
 use clap::{Args, Subcommand};
 
@@ -428,12 +428,18 @@ fn report(args: &ReportArgs, real: &Real, stop: &AtomicBool) -> Result<(), Failu
         .iter()
         .map(|(_, results, claims)| claims.iter().map(|claim| claim.judge(results)).collect())
         .collect();
-    let findings = ran.iter().zip(&judged);
+    // A report has the usual settings, so its timelines have them too.
+    let timelines: Vec<Vec<Picture>> = ran
+        .iter()
+        .map(|(experiment, ..)| pictures(experiment, &Knobs::default()))
+        .collect();
+    let findings = ran.iter().zip(&judged).zip(&timelines);
     let findings: Vec<Finding<'_>> = findings
-        .map(|((experiment, results, _), judgements)| Finding {
+        .map(|(((experiment, results, _), judgements), timelines)| Finding {
             experiment,
             results,
             judgements,
+            timelines,
         })
         .collect();
     write("--output", &args.output, &page(&findings))?;
@@ -455,12 +461,14 @@ fn write_pictures(directory: &Path, findings: &[Finding<'_>]) -> Result<Vec<Path
     })?;
     let mut pictures = Vec::new();
     for finding in findings {
-        for figure in (finding.experiment.figures)() {
-            if let Some(plot) = figure.plot(finding.results) {
-                let path = directory.join(format!("{}-{}.svg", finding.experiment.name, figure.name));
-                write("--svg", &path, &plot.to_file())?;
-                pictures.push(path);
-            }
+        let figures = (finding.experiment.figures)().into_iter();
+        let drawn = figures.filter_map(|figure| Some((figure.name, figure.plot(finding.results)?)));
+        let timelines = finding.timelines.iter();
+        let timelines = timelines.map(|picture| (picture.name, picture.plot.clone()));
+        for (name, plot) in drawn.chain(timelines) {
+            let path = directory.join(format!("{}-{name}.svg", finding.experiment.name));
+            write("--svg", &path, &plot.to_file())?;
+            pictures.push(path);
         }
     }
     Ok(pictures)

@@ -147,6 +147,7 @@ pub(super) fn experiment() -> Experiment {
         cells: &cells,
         claims: &claims::claims,
         figures: &figures,
+        timelines: &Vec::new,
     }
 }
 

@@ -123,6 +123,7 @@ pub(super) fn experiment() -> Experiment {
         cells: &cells,
         claims: &claims,
         figures: &|| Vec::new(),
+        timelines: &Vec::new,
     }
 }
 

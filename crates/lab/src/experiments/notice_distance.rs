@@ -113,6 +113,7 @@ pub(super) fn experiment() -> Experiment {
         cells: &cells,
         claims: &claims,
         figures: &figures,
+        timelines: &Vec::new,
     }
 }
 

@@ -114,6 +114,7 @@ pub(super) fn experiment() -> Experiment {
         cells: &cells,
         claims: &claims,
         figures: &figures,
+        timelines: &Vec::new,
     }
 }
 

@@ -188,6 +188,7 @@ pub(super) fn experiment() -> Experiment {
         cells: &cells,
         claims: &claims,
         figures: &figures::figures,
+        timelines: &Vec::new,
     }
 }
 

@@ -130,6 +130,7 @@ pub(super) fn experiment() -> Experiment {
         cells: &cells,
         claims: &claims::claims,
         figures: &figures::figures,
+        timelines: &Vec::new,
     }
 }
 

@@ -122,6 +122,7 @@ pub(super) fn experiment() -> Experiment {
         cells: &cells,
         claims: &claims::claims,
         figures: &figures::figures,
+        timelines: &Vec::new,
     }
 }
 

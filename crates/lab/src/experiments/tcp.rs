@@ -89,6 +89,7 @@ pub(super) fn experiment() -> Experiment {
         cells: &cells,
         claims: &claims,
         figures: &figures,
+        timelines: &Vec::new,
     }
 }
 

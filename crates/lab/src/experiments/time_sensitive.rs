@@ -186,6 +186,7 @@ pub(super) fn experiment() -> Experiment {
         cells: &cells,
         claims: &claims::claims,
         figures: &figures::figures,
+        timelines: &figures::timelines,
     }
 }
 

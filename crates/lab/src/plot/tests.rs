@@ -15,6 +15,7 @@ fn plot() -> Plot {
         points: vec![point(1.0, 0.3), point(50.0, 0.8), point(100.0, 0.2)],
         colour,
         is_foreign,
+        drawing: Drawing::Markers,
     };
     Plot {
         title: "Delay & \"share\"".to_owned(),

@@ -113,6 +113,8 @@ pub fn beside(experiment: &Experiment, real: Arc<dyn RealNetwork>, all: bool) ->
         figures: kept(Box::new(move || {
             of_figures().into_iter().filter_map(twice).collect()
         })),
+        // They show cells that may have no counterpart.
+        timelines: &Vec::new,
         ..*experiment
     })
 }

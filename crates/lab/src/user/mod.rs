@@ -60,6 +60,7 @@ pub fn experiment_from_toml(text: &str, directory: &Path) -> Result<Experiment, 
         cells: kept(Box::new(move |extent| cells(&of_cells, &axes, extent))),
         claims: &Vec::new,
         figures: kept(Box::new(move || figures(&of_figures, &axes_of_figures, &drawn))),
+        timelines: &Vec::new,
     })
 }
 

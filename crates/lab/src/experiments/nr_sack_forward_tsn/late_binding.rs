@@ -25,6 +25,7 @@ pub(in crate::experiments) fn experiment() -> Experiment {
         cells: &cells,
         claims: &claims,
         figures: &figures,
+        timelines: &Vec::new,
     }
 }
 

@@ -1,7 +1,12 @@
 //! The figures: over the loss rate, for each variant.
 
+use super::LOSS_BEGINS;
 use super::model::{BUFFERED, CORRECTED, PRINTED, RATE, WINDOW};
+use super::simulation::GAPS;
 use crate::figure::{Figure, FigureCurve};
+use crate::plot::Drawing;
+use crate::timeline::{Timeline, TimelineCurve};
+use crate::trace::Trace;
 
 const LOSS: (&str, &str) = ("loss", "loss rate");
 
@@ -156,6 +161,61 @@ fn measured() -> Vec<Figure> {
             y: ("goodput", "goodput [Mbit/s]"),
             logarithmic: true,
             curves: curves(&[], &[]),
+        },
+    ]
+}
+
+/// The messages that the receiver holds after each arrival: those that arrived and are delivered later.
+fn held(trace: &Trace) -> Vec<(f64, f64)> {
+    let arrivals = trace
+        .messages()
+        .iter()
+        .filter_map(|message| Some((message.arrived?, message.delivered?)));
+    let mut arrivals: Vec<_> = arrivals.collect();
+    arrivals.sort_by_key(|(arrived, _)| *arrived);
+    let mut waiting = Vec::new();
+    let mut points = Vec::new();
+    for (arrived, delivered) in arrivals {
+        waiting.push(delivered);
+        waiting.retain(|delivered| *delivered > arrived);
+        if arrived >= LOSS_BEGINS {
+            points.push((arrived.as_secs_f64(), waiting.len() as f64));
+        }
+    }
+    points
+}
+
+/// The paper's traces at 10 % loss.
+pub(super) fn timelines() -> Vec<Timeline> {
+    let curves = |points: fn(&Trace) -> Vec<(f64, f64)>| {
+        let variants = ["standard, full packets", "both", "both and nr-sack"];
+        let curve = |name| TimelineCurve {
+            name,
+            at: vec![("variant", name), ("loss", "0.1")],
+            points,
+        };
+        variants.map(curve).into()
+    };
+    vec![
+        Timeline {
+            name: "deliveries",
+            title: "Time between deliveries at 10 % loss, one run",
+            paper: "figs. 3 and 4: mean 0.133 s, maximum 2.647 s, deviation 0.276 s without the extensions; 0.101, 1.343 and 0.116 s with both",
+            x: "time [s]",
+            y: "since the last delivery [s]",
+            logarithmic: false,
+            drawing: Drawing::Dots,
+            curves: curves(|trace| trace.own_points(GAPS)),
+        },
+        Timeline {
+            name: "occupancy",
+            title: "Messages held by the receiver at 10 % loss, one run",
+            paper: "figs. 5 and 6: 5026 messages in 1131 events, 4.4 for each, without the extensions; 344, 252 and 1.4 with both",
+            x: "time [s]",
+            y: "held after an arrival [messages]",
+            logarithmic: false,
+            drawing: Drawing::Line,
+            curves: curves(held),
         },
     ]
 }

@@ -13,6 +13,9 @@ use crate::statistics::Summary;
 use crate::traffic::Source;
 use crate::trial::Trial;
 
+/// The name of the points of each delivery: its time and the time since the delivery before.
+pub(super) const GAPS: &str = "gaps";
+
 /// Bytes of a chunk that fills a packet: the unit in which the congestion window grows.
 const FULL_CHUNK: u16 = 1468;
 
@@ -80,6 +83,10 @@ pub(super) fn simulate(variant: Variant, loss: f64, trial: &Trial<'_>) -> Vec<f6
         .windows(2)
         .map(|pair| seconds(pair[0].0, pair[1].0))
         .collect();
+    trial.trace_points(GAPS, ["delivered_s", "since_last_delivery_s"], || {
+        let at = deliveries.iter().skip(1).map(|(at, _)| at.as_secs_f64());
+        at.zip(gaps.iter().copied()).collect()
+    });
     let (blocking, gaps) = (Summary::of(&blocking), Summary::of(&gaps));
     let held = tap.holdings();
     let held_messages = held.bytes as f64 / variant.message as f64;
