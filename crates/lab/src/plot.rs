@@ -316,7 +316,7 @@ impl Plot {
                 return Ok(());
             }
             Drawing::Dots => {
-                let dot = |place| Circle::new(place, 1, colour.filled());
+                let dot = |place| Circle::new(place, 2, colour.filled());
                 chart.draw_series(curve.thinned(self).into_iter().map(dot))?;
                 return Ok(());
             }

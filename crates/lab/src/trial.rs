@@ -56,18 +56,9 @@ impl<'a> Trial<'a> {
     }
 
     /// Adds points to the run's trace, if one is wanted. `points` computes them only then.
-    pub(crate) fn trace_points(
-        &self,
-        name: &'static str,
-        columns: [&'static str; 2],
-        points: impl FnOnce() -> Vec<(f64, f64)>,
-    ) {
+    pub(crate) fn trace_points(&self, points: impl FnOnce() -> OwnPoints) {
         if let Some(tracing) = self.tracing {
-            tracing.add_points(OwnPoints {
-                name,
-                columns,
-                points: points(),
-            });
+            tracing.add_points(points());
         }
     }
 

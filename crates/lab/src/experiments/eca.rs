@@ -123,6 +123,11 @@ const METRICS: &[Metric] = &[
     hidden("time_1", "s", "time, for chunks first sent on path 1"),
     hidden("time_2", "s", "time, for chunks first sent on path 2"),
     hidden("time_3", "s", "time, for chunks first sent on path 3"),
+    metric(
+        "time_deviation",
+        "s",
+        "standard deviation of the time over the chunks of a run",
+    ),
 ];
 
 const fn hidden(name: &'static str, unit: &'static str, about: &'static str) -> Metric {
@@ -149,7 +154,7 @@ pub(super) fn experiment() -> Experiment {
         cells: &cells,
         claims: &claims::claims,
         figures: &figures::figures,
-        timelines: &Vec::new,
+        timelines: &figures::timelines,
     }
 }
 
@@ -171,7 +176,12 @@ fn cells(extent: Extent) -> Vec<Cell> {
             move |trial| simulation::scenario(setting, extent, trial),
             simulation::numbers,
         );
-        Cell::staged(coordinates, stage.usual(is_main(setting)))
+        Cell::staged(
+            coordinates,
+            stage
+                .usual(is_main(setting))
+                .with_points(simulation::repair_points),
+        )
     };
     let settings = match extent {
         Extent::Quick => quick_settings(),
@@ -237,6 +247,11 @@ fn quick_settings() -> Vec<Setting> {
     for protocol in [Cmt, Eca] {
         for variant in [Variant::LostAcks, Variant::BothWays] {
             settings.extend(over((protocol, Small, Three), &[15], variant));
+        }
+    }
+    for protocol in [Cmt, Eca] {
+        for buffer in [Small, Large] {
+            settings.extend(over((protocol, buffer, Three), &ENDS, Variant::Equal));
         }
     }
     for reports in [One, Three, Amended] {

@@ -14,6 +14,7 @@ use std::time::Duration;
 use anabranch_netsim::{LinkConfig, LinkStats, TcpConfig};
 use anabranch_proto::{Config, Counters, PathStats, Timestamp};
 
+use crate::trace::OwnPoints;
 use crate::traffic::{Class, FirstTimes, Submission};
 use crate::trial::Trial;
 
@@ -230,6 +231,7 @@ pub struct Stage {
     is_usual: bool,
     has_real: bool,
     agreement: &'static [(&'static str, f64)],
+    points: Option<fn(&Record) -> OwnPoints>,
 }
 
 impl Stage {
@@ -245,7 +247,15 @@ impl Stage {
             is_usual: false,
             has_real: true,
             agreement: &[],
+            points: None,
         }
+    }
+
+    /// The trace of a simulated run gets these points too.
+    #[must_use]
+    pub fn with_points(mut self, points: fn(&Record) -> OwnPoints) -> Self {
+        self.points = Some(points);
+        self
     }
 
     /// Whether the cell runs on real packets by default, that is, if the user does not choose the cells.
@@ -283,7 +293,11 @@ impl Stage {
 
     /// Runs the cell in the simulator.
     pub(crate) fn simulate(&self, trial: &Trial<'_>) -> Vec<f64> {
-        self.numbers(&simulated(self.scenario(trial), trial))
+        let record = simulated(self.scenario(trial), trial);
+        if let Some(points) = self.points {
+            trial.trace_points(|| points(&record));
+        }
+        self.numbers(&record)
     }
 }
 

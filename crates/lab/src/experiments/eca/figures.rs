@@ -1,6 +1,13 @@
 //! The figures: repair time, goodput and congestion windows over the loss of the worst path.
 
+use anabranch_proto::{AssociationStats, Timestamp};
+
+use super::simulation::{CHUNK, REPAIRS};
 use crate::figure::{Figure, FigureCurve};
+use crate::plot::Drawing;
+use crate::timeline::{Timeline, TimelineCurve};
+use crate::trace::Trace;
+use crate::user::word;
 
 /// The paper's table III.
 const PAPER_CMT: &[(f64, f64)] = &[(3.0, 0.51192), (5.0, 0.506046), (10.0, 0.60335), (15.0, 0.644724)];
@@ -88,4 +95,113 @@ pub(super) fn figures() -> Vec<Figure> {
             ],
         ),
     ]
+}
+
+/// The sum of the congestion windows over time, in packets.
+fn windows(trace: &Trace) -> Vec<(f64, f64)> {
+    let sum = |(at, stats): &(Timestamp, AssociationStats)| {
+        let bytes: usize = stats.paths.iter().map(|path| path.cwnd).sum();
+        (at.as_secs_f64(), bytes as f64 / CHUNK)
+    };
+    trace.samples().iter().map(sum).collect()
+}
+
+/// The number of delivered messages over time.
+fn delivered(trace: &Trace) -> Vec<(f64, f64)> {
+    let times = trace.messages().iter().filter_map(|message| message.delivered);
+    let mut times: Vec<Timestamp> = times.collect();
+    times.sort_unstable();
+    let counted = times.iter().zip(1_u32..);
+    counted
+        .map(|(at, count)| (at.as_secs_f64(), f64::from(count)))
+        .collect()
+}
+
+/// The paper's figures of single runs, with the settings that it most likely used.
+pub(super) fn timelines() -> Vec<Timeline> {
+    let curves = |loss: &'static str, points: fn(&Trace) -> Vec<(f64, f64)>| {
+        let rules = [
+            ("CMT, 192 KiB, 4 missing reports", ["cmt", "192", "4"]),
+            ("ECA, 64 KiB each, 1 missing report", ["eca", "64-each", "1"]),
+        ];
+        let curve = |(name, rule)| TimelineCurve {
+            name,
+            at: [curve(name, rule, &[]).at, vec![("loss", loss)]].concat(),
+            points,
+        };
+        rules.map(curve).into()
+    };
+    let windows = Timeline {
+        name: "windows-over-time",
+        title: "Sum of the congestion windows at 15 % loss, one run",
+        paper: "fig. 4: a smaller deviation with ECA; no numbers",
+        x: "time [s]",
+        y: "congestion windows [packets]",
+        logarithmic: false,
+        drawing: Drawing::Line,
+        curves: curves("15", windows),
+    };
+    let goodput = [
+        (
+            "delivered-3",
+            "3",
+            "Messages delivered at 3 % loss, one run",
+            "fig. 5a: ECA a little better; no numbers",
+        ),
+        (
+            "delivered-15",
+            "15",
+            "Messages delivered at 15 % loss, one run",
+            "fig. 5d: ECA better, with a larger gain than at 3 %; no numbers",
+        ),
+    ];
+    let goodput = goodput.map(|(name, loss, title, paper)| Timeline {
+        name,
+        title,
+        paper,
+        x: "time [s]",
+        y: "messages delivered",
+        logarithmic: false,
+        drawing: Drawing::Line,
+        curves: curves(loss, delivered),
+    });
+    let repairs = [
+        (
+            "repairs-3",
+            "3",
+            "Time of each fast retransmission at 3 % loss, one run",
+            "fig. 6a",
+        ),
+        (
+            "repairs-5",
+            "5",
+            "Time of each fast retransmission at 5 % loss, one run",
+            "fig. 6b",
+        ),
+        (
+            "repairs-10",
+            "10",
+            "Time of each fast retransmission at 10 % loss, one run",
+            "fig. 6c",
+        ),
+        (
+            "repairs-15",
+            "15",
+            "Time of each fast retransmission at 15 % loss, one run",
+            "fig. 6d",
+        ),
+    ];
+    let repairs = repairs.map(|(name, loss, title, figure)| Timeline {
+        name,
+        title,
+        paper: word(format!(
+            "{figure}: with ECA about half of the time, and close together; with CMT scattered"
+        )),
+        x: "time [s]",
+        y: "first transmission to arrival [s]",
+        logarithmic: false,
+        drawing: Drawing::Dots,
+        curves: curves(loss, |trace| trace.own_points(REPAIRS)),
+    });
+    std::iter::once(windows).chain(goodput).chain(repairs).collect()
 }

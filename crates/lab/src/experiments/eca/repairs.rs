@@ -9,15 +9,25 @@ use crate::stage::{Seen, What};
 /// The repairs in a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Repairs {
-    /// For each chunk that fast retransmission repaired: seconds from the first transmission to the arrival of the retransmission, and the
-    /// path of the first transmission.
-    pub(super) fast: Vec<(f64, usize)>,
+    /// The chunks that fast retransmission repaired, in the order of their arrival.
+    pub(super) fast: Vec<Repair>,
     /// Chunks with at least one retransmission after a timeout.
     pub(super) by_timeout: usize,
     /// Retransmissions of chunks.
     pub(super) retransmissions: usize,
     /// Duplicate chunks received.
     pub(super) spurious: usize,
+}
+
+/// A chunk that fast retransmission repaired.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Repair {
+    /// The arrival of the retransmission.
+    pub(super) at: Timestamp,
+    /// The seconds from the first transmission to this arrival.
+    pub(super) took: f64,
+    /// The path of the first transmission.
+    pub(super) path: usize,
 }
 
 /// A chunk's transmissions, and whether it has arrived.
@@ -110,7 +120,11 @@ impl Repairs {
         } else {
             let first = journey.sent[0];
             let took = arrival.at.saturating_duration_since(first.at);
-            self.fast.push((took.as_secs_f64(), first.path));
+            self.fast.push(Repair {
+                at: arrival.at,
+                took: took.as_secs_f64(),
+                path: first.path,
+            });
         }
     }
 }
@@ -140,6 +154,14 @@ mod tests {
         }
     }
 
+    fn repair(millis: u64, took: f64, path: usize) -> Repair {
+        Repair {
+            at: Timestamp::from_millis(millis),
+            took,
+            path,
+        }
+    }
+
     /// A message seen at either host.
     fn passed(millis: u64, number: u32, path: usize) -> Seen {
         seen(millis, What::Message { number, path })
@@ -157,7 +179,7 @@ mod tests {
         let repairs = repairs(&sender, &receiver);
         assert_eq!(
             repairs.fast,
-            [(0.58, 3)],
+            [repair(1580, 0.58, 3)],
             "the first retransmission was lost as well"
         );
         assert_eq!(
@@ -180,7 +202,7 @@ mod tests {
         let receiver = [passed(2060, 1, 1), passed(2200, 0, 1)];
         let repairs = repairs(&sender, &receiver);
         assert_eq!(repairs.by_timeout, 1, "although a later retransmission arrived");
-        assert_eq!(repairs.fast, [(1.059, 2)]);
+        assert_eq!(repairs.fast, [repair(2060, 1.059, 2)]);
     }
 
     #[test]

@@ -110,6 +110,8 @@ pub(super) enum Variant {
     SamePath,
     /// The receiver acknowledges every packet at once whose TSN is out of order.
     EveryPacket,
+    /// Both protocols retransmit on the path with the smallest RTT, and acknowledge every packet at once.
+    Equal,
     /// NR-SACKs instead of SACKs.
     NrSack,
     /// Acknowledgements return by these paths.
@@ -124,7 +126,8 @@ pub(super) enum Variant {
 
 impl Variant {
     /// The variants with losses that both protocols have, except [`Variant::Plain`].
-    pub(super) const OF_BOTH: [Self; 9] = [
+    pub(super) const OF_BOTH: [Self; 10] = [
+        Self::Equal,
         Self::LostAcks,
         Self::BothWays,
         Self::Late(2),
@@ -157,6 +160,7 @@ impl Variant {
             Self::Default(_) => "default",
             Self::SamePath => "same-path",
             Self::EveryPacket => "every-packet",
+            Self::Equal => "equal",
             Self::NrSack => "nr-sack",
             Self::Acks(AckRouting::EveryPath) => "acks-everywhere",
             Self::Acks(_) => "acks-last-arrival",
@@ -204,6 +208,11 @@ pub(super) fn config(setting: Setting) -> Config {
     multipath.eca.forward_psn = variant != Variant::NoForwardPsn;
     multipath.eca.sample_any_ack = variant != Variant::OwnSamples;
     match variant {
+        Variant::Equal => {
+            multipath.retransmission = RetransmissionPolicy::SmallestRtt;
+            multipath.delayed_acks = false;
+            config.sack.frequency = 1;
+        }
         Variant::SamePath => multipath.retransmission = RetransmissionPolicy::SamePath,
         Variant::Acks(routing) | Variant::Bad(routing) => multipath.eca.ack_routing = routing,
         Variant::Default(congestion) => {

@@ -10,6 +10,7 @@ use crate::experiment::Extent;
 use crate::experiments::pair::begin;
 use crate::stage::{Awaited, Demand, Measures, Messages, Record, Scenario, Seen, What};
 use crate::statistics::{Summary, mean};
+use crate::trace::OwnPoints;
 use crate::trial::Trial;
 
 /// Bytes of user data in a chunk of ECA-SCTP that fills a packet of 1,500 bytes. The chunk has 1,468 bytes with its header.
@@ -17,7 +18,7 @@ const MESSAGE: usize = 1448;
 /// Begin of the measured time. The association is established within the first second.
 const BEGIN: Timestamp = Timestamp::from_millis(1_000);
 /// Bytes of the chunk in such a packet.
-const CHUNK: f64 = 1468.0;
+pub(super) const CHUNK: f64 = 1468.0;
 
 /// The shortest time that a packet takes on a path.
 fn delay(path: usize) -> Duration {
@@ -60,20 +61,39 @@ pub(super) fn scenario(setting: Setting, extent: Extent, trial: &Trial<'_>) -> S
     }
 }
 
+/// The repairs of a run.
+fn repairs(record: &Record) -> Repairs {
+    let logs = record.logs.as_ref();
+    let (sender, receiver) = logs.map_or((&[][..], &[][..]), |logs| (&logs.sender, &logs.receiver));
+    Repairs::between(sender, receiver, record.counts.0, delay)
+}
+
+/// The name of the points of each chunk that fast retransmission repaired.
+pub(super) const REPAIRS: &str = "repairs";
+
+/// For each chunk that fast retransmission repaired, when its retransmission arrived and how long this took.
+pub(super) fn repair_points(record: &Record) -> OwnPoints {
+    let fast = repairs(record).fast.into_iter();
+    OwnPoints {
+        name: REPAIRS,
+        columns: ["arrived_s", "took_s"],
+        points: fast
+            .map(|repair| (repair.at.as_secs_f64(), repair.took))
+            .collect(),
+    }
+}
+
 /// The numbers of a run.
 pub(super) fn numbers(record: &Record) -> Vec<f64> {
     let (from, to) = record.counts;
-    let (sender, receiver) = record
-        .logs
-        .as_ref()
-        .map_or((&[][..], &[][..]), |logs| (&logs.sender, &logs.receiver));
-    let repairs = Repairs::between(sender, receiver, from, delay);
+    let receiver = record.logs.as_ref().map_or(&[][..], |logs| &logs.receiver);
+    let repairs = repairs(record);
     let deliveries = record.deliveries.iter().map(|(at, _)| *at);
     let deliveries: Vec<Timestamp> = deliveries.filter(|at| (from..=to).contains(at)).collect();
-    let times: Vec<f64> = repairs.fast.iter().map(|(time, _)| *time).collect();
+    let times: Vec<f64> = repairs.fast.iter().map(|repair| repair.took).collect();
     let lost_on = |place: usize| {
-        let fast = repairs.fast.iter().filter(|(_, path)| *path == place);
-        mean(&fast.map(|(time, _)| *time).collect::<Vec<f64>>())
+        let fast = repairs.fast.iter().filter(|repair| repair.path == place);
+        mean(&fast.map(|repair| repair.took).collect::<Vec<f64>>())
     };
     let acks: Vec<f64> = while_counted(receiver, record.counts)
         .filter_map(|what| match what {
@@ -108,6 +128,7 @@ pub(super) fn numbers(record: &Record) -> Vec<f64> {
     ];
     numbers.extend(windows.iter().map(|readings| variation(readings)));
     numbers.extend((0..PATHS.len()).map(lost_on));
+    numbers.push(Summary::of(&times).deviation);
     numbers
 }
 
@@ -154,7 +175,7 @@ mod tests {
             let (fast, timeout) = (counters.retransmissions_fast, counters.retransmissions_timeout);
             assert_eq!(repairs.retransmissions as u64, fast + timeout, "{protocol:?}");
             assert!(repairs.fast.len() > 10, "{protocol:?}");
-            let lost_on = |place| repairs.fast.iter().filter(move |(_, path)| *path == place);
+            let lost_on = |place| repairs.fast.iter().filter(move |repair| repair.path == place);
             assert!(
                 lost_on(2).count() > lost_on(0).count(),
                 "{protocol:?}: path 3 is the worst"

@@ -10,6 +10,7 @@ use super::super::plain_config;
 use super::{LOSS_BEGINS, LOSSY, RTT, STANDARD_REPORTS, Variant};
 use crate::stage::WINDOW_LOOK;
 use crate::statistics::Summary;
+use crate::trace::OwnPoints;
 use crate::traffic::Source;
 use crate::trial::Trial;
 
@@ -83,9 +84,13 @@ pub(super) fn simulate(variant: Variant, loss: f64, trial: &Trial<'_>) -> Vec<f6
         .windows(2)
         .map(|pair| seconds(pair[0].0, pair[1].0))
         .collect();
-    trial.trace_points(GAPS, ["delivered_s", "since_last_delivery_s"], || {
-        let at = deliveries.iter().skip(1).map(|(at, _)| at.as_secs_f64());
-        at.zip(gaps.iter().copied()).collect()
+    trial.trace_points(|| OwnPoints {
+        name: GAPS,
+        columns: ["delivered_s", "since_last_delivery_s"],
+        points: {
+            let at = deliveries.iter().skip(1).map(|(at, _)| at.as_secs_f64());
+            at.zip(gaps.iter().copied()).collect()
+        },
     });
     let (blocking, gaps) = (Summary::of(&blocking), Summary::of(&gaps));
     let held = tap.holdings();
