@@ -95,6 +95,12 @@ fn policy_claims() -> Vec<Claim> {
                 "{buffer} KiB, 3 missing reports, {loss} %, equal retransmission policies and acknowledgements not delayed: ECA {what}"
             ))
         };
+        let goodput = Claim::of_ratio(
+            says("has at least CMT's goodput"),
+            "a little better",
+            Bound::AtLeast(1.0),
+            compared("goodput"),
+        );
         [
             Claim::of_ratio(
                 says("repairs in less time than CMT"),
@@ -102,15 +108,21 @@ fn policy_claims() -> Vec<Claim> {
                 Bound::AtMost(1.0),
                 compared("time"),
             ),
-            Claim::of_ratio(
-                says("has at least CMT's goodput"),
-                "a little better",
-                Bound::AtLeast(1.0),
-                compared("goodput"),
-            ),
+            because_of_timeouts(goodput, buffer, loss),
         ]
     };
     cells.into_iter().flat_map(claims).collect()
+}
+
+/// A claim on ECA's goodput, with the reason why it fails with large windows and many losses.
+fn because_of_timeouts(claim: Claim, buffer: &str, loss: &str) -> Claim {
+    match (buffer, loss) {
+        ("192", "15") => claim.fails_because(
+            "with 192 KiB and 15 % loss T3-rtx expires more than twice as often with ECA as with CMT (see timeouts), also with equal \
+             retransmission policies. With the amended rule, which needs no three later packets, the goodputs are equal",
+        ),
+        _ => claim,
+    }
 }
 
 /// The paper's factor of two.
@@ -261,12 +273,13 @@ fn goodput_claims() -> Vec<Claim> {
             let says = word(format!(
                 "{buffer} KiB, 3 missing reports, {loss} %: ECA has at least CMT's goodput"
             ));
-            Claim::of_ratio(
+            let claim = Claim::of_ratio(
                 says,
                 "a little better (fig. 5)",
                 Bound::AtLeast(1.0),
                 goodput(eca, cmt, loss),
-            )
+            );
+            because_of_timeouts(claim, buffer, loss)
         })
     };
     claims.extend(equal.into_iter().flat_map(with_three));
