@@ -87,11 +87,12 @@ impl Figure {
             }
         }
         let is_measured = curves.iter().any(|curve| !curve.is_foreign);
+        let is_wide = places.is_empty() && spans_decades(&curves);
         is_measured.then(|| Plot {
             title: self.title.to_owned(),
             x: Scale {
                 label: self.x.1.to_owned(),
-                logarithmic: false,
+                logarithmic: is_wide,
                 places,
             },
             y: Scale {
@@ -208,7 +209,34 @@ impl Figure {
     }
 }
 
+/// Whether the horizontal coordinates lie so far apart that a linear axis would hide most points: all above 0, and at least two decades.
+fn spans_decades(curves: &[Curve]) -> bool {
+    let xs = || curves.iter().flat_map(|curve| &curve.points).map(|point| point.x);
+    let (least, most) = (xs().fold(f64::INFINITY, f64::min), xs().fold(0.0, f64::max));
+    least > 0.0 && most >= 100.0 * least
+}
+
 fn place_on<'a>(axis: &str, coordinates: &'a [(&'static str, String)]) -> Option<&'a str> {
     let found = coordinates.iter().find(|(name, _)| *name == axis);
     found.map(|(_, place)| place.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_axis_of_two_decades_is_logarithmic() {
+        let spans = |xs: &[f64]| {
+            spans_decades(&[Curve {
+                name: String::new(),
+                points: xs.iter().map(|x| Point::exact((*x, 1.0))).collect(),
+                colour: 0,
+                is_foreign: false,
+                drawing: Drawing::Markers,
+            }])
+        };
+        assert!(spans(&[32.0, 64.0, 4096.0]) && spans(&[0.1, 10.0]));
+        assert!(!spans(&[0.0, 0.1, 10.0]) && !spans(&[32.0, 64.0, 256.0]) && !spans(&[]));
+    }
 }
