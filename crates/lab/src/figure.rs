@@ -2,12 +2,20 @@
 
 use crate::experiment::lies_at;
 use crate::plot::{Curve, Drawing, Plot, Point, Scale};
-use crate::results::Results;
+use crate::results::{CellResults, Results};
 
 /// The horizontal axis of a figure that draws an empirical distribution function (ECDF): the share of a run's readings that do not exceed a
 /// value. Its vertical axis is the common beginning of the names of the metrics `BEGINNING_qNN_s`, one for each of [`PERCENTILES`]. Each
 /// of its curves belongs to one cell.
 pub const ECDF: &str = "ecdf";
+
+/// The horizontal axis of a figure that draws a series within a run, such as the delay message by message. Its vertical axis is the common
+/// beginning of the names of the metrics `BEGINNING_N`, one for each number N of the horizontal axis. Each of its curves belongs to one
+/// cell. Curves lie next to each other instead of at the exact number, so that equal curves do not hide each other.
+pub const SERIES: &str = "series";
+
+/// The width over which the points of a [`SERIES`] with the same number are spread.
+const SPREAD: f64 = 0.4;
 
 /// The percentiles from which an ECDF is drawn.
 pub const PERCENTILES: [u32; 11] = [1, 5, 10, 20, 30, 50, 70, 80, 90, 95, 99];
@@ -27,7 +35,7 @@ pub struct Figure {
     pub title: &'static str,
     /// The content of the paper's figure or table, in words and numbers; empty if no paper has it.
     pub paper: &'static str,
-    /// The horizontal axis: one of the experiment's or [`ECDF`], and its label.
+    /// The horizontal axis: one of the experiment's, [`ECDF`] or [`SERIES`], and its label.
     pub x: (&'static str, &'static str),
     /// The vertical axis: one of the experiment's metrics, and its label.
     pub y: (&'static str, &'static str),
@@ -58,7 +66,11 @@ impl Figure {
         let places = self.places(results);
         let mut curves = Vec::new();
         for (colour, curve) in self.curves.iter().enumerate() {
-            let points = self.points(curve, results, &places);
+            let mut points = self.points(curve, results, &places);
+            if self.x.0 == SERIES {
+                let beside = (colour as f64 + 0.5) / self.curves.len() as f64 - 0.5;
+                points.iter_mut().for_each(|point| point.x += SPREAD * beside);
+            }
             let is_reckoned = curve.at.is_empty();
             if points.is_empty() && !is_reckoned {
                 continue;
@@ -131,6 +143,20 @@ impl Figure {
             .cells
             .iter()
             .filter(|cell| !curve.at.is_empty() && lies_at(&cell.coordinates, &curve.at));
+        let point = |x: f64, cell: &CellResults, metric: &str| {
+            let estimate = results.estimate(cell, metric)?;
+            Some(Point {
+                x,
+                y: estimate.mean,
+                interval: (estimate.low, estimate.high),
+            })
+        };
+        if self.x.0 == SERIES {
+            return cells
+                .flat_map(|cell| results.metrics().map(move |metric| (cell, metric)))
+                .filter_map(|(cell, metric)| point(self.number_in_series(metric)?, cell, metric))
+                .collect();
+        }
         let mut points: Vec<Point> = cells
             .filter_map(|cell| {
                 let place = place_on(self.x.0, &cell.coordinates)?;
@@ -138,16 +164,17 @@ impl Figure {
                     Some(position) => position as f64,
                     None => place.parse().ok()?,
                 };
-                let estimate = results.estimate(cell, self.y.0)?;
-                Some(Point {
-                    x,
-                    y: estimate.mean,
-                    interval: (estimate.low, estimate.high),
-                })
+                point(x, cell, self.y.0)
             })
             .collect();
         points.sort_by(|one, other| one.x.total_cmp(&other.x));
         points
+    }
+
+    /// The number of a metric in the series; `None` if the metric does not belong to the series.
+    fn number_in_series(&self, metric: &str) -> Option<f64> {
+        let number = metric.strip_prefix(self.y.0)?.strip_prefix('_')?;
+        number.parse::<u32>().ok().map(f64::from)
     }
 
     /// The percentiles of a curve's cell, as means over the seeds.
@@ -176,12 +203,18 @@ impl Figure {
     /// The fault of a figure, if it has one: an unknown axis or metric, or a curve with two cells at one place.
     #[must_use]
     pub fn fault(&self, coordinates: &[&[(&'static str, String)]], metrics: &[&str]) -> Option<String> {
-        let is_distribution = self.x.0 == ECDF;
-        let needed = match is_distribution {
-            true => PERCENTILES
+        let needed = match self.x.0 {
+            ECDF => PERCENTILES
                 .map(|percent| percentile_metric(self.y.0, percent))
                 .to_vec(),
-            false => vec![self.y.0.to_owned()],
+            SERIES
+                if metrics
+                    .iter()
+                    .any(|metric| self.number_in_series(metric).is_some()) =>
+            {
+                Vec::new()
+            }
+            _ => vec![self.y.0.to_owned()],
         };
         if let Some(metric) = needed.iter().find(|metric| !metrics.contains(&metric.as_str())) {
             return Some(format!("{}: no metric {metric}", self.name));
@@ -189,9 +222,9 @@ impl Figure {
         for curve in self.curves.iter().filter(|curve| !curve.at.is_empty()) {
             let mut seen: Vec<&str> = Vec::new();
             for cell in coordinates.iter().filter(|cell| lies_at(cell, &curve.at)) {
-                let place = match is_distribution {
-                    true => Some(ECDF),
-                    false => place_on(self.x.0, cell),
+                let place = match self.x.0 {
+                    of_one_cell @ (ECDF | SERIES) => Some(of_one_cell),
+                    axis => place_on(axis, cell),
                 };
                 let Some(place) = place else {
                     return Some(format!("{}: no axis {}", self.name, self.x.0));
@@ -223,7 +256,96 @@ fn place_on<'a>(axis: &str, coordinates: &'a [(&'static str, String)]) -> Option
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
     use super::*;
+    use crate::experiment::{Cell, Experiment, Extent, Metric, metric};
+    use crate::known::{Conditions, Known};
+    use crate::run::{Plan, run};
+    use crate::trial::Knobs;
+    use crate::user::kept;
+
+    const METRICS: &[Metric] = &[
+        metric("delay_max", "s", ""),
+        metric("delay_1", "s", ""),
+        metric("delay_2", "s", ""),
+    ];
+
+    /// Two equal cells with two readings each, and a metric that is not part of the series.
+    fn results() -> Results {
+        let cell =
+            |place: &'static str| Cell::new(vec![("variant", place.to_owned())], |_| vec![5.0, 6.0, 7.0]);
+        let experiment = Experiment {
+            name: "toy",
+            question: "",
+            source: "",
+            parameters: &[],
+            knobs: &[],
+            metrics: METRICS,
+            seeds: &|_| 2,
+            cells: kept(Box::new(move |_| vec![cell("a"), cell("b")])),
+            claims: &Vec::new,
+            figures: &Vec::new,
+            timelines: &Vec::new,
+        };
+        let conditions = Conditions {
+            version: String::new(),
+            extent: Extent::Quick,
+            knobs: Knobs::default(),
+        };
+        let plan = Plan {
+            conditions: &conditions,
+            seeds: 2,
+            jobs: 1,
+            only: &[],
+        };
+        let stop = AtomicBool::new(false);
+        run(&experiment, &plan, &mut Known::default(), &stop, |_, _| {}).unwrap()
+    }
+
+    fn series(beginning: &'static str) -> Figure {
+        let curve = |name: &'static str| FigureCurve {
+            name,
+            at: vec![("variant", name)],
+            paper: &[],
+        };
+        Figure {
+            name: "series",
+            title: "",
+            paper: "",
+            x: (SERIES, "message"),
+            y: (beginning, "delay [s]"),
+            logarithmic: false,
+            curves: vec![curve("a"), curve("b")],
+        }
+    }
+
+    #[test]
+    fn equal_curves_of_a_series_lie_next_to_each_other() {
+        let plot = series("delay").plot(&results()).unwrap();
+        let readings = |curve: &Curve| -> Vec<(f64, f64)> {
+            let points = curve.points.iter();
+            points.map(|point| (point.x.round(), point.y)).collect()
+        };
+        assert_eq!(plot.curves.len(), 2);
+        for curve in &plot.curves {
+            assert_eq!(readings(curve), [(1.0, 6.0), (2.0, 7.0)]);
+        }
+        let [a, b] = [0, 1].map(|curve| plot.curves[curve].points[0].x);
+        assert!(a < 1.0 && 1.0 < b && b - a <= SPREAD, "{a} {b}");
+    }
+
+    #[test]
+    fn a_series_needs_a_metric_with_a_number() {
+        let places = ["a", "b"].map(|place| vec![("variant", place.to_owned())]);
+        let coordinates: Vec<_> = places.iter().map(Vec::as_slice).collect();
+        let metrics: Vec<&str> = METRICS.iter().map(|metric| metric.name).collect();
+        assert_eq!(series("delay").fault(&coordinates, &metrics), None);
+        assert_eq!(
+            series("delay").fault(&coordinates, &metrics[..1]),
+            Some("series: no metric delay".to_owned())
+        );
+    }
 
     #[test]
     fn an_axis_of_two_decades_is_logarithmic() {
