@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anabranch_netsim::TcpSink;
+use anabranch_netsim::{LinkConfig, TcpSink};
 use anabranch_proto::Timestamp;
 
 use super::{Awaited, Logs, QueueUse, Reading, Record, Scenario, WINDOW_LOOK};
@@ -12,8 +12,24 @@ use crate::trial::Trial;
 /// How often the run checks whether the last messages have arrived.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// Settings that the first path's link of data gets during a run, in the order of their times.
+pub(crate) type LinkChanges = Vec<(Timestamp, LinkConfig)>;
+
 /// Runs the scenario.
 pub(crate) fn simulated(scenario: Scenario, trial: &Trial<'_>) -> Record {
+    simulated_with(scenario, Vec::new(), trial)
+}
+
+/// Runs the scenario on a link that changes.
+pub(crate) fn simulated_with(scenario: Scenario, changes: LinkChanges, trial: &Trial<'_>) -> Record {
+    let mut changes = changes.into_iter().peekable();
+    let mut run_until = |pair: &mut Pair, until: Timestamp| {
+        while let Some((at, link)) = changes.next_if(|(at, _)| *at <= until) {
+            pair.network.run_until(at);
+            pair.network.set_link_config(pair.data_links[0], link);
+        }
+        pair.network.run_until(until);
+    };
     let (counts, most_drain, measures) = (scenario.counts, scenario.most_drain, scenario.measures);
     let awaited = scenario
         .messages
@@ -26,16 +42,16 @@ pub(crate) fn simulated(scenario: Scenario, trial: &Trial<'_>) -> Record {
         }
     };
     measure(&mut pair, Timestamp::ZERO);
-    pair.network.run_until(counts.0);
+    run_until(&mut pair, counts.0);
     let at_begin = reading(&pair);
     measure(&mut pair, counts.0);
     let mut windows = Vec::new();
     while measures.packets && pair.network.now() < counts.1 {
         windows.extend(pair.windows());
         let next = pair.network.now() + WINDOW_LOOK;
-        pair.network.run_until(next.min(counts.1));
+        run_until(&mut pair, next.min(counts.1));
     }
-    pair.network.run_until(counts.1);
+    run_until(&mut pair, counts.1);
     let at_end = reading(&pair);
     let queue = pair.sender_mut().queue(counts.1).map(|queue| QueueUse {
         whole: queue.utilisation(),
@@ -43,7 +59,8 @@ pub(crate) fn simulated(scenario: Scenario, trial: &Trial<'_>) -> Record {
         blocked: queue.blocked(),
     });
     while !is_over(&pair, awaited) && pair.network.now() < counts.1 + most_drain {
-        pair.network.run_for(LOOK);
+        let next = pair.network.now() + LOOK;
+        run_until(&mut pair, next);
     }
     let (sender, receiver) = (pair.sender(), pair.receiver().host());
     let association = receiver.association_ids().next();
@@ -111,26 +128,30 @@ mod tests {
     use crate::traffic::{Class, Regular};
     use crate::trial::Knobs;
 
+    fn scenario(link: &str, awaited: Awaited) -> Scenario {
+        let second = Duration::from_secs(1);
+        let messages = Regular::new(1, Timestamp::ZERO + second, second / 10, 1000, 0);
+        Scenario {
+            config: plain_config(),
+            paths: vec![(link.parse().unwrap(), LinkConfig::default())],
+            messages: Some(Messages {
+                connect: Timestamp::ZERO,
+                classes: vec![Class::from(SendOptions::default())],
+                demand: Demand::Scheduled(Box::new(messages)),
+                awaited,
+            }),
+            tcp: None,
+            counts: (Timestamp::ZERO + second, Timestamp::ZERO + 5 * second),
+            most_drain: Duration::from_secs(60),
+            measures: Measures::default(),
+        }
+    }
+
     /// The awaited message arrives although this takes longer than the measured time.
     #[test]
     fn a_run_continues_until_the_awaited_messages_arrive() {
         let record = |awaited| {
-            let second = Duration::from_secs(1);
-            let messages = Regular::new(1, Timestamp::ZERO + second, second / 10, 1000, 0);
-            let scenario = Scenario {
-                config: plain_config(),
-                paths: vec![("rate=20kbit,delay=10ms".parse().unwrap(), LinkConfig::default())],
-                messages: Some(Messages {
-                    connect: Timestamp::ZERO,
-                    classes: vec![Class::from(SendOptions::default())],
-                    demand: Demand::Scheduled(Box::new(messages)),
-                    awaited,
-                }),
-                tcp: None,
-                counts: (Timestamp::ZERO + second, Timestamp::ZERO + 5 * second),
-                most_drain: Duration::from_secs(60),
-                measures: Measures::default(),
-            };
+            let scenario = scenario("rate=20kbit,delay=10ms", awaited);
             simulated(scenario, &Trial::new(1, &Knobs::default()))
         };
         let [nothing, all, last] = [Awaited::Nothing, Awaited::All, Awaited::LastOf(0)].map(record);
@@ -141,5 +162,30 @@ mod tests {
         assert!(nothing.deliveries.len() < 20, "{}", nothing.deliveries.len());
         assert_eq!((all.deliveries.len(), last.deliveries.len()), (40, 40));
         assert!(all.at_end.links[0].delivered < all.last.links[0].delivered);
+    }
+
+    /// The link carries the data only after the change.
+    #[test]
+    fn a_link_changes_at_its_time() {
+        let change = Timestamp::from_millis(1_500);
+        let delivered = |changes| {
+            let scenario = scenario("rate=20kbit,delay=10ms", Awaited::Nothing);
+            let knobs = Knobs::default();
+            let record = simulated_with(scenario, changes, &Trial::new(1, &knobs));
+            let at = |from, to| {
+                record
+                    .deliveries
+                    .iter()
+                    .filter(move |(at, _)| (from..to).contains(at))
+            };
+            let end = record.counts.1;
+            (at(Timestamp::ZERO, change).count(), at(change, end).count())
+        };
+        let (slow, fast) = (
+            delivered(vec![]),
+            delivered(vec![(change, "rate=1mbit".parse().unwrap())]),
+        );
+        assert_eq!(slow.0, fast.0, "nothing is different before the change");
+        assert!(fast.1 > 3 * slow.1, "{slow:?} {fast:?}");
     }
 }
