@@ -6,9 +6,9 @@ mod figures;
 mod simulation;
 
 use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric};
-use crate::stage::Stage;
+use crate::stage::{Record, Stage, simulated_with};
 use crate::trial::Knob;
-use simulation::{Setting, Traffic, Window, numbers, scenario};
+use simulation::{Setting, Traffic, WIDE, Window, changes, numbers, scenario};
 
 const PARAMETERS: &[Parameter] = &[
     Parameter {
@@ -42,13 +42,30 @@ const PARAMETERS: &[Parameter] = &[
         from_paper: false,
     },
     Parameter {
+        name: "fluctuating",
+        value: "chat and steady bulk; the link begins with 128 kbit/s and changes between 128 and 56 kbit/s every 4 chat intervals (120 s); \
+                the thesis names fluctuating bandwidth as a reason for priorities, without a simulation",
+        from_paper: false,
+    },
+    Parameter {
+        name: "pressure",
+        value: "stream 0: 16 kbit/s, stream 1: 4 times the link's rate, messages of 1,452 B; both share a send buffer of 32 or 96 KiB; a \
+                refused message is not offered again; measured from 60 to 180 s",
+        from_paper: false,
+    },
+    Parameter {
+        name: "drop",
+        value: "stream 1's messages have Reliability::Priority(1) (RFC 7496, section 3.2), stream 0 is reliable",
+        from_paper: false,
+    },
+    Parameter {
         name: "seed",
         value: "decides only the start times of the association and of each stream",
         from_paper: false,
     },
     Parameter {
         name: "hosts",
-        value: "a send buffer that never fills; RTO.Min 1 s, RTO.Initial 3 s",
+        value: "a send buffer that never fills, except under pressure; RTO.Min 1 s, RTO.Initial 3 s",
         from_paper: false,
     },
 ];
@@ -103,7 +120,52 @@ const METRICS: &[Metric] = &[
     metric("bulk_goodput", "kbit/s", "goodput of stream 1"),
     metric("lost", "", "packets dropped by the link's queue"),
     metric("timeouts", "", "T3-rtx expirations"),
+    metric(
+        "refused",
+        "%",
+        "under pressure: stream 0's messages that the full send buffer refused",
+    ),
+    metric(
+        "bulk_refused",
+        "%",
+        "under pressure: stream 1's messages that the full send buffer refused",
+    ),
+    metric(
+        "abandoned",
+        "%",
+        "under pressure: stream 0's messages that were accepted and later dropped",
+    ),
+    metric(
+        "bulk_abandoned",
+        "%",
+        "under pressure: stream 1's messages that were accepted and later dropped",
+    ),
+    of_message("delay_6"),
+    of_message("delay_7"),
+    of_message("delay_8"),
+    of_message("delay_9"),
+    of_message("delay_10"),
+    of_message("delay_11"),
+    of_message("delay_12"),
+    of_message("delay_13"),
+    of_message("delay_14"),
+    of_message("delay_15"),
+    of_message("delay_16"),
+    of_message("delay_17"),
+    of_message("delay_18"),
+    of_message("delay_19"),
+    of_message("delay_20"),
 ];
+
+/// The delay of one chat message, which serves a figure; messages count from 1.
+const fn of_message(name: &'static str) -> Metric {
+    Metric {
+        name,
+        unit: "s",
+        about: "delay of the chat message with this number",
+        is_shown: false,
+    }
+}
 
 /// The experiment.
 pub(super) fn experiment() -> Experiment {
@@ -171,18 +233,43 @@ fn cells(_: Extent) -> Vec<Cell> {
     }));
     settings.extend(both(traffic(Traffic::Urgent)));
     settings.extend(both(traffic(Traffic::Equals)));
-    settings
-        .into_iter()
-        .map(|setting| {
-            let stage = Stage::new(move |trial| scenario(setting, trial), numbers);
-            Cell::staged(coordinates(setting), stage.usual(is_main(setting)))
-        })
-        .collect()
+    let without_and_with_bound = |traffic: Traffic| {
+        let bounded = Setting {
+            bound: Some(250),
+            traffic,
+            ..MAIN
+        };
+        both(Setting { traffic, ..MAIN }).into_iter().chain([bounded])
+    };
+    settings.extend(without_and_with_bound(Traffic::Fluctuating));
+    for (kib, may_drop) in [(32, false), (32, true), (96, false), (96, true)] {
+        settings.extend(without_and_with_bound(Traffic::Pressure { kib, may_drop }));
+    }
+    settings.into_iter().map(cell).collect()
+}
+
+fn cell(setting: Setting) -> Cell {
+    let numbers = move |record: &Record| numbers(setting, record);
+    if setting.traffic == Traffic::Fluctuating {
+        // The testbed cannot change the rate of a link, so this cell has no stage.
+        return Cell::new(coordinates(setting), move |trial| {
+            let changes = changes(setting, trial);
+            numbers(&simulated_with(scenario(setting, trial), changes, trial))
+        });
+    }
+    let stage = Stage::new(move |trial| scenario(setting, trial), numbers);
+    Cell::staged(coordinates(setting), stage.usual(is_main(setting)))
 }
 
 fn coordinates(setting: Setting) -> Vec<(&'static str, String)> {
     vec![
-        ("link", setting.link.to_string()),
+        (
+            "link",
+            match setting.traffic {
+                Traffic::Fluctuating => format!("{WIDE}/{}", setting.link),
+                _ => setting.link.to_string(),
+            },
+        ),
         ("traffic", setting.traffic.name().to_owned()),
         (
             "scheduler",

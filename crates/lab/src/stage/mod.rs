@@ -21,7 +21,7 @@ use crate::trial::Trial;
 pub use crate::packet_log::{PacketLog, Seen, What};
 pub use beside::{BED, HALF, RealNetwork, RealRun, SIMULATED, beside};
 pub use comparison::{SideBySide, business, side_by_side};
-pub(crate) use simulated::simulated;
+pub(crate) use simulated::{LinkChanges, simulated, simulated_with};
 
 /// A run to be made. The scenario already contains everything that the seed decides, except the random events on the links.
 pub struct Scenario {

@@ -81,6 +81,9 @@ pub(super) fn claims() -> Vec<Claim> {
     claims.extend(other_claims());
     claims.extend(cause_claims());
     claims.extend(bound_claims());
+    claims.extend(fluctuating_claims());
+    claims.extend(shared_buffer_claims());
+    claims.extend(drop_claims());
     claims
 }
 
@@ -252,6 +255,137 @@ fn bound_claims() -> Vec<Claim> {
         cheap(
             "128 kbit/s, greedy bulk, a bound of 250 ms: the bulk loses at most 2 % of its goodput",
             greedy.link("128").bound("250ms"),
+        ),
+    ]
+}
+
+/// The link's rate changes between 128 and 56 kbit/s.
+fn fluctuating_claims() -> Vec<Claim> {
+    let changing = PRIORITY.link("128/56").traffic("fluctuating");
+    let paper = "fluctuating bandwidth delays all streams; no number";
+    vec![
+        Claim::of_ratio(
+            "128 and 56 kbit/s in turn: the mean delay with priority is at most that with the basic scheduler",
+            paper,
+            Bound::AtMost(1.0),
+            ratio("delay", changing, changing.basic()),
+        ),
+        Claim::of_ratio(
+            "128 and 56 kbit/s in turn: the longest delay with the basic scheduler is at least 1.5 times that with priority",
+            paper,
+            Bound::AtLeast(1.5),
+            ratio("delay_max", changing.basic(), changing),
+        ),
+        Claim::new(
+            "128 and 56 kbit/s in turn, priority: the longest delay is at most 10 s",
+            paper,
+            Bound::AtMost(10.0),
+            of("delay_max", changing),
+        ),
+        Claim::new(
+            "128 and 56 kbit/s in turn, priority, a bound of 250 ms: the longest delay is at most 1.5 s",
+            "not stated",
+            Bound::AtMost(1.5),
+            of("delay_max", changing.bound("250ms")),
+        ),
+    ]
+}
+
+/// The urgent stream has 16 kbit/s; 15.7 kbit/s allow for the messages in flight at the ends of the measured time.
+fn keeps_its_rate(says: &'static str, paper: &'static str, cell: At) -> Claim {
+    Claim::new(says, paper, Bound::AtLeast(15.7), of("goodput", cell))
+}
+
+/// Half of what the urgent stream offers, or less.
+fn loses_half(says: &'static str, cell: At) -> Claim {
+    Claim::new(says, "not stated", Bound::AtMost(8.0), of("goodput", cell))
+}
+
+/// A small send buffer, which the bulk data fills. All data is reliable.
+fn shared_buffer_claims() -> Vec<Claim> {
+    let paper = "each stream has its own send buffer";
+    let shared = "The streams of this stack share one send buffer. A reliable message is never dropped for another one, so the bulk data \
+                  keeps the buffer full, and the buffer accepts messages by the time at which they are offered.";
+    let (small, large) = (
+        PRIORITY.traffic("pressure-32kib"),
+        PRIORITY.traffic("pressure-96kib"),
+    );
+    vec![
+        Claim::of_ratio(
+            "send buffer of 96 KiB: the mean delay of accepted messages with priority is at most that with the basic scheduler",
+            "not stated",
+            Bound::AtMost(1.0),
+            ratio("delay", large, large.basic()),
+        ),
+        keeps_its_rate(
+            "send buffer of 32 KiB, priority: stream 0 delivers at least 15.7 of 16 kbit/s",
+            paper,
+            small,
+        )
+        .fails_because(shared),
+        keeps_its_rate(
+            "send buffer of 96 KiB, priority: stream 0 delivers at least 15.7 of 16 kbit/s",
+            paper,
+            large,
+        )
+        .fails_because(shared),
+        loses_half(
+            "send buffer of 96 KiB, priority, a bound of 250 ms: stream 0 delivers at most 8 kbit/s",
+            large.bound("250ms"),
+        ),
+    ]
+}
+
+/// The same, but the sender may drop bulk data that it has not sent yet.
+fn drop_claims() -> Vec<Claim> {
+    let paper = "less important data expires when the bandwidth is short; no number";
+    let (small, large) = (
+        PRIORITY.traffic("pressure-32kib-drop"),
+        PRIORITY.traffic("pressure-96kib-drop"),
+    );
+    vec![
+        keeps_its_rate(
+            "send buffer of 96 KiB, the bulk may be dropped, priority: stream 0 delivers at least 15.7 of 16 kbit/s",
+            paper,
+            large,
+        ),
+        keeps_its_rate(
+            "send buffer of 96 KiB, the bulk may be dropped, basic scheduler: stream 0 delivers at least 15.7 of 16 kbit/s",
+            "not stated",
+            large.basic(),
+        ),
+        Claim::new(
+            "send buffer of 96 KiB, the bulk may be dropped, priority: no message of stream 0 is refused",
+            paper,
+            Bound::Within(0.0, 0.0),
+            of("refused", large),
+        ),
+        Claim::new(
+            "send buffer of 96 KiB, the bulk may be dropped, priority: 5 to 9 % of the bulk's messages are accepted and then dropped",
+            "not stated",
+            Bound::Within(5.0, 9.0),
+            of("bulk_abandoned", large),
+        ),
+        Claim::of_ratio(
+            "send buffer of 96 KiB, the bulk may be dropped: the mean delay with priority is at most that with the basic scheduler",
+            "not stated",
+            Bound::AtMost(1.0),
+            ratio("delay", large, large.basic()),
+        ),
+        loses_half(
+            "send buffer of 32 KiB, the bulk may be dropped, priority: stream 0 delivers at most 8 kbit/s",
+            small,
+        ),
+        keeps_its_rate(
+            "send buffer of 32 KiB, the bulk may be dropped, priority, a bound of 250 ms: stream 0 delivers at least 15.7 of 16 kbit/s",
+            paper,
+            small.bound("250ms"),
+        ),
+        Claim::new(
+            "send buffer of 32 KiB, the bulk may be dropped, priority, a bound of 250 ms: the longest delay is at most 1.5 s",
+            "not stated",
+            Bound::AtMost(1.5),
+            of("delay_max", small.bound("250ms")),
         ),
     ]
 }

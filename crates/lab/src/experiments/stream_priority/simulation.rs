@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use anabranch_netsim::{LinkConfig, QueueLimit};
-use anabranch_proto::{Config, SchedulerKind, StreamId, Timestamp};
+use anabranch_proto::{Config, Reliability, SchedulerKind, StreamId, Timestamp};
 
 use crate::experiments::pair::begin;
 use crate::experiments::plain_config;
-use crate::stage::{Awaited, Demand, Measures, Messages, Record, Scenario};
+use crate::stage::{Awaited, Demand, LinkChanges, Measures, Messages, Record, Scenario};
 use crate::statistics::{Summary, mean, slope};
 use crate::traffic::{Class, Regular, merged};
 use crate::trial::Trial;
@@ -16,6 +16,14 @@ use crate::trial::Trial;
 const BULK_MESSAGE: usize = 1452;
 /// The rate of a steady stream in bit/s.
 const STEADY: f64 = 64e3;
+/// The rate of the urgent stream under buffer pressure, in bit/s.
+const URGENT: f64 = 16e3;
+/// The higher rate of a link that fluctuates, in kbit/s: the thesis' second link.
+pub(super) const WIDE: u32 = 128;
+/// The time between two changes of a link that fluctuates, in intervals of the chat.
+const PHASE: u32 = 4;
+/// The measured chat messages: the thesis discards 5 and takes the next 15.
+const CHAT: std::ops::Range<usize> = 5..20;
 /// The association is established before this time.
 const MESSAGES_BEGIN: Timestamp = Timestamp::from_millis(5_000);
 /// The longest time that the last messages may take.
@@ -50,6 +58,15 @@ pub(super) enum Traffic {
     Urgent,
     /// Two streams with equal priority. One has twice as much data as the other, and each has more than half of the link's rate.
     Equals,
+    /// Chat and steady bulk data while the link changes between [`WIDE`] and its rate.
+    Fluctuating,
+    /// An urgent stream of [`URGENT`] and greedy bulk data in messages of equal length, with a small send buffer that both share.
+    Pressure {
+        /// The length of the send buffer.
+        kib: u32,
+        /// Whether the sender may drop bulk data to accept a message of the urgent stream.
+        may_drop: bool,
+    },
 }
 
 impl Traffic {
@@ -59,18 +76,25 @@ impl Traffic {
             Self::Greedy => "greedy",
             Self::Urgent => "urgent",
             Self::Equals => "equals",
+            Self::Fluctuating => "fluctuating",
+            Self::Pressure { kib: 32, may_drop } => {
+                ["pressure-32kib", "pressure-32kib-drop"][usize::from(may_drop)]
+            }
+            Self::Pressure { may_drop, .. } => {
+                ["pressure-96kib", "pressure-96kib-drop"][usize::from(may_drop)]
+            }
         }
     }
 
     fn has_chat(self) -> bool {
-        matches!(self, Self::Steady | Self::Greedy)
+        matches!(self, Self::Steady | Self::Greedy | Self::Fluctuating)
     }
 
     /// The measured time, from and to; no message is submitted after its end.
     fn counts(self, trial: &Trial<'_>) -> (Timestamp, Timestamp) {
         let (from, to) = if self.has_chat() {
             let interval = chat_interval(trial);
-            (5 * interval, 20 * interval)
+            (CHAT.start as u32 * interval, CHAT.end as u32 * interval)
         } else {
             (Duration::from_secs(60), Duration::from_secs(180))
         };
@@ -99,7 +123,10 @@ impl Window {
 fn config(setting: Setting) -> Config {
     let mut config = plain_config();
     config.rto.initial = Duration::from_secs(3);
-    config.buffers.send = 256 << 20;
+    config.buffers.send = match setting.traffic {
+        Traffic::Pressure { kib, .. } => (kib as usize) << 10,
+        _ => 256 << 20,
+    };
     config.buffers.receive = match setting.window {
         Window::Thesis => 65_536,
         Window::Narrow => 4 * BULK_MESSAGE as u32,
@@ -115,22 +142,26 @@ fn chat_interval(trial: &Trial<'_>) -> Duration {
     Duration::from_secs_f64(trial.knob_or("chat_interval", 30.0))
 }
 
+/// The rate of greedy bulk data in bit/s: more than the link can carry.
+fn greedy(setting: Setting) -> f64 {
+    f64::from(setting.link) * 4e3
+}
+
 fn messages(setting: Setting, trial: &Trial<'_>) -> Messages {
     let seed = trial.seed;
     let at_rate = |rate, class| Regular::at_rate(seed, MESSAGES_BEGIN, rate, BULK_MESSAGE, class);
     let (first, second) = match setting.traffic {
-        Traffic::Steady | Traffic::Greedy => {
+        Traffic::Steady | Traffic::Greedy | Traffic::Fluctuating => {
             let chat_bytes = trial.knob_or("chat_bytes", 30.0) as usize;
             let chat = Regular::new(seed, MESSAGES_BEGIN, chat_interval(trial), chat_bytes, FIRST);
-            let greedy = setting.traffic == Traffic::Greedy;
-            let rate = if greedy {
-                f64::from(setting.link) * 4e3
-            } else {
-                STEADY
+            let rate = match setting.traffic {
+                Traffic::Greedy => greedy(setting),
+                _ => STEADY,
             };
             (chat, at_rate(rate, SECOND))
         }
         Traffic::Urgent => (at_rate(STEADY, FIRST), at_rate(STEADY, SECOND)),
+        Traffic::Pressure { .. } => (at_rate(URGENT, FIRST), at_rate(greedy(setting), SECOND)),
         Traffic::Equals => (at_rate(96e3, FIRST), at_rate(48e3, SECOND)),
     };
     let mut classes = vec![Class::default(); 2];
@@ -138,12 +169,19 @@ fn messages(setting: Setting, trial: &Trial<'_>) -> Messages {
     if setting.priority && setting.traffic != Traffic::Equals {
         classes[SECOND].priority = 1;
     }
+    if let Traffic::Pressure { may_drop: true, .. } = setting.traffic {
+        classes[SECOND].options.reliability = Reliability::Priority(1);
+    }
     Messages {
         connect: begin(seed, "start"),
         classes,
         demand: Demand::Scheduled(Box::new(merged(first, second))),
-        // Less urgent messages may still wait.
-        awaited: Awaited::LastOf(FIRST),
+        awaited: match setting.traffic {
+            // A message that is not delivered at the end was dropped.
+            Traffic::Pressure { .. } => Awaited::All,
+            // Less urgent messages may still wait.
+            _ => Awaited::LastOf(FIRST),
+        },
     }
 }
 
@@ -152,6 +190,23 @@ fn link(setting: Setting, trial: &Trial<'_>) -> LinkConfig {
         .with_rate(u64::from(setting.link) * 1000)
         .with_delay(Duration::from_secs_f64(trial.knob_or("delay", 250.0) / 1e3))
         .with_queue(QueueLimit::Packets(trial.knob_or("queue", 50.0) as u64))
+}
+
+/// The changes of a link that fluctuates, which begins with [`WIDE`].
+pub(super) fn changes(setting: Setting, trial: &Trial<'_>) -> LinkChanges {
+    let phases = (CHAT.end as u32).div_ceil(PHASE);
+    let rates = [WIDE, setting.link].into_iter().cycle();
+    (0..phases)
+        .zip(rates)
+        .map(|(phase, rate)| {
+            let at = MESSAGES_BEGIN + phase * PHASE * chat_interval(trial);
+            let changed = Setting {
+                link: rate,
+                ..setting
+            };
+            (at, link(changed, trial))
+        })
+        .collect()
 }
 
 /// The scenario of a cell.
@@ -181,8 +236,29 @@ fn goodput(record: &Record) -> [f64; 2] {
     bits.map(|bits| bits / record.seconds() / 1000.0)
 }
 
+/// The messages of a class that were offered in the measured time, if this class has `rate` bit/s. They come at a regular interval, and the
+/// first one is accepted because the send buffer is still empty. So its time gives the times of all messages.
+fn offered(record: &Record, class: usize, rate: f64) -> f64 {
+    let mut messages = record.submitted.iter();
+    let Some(first) = messages.find(|message| message.class == class) else {
+        return f64::NAN;
+    };
+    let interval = BULK_MESSAGE as f64 * 8.0 / rate;
+    let before = |end: Timestamp| (seconds(Some(first.at), Some(end)) / interval).ceil();
+    before(record.counts.1) - before(record.counts.0)
+}
+
+/// The shares of a class's offered messages that were refused, and that were accepted but not delivered, in percent.
+fn losses(record: &Record, class: usize, rate: f64) -> [f64; 2] {
+    let offered = offered(record, class, rate);
+    let accepted = record.counted(class).count() as f64;
+    let is_delivered = |number: &usize| record.delivered.of(*number).is_some();
+    let delivered = record.counted(class).filter(is_delivered).count() as f64;
+    [offered - accepted, accepted - delivered].map(|messages| 100.0 * messages / offered)
+}
+
 /// The numbers of a run.
-pub(super) fn numbers(record: &Record) -> Vec<f64> {
+pub(super) fn numbers(setting: Setting, record: &Record) -> Vec<f64> {
     let (mut times, mut delays, mut queue, mut network) = (vec![], vec![], vec![], vec![]);
     for number in record.counted(FIRST) {
         let at = record.submitted[number].at;
@@ -194,7 +270,7 @@ pub(super) fn numbers(record: &Record) -> Vec<f64> {
         network.push(seconds(sent, delivered));
     }
     let [first, second] = goodput(record);
-    vec![
+    let mut numbers = vec![
         mean(&delays),
         mean(&queue),
         mean(&network),
@@ -205,7 +281,19 @@ pub(super) fn numbers(record: &Record) -> Vec<f64> {
         second,
         record.last.links[0].lost_queue as f64,
         record.last.sender.timeouts as f64,
-    ]
+    ];
+    let [[refused, abandoned], [bulk_refused, bulk_abandoned]] = match setting.traffic {
+        Traffic::Pressure { .. } => [
+            losses(record, FIRST, URGENT),
+            losses(record, SECOND, greedy(setting)),
+        ],
+        _ => [[f64::NAN; 2]; 2],
+    };
+    numbers.extend([refused, bulk_refused, abandoned, bulk_abandoned]);
+    // One metric for each chat message; other traffic has no chat.
+    let chat = |message| delays.get(message).filter(|_| setting.traffic.has_chat());
+    numbers.extend((0..CHAT.len()).map(|message| chat(message).copied().unwrap_or(f64::NAN)));
+    numbers
 }
 
 /// The time between two events. If one of them did not occur, the result is NaN, and no claim about it can hold.
@@ -213,4 +301,99 @@ fn seconds(from: Option<Timestamp>, to: Option<Timestamp>) -> f64 {
     from.zip(to).map_or(f64::NAN, |(from, to)| {
         to.saturating_duration_since(from).as_secs_f64()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stage::simulated;
+    use crate::traffic::Submission;
+    use crate::trial::Knobs;
+
+    const STEADY_56: Setting = Setting {
+        link: 56,
+        traffic: Traffic::Steady,
+        priority: true,
+        window: Window::Thesis,
+        bound: None,
+    };
+
+    #[test]
+    fn a_link_that_fluctuates_changes_every_four_chat_intervals() {
+        let setting = Setting {
+            traffic: Traffic::Fluctuating,
+            ..STEADY_56
+        };
+        let knobs = Knobs::default();
+        let changes = changes(setting, &Trial::new(1, &knobs));
+        let seen: Vec<(f64, Option<u64>)> = changes
+            .iter()
+            .map(|(at, link)| (at.as_secs_f64(), link.rate))
+            .collect();
+        let (wide, narrow) = (Some(128_000), Some(56_000));
+        assert_eq!(
+            seen,
+            [
+                (5.0, wide),
+                (125.0, narrow),
+                (245.0, wide),
+                (365.0, narrow),
+                (485.0, wide)
+            ]
+        );
+        assert!(
+            changes
+                .iter()
+                .all(|(_, link)| link.delay == Duration::from_millis(250))
+        );
+    }
+
+    /// Every message that was offered is refused, dropped or delivered.
+    #[test]
+    fn the_shares_of_messages_under_pressure_are_complete() {
+        let knobs = Knobs::default();
+        let run = |may_drop| {
+            let setting = Setting {
+                traffic: Traffic::Pressure { kib: 96, may_drop },
+                ..STEADY_56
+            };
+            let trial = Trial::new(1, &knobs);
+            let record = simulated(scenario(setting, &trial), &trial);
+            let all: Vec<Submission> = match messages(setting, &trial).demand {
+                Demand::Scheduled(schedule) => {
+                    schedule.take_while(|next| next.at < record.counts.1).collect()
+                }
+                _ => Vec::new(),
+            };
+            for (class, rate) in [(FIRST, URGENT), (SECOND, greedy(setting))] {
+                let counts = |message: &&Submission| message.class == class && message.at >= record.counts.0;
+                let count = all.iter().filter(counts).count();
+                assert_eq!(offered(&record, class, rate), count as f64);
+            }
+            let accepted = all.len() as u64 - record.refused;
+            assert_eq!(accepted, record.submitted.len() as u64);
+            losses(&record, SECOND, greedy(setting))
+        };
+        let ([refused, abandoned], [refused_too, dropped]) = (run(false), run(true));
+        assert!(refused > 50.0 && refused_too > 50.0, "{refused} {refused_too}");
+        assert!(abandoned == 0.0 && dropped > 0.0, "{abandoned} {dropped}");
+    }
+
+    /// Only a chat has numbers for each message, and they are those of the other metrics.
+    #[test]
+    fn a_chat_has_a_delay_for_each_message() {
+        let knobs = Knobs::default();
+        let numbers = |traffic| {
+            let setting = Setting { traffic, ..STEADY_56 };
+            let trial = Trial::new(1, &knobs);
+            numbers(setting, &simulated(scenario(setting, &trial), &trial))
+        };
+        let steady = numbers(Traffic::Steady);
+        let series = &steady[steady.len() - CHAT.len()..];
+        assert!((mean(series) - steady[0]).abs() < 1e-9);
+        assert_eq!(series.last(), Some(&steady[4]));
+        let equals = numbers(Traffic::Equals);
+        let series = &equals[equals.len() - CHAT.len()..];
+        assert!(series.iter().all(|delay| delay.is_nan()));
+    }
 }
