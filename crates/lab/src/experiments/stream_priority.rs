@@ -202,13 +202,15 @@ fn both(setting: Setting) -> [Setting; 2] {
     [false, true].map(|priority| Setting { priority, ..setting })
 }
 
-/// The chat and bulk data on the link of 56 kbit/s: with both schedulers, and with priority and the bound.
+/// The curves of the thesis' figure 6, which is the chat and steady bulk data on both links with both schedulers, and the thin link with
+/// priority and the bound.
 fn is_main(setting: Setting) -> bool {
     let bounded = Setting {
         bound: Some(250),
         ..MAIN
     };
-    both(MAIN).contains(&setting) || setting == bounded
+    let wide = Setting { link: 128, ..MAIN };
+    [both(MAIN), both(wide)].concat().contains(&setting) || setting == bounded
 }
 
 /// All cells for every extent: the claims need all of them, and the runs are cheap.

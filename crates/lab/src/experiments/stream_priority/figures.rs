@@ -95,7 +95,12 @@ pub(super) fn figures() -> Vec<Figure> {
             "figure 6 (2): both schedulers are equal, near the propagation delay of 0.25 s",
             vec![
                 on_link("128", "basic", &[]),
-                on_link("128", "priority", &[(6.0, 0.25), (20.0, 0.25)]),
+                on_link("128", "priority", &[]),
+                FigureCurve {
+                    name: "propagation delay",
+                    at: vec![],
+                    paper: &[(6.0, 0.25), (20.0, 0.25)],
+                },
             ],
         ),
         by_message(
