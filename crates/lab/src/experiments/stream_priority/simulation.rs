@@ -22,8 +22,8 @@ const URGENT: f64 = 16e3;
 pub(super) const WIDE: u32 = 128;
 /// The time between two changes of a link that fluctuates, in intervals of the chat.
 const PHASE: u32 = 4;
-/// The measured chat messages: the thesis discards 5 and takes the next 15.
-const CHAT: std::ops::Range<usize> = 5..20;
+/// The measured chat messages, counted from 0: the thesis discards 5 and takes the next 15.
+pub(super) const CHAT: std::ops::Range<usize> = 5..20;
 /// The association is established before this time.
 const MESSAGES_BEGIN: Timestamp = Timestamp::from_millis(5_000);
 /// The longest time that the last messages may take.
