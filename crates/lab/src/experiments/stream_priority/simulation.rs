@@ -77,12 +77,16 @@ impl Traffic {
             Self::Urgent => "urgent",
             Self::Equals => "equals",
             Self::Fluctuating => "fluctuating",
-            Self::Pressure { kib: 32, may_drop } => {
-                ["pressure-32kib", "pressure-32kib-drop"][usize::from(may_drop)]
-            }
-            Self::Pressure { may_drop, .. } => {
-                ["pressure-96kib", "pressure-96kib-drop"][usize::from(may_drop)]
-            }
+            Self::Pressure {
+                kib: 32,
+                may_drop: false,
+            } => "pressure-32kib",
+            Self::Pressure {
+                kib: 32,
+                may_drop: true,
+            } => "pressure-32kib-drop",
+            Self::Pressure { may_drop: false, .. } => "pressure-96kib",
+            Self::Pressure { may_drop: true, .. } => "pressure-96kib-drop",
         }
     }
 
