@@ -66,6 +66,11 @@ const PARAMETERS: &[Parameter] = &[
         from_paper: false,
     },
     Parameter {
+        name: "with ECA",
+        value: "both paths by ECA-SCTP in place of CMT, with the same choice of paths",
+        from_paper: false,
+    },
+    Parameter {
         name: "everything",
         value: "both paths (CMT, earliest delivery first), NR-SACK, frames that expire after 300 ms, early discard with selective \
                 forward TSN, priorities with 20 ms for less urgent data in the network's queues, interleaving",
@@ -156,10 +161,12 @@ pub(super) fn experiment() -> Experiment {
 struct Variant {
     name: &'static str,
     multipath: bool,
+    /// ECA-SCTP in place of CMT, if there are several paths.
+    eca: bool,
     nr_sack: bool,
     partial_reliability: bool,
-    /// Early discard and selective forward TSN.
     early_discard: bool,
+    selective_forward_tsn: bool,
     priorities: bool,
     delay_bound: bool,
     interleaving: bool,
@@ -170,9 +177,11 @@ struct Variant {
 const EVERYTHING: Variant = Variant {
     name: "everything",
     multipath: true,
+    eca: false,
     nr_sack: true,
     partial_reliability: true,
     early_discard: true,
+    selective_forward_tsn: true,
     priorities: true,
     delay_bound: true,
     interleaving: true,
@@ -182,13 +191,21 @@ const EVERYTHING: Variant = Variant {
 const PLAIN: Variant = Variant {
     name: "plain",
     multipath: false,
+    eca: false,
     nr_sack: false,
     partial_reliability: false,
     early_discard: false,
+    selective_forward_tsn: false,
     priorities: false,
     delay_bound: false,
     interleaving: false,
     defaults: false,
+};
+
+const WITH_ECA: Variant = Variant {
+    name: "everything with ECA",
+    eca: true,
+    ..EVERYTHING
 };
 
 /// Both variants with the stack's default loss recovery and congestion control.
@@ -205,8 +222,9 @@ const WITH_DEFAULTS: [Variant; 2] = [
     },
 ];
 
-/// Each variant lacks one extension, and the extensions that depend on that one.
-const ABLATIONS: [Variant; 7] = [
+/// Each variant lacks one extension, and the extensions that depend on that one. Early discard and selective forward TSN are left out
+/// together and one by one.
+const ABLATIONS: [Variant; 9] = [
     Variant {
         name: "no multipath",
         multipath: false,
@@ -221,10 +239,22 @@ const ABLATIONS: [Variant; 7] = [
         name: "no expiry",
         partial_reliability: false,
         early_discard: false,
+        selective_forward_tsn: false,
         ..EVERYTHING
     },
     Variant {
         name: "no early discard",
+        early_discard: false,
+        selective_forward_tsn: false,
+        ..EVERYTHING
+    },
+    Variant {
+        name: "early discard alone",
+        selective_forward_tsn: false,
+        ..EVERYTHING
+    },
+    Variant {
+        name: "selective forward alone",
         early_discard: false,
         ..EVERYTHING
     },
@@ -257,6 +287,7 @@ fn cells(extent: Extent) -> Vec<Cell> {
     let ends = losses
         .iter()
         .flat_map(|loss| [PLAIN, EVERYTHING].map(|variant| (variant, *loss)));
+    let with_eca = losses.iter().map(|loss| (WITH_ECA, *loss));
     let modern = losses
         .iter()
         .flat_map(|loss| WITH_DEFAULTS.map(|variant| (variant, *loss)));
@@ -267,7 +298,11 @@ fn cells(extent: Extent) -> Vec<Cell> {
         let coordinates = vec![("variant", variant.name.to_owned()), ("loss", loss.to_string())];
         Cell::new(coordinates, move |trial| simulate(variant, loss, extent, trial))
     };
-    ends.chain(ablations).chain(modern).map(cell).collect()
+    ends.chain(ablations)
+        .chain(modern)
+        .chain(with_eca)
+        .map(cell)
+        .collect()
 }
 
 fn config(variant: Variant, trial: &Trial<'_>) -> Config {
@@ -281,10 +316,13 @@ fn config(variant: Variant, trial: &Trial<'_>) -> Config {
     config.nr_sack.offer = variant.nr_sack;
     config.partial_reliability.offer = variant.partial_reliability;
     config.partial_reliability.early_discard = variant.early_discard;
-    config.partial_reliability.selective_forward_tsn = variant.early_discard.then_some(1);
+    config.partial_reliability.selective_forward_tsn = variant.selective_forward_tsn.then_some(1);
     config.interleaving.offer = variant.interleaving;
     if variant.multipath {
-        config.multipath.mode = MultipathMode::Cmt;
+        config.multipath.mode = match variant.eca {
+            true => MultipathMode::Eca,
+            false => MultipathMode::Cmt,
+        };
     }
     if variant.priorities {
         config.scheduler = SchedulerKind::Priority;
@@ -373,6 +411,7 @@ fn figures() -> Vec<Figure> {
         curves: [
             "everything with defaults",
             "everything",
+            "everything with ECA",
             "plain with defaults",
             "plain",
         ]
