@@ -207,17 +207,50 @@ fn with_shares(setting: Setting, shares: &[u32]) -> Vec<Setting> {
         .collect()
 }
 
-/// Plain SACK with 100 % important messages, where SACK and NR-SACK must agree. The quick and the full setting have this cell.
+/// The shares of important messages on the horizontal axis of the paper's figures.
+const SHARES: [u32; 7] = [1, 10, 25, 50, 75, 90, 100];
+
+/// Plain SACK with 100 % important messages, where SACK and NR-SACK must agree.
 const PLAIN_SACK: Setting = Setting {
     variant: Variant::PlainSack,
     important: 100,
     ..MAIN
 };
 
+/// SCTP without partial reliability.
+const SCTP: Setting = Setting {
+    variant: Variant::Sctp,
+    ..MAIN
+};
+
+/// The paper's baselines without NR-SACK, at all shares.
+fn baselines() -> impl Iterator<Item = Setting> {
+    let variants = [PLAIN_SACK, SCTP].into_iter();
+    variants.flat_map(|setting| SHARES.map(|important| Setting { important, ..setting }))
+}
+
+/// The cells with normally distributed sizes: all sizes at 30 % load (figs. 3b and 7a), and the paper's two sizes at the other loads
+/// (figs. 4 and 7b).
+fn normal_sizes() -> Vec<Setting> {
+    let at = |bytes, load| Setting {
+        bytes,
+        load,
+        normal_sizes: true,
+        ..MAIN
+    };
+    let sizes = [72, 164, 348, 716].map(|bytes| at(bytes, 30));
+    let loads = [15, 45, 60, 80].into_iter();
+    let loads = loads.flat_map(|load| [72, 716].map(|bytes| at(bytes, load)));
+    let settings = sizes.into_iter().chain(loads);
+    settings
+        .flat_map(|setting| with_shares(setting, &SHARES))
+        .collect()
+}
+
 /// The cells that the claims need.
 fn quick_settings() -> Vec<Setting> {
     let mut settings = with_shares(MAIN, &[1, 50, 100]);
-    settings.push(PLAIN_SACK);
+    settings.extend([PLAIN_SACK, SCTP]);
     let normal_sizes = Setting {
         normal_sizes: true,
         ..MAIN
@@ -255,19 +288,14 @@ fn quick_settings() -> Vec<Setting> {
 
 /// The cells of the paper's figures, and of the table of ablations.
 fn full_settings() -> Vec<Setting> {
-    let mut settings = vec![PLAIN_SACK];
+    let mut settings: Vec<Setting> = baselines().collect();
     for bytes in [72, 164, 348, 716] {
-        let shares = &[1, 10, 25, 50, 75, 90, 100];
-        settings.extend(with_shares(Setting { bytes, ..MAIN }, shares));
+        settings.extend(with_shares(Setting { bytes, ..MAIN }, &SHARES));
         for load in [15, 45, 60, 80] {
             settings.extend(with_shares(Setting { bytes, load, ..MAIN }, &[1, 50, 100]));
         }
     }
-    let normal_sizes = Setting {
-        normal_sizes: true,
-        ..MAIN
-    };
-    settings.extend(with_shares(normal_sizes, &[1, 50, 100]));
+    settings.extend(normal_sizes());
     let crowded = Setting {
         rules: Rules::J,
         bytes: 716,
@@ -279,4 +307,32 @@ fn full_settings() -> Vec<Setting> {
         settings.extend(with_shares(Setting { rules, ..MAIN }, &[1, 50, 100]));
     }
     settings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trial::{Knobs, Trial};
+
+    /// The full setting has the cells of the quick one and those of the paper's figures, 30 times with 14 MB each.
+    #[test]
+    fn the_full_setting_has_the_extent_of_the_paper() {
+        let full = full_settings();
+        let is_in = |setting: &Setting| full.iter().filter(|one| *one == setting).count() == 1;
+        let needed: Vec<Setting> = quick_settings()
+            .into_iter()
+            .chain(normal_sizes())
+            .chain(baselines())
+            .collect();
+        let missing: Vec<_> = needed.iter().filter(|setting| !is_in(setting)).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+        assert_eq!((experiment().seeds)(Extent::Full), 30);
+        let knobs = Knobs::default();
+        for setting in needed {
+            let (from, to) = scenario(setting, Extent::Full, &Trial::new(1, &knobs)).counts;
+            let seconds = to.saturating_duration_since(from).as_secs_f64();
+            let bytes = seconds * 2e6 * f64::from(setting.load) / 100.0 / 8.0;
+            assert!((bytes - 14e6).abs() < 1.0, "{setting:?}: {bytes} bytes");
+        }
+    }
 }

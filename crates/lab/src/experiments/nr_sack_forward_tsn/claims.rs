@@ -82,8 +82,16 @@ fn difference(
     }
 }
 
+const fn sctp(important: &'static str) -> At {
+    At {
+        variant: "sctp",
+        ..existing(important)
+    }
+}
+
 pub(super) fn claims() -> Vec<Claim> {
     let mut claims = shape_claims();
+    claims.extend(baseline_claims());
     claims.extend(gain_claims());
     claims.extend(condition_claims());
     claims.extend(ablation_claims());
@@ -149,6 +157,24 @@ fn shape_claims() -> Vec<Claim> {
                 },
                 nr_sack("100"),
             ),
+        ),
+    ]
+}
+
+/// SCTP without partial reliability beside the variants, which abandon half of the messages.
+fn baseline_claims() -> Vec<Claim> {
+    vec![
+        Claim::of_ratio(
+            "72 B, 50 % important: the existing variant has at least twice the delay of SCTP without partial reliability",
+            "“This makes PR-SCTP slow as compared to SCTP”",
+            Bound::AtLeast(2.0),
+            delay_ratio(existing("50"), sctp("50")),
+        ),
+        Claim::of_ratio(
+            "72 B, 50 % important: with NR-SACK the delay is at most that of SCTP without partial reliability",
+            "rising with the important fraction up to 100 %, which is standard SCTP",
+            Bound::AtMost(1.0),
+            delay_ratio(nr_sack("50"), sctp("50")),
         ),
     ]
 }

@@ -19,6 +19,8 @@ const VOLUME: f64 = 14e6;
 /// The association is established so early that the loss of one or two INITs delays no message.
 const SET_UP: Timestamp = Timestamp::from_millis(4_000);
 const MESSAGES_BEGIN: Timestamp = Timestamp::from_millis(15_000);
+/// Bytes of a full TCP segment without its headers: the paper equates 73 kB with dummynet's 50 packets.
+const SLOT: u64 = 1_460;
 /// The longest time that the last messages may take.
 const MOST_DRAIN: Duration = Duration::from_secs(30);
 
@@ -54,6 +56,9 @@ pub(super) enum Variant {
     NrSack,
     /// SACK only, as in the paper's existing variant.
     PlainSack,
+    /// SACK, and no partial reliability: every message is retransmitted until it arrives. The share of important messages decides only
+    /// which messages' delays are measured.
+    Sctp,
 }
 
 impl Variant {
@@ -62,7 +67,22 @@ impl Variant {
             Self::Existing => "existing",
             Self::NrSack => "nr-sack",
             Self::PlainSack => "plain-sack",
+            Self::Sctp => "sctp",
         }
+    }
+
+    /// The reliability of a class with this lifetime.
+    fn reliability(self, lifetime: Duration) -> Reliability {
+        match self {
+            Self::Sctp => Reliability::Reliable,
+            Self::Existing | Self::NrSack | Self::PlainSack => Reliability::Lifetime(lifetime),
+        }
+    }
+
+    fn apply(self, config: &mut Config) {
+        config.nr_sack.offer = matches!(self, Self::Existing | Self::NrSack);
+        config.nr_sack.forward_past_nonrenegable = self == Self::NrSack;
+        config.partial_reliability.offer = self != Self::Sctp;
     }
 }
 
@@ -93,12 +113,14 @@ pub(super) enum Rules {
     L,
     /// A, with host links that are ten times as fast as the bottleneck instead of a hundred times.
     M,
+    /// A, with a queue that is counted in packets: 50, as many full packets as 73 kB hold.
+    N,
     /// The stack's defaults.
     Default,
 }
 
 impl Rules {
-    pub(super) const ALL: [Self; 13] = [
+    pub(super) const ALL: [Self; 14] = [
         Self::A,
         Self::B,
         Self::C,
@@ -111,6 +133,7 @@ impl Rules {
         Self::J,
         Self::L,
         Self::M,
+        Self::N,
         Self::Default,
     ];
 
@@ -128,6 +151,7 @@ impl Rules {
             Self::J => "J",
             Self::L => "L",
             Self::M => "M",
+            Self::N => "N",
             Self::Default => "default",
         }
     }
@@ -136,6 +160,7 @@ impl Rules {
         let bytes = trial.knob_or("queue", 73_000.0) as u64;
         match self {
             Self::G => QueueLimit::Bytes(bytes),
+            Self::N => QueueLimit::Packets(bytes / SLOT),
             _ => QueueLimit::Dummynet(bytes),
         }
     }
@@ -192,8 +217,7 @@ fn config(setting: Setting) -> Config {
     let mut config = plain_config();
     config.rto.initial = Duration::from_secs(3);
     config.buffers.send = 256 << 20;
-    config.nr_sack.offer = setting.variant != Variant::PlainSack;
-    config.nr_sack.forward_past_nonrenegable = setting.variant == Variant::NrSack;
+    setting.variant.apply(&mut config);
     setting.rules.apply(&mut config);
     config
 }
@@ -225,7 +249,9 @@ fn messages(setting: Setting, trial: &Trial<'_>) -> Messages {
     let schedule = Poisson::new(trial.seed, MESSAGES_BEGIN, interval, sizes, share.into());
     let class = |knob: &str, usual: f64| SendOptions {
         unordered: true,
-        reliability: Reliability::Lifetime(Duration::from_secs_f64(trial.knob_or(knob, usual) / 1e3)),
+        reliability: setting
+            .variant
+            .reliability(Duration::from_secs_f64(trial.knob_or(knob, usual) / 1e3)),
         ..SendOptions::default()
     };
     let mut classes = vec![Class::default(); 2];
