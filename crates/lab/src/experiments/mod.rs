@@ -31,6 +31,7 @@ pub fn all() -> Vec<Experiment> {
         stream_priority::experiment(),
         time_sensitive::experiment(),
         nr_sack_forward_tsn::late_binding::experiment(),
+        nr_sack_forward_tsn::bursts::experiment(),
         notice_distance::experiment(),
         stream_drift::experiment(),
         priority_deadlines::experiment(),

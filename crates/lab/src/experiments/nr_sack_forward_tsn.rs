@@ -1,6 +1,7 @@
 //! Rajiullah and Brunstrom, *Optimizing PR-SCTP Performance using NR-SACKs*: small messages with deadlines and greedy TCP cross traffic.
 //! With NR-SACK, FORWARD-TSN passes chunks that the receiver reported as non-renegable; the existing FORWARD-TSN does not.
 
+pub(super) mod bursts;
 mod claims;
 mod figures;
 pub(super) mod late_binding;

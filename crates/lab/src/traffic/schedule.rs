@@ -17,7 +17,8 @@ pub enum Sizes {
 }
 
 impl Sizes {
-    fn draw(self, random: &mut Generator) -> usize {
+    /// Draws a length.
+    pub(crate) fn draw(self, random: &mut Generator) -> usize {
         match self {
             Self::Fixed(len) => len,
             Self::Normal(mean, deviation) => {

@@ -18,7 +18,7 @@ const FAIR_SHARE: f64 = 2e6;
 const VOLUME: f64 = 14e6;
 /// The association is established so early that the loss of one or two INITs delays no message.
 const SET_UP: Timestamp = Timestamp::from_millis(4_000);
-const MESSAGES_BEGIN: Timestamp = Timestamp::from_millis(15_000);
+pub(super) const MESSAGES_BEGIN: Timestamp = Timestamp::from_millis(15_000);
 /// Bytes of a full TCP segment without its headers: the paper equates 73 kB with dummynet's 50 packets.
 const SLOT: u64 = 1_460;
 /// The longest time that the last messages may take.
@@ -72,7 +72,7 @@ impl Variant {
     }
 
     /// The reliability of a class with this lifetime.
-    fn reliability(self, lifetime: Duration) -> Reliability {
+    pub(super) fn reliability(self, lifetime: Duration) -> Reliability {
         match self {
             Self::Sctp => Reliability::Reliable,
             Self::Existing | Self::NrSack | Self::PlainSack => Reliability::Lifetime(lifetime),
