@@ -7,14 +7,14 @@ use anabranch_netsim::Generator;
 use anabranch_proto::{SendOptions, Timestamp};
 
 use super::simulation::{MESSAGES_BEGIN, Rules, Setting, Variant, numbers, scenario};
-use super::{KNOBS, MAIN, METRICS, both};
+use super::{DELAY, MAIN, METRICS, QUEUE, RATE, both};
 use crate::claim::{Bound, Claim};
 use crate::experiment::{Cell, Experiment, Extent, Parameter, ours};
 use crate::figure::{Figure, FigureCurve};
 use crate::results::Results;
 use crate::stage::{Demand, Messages, Scenario, Stage};
 use crate::traffic::{Class, IMPORTANT, NORMAL, Sizes, Submission};
-use crate::trial::Trial;
+use crate::trial::{Knob, Trial};
 
 /// The time between two ticks of the server.
 const TICK: Duration = Duration::from_millis(50);
@@ -41,7 +41,34 @@ const PARAMETERS: &[Parameter] = &[
     ),
     ours("sizes", "normally distributed, 140 B with a deviation of 40 B"),
     ours("lifetimes", "1.5 s important, 50 ms normal; unordered"),
-    ours("seconds", "120 s of messages in each run (quick and short: 60 s)"),
+    ours("length", "120 s of messages in each run (quick and short: 60 s)"),
+];
+
+const KNOBS: &[Knob] = &[
+    RATE,
+    DELAY,
+    QUEUE,
+    Knob {
+        name: "important_lifetime",
+        unit: "ms",
+        about: "lifetime of important messages",
+        usual: "1500",
+        range: (1.0, 100_000.0),
+    },
+    Knob {
+        name: "normal_lifetime",
+        unit: "ms",
+        about: "lifetime of normal messages",
+        usual: "50",
+        range: (1.0, 100_000.0),
+    },
+    Knob {
+        name: "seconds",
+        unit: "s",
+        about: "time in which messages are submitted",
+        usual: "120; 60 with --quick and --short",
+        range: (1.0, 100_000.0),
+    },
 ];
 
 /// The experiment.
@@ -49,7 +76,7 @@ pub(in crate::experiments) fn experiment() -> Experiment {
     Experiment {
         name: "nr-sack-bursts",
         question: "A game server's bursts beside TCP: what does NR-SACK gain with traffic to which no claim was fitted?",
-        source: "after Rajiullah, Brunstrom: Optimizing PR-SCTP Performance using NR-SACKs, with other traffic",
+        source: "Rajiullah, Brunstrom: Optimizing PR-SCTP Performance using NR-SACKs, with other traffic",
         parameters: PARAMETERS,
         knobs: KNOBS,
         metrics: METRICS,
@@ -212,7 +239,7 @@ fn rest(metric: &'static str, important: &'static str) -> impl Fn(&Results) -> O
 /// 0.78; the bounds are these, rounded up.
 fn claims() -> Vec<Claim> {
     let gain = |says, most, important| {
-        let paper = "less delay, not for this traffic";
+        let paper = "not stated";
         Claim::of_ratio(
             says,
             paper,
