@@ -112,7 +112,7 @@ pub(super) fn figures() -> Vec<Figure> {
             logarithmic: false,
             ..figure(
                 "share",
-                "Delay with messages of 72 bytes at 30 % load, for two interpretations of RFC 9260",
+                "72 bytes, 30 % load, two interpretations of RFC 9260",
                 "the existing FORWARD-TSN has a bump, highest at half important messages; with NR-SACKs the delay rises evenly, over \
                  75 % lower at 1 % important and over 65 % lower at 50 %; at 100 % the two coincide",
                 vec![
@@ -125,7 +125,7 @@ pub(super) fn figures() -> Vec<Figure> {
         },
         figure(
             "baseline",
-            "72 bytes, 30 % load: the variants beside PR-SCTP with plain SACK, and beside SCTP without partial reliability",
+            "72 bytes, 30 % load: the variants and their baselines",
             "100 % important messages are standard SCTP; the existing variant has plain SACK",
             vec![
                 EXISTING.fixed().by_share("existing", "72"),
@@ -178,7 +178,7 @@ fn of_both_variants() -> Vec<Figure> {
             x: ("bytes", "mean length of messages [B]"),
             ..figure(
                 "fig-7a",
-                "Fig. 7a: both variants by the length of messages, normally distributed sizes, 30 % load",
+                "Fig. 7a: both variants by length, normal sizes, 30 % load",
                 "the gain begins below 348 bytes; at 72 bytes it is over 75 % at 1 % important and over 65 % at 50 %",
                 vec![
                     EXISTING.by_bytes("existing, 1 % important", "1"),
