@@ -57,7 +57,7 @@ pub struct FigureCurve {
 }
 
 impl Figure {
-    /// The picture; `None` if none of its cells was run.
+    /// The picture; `None` if none of its cells was run, or if so few were that no curve has two points and some have none.
     ///
     /// # Panics
     /// If the experiment does not have the metric that the figure draws.
@@ -98,7 +98,14 @@ impl Figure {
                 });
             }
         }
-        let is_measured = curves.iter().any(|curve| !curve.is_foreign);
+        let measured: Vec<usize> = curves
+            .iter()
+            .filter(|curve| !curve.is_foreign)
+            .map(|curve| curve.points.len())
+            .collect();
+        let wanted = self.curves.iter().filter(|curve| !curve.at.is_empty()).count();
+        let most = measured.iter().max().copied().unwrap_or(0);
+        let is_measured = most > 1 || (most == 1 && measured.len() == wanted);
         let is_wide = places.is_empty() && spans_decades(&curves);
         is_measured.then(|| Plot {
             title: self.title.to_owned(),
