@@ -88,6 +88,7 @@ pub(in crate::experiments) fn experiment() -> Experiment {
         cells: &cells,
         claims: &claims,
         figures: &figures,
+        timelines: &Vec::new,
     }
 }
 
