@@ -34,12 +34,16 @@ impl Failure {
     }
 
     /// The same failure with another exit status.
-    #[cfg(target_os = "linux")]
     pub(crate) fn with_status(self, status: u8) -> Self {
         Self { status, ..self }
     }
 
-    #[cfg(target_os = "linux")]
+    #[cfg(test)]
+    pub(crate) fn status(&self) -> u8 {
+        self.status
+    }
+
+    #[cfg(any(test, target_os = "linux"))]
     pub(crate) fn message(&self) -> &str {
         &self.message
     }

@@ -6,7 +6,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -325,27 +325,30 @@ fn what_makes_no_bed_is_said() {
     ]);
 }
 
-/// Both halves of a cell of the lab. The checks do not depend on the speed of the machine.
-#[test]
-fn an_experiment_is_run_in_the_simulator_and_on_the_bed() {
-    let args = ["lab", "run", "stream-priority", "--bed", "--seeds", "1", "--json"];
+/// The output of `lab` with the chat on the link of 128 kbit/s, on a testbed; `None` if this machine cannot have one. A run takes a
+/// second.
+fn chat_on_bed(command: &str, only: &[&str]) -> Option<Output> {
+    let args = ["lab", command, "stream-priority", "--bed", "--json"];
     let short = ["--set", "chat_interval=0.05", "--set", "delay=5"];
-    let only = [
-        "--only",
-        "link=128",
-        "--only",
-        "traffic=steady",
-        "--only",
-        "scheduler=priority",
-    ];
-    let output = run(&[&args[..], &short, &only].concat());
+    let chat = ["--only", "link=128", "--only", "traffic=steady"];
+    let output = run(&[&args[..], &short, &chat, only].concat());
     let said = text(&output.stderr);
     if said.contains("--bed: there is no program `iperf3`") || !possible() {
         assert!(!output.status.success(), "{said}");
         let _ = writeln!(std::io::stderr(), "SKIPPED: {said}");
-        return;
+        return None;
     }
-    assert!(output.status.success(), "{said}");
+    Some(output)
+}
+
+/// Both halves of a cell of the lab. The checks do not depend on the speed of the machine.
+#[test]
+fn an_experiment_is_run_in_the_simulator_and_on_the_bed() {
+    let only = ["--seeds", "1", "--only", "scheduler=priority"];
+    let Some(output) = chat_on_bed("run", &only) else {
+        return;
+    };
+    assert!(output.status.success(), "{}", text(&output.stderr));
     let records = records(&text(&output.stdout));
     let results = event(&records, "results");
     let cells = results["cells"].as_array().unwrap();
@@ -362,4 +365,56 @@ fn an_experiment_is_run_in_the_simulator_and_on_the_bed() {
     assert!(compared.iter().any(|pair| pair["metric"] == "delay"), "{results}");
     let tcp = results["parameters"]["TCP on the bed"].as_str().unwrap();
     assert!(tcp.starts_with("Linux "), "{tcp}");
+}
+
+/// Each claim has a verdict for each half. Whether it holds on the bed depends on the machine; with these settings, the simulated half
+/// fails anyway.
+#[test]
+fn claims_are_judged_by_real_packets() {
+    let Some(output) = chat_on_bed("check", &["--seeds", "2"]) else {
+        return;
+    };
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let records = records(&text(&output.stdout));
+    let judged = event(&records, "claims");
+    let claims = judged["claims"].as_array().unwrap();
+    let of = |half: &str| -> Vec<_> {
+        let of_half = claims.iter().filter(|claim| claim["half"] == half);
+        of_half
+            .map(|claim| (claim["claim"].as_str().unwrap(), claim))
+            .collect()
+    };
+    let (simulated, bed) = (of("simulated"), of("bed"));
+    assert_eq!(simulated.len() + bed.len(), claims.len());
+    let mut measured = 0;
+    for ((says, here), (also, there)) in simulated.iter().zip(&bed) {
+        assert_eq!(says, also);
+        assert_eq!(
+            here["mean"].is_number(),
+            there["mean"].is_number(),
+            "{here} {there}"
+        );
+        assert_eq!(here["mean"].is_null(), there["verdict"] == "not run", "{there}");
+        measured += usize::from(there["mean"].is_number());
+    }
+    assert_eq!(
+        measured, 3,
+        "the claims about the link of 128 kbit/s with steady bulk data"
+    );
+    let not_run = bed.len() - measured;
+    assert_eq!(judged["tally_on_bed"]["not_run"], not_run, "{judged}");
+}
+
+#[test]
+fn an_experiment_without_real_packets_is_refused() {
+    if possible() {
+        let output = run(&["lab", "check", "time-sensitive", "--bed"]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(
+            said.contains("--bed: there is no program `iperf3`")
+                || said.contains("time-sensitive has no cells that can run with real packets"),
+            "{said}"
+        );
+    }
 }

@@ -3,15 +3,22 @@
 //! A claim is judged by the 95 % interval over seeds. The claim holds if the whole interval lies within the bound, and fails if the whole
 //! interval lies outside. Otherwise the claim is open: it is not shown, and more seeds may decide it.
 
+mod halves;
+
 use std::fmt;
+use std::sync::Arc;
 
 use crate::results::Results;
 use crate::statistics::Estimate;
 
+pub(crate) use halves::Place;
+pub use halves::{Half, OnBed};
+
 /// The number for each seed; `None` if the results lack the cells.
-type Measure = Box<dyn Fn(&Results) -> Option<Vec<f64>> + Send + Sync>;
+type Measure = Arc<dyn Fn(&Results) -> Option<Vec<f64>> + Send + Sync>;
 
 /// A statement about results.
+#[derive(Clone)]
 pub struct Claim {
     /// The claim in words, with the bound.
     pub says: &'static str,
@@ -25,6 +32,8 @@ pub struct Claim {
     pub because: Option<&'static str>,
     /// For a claim that cannot fail while the code does what it says: why. Such a claim tests the code and shows nothing about the paper.
     pub by_construction: Option<&'static str>,
+    /// The half of the results that the claim is about; `None` if there is one half, or if the claim compares both.
+    pub half: Option<Half>,
     is_ratio: bool,
     measure: Measure,
 }
@@ -51,6 +60,8 @@ pub enum Verdict {
     Fails,
     /// The cells that the claim needs were not run.
     NotRun,
+    /// The claim cannot be judged on real packets.
+    NotJudged,
 }
 
 /// A claim and the number measured for it.
@@ -62,6 +73,8 @@ pub struct Judgement<'a> {
     pub measured: Option<Estimate>,
     /// The outcome.
     pub verdict: Verdict,
+    /// For a claim about real packets: the number of its runs for which the machine was too busy.
+    pub busy_runs: usize,
 }
 
 impl Claim {
@@ -80,8 +93,9 @@ impl Claim {
             bound,
             because: None,
             by_construction: None,
+            half: None,
             is_ratio: false,
-            measure: Box::new(measure),
+            measure: Arc::new(measure),
         }
     }
 
@@ -130,7 +144,10 @@ impl Claim {
         };
         let measured = sample.as_deref().and_then(estimate);
         let verdict = match (&sample, &measured) {
+            _ if matches!(self.half, Some(Half::Bed(OnBed::Not(_)))) => Verdict::NotJudged,
             (None, _) => Verdict::NotRun,
+            // Some numbers can be measured only in the simulator.
+            (Some(_), None) if self.is_on_bed() => Verdict::NotJudged,
             // Values that are not numbers confirm nothing.
             (Some(_), None) => Verdict::Fails,
             (Some(_), Some(measured)) => self.bound.judge(measured),
@@ -139,7 +156,14 @@ impl Claim {
             claim: self,
             measured,
             verdict,
+            busy_runs: self.busy_runs(results),
         }
+    }
+
+    /// Whether the claim is about real packets.
+    #[must_use]
+    pub fn is_on_bed(&self) -> bool {
+        matches!(self.half, Some(Half::Bed(_)))
     }
 }
 
@@ -198,6 +222,7 @@ impl Verdict {
             Self::Open => "open",
             Self::Fails => "fails",
             Self::NotRun => "not run",
+            Self::NotJudged => "not judged",
         }
     }
 }
@@ -213,12 +238,25 @@ impl Judgement<'_> {
 
     /// Whether the results are as they should be. A claim that must hold has to hold. Any other claim may also be open, or fail for a known
     /// reason.
+    ///
+    /// On real packets every claim may be open, because each seed costs real time. A failure does not count if the machine was too busy for
+    /// one of the claim's runs.
     #[must_use]
     pub fn is_in_order(&self) -> bool {
         match self.verdict {
-            Verdict::Holds | Verdict::NotRun => true,
-            Verdict::Open => !self.claim.must,
-            Verdict::Fails => !self.claim.must && self.claim.because.is_some(),
+            Verdict::Holds | Verdict::NotRun | Verdict::NotJudged => true,
+            Verdict::Open => !self.claim.must || self.claim.is_on_bed(),
+            Verdict::Fails => (!self.claim.must && self.claim.because.is_some()) || self.busy_runs > 0,
+        }
+    }
+
+    /// Why the claim cannot be judged on real packets; `None` if it can be.
+    #[must_use]
+    pub fn why_not_judged(&self) -> Option<&'static str> {
+        match (self.verdict, &self.claim.half) {
+            (Verdict::NotJudged, Some(Half::Bed(OnBed::Not(reason)))) => Some(reason),
+            (Verdict::NotJudged, _) => Some("the testbed does not measure a number of this claim"),
+            _ => None,
         }
     }
 }
@@ -236,6 +274,8 @@ pub struct Tally {
     pub open: usize,
     /// Claims whose cells were not run.
     pub not_run: usize,
+    /// Claims that cannot be judged on real packets.
+    pub not_judged: usize,
 }
 
 impl Tally {
@@ -250,10 +290,25 @@ impl Tally {
                 Verdict::Fails => &mut tally.fail,
                 Verdict::Open => &mut tally.open,
                 Verdict::NotRun => &mut tally.not_run,
+                Verdict::NotJudged => &mut tally.not_judged,
             };
             *count += 1;
         }
         tally
+    }
+
+    /// Counts these judgements: first those of the only or the simulated half and those that compare both halves, then those on real
+    /// packets.
+    #[must_use]
+    pub fn of_halves(judgements: &[Judgement<'_>]) -> [Self; 2] {
+        let of = |is_on_bed: bool| {
+            Self::of(
+                judgements
+                    .iter()
+                    .filter(|judgement| judgement.claim.is_on_bed() == is_on_bed),
+            )
+        };
+        [of(false), of(true)]
     }
 
     /// The sum of two tallies.
@@ -265,6 +320,7 @@ impl Tally {
             fail: self.fail + other.fail,
             open: self.open + other.open,
             not_run: self.not_run + other.not_run,
+            not_judged: self.not_judged + other.not_judged,
         }
     }
 }
@@ -287,6 +343,14 @@ impl fmt::Display for Tally {
                 "hold"
             };
             write!(f, "; {} more {hold} by construction", self.by_construction)?;
+        }
+        if self.not_judged > 0 {
+            let cannot = if self.not_judged == 1 {
+                "claim is"
+            } else {
+                "claims are"
+            };
+            write!(f, "; {} {cannot} not judged", self.not_judged)?;
         }
         Ok(())
     }
@@ -323,6 +387,7 @@ mod tests {
             claim,
             measured: None,
             verdict,
+            busy_runs: 0,
         };
         let judgements = [
             judged(&measured, Verdict::Holds),
@@ -346,6 +411,7 @@ mod tests {
                 claim: &claim,
                 measured: Some(measured),
                 verdict,
+                busy_runs: 0,
             }
         };
         assert_eq!(judged(&[1.0, 2.0, 3.0, 4.0, 5.0]).seeds_to_decide(), Some(13));

@@ -30,7 +30,7 @@ mod trial;
 mod user;
 
 pub use benchmark::{Benchmark, Work};
-pub use claim::{Bound, Claim, Judgement, Tally, Verdict};
+pub use claim::{Bound, Claim, Half, Judgement, OnBed, Tally, Verdict};
 pub use experiment::{Answer, Cell, Experiment, Extent, Metric, Parameter};
 pub use figure::{ECDF, Figure, FigureCurve, PERCENTILES, SERIES, percentile_metric};
 pub use known::{Conditions, Known, KnownError};

@@ -18,7 +18,7 @@ h1{font-size:1.6rem}h2{margin-top:3rem;border-top:1px solid var(--line);padding-
 p.question{font-size:1.15rem}.dim{color:var(--dim)}figure{margin:1.5rem 0}figure svg{width:100%;height:auto}
 figcaption{color:var(--dim);font-size:.9rem}.wide{overflow-x:auto}table{border-collapse:collapse;font-size:.875rem}
 th,td{text-align:left;padding:.3rem .6rem;border-bottom:1px solid var(--line);vertical-align:top}td.number{text-align:right;white-space:nowrap}
-.holds{color:var(--good)}.fails{color:var(--bad)}.open,.not-run{color:var(--open)}.verdict{font-weight:600;white-space:nowrap}
+.holds{color:var(--good)}.fails{color:var(--bad)}.open,.not-run,.not-judged{color:var(--open)}.verdict{font-weight:600;white-space:nowrap}
 @media (max-width:40rem){.claims thead{display:none}.claims tr{display:block;border-bottom:1px solid var(--line);padding:.5rem 0}
 .claims td.paper:not(:empty)::before{content:'The paper: ';color:var(--dim)}
 .claims td,.claims td.number{display:block;border:0;padding:.1rem 0;text-align:left;white-space:normal}}
@@ -64,7 +64,7 @@ pub fn report(findings: &[Finding<'_>]) -> String {
     page.push_str("</dl>");
     let all = findings
         .iter()
-        .map(|finding| Tally::of(finding.judgements))
+        .map(|finding| Tally::of_halves(finding.judgements)[0])
         .fold(Tally::default(), Tally::plus);
     if all != Tally::default() {
         let _ = write!(page, "<p>All experiments: {all}.</p>");
@@ -77,11 +77,13 @@ pub fn report(findings: &[Finding<'_>]) -> String {
     page
 }
 
-/// How many claims are shown; empty if there are no claims.
+/// How many claims are shown, also on real packets; empty if there are no claims.
 fn verdicts(judgements: &[Judgement<'_>]) -> String {
+    let [tally, on_bed] = Tally::of_halves(judgements);
     match judgements {
         [] => String::new(),
-        _ => Tally::of(judgements).to_string(),
+        _ if on_bed == Tally::default() => tally.to_string(),
+        _ => format!("{tally}; on the testbed, {on_bed}"),
     }
 }
 
@@ -213,8 +215,13 @@ fn write_claims(page: &mut String, judgements: &[Judgement<'_>]) {
         let measured = judgement
             .measured
             .map_or_else(|| "no number".to_owned(), |measured| measured.with_interval());
-        let must = if claim.must { " (must hold)" } else { "" };
+        let must = match (claim.is_on_bed(), claim.must) {
+            (true, _) => " <b>On the testbed.</b>",
+            (false, true) => " (must hold)",
+            (false, false) => "",
+        };
         let because = claim.because.filter(|_| judgement.verdict != Verdict::Holds);
+        let because = judgement.why_not_judged().or(because);
         let because = because.map_or_else(String::new, |reason| {
             format!("<br><span class=\"dim\">because {}</span>", Escaped(reason))
         });

@@ -2,12 +2,13 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::claim::{Judgement, Verdict};
-use crate::experiment::{Experiment, lies_at};
+use crate::claim::{Half, Judgement, Verdict};
+use crate::experiment::{Cell, Experiment, Extent, lies_at};
 use crate::known::{Conditions, header, write_row};
 use crate::run::Plan;
+use crate::stage::HALF;
 use crate::statistics::Estimate;
-use crate::trial::Knob;
+use crate::trial::{Knob, Knobs};
 
 /// The numbers of an experiment.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,6 +49,35 @@ impl Results {
             metrics: experiment.metrics.iter().map(|metric| metric.name).collect(),
             knobs: experiment.knobs,
         }
+    }
+
+    /// Results of these cells with one seed and numbers of no meaning. They tell which cells a claim needs.
+    pub(crate) fn imagined(experiment: &Experiment, extent: Extent, cells: &[Cell]) -> Self {
+        let numbers = vec![1.0; experiment.metrics.len()];
+        let cells = cells.iter().map(|cell| CellResults {
+            coordinates: cell.coordinates().to_vec(),
+            runs: vec![numbers.clone()],
+        });
+        Self {
+            experiment: experiment.name,
+            conditions: Conditions {
+                version: String::new(),
+                extent,
+                knobs: Knobs::default(),
+            },
+            seeds: vec![1],
+            cells: cells.collect(),
+            metrics: experiment.metrics.iter().map(|metric| metric.name).collect(),
+            knobs: experiment.knobs,
+        }
+    }
+
+    /// The results of one half of an experiment with [two halves](crate::stage::beside()).
+    pub(crate) fn half(&self, name: &str) -> Self {
+        let mut half = self.clone();
+        half.cells
+            .retain(|cell| lies_at(&cell.coordinates, &[(HALF, name)]));
+        half
     }
 
     /// A metric's values at the one cell that lies at these places, in the order of the seeds; `None` if there is no
@@ -176,6 +206,8 @@ impl Judgement<'_> {
             "because": self.claim.because.filter(|_| self.verdict != Verdict::Holds),
             "by_construction": self.claim.by_construction,
             "seeds_to_decide": self.seeds_to_decide(),
+            "half": self.claim.half.as_ref().map(Half::name), "why_not_judged": self.why_not_judged(),
+            "busy_runs": self.busy_runs,
             "in_order": self.is_in_order(),
         })
     }

@@ -1,6 +1,7 @@
 //! `anabranch lab`: runs the experiments of the papers in virtual time, with the code that runs on real networks, and judges
 //! the papers' claims.
 
+mod check;
 mod kept;
 mod measure;
 mod outputs;
@@ -18,8 +19,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use anabranch_lab::stage::BedCells;
 use anabranch_lab::{
-    Experiment, Extent, Finding, Judgement, Knobs, Picture, Tally, TraceDirectory, did_you_mean,
+    Experiment, Extent, Finding, Judgement, Knobs, Picture, TraceDirectory, did_you_mean,
     experiment_from_toml, experiments, pictures, report as page, traced,
 };
 use clap::{Args, Subcommand};
@@ -73,7 +75,9 @@ struct ListArgs {
 
 /// Arguments of `lab run`.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = "\
+#[command(
+    mut_args(|arg| all_first(&["only", "set"], arg)),
+    after_help = "\
 Examples:
   anabranch lab run time-sensitive
   anabranch lab run time-sensitive --only loss=0.1 --seeds 30 --csv results.csv
@@ -88,20 +92,15 @@ Examples:
 
 A cell is one combination of an experiment's parameters. Numbers are means over the seeds, with
 half the width of their 95 % confidence interval. The same seeds give the same numbers for any
-number of jobs. With --pcap, only one run is made: the first cell that --only leaves, with seed 1.")]
+number of jobs. With --pcap, only one run is made: the first cell that --only leaves, with seed 1."
+)]
 struct RunArgs {
     #[command(flatten)]
     chosen: Chosen,
     #[command(flatten)]
     effort: Effort,
-    /// Run only the cells with this value of a parameter; may be given more than once. Several values of one parameter
-    /// select the cells with any of them
-    #[arg(long, value_name = "AXIS=VALUE", value_parser = axis_and_place)]
-    only: Vec<(String, String)>,
-    /// Change a setting of the experiment (see `lab list`); may be given more than once. With several values, run the
-    /// experiment with each of them
-    #[arg(long, value_name = "NAME=VALUE[,VALUE...]", value_parser = name_and_value)]
-    set: Vec<(String, String)>,
+    #[command(flatten)]
+    choice: Choice,
     /// Write a CSV file with one row per run; for one experiment, with all values of --set
     #[arg(long, help_heading = RUNS, value_name = "FILE")]
     csv: Option<PathBuf>,
@@ -122,16 +121,22 @@ struct RunArgs {
 Examples:
   anabranch lab check time-sensitive --quick
   anabranch lab check --all
+  anabranch lab check stream-priority --bed --seeds 3 --only link=56
 
 A claim holds if the whole 95 % confidence interval over the seeds lies within its bound, fails if
 the whole interval lies outside, and is open otherwise. The exit status is 0 only if every claim
-that must hold does, and no other claim fails without a known reason."
+that must hold does, and no other claim fails without a known reason.
+
+With --bed, each claim is judged twice: by simulated numbers and by real packets. The exit status
+is 3 if only claims on real packets fail. Such a failure does not count if the machine was too busy."
 )]
 struct CheckArgs {
     #[command(flatten)]
     chosen: Chosen,
     #[command(flatten)]
     effort: Effort,
+    #[command(flatten)]
+    choice: Choice,
     #[command(flatten)]
     observe: Observe,
 }
@@ -201,7 +206,8 @@ struct Effort {
     #[arg(long, help_heading = RUNS, value_name = "NUMBER")]
     jobs: Option<NonZeroUsize>,
     /// Also run each cell with real packets on the testbed, with the kernel's TCP as cross traffic (Linux, root). Without
-    /// --only, run the subset of cells that the experiment marks for the testbed
+    /// --only, `run` and `report` run the subset of cells that the experiment marks for the testbed, and `check` runs the
+    /// cells that the claims need
     #[arg(long, help_heading = RUNS)]
     bed: bool,
     /// Keep the numbers of every run in this directory, as EXPERIMENT.csv and EXPERIMENT.json. Runs whose numbers are already
@@ -230,8 +236,18 @@ impl Effort {
     }
 }
 
-/// Names and values. (The options write the type out, so that clap allows them more than once.)
-type Pairs = Vec<(String, String)>;
+/// The cells and settings that the user chose.
+#[derive(Clone, Debug, Default, Args)]
+struct Choice {
+    /// Run only the cells with this value of a parameter; may be given more than once. Several values of one parameter
+    /// select the cells with any of them
+    #[arg(long, help_heading = RUNS, value_name = "AXIS=VALUE", value_parser = axis_and_place)]
+    only: Vec<(String, String)>,
+    /// Change a setting of the experiment (see `lab list`); may be given more than once. With several values, run the
+    /// experiment with each of them
+    #[arg(long, help_heading = RUNS, value_name = "NAME=VALUE[,VALUE...]", value_parser = name_and_value)]
+    set: Vec<(String, String)>,
+}
 
 fn axis_and_place(text: &str) -> Result<(String, String), String> {
     pair(text).ok_or_else(|| "give AXIS=VALUE, for example loss=0.1".to_owned())
@@ -281,7 +297,7 @@ pub(crate) async fn run(args: LabArgs, interrupt: Interrupt) -> Result<(), Failu
         }
         LabCommand::Check(args) => {
             let real = Real::new(&args.effort, &stop)?;
-            real.explaining(check(&args, &real, &stop))
+            real.explaining(check::check(&args, &real, &stop))
         }
         LabCommand::Report(args) => {
             let real = Real::new(&args.effort, &stop)?;
@@ -318,7 +334,11 @@ fn experiment(name: &str) -> Result<Experiment, Failure> {
 }
 
 fn show(args: &RunArgs, real: &Real, stop: &AtomicBool) -> Result<(), Failure> {
-    let mut chosen = real.beside(args.chosen.experiments()?, !args.only.is_empty())?;
+    let on_bed = match args.choice.only.is_empty() {
+        true => BedCells::Usual,
+        false => BedCells::All,
+    };
+    let mut chosen = real.beside(args.chosen.experiments()?, on_bed)?;
     let traces = args.trace.as_deref().map(TraceDirectory::new);
     if let Some(traces) = &traces {
         chosen
@@ -329,8 +349,7 @@ fn show(args: &RunArgs, real: &Real, stop: &AtomicBool) -> Result<(), Failure> {
         let why = "experiments differ in their columns; use --results DIRECTORY for one file per experiment";
         return Err(Failure::new(format!("--csv takes one experiment: {why}")));
     }
-    let pairs = (&args.only, &args.set);
-    let measuring = Measuring::new(&chosen, &args.effort, pairs, args.observe.json, stop)?;
+    let measuring = Measuring::new(&chosen, &args.effort, &args.choice, args.observe.json, stop)?;
     let output = args.observe.output();
     args.effort.check_outputs()?;
     for (flag, path) in [("--csv", &args.csv), ("--pcap", &args.observe.pcap)] {
@@ -376,44 +395,10 @@ fn show(args: &RunArgs, real: &Real, stop: &AtomicBool) -> Result<(), Failure> {
     Ok(())
 }
 
-fn check(args: &CheckArgs, real: &Real, stop: &AtomicBool) -> Result<(), Failure> {
-    let chosen = real.beside(args.chosen.experiments()?, false)?;
-    let none = Pairs::new();
-    let measuring = Measuring::new(&chosen, &args.effort, (&none, &none), args.observe.json, stop)?;
-    args.effort.check_outputs()?;
-    let mut out_of_order = Vec::new();
-    let (mut count, mut tally) = (0, Tally::default());
-    for measured in measuring.results() {
-        let (experiment, results) = measured?;
-        let claims = (experiment.claims)();
-        let judgements: Vec<_> = claims.iter().map(|claim| claim.judge(&results)).collect();
-        tell::judgements(args.observe.output(), &experiment, &results, &judgements);
-        count += 1;
-        tally = tally.plus(Tally::of(&judgements));
-        out_of_order.extend(
-            judgements
-                .iter()
-                .filter(|judgement| !judgement.is_in_order())
-                .map(|judgement| format!("{}: {}", experiment.name, judgement.claim.says)),
-        );
-    }
-    if count > 1 {
-        tell::summary(args.observe.output(), tally);
-    }
-    if out_of_order.is_empty() {
-        Ok(())
-    } else {
-        Err(Failure::new(format!(
-            "these claims do not hold as required:\n  {}",
-            out_of_order.join("\n  ")
-        )))
-    }
-}
-
 fn report(args: &ReportArgs, real: &Real, stop: &AtomicBool) -> Result<(), Failure> {
-    let chosen = real.beside(args.chosen.experiments()?, false)?;
-    let none = Pairs::new();
-    let measuring = Measuring::new(&chosen, &args.effort, (&none, &none), args.observe.json, stop)?;
+    let chosen = real.beside(args.chosen.experiments()?, BedCells::Usual)?;
+    let none = Choice::default();
+    let measuring = Measuring::new(&chosen, &args.effort, &none, args.observe.json, stop)?;
     args.effort.check_outputs()?;
     check_file("--output", &args.output)?;
     if let Some(directory) = &args.svg {

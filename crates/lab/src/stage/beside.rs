@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Record, Scenario, Stage, simulated};
-use crate::claim::{Bound, Claim};
+use super::halves::Halves;
+use super::{BedCells, Record, Scenario, Stage};
+use crate::claim::{Bound, Claim, Place};
 use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric};
 use crate::figure::{Figure, FigureCurve};
-use crate::trial::Trial;
 use crate::user::{kept, word};
 
 /// The axis with the two halves.
@@ -20,10 +20,10 @@ pub const BED: &str = "bed";
 /// The metric that counts repetitions of a run.
 pub(super) const RUNS_AGAIN: &str = "runs_again";
 /// The metric that marks runs on a machine that was too busy each time.
-pub(super) const NOT_HELD: &str = "not_held";
+pub(crate) const NOT_HELD: &str = "not_held";
 
 /// Metrics of the testbed itself, after the experiment's own metrics. They have no values in the simulator.
-const OF_THE_BED: [Metric; 4] = [
+pub(super) const OF_THE_BED: [Metric; 4] = [
     metric(
         "late",
         "ms",
@@ -67,20 +67,13 @@ pub struct RealRun {
     pub stolen: f64,
 }
 
-/// The experiment with each cell twice, on the axis [`HALF`]. The simulated half uses Linux's TCP settings. `all` selects all cells that
-/// can run on real packets; otherwise the experiment's default cells are selected. `None` if there are none.
+/// The experiment with its cells on the axis [`HALF`]: each cell in the simulator, and the `chosen` cells on real packets as well. The
+/// simulated half uses Linux's TCP settings. Each claim is judged on both halves. `None` if no cell can run on real packets.
 #[must_use]
-pub fn beside(experiment: &Experiment, real: Arc<dyn RealNetwork>, all: bool) -> Option<Experiment> {
-    let staged = move |extent: Extent, cells: &dyn Fn(Extent) -> Vec<Cell>| -> Vec<(Place, Stage)> {
-        let cells = cells(extent).into_iter();
-        let staged = cells.filter_map(|cell| Some((cell.coordinates().to_vec(), cell.stage()?.clone())));
-        staged.filter(|(_, stage)| all || stage.is_usual).collect()
-    };
-    let (of_cells, of_figures) = (experiment.cells, experiment.figures);
-    if !staged(Extent::Full, of_cells)
-        .iter()
-        .any(|(_, stage)| stage.has_real)
-    {
+pub fn beside(experiment: &Experiment, real: Arc<dyn RealNetwork>, chosen: BedCells) -> Option<Experiment> {
+    let (original, of_figures) = (*experiment, experiment.figures);
+    let has_real = |cell: &Cell| cell.stage().is_some_and(|stage| stage.has_real);
+    if !(original.cells)(Extent::Full).iter().any(has_real) {
         return None;
     }
     let facts = real.facts().into_iter().map(|(name, value)| Parameter {
@@ -99,16 +92,21 @@ pub fn beside(experiment: &Experiment, real: Arc<dyn RealNetwork>, all: bool) ->
         parameters: kept(parameters.into()),
         metrics: kept(metrics.into()),
         cells: kept(Box::new(move |extent| {
-            let staged = staged(extent, of_cells).into_iter();
-            staged
-                .flat_map(|(place, stage)| both(&place, &stage, &real))
+            let halves = Halves::of(&original, extent, chosen);
+            halves
+                .cells
+                .into_iter()
+                .flat_map(|cell| cell.both(&real))
                 .collect()
         })),
         claims: kept(Box::new(move || {
-            let staged = staged(Extent::Full, of_cells).into_iter();
-            staged
-                .flat_map(|(place, stage)| agreements(&place, &stage))
-                .collect()
+            let halves = Halves::of(&original, Extent::Full, chosen);
+            let agreements = halves.cells.iter().flat_map(|cell| match cell.cell.stage() {
+                Some(stage) if cell.is_on_bed => agreements(cell.cell.coordinates(), stage),
+                _ => Vec::new(),
+            });
+            let agreements: Vec<Claim> = agreements.collect();
+            halves.claims.into_iter().flatten().chain(agreements).collect()
         })),
         figures: kept(Box::new(move || {
             of_figures().into_iter().filter_map(twice).collect()
@@ -119,53 +117,15 @@ pub fn beside(experiment: &Experiment, real: Arc<dyn RealNetwork>, all: bool) ->
     })
 }
 
-type Place = Vec<(&'static str, String)>;
-
-/// The cell in the simulator and, if there is a counterpart, on real packets.
-fn both(place: &Place, stage: &Stage, real: &Arc<dyn RealNetwork>) -> Vec<Cell> {
-    let on = |network: &str| {
-        let mut place = place.clone();
-        place.push((HALF, network.to_owned()));
-        place
-    };
-    let (here, there, real) = (stage.clone(), stage.clone(), Arc::clone(real));
-    let simulated = Cell::new(on(SIMULATED), move |trial| {
-        let mut numbers = here.numbers(&simulated(as_linux(here.scenario(trial)), trial));
-        numbers.extend([f64::NAN; OF_THE_BED.len()]);
-        numbers
-    });
-    let bed = Cell::interruptible(on(BED), move |trial: &Trial<'_>| {
-        let run = real.run(&|| there.scenario(trial), trial.seed)?;
-        let mut numbers = there.numbers(&run.record);
-        let not_held = f64::from(u8::from(!run.is_held));
-        let late = run.late.as_secs_f64() * 1e3;
-        numbers.extend([late, f64::from(run.discarded), not_held, run.stolen * 100.0]);
-        Some(numbers)
-    });
-    if stage.has_real {
-        vec![simulated, bed]
-    } else {
-        vec![simulated]
-    }
-}
-
-/// Uses Linux's TCP settings instead of the paper's, as the other half runs the kernel's TCP.
-fn as_linux(mut scenario: Scenario) -> Scenario {
-    if let Some(flows) = &mut scenario.tcp {
-        flows.config = flows.real.clone();
-    }
-    scenario
-}
-
 /// The claims that both halves agree, as the stage demands.
-fn agreements(place: &Place, stage: &Stage) -> Vec<Claim> {
+fn agreements(place: &[(&'static str, String)], stage: &Stage) -> Vec<Claim> {
     let words: Vec<String> = place
         .iter()
         .map(|(axis, place)| format!("{axis} {place}"))
         .collect();
     let claim = |&(metric, within): &(&'static str, f64)| {
         let on = |network: &'static str| {
-            let mut place = place.clone();
+            let mut place = place.to_vec();
             place.push((HALF, network.to_owned()));
             place
         };
@@ -211,14 +171,16 @@ fn twice(figure: Figure) -> Option<Figure> {
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
+    use super::super::halves::as_linux;
+    use super::super::simulated;
     use super::*;
-    use crate::claim::Verdict;
+    use crate::claim::{Half, OnBed, Verdict};
     use crate::experiments::named;
     use crate::known::{Conditions, Known};
     use crate::results::Results;
     use crate::run::{Plan, run};
     use crate::stage::{business, side_by_side};
-    use crate::trial::Knobs;
+    use crate::trial::{Knobs, Trial};
 
     /// A simulator in the role of the real network, so both halves must be equal. With an odd seed it discards one run.
     struct Mirror;
@@ -239,8 +201,8 @@ mod tests {
         }
     }
 
-    fn results(name: &str, settings: &[(&str, &str)]) -> (Experiment, Results) {
-        let experiment = beside(&named(name).unwrap(), Arc::new(Mirror), false).unwrap();
+    fn results(name: &str, chosen: BedCells, settings: &[(&str, &str)]) -> (Experiment, Results) {
+        let experiment = beside(&named(name).unwrap(), Arc::new(Mirror), chosen).unwrap();
         let mut knobs = Knobs::default();
         for (name, value) in settings {
             knobs.set(&experiment, name, value).unwrap();
@@ -264,7 +226,7 @@ mod tests {
 
     #[test]
     fn equal_networks_have_equal_halves() {
-        let (experiment, results) = results("tcp", &[("warm_up", "1"), ("seconds", "3")]);
+        let (experiment, results) = results("tcp", BedCells::Usual, &[("warm_up", "1"), ("seconds", "3")]);
         assert_eq!(experiment.name, "tcp-bed");
         assert!(experiment.parameters.iter().any(|one| one.value == "a mirror"));
         assert_eq!(results.cells.len(), 6, "two cells have no counterpart");
@@ -277,8 +239,9 @@ mod tests {
             "{pairs:?}"
         );
         let claims = (experiment.claims)();
-        assert_eq!(claims.len(), 2 * 3);
-        for claim in &claims {
+        let agreements: Vec<&Claim> = claims.iter().filter(|claim| claim.half.is_none()).collect();
+        assert_eq!(agreements.len(), 2 * 3);
+        for claim in agreements {
             assert_eq!(claim.judge(&results).verdict, Verdict::Holds, "{}", claim.says);
         }
         let told = business(&results).unwrap();
@@ -286,8 +249,91 @@ mod tests {
     }
 
     #[test]
+    fn claims_are_judged_on_each_half() {
+        let of_tcp = [("warm_up", "1"), ("seconds", "3")];
+        let of_chat = [("chat_interval", "0.1")];
+        // Each claim of `tcp` compares a cell on real packets with a cell that runs only in the simulator.
+        for (name, settings, is_judged) in [("tcp", &of_tcp[..], false), ("stream-priority", &of_chat, true)]
+        {
+            let (experiment, results) = results(name, BedCells::OfClaims, settings);
+            let claims = (experiment.claims)();
+            let claims: Vec<&Claim> = claims.iter().filter(|claim| claim.half.is_some()).collect();
+            assert_eq!(claims.len(), 2 * (named(name).unwrap().claims)().len());
+            for pair in claims.chunks(2) {
+                let [simulated, bed] = [pair[0].judge(&results), pair[1].judge(&results)];
+                assert_eq!(pair[0].says, pair[1].says);
+                assert_ne!(simulated.verdict, Verdict::NotRun, "{}", pair[0].says);
+                if is_judged {
+                    let both = (simulated.verdict, simulated.measured);
+                    assert_eq!(both, (bed.verdict, bed.measured), "{}", pair[0].says);
+                } else {
+                    let reason = bed.why_not_judged().unwrap();
+                    assert!(reason.ends_with("run only in the simulator"), "{reason}");
+                }
+            }
+        }
+    }
+
+    /// The cells that a claim needs are found without a run, and they suffice.
+    #[test]
+    fn claims_need_few_cells_of_their_experiment() {
+        for experiment in crate::experiments::all() {
+            let cells = (experiment.cells)(Extent::Full);
+            let mut results = Results::imagined(&experiment, Extent::Full, &cells);
+            let all = results.clone();
+            for claim in (experiment.claims)() {
+                let needs = claim.needs(&mut results);
+                let needs = needs.unwrap_or_else(|| panic!("{}: {}", experiment.name, claim.says));
+                assert!(!needs.is_empty(), "{}: {}", experiment.name, claim.says);
+                assert_eq!(results, all, "each cell is at its place again");
+                let mut fewer = results.clone();
+                fewer.cells.retain(|cell| needs.contains(&cell.coordinates));
+                assert_eq!(
+                    claim.needs(&mut fewer),
+                    Some(needs),
+                    "{}: {}",
+                    experiment.name,
+                    claim.says
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_failure_on_a_busy_machine_does_not_count() {
+        let place = vec![("a", "1".to_owned())];
+        let claim = Claim::new("", "", Bound::AtMost(1.0), |results| {
+            results.sample(&[], "number")
+        })
+        .must();
+        let claim = claim.on(Half::Bed(OnBed::By(vec![place.clone()])));
+        let results = |number: f64, not_held: f64| {
+            const METRICS: &[Metric] = &[metric("number", "", ""), metric(NOT_HELD, "", "")];
+            let experiment = Experiment {
+                metrics: METRICS,
+                ..named("tcp").unwrap()
+            };
+            let mut at = place.clone();
+            at.push((HALF, BED.to_owned()));
+            let cells = [Cell::new(at, |_| Vec::new())];
+            let mut results = Results::imagined(&experiment, Extent::Quick, &cells);
+            results.cells[0].runs = vec![vec![number, not_held], vec![number, 0.0]];
+            results
+        };
+        let judged = |number, not_held| {
+            let results = results(number, not_held);
+            let judgement = claim.judge(&results);
+            (judgement.verdict, judgement.busy_runs, judgement.is_in_order())
+        };
+        assert_eq!(judged(1.0, 0.0), (Verdict::Holds, 0, true));
+        assert_eq!(judged(2.0, 0.0), (Verdict::Fails, 0, false));
+        assert_eq!(judged(2.0, 1.0), (Verdict::Fails, 1, true));
+        assert_eq!(judged(f64::NAN, 0.0), (Verdict::NotJudged, 0, true));
+    }
+
+    #[test]
     fn figures_have_each_curve_twice() {
-        let (experiment, results) = results("stream-priority", &[("chat_interval", "0.1")]);
+        let (experiment, results) = results("stream-priority", BedCells::Usual, &[("chat_interval", "0.1")]);
         let figures = (experiment.figures)();
         let drawn: Vec<_> = figures
             .iter()
@@ -324,6 +370,6 @@ mod tests {
 
     #[test]
     fn an_experiment_without_stages_has_no_other_half() {
-        assert!(beside(&named("time-sensitive").unwrap(), Arc::new(Mirror), true).is_none());
+        assert!(beside(&named("time-sensitive").unwrap(), Arc::new(Mirror), BedCells::All).is_none());
     }
 }

@@ -4,6 +4,7 @@
 
 mod beside;
 mod comparison;
+mod halves;
 mod simulated;
 
 use std::fmt;
@@ -19,8 +20,10 @@ use crate::traffic::{Class, FirstTimes, Submission};
 use crate::trial::Trial;
 
 pub use crate::packet_log::{PacketLog, Seen, What};
+pub(crate) use beside::NOT_HELD;
 pub use beside::{BED, HALF, RealNetwork, RealRun, SIMULATED, beside};
 pub use comparison::{SideBySide, business, side_by_side};
+pub use halves::BedCells;
 pub(crate) use simulated::{LinkChanges, simulated, simulated_with};
 
 /// A run to be made. The scenario already contains everything that the seed decides, except the random events on the links.

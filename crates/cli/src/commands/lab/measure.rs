@@ -15,7 +15,7 @@ use anabranch_lab::{Capture, Cell, Conditions, Experiment, Knobs, Known, Results
 
 use super::kept::{Kept, version};
 use super::progress::Progress;
-use super::{Effort, Pairs};
+use super::{Choice, Effort};
 use crate::failure::Failure;
 
 /// Default number of concurrent testbeds per processor: one testbed with four TCP flows at 10 Mbit/s uses a tenth of a processor.
@@ -49,11 +49,12 @@ impl<'a> Measuring<'a> {
     pub(super) fn new(
         chosen: &[Experiment],
         effort: &'a Effort,
-        (only, set): (&'a Pairs, &'a Pairs),
+        choice: &'a Choice,
         silent: bool,
         stop: &'a AtomicBool,
     ) -> Result<Self, Failure> {
-        let only: Vec<(&str, &str)> = only
+        let only: Vec<(&str, &str)> = choice
+            .only
             .iter()
             .map(|(axis, place)| (axis.as_str(), place.as_str()))
             .collect();
@@ -62,7 +63,7 @@ impl<'a> Measuring<'a> {
         for experiment in chosen {
             check_places(experiment, effort, &only)?;
             let cells = selected(experiment, effort.extent(), &only).len();
-            for knobs in settings(experiment, set)? {
+            for knobs in settings(experiment, &choice.set)? {
                 runs += cells * effort.seeds_of(experiment) as usize;
                 let conditions = Conditions {
                     version: version(),
@@ -200,7 +201,7 @@ impl<'a> Measuring<'a> {
 }
 
 /// The combinations of the values of each setting, the last setting changing fastest.
-fn settings(experiment: &Experiment, set: &Pairs) -> Result<Vec<Knobs>, Failure> {
+fn settings(experiment: &Experiment, set: &[(String, String)]) -> Result<Vec<Knobs>, Failure> {
     let mut values: Vec<(&str, Vec<&str>)> = Vec::new();
     for (name, list) in set {
         let place = values.iter().position(|(known, _)| known == name);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anabranch_lab::Experiment;
-use anabranch_lab::stage::{RealNetwork, beside};
+use anabranch_lab::stage::{BedCells, RealNetwork, beside};
 use anabranch_lab::testbed::Testbed;
 
 use super::Effort;
@@ -22,14 +22,18 @@ impl Real {
         Ok(Self(testbed.map(Arc::new)))
     }
 
-    /// Adds the runs on the testbed to the experiments; with `all`, for all cells that can run with real packets.
-    pub(super) fn beside(&self, experiments: Vec<Experiment>, all: bool) -> Result<Vec<Experiment>, Failure> {
+    /// Adds the runs of these cells on the testbed to the experiments.
+    pub(super) fn beside(
+        &self,
+        experiments: Vec<Experiment>,
+        cells: BedCells,
+    ) -> Result<Vec<Experiment>, Failure> {
         let Some(testbed) = &self.0 else {
             return Ok(experiments);
         };
         let one = |experiment: &Experiment| {
             let real: Arc<dyn RealNetwork> = Arc::clone(testbed) as _;
-            beside(experiment, real, all).ok_or_else(|| {
+            beside(experiment, real, cells).ok_or_else(|| {
                 Failure::new(format!(
                     "--bed: {} has no cells that can run with real packets",
                     experiment.name

@@ -176,37 +176,18 @@ pub(super) fn judgements(
 ) {
     let mut text = heading(experiment, results);
     for judgement in judgements {
-        let claim = judgement.claim;
-        let must = if claim.must { ", must hold" } else { "" };
-        text.push_str(&format!(
-            "\n{:<8}{}{must}\n",
-            judgement.verdict.name(),
-            claim.says
-        ));
-        let measured = judgement
-            .measured
-            .map_or_else(|| "nothing".to_owned(), |measured| measured.with_interval());
-        let paper = match claim.paper {
-            "" => String::new(),
-            paper => format!("; the paper: {paper}"),
-        };
-        text.push_str(&format!(
-            "        measured {measured}; bound {}{paper}\n",
-            claim.bound
-        ));
-        if let (Verdict::Fails | Verdict::Open, Some(reason)) = (judgement.verdict, claim.because) {
-            text.push_str(&format!("        because {reason}\n"));
-        }
-        if let Some(seeds) = judgement.seeds_to_decide() {
-            text.push_str(&format!("        not shown: about {seeds} seeds would decide\n"));
-        }
-        if let Some(reason) = claim.by_construction {
-            text.push_str(&format!("        by construction: {reason}\n"));
-        }
+        text.push_str(&match judgement.claim.is_on_bed() {
+            false => verdict(judgement),
+            true => verdict_on_bed(judgement),
+        });
     }
-    let tally = Tally::of(judgements);
+    let [tally, on_bed] = Tally::of_halves(judgements);
     if !judgements.is_empty() {
         text.push_str(&format!("\n{tally}\n"));
+    }
+    if on_bed != Tally::default() {
+        let business = business(results).unwrap_or_default();
+        text.push_str(&format!("on the testbed: {on_bed}\n{business}\n"));
     }
     let mut record = Map::new();
     record.insert("event".to_owned(), json!("claims"));
@@ -217,19 +198,76 @@ pub(super) fn judgements(
     let claims = judgements.iter().map(Judgement::to_json).collect();
     record.insert("claims".to_owned(), Value::Array(claims));
     record.insert("tally".to_owned(), tally_of(tally));
+    record.insert("tally_on_bed".to_owned(), tally_of(on_bed));
     output.fact(text.trim_end(), &Value::Object(record));
 }
 
+/// The verdict of a claim, with the measured value, the bound and the paper's value.
+fn verdict(judgement: &Judgement<'_>) -> String {
+    let claim = judgement.claim;
+    let must = if claim.must { ", must hold" } else { "" };
+    let mut text = format!("\n{:<8}{}{must}\n", judgement.verdict.name(), claim.says);
+    let paper = match claim.paper {
+        "" => String::new(),
+        paper => format!("; the paper: {paper}"),
+    };
+    let measured = measured(judgement);
+    text.push_str(&format!(
+        "        measured {measured}; bound {}{paper}\n",
+        claim.bound
+    ));
+    if let (Verdict::Fails | Verdict::Open, Some(reason)) = (judgement.verdict, claim.because) {
+        text.push_str(&format!("        because {reason}\n"));
+    }
+    if let Some(seeds) = judgement.seeds_to_decide() {
+        text.push_str(&format!("        not shown: about {seeds} seeds would decide\n"));
+    }
+    if let Some(reason) = claim.by_construction {
+        text.push_str(&format!("        by construction: {reason}\n"));
+    }
+    text
+}
+
+/// The verdict of the same claim by real packets: a line below the simulated half's.
+fn verdict_on_bed(judgement: &Judgement<'_>) -> String {
+    let mut text = format!("        on the testbed: {}", judgement.verdict.name());
+    if judgement.measured.is_some() {
+        text.push_str(&format!(", measured {}", measured(judgement)));
+    }
+    if let Some(reason) = judgement.why_not_judged() {
+        text.push_str(&format!(", because {reason}"));
+    }
+    if let Some(seeds) = judgement.seeds_to_decide() {
+        text.push_str(&format!("; about {seeds} seeds would decide"));
+    }
+    if judgement.busy_runs > 0 {
+        text.push_str(&format!(
+            "; the machine was too busy in {} runs",
+            judgement.busy_runs
+        ));
+    }
+    text + "\n"
+}
+
+fn measured(judgement: &Judgement<'_>) -> String {
+    let measured = judgement.measured;
+    measured.map_or_else(|| "nothing".to_owned(), |measured| measured.with_interval())
+}
+
 /// The claims of several experiments.
-pub(super) fn summary(output: Output, tally: Tally) {
-    let record = json!({ "event": "summary", "tally": tally_of(tally) });
-    output.fact(format!("all experiments: {tally}"), &record);
+pub(super) fn summary(output: Output, tally: Tally, on_bed: Tally) {
+    let record = json!({ "event": "summary", "tally": tally_of(tally), "tally_on_bed": tally_of(on_bed) });
+    let mut text = format!("all experiments: {tally}");
+    if on_bed != Tally::default() {
+        text.push_str(&format!("\non the testbed: {on_bed}"));
+    }
+    output.fact(text, &record);
 }
 
 fn tally_of(tally: Tally) -> Value {
     json!({
         "hold": tally.hold, "by_construction": tally.by_construction, "fail": tally.fail, "open": tally.open,
-        "not_run": tally.not_run,
+        "not_run": tally.not_run, "not_judged": tally.not_judged,
     })
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anabranch_lab::Experiment;
+use anabranch_lab::stage::BedCells;
 
 use super::Effort;
 use crate::failure::Failure;
@@ -19,7 +20,11 @@ impl Real {
         }
     }
 
-    pub(super) fn beside(&self, experiments: Vec<Experiment>, _: bool) -> Result<Vec<Experiment>, Failure> {
+    pub(super) fn beside(
+        &self,
+        experiments: Vec<Experiment>,
+        _: BedCells,
+    ) -> Result<Vec<Experiment>, Failure> {
         Ok(experiments)
     }
 
