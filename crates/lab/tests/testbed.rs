@@ -98,6 +98,19 @@ fn messages_and_tcp_cross_traffic_are_counted() {
         (0..submitted).all(late),
         "no message is delivered before it is submitted"
     );
+    // By the kernel's time stamps of both hosts, no message is faster than the link, on any machine.
+    let in_network = |number: usize| {
+        let (sent, delivered) = (
+            record.sent.of(number).unwrap(),
+            record.delivered.of(number).unwrap(),
+        );
+        delivered.saturating_duration_since(sent)
+    };
+    let fastest = (0..submitted).map(in_network).min().unwrap();
+    assert!(fastest >= Duration::from_millis(5), "{fastest:?}");
+    for times in [run.hosts.read, run.hosts.submit] {
+        assert!(0.0 < times.median && times.median <= times.p99, "{times:?}");
+    }
     let received = record.packets_received;
     assert!(received > 0 && record.last.sender.packets_sent >= received);
     let tcp = [&record.at_begin, &record.at_end, &record.last].map(|reading| reading.tcp_bytes.clone());

@@ -8,6 +8,7 @@ use super::{BedCells, Record, Scenario, Stage};
 use crate::claim::{Bound, Claim, Place};
 use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric};
 use crate::figure::{Figure, FigureCurve};
+use crate::statistics::quantile;
 use crate::user::{kept, word};
 
 /// The axis with the two halves.
@@ -22,8 +23,12 @@ pub(super) const RUNS_AGAIN: &str = "runs_again";
 /// The metric that marks runs on a machine that was too busy each time.
 pub(crate) const NOT_HELD: &str = "not_held";
 
+/// The metrics of the time that the receiving host takes.
+pub(super) const READ_MEDIAN: &str = "read_median";
+pub(super) const READ_P99: &str = "read_p99";
+
 /// Metrics of the testbed itself, after the experiment's own metrics. They have no values in the simulator.
-pub(super) const OF_THE_BED: [Metric; 4] = [
+pub(super) const OF_THE_BED: [Metric; 8] = [
     metric(
         "late",
         "ms",
@@ -40,6 +45,19 @@ pub(super) const OF_THE_BED: [Metric; 4] = [
         "%",
         "share of processor time that the host of a virtual machine took",
     ),
+    metric(
+        READ_MEDIAN,
+        "ms",
+        "time from the kernel's reception of the packet that lets a message be delivered until the application has the message, \
+         median; not part of the delays",
+    ),
+    metric(READ_P99, "ms", "the same time, 99th percentile"),
+    metric(
+        "submit_median",
+        "ms",
+        "time from a message's scheduled time until it is submitted, median; part of the delays",
+    ),
+    metric("submit_p99", "ms", "the same time, 99th percentile"),
 ];
 
 /// Runs scenarios on real packets.
@@ -65,6 +83,54 @@ pub struct RealRun {
     pub is_held: bool,
     /// The share of processor time that the host of a virtual machine took, from 0 to 1.
     pub stolen: f64,
+    /// How late the programs on the hosts were.
+    pub hosts: HostTimes,
+}
+
+impl RealRun {
+    /// The numbers of [`OF_THE_BED`].
+    pub(super) fn numbers(&self) -> [f64; OF_THE_BED.len()] {
+        let HostTimes { read, submit } = self.hosts;
+        [
+            self.late.as_secs_f64() * 1e3,
+            f64::from(self.discarded),
+            f64::from(u8::from(!self.is_held)),
+            self.stolen * 100.0,
+            read.median,
+            read.p99,
+            submit.median,
+            submit.p99,
+        ]
+    }
+}
+
+/// How late the programs on the hosts were, in milliseconds: the hosts' scheduling and processing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HostTimes {
+    /// From the kernel's reception of the packet that lets the endpoint deliver a message until the application has the message.
+    pub read: Quantiles,
+    /// From the scheduled time of a message until its submission.
+    pub submit: Quantiles,
+}
+
+/// Two quantiles of a distribution; NaN if there are no readings.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Quantiles {
+    /// The median.
+    pub median: f64,
+    /// The 99th percentile.
+    pub p99: f64,
+}
+
+impl Quantiles {
+    /// The quantiles of these readings.
+    #[must_use]
+    pub fn of(readings: &[f64]) -> Self {
+        Self {
+            median: quantile(readings, 0.5),
+            p99: quantile(readings, 0.99),
+        }
+    }
 }
 
 /// The experiment with its cells on the axis [`HALF`]: each cell in the simulator, and the `chosen` cells on real packets as well. The
@@ -193,6 +259,10 @@ mod tests {
                 discarded: (seed % 2) as u32,
                 is_held: true,
                 stolen: 0.25,
+                hosts: HostTimes {
+                    read: Quantiles::of(&[0.1, 0.2, 0.3]),
+                    submit: Quantiles::of(&[]),
+                },
             })
         }
 
@@ -246,6 +316,10 @@ mod tests {
         }
         let told = business(&results).unwrap();
         assert!(told.starts_with("6 runs on the bed; 4 were made again"), "{told}");
+        assert!(
+            told.ends_with("0.200 ms later (median; 99th percentile 0.300 ms; not part of the delays)"),
+            "{told}"
+        );
     }
 
     #[test]

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::beside::{NOT_HELD, RUNS_AGAIN};
+use super::beside::{NOT_HELD, READ_MEDIAN, READ_P99, RUNS_AGAIN};
 use super::{BED, HALF, SIMULATED};
 use crate::results::{CellResults, Results};
-use crate::statistics::Estimate;
+use crate::statistics::{Estimate, mean, number};
 
 /// A metric of a cell in the simulator and on real packets.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,7 +83,7 @@ pub fn side_by_side(results: &Results) -> Vec<SideBySide> {
     found
 }
 
-/// A sentence about the runs on real packets for which the machine was too busy; `None` if there were no runs on real packets.
+/// How busy the machine was in the runs on real packets, and how long the receiving host took; `None` if there were no such runs.
 #[must_use]
 pub fn business(results: &Results) -> Option<String> {
     let on_bed = || {
@@ -91,6 +91,11 @@ pub fn business(results: &Results) -> Option<String> {
             .cells
             .iter()
             .filter(|cell| cell.coordinates.contains(&(HALF, BED.to_owned())))
+    };
+    let mean_of = |metric| {
+        let values = on_bed().flat_map(|cell| results.values(cell, metric));
+        let values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
+        mean(&values)
     };
     let sum = |metric| {
         on_bed()
@@ -100,10 +105,20 @@ pub fn business(results: &Results) -> Option<String> {
     let runs = on_bed().map(|cell| cell.runs.len()).sum::<usize>();
     let told = || {
         let (again, not_held) = (sum(RUNS_AGAIN), sum(NOT_HELD));
-        format!(
+        let mut told = format!(
             "{runs} runs on the bed; {again} were made again because the machine was too busy, and {not_held} count although the \
              machine was too busy each time"
-        )
+        );
+        let (median, p99) = (mean_of(READ_MEDIAN), mean_of(READ_P99));
+        if median.is_finite() {
+            told += &format!(
+                "; after the kernel had a message, the application had it {} ms later (median; 99th percentile {} ms; not part of the \
+                 delays)",
+                number(median),
+                number(p99)
+            );
+        }
+        told
     };
     (runs > 0).then(told)
 }

@@ -96,9 +96,7 @@ impl HalfCell {
             Cell::interruptible(there, move |trial: &Trial<'_>| {
                 let run = real.run(&|| stage.scenario(trial), trial.seed)?;
                 let mut numbers = stage.numbers(&run.record);
-                let not_held = f64::from(u8::from(!run.is_held));
-                let late = run.late.as_secs_f64() * 1e3;
-                numbers.extend([late, f64::from(run.discarded), not_held, run.stolen * 100.0]);
+                numbers.extend(run.numbers());
                 Some(numbers)
             })
         });

@@ -21,7 +21,7 @@ use crate::trial::Trial;
 
 pub use crate::packet_log::{PacketLog, Seen, What};
 pub(crate) use beside::NOT_HELD;
-pub use beside::{BED, HALF, RealNetwork, RealRun, SIMULATED, beside};
+pub use beside::{BED, HALF, HostTimes, Quantiles, RealNetwork, RealRun, SIMULATED, beside};
 pub use comparison::{SideBySide, business, side_by_side};
 pub use halves::BedCells;
 pub(crate) use simulated::{LinkChanges, simulated, simulated_with};
@@ -165,7 +165,8 @@ pub struct Record {
     pub refused: u64,
     /// The time at which each message first left the sender; empty if this was not measured.
     pub sent: FirstTimes,
-    /// The time at which each message was delivered.
+    /// The time at which each message was delivered. On real packets: when the kernel received the packet that let the endpoint deliver the
+    /// message.
     pub delivered: FirstTimes,
     /// All deliveries in order: the time and the message.
     pub deliveries: Vec<(Timestamp, u32)>,

@@ -5,18 +5,22 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anabranch_proto::Timestamp;
 
 /// How often a waiting thread checks whether the run is over.
 const NOTICE: Duration = Duration::from_millis(20);
+/// How often [`both_clocks`] reads the clocks.
+const READINGS: usize = 10;
 
 /// Time since the run began. A sleep of the system ends about 0.06 ms late, a sleep of tokio up to 1 ms late. Threads with deadlines
 /// therefore sleep in [`Clock::wait_until`].
 #[derive(Debug)]
 pub(crate) struct Clock<'a> {
     began: Instant,
+    /// The time of the system's clock (`CLOCK_REALTIME`) when the run began, since 1970. The kernel stamps packets with this clock.
+    began_real: Duration,
     /// Set when the user interrupts the program.
     interrupted: &'a AtomicBool,
     /// Set when the run is over.
@@ -26,8 +30,10 @@ pub(crate) struct Clock<'a> {
 impl<'a> Clock<'a> {
     /// The run begins now.
     pub(crate) fn start(interrupted: &'a AtomicBool) -> Self {
+        let (began, began_real) = both_clocks();
         Self {
-            began: Instant::now(),
+            began,
+            began_real,
             interrupted,
             over: AtomicBool::new(false),
         }
@@ -35,6 +41,17 @@ impl<'a> Clock<'a> {
 
     pub(crate) fn now(&self) -> Timestamp {
         Timestamp::ZERO + self.began.elapsed()
+    }
+
+    /// The time of the run at this time of the system's clock, since 1970.
+    pub(crate) fn at(&self, real: Duration) -> Timestamp {
+        Timestamp::ZERO + real.saturating_sub(self.began_real)
+    }
+
+    /// How far someone has set the system's clock since the run began. NTP changes the rate of both clocks alike, so only steps count.
+    pub(crate) fn step(&self) -> Duration {
+        let (now, real) = both_clocks();
+        (self.began_real + (now - self.began)).abs_diff(real)
     }
 
     /// Tells all threads that the run is over.
@@ -89,5 +106,50 @@ impl<'a> Clock<'a> {
             Poll::Pending => over.as_mut().poll(context).map(|()| None),
         })
         .await
+    }
+}
+
+/// The time of the monotonic clock and of the system's clock at the same moment. Of several readings, the pair counts that took least
+/// time, because the thread may lose the processor between two readings.
+fn both_clocks() -> (Instant, Duration) {
+    let pair = |_| {
+        let before = Instant::now();
+        let real = SystemTime::now();
+        let took = before.elapsed();
+        let real = real.duration_since(UNIX_EPOCH).unwrap_or_default();
+        (took, (before + took / 2, real))
+    };
+    let pairs = (0..READINGS).map(pair).min_by_key(|(took, _)| *took);
+    pairs.map_or_else(|| (Instant::now(), Duration::ZERO), |(_, pair)| pair)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_clocks_give_the_same_time_of_the_run() {
+        let interrupted = AtomicBool::new(false);
+        let clock = Clock::start(&interrupted);
+        let real = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        // Earlier readings of one clock lie before later readings of the other; the pairs are exact to less than a millisecond.
+        let tolerance = Duration::from_millis(1);
+        assert!(clock.at(real) <= clock.now() + tolerance);
+        let now = clock.now();
+        let real = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        assert!(now <= clock.at(real) + tolerance);
+        assert_eq!(clock.at(Duration::ZERO), Timestamp::ZERO, "before the run");
+    }
+
+    #[test]
+    fn a_step_of_the_systems_clock_is_seen() {
+        let interrupted = AtomicBool::new(false);
+        let mut clock = Clock::start(&interrupted);
+        let second = Duration::from_secs(1);
+        assert!(clock.step() < second / 10);
+        clock.began_real -= second;
+        assert!(clock.step() > second / 2, "as if the clock was set forward");
+        clock.began_real += 2 * second;
+        assert!(clock.step() > second / 2, "as if the clock was set back");
     }
 }

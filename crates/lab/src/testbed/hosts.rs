@@ -8,14 +8,17 @@ use std::time::Duration;
 use anabranch_bed::{Bed, Side, raise_priority};
 use anabranch_proto::Timestamp;
 
+use super::arrivals::Arrivals;
 use super::clock::Clock;
 use super::error::TestbedError;
 use super::receiver::{Likewise, Received, addresses, block_on, receive};
 use super::sender::{Sent, associate, submit};
 use super::watcher::watch;
 use crate::stage::{
-    Awaited, Demand, Logs, Measures, Messages, PacketLog, Reading, Record, WINDOW_LOOK, What, windows,
+    Awaited, Demand, HostTimes, Logs, Measures, Messages, PacketLog, Quantiles, Reading, Record, WINDOW_LOOK,
+    What, windows,
 };
+use crate::traffic::FirstTimes;
 
 /// How often [`Hosts::follow`] checks whether the last messages have arrived.
 const LOOK: Duration = Duration::from_millis(100);
@@ -30,6 +33,8 @@ pub(crate) struct Hosts {
     destinations: Vec<IpAddr>,
     /// The packets captured at the sender, and at the receiver if packets are measured; filled when the run is over.
     logs: Mutex<Logs>,
+    /// The messages that reached the receiver, by its kernel; filled when the run is over.
+    arrivals: Mutex<Arrivals>,
 }
 
 type Work<'scope> = thread::ScopedJoinHandle<'scope, Result<(), TestbedError>>;
@@ -43,6 +48,7 @@ impl Hosts {
             received: Received::default(),
             destinations: addresses(Side::Right, paths),
             logs: Mutex::default(),
+            arrivals: Mutex::default(),
         }
     }
 
@@ -71,22 +77,17 @@ impl Hosts {
             result
         };
         let (ready, is_ready) = mpsc::channel::<()>();
-        let sides = if self.measures.packets {
-            &Side::BOTH[..]
-        } else {
-            &[Side::Left]
-        };
-        let watchers = sides.iter().map(|side| {
+        let watchers = Side::BOTH.map(|side| {
             let watching = ready.clone();
             scope.spawn(move || {
                 let work = || {
                     raise_priority();
-                    self.watch(*side, clock, move || drop(watching))
+                    self.watch(side, clock, move || drop(watching))
                 };
-                ending(bed.inside(*side, work).map_err(TestbedError::from).flatten())
+                ending(bed.inside(side, work).map_err(TestbedError::from).flatten())
             })
         });
-        let mut working: Vec<Work<'scope>> = watchers.collect();
+        let mut working: Vec<Work<'scope>> = watchers.into();
         let receiver = scope.spawn(move || {
             let ready = move || drop(ready);
             let work = || {
@@ -125,6 +126,7 @@ impl Hosts {
     /// Captures the packets of a host until the run is over.
     fn watch(&self, side: Side, clock: &Clock<'_>, ready: impl FnOnce()) -> Result<(), TestbedError> {
         let mut log = PacketLog::new(self.destinations.clone());
+        let mut arrivals = Arrivals::default();
         watch(clock, ready, |at, destination, packet| {
             // A retransmission by T3-rtx leaves as soon as the timer expires. If this thread is late and later packets have left before,
             // the log may count these retransmissions as fast retransmissions.
@@ -133,12 +135,20 @@ impl Hosts {
             if let Some(association) = association.filter(|_| leaves && self.measures.packets) {
                 log.on_paths(at, &association.stats().paths);
             }
-            log.on_packet(at, destination, packet);
+            if side == Side::Right && self.destinations.contains(&destination) {
+                arrivals.on_packet(at, packet.clone());
+            }
+            if side == Side::Left || self.measures.packets {
+                log.on_packet(at, destination, packet);
+            }
         })?;
         let mut logs = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
         match side {
             Side::Left => logs.sender = log.into_seen(),
-            Side::Right => logs.receiver = log.into_seen(),
+            Side::Right => {
+                logs.receiver = log.into_seen();
+                *self.arrivals.lock().unwrap_or_else(PoisonError::into_inner) = arrivals;
+            }
         }
         Ok(())
     }
@@ -209,9 +219,29 @@ impl Hosts {
         }
     }
 
-    /// Copies the messages, deliveries and captured packets into the record, once the run is over.
-    pub(crate) fn fill(&self, record: &mut Record) {
+    /// Copies the messages, deliveries and captured packets into the record, once the run is over. Returns how late the hosts' programs
+    /// were.
+    ///
+    /// A delivery counts from the kernel's time of the packet that let the endpoint deliver the message. If the capture lost this packet,
+    /// the application's time counts.
+    pub(crate) fn fill(&self, record: &mut Record) -> HostTimes {
         let received = self.received.lock();
+        let arrivals = self.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
+        let deliverable = arrivals.deliverable(&received.all);
+        let stamped = received.all.iter().zip(deliverable);
+        let read: Vec<f64> = stamped
+            .clone()
+            .filter_map(|((read, _), at)| Some(read.saturating_duration_since(at?).as_secs_f64() * 1e3))
+            .collect();
+        record.deliveries = stamped
+            .map(|((read, number), at)| (at.unwrap_or(*read), *number))
+            .collect();
+        // The endpoint may read the sockets of several paths in another order than the kernel received the packets.
+        record.deliveries.sort_by_key(|(at, _)| *at);
+        record.delivered = FirstTimes::default();
+        for (at, number) in &record.deliveries {
+            record.delivered.note(*number, *at);
+        }
         record.submitted = self.sent.submitted();
         record.refused = self.sent.refused();
         let logs = std::mem::take(&mut *self.logs.lock().unwrap_or_else(PoisonError::into_inner));
@@ -221,8 +251,10 @@ impl Hosts {
             }
         }
         record.logs = self.measures.packets.then_some(logs);
-        record.delivered = received.first.clone();
-        record.deliveries = received.all.clone();
         record.packets_received = received.packets;
+        HostTimes {
+            read: Quantiles::of(&read),
+            submit: Quantiles::of(&self.sent.late()),
+        }
     }
 }

@@ -25,6 +25,7 @@ pub(crate) struct Received(Mutex<Deliveries>);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Deliveries {
     pub(crate) first: FirstTimes,
+    /// Each message that the application read, and when.
     pub(crate) all: Vec<(Timestamp, u32)>,
     pub(crate) packets: u64,
 }

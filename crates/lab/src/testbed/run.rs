@@ -3,6 +3,7 @@
 use std::fs;
 use std::sync::atomic::AtomicBool;
 use std::thread;
+use std::time::Duration;
 
 use anabranch_bed::{Bed, Lateness, PathPlan, Plan, Side, WayCounters};
 use anabranch_netsim::{Recovery, TcpCongestionControl};
@@ -12,7 +13,7 @@ use super::clock::Clock;
 use super::error::TestbedError;
 use super::hosts::Hosts;
 use super::iperf::Flows;
-use crate::stage::{Awaited, Record, Scenario, TcpFlows};
+use crate::stage::{Awaited, HostTimes, Record, Scenario, TcpFlows};
 
 /// The record of a run, and how late the bed was.
 pub(crate) struct Done {
@@ -22,6 +23,10 @@ pub(crate) struct Done {
     pub(crate) lost_by_bed: u64,
     /// The share of processor time that the virtual machine's host took.
     pub(crate) stolen: f64,
+    /// How late the programs on the hosts were.
+    pub(crate) hosts: HostTimes,
+    /// How far someone has set the system's clock during the run.
+    pub(crate) clock_step: Duration,
 }
 
 /// Linux's name for CUBIC.
@@ -94,6 +99,7 @@ pub(crate) fn run(
         return Ok(None);
     }
     let (mut record, delivered) = record?;
+    let clock_step = clock.step();
     bed.check()?;
     let times = [record.counts.0, record.counts.1, clock.now()];
     for (reading, at) in [&mut record.at_begin, &mut record.at_end, &mut record.last]
@@ -102,7 +108,7 @@ pub(crate) fn run(
     {
         reading.tcp_bytes = delivered.iter().map(|flow| flow.until(at)).collect();
     }
-    hosts.fill(&mut record);
+    let host_times = hosts.fill(&mut record);
     let ways = bed.counters().concat();
     let mut lateness = Lateness::default();
     ways.iter().for_each(|way| lateness.merge(&way.lateness));
@@ -112,6 +118,8 @@ pub(crate) fn run(
         lateness,
         lost_by_bed: ways.iter().map(by_bed).sum(),
         stolen: bed.stolen(),
+        hosts: host_times,
+        clock_step,
     }))
 }
 

@@ -28,6 +28,8 @@ pub(crate) struct Sent {
     pub(crate) association: OnceLock<Association>,
     submitted: Mutex<Vec<Submission>>,
     refused: Mutex<u64>,
+    /// How late each scheduled message was submitted, in milliseconds.
+    late: Mutex<Vec<f64>>,
     /// Set when all messages were submitted.
     done: AtomicBool,
 }
@@ -44,6 +46,11 @@ impl Sent {
     /// Messages refused because the send buffer was full.
     pub(crate) fn refused(&self) -> u64 {
         *self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How late the scheduled messages were submitted, in milliseconds.
+    pub(crate) fn late(&self) -> Vec<f64> {
+        self.late.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Whether all messages were submitted.
@@ -75,6 +82,11 @@ impl Sent {
             ..class.options
         };
         (class.stream, Bytes::from_static(&CONTENT[..message.len]), options)
+    }
+
+    fn note_late(&self, late: Duration) {
+        let mut all = self.late.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push(late.as_secs_f64() * 1e3);
     }
 
     fn note(&self, message: Submission) {
@@ -139,7 +151,10 @@ pub(crate) fn submit(
                 let (stream, content, options) = sent.parts(classes, message);
                 match association.try_send(stream, content, options) {
                     // The delay counts from the scheduled time, so it includes a late wake-up of this thread.
-                    Ok(_) => sent.note(message),
+                    Ok(_) => {
+                        sent.note_late(clock.now().saturating_duration_since(message.at));
+                        sent.note(message);
+                    }
                     Err(SendError::BufferFull) => sent.refuse(),
                     Err(error) => return Err(ended(&error)),
                 }
