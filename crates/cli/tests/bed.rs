@@ -418,3 +418,64 @@ fn an_experiment_without_real_packets_is_refused() {
         );
     }
 }
+
+/// The processes that a process started as hosts.
+fn hosts_of(lab: u32) -> Vec<u32> {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let is_host = |id: &u32| {
+        let read = |name: &str| fs::read_to_string(format!("/proc/{id}/{name}")).unwrap_or_default();
+        // After the name, the state and the parent's number.
+        let stat = read("stat");
+        let parent = stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1));
+        parent == Some(lab.to_string().as_str()) && read("cmdline").ends_with("lab\0host\0")
+    };
+    ids.filter(is_host).collect()
+}
+
+fn has_ended(process: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    stat.is_empty() || stat.contains(") Z ")
+}
+
+/// Sender and receiver are processes, and both are gone after Ctrl-C, after `kill -9` of the lab, and after the end of one of them.
+#[test]
+fn no_host_of_an_experiment_outlives_the_lab() {
+    if chat_on_bed("run", &["--seeds", "1", "--only", "scheduler=priority"]).is_none() {
+        return;
+    }
+    let args = [
+        "lab",
+        "run",
+        "stream-priority",
+        "--bed",
+        "--json",
+        "--seeds",
+        "1",
+        "--set",
+        "chat_interval=60",
+        "--only",
+        "link=128",
+        "--only",
+        "traffic=steady",
+        "--only",
+        "scheduler=priority",
+    ];
+    for way in ["Ctrl-C", "kill", "host"] {
+        let mut lab = Running(anabranch(&args).spawn().unwrap());
+        let id = lab.0.id();
+        wait_until(|| hosts_of(id).len() == 2);
+        let hosts = hosts_of(id);
+        match way {
+            "Ctrl-C" => lab.interrupt(),
+            "kill" => lab.0.kill().unwrap(),
+            _ => {
+                let killed = Command::new("kill").args(["-9", &hosts[0].to_string()]).status();
+                assert!(killed.unwrap().success());
+            }
+        }
+        let status = end(lab);
+        assert!(!status.success(), "{way}: {status}");
+        wait_until(|| hosts.iter().all(|host| has_ended(*host)));
+    }
+}

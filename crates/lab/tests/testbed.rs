@@ -9,12 +9,15 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anabranch_lab::stage::{
-    Awaited, Demand, Measures, Messages, RealNetwork, Scenario, Seen, TcpFlows, What,
+    Awaited, Demand, Measures, Messages, Origin, RealNetwork, Scenario, Seen, TcpFlows, What,
 };
 use anabranch_lab::testbed::Testbed;
 use anabranch_lab::traffic::{Class, Regular, merged};
 use anabranch_netsim::{LinkConfig, TcpConfig};
 use anabranch_proto::{Config, MultipathMode, Reliability, SendOptions, StreamId, Timestamp};
+
+/// The scenarios are no cells of an experiment, so the hosts are threads.
+const ORIGIN: Origin<'static> = Origin { seed: 7, cell: None };
 
 /// The number of messages of each class.
 const MESSAGES: usize = 60;
@@ -81,7 +84,7 @@ fn messages_and_tcp_cross_traffic_are_counted() {
     let Some(testbed) = testbed(false) else {
         return;
     };
-    let run = testbed.run(&|| scenario(1, 2), 7);
+    let run = testbed.run(&|| scenario(1, 2), &ORIGIN);
     let run = run.unwrap_or_else(|| panic!("{:?}", testbed.failure()));
     let record = &run.record;
     let submitted = record.submitted.len();
@@ -136,7 +139,7 @@ fn several_paths_carry_one_association() {
     let Some(testbed) = testbed(false) else {
         return;
     };
-    let run = testbed.run(&|| scenario(3, 0), 7);
+    let run = testbed.run(&|| scenario(3, 0), &ORIGIN);
     let run = run.unwrap_or_else(|| panic!("{:?}", testbed.failure()));
     assert_eq!(run.record.deliveries.len(), 2 * MESSAGES);
     assert_eq!(run.record.last.links.len(), 3);
@@ -162,7 +165,7 @@ fn packets_are_seen_at_both_hosts() {
         scenario.measures.packets = true;
         scenario
     };
-    let run = testbed.run(&greedy, 7);
+    let run = testbed.run(&greedy, &ORIGIN);
     let record = run.unwrap_or_else(|| panic!("{:?}", testbed.failure())).record;
     let logs = record.logs.unwrap();
     let messages = |log: &[Seen]| -> BTreeSet<u32> {
@@ -203,6 +206,6 @@ fn an_interrupted_run_has_no_numbers_and_no_failure() {
     let Some(testbed) = testbed(true) else {
         return;
     };
-    assert!(testbed.run(&|| scenario(1, 1), 7).is_none());
+    assert!(testbed.run(&|| scenario(1, 1), &ORIGIN).is_none());
     assert!(testbed.failure().is_none());
 }

@@ -57,6 +57,9 @@ enum LabCommand {
     Check(CheckArgs),
     /// Run experiments and write an HTML page that compares the papers' results with these results
     Report(ReportArgs),
+    /// Be a host of the testbed: the lab starts this command and gives its orders on standard input
+    #[command(hide = true)]
+    Host(HostArgs),
 }
 
 /// Arguments of `lab list`.
@@ -168,6 +171,19 @@ struct ReportArgs {
     observe: Observe,
 }
 
+/// Arguments of `lab host`.
+#[derive(Clone, Debug, Args)]
+#[command(
+    mut_arg("pcap", hidden),
+    after_help = "\
+Example:
+  anabranch lab host < orders"
+)]
+struct HostArgs {
+    #[command(flatten)]
+    observe: Observe,
+}
+
 const RUNS: &str = "Runs and files";
 
 /// The experiments to run.
@@ -269,6 +285,7 @@ impl LabArgs {
             LabCommand::Run(args) => &args.observe,
             LabCommand::Check(args) => &args.observe,
             LabCommand::Report(args) => &args.observe,
+            LabCommand::Host(args) => &args.observe,
         }
     }
 }
@@ -303,6 +320,7 @@ pub(crate) async fn run(args: LabArgs, interrupt: Interrupt) -> Result<(), Failu
             let real = Real::new(&args.effort, &stop)?;
             real.explaining(report(&args, &real, &stop))
         }
+        LabCommand::Host(_) => real::host(),
     });
     work.await
         .map_err(|error| Failure::new(format!("the experiment ended early: {error}")))?

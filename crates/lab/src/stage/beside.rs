@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::halves::Halves;
+use super::halves::{HalfCell, Halves};
 use super::{BedCells, Record, Scenario, Stage};
 use crate::claim::{Bound, Claim, Place};
 use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric};
 use crate::figure::{Figure, FigureCurve};
 use crate::statistics::quantile;
+use crate::trial::Knobs;
 use crate::user::{kept, word};
 
 /// The axis with the two halves.
@@ -64,10 +65,32 @@ pub(super) const OF_THE_BED: [Metric; 8] = [
 pub trait RealNetwork: Send + Sync {
     /// Runs a scenario, possibly several times. The seed decides the random events on the links. `None` if the run was interrupted or
     /// failed.
-    fn run(&self, scenario: &dyn Fn() -> Scenario, seed: u64) -> Option<RealRun>;
+    fn run(&self, scenario: &dyn Fn() -> Scenario, origin: &Origin<'_>) -> Option<RealRun>;
 
     /// Facts about the origin of the numbers, as names and values.
     fn facts(&self) -> Vec<(String, String)>;
+}
+
+/// Where a scenario comes from.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin<'a> {
+    /// The seed.
+    pub seed: u64,
+    /// The cell, by which another process can make the scenario again; `None` if the scenario is not a cell of an experiment.
+    pub cell: Option<CellName<'a>>,
+}
+
+/// Identifies a cell of an experiment and the user's settings.
+#[derive(Clone, Copy, Debug)]
+pub struct CellName<'a> {
+    /// The experiment.
+    pub experiment: &'static str,
+    /// The extent.
+    pub extent: Extent,
+    /// The place on each axis.
+    pub place: &'a [(&'static str, String)],
+    /// The settings that the user changed.
+    pub settings: &'a Knobs,
 }
 
 /// A run on real packets.
@@ -159,11 +182,8 @@ pub fn beside(experiment: &Experiment, real: Arc<dyn RealNetwork>, chosen: BedCe
         metrics: kept(metrics.into()),
         cells: kept(Box::new(move |extent| {
             let halves = Halves::of(&original, extent, chosen);
-            halves
-                .cells
-                .into_iter()
-                .flat_map(|cell| cell.both(&real))
-                .collect()
+            let both = |cell: HalfCell| cell.both((original.name, extent), &real);
+            halves.cells.into_iter().flat_map(both).collect()
         })),
         claims: kept(Box::new(move || {
             let halves = Halves::of(&original, Extent::Full, chosen);
@@ -246,13 +266,14 @@ mod tests {
     use crate::results::Results;
     use crate::run::{Plan, run};
     use crate::stage::{business, side_by_side};
-    use crate::trial::{Knobs, Trial};
+    use crate::trial::Trial;
 
     /// A simulator in the role of the real network, so both halves must be equal. With an odd seed it discards one run.
     struct Mirror;
 
     impl RealNetwork for Mirror {
-        fn run(&self, scenario: &dyn Fn() -> Scenario, seed: u64) -> Option<RealRun> {
+        fn run(&self, scenario: &dyn Fn() -> Scenario, origin: &Origin<'_>) -> Option<RealRun> {
+            let seed = origin.seed;
             Some(RealRun {
                 record: simulated(as_linux(scenario()), &Trial::new(seed, &Knobs::default())),
                 late: Duration::from_micros(500),

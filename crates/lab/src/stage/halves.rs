@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::beside::OF_THE_BED;
-use super::{BED, HALF, RealNetwork, SIMULATED, Scenario, Stage, simulated};
+use super::{BED, CellName, HALF, Origin, RealNetwork, SIMULATED, Scenario, Stage, simulated};
 use crate::claim::{Claim, Half, OnBed, Place};
 use crate::experiment::{Cell, Experiment, Extent};
 use crate::results::Results;
@@ -83,7 +83,11 @@ impl Halves {
 
 impl HalfCell {
     /// The cell in the simulator and, if it is chosen, on real packets.
-    pub(super) fn both(self, real: &Arc<dyn RealNetwork>) -> Vec<Cell> {
+    pub(super) fn both(
+        self,
+        (experiment, extent): (&'static str, Extent),
+        real: &Arc<dyn RealNetwork>,
+    ) -> Vec<Cell> {
         let on = |network: &str| {
             let mut place = self.cell.coordinates().to_vec();
             place.push((HALF, network.to_owned()));
@@ -92,9 +96,18 @@ impl HalfCell {
         let (here, there) = (on(SIMULATED), on(BED));
         let stage = self.cell.stage().cloned();
         let bed = stage.clone().filter(|_| self.is_on_bed).map(|stage| {
-            let real = Arc::clone(real);
+            let (real, place) = (Arc::clone(real), self.cell.coordinates().to_vec());
             Cell::interruptible(there, move |trial: &Trial<'_>| {
-                let run = real.run(&|| stage.scenario(trial), trial.seed)?;
+                let origin = Origin {
+                    seed: trial.seed,
+                    cell: Some(CellName {
+                        experiment,
+                        extent,
+                        place: &place,
+                        settings: trial.settings(),
+                    }),
+                };
+                let run = real.run(&|| stage.scenario(trial), &origin)?;
                 let mut numbers = stage.numbers(&run.record);
                 numbers.extend(run.numbers());
                 Some(numbers)

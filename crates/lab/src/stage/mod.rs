@@ -21,7 +21,9 @@ use crate::trial::Trial;
 
 pub use crate::packet_log::{PacketLog, Seen, What};
 pub(crate) use beside::NOT_HELD;
-pub use beside::{BED, HALF, HostTimes, Quantiles, RealNetwork, RealRun, SIMULATED, beside};
+pub use beside::{
+    BED, CellName, HALF, HostTimes, Origin, Quantiles, RealNetwork, RealRun, SIMULATED, beside,
+};
 pub use comparison::{SideBySide, business, side_by_side};
 pub use halves::BedCells;
 pub(crate) use simulated::{LinkChanges, simulated, simulated_with};

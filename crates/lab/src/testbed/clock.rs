@@ -39,6 +39,22 @@ impl<'a> Clock<'a> {
         }
     }
 
+    /// The clock of a run that another process began at these times of `CLOCK_MONOTONIC` and `CLOCK_REALTIME`.
+    pub(crate) fn begun(monotonic: Duration, began_real: Duration, interrupted: &'a AtomicBool) -> Self {
+        let now = monotonic_now();
+        Self {
+            began: Instant::now() - now.saturating_sub(monotonic),
+            began_real,
+            interrupted,
+            over: AtomicBool::new(false),
+        }
+    }
+
+    /// When the run began, for [`Clock::begun`].
+    pub(crate) fn beginning(&self) -> (Duration, Duration) {
+        (monotonic_now() - self.began.elapsed(), self.began_real)
+    }
+
     pub(crate) fn now(&self) -> Timestamp {
         Timestamp::ZERO + self.began.elapsed()
     }
@@ -109,6 +125,12 @@ impl<'a> Clock<'a> {
     }
 }
 
+/// The time of `CLOCK_MONOTONIC`, which all processes share and which [`Instant`] does not tell.
+fn monotonic_now() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}
+
 /// The time of the monotonic clock and of the system's clock at the same moment. Of several readings, the pair counts that took least
 /// time, because the thread may lose the processor between two readings.
 fn both_clocks() -> (Instant, Duration) {
@@ -139,6 +161,17 @@ mod tests {
         let real = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         assert!(now <= clock.at(real) + tolerance);
         assert_eq!(clock.at(Duration::ZERO), Timestamp::ZERO, "before the run");
+    }
+
+    #[test]
+    fn a_clock_in_another_process_shows_the_same_time() {
+        let interrupted = AtomicBool::new(false);
+        let clock = Clock::start(&interrupted);
+        let (monotonic, real) = clock.beginning();
+        let other = Clock::begun(monotonic, real, &interrupted);
+        let readings = [clock.now(), other.now(), clock.now()];
+        let tolerance = Duration::from_millis(1);
+        assert!(readings[0] <= readings[1] + tolerance && readings[1] <= readings[2] + tolerance);
     }
 
     #[test]

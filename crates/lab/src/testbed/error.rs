@@ -32,6 +32,9 @@ pub enum TestbedError {
     /// The association ended before the run did.
     #[error("the association ended: {0}")]
     Ended(String),
+    /// The process of a host failed.
+    #[error("a host's process failed: {0}")]
+    Host(String),
     /// The system refused an ordinary operation.
     #[error(transparent)]
     System(#[from] io::Error),

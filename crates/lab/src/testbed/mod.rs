@@ -1,22 +1,26 @@
 //! The laboratory's experiments on real packets. A run puts a [`Scenario`] on a [bed](anabranch_bed) of its own, in real time: this
 //! project's sender and receiver over [`anabranch::Endpoint`], and the kernel's TCP by `iperf3`.
 //!
-//! [`Testbed`] is the [`RealNetwork`] that [`beside`](crate::stage::beside()) takes. Sender and receiver are threads of this process
-//! with sockets in the bed's two namespaces; each thread has its own runtime. So both read the same clock, and a delay is the
-//! difference of two times. The kernel stamps the packets on both hosts, so a delay does not include the time that the receiving program
-//! needs.
+//! [`Testbed`] is the [`RealNetwork`] that [`beside`](crate::stage::beside()) takes. Sender and receiver are processes in the bed's two
+//! namespaces ([`Testbed::with_processes`]), or threads of this process with sockets in the namespaces. Both read the same clocks, so a
+//! delay is the difference of two times. The kernel stamps the packets on both hosts, so a delay does not include the time that the
+//! receiving program needs.
 
 mod arrivals;
 mod clock;
+mod ends;
+mod errand;
 mod error;
 mod hosts;
 mod iperf;
+mod processes;
 mod receiver;
 mod run;
 mod sender;
 mod watcher;
 
 use std::fs;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -24,10 +28,11 @@ use std::time::Duration;
 use anabranch_bed::{Bed, PathPlan, Plan, Side};
 use anabranch_netsim::LinkConfig;
 
-use crate::stage::{RealNetwork, RealRun, Scenario};
+use crate::stage::{Origin, RealNetwork, RealRun, Scenario};
 use run::{Done, run};
 
 pub use error::TestbedError;
+pub use processes::host;
 
 /// The congestion control algorithm of the papers.
 const WANTED: &str = "reno";
@@ -43,6 +48,8 @@ pub struct Testbed {
     /// The congestion control algorithms that the kernel offers in a network namespace.
     available: String,
     kernel: String,
+    /// The program that becomes a host's process; without one, hosts are threads of this process.
+    program: Option<PathBuf>,
     interrupted: Arc<AtomicBool>,
     failure: Mutex<Option<TestbedError>>,
 }
@@ -75,9 +82,20 @@ impl Testbed {
             algorithm,
             available,
             kernel: kernel.trim().to_owned(),
+            program: None,
             interrupted,
             failure: Mutex::new(None),
         })
+    }
+
+    /// The same testbed with a process for each host, for cells of experiments. The `program` calls [`host`] when its arguments are `lab
+    /// host`.
+    #[must_use]
+    pub fn with_processes(self, program: PathBuf) -> Self {
+        Self {
+            program: Some(program),
+            ..self
+        }
     }
 
     /// Why a run failed; the error is returned only once. After a failure no further run begins.
@@ -90,11 +108,12 @@ impl Testbed {
     fn run_in_time(
         &self,
         scenario: &dyn Fn() -> Scenario,
-        seed: u64,
+        origin: &Origin<'_>,
     ) -> Result<Option<RealRun>, TestbedError> {
         let mut discarded = 0;
         loop {
-            let done = run(scenario(), seed, &self.algorithm, &self.interrupted)?;
+            let programs = (self.algorithm.as_str(), self.program.as_deref());
+            let done = run(scenario(), origin, programs, &self.interrupted)?;
             let Some(Done {
                 record,
                 lateness,
@@ -123,8 +142,8 @@ impl Testbed {
 }
 
 impl RealNetwork for Testbed {
-    fn run(&self, scenario: &dyn Fn() -> Scenario, seed: u64) -> Option<RealRun> {
-        match self.run_in_time(scenario, seed) {
+    fn run(&self, scenario: &dyn Fn() -> Scenario, origin: &Origin<'_>) -> Option<RealRun> {
+        match self.run_in_time(scenario, origin) {
             Ok(run) => run,
             Err(error) => {
                 // The first failure ends the other runs as well, and explains their end.

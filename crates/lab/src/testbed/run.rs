@@ -1,6 +1,7 @@
 //! One run: the bed, the sender and the receiver, the TCP cross traffic, and the record.
 
 use std::fs;
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
@@ -10,10 +11,12 @@ use anabranch_netsim::{Recovery, TcpCongestionControl};
 use anabranch_proto::Timestamp;
 
 use super::clock::Clock;
+use super::ends::{Ends, fill};
 use super::error::TestbedError;
-use super::hosts::Hosts;
+use super::hosts::{Hosts, Net};
 use super::iperf::Flows;
-use crate::stage::{Awaited, HostTimes, Record, Scenario, TcpFlows};
+use super::processes::Processes;
+use crate::stage::{Awaited, HostTimes, Origin, Record, Scenario, TcpFlows};
 
 /// The record of a run, and how late the bed was.
 pub(crate) struct Done {
@@ -32,11 +35,12 @@ pub(crate) struct Done {
 /// Linux's name for CUBIC.
 const CUBIC: &str = "cubic";
 
-/// Runs a scenario on its own bed. TCP uses `algorithm` where the scenario asks for Reno. `None` if the run was interrupted.
+/// Runs a scenario on its own bed. TCP uses `algorithm` where the scenario asks for Reno. The hosts are processes of `program`, or threads
+/// of this process. `None` if the run was interrupted.
 pub(crate) fn run(
     scenario: Scenario,
-    seed: u64,
-    algorithm: &str,
+    origin: &Origin<'_>,
+    (algorithm, program): (&str, Option<&Path>),
     interrupted: &AtomicBool,
 ) -> Result<Option<Done>, TestbedError> {
     let paths = scenario.paths.iter().map(|(there, back)| PathPlan {
@@ -46,7 +50,7 @@ pub(crate) fn run(
     });
     let bed = Bed::build(&Plan {
         paths: paths.collect(),
-        seed,
+        seed: origin.seed,
     })?;
     let mut tcp = match &scenario.tcp {
         None => None,
@@ -65,26 +69,42 @@ pub(crate) fn run(
         .map_or(&[][..], |flows: &TcpFlows| &flows.starts);
     let mut starts: Vec<(Timestamp, usize)> = starts.iter().copied().zip(0..).collect();
     starts.sort_unstable();
+    let program = program.filter(|_| scenario.messages.is_some());
+    let processes = program.map(|program| Processes::prepare(&bed, program, origin));
+    let processes = processes.transpose()?.flatten();
     let clock = Clock::start(interrupted);
     let hosts = Hosts::new(bed.paths(), scenario.measures);
+    let ends = match &processes {
+        Some(processes) => Ends::Processes(processes),
+        None => Ends::Here(&hosts, &clock),
+    };
     let messages = scenario.messages;
     let awaited = messages
         .as_ref()
         .map_or(Awaited::Nothing, |messages| messages.awaited);
     let record = thread::scope(|scope| {
-        let working = hosts.start(
-            scope,
-            (&bed, &clock),
-            &scenario.config,
-            (messages, scenario.counts.1),
-        );
+        let working = match &processes {
+            Some(processes) => {
+                processes.begin(&clock)?;
+                scope.spawn(|| processes.watch(&clock));
+                Vec::new()
+            }
+            None => hosts.start(
+                scope,
+                (Net::Bed(&bed), &clock),
+                &scenario.config,
+                (messages, scenario.counts.1),
+                &Side::BOTH,
+            ),
+        };
         let conducted = (|| {
             for (start, flow) in starts {
                 if let Some(tcp) = tcp.as_mut().filter(|_| clock.wait_until(start)) {
                     tcp.start(&bed, flow, algorithm)?;
                 }
             }
-            let record = hosts.follow((&bed, &clock), scenario.counts, awaited, scenario.most_drain);
+            let measured = (scenario.counts, scenario.measures);
+            let record = ends.follow((&bed, &clock), measured, awaited, scenario.most_drain);
             let delivered = tcp.map(|tcp| tcp.end(&clock)).transpose()?;
             Ok::<_, TestbedError>((record, delivered.unwrap_or_default()))
         })();
@@ -108,7 +128,7 @@ pub(crate) fn run(
     {
         reading.tcp_bytes = delivered.iter().map(|flow| flow.until(at)).collect();
     }
-    let host_times = hosts.fill(&mut record);
+    let host_times = fill(&mut record, scenario.measures, ends.reports()?);
     let ways = bed.counters().concat();
     let mut lateness = Lateness::default();
     ways.iter().for_each(|way| lateness.merge(&way.lateness));

@@ -9,6 +9,10 @@ use anabranch_lab::stage::BedCells;
 use super::Effort;
 use crate::failure::Failure;
 
+pub(super) fn host() -> Result<(), Failure> {
+    Err(Failure::new("host: a testbed needs Linux"))
+}
+
 /// Takes the place of the testbed on Linux.
 pub(super) struct Real;
 
