@@ -3,7 +3,6 @@
 
 mod claims;
 mod figures;
-mod transfer;
 
 use std::time::Duration;
 
@@ -17,7 +16,6 @@ use super::pair::begin;
 use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric};
 use crate::stage::{Awaited, Demand, Measures, Messages, QueueUse, Record, Scenario, Stage};
 use crate::trial::{Knob, Trial};
-use transfer::Transfer;
 
 /// Bytes of user data in a chunk that fills a packet of 1,500 bytes.
 const MESSAGE: usize = 1452;
@@ -50,17 +48,6 @@ const PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "10+2",
         value: "10 Mbit/s, 20 ms, 0.1 %; 2 Mbit/s, 100 ms, 1 %; 50 packets each",
-        from_paper: false,
-    },
-    Parameter {
-        name: "file-RTT",
-        value: "transfer of 8 MB (2 MB with --quick) over 10 Mbit/s with this round-trip time in ms, 50 packets; simulated only",
-        from_paper: false,
-    },
-    Parameter {
-        name: "tcp-RTT",
-        value: "the same transfer beside four greedy TCP flows, in the style of the TCP Evaluation Suite: a bottleneck of 10 Mbit/s, a \
-                queue of 100 ms (83 packets), losses by the queue; the rate is ours",
         from_paper: false,
     },
     Parameter {
@@ -124,11 +111,6 @@ const METRICS: &[Metric] = &[
     ),
     metric("timeouts", "", "T3-rtx expirations"),
     metric("retransmissions", "", "chunks retransmitted"),
-    metric(
-        "time",
-        "s",
-        "first submission to the acknowledgement of the last chunk, for transfers of a file",
-    ),
 ];
 
 /// The experiment.
@@ -171,11 +153,6 @@ fn cells(extent: Extent) -> Vec<Cell> {
             ("buffer", setting.buffer.to_string()),
             ("ack", if setting.nr_sack { "nr-sack" } else { "sack" }.to_owned()),
         ];
-        if let Some(transfer) = Transfer::named(setting.paths) {
-            return Cell::new(coordinates, move |trial| {
-                transfer::numbers(setting, transfer, extent, trial)
-            });
-        }
         let stage = Stage::new(move |trial| scenario(setting, extent, trial), numbers);
         Cell::staged(coordinates, stage.usual(is_main(setting)))
     };
@@ -219,9 +196,6 @@ fn quick_places() -> Vec<Place> {
     for paths in ["three", "10+2"] {
         places.extend([32, 64, 128].map(|buffer| (paths, usual_loss(paths), buffer)));
     }
-    places.extend(["0", "1", "5"].map(|loss| ("file-100", loss, UNLIMITED)));
-    places.push(("file-100", "0", 64));
-    places.extend([64, UNLIMITED].map(|buffer| ("tcp-100", "queue", buffer)));
     places
 }
 
@@ -238,11 +212,6 @@ fn full_places() -> Vec<Place> {
         for loss in losses {
             places.extend(buffers.map(|buffer| (paths, *loss, buffer)));
         }
-    }
-    for buffer in [64, UNLIMITED] {
-        places.extend(["0", "0.1", "1", "3", "5", "10"].map(|loss| ("file-100", loss, buffer)));
-        places.extend(["file-20", "file-200"].map(|paths| (paths, "1", buffer)));
-        places.extend(["tcp-20", "tcp-100", "tcp-200"].map(|paths| (paths, "queue", buffer)));
     }
     places
 }
@@ -334,6 +303,8 @@ fn numbers(record: &Record) -> Vec<f64> {
     let deliveries = record.deliveries.iter();
     let delivered = deliveries.filter(|(at, _)| *at > from && *at <= to).count();
     let (before, after) = (&record.at_begin.sender, &record.at_end.sender);
+    let retransmissions =
+        |counters: &Counters| (counters.retransmissions_fast + counters.retransmissions_timeout) as f64;
     let of_queue = |number: fn(&QueueUse) -> f64| record.queue.as_ref().map_or(f64::NAN, number);
     vec![
         (delivered * MESSAGE * 8) as f64 / 1e6 / record.seconds(),
@@ -342,10 +313,5 @@ fn numbers(record: &Record) -> Vec<f64> {
         of_queue(|queue| queue.blocked),
         (after.timeouts - before.timeouts) as f64,
         retransmissions(after) - retransmissions(before),
-        f64::NAN,
     ]
-}
-
-fn retransmissions(counters: &Counters) -> f64 {
-    (counters.retransmissions_fast + counters.retransmissions_timeout) as f64
 }

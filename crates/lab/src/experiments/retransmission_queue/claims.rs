@@ -35,61 +35,7 @@ pub(super) fn claims() -> Vec<Claim> {
     claims.extend(one_path_claims());
     claims.extend(gain_claims());
     claims.extend(blocking_claims());
-    claims.extend(transfer_claims());
     claims
-}
-
-/// Whole transfers of a file: without loss, with random losses, and with TCP cross traffic.
-fn transfer_claims() -> Vec<Claim> {
-    let alone = |loss| at("file-100", loss, "4096");
-    let shared = |buffer| at("tcp-100", "queue", buffer);
-    let not_lower = |says, places| {
-        Claim::of_ratio(
-            says,
-            "throughput with NR-SACKs not lower than with SACKs in all cases (Yilmaz and others, 2010)",
-            Bound::AtLeast(0.98),
-            gain("goodput", places),
-        )
-    };
-    vec![
-        Claim::of_ratio(
-            "file, no loss: the same utilisation over the transfer with NR-SACKs and SACKs",
-            "SACK and NR-SACK differ only if data arrives out of order",
-            Bound::Within(1.0, 1.0),
-            gain("utilisation", at("file-100", "0", "64")),
-        )
-        .must(),
-        Claim::new(
-            "file, 1 % loss: with SACKs at most 0.98 of the queue is needed over the transfer",
-            "the slide's graph is lost; less than with NR-SACKs, and falling with the loss rate",
-            Bound::AtMost(0.98),
-            of("utilisation", alone("1"), "sack"),
-        ),
-        Claim::new(
-            "file: with SACKs less of the queue is needed over the transfer at 5 % loss than at 1 %",
-            "the slide's graph is lost; falls with the loss rate",
-            Bound::AtMost(0.0),
-            move |results| {
-                let more = of("utilisation", alone("5"), "sack")(results)?;
-                let less = of("utilisation", alone("1"), "sack")(results)?;
-                Some(more.iter().zip(&less).map(|(more, less)| more - less).collect())
-            },
-        ),
-        Claim::new(
-            "file beside four TCP flows: with SACKs 35 to 65 % of the queue is needed in loss recovery",
-            "wastes about 50 %",
-            Bound::Within(0.35, 0.65),
-            of("utilisation_recovery", shared("4096"), "sack"),
-        ),
-        not_lower(
-            "file, 1 % loss: goodput with NR-SACKs at least 0.98 of that with SACKs",
-            alone("1"),
-        ),
-        not_lower(
-            "file beside four TCP flows, 64 KiB: goodput with NR-SACKs at least 0.98 of that with SACKs",
-            shared("64"),
-        ),
-    ]
 }
 
 fn queue_claims() -> Vec<Claim> {
@@ -300,31 +246,6 @@ fn blocking_claims() -> Vec<Claim> {
             )
         })
         .into();
-    let from_64 = [
-        (
-            "pair",
-            "1/1",
-            "two equal paths, 1 / 1 % loss, 64 KiB: with NR-SACKs the send buffer blocks for less time",
-        ),
-        (
-            "three",
-            "0.1/1/3",
-            "three paths, 64 KiB: with NR-SACKs the send buffer blocks for less time",
-        ),
-        (
-            "10+2",
-            "0.1/1",
-            "10 + 2 Mbit/s, 64 KiB: with NR-SACKs the send buffer blocks for less time",
-        ),
-    ];
-    claims.extend(from_64.map(|(paths, loss, says)| {
-        Claim::of_ratio(
-            says,
-            "less send-buffer blocking",
-            Bound::AtMost(1.0),
-            gain("blocked", at(paths, loss, "64")),
-        )
-    }));
     claims.push(
         Claim::of_ratio(
             "10 + 2 Mbit/s, 32 KiB: with NR-SACKs the send buffer blocks for less time",

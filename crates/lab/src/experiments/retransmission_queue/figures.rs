@@ -35,14 +35,6 @@ pub(super) fn figures() -> Vec<Figure> {
         ["SACK, 64 KiB", "NR-SACK, 64 KiB"],
         &[("paths", "one"), ("buffer", "64")],
     ));
-    let mut transfers = both(
-        ["SACK, unlimited", "NR-SACK, unlimited"],
-        &[("paths", "file-100"), ("buffer", "4096")],
-    );
-    transfers.extend(both(
-        ["SACK, 64 KiB", "NR-SACK, 64 KiB"],
-        &[("paths", "file-100"), ("buffer", "64")],
-    ));
     vec![
         Figure {
             name: "utilisation",
@@ -53,16 +45,6 @@ pub(super) fn figures() -> Vec<Figure> {
             logarithmic: false,
             curves,
         },
-        Figure {
-            name: "transfer",
-            title: "Utilisation of the retransmission queue over a transfer",
-            paper: "the slide “RtxQ_Util for SCTP”, whose graph is lost to us: equal without loss, less with SACKs the more is lost",
-            x: ("loss", "loss [%]"),
-            y: ("utilisation", "share of the queue that is needed"),
-            logarithmic: false,
-            curves: transfers,
-        },
-        over_buffers("one", "One path, 0.1 % loss", "one", "0.1"),
         over_buffers("pair", "Two equal paths, 1 % loss each", "pair", "1/1"),
         over_buffers(
             "unequal",
