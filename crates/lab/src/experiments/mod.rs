@@ -30,6 +30,7 @@ pub fn all() -> Vec<Experiment> {
         retransmission_queue::experiment(),
         stream_priority::experiment(),
         time_sensitive::experiment(),
+        retransmission_queue::transfer::experiment(),
         nr_sack_forward_tsn::late_binding::experiment(),
         nr_sack_forward_tsn::bursts::experiment(),
         notice_distance::experiment(),

@@ -182,6 +182,24 @@ impl Pair {
         )
     }
 
+    /// Both hosts and TCP flows, if there are any, at the ends of a bottleneck with a link in each direction. The source begins at its
+    /// time.
+    pub(crate) fn at_dumbbell(
+        trial: &Trial<'_>,
+        config: &Config,
+        bottleneck: (LinkConfig, LinkConfig),
+        tcp: &TcpFlows,
+        (source, start): (Source, Timestamp),
+    ) -> Self {
+        Self::at_bottleneck(
+            trial,
+            config,
+            bottleneck,
+            tcp,
+            Doing::one_way(source, Some(start)),
+        )
+    }
+
     /// The hosts and links of a scenario.
     pub(crate) fn staged(trial: &Trial<'_>, scenario: Scenario) -> Self {
         let mut paths = scenario.paths;
@@ -266,6 +284,17 @@ impl Pair {
             self.sender_mut().keep_series();
         }
         self
+    }
+
+    /// Runs until this many messages are delivered, at most until `limit`; returns whether they are. The time is then that of the last
+    /// delivery.
+    pub(crate) fn run_until_delivered(&mut self, messages: usize, limit: Timestamp) -> bool {
+        let receiver = self.receiver;
+        self.network.run_while(limit, |network| {
+            let sink: Option<&Sink> = network.node::<Tap>(receiver).host().application();
+            sink.is_some_and(|sink| sink.deliveries().len() < messages)
+        });
+        self.sink().deliveries().len() >= messages
     }
 
     pub(crate) fn sender(&self) -> &Tap {

@@ -3,6 +3,7 @@
 
 mod claims;
 mod figures;
+pub(super) mod transfer;
 
 use std::time::Duration;
 
@@ -181,6 +182,7 @@ type Place = (&'static str, &'static str, u32);
 /// The cells that the claims need.
 fn quick_places() -> Vec<Place> {
     let mut places = vec![
+        ("one", "0", 64),
         ("one", "0.1", 64),
         ("one", "0.1", UNLIMITED),
         ("one", "1", 64),
@@ -203,7 +205,7 @@ fn full_places() -> Vec<Place> {
     let buffers = [32, 64, 128, 256, UNLIMITED];
     let mut places = Vec::new();
     let lines: [(&str, &[&'static str]); 4] = [
-        ("one", &["0.1", "0.5", "1", "2", "3", "5", "10"]),
+        ("one", &["0", "0.1", "0.5", "1", "2", "3", "5", "10"]),
         ("pair", &["0/0", "1/1", "1/5", "1/10"]),
         ("three", &["0.1/1/3"]),
         ("10+2", &["0/0", "0.1/1"]),
