@@ -11,7 +11,7 @@ use anabranch_proto::AckRouting;
 use setting::{Buffer, Protocol, Reports, Setting, Variant};
 
 use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric};
-use crate::stage::Stage;
+use crate::stage::{Stage, simulated_with};
 use crate::trial::Knob;
 
 const PARAMETERS: &[Parameter] = &[
@@ -42,7 +42,7 @@ const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "loss",
-        value: "random, data packets only; one host sends",
+        value: "random, data packets only; one host sends; varying: paths 2 and 3 lose 3 % and the cell's loss in turn, 10 s each",
         from_paper: false,
     },
     Parameter {
@@ -172,6 +172,14 @@ fn cells(extent: Extent) -> Vec<Cell> {
             ("loss", setting.loss.to_string()),
             ("variant", setting.variant.name().to_owned()),
         ];
+        if setting.variant == Variant::Varying {
+            // The testbed cannot change the loss of a link, so this cell has no stage.
+            return Cell::new(coordinates, move |trial| {
+                let scenario = simulation::scenario(setting, extent, trial);
+                let changes = setting::changes(setting, trial, scenario.counts.1);
+                simulation::numbers(&simulated_with(scenario, changes, trial))
+            });
+        }
         let stage = Stage::new(
             move |trial| simulation::scenario(setting, extent, trial),
             simulation::numbers,
@@ -252,6 +260,7 @@ fn quick_settings() -> Vec<Setting> {
     for protocol in [Cmt, Eca] {
         for buffer in [Small, Large] {
             settings.extend(over((protocol, buffer, Three), &ENDS, Variant::Equal));
+            settings.extend(over((protocol, buffer, Three), &[15], Variant::Varying));
         }
     }
     for reports in [One, Three, Amended] {

@@ -26,7 +26,7 @@ pub use beside::{
 };
 pub use comparison::{SideBySide, business, side_by_side};
 pub use halves::BedCells;
-pub(crate) use simulated::{LinkChanges, simulated, simulated_with};
+pub(crate) use simulated::{LinkChange, simulated, simulated_with};
 
 /// A run to be made. The scenario already contains everything that the seed decides, except the random events on the links.
 pub struct Scenario {

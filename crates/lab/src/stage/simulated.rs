@@ -12,21 +12,28 @@ use crate::trial::Trial;
 /// How often the run checks whether the last messages have arrived.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Settings that the first path's link of data gets during a run, in the order of their times.
-pub(crate) type LinkChanges = Vec<(Timestamp, LinkConfig)>;
+/// New settings for a path's link of data during a run.
+#[derive(Clone, Debug)]
+pub(crate) struct LinkChange {
+    pub(crate) at: Timestamp,
+    /// The number of the path, from 0.
+    pub(crate) path: usize,
+    pub(crate) link: LinkConfig,
+}
 
 /// Runs the scenario.
 pub(crate) fn simulated(scenario: Scenario, trial: &Trial<'_>) -> Record {
     simulated_with(scenario, Vec::new(), trial)
 }
 
-/// Runs the scenario on a link that changes.
-pub(crate) fn simulated_with(scenario: Scenario, changes: LinkChanges, trial: &Trial<'_>) -> Record {
+/// Runs the scenario on links that change, in the order of the changes' times.
+pub(crate) fn simulated_with(scenario: Scenario, changes: Vec<LinkChange>, trial: &Trial<'_>) -> Record {
     let mut changes = changes.into_iter().peekable();
     let mut run_until = |pair: &mut Pair, until: Timestamp| {
-        while let Some((at, link)) = changes.next_if(|(at, _)| *at <= until) {
-            pair.network.run_until(at);
-            pair.network.set_link_config(pair.data_links[0], link);
+        while let Some(change) = changes.next_if(|change| change.at <= until) {
+            pair.network.run_until(change.at);
+            let link = pair.data_links[change.path];
+            pair.network.set_link_config(link, change.link);
         }
         pair.network.run_until(until);
     };
@@ -183,7 +190,11 @@ mod tests {
         };
         let (slow, fast) = (
             delivered(vec![]),
-            delivered(vec![(change, "rate=1mbit".parse().unwrap())]),
+            delivered(vec![LinkChange {
+                at: change,
+                path: 0,
+                link: "rate=1mbit".parse().unwrap(),
+            }]),
         );
         assert_eq!(slow.0, fast.0, "nothing is different before the change");
         assert!(fast.1 > 3 * slow.1, "{slow:?} {fast:?}");

@@ -111,7 +111,32 @@ fn policy_claims() -> Vec<Claim> {
             because_of_timeouts(goodput, buffer, loss),
         ]
     };
-    cells.into_iter().flat_map(claims).collect()
+    let mut claims: Vec<Claim> = cells.into_iter().flat_map(claims).collect();
+    let varying = [("64", ECA_64, CMT_64), ("192", ECA_192, CMT_192)];
+    claims.extend(varying.into_iter().flat_map(|(buffer, eca, cmt)| {
+        let compared = |metric| ratio(metric, at(eca, "15", "varying"), at(cmt, "15", "varying"));
+        let says = |what: &str| {
+            word(format!(
+                "{buffer} KiB, 3 missing reports, losses of 3 and 15 % that change every 10 s: ECA {what}"
+            ))
+        };
+        let paper = "suits wireless networks whose loss varies strongly";
+        [
+            Claim::of_ratio(
+                says("repairs in less time than CMT"),
+                paper,
+                Bound::AtMost(1.0),
+                compared("time"),
+            ),
+            Claim::of_ratio(
+                says("has at least CMT's goodput"),
+                paper,
+                Bound::AtLeast(1.0),
+                compared("goodput"),
+            ),
+        ]
+    }));
+    claims
 }
 
 /// A claim on ECA's goodput, with the reason why it fails with large windows and many losses.

@@ -5,9 +5,11 @@ use std::time::Duration;
 use anabranch_netsim::{LinkConfig, LossModel, QueueLimit};
 use anabranch_proto::{
     AckRouting, Config, CoupledControl, MultipathMode, PathScheduler, RecoveryRules, RetransmissionPolicy,
+    Timestamp,
 };
 
 use crate::experiments::plain_config;
+use crate::stage::LinkChange;
 use crate::trial::Trial;
 
 /// Rate in kbit/s and one-way delay in milliseconds of each path.
@@ -118,6 +120,8 @@ pub(super) enum Variant {
     Acks(AckRouting),
     /// Path 2 is as bad as path 3, in both directions; acknowledgements return by these paths.
     Bad(AckRouting),
+    /// The losses of paths 2 and 3 change every 10 s between 3 % and the setting's loss, in opposite phase. Simulated only.
+    Varying,
     /// Without FORWARD-PSN, gaps on a path stay open at the receiver.
     NoForwardPsn,
     /// The round-trip time is measured only from acknowledgements that return on the path of the data.
@@ -126,7 +130,8 @@ pub(super) enum Variant {
 
 impl Variant {
     /// The variants with losses that both protocols have, except [`Variant::Plain`].
-    pub(super) const OF_BOTH: [Self; 10] = [
+    pub(super) const OF_BOTH: [Self; 11] = [
+        Self::Varying,
         Self::Equal,
         Self::LostAcks,
         Self::BothWays,
@@ -167,6 +172,7 @@ impl Variant {
             Self::Bad(AckRouting::EveryPath) => "bad-everywhere",
             Self::Bad(AckRouting::LastArrival) => "bad-last-arrival",
             Self::Bad(_) => "bad",
+            Self::Varying => "varying",
             Self::NoForwardPsn => "no-forward-psn",
             Self::OwnSamples => "own-samples",
         }
@@ -225,6 +231,37 @@ pub(super) fn config(setting: Setting) -> Config {
     config
 }
 
+/// The time between two changes of the losses, with [`Variant::Varying`].
+const PHASE: Duration = Duration::from_secs(10);
+/// The lower of the two losses, with [`Variant::Varying`].
+const CALM: f64 = 0.03;
+
+/// The changes of the links in a run that ends at `end`; none unless the losses vary.
+pub(super) fn changes(setting: Setting, trial: &Trial<'_>, end: Timestamp) -> Vec<LinkChange> {
+    if setting.variant != Variant::Varying {
+        return Vec::new();
+    }
+    let rough = f64::from(setting.loss) / 100.0;
+    let links = links(setting, trial);
+    let phases = (0..).map(|phase: u32| (phase, Timestamp::ZERO + phase * PHASE));
+    phases
+        .take_while(|(_, at)| *at < end)
+        .flat_map(|(phase, at)| {
+            let losses = if phase % 2 == 0 {
+                [CALM, rough]
+            } else {
+                [rough, CALM]
+            };
+            let changed = |path: usize, loss: f64| LinkChange {
+                at,
+                path,
+                link: links[path].0.clone().with_loss(LossModel::bernoulli(loss)),
+            };
+            [changed(1, losses[0]), changed(2, losses[1])]
+        })
+        .collect()
+}
+
 /// The links of data and those of acknowledgements.
 pub(super) fn links(setting: Setting, trial: &Trial<'_>) -> Vec<(LinkConfig, LinkConfig)> {
     let third = f64::from(setting.loss) / 100.0;
@@ -257,4 +294,40 @@ pub(super) fn links(setting: Setting, trial: &Trial<'_>) -> Vec<(LinkConfig, Lin
             (there, back)
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trial::Knobs;
+
+    #[test]
+    fn varying_losses_alternate_between_two_paths() {
+        let setting = |variant| Setting {
+            protocol: Protocol::Eca,
+            buffer: Buffer::Small,
+            reports: Reports::Three,
+            loss: 15,
+            variant,
+        };
+        let knobs = Knobs::default();
+        let trial = Trial::new(1, &knobs);
+        let end = Timestamp::from_millis(25_000);
+        let changes = changes(setting(Variant::Varying), &trial, end);
+        let seen: Vec<(u64, usize, LossModel)> = changes
+            .into_iter()
+            .map(|change| (change.at.as_secs_f64() as u64, change.path, change.link.loss))
+            .collect();
+        let [calm, rough] = [CALM, 0.15].map(LossModel::bernoulli);
+        let expected = [
+            (0, 1, calm.clone()),
+            (0, 2, rough.clone()),
+            (10, 1, rough.clone()),
+            (10, 2, calm.clone()),
+            (20, 1, calm),
+            (20, 2, rough),
+        ];
+        assert_eq!(seen, expected);
+        assert!(super::changes(setting(Variant::Plain), &trial, end).is_empty());
+    }
 }

@@ -7,7 +7,7 @@ use anabranch_proto::{Config, Reliability, SchedulerKind, StreamId, Timestamp};
 
 use crate::experiments::pair::begin;
 use crate::experiments::plain_config;
-use crate::stage::{Awaited, Demand, LinkChanges, Measures, Messages, Record, Scenario};
+use crate::stage::{Awaited, Demand, LinkChange, Measures, Messages, Record, Scenario};
 use crate::statistics::{Summary, mean, slope};
 use crate::traffic::{Class, Regular, merged};
 use crate::trial::Trial;
@@ -197,7 +197,7 @@ fn link(setting: Setting, trial: &Trial<'_>) -> LinkConfig {
 }
 
 /// The changes of a link that fluctuates, which begins with [`WIDE`].
-pub(super) fn changes(setting: Setting, trial: &Trial<'_>) -> LinkChanges {
+pub(super) fn changes(setting: Setting, trial: &Trial<'_>) -> Vec<LinkChange> {
     let phases = (CHAT.end as u32).div_ceil(PHASE);
     let rates = [WIDE, setting.link].into_iter().cycle();
     (0..phases)
@@ -208,7 +208,11 @@ pub(super) fn changes(setting: Setting, trial: &Trial<'_>) -> LinkChanges {
                 link: rate,
                 ..setting
             };
-            (at, link(changed, trial))
+            LinkChange {
+                at,
+                path: 0,
+                link: link(changed, trial),
+            }
         })
         .collect()
 }
@@ -332,7 +336,7 @@ mod tests {
         let changes = changes(setting, &Trial::new(1, &knobs));
         let seen: Vec<(f64, Option<u64>)> = changes
             .iter()
-            .map(|(at, link)| (at.as_secs_f64(), link.rate))
+            .map(|change| (change.at.as_secs_f64(), change.link.rate))
             .collect();
         let (wide, narrow) = (Some(128_000), Some(56_000));
         assert_eq!(
@@ -348,7 +352,7 @@ mod tests {
         assert!(
             changes
                 .iter()
-                .all(|(_, link)| link.delay == Duration::from_millis(250))
+                .all(|change| change.link.delay == Duration::from_millis(250))
         );
     }
 
