@@ -90,7 +90,7 @@ pub(crate) const fn ours(name: &'static str, value: &'static str) -> Parameter {
 }
 
 /// A number that every run gives.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metric {
     /// By which results name it: lower case with underscores.
     pub name: &'static str,

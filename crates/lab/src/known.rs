@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use serde_json::{Map, Value, json};
 
-use crate::experiment::{Cell, Experiment, Extent};
+use crate::experiment::{Cell, Experiment, Extent, Metric};
 use crate::trial::{Knob, Knobs};
 
 /// The place on each axis, and the seed.
@@ -72,32 +72,44 @@ fn columns(line: &str) -> Vec<String> {
     columns
 }
 
-/// The column of a setting, with its unit: `set_rtt_ms`. These columns stand after the metrics. They are empty for a setting that the user
-/// did not change.
-fn column_of(knob: &Knob) -> String {
-    let unit: String = knob.unit.chars().filter(|c| *c != ' ').collect();
-    let unit = unit.replace('/', "_per_").replace('%', "percent");
-    match unit.as_str() {
-        "" => format!("set_{}", knob.name),
-        unit => format!("set_{}_{unit}", knob.name),
+/// A column's name with its unit: `rtt_ms`, `rate_Mbit_per_s`. A name that is its own unit (`messages`) stays as it is.
+fn with_unit(name: &str, unit: &str) -> String {
+    let words: String = unit.chars().filter(|c| *c != ' ').collect();
+    let words = words.replace('/', "_per_").replace('%', "percent");
+    if words.is_empty() || name.ends_with(&words) {
+        name.to_owned()
+    } else {
+        format!("{name}_{words}")
     }
 }
 
-/// The first line of an experiment's file, before there were columns for the settings.
-fn former_header(axes: &[(&'static str, String)], metrics: &[&'static str]) -> String {
-    header(axes, metrics, &[])
+/// The first line of an experiment's file. The columns of the settings stand after the metrics. They are empty for a setting that the user
+/// did not change.
+pub(crate) fn header(axes: &[(&'static str, String)], metrics: &[Metric], knobs: &[Knob]) -> String {
+    let metrics = metrics.iter().map(|metric| with_unit(metric.name, metric.unit));
+    let settings = knobs
+        .iter()
+        .map(|knob| format!("set_{}", with_unit(knob.name, knob.unit)));
+    line_of_names(axes, metrics.chain(settings))
 }
 
-/// The first line of an experiment's file.
-pub(crate) fn header(axes: &[(&'static str, String)], metrics: &[&'static str], knobs: &[Knob]) -> String {
+/// The first lines that former versions wrote: no units for the metrics, and at first no columns for the settings.
+fn former_headers(axes: &[(&'static str, String)], metrics: &[Metric], knobs: &[Knob]) -> [String; 2] {
+    let metrics = || metrics.iter().map(|metric| metric.name.to_owned());
+    let settings = knobs
+        .iter()
+        .map(|knob| format!("set_{}", with_unit(knob.name, knob.unit)));
+    [
+        line_of_names(axes, metrics()),
+        line_of_names(axes, metrics().chain(settings)),
+    ]
+}
+
+fn line_of_names(axes: &[(&'static str, String)], rest: impl Iterator<Item = String>) -> String {
     let axes = axes.iter().map(|(axis, _)| *axis);
-    let names = FIRST_COLUMNS
-        .into_iter()
-        .chain(axes)
-        .chain(metrics.iter().copied());
+    let first = FIRST_COLUMNS.into_iter().chain(axes).map(str::to_owned);
     let mut line = String::new();
-    let settings = knobs.iter().map(column_of);
-    write_line(&mut line, names.map(str::to_owned).chain(settings));
+    write_line(&mut line, first.chain(rest));
     line
 }
 
@@ -170,13 +182,11 @@ impl Known {
         };
         let cells = (experiment.cells)(conditions.extent);
         let axes = cells.first().map_or(&[][..], Cell::coordinates);
-        let metrics: Vec<&'static str> = experiment.metrics.iter().map(|metric| metric.name).collect();
+        let (metrics, knobs) = (experiment.metrics, experiment.knobs);
         let mut lines = csv.lines().enumerate();
-        let (expected, former) = (
-            header(axes, &metrics, experiment.knobs),
-            former_header(axes, &metrics),
-        );
-        let is_header = |line: &str| line == expected.trim_end() || line == former.trim_end();
+        let [first, second] = former_headers(axes, metrics, knobs);
+        let headers = [first, second, header(axes, metrics, knobs)];
+        let is_header = |line: &str| headers.iter().any(|header| header.trim_end() == line);
         if lines.next().is_none_or(|(_, line)| !is_header(line)) {
             let problem = format!("the first line must have the columns of {}", experiment.name);
             return Err(wrong(0, &problem));
@@ -231,8 +241,7 @@ impl Known {
     pub fn to_csv(&self, experiment: &Experiment, conditions: &Conditions) -> String {
         let cells = (experiment.cells)(conditions.extent);
         let axes = cells.first().map_or(&[][..], Cell::coordinates);
-        let metrics: Vec<&'static str> = experiment.metrics.iter().map(|metric| metric.name).collect();
-        let mut csv = header(axes, &metrics, experiment.knobs);
+        let mut csv = header(axes, experiment.metrics, experiment.knobs);
         self.each(experiment, conditions.extent, |places, seed, numbers| {
             let about = (experiment.name, conditions, seed);
             write_row(&mut csv, about, places, numbers, experiment.knobs);

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::claim::{Half, Judgement, Verdict};
-use crate::experiment::{Cell, Experiment, Extent, lies_at};
+use crate::experiment::{Cell, Experiment, Extent, Metric, lies_at};
 use crate::known::{Conditions, header, write_row};
 use crate::run::Plan;
 use crate::stage::HALF;
@@ -21,7 +21,7 @@ pub struct Results {
     pub seeds: Vec<u64>,
     /// The cells, in the experiment's order.
     pub cells: Vec<CellResults>,
-    metrics: Vec<&'static str>,
+    metrics: &'static [Metric],
     knobs: &'static [Knob],
 }
 
@@ -46,7 +46,7 @@ impl Results {
             conditions: plan.conditions.clone(),
             seeds,
             cells,
-            metrics: experiment.metrics.iter().map(|metric| metric.name).collect(),
+            metrics: experiment.metrics,
             knobs: experiment.knobs,
         }
     }
@@ -67,7 +67,7 @@ impl Results {
             },
             seeds: vec![1],
             cells: cells.collect(),
-            metrics: experiment.metrics.iter().map(|metric| metric.name).collect(),
+            metrics: experiment.metrics,
             knobs: experiment.knobs,
         }
     }
@@ -126,11 +126,11 @@ impl Results {
 
     /// The metrics, in the experiment's order.
     pub(crate) fn metrics(&self) -> impl Iterator<Item = &'static str> + '_ {
-        self.metrics.iter().copied()
+        self.metrics.iter().map(|metric| metric.name)
     }
 
     fn place_of(&self, metric: &str) -> usize {
-        let place = self.metrics.iter().position(|name| *name == metric);
+        let place = self.metrics.iter().position(|one| one.name == metric);
         place.unwrap_or_else(|| panic!("{} measures no {metric}", self.experiment))
     }
 
@@ -139,7 +139,7 @@ impl Results {
     #[must_use]
     pub fn to_csv(&self) -> String {
         let axes = self.cells.first().map_or(&[][..], |cell| &cell.coordinates);
-        let mut csv = header(axes, &self.metrics, self.knobs);
+        let mut csv = header(axes, self.metrics, self.knobs);
         for cell in &self.cells {
             for (seed, run) in self.seeds.iter().zip(&cell.runs) {
                 let about = (self.experiment, &self.conditions, *seed);
@@ -166,7 +166,7 @@ impl Results {
                     .metrics
                     .iter()
                     .enumerate()
-                    .map(|(place, name)| {
+                    .map(|(place, metric)| {
                         let sample: Vec<f64> = cell.runs.iter().map(|run| run[place]).collect();
                         let estimate = Estimate::of(&sample);
                         let value = json!({
@@ -174,7 +174,7 @@ impl Results {
                             "half_width": estimate.map(|estimate| estimate.half_width()),
                             "values": sample,
                         });
-                        ((*name).to_owned(), value)
+                        (metric.name.to_owned(), value)
                     })
                     .collect();
                 json!({ "at": coordinates, "metrics": metrics })

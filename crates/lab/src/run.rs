@@ -237,8 +237,11 @@ mod tests {
         let mut changed = conditions.clone();
         changed.knobs.set(&experiment, "factor", "2").unwrap();
         assert!(read(&changed, &file).unwrap().is_empty(), "with other settings");
-        // Files of former versions have no columns for single settings.
-        let former = file.replace(",set_factor\n", "\n").replace(",\n", "\n");
+        // Files of former versions have no units of metrics, and no columns for single settings.
+        assert!(file.contains(",product,seed_s,set_factor\n"), "{file}");
+        let former = file.replace(",seed_s,", ",seed,");
+        assert_eq!(read(&conditions, &former).unwrap().len(), 3);
+        let former = former.replace(",set_factor\n", "\n").replace(",\n", "\n");
         assert_eq!(read(&conditions, &former).unwrap().len(), 3);
         stop.store(false, Ordering::Relaxed);
         let least = AtomicUsize::new(usize::MAX);
@@ -299,7 +302,7 @@ mod tests {
         let lines: Vec<&str> = csv.lines().collect();
         assert_eq!(
             lines[0],
-            "experiment,version,extent,settings,seed,a,b,product,seed,set_factor"
+            "experiment,version,extent,settings,seed,a,b,product,seed_s,set_factor"
         );
         assert_eq!(lines[2], row("2,1,5,10,2,"));
         assert_eq!(
