@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anabranch_lab::stage::{SideBySide, business, side_by_side};
-use anabranch_lab::{Experiment, Judgement, Metric, Results, Tally, Verdict};
+use anabranch_lab::{Experiment, Extent, Judgement, Metric, Results, Tally, Verdict};
 use serde_json::{Map, Value, json};
 
 use crate::output::Output;
@@ -53,6 +53,7 @@ pub(super) fn list(output: Output, experiments: &[Experiment]) {
         let record = json!({
             "event": "experiment", "name": experiment.name, "question": experiment.question,
             "source": experiment.source, "parameters": parameters, "settings": knobs,
+            "cells": (experiment.cells)(Extent::Full).len(), "seeds": (experiment.seeds)(Extent::Full),
         });
         output.fact(text.trim_end(), &record);
     }
