@@ -121,6 +121,12 @@ fn policy_claims() -> Vec<Claim> {
             ))
         };
         let paper = "suits wireless networks whose loss varies strongly";
+        let goodput = Claim::of_ratio(
+            says("has at least CMT's goodput"),
+            paper,
+            Bound::AtLeast(1.0),
+            compared("goodput"),
+        );
         [
             Claim::of_ratio(
                 says("repairs in less time than CMT"),
@@ -128,12 +134,12 @@ fn policy_claims() -> Vec<Claim> {
                 Bound::AtMost(1.0),
                 compared("time"),
             ),
-            Claim::of_ratio(
-                says("has at least CMT's goodput"),
-                paper,
-                Bound::AtLeast(1.0),
-                compared("goodput"),
-            ),
+            match buffer {
+                "192" => goodput.fails_because(
+                    "as with 15 % all the time: T3-rtx expires several times as often with ECA as with CMT (see timeouts)",
+                ),
+                _ => goodput,
+            },
         ]
     }));
     claims

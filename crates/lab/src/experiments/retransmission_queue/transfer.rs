@@ -123,8 +123,8 @@ const METRICS: &[Metric] = &[
 pub(in super::super) fn experiment() -> Experiment {
     Experiment {
         name: "file-transfer",
-        question: "What share of its retransmission queue does a sender need over the transfer of a file, and how long does the \
-                   transfer take, with SACKs and with NR-SACKs, if random losses or TCP flows at the bottleneck cause the losses?",
+        question: "A file is transferred and packets are lost, at random or because of TCP flows at the bottleneck: what share of its \
+                   retransmission queue does the sender need, and how long does the transfer take, with SACKs and with NR-SACKs?",
         source: "Natarajan, Stewart, Iyengar, Ekiz, Yilmaz, Amer: NR-SACKs for SCTP, slides “Simulation setup” and \
                  “Retransmission queue utilization”; Andrew and others: TCP Evaluation Suite",
         parameters: PARAMETERS,
