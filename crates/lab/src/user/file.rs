@@ -89,7 +89,7 @@ pub(super) struct Variant {
     pub(super) expiry: bool,
     #[serde(default)]
     pub(super) early_discard: bool,
-    pub(super) selective_forward_tsn: Option<Whole<1, 1000>>,
+    pub(super) selective_forward_tsn: Option<Whole<1, 10_000>>,
     #[serde(default)]
     pub(super) scheduler: Scheduler,
     pub(super) low_priority_delay: Option<Time>,
