@@ -32,11 +32,25 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// Checks pages in a browser, if one is installed.
+fn check_in_browser(pages: &[&Path]) {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/report-check");
+    let judged = Command::new(script).args(pages).output().expect("bash is there");
+    let said = text(&judged.stdout);
+    assert!(judged.status.success(), "{said}{}", text(&judged.stderr));
+    assert!(
+        said.matches("is as it must be").count() == pages.len() || said.contains("skipped, no Chromium"),
+        "{said}"
+    );
+}
+
 /// Every claim of every experiment that the quick setting can judge. A claim that must hold does hold. Another claim may fail
-/// only for a known reason. The exit status shows both.
+/// only for a known reason. The exit status shows both. The report of these numbers has every experiment, and a browser draws it.
 #[test]
 fn what_the_papers_claim_holds() {
-    let output = lab(&["check", "--all", "--quick", "--json"]);
+    let directory = fresh("lab-claims");
+    let results = utf8(&directory);
+    let output = lab(&["check", "--all", "--quick", "--json", "--results", results]);
     let (out, error) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{error}\n{out}");
     let mut experiments: Vec<Value> = out
@@ -69,6 +83,42 @@ fn what_the_papers_claim_holds() {
             "the quick setting judges every claim: {absent:?}"
         );
     }
+    let page = directory.join("page.html");
+    let output = lab(&["report", "--all", "--quick", "--results", results, "--output", utf8(&page)]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let html = fs::read_to_string(&page).expect("the page is written");
+    for experiment in &experiments {
+        let name = experiment["experiment"].as_str().expect("a name");
+        assert!(html.contains(&format!("id=\"{name}\"")), "{name}");
+    }
+    check_in_browser(&[&page]);
+    let _ = fs::remove_dir_all(directory);
+}
+
+/// The results of the full setting in the repository: each experiment has a row in CSV for each object in JSON, as many as the page of
+/// these results needs, and a browser draws the page.
+#[test]
+fn the_kept_results_of_the_full_setting_are_whole() {
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results/lab");
+    let rows = |file: PathBuf| {
+        let output = Command::new("gzip").arg("-dc").arg(&file).output().expect("gzip is there");
+        assert!(output.status.success(), "{file:?}: {}", text(&output.stderr));
+        text(&output.stdout).lines().count()
+    };
+    let machine = fs::read_to_string(kept.join("machine.json")).expect("the machine is kept");
+    let machine: Value = serde_json::from_str(&machine).expect("JSON");
+    let page = kept.join("report.html");
+    let html = fs::read_to_string(&page).expect("the page is kept");
+    let experiments = machine["seconds"].as_object().expect("a duration for each experiment");
+    assert!(experiments.len() >= 17, "{machine}");
+    for name in experiments.keys() {
+        // A CSV file has a line of names; the array in JSON has a line for each bracket.
+        let csv = rows(kept.join(format!("{name}.csv.gz"))) - 1;
+        let json = rows(kept.join(format!("{name}.json.gz"))) - 2;
+        assert!(csv == json && csv > 10, "{name}: {csv}, {json}");
+        assert!(html.contains(&format!("id=\"{name}\"")), "{name}");
+    }
+    check_in_browser(&[&page]);
 }
 
 /// Whether a claim needs the cells of `recovery` that the quick setting omits, because each has hundreds of thousands of packets.
@@ -311,15 +361,7 @@ fn a_report_is_one_page_with_its_pictures() {
     ] {
         assert!(html.contains(part), "{part}");
     }
-    // Check the page in a browser, if one is installed.
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/report-check");
-    let judged = Command::new(script).arg(&page).output().expect("bash is there");
-    let said = text(&judged.stdout);
-    assert!(judged.status.success(), "{said}{}", text(&judged.stderr));
-    assert!(
-        said.contains("is as it must be") || said.contains("skipped, no Chromium"),
-        "{said}"
-    );
+    check_in_browser(&[&page]);
     assert!(
         !html.contains("http://")
             || html.matches("http://").count() == html.matches("http://www.w3.org").count()

@@ -172,7 +172,7 @@ fn findings_of_fuzzing_are_told() {
 
 #[test]
 fn help_teaches() {
-    for name in ["ping", "shares", "rivals", "swarm", "fuzz"] {
+    for name in ["ping", "shares", "rivals", "swarm", "lab", "fuzz"] {
         let Some(output) = script(name, &["--help"]) else {
             return;
         };
@@ -180,4 +180,60 @@ fn help_teaches() {
         assert!(output.status.success() && said.contains("examples:"), "{said}");
         assert!(said.contains(&format!("scripts/long/{name} --quick")), "{said}");
     }
+}
+
+/// The laboratory's script keeps every run, the report and the machine. A second call takes the kept numbers and makes no run again: a
+/// number that was changed by hand in between stays.
+#[test]
+fn the_laboratory_is_kept_whole() {
+    let folder = directory("long-lab");
+    let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let (results, work) = (path("results"), path("work"));
+    let args = [
+        "--quick",
+        "--only",
+        "stream-drift",
+        "--results",
+        &results,
+        "--work",
+        &work,
+    ];
+    let call = || {
+        let output = script("lab", &args)?;
+        let said = text(&output.stdout);
+        assert!(output.status.success(), "{said}\n{}", text(&output.stderr));
+        assert!(
+            said.contains("stream-drift: 1 of 1 seeds") && said.contains("| stream-drift | 15 |"),
+            "{said}"
+        );
+        Some(())
+    };
+    if call().is_none() {
+        return;
+    }
+    let machine: Value =
+        serde_json::from_str(&fs::read_to_string(path("results/machine.json")).unwrap()).unwrap();
+    assert!(machine["machine"]["processors"].as_u64() >= Some(1), "{machine}");
+    let page = fs::read_to_string(path("results/report.html")).unwrap();
+    assert!(page.contains("stream-drift") && page.contains("<svg"));
+    for kept in ["stream-drift.csv.gz", "stream-drift.json.gz"] {
+        let kept = fs::metadata(path(&format!("results/{kept}"))).unwrap();
+        assert!(kept.len() > 100, "{kept:?}");
+    }
+    let runs = path("work/runs/stream-drift.csv");
+    let csv = fs::read_to_string(&runs).unwrap();
+    let column = csv
+        .lines()
+        .next()
+        .unwrap()
+        .split(',')
+        .position(|name| name.starts_with("drift"));
+    let row = csv.lines().nth(1).unwrap();
+    let mut cells: Vec<&str> = row.split(',').collect();
+    cells[column.expect("a column of the drift")] = "12345";
+    fs::write(&runs, csv.replace(row, &cells.join(","))).unwrap();
+    call();
+    let again = fs::read_to_string(&runs).unwrap();
+    assert!(again.contains(",12345,"), "{again}");
+    assert_eq!(again.lines().count(), 1 + 15);
 }
