@@ -198,6 +198,41 @@ fn every_page_begins_with_its_title_alone() {
     }
 }
 
+/// The tables of the papers' items: no field is empty, the verdict is one of the page's words, and each difference has a cause.
+#[test]
+fn every_item_of_the_papers_has_a_number_and_a_verdict() {
+    const HEADINGS: [&str; 6] = ["item", "here", "paper", "ours", "verdict", "cause or gap"];
+    let text = read(Path::new("docs/PAPERS.md"));
+    let row = |line: &str| -> Vec<String> {
+        let inner = line.trim().trim_start_matches('|').trim_end_matches('|');
+        inner.split('|').map(|field| field.trim().to_owned()).collect()
+    };
+    // Whether the current table has items; `None` between tables.
+    let (mut items, mut has_items) = (0, None);
+    for line in prose(&text) {
+        if !line.starts_with('|') {
+            has_items = None;
+            continue;
+        }
+        let fields = row(line);
+        let is_first = has_items.is_none();
+        let is_item = *has_items.get_or_insert(fields == HEADINGS) && !is_first;
+        if !is_item || fields[0].starts_with("---") {
+            continue;
+        }
+        assert_eq!(fields.len(), HEADINGS.len(), "{line}");
+        items += 1;
+        assert!(fields[..5].iter().all(|field| !field.is_empty()), "{line}");
+        let needs_cause = match fields[4].as_str() {
+            "agrees" | "same" | "outside" => false,
+            "in part" | "differs" | "corrected" => true,
+            other => panic!("{other}: {line}"),
+        };
+        assert!(!needs_cause || !fields[5].is_empty(), "{line}");
+    }
+    assert!(items >= 150, "{items} items");
+}
+
 #[test]
 fn links_and_anchors_are_read() {
     let text = "See [a](b.md#c), ![d](e.svg), [f](https://example.org/) and `[g](h)`.\n```sh\n[i](j)\n```\n# The `k`, or: l's";
