@@ -153,7 +153,7 @@ fn mistakes_are_named_with_what_there_is() {
     ));
     assert!(error(&["run", "time-sensitive", "--only", "colour=red"]).contains("it has: loss, variant"));
     let places = error(&["run", "time-sensitive", "--quick", "--only", "loss=7"]);
-    assert!(places.contains("it has: 0, 0.05"), "{places}");
+    assert!(places.contains("it has: 0, 0.01"), "{places}");
     assert!(error(&["check"]).contains("NAME"));
     let knobs = error(&["run", "time-sensitive", "--set", "colour=3"]);
     assert!(
