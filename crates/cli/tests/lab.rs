@@ -103,6 +103,38 @@ fn what_the_papers_claim_holds() {
     let _ = fs::remove_dir_all(directory);
 }
 
+/// The results of the full setting in the repository: each experiment has a row in CSV for each object in JSON, as many as the page of
+/// these results needs, and a browser draws the page.
+#[test]
+fn the_kept_results_of_the_full_setting_are_whole() {
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results/lab");
+    let rows = |file: PathBuf| {
+        let output = Command::new("gzip")
+            .arg("-dc")
+            .arg(&file)
+            .output()
+            .expect("gzip is there");
+        assert!(output.status.success(), "{file:?}: {}", text(&output.stderr));
+        text(&output.stdout).lines().count()
+    };
+    let machine = fs::read_to_string(kept.join("machine.json")).expect("the machine is kept");
+    let machine: Value = serde_json::from_str(&machine).expect("JSON");
+    let page = kept.join("report.html");
+    let html = fs::read_to_string(&page).expect("the page is kept");
+    let experiments = machine["seconds"]
+        .as_object()
+        .expect("a duration for each experiment");
+    assert!(experiments.len() >= 17, "{machine}");
+    for name in experiments.keys() {
+        // A CSV file has a line of names; the array in JSON has a line for each bracket.
+        let csv = rows(kept.join(format!("{name}.csv.gz"))) - 1;
+        let json = rows(kept.join(format!("{name}.json.gz"))) - 2;
+        assert!(csv == json && csv > 10, "{name}: {csv}, {json}");
+        assert!(html.contains(&format!("id=\"{name}\"")), "{name}");
+    }
+    check_in_browser(&[&page]);
+}
+
 /// Whether a claim needs the cells of `recovery` that the quick setting omits, because each has hundreds of thousands of packets.
 fn takes_long(claim: &Value) -> bool {
     let says = claim["claim"].as_str().expect("words");
