@@ -106,7 +106,7 @@ impl Figure {
         let wanted = self.curves.iter().filter(|curve| !curve.at.is_empty()).count();
         let most = measured.iter().max().copied().unwrap_or(0);
         let is_measured = most > 1 || (most == 1 && measured.len() == wanted);
-        let is_wide = places.is_empty() && spans_decades(&curves);
+        let is_wide = places.is_empty() && is_better_logarithmic(&curves);
         is_measured.then(|| Plot {
             title: self.title.to_owned(),
             x: Scale {
@@ -249,11 +249,21 @@ impl Figure {
     }
 }
 
-/// Whether the horizontal coordinates lie so far apart that a linear axis would hide most points: all above 0, and at least two decades.
-fn spans_decades(curves: &[Curve]) -> bool {
-    let xs = || curves.iter().flat_map(|curve| &curve.points).map(|point| point.x);
-    let (least, most) = (xs().fold(f64::INFINITY, f64::min), xs().fold(0.0, f64::max));
-    least > 0.0 && most >= 100.0 * least
+/// Whether the horizontal axis is logarithmic: all coordinates are above 0, they span at least two decades, and a logarithmic axis spreads
+/// them more evenly than a linear one. Shares such as 1, 25, 50, 75 and 100 % thus stay on a linear axis.
+fn is_better_logarithmic(curves: &[Curve]) -> bool {
+    let xs = curves.iter().flat_map(|curve| &curve.points).map(|point| point.x);
+    let mut xs: Vec<f64> = xs.collect();
+    xs.sort_unstable_by(f64::total_cmp);
+    let (Some(&least), Some(&most)) = (xs.first(), xs.last()) else {
+        return false;
+    };
+    // The widest gap between neighbours, as a share of the axis.
+    let widest = |scale: fn(f64) -> f64| {
+        let gaps = xs.windows(2).map(|pair| scale(pair[1]) - scale(pair[0]));
+        gaps.fold(0.0, f64::max) / (scale(most) - scale(least))
+    };
+    least > 0.0 && most >= 100.0 * least && widest(f64::ln) <= widest(|x| x)
 }
 
 fn place_on<'a>(axis: &str, coordinates: &'a [(&'static str, String)]) -> Option<&'a str> {

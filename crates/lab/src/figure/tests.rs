@@ -89,9 +89,9 @@ fn a_series_needs_a_metric_with_a_number() {
 }
 
 #[test]
-fn an_axis_of_two_decades_is_logarithmic() {
+fn an_axis_of_uneven_decades_is_logarithmic() {
     let spans = |xs: &[f64]| {
-        spans_decades(&[Curve {
+        is_better_logarithmic(&[Curve {
             name: String::new(),
             points: xs.iter().map(|x| Point::exact((*x, 1.0))).collect(),
             colour: 0,
@@ -100,6 +100,7 @@ fn an_axis_of_two_decades_is_logarithmic() {
         }])
     };
     assert!(spans(&[32.0, 64.0, 4096.0]) && spans(&[0.1, 10.0]));
+    assert!(!spans(&[1.0, 10.0, 25.0, 50.0, 75.0, 90.0, 100.0]) && !spans(&[1.0, 50.0, 100.0]));
     assert!(!spans(&[0.0, 0.1, 10.0]) && !spans(&[32.0, 64.0, 256.0]) && !spans(&[]));
 }
 

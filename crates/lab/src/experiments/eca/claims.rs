@@ -101,15 +101,29 @@ fn policy_claims() -> Vec<Claim> {
             Bound::AtLeast(1.0),
             compared("goodput"),
         );
-        [
-            Claim::of_ratio(
-                says("repairs in less time than CMT"),
-                "half",
-                Bound::AtMost(1.0),
-                compared("time"),
-            ),
-            because_of_timeouts(goodput, buffer, loss),
-        ]
+        let time = Claim::of_ratio(
+            says("repairs in less time than CMT"),
+            "half",
+            Bound::AtMost(1.0),
+            compared("time"),
+        );
+        match (buffer, loss) {
+            ("192", "3") => [
+                time,
+                goodput.fails_because(
+                    "with 192 KiB the path of the acknowledgement makes no difference, and E-DATA is 4 bytes longer than DATA, which is \
+                     0.3 % of a packet; the rest of the 1 % is not explained",
+                ),
+            ],
+            ("192", "15") => [
+                time.fails_because(
+                    "with 192 KiB the path of the acknowledgement makes no difference, and T3-rtx expires more than twice as often with \
+                     ECA (see timeouts)",
+                ),
+                because_of_timeouts(goodput, buffer, loss),
+            ],
+            _ => [time, goodput],
+        }
     };
     let mut claims: Vec<Claim> = cells.into_iter().flat_map(claims).collect();
     let varying = [("64", ECA_64, CMT_64), ("192", ECA_192, CMT_192)];
