@@ -107,6 +107,12 @@ const LEGEND_LINE: u32 = 24;
 /// The length of the longest name, in characters, with which the legend has two columns.
 const LEGEND_COLUMN: usize = 34;
 /// The placeholder colour that is later replaced by a class.
+/// The width of the area left of the chart, in pixels, if its longest tick label has this many characters: the labels must not reach the
+/// axis's name.
+fn vertical_labels(longest: usize) -> u32 {
+    64 + 9 * longest.saturating_sub(5) as u32
+}
+
 fn stand_in(colour: usize) -> RGBColor {
     RGBColor(1, 1, colour as u8)
 }
@@ -253,6 +259,8 @@ impl Plot {
         let (left, right) = self.x.range(points().map(|point| point.x), false);
         let ends = points().flat_map(|point| [point.y, point.interval.0.max(0.0), point.interval.1]);
         let (low, high) = self.y.range(ends, true);
+        let ticks = self.y.ticks((low, high), 6);
+        let tick_length = ticks.iter().map(|tick| self.y.tick(*tick).chars().count());
         let ink = stand_in(INK);
         let text = |size: u32| ("sans-serif", size).into_font().color(&ink);
         let fitting = |usual: u32, text: &str, space: usize| {
@@ -263,7 +271,7 @@ impl Plot {
             .caption(&self.title, text(fitting(20, &self.title, TITLE)))
             .margin(12)
             .x_label_area_size(44)
-            .y_label_area_size(64)
+            .y_label_area_size(vertical_labels(tick_length.max().unwrap_or(0)))
             .build_cartesian_2d(self.x.axis((left, right), 8), self.y.axis((low, high), 6))?;
         chart
             .configure_mesh()

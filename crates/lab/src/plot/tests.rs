@@ -138,3 +138,24 @@ fn numbers_as_people_write_them() {
         assert_eq!(number(value), text);
     }
 }
+
+/// The labels of the ticks end at the axis, and the axis's name stands at the left edge: longer labels move the axis to the right.
+#[test]
+fn long_ticks_do_not_reach_the_name_of_the_axis() {
+    let ends_of_ticks = |scale: f64| {
+        let mut plot = plot();
+        plot.y.logarithmic = true;
+        for point in plot.curves.iter_mut().flat_map(|curve| &mut curve.points) {
+            *point = self::point(point.x, point.y * scale);
+        }
+        let svg = plot.to_svg();
+        let ticks = svg
+            .split("<text ")
+            .filter(|text| text.contains("text-anchor=\"end\""));
+        let x = |text: &str| text.split("x=\"").nth(1)?.split('"').next()?.parse::<i32>().ok();
+        ticks.filter_map(x).max().expect("the labels of the ticks")
+    };
+    assert_eq!(ends_of_ticks(1.0), ends_of_ticks(0.1));
+    // 0.0003 has six characters.
+    assert!(ends_of_ticks(0.001) >= ends_of_ticks(1.0) + 9);
+}
