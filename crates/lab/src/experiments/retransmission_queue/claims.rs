@@ -3,19 +3,20 @@
 use crate::claim::{Bound, Claim};
 use crate::results::Results;
 
-type Places = [(&'static str, &'static str); 3];
+/// The places of a cell on all axes but that of the acknowledgement.
+pub(super) type Places = [(&'static str, &'static str); 3];
 
 fn at(paths: &'static str, loss: &'static str, buffer: &'static str) -> Places {
     [("paths", paths), ("loss", loss), ("buffer", buffer)]
 }
 
 fn with(places: Places, ack: &'static str) -> [(&'static str, &'static str); 4] {
-    let [paths, loss, buffer] = places;
-    [paths, loss, buffer, ("ack", ack)]
+    let [first, second, third] = places;
+    [first, second, third, ("ack", ack)]
 }
 
 /// A metric with one kind of acknowledgement.
-fn of(
+pub(super) fn of(
     metric: &'static str,
     places: Places,
     ack: &'static str,
@@ -24,9 +25,16 @@ fn of(
 }
 
 /// The ratio of a metric with NR-SACKs to the metric with SACKs.
-fn gain(metric: &'static str, places: Places) -> impl Fn(&Results) -> Option<Vec<f64>> + Send + Sync {
+pub(super) fn gain(
+    metric: &'static str,
+    places: Places,
+) -> impl Fn(&Results) -> Option<Vec<f64>> + Send + Sync {
     move |results| results.ratio(&with(places, "nr-sack"), &with(places, "sack"), metric)
 }
+
+/// The slides on transfers in order.
+pub(super) const ONLY_OUT_OF_ORDER: &str =
+    "SACKs and NR-SACKs differ only when data is received out of order";
 
 const SLIDES: &str = "NR-SACKs: higher throughput with small send buffers; no numbers";
 
@@ -80,7 +88,6 @@ fn queue_claims() -> Vec<Claim> {
 
 /// Claims about the whole transfer: the slides say that SACKs and NR-SACKs differ only if data arrives out of order.
 fn whole_transfer_claims() -> Vec<Claim> {
-    const ONLY_OUT_OF_ORDER: &str = "SACKs and NR-SACKs differ only when data is received out of order";
     vec![
         Claim::new(
             "one path without loss, 64 KiB: with SACKs the whole queue is needed, over the whole time",

@@ -1,34 +1,11 @@
 //! Claims about file transfers: the slides' statements, judged over the whole transfer and with TCP cross traffic.
 
+use super::super::claims::{ONLY_OUT_OF_ORDER, Places, gain, of};
 use crate::claim::{Bound, Claim};
-use crate::results::Results;
-
-type Places = [(&'static str, &'static str); 3];
 
 fn at(losses: &'static str, rtt: &'static str, buffer: &'static str) -> Places {
     [("losses", losses), ("rtt", rtt), ("buffer", buffer)]
 }
-
-fn with(places: Places, ack: &'static str) -> [(&'static str, &'static str); 4] {
-    let [losses, rtt, buffer] = places;
-    [losses, rtt, buffer, ("ack", ack)]
-}
-
-/// A metric with one kind of acknowledgement.
-fn of(
-    metric: &'static str,
-    places: Places,
-    ack: &'static str,
-) -> impl Fn(&Results) -> Option<Vec<f64>> + Send + Sync {
-    move |results| results.sample(&with(places, ack), metric)
-}
-
-/// The goodput with NR-SACKs divided by the goodput with SACKs.
-fn gain(places: Places) -> impl Fn(&Results) -> Option<Vec<f64>> + Send + Sync {
-    move |results| results.ratio(&with(places, "nr-sack"), &with(places, "sack"), "goodput")
-}
-
-const ONLY_OUT_OF_ORDER: &str = "SACKs and NR-SACKs differ only when data is received out of order";
 
 pub(super) fn claims() -> Vec<Claim> {
     let mut claims = vec![
@@ -43,7 +20,7 @@ pub(super) fn claims() -> Vec<Claim> {
             "no loss, 98 ms, 64 KiB: the same goodput with NR-SACKs and SACKs, ± 0.1 %",
             ONLY_OUT_OF_ORDER,
             Bound::Within(0.999, 1.001),
-            gain(at("0", "98", "64")),
+            gain("goodput", at("0", "98", "64")),
         )
         .must(),
         Claim::new(
@@ -120,7 +97,7 @@ pub(super) fn claims() -> Vec<Claim> {
             says,
             "throughput with NR-SACKs not lower than with SACKs in all cases (Yilmaz and others, 2010)",
             Bound::AtLeast(0.98),
-            gain(places),
+            gain("goodput", places),
         )
     }));
     claims
