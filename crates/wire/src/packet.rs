@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 
 use crate::checksum::crc32c;
-use crate::chunk::{CHUNK_HEADER_LEN, EncodeChunk, RawChunk, padded};
+use crate::chunk::{AuthPlan, CHUNK_HEADER_LEN, EncodeChunk, RawChunk, padded};
 use crate::types::VerificationTag;
 
 /// Bytes of the common header.
@@ -157,6 +157,9 @@ pub struct PacketWriter<'a> {
     buffer: &'a mut Vec<u8>,
     start: usize,
     max_len: usize,
+    authentication: Option<AuthPlan>,
+    /// Where the AUTH chunk begins in the buffer, if the packet has one.
+    auth_at: Option<usize>,
 }
 
 impl<'a> PacketWriter<'a> {
@@ -173,7 +176,15 @@ impl<'a> PacketWriter<'a> {
             buffer,
             start,
             max_len,
+            authentication: None,
+            auth_at: None,
         }
+    }
+
+    /// Adds an AUTH chunk before the first chunk that the plan names (RFC 4895 §6.2), if one follows. Its HMAC is zero until
+    /// [`PacketWriter::authenticated`] fills it in.
+    pub fn authenticate(&mut self, plan: AuthPlan) {
+        self.authentication = Some(plan);
     }
 
     /// Length of the packet so far, in bytes.
@@ -194,20 +205,60 @@ impl<'a> PacketWriter<'a> {
         self.max_len.saturating_sub(self.len())
     }
 
+    /// Bytes that an AUTH chunk takes if a chunk of type `kind` comes next: 0 if none is needed, or if the packet has one already.
+    #[must_use]
+    pub fn auth_len_before(&self, kind: u8) -> usize {
+        match &self.authentication {
+            Some(plan) if self.auth_at.is_none() && plan.types.contains(kind) => plan.chunk_len(),
+            _ => 0,
+        }
+    }
+
+    /// Bytes left in the packet for a chunk of type `kind` and its padding, less the AUTH chunk that must precede it.
+    #[must_use]
+    pub fn room_for(&self, kind: u8) -> usize {
+        self.room().saturating_sub(self.auth_len_before(kind))
+    }
+
     /// Appends a chunk and its padding.
     pub fn push(&mut self, chunk: &impl EncodeChunk) {
+        let at = self.append(chunk);
+        self.put_auth_before(at);
+    }
+
+    /// Appends a chunk with another type number.
+    pub fn push_as(&mut self, kind: u8, chunk: &impl EncodeChunk) {
+        let at = self.append(chunk);
+        self.buffer[at] = kind;
+        self.put_auth_before(at);
+    }
+
+    fn append(&mut self, chunk: &impl EncodeChunk) -> usize {
         let before = self.buffer.len();
         chunk.encode(self.buffer);
         let written = self.buffer.len() - before;
         debug_assert_eq!(written, chunk.encoded_len(), "a chunk is as long as it says");
         self.buffer.resize(before + padded(written), 0);
+        before
     }
 
-    /// Appends a chunk with another type number.
-    pub fn push_as(&mut self, kind: u8, chunk: &impl EncodeChunk) {
-        let at = self.buffer.len();
-        self.push(chunk);
-        self.buffer[at] = kind;
+    /// Moves the chunk that was just appended behind an AUTH chunk, if it is the first chunk that needs one.
+    fn put_auth_before(&mut self, at: usize) {
+        if let Some(plan) = self.authentication
+            && self.auth_len_before(self.buffer[at]) > 0
+        {
+            let end = self.buffer.len();
+            self.append(&plan.blank());
+            let auth_len = self.buffer.len() - end;
+            self.buffer[at..].rotate_right(auth_len);
+            self.auth_at = Some(at);
+        }
+    }
+
+    /// The AUTH chunk, with an HMAC of zeros, and all chunks after it with their padding: the data of the HMAC (RFC 4895 §6.2). Its HMAC
+    /// belongs at `Auth::HEADER_LEN`. `None` if no chunk of the packet has to be authenticated. Call this after the last chunk.
+    pub fn authenticated(&mut self) -> Option<&mut [u8]> {
+        self.auth_at.map(|at| &mut self.buffer[at..])
     }
 
     /// Fills in the checksum and returns the packet's length in bytes.
@@ -235,7 +286,7 @@ mod tests {
     use alloc::vec;
 
     use super::*;
-    use crate::chunk::{Chunk, CookieEcho, Shutdown};
+    use crate::chunk::{Auth, Chunk, ChunkTypes, CookieEcho, Shutdown, kind};
     use crate::types::Tsn;
 
     const HEADER: CommonHeader = CommonHeader {
@@ -278,6 +329,58 @@ mod tests {
                 })
             ]
         );
+    }
+
+    #[test]
+    fn an_auth_chunk_precedes_the_first_chunk_that_needs_one() {
+        let plan = AuthPlan {
+            types: ChunkTypes::from_iter([kind::SHUTDOWN, kind::SHUTDOWN_ACK]),
+            shared_key_id: 5,
+            hmac_id: 1,
+            hmac_len: 3,
+        };
+        let shutdown = Shutdown {
+            cumulative_tsn_ack: Tsn(9),
+        };
+        let mut buffer = vec![0xFF; 3];
+        let mut packet = PacketWriter::new(&mut buffer, HEADER, 100);
+        packet.authenticate(plan);
+        packet.push(&Chunk::CookieAck);
+        assert_eq!(packet.authenticated(), None);
+        assert_eq!(packet.room_for(kind::COOKIE_ACK), packet.room());
+        assert_eq!(packet.room_for(kind::SHUTDOWN), packet.room() - 12);
+        packet.push(&shutdown);
+        assert_eq!(packet.room_for(kind::SHUTDOWN), packet.room(), "it has an AUTH");
+        packet.push(&Chunk::ShutdownAck);
+        packet.push(&Chunk::CookieAck);
+        assert_eq!(packet.room(), 100 - 12 - 4 - 12 - 8 - 4 - 4);
+        let signed = packet.authenticated().unwrap();
+        assert_eq!(signed[..12], [15, 0, 0, 11, 0, 5, 0, 1, 0, 0, 0, 0]);
+        assert_eq!(signed.len(), 12 + 8 + 4 + 4);
+        signed[Auth::HEADER_LEN..][..3].copy_from_slice(b"abc");
+        let _ = packet.finish();
+        let packet = Packet::parse(buffer.split_off(3).into()).unwrap();
+        let chunks: Vec<_> = packet
+            .chunks()
+            .map(|raw| Chunk::decode(raw.unwrap()).unwrap())
+            .collect();
+        let auth = Auth {
+            shared_key_id: 5,
+            hmac_id: 1,
+            hmac: Bytes::from_static(b"abc"),
+        };
+        assert_eq!(
+            chunks,
+            [
+                Chunk::CookieAck,
+                Chunk::Auth(auth),
+                Chunk::Shutdown(shutdown),
+                Chunk::ShutdownAck,
+                Chunk::CookieAck
+            ]
+        );
+        let second = packet.chunks().nth(1).unwrap().unwrap();
+        assert_eq!(second.to_packet_end().len(), 12 + 8 + 4 + 4);
     }
 
     #[test]

@@ -5,10 +5,11 @@ mod explore;
 
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{
-    Abort, AckPolicy, Auth, Chunk, CookieEcho, CoopSack, Cwr, Data, EData, EIData, Ecne, EncodeChunk,
-    ErrorChunk, ForwardPsn, ForwardTsn, GapAckBlock, GapAckBlocks, Heartbeat, IData, IForwardTsn, Init,
-    MessageNumber, NrSack, NrSackWriter, Pad, PathReport, PathReports, PathSequence, PathSequences, ReConfig,
-    Sack, SackWriter, SelectiveForwardTsn, Shutdown, SkippedMessage, SkippedStream, TsnList,
+    Abort, AckPolicy, Asconf, AsconfAck, Auth, Chunk, CookieEcho, CoopSack, Cwr, Data, EData, EIData, Ecne,
+    EncodeChunk, ErrorChunk, ForwardPsn, ForwardTsn, GapAckBlock, GapAckBlocks, Heartbeat, IData,
+    IForwardTsn, Init, MessageNumber, NrSack, NrSackWriter, Pad, PathReport, PathReports, PathSequence,
+    PathSequences, ReConfig, Sack, SackWriter, SelectiveForwardTsn, Shutdown, SkippedMessage, SkippedStream,
+    TsnList,
 };
 use anabranch_wire::parameter::{AddressAction, Parameter, Parameters, ParametersBuilder, StreamList};
 use anabranch_wire::{Fsn, Mid, Ppid, Psn, Ssn, StreamId, Tsn, VerificationTag};
@@ -90,7 +91,10 @@ fn any_cause() -> impl Strategy<Value = Cause> {
         Just(Cause::OutOfResource),
         bytes(0..20).prop_map(Cause::UnrecognizedChunkType),
         bytes(0..20).prop_map(Cause::UserInitiatedAbort),
-        (0x00A0_u16..0x00A5, bytes(0..20)).prop_map(|(code, value)| Cause::Unknown { code, value }),
+        (0x00A5_u16..0x00A9, bytes(0..20)).prop_map(|(code, value)| Cause::Unknown { code, value }),
+        bytes(0..20).prop_map(Cause::DeleteLastAddress),
+        bytes(0..20).prop_map(Cause::NoAuthorization),
+        any::<u16>().prop_map(|hmac_id| Cause::UnsupportedHmac { hmac_id }),
     ]
 }
 
@@ -113,6 +117,12 @@ fn any_parameter() -> impl Strategy<Value = Parameter> {
         bytes(0..9).prop_map(Parameter::SupportedExtensions),
         bytes(0..9).prop_map(Parameter::Padding),
         vec(any::<u16>(), 0..5).prop_map(Parameter::RequestedHmacs),
+        bytes(0..40).prop_map(Parameter::Random),
+        bytes(0..9).prop_map(Parameter::ChunkList),
+        (any::<u32>(), bytes(0..20))
+            .prop_map(|(correlation, causes)| Parameter::AsconfError { correlation, causes }),
+        any::<u32>().prop_map(|correlation| Parameter::AsconfSuccess { correlation }),
+        any::<u32>().prop_map(Parameter::AdaptationLayer),
         any::<u32>().prop_map(|increment_ms| Parameter::CookiePreservative { increment_ms }),
         Just(Parameter::EcnCapable),
         Just(Parameter::ForwardTsnSupported),
@@ -135,7 +145,7 @@ fn any_parameter() -> impl Strategy<Value = Parameter> {
             }
         }),
         (any::<u32>(), any::<u16>()).prop_map(|(request, count)| Parameter::AddIncoming { request, count }),
-        (action, any::<u32>(), bytes(8)).prop_map(|(action, correlation, address)| {
+        (action, any::<u32>(), any::<core::net::IpAddr>()).prop_map(|(action, correlation, address)| {
             Parameter::Address {
                 action,
                 correlation,
@@ -240,6 +250,10 @@ fn any_chunk() -> impl Strategy<Value = Chunk> {
         any_data().prop_map(|data| Chunk::IData(as_i_data(data))),
         any_init(),
         any_parameters().prop_map(|parameters| Chunk::ReConfig(ReConfig { parameters })),
+        (any::<u32>(), any_parameters())
+            .prop_map(|(serial, parameters)| Chunk::Asconf(Asconf { serial, parameters })),
+        (any::<u32>(), any_parameters())
+            .prop_map(|(serial, parameters)| Chunk::AsconfAck(AsconfAck { serial, parameters })),
         (any::<bool>(), causes()).prop_map(|(tag, causes)| Chunk::Abort(Abort {
             reflected_tag: tag,
             causes

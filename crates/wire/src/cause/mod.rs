@@ -141,12 +141,22 @@ pub enum Cause {
     UserInitiatedAbort(Bytes),
     /// 13: another violation of the protocol; a description (§3.3.10.13).
     ProtocolViolation(Bytes),
+    /// 0x00A0: an ASCONF asked to delete the last address; its parameter with the header (RFC 5061 §4.3.1).
+    DeleteLastAddress(Bytes),
+    /// 0x00A1: there are not enough resources for the request of an ASCONF; its parameter with the header (RFC 5061 §4.3.2).
+    ResourceShortage(Bytes),
+    /// 0x00A2: an ASCONF asked to delete the source address of its packet; its parameter with the header (RFC 5061 §4.3.3).
+    DeleteSourceAddress(Bytes),
+    /// 0x00A3: an ASCONF-ACK answers no ASCONF (RFC 5061 §4.3.4).
+    IllegalAsconfAck(Bytes),
+    /// 0x00A4: the sender of an ASCONF may not make this request; its parameter with the header (RFC 5061 §4.3.5).
+    NoAuthorization(Bytes),
     /// 0x0105: the authentication algorithm is not supported (RFC 4895 §4.1).
     UnsupportedHmac {
         /// The HMAC identifier.
         hmac_id: u16,
     },
-    /// A cause with a code that this list does not have, including those of RFC 5061.
+    /// A cause with a code that this list does not have.
     Unknown {
         /// The cause code.
         code: u16,
@@ -173,6 +183,11 @@ impl Cause {
             Self::RestartWithNewAddresses(_) => 11,
             Self::UserInitiatedAbort(_) => 12,
             Self::ProtocolViolation(_) => 13,
+            Self::DeleteLastAddress(_) => 0x00A0,
+            Self::ResourceShortage(_) => 0x00A1,
+            Self::DeleteSourceAddress(_) => 0x00A2,
+            Self::IllegalAsconfAck(_) => 0x00A3,
+            Self::NoAuthorization(_) => 0x00A4,
             Self::UnsupportedHmac { .. } => 0x0105,
             Self::Unknown { code, .. } => *code,
         }
@@ -209,6 +224,11 @@ impl Cause {
             11 => return Some(Self::RestartWithNewAddresses(value)),
             12 => return Some(Self::UserInitiatedAbort(value)),
             13 => return Some(Self::ProtocolViolation(value)),
+            0x00A0 => return Some(Self::DeleteLastAddress(value)),
+            0x00A1 => return Some(Self::ResourceShortage(value)),
+            0x00A2 => return Some(Self::DeleteSourceAddress(value)),
+            0x00A3 => return Some(Self::IllegalAsconfAck(value)),
+            0x00A4 => return Some(Self::NoAuthorization(value)),
             0x0105 => Self::UnsupportedHmac {
                 hmac_id: reader.u16()?,
             },
@@ -243,6 +263,11 @@ impl Cause {
             | Self::RestartWithNewAddresses(bytes)
             | Self::UserInitiatedAbort(bytes)
             | Self::ProtocolViolation(bytes)
+            | Self::DeleteLastAddress(bytes)
+            | Self::ResourceShortage(bytes)
+            | Self::DeleteSourceAddress(bytes)
+            | Self::IllegalAsconfAck(bytes)
+            | Self::NoAuthorization(bytes)
             | Self::Unknown { value: bytes, .. } => {
                 out.extend_from_slice(&bytes[..bytes.len().min(usize::from(u16::MAX) - 64)]);
             }
@@ -279,9 +304,14 @@ mod tests {
             Cause::RestartWithNewAddresses(bytes.clone()),
             Cause::UserInitiatedAbort(Bytes::from_static(b"enough")),
             Cause::ProtocolViolation(Bytes::from_static(b"why")),
+            Cause::DeleteLastAddress(bytes.clone()),
+            Cause::ResourceShortage(bytes.clone()),
+            Cause::DeleteSourceAddress(bytes.clone()),
+            Cause::IllegalAsconfAck(Bytes::new()),
+            Cause::NoAuthorization(bytes.clone()),
             Cause::UnsupportedHmac { hmac_id: 2 },
             Cause::Unknown {
-                code: 0x00A0,
+                code: 0x00A5,
                 value: bytes,
             },
         ];
@@ -292,6 +322,9 @@ mod tests {
         }
         let codes: Vec<_> = all.iter().map(Cause::code).collect();
         assert_eq!(codes[..13], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]);
+        assert_eq!(codes[13..19], [0xA0, 0xA1, 0xA2, 0xA3, 0xA4, 0x0105]);
+        let hmac = Causes::from_causes(&[Cause::UnsupportedHmac { hmac_id: 2 }]);
+        assert_eq!(hmac.as_bytes()[..], [1, 5, 0, 6, 0, 2]);
     }
 
     #[test]
@@ -300,6 +333,8 @@ mod tests {
             &[0, 1, 0, 6, 0, 1][..],
             &[0, 4, 0, 5, 0],
             &[0, 2, 0, 10, 0, 0, 0, 2, 0, 7],
+            &[1, 5, 0, 5, 0],
+            &[1, 5, 0, 8, 0, 1, 0, 0],
         ] {
             let cause = Causes::from_bytes(Bytes::copy_from_slice(bytes))
                 .iter()

@@ -1,36 +1,38 @@
-//! AUTH (RFC 4895 §4.1), ASCONF and ASCONF-ACK (RFC 5061 §4.1).
+//! AUTH (RFC 4895 §5.1).
 //!
 //! ```text
 //! | Type = 15     |   Flags=0     |             Length            |
 //! |     Shared Key Identifier     |   HMAC Identifier             |
 //! |                             HMAC                              |
-//!
-//! | Type = 193,128|  Chunk Flags  |         Chunk Length          |
-//! |                       Sequence Number                         |
-//! |             Address Parameter, ASCONF Parameters              |
 //! ```
 
 use alloc::vec::Vec;
 
 use bytes::Bytes;
 
-use super::{CHUNK_HEADER_LEN, ChunkError, EncodeChunk, RawChunk, kind, put_header};
-use crate::parameter::Parameters;
+use super::{CHUNK_HEADER_LEN, ChunkError, ChunkTypes, EncodeChunk, RawChunk, kind, padded, put_header};
 use crate::reader::Reader;
 
 /// Authenticates the chunks that follow it in the packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Auth {
-    /// The identifier of the endpoint pair shared key in use.
+    /// The Shared Key Identifier: the endpoint pair shared key in use.
     pub shared_key_id: u16,
-    /// The HMAC algorithm: 1 is SHA-1, 3 is SHA-256.
+    /// The HMAC Identifier: 1 is SHA-1, 3 is SHA-256.
     pub hmac_id: u16,
-    /// The HMAC.
+    /// The HMAC: 20 bytes for SHA-1, 32 bytes for SHA-256.
     pub hmac: Bytes,
 }
 
 impl Auth {
-    pub(super) fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
+    /// Bytes of the chunk before the HMAC.
+    pub const HEADER_LEN: usize = CHUNK_HEADER_LEN + 4;
+
+    /// Decodes a chunk of this type.
+    ///
+    /// # Errors
+    /// The chunk is shorter than its fixed fields.
+    pub fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
         Self::read(raw).ok_or(ChunkError::Length { kind: kind::AUTH })
     }
 
@@ -46,7 +48,7 @@ impl Auth {
 
 impl EncodeChunk for Auth {
     fn encoded_len(&self) -> usize {
-        CHUNK_HEADER_LEN + 4 + self.hmac.len()
+        Self::HEADER_LEN + self.hmac.len()
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
@@ -57,56 +59,42 @@ impl EncodeChunk for Auth {
     }
 }
 
-macro_rules! asconf_chunk {
-    ($(#[$doc:meta])* $name:ident, $kind:path) => {
-        $(#[$doc])*
-        #[derive(Clone, Debug, PartialEq, Eq)]
-        pub struct $name {
-            /// Serial number of the request.
-            pub serial: u32,
-            /// In an ASCONF, the first parameter is an address parameter that identifies the sender.
-            pub parameters: Parameters,
-        }
-
-        impl $name {
-            pub(super) fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
-                let mut reader = Reader::new(raw.value());
-                let serial = reader.u32().ok_or(ChunkError::Length { kind: $kind })?;
-                Ok(Self { serial, parameters: Parameters::from_bytes(reader.rest()) })
-            }
-        }
-
-        impl EncodeChunk for $name {
-            fn encoded_len(&self) -> usize {
-                CHUNK_HEADER_LEN + 4 + self.parameters.as_bytes().len()
-            }
-
-            fn encode(&self, out: &mut Vec<u8>) {
-                put_header(out, $kind, 0, self.encoded_len());
-                out.extend_from_slice(&self.serial.to_be_bytes());
-                out.extend_from_slice(self.parameters.as_bytes());
-            }
-        }
-    };
+/// Which chunks of a packet are sent in an authenticated way, and the fields of the AUTH chunk before them (RFC 4895 §6.2). A
+/// [`crate::packet::PacketWriter`] that has such a plan adds the AUTH chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AuthPlan {
+    /// The chunk types that the peer requires to be authenticated, as they are on the wire.
+    pub types: ChunkTypes,
+    /// The Shared Key Identifier.
+    pub shared_key_id: u16,
+    /// The HMAC Identifier.
+    pub hmac_id: u16,
+    /// Length of the HMAC in bytes.
+    pub hmac_len: u16,
 }
 
-asconf_chunk!(
-    /// Adds, deletes or prefers addresses.
-    Asconf,
-    kind::ASCONF
-);
-asconf_chunk!(
-    /// Acknowledges an ASCONF.
-    AsconfAck,
-    kind::ASCONF_ACK
-);
+impl AuthPlan {
+    /// Bytes that the AUTH chunk takes in a packet.
+    #[must_use]
+    pub fn chunk_len(&self) -> usize {
+        padded(Auth::HEADER_LEN + usize::from(self.hmac_len))
+    }
+
+    /// The AUTH chunk with its HMAC set to zero (RFC 4895 §6.2, figure 6).
+    pub(crate) fn blank(&self) -> Auth {
+        Auth {
+            shared_key_id: self.shared_key_id,
+            hmac_id: self.hmac_id,
+            hmac: alloc::vec![0; usize::from(self.hmac_len)].into(),
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {
     use super::super::Chunk;
     use super::super::tests::{check, check_refused};
     use super::*;
-    use crate::parameter::{Parameter, ParametersBuilder};
 
     #[test]
     fn round_trip() {
@@ -116,26 +104,13 @@ mod tests {
             hmac: Bytes::from_static(b"abc"),
         };
         check(b"\x0F\0\0\x0B\0\x02\0\x01abc", &Chunk::Auth(auth));
+        let empty = Auth {
+            shared_key_id: 0xFFFF,
+            hmac_id: 0,
+            hmac: Bytes::new(),
+        };
+        check(b"\x0F\0\0\x08\xFF\xFF\0\0", &Chunk::Auth(empty));
         check_refused(&[15, 0, 0, 6, 0, 2], ChunkError::Length { kind: 15 });
-        let parameters = ParametersBuilder::new()
-            .push(&Parameter::Ipv4([10, 0, 0, 1].into()))
-            .finish();
-        let bytes = [193, 0, 0, 16, 0, 0, 0, 3, 0, 5, 0, 8, 10, 0, 0, 1];
-        check(
-            &bytes,
-            &Chunk::Asconf(Asconf {
-                serial: 3,
-                parameters,
-            }),
-        );
-        let empty = Parameters::empty();
-        check(
-            &[128, 0, 0, 8, 0, 0, 0, 3],
-            &Chunk::AsconfAck(AsconfAck {
-                serial: 3,
-                parameters: empty,
-            }),
-        );
-        check_refused(&[128, 0, 0, 6, 0, 0], ChunkError::Length { kind: 128 });
+        check_refused(&[15, 0, 0, 4], ChunkError::Length { kind: 15 });
     }
 }

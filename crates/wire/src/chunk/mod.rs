@@ -5,6 +5,7 @@
 //! |                          Chunk Value                          |
 //! ```
 
+mod asconf;
 mod authentication;
 mod cookie;
 mod data;
@@ -20,10 +21,12 @@ mod pad;
 mod reconfiguration;
 mod sack;
 mod shutdown;
+mod types;
 
 use alloc::vec::Vec;
 
-pub use authentication::{Asconf, AsconfAck, Auth};
+pub use asconf::{Asconf, AsconfAck};
+pub use authentication::{Auth, AuthPlan};
 use bytes::Bytes;
 pub use cookie::CookieEcho;
 pub use data::{Data, DataWriter};
@@ -43,6 +46,7 @@ pub use pad::Pad;
 pub use reconfiguration::ReConfig;
 pub use sack::{GapAckBlock, GapAckBlocks, Sack, SackWriter, TsnList, packets_answered};
 pub use shutdown::{Shutdown, ShutdownComplete};
+pub use types::ChunkTypes;
 
 use crate::types::Tsn;
 
@@ -87,7 +91,7 @@ pub mod kind {
     pub const CWR: u8 = 13;
     /// RFC 9260 §3.3.13.
     pub const SHUTDOWN_COMPLETE: u8 = 14;
-    /// RFC 4895 §4.
+    /// RFC 4895 §5.1.
     pub const AUTH: u8 = 15;
     /// draft-natarajan-tsvwg-sctp-nrsack, draft-tuexen-tsvwg-sctp-multipath §4.
     pub const NR_SACK: u8 = 16;
@@ -171,6 +175,12 @@ impl<'a> RawChunk<'a> {
             kind: types.here(self.kind),
             ..self
         }
+    }
+
+    /// The bytes of the packet from this chunk's header to the end of the packet.
+    #[must_use]
+    pub fn to_packet_end(&self) -> &'a [u8] {
+        &self.packet[self.start..]
     }
 
     /// The chunk with its header and without padding.

@@ -13,7 +13,11 @@ fn explore(chunk: &Chunk) {
     match chunk {
         Chunk::Init(init) => explore_parameters(&init.parameters),
         Chunk::InitAck(init_ack) => explore_parameters(&init_ack.parameters),
-        Chunk::Asconf(asconf) => explore_parameters(&asconf.parameters),
+        Chunk::Asconf(asconf) => {
+            let _ = asconf.address();
+            assert!(8 * asconf.requests().count() <= asconf.encoded_len());
+            explore_parameters(&asconf.parameters);
+        }
         Chunk::AsconfAck(asconf_ack) => explore_parameters(&asconf_ack.parameters),
         Chunk::ReConfig(re_config) => explore_parameters(&re_config.parameters),
         Chunk::Abort(abort) => explore_causes(&abort.causes),
@@ -55,12 +59,20 @@ fn explore_parameters(list: &Parameters) {
             continue;
         };
         assert_eq!(parameter.kind(), raw.kind);
+        explore_nested(&parameter);
         let written = ParametersBuilder::new().push(&parameter).finish();
         assert_eq!(written.as_bytes().len(), raw.whole().len());
         assert_eq!(
             Parameter::decode(written.iter().next().unwrap().unwrap()),
             Ok(parameter)
         );
+    }
+}
+
+/// Also the causes in the parameters of an ASCONF-ACK.
+fn explore_nested(parameter: &Parameter) {
+    if let Parameter::AsconfError { causes, .. } = parameter {
+        explore_causes(&Causes::from_bytes(causes.clone()));
     }
 }
 
