@@ -1,6 +1,7 @@
 //! The settings of an endpoint and its associations: protocol parameters under their names in RFC 9260 §16, with unit, range, default
 //! and source, and the settings of each extension.
 
+mod authentication;
 mod multipath;
 mod recovery;
 
@@ -12,6 +13,8 @@ use anabranch_wire::chunk::ExperimentalChunkTypes;
 
 use crate::controller::{BbrConfig, CongestionControl};
 
+pub(crate) use authentication::MOST_KEYS;
+pub use authentication::{AuthenticationConfig, HmacAlgorithm, SharedKey};
 pub use multipath::{
     AckRouting, CoupledControl, EcaConfig, MultipathConfig, MultipathMode, PathScheduler,
     RetransmissionPolicy,
@@ -96,6 +99,8 @@ pub struct Config {
     /// of dropping them. Default false. The driver must send each datagram with [`crate::Transmit::ecn`] and pass the codepoints of
     /// received datagrams to [`crate::Endpoint::handle_datagram`].
     pub ecn: bool,
+    /// Authenticated chunks (RFC 4895). `None`, the default, offers nothing.
+    pub authentication: Option<AuthenticationConfig>,
     /// How losses are detected and repaired. Default [`RecoveryRules::RACK`].
     pub recovery: RecoveryRules,
     /// The Initial TSN of this endpoint. `None`, the default, draws a random one for each association, as RFC 9260 §3.3.2 demands. A
@@ -347,6 +352,7 @@ impl Default for Config {
             },
             chunk_types: ExperimentalChunkTypes::default(),
             interleaving: InterleavingConfig { offer: false },
+            authentication: None,
             recovery: RecoveryRules::RACK,
             initial_tsn: None,
         }
@@ -490,8 +496,13 @@ impl Config {
                 "must be Uncoupled for CUBIC and BBR on several paths at once; to couple the paths, set congestion_control to Rfc9260",
             ),
         ];
-        match checks.into_iter().find(|(holds, ..)| !holds) {
-            Some((_, setting, problem)) => Err(ConfigError { setting, problem }),
+        let broken = checks.into_iter().find(|(holds, ..)| !holds);
+        let authentication = || self.authentication.as_ref()?.problem();
+        match broken
+            .map(|(_, setting, problem)| (setting, problem))
+            .or_else(authentication)
+        {
+            Some((setting, problem)) => Err(ConfigError { setting, problem }),
             None => Ok(()),
         }
     }
@@ -547,6 +558,7 @@ impl Config {
         self.partial_reliability.selective_forward_tsn = None;
         self.nr_sack.offer = false;
         self.interleaving.offer = false;
+        self.authentication = None;
         if self.multipath.mode == MultipathMode::Eca {
             self.multipath.mode = MultipathMode::Cmt;
         }

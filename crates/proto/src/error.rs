@@ -62,6 +62,27 @@ pub enum SchedulingError {
     ZeroWeight,
 }
 
+/// Why a key for authenticated chunks (RFC 4895) was not changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AuthenticationKeyError {
+    /// The settings do not ask for authentication: `Config::authentication`.
+    #[error("the settings of this association do not offer authentication")]
+    NotOffered,
+    /// There is no key with this identifier.
+    #[error("there is no shared key {0}")]
+    Unknown(u16),
+    /// The active key cannot be removed: make another key active first.
+    #[error("shared key {0} is active: make another key active before you remove it")]
+    Active(u16),
+    /// An association has at most 64 keys.
+    #[error("an association has at most 64 shared keys")]
+    TooMany,
+    /// A secret has at most 1,024 bytes.
+    #[error("a shared key of {0} bytes is longer than 1,024 bytes")]
+    TooLong(usize),
+}
+
 /// Why an association could not be set up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

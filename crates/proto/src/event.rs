@@ -51,11 +51,25 @@ pub enum Event {
     Abandoned(Undelivered),
     /// The peer sent an ERROR chunk (RFC 9260 §3.3.10).
     PeerError(Causes),
+    /// Authenticated chunks (RFC 4895): AUTHENTICATION EVENT, RFC 6458 §6.1.8.
+    Authentication(AuthenticationEvent),
     /// The peer began a graceful shutdown and accepts no more messages (RFC 6458 §6.1.5).
     PeerShutdown,
     /// The association has ended (COMMUNICATION LOST or SHUTDOWN COMPLETE, RFC 9260 §11.2). It is the last event; `recv` still returns
     /// complete messages.
     Closed(CloseReason),
+}
+
+/// A change of authentication (RFC 4895, RFC 6458 §6.1.8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AuthenticationEvent {
+    /// The peer signs with the shared key of this identifier from now on (`SCTP_AUTH_NEW_KEY`). At first, the peer is expected to use
+    /// the same key as this endpoint.
+    NewKey(u16),
+    /// The peer does not support authenticated chunks (`SCTP_AUTH_NO_AUTH`), which
+    /// [`crate::AuthenticationConfig::required`] allows: no chunk is authenticated.
+    NotSupported,
 }
 
 /// A message that was not acknowledged.

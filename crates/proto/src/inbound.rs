@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use anabranch_wire::chunk::RawChunk;
+use anabranch_wire::chunk::{RawChunk, kind};
 use anabranch_wire::packet::Packet;
 
 use crate::ecn::EcnCodepoint;
@@ -28,6 +28,20 @@ impl Inbound {
     /// The chunks, up to the first one that is cut off or has no length (RFC 9260 §6.10).
     pub(crate) fn chunks(&self) -> impl Iterator<Item = RawChunk<'_>> {
         self.packet.chunks().map_while(Result::ok)
+    }
+
+    /// The first chunk, without an AUTH chunk before it (RFC 4895 §6.3): it tells which association the packet is for.
+    pub(crate) fn leading(&self) -> Option<RawChunk<'_>> {
+        let mut chunks = self.chunks();
+        let first = chunks.next()?;
+        let authenticated = (first.kind == kind::AUTH).then(|| chunks.next()).flatten();
+        authenticated.or(Some(first))
+    }
+
+    /// Whether the packet begins with AUTH and COOKIE ECHO (RFC 4895 §6.3).
+    pub(crate) fn has_cookie_echo_after_auth(&self) -> bool {
+        let mut kinds = self.chunks().map(|raw| raw.kind);
+        kinds.next() == Some(kind::AUTH) && kinds.next() == Some(kind::COOKIE_ECHO)
     }
 
     /// Whether a chunk of this type is anywhere in the packet.

@@ -44,21 +44,26 @@ mod transmit;
 
 pub use anabranch_wire as wire;
 pub use anabranch_wire::{Ppid, StreamId, Tsn, VerificationTag};
-pub use association::{Association, AssociationState, BurstLimit};
+pub use association::{Association, AssociationState, AuthenticationKeys, BurstLimit};
 pub use config::{
-    AckRouting, BufferConfig, Config, ConfigError, CoupledControl, DiscardNotice, EcaConfig, HeartbeatConfig,
-    InterleavingConfig, LossDetection, MultipathConfig, MultipathMode, NrSackConfig,
-    PartialReliabilityConfig, PathPair, PathScheduler, RecoveryRules, RetransmissionConfig,
-    RetransmissionPolicy, RtoConfig, SackConfig, SchedulerKind, StreamConfig, T3Restart,
+    AckRouting, AuthenticationConfig, BufferConfig, Config, ConfigError, CoupledControl, DiscardNotice,
+    EcaConfig, HeartbeatConfig, HmacAlgorithm, InterleavingConfig, LossDetection, MultipathConfig,
+    MultipathMode, NrSackConfig, PartialReliabilityConfig, PathPair, PathScheduler, RecoveryRules,
+    RetransmissionConfig, RetransmissionPolicy, RtoConfig, SackConfig, SchedulerKind, SharedKey,
+    StreamConfig, T3Restart,
 };
 pub use ecn::{EcnCodepoint, EcnState};
 pub use endpoint::{AssociationId, ConnectOptions, Endpoint, Handling};
-pub use error::{ConnectError, EndpointError, PathRequestError, SchedulingError, SendError};
-pub use event::{CloseReason, EndpointEvent, Event, PathError, Reply, Undelivered};
+pub use error::{
+    AuthenticationKeyError, ConnectError, EndpointError, PathRequestError, SchedulingError, SendError,
+};
+pub use event::{AuthenticationEvent, CloseReason, EndpointEvent, Event, PathError, Reply, Undelivered};
 pub use icmp::{IcmpKind, IcmpMessage};
 pub use inbound::Inbound;
 pub use message::{MessageId, MessagePart, Payload, Reliability, SendOptions};
 pub use path_id::{PathId, PathState};
-pub use stats::{AssociationStats, Counters, EcnPathStats, Extensions, PathStats, StreamStats};
+pub use stats::{
+    AssociationStats, AuthenticationStats, Counters, EcnPathStats, Extensions, PathStats, StreamStats,
+};
 pub use time::Timestamp;
 pub use transmit::Transmit;

@@ -3,6 +3,7 @@
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
 
+use crate::config::HmacAlgorithm;
 use crate::ecn::EcnState;
 use crate::path_id::{PathId, PathState};
 
@@ -105,6 +106,14 @@ pub struct Counters {
     pub init_collisions: u64,
     /// Restarts of the peer (RFC 9260 §5.2.4 A).
     pub restarts: u64,
+    /// Packets sent with an AUTH chunk (RFC 4895).
+    pub packets_signed: u64,
+    /// Packets received whose AUTH chunk was verified.
+    pub packets_verified: u64,
+    /// Packets received whose AUTH chunk could not be verified: the chunks after it were discarded.
+    pub packets_unverified: u64,
+    /// Chunks received and discarded because the peer must authenticate chunks of this type, and did not.
+    pub chunks_unauthenticated: u64,
 }
 
 /// Current values of one path.
@@ -189,6 +198,24 @@ pub struct Extensions {
     pub eca: bool,
     /// ECN (draft-stewart-tsvwg-sctpecn): queues mark packets instead of dropping them.
     pub ecn: bool,
+    /// Authenticated chunks (RFC 4895).
+    pub authentication: bool,
+}
+
+/// Authenticated chunks (RFC 4895), as negotiated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AuthenticationStats {
+    /// The HMAC algorithm with which this endpoint signs: the first of the peer's list that it supports.
+    pub hmac: HmacAlgorithm,
+    /// The identifier of the key with which this endpoint signs.
+    pub active_key: u16,
+    /// The identifier of the key with which the peer signs: that of its last verified AUTH chunk.
+    pub peer_key: u16,
+    /// The chunk types that this endpoint accepts only if the peer signed them, in ascending order.
+    pub chunks_required: Vec<u8>,
+    /// The chunk types that this endpoint signs because the peer asked for it, in ascending order.
+    pub chunks_signed: Vec<u8>,
 }
 
 /// Current values of one association.
@@ -199,6 +226,8 @@ pub struct AssociationStats {
     pub counters: Counters,
     /// The extensions negotiated; all false before set-up is complete.
     pub extensions: Extensions,
+    /// Authenticated chunks; `None` if they were not negotiated.
+    pub authentication: Option<AuthenticationStats>,
     /// The values of each path.
     pub paths: Vec<PathStats>,
     /// Bytes given to `send` and not yet sent for the first time.

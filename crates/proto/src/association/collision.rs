@@ -13,6 +13,7 @@ use super::identity::Identity;
 use super::{Association, AssociationState, State};
 use crate::control::{refuse, reply};
 use crate::event::{EndpointEvent, Event};
+use crate::extension::auth::offer;
 use crate::inbound::Inbound;
 use crate::negotiation::{
     CookieError, InitFields, InitRefusal, PeerInit, StateCookie, TieTags, answer_init, first_tsn,
@@ -107,16 +108,22 @@ impl Association {
             }
         }
         let setting_up = self.state.is_setting_up();
-        let (tag, initial_tsn) = if setting_up {
-            (self.identity.local_tag, self.identity.local_initial_tsn)
+        // The RANDOM follows the same rules as the tag (RFC 4895 §6.1).
+        let (tag, initial_tsn, authentication) = if setting_up {
+            (
+                self.identity.local_tag,
+                self.identity.local_initial_tsn,
+                self.authentication.own().cloned(),
+            )
         } else {
             (
                 VerificationTag(self.random.nonzero_u32()),
                 first_tsn(&self.config, &mut self.random),
+                offer(&self.config, || self.random.bytes()),
             )
         };
         let tie_tags = (self.state.kind() != AssociationState::CookieWait).then_some(self.identity.tie_tags);
-        let own = InitFields::own(&self.config, tag, initial_tsn);
+        let own = (InitFields::own(&self.config, tag, initial_tsn), authentication);
         let init_ack = answer_init(now, &self.config, &mut self.mint, inbound, &peer, own, tie_tags);
         self.control.reply(reply(inbound, init.initiate_tag, &[init_ack]));
     }
@@ -138,6 +145,9 @@ impl Association {
                 *cookie
             }
         };
+        if !self.admits_cookie(&cookie, inbound) {
+            return false;
+        }
         match self.identity.judge(&cookie) {
             CookieAction::Restart => self.on_restart(now, inbound, &cookie),
             CookieAction::Collision => {
@@ -146,6 +156,8 @@ impl Association {
                     self.paths.adopt_local_address(&self.config, inbound);
                     self.adopt(now, &cookie.negotiated());
                     self.become_established(now);
+                } else if cookie.authentication.is_some() {
+                    self.authentication.adopt(cookie.negotiated().authentication);
                 }
                 self.send_cookie_ack(now, inbound);
                 true

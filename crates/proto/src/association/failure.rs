@@ -79,7 +79,8 @@ impl Association {
                 causes,
             });
             let path = self.paths.path(self.paths.answer_path());
-            self.control.reply(self.identity.last_packet(path, abort));
+            let signer = self.authentication.signer();
+            self.control.reply(self.identity.last_packet(path, abort, signer));
         }
         self.close(reason);
     }
@@ -106,7 +107,8 @@ impl Association {
                 causes: Causes::empty(),
             });
             let path = self.paths.path(PathId(0));
-            self.control.reply(self.identity.last_packet(path, abort));
+            let signer = self.authentication.signer();
+            self.control.reply(self.identity.last_packet(path, abort, signer));
         }
         self.notices.tell_endpoint(EndpointEvent::Closed);
         self.notices.tell(Event::Closed(CloseReason::InternalError));

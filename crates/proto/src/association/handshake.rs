@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use anabranch_wire::cause::{Cause, Causes};
-use anabranch_wire::chunk::{CHUNK_HEADER_LEN, Chunk, CookieEcho, ErrorChunk, Init, InitAck, padded};
+use anabranch_wire::chunk::{CHUNK_HEADER_LEN, Chunk, CookieEcho, ErrorChunk, Init, InitAck, kind, padded};
 use anabranch_wire::{Tsn, VerificationTag};
 use bytes::Bytes;
 
@@ -16,6 +16,7 @@ use super::{Association, Capabilities, State};
 use crate::config::Config;
 use crate::control::{ControlQueue, Request};
 use crate::event::{CloseReason, EndpointEvent, Event};
+use crate::extension::auth::{AuthParameters, Authentication, CookieAdmission, Signer, offer};
 use crate::inbound::Inbound;
 use crate::negotiation::{
     CookieMint, InitFields, InitRefusal, Negotiated, PeerInit, StateCookie, TieTags, first_tsn,
@@ -46,6 +47,7 @@ impl Blueprint {
     /// Builds an association in state CLOSED with its own tag and Initial TSN.
     fn build(mut self, now: Timestamp, local_tag: VerificationTag, local_initial_tsn: Tsn) -> Association {
         let tie_tags = TieTags::new(&mut self.random);
+        let authentication = offer(&self.config, || self.random.bytes());
         Association {
             identity: Identity {
                 local_port: self.local_port,
@@ -58,6 +60,7 @@ impl Blueprint {
             state: State::Closed,
             initiated: false,
             capabilities: Capabilities::default(),
+            authentication: Authentication::new(&self.config, authentication),
             paths: Paths::new(
                 self.local_address,
                 self.remote,
@@ -127,10 +130,12 @@ impl SetUp {
 impl CookieEchoed {
     /// The path of the next COOKIE ECHO: each time another address of the peer if a heartbeat fits into the packet (§5.4), otherwise the
     /// address that the application named.
-    pub(super) fn path(&self, paths: &Paths) -> PathId {
+    pub(super) fn path(&self, paths: &Paths, signer: Option<&Signer>) -> PathId {
         let path = PathId((self.request.retransmissions() as usize % paths.len()) as u8);
         let room = paths.path(path).pmtu.max_data();
-        let fits = padded(CHUNK_HEADER_LEN + self.cookie.len()) + HeartbeatInfo::CHUNK_LEN <= room;
+        let overhead = |kind| signer.map_or(0, |signer| signer.overhead(kind));
+        let auth_len = overhead(kind::COOKIE_ECHO).max(overhead(kind::HEARTBEAT));
+        let fits = padded(CHUNK_HEADER_LEN + self.cookie.len()) + HeartbeatInfo::CHUNK_LEN + auth_len <= room;
         if fits { path } else { PathId(0) }
     }
 
@@ -146,12 +151,12 @@ impl CookieEchoed {
     }
 
     /// The cookie had expired by this time when it arrived (§5.2.6): a new INIT asks for a lifetime longer by that time and one second.
-    fn on_stale(self, staleness_us: u32, config: &Config) -> SetUp {
+    fn on_stale(self, staleness_us: u32, config: &Config, authentication: Option<&AuthParameters>) -> SetUp {
         let wanted = Duration::from_micros(staleness_us.into()).min(Duration::from_secs(60));
         let more = wanted + Duration::from_secs(1);
         let increment_ms = u32::try_from(more.as_millis()).unwrap_or(u32::MAX);
         let mut init = self.init;
-        init.parameters = init_parameters(config, Some(increment_ms));
+        init.parameters = init_parameters(config, authentication, Some(increment_ms));
         SetUp {
             stale: self.stale + 1,
             ..SetUp::new(init, config)
@@ -165,7 +170,8 @@ impl Association {
         let initial_tsn = first_tsn(&plan.config, &mut plan.random);
         let mut association = plan.build(now, local_tag, initial_tsn);
         let config = &association.config;
-        let init = InitFields::own(config, local_tag, initial_tsn).init(init_parameters(config, None));
+        let parameters = init_parameters(config, association.authentication.own(), None);
+        let init = InitFields::own(config, local_tag, initial_tsn).init(parameters);
         association.initiated = true;
         association.state = State::CookieWait(Box::new(SetUp::new(init, config)));
         association.send_set_up_chunk(now);
@@ -173,15 +179,25 @@ impl Association {
     }
 
     /// A peer returned a valid cookie of this endpoint and no association with it exists yet (§5.1 D): answers the packet that brought the
-    /// cookie, and handles the chunks bundled after it.
-    pub(crate) fn accept(now: Timestamp, plan: Blueprint, cookie: &StateCookie, inbound: &Inbound) -> Self {
+    /// cookie, and handles the chunks bundled after it. `admission` says how far the packet is authenticated.
+    pub(crate) fn accept(
+        now: Timestamp,
+        plan: Blueprint,
+        cookie: &StateCookie,
+        inbound: &Inbound,
+        admission: CookieAdmission,
+    ) -> Self {
         let mut association = plan.build(now, cookie.local_tag, cookie.local_initial_tsn);
         association.adopt(now, &cookie.negotiated());
         association.become_established(now);
         association.counters.packets_received += 1;
         association.paths.on_arrival(inbound);
         association.send_cookie_ack(now, inbound);
-        association.on_chunks(now, inbound, 1);
+        let authenticated = admission == CookieAdmission::Authenticated;
+        association.counters.packets_verified += u64::from(authenticated);
+        association.authentication.begin_packet(authenticated);
+        association.on_chunks(now, inbound, 1 + usize::from(authenticated));
+        association.authentication.end_packet();
         association.after_input(now);
         association
     }
@@ -206,6 +222,7 @@ impl Association {
         let format = capabilities.data_format();
         self.identity.peer_tag = negotiated.peer_tag;
         self.capabilities = capabilities;
+        self.authentication.adopt(negotiated.authentication);
         self.receiver
             .reset(negotiated.peer_initial_tsn, negotiated.inbound_streams);
         if capabilities.has(Capabilities::NR_SACK) {
@@ -240,7 +257,7 @@ impl Association {
                 set_up.request.send(now, init, path, &mut self.control);
             }
             State::CookieEchoed(echoed) => {
-                let id = echoed.path(&self.paths);
+                let id = echoed.path(&self.paths, self.authentication.signer());
                 let cookie = echoed.cookie.clone();
                 let echo = Chunk::CookieEcho(CookieEcho { cookie });
                 let path = self.paths.path(id);
@@ -301,6 +318,7 @@ impl Association {
             outbound_streams: self.sender.queue.stream_count(),
             inbound_streams: self.receiver.inbound_streams(),
         });
+        self.tell_authentication();
         self.on_path_answered(PathId(0));
         for index in 0..self.paths.len() {
             let path = PathId(index as u8);
@@ -331,7 +349,7 @@ impl Association {
             _ => return,
         }
         if let State::CookieEchoed(echoed) = core::mem::replace(&mut self.state, State::Closed) {
-            let set_up = echoed.on_stale(staleness_us, &self.config);
+            let set_up = echoed.on_stale(staleness_us, &self.config, self.authentication.own());
             self.state = State::CookieWait(Box::new(set_up));
         }
         // The peer discarded the data that was bundled with the stale cookie.

@@ -5,6 +5,7 @@ use anabranch_wire::packet::CommonHeader;
 use anabranch_wire::{Tsn, VerificationTag};
 
 use crate::event::Reply;
+use crate::extension::auth::Signer;
 use crate::inbound::Inbound;
 use crate::negotiation::TieTags;
 use crate::path::Path;
@@ -61,11 +62,11 @@ impl Identity {
     }
 
     /// A packet with one chunk, which may be sent after the association has ended.
-    pub(super) fn last_packet(&self, path: &Path, chunk: Chunk) -> Reply {
+    pub(super) fn last_packet(&self, path: &Path, chunk: Chunk, signer: Option<&Signer>) -> Reply {
         Reply {
             source: path.local,
             destination: path.remote,
-            packet: write_packet(self.header(), &[chunk]).into(),
+            packet: write_packet(self.header(), &[chunk], signer).into(),
         }
     }
 }

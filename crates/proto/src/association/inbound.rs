@@ -22,7 +22,7 @@ use crate::time::Timestamp;
 
 /// Facts about the chunks of one packet that are needed after its last chunk.
 #[derive(Default)]
-struct PacketNotes {
+pub(super) struct PacketNotes {
     /// The packet had DATA.
     data: bool,
     /// The peer asks for an acknowledgement at once (I bit, RFC 7053).
@@ -37,7 +37,7 @@ struct PacketNotes {
 type Carried = (PathSequence, AckPolicy);
 
 /// Whether the next chunk of the packet is handled too.
-type Onward = ControlFlow<()>;
+pub(super) type Onward = ControlFlow<()>;
 
 /// A chunk of user data as it arrived.
 struct Arrival {
@@ -96,7 +96,7 @@ impl Association {
         if self.state.is_closed() {
             return;
         }
-        let first = inbound.packet.chunks().next().and_then(Result::ok);
+        let first = inbound.leading();
         if self.state.is_setting_up() && first.is_some() && inbound.contains(kind::SHUTDOWN_ACK) {
             // §8.5.1 E: the SHUTDOWN ACK belongs to an earlier association.
             if let Some(reply) = answer_out_of_the_blue(&inbound) {
@@ -113,7 +113,9 @@ impl Association {
                     self.error_count = 0;
                 }
             }
+            self.authentication.begin_packet(false);
             self.on_chunks(now, &inbound, 0);
+            self.authentication.end_packet();
         }
         self.after_input(now);
     }
@@ -151,6 +153,9 @@ impl Association {
         raw: &RawChunk,
         notes: &mut PacketNotes,
     ) -> Onward {
+        if let Some(onward) = self.authenticate(inbound, raw, notes) {
+            return onward;
+        }
         // Nearly all chunks are of these types, which are smaller than the largest variant of `Chunk`.
         let read = match raw.kind {
             kind::DATA | kind::I_DATA if self.state.takes_data() && self.capabilities.rule_out(raw.kind) => {
@@ -256,7 +261,9 @@ impl Association {
                 if matches!(self.state, State::ShutdownSent(_) | State::ShutdownAckSent(_)) {
                     let complete = Chunk::ShutdownComplete(ShutdownComplete { reflected_tag: false });
                     let path = self.paths.path(self.paths.answer_path());
-                    self.control.reply(self.identity.last_packet(path, complete));
+                    let signer = self.authentication.signer();
+                    self.control
+                        .reply(self.identity.last_packet(path, complete, signer));
                     self.close(CloseReason::Shutdown);
                 }
             }
@@ -420,9 +427,11 @@ impl Association {
 
     /// Queues an answer to a chunk of this packet. All answers to a packet leave in one packet; answers that would need a second one are
     /// dropped (§12.4). A peer whose tag is not known yet gets no answer.
-    fn answer(&mut self, chunk: Chunk, notes: &mut PacketNotes) {
+    pub(super) fn answer(&mut self, chunk: Chunk, notes: &mut PacketNotes) {
         let to = self.paths.answer_path();
-        let room = self.paths.path(to).pmtu.max_packet() - COMMON_HEADER_LEN;
+        let signer = self.authentication.signer();
+        let auth_len = signer.map_or(0, |signer| signer.overhead(chunk.kind()));
+        let room = self.paths.path(to).pmtu.max_packet() - COMMON_HEADER_LEN - auth_len;
         let len = padded(chunk.encoded_len());
         if self.identity.knows_peer() && (notes.answered == 0 || notes.answered + len <= room) {
             notes.answered += len;
@@ -433,7 +442,7 @@ impl Association {
     /// A chunk of a known type is malformed. A packet without this endpoint's tag, such as an INIT, may come from any host: no ABORT.
     fn on_malformed(&mut self, inbound: &Inbound, error: ChunkError) -> Onward {
         match error {
-            _ if !self.identity.is_proven(inbound) => {}
+            _ if !self.identity.is_proven(inbound) || self.authentication.keeps_association() => {}
             ChunkError::NoUserData { tsn } => self.abort_with(
                 Cause::NoUserData { tsn },
                 CloseReason::ProtocolViolation("a DATA chunk without user data"),

@@ -2,6 +2,7 @@
 //! the order in which a caller needs them. Received packets are handled in `inbound.rs` (§8.5.1, §6.10), timers in `timeout.rs`, set-up in
 //! `handshake.rs` (§5.1) and `collision.rs` (§5.2), shutdown in `shutdown.rs` (§9.2), failure in `failure.rs` (§8.1, §8.2).
 
+mod authentication;
 mod collision;
 mod failure;
 mod handshake;
@@ -30,6 +31,7 @@ use crate::config::Config;
 use crate::control::ControlQueue;
 use crate::error::{PathRequestError, SendError};
 use crate::event::{CloseReason, EndpointEvent, Event};
+use crate::extension::auth::Authentication;
 use crate::message::{MessageId, MessagePart, Persistence, SendOptions};
 use crate::negotiation::{Capabilities, CookieMint};
 use crate::path::{PathId, PathState, Paths};
@@ -38,6 +40,7 @@ use crate::receive::Receiver;
 use crate::stats::{AssociationStats, Counters, StreamStats};
 use crate::time::Timestamp;
 use crate::transmit::{Assembler, Cx, Search, Sender, Transmit};
+pub use authentication::AuthenticationKeys;
 use identity::Identity;
 use notices::Notices;
 use shutdown::Ending;
@@ -66,6 +69,7 @@ pub struct Association {
     /// Whether this endpoint sent the INIT, to a UDP port that its application named.
     initiated: bool,
     capabilities: Capabilities,
+    authentication: Authentication,
     paths: Paths,
     sender: Sender,
     receiver: Receiver,
@@ -219,6 +223,7 @@ impl Association {
             counters: &mut self.counters,
             phase: self.state.data_phase(),
             capabilities: self.capabilities,
+            signer: self.authentication.signer(),
             application_waits: self.notices.wants_writable(),
         };
         (assembler, cx)
@@ -252,6 +257,9 @@ impl Association {
 
     /// The peer violated the protocol: ABORT with the cause Protocol Violation (§3.3.10.13).
     fn abort_for_violation(&mut self, what: &'static str) {
+        if self.authentication.keeps_association() {
+            return;
+        }
         let cause = Cause::ProtocolViolation(Bytes::from_static(what.as_bytes()));
         self.abort_with(cause, CloseReason::ProtocolViolation(what));
     }
@@ -401,6 +409,7 @@ impl Association {
         AssociationStats {
             counters: self.counters,
             extensions: self.capabilities.extensions(),
+            authentication: self.authentication.stats(),
             paths: self
                 .paths
                 .iter()

@@ -51,6 +51,13 @@ impl Notices {
         }
     }
 
+    /// Reports an event that a peer can cause as often as it likes, unless the application has not yet polled many events.
+    pub(crate) fn tell_if_few(&mut self, event: Event) {
+        if self.events.len() < MOST_WAITING {
+            self.tell(event);
+        }
+    }
+
     /// Reports that the state of a path changed.
     pub(crate) fn tell_path(&mut self, path: &Path) {
         self.tell(Event::PathChanged {

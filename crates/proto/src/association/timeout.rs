@@ -2,6 +2,7 @@
 //! RFC 7829 §3.2).
 
 use anabranch_wire::cause::Cause;
+use anabranch_wire::chunk::kind;
 use bytes::Bytes;
 
 use super::{Association, State};
@@ -81,7 +82,7 @@ impl Association {
     fn on_request_timeout(&mut self, now: Timestamp) {
         // The path that a COOKIE ECHO would take now. It is the path that the COOKIE ECHO took, unless the path MTU became smaller since.
         let id = match &self.state {
-            State::CookieEchoed(echoed) => echoed.path(&self.paths),
+            State::CookieEchoed(echoed) => echoed.path(&self.paths, self.authentication.signer()),
             state => state.request().map_or(PathId(0), Request::path),
         };
         let again = self.state.request_mut().is_some_and(Request::retransmit);
@@ -175,11 +176,14 @@ impl Association {
             return;
         }
         let due = |due: Timestamp| due <= now;
+        let signer = self.authentication.signer();
+        let overhead = |kind| signer.map_or(0, |signer| signer.overhead(kind));
+        let auth_len = overhead(kind::HEARTBEAT).max(overhead(kind::PAD));
         for path in self.paths.iter_mut() {
             if path.probe_due().is_some_and(due)
-                && let Some(chunks) = path.next_probe(now, &mut self.random)
+                && let Some(chunks) = path.next_probe(now, &mut self.random, auth_len)
             {
-                let packet = write_packet(self.identity.header(), &chunks);
+                let packet = write_packet(self.identity.header(), &chunks, signer);
                 self.control.probe(path.id, packet);
                 self.counters.mtu_probes_sent += 1;
             }

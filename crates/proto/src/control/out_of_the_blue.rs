@@ -15,7 +15,7 @@ pub(crate) fn answer(inbound: &Inbound) -> Option<Reply> {
     let contains = |kind| inbound.contains(kind);
     // Tag 0 is allowed for an INIT alone (§8.5.1 A), and an INIT with other chunks ends the packet (§12.3): such a packet gets no answer,
     // nor does a packet whose first chunk is truncated.
-    let begins_readable = inbound.chunks().next().is_some_and(|raw| raw.kind != kind::INIT);
+    let begins_readable = inbound.leading().is_some_and(|raw| raw.kind != kind::INIT);
     if tag.0 == 0 || !begins_readable || contains(kind::ABORT) {
         return None;
     }

@@ -19,7 +19,7 @@ pub(crate) fn reply(inbound: &Inbound, tag: VerificationTag, chunks: &[Chunk]) -
     Reply {
         source: inbound.local,
         destination: inbound.remote,
-        packet: write_packet(header, chunks).into(),
+        packet: write_packet(header, chunks, None).into(),
     }
 }
 

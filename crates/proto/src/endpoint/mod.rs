@@ -20,10 +20,12 @@ use crate::control::{answer_after_end, answer_out_of_the_blue, refuse, reply};
 use crate::ecn::EcnCodepoint;
 use crate::error::{ConnectError, EndpointError};
 use crate::event::{EndpointEvent, Reply};
+use crate::extension::auth::{CookieAdmission, admit_cookie, offer};
 use crate::icmp::IcmpMessage;
 use crate::inbound::Inbound;
 use crate::negotiation::{
-    CookieError, CookieMint, InitFields, InitRefusal, PeerInit, answer_init, first_tsn, is_unicast,
+    CookieError, CookieMint, InitFields, InitRefusal, PeerInit, StateCookie, answer_init, first_tsn,
+    is_unicast,
 };
 use crate::path::set_up_address;
 use crate::random::Random;
@@ -252,7 +254,7 @@ impl Endpoint {
         if let Some(id) = self.table.by_tag(tag, &peer, udp_port) {
             return Some(id);
         }
-        let first = inbound.packet.chunks().next()?.ok()?;
+        let first = inbound.leading()?;
         // A restart takes the tag under which its COOKIE ECHO comes (§5.2.4 A): it must not be the tag of another association.
         if first.kind == kind::COOKIE_ECHO && self.has_tag(tag) {
             return None;
@@ -291,7 +293,7 @@ impl Endpoint {
 
     /// A packet without an association: set-up, or out of the blue (§8.4).
     fn handle_unrouted(&mut self, now: Timestamp, inbound: &Inbound) -> Handling {
-        let Some(Ok(first)) = inbound.packet.chunks().next() else {
+        let Some(first) = inbound.leading() else {
             return Handling::Done;
         };
         // §8.4 rule 2 applies before the other rules.
@@ -333,16 +335,25 @@ impl Endpoint {
             return Handling::Reply(refuse(inbound, tag, &[]));
         }
         let own_tag = self.fresh_tag();
-        let own = InitFields::own(&self.config, own_tag, first_tsn(&self.config, &mut self.random));
+        let fields = InitFields::own(&self.config, own_tag, first_tsn(&self.config, &mut self.random));
+        let own = (fields, offer(&self.config, || self.random.bytes()));
         let init_ack = answer_init(now, &self.config, &mut self.mint, inbound, &peer, own, None);
         Handling::Reply(reply(inbound, tag, &[init_ack]))
     }
 
     /// A cookie came back: if it is valid, an association begins (§5.1.5).
     fn handle_cookie_echo(&mut self, now: Timestamp, inbound: &Inbound, cookie: &Bytes) -> Handling {
-        let cookie = match self.mint.open(now, inbound.packet.header, cookie) {
-            Ok(cookie) => cookie,
+        let admits =
+            |cookie: &StateCookie| admit_cookie(&self.config, cookie.negotiated().authentication, inbound);
+        let (cookie, admission) = match self.mint.open(now, inbound.packet.header, cookie) {
+            Ok(cookie) => {
+                let admission = admits(&cookie);
+                (cookie, admission)
+            }
             Err(CookieError::Forged) => return Handling::Done,
+            Err(CookieError::Stale { cookie, .. }) if admits(&cookie) == CookieAdmission::Refused => {
+                return Handling::Done;
+            }
             Err(CookieError::Stale { staleness_us, cookie }) => {
                 let causes = Causes::from_causes(&[Cause::StaleCookie { staleness_us }]);
                 let error = Chunk::Error(ErrorChunk { causes });
@@ -350,7 +361,7 @@ impl Endpoint {
             }
         };
         let listed = cookie.addresses.contains(&inbound.remote.ip());
-        if !listed || self.has_tag(cookie.local_tag) {
+        if !listed || self.has_tag(cookie.local_tag) || admission == CookieAdmission::Refused {
             return Handling::Done;
         }
         // The port is not listened on any more since the INIT.
@@ -373,7 +384,7 @@ impl Endpoint {
             local_address: set_up_address(&self.config, inbound, remote.ip()),
             remote,
         };
-        let association = Association::accept(now, plan, &cookie, inbound);
+        let association = Association::accept(now, plan, &cookie, inbound, admission);
         Handling::Accept(id, Box::new(association))
     }
 

@@ -3,6 +3,7 @@
 //! ([`ControlSources`], here), for a limit on less urgent data in flight (`stream_priority`), and for data that the receiver need not wait
 //! for (`receive/forward.rs`).
 
+pub(crate) mod auth;
 pub(crate) mod eca;
 pub(crate) mod ecn;
 pub(crate) mod partial_reliability;

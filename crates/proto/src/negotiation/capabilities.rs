@@ -32,6 +32,8 @@ impl Capabilities {
     const E_I_DATA: Self = Self(1 << 8);
     /// ECNE and CWR (draft-stewart-tsvwg-sctpecn): offered by a parameter of their own.
     pub(crate) const ECN: Self = Self(1 << 9);
+    /// AUTH (RFC 4895): offered by parameters of its own, and listed.
+    pub(crate) const AUTHENTICATION: Self = Self(1 << 11);
 
     /// The chunk types whose listing in the Supported Extensions parameter offers each extension (RFC 5061 §4.2.7).
     const CHUNKS: [(u8, Self); 9] = [
@@ -65,6 +67,7 @@ impl Capabilities {
             (eca, Self::ECA),
             (eca && config.interleaving.offer, Self::E_I_DATA),
             (config.ecn, Self::ECN),
+            (config.authentication.is_some(), Self::AUTHENTICATION),
         ];
         let offered = offers.into_iter().filter(|(offered, _)| *offered);
         Self(offered.fold(0, |bits, (_, one)| bits | one.0))
@@ -160,7 +163,10 @@ impl Capabilities {
         numbers: ExperimentalChunkTypes,
     ) -> ParametersBuilder {
         let types = Self::CHUNKS.iter().filter(|(_, one)| self.has(*one));
-        let types: Vec<u8> = types.map(|(kind, _)| numbers.on_wire(*kind)).collect();
+        let mut types: Vec<u8> = types.map(|(kind, _)| numbers.on_wire(*kind)).collect();
+        if self.has(Self::AUTHENTICATION) {
+            types.push(kind::AUTH);
+        }
         if !types.is_empty() {
             parameters = parameters.push(&Parameter::SupportedExtensions(types.into()));
         }
@@ -182,6 +188,7 @@ impl Capabilities {
             interleaving: self.has(Self::INTERLEAVING),
             eca: self.has(Self::ECA),
             ecn: self.has(Self::ECN),
+            authentication: self.has(Self::AUTHENTICATION),
         }
     }
 

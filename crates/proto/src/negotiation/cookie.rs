@@ -17,6 +17,7 @@ use sha2::Sha256;
 use super::capabilities::Capabilities;
 use super::init::MOST_ADDRESSES;
 use super::negotiated::Negotiated;
+use crate::extension::auth::{AuthParameters, KeyExchange, RANDOM_LEN};
 use crate::random::Random;
 use crate::time::Timestamp;
 
@@ -25,9 +26,10 @@ const MAC_LEN: usize = 16;
 /// Length in bytes of a cookie without addresses and Tie-Tags.
 const FIXED_LEN: usize = MAC_LEN + 33;
 
-/// Length in bytes of the longest cookie: with Tie-Tags, the address that the INIT came from, and the most addresses that it may list; 17
+/// Length in bytes of the longest cookie: with Tie-Tags, the parameters of authentication, the address that the INIT came from, and the most addresses that it may list; 17
 /// bytes for each address. A longer cookie is not from this endpoint, and costs no HMAC.
-const MOST_LEN: usize = FIXED_LEN + 8 + 17 * (1 + MOST_ADDRESSES);
+const MOST_LEN: usize =
+    FIXED_LEN + 8 + RANDOM_LEN + AuthParameters::MOST_COOKIE_LEN + 17 * (1 + MOST_ADDRESSES);
 
 /// The contents of a cookie.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +48,8 @@ pub(crate) struct StateCookie {
     /// The Tie-Tags of the association that existed when the INIT arrived, if there was one (§5.2.2).
     pub(crate) tie_tags: Option<TieTags>,
     pub(crate) capabilities: Capabilities,
+    /// With authentication: the RANDOM of this endpoint, and the parameters of the peer (RFC 4895 §6.3). It has no shared keys.
+    pub(crate) authentication: Option<([u8; RANDOM_LEN], AuthParameters)>,
     /// The address that the INIT came from, and the addresses that it listed.
     pub(crate) addresses: Vec<IpAddr>,
 }
@@ -204,6 +208,11 @@ impl StateCookie {
                 .sum::<usize>()
     }
 
+    /// Length in bytes by which a cookie is longer for a peer with these parameters of authentication.
+    pub(crate) fn len_for(authentication: &AuthParameters) -> usize {
+        RANDOM_LEN + authentication.cookie_len()
+    }
+
     /// The values negotiated.
     pub(crate) fn negotiated(&self) -> Negotiated<'_> {
         Negotiated {
@@ -213,6 +222,10 @@ impl StateCookie {
             outbound_streams: self.outbound_streams,
             inbound_streams: self.inbound_streams,
             capabilities: self.capabilities,
+            authentication: self.authentication.as_ref().map(|(random, peer)| KeyExchange {
+                local_random: Some(*random),
+                peer,
+            }),
             addresses: &self.addresses,
         }
     }
@@ -249,6 +262,10 @@ impl StateCookie {
             out.put_u32(ties.local);
             out.put_u32(ties.peer);
         }
+        if let Some((random, peer)) = &self.authentication {
+            out.put_slice(random);
+            peer.encode(out);
+        }
         for address in &self.addresses {
             match address {
                 IpAddr::V4(ip) => {
@@ -266,6 +283,7 @@ impl StateCookie {
     /// The MAC proves that this endpoint made the bytes, so their lengths are right.
     fn decode(now: Timestamp, header: CommonHeader, mut from: &[u8]) -> Option<Self> {
         let from = &mut from;
+        let capabilities;
         Some(Self {
             created: {
                 let age_ms = as_millis(now).wrapping_sub(from.try_get_u32().ok()?);
@@ -282,13 +300,23 @@ impl StateCookie {
             peer_rwnd: from.try_get_u32().ok()?,
             outbound_streams: from.try_get_u16().ok()?,
             inbound_streams: from.try_get_u16().ok()?,
-            capabilities: Capabilities::from_bits(from.try_get_u32().ok()?),
+            capabilities: {
+                capabilities = Capabilities::from_bits(from.try_get_u32().ok()?);
+                capabilities
+            },
             tie_tags: match from.try_get_u8().ok()? {
                 0 => None,
                 _ => Some(TieTags {
                     local: from.try_get_u32().ok()?,
                     peer: from.try_get_u32().ok()?,
                 }),
+            },
+            authentication: if capabilities.has(Capabilities::AUTHENTICATION) {
+                let random = *from.split_first_chunk::<RANDOM_LEN>()?.0;
+                from.advance(RANDOM_LEN);
+                Some((random, AuthParameters::decode(from)?))
+            } else {
+                None
             },
             addresses: {
                 let mut addresses = Vec::new();
@@ -313,7 +341,10 @@ fn as_millis(at: Timestamp) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use anabranch_wire::parameter::Parameter;
+
     use super::*;
+    use crate::extension::auth::ParameterReader;
 
     fn cookie() -> StateCookie {
         StateCookie {
@@ -330,6 +361,7 @@ mod tests {
             inbound_streams: 7,
             tie_tags: Some(TieTags { local: 8, peer: 9 }),
             capabilities: Capabilities::default(),
+            authentication: None,
             addresses: vec!["10.0.0.1".parse().unwrap(), "2001:db8::1".parse().unwrap()],
         }
     }
@@ -410,12 +442,32 @@ mod tests {
         cookie.tie_tags = None;
         let len = StateCookie::len_with(cookie.addresses.iter());
         assert_eq!(mint.mint(cookie.created, &cookie).len(), len);
+        let cookie = with_authentication(cookie, 5, 2);
+        let (_, peer) = cookie.authentication.as_ref().expect("it has some");
+        let longer = StateCookie::len_for(peer);
+        assert_eq!(longer, 32 + 32 + 2 + 5 + 1 + 4);
+        assert_eq!(mint.mint(cookie.created, &cookie).len(), len + longer);
+    }
+
+    /// The same cookie for a peer that listed this many chunk types and HMAC algorithms.
+    fn with_authentication(cookie: StateCookie, chunks: usize, hmacs: usize) -> StateCookie {
+        let mut reader = ParameterReader::default();
+        reader.take(Parameter::Random(vec![3; 32].into()));
+        reader.take(Parameter::ChunkList(vec![0; chunks].into()));
+        reader.take(Parameter::RequestedHmacs(vec![1; hmacs]));
+        let peer = reader.finish().expect("valid").expect("complete");
+        StateCookie {
+            capabilities: Capabilities::AUTHENTICATION,
+            authentication: Some(([4; 32], peer)),
+            ..cookie
+        }
     }
 
     #[test]
     fn the_longest_opens() {
         let (mut mint, mut cookie) = (mint(), cookie());
         cookie.addresses = vec![IpAddr::V6(Ipv6Addr::LOCALHOST); 1 + MOST_ADDRESSES];
+        let cookie = with_authentication(cookie, 256, 16);
         let bytes = mint.mint(cookie.created, &cookie);
         assert_eq!(bytes.len(), MOST_LEN);
         assert_eq!(mint.open(cookie.created, cookie.carrier(), &bytes), Ok(cookie));

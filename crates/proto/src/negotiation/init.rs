@@ -16,6 +16,7 @@ use super::capabilities::Capabilities;
 use super::cookie::{CookieMint, StateCookie, TieTags};
 use super::negotiated::Negotiated;
 use crate::config::Config;
+use crate::extension::auth::{AuthParameters, KeyExchange, ParameterReader};
 use crate::inbound::Inbound;
 use crate::random::Random;
 use crate::time::Timestamp;
@@ -37,6 +38,8 @@ pub(crate) struct PeerInit {
     /// The addresses that it lists, without the source address of the packet.
     pub(crate) addresses: Vec<IpAddr>,
     pub(crate) capabilities: Capabilities,
+    /// Its parameters of authentication, if this endpoint offers it as well.
+    pub(crate) authentication: Option<AuthParameters>,
     /// The state cookie, in an INIT ACK only.
     pub(crate) cookie: Option<Bytes>,
     /// How much longer its cookie is to live (Cookie Preservative, §3.3.2.1.3).
@@ -143,6 +146,10 @@ impl PeerInit {
             outbound_streams: config.streams.outbound.min(self.fields.inbound_streams),
             inbound_streams: config.streams.max_inbound.min(self.fields.outbound_streams),
             capabilities: self.capabilities,
+            authentication: self.authentication.as_ref().map(|peer| KeyExchange {
+                local_random: None,
+                peer,
+            }),
             addresses: &self.addresses,
         }
     }
@@ -161,10 +168,12 @@ impl PeerInit {
             fields,
             addresses: Vec::new(),
             capabilities: Capabilities::default(),
+            authentication: None,
             cookie: None,
             preservative: Duration::ZERO,
             unrecognized: Vec::new(),
         };
+        let mut authentication = ParameterReader::default();
         for raw in parameters.iter() {
             let malformed = || InitRefusal::Abort(Cause::ProtocolViolation(Bytes::from_static(b"parameter")));
             let raw = raw.map_err(|_| malformed())?;
@@ -188,6 +197,13 @@ impl PeerInit {
                 Parameter::EcnCapable if own.has(Capabilities::ECN) => {
                     peer.capabilities = peer.capabilities.with(Capabilities::ECN);
                 }
+                parameter @ (Parameter::Random(_)
+                | Parameter::ChunkList(_)
+                | Parameter::RequestedHmacs(_))
+                    if own.has(Capabilities::AUTHENTICATION) =>
+                {
+                    authentication.take(parameter);
+                }
                 Parameter::SupportedAddressTypes(_)
                 | Parameter::UnrecognizedParameter(_)
                 | Parameter::HeartbeatInfo(_) => {}
@@ -207,8 +223,25 @@ impl PeerInit {
                 },
             }
         }
+        peer.adopt_authentication(authentication, config)?;
         peer.capabilities = peer.capabilities.settled();
         Ok(peer)
+    }
+
+    /// Adopts the peer's parameters of authentication (RFC 4895 §6.1). Without them, this endpoint may have to refuse the association.
+    fn adopt_authentication(&mut self, reader: ParameterReader, config: &Config) -> Result<(), InitRefusal> {
+        let missing = reader.missing();
+        let violation = |what: &'static str| {
+            InitRefusal::Abort(Cause::ProtocolViolation(Bytes::from_static(what.as_bytes())))
+        };
+        self.authentication = reader.finish().map_err(violation)?;
+        let required = config.authentication.as_ref().is_some_and(|own| own.required);
+        if self.authentication.is_some() {
+            self.capabilities = self.capabilities.with(Capabilities::AUTHENTICATION);
+        } else if required {
+            return Err(InitRefusal::Abort(Cause::MissingMandatoryParameter(missing)));
+        }
+        Ok(())
     }
 
     fn report(&mut self, parameter: Bytes) {
@@ -235,14 +268,19 @@ pub(crate) fn first_tsn(config: &Config, random: &mut Random) -> Tsn {
 
 /// The parameters of an INIT. It is padded (RFC 4820 §4) so that the answer, which goes to an unproved address, need not be larger. The
 /// padding reserves space for a cookie and for as many addresses as this endpoint lists.
-pub(crate) fn init_parameters(config: &Config, preservative: Option<u32>) -> Parameters {
-    let mut parameters = own_parameters(config, Capabilities::offered(config));
+pub(crate) fn init_parameters(
+    config: &Config,
+    authentication: Option<&AuthParameters>,
+    preservative: Option<u32>,
+) -> Parameters {
+    let mut parameters = own_parameters(config, Capabilities::offered(config), authentication);
     if let Some(increment_ms) = preservative {
         parameters = parameters.push(&Parameter::CookiePreservative { increment_ms });
     }
     // The cookie has the source address of the INIT, of either address family, in addition to the listed addresses.
     let unlisted = [IpAddr::from([0; 16])];
-    let room = StateCookie::len_with(config.local_addresses.iter().chain(&unlisted));
+    let mut room = StateCookie::len_with(config.local_addresses.iter().chain(&unlisted));
+    room += authentication.map_or(0, StateCookie::len_for);
     parameters
         .push(&Parameter::Padding(vec![0; room].into()))
         .finish()
@@ -250,7 +288,11 @@ pub(crate) fn init_parameters(config: &Config, preservative: Option<u32>) -> Par
 
 /// The parameters that INIT and INIT ACK share: this endpoint's addresses, if it lists any (§5.1.2), and its extensions: in an INIT those
 /// that it offers, in an INIT ACK only those that the peer offers too, which keeps it short.
-fn own_parameters(config: &Config, offered: Capabilities) -> ParametersBuilder {
+fn own_parameters(
+    config: &Config,
+    offered: Capabilities,
+    authentication: Option<&AuthParameters>,
+) -> ParametersBuilder {
     let mut parameters = ParametersBuilder::new();
     for address in &config.local_addresses {
         parameters = parameters.push(&match address {
@@ -258,18 +300,22 @@ fn own_parameters(config: &Config, offered: Capabilities) -> ParametersBuilder {
             IpAddr::V6(ip) => Parameter::Ipv6(*ip),
         });
     }
-    offered.push_parameters(parameters, config.chunk_types)
+    let parameters = offered.push_parameters(parameters, config.chunk_types);
+    match authentication.filter(|_| offered.has(Capabilities::AUTHENTICATION)) {
+        Some(own) => own.push(parameters),
+        None => parameters,
+    }
 }
 
-/// The INIT ACK that answers the INIT of `peer` in `inbound` (§5.1.3, §5.2.1, §5.2.2); `own` are this endpoint's fields. The endpoint
-/// keeps no state: all of it is in the cookie.
+/// The INIT ACK that answers the INIT of `peer` in `inbound` (§5.1.3, §5.2.1, §5.2.2); `own` and `authentication` are this endpoint's fields and
+/// parameters. The endpoint keeps no state: all of it is in the cookie.
 pub(crate) fn answer_init(
     now: Timestamp,
     config: &Config,
     mint: &mut CookieMint,
     inbound: &Inbound,
     peer: &PeerInit,
-    own: InitFields,
+    (own, authentication): (InitFields, Option<AuthParameters>),
     tie_tags: Option<TieTags>,
 ) -> Chunk {
     let remote = inbound.remote.ip();
@@ -290,10 +336,14 @@ pub(crate) fn answer_init(
         inbound_streams: own.inbound_streams.min(peer.fields.outbound_streams),
         tie_tags,
         capabilities: peer.capabilities,
+        authentication: authentication
+            .as_ref()
+            .zip(peer.authentication.clone())
+            .map(|(own, peer)| (own.random, peer)),
         addresses,
     };
-    let mut parameters =
-        own_parameters(config, peer.capabilities).push(&Parameter::StateCookie(mint.mint(now, &cookie)));
+    let mut parameters = own_parameters(config, peer.capabilities, authentication.as_ref())
+        .push(&Parameter::StateCookie(mint.mint(now, &cookie)));
     for parameter in &peer.unrecognized {
         parameters = parameters.push(&Parameter::UnrecognizedParameter(parameter.clone()));
     }

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use anabranch_wire::{Tsn, VerificationTag};
 
 use super::capabilities::Capabilities;
+use crate::extension::auth::KeyExchange;
 
 /// All values that an association adopts from an INIT ACK or a returned state cookie, with the limits of both endpoints applied.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +17,8 @@ pub(crate) struct Negotiated<'a> {
     pub(crate) outbound_streams: u16,
     pub(crate) inbound_streams: u16,
     pub(crate) capabilities: Capabilities,
+    /// The parameters of authentication, if both endpoints sent them.
+    pub(crate) authentication: Option<KeyExchange<'a>>,
     /// The addresses of the peer; the address that set-up used may be among them.
     pub(crate) addresses: &'a [IpAddr],
 }

@@ -17,8 +17,13 @@ impl Path {
         self.pmtu.due().filter(|_| self.state == PathState::Active)
     }
 
-    /// The chunks of the probe that is due now, if there is one.
-    pub(crate) fn next_probe(&mut self, now: Timestamp, random: &mut Random) -> Option<[Chunk; 2]> {
+    /// The chunks of the probe that is due now, if there is one; `auth_len` is the length of the AUTH chunk before them.
+    pub(crate) fn next_probe(
+        &mut self,
+        now: Timestamp,
+        random: &mut Random,
+        auth_len: usize,
+    ) -> Option<[Chunk; 2]> {
         let info = HeartbeatInfo {
             path: self.id,
             sent_at: now,
@@ -27,7 +32,7 @@ impl Path {
         let (rto, data_answered) = (self.rtt.rto(), self.silent_timeouts == 0);
         let len = self.pmtu.next_probe(now, info.nonce, rto, data_answered)?;
         let padding = Pad {
-            len: len.saturating_sub(HEADERS_LEN) as u16,
+            len: len.saturating_sub(HEADERS_LEN + auth_len) as u16,
         };
         Some([
             Chunk::Heartbeat(Heartbeat::new(info.encode())),

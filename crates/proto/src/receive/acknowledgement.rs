@@ -65,6 +65,11 @@ impl Acknowledger {
         self.kind = AckKind::Sack;
     }
 
+    /// Whether acknowledgements are NR-SACKs.
+    pub(super) fn uses_nr_sack(&self) -> bool {
+        matches!(self.kind, AckKind::NrSack)
+    }
+
     /// NR-SACK was negotiated.
     pub(super) fn use_nr_sack(&mut self) {
         match &mut self.kind {
@@ -122,7 +127,7 @@ impl Acknowledger {
         window: &mut ReceiveWindow,
         write: impl FnOnce(AckContent<'_>) -> R,
     ) -> R {
-        let is_nr_sack = matches!(self.kind, AckKind::NrSack);
+        let is_nr_sack = self.uses_nr_sack();
         let header = if is_nr_sack {
             NrSackWriter::HEADER_LEN
         } else {

@@ -149,6 +149,11 @@ impl Receiver {
         self.inbound_streams = inbound_streams;
     }
 
+    /// Whether acknowledgements are NR-SACKs.
+    pub(crate) fn uses_nr_sack(&self) -> bool {
+        self.acks.uses_nr_sack()
+    }
+
     /// NR-SACK was negotiated.
     pub(crate) fn use_nr_sack(&mut self) {
         self.acks.use_nr_sack();

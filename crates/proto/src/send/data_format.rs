@@ -3,7 +3,7 @@
 
 use anabranch_wire::chunk::{
     AckPolicy, Data, DataWriter, EData, EDataWriter, EIData, EIDataWriter, ExperimentalChunkTypes, IData,
-    IDataWriter, MessageNumber, PathSequence, padded,
+    IDataWriter, MessageNumber, PathSequence, kind, padded,
 };
 use anabranch_wire::packet::PacketWriter;
 use anabranch_wire::{Fsn, Mid, Ssn, Tsn};
@@ -51,6 +51,16 @@ pub(super) struct MessageNumbers {
 }
 
 impl DataFormat {
+    /// The chunk type on the wire, with these numbers of the experimental chunk types.
+    pub(crate) fn kind(self, types: ExperimentalChunkTypes) -> u8 {
+        match self {
+            Self::Data => kind::DATA,
+            Self::IData => kind::I_DATA,
+            Self::EData => types.e_data,
+            Self::EIData => types.e_i_data,
+        }
+    }
+
     /// Length of the chunk header in bytes, up to the user data.
     pub(crate) fn header_len(self) -> usize {
         match self {

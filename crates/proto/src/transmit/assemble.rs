@@ -2,13 +2,14 @@
 //! retransmissions, new data. Only this module builds the packets of an association.
 
 use anabranch_wire::VerificationTag;
-use anabranch_wire::chunk::{Chunk, CoopSackWriter, EncodeChunk, NrSackWriter, SackWriter, padded};
+use anabranch_wire::chunk::{Chunk, CoopSackWriter, EncodeChunk, NrSackWriter, SackWriter, kind, padded};
 use anabranch_wire::packet::{COMMON_HEADER_LEN, CommonHeader, PacketWriter};
 
 use super::eligibility::DataTurn;
 use super::{Cx, DataPhase, Sender, Transmit};
 use crate::control::ControlQueue;
 use crate::ecn::EcnCodepoint;
+use crate::extension::auth::Signer;
 use crate::negotiation::Capabilities;
 use crate::path::{PathId, PathState};
 use crate::receive::Receiver;
@@ -48,16 +49,26 @@ enum ControlPushed {
 }
 
 /// Writes chunks into a packet of their own: answers, probes and the last packet of an association.
-pub(crate) fn write_packet(header: CommonHeader, chunks: &[Chunk]) -> Vec<u8> {
+///
+/// The chunks that the peer requires to be authenticated are signed.
+pub(crate) fn write_packet(header: CommonHeader, chunks: &[Chunk], signer: Option<&Signer>) -> Vec<u8> {
+    let overhead = |chunk: &Chunk| signer.map_or(0, |signer| signer.overhead(chunk.kind()));
     let len = COMMON_HEADER_LEN
+        + chunks.iter().map(overhead).max().unwrap_or(0)
         + chunks
             .iter()
             .map(|chunk| padded(chunk.encoded_len()))
             .sum::<usize>();
     let mut buffer = Vec::with_capacity(len);
     let mut packet = PacketWriter::new(&mut buffer, header, len);
+    if let Some(signer) = signer {
+        signer.begin(&mut packet);
+    }
     for chunk in chunks {
         packet.push(chunk);
+    }
+    if let Some(signer) = signer {
+        signer.sign(&mut packet);
     }
     let _ = packet.finish();
     buffer
@@ -182,7 +193,7 @@ impl Assembler<'_> {
             let longer = batch.max_len < cx.paths.path(id).pmtu.max_packet();
             if batch.path != id
                 || batch.ecn.is_capable() != may_mark
-                || self.control_exceeds(batch.max_len)
+                || self.control_exceeds(cx, batch.max_len)
                 || (longer && self.sender.notice_due(cx, id))
             {
                 return None;
@@ -216,6 +227,9 @@ impl Assembler<'_> {
             header.verification_tag = VerificationTag(0);
         }
         let mut packet = PacketWriter::new(buffer, header, max_len);
+        if let Some(signer) = cx.signer {
+            signer.begin(&mut packet);
+        }
         let mut ecn = EcnCodepoint::NotEct;
         let control = self.push_control(id, &mut packet);
         if control != ControlPushed::Alone {
@@ -243,6 +257,9 @@ impl Assembler<'_> {
         if packet.is_empty() {
             packet.discard();
             return None;
+        }
+        if let Some(signer) = cx.signer {
+            cx.counters.packets_signed += u64::from(signer.sign(&mut packet));
         }
         Some(Built {
             path: id,
@@ -277,9 +294,10 @@ impl Assembler<'_> {
     }
 
     /// Whether the first control chunk in the queue needs a longer packet than this: segmentation offload would split it.
-    fn control_exceeds(&self, max_len: usize) -> bool {
+    fn control_exceeds(&self, cx: &Cx<'_>, max_len: usize) -> bool {
+        let len = |chunk: &Chunk| COMMON_HEADER_LEN + cx.auth_len(chunk.kind()) + padded(chunk.encoded_len());
         let first = self.control.peek();
-        first.is_some_and(|waiting| COMMON_HEADER_LEN + padded(waiting.chunk.encoded_len()) > max_len)
+        first.is_some_and(|waiting| len(&waiting.chunk) > max_len)
     }
 
     /// The size of the next retransmission on this path if it does not fit a packet there.
@@ -288,14 +306,15 @@ impl Assembler<'_> {
             .sender
             .outstanding
             .chunk(self.sender.outstanding.first_lost()?);
-        let size = chunk.fragment.wire_len();
+        let size = cx.auth_len(self.sender.data_kind(cx)) + chunk.fragment.wire_len();
         (size > cx.paths.path(id).pmtu.max_data()).then_some(size)
     }
 
     fn push_control(&mut self, id: PathId, packet: &mut PacketWriter<'_>) -> ControlPushed {
         let mut pushed = ControlPushed::Others;
         while let Some(waiting) = self.control.peek() {
-            let fits = padded(waiting.chunk.encoded_len()) <= packet.room() || packet.is_empty();
+            let room = packet.room_for(waiting.chunk.kind());
+            let fits = padded(waiting.chunk.encoded_len()) <= room || packet.is_empty();
             let alone = matches!(waiting.chunk, Chunk::Init(_));
             if waiting.path != id || !fits || (alone && !packet.is_empty()) {
                 break;
@@ -317,16 +336,24 @@ impl Assembler<'_> {
         let wanted = self.receiver.ack_due() || (data_follows && self.receiver.ack_pending());
         let own = wanted && id == self.ack_path(cx);
         let copy = self.receiver.copy_path() == Some(id);
-        let room = packet.room().min(MOST_ACK);
+        let kind = if self.receiver.names_transmissions() {
+            cx.config.chunk_types.coop_sack
+        } else if self.receiver.uses_nr_sack() {
+            kind::NR_SACK
+        } else {
+            kind::SACK
+        };
+        let room = packet.room_for(kind).min(MOST_ACK);
         if !(own || copy) || cx.phase.is_setting_up() || room < NrSackWriter::HEADER_LEN {
             return;
         }
         if self.receiver.names_transmissions() {
-            self.push_coop_sack(cx, id, own, packet);
+            self.push_coop_sack(cx, id, own, room, packet);
             return;
         }
         let whole = NrSackWriter::HEADER_LEN + self.receiver.gap_blocks_len();
-        if room < whole.min(cx.paths.path(id).pmtu.max_data()).min(MOST_ACK) {
+        let most = cx.paths.path(id).pmtu.max_data() - packet.auth_len_before(kind);
+        if room < whole.min(most).min(MOST_ACK) {
             return;
         }
         let blocks = self.receiver.build_ack(room, |ack| {
@@ -357,13 +384,20 @@ impl Assembler<'_> {
     }
 
     /// Adds a COOP-SACK to a packet for `id`; `own` is false if it is the copy of one that left on another path.
-    fn push_coop_sack(&mut self, cx: &mut Cx<'_>, id: PathId, own: bool, packet: &mut PacketWriter<'_>) {
+    fn push_coop_sack(
+        &mut self,
+        cx: &mut Cx<'_>,
+        id: PathId,
+        own: bool,
+        room: usize,
+        packet: &mut PacketWriter<'_>,
+    ) {
         let kind = cx.config.chunk_types.coop_sack;
-        let blocks =
-            self.receiver
-                .build_coop_ack(cx.now, packet.room().min(MOST_ACK), |ack: &CoopSackWriter<'_>| {
-                    packet.push_as(kind, ack);
-                });
+        let blocks = self
+            .receiver
+            .build_coop_ack(cx.now, room, |ack: &CoopSackWriter<'_>| {
+                packet.push_as(kind, ack);
+            });
         cx.counters.gap_blocks_sent += blocks as u64;
         cx.counters.sacks_sent += 1;
         self.sender.push_echoes(cx, packet);

@@ -2,7 +2,7 @@
 //! reaction to an ECNE of the peer.
 
 use anabranch_wire::Tsn;
-use anabranch_wire::chunk::{Cwr, Ecne};
+use anabranch_wire::chunk::{Cwr, Ecne, kind};
 use anabranch_wire::packet::PacketWriter;
 
 use super::eligibility::DataTurn;
@@ -42,7 +42,7 @@ impl Sender {
     /// Adds the ECNEs for marked packets. They leave with every acknowledgement until the peer has answered them with CWR.
     pub(super) fn push_echoes(&self, cx: &mut Cx<'_>, packet: &mut PacketWriter<'_>) {
         for echo in self.sources.ecn.echoes() {
-            if packet.room() >= Ecne::LEN {
+            if packet.room_for(kind::ECNE) >= Ecne::LEN {
                 packet.push(&echo);
                 cx.counters.ecnes_sent += 1;
             }

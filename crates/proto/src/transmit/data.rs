@@ -37,12 +37,13 @@ impl Sender {
             None => self.next_beside(cx, id, limit),
         };
         let format = self.queue.format();
-        while let Some(len) = next.filter(|len| format.wire_len(*len) <= packet.room()) {
+        let kind = self.data_kind(cx);
+        while let Some(len) = next.filter(|len| format.wire_len(*len) <= packet.room_for(kind)) {
             self.push_new(cx, id, len, packet);
             if self.window.take_due_probe() {
                 return false;
             }
-            if packet.room() <= format.header_len() && !cx.paths.path(id).pmtu.counts_full_packets() {
+            if packet.room_for(kind) <= format.header_len() && !cx.paths.path(id).pmtu.counts_full_packets() {
                 return false;
             }
             next = self.next_beside(cx, id, limit);
@@ -72,11 +73,12 @@ impl Sender {
     fn push_retransmissions(&mut self, cx: &mut Cx<'_>, id: PathId, packet: &mut PacketWriter<'_>) {
         let mut any = false;
         let split = cx.config.multipath.is_on();
+        let kind = self.data_kind(cx);
         while let Some(index) = self.next_retransmission(cx) {
             let size = self.outstanding.chunk(index).fragment.wire_len();
             let path = cx.paths.path(id);
             let allowed = (any && path.flight.has_numbers()) || path.may_retransmit();
-            if !allowed || size > packet.room() || self.retransmission_path(cx, index) != id {
+            if !allowed || size > packet.room_for(kind) || self.retransmission_path(cx, index) != id {
                 break;
             }
             let chunk = self.outstanding.chunk(index);

@@ -110,7 +110,17 @@ impl Sender {
 
     /// The most bytes of user data in a chunk that fits every path, together with the notices bundled with data.
     pub(super) fn payload_limit(&self, cx: &Cx<'_>) -> usize {
-        cx.paths.smallest_max_data() - self.queue.format().header_len() - self.sources.notices.reserve()
+        let notices = self.sources.notices.reserve();
+        let mut auth_len = cx.auth_len(self.data_kind(cx));
+        if notices > 0 {
+            auth_len = auth_len.max(cx.auth_len(cx.config.chunk_types.selective_forward_tsn));
+        }
+        cx.paths.smallest_max_data() - self.queue.format().header_len() - notices - auth_len
+    }
+
+    /// The type on the wire of chunks with user data.
+    pub(super) fn data_kind(&self, cx: &Cx<'_>) -> u8 {
+        self.queue.format().kind(cx.config.chunk_types)
     }
 
     /// Bytes that the first chunk of a turn takes in a packet.

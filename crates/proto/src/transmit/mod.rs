@@ -29,6 +29,7 @@ use crate::config::Config;
 use crate::ecn::EcnCodepoint;
 use crate::event::Undelivered;
 use crate::extension::ControlSources;
+use crate::extension::auth::Signer;
 use crate::message::{AbandonPolicy, Persistence};
 use crate::negotiation::{Capabilities, Negotiated};
 use crate::path::{PathId, Paths};
@@ -95,8 +96,17 @@ pub(crate) struct Cx<'a> {
     pub(crate) counters: &'a mut Counters,
     pub(crate) phase: DataPhase,
     pub(crate) capabilities: Capabilities,
+    /// Signs the chunks that the peer requires to be authenticated (RFC 4895), if there are any.
+    pub(crate) signer: Option<&'a Signer>,
     /// The application waits until the send buffer is no longer full.
     pub(crate) application_waits: bool,
+}
+
+impl Cx<'_> {
+    /// Bytes that an AUTH chunk takes in a packet whose first chunk that needs one is of this type.
+    fn auth_len(&self, kind: u8) -> usize {
+        self.signer.map_or(0, |signer| signer.overhead(kind))
+    }
 }
 
 /// Events in the sender that concern the association, until the association takes them.

@@ -1,7 +1,7 @@
 //! Chunks bundled with data: FORWARD-TSN (RFC 3758 §3.5), FORWARD-PSN (ECA-SCTP) and notices of selective forward TSN.
 
 use anabranch_wire::Psn;
-use anabranch_wire::chunk::{ForwardPsn, PathSequence};
+use anabranch_wire::chunk::{ForwardPsn, PathSequence, kind};
 use anabranch_wire::packet::PacketWriter;
 use core::time::Duration;
 
@@ -30,12 +30,17 @@ impl Sender {
         data: Option<usize>,
         packet: &mut PacketWriter<'_>,
     ) {
+        let forward_kind = if self.queue.format().interleaves() {
+            kind::I_FORWARD_TSN
+        } else {
+            kind::FORWARD_TSN
+        };
         if self.forward_due(cx)
             && id == cx.paths.data_path()
-            && let Some(forward) = self
-                .sources
-                .forward
-                .build(cx.now, &self.outstanding, packet.room())
+            && let Some(forward) =
+                self.sources
+                    .forward
+                    .build(cx.now, &self.outstanding, packet.room_for(forward_kind))
         {
             packet.push(&forward);
             self.outstanding.on_forward_sent(self.sources.forward.told());
@@ -80,12 +85,18 @@ impl Sender {
 
     /// Adds notices of chunks that left before on this path, if they leave `data` bytes free.
     fn push_notices(&mut self, cx: &mut Cx<'_>, id: PathId, data: usize, packet: &mut PacketWriter<'_>) {
-        let least = data + self.sources.notices.reserve();
+        let kind = cx.config.chunk_types.selective_forward_tsn;
+        // One AUTH chunk is enough for the notice and the data after it.
+        let mut auth_len = packet.auth_len_before(kind);
+        if data > 0 {
+            auth_len = auth_len.max(packet.auth_len_before(self.data_kind(cx)));
+        }
+        let least = data + self.sources.notices.reserve() + auth_len;
         while packet.room() >= least
             && self.notice_due(cx, id)
             && let Some(notice) = self.sources.notices.take(id)
         {
-            packet.push_as(cx.config.chunk_types.selective_forward_tsn, &notice);
+            packet.push_as(kind, &notice);
             cx.counters.selective_notices_sent += 1;
         }
         self.sources.notices.on_packet(id);
@@ -118,7 +129,9 @@ impl Sender {
 
     /// Adds a FORWARD-PSN for the path of this packet, if its receiver waits for transmissions that were lost or retransmitted elsewhere.
     fn push_forward_psn(&mut self, cx: &mut Cx<'_>, id: PathId, packet: &mut PacketWriter<'_>) {
-        if !cx.config.multipath.eca.forward_psn || packet.room() < ForwardPsn::LEN {
+        if !cx.config.multipath.eca.forward_psn
+            || packet.room_for(cx.config.chunk_types.forward_psn) < ForwardPsn::LEN
+        {
             return;
         }
         if let Some(number) = self.forward_psn_due(cx, id)
